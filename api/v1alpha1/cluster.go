@@ -1,0 +1,65 @@
+package v1alpha1
+
+// Cluster is the whole document: one cluster as it should be.
+type Cluster struct {
+	// Version of this document's form.
+	APIVersion string `json:"apiVersion" yaml:"apiVersion" jsonschema:"required,enum=naupegos.dev/v1alpha1"`
+	// What this document describes.
+	Kind string `json:"kind" yaml:"kind" jsonschema:"required,enum=Cluster"`
+	// What the cluster is called.
+	Metadata Metadata `json:"metadata" yaml:"metadata" jsonschema:"required"`
+	// What the cluster should be.
+	Spec Spec `json:"spec" yaml:"spec" jsonschema:"required"`
+}
+
+// Metadata names the cluster.
+type Metadata struct {
+	// Name of the cluster: lower-case letters, digits and dashes. Machines are called NAME-cp-1, NAME-gw-1, NAME-POOL-1, which must not be longer than 63 characters.
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+}
+
+// Spec is what the cluster should be.
+type Spec struct {
+	// Release and networks of Kubernetes.
+	Kubernetes Kubernetes `json:"kubernetes,omitzero" yaml:"kubernetes,omitempty"`
+	// Where machines come from: exactly one of the providers.
+	Provider Provider `json:"provider" yaml:"provider" jsonschema:"required"`
+	// Where clients and nodes reach the Kubernetes API.
+	Endpoint Endpoint `json:"endpoint,omitzero" yaml:"endpoint,omitempty"`
+	// The machines that run the control plane.
+	ControlPlane ControlPlane `json:"controlPlane,omitzero" yaml:"controlPlane,omitempty"`
+	// How etcd runs.
+	Etcd Etcd `json:"etcd,omitzero" yaml:"etcd,omitempty"`
+	// Pools of machines that run workloads. With provider hosts, pools that are not listed here are taken from the machines.
+	Workers []Pool `json:"workers,omitempty" yaml:"workers,omitempty" jsonschema:"maxItems=100"`
+	// Audit, encryption and hardening. On by default.
+	Security Security `json:"security,omitzero" yaml:"security,omitempty"`
+	// Who may log in to the machines.
+	Access Access `json:"access,omitzero" yaml:"access,omitempty"`
+	// How changes are rolled out.
+	Updates Updates `json:"updates,omitzero" yaml:"updates,omitempty"`
+	// How long things may take.
+	Timeouts Timeouts `json:"timeouts,omitzero" yaml:"timeouts,omitempty"`
+	// Run a test workload behind a Service after each change and ask it from another node and by DNS name.
+	SmokeTest *bool `json:"smokeTest,omitempty" yaml:"smokeTest,omitempty" jsonschema:"default=true"`
+}
+
+// Kubernetes is the release and its networks.
+type Kubernetes struct {
+	// Release to run, with its patch number.
+	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"default=v1.36.3,pattern=^v1\\.[0-9]+\\.[0-9]+$"`
+	// Network of the pods (IPv4, /8 to /24). Each node takes a /24 of it.
+	PodCIDR string `json:"podCIDR,omitempty" yaml:"podCIDR,omitempty" jsonschema:"default=10.244.0.0/16,pattern=^[0-9.]+/[0-9]+$"`
+	// Network of the Services (IPv4, /12 to /28).
+	ServiceCIDR string `json:"serviceCIDR,omitempty" yaml:"serviceCIDR,omitempty" jsonschema:"default=10.96.0.0/16,pattern=^[0-9.]+/[0-9]+$"`
+	// Domain of Services inside the cluster.
+	DNSDomain string `json:"dnsDomain,omitempty" yaml:"dnsDomain,omitempty" jsonschema:"default=cluster.local,maxLength=200,pattern=^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"`
+	// Pod network: flannel, or none to bring your own (nodes are not Ready until you do; set smokeTest to false).
+	CNI string `json:"cni,omitempty" yaml:"cni,omitempty" jsonschema:"default=flannel,enum=flannel,enum=none"`
+}
+
+// The pod networks.
+const (
+	CNIFlannel = "flannel"
+	CNINone    = "none"
+)

@@ -1,0 +1,74 @@
+package v1alpha1
+
+import (
+	"net"
+	"strconv"
+)
+
+// Endpoint is where clients and nodes reach the Kubernetes API.
+type Endpoint struct {
+	// How the API is reached: gateways (machines with a load balancer and a shared virtual address), octavia (the cloud's load balancer; only with provider openstack), address (a load balancer of your own), or direct (the single control-plane machine itself). Default: address where address is given, octavia where octavia is given, else gateways.
+	Kind string `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"default=gateways,enum=gateways,enum=octavia,enum=address,enum=direct"`
+	// The cloud's load balancer, for kind octavia.
+	Octavia *Octavia `json:"octavia,omitempty" yaml:"octavia,omitempty"`
+	// The gateway machines, for kind gateways.
+	Gateways *Gateways `json:"gateways,omitempty" yaml:"gateways,omitempty"`
+	// Virtual IPv4 address that the gateways share. Needed with provider hosts: a free address in the gateways' own network. The local provider chooses its own.
+	VIP string `json:"vip,omitempty" yaml:"vip,omitempty"`
+	// Host or host:port of your load balancer, for kind address. Forward the port to port 6443 of every control-plane machine.
+	Address string `json:"address,omitempty" yaml:"address,omitempty"`
+	// Port of the API at the endpoint. Default: the port in address, else 6443.
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=6443,minimum=1,maximum=65535"`
+}
+
+// The kinds of endpoint.
+const (
+	EndpointGateways = "gateways"
+	EndpointOctavia  = "octavia"
+	EndpointAddress  = "address"
+	EndpointDirect   = "direct"
+)
+
+// APIServerPort is the port that the API servers themselves listen on.
+const APIServerPort = 6443
+
+// Gateways are machines that run HAProxy and keepalived.
+type Gateways struct {
+	// How many. With provider hosts, the default is the number of machines with that role.
+	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=2,minimum=1,maximum=5"`
+	// What the gateway machines are like.
+	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
+}
+
+// Octavia is a load balancer of an OpenStack cloud.
+type Octavia struct {
+	// Networks in CIDR form that may reach the API through the load balancer. Left out: all.
+	AllowedCIDRs []string `json:"allowedCIDRs,omitempty" yaml:"allowedCIDRs,omitempty" jsonschema:"maxItems=100"`
+	// How the load balancer checks an API server: tls (a TLS handshake) or tcp (a connection).
+	Monitor string `json:"monitor,omitempty" yaml:"monitor,omitempty" jsonschema:"default=tls,enum=tls,enum=tcp"`
+	// Keep the load balancer's address inside the machines' network: no floating IP.
+	Internal bool `json:"internal,omitempty" yaml:"internal,omitempty" jsonschema:"default=false"`
+	// Also listen on ports 80 and 443 and pass them to NodePorts of the workers.
+	Ingress *OctaviaIngress `json:"ingress,omitempty" yaml:"ingress,omitempty"`
+}
+
+// OctaviaIngress passes web traffic to NodePorts of the workers.
+type OctaviaIngress struct {
+	// NodePort that port 80 is passed to.
+	HTTPNodePort int `json:"httpNodePort,omitempty" yaml:"httpNodePort,omitempty" jsonschema:"default=30080,minimum=30000,maximum=32767"`
+	// NodePort that port 443 is passed to.
+	HTTPSNodePort int `json:"httpsNodePort,omitempty" yaml:"httpsNodePort,omitempty" jsonschema:"default=30443,minimum=30000,maximum=32767"`
+}
+
+// AddressHostPort splits Address. The port is 0 where Address names none, or none that is a port.
+func (e Endpoint) AddressHostPort() (host string, port int) {
+	h, p, err := net.SplitHostPort(e.Address)
+	if err != nil {
+		return e.Address, 0
+	}
+	port, err = strconv.Atoi(p)
+	if err != nil || port < 1 || port > 65535 {
+		return h, 0
+	}
+	return h, port
+}

@@ -1,0 +1,101 @@
+package v1alpha1
+
+import (
+	"bytes"
+	_ "embed"
+	"slices"
+	"strings"
+	"text/template"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// InitOptions says what New writes. What is zero gets its default.
+type InitOptions struct {
+	Name          string        // of the cluster; default "demo"
+	Provider      string        // "local" (default), "hosts" or "openstack"
+	Kubernetes    string        // release; default the newest
+	ControlPlanes int           // 1, 3 or 5; default 3
+	Workers       int           // in the pool "general"; default 2; negative: none, workloads run on the control plane
+	Gateways      int           // default 2
+	Endpoint      string        // kind; default: address with Address, direct with one control-plane machine and no Gateways, else gateways
+	Address       string        // host[:port] of a load balancer, for kind address
+	VIP           string        // virtual address, for kind gateways with provider hosts
+	EtcdMode      string        // "stacked" (default) or "service"
+	SSHKeyFile    string        // with provider hosts; default "~/.ssh/id_ed25519"
+	Hosts         []HostMachine // with provider hosts; default: made-up machines, to be replaced
+
+	Cloud           string // with provider openstack: name in clouds.yaml; default $OS_CLOUD or the OS_* variables
+	ExternalNetwork string // with provider openstack; default the cloud's only one
+	Flavor          string // with provider openstack; default "m1.medium"
+	Image           string // with provider openstack; default "debian-12"
+}
+
+//go:embed init.yaml.tmpl
+var initTemplate string
+
+// New writes a commented, minimal document that Parse accepts. Options that make no valid document are an error of kind
+// fail.Invalid, an Errors where the document would be at fault.
+func New(o InitOptions) ([]byte, error) {
+	o.fill()
+	if known := []string{ProviderLocal, ProviderHosts, ProviderOpenStack}; !slices.Contains(known, o.Provider) {
+		return nil, fail.New(fail.Invalid, "unknown provider %q", o.Provider).Do("known: %s", strings.Join(known, ", "))
+	}
+	t, err := template.New("init").Funcs(template.FuncMap{"yaml": scalar}).Parse(initTemplate)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the template of a new document")
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, o); err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "write a new document")
+	}
+	if _, err := Parse("", b.Bytes()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// fill sets what is zero.
+func (o *InitOptions) fill() {
+	or(&o.Name, "demo")
+	or(&o.Provider, ProviderLocal)
+	or(&o.Kubernetes, LatestKubernetes)
+	or(&o.EtcdMode, EtcdStacked)
+	or(&o.SSHKeyFile, "~/.ssh/id_ed25519")
+	or(&o.Flavor, "m1.medium")
+	or(&o.Image, "debian-12")
+	or(&o.ControlPlanes, 3)
+	or(&o.Workers, 2)
+	if o.Endpoint == "" {
+		switch {
+		case o.Address != "":
+			o.Endpoint = EndpointAddress
+		case o.ControlPlanes == 1 && o.Gateways == 0:
+			o.Endpoint = EndpointDirect
+		default:
+			o.Endpoint = EndpointGateways
+		}
+	}
+	if o.Endpoint == EndpointGateways {
+		or(&o.Gateways, 2)
+	}
+	if o.Provider == ProviderHosts && len(o.Hosts) == 0 {
+		o.madeUpHosts()
+	}
+}
+
+// or sets *p where it is zero.
+func or[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// scalar writes a text so that YAML reads just this text.
+func scalar(s string) (string, error) {
+	b, err := yaml.Marshal(s)
+	return strings.TrimSpace(string(b)), err
+}

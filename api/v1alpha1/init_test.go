@@ -1,0 +1,67 @@
+package v1alpha1_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestNew writes documents from options and compares them with testdata/init/NAME.yaml; New itself parses each.
+func TestNew(t *testing.T) {
+	for name, o := range map[string]v1alpha1.InitOptions{
+		"defaults":       {},
+		"small":          {Name: "small", ControlPlanes: 1, Workers: 1},
+		"no-workers":     {ControlPlanes: 1, Workers: -1},
+		"one-gatewayed":  {ControlPlanes: 1, Gateways: 1},
+		"five":           {Name: "big", ControlPlanes: 5, Workers: 12, Gateways: 3, Kubernetes: "v1.35.4", EtcdMode: "service"},
+		"load-balancer":  {Address: "k8s.example.org:443"},
+		"hosts":          {Provider: "hosts"},
+		"hosts-small":    {Provider: "hosts", ControlPlanes: 1, Workers: -1},
+		"hosts-machines": {Provider: "hosts", SSHKeyFile: "keys/id: x", Hosts: machines(), Endpoint: "direct"},
+		"odd-text":       {Name: "1e3", Address: "1.2.3.4"},
+
+		"openstack":         {Provider: "openstack"},
+		"openstack-octavia": {Provider: "openstack", Name: "harbour", Cloud: "mycloud", ExternalNetwork: "public", Flavor: "m1.large", Image: "debian: 12", Endpoint: "octavia", Workers: 5},
+		"openstack-direct":  {Provider: "openstack", ControlPlanes: 1, Workers: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := v1alpha1.New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkAccepted(t, mustParse(t, name, text))
+			testkit.Golden(t, "init/"+name+".yaml", text)
+		})
+	}
+}
+
+func machines() []v1alpha1.HostMachine {
+	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	return []v1alpha1.HostMachine{
+		{Address: "192.0.2.1", Role: v1alpha1.RoleControlPlane, HostKey: key},
+		{Address: "192.0.2.2", Role: v1alpha1.RoleWorker, Pool: "big", Name: "rose", HostKey: key},
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for want, o := range map[string]v1alpha1.InitOptions{
+		`unknown provider "aws"`:           {Provider: "aws"},
+		"is not a name":                    {Name: "x\nspec: {}"},
+		"are even":                         {ControlPlanes: 2},
+		"7 is not between 1 and 5":         {ControlPlanes: 7},
+		"Kubernetes 1.20 is not supported": {Kubernetes: "v1.20.0"},
+		"spec.endpoint.vip: is required":   {Provider: "hosts", Hosts: machines(), Endpoint: "gateways"},
+		"direct needs a single":            {Endpoint: "direct"},
+		"octavia is a load balancer of Op": {Endpoint: "octavia"},
+		`unknown value "octopus"`:          {Endpoint: "octopus"},
+		"can't be chosen with provider op": {Provider: "openstack", VIP: "10.1.0.9"},
+	} {
+		_, err := v1alpha1.New(o)
+		if err == nil || !strings.Contains(err.Error(), want) || fail.KindOf(err) != fail.Invalid {
+			t.Errorf("%+v: got %v, want %q", o, err, want)
+		}
+	}
+}

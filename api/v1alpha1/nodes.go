@@ -1,0 +1,49 @@
+package v1alpha1
+
+// ControlPlane is the machines that run etcd and the Kubernetes control plane.
+type ControlPlane struct {
+	// How many: 1, 3 or 5. With provider hosts, the default is the number of machines with that role.
+	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=3,minimum=1,maximum=5,enum=1,enum=3,enum=5"`
+	// Let ordinary workloads run on control-plane machines too (leaves their taint out).
+	Schedulable bool `json:"schedulable,omitempty" yaml:"schedulable,omitempty" jsonschema:"default=false"`
+	// Labels of the nodes.
+	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
+	// What the machines are like.
+	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
+}
+
+// Etcd says how etcd runs.
+type Etcd struct {
+	// stacked: a static pod on each control-plane machine, as kubeadm does. service: a systemd unit on each control-plane machine.
+	Mode string `json:"mode,omitempty" yaml:"mode,omitempty" jsonschema:"default=stacked,enum=stacked,enum=service"`
+}
+
+// The modes of etcd.
+const (
+	EtcdStacked = "stacked"
+	EtcdService = "service"
+)
+
+// Pool is worker machines of one shape.
+type Pool struct {
+	// Name of the pool: lower-case letters, digits and dashes, unique in the cluster. "cp" and "gw" are taken.
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=40,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+	// How many machines; 0 keeps the pool without machines. With provider hosts, the default is the number of machines in the pool.
+	Replicas *int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=0,maximum=1000"`
+	// Labels of the nodes.
+	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
+	// Taints of the nodes: only pods that tolerate them run there.
+	Taints []Taint `json:"taints,omitempty" yaml:"taints,omitempty" jsonschema:"maxItems=50"`
+	// What the machines are like.
+	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
+}
+
+// Taint keeps pods off a node that do not tolerate it.
+type Taint struct {
+	// Key, as of a label.
+	Key string `json:"key" yaml:"key" jsonschema:"required"`
+	// Value, as of a label.
+	Value string `json:"value,omitempty" yaml:"value,omitempty"`
+	// What becomes of pods that do not tolerate it.
+	Effect string `json:"effect" yaml:"effect" jsonschema:"required,enum=NoSchedule,enum=PreferNoSchedule,enum=NoExecute"`
+}

@@ -1,0 +1,121 @@
+package v1alpha1
+
+// OpenStack makes machines as servers of an OpenStack cloud.
+type OpenStack struct {
+	// Name of the cloud in clouds.yaml. Left out: $OS_CLOUD, or the OS_* variables.
+	Cloud string `json:"cloud,omitempty" yaml:"cloud,omitempty" jsonschema:"maxLength=255"`
+	// Region. Left out: the one of the credentials.
+	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=255"`
+	// Name or ID of the external network that floating IPs are taken from and the router leads to. Left out: the cloud's only one.
+	ExternalNetwork string `json:"externalNetwork,omitempty" yaml:"externalNetwork,omitempty" jsonschema:"maxLength=255"`
+	// Network of the machines: made for the cluster, or one that exists.
+	Network OpenStackNetwork `json:"network,omitzero" yaml:"network,omitempty"`
+	// Accept and remember the SSH host key that a machine shows at the first contact where the cloud serves no console log to read it from. Somebody between you and the machine at that moment can impersonate it.
+	TrustOnFirstUse bool `json:"trustOnFirstUse,omitempty" yaml:"trustOnFirstUse,omitempty" jsonschema:"default=false"`
+	// What machines are like unless their pool says otherwise.
+	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
+}
+
+// OpenStackNetwork is the network of the machines.
+type OpenStackNetwork struct {
+	// Private IPv4 network of the machines, /16 to /28. With an existing subnet it is taken from there.
+	CIDR string `json:"cidr,omitempty" yaml:"cidr,omitempty" jsonschema:"pattern=^([0-9.]+/[0-9]+)?$"`
+	// Name servers of the machines. Left out: the cloud's own.
+	DNSServers []string `json:"dnsServers,omitempty" yaml:"dnsServers,omitempty" jsonschema:"maxItems=5"`
+	// Name or ID of an existing network to use in place of one made for the cluster. It is never changed or removed.
+	Existing string `json:"existing,omitempty" yaml:"existing,omitempty" jsonschema:"maxLength=255"`
+	// Name or ID of the existing network's subnet to use. Left out: its only IPv4 subnet.
+	Subnet string `json:"subnet,omitempty" yaml:"subnet,omitempty" jsonschema:"maxLength=255"`
+	// Name or ID of an existing router to attach the cluster's network to, in place of one made for the cluster.
+	Router string `json:"router,omitempty" yaml:"router,omitempty" jsonschema:"maxLength=255"`
+}
+
+// MachineShape is what machines of a role or pool are like. Only OpenStack reads it.
+type MachineShape struct {
+	// Name or ID of the flavor.
+	Flavor string `json:"flavor,omitempty" yaml:"flavor,omitempty" jsonschema:"maxLength=255"`
+	// Name or ID of the image: Debian or Ubuntu with cloud-init, or one that "naupegos image build" made.
+	Image string `json:"image,omitempty" yaml:"image,omitempty" jsonschema:"maxLength=255"`
+	// Size in GiB of a root volume made from the image. Left out: the flavor's own disk.
+	RootVolumeGiB int `json:"rootVolumeGiB,omitempty" yaml:"rootVolumeGiB,omitempty" jsonschema:"minimum=1,maximum=16384"`
+	// Type of the root volume. Left out: the cloud's default.
+	RootVolumeType string `json:"rootVolumeType,omitempty" yaml:"rootVolumeType,omitempty" jsonschema:"maxLength=255"`
+	// Availability zones that the machines are spread over in turn. Left out: the cloud chooses.
+	Zones []string `json:"zones,omitempty" yaml:"zones,omitempty" jsonschema:"maxItems=20"`
+	// Whether machines of one role or pool are kept on different hypervisors: soft (where possible), hard (or not at all), none.
+	AntiAffinity string `json:"antiAffinity,omitempty" yaml:"antiAffinity,omitempty" jsonschema:"enum=soft,enum=hard,enum=none"`
+	// Give each machine a floating IP. Gateways always have one.
+	FloatingIP *bool `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty"`
+	// How user-data reaches the machine: cloud-init, or ignition for images of that kind (Fedora CoreOS, Flatcar).
+	UserData string `json:"userData,omitempty" yaml:"userData,omitempty" jsonschema:"enum=cloud-init,enum=ignition"`
+	// Hand user-data over on a config drive in place of the metadata service.
+	ConfigDrive *bool `json:"configDrive,omitempty" yaml:"configDrive,omitempty"`
+}
+
+// defaultOpenStackCIDR is the network of the machines where the document names none.
+const defaultOpenStackCIDR = "10.1.0.0/24"
+
+// Kinds of anti-affinity and of user-data.
+const (
+	AntiAffinitySoft  = "soft"
+	AntiAffinityHard  = "hard"
+	AntiAffinityNone  = "none"
+	UserDataCloudInit = "cloud-init"
+	UserDataIgnition  = "ignition"
+)
+
+// over returns s with what it leaves out taken from base.
+func (s MachineShape) over(base MachineShape) MachineShape {
+	def := func(v *string, b string) {
+		if *v == "" {
+			*v = b
+		}
+	}
+	def(&s.Flavor, base.Flavor)
+	def(&s.Image, base.Image)
+	if s.RootVolumeGiB == 0 {
+		s.RootVolumeGiB = base.RootVolumeGiB
+	}
+	def(&s.RootVolumeType, base.RootVolumeType)
+	if len(s.Zones) == 0 {
+		s.Zones = base.Zones
+	}
+	def(&s.AntiAffinity, base.AntiAffinity)
+	def(&s.AntiAffinity, AntiAffinitySoft)
+	def(&s.UserData, base.UserData)
+	def(&s.UserData, UserDataCloudInit)
+	if s.FloatingIP == nil {
+		s.FloatingIP = base.FloatingIP
+	}
+	if s.ConfigDrive == nil {
+		s.ConfigDrive = base.ConfigDrive
+	}
+	return s
+}
+
+// Shape tells what machines of a role and pool are like, of a defaulted document with provider openstack.
+func (c *Cluster) Shape(role, pool string) MachineShape {
+	var s MachineShape
+	switch role {
+	case RoleControlPlane:
+		s = c.Spec.ControlPlane.Machine
+	case RoleGateway:
+		if g := c.Spec.Endpoint.Gateways; g != nil {
+			s = g.Machine
+		}
+	default:
+		for i := range c.Spec.Workers {
+			if c.Spec.Workers[i].Name == pool {
+				s = c.Spec.Workers[i].Machine
+			}
+		}
+	}
+	if os := c.Spec.Provider.OpenStack; os != nil {
+		s = s.over(os.Machine)
+	}
+	if role == RoleGateway {
+		yes := true
+		s.FloatingIP = &yes
+	}
+	return s
+}

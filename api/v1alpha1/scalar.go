@@ -1,0 +1,165 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// scalar decodes into a text, a whole number or a truth value.
+func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value, f field) {
+	at := position{n.Line, n.Column}
+	var problem, hint string
+	switch v.Kind() {
+	case reflect.String:
+		problem, hint = decodeText(n, v, f)
+	case reflect.Int:
+		problem, hint = decodeInt(n, v, f)
+	case reflect.Bool:
+		problem, hint = decodeBool(n, v)
+	default:
+		problem = "can't be read: type " + v.Type().String()
+	}
+	if problem != "" {
+		d.addAt(at, path, problem, hint)
+	}
+}
+
+func decodeText(n *yaml.Node, v reflect.Value, f field) (problem, hint string) {
+	if n.Kind != yaml.ScalarNode {
+		return "expected text, got " + describe(n), ""
+	}
+	if n.Tag != "!!str" && len(f.enum) == 0 {
+		hint = "put it in quotes: " + quote(n.Value)
+		if f.def != "" {
+			hint = "write it like " + f.def
+		}
+		return "expected text, got " + describe(n), hint
+	}
+	if n.Value == "" && (f.required || f.def != "" || len(f.enum) > 0) {
+		hint = "give it a value"
+		if !f.required {
+			hint = "leave the key out to get the default"
+		}
+		return "is empty", hint
+	}
+	v.SetString(n.Value)
+	return checkEnum(n.Value, f)
+}
+
+func decodeInt(n *yaml.Node, v reflect.Value, f field) (problem, hint string) {
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && !looksLikeNumber(n) {
+		return "expected a whole number, got " + shown(n), ""
+	}
+	if n.Tag == "!!str" {
+		return "expected a whole number, got text", "take the quotes off"
+	}
+	if !regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`).MatchString(n.Value) {
+		return "expected a whole number, got " + quote(n.Value), "write it in plain decimal digits"
+	}
+	i, err := strconv.Atoi(n.Value)
+	if err != nil {
+		return "the number is too large", ""
+	}
+	v.SetInt(int64(i))
+	return checkRange(i, f)
+}
+
+// looksLikeNumber tells whether n is a number in quotes or a number that is not whole.
+func looksLikeNumber(n *yaml.Node) bool {
+	_, err := strconv.Atoi(n.Value)
+	return n.Tag == "!!float" || n.Tag == "!!str" && err == nil
+}
+
+func decodeBool(n *yaml.Node, v reflect.Value) (problem, hint string) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
+		v.SetBool(strings.EqualFold(n.Value, "true"))
+		return "", ""
+	}
+	if n.Kind == yaml.ScalarNode {
+		switch strings.ToLower(n.Value) {
+		case "yes", "y", "on", "1", "true":
+			hint = "write true"
+		case "no", "n", "off", "0", "false":
+			hint = "write false"
+		}
+	}
+	return "expected true or false, got " + shown(n), hint
+}
+
+// checkEnum tells what is wrong with a text of which only some values are known.
+func checkEnum(s string, f field) (problem, hint string) {
+	if len(f.enum) == 0 || slices.Contains(f.enum, s) {
+		return "", ""
+	}
+	if near := nearest(s, f.enum); near != "" {
+		return "unknown value " + quote(s), fmt.Sprintf("did you mean %q?", near)
+	}
+	return "unknown value " + quote(s), "known: " + strings.Join(f.enum, ", ")
+}
+
+// checkRange tells what is wrong with a number outside its limits.
+func checkRange(i int, f field) (problem, hint string) {
+	switch {
+	case f.min != nil && i < *f.min && f.max != nil, f.max != nil && i > *f.max && f.min != nil:
+		return fmt.Sprintf("%d is not between %d and %d", i, *f.min, *f.max), ""
+	case f.min != nil && i < *f.min:
+		return fmt.Sprintf("%d is less than %d", i, *f.min), ""
+	case f.max != nil && i > *f.max:
+		return fmt.Sprintf("%d is more than %d", i, *f.max), ""
+	}
+	return "", ""
+}
+
+// shown is describe with the text itself, for fields that can hold no secret.
+func shown(n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		return quote(n.Value)
+	}
+	return describe(n)
+}
+
+// describe names what stands in the document in the user's words.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	switch n.Tag {
+	case "!!int", "!!float":
+		return "the number " + clip(n.Value)
+	case "!!bool":
+		return clip(n.Value)
+	case "!!null":
+		return "nothing"
+	case "!!timestamp":
+		return "the date " + clip(n.Value)
+	case "!!str":
+		return "text"
+	}
+	return "a value of another type"
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// clip shortens text of the document for a message.
+func clip(s string) string {
+	r := []rune(s)
+	if len(r) > 60 {
+		s = string(r[:57]) + "..."
+	}
+	q := strconv.Quote(s)
+	return q[1 : len(q)-1]
+}
+
+// quote shortens and quotes text of the document for a message.
+func quote(s string) string { return `"` + clip(s) + `"` }

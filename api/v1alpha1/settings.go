@@ -1,0 +1,75 @@
+package v1alpha1
+
+// Security is audit, encryption and hardening.
+type Security struct {
+	// Log of requests to the API.
+	AuditLog AuditLog `json:"auditLog,omitzero" yaml:"auditLog,omitempty"`
+	// Encrypt Secrets in etcd with a key that only the control-plane machines hold.
+	EncryptionAtRest *bool `json:"encryptionAtRest,omitempty" yaml:"encryptionAtRest,omitempty" jsonschema:"default=true"`
+	// Apply the API server and kubelet settings of the CIS Kubernetes benchmark.
+	CISDefaults *bool `json:"cisDefaults,omitempty" yaml:"cisDefaults,omitempty" jsonschema:"default=true"`
+}
+
+// AuditLog is the API servers' log of requests, kept on each control-plane machine.
+type AuditLog struct {
+	// Keep the log.
+	Enabled *bool `json:"enabled,omitempty" yaml:"enabled,omitempty" jsonschema:"default=true"`
+	// Days after which a rotated file is removed.
+	MaxAgeDays int `json:"maxAgeDays,omitempty" yaml:"maxAgeDays,omitempty" jsonschema:"default=30,minimum=1,maximum=3650"`
+	// Rotated files that are kept.
+	MaxBackups int `json:"maxBackups,omitempty" yaml:"maxBackups,omitempty" jsonschema:"default=10,minimum=1,maximum=1000"`
+	// Size in MiB at which a file is rotated.
+	MaxSizeMiB int `json:"maxSizeMiB,omitempty" yaml:"maxSizeMiB,omitempty" jsonschema:"default=100,minimum=1,maximum=10240"`
+	// Audit policy (an audit.k8s.io/v1 Policy as YAML text). Left out, a built-in policy is used.
+	Policy string `json:"policy,omitempty" yaml:"policy,omitempty"`
+}
+
+// Access is who may log in to the machines.
+type Access struct {
+	// Public SSH keys ("ssh-ed25519 AAAA… comment") that may log in, besides the cluster's own.
+	SSHKeys []string `json:"sshKeys,omitempty" yaml:"sshKeys,omitempty" jsonschema:"maxItems=100"`
+	// Networks in CIDR form that may reach SSH on machines with a floating IP. Only with provider openstack. Left out: all.
+	SSHCIDRs []string `json:"sshCIDRs,omitempty" yaml:"sshCIDRs,omitempty" jsonschema:"maxItems=100"`
+	// Networks in CIDR form that may reach the API on machines with a floating IP: the gateways or, with endpoint kinds direct and address, the control plane. Only with provider openstack; kind octavia has allowedCIDRs. Left out: all.
+	APICIDRs []string `json:"apiCIDRs,omitempty" yaml:"apiCIDRs,omitempty" jsonschema:"maxItems=100"`
+	// Networks in CIDR form that may reach NodePorts of the workers. Only with provider openstack. Left out: the machines' own network.
+	NodePortCIDRs []string `json:"nodePortCIDRs,omitempty" yaml:"nodePortCIDRs,omitempty" jsonschema:"maxItems=100"`
+	// Private network through the gateways. Only with endpoint kind gateways.
+	WireGuard *WireGuard `json:"wireguard,omitempty" yaml:"wireguard,omitempty"`
+}
+
+// WireGuard lets peers into the machines' network through the gateways.
+type WireGuard struct {
+	// Private IPv4 network that peers' addresses are taken from, /16 to /28.
+	CIDR string `json:"cidr,omitempty" yaml:"cidr,omitempty" jsonschema:"default=172.30.153.0/24,pattern=^[0-9.]+/[0-9]+$"`
+	// UDP port on the gateways.
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=51820,minimum=1,maximum=65535"`
+	// Who may connect.
+	Peers []WireGuardPeer `json:"peers" yaml:"peers" jsonschema:"required,minItems=1,maxItems=250"`
+}
+
+// WireGuardPeer is one person or machine that may connect.
+type WireGuardPeer struct {
+	// Name of the peer: lower-case letters, digits and dashes.
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+	// Public key of the peer, base64. Left out, Naupegos makes a key pair and puts the private key into the peer's client configuration.
+	PublicKey string `json:"publicKey,omitempty" yaml:"publicKey,omitempty"`
+}
+
+// Updates is how changes are rolled out.
+type Updates struct {
+	// Worker machines of a pool that may be away at the same time. Control-plane machines are always changed one by one.
+	MaxUnavailable int `json:"maxUnavailable,omitempty" yaml:"maxUnavailable,omitempty" jsonschema:"default=1,minimum=1,maximum=100"`
+}
+
+// Timeouts bound waits. Each is between 10s and 24h.
+type Timeouts struct {
+	// From switching a machine on until it can be logged in to.
+	MachineBoot Duration `json:"machineBoot,omitzero" yaml:"machineBoot,omitempty" jsonschema:"default=5m"`
+	// From starting a node's kubelet until the node is Ready.
+	NodeReady Duration `json:"nodeReady,omitzero" yaml:"nodeReady,omitempty" jsonschema:"default=5m"`
+	// For evicting the pods of a node.
+	Drain Duration `json:"drain,omitzero" yaml:"drain,omitempty" jsonschema:"default=5m"`
+	// For one step of a plan with all its retries; at least as long as the others. Default: 10m, or the longest of the others.
+	Step Duration `json:"step,omitzero" yaml:"step,omitempty" jsonschema:"default=10m"`
+}

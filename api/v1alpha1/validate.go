@@ -1,0 +1,119 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// The limits of every duration in a document.
+const (
+	minDuration = 10 * time.Second
+	maxDuration = 24 * time.Hour
+)
+
+// Validate checks a defaulted document and returns everything that is wrong with it, without lines; nil if nothing is.
+func (c *Cluster) Validate() Errors {
+	r := &findings{}
+	c.check(r)
+	return r.sorted()
+}
+
+// check looks at each field by itself first and then at how fields fit together, so that one mistake is one finding.
+func (c *Cluster) check(r *findings) {
+	checkTags(r, "", reflect.ValueOf(c).Elem())
+	c.checkProvider(r)
+	c.checkKubernetes(r)
+	c.checkEndpoint(r)
+	c.checkNodes(r)
+	c.checkSecurity(r)
+	c.checkAccess(r)
+	c.checkCloud(r)
+	c.checkWireGuard(r)
+	c.checkTimeouts(r)
+	if h := c.Spec.Provider.Hosts; h != nil {
+		c.checkHosts(r, h)
+	}
+	c.checkNames(r)
+	c.checkNetworks(r)
+	c.checkCapacity(r)
+}
+
+// checkTags checks what the struct tags say: what is required, known values, limits.
+func checkTags(r *findings, path string, v reflect.Value) {
+	for _, f := range fieldsOf(v.Type()) {
+		p, fv := join(path, f.key), v.Field(f.index)
+		if f.required && fv.IsZero() && fv.Kind() != reflect.Struct {
+			r.add(p, "is required", "")
+			continue
+		}
+		for fv.Kind() == reflect.Pointer && !fv.IsNil() {
+			fv = fv.Elem()
+		}
+		checkValue(r, p, fv, f)
+	}
+}
+
+// checkValue checks one value by its tags, and what lies below it.
+func checkValue(r *findings, p string, v reflect.Value, f field) {
+	var problem, hint string
+	switch v.Kind() {
+	case reflect.String:
+		if v.String() != "" {
+			problem, hint = checkEnum(v.String(), f)
+		}
+	case reflect.Int:
+		if v.Int() != 0 || f.def != "" { // 0 without a default is left out
+			problem, hint = checkRange(int(v.Int()), f)
+		}
+	case reflect.Slice:
+		if n := v.Len(); n < f.minItems || f.maxItems > 0 && n > f.maxItems {
+			problem = fmt.Sprintf("has %d items, not between %d and %d", n, f.minItems, f.maxItems)
+		} else if v.Type().Elem().Kind() == reflect.Struct {
+			for i := range n {
+				checkTags(r, item(p, i), v.Index(i))
+			}
+		}
+	case reflect.Struct:
+		if d, ok := v.Interface().(Duration); ok {
+			problem, hint = checkDuration(d)
+		} else {
+			checkTags(r, p, v)
+		}
+	}
+	if problem != "" {
+		r.add(p, problem, hint)
+	}
+}
+
+func checkDuration(d Duration) (problem, hint string) {
+	if d.Duration >= minDuration && d.Duration <= maxDuration {
+		return "", ""
+	}
+	return d.String() + " is not between 10s and 24h", ""
+}
+
+// checkProvider demands exactly one.
+func (c *Cluster) checkProvider(r *findings) {
+	const names = "keep one of local, hosts, openstack"
+	switch set := c.Spec.Provider.set(); {
+	case len(set) > 1:
+		r.add("spec.provider", "names more than one provider", names)
+	case len(set) == 0:
+		r.add("spec.provider", "no provider is chosen", `give one of local, hosts, openstack; the shortest is "provider: {local: {}}"`)
+	}
+}
+
+// checkTimeouts demands that a step can last as long as what it waits for.
+func (c *Cluster) checkTimeouts(r *findings) {
+	t := c.Spec.Timeouts
+	for _, o := range []struct {
+		key string
+		d   Duration
+	}{{"machineBoot", t.MachineBoot}, {"nodeReady", t.NodeReady}, {"drain", t.Drain}} {
+		if o.d.Duration > t.Step.Duration {
+			r.add("spec.timeouts.step", fmt.Sprintf("%s is less than %s, %s", t.Step, o.key, o.d),
+				"leave step out to get the longest of the others", "spec.timeouts."+o.key)
+		}
+	}
+}

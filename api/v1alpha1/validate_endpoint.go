@@ -1,0 +1,155 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Ports that gateways use themselves.
+const (
+	sshPort   = 22
+	statsPort = 8404
+)
+
+// checkEndpoint checks the fields that belong to the kind of endpoint, and that the others are left out.
+func (c *Cluster) checkEndpoint(r *findings) {
+	const path = "spec.endpoint"
+	e := c.Spec.Endpoint
+	if r.isWrong(path + ".kind") {
+		return
+	}
+	for _, f := range []struct {
+		key, kind string
+		given     bool
+	}{
+		{"gateways", EndpointGateways, e.Gateways != nil},
+		{"vip", EndpointGateways, e.VIP != ""},
+		{"address", EndpointAddress, e.Address != ""},
+		{"octavia", EndpointOctavia, e.Octavia != nil},
+	} {
+		if f.given && e.Kind != f.kind {
+			r.add(path+"."+f.key, fmt.Sprintf("belongs to endpoint kind %s, but kind is %s", f.kind, e.Kind), "remove it or change the kind")
+		}
+	}
+	switch e.Kind {
+	case EndpointGateways:
+		c.checkGateways(r, path)
+	case EndpointOctavia:
+		c.checkOctavia(r, path)
+	case EndpointAddress:
+		c.checkEndpointAddress(r, path)
+	case EndpointDirect:
+		if n := c.Spec.ControlPlane.Replicas; n > 1 {
+			r.add(path+".kind", fmt.Sprintf("direct needs a single control-plane machine, %d are wanted", n),
+				"take kind gateways or address, or set spec.controlPlane.replicas to 1", "spec.controlPlane.replicas")
+		}
+		if e.Port != APIServerPort {
+			r.add(path+".port", fmt.Sprintf("is %d, but the API server listens on %d and kind direct has nothing between", e.Port, APIServerPort), "leave it out")
+		}
+	}
+}
+
+// checkGateways checks the virtual address and the port that gateways listen on.
+func (c *Cluster) checkGateways(r *findings, path string) {
+	e := c.Spec.Endpoint
+	switch {
+	case c.Spec.Provider.Local != nil && e.VIP != "":
+		r.add(path+".vip", "can't be chosen with provider local", "remove it: the provider takes the tenth address of its network", "spec.provider")
+	case c.Spec.Provider.OpenStack != nil && e.VIP != "":
+		r.add(path+".vip", "can't be chosen with provider openstack", "remove it: it is the address of a port that the provider makes", "spec.provider")
+	case c.Spec.Provider.Hosts != nil && e.VIP == "":
+		r.add(path+".vip", "is required with provider hosts and kind gateways", "give a free address in the gateways' network, or take another kind of endpoint", "spec.provider")
+	case e.VIP != "":
+		if problem, hint := checkAddress(e.VIP); problem != "" {
+			r.add(path+".vip", problem, hint)
+		}
+	}
+	if e.Port == sshPort || e.Port == statsPort {
+		r.add(path+".port", fmt.Sprintf("gateways use port %d themselves", e.Port), "6443 is usual")
+	}
+}
+
+// Ports of web traffic, which a load balancer with ingress listens on.
+const (
+	httpPort  = 80
+	httpsPort = 443
+)
+
+// checkOctavia checks the cloud's load balancer.
+func (c *Cluster) checkOctavia(r *findings, path string) {
+	if c.Spec.Provider.OpenStack == nil {
+		r.add(path+".kind", "octavia is a load balancer of OpenStack, but the provider is another", "take kind gateways, address or direct", "spec.provider")
+		return
+	}
+	o := c.Spec.Endpoint.Octavia
+	checkCIDRList(r, path+".octavia.allowedCIDRs", o.AllowedCIDRs)
+	in := o.Ingress
+	if in == nil {
+		return
+	}
+	ingress := path + ".octavia.ingress"
+	if in.HTTPNodePort == in.HTTPSNodePort {
+		r.add(ingress+".httpsNodePort", fmt.Sprintf("is %d, the same as httpNodePort", in.HTTPSNodePort), "one NodePort serves one of them", ingress+".httpNodePort")
+	}
+	if port := c.Spec.Endpoint.Port; port == httpPort || port == httpsPort {
+		r.add(path+".port", fmt.Sprintf("is %d, which ingress listens on", port), "6443 is usual", ingress)
+	}
+	if len(c.Spec.Workers) == 0 {
+		r.add(ingress, "has no worker to pass traffic to", "add a pool, or remove it", "spec.workers")
+	}
+}
+
+// checkEndpointAddress checks host[:port].
+func (c *Cluster) checkEndpointAddress(r *findings, path string) {
+	e := c.Spec.Endpoint
+	field := path + ".address"
+	if e.Address == "" {
+		r.add(field, "is required with kind address", `give the host or host:port of your load balancer`)
+		return
+	}
+	if problem, hint := checkHostPort(e.Address); problem != "" {
+		r.add(field, problem, hint)
+		return
+	}
+	if _, port := e.AddressHostPort(); port != 0 && e.Port != port {
+		r.add(path+".port", fmt.Sprintf("is %d, but spec.endpoint.address says %d", e.Port, port), "give it once", field)
+	}
+}
+
+// checkHostPort tells what is wrong with a host or host:port.
+func checkHostPort(s string) (problem, hint string) {
+	hint = `write it like "k8s.example.org" or "192.0.2.10:6443"`
+	host := s
+	if strings.Contains(s, "://") || strings.Contains(s, "/") {
+		return quote(s) + " is a URL", hint
+	}
+	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil && a.Is6() {
+		return quote(s) + " is an IPv6 address", "only IPv4 is supported"
+	}
+	if strings.Contains(s, ":") {
+		h, p, err := net.SplitHostPort(s)
+		if err != nil {
+			return quote(s) + " is not host:port", hint
+		}
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || p != strconv.Itoa(n) {
+			return quote(p) + " is not a port", "ports go from 1 to 65535"
+		}
+		host = h
+	}
+	if regexp.MustCompile(`^[0-9.]+$`).MatchString(host) {
+		return checkAddress(host)
+	}
+	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
+		return quote(s) + " has an IPv6 address", "only IPv4 is supported"
+	}
+	if len(validation.IsDNS1123Subdomain(host)) > 0 {
+		return quote(host) + " is not a host name in lower case", hint
+	}
+	return "", ""
+}

@@ -1,0 +1,181 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Limits of the networks, in bits of prefix. A node takes a /24 of the pods' network, of which the controller manager
+// cuts at most 2^16 pieces; the API server takes no larger network for Services than a /12, kubeadm none smaller than a /28.
+const (
+	nodeBits                           = 24
+	minPodBits, maxPodBits             = 8, nodeBits
+	minServiceBits, maxServiceBits     = 12, 28
+	minLocalBits, maxLocalBits         = 16, 24
+	localReserved                  int = 100 // addresses that the local provider keeps for itself, gateways and control plane
+)
+
+// network is a field with a valid network, to compare with the others.
+type network struct {
+	field  string
+	prefix netip.Prefix
+}
+
+// checkNetworks checks each network and that they and the machines' addresses lie apart.
+func (c *Cluster) checkNetworks(r *findings) {
+	k := c.Spec.Kubernetes
+	pods, podsOK := checkNetwork(r, "spec.kubernetes.podCIDR", k.PodCIDR, minPodBits, maxPodBits)
+	services, servicesOK := checkNetwork(r, "spec.kubernetes.serviceCIDR", k.ServiceCIDR, minServiceBits, maxServiceBits)
+	var nets []network
+	if podsOK {
+		nets = append(nets, pods)
+		c.checkPodSpace(r, pods)
+	}
+	if servicesOK {
+		nets = append(nets, services)
+	}
+	if l := c.Spec.Provider.Local; l != nil && l.Network.CIDR != "" {
+		if n, ok := checkNetwork(r, "spec.provider.local.network.cidr", l.Network.CIDR, minLocalBits, maxLocalBits); ok {
+			nets = append(nets, n)
+			c.checkLocalNetwork(r, n)
+		}
+	}
+	if os := c.Spec.Provider.OpenStack; os != nil && os.Network.CIDR != "" {
+		if n, ok := checkNetwork(r, openStackField+".network.cidr", os.Network.CIDR, minOpenStackBits, maxOpenStackBits); ok {
+			nets = append(nets, n)
+			c.checkOpenStackSpace(r, n)
+		}
+	}
+	if w := c.Spec.Access.WireGuard; w != nil {
+		if n, ok := checkNetwork(r, wireGuardField+".cidr", w.CIDR, minWireGuardBits, maxWireGuardBits); ok {
+			nets = append(nets, n)
+			c.checkWireGuardSpace(r, n)
+		}
+	}
+	for i, a := range nets {
+		for _, b := range nets[:i] {
+			if a.prefix.Overlaps(b.prefix) {
+				r.add(a.field, fmt.Sprintf("%s overlaps with %s %s", a.prefix, b.field, b.prefix), "choose networks that lie apart", b.field)
+			}
+		}
+	}
+	c.checkAddressesOutside(r, nets)
+}
+
+// checkNetwork reads an IPv4 network of a size between the limits.
+func checkNetwork(r *findings, field, s string, minBits, maxBits int) (network, bool) {
+	p, problem, hint := parseNetwork(s)
+	switch {
+	case p.IsValid() && (p.Bits() < minBits || p.Bits() > maxBits):
+		problem, hint = fmt.Sprintf("a /%d is not between /%d and /%d", p.Bits(), minBits, maxBits), ""
+	case problem == "" && unusable(p):
+		problem, hint = s+" is not usable for machines or pods", "take a private network, e.g. of 10.0.0.0/8"
+	}
+	if problem != "" {
+		r.add(field, problem, hint)
+		return network{}, false
+	}
+	return network{field, p}, true
+}
+
+// parseNetwork reads an IPv4 network, or tells what is wrong with it; it is valid where only the address is not its first.
+func parseNetwork(s string) (p netip.Prefix, problem, hint string) {
+	p, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil:
+		return p, quote(s) + " is not a network", "write it like 10.1.0.0/16"
+	case !p.Addr().Is4():
+		return netip.Prefix{}, quote(s) + " is an IPv6 network", "only IPv4 is supported"
+	case p != p.Masked():
+		return p, quote(s) + " is an address inside a network", "the network is " + p.Masked().String()
+	}
+	return p, "", ""
+}
+
+// unusable tells whether a network touches one that hosts treat specially.
+func unusable(p netip.Prefix) bool {
+	for _, s := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {
+		if p.Overlaps(netip.MustParsePrefix(s)) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkPodSpace demands a /24 for each node.
+func (c *Cluster) checkPodSpace(r *findings, pods network) {
+	nodes, space := c.Spec.ControlPlane.Replicas+c.WorkerCount(), 1<<(nodeBits-pods.prefix.Bits())
+	if nodes > space {
+		r.add(pods.field, fmt.Sprintf("%s has room for %d nodes, %d are wanted", pods.prefix, space, nodes),
+			"each node takes a /24: choose a larger network", "spec.controlPlane.replicas", "spec.workers")
+	}
+}
+
+// checkLocalNetwork demands a private network with an address for each worker.
+func (c *Cluster) checkLocalNetwork(r *findings, n network) {
+	checkPrivate(r, n)
+	if room := 1<<(32-n.prefix.Bits()) - 2 - localReserved; c.WorkerCount() > room {
+		r.add(n.field, fmt.Sprintf("%s has room for %d workers, %d are wanted", n.prefix, room, c.WorkerCount()), "choose a larger network", "spec.workers")
+	}
+}
+
+// checkOpenStackSpace demands a private network with an address for each machine.
+func (c *Cluster) checkOpenStackSpace(r *findings, n network) {
+	checkPrivate(r, n)
+	wanted := c.GatewayCount() + c.Spec.ControlPlane.Replicas + c.WorkerCount()
+	if room := 1<<(32-n.prefix.Bits()) - 2 - openStackReserved; wanted > room {
+		r.add(n.field, fmt.Sprintf("%s has room for %d machines, %d are wanted", n.prefix, room, wanted), "choose a larger network",
+			"spec.controlPlane.replicas", "spec.workers", "spec.endpoint.gateways")
+	}
+}
+
+// checkPrivate demands a network that nobody else on the Internet has.
+func checkPrivate(r *findings, n network) {
+	if shared := netip.MustParsePrefix("100.64.0.0/10"); !n.prefix.Addr().IsPrivate() && !shared.Contains(n.prefix.Addr()) {
+		r.add(n.field, n.prefix.String()+" is a public network", "machines could not reach what it really holds; take a private one, e.g. 10.1.0.0/24")
+	}
+}
+
+// checkAddressesOutside demands that no machine and no endpoint lies in a network of the cluster's inside.
+func (c *Cluster) checkAddressesOutside(r *findings, nets []network) {
+	outside := func(field, s string) {
+		a, err := netip.ParseAddr(s)
+		for _, n := range nets {
+			if err == nil && n.prefix.Contains(a) {
+				r.add(field, fmt.Sprintf("%s lies in %s %s", a, n.field, n.prefix), "choose a network that holds no machine", n.field)
+			}
+		}
+	}
+	if h := c.Spec.Provider.Hosts; h != nil {
+		for i := range h.Machines {
+			outside(item("spec.provider.hosts.machines", i)+".address", h.Machines[i].Address)
+		}
+	}
+	if os := c.Spec.Provider.OpenStack; os != nil {
+		for i, s := range os.Network.DNSServers { // the machines' own network may well hold one
+			a, err := netip.ParseAddr(s)
+			for _, n := range nets {
+				if err == nil && n.field != openStackField+".network.cidr" && n.prefix.Contains(a) {
+					r.add(item(openStackField+".network.dnsServers", i), fmt.Sprintf("%s lies in %s %s", a, n.field, n.prefix), "machines can't reach it there", n.field)
+				}
+			}
+		}
+	}
+	outside("spec.endpoint.vip", c.Spec.Endpoint.VIP)
+	host, _ := c.Spec.Endpoint.AddressHostPort()
+	outside("spec.endpoint.address", host)
+}
+
+// checkAddress tells what is wrong with the IPv4 address of a machine.
+func checkAddress(s string) (problem, hint string) {
+	a, err := netip.ParseAddr(s)
+	switch {
+	case err != nil:
+		return quote(s) + " is not an IPv4 address", "write it like 192.168.1.10"
+	case !a.Is4():
+		return quote(s) + " is an IPv6 address", "only IPv4 is supported"
+	case unusable(netip.PrefixFrom(a, 32)):
+		return s + " is not an address that other machines can reach", ""
+	}
+	return "", ""
+}

@@ -1,0 +1,133 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// checkNodes checks control plane and pools.
+func (c *Cluster) checkNodes(r *findings) {
+	if n := c.Spec.ControlPlane.Replicas; n%2 == 0 {
+		field := "spec.controlPlane.replicas"
+		if h := c.Spec.Provider.Hosts; h != nil && h.count(RoleControlPlane, "") == n {
+			field = machinesField // where the number comes from
+		}
+		r.add(field, fmt.Sprintf("%d control-plane machines are even: one more than %d, but no more may fail", n, n-1), "take 1, 3 or 5", machinesField)
+	}
+	checkLabels(r, "spec.controlPlane.labels", c.Spec.ControlPlane.Labels)
+	seen := map[string]int{}
+	for i, p := range c.Spec.Workers {
+		path := item("spec.workers", i)
+		switch first, again := seen[p.Name]; {
+		case p.Name == "":
+			continue // reported as required
+		case again:
+			r.add(path+".name", fmt.Sprintf("%s is already the name of spec.workers[%d]", quote(p.Name), first), "")
+		case p.Name == groupControlPlane || p.Name == groupGateway:
+			r.add(path+".name", fmt.Sprintf("%s is taken: machines of the cluster's own are called so", quote(p.Name)), "")
+		default:
+			checkLabelName(r, path+".name", p.Name)
+		}
+		seen[p.Name] = i
+		checkLabels(r, path+".labels", p.Labels)
+		checkTaints(r, path+".taints", p.Taints)
+	}
+}
+
+// checkLabelName demands a name that can be part of a host name.
+func checkLabelName(r *findings, field, name string) {
+	switch {
+	case len(validation.IsDNS1123Label(name)) == 0:
+	case name != strings.ToLower(name):
+		r.add(field, quote(name)+" has capital letters", "write it in lower case")
+	case len(name) > validation.DNS1123LabelMaxLength:
+		r.add(field, "is longer than 63 characters", "")
+	default:
+		r.add(field, quote(name)+" is not a name", "take lower-case letters, digits and dashes, a letter or digit at both ends")
+	}
+}
+
+// checkLabels checks keys and values, and that no label is one that Kubernetes or Naupegos sets itself.
+func checkLabels(r *findings, path string, labels map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		field := path + "[" + clip(key) + "]"
+		checkLabelKey(r, field, key)
+		if msgs := validation.IsValidLabelValue(labels[key]); len(msgs) > 0 {
+			r.add(field, quote(labels[key])+" is not a label value", "up to 63 letters, digits, - _ . with a letter or digit at both ends")
+		}
+		if slices.Contains([]string{"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "node-role.kubernetes.io/control-plane"}, key) {
+			r.add(field, "is set by Kubernetes itself", "remove it")
+		}
+		if strings.HasPrefix(key, Group+"/") {
+			r.add(field, "is set by naupegos itself", "remove it")
+		}
+	}
+}
+
+func checkLabelKey(r *findings, field, key string) {
+	if len(validation.IsQualifiedName(key)) > 0 {
+		r.add(field, quote(key)+" is not a label key", `write it like "disk" or "example.org/disk"`)
+	}
+}
+
+// checkTaints checks keys and values, and that none is given twice.
+func checkTaints(r *findings, path string, taints []Taint) {
+	seen := map[[2]string]int{}
+	for i, t := range taints {
+		p := item(path, i)
+		if t.Key != "" {
+			checkLabelKey(r, p+".key", t.Key)
+		}
+		if len(validation.IsValidLabelValue(t.Value)) > 0 {
+			r.add(p+".value", quote(t.Value)+" is not a taint value", "up to 63 letters, digits, - _ . with a letter or digit at both ends")
+		}
+		id := [2]string{t.Key, t.Effect}
+		if first, again := seen[id]; again {
+			r.add(p, fmt.Sprintf("has the same key and effect as taints[%d]", first), "keep one of them", item(path, first))
+		} else {
+			seen[id] = i
+		}
+	}
+}
+
+// checkNames demands names that can be host names, each once.
+func (c *Cluster) checkNames(r *findings) {
+	name := c.Metadata.Name
+	if name == "" {
+		return
+	}
+	checkLabelName(r, "metadata.name", name)
+	if longest := len(name + "-" + groupControlPlane + "-NN"); longest > validation.DNS1123LabelMaxLength {
+		r.add("metadata.name", fmt.Sprintf("is too long: %s-%s-NN must fit into 63 characters", clip(name), groupControlPlane), "shorten it")
+	}
+	for i, p := range c.Spec.Workers {
+		digits := max(2, len(fmt.Sprint(p.Count())))
+		if longest := len(name) + len(p.Name) + 2 + digits; longest > validation.DNS1123LabelMaxLength {
+			r.add(item("spec.workers", i)+".name", fmt.Sprintf("is too long: %s-%s-%s must fit into 63 characters", clip(name), clip(p.Name), strings.Repeat("N", digits)),
+				"shorten it or the cluster's name", "metadata.name")
+		}
+	}
+}
+
+// checkCapacity demands a node that ordinary workloads may run on.
+func (c *Cluster) checkCapacity(r *findings) {
+	if c.Spec.ControlPlane.Schedulable {
+		return
+	}
+	if c.WorkerCount() == 0 {
+		r.add("spec.workers", "no machine may run workloads", "add a pool, or set spec.controlPlane.schedulable to true", "spec.provider", "spec.controlPlane.schedulable")
+		return
+	}
+	for _, p := range c.Spec.Workers {
+		if p.Count() > 0 && !slices.ContainsFunc(p.Taints, func(t Taint) bool { return t.Effect != "PreferNoSchedule" }) {
+			return
+		}
+	}
+	if c.Spec.SmokeTest != nil && *c.Spec.SmokeTest {
+		r.add("spec.workers", "every pool is tainted: the smoke test can run nowhere", "leave a pool without taints, or set spec.smokeTest to false", "spec.smokeTest")
+	}
+}

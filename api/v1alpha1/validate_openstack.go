@@ -1,0 +1,221 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode"
+)
+
+const openStackField = "spec.provider.openstack"
+
+// Limits of the machines' network in OpenStack. Besides machines it holds the router, DHCP and load-balancer ports.
+const (
+	minOpenStackBits, maxOpenStackBits     = 16, 28
+	openStackReserved                  int = 6
+)
+
+// shapeAt is the shape of a group of machines and where it stands in the document.
+type shapeAt struct {
+	path  string // "spec.controlPlane.machine"
+	what  string // "control-plane machines"
+	count int    // of machines
+	own   MachineShape
+}
+
+// shapes lists the groups of machines with what the document says of each itself.
+func (c *Cluster) shapes() []shapeAt {
+	all := []shapeAt{{"spec.controlPlane.machine", "control-plane machines", c.Spec.ControlPlane.Replicas, c.Spec.ControlPlane.Machine}}
+	if g := c.Spec.Endpoint.Gateways; g != nil {
+		all = append(all, shapeAt{"spec.endpoint.gateways.machine", "gateways", g.Replicas, g.Machine})
+	}
+	for i, p := range c.Spec.Workers {
+		all = append(all, shapeAt{item("spec.workers", i) + ".machine", "pool " + clip(p.Name), p.Count(), p.Machine})
+	}
+	return all
+}
+
+// checkCloud checks what only provider openstack has: with it, that all is there that it needs; without it, that nothing
+// is given that would have no effect.
+func (c *Cluster) checkCloud(r *findings) {
+	if os := c.Spec.Provider.OpenStack; os != nil {
+		c.checkOpenStack(r, os)
+	} else {
+		c.checkNoCloud(r)
+	}
+}
+
+// checkNoCloud demands that nothing is given that only provider openstack reads.
+func (c *Cluster) checkNoCloud(r *findings) {
+	only := func(given bool, field string) {
+		if given {
+			r.add(field, "belongs to provider openstack, but the provider is another", "remove it", "spec.provider")
+		}
+	}
+	for _, s := range c.shapes() {
+		only(!s.own.empty(), s.path)
+	}
+	a := c.Spec.Access
+	only(len(a.SSHCIDRs) > 0, "spec.access.sshCIDRs")
+	only(len(a.APICIDRs) > 0, "spec.access.apiCIDRs")
+	only(len(a.NodePortCIDRs) > 0, "spec.access.nodePortCIDRs")
+}
+
+// empty tells whether nothing is said.
+func (s MachineShape) empty() bool {
+	return s.Flavor == "" && s.Image == "" && s.RootVolumeGiB == 0 && s.RootVolumeType == "" && len(s.Zones) == 0 &&
+		s.AntiAffinity == "" && s.FloatingIP == nil && s.UserData == "" && s.ConfigDrive == nil
+}
+
+// checkOpenStack checks the provider's own fields, the machines' shapes, and who may reach what.
+func (c *Cluster) checkOpenStack(r *findings, os *OpenStack) {
+	for _, f := range []struct{ key, value string }{
+		{"cloud", os.Cloud}, {"region", os.Region}, {"externalNetwork", os.ExternalNetwork},
+		{"network.existing", os.Network.Existing}, {"network.subnet", os.Network.Subnet}, {"network.router", os.Network.Router},
+	} {
+		checkCloudName(r, openStackField+"."+f.key, f.value)
+	}
+	checkShape(r, openStackField+".machine", os.Machine)
+	for _, s := range c.shapes() {
+		checkShape(r, s.path, s.own)
+	}
+	c.checkShapesComplete(r, os)
+	checkOpenStackNetwork(r, os.Network)
+	if g := c.Spec.Endpoint.Gateways; g != nil && g.Machine.FloatingIP != nil && !*g.Machine.FloatingIP {
+		r.add("spec.endpoint.gateways.machine.floatingIP", "is false, but gateways always have a floating IP", "leave it out")
+	}
+	a := c.Spec.Access
+	if len(a.APICIDRs) > 0 && c.Spec.Endpoint.Kind == EndpointOctavia {
+		r.add("spec.access.apiCIDRs", "has no effect with endpoint kind octavia", "move it to spec.endpoint.octavia.allowedCIDRs", "spec.endpoint.kind")
+	}
+	checkCIDRList(r, "spec.access.sshCIDRs", a.SSHCIDRs)
+	checkCIDRList(r, "spec.access.apiCIDRs", a.APICIDRs)
+	checkCIDRList(r, "spec.access.nodePortCIDRs", a.NodePortCIDRs)
+}
+
+// checkShape checks a shape by itself.
+func checkShape(r *findings, path string, s MachineShape) {
+	checkCloudName(r, path+".flavor", s.Flavor)
+	checkCloudName(r, path+".image", s.Image)
+	checkCloudName(r, path+".rootVolumeType", s.RootVolumeType)
+	seen := map[string]int{}
+	for i, z := range s.Zones {
+		field := item(path+".zones", i)
+		first, again := seen[z]
+		switch {
+		case z == "":
+			r.add(field, "is empty", "give the name of an availability zone")
+		case again:
+			r.add(field, fmt.Sprintf("%s is already zones[%d]", quote(z), first), "name each zone once")
+		default:
+			checkCloudName(r, field, z)
+		}
+		seen[z] = i
+	}
+}
+
+// checkShapesComplete demands a flavor and an image for every group that has machines. What is missing everywhere is one finding.
+func (c *Cluster) checkShapesComplete(r *findings, os *OpenStack) {
+	for _, f := range []struct {
+		key, tool string
+		of        func(MachineShape) string
+	}{
+		{"flavor", "openstack flavor list", func(s MachineShape) string { return s.Flavor }},
+		{"image", "openstack image list", func(s MachineShape) string { return s.Image }},
+	} {
+		var lacking, having int
+		for _, s := range c.shapes() {
+			switch {
+			case f.of(s.own.over(os.Machine)) != "":
+				having++
+			case s.count > 0:
+				lacking++
+			}
+		}
+		all := openStackField + ".machine." + f.key
+		if lacking > 0 && having == 0 {
+			r.add(all, "is required", fmt.Sprintf("give it here for all machines, or for each role and pool; %q shows what there is", f.tool))
+		}
+		for _, s := range c.shapes() {
+			if s.count > 0 && f.of(s.own.over(os.Machine)) == "" {
+				r.add(s.path+"."+f.key, "is required: there is none for "+s.what, "give it here, or for all machines in "+all, all)
+			}
+		}
+	}
+	for _, s := range c.shapes() {
+		if s.own.RootVolumeType != "" && s.own.over(os.Machine).RootVolumeGiB == 0 {
+			r.add(s.path+".rootVolumeType", "is given without rootVolumeGiB: there is no root volume", "give its size, or remove the type", s.path+".rootVolumeGiB", openStackField+".machine.rootVolumeGiB")
+		}
+	}
+	if m := os.Machine; m.RootVolumeType != "" && m.RootVolumeGiB == 0 {
+		used := false
+		for _, s := range c.shapes() {
+			used = used || s.own.RootVolumeGiB > 0
+		}
+		if !used {
+			r.add(openStackField+".machine.rootVolumeType", "is given without rootVolumeGiB: there is no root volume", "give its size, or remove the type", openStackField+".machine.rootVolumeGiB")
+		}
+	}
+}
+
+// checkOpenStackNetwork checks which fields go together, and the name servers.
+func checkOpenStackNetwork(r *findings, n OpenStackNetwork) {
+	const path = openStackField + ".network"
+	if n.Existing == "" {
+		if n.Subnet != "" {
+			r.add(path+".subnet", "is given without existing", "name the network that the subnet belongs to as existing", path+".existing")
+		}
+	} else {
+		for _, f := range []struct {
+			key   string
+			given bool
+		}{{"cidr", n.CIDR != ""}, {"router", n.Router != ""}, {"dnsServers", len(n.DNSServers) > 0}} {
+			if f.given {
+				r.add(path+"."+f.key, "is given, but an existing network is never changed: it has its own", "remove it, or leave existing out", path+".existing")
+			}
+		}
+	}
+	seen := map[string]int{}
+	for i, s := range n.DNSServers {
+		field := item(path+".dnsServers", i)
+		if problem, hint := checkAddress(s); problem != "" {
+			r.add(field, problem, hint)
+		} else if first, again := seen[s]; again {
+			r.add(field, fmt.Sprintf("%s is already dnsServers[%d]", s, first), "")
+		}
+		seen[s] = i
+	}
+}
+
+// checkCloudName checks a name or ID that the cloud knows: any text, but what looks like a slip of the pen.
+func checkCloudName(r *findings, field, s string) {
+	switch {
+	case s == "":
+	case s != strings.TrimSpace(s):
+		r.add(field, quote(s)+" begins or ends with blanks", "remove them")
+	case strings.ContainsFunc(s, unicode.IsControl):
+		r.add(field, quote(s)+" has control characters", "")
+	case len(s) > 255:
+		r.add(field, "is longer than 255 characters", "")
+	}
+}
+
+// checkCIDRList checks networks that may reach something.
+func checkCIDRList(r *findings, field string, list []string) {
+	seen := map[netip.Prefix]int{}
+	for i, s := range list {
+		at := item(field, i)
+		p, problem, hint := parseNetwork(s)
+		if a, err := netip.ParseAddr(s); err == nil && a.Is4() {
+			hint = "a single address is " + s + "/32"
+		}
+		if problem != "" {
+			r.add(at, problem, hint)
+			continue
+		}
+		if first, again := seen[p]; again {
+			r.add(at, fmt.Sprintf("%s is already in the list, at [%d]", p, first), "keep one of them")
+		}
+		seen[p] = i
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// What both sides make.
+const (
+	clusterName = "bench"
+	clusterID   = "bench-be0c4add"
+	cidr        = "10.99.0.0/24"
+	publicKey   = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILmjga3qzgq/stMnvHV0xGJs3uFFu/SbOx6GOofOvulS bench"
+)
+
+// size is how many machines there are and what they are like.
+type size struct {
+	controlPlanes, workers int
+	flavor, image          string
+	volume                 int // GiB of each root volume
+	external               string
+}
+
+// document is the cluster document of naupegos' side.
+func (s size) document() (*v1alpha1.Cluster, error) {
+	workers := ""
+	if s.workers > 0 {
+		workers = fmt.Sprintf("  workers: [{name: general, replicas: %d}]\n", s.workers)
+	}
+	return v1alpha1.Parse("bench.yaml", fmt.Appendf(nil, `apiVersion: naupegos.dev/v1alpha1
+kind: Cluster
+metadata: {name: %s}
+spec:
+  provider:
+    openstack:
+      cloud: %s
+      externalNetwork: %s
+      network: {cidr: %s}
+      trustOnFirstUse: true
+      machine: {flavor: %s, image: %s, rootVolumeGiB: %d}
+  endpoint: {kind: octavia}
+  controlPlane: {replicas: %d}
+%s`, clusterName, cloudName, s.external, cidr, s.flavor, s.image, s.volume, s.controlPlanes, workers))
+}
+
+// machines lists the wanted machines with the user-data that naupegos gives to machines in clouds.
+func (s size) machines() ([]provider.MachineSpec, error) {
+	var list []provider.MachineSpec
+	for i := range s.controlPlanes {
+		list = append(list, provider.MachineSpec{Name: fmt.Sprintf("%s-cp-%d", clusterName, i+1), Role: provider.ControlPlane, Index: i + 1})
+	}
+	for i := range s.workers {
+		list = append(list, provider.MachineSpec{
+			Name: fmt.Sprintf("%s-general-%d", clusterName, i+1), Role: provider.Worker, Pool: "general", Index: i + 1,
+		})
+	}
+	for i := range list {
+		var err error
+		list[i].UserData, err = machine.CloudInit(machine.UserData{Hostname: list[i].Name, SSHKeys: []string{publicKey}, HostKeysToConsole: true})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,198 @@
+// Command openstack measures, side by side in one run, how long naupegos and OpenTofu with its OpenStack provider take, and how many
+// API calls they make, for a cluster's infrastructure in a real OpenStack: to create it, to find that nothing is to change, to destroy it.
+//
+// Both sides create the same, which is compared by the cloud's own listing; both go through the same counting proxy; both work in
+// a project without limits that this command makes and removes. Servers never boot (Nova's fake hypervisor): it is the tools and
+// the cloud's API that are measured. It prints `create ratio: X`, `no-change ratio: X` and `destroy ratio: X`: the time of naupegos
+// divided by that of OpenTofu.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// What -only knows.
+const (
+	onlyNaupegos = "naupegos"
+	onlyTofu     = "tofu"
+)
+
+// options are the flags.
+type options struct {
+	size
+	few                   int
+	parallelism           []int
+	ownVolumes, onlyBuild bool
+	verbose               bool
+	adminFile, adminCloud string
+	limit                 time.Duration
+	tofu, provider, only  string
+}
+
+func main() {
+	o := options{parallelism: []int{10, 32}}
+	flag.IntVar(&o.controlPlanes, "control-planes", 3, "control-plane machines")
+	flag.IntVar(&o.workers, "workers", 50, "workers")
+	flag.IntVar(&o.few, "few", 10, "workers of a first run of naupegos, which tells whether a no-change run's API calls depend on them; 0: no such run")
+	flag.Func("parallelism", "of OpenTofu, one run each; the best counts (default 10,32)", func(s string) (err error) {
+		o.parallelism, err = numbers(s)
+		return err
+	})
+	flag.StringVar(&o.flavor, "flavor", "m1.small", "flavor of the machines")
+	flag.StringVar(&o.image, "image", "debian-12", "image of the machines")
+	flag.IntVar(&o.volume, "volume", 2, "GiB of each root volume")
+	flag.StringVar(&o.external, "external-network", "public", "network that floating IPs are from")
+	flag.BoolVar(&o.ownVolumes, "own-volumes", false, "have OpenTofu make the root volumes as resources of their own, in place of Nova")
+	flag.StringVar(&o.adminFile, "clouds", "/var/lib/naupegos/openstack/clouds.yaml", "clouds.yaml with the administrator's credentials")
+	flag.StringVar(&o.adminCloud, "admin-cloud", "naupegos-admin", "its cloud that may make projects")
+	flag.DurationVar(&o.limit, "limit", 30*time.Minute, "longest time for one phase")
+	flag.StringVar(&o.only, "only", "", "one side only, and no ratios: naupegos, or tofu (without rules in the security groups)")
+	flag.BoolVar(&o.onlyBuild, "build", false, "only build OpenTofu and its provider, into the cache")
+	flag.BoolVar(&o.verbose, "v", false, "also print which API calls there were, and when naupegos' steps ran")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-openstack:", err)
+		os.Exit(1)
+	}
+}
+
+func numbers(s string) ([]int, error) {
+	var out []int
+	for _, f := range strings.Split(s, ",") {
+		n, err := strconv.Atoi(f)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is no positive number", f)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func run(ctx context.Context, o options) (err error) {
+	if o.only != onlyNaupegos || o.onlyBuild {
+		if o.tofu, err = openTofu.ensure(ctx); err != nil {
+			return err
+		}
+		if o.provider, err = openStackProvider.ensure(ctx); err != nil || o.onlyBuild {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp("", "naupegos-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is in the temporary directory
+	p, err := newProject(ctx, o.adminFile, o.adminCloud, dir)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, p.close(late))
+	}()
+	look, err := login(ctx, p.auth)
+	if err != nil {
+		return err
+	}
+	counter, err := newCounter()
+	if err != nil {
+		return err
+	}
+	defer counter.Close() //nolint:errcheck // nothing is lost with it
+	if err := os.Setenv("OS_CLIENT_CONFIG_FILE", p.file); err != nil {
+		return err
+	}
+	b := &bench{look: look, counter: counter, out: os.Stdout, limit: o.limit, verbose: o.verbose}
+	return b.sides(ctx, o, p.file, dir)
+}
+
+// sides measures all sides and prints the results.
+func (b *bench) sides(ctx context.Context, o options, clouds, dir string) error {
+	var results []result
+	few := phase{}
+	if o.few > 0 && o.few < o.workers && o.only != onlyTofu { // it also warms the cloud up, for all sides alike
+		small := o.size
+		small.workers = o.few
+		fmt.Fprintf(b.out, "%d control-plane machines, %d workers:\n", small.controlPlanes, small.workers)
+		r, err := b.measure(ctx, naupegos{small, b.counter.url, b.times()})
+		if err != nil {
+			return err
+		}
+		few = r.nothing
+	}
+	fmt.Fprintf(b.out, "%d control-plane machines, %d workers:\n", o.controlPlanes, o.workers)
+	var n result
+	if o.only != onlyTofu {
+		var err error
+		if n, err = b.measure(ctx, naupegos{o.size, b.counter.url, b.times()}); err != nil {
+			return err
+		}
+	}
+	if o.only != onlyNaupegos {
+		var err error
+		if results, err = b.tofus(ctx, o, n, clouds, dir); err != nil {
+			return err
+		}
+	}
+	if o.only != "" {
+		return nil
+	}
+	fmt.Fprintf(b.out, "\nmade: %s\n\n", n.made.describe().kinds())
+	if err := table(b.out, slices.Concat([]result{n}, results)); err != nil {
+		return err
+	}
+	if few.calls > 0 {
+		fmt.Fprintf(b.out, "\nAPI calls of naupegos' no-change run: %d with %d workers, %d with %d workers\n", few.calls, o.few, n.nothing.calls, o.workers)
+	}
+	ratios(b.out, n, results)
+	return nil
+}
+
+// tofus measures OpenTofu with each parallelism, and holds what it makes against what naupegos has made.
+func (b *bench) tofus(ctx context.Context, o options, n result, clouds, dir string) ([]result, error) {
+	var results []result
+	for _, parallelism := range o.parallelism {
+		place := filepath.Join(dir, "tofu-"+strconv.Itoa(parallelism))
+		if err := os.Mkdir(place, 0o700); err != nil {
+			return nil, err
+		}
+		t, err := newTofu(ctx, place, o.tofu, o.provider, o.size, n.made.rules(), o.ownVolumes)
+		if err != nil {
+			return nil, err
+		}
+		t.parallelism, t.proxy, t.clouds = parallelism, b.counter.url, clouds
+		r, err := b.measure(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		if err := same(n, r); err != nil && o.only == "" {
+			return nil, err
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// times is where naupegos' side writes the times of its steps.
+func (b *bench) times() io.Writer {
+	if b.verbose {
+		return b.out
+	}
+	return nil
+}

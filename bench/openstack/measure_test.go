@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// failing is a side whose create breaks off.
+type failing struct{ destroyed bool }
+
+func (f *failing) name() string                  { return "failing" }
+func (f *failing) create(context.Context) error  { return errors.New("no valid host") }
+func (f *failing) nothing(context.Context) error { return nil }
+func (f *failing) destroy(context.Context) error { f.destroyed = true; return nil }
+
+func TestFailedSideIsCleanedUp(t *testing.T) {
+	c, err := newCounter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f := &failing{}
+	_, err = (&bench{counter: c, out: io.Discard, limit: time.Minute}).measure(context.Background(), f)
+	if err == nil || !strings.Contains(err.Error(), "no valid host") {
+		t.Errorf("the error is %v", err)
+	}
+	if !f.destroyed {
+		t.Error("what was made before the failure is left")
+	}
+}
+
+func TestRatiosAreAgainstTheBest(t *testing.T) {
+	s := func(n int) phase { return phase{took: time.Duration(n) * time.Second} }
+	var out strings.Builder
+	ratios(&out, result{create: s(10), nothing: s(1), destroy: s(9)}, []result{
+		{create: s(40), nothing: s(10), destroy: s(10)}, {create: s(20), nothing: s(20), destroy: s(30)},
+	})
+	if want := "create ratio: 0.50\nno-change ratio: 0.10\ndestroy ratio: 0.90\n"; out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}

@@ -1,0 +1,70 @@
+//go:build openstack
+
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	cloudsFile = flag.String("clouds", "/var/lib/naupegos/openstack/clouds.yaml", "clouds.yaml of a cloud that runs: make openstack-up")
+	adminCloud = flag.String("admin-cloud", "naupegos-admin", "its administrator")
+)
+
+// TestProjectOfTheBench makes the bench's project in the real cloud, looks into it, puts something there, and removes it.
+func TestProjectOfTheBench(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	p, err := newProject(ctx, *cloudsFile, *adminCloud, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { //nolint:contextcheck // ctx has ended by then
+		if err := p.remove(context.Background()); err != nil { // again: nothing may be wrong with that
+			t.Error(err)
+		}
+	})
+	if info, err := os.Stat(p.file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("clouds.yaml is not for its owner alone: %v, %v", info.Mode(), err)
+	}
+	auth, region, err := readCloud(p.file, cloudName)
+	if err != nil || auth != p.auth || region != p.region {
+		t.Errorf("clouds.yaml says %q, %q, %v", auth.Project, region, err)
+	}
+	s, err := login(ctx, auth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.describe(); len(got) != 0 {
+		t.Errorf("a new project has in it: %v", got)
+	}
+	base, err := s.address("network", "v2.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made map[string]object
+	if _, err := s.call(ctx, "POST", base+"/networks", object{"network": object{"name": "left"}}, &made); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.close(ctx); err == nil || !strings.Contains(err.Error(), "1 network") {
+		t.Errorf("a project that holds a network is given up: %v", err)
+	}
+	if _, err := s.call(ctx, "DELETE", base+"/networks/"+text(made["network"], "id"), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.close(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := login(ctx, auth); err == nil {
+		t.Error("one can still log in to the project")
+	}
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// table prints results side by side.
+func table(w io.Writer, results []result) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "\tcreate\t\tno change\t\tdestroy\t")
+	fmt.Fprintln(t, "\tseconds\tAPI calls\tseconds\tAPI calls\tseconds\tAPI calls")
+	for _, r := range results {
+		fmt.Fprint(t, r.name)
+		for _, p := range []phase{r.create, r.nothing, r.destroy} {
+			fmt.Fprintf(t, "\t%.1f\t%d (%d reads)", p.took.Seconds(), p.calls, p.reads)
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}
+
+// ratios prints naupegos' times divided by the best of the others', phase by phase.
+func ratios(w io.Writer, n result, others []result) {
+	if len(others) == 0 {
+		return
+	}
+	for _, p := range []struct {
+		name string
+		of   func(result) phase
+	}{
+		{"create", func(r result) phase { return r.create }}, {"no-change", func(r result) phase { return r.nothing }},
+		{"destroy", func(r result) phase { return r.destroy }},
+	} {
+		best := slices.MinFunc(others, func(a, b result) int { return int(p.of(a).took - p.of(b).took) })
+		fmt.Fprintf(w, "%s ratio: %.2f\n", p.name, p.of(n).took.Seconds()/p.of(best).took.Seconds())
+	}
+}

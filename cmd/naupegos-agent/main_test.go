@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/agent"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// TestMain lets the test binary stand for the agent.
+func TestMain(m *testing.M) {
+	if os.Getenv("NAUPEGOS_AGENT_TEST") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func call(t *testing.T, stdin string, args ...string) (status int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	c := &command{in: strings.NewReader(stdin), out: &o, err: &e, agent: agent.New(agent.Options{Root: t.TempDir(), Runner: agent.Exec{}})}
+	return c.report(c.dispatch(t.Context(), args)), o.String(), e.String()
+}
+
+func TestVerbs(t *testing.T) {
+	digest := "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+	cases := []struct {
+		stdin, args string
+		status      int
+		out, err    string
+	}{
+		{"", "help", 0, "naupegos-agent apply", ""},
+		{"", "", 0, "naupegos-agent apply", ""},
+		{"", "apply --help", 0, "naupegos-agent apply", ""},
+		{"", "frobnicate", 3, "", `"kind":"invalid input"`},
+		{"", "apply --wet-run", 3, "", "wet-run"},
+		{"", "apply now", 3, "", "takes 0 arguments"},
+		{"{", "apply", 3, "", "read the configuration"},
+		{`{"fils":[]}`, "apply", 3, "", "fils"},
+		{`{"machine":"m"}`, "apply", 0, `"digest": "sha256:`, ""},
+		{`{"machine":"m","files":[{"path":"x"}]}`, "apply", 3, "", `"where":"m"`},
+		{"", "status", 0, `"paths": 0`, ""},
+		{"", "facts", 4, "", "/proc must be mounted"},
+		{"hello", "blob put --size 5 " + digest, 0, "", ""},
+		{"hello", "blob put " + digest + " --size 5", 0, "", ""},
+		{"help!", "blob put " + digest, 4, "", "should be " + digest},
+		{"", "blob has " + digest, 9, "", "not here"},
+		{"", "blob eat " + digest, 3, "", "blob put"},
+		{"", "gateway-check --url http://127.0.0.1:1/", 7, "", "unreachable"},
+		{"", "approver", 3, "", "--kubeconfig"},
+		{"", "reset", 0, `"digest": ""`, ""},
+		{"", "version", 0, "naupegos-agent ", ""},
+	}
+	for _, tc := range cases {
+		status, out, errOut := call(t, tc.stdin, strings.Fields(tc.args)...)
+		if status != tc.status || !strings.Contains(out, tc.out) || !strings.Contains(errOut, tc.err) || (tc.status == 0) != (errOut == "") {
+			t.Errorf("%s: status %d, wrote %q and %q", tc.args, status, out, errOut)
+		}
+		var f failure
+		if tc.status != 0 && (json.Unmarshal([]byte(errOut), &f) != nil || f.What == "") {
+			t.Errorf("%s: %q is no error", tc.args, errOut)
+		}
+	}
+}
+
+// process starts the agent for real with a configuration that is never complete.
+func process(t *testing.T) (*exec.Cmd, *os.File, *bytes.Buffer) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "apply", "--dry-run")
+	cmd.Env = append(os.Environ(), "NAUPEGOS_AGENT_TEST=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close() })
+	var errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = w, &errOut
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	data, _ := json.Marshal(machine.Config{Machine: "m"})
+	fmt.Fprintf(in, "%s", data[:len(data)-1])
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, r, &errOut
+}
+
+func TestStopsWhenNobodyReads(t *testing.T) {
+	cmd, out, errOut := process(t)
+	time.Sleep(50 * time.Millisecond)
+	_ = out.Close()
+	_ = cmd.Wait()
+	if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(errOut.String(), "interrupted") {
+		t.Errorf("%s: %s", cmd.ProcessState, errOut)
+	}
+}
+
+func TestStopsOnSignal(t *testing.T) {
+	cmd, out, errOut := process(t)
+	defer func() { _ = out.Close() }()
+	time.Sleep(500 * time.Millisecond) // until it handles signals; sooner it just dies of one
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != -1 && (code != 130 || !strings.Contains(errOut.String(), "interrupted")) {
+		t.Errorf("%s: %s", cmd.ProcessState, errOut)
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/agent"
+	"github.com/naupegos/naupegos/internal/agent/approver"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+const help = `naupegos-agent makes the machine it runs on match a configuration. It is started by naupegos over SSH.
+
+  naupegos-agent apply [--dry-run]        read a machine configuration (JSON) from standard input, make the machine match
+                                          it, write a report (JSON); with --dry-run only say what would change
+  naupegos-agent facts                    what this machine is (JSON)
+  naupegos-agent status                   what was applied last (JSON)
+  naupegos-agent blob has DIGEST          exit 0 where the blob sha256:… is here, 9 where it is not
+  naupegos-agent blob put DIGEST [--size N]
+                                          receive a blob on standard input, check it, keep it
+  naupegos-agent reset [--keep-blobs] [--keep-etcd]
+                                          undo everything: containers, mounts, networks, files, units
+  naupegos-agent gateway-check --url URL [--timeout 1s]
+                                          exit 0 where URL answers 200 (keepalived's check)
+  naupegos-agent approver --kubeconfig FILE --machines FILE
+                                          approve kubelets' serving certificates whose names and addresses are the
+                                          machine's own; runs until it is stopped
+  naupegos-agent version [--sha256]       version, or the digest of this very binary
+
+Errors are one line of JSON on standard error: {"kind","what","where","hint"}. Exit status: 1 internal error, 3 invalid input,
+4 refused, 5 not ready, 6 conflict, 7 unreachable, 8 unauthorized, 9 not found, 130 interrupted.
+`
+
+var errHelp = errors.New("help was asked for")
+
+// dispatch finds the verb.
+func (c *command) dispatch(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		args = []string{"help"}
+	}
+	verbs := map[string]func(context.Context, []string) error{
+		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset,
+		"gateway-check": c.gatewayCheck, "approver": c.approver, "version": c.version,
+		"help": c.help, "--help": c.help, "-h": c.help,
+	}
+	verb, ok := verbs[args[0]]
+	if !ok {
+		return fail.New(fail.Invalid, "there is no verb %q", args[0]).Do("`naupegos-agent help` lists them")
+	}
+	return verb(ctx, args[1:])
+}
+
+// parse reads flags, which may stand before or behind the given number of words.
+func (c *command) parse(f *flag.FlagSet, args []string, words int) ([]string, error) {
+	f.SetOutput(io.Discard)
+	var rest []string
+	for {
+		if err := f.Parse(args); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				_, _ = io.WriteString(c.out, help)
+				return nil, errHelp
+			}
+			return nil, fail.Wrap(fail.Invalid, err, "read the flags of %s", f.Name()).Do("`naupegos-agent help` lists them")
+		}
+		if f.NArg() == 0 {
+			break
+		}
+		rest, args = append(rest, f.Arg(0)), f.Args()[1:]
+	}
+	if len(rest) != words {
+		return nil, fail.New(fail.Invalid, "%s takes %d arguments, not %d", f.Name(), words, len(rest)).Do("`naupegos-agent help` lists them")
+	}
+	return rest, nil
+}
+
+func (c *command) help(context.Context, []string) error {
+	_, err := io.WriteString(c.out, help)
+	return err
+}
+
+func (c *command) apply(ctx context.Context, args []string) error {
+	ctx, cancel := c.untilHangup(ctx)
+	defer cancel()
+	f := flag.NewFlagSet("apply", flag.ContinueOnError)
+	dry := f.Bool("dry-run", false, "")
+	if _, err := c.parse(f, args, 0); err != nil {
+		return err
+	}
+	var cfg machine.Config
+	dec := json.NewDecoder(c.in)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&cfg); err != nil {
+		if ctx.Err() != nil {
+			return fail.Wrap(fail.Interrupted, ctx.Err(), "read the configuration")
+		}
+		return fail.Wrap(fail.Invalid, err, "read the configuration from standard input")
+	}
+	report, err := c.agent.Apply(ctx, cfg, *dry)
+	if err != nil {
+		return err
+	}
+	if !*dry && len(report.Missing) == 0 {
+		if err := c.removeOldAgents(); err != nil {
+			report.Warnings = append(report.Warnings, err.Error())
+		}
+	}
+	return c.answer(report)
+}
+
+// removeOldAgents tidies up after this agent has done its work, and so has shown that it is the one to keep.
+func (c *command) removeOldAgents() error {
+	self, err := os.Executable()
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "find this program")
+	}
+	return c.agent.RemoveOldAgents(self)
+}
+
+func (c *command) facts(_ context.Context, args []string) error {
+	if _, err := c.parse(flag.NewFlagSet("facts", flag.ContinueOnError), args, 0); err != nil {
+		return err
+	}
+	facts, err := c.agent.Facts()
+	if err != nil {
+		return err
+	}
+	return c.answer(facts)
+}
+
+func (c *command) status(_ context.Context, args []string) error {
+	if _, err := c.parse(flag.NewFlagSet("status", flag.ContinueOnError), args, 0); err != nil {
+		return err
+	}
+	status, err := c.agent.Status()
+	if err != nil {
+		return err
+	}
+	return c.answer(status)
+}
+
+func (c *command) blob(ctx context.Context, args []string) error {
+	ctx, cancel := c.untilHangup(ctx)
+	defer cancel()
+	f := flag.NewFlagSet("blob", flag.ContinueOnError)
+	size := f.Int64("size", 0, "")
+	words, err := c.parse(f, args, 2)
+	if err != nil {
+		return err
+	}
+	switch words[0] {
+	case "has":
+		has, err := c.agent.HasBlob(words[1], *size)
+		if err == nil && !has {
+			err = fail.New(fail.NotFound, "blob %s is not here", words[1])
+		}
+		return err
+	case "put":
+		return c.agent.PutBlob(ctx, words[1], *size, c.in)
+	}
+	return fail.New(fail.Invalid, "there is no verb blob %q", words[0]).Do("it is `blob has` or `blob put`")
+}
+
+func (c *command) reset(ctx context.Context, args []string) error {
+	ctx, cancel := c.untilHangup(ctx)
+	defer cancel()
+	f := flag.NewFlagSet("reset", flag.ContinueOnError)
+	var o agent.ResetOptions
+	f.BoolVar(&o.KeepBlobs, "keep-blobs", false, "")
+	f.BoolVar(&o.KeepEtcd, "keep-etcd", false, "")
+	if _, err := c.parse(f, args, 0); err != nil {
+		return err
+	}
+	changes, err := c.agent.Reset(ctx, o)
+	if err != nil {
+		return err
+	}
+	return c.answer(machine.Report{Changes: changes})
+}
+
+func (c *command) gatewayCheck(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("gateway-check", flag.ContinueOnError)
+	url := f.String("url", "http://127.0.0.1:8404/healthz", "")
+	timeout := f.Duration("timeout", time.Second, "")
+	if _, err := c.parse(f, args, 0); err != nil {
+		return err
+	}
+	return agent.GatewayCheck(ctx, *url, *timeout)
+}
+
+func (c *command) approver(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("approver", flag.ContinueOnError)
+	kubeconfig, machines := f.String("kubeconfig", "", ""), f.String("machines", "", "")
+	if _, err := c.parse(f, args, 0); err != nil {
+		return err
+	}
+	if *kubeconfig == "" || *machines == "" {
+		return fail.New(fail.Invalid, "approver needs --kubeconfig and --machines")
+	}
+	log := slog.New(slog.NewTextHandler(c.err, nil))
+	return approver.Run(ctx, approver.Options{Kubeconfig: *kubeconfig, Machines: *machines, Log: log})
+}
+
+func (c *command) version(_ context.Context, args []string) error {
+	f := flag.NewFlagSet("version", flag.ContinueOnError)
+	digest := f.Bool("sha256", false, "")
+	if _, err := c.parse(f, args, 0); err != nil {
+		return err
+	}
+	if !*digest {
+		version := "(unknown)"
+		if info, ok := debug.ReadBuildInfo(); ok {
+			version = info.Main.Version
+		}
+		return c.println("naupegos-agent", version, runtime.Version())
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "read this binary")
+	}
+	defer func() { _ = self.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, self); err != nil {
+		return fail.Wrap(fail.Internal, err, "read this binary")
+	}
+	return c.println(hex.EncodeToString(sum.Sum(nil)))
+}

@@ -1,0 +1,37 @@
+// Command docs writes what docs/reference takes from the code: the Cluster document with its JSON Schema, the commands, and
+// the exit codes. Run it at the root of the clone (make docs); its test fails when what is committed is stale.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	root := flag.String("root", ".", "root of the clone")
+	flag.Parse()
+	if err := write(*root); err != nil {
+		fmt.Fprintln(os.Stderr, "docs:", err)
+		os.Exit(1)
+	}
+}
+
+// write makes every generated page anew.
+func write(root string) error {
+	pages, err := render(root)
+	if err != nil {
+		return err
+	}
+	for name, text := range pages {
+		path := filepath.Join(root, "docs", "reference", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

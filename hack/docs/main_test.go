@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the pages anew")
+
+const root = "../.."
+
+// TestReference fails when a committed page is not what the code says now.
+func TestReference(t *testing.T) {
+	if *update {
+		if err := write(root); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages, err := render(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range pages {
+		have, err := os.ReadFile(filepath.Join(root, "docs", "reference", name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !bytes.Equal(have, want) {
+			t.Errorf("docs/reference/%s is stale: run `make docs` and commit it", name)
+		}
+	}
+}
+
+// TestCommands makes sure that the page is about the commands.
+func TestCommands(t *testing.T) {
+	page, err := commands()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"## naupegos apply\n", "(#naupegos-apply)", "## naupegos bundle build\n", "--progress string", "--state-dir"} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("commands.md does not have %q", want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package addon
+
+import (
+	"bytes"
+	"text/template"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Addon is one set of manifests that is installed, compared and removed as a whole.
+type Addon struct {
+	Name      string     // identifies it in the cluster: kube.ApplyOptions.Addon
+	Title     string     // for people: "the cloud controller manager"
+	Reason    string     // why it is installed
+	Manifests []byte     // YAML documents
+	Secret    bool       // they hold a secret: never to be shown
+	Workloads []Workload // what to wait for once it is applied
+}
+
+// Workload is something of kube-system that has to run for the addon to do its work.
+type Workload struct{ Kind, Name string } // "DaemonSet" or "Deployment"
+
+// Namespace is where all workloads and Secrets of the catalogue live.
+const Namespace = "kube-system"
+
+// render fills a template.
+func render(name, text string, data any) ([]byte, error) {
+	t, err := template.New(name).Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the manifest of %s", name)
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, data); err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "render the manifest of %s", name)
+	}
+	return out.Bytes(), nil
+}
+
+// image returns the reference of an image of the bundle.
+func image(m bundle.Manifest, name string) (string, error) {
+	for _, i := range m.Images {
+		if i.Name == name {
+			return i.Ref, nil
+		}
+	}
+	return "", fail.New(fail.NotFound, "the bundle of Kubernetes %s has no image %q", m.Title(), name).
+		Do("make one that has: naupegos bundle build --kubernetes %s --addons %s", m.Kubernetes, bundle.AddonOpenStack)
+}

@@ -1,0 +1,73 @@
+package addon
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// CloudConf is cloud.conf, which the cloud controller manager and the Cinder CSI driver read.
+type CloudConf struct {
+	AuthURL          string // Keystone, as machines reach it: "https://keystone.example.org:5000/v3"
+	Region           string
+	CredentialID     string // of the cluster's restricted application credential
+	CredentialSecret string
+	CAFile           string // path on control-plane machines of the authorities that the cloud's certificates come from; empty: the public ones
+	Insecure         bool   // do not check the cloud's certificates
+	EndpointType     string // "public", "internal"; empty: public
+
+	SubnetID             string // of the machines: load balancers have their addresses there
+	FloatingNetworkID    string // external network that load balancers' floating addresses come from; empty: one that the controller finds
+	LBProvider           string // of Octavia; empty: the cloud's default
+	ManageSecurityGroups bool   // let Services open their NodePorts on machines; false where the workers' group does that
+	IgnoreVolumeZone     bool   // volumes are reachable from every zone; see OpenStack.VolumeZone
+}
+
+// Render writes cloud.conf. It holds a secret. fail.Internal where a value could not be written so that it is read as it is.
+func (c CloudConf) Render() ([]byte, error) {
+	var b strings.Builder
+	var bad []string
+	section := func(name string) { fmt.Fprintf(&b, "[%s]\n", name) }
+	put := func(key, value string) {
+		if strings.ContainsAny(value, "\n\r\x00") {
+			bad = append(bad, key)
+		}
+		if value != "" {
+			fmt.Fprintf(&b, "%s = \"%s\"\n", key, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value))
+		}
+	}
+	flag := func(key string, on bool) {
+		if on {
+			fmt.Fprintf(&b, "%s = true\n", key)
+		}
+	}
+	section("Global")
+	put("auth-url", c.AuthURL)
+	put("region", c.Region)
+	put("application-credential-id", c.CredentialID)
+	put("application-credential-secret", c.CredentialSecret)
+	put("ca-file", c.CAFile)
+	put("os-endpoint-type", c.EndpointType)
+	flag("tls-insecure", c.Insecure)
+	section("LoadBalancer")
+	put("subnet-id", c.SubnetID)
+	put("floating-network-id", c.FloatingNetworkID)
+	put("lb-provider", c.LBProvider)
+	flag("manage-security-groups", c.ManageSecurityGroups)
+	section("BlockStorage")
+	flag("ignore-volume-az", c.IgnoreVolumeZone)
+	// For every call, whatever the section's name says. The default, a minute, ends a call that makes a load balancer on a busy
+	// cloud before it is answered; the next try then makes a second one of the same name, and nothing goes on.
+	section("Metadata")
+	put("request-timeout", "5m")
+	for key, value := range map[string]string{"auth-url": c.AuthURL, "application-credential-id": c.CredentialID, "application-credential-secret": c.CredentialSecret} {
+		if value == "" {
+			bad = append(bad, key)
+		}
+	}
+	if len(bad) > 0 {
+		return nil, fail.New(fail.Internal, "cloud.conf: no proper value for %s", strings.Join(bad, ", "))
+	}
+	return []byte(b.String()), nil
+}

@@ -1,0 +1,130 @@
+package addon
+
+import (
+	"crypto/sha256"
+	_ "embed" // for the manifests
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// The addons of a cluster on OpenStack, in the order in which they are installed.
+const (
+	NameCloudConfig = "openstack-cloud-config"
+	NameOpenStack   = "openstack-cloud-controller-manager"
+	NameCinderCSI   = "cinder-csi"
+)
+
+// The Secret that holds cloud.conf, and the StorageClass that is made.
+const (
+	CloudConfigName  = "cloud-config"
+	StorageClassName = "cinder"
+	CinderDriver     = "cinder.csi.openstack.org"
+)
+
+var (
+	//go:embed manifests/cloud-config.yaml
+	cloudConfigManifest string
+	//go:embed manifests/openstack-cloud-controller-manager.yaml
+	ccmManifest string
+	//go:embed manifests/cinder-csi.yaml
+	cinderManifest string
+)
+
+// OpenStack says what the addons of a cluster on OpenStack are rendered from.
+type OpenStack struct {
+	ClusterID     string          // in the names, descriptions and metadata of load balancers and volumes, by which they are found again
+	Bundle        bundle.Manifest // one with bundle.AddonOpenStack
+	CloudConf     []byte          // CloudConf.Render: a secret
+	ControlPlanes int             // how many machines there are to run on
+	PodCIDR       string          // "10.244.0.0/16"
+	VolumeType    string          // of Cinder; empty: the cloud's default
+	// VolumeZone is Cinder's availability zone for all volumes; empty: the zone of the node that a pod is scheduled to, which
+	// works where Nova's and Cinder's zones have the same names. Set it together with CloudConf.IgnoreVolumeZone where not.
+	VolumeZone string
+}
+
+// OpenStackAddons lists the addons of a cluster on OpenStack in the order in which they are to be installed, without their
+// manifests: the configuration, the cloud controller manager, which nodes wait for, and the storage driver.
+func OpenStackAddons() []Addon {
+	return []Addon{
+		{Name: NameCloudConfig, Title: "the cluster's own credential of the cloud", Secret: true,
+			Reason: "the cloud's controllers ask for load balancers and volumes with it"},
+		{Name: NameOpenStack, Title: "the cloud controller manager", Workloads: []Workload{{"DaemonSet", NameOpenStack}},
+			Reason: "nodes get their addresses and zones, Services their load balancers"},
+		{Name: NameCinderCSI, Title: "the storage driver (Cinder CSI)",
+			Workloads: []Workload{{"Deployment", "csi-cinder-controller"}, {"DaemonSet", "csi-cinder-node"}},
+			Reason:    "PersistentVolumeClaims get volumes of the cloud"},
+	}
+}
+
+// Catalogue is OpenStackAddons with their manifests.
+func (o OpenStack) Catalogue() ([]Addon, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	all := OpenStackAddons()
+	for i, render := range []func() ([]byte, error){
+		func() ([]byte, error) { return CloudConfigSecret(o.CloudConf) }, o.CloudControllerManager, o.CinderCSI,
+	} {
+		var err error
+		if all[i].Manifests, err = render(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// check tells what is wrong with o, as a defect of the caller.
+func (o OpenStack) check() error {
+	if o.ClusterID == "" || len(o.CloudConf) == 0 || o.ControlPlanes < 1 || o.PodCIDR == "" {
+		return fail.New(fail.Internal, "render the addons for OpenStack: cluster ID %q, %d bytes of configuration, %d control-plane machines, pods %q",
+			o.ClusterID, len(o.CloudConf), o.ControlPlanes, o.PodCIDR)
+	}
+	return nil
+}
+
+// CloudConfigSecret renders the Secret kube-system/cloud-config that holds cloud.conf.
+func CloudConfigSecret(cloudConf []byte) ([]byte, error) {
+	return render(NameCloudConfig, cloudConfigManifest, map[string]string{"Conf": base64.StdEncoding.EncodeToString(cloudConf)})
+}
+
+// CloudControllerManager renders openstack-cloud-controller-manager: on every control-plane machine, with its network, talking to
+// the API server beside it, for it has to run before pods have a network and before load balancers know of a machine.
+func (o OpenStack) CloudControllerManager() ([]byte, error) {
+	ref, err := image(o.Bundle, bundle.ImageOpenStackCCM)
+	if err != nil {
+		return nil, err
+	}
+	return render(NameOpenStack, ccmManifest, o.values(map[string]any{"Image": ref}))
+}
+
+// CinderCSI renders the Cinder CSI driver: controllers on control-plane machines, the driver on every machine (without a
+// credential), and the default StorageClass "cinder".
+func (o OpenStack) CinderCSI() ([]byte, error) {
+	controller, err := image(o.Bundle, bundle.ImageCinderCSI)
+	if err != nil {
+		return nil, err
+	}
+	node, err := image(o.Bundle, bundle.ImageCinderCSINode)
+	if err != nil {
+		return nil, err
+	}
+	return render(NameCinderCSI, cinderManifest, o.values(map[string]any{
+		"Controller": controller, "Node": node, "Replicas": min(2, o.ControlPlanes), "VolumeType": o.VolumeType, "VolumeZone": o.VolumeZone,
+	}))
+}
+
+// values adds what manifests have in common. The checksum of the configuration restarts pods when it changes; half a SHA-256 of
+// something that holds a long random secret tells nothing of it.
+func (o OpenStack) values(v map[string]any) map[string]any {
+	sum := sha256.Sum256(o.CloudConf)
+	v["ClusterID"], v["PodCIDR"], v["Checksum"] = quoted(o.ClusterID), quoted(o.PodCIDR), hex.EncodeToString(sum[:16])
+	return v
+}
+
+// quoted makes a string safe inside YAML's single quotes.
+func quoted(s string) string { return strings.ReplaceAll(s, "'", "''") }

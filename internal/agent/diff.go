@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// op is one difference between the host and the configuration, with what mends it.
+type op struct {
+	machine.Change
+	path     string // managed path, where there is one
+	content  []byte // of a file to write
+	write    bool   // the content has to be written; else only mode and owner are set
+	mode     fs.FileMode
+	uid, gid int
+	target   string // of a binary's symlink
+}
+
+// found describes what lies at a path.
+type found struct {
+	info     fs.FileInfo
+	uid, gid int
+}
+
+func (a *Agent) look(p string) (*found, error) {
+	info, err := os.Lstat(a.path(p))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fileError(err, "look at", p)
+	}
+	f := &found{info: info}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		f.uid, f.gid = int(st.Uid), int(st.Gid)
+	}
+	return f, nil
+}
+
+// attributes tells how mode and owner differ; empty when they don't.
+func (f *found) attributes(mode fs.FileMode, uid, gid int) string {
+	const bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+	switch have := f.info.Mode() & bits; {
+	case have != mode:
+		return fmt.Sprintf("mode %s → %s", octal(have), octal(mode))
+	case f.uid != uid || f.gid != gid:
+		return fmt.Sprintf("owner %d:%d → %d:%d", f.uid, f.gid, uid, gid)
+	}
+	return ""
+}
+
+// octal renders a mode as chmod(1) takes it.
+func octal(m fs.FileMode) string {
+	n := uint32(m.Perm())
+	for bit, value := range map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+		if m&bit != 0 {
+			n |= value
+		}
+	}
+	return fmt.Sprintf("%04o", n)
+}
+
+func (a *Agent) resolve(owner, where string) (int, int, error) {
+	if owner == "" {
+		owner = machine.DefaultOwner
+	}
+	uid, gid, err := a.owner(owner)
+	if err != nil {
+		return 0, 0, fail.Wrap(fail.Invalid, err, "find the owner").At(where).Do("create the account, or name the owner by number")
+	}
+	return uid, gid, nil
+}
+
+func (a *Agent) diffDirectory(d machine.Directory) (*op, error) {
+	uid, gid, err := a.resolve(d.Owner, d.Path)
+	if err != nil {
+		return nil, err
+	}
+	o := &op{path: d.Path, mode: d.Mode, uid: uid, gid: gid}
+	info, err := os.Stat(a.path(d.Path)) // a symlink to a directory will do
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		o.Change = machine.Change{Kind: "directory", Name: d.Path, Action: "create"}
+		return o, nil
+	case err != nil:
+		return nil, fileError(err, "look at", d.Path)
+	case !info.IsDir():
+		return nil, fail.New(fail.Conflict, "a directory is wanted where a file lies").At(d.Path).Do("move the file away, then run again")
+	}
+	st, _ := info.Sys().(*syscall.Stat_t)
+	f := &found{info: info, uid: int(st.Uid), gid: int(st.Gid)}
+	if why := f.attributes(d.Mode, uid, gid); why != "" {
+		o.Change = machine.Change{Kind: "directory", Name: d.Path, Action: "update", Why: why}
+		return o, nil
+	}
+	return nil, nil
+}
+
+func (a *Agent) diffFile(w wantedFile) (*op, error) {
+	uid, gid, err := a.resolve(w.Owner, w.Path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := a.look(w.Path)
+	if err != nil {
+		return nil, err
+	}
+	o := &op{path: w.Path, content: w.Content, mode: w.Mode, uid: uid, gid: gid, write: true}
+	o.Change = machine.Change{Kind: w.kind, Name: w.Path, Action: "update"}
+	switch {
+	case f == nil:
+		o.Action = "create"
+		return o, nil
+	case w.Once:
+		return nil, nil
+	case f.info.IsDir():
+		return nil, fail.New(fail.Conflict, "a file is wanted where a directory lies").At(w.Path).Do("move the directory away, then run again")
+	case !f.info.Mode().IsRegular():
+		o.Why = "was " + f.info.Mode().Type().String() + ", no regular file"
+		return o, nil
+	}
+	same := f.info.Size() == int64(len(w.Content))
+	if same {
+		have, err := os.ReadFile(a.path(w.Path))
+		if err != nil {
+			return nil, fileError(err, "read", w.Path)
+		}
+		same = bytes.Equal(have, w.Content)
+	}
+	if !same {
+		o.Why = "content differs"
+		return o, nil
+	}
+	if o.Why = f.attributes(w.Mode, uid, gid); o.Why != "" {
+		o.write = false
+		return o, nil
+	}
+	return nil, nil
+}
+
+func (a *Agent) diffBinary(b machine.Binary) (*op, error) {
+	f, err := a.look(b.Path)
+	if err != nil {
+		return nil, err
+	}
+	o := &op{path: b.Path, target: blobFile(b.Digest)}
+	o.Change = machine.Change{Kind: "binary", Name: b.Path, Action: "update"}
+	switch {
+	case f == nil:
+		o.Action = "create"
+		return o, nil
+	case f.info.IsDir():
+		return nil, fail.New(fail.Conflict, "a binary is wanted where a directory lies").At(b.Path).Do("move the directory away, then run again")
+	case f.info.Mode()&fs.ModeSymlink == 0:
+		o.Why = "was no link into the blob store"
+		return o, nil
+	}
+	target, err := os.Readlink(a.path(b.Path))
+	if err != nil {
+		return nil, fileError(err, "read", b.Path)
+	}
+	if target != o.target {
+		o.Why = "links to another file"
+		return o, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,285 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// fakeHost is a Runner that behaves like systemd, containerd and modprobe under a root directory. What it knows lies in a
+// file, so that it outlives a process that is killed.
+type fakeHost struct {
+	root string
+	mu   sync.Mutex
+	fail func(argv []string) error // injected failure; may be nil
+
+	calls     []string
+	listeners []net.Listener
+}
+
+// fakeState is what outlives a process.
+type fakeState struct {
+	Units  map[string]fakeUnit
+	Images map[string]string
+	Read   map[string]string // unit files as systemd last read them
+}
+
+type fakeUnit struct {
+	Active string
+	Ran    map[string]string // watched content that the process started with: path → content
+	Def    string            // unit file that it was started by
+	Starts int
+}
+
+// watched is what units of the tests read when they start or reload.
+func watched() []string {
+	return []string{"/etc/app/app.conf", "/etc/app/other.conf", "/usr/local/bin/app"}
+}
+
+func newFakeHost(t *testing.T) *fakeHost {
+	t.Helper()
+	root, err := os.MkdirTemp("", "nau") // short: sockets lie under it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	f := &fakeHost{root: root}
+	for _, d := range []string{"etc/systemd/system", "lib/systemd/system", "usr/local/bin", "proc/sys/net/ipv4", "proc/sys/fs/inotify", "run/containerd"} {
+		must(t, os.MkdirAll(filepath.Join(root, d), 0o755))
+	}
+	write(t, root+"/proc/sys/net/ipv4/ip_forward", "0\n")
+	write(t, root+"/proc/sys/fs/inotify/max_user_instances", "8192\n")
+	write(t, root+"/lib/systemd/system/containerd.service", "[Service]\n[Install]\nWantedBy=multi-user.target\n")
+	t.Cleanup(func() {
+		for _, l := range f.listeners {
+			_ = l.Close()
+		}
+	})
+	return f
+}
+
+func (f *fakeHost) load() fakeState {
+	s := fakeState{Units: map[string]fakeUnit{}, Images: map[string]string{}, Read: map[string]string{}}
+	if data, err := os.ReadFile(f.root + "/fake.json"); err == nil {
+		if err := json.Unmarshal(data, &s); err != nil {
+			panic(err)
+		}
+	}
+	return s
+}
+
+func (f *fakeHost) save(s fakeState) {
+	data, _ := json.Marshal(s)
+	if err := errors.Join(os.WriteFile(f.root+"/fake.tmp", data, 0o600), os.Rename(f.root+"/fake.tmp", f.root+"/fake.json")); err != nil {
+		panic(err)
+	}
+}
+
+// Run implements Runner.
+func (f *fakeHost) Run(_ context.Context, _ io.Reader, argv ...string) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	argv = slices.Clone(argv)
+	argv[0] = filepath.Base(argv[0])
+	f.calls = append(f.calls, strings.ReplaceAll(strings.Join(argv, " "), f.root, ""))
+	if f.fail != nil {
+		if err := f.fail(argv); err != nil {
+			return nil, err
+		}
+	}
+	switch argv[0] {
+	case "systemctl":
+		return f.systemctl(argv[1:])
+	case "ctr":
+		return f.ctr(argv[5:])
+	case "journalctl":
+		return []byte("app: bad thing\napp: giving up\n"), nil
+	case "modprobe", "ip", "nft":
+		return nil, &CommandError{Argv: argv, Code: 1, Stderr: "not here"}
+	}
+	return nil, fmt.Errorf("unexpected command %v", argv)
+}
+
+func (f *fakeHost) systemctl(args []string) ([]byte, error) {
+	s := f.load()
+	verb, names := args[0], slices.DeleteFunc(slices.Clone(args[1:]), func(a string) bool { return strings.HasPrefix(a, "--") })
+	var out bytes.Buffer
+	for _, n := range names {
+		u := s.Units[n]
+		switch verb {
+		case "show":
+			f.show(&out, s, n, u)
+		case "start", "restart", "reload":
+			u.Active, u.Ran = "active", map[string]string{}
+			if verb != "reload" {
+				u.Def, u.Starts = s.Read[n], u.Starts+1
+			}
+			for _, w := range watched() {
+				u.Ran[w] = f.content(w)
+			}
+			if n == containerdUnit {
+				f.listen()
+			}
+		case "stop":
+			u.Active = "inactive"
+		case "disable":
+			links, _ := filepath.Glob(f.root + "/etc/systemd/system/*.wants/" + n)
+			for _, l := range links {
+				_ = os.Remove(l)
+			}
+		}
+		if verb != "show" {
+			s.Units[n] = u
+		}
+	}
+	if verb == "daemon-reload" || verb == "enable" || verb == "disable" {
+		s.Read = map[string]string{}
+		files, _ := filepath.Glob(f.root + "/etc/systemd/system/*.service")
+		for _, p := range files {
+			s.Read[filepath.Base(p)] = f.content("/etc/systemd/system/" + filepath.Base(p))
+		}
+	}
+	f.save(s)
+	return out.Bytes(), nil
+}
+
+func (f *fakeHost) show(out io.Writer, s fakeState, n string, u fakeUnit) {
+	file, load, fragment := "disabled", "loaded", "/etc/systemd/system/"+n
+	if _, err := os.Stat(f.root + fragment); err != nil {
+		if fragment = "/lib/systemd/system/" + n; f.content(fragment) == "" {
+			file, load, fragment = "", "not-found", ""
+		}
+	}
+	if links, _ := filepath.Glob(f.root + "/etc/systemd/system/*.wants/" + n); len(links) > 0 {
+		file = "enabled"
+	}
+	stale := "no"
+	if read, ok := s.Read[n]; ok && read != f.content("/etc/systemd/system/"+n) {
+		stale = "yes"
+	}
+	if u.Active == "" {
+		u.Active = "inactive"
+	}
+	fmt.Fprintf(out, "Id=%s\nLoadState=%s\nActiveState=%s\nSubState=x\nUnitFileState=%s\nFragmentPath=%s\nNeedDaemonReload=%s\n\n",
+		n, load, u.Active, file, fragment, stale)
+}
+
+func (f *fakeHost) ctr(args []string) ([]byte, error) {
+	s := f.load()
+	var out bytes.Buffer
+	switch args[1] {
+	case "list":
+		out.WriteString("REF TYPE DIGEST SIZE PLATFORMS LABELS\n")
+		for ref, id := range s.Images {
+			fmt.Fprintf(&out, "%s application/x %s 1.0 MiB linux/amd64 -\n", ref, id)
+		}
+	case "import": // an archive of the tests holds "ref id"
+		data, err := os.ReadFile(args[len(args)-1])
+		if err != nil {
+			return nil, &CommandError{Argv: args, Code: 1, Stderr: err.Error()}
+		}
+		ref, id, _ := strings.Cut(string(data), " ")
+		s.Images[ref] = id
+	case "tag":
+		s.Images[args[4]] = s.Images[args[3]]
+	}
+	f.save(s)
+	return out.Bytes(), nil
+}
+
+func (f *fakeHost) listen() {
+	p := f.root + containerdSocket
+	_ = os.Remove(p)
+	if l, err := net.Listen("unix", p); err == nil {
+		f.listeners = append(f.listeners, l)
+	}
+}
+
+// content reads a file under the root; empty where there is none.
+func (f *fakeHost) content(p string) string {
+	full := filepath.Join(f.root, p)
+	if target, err := os.Readlink(full); err == nil {
+		return "link to " + target
+	}
+	data, _ := os.ReadFile(full)
+	return string(data)
+}
+
+// agent returns an Agent on this host that owns all files by whoever runs the tests.
+func (f *fakeHost) agent() *Agent {
+	return New(Options{Root: f.root, Runner: f, LockWait: 300 * time.Millisecond,
+		Owner: func(string) (int, int, error) { return os.Geteuid(), os.Getegid(), nil }})
+}
+
+// ran returns the calls since the last time, without those that only look.
+func (f *fakeHost) ran() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	calls := slices.DeleteFunc(f.calls, func(c string) bool {
+		return strings.HasPrefix(c, "systemctl show") || strings.HasSuffix(c, "images list")
+	})
+	f.calls = nil
+	return calls
+}
+
+// apply applies and fails the test on an error.
+func (f *fakeHost) apply(t *testing.T, c machine.Config) machine.Report {
+	t.Helper()
+	r, err := f.agent().Apply(t.Context(), c, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// tree describes every file under the root except the agent's own and the fake's.
+func (f *fakeHost) tree(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.Walk(f.root, func(p string, info os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		rel := strings.TrimPrefix(p, f.root)
+		if rel == machine.StateDir+"/agent" {
+			return filepath.SkipDir
+		}
+		if strings.HasPrefix(rel, "/fake") || info.IsDir() && rel == "" || info.Mode()&os.ModeSocket != 0 {
+			return nil
+		}
+		content := ""
+		if !info.IsDir() {
+			content = f.content(rel)
+		}
+		fmt.Fprintf(&b, "%s %s %q\n", rel, info.Mode(), content)
+		return nil
+	})
+	must(t, err)
+	return b.String()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, p, content string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(p), 0o755))
+	must(t, os.WriteFile(p, []byte(content), 0o644))
+}

@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+const (
+	containerdUnit   = "containerd.service"
+	containerdSocket = "/run/containerd/containerd.sock"
+	// pinned keeps kubelet's garbage collection off an image: a machine may have no registry to fetch it from again.
+	pinned = "io.cri-containerd.pinned=pinned"
+)
+
+// ctr calls containerd's client in Kubernetes' namespace: the bundle's own where the configuration brings one.
+func (a *Agent) ctr(ctx context.Context, c machine.Config, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.unitWait)
+	defer cancel()
+	program := "ctr"
+	for _, b := range c.Binaries {
+		if path.Base(b.Path) == "ctr" {
+			program = a.path(b.Path)
+		}
+	}
+	return a.run.Run(ctx, nil, append([]string{program, "--address", containerdSocket, "-n", "k8s.io"}, args...)...)
+}
+
+// knownImages asks containerd for its images: reference → digest.
+func (a *Agent) knownImages(ctx context.Context, c machine.Config) (map[string]string, error) {
+	out, err := a.ctr(ctx, c, "images", "list")
+	if err != nil {
+		return nil, fail.Wrap(kindOr(err, fail.Internal), err, "list container images").At(containerdUnit)
+	}
+	known := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) >= 3 && strings.HasPrefix(f[2], "sha256:") {
+			known[f[0]] = f[2]
+		}
+	}
+	return known, nil
+}
+
+// inStore tells whether containerd's content store holds an image's manifest.
+func (a *Agent) inStore(id string) bool {
+	const store = machine.ContainerdRoot + "/io.containerd.content.v1.content/blobs/sha256/"
+	_, err := os.Stat(a.path(store + strings.TrimPrefix(id, "sha256:")))
+	return err == nil
+}
+
+// imagesToImport returns those of which a reference is unknown or stands for something else.
+func imagesToImport(images []machine.Image, known map[string]string) []machine.Image {
+	var out []machine.Image
+	for _, img := range images {
+		if slices.ContainsFunc(img.Refs, func(r string) bool { return known[r] != img.ID }) {
+			out = append(out, img)
+		}
+	}
+	return out
+}
+
+// waitContainerd waits until containerd takes connections.
+func (a *Agent) waitContainerd(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "unix", a.path(containerdSocket))
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fail.Wrap(fail.NotReady, err, "wait for containerd to take connections").At(containerdSocket).
+				Do("`journalctl -u containerd` on the machine tells more")
+		case <-poll.C:
+		}
+	}
+}
+
+// importImages makes containerd know images, and reports what it imported. The archives are removed afterwards: containerd
+// has its own copy.
+func (a *Agent) importImages(ctx context.Context, c machine.Config) ([]machine.Change, []string, error) {
+	if err := a.waitContainerd(ctx); err != nil {
+		return nil, nil, err
+	}
+	known, err := a.knownImages(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	todo := imagesToImport(c.Images, known)
+	missing, err := a.missingArchives(todo)
+	if err != nil || len(missing) > 0 {
+		return nil, missing, err
+	}
+	var changes []machine.Change
+	for _, img := range todo {
+		if err := a.importImage(ctx, c, img); err != nil {
+			return changes, nil, err
+		}
+		changes = append(changes, imageChange(img))
+	}
+	return changes, nil, nil
+}
+
+func (a *Agent) missingArchives(images []machine.Image) ([]string, error) {
+	var missing []string
+	for _, img := range images {
+		has, err := a.HasBlob(img.Digest, img.Size)
+		if err != nil {
+			return nil, err
+		}
+		if !has {
+			missing = append(missing, img.Digest)
+		}
+	}
+	return missing, nil
+}
+
+func imageChange(img machine.Image) machine.Change {
+	return machine.Change{Kind: "image", Name: img.Refs[0], Action: "create", Why: "containerd does not hold " + img.ID}
+}
+
+func (a *Agent) importImage(ctx context.Context, c machine.Config, img machine.Image) error {
+	name := img.Refs[0]
+	if _, err := a.ctr(ctx, c, "images", "import", "--label", pinned, a.blobPath(img.Digest)); err != nil {
+		return fail.Wrap(kindOr(err, fail.Internal), err, "import image %s", name).At(blobFile(img.Digest))
+	}
+	known, err := a.knownImages(ctx, c)
+	if err != nil {
+		return err
+	}
+	source := ""
+	for ref, id := range known {
+		if id == img.ID && (source == "" || ref < source) {
+			source = ref
+		}
+	}
+	if source == "" {
+		return fail.New(fail.Refused, "image archive %s does not hold image %s", img.Digest, img.ID).At(name).
+			Do("the bundle is damaged: `naupegos bundle verify` tells more")
+	}
+	for _, ref := range img.Refs {
+		if known[ref] == img.ID {
+			continue
+		}
+		if _, err := a.ctr(ctx, c, "images", "tag", "--force", source, ref); err != nil {
+			return fail.Wrap(kindOr(err, fail.Internal), err, "name image %s", ref)
+		}
+		if _, err := a.ctr(ctx, c, "images", "label", ref, pinned); err != nil {
+			return fail.Wrap(kindOr(err, fail.Internal), err, "pin image %s", ref)
+		}
+	}
+	return removePath(a.blobPath(img.Digest), blobFile(img.Digest))
+}

@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// changedConfig differs from config in every kind of thing.
+func changedConfig() machine.Config {
+	c := config()
+	c.Files[0].Content = []byte("two")
+	c.Files[1].Path = "/etc/app/third.conf" // other.conf goes
+	c.Units[1].Content += "# two\n"
+	c.Units[2].Name = "lb2.service" // lb.service goes
+	c.Directories = append(c.Directories, machine.Directory{Path: "/etc/more", Mode: 0o700})
+	return c
+}
+
+// checkConverged makes sure that the host is as an undisturbed run would have left it, and that no unit runs with old content.
+func checkConverged(t *testing.T, f *fakeHost, want string) {
+	t.Helper()
+	if got := f.tree(t); got != want {
+		t.Errorf("the host differs from one that was left in peace:\n%s\nwant:\n%s", got, want)
+	}
+	s := f.load()
+	for _, u := range changedConfig().Units {
+		have := s.Units[u.Name]
+		if have.Active != "active" {
+			t.Errorf("%s is %s", u.Name, have.Active)
+		}
+		for _, w := range u.Watches {
+			if have.Ran[w] != f.content(w) {
+				t.Errorf("%s runs with an old %s: %q", u.Name, w, have.Ran[w])
+			}
+		}
+		if def := f.content(machine.UnitPath(u.Name)); have.Def != def {
+			t.Errorf("%s was started by an old unit file: %q", u.Name, have.Def)
+		}
+	}
+	if s.Units["lb.service"].Active == "active" {
+		t.Error("lb.service still runs")
+	}
+}
+
+// left is the tree that an undisturbed run leaves.
+func left(t *testing.T) string {
+	f := applied(t)
+	f.apply(t, changedConfig())
+	tree := f.tree(t)
+	checkConverged(t, f, tree)
+	return strings.ReplaceAll(tree, f.root, "")
+}
+
+// TestNextRunFinishes fails each command that the agent runs in turn, and cancels the run there.
+func TestNextRunFinishes(t *testing.T) {
+	want := left(t)
+	for n := 1; ; n++ {
+		f := applied(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		f.fail = func([]string) error {
+			if calls++; calls >= n {
+				cancel()
+				return errors.New("killed")
+			}
+			return nil
+		}
+		_, err := f.agent().Apply(ctx, changedConfig(), false)
+		cancel()
+		f.fail = nil
+		if err == nil {
+			if n < 5 {
+				t.Fatalf("only %d commands were run", n)
+			}
+			return
+		}
+		f.apply(t, changedConfig())
+		checkConverged(t, f, want)
+		if again := f.apply(t, changedConfig()); len(again.Changes) > 0 {
+			t.Errorf("cut at command %d: the run after next changes %+v", n, again.Changes)
+		}
+	}
+}
+
+// TestSIGKILL kills the agent for real, at times spread over a run.
+func TestSIGKILL(t *testing.T) {
+	if root := os.Getenv("NAUPEGOS_KILL_ROOT"); root != "" {
+		f := &fakeHost{root: root}
+		if _, err := f.agent().Apply(t.Context(), changedConfig(), false); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want := left(t)
+	killed := 0
+	for i := range 12 {
+		f := applied(t)
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSIGKILL$")
+		cmd.Env = append(os.Environ(), "NAUPEGOS_KILL_ROOT="+f.root)
+		must(t, cmd.Start())
+		// From when it has the lock: before, nothing can happen.
+		waitFor(t, func() bool {
+			return strings.HasPrefix(f.content(lockFile), strconv.Itoa(cmd.Process.Pid)) || strings.Contains(f.content("/fake.json"), "lb2")
+		})
+		time.Sleep(time.Duration(i*i) * time.Millisecond)
+		_ = cmd.Process.Kill()
+		if err := cmd.Wait(); err != nil {
+			killed++
+		}
+		f.apply(t, changedConfig())
+		checkConverged(t, f, want)
+	}
+	if killed == 0 {
+		t.Error("not one run was killed before its end")
+	}
+}
+
+func waitFor(t *testing.T, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("waited 20 s in vain")
+		}
+	}
+}

@@ -1,0 +1,262 @@
+//go:build integration
+
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// TestMain lets the test binary supervise the machine that it boots.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == local.SupervisorCommand {
+		if err := local.Supervise(context.Background(), os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type noted struct{ t *testing.T }
+
+func (n noted) Status(format string, args ...any) { n.t.Logf("  "+format, args...) }
+
+// realMachine is a machine with systemd, and all that it takes to work on it.
+type realMachine struct {
+	*testing.T
+	d      *remote.Dialer
+	h      remote.Host
+	bundle *bundle.Bundle
+}
+
+// boot makes a machine of the local provider with the newest bundle, and the agent built from this tree.
+func boot(t *testing.T) *realMachine {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test boots a machine: run it as root")
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "naupegos-agent-test-") // a real disk, for the machine's overlay
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
+	agent := filepath.Join(dir, "naupegos-agent")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", agent, "../../cmd/naupegos-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	root, err := bundle.DefaultRoot()
+	must(t, err)
+	library, err := bundle.OpenLibrary(root)
+	must(t, err)
+	bundles, err := library.List(t.Context())
+	must(t, err)
+	if len(bundles) == 0 {
+		t.Fatalf("this test needs a bundle in %s: run `naupegos bundle build --kubernetes VERSION` first", root)
+	}
+	private, public, err := remote.GenerateKey("agent test")
+	must(t, err)
+	key, err := remote.ParseKey(private)
+	must(t, err)
+	p, err := local.New(local.Options{
+		ClusterID: "itest-a9e17a9e", Root: filepath.Join(dir, "local"), Bundle: bundles[0], SSHPublicKeys: []string{public},
+	})
+	must(t, err)
+	t.Cleanup(func() {
+		inv, err := p.Observe(context.Background())
+		must(t, err)
+		for _, s := range p.Destroy(inv) {
+			must(t, s.Run(context.Background(), noted{t}))
+		}
+	})
+	inv, err := p.Observe(t.Context())
+	must(t, err)
+	userData, err := machine.CloudInit(machine.UserData{Hostname: "gw-1", SSHKeys: []string{public}})
+	must(t, err)
+	steps, err := p.Steps(provider.Wanted{Machines: []provider.MachineSpec{{Name: "gw-1", Role: provider.Gateway, Index: 1, UserData: userData}}}, inv)
+	must(t, err)
+	for _, s := range steps {
+		must(t, s.Run(t.Context(), noted{t}))
+	}
+	m, err := p.Machine(t.Context(), "gw-1")
+	must(t, err)
+	d := remote.NewDialer([]remote.Key{key}, remote.Options{AgentPath: agent})
+	t.Cleanup(func() { must(t, d.Close()) })
+	return &realMachine{T: t, d: d, bundle: bundles[0],
+		h: remote.Host{Name: m.Name, Address: m.Address, Port: m.Port, User: m.User, HostKeys: m.HostKeys}}
+}
+
+func (m *realMachine) run(argv ...string) string {
+	m.Helper()
+	out, err := m.d.Run(m.Context(), m.h, nil, argv...)
+	must(m.T, err)
+	return strings.TrimSpace(string(out))
+}
+
+// apply applies and tells how long that took.
+func (m *realMachine) apply(c machine.Config) machine.Report {
+	m.Helper()
+	start := time.Now()
+	r, err := m.d.Apply(m.Context(), m.h, c, remote.ApplyOptions{Blob: func(digest string) (io.ReadCloser, int64, error) {
+		f, err := os.Open(m.bundle.Path(digest))
+		if err != nil {
+			return nil, 0, err
+		}
+		info, err := f.Stat()
+		return f, info.Size(), err
+	}})
+	must(m.T, err)
+	m.Logf("applied in %s: %d changes", time.Since(start).Round(time.Millisecond), len(r.Changes))
+	return r
+}
+
+// config has a distribution's unit, one of ours, containerd with a store that is empty, and an image for it.
+func (m *realMachine) config() machine.Config {
+	c := machine.Config{
+		Machine:     "gw-1",
+		Directories: []machine.Directory{{Path: "/etc/app", Mode: 0o750}},
+		Files: []machine.File{
+			{Path: "/etc/app/app.conf", Mode: 0o600, Content: []byte("one\n"), Secret: true},
+			{Path: "/etc/haproxy/haproxy.cfg", Mode: 0o600, Owner: "root:root", Content: []byte("defaults\n  mode http\n  timeout client 1s\n  timeout server 1s\n  timeout connect 1s\nfrontend check\n  bind 127.0.0.1:8404\n  monitor-uri /healthz\n")},
+		},
+		Sysctls: map[string]string{"net.ipv4.ip_nonlocal_bind": "1", "net.ipv4.ip_forward": "1"},
+		Modules: []string{"overlay"},
+		Units: []machine.Unit{
+			{Name: "containerd.service", Enabled: true, Active: true, Content: "[Service]\nType=notify\nExecStart=/usr/local/bin/containerd --root /var/lib/other --config /dev/null\n" +
+				"KillMode=process\nDelegate=yes\n[Install]\nWantedBy=multi-user.target\n"},
+			{Name: "haproxy.service", Enabled: true, Active: true, Reload: true, Watches: []string{"/etc/haproxy/haproxy.cfg"},
+				DropIns: []machine.DropIn{{Name: "10-naupegos.conf", Content: "[Service]\nRestartSec=1s\n"}}},
+			{Name: "app.service", Content: "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n", Enabled: true, Active: true,
+				Watches: []string{"/etc/app"}},
+		},
+	}
+	for _, b := range m.bundle.Manifest.Binaries {
+		if slices.Contains([]string{"containerd", "containerd-shim-runc-v2", "ctr"}, b.Name) {
+			c.Binaries = append(c.Binaries, machine.Binary{Path: "/usr/local/bin/" + b.Name, Digest: b.Digest, Size: b.Size})
+		}
+	}
+	img, err := m.bundle.Image("pause")
+	must(m.T, err)
+	c.Images = []machine.Image{{Refs: []string{img.Ref, "example.org/pause:other"}, Digest: img.Archive.Digest, Size: img.Archive.Size, ID: img.ID}}
+	return c
+}
+
+// TestRealMachine goes through an agent's life on a machine with systemd.
+func TestRealMachine(t *testing.T) {
+	m := boot(t)
+	facts, err := m.d.Facts(t.Context(), m.h)
+	must(t, err)
+	if !facts.Systemd || facts.Address != m.h.Address || facts.Hostname != "gw-1" || facts.OS == "" || facts.MachineID == "" {
+		t.Errorf("facts %+v", facts)
+	}
+	before := m.run("find", "/etc", "/usr/local", "-newermt", "2000-01-01", "-not", "-path", "*/naupegos/agent/*", "-printf", "%p %m %u %g %l %s\\n")
+	m.firstRun()
+	m.secondRun()
+	m.changes()
+	m.failingUnit()
+	m.reset(before)
+}
+
+func (m *realMachine) firstRun() {
+	c := m.config()
+	dry, err := m.d.Apply(m.Context(), m.h, c, remote.ApplyOptions{DryRun: true})
+	if err != nil || len(dry.Changes) == 0 || dry.Digest != "" {
+		m.Errorf("dry run %+v: %v", dry, err)
+	}
+	if r := m.apply(c); r.Digest != c.Digest() || len(r.Missing) > 0 {
+		m.Errorf("report %+v", r)
+	}
+	for _, u := range []string{"containerd", "haproxy", "app"} {
+		if s := m.run("systemctl", "show", "--property=ActiveState,UnitFileState,NeedDaemonReload", u+".service"); s != "ActiveState=active\nUnitFileState=enabled\nNeedDaemonReload=no" {
+			m.Errorf("%s: %s", u, s)
+		}
+	}
+	images := m.run("ctr", "-n", "k8s.io", "images", "list")
+	for _, ref := range c.Images[0].Refs {
+		if !strings.Contains(images, ref) {
+			m.Errorf("%s is not among the images:\n%s", ref, images)
+		}
+	}
+	if strings.Count(images, "io.cri-containerd.pinned=pinned") != 2 || strings.Count(images, "io.cri-containerd.image=managed") < 2 {
+		m.Errorf("images are not pinned, or kubelet would not see them:\n%s", images)
+	}
+}
+
+func (m *realMachine) secondRun() {
+	pids := m.run("systemctl", "show", "--property=MainPID", "containerd", "haproxy", "app")
+	if r := m.apply(m.config()); len(r.Changes) > 0 {
+		m.Errorf("the second run changes %+v", r.Changes)
+	}
+	if after := m.run("systemctl", "show", "--property=MainPID", "containerd", "haproxy", "app"); after != pids {
+		m.Errorf("something was restarted: %s, then %s", pids, after)
+	}
+}
+
+func (m *realMachine) changes() {
+	c := m.config()
+	c.Files[0].Content = []byte("two\n")
+	c.Files[1].Content = append(c.Files[1].Content, "  maxconn 10\n"...)
+	r := m.apply(c)
+	var did []string
+	for _, ch := range r.Changes {
+		if ch.Kind == "unit" {
+			did = append(did, ch.Action+" "+ch.Name)
+		}
+	}
+	if want := []string{"reload haproxy.service", "restart app.service"}; !slices.Equal(did, want) {
+		m.Errorf("did %q", did)
+	}
+}
+
+func (m *realMachine) failingUnit() {
+	c := m.config()
+	c.Units[2].Content = "[Service]\nType=oneshot\nExecStart=/bin/echo giving up on purpose\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n"
+	_, err := m.d.Apply(m.Context(), m.h, c, remote.ApplyOptions{})
+	if err == nil || !strings.Contains(err.Error(), "app.service") || !strings.Contains(err.Error(), "giving up on purpose") || fail.Waitable(err) {
+		m.Errorf("error %v", err)
+	}
+	m.apply(m.config())
+}
+
+func (m *realMachine) reset(before string) {
+	_, err := m.d.Agent(m.Context(), m.h, nil, "reset")
+	must(m.T, err)
+	after := m.run("find", "/etc", "/usr/local", "-newermt", "2000-01-01", "-not", "-path", "*/naupegos/agent/*", "-printf", "%p %m %u %g %l %s\\n")
+	was := strings.Split(before, "\n")
+	for _, line := range strings.Split(after, "\n") {
+		if !slices.Contains(was, line) {
+			m.Errorf("left or changed: %s", line)
+		}
+	}
+	for _, line := range was {
+		if !strings.Contains(after+"\n", line+"\n") {
+			m.Errorf("lost or changed: %s", line)
+		}
+	}
+	if s := m.run("systemctl", "list-units", "--plain", "--no-legend", "--all", "app.service", "containerd.service"); strings.Contains(s, "running") || strings.Contains(s, "failed") {
+		m.Errorf("units: %s", s)
+	}
+}

@@ -1,0 +1,47 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+func TestRemoveOldAgents(t *testing.T) {
+	f := newFakeHost(t)
+	dir := func(c string) string { return filepath.Join(f.root, machine.AgentDir, strings.Repeat(c, 64)) }
+	past := time.Now().Add(-time.Hour)
+	for _, c := range []string{"a", "b", "c", "d"} {
+		write(t, dir(c)+"/naupegos-agent", c)
+		must(t, os.Chtimes(dir(c), past, past))
+	}
+	must(t, os.Chtimes(dir("d"), time.Now(), time.Now())) // it is being sent
+	other := filepath.Join(f.root, machine.AgentDir, "notes")
+	write(t, other+"/x", "somebody's")
+	must(t, os.Chtimes(other, past, past))
+	must(t, os.MkdirAll(f.root+"/proc/77", 0o755))
+	must(t, os.Symlink(machine.AgentDir+"/"+strings.Repeat("c", 64)+"/naupegos-agent", f.root+"/proc/77/exe"))
+
+	left := func() string {
+		t.Helper()
+		var names []string
+		for _, d := range []string{dir("a"), dir("b"), dir("c"), dir("d"), other} {
+			if _, err := os.Stat(d); err == nil {
+				names = append(names, filepath.Base(d)[:1])
+			}
+		}
+		return strings.Join(names, "")
+	}
+	must(t, f.agent().RemoveOldAgents("/usr/bin/naupegos-agent"))
+	if got := left(); got != "abcdn" {
+		t.Errorf("a program that lies elsewhere removed some: %s are left", got)
+	}
+	must(t, f.agent().RemoveOldAgents(dir("a")+"/naupegos-agent"))
+	if got := left(); got != "acdn" { // itself, one that runs, one that is being sent, what is none
+		t.Errorf("%s are left", got)
+	}
+	must(t, f.agent().RemoveOldAgents(dir("a")+"/naupegos-agent"))
+}

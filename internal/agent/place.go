@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// makeDirectories makes directories, parents first.
+func (a *Agent) makeDirectories(ops []*op) error {
+	for _, o := range ops {
+		p := a.path(o.path)
+		if o.Action == "create" {
+			// Closed to others until it has its owner and mode.
+			if err := os.Mkdir(p, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+				return fileError(err, "make the directory", o.path)
+			}
+		}
+		if err := a.attributes(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attributes sets owner and mode of something that exists.
+func (a *Agent) attributes(o *op) error {
+	if err := os.Chown(a.path(o.path), o.uid, o.gid); err != nil {
+		return fileError(err, "set the owner of", o.path)
+	}
+	if err := os.Chmod(a.path(o.path), o.mode); err != nil { // after chown, which clears setuid
+		return fileError(err, "set the mode of", o.path)
+	}
+	return nil
+}
+
+// placeFiles writes all new content beside its place before it puts the first file in place: a full disk is found out
+// while everything old is still whole.
+func (a *Agent) placeFiles(ops []*op) error {
+	var files []staged
+	for _, o := range ops {
+		if !o.write {
+			if err := a.attributes(o); err != nil {
+				return err
+			}
+			continue
+		}
+		s, err := a.stage(o.path, o.content, o.mode, o.uid, o.gid)
+		if err != nil {
+			a.unstage(files)
+			return err
+		}
+		files = append(files, s)
+	}
+	return a.commit(files)
+}
+
+// placeBinaries points links at blobs, each replaced in one step.
+func (a *Agent) placeBinaries(ops []*op) error {
+	dirs := map[string]bool{}
+	for _, o := range ops {
+		tmp := a.tmpName(o.path)
+		if err := removePath(tmp, o.path); err != nil {
+			return err
+		}
+		if err := os.Symlink(o.target, tmp); err != nil {
+			return fileError(err, "link", o.path)
+		}
+		if err := os.Rename(tmp, a.path(o.path)); err != nil {
+			_ = os.Remove(tmp)
+			return fileError(err, "put in place", o.path)
+		}
+		dirs[filepath.Dir(tmp)] = true
+	}
+	return a.syncDirs(dirs)
+}
+
+// original is where somebody else's file at p is kept while ours has its place.
+func original(p string) string {
+	sum := sha256.Sum256([]byte(p))
+	return originalsDir + "/" + hex.EncodeToString(sum[:16])
+}
+
+// keepOriginals saves what lies at paths that become ours: regular files with their mode and owner, and links. It comes
+// before the state that says so is written: a file that is not saved is never taken for saved.
+func (a *Agent) keepOriginals(st, next *state) error {
+	for p, s := range next.Paths {
+		if _, ours := st.Paths[p]; ours || !s.Found || s.Kind == "directory" {
+			continue
+		}
+		if err := os.MkdirAll(a.path(originalsDir), 0o700); err != nil {
+			return fileError(err, "keep the original of", p)
+		}
+		if err := a.copyFile(p, original(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreOriginal puts back what was at p before us; false where nothing was kept.
+func (a *Agent) restoreOriginal(p string) (bool, error) {
+	if _, err := os.Lstat(a.path(original(p))); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err := a.copyFile(original(p), p); err != nil {
+		return false, err
+	}
+	return true, removePath(a.path(original(p)), p)
+}
+
+// copyFile copies a regular file or a link.
+func (a *Agent) copyFile(from, to string) error {
+	f, err := a.look(from)
+	if err != nil || f == nil {
+		return err
+	}
+	switch {
+	case f.info.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(a.path(from))
+		if err != nil {
+			return fileError(err, "read", from)
+		}
+		if err := removePath(a.path(to), to); err != nil {
+			return err
+		}
+		if err := os.Symlink(target, a.path(to)); err != nil {
+			return fileError(err, "link", to)
+		}
+		return nil
+	case !f.info.Mode().IsRegular():
+		return nil // a socket or device: nothing that could be kept
+	}
+	content, err := os.ReadFile(a.path(from))
+	if err != nil {
+		return fileError(err, "read", from)
+	}
+	s, err := a.stage(to, content, f.info.Mode()&^fs.ModeType, f.uid, f.gid)
+	if err != nil {
+		return err
+	}
+	return a.commit([]staged{s})
+}

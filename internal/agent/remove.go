@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// retireUnits stops and disables units that are no longer wanted, as far as they weren't so before us.
+func (a *Agent) retireUnits(ctx context.Context, st *state, names []string) error {
+	states, err := a.unitStates(ctx, names)
+	if err != nil {
+		return err
+	}
+	var stop []string
+	var disable []enableOp
+	for _, n := range names {
+		now, was := states[n], st.Units[n]
+		if now.running() && (was.Own || !was.WasActive) {
+			stop = append(stop, n)
+		}
+		if now.enabled() && (was.Own || !was.WasEnabled) {
+			disable = append(disable, enableOp{unit: machine.Unit{Name: n}, from: now.fragment})
+		}
+	}
+	slices.Reverse(stop)
+	if len(stop) > 0 {
+		if _, err := a.systemctl(ctx, append([]string{"stop", "--"}, stop...)...); err != nil {
+			return unitFailure(ctx, err, "stop "+strings.Join(stop, " "))
+		}
+	}
+	return a.enable(ctx, disable)
+}
+
+// removePaths removes managed paths, children before parents: files and links, and directories that we made and that are
+// empty. What was there before us is put back.
+func (a *Agent) removePaths(st *state, paths []string) error {
+	dirs := map[string]bool{}
+	for _, p := range paths {
+		s := st.Paths[p]
+		if s.Kind == "directory" {
+			if err := a.removeDirectory(p, s); err != nil {
+				return err
+			}
+			continue
+		}
+		restored := false
+		if s.Found {
+			var err error
+			if restored, err = a.restoreOriginal(p); err != nil {
+				return err
+			}
+		}
+		if !restored {
+			if err := removePath(a.path(p), p); err != nil {
+				return err
+			}
+		}
+		if err := removePath(a.tmpName(p), p); err != nil {
+			return err
+		}
+		if dir := filepath.Dir(a.path(p)); isDir(dir) {
+			dirs[dir] = true
+		}
+		if strings.HasSuffix(filepath.Dir(p), ".service.d") {
+			_ = os.Remove(a.path(filepath.Dir(p))) // an empty drop-in directory is of no use; a full one stays
+		}
+	}
+	for d := range dirs {
+		if !isDir(d) {
+			delete(dirs, d)
+		}
+	}
+	return a.syncDirs(dirs)
+}
+
+func (a *Agent) removeDirectory(p string, s stPath) error {
+	if s.Found {
+		return a.giveBack(p, s)
+	}
+	err := os.Remove(a.path(p))
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EBUSY) {
+		return nil
+	}
+	return fileError(err, "remove the directory", p)
+}
+
+// giveBack gives a directory the mode and owner that it had before us, unless somebody has removed it.
+func (a *Agent) giveBack(p string, s stPath) error {
+	if !isDir(a.path(p)) {
+		return nil
+	}
+	return a.attributes(&op{path: p, mode: s.Mode, uid: s.UID, gid: s.GID})
+}
+
+// removePath removes one file or link; that it isn't there is as good.
+func removePath(real, where string) error {
+	if err := os.Remove(real); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+		return fileError(err, "remove", where)
+	}
+	return nil
+}
+
+// dropBlobs removes blobs that only the configuration before needed. Best effort: it is only about space.
+func (a *Agent) dropBlobs(before, now *state) {
+	for _, digest := range before.Blobs {
+		if !slices.Contains(now.Blobs, digest) && checkDigest(digest) == nil {
+			_ = os.Remove(a.blobPath(digest))
+		}
+	}
+}
+
+func isDir(real string) bool {
+	info, err := os.Lstat(real)
+	return err == nil && info.IsDir()
+}
+
+func isSocket(real string) bool {
+	info, err := os.Stat(real)
+	return err == nil && info.Mode()&fs.ModeSocket != 0
+}
+
+func interrupted(err error) error {
+	return fail.Wrap(fail.Interrupted, err, "stopped between two actions").Do("run again: it goes on from here")
+}
+
+// unitFailure wraps what systemctl says; nil stays nil.
+func unitFailure(ctx context.Context, err error, what string) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return interrupted(ctx.Err())
+	}
+	return fail.Wrap(kindOr(err, fail.Internal), err, "%s", what)
+}
+
+// setSysctls changes kernel settings.
+func (a *Agent) setSysctls(ops []sysctlOp) error {
+	for _, s := range ops {
+		if err := a.setSysctl(s.key, s.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadModules loads what lacks; failures are warnings.
+func (a *Agent) loadModules(ctx context.Context, report *machine.Report, d *diff) error {
+	for _, m := range d.modules {
+		warning, err := a.loadModule(ctx, m)
+		switch {
+		case err != nil:
+			return err
+		case warning != "":
+			report.Warnings = append(report.Warnings, warning)
+		default:
+			report.Changes = append(report.Changes, machine.Change{Kind: "module", Name: m, Action: "load"})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+func TestResetLeavesTheHostAsItWas(t *testing.T) {
+	f := newFakeHost(t)
+	write(t, f.root+"/etc/app/other.conf", "the administrator's")
+	write(t, f.root+"/var/lib/naupegos-other/x", "x")
+	before := f.tree(t)
+	putBlobs(t, f)
+	f.apply(t, config())
+	write(t, f.root+"/var/lib/kubelet/pods/a/b", "x")
+	write(t, f.root+"/etc/kubernetes/admin.conf", "x")
+	f.ran()
+	if _, err := f.agent().Reset(t.Context(), ResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	after := f.tree(t)
+	for _, ours := range []string{"/etc/systemd/system/multi-user.target.wants drwxr-xr-x \"\"\n"} { // systemd keeps it, too
+		after = strings.ReplaceAll(after, ours, "")
+	}
+	if after != before {
+		t.Errorf("left:\n%s\nwas:\n%s", after, before)
+	}
+	for name, u := range f.load().Units {
+		if u.Active == "active" {
+			t.Errorf("%s still runs", name)
+		}
+	}
+	calls := f.ran()
+	if i, j := slices.Index(calls, "systemctl stop -- lb.service app.service"), slices.Index(calls, "systemctl stop -- containerd.service"); i < 0 || j < i {
+		t.Errorf("units were stopped in the wrong order: %q", calls)
+	}
+	if _, err := f.agent().Reset(t.Context(), ResetOptions{}); err != nil {
+		t.Errorf("second reset: %v", err)
+	}
+}
+
+func TestResetTouchesNothingOnAHostThatIsNotOurs(t *testing.T) {
+	f := newFakeHost(t)
+	write(t, f.root+"/var/lib/kubelet/config.yaml", "theirs")
+	write(t, f.root+"/etc/kubernetes/admin.conf", "theirs")
+	before := f.tree(t)
+	if _, err := f.agent().Reset(t.Context(), ResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.tree(t); got != before || len(f.ran()) > 0 {
+		t.Errorf("changed:\n%s\nwas:\n%s", got, before)
+	}
+}
+
+func TestResetKeepsWhatItIsTold(t *testing.T) {
+	f := applied(t)
+	write(t, f.root+"/var/lib/etcd/member/wal", "x")
+	if _, err := f.agent().Reset(t.Context(), ResetOptions{KeepBlobs: true, KeepEtcd: true}); err != nil {
+		t.Fatal(err)
+	}
+	if has, _ := f.agent().HasBlob(digestOf(binaryBlob), 0); !has || f.content("/var/lib/etcd/member/wal") == "" {
+		t.Error("blobs or etcd's data are gone")
+	}
+	if f.content(machine.StateKey) != "" {
+		t.Error("the agent's state is still there")
+	}
+}
+
+func TestInPod(t *testing.T) {
+	for cgroup, want := range map[string]bool{
+		"0::/kubepods/burstable/pod1/c":                             true,
+		"12:cpu:/x\n3:memory:/kubepods.slice/kubepods-pod1.slice/c": true,
+		"0::/naupegos/id/cp-1/kubepods/pod1":                        false, // a machine nested in this host
+		"0::/system.slice/kubelet.service":                          false,
+		"":                                                          false,
+	} {
+		if got := inPod(cgroup); got != want {
+			t.Errorf("%q: %v", cgroup, got)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// killPods ends every process in a kubepods cgroup, and the shims that would keep their mounts.
+func (r *reset) killPods(ctx context.Context) error {
+	if len(r.st.Units) == 0 {
+		return nil // nothing of ours ever ran here
+	}
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	for told := false; ; told = true {
+		pids := r.podProcesses()
+		if len(pids) == 0 {
+			r.removeCgroups()
+			return nil
+		}
+		if !told {
+			r.did("process", strconv.Itoa(len(pids))+" processes of pods", "stop")
+		}
+		var left []string
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL) // it may have gone meanwhile; what counts is that it is
+			left = append(left, strconv.Itoa(pid))
+		}
+		select {
+		case <-ctx.Done():
+			return interrupted(ctx.Err())
+		case <-deadline.C:
+			return errStillThere(left)
+		case <-poll.C:
+		}
+	}
+}
+
+// podProcesses finds processes whose cgroup is a pod's, and containerd's shims for Kubernetes.
+func (r *reset) podProcesses() []int {
+	var pids []int
+	entries, _ := os.ReadDir(r.path("/proc"))
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		dir := "/proc/" + e.Name()
+		if strings.HasPrefix(r.read(dir+"/stat"), e.Name()+" (") && strings.Contains(r.read(dir+"/stat"), ") Z ") {
+			continue // dead already; its parent has not asked yet
+		}
+		args := strings.Split(r.read(dir+"/cmdline"), "\x00")
+		shim := strings.HasSuffix(args[0], "/containerd-shim-runc-v2") && slices.Contains(args, "k8s.io") && r.ourPIDs(dir)
+		if shim || inPod(r.read(dir+"/cgroup")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// inPod tells whether /proc/PID/cgroup names a pod's cgroup of this host. Pods of machines nested in this host have a longer path.
+func inPod(cgroup string) bool {
+	for line := range strings.Lines(cgroup) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) == 3 && (strings.HasPrefix(f[2], "/kubepods/") || strings.HasPrefix(f[2], "/kubepods.slice/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// ourPIDs tells whether a process numbers processes as we do: shims of machines nested in this host don't.
+func (r *reset) ourPIDs(dir string) bool {
+	theirs, err1 := os.Readlink(r.path(dir + "/ns/pid"))
+	ours, err2 := os.Readlink(r.path("/proc/self/ns/pid"))
+	return err1 == nil && err2 == nil && theirs == ours
+}
+
+// removeCgroups removes empty kubepods cgroups in every hierarchy, children first. Best effort: an empty cgroup does no harm.
+func (r *reset) removeCgroups() {
+	var remove func(dir string)
+	remove = func(dir string) {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.IsDir() {
+				remove(dir + "/" + e.Name())
+			}
+		}
+		_ = os.Remove(dir)
+	}
+	top, _ := os.ReadDir(r.path(r.cgroups))
+	for _, e := range top {
+		for _, name := range []string{"kubepods", "kubepods.slice"} {
+			for _, dir := range []string{r.cgroups + "/" + name, r.cgroups + "/" + e.Name() + "/" + name} {
+				if isDir(r.path(dir)) {
+					remove(r.path(dir))
+				}
+			}
+		}
+	}
+}
+
+// dropContainers has containerd forget the containers of Kubernetes, so that nothing of them comes back with a containerd that stays.
+func (r *reset) dropContainers(ctx context.Context) error {
+	if _, ours := r.st.Units[containerdUnit]; !ours || !isSocket(r.path(containerdSocket)) || r.st.Units[containerdUnit].Own {
+		return nil // its whole store goes, or there is nothing to ask
+	}
+	out, err := r.ctr(ctx, r.config(), "containers", "list", "--quiet")
+	if err != nil {
+		return nil // containerd does not run: its store is kept for whoever it belongs to
+	}
+	ids := strings.Fields(string(out))
+	if len(ids) == 0 {
+		return nil
+	}
+	// Tasks without a process are left over by their killed shims; removing fails for those that have none.
+	_, _ = r.ctr(ctx, r.config(), append([]string{"tasks", "delete", "--force"}, ids...)...)
+	if _, err := r.ctr(ctx, r.config(), append([]string{"containers", "delete"}, ids...)...); err != nil {
+		return unitFailure(ctx, err, "remove containers")
+	}
+	r.did("container", strconv.Itoa(len(ids))+" containers", "remove")
+	return nil
+}
+
+// unmount detaches what kubelet and containerd mounted, deepest first. Mounts at the directories themselves stay: they were
+// made by whoever set up the machine.
+func (r *reset) unmount(context.Context) error {
+	under := []string{"/var/lib/kubelet/", "/run/containerd/", "/run/netns/cni-", "/var/run/netns/cni-", "/run/flannel/"}
+	if r.st.Units[containerdUnit].Own {
+		under = append(under, "/var/lib/containerd/")
+	}
+	var points []string
+	for line := range strings.Lines(r.read("/proc/self/mountinfo")) {
+		f := strings.Fields(line)
+		if len(f) < 5 {
+			continue
+		}
+		p := unescape(f[4])
+		if slices.ContainsFunc(under, func(u string) bool { return strings.HasPrefix(p, u) }) {
+			points = append(points, p)
+		}
+	}
+	slices.Reverse(points) // later mounts lie over or in earlier ones
+	for _, p := range points {
+		if err := unix.Unmount(r.path(p), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && err != unix.EINVAL && err != unix.ENOENT {
+			return fail.Wrap(fail.Refused, err, "unmount").At(p).Do("end what uses it, then run again")
+		}
+		r.did("mount", p, "remove")
+	}
+	entries, _ := os.ReadDir(r.path("/run/netns"))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "cni-") {
+			if err := removePath(r.path("/run/netns/"+e.Name()), "/run/netns/"+e.Name()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unescape undoes mountinfo's octal escapes.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}

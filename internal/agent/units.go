@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// unitState is what systemd says of a unit.
+type unitState struct {
+	load, active, sub, file, fragment string
+	stale                             bool // its files changed since systemd read them
+}
+
+// running counts a unit that systemd keeps restarting as running: starting it again would change nothing.
+func (s unitState) running() bool {
+	return s.active == "active" || s.active == "reloading" || s.active == "activating"
+}
+
+func (s unitState) enabled() bool { return s.file == "enabled" }
+
+// systemctl runs one systemctl command, bounded in time.
+func (a *Agent) systemctl(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.unitWait)
+	defer cancel()
+	return a.run.Run(ctx, nil, append([]string{"systemctl"}, args...)...)
+}
+
+// unitStates asks systemd about all names at once.
+func (a *Agent) unitStates(ctx context.Context, names []string) (map[string]unitState, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	args := []string{"show", "--property=Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,NeedDaemonReload", "--"}
+	out, err := a.systemctl(ctx, append(args, names...)...)
+	if err != nil {
+		return nil, fail.Wrap(kindOr(err, fail.Internal), err, "ask systemd about units").Do("the machine must be booted with systemd")
+	}
+	blocks := strings.Split(strings.TrimSpace(string(out)), "\n\n")
+	if len(blocks) != len(names) {
+		return nil, fail.New(fail.Internal, "systemd told of %d units when asked about %d", len(blocks), len(names))
+	}
+	states := map[string]unitState{}
+	for i, block := range blocks { // in the order of the names
+		v := map[string]string{}
+		for line := range strings.Lines(block) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			v[key] = value
+		}
+		states[names[i]] = unitState{
+			load: v["LoadState"], active: v["ActiveState"], sub: v["SubState"], file: v["UnitFileState"],
+			fragment: v["FragmentPath"], stale: v["NeedDaemonReload"] == "yes",
+		}
+	}
+	return states, nil
+}
+
+// unitOp is one thing to do to a running system about a unit.
+type unitOp struct {
+	name, verb, why string
+	reset           bool // it failed before: its counters have to be cleared first
+}
+
+// unitOps says what to do about units, in their order, given how they are and which paths change (or changed in a run
+// that was cut short).
+func unitOps(units []machine.Unit, states map[string]unitState, changed map[string]bool) []unitOp {
+	var out []unitOp
+	for _, u := range units {
+		s := states[u.Name]
+		own, watched := ownChange(u, changed), watchedChange(u, changed)
+		op := unitOp{name: u.Name, reset: s.active == "failed"}
+		switch {
+		case !u.Active && s.running():
+			op.verb, op.why = "stop", "is to be inactive"
+		case !u.Active:
+			continue
+		case !s.running():
+			op.verb, op.why = "start", "is "+s.active
+		case own != "":
+			op.verb, op.why = "restart", own+" changed"
+		case watched != "" && u.Reload:
+			op.verb, op.why = "reload", watched+" changed"
+		case watched != "":
+			op.verb, op.why = "restart", watched+" changed"
+		default:
+			continue
+		}
+		out = append(out, op)
+	}
+	return out
+}
+
+// ownChange returns the unit's file or drop-in among the changed paths.
+func ownChange(u machine.Unit, changed map[string]bool) string {
+	if p := machine.UnitPath(u.Name); changed[p] {
+		return p
+	}
+	for p := range changed {
+		if strings.HasPrefix(p, machine.UnitPath(u.Name)+".d/") {
+			return p
+		}
+	}
+	return ""
+}
+
+// watchedChange returns the first watched path, or path in a watched directory, among the changed ones.
+func watchedChange(u machine.Unit, changed map[string]bool) string {
+	for _, w := range u.Watches {
+		if changed[w] {
+			return w
+		}
+		for p := range changed {
+			if strings.HasPrefix(p, strings.TrimSuffix(w, "/")+"/") {
+				return p
+			}
+		}
+	}
+	return ""
+}
+
+// runUnitOps carries out ops, neighbours with the same verb in one call: systemd then works on them side by side, as far as
+// their own ordering lets it, and starts them in this order.
+func (a *Agent) runUnitOps(ctx context.Context, ops []unitOp) error {
+	for len(ops) > 0 {
+		n := slices.IndexFunc(ops, func(o unitOp) bool { return o.verb != ops[0].verb })
+		if n < 0 {
+			n = len(ops)
+		}
+		var names, failed []string
+		for _, o := range ops[:n] {
+			names = append(names, o.name)
+			if o.reset {
+				failed = append(failed, o.name)
+			}
+		}
+		if len(failed) > 0 {
+			// A unit that was never loaded can't be reset; starting it is what counts.
+			_, _ = a.systemctl(ctx, append([]string{"reset-failed", "--"}, failed...)...)
+		}
+		if _, err := a.systemctl(ctx, append([]string{ops[0].verb, "--"}, names...)...); err != nil {
+			return a.unitError(ctx, ops[0].verb, names, err)
+		}
+		ops = ops[n:]
+	}
+	return nil
+}
+
+// unitError finds out which unit failed and what it last logged.
+func (a *Agent) unitError(ctx context.Context, verb string, names []string, err error) error {
+	if ctx.Err() != nil {
+		return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "%s %s", verb, strings.Join(names, " "))
+	}
+	culprit := names[0]
+	if states, serr := a.unitStates(ctx, names); serr == nil {
+		for _, n := range names {
+			if !states[n].running() {
+				culprit = n
+				break
+			}
+		}
+	}
+	e := fail.Wrap(kindOr(err, fail.Internal), err, "%s %s", verb, culprit).At(culprit)
+	log, jerr := a.run.Run(ctx, nil, "journalctl", "--unit="+culprit, "--lines=20", "--no-pager", "--output=cat")
+	if jerr != nil || len(strings.TrimSpace(string(log))) == 0 {
+		return e.Do("`systemctl status %s` on the machine tells more", culprit)
+	}
+	return e.Do("its last log lines:\n%s", tail(string(log), 3000))
+}
+
+// kindOr is the kind of err, or k where it has none.
+func kindOr(err error, k fail.Kind) fail.Kind {
+	if got := fail.KindOf(err); got != fail.Internal {
+		return got
+	}
+	var ce *CommandError
+	if errors.As(err, &ce) {
+		return k
+	}
+	return fail.Internal
+}

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// wantedFile is a file to have, whatever it comes from.
+type wantedFile struct {
+	machine.File
+	kind string // "file", "unit", "sysctl", "module": as reports name it
+}
+
+// wantedFiles gathers the configuration's files, unit files and drop-ins, and the files that keep kernel settings and
+// modules over a reboot.
+func (a *Agent) wantedFiles(c machine.Config) []wantedFile {
+	var out []wantedFile
+	for _, f := range c.Files {
+		out = append(out, wantedFile{f, "file"})
+	}
+	add := func(kind, p, content string) {
+		out = append(out, wantedFile{machine.File{Path: p, Mode: 0o644, Content: []byte(content)}, kind})
+	}
+	for _, u := range c.Units {
+		if u.Content != "" {
+			add("unit", machine.UnitPath(u.Name), u.Content)
+		}
+		for _, d := range u.DropIns {
+			add("unit", machine.DropInPath(u.Name, d.Name), d.Content)
+		}
+	}
+	if len(c.Sysctls) > 0 {
+		var b strings.Builder
+		for _, k := range slices.Sorted(maps.Keys(c.Sysctls)) {
+			fmt.Fprintf(&b, "%s = %s\n", k, c.Sysctls[k])
+		}
+		add("sysctl", sysctlFile, b.String())
+	}
+	if len(c.Modules) > 0 && a.loadsModules() {
+		add("module", modulesFile, strings.Join(slices.Sorted(slices.Values(c.Modules)), "\n")+"\n")
+	}
+	return out
+}
+
+// wantedDirectories returns the configuration's directories, and with mode 0755 the ones that other paths lie in without
+// being named, parents first.
+func (a *Agent) wantedDirectories(c machine.Config, files []wantedFile) []machine.Directory {
+	byPath := map[string]machine.Directory{}
+	parents := func(p string) {
+		for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
+			if _, ok := byPath[dir]; ok {
+				return
+			}
+			if _, err := os.Stat(a.path(dir)); err == nil {
+				return
+			}
+			byPath[dir] = machine.Directory{Path: dir, Mode: 0o755}
+		}
+	}
+	for _, d := range c.Directories {
+		byPath[d.Path] = d
+	}
+	for _, d := range c.Directories {
+		parents(d.Path)
+	}
+	for _, f := range files {
+		parents(f.Path)
+	}
+	for _, b := range c.Binaries {
+		parents(b.Path)
+	}
+	out := slices.Collect(maps.Values(byPath))
+	slices.SortFunc(out, func(x, y machine.Directory) int { return strings.Compare(x.Path, y.Path) })
+	return out
+}
+
+// blobPath is the real path of a blob.
+func (a *Agent) blobPath(digest string) string { return a.path(blobFile(digest)) }
+
+// blobFile is where the blob of a digest lies, as the configuration sees it.
+func blobFile(digest string) string {
+	return machine.BlobDir + "/" + strings.TrimPrefix(digest, "sha256:")
+}

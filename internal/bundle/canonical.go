@@ -1,0 +1,130 @@
+package bundle
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+const schemaVersion = 1
+
+func hostPlatform() string { return "linux/" + runtime.GOARCH }
+
+func (m *Manifest) sort() {
+	sort.Slice(m.Components, func(i, j int) bool { return m.Components[i].Name < m.Components[j].Name })
+	for _, list := range [][]Artifact{m.Binaries, m.Files} {
+		sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	}
+	sort.Slice(m.Images, func(i, j int) bool { return m.Images[i].Name < m.Images[j].Name })
+}
+
+// encode returns the canonical form: one line of JSON with the fields in the order of the type.
+func (m *Manifest) encode() ([]byte, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "encode bundle manifest")
+	}
+	return append(data, '\n'), nil
+}
+
+func idOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// artifacts returns everything that lies in the blob directory.
+func (m *Manifest) artifacts() []Artifact {
+	out := slices.Concat(m.Binaries, m.Files)
+	for _, i := range m.Images {
+		out = append(out, i.Archive)
+	}
+	return out
+}
+
+func parseManifest(data []byte) (Manifest, error) {
+	var m Manifest
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&m); err != nil {
+		return m, err
+	}
+	return m, m.check()
+}
+
+// check refuses what could lead out of the blob directory or name a thing twice.
+func (m *Manifest) check() error {
+	if m.Schema != schemaVersion {
+		return fmt.Errorf("schema %d is not known to this version of naupegos (it knows %d)", m.Schema, schemaVersion)
+	}
+	if _, err := parseVersion(m.Kubernetes); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, a := range m.artifacts() {
+		if !validDigest(a.Digest) {
+			return fmt.Errorf("artifact %q: %q is no sha256 digest", a.Name, a.Digest)
+		}
+		if a.Size < 0 {
+			return fmt.Errorf("artifact %q: size %d", a.Name, a.Size)
+		}
+		if a.Name == "" || path.IsAbs(a.Name) || path.Clean(a.Name) != a.Name || strings.HasPrefix(a.Name, "..") {
+			return fmt.Errorf("artifact name %q is not a clean relative path", a.Name)
+		}
+		if seen[a.Name] {
+			return fmt.Errorf("artifact %q is named twice", a.Name)
+		}
+		seen[a.Name] = true
+	}
+	return nil
+}
+
+func hexOf(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
+
+func validDigest(d string) bool {
+	h, ok := strings.CutPrefix(d, "sha256:")
+	return ok && isHex(h)
+}
+
+func isHex(s string) bool { return len(s) == 64 && isHexDigits(s) }
+
+func isHexDigits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func contains(list []string, s string) bool { return slices.Contains(list, s) }
+
+// parseVersion takes "v1.36.3" apart.
+func parseVersion(v string) ([3]int, error) {
+	var out [3]int
+	parts := strings.Split(strings.TrimPrefix(v, "v"), ".")
+	if !strings.HasPrefix(v, "v") || len(parts) != 3 {
+		return out, fmt.Errorf("%q is no version of the form v1.36.3", v)
+	}
+	for i, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 0 || strconv.Itoa(n) != p {
+			return out, fmt.Errorf("%q is no version of the form v1.36.3", v)
+		}
+		out[i] = n
+	}
+	return out, nil
+}
+
+// compareVersions orders versions; what is no version comes first.
+func compareVersions(a, b string) int {
+	x, _ := parseVersion(a)
+	y, _ := parseVersion(b)
+	return slices.Compare(x[:], y[:])
+}

@@ -1,0 +1,207 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// fetcher downloads over HTTP with bounds on everything.
+type fetcher struct {
+	client   *http.Client
+	attempts int           // of one file; a cut connection is resumed where it was cut
+	stall    time.Duration // without a byte, after which a connection counts as cut
+}
+
+func newFetcher() *fetcher {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = 30 * time.Second
+	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: noDowngrade}, attempts: 4, stall: 30 * time.Second}
+}
+
+// noDowngrade refuses to be led from an encrypted connection to one that is not.
+func noDowngrade(req *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errors.New("more than 10 redirections")
+	}
+	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
+		return fmt.Errorf("redirected from https to %s", req.URL.Redacted())
+	}
+	return nil
+}
+
+const maxText = 8 << 20 // bytes of a checksum file or an API's answer
+
+// text returns a small document.
+func (f *fetcher) text(ctx context.Context, address string) (string, error) {
+	var b strings.Builder
+	err := f.retry(ctx, address, func(ctx context.Context, alive func()) error {
+		b.Reset()
+		body, _, err := f.get(ctx, address, 0)
+		if err != nil {
+			return err
+		}
+		defer body.Close() // read only
+		_, err = io.Copy(&b, &aliveReader{io.LimitReader(body, maxText), alive})
+		return err
+	})
+	return b.String(), err
+}
+
+// file downloads address to path, going on where a cut connection ended.
+func (f *fetcher) file(ctx context.Context, address, path string, t *task) error {
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return ioError(err, "download "+shown(address), path)
+	}
+	defer out.Close() // closed below; this is for early returns
+	var have int64
+	err = f.retry(ctx, address, func(ctx context.Context, alive func()) error {
+		body, from, err := f.get(ctx, address, have)
+		if err != nil {
+			return err
+		}
+		defer body.Close()         // read only
+		if from == 0 && have > 0 { // the server does not resume: begin again
+			t.add(-have)
+			have = 0
+		}
+		if _, err := out.Seek(have, io.SeekStart); err != nil {
+			return &permanent{ioError(err, "download "+shown(address), path)}
+		}
+		disk := &diskWriter{w: out}
+		n, err := io.Copy(disk, &aliveReader{t.counting(body), alive})
+		have += n
+		if disk.err != nil {
+			return &permanent{ioError(disk.err, "download "+shown(address), path)}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(out.Truncate(have), out.Close()); err != nil {
+		return ioError(err, "download "+shown(address), path)
+	}
+	return nil
+}
+
+// get asks for address from an offset on and tells from where the answer begins.
+func (f *fetcher) get(ctx context.Context, address string, from int64) (io.ReadCloser, int64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, 0, &permanent{fail.Wrap(fail.Invalid, err, "download %s", shown(address))}
+	}
+	req.Header.Set("User-Agent", "naupegos")
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		return resp.Body, 0, nil
+	case resp.StatusCode == http.StatusPartialContent && from > 0 && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)):
+		return resp.Body, from, nil
+	}
+	resp.Body.Close() // nothing was read
+	err = fmt.Errorf("the server answers %s", resp.Status)
+	switch {
+	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
+		return nil, 0, &permanent{fail.Wrap(fail.NotFound, err, "download %s", shown(address)).Do("is the version right, and is the mirror complete?")}
+	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500:
+		return nil, 0, err
+	}
+	return nil, 0, &permanent{fail.Wrap(fail.Unreachable, err, "download %s", shown(address))}
+}
+
+// permanent marks an error after which trying again is of no use.
+type permanent struct{ error }
+
+func (p *permanent) Unwrap() error { return p.error }
+
+// retry calls try until it succeeds, a bounded number of times. try says with alive that bytes come; without them for the time f.stall
+// the attempt is cut off.
+func (f *fetcher) retry(ctx context.Context, address string, try func(ctx context.Context, alive func()) error) error {
+	var last error
+	for i := range f.attempts {
+		if i > 0 {
+			if err := pause(ctx, time.Duration(i)*250*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		attempt, cancel := context.WithCancelCause(ctx)
+		watch := time.AfterFunc(f.stall, func() { cancel(fmt.Errorf("no data for %s", f.stall)) })
+		last = try(attempt, func() { watch.Reset(f.stall) })
+		watch.Stop()
+		if cause := context.Cause(attempt); last != nil && cause != nil && ctx.Err() == nil {
+			last = cause
+		}
+		cancel(nil)
+		var p *permanent
+		switch {
+		case last == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(last, &p):
+			return p.error
+		}
+	}
+	return fail.Wrap(fail.Unreachable, last, "download %s (%d attempts)", shown(address), f.attempts).Do("check the network, or name a mirror")
+}
+
+// shown returns a URL as errors may show it: without a password.
+func shown(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "a URL that cannot be read"
+	}
+	return u.Redacted()
+}
+
+// publicURL returns the directory of a URL without credentials, for the manifest.
+func publicURL(dir, _ string) string {
+	u, err := url.Parse(strings.TrimRight(dir, "/"))
+	if err != nil {
+		return ""
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+type aliveReader struct {
+	r     io.Reader
+	alive func()
+}
+
+func (a *aliveReader) Read(p []byte) (int, error) {
+	n, err := a.r.Read(p)
+	if n > 0 {
+		a.alive()
+	}
+	return n, err
+}

@@ -1,0 +1,163 @@
+package bundle
+
+import (
+	"debug/elf"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// tree is a set of unpacked Debian packages, each in a directory of its own, seen as one file system.
+type tree struct{ roots []string }
+
+// imageFile is one file of a container image.
+type imageFile struct {
+	Path   string      // in the image, absolute
+	Source string      // on disk; empty for Data or Link
+	Data   []byte      //
+	Link   string      // target of a symbolic link
+	Mode   fs.FileMode // of a regular file
+}
+
+// closure returns the programs (paths in the tree) with every shared library they need and their loader, found within the
+// tree alone. Nothing is executed.
+func (t tree) closure(programs ...string) ([]imageFile, error) {
+	out := map[string]imageFile{}
+	todo := append([]string(nil), programs...)
+	for len(todo) > 0 {
+		at := todo[0]
+		todo = todo[1:]
+		if _, ok := out[at]; ok {
+			continue
+		}
+		src, err := t.find(at)
+		if err != nil {
+			return nil, err
+		}
+		needed, loader, err := links(src)
+		if err != nil {
+			return nil, fail.Wrap(fail.Internal, err, "read ELF file").At(src)
+		}
+		out[at] = imageFile{Path: at, Source: src, Mode: 0o755}
+		if loader != "" {
+			todo = append(todo, loader)
+		}
+		for _, lib := range needed {
+			p, err := t.library(lib)
+			if err != nil {
+				return nil, fail.Wrap(fail.Internal, err, "find what %s needs", at)
+			}
+			if p != "" {
+				todo = append(todo, p)
+			}
+		}
+	}
+	files := make([]imageFile, 0, len(out))
+	for _, f := range out {
+		files = append(files, f)
+	}
+	sort.Slice(files, func(i, j int) bool { return files[i].Path < files[j].Path })
+	return files, nil
+}
+
+// links returns the libraries an ELF file needs and the loader it names.
+func links(path string) (needed []string, loader string, err error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_INTERP {
+			continue
+		}
+		data := make([]byte, p.Filesz)
+		if _, err := p.ReadAt(data, 0); err != nil {
+			return nil, "", err
+		}
+		loader = strings.TrimRight(string(data), "\x00")
+	}
+	needed, err = f.ImportedLibraries()
+	return needed, loader, err
+}
+
+// library finds a library by its name in the directories that Debian's loader searches, and says where it shall lie in the
+// image: all in one place. The loader itself, which libraries may name too, comes along by the programs' own reference to it.
+func (t tree) library(name string) (string, error) {
+	if strings.HasPrefix(name, "ld-linux") {
+		return "", nil
+	}
+	for _, pattern := range []string{"/usr/lib/*-linux-gnu", "/lib/*-linux-gnu", "/usr/lib", "/lib"} {
+		found, err := t.glob(pattern + "/" + name)
+		if err != nil {
+			return "", err
+		}
+		if len(found) > 0 {
+			return "/usr/" + strings.TrimPrefix(strings.TrimPrefix(found[0], "/"), "usr/"), nil
+		}
+	}
+	return "", fail.New(fail.NotFound, "library %s is in none of the packages", name)
+}
+
+// glob returns the paths in the tree that match, sorted.
+func (t tree) glob(pattern string) ([]string, error) {
+	var out []string
+	for _, root := range t.roots {
+		found, err := filepath.Glob(root + pattern)
+		if err != nil {
+			return nil, fail.Wrap(fail.Internal, err, "search the packages for %s", pattern)
+		}
+		for _, f := range found {
+			out = append(out, strings.TrimPrefix(f, root))
+		}
+	}
+	sort.Strings(out)
+	return out, nil
+}
+
+// find returns the regular file that holds what lies at an absolute path, following links within the tree. Debian moved /lib to
+// /usr/lib; a package may have either.
+func (t tree) find(path string) (string, error) {
+	other := "/usr" + path
+	if rest, ok := strings.CutPrefix(path, "/usr/"); ok {
+		other = "/" + rest
+	}
+	for _, c := range []string{path, other} {
+		for range 8 { // links
+			file, next := t.lookup(c)
+			if file != "" {
+				return file, nil
+			}
+			if next == "" {
+				break
+			}
+			c = next
+		}
+	}
+	return "", fail.New(fail.NotFound, "%s is in none of the packages", path)
+}
+
+// lookup returns the regular file at path, or where a link at path leads, or nothing.
+func (t tree) lookup(path string) (file, next string) {
+	for _, root := range t.roots {
+		at := filepath.Join(root, path)
+		info, err := os.Lstat(at)
+		if err != nil {
+			continue
+		}
+		if info.Mode().IsRegular() {
+			return at, ""
+		}
+		if dst, err := os.Readlink(at); err == nil {
+			if !filepath.IsAbs(dst) {
+				dst = filepath.Join(filepath.Dir(path), dst)
+			}
+			return "", filepath.Clean(dst)
+		}
+	}
+	return "", ""
+}

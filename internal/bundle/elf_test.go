@@ -1,0 +1,134 @@
+package bundle
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// tinyELF returns a file with nothing but what tells of its loader and the libraries it needs.
+func tinyELF(t *testing.T, loader string, needed ...string) []byte {
+	t.Helper()
+	const head, ph, sh, dyn = 64, 56, 64, 16
+	strtab, dynamic := []byte{0}, []elf.Dyn64{}
+	for _, n := range needed {
+		dynamic = append(dynamic, elf.Dyn64{Tag: int64(elf.DT_NEEDED), Val: uint64(len(strtab))})
+		strtab = append(append(strtab, n...), 0)
+	}
+	dynamic = append(dynamic, elf.Dyn64{Tag: int64(elf.DT_NULL)})
+	interpAt := uint64(head + ph)
+	strAt := interpAt + uint64(len(loader)+1)
+	dynAt := strAt + uint64(len(strtab))
+	shAt := dynAt + uint64(len(dynamic)*dyn)
+	h := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: head, Shoff: shAt, Ehsize: head, Phentsize: ph, Phnum: 1, Shentsize: sh, Shnum: 3}
+	copy(h.Ident[:], []byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1})
+	kind := elf.PT_INTERP
+	if loader == "" {
+		kind = elf.PT_NULL
+	}
+	var b bytes.Buffer
+	for _, part := range []any{
+		h, elf.Prog64{Type: uint32(kind), Off: interpAt, Filesz: uint64(len(loader) + 1)},
+		append([]byte(loader), 0), strtab, dynamic,
+		elf.Section64{},
+		elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: strAt, Size: uint64(len(strtab))},
+		elf.Section64{Type: uint32(elf.SHT_DYNAMIC), Off: dynAt, Size: uint64(len(dynamic) * dyn), Link: 1, Entsize: dyn},
+	} {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// debianTree has a program in one package and its libraries in others, one behind a link, one in /lib, as Debian has them.
+func debianTree(t *testing.T) tree {
+	t.Helper()
+	dir := t.TempDir()
+	tr := tree{roots: []string{dir + "/nftables", dir + "/libc6", dir + "/libx"}}
+	const multi = "x86_64-linux-gnu/"
+	put(t, tr.roots[0]+"/usr/sbin/nft", tinyELF(t, "/lib64/ld-linux-x86-64.so.2", "libx.so.1", "libc.so.6"))
+	put(t, tr.roots[1]+"/lib/"+multi+"libc.so.6", tinyELF(t, "", "ld-linux-x86-64.so.2"))
+	put(t, tr.roots[1]+"/lib/"+multi+"ld-linux-x86-64.so.2", tinyELF(t, ""))
+	put(t, tr.roots[2]+"/usr/lib/"+multi+"libx.so.1.2.3", tinyELF(t, "", "libc.so.6", "liby.so.2"))
+	put(t, tr.roots[2]+"/usr/lib/"+multi+"liby.so.2", tinyELF(t, ""))
+	put(t, tr.roots[2]+"/usr/lib/"+multi+"libunused.so.1", tinyELF(t, ""))
+	link(t, "/lib/"+multi+"ld-linux-x86-64.so.2", tr.roots[1]+"/lib64/ld-linux-x86-64.so.2")
+	link(t, "libx.so.1.2.3", tr.roots[2]+"/usr/lib/"+multi+"libx.so.1")
+	return tr
+}
+
+func link(t *testing.T, to, at string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(to, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClosure(t *testing.T) {
+	tr := debianTree(t)
+	files, err := tr.closure("/usr/sbin/nft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.Path)
+		got[f.Path] = f.Source
+		if info, err := os.Lstat(f.Source); err != nil || !info.Mode().IsRegular() {
+			t.Errorf("%s: source %s is no regular file (%v)", f.Path, f.Source, err)
+		}
+	}
+	want := []string{"/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libx.so.1", "/usr/lib/x86_64-linux-gnu/liby.so.2", "/usr/sbin/nft"}
+	if !slices.Equal(paths, want) {
+		t.Errorf("got %v, want %v", paths, want)
+	}
+	if got["/usr/lib/x86_64-linux-gnu/libx.so.1"] != tr.roots[2]+"/usr/lib/x86_64-linux-gnu/libx.so.1.2.3" {
+		t.Errorf("the link was not followed: %v", got)
+	}
+}
+
+func TestClosureNamesWhatIsMissing(t *testing.T) {
+	tr := debianTree(t)
+	if err := os.Remove(tr.roots[2] + "/usr/lib/x86_64-linux-gnu/liby.so.2"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tr.closure("/usr/sbin/nft")
+	wantKind(t, err, fail.NotFound, "liby.so.2", "libx.so.1")
+	_, err = tr.closure("/usr/sbin/other")
+	wantKind(t, err, fail.NotFound, "/usr/sbin/other")
+	put(t, tr.roots[0]+"/usr/sbin/script", []byte("#!/bin/sh\n"))
+	if _, err = tr.closure("/usr/sbin/script"); err == nil {
+		t.Error("a script passed for an ELF file")
+	}
+	link(t, "loop", tr.roots[0]+"/usr/sbin/loop")
+	_, err = tr.closure("/usr/sbin/loop")
+	wantKind(t, err, fail.NotFound)
+}
+
+func TestParseURIs(t *testing.T) {
+	sum := hexOf(digestOf(nil))
+	debs, err := parseURIs("'http://x/libgmp10_6.2_amd64.deb' libgmp10_2%3a6.2.1+dfsg1-1.1_amd64.deb 563836 SHA256:" + sum + "\n'http://x/a.deb' ca-certificates_20250419~deb12u2_all.deb 1 SHA256:" + sum + "\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []deb{{"ca-certificates", "20250419~deb12u2", "ca-certificates_20250419~deb12u2_all.deb", sum, ""}, {"libgmp10", "2:6.2.1+dfsg1-1.1", "libgmp10_2%3a6.2.1+dfsg1-1.1_amd64.deb", sum, ""}}
+	if !slices.Equal(debs, want) {
+		t.Errorf("got %+v", debs)
+	}
+	for _, bad := range []string{"'http://x' a_1_all.deb 1 MD5Sum:00", "'http://x' ../a_1_all.deb 1", "E: nothing"} {
+		if _, err := parseURIs(bad); err == nil {
+			t.Errorf("accepted %q", bad)
+		}
+	}
+}

@@ -1,0 +1,318 @@
+//go:build integration
+
+package bundle
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// theBundle builds the newest release in the default library, or takes it from there: with warm caches in seconds.
+func theBundle(t *testing.T) (*Library, *Bundle) {
+	t.Helper()
+	root := os.Getenv("NAUPEGOS_BUNDLES")
+	if root == "" {
+		var err error
+		if root, err = DefaultRoot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := OpenLibrary(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := Releases()[0].Kubernetes
+	if v := os.Getenv("NAUPEGOS_KUBERNETES"); v != "" {
+		version = v
+	}
+	b, err := l.Build(context.Background(), BuildOptions{Kubernetes: version, Progress: logTo(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, b
+}
+
+func logTo(t *testing.T) func(Event) {
+	return func(e Event) {
+		if e.Finished {
+			t.Logf("%-14s %-9s %v cached=%v", e.Component, e.Phase, e.Elapsed.Round(time.Millisecond), e.Cached)
+		}
+	}
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func TestBuildTwiceIsOneBundle(t *testing.T) {
+	l, b := theBundle(t)
+	if err := l.Verify(context.Background(), b.ID); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	again, err := l.Build(context.Background(), BuildOptions{Kubernetes: b.Manifest.Kubernetes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.ID != b.ID {
+		t.Errorf("the second build is %s, the first %s", again.ID, b.ID)
+	}
+	t.Logf("second build: %s", time.Since(began).Round(time.Millisecond))
+	if left := names(t, l.tmpDir()); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// kubeadm looks for its images where the bundle has them.
+func TestImagesAreThoseKubeadmExpects(t *testing.T) {
+	_, b := theBundle(t)
+	kubeadm, err := b.Binary("kubeadm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := run(t, b.Path(kubeadm.Digest), "config", "images", "list", "--image-repository", b.Manifest.Repository, "--kubernetes-version", b.Manifest.Kubernetes)
+	var have []string
+	for _, i := range b.Manifest.Images {
+		have = append(have, i.Ref)
+	}
+	for ref := range strings.FieldsSeq(out) {
+		if !slices.Contains(have, ref) {
+			t.Errorf("kubeadm expects %s, the bundle has %v", ref, have)
+		}
+	}
+}
+
+func TestProgramsSayTheirVersion(t *testing.T) {
+	_, b := theBundle(t)
+	versions := map[string]string{}
+	for _, c := range b.Manifest.Components {
+		versions[c.Name] = c.Version
+	}
+	for name, c := range map[string]struct {
+		component string
+		args      []string
+	}{
+		"kubelet": {"kubernetes", []string{"--version"}}, "kubeadm": {"kubernetes", []string{"version", "-o", "short"}}, "kubectl": {"kubernetes", []string{"version", "--client"}},
+		"etcd": {"etcd", []string{"--version"}}, "etcdutl": {"etcd", []string{"version"}}, "containerd": {"containerd", []string{"--version"}}, "ctr": {"containerd", []string{"--version"}},
+	} {
+		a, err := b.Binary(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, want := run(t, b.Path(a.Digest), c.args...), strings.TrimPrefix(versions[c.component], "v"); !strings.Contains(out, want) {
+			t.Errorf("%s says %q, want %s", name, out, want)
+		}
+	}
+}
+
+// Every image goes into a containerd of its own (from the bundle) under its reference and with the digest that the manifest
+// says, and what comes out runs: programs in it start, find their libraries and their kernel interfaces.
+func TestImagesImportAndRun(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test needs root: it runs containerd and chroot")
+	}
+	_, b := theBundle(t)
+	dir := t.TempDir()
+	t.Cleanup(func() { unmountAll(t, dir) })
+	bin := func(name string) string {
+		a, err := b.Binary(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(dir, name)
+		if _, err := os.Lstat(link); err != nil {
+			if err := os.Symlink(b.Path(a.Digest), link); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return link
+	}
+	socket := filepath.Join(dir, "s")
+	config := filepath.Join(dir, "config.toml")
+	put(t, config, []byte("version = 3\nroot = \""+dir+"/root\"\nstate = \""+dir+"/state\"\n"+
+		"disabled_plugins = [\"io.containerd.grpc.v1.cri\", \"io.containerd.cri.v1.images\", \"io.containerd.cri.v1.runtime\"]\n[grpc]\naddress = \""+socket+"\"\n"))
+	ctx, stop := context.WithCancel(context.Background())
+	daemon := exec.CommandContext(ctx, bin("containerd"), "-c", config)
+	daemon.Cancel = func() error { return daemon.Process.Signal(os.Interrupt) }
+	daemon.WaitDelay = 20 * time.Second
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(); _ = daemon.Wait() })
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if exec.Command(bin("ctr"), "-a", socket, "version").Run() == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("containerd does not answer within 30 s")
+		}
+	}
+	began := time.Now()
+	for _, i := range b.Manifest.Images {
+		run(t, bin("ctr"), "-a", socket, "-n", "k8s.io", "images", "import", b.Path(i.Archive.Digest))
+	}
+	t.Logf("import of all images: %s", time.Since(began).Round(time.Millisecond))
+	list := run(t, bin("ctr"), "-a", socket, "-n", "k8s.io", "images", "list")
+	for _, i := range b.Manifest.Images {
+		if !slices.ContainsFunc(strings.Split(list, "\n"), func(line string) bool { return strings.HasPrefix(line, i.Ref+" ") && strings.Contains(line, i.ID) }) {
+			t.Errorf("%s with %s is not in\n%s", i.Ref, i.ID, list)
+		}
+	}
+	for _, c := range []struct {
+		image string
+		argv  []string
+		says  string
+	}{
+		{"kube-proxy", []string{"/usr/sbin/nft", "--version"}, "nftables v"},
+		{"kube-proxy", []string{"/usr/sbin/iptables", "-m", "comment", "--help"}, "nf_tables"},
+		{"kube-proxy", []string{"/usr/local/bin/kube-proxy", "--version"}, b.Manifest.Kubernetes},
+		{"flannel", []string{"/usr/sbin/nft", "list", "ruleset"}, ""},
+		{"flannel", []string{"/usr/sbin/iptables", "-j", "MASQUERADE", "--help"}, "MASQUERADE"},
+		{"flannel", []string{"/opt/bin/flanneld", "--version"}, "v0."},
+		{"kube-apiserver", []string{"/usr/local/bin/kube-apiserver", "--version"}, b.Manifest.Kubernetes},
+		{"kube-controller-manager", []string{"/usr/local/bin/kube-controller-manager", "--version"}, b.Manifest.Kubernetes},
+		{"kube-scheduler", []string{"/usr/local/bin/kube-scheduler", "--version"}, b.Manifest.Kubernetes},
+		{"etcd", []string{"/usr/local/bin/etcdctl", "version"}, "etcdctl version"},
+		{"coredns", []string{"/coredns", "-plugins"}, "kubernetes"},
+		{"pause", []string{"/pause", "-v"}, "pause"},
+	} {
+		image, err := b.Image(c.image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := filepath.Join(dir, "mnt-"+c.image)
+		if _, err := os.Stat(root); err != nil {
+			put(t, filepath.Join(root, ".keep"), nil)
+			run(t, bin("ctr"), "-a", socket, "-n", "k8s.io", "images", "mount", image.Ref, root)
+		}
+		if out := run(t, "chroot", append([]string{root}, c.argv...)...); !strings.Contains(out, c.says) {
+			t.Errorf("%s %v says %q, want %q", c.image, c.argv, out, c.says)
+		}
+	}
+}
+
+// unmountAll unmounts everything below dir, the last mounted first.
+func unmountAll(t *testing.T, dir string) {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(mounts), "\n")
+	slices.Reverse(lines)
+	for _, line := range lines {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], dir+"/") {
+			run(t, "umount", fields[1])
+		}
+	}
+}
+
+// Components small enough to be compiled twice with empty caches come out the same, byte for byte.
+func TestCompilationIsReproducible(t *testing.T) {
+	r := Releases()[0]
+	for _, c := range []component{r.tools(), r.cniPlugins()} {
+		var digests [2][]Artifact
+		for i := range digests {
+			g, err := newGoTool(context.Background(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cache := t.TempDir()
+			g.env = append(g.env, "GOCACHE="+cache)
+			e, err := newLibrary(t).compile(context.Background(), g, c, &reporter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			digests[i] = e.Files
+		}
+		if !slices.Equal(digests[0], digests[1]) {
+			t.Errorf("%s: %v\n%v", c.name, digests[0], digests[1])
+		}
+	}
+}
+
+func TestBuildStopsAndResumes(t *testing.T) {
+	l := newLibrary(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := l.Build(ctx, BuildOptions{Kubernetes: Releases()[0].Kubernetes, Parallel: 1, Progress: func(e Event) {
+		if e.Component == "kubernetes" && e.Phase == PhaseCompile {
+			cancel()
+		}
+	}})
+	wantKind(t, err, fail.Interrupted, "goes on where it stopped")
+	if left := names(t, l.tmpDir()); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if left := names(t, l.manifestDir()); len(left) > 0 {
+		t.Errorf("registered: %v", left)
+	}
+}
+
+// A whole pull from a mirror; only the programs in it are stand-ins.
+func TestPullFromMirror(t *testing.T) {
+	r := Releases()[0]
+	u, l := newUpstream(t, r), newLibrary(t)
+	b, err := l.Ensure(context.Background(), r.Kubernetes, EnsureOptions{BaseURLs: u.urls, Progress: logTo(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Manifest.Origin != originPulled {
+		t.Errorf("origin %s", b.Manifest.Origin)
+	}
+	if err := l.Verify(context.Background(), b.ID); err != nil {
+		t.Error(err)
+	}
+	again, err := l.Pull(context.Background(), PullOptions{Kubernetes: r.Kubernetes, BaseURLs: u.urls})
+	if err != nil || again.ID != b.ID {
+		t.Errorf("pulled again: %v, %v", again, err)
+	}
+}
+
+// The real bundle goes through a file into an empty library and is the same there.
+func TestRealBundleTravels(t *testing.T) {
+	l, b := theBundle(t)
+	ctx := context.Background()
+	file, err := os.Create(filepath.Join(t.TempDir(), "bundle.tar.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	began := time.Now()
+	if err := l.Export(ctx, b.ID, file); err != nil {
+		t.Fatal(err)
+	}
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("export: %s, %d of %d MiB", time.Since(began).Round(time.Millisecond), size>>20, b.Size()>>20)
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	to := newLibrary(t)
+	got, err := to.Import(ctx, file)
+	if err != nil || got.ID != b.ID {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	t.Logf("import: %s", time.Since(began).Round(time.Millisecond))
+	began = time.Now()
+	if err := to.Verify(ctx, got.ID); err != nil {
+		t.Error(err)
+	}
+	t.Logf("verify: %s", time.Since(began).Round(time.Millisecond))
+}

@@ -1,0 +1,241 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Library is a directory of bundles: blobs/sha256/<hex>, manifests/<id>.json, and a cache of what was compiled or downloaded.
+// Any number of processes may read it; those that write take its lock.
+type Library struct {
+	root string
+}
+
+// DefaultRoot returns $XDG_CACHE_HOME/naupegos/bundles, with the user's cache directory where the variable is unset.
+func DefaultRoot() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fail.Wrap(fail.Refused, err, "find the cache directory").Do("set XDG_CACHE_HOME or HOME, or name the library")
+	}
+	return filepath.Join(dir, "naupegos", "bundles"), nil
+}
+
+// OpenLibrary opens the library at root and makes its directories where they are absent.
+func OpenLibrary(root string) (*Library, error) {
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "open bundle library").At(root)
+	}
+	l := &Library{root: abs}
+	for _, dir := range []string{l.blobDir(), l.manifestDir(), l.cacheDir(), l.tmpDir()} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, ioError(err, "open bundle library", dir)
+		}
+	}
+	return l, nil
+}
+
+// Root returns the library's directory.
+func (l *Library) Root() string { return l.root }
+
+func (l *Library) blobDir() string     { return filepath.Join(l.root, "blobs", "sha256") }
+func (l *Library) manifestDir() string { return filepath.Join(l.root, "manifests") }
+func (l *Library) cacheDir() string    { return filepath.Join(l.root, "cache") }
+func (l *Library) tmpDir() string      { return filepath.Join(l.root, "tmp") }
+
+// List returns all bundles, by Kubernetes version and then the newest first.
+func (l *Library) List(ctx context.Context) ([]*Bundle, error) {
+	entries, err := os.ReadDir(l.manifestDir())
+	if err != nil {
+		return nil, ioError(err, "list bundles", l.manifestDir())
+	}
+	var out []*Bundle
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok || !isHex(id) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		b, err := l.Get(ctx, id)
+		if fail.KindOf(err) == fail.NotFound {
+			continue // another process removed it meanwhile
+		} else if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	sort.SliceStable(out, func(i, j int) bool {
+		if c := compareVersions(out[i].Manifest.Kubernetes, out[j].Manifest.Kubernetes); c != 0 {
+			return c > 0
+		}
+		return out[i].Added.After(out[j].Added)
+	})
+	return out, nil
+}
+
+// Get returns the bundle of this ID, or of the only ID that begins so. fail.NotFound where there is none.
+func (l *Library) Get(_ context.Context, id string) (*Bundle, error) {
+	full, err := l.resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	path := l.manifestPath(full)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fail.New(fail.NotFound, "no bundle %s in %s", id, l.root).Do("see `naupegos bundle list`")
+	} else if err != nil {
+		return nil, ioError(err, "read bundle manifest", path)
+	}
+	m, err := parseManifest(data)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read bundle manifest").At(path).Do("remove the bundle and build, pull or import it again")
+	}
+	if got := idOf(data); got != full {
+		return nil, fail.New(fail.Invalid, "manifest does not have the digest its name says: %s", got).At(path).
+			Do("remove the bundle and build, pull or import it again")
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, ioError(err, "read bundle manifest", path)
+	}
+	return &Bundle{ID: full, Manifest: m, Added: info.ModTime(), blobs: l.blobDir()}, nil
+}
+
+func (l *Library) manifestPath(id string) string { return filepath.Join(l.manifestDir(), id+".json") }
+
+// resolve turns a unique prefix (4 digits or more) into the whole ID.
+func (l *Library) resolve(id string) (string, error) {
+	if !isHexDigits(id) || len(id) < 4 || len(id) > 64 {
+		return "", fail.New(fail.Invalid, "%q is no bundle ID", id).Do("give at least 4 hexadecimal digits of one that `naupegos bundle list` shows")
+	}
+	if len(id) == 64 {
+		return id, nil
+	}
+	found, err := filepath.Glob(filepath.Join(l.manifestDir(), id+"*.json"))
+	switch {
+	case err != nil:
+		return "", fail.Wrap(fail.Internal, err, "find bundle %s", id)
+	case len(found) == 0:
+		return "", fail.New(fail.NotFound, "no bundle %s in %s", id, l.root).Do("see `naupegos bundle list`")
+	case len(found) > 1:
+		return "", fail.New(fail.Invalid, "%d bundles begin with %s", len(found), id).Do("give more digits")
+	}
+	return strings.TrimSuffix(filepath.Base(found[0]), ".json"), nil
+}
+
+// Find returns the newest bundle of a Kubernetes version ("v1.36.3") with just these sets of addons (AddonOpenStack) for this
+// machine's architecture. fail.NotFound where there is none.
+func (l *Library) Find(ctx context.Context, kubernetes string, addons ...string) (*Bundle, error) {
+	all, err := l.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range all {
+		m := &b.Manifest
+		if m.Kubernetes == kubernetes && m.Platform == hostPlatform() && sameSets(m.Addons, addons) {
+			return b, nil
+		}
+	}
+	with := ""
+	for _, set := range addons {
+		with += " --addons " + set
+	}
+	return nil, fail.New(fail.NotFound, "no bundle of Kubernetes %s for %s in %s", titleOf(kubernetes, addons), hostPlatform(), l.root).
+		Do("make one: naupegos bundle build --kubernetes %s%s (or bundle pull, bundle import)", kubernetes, with)
+}
+
+// register writes the manifest; from then on the bundle exists. All blobs must be there already.
+func (l *Library) register(ctx context.Context, m Manifest) (*Bundle, error) {
+	m.sort()
+	data, err := m.encode()
+	if err != nil {
+		return nil, err
+	}
+	id := idOf(data)
+	if b, err := l.Get(ctx, id); err == nil {
+		now := time.Now() // again the newest
+		if err := os.Chtimes(l.manifestPath(id), now, now); err != nil {
+			return nil, ioError(err, "register bundle", l.manifestPath(id))
+		}
+		return b, nil
+	}
+	if err := writeFile(l.manifestPath(id), data, 0o644); err != nil {
+		return nil, err
+	}
+	return l.Get(ctx, id)
+}
+
+// Remove deletes a bundle and every blob and cached result that no other bundle uses.
+func (l *Library) Remove(ctx context.Context, id string) error {
+	unlock, err := l.write(ctx, shortWait)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	full, err := l.resolve(id)
+	if err != nil {
+		return err
+	}
+	// Not l.Get: a bundle whose manifest is damaged must be removable too.
+	if err := os.Remove(l.manifestPath(full)); errors.Is(err, fs.ErrNotExist) {
+		return fail.New(fail.NotFound, "no bundle %s in %s", id, l.root).Do("see `naupegos bundle list`")
+	} else if err != nil {
+		return ioError(err, "remove bundle", l.manifestPath(full))
+	}
+	return l.sweep(ctx)
+}
+
+// sweep deletes blobs that no manifest names and, with them, the caches, which hold the same bytes.
+func (l *Library) sweep(ctx context.Context) error {
+	all, err := l.List(ctx)
+	if err != nil {
+		return err
+	}
+	used := map[string]bool{}
+	for _, b := range all {
+		for _, a := range b.Manifest.artifacts() {
+			used[hexOf(a.Digest)] = true
+		}
+	}
+	blobs, err := os.ReadDir(l.blobDir())
+	if err != nil {
+		return ioError(err, "list blobs", l.blobDir())
+	}
+	for _, e := range blobs {
+		if used[e.Name()] {
+			continue
+		}
+		if err := os.Remove(filepath.Join(l.blobDir(), e.Name())); err != nil {
+			return ioError(err, "remove blob", e.Name())
+		}
+	}
+	return l.sweepCache(used)
+}
+
+// sweepCache drops cached results none of whose files is in use by a bundle.
+func (l *Library) sweepCache(used map[string]bool) error {
+	entries, err := os.ReadDir(l.cacheDir())
+	if err != nil {
+		return ioError(err, "list cache", l.cacheDir())
+	}
+	for _, e := range entries {
+		dir := filepath.Join(l.cacheDir(), e.Name())
+		if entry, err := readEntry(dir); err == nil && entry.usedBy(used) {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return ioError(err, "remove cache", dir)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// debianParts is what images take from Debian packages.
+type debianParts struct {
+	netfilter   []imageFile // nft, iptables (nft variant), their libraries and loader
+	storage     []imageFile // what makes, mounts and grows file systems, its libraries and loader
+	authorities []byte      // the certificates of public authorities, PEM
+	used        []deb       // the packages that something was taken from
+}
+
+// authoritiesPath is where Go programs look for the certificates of public authorities.
+const authoritiesPath = "/etc/ssl/certs/ca-certificates.crt"
+
+// fetchDebian resolves and downloads the packages.
+func fetchDebian(ctx context.Context, d *debian, w wanted, r *reporter) ([]deb, []*cacheEntry, error) {
+	t := r.begin("debian", PhaseDownload, 0)
+	debs, err := d.resolve(ctx, w)
+	if err != nil {
+		return nil, nil, fail.Wrap(fail.KindOf(err), err, "resolve Debian packages").Do("see what `apt-get download %s` says", w.withLibraries[0])
+	}
+	t.ev.Total = int64(len(debs))
+	entries, err := d.fetch(ctx, debs)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.finish(false)
+	return debs, entries, nil
+}
+
+// unpackDebian takes from packages what images need: for the network, or for storage. Everything lies in dir, which must outlive
+// the result.
+func unpackDebian(ctx context.Context, d *debian, debs []deb, entries []*cacheEntry, dir string, storage bool) (*debianParts, error) {
+	p := &debianParts{}
+	var tr tree
+	for i, pkg := range debs {
+		root := filepath.Join(dir, pkg.Name)
+		if err := os.MkdirAll(root, 0o755); err != nil {
+			return nil, ioError(err, "unpack "+pkg.Name, root)
+		}
+		if err := d.unpack(ctx, pkg, entries[i], root); err != nil {
+			return nil, err
+		}
+		tr.roots = append(tr.roots, root)
+	}
+	take := p.takeNetfilter
+	if storage {
+		take = p.takeStorage
+	}
+	if err := errors.Join(take(tr), p.takeAuthorities(tr)); err != nil {
+		return nil, err
+	}
+	for i, pkg := range debs {
+		if p.takes(tr.roots[i]) || pkg.Name == "ca-certificates" {
+			p.used = append(p.used, pkg)
+		}
+	}
+	return p, nil
+}
+
+func (p *debianParts) takes(root string) bool {
+	for _, f := range slices.Concat(p.netfilter, p.storage) {
+		if strings.HasPrefix(f.Source, root+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// takeNetfilter finds the files. Of iptables only the nft variant: the legacy one needs kernel interfaces that are going away.
+func (p *debianParts) takeNetfilter(tr tree) error {
+	extensions, err := tr.glob("/usr/lib/*-linux-gnu/xtables/*.so")
+	if err != nil {
+		return err
+	}
+	if len(extensions) == 0 {
+		return fail.New(fail.Internal, "the iptables package has no extensions where they are expected")
+	}
+	const multi = "/usr/sbin/xtables-nft-multi"
+	if p.netfilter, err = tr.closure(append(extensions, "/usr/sbin/nft", multi)...); err != nil {
+		return err
+	}
+	for _, name := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
+		p.netfilter = append(p.netfilter, imageFile{Path: "/usr/sbin/" + name, Link: filepath.Base(multi)})
+	}
+	return nil
+}
+
+func (p *debianParts) takeAuthorities(tr tree) error {
+	certs, err := tr.glob("/usr/share/ca-certificates/mozilla/*.crt")
+	if err != nil {
+		return err
+	}
+	if len(certs) == 0 {
+		return fail.New(fail.Internal, "the ca-certificates package has no certificates where they are expected")
+	}
+	for _, c := range certs {
+		file, err := tr.find(c)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return ioError(err, "read certificate", file)
+		}
+		p.authorities = append(p.authorities, data...)
+	}
+	return nil
+}

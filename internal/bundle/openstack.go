@@ -1,0 +1,83 @@
+package bundle
+
+// The recipe "openstack" compiles the cloud controller manager, the Cinder CSI driver and the sidecars in one module, so that they
+// share what they are made of. Of the sidecars the newest releases are taken whose modules the proxy serves and that build with the
+// Kubernetes libraries of the release.
+
+const openstackModule = "k8s.io/cloud-provider-openstack"
+
+// openstackImage tells images of the same cloud-provider-openstack apart; raise it when anything else in them changes on purpose.
+const openstackImage = "-1"
+
+func (r Release) openstack() component {
+	return component{name: "openstack", version: r.OpenStack, module: openstackModule,
+		ldflags: strip + " -X " + openstackModule + "/pkg/version.Version=" + r.OpenStack +
+			" -X k8s.io/component-base/version.gitVersion=" + r.OpenStack + " -X main.version=" + r.OpenStack,
+		// The driver's own main program, beside which lies a file that reads what Naupegos knows of the machine.
+		derive: &derivation{file: "cmd/cinder-csi-plugin/main.go"},
+		targets: []target{
+			{ImageOpenStackCCM, openstackModule + "/cmd/openstack-cloud-controller-manager"},
+			{"cinder-csi-plugin", "./cmd/cinder-csi-plugin"},
+			{"csi-provisioner", "github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner"},
+			{"csi-attacher", "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher"},
+			{"csi-resizer", "github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer"},
+			{"csi-registrar", "./csi-registrar"},
+		}}
+}
+
+// sidecars are compiled with the driver.
+func sidecars() []Component {
+	var out []Component
+	for _, s := range []struct{ name, module, version string }{
+		{"csi-attacher", "github.com/kubernetes-csi/external-attacher/v4", "v4.12.0"},
+		{"csi-provisioner", "github.com/kubernetes-csi/external-provisioner/v6", "v6.3.0"},
+		{"csi-resizer", "github.com/kubernetes-csi/external-resizer/v2", "v2.2.0"},
+	} {
+		out = append(out, Component{Name: s.name, Version: s.version, Source: "module " + s.module + "@" + s.version})
+	}
+	return out
+}
+
+// openstackImages says which images a release has for clusters on OpenStack. Few, for each has to be imported on each machine:
+// what runs in one pod is in one image.
+func (r Release) openstackImages(p programs, d *debianParts) ([]imageSpec, error) {
+	b := &imageBuilder{programs: p}
+	const bin = "/usr/local/bin/"
+	tag := r.OpenStack + openstackImage
+	authorities := imageFile{Path: authoritiesPath, Data: d.authorities, Mode: 0o644}
+	specs := []imageSpec{
+		{Name: ImageOpenStackCCM, Tag: tag, Roles: []string{roleControlPlane}, Entry: []string{bin + ImageOpenStackCCM}, User: nobody,
+			Files: b.with(authorities, bin, ImageOpenStackCCM)},
+		{Name: ImageCinderCSI, Tag: tag, Roles: []string{roleControlPlane}, Entry: []string{bin + "cinder-csi-plugin"},
+			Files: b.with(authorities, bin, "cinder-csi-plugin", "csi-provisioner", "csi-attacher", "csi-resizer")},
+		// Without certificates: on nodes the driver does not talk to the cloud.
+		{Name: ImageCinderCSINode, Tag: tag, Roles: []string{roleControlPlane, roleWorker}, Entry: []string{bin + "cinder-csi-plugin"},
+			Files: append(b.at(bin, "cinder-csi-plugin", "csi-registrar"), d.storage...)},
+	}
+	for i := range specs {
+		specs[i].Files = append(specs[i].Files, accounts()...)
+	}
+	return specs, b.err
+}
+
+// storagePackages are those that the driver's calls on nodes come from.
+func storagePackages() []string {
+	return []string{"e2fsprogs", "mount", "udev", "util-linux", "xfsprogs"}
+}
+
+// takeStorage finds what the driver and Kubernetes' mount-utils call.
+func (p *debianParts) takeStorage(tr tree) error {
+	var err error
+	p.storage, err = tr.closure("/usr/bin/mount", "/usr/bin/umount", "/usr/bin/findmnt", "/usr/bin/udevadm", "/usr/sbin/blkid", "/usr/sbin/blockdev",
+		"/usr/sbin/fsck", "/usr/sbin/e2fsck", "/usr/sbin/mke2fs", "/usr/sbin/dumpe2fs", "/usr/sbin/resize2fs", "/usr/sbin/tune2fs",
+		"/usr/sbin/mkfs.xfs", "/usr/sbin/xfs_repair", "/usr/sbin/xfs_io", "/usr/sbin/xfs_growfs")
+	if err != nil {
+		return err
+	}
+	for _, l := range [][2]string{{"mkfs.ext3", "mke2fs"}, {"mkfs.ext4", "mke2fs"}, {"fsck.ext3", "e2fsck"}, {"fsck.ext4", "e2fsck"}} {
+		p.storage = append(p.storage, imageFile{Path: "/usr/sbin/" + l[0], Link: l[1]})
+	}
+	conf, err := tr.find("/etc/mke2fs.conf")
+	p.storage = append(p.storage, imageFile{Path: "/etc/mke2fs.conf", Source: conf, Mode: 0o644})
+	return err
+}

@@ -1,0 +1,187 @@
+package bundle
+
+import (
+	"embed"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// The recipes: for each component the lock files (go.mod, go.sum) of pinned versions and the Go files that are ours.
+// They carry a further ending so that embedding accepts them and this module does not compile them.
+//
+//go:embed recipes
+var recipes embed.FS
+
+// Repository is the image repository of the bundles that this package makes.
+const Repository = "naupegos.dev/k8s"
+
+// Release is one Kubernetes release with the versions of what goes with it. Etcd, CoreDNS and pause are those that the
+// release's kubeadm names (cmd/kubeadm/app/constants), so that kubeadm's own tools find what they expect.
+type Release struct {
+	Kubernetes string
+	Etcd       string // "v3.6.8"
+	EtcdTag    string // the image tag kubeadm expects: "3.6.8-0"
+	CoreDNS    string // version and tag
+	Pause      string // tag
+	Flannel    string
+	CNI        string
+	Containerd string
+	OpenStack  string `json:"-"` // cloud-provider-openstack, in bundles with AddonOpenStack; a plain bundle's key does not hold it
+}
+
+// Releases returns the releases that can be built and pulled, the newest first.
+func Releases() []Release {
+	return []Release{
+		{"v1.36.3", "v3.6.8", "3.6.8-0", "v1.14.2", "3.10.2", "v0.28.4", "v1.9.1", "v2.2.9", "v1.36.0"},
+		{"v1.35.4", "v3.6.6", "3.6.6-0", "v1.13.1", "3.10.1", "v0.28.4", "v1.9.1", "v2.2.9", "v1.35.0"},
+	}
+}
+
+func findRelease(kubernetes string) (Release, error) {
+	var known []string
+	for _, r := range Releases() {
+		if r.Kubernetes == kubernetes {
+			return r, nil
+		}
+		known = append(known, r.Kubernetes)
+	}
+	return Release{}, fail.New(fail.Invalid, "Kubernetes %q is not a release that this naupegos has a recipe for", kubernetes).
+		Do("use one of %s", strings.Join(known, ", "))
+}
+
+// component is something compiled from one Go module.
+type component struct {
+	name    string   // also the recipe's directory
+	version string   // and the directory of its lock files
+	module  string   // empty: the programs are ours
+	targets []target // what to build
+	tags    string
+	ldflags string
+	derive  *derivation
+}
+
+// target is one program. Its file is called name once it is built.
+type target struct{ name, pkg string }
+
+// derivation says that main.go is the module's own without some of its imports.
+type derivation struct {
+	file string
+	drop []string
+}
+
+const strip = "-s -w"
+
+// components returns what must be compiled for a release, the longest compilation first.
+func (r Release) components() []component {
+	return []component{
+		r.kubernetes(),
+		{name: "containerd", version: r.Containerd, module: "github.com/containerd/containerd/v2", tags: "no_btrfs,no_devmapper,no_zfs",
+			ldflags: strip + " -X github.com/containerd/containerd/v2/version.Version=" + r.Containerd,
+			targets: inModule("github.com/containerd/containerd/v2/cmd/", "containerd", "containerd-shim-runc-v2", "ctr")},
+		{name: "etcd", version: r.Etcd, module: "go.etcd.io/etcd/server/v3", ldflags: strip, targets: []target{
+			{"etcd", "go.etcd.io/etcd/server/v3"}, {"etcdctl", "go.etcd.io/etcd/etcdctl/v3"}, {"etcdutl", "go.etcd.io/etcd/etcdutl/v3"}}},
+		{name: "coredns", version: r.CoreDNS, module: "github.com/coredns/coredns", ldflags: strip, targets: []target{{"coredns", "."}}},
+		{name: "flannel", version: r.Flannel, module: "github.com/flannel-io/flannel",
+			ldflags: strip + " -X github.com/flannel-io/flannel/pkg/version.Version=" + r.Flannel,
+			// A cloud's SDK that the module proxy does not serve, and a backend that needs cgo.
+			derive:  &derivation{"main.go", []string{"pkg/backend/tencentvpc", "pkg/backend/udp"}},
+			targets: []target{{"flanneld", "."}}},
+		r.cniPlugins(),
+		r.tools(),
+	}
+}
+
+func (r Release) kubernetes() component {
+	v, _ := parseVersion(r.Kubernetes) // a constant of Releases; TestReleases checks it
+	ld := strip
+	for _, p := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, kv := range [][2]string{{"gitVersion", r.Kubernetes}, {"gitMajor", itoa(v[0])}, {"gitMinor", itoa(v[1])},
+			{"gitTreeState", "clean"}, {"buildDate", "1970-01-01T00:00:00Z"}} {
+			ld += " -X " + p + "." + kv[0] + "=" + kv[1]
+		}
+	}
+	return component{name: "kubernetes", version: r.Kubernetes, module: "k8s.io/kubernetes", ldflags: ld,
+		targets: inModule("k8s.io/kubernetes/cmd/", "kubeadm", "kubelet", "kubectl",
+			"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")}
+}
+
+func (r Release) cniPlugins() component {
+	const base = "github.com/containernetworking/plugins/"
+	return component{name: "cni-plugins", version: r.CNI, module: "github.com/containernetworking/plugins",
+		ldflags: strip + " -X " + base + "pkg/utils/buildversion.BuildVersion=" + r.CNI,
+		targets: []target{{"bridge", base + "plugins/main/bridge"}, {"host-local", base + "plugins/ipam/host-local"},
+			{"loopback", base + "plugins/main/loopback"}, {"portmap", base + "plugins/meta/portmap"}, {"ptp", base + "plugins/main/ptp"}}}
+}
+
+// toolsVersion names the state of our own programs in images' tags; raise it when one of them changes.
+const toolsVersion = "v2"
+
+func (r Release) tools() component {
+	return component{name: "tools", version: toolsVersion, ldflags: strip,
+		targets: []target{{"pause", "./pause"}, {"echo", "./echo"}, {"install-cni", "./install-cni"}, {"cni-flannel", "./cni-flannel"}}}
+}
+
+func inModule(prefix string, names ...string) []target {
+	var out []target
+	for _, n := range names {
+		out = append(out, target{n, prefix + n})
+	}
+	return out
+}
+
+// source says where the component comes from, for the manifest.
+func (c component) source() string {
+	if c.module == "" {
+		return "naupegos"
+	}
+	return "module " + c.module + "@" + c.version
+}
+
+// files returns the recipe's files as they are to lie in the directory of the build.
+func (c component) files() (map[string][]byte, error) {
+	root := path.Join("recipes", c.name)
+	out := map[string][]byte{}
+	err := fs.WalkDir(recipes, root, func(p string, d fs.DirEntry, err error) error {
+		rel := strings.TrimPrefix(p, root+"/")
+		if err != nil || d.IsDir() || strings.HasSuffix(rel, "_test.go") {
+			return err
+		}
+		if lock, ok := strings.CutSuffix(rel, ".lock"); ok {
+			if dir := path.Dir(lock); dir != "." && dir != c.version {
+				return nil
+			}
+			rel = path.Base(lock)
+		}
+		out[strings.TrimSuffix(rel, ".txt")], err = recipes.ReadFile(p)
+		return err
+	})
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read recipe").At(c.name)
+	}
+	if out["go.mod"] == nil || out["go.sum"] == nil {
+		return nil, fail.New(fail.Internal, "recipe %s has no lock files for %s", c.name, c.version)
+	}
+	return out, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// FlannelConflist returns /etc/cni/net.d/10-flannel.conflist as the flannel image installs it where it is absent.
+func FlannelConflist() []byte {
+	data, err := recipes.ReadFile("recipes/tools/install-cni/10-flannel.conflist")
+	if err != nil {
+		panic("bundle: the embedded conflist is missing: " + err.Error()) // impossible in a program that compiled
+	}
+	return data
+}

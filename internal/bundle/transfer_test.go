@@ -1,0 +1,186 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+func export(t *testing.T, l *Library, id string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := l.Export(context.Background(), id, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestExportThenImport(t *testing.T) {
+	ctx, from, to := context.Background(), newLibrary(t), newLibrary(t)
+	b := addBundle(t, from, "v1.36.3", "")
+	file := export(t, from, b.ID)
+	if !bytes.Equal(file, export(t, from, b.ID)) {
+		t.Error("two exports differ")
+	}
+	for range 2 { // importing again does no harm
+		got, err := to.Import(ctx, bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.ID != b.ID {
+			t.Errorf("ID %s became %s", b.ID, got.ID)
+		}
+		if err := to.Verify(ctx, got.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	info, err := os.Stat(blobPath(to, b.Manifest.Binaries[0]))
+	if err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("imported binary has mode %v, %v", info.Mode(), err)
+	}
+	if !bytes.Equal(file, export(t, to, b.ID)) {
+		t.Error("what was imported is exported differently")
+	}
+}
+
+func TestExportRefusesDamage(t *testing.T) {
+	l := newLibrary(t)
+	b := addBundle(t, l, "v1.36.3", "")
+	flip(t, blobPath(l, b.Manifest.Binaries[1]), 0)
+	wantKind(t, l.Export(context.Background(), b.ID, io.Discard), fail.Invalid, b.Manifest.Binaries[1].Name)
+	if err := os.Remove(blobPath(l, b.Manifest.Binaries[1])); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, l.Export(context.Background(), b.ID, io.Discard), fail.Invalid, b.Manifest.Binaries[1].Name)
+}
+
+// entry is one file of a tar stream.
+type entry struct {
+	header tar.Header
+	data   []byte
+}
+
+func unpackExport(t *testing.T, file []byte) []entry {
+	t.Helper()
+	z, err := zstd.NewReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	var out []entry
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, entry{*h, data})
+	}
+}
+
+func packExport(t *testing.T, entries []entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z, err := zstd.NewWriter(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(z)
+	for _, e := range entries {
+		if e.header.Typeflag == tar.TypeReg {
+			e.header.Size = int64(len(e.data))
+		}
+		if err := w.WriteHeader(&e.header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(e.data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestImportRefusesTampering(t *testing.T) {
+	from := newLibrary(t)
+	b := addBundle(t, from, "v1.36.3", "")
+	file := export(t, from, b.ID)
+	regular := func(name string, data []byte) entry {
+		return entry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}, data}
+	}
+	edit := func(change func([]entry) []entry) func() []byte {
+		return func() []byte { return packExport(t, change(unpackExport(t, file))) }
+	}
+	for name, tampered := range map[string]func() []byte{
+		"nothing":      func() []byte { return nil },
+		"no bundle":    func() []byte { return filler(1000) },
+		"cut off":      func() []byte { return file[:len(file)/2] },
+		"cut at end":   func() []byte { return file[:len(file)-5] },
+		"flipped byte": edit(func(e []entry) []entry { e[2].data[0] ^= 1; return e }),
+		"shorter":      edit(func(e []entry) []entry { e[2].data = e[2].data[1:]; return e }),
+		"missing blob": edit(func(e []entry) []entry { return e[:len(e)-1] }),
+		"twice":        edit(func(e []entry) []entry { return append(e, e[1]) }),
+		"surplus":      edit(func(e []entry) []entry { return append(e, regular(exportBlobs+hexOf(digestOf(nil)), nil)) }),
+		"traversal":    edit(func(e []entry) []entry { return append(e, regular("../../../../etc/evil", []byte("x"))) }),
+		"blob climbing to a right name": edit(func(e []entry) []entry {
+			e[1].header.Name = "blobs/../../x/" + e[1].header.Name[len(exportBlobs):]
+			return e
+		}),
+		"link": edit(func(e []entry) []entry {
+			e[1] = entry{tar.Header{Typeflag: tar.TypeSymlink, Name: e[1].header.Name, Linkname: "/etc/passwd"}, nil}
+			return e
+		}),
+		"manifest not first": edit(func(e []entry) []entry { return append(e[1:], e[0]) }),
+		"manifest with another ID": edit(func(e []entry) []entry {
+			e[0].data = append(e[0].data, '\n')
+			return e
+		}),
+		"manifest that climbs": edit(func(e []entry) []entry {
+			e[0].data = bytes.Replace(e[0].data, []byte(`"cni/bridge"`), []byte(`"../bridge"`), 1)
+			return e
+		}),
+		"manifest that says something else": edit(func(e []entry) []entry {
+			e[0].data = bytes.Replace(e[0].data, []byte(hexOf(b.Manifest.Binaries[0].Digest)), []byte(hexOf(digestOf(nil))), 1)
+			return e
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := newLibrary(t)
+			_, err := to.Import(context.Background(), bytes.NewReader(tampered()))
+			wantKind(t, err, fail.Invalid)
+			for _, dir := range []string{to.manifestDir(), to.blobDir(), to.tmpDir()} {
+				if left := names(t, dir); len(left) > 0 {
+					t.Errorf("left in %s: %v", dir, left)
+				}
+			}
+		})
+	}
+}
+
+func TestImportStopsWhenAsked(t *testing.T) {
+	l := newLibrary(t)
+	file := export(t, l, addBundle(t, l, "v1.36.3", "").ID)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := newLibrary(t).Import(ctx, bytes.NewReader(file))
+	wantKind(t, err, fail.Interrupted)
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// applyRounds bounds how often apply looks again when it could not see everything at first.
+const applyRounds = 4
+
+func newApplyCmd(a *App) *cobra.Command {
+	var file string
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Build the cluster, or bring it to what the document says",
+		Long: `Compare the document with what is there and do what is missing: machines, control plane, workers, network, DNS.
+Where the work was interrupted, by a crash or by you, the same command goes on. Scaling is editing replicas and applying.
+
+The first Ctrl-C lets running steps end; a second one stops at once. Both leave a state from which apply goes on.`,
+		Example: `  naupegos apply -f cluster.yaml
+  naupegos apply -f cluster.yaml --yes
+  naupegos apply -f - --yes < cluster.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.apply(cmd.Context(), file, &f) },
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "the Cluster document; - for standard input")
+	f.bind(c)
+	return c
+}
+
+func (a *App) apply(ctx context.Context, file string, f *runFlags) error {
+	doc, data, err := a.readDocument(file)
+	if err != nil {
+		return err
+	}
+	s, err := a.openDocument(ctx, doc, data, sessionOptions{verb: "apply", bundle: getBundle})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	began := time.Now()
+	changed, err := s.converge(ctx, doc, f)
+	if err != nil {
+		return err
+	}
+	if !changed {
+		fmt.Fprintf(a.Out, "No changes: cluster %s is as %s says.\n", doc.Metadata.Name, file)
+		return nil
+	}
+	return s.handOver(ctx, doc, time.Since(began))
+}
+
+// converge plans and executes until nothing is left to do.
+func (s *session) converge(ctx context.Context, doc *v1alpha1.Cluster, f *runFlags) (changed bool, err error) {
+	for round := range applyRounds {
+		ap, err := s.cluster.PlanApply(ctx)
+		if err != nil {
+			return changed, err
+		}
+		if ap.Plan.Empty() {
+			return changed, nil
+		}
+		if !f.yes && round == 0 {
+			if err := ap.Plan.WriteText(s.app.Err, s.app.Color(s.app.Err)); err != nil {
+				return changed, err
+			}
+			if err := s.app.confirm(f, "Carry this out?"); err != nil {
+				return changed, err
+			}
+		}
+		changed = true
+		if err := s.execute(ctx, ap.Plan, f, doc.Spec.Timeouts.Step.Duration); err != nil {
+			return changed, err
+		}
+		if !ap.More {
+			return changed, nil
+		}
+	}
+	return changed, fail.New(fail.NotReady, "cluster %s still does not answer after %d rounds", doc.Metadata.Name, applyRounds).
+		Do("look at naupegos status %s and naupegos logs %s", doc.Metadata.Name, doc.Metadata.Name)
+}
+
+// handOver says that the cluster is there and what can be done with it.
+func (s *session) handOver(ctx context.Context, doc *v1alpha1.Cluster, took time.Duration) error {
+	name := doc.Metadata.Name
+	_, err := fmt.Fprintf(s.app.Out, `Cluster %s is up (%s).
+
+  naupegos kubeconfig %s > %s.kubeconfig
+  kubectl --kubeconfig %s.kubeconfig get nodes
+  naupegos status %s            machines, nodes, etcd, certificates
+  naupegos ssh %s MACHINE       a shell on a machine
+  naupegos history %s           what was done, with times
+  naupegos destroy %s           remove everything
+`, name, took.Round(100*time.Millisecond), name, name, name, name, name, name, name)
+	return err
+}

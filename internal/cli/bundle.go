@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+)
+
+// bundleCmd carries what the verbs on bundles share.
+type bundleCmd struct {
+	app  *App
+	root string // of the library; empty: the default
+}
+
+// newBundleCmd returns the verbs on bundles.
+func newBundleCmd(a *App) *cobra.Command {
+	b := &bundleCmd{app: a}
+	c := &cobra.Command{
+		Use:   "bundle",
+		Short: "Build, pull, check and carry bundles: Kubernetes releases with all that a cluster needs",
+		Long: `A bundle is one Kubernetes release with every program and container image that a cluster of it needs. Clusters install
+from a bundle alone: machines need neither a registry nor the internet. apply gets the bundle it needs by itself; these verbs are for
+those who want to prepare it, check it or carry it to a site without a network.
+
+Where a verb takes BUNDLE, give an ID, the first digits of one, or a Kubernetes version for the newest bundle of it (v1.36.3, or
+v1.36.3+openstack for one with that set of addons).`,
+		Example: `  naupegos bundle build --kubernetes v1.36.3
+  naupegos bundle list
+  naupegos bundle export v1.36.3 bundle.tar.zst`,
+	}
+	c.PersistentFlags().StringVar(&b.root, "library", "", "directory of bundles (default $XDG_CACHE_HOME/naupegos/bundles)")
+	c.AddCommand(b.buildCmd(), b.pullCmd(), b.listCmd(), b.inspectCmd(), b.verifyCmd(), b.exportCmd(), b.importCmd(), b.removeCmd())
+	return c
+}
+
+func (b *bundleCmd) library() (*bundle.Library, error) {
+	root := b.root
+	if root == "" {
+		var err error
+		if root, err = bundle.DefaultRoot(); err != nil {
+			return nil, err
+		}
+	}
+	return bundle.OpenLibrary(root)
+}
+
+// find returns the library and the bundle that the user named by ID or version.
+func (b *bundleCmd) find(ctx context.Context, name string) (*bundle.Library, *bundle.Bundle, error) {
+	lib, err := b.library()
+	if err != nil {
+		return nil, nil, err
+	}
+	var found *bundle.Bundle
+	if strings.HasPrefix(name, "v") {
+		title := strings.Split(name, "+")
+		found, err = lib.Find(ctx, title[0], title[1:]...)
+	} else {
+		found, err = lib.Get(ctx, name)
+	}
+	return lib, found, err
+}
+
+func (b *bundleCmd) listCmd() *cobra.Command {
+	var out output
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the bundles in the library",
+		Example: "  naupegos bundle list\n  naupegos bundle list -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			lib, err := b.library()
+			if err != nil {
+				return err
+			}
+			all, err := lib.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if all == nil {
+				all = []*bundle.Bundle{}
+			}
+			return out.print(b.app.Out, all, func(w io.Writer) error { return bundleTable(w, all) })
+		},
+	}
+	out.bind(c)
+	return c
+}
+
+func bundleTable(w io.Writer, all []*bundle.Bundle) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(w, "No bundles. naupegos bundle build makes one, and apply gets one by itself.")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tKUBERNETES\tPLATFORM\tORIGIN\tSIZE\tADDED")
+	for _, b := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d MiB\t%s\n", b.ID[:12], b.Manifest.Title(), b.Manifest.Platform, b.Manifest.Origin,
+			b.Size()>>20, b.Added.Local().Format(time.DateTime))
+	}
+	return t.Flush()
+}
+
+func (b *bundleCmd) inspectCmd() *cobra.Command {
+	var out output
+	var sbom bool
+	c := &cobra.Command{
+		Use:     "inspect BUNDLE",
+		Short:   "Show what is in a bundle",
+		Example: "  naupegos bundle inspect v1.36.3\n  naupegos bundle inspect v1.36.3 --sbom > sbom.cdx.json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, found, err := b.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if sbom {
+				return copyFile(b.app.Out, found, bundle.SBOMName)
+			}
+			return out.print(b.app.Out, found, func(w io.Writer) error { return inspectTable(w, found) })
+		},
+	}
+	c.Flags().BoolVar(&sbom, "sbom", false, "print the bill of materials (CycloneDX JSON)")
+	out.bind(c)
+	return c
+}
+
+func inspectTable(w io.Writer, b *bundle.Bundle) error {
+	m := b.Manifest
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(t, "ID\t%s\nKubernetes\t%s\nPlatform\t%s\nOrigin\t%s\nAdded\t%s\n", b.ID, m.Title(), m.Platform, m.Origin, b.Added.Local().Format(time.DateTime))
+	fmt.Fprintln(t, "\nCOMPONENT\tVERSION\tSOURCE")
+	for _, c := range m.Components {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, c.Version, c.Source)
+	}
+	fmt.Fprintln(t, "\nBINARY\tSIZE\tDIGEST")
+	for _, a := range m.Binaries {
+		fmt.Fprintf(t, "%s\t%.1f MiB\t%s\n", a.Name, float64(a.Size)/(1<<20), a.Digest)
+	}
+	fmt.Fprintln(t, "\nIMAGE\tSIZE\tROLES\tREFERENCE")
+	for _, i := range m.Images {
+		fmt.Fprintf(t, "%s\t%.1f MiB\t%s\t%s\n", i.Name, float64(i.Archive.Size)/(1<<20), strings.Join(i.Roles, ","), i.Ref)
+	}
+	return t.Flush()
+}
+
+func (b *bundleCmd) verifyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "verify BUNDLE",
+		Short:   "Compare every file of a bundle with the digest in its manifest",
+		Example: "  naupegos bundle verify v1.36.3",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			lib, found, err := b.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := lib.Verify(cmd.Context(), found.ID); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(b.app.Out, "bundle %s (Kubernetes %s) is whole\n", found.ID[:12], found.Manifest.Title())
+			return err
+		},
+	}
+}
+
+func (b *bundleCmd) removeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove BUNDLE...",
+		Aliases: []string{"rm"},
+		Short:   "Remove bundles with the files that no other bundle uses",
+		Long:    "Remove bundles with the files that no other bundle uses. Clusters that were made from them go on running.",
+		Example: "  naupegos bundle remove 633b2a9d4fc3",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				id := name
+				lib, err := b.library()
+				if err != nil {
+					return err
+				}
+				if strings.HasPrefix(name, "v") {
+					_, found, err := b.find(cmd.Context(), name)
+					if err != nil {
+						return err
+					}
+					id = found.ID
+				}
+				if err := lib.Remove(cmd.Context(), id); err != nil {
+					return err
+				}
+				fmt.Fprintf(b.app.Out, "removed bundle %s\n", name)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// bundleFixture writes a library with one small bundle by hand and returns its directory and the bundle's ID.
+func bundleFixture(t *testing.T) (root, id string) {
+	t.Helper()
+	root = filepath.Join(t.TempDir(), "library")
+	l, err := bundle.OpenLibrary(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := func(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
+	blob := func(name, content string) bundle.Artifact {
+		h := sum([]byte(content))
+		if err := os.WriteFile(filepath.Join(l.Root(), "blobs/sha256", h), []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return bundle.Artifact{Name: name, Digest: "sha256:" + h, Size: int64(len(content))}
+	}
+	m := bundle.Manifest{Schema: 1, Kubernetes: "v1.36.3", Platform: "linux/amd64", Origin: "built", Repository: bundle.Repository,
+		Components: []bundle.Component{{Name: "kubernetes", Version: "v1.36.3", Source: "module k8s.io/kubernetes@v1.36.3"}},
+		Binaries:   []bundle.Artifact{blob("kubelet", "kubelet")},
+		Images:     []bundle.Image{{Name: "pause", Ref: "naupegos.dev/k8s/pause:1", ID: "sha256:" + sum(nil), Archive: blob("image/pause", "archive"), Roles: []string{"worker"}}},
+		Files:      []bundle.Artifact{blob(bundle.SBOMName, `{"bomFormat":"CycloneDX"}`)},
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = append(data, '\n')
+	id = sum(data)
+	if err := os.WriteFile(filepath.Join(l.Root(), "manifests", id+".json"), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return root, id
+}
+
+// runBundle runs a verb on bundles.
+func runBundle(t *testing.T, root string, in []byte, args ...string) (string, error) {
+	t.Helper()
+	var out, progress bytes.Buffer
+	c := newBundleCmd(&App{In: bytes.NewReader(in), Out: &out, Err: &progress})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetArgs(append(args, "--library", root))
+	c.SetOut(&out)
+	c.SetErr(&progress)
+	err := c.ExecuteContext(context.Background())
+	return out.String(), err
+}
+
+func TestBundleVerbs(t *testing.T) {
+	root, id := bundleFixture(t)
+	file := filepath.Join(t.TempDir(), "bundle.tar.zst")
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{"list"}, []string{"KUBERNETES", id[:12], "v1.36.3", "built"}},
+		{[]string{"list", "-o", "json"}, []string{`"id": "` + id + `"`, `"kubernetes": "v1.36.3"`}},
+		{[]string{"list", "-o", "yaml"}, []string{"- added:", "id: " + id}},
+		{[]string{"inspect", id[:8]}, []string{id, "module k8s.io/kubernetes@v1.36.3", "kubelet", "naupegos.dev/k8s/pause:1", "worker"}},
+		{[]string{"inspect", id[:8], "--sbom"}, []string{"CycloneDX"}},
+		{[]string{"verify", id[:8]}, []string{"is whole"}},
+		{[]string{"export", id, file}, nil},
+	} {
+		out, err := runBundle(t, root, nil, c.args...)
+		if err != nil {
+			t.Fatalf("%v: %v", c.args, err)
+		}
+		for _, s := range c.says {
+			if !strings.Contains(out, s) {
+				t.Errorf("%v does not say %q:\n%s", c.args, s, out)
+			}
+		}
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{file, "-"} {
+		if out, err := runBundle(t, other, data, "import", from); err != nil || !strings.Contains(out, id[:12]) {
+			t.Errorf("import %s: %q, %v", from, out, err)
+		}
+	}
+	piped, err := runBundle(t, other, nil, "export", id, "-")
+	if err != nil || piped != string(data) {
+		t.Errorf("export to standard output: %d bytes, want %d (%v)", len(piped), len(data), err)
+	}
+	if out, err := runBundle(t, other, nil, "remove", id[:10]); err != nil || !strings.Contains(out, "removed") {
+		t.Errorf("remove: %q, %v", out, err)
+	}
+	if out, err := runBundle(t, other, nil, "list"); err != nil || !strings.Contains(out, "No bundles") {
+		t.Errorf("list of nothing: %q, %v", out, err)
+	}
+	if out, err := runBundle(t, other, nil, "list", "-o", "json"); err != nil || strings.TrimSpace(out) != "[]" {
+		t.Errorf("list of nothing as JSON: %q, %v", out, err)
+	}
+}
+
+func TestBundleVerbsFail(t *testing.T) {
+	root, id := bundleFixture(t)
+	target := filepath.Join(t.TempDir(), "out")
+	blobs, err := filepath.Glob(root + "/blobs/sha256/*")
+	if err != nil || len(blobs) != 3 {
+		t.Fatalf("%v, %v", blobs, err)
+	}
+	for _, b := range blobs {
+		if err := os.WriteFile(b, []byte("xxxxxxx"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		kind fail.Kind
+	}{
+		{[]string{"verify", id}, fail.Invalid},
+		{[]string{"verify", "v9.9.9"}, fail.NotFound},
+		{[]string{"inspect", "nonsense"}, fail.Invalid},
+		{[]string{"export", id, target}, fail.Invalid},
+		{[]string{"import", filepath.Join(root, "absent")}, fail.Invalid},
+		{[]string{"build", "--kubernetes", "v1.2.3"}, fail.Invalid},
+		{[]string{"pull", "--kubernetes", "v1.2.3"}, fail.Invalid},
+		{[]string{"build", "--go", "/nonexistent"}, fail.Refused},
+	} {
+		if _, err := runBundle(t, root, nil, c.args...); fail.KindOf(err) != c.kind {
+			t.Errorf("%v: %v (%s), want %s", c.args, err, fail.KindOf(err), c.kind)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Dir(target) + "/*"); len(left) > 0 {
+		t.Errorf("a failed export left %v", left)
+	}
+	if left, _ := filepath.Glob(filepath.Dir(target) + "/.out*"); len(left) > 0 {
+		t.Errorf("a failed export left %v", left)
+	}
+}

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+func newDestroyCmd(a *App) *cobra.Command {
+	var f runFlags
+	var keepVolumes bool
+	c := &cobra.Command{
+		Use:   "destroy NAME",
+		Short: "Remove a cluster with all its machines, and prove that nothing is left",
+		Long: `Remove every machine, network and record of the cluster. Machines given by address are cleaned and left running.
+In a cloud, what the cluster itself made for Services and PersistentVolumeClaims is given back first.
+The cluster's data is lost. What does not belong to the cluster is never touched.`,
+		Example: "  naupegos destroy demo\n  naupegos destroy demo --yes\n  naupegos destroy demo --keep-volumes",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.destroy(cmd.Context(), args[0], keepVolumes, &f)
+		},
+	}
+	c.Flags().BoolVar(&keepVolumes, "keep-volumes", false, "leave the volumes of PersistentVolumeClaims in the cloud")
+	f.bind(c)
+	return c
+}
+
+func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *runFlags) error {
+	s, doc, err := a.openNamed(ctx, name, sessionOptions{verb: "destroy"})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	p, err := s.cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: keepVolumes, Forget: s.forget})
+	if err != nil {
+		return err
+	}
+	if !f.yes {
+		if err := p.WriteText(a.Err, a.Color(a.Err)); err != nil {
+			return err
+		}
+		if err := a.confirm(f, fmt.Sprintf("Destroy cluster %s and all its data?", name)); err != nil {
+			return err
+		}
+	}
+	if err := s.execute(ctx, p, f, doc.Spec.Timeouts.Step.Duration); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, "Cluster %s is gone; nothing of it is left.\n", name)
+	return err
+}
+
+// forget removes what the store and its directory hold of the cluster: keys, and the ssh configuration with its copy of one.
+// The history and the snapshots of etcd stay.
+func (s *session) forget(ctx context.Context) error {
+	if err := os.RemoveAll(s.sshDir()); err != nil {
+		return fail.Wrap(fail.Internal, err, "remove the ssh configuration")
+	}
+	return s.store.DeleteCluster(ctx, s.rec.ID)
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+func newHistoryCmd(a *App) *cobra.Command {
+	var out output
+	var html string
+	var limit int
+	c := &cobra.Command{
+		Use:   "history [NAME [RUN]]",
+		Short: "Show what was done, with times; as a picture with --html",
+		Long: `List past plans, newest first: of one cluster or of all. With a run's ID (or "last"), show its steps on a timeline.
+--html writes that timeline as one self-contained page. Runs outlive their cluster.`,
+		Example: "  naupegos history\n  naupegos history demo last\n  naupegos history demo last --html demo.html",
+		Args:    cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			st, err := a.openStore(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			if html != "" && len(args) == 1 {
+				args = append(args, "last")
+			}
+			if len(args) < 2 {
+				runs, err := st.Runs(cmd.Context(), name, limit)
+				if err != nil {
+					return err
+				}
+				return out.print(a.Out, runs, func(w io.Writer) error { return runTable(w, runs) })
+			}
+			run, err := findRun(cmd, st, name, args[1])
+			if err != nil {
+				return err
+			}
+			if html != "" {
+				return a.writeHTML(html, run)
+			}
+			return out.print(a.Out, run, func(w io.Writer) error { return plan.WriteTimeline(w, *run, width(w)) })
+		},
+	}
+	out.bind(c)
+	c.Flags().StringVar(&html, "html", "", "write the timeline of a run (default the last one) to this file")
+	c.Flags().IntVar(&limit, "limit", 20, "most runs to list")
+	return c
+}
+
+func runTable(w io.Writer, runs []plan.RunRecord) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "RUN\tCLUSTER\tVERB\tSTARTED\tTOOK\tSTEPS\tOUTCOME\tBY")
+	for _, r := range runs {
+		took := "-"
+		if !r.Ended.IsZero() {
+			took = r.Ended.Sub(r.Started).Round(100 * time.Millisecond).String()
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Cluster, r.Verb, r.Started.Local().Format(time.DateTime), took, len(r.Steps), r.Outcome, r.Holder)
+	}
+	return t.Flush()
+}
+
+// runs is the part of the store that history reads.
+type runs interface {
+	Runs(ctx context.Context, clusterName string, limit int) ([]plan.RunRecord, error)
+	Run(ctx context.Context, id string) (*plan.RunRecord, error)
+}
+
+// findRun finds a run by its ID, or the last one of a cluster.
+func findRun(cmd *cobra.Command, st runs, cluster, id string) (*plan.RunRecord, error) {
+	if id != "last" {
+		return st.Run(cmd.Context(), id)
+	}
+	list, err := st.Runs(cmd.Context(), cluster, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fail.New(fail.NotFound, "nothing was done on cluster %s yet", cluster)
+	}
+	return st.Run(cmd.Context(), list[0].ID)
+}
+
+func (a *App) writeHTML(path string, run *plan.RunRecord) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fail.Wrap(fail.Invalid, err, "write %s", path)
+	}
+	if err := plan.WriteHTML(f, *run); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return fail.Wrap(fail.Internal, err, "write %s", path)
+	}
+	_, err = fmt.Fprintf(a.Out, "%s\n", path)
+	return err
+}
+
+// width is how many columns there are: a terminal's own, else 120.
+func width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n
+		}
+	}
+	return 120
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/charmbracelet/huh"
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+func newInitCmd(a *App) *cobra.Command {
+	o := v1alpha1.InitOptions{}
+	var interactive bool
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Write a Cluster document",
+		Long:  `Print a short, commented document to start from. The flags fill it in; --interactive asks.`,
+		Example: `  naupegos init > cluster.yaml
+  naupegos init --name harbour --control-planes 3 --workers 5 > harbour.yaml
+  naupegos init --provider openstack --cloud mycloud --flavor m1.large --image debian-12 --endpoint octavia > harbour.yaml
+  naupegos init --interactive > cluster.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if interactive {
+				if err := a.askInit(&o); err != nil {
+					return err
+				}
+			}
+			b, err := v1alpha1.New(o)
+			if err != nil {
+				return err
+			}
+			_, err = a.Out.Write(b)
+			return err
+		},
+	}
+	c.Flags().StringVar(&o.Name, "name", "demo", "the cluster's name")
+	c.Flags().StringVar(&o.Provider, "provider", "local", "where machines come from: local, hosts or openstack")
+	c.Flags().IntVar(&o.ControlPlanes, "control-planes", 3, "control-plane machines: 1, 3 or 5")
+	c.Flags().IntVar(&o.Workers, "workers", 2, "worker machines")
+	c.Flags().IntVar(&o.Gateways, "gateways", 2, "gateway machines")
+	c.Flags().StringVar(&o.Kubernetes, "kubernetes", v1alpha1.LatestKubernetes, "the Kubernetes release")
+	c.Flags().StringVar(&o.EtcdMode, "etcd", "stacked", "where etcd runs: stacked (static pods) or service (systemd units)")
+	c.Flags().StringVar(&o.Endpoint, "endpoint", "", "where the API is reached: gateways, octavia, address or direct (default: direct with one control-plane machine and no gateways, else gateways)")
+	c.Flags().StringVar(&o.Address, "address", "", "host[:port] of your load balancer, for endpoint address")
+	c.Flags().StringVar(&o.Cloud, "cloud", "", "with provider openstack: name of the cloud in clouds.yaml (default $OS_CLOUD or the OS_* variables)")
+	c.Flags().StringVar(&o.ExternalNetwork, "external-network", "", "with provider openstack: network that floating IPs come from (default the cloud's only one)")
+	c.Flags().StringVar(&o.Flavor, "flavor", "", "with provider openstack: flavor of the machines (default m1.medium)")
+	c.Flags().StringVar(&o.Image, "image", "", "with provider openstack: image of the machines (default debian-12)")
+	c.Flags().BoolVarP(&interactive, "interactive", "i", false, "ask for everything in a form")
+	return c
+}
+
+// askInit fills o in a form.
+func (a *App) askInit(o *v1alpha1.InitOptions) error {
+	if !isTerminal(a.In) {
+		return fail.New(fail.Invalid, "--interactive needs a terminal").Do("use the flags; naupegos init --help lists them")
+	}
+	endpoint := o.Endpoint
+	cps, workers := strconv.Itoa(o.ControlPlanes), strconv.Itoa(o.Workers)
+	form := huh.NewForm(huh.NewGroup(
+		huh.NewInput().Title("Name of the cluster").Value(&o.Name),
+		huh.NewSelect[string]().Title("Where do machines come from?").Options(
+			huh.NewOption("containers on this machine", "local"),
+			huh.NewOption("hosts that I name by address", "hosts"),
+			huh.NewOption("an OpenStack cloud", "openstack"),
+		).Value(&o.Provider),
+		huh.NewSelect[string]().Title("Control-plane machines").Description("an odd number: one may fail of three, two of five").
+			Options(huh.NewOptions("1", "3", "5")...).Value(&cps),
+		huh.NewInput().Title("Worker machines").Value(&workers).Validate(func(s string) error {
+			if n, err := strconv.Atoi(s); err != nil || n < 0 || n > 1000 {
+				return errors.New("a number from 0 to 1000")
+			}
+			return nil
+		}),
+		huh.NewSelect[string]().Title("Where does etcd run?").Options(
+			huh.NewOption("as static pods (stacked)", "stacked"),
+			huh.NewOption("as systemd units (service)", "service"),
+		).Value(&o.EtcdMode),
+	), openStackForm(o)).WithInput(a.In).WithOutput(a.Err)
+	if err := form.Run(); err != nil {
+		if errors.Is(err, huh.ErrUserAborted) {
+			return fail.New(fail.Interrupted, "nothing was written")
+		}
+		return fail.Wrap(fail.Internal, err, "ask")
+	}
+	if o.Provider != v1alpha1.ProviderOpenStack {
+		o.Endpoint = endpoint // nobody was asked
+	}
+	o.ControlPlanes, _ = strconv.Atoi(cps) // one of the options
+	o.Workers, _ = strconv.Atoi(workers)   // validated by the form
+	return nil
+}
+
+// openStackForm asks what only a cloud needs; it is left out with other providers.
+func openStackForm(o *v1alpha1.InitOptions) *huh.Group {
+	return huh.NewGroup(
+		huh.NewInput().Title("Cloud").Description("its name in clouds.yaml; empty: $OS_CLOUD or the OS_* variables").Value(&o.Cloud),
+		huh.NewInput().Title("External network").Description("where floating IPs come from; empty: the cloud's only one").Value(&o.ExternalNetwork),
+		huh.NewInput().Title("Flavor").Description("empty: m1.medium").Value(&o.Flavor),
+		huh.NewInput().Title("Image").Description("Debian or Ubuntu with cloud-init; empty: debian-12").Value(&o.Image),
+		huh.NewSelect[string]().Title("Where is the Kubernetes API reached?").Options(
+			huh.NewOption("the cloud's load balancer (octavia)", v1alpha1.EndpointOctavia),
+			huh.NewOption("gateway machines of the cluster's own", v1alpha1.EndpointGateways),
+		).Value(&o.Endpoint),
+	).WithHideFunc(func() bool { return o.Provider != v1alpha1.ProviderOpenStack })
+}

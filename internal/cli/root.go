@@ -1,0 +1,109 @@
+// Package cli is the operator's command: one file a verb, flags in, one call, output out.
+//
+// It holds no logic of its own beyond reading flags and printing; what a verb does lies in the packages it calls.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// App carries what every verb needs from the outside: streams and where state lies. It has no other state.
+type App struct {
+	In  io.Reader
+	Out io.Writer // results
+	Err io.Writer // progress, warnings and errors
+
+	StateDir string // of the store; empty: the default
+	NoColor  bool
+}
+
+// Color tells whether w is a terminal that wants colour.
+func (a *App) Color(w io.Writer) bool {
+	return !a.NoColor && os.Getenv("NO_COLOR") == "" && isTerminal(w)
+}
+
+// New returns the whole command tree.
+func New(a *App) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "naupegos",
+		Short: "Build and keep highly available Kubernetes clusters",
+		Long: `naupegos builds highly available Kubernetes clusters on this machine and on hosts you name, from one short
+YAML document, and keeps them right afterwards.
+
+Start with:
+  naupegos init > cluster.yaml      write a document
+  naupegos plan -f cluster.yaml     see what would be done
+  naupegos apply -f cluster.yaml    do it`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.PersistentFlags().StringVar(&a.StateDir, "state-dir", a.StateDir, "directory of the store (default $XDG_STATE_HOME/naupegos)")
+	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", a.NoColor, "plain output, as with NO_COLOR")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fail.Wrap(fail.Invalid, err, "command line").Do("see %s --help", c.CommandPath())
+	})
+	addVerbs(root, a)
+	return root
+}
+
+// Main runs the command and returns its exit status (docs/reference/exit-codes.md).
+func Main(ctx context.Context, a *App, args []string) int {
+	root := New(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var code exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintf(a.Err, "naupegos: %v\n", err)
+	return fail.KindOf(err).ExitCode()
+}
+
+// exitCode ends the command with a status that is not an error, such as "there are changes".
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// output is the -o flag of verbs that list something.
+type output struct{ format string }
+
+// bind adds -o to a verb.
+func (o *output) bind(c *cobra.Command) {
+	c.Flags().StringVarP(&o.format, "output", "o", "table", "output format: table, json or yaml")
+}
+
+// print writes v as JSON or YAML, or calls table.
+func (o *output) print(w io.Writer, v any, table func(io.Writer) error) error {
+	switch o.format {
+	case "table", "":
+		return table(w)
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	case "yaml":
+		b, err := yaml.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("write YAML: %w", err)
+		}
+		_, err = w.Write(b)
+		return err
+	}
+	return fail.New(fail.Invalid, "--output %q", o.format).Do("use table, json or yaml")
+}

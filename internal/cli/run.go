@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// runFlags are the flags of every verb that carries out a plan.
+type runFlags struct {
+	yes      bool
+	consents []string
+	parallel int
+	progress string
+}
+
+func (f *runFlags) bind(c *cobra.Command) {
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "carry the plan out without asking")
+	c.Flags().StringSliceVar(&f.consents, "consent", nil, "consent to a kind of disruption that the plan names (repeatable)")
+	c.Flags().IntVar(&f.parallel, "parallel", 16, "most steps at once")
+	c.Flags().StringVar(&f.progress, "progress", "", "how progress is shown: tty, plain, json or none (default tty on a terminal, else plain)")
+}
+
+// confirm asks the user, unless they said yes already.
+func (a *App) confirm(f *runFlags, question string) error {
+	if f.yes {
+		return nil
+	}
+	if !isTerminal(a.In) {
+		return fail.New(fail.Refused, "%s needs an answer, and standard input is no terminal", question).Do("add --yes")
+	}
+	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	line, err := bufio.NewReader(a.In).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return fail.Wrap(fail.Internal, err, "read the answer")
+	}
+	if l := strings.ToLower(strings.TrimSpace(line)); l != "y" && l != "yes" {
+		return fail.New(fail.Interrupted, "not confirmed: nothing was changed")
+	}
+	return nil
+}
+
+// execute carries a plan out under the session's lease, with progress and journal.
+func (s *session) execute(ctx context.Context, p *plan.Plan, f *runFlags, step time.Duration) error {
+	soft, hard, stop := plan.Interruptible(ctx)
+	defer stop()
+	work, cancel := context.WithCancel(hard)
+	defer cancel()
+	go func() { // without the lease somebody else may be at work: stop at once
+		select {
+		case <-s.lease.Lost():
+			cancel()
+		case <-work.Done():
+		}
+	}()
+	_, err := plan.Execute(work, p, plan.Options{
+		Parallel: f.parallel, Timeout: step, Consents: f.consents, RetryMax: retryMax,
+		Journal:  s.store.Journal(s.rec.ID),
+		Observer: plan.NewObserver(s.app.Err, plan.ObserverKind(f.progress)),
+		Stop:     soft, Hook: killPoint(), Meta: map[string]string{"version": version},
+	})
+	select {
+	case <-s.lease.Lost():
+		return fail.Wrap(fail.Conflict, err, "the lease on cluster %s was lost", p.Cluster).Do("look at naupegos status %s, then run the same command again", p.Cluster)
+	default:
+		return err
+	}
+}
+
+// retryMax is the longest pause between two attempts of a step: what is waited for is near (a machine booting, a server
+// starting), and asking costs little.
+const retryMax = 500 * time.Millisecond

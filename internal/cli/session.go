@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// session is one verb at work on one cluster. Close it in any case.
+type session struct {
+	app     *App
+	store   *store.Store
+	rec     *store.Cluster
+	cluster *cluster.Cluster
+	lease   *store.Lease
+	bundle  *bundle.Bundle
+}
+
+// sessionOptions says what a verb needs.
+type sessionOptions struct {
+	verb     string // shown to whoever is kept waiting by the lease; empty: no lease, nothing is changed
+	readOnly bool   // leave no trace, not even keys
+	bundle   bundleNeed
+	// edit returns the document to work with in place of the stored one, which stays until the verb stores another.
+	edit func(stored []byte) (*v1alpha1.Cluster, error)
+}
+
+// bundleNeed says how much a verb needs the bundle of the cluster's Kubernetes release.
+type bundleNeed int
+
+const (
+	noBundle   bundleNeed = iota // not at all
+	haveBundle                   // if it is here
+	getBundle                    // pulled or built if it isn't here
+)
+
+// readDocument parses the document at path; "-" is standard input.
+func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
+	if path == "" {
+		return nil, nil, fail.New(fail.Invalid, "no document given").Do("name it with -f FILE; naupegos init writes one")
+	}
+	var data []byte
+	var err error
+	if path == "-" {
+		path = "standard input"
+		data, err = io.ReadAll(a.In)
+	} else {
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, nil, fail.Wrap(fail.Invalid, err, "read the document")
+	}
+	doc, err := v1alpha1.Parse(path, data)
+	return doc, data, err
+}
+
+// openStore opens the user's store.
+func (a *App) openStore(ctx context.Context) (*store.Store, error) {
+	return store.Open(ctx, a.StateDir)
+}
+
+// openDocument starts a session on the cluster that a document describes, known already or not.
+func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, data []byte, o sessionOptions) (*session, error) {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{app: a, store: st}
+	rec, err := st.Cluster(ctx, doc.Metadata.Name)
+	switch {
+	case fail.KindOf(err) == fail.NotFound && o.readOnly:
+		rec = &store.Cluster{ID: doc.Metadata.Name + "-00000000", Name: doc.Metadata.Name, Provider: doc.Spec.Provider.Name()}
+	case fail.KindOf(err) == fail.NotFound:
+		rec, err = st.CreateCluster(ctx, store.Cluster{Name: doc.Metadata.Name, Provider: doc.Spec.Provider.Name(), Document: data})
+	}
+	if rec == nil {
+		return nil, s.closeWith(err)
+	}
+	return s, s.closeOn(s.open(ctx, rec, doc, data, o))
+}
+
+// openNamed starts a session on a cluster that the store knows, with the document that was applied last.
+func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*session, *v1alpha1.Cluster, error) {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &session{app: a, store: st}
+	rec, err := st.Cluster(ctx, name)
+	if err != nil {
+		return nil, nil, s.closeWith(err)
+	}
+	doc, err := v1alpha1.Parse("the stored document of "+name, rec.Document)
+	if err != nil {
+		return nil, nil, s.closeWith(err)
+	}
+	return s, doc, s.closeOn(s.open(ctx, rec, doc, rec.Document, o))
+}
+
+// onCluster does something with a cluster that the store knows, and gives everything back.
+func (a *App) onCluster(ctx context.Context, name string, o sessionOptions, do func(*session) error) error {
+	s, _, err := a.openNamed(ctx, name, o)
+	if err != nil {
+		return err
+	}
+	return s.closeWith(do(s))
+}
+
+// open takes the lease, gets the bundle and opens the cluster.
+func (s *session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte, o sessionOptions) (err error) {
+	if o.verb != "" {
+		if s.lease, err = s.store.AcquireLease(ctx, rec.ID, o.verb, store.LeaseOptions{}); err != nil {
+			return err
+		}
+		// Whoever held the lease before may have changed the record.
+		if rec, err = s.store.Cluster(ctx, rec.Name); err != nil {
+			return err
+		}
+		if o.edit == nil {
+			err = s.remember(ctx, rec, doc, data)
+		} else {
+			doc, err = o.edit(rec.Document)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.rec = rec
+	if s.bundle, err = s.getBundle(ctx, doc, o.bundle); err != nil {
+		return err
+	}
+	deps := cluster.Deps{Document: doc, Record: rec, Store: s.store, Bundle: s.bundle, ReadOnly: o.readOnly}
+	if o.readOnly && rec.CreatedAt.IsZero() {
+		deps.Secrets = pki.Secrets(nil)
+	} else {
+		deps.Secrets = s.store.Secrets(rec.ID)
+	}
+	if deps.AgentPath, err = findAgent(); err != nil {
+		return err
+	}
+	s.cluster, err = cluster.Open(ctx, deps)
+	return err
+}
+
+// remember stores the document that is about to be carried out, so that destroy and status know it whatever happens.
+func (s *session) remember(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte) error {
+	if rec.Provider != doc.Spec.Provider.Name() {
+		return fail.New(fail.Refused, "cluster %s lives on provider %s; it can't move to %s", rec.Name, rec.Provider, doc.Spec.Provider.Name()).
+			Do("naupegos destroy %s first, or give the new cluster another name", rec.Name)
+	}
+	if string(rec.Document) == string(data) {
+		return nil
+	}
+	rec.Document = data
+	return s.store.SaveCluster(ctx, rec)
+}
+
+// getBundle finds or makes the bundle of a Kubernetes release.
+func (s *session) getBundle(ctx context.Context, doc *v1alpha1.Cluster, need bundleNeed) (*bundle.Bundle, error) {
+	if need == noBundle {
+		return nil, nil
+	}
+	version := doc.Spec.Kubernetes.Version
+	var addons []string
+	if doc.Spec.Provider.OpenStack != nil {
+		addons = []string{bundle.AddonOpenStack}
+	}
+	root, err := bundle.DefaultRoot()
+	if err != nil {
+		return nil, err
+	}
+	lib, err := bundle.OpenLibrary(root)
+	if err != nil {
+		return nil, err
+	}
+	b, err := lib.Find(ctx, version, addons...)
+	if fail.KindOf(err) != fail.NotFound {
+		return b, err
+	}
+	if need == haveBundle {
+		fmt.Fprintf(s.app.Err, "The bundle of Kubernetes %s is not here yet; apply pulls or builds it first (minutes).\n", version)
+		return nil, nil
+	}
+	fmt.Fprintf(s.app.Err, "Getting the bundle of Kubernetes %s: pulled where the official downloads can be reached, built from source where not.\n", version)
+	return lib.Ensure(ctx, version, bundle.EnsureOptions{Addons: addons, Progress: bundleProgress(s.app.Err)})
+}
+
+// findAgent returns the path of naupegos-agent: beside this program.
+func findAgent() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fail.Wrap(fail.Internal, err, "find this program's own path")
+	}
+	if exe, err = filepath.EvalSymlinks(exe); err != nil {
+		return "", fail.Wrap(fail.Internal, err, "find this program's own path")
+	}
+	path := filepath.Join(filepath.Dir(exe), "naupegos-agent")
+	if _, err := os.Stat(path); err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "find naupegos-agent").Do("it belongs beside %s; make build makes both", exe)
+	}
+	return path, nil
+}
+
+// releaseTimeout bounds giving the lease back.
+const releaseTimeout = 5 * time.Second
+
+// Close gives everything back.
+func (s *session) Close() error { return s.closeWith(nil) }
+
+func (s *session) closeWith(err error) error {
+	if s.cluster != nil {
+		if e := s.cluster.Close(); err == nil {
+			err = e
+		}
+	}
+	if s.lease != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+		defer cancel()
+		if e := s.lease.Release(ctx); err == nil {
+			err = e
+		}
+	}
+	if e := s.store.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// closeOn closes the session where opening it failed.
+func (s *session) closeOn(err error) error {
+	if err != nil {
+		return s.closeWith(err)
+	}
+	return nil
+}

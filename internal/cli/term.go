@@ -1,0 +1,13 @@
+package cli
+
+import (
+	"os"
+
+	"golang.org/x/term"
+)
+
+// isTerminal tells whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

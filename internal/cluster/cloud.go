@@ -1,0 +1,216 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack"
+)
+
+const (
+	secretCredential = "cloud-credential" // among the cluster's secrets: its restricted application credential, as JSON
+	credentialStep   = "cloud/credential"
+	factCloudSmoked  = "cloud-smoked" // "true" once the cloud's smoke test has passed
+	cloudCAFile      = "/etc/kubernetes/pki/cloud-ca.crt"
+)
+
+// openStack returns the provider where it is OpenStack; nil elsewhere.
+func (c *Cluster) openStack() *openstack.Provider {
+	p, _ := c.prov.(*openstack.Provider)
+	return p
+}
+
+// credential returns what the cluster itself signs in to the cloud with; nil where it has nothing yet.
+func (c *Cluster) credential(ctx context.Context) (*openstack.CloudCredential, error) {
+	data, err := c.secrets.Get(ctx, secretCredential)
+	if fail.KindOf(err) == fail.NotFound || err == nil && len(data) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	cred := &openstack.CloudCredential{}
+	if err := json.Unmarshal(data, cred); err != nil {
+		return nil, fail.New(fail.Internal, "the stored credential of the cloud can't be read").Do("naupegos certs rotate %s --cloud-credential", c.Name())
+	}
+	return cred, nil
+}
+
+func (c *Cluster) keepCredential(ctx context.Context, cred openstack.CloudCredential) error {
+	data, err := json.Marshal(cred)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "keep the credential of the cloud")
+	}
+	return c.secrets.Put(ctx, secretCredential, data)
+}
+
+// planCredential gives the cluster a credential of its own, where it has none.
+func (c *Cluster) planCredential(b *builder) {
+	os := c.openStack()
+	if os == nil {
+		return
+	}
+	if cred, err := c.credential(context.Background()); err == nil && cred != nil {
+		return
+	}
+	b.add(&plan.Step{
+		ID: credentialStep, Action: plan.Create, Subject: "cluster", Title: "make a restricted credential for the cluster",
+		Reason: "what runs in the cluster never sees yours",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			have, err := c.credential(ctx)
+			if err != nil {
+				return err
+			}
+			cred, err := os.EnsureCloudCredential(ctx, have)
+			if err != nil {
+				return err
+			}
+			return c.keepCredential(ctx, cred)
+		},
+	})
+}
+
+// cloudAddons renders the cloud's addons by name: none where there is no such cloud or no credential yet.
+func (c *Cluster) cloudAddons(ctx context.Context, p kube.Params) (map[string][]byte, error) {
+	os := c.openStack()
+	if os == nil {
+		return nil, nil
+	}
+	cred, err := c.credential(ctx)
+	if err != nil || cred == nil {
+		return nil, err
+	}
+	info, err := os.CloudInfo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conf := addon.CloudConf{
+		AuthURL: cred.AuthURL, Region: cred.Region, CredentialID: cred.ID, CredentialSecret: cred.Secret, Insecure: cred.Insecure,
+		SubnetID: info.SubnetID, FloatingNetworkID: info.FloatingNetworkID, IgnoreVolumeZone: info.IgnoreVolumeZone,
+	}
+	if cred.CACert != "" {
+		conf.CAFile = cloudCAFile
+	}
+	text, err := conf.Render()
+	if err != nil {
+		return nil, err
+	}
+	all, err := addon.OpenStack{
+		ClusterID: c.rec.ID, Bundle: p.Bundle, CloudConf: text, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
+	}.Catalogue()
+	out := map[string][]byte{}
+	for _, a := range all {
+		out[a.Name] = a.Manifests
+	}
+	return out, err
+}
+
+// initializedStep is the ID of the step that waits until the cloud's controller has told every node its addresses and zone.
+const initializedStep = "cloud/nodes"
+
+// planInitialized has kube-proxy started, for the first time, on nodes that the cloud's controller has initialized already: it was
+// seen to lose its nftables elements where a node got its zone seconds after kube-proxy's first rules (1.36.3).
+func (c *Cluster) planInitialized(b *builder, o *Observed) {
+	if c.openStack() == nil || o.Recorded {
+		return
+	}
+	var names []string
+	for _, s := range o.Want {
+		if s.Role != provider.Gateway {
+			names = append(names, s.Name)
+		}
+	}
+	s := &plan.Step{
+		ID: initializedStep, Action: plan.Wait, Subject: "cluster", Title: "wait until the cloud's controller knows the nodes",
+		Reason: "it tells them their addresses and zones", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration,
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			return client.CheckInitialized(ctx, names)
+		},
+	}
+	b.after(s, "api", addonID(addon.NameOpenStack))
+	b.add(s)
+}
+
+// cloudInstance says what a machine is in the cloud; zero where there is none.
+func cloudInstance(m provider.Machine) kube.CloudInstance {
+	if m.ID == "" {
+		return kube.CloudInstance{}
+	}
+	return kube.CloudInstance{ProviderID: "openstack:///" + m.ID, Zone: m.Zone}
+}
+
+// cloudFiles are what control-plane machines need to reach the cloud.
+func (c *Cluster) cloudFiles(s slot) ([]machine.File, error) {
+	ca, err := c.CloudCA(context.Background())
+	if err != nil || len(ca) == 0 || !s.isControlPlane() {
+		return nil, err
+	}
+	return []machine.File{{Path: cloudCAFile, Mode: 0o644, Content: ca}}, nil
+}
+
+// planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes.
+func (c *Cluster) planCloudSmoke(b *builder) {
+	if c.openStack() == nil || !c.wantsSmoke() || c.facts.get(factCloudSmoked) == "true" {
+		return
+	}
+	s := &plan.Step{
+		ID: "smoke/cloud", Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service gets a load balancer, a claim a volume",
+		Reason: "the cloud serves the cluster when it gives it what it asks for; both are given back", Timeout: cloudSmokeTimeout,
+		Run: c.cloudSmoke,
+	}
+	b.after(s, "smoke")
+	b.after(s, append(b.with("node/"), append(b.with("addon/"), b.with("balance/")...)...)...)
+	b.add(s)
+}
+
+func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) error {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.settleAddons(ctx, client, p); err != nil {
+		return err
+	}
+	img, err := c.bundle.Image("echo")
+	if err != nil {
+		return err
+	}
+	if _, err := client.CloudSmoke(ctx, kube.CloudSmokeOptions{Image: img.Ref, Status: p.Status}); err != nil {
+		return err
+	}
+	return c.facts.set(ctx, factCloudSmoked, "true")
+}
+
+// CloudsYAML renders a clouds.yaml with the cluster's own credential, to hand over. fail.NotFound where the cluster has none.
+func (c *Cluster) CloudsYAML(ctx context.Context) ([]byte, error) {
+	if c.openStack() == nil {
+		return nil, fail.New(fail.NotFound, "cluster %s is on no cloud", c.Name())
+	}
+	cred, err := c.credential(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if cred == nil {
+		return nil, fail.New(fail.NotFound, "cluster %s has no credential of its cloud yet", c.Name())
+	}
+	return cred.CloudsYAML(c.Name(), handoverCloudCA)
+}
+
+// CloudCA returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.
+func (c *Cluster) CloudCA(context.Context) ([]byte, error) {
+	if os := c.openStack(); os != nil {
+		ca, err := os.CACert()
+		return []byte(ca), err
+	}
+	return nil, nil
+}

@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Deps is what a Cluster is made from. All is required but Bundle and AgentPath, without which nothing can be built:
+// observing and destroying still work.
+type Deps struct {
+	Document  *v1alpha1.Cluster // defaulted and valid
+	Record    *store.Cluster    // what the store knows of it
+	Store     *store.Store
+	Secrets   pki.Secrets // of this cluster
+	Bundle    *bundle.Bundle
+	AgentPath string // naupegos-agent on this side
+	ReadOnly  bool   // nothing is remembered: facts and secrets that are made are forgotten (for plan)
+}
+
+// Cluster is one cluster with everything that is needed to observe and change it.
+type Cluster struct {
+	doc     *v1alpha1.Cluster
+	rec     *store.Cluster
+	facts   *facts
+	bundle  *bundle.Bundle
+	agent   agentBinary
+	secrets pki.Secrets
+	pki     *pki.PKI
+	prov    provider.Provider
+	dialer  *remote.Dialer
+
+	backups   string // directory for etcd snapshots of this cluster
+	publicKey string // Naupegos' own SSH key, as a line of authorized_keys
+
+	slotMu sync.Mutex // guards the first look only: see settle
+	slots  []slot     // the wanted machines
+
+	mu  sync.Mutex
+	api *kube.Client
+}
+
+// Open prepares a cluster's dependencies: its keys, its provider and the SSH connections. Close it after use.
+func Open(ctx context.Context, d Deps) (*Cluster, error) {
+	secrets := d.Secrets
+	st := d.Store
+	if d.ReadOnly {
+		secrets, st = newOverlay(secrets), nil
+	}
+	c := &Cluster{
+		doc: d.Document, rec: d.Record, bundle: d.Bundle, secrets: secrets, facts: &facts{store: st, rec: d.Record},
+		backups: filepath.Join(d.Store.Dir(), "backups", d.Record.Name),
+	}
+	c.pki = pki.Open(secrets, pki.Options{})
+	if err := c.pki.Ensure(ctx); err != nil {
+		return nil, err
+	}
+	if d.AgentPath != "" {
+		a, err := readAgent(d.AgentPath)
+		if err != nil {
+			return nil, err
+		}
+		c.agent = a
+	}
+	var err error
+	if c.dialer, err = c.newDialer(ctx); err != nil {
+		return nil, err
+	}
+	if c.prov, err = c.newProvider(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the connections to machines.
+func (c *Cluster) Close() error { return c.dialer.Close() }
+
+// Name returns the cluster's name.
+func (c *Cluster) Name() string { return c.doc.Metadata.Name }
+
+// Provider returns where the machines come from.
+func (c *Cluster) Provider() provider.Provider { return c.prov }

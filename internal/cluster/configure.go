@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// configure makes one machine as it should be, or with dryRun asks what would change.
+func (c *Cluster) configure(ctx context.Context, s slot, dryRun bool, p plan.Progress) (machine.Report, error) {
+	h, err := c.Host(ctx, s.Name)
+	if err != nil {
+		return machine.Report{}, err
+	}
+	status(p, "asking %s what it is", s.Name)
+	facts, err := c.examine(ctx, s)
+	if err != nil {
+		return machine.Report{}, err
+	}
+	if err := c.rememberFacts(ctx, s, facts); err != nil {
+		return machine.Report{}, err
+	}
+	cfg, err := c.render(ctx, s, facts)
+	if err != nil {
+		return machine.Report{}, err
+	}
+	if !dryRun {
+		if err := c.rememberHost(ctx, s.Name); err != nil {
+			return machine.Report{}, err
+		}
+	}
+	return c.dialer.Apply(ctx, h, cfg, remote.ApplyOptions{
+		DryRun: dryRun, Blob: c.openBlob,
+		Progress: func(text string) { status(p, "%s", text) },
+	})
+}
+
+// rememberFacts keeps what the cluster as a whole depends on of what a machine is.
+func (c *Cluster) rememberFacts(ctx context.Context, s slot, f machine.Facts) error {
+	if f.Container && c.doc.Spec.Provider.Local == nil { // of local machines it is known beforehand
+		if err := c.facts.set(ctx, factShared, "true"); err != nil {
+			return err
+		}
+	}
+	if first := c.namesOf(provider.ControlPlane); len(first) > 0 && first[0] == s.Name {
+		return c.facts.set(ctx, factCgroup, strconv.Itoa(f.CgroupVersion))
+	}
+	return nil
+}
+
+// checkFacts refuses machines that can't be what they should be, before anything is changed on them.
+func (c *Cluster) checkFacts(s slot, f machine.Facts) error {
+	if !f.Systemd {
+		return fail.New(fail.Refused, "its first process is not systemd").At(s.Name).Do("use a Debian or Ubuntu host that systemd runs")
+	}
+	if f.Hostname != s.Name && c.doc.Spec.Provider.Hosts == nil {
+		return fail.New(fail.Conflict, "it calls itself %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
+	}
+	return c.checkPorts(s, f)
+}
+
+// configureStep is the step that makes one machine as it should be.
+func (c *Cluster) configureStep(s slot, action plan.Action, reason string, details []string) *plan.Step {
+	verb := "configure"
+	return &plan.Step{
+		ID: configureID(s.Name), Action: action, Subject: s.Name, Reason: reason, Details: details,
+		Title: verb + " " + string(s.Role) + " " + s.Name,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			_, err := c.configure(ctx, s, false, p)
+			return err
+		},
+	}
+}
+
+func configureID(name string) string { return "configure/" + name }
+
+// describe tells in words what the agent would change, for the printed plan.
+func describe(r *machine.Report) []string {
+	if r == nil {
+		return nil
+	}
+	var out []string
+	for _, ch := range r.Changes {
+		line := ch.Action + " " + ch.Kind + " " + ch.Name
+		if ch.Why != "" {
+			line += ": " + ch.Why
+		}
+		out = append(out, line)
+	}
+	if n := len(r.Missing); n > 0 {
+		out = append(out, plural(n, "blob")+" of the bundle to send")
+	}
+	return out
+}
+
+// servers are the units that others depend on while they run.
+var servers = map[string]bool{
+	"kubelet.service": true, "containerd.service": true, "etcd.service": true, "haproxy.service": true, "keepalived.service": true,
+}
+
+// disruptive tells whether the agent would restart anything that others depend on.
+func disruptive(r *machine.Report) bool {
+	if r == nil {
+		return true
+	}
+	for _, ch := range r.Changes {
+		if ch.Kind == "unit" && servers[ch.Name] && (ch.Action == "restart" || ch.Action == "stop") {
+			return true
+		}
+		if ch.Kind == "file" && isManifest(ch.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// status tells a running step's progress; p is nil outside of steps.
+func status(p plan.Progress, format string, args ...any) {
+	if p != nil {
+		p.Status(format, args...)
+	}
+}
+
+// role tells a slot's role for conditions that read better so.
+func (s slot) isControlPlane() bool { return s.Role == provider.ControlPlane }

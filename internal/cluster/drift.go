@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// consentReplace is what the user must consent to before machines are replaced because the document's shape of them changed.
+const consentReplace = "replace-machines"
+
+// drifted tells which of the wanted machines differ from the document in ways that only another machine mends, and how.
+func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
+	d, ok := c.prov.(provider.Drifter)
+	if !ok || !c.facts.bootstrapped() {
+		return nil, nil
+	}
+	want, err := c.wantedMachines(o.Want)
+	if err != nil {
+		return nil, err
+	}
+	return d.Drift(want, o.Inventory), nil
+}
+
+// with returns the fates with the machines of how decided to be renewed, unless something was decided about them already.
+func (fs Fates) with(how map[string][]string) Fates {
+	out := fs.without("")
+	for name := range how {
+		if _, ok := out[name]; !ok {
+			out[name] = Renew
+		}
+	}
+	return out
+}
+
+// askConsent marks the steps that remove machines which drifted, and tells what differs.
+func askConsent(steps []*plan.Step, drifted map[string][]string) {
+	for _, s := range steps {
+		how := drifted[s.Subject]
+		if how == nil || s.Action != plan.Destroy && s.Action != plan.Replace {
+			continue
+		}
+		s.Consent = consentReplace
+		if s.Action == plan.Replace {
+			s.Details = append(slices.Clone(s.Details), how...)
+		}
+	}
+}

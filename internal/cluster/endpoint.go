@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Bounds of single requests; whole waits are bounded by their step.
+const (
+	observeTimeout = 20 * time.Second // for observing what may be broken
+	apiDialTimeout = 3 * time.Second
+	etcdTimeout    = 8 * time.Second
+	etcdPort       = "2379"
+)
+
+// endpoint returns host:port of the API as the machines reach it.
+func (c *Cluster) endpoint(ctx context.Context) (string, error) {
+	e := c.doc.Spec.Endpoint
+	switch e.Kind {
+	case v1alpha1.EndpointAddress:
+		host, port := e.AddressHostPort()
+		return net.JoinHostPort(host, strconv.Itoa(port)), nil
+	case v1alpha1.EndpointDirect:
+		return c.directEndpoint(ctx)
+	}
+	vip, err := c.vip(ctx)
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(vip, strconv.Itoa(e.Port)), nil
+}
+
+// vip returns the virtual address; fail.NotReady while it is not made yet.
+func (c *Cluster) vip(ctx context.Context) (string, error) {
+	if err := c.settle(ctx); err != nil { // a provider knows what it has looked at
+		return "", err
+	}
+	vip, err := c.prov.VIP(ctx)
+	if fail.KindOf(err) == fail.NotFound {
+		return "", fail.Wrap(fail.NotReady, err, "learn the virtual address")
+	}
+	return vip, err
+}
+
+// outerEndpoint returns host:port of the API as people and other clients outside of the machines' network reach it.
+// fail.NotReady while an address that it is to have is not made yet.
+func (c *Cluster) outerEndpoint(ctx context.Context) (string, error) {
+	inner, err := c.endpoint(ctx)
+	if err != nil || c.doc.Spec.Provider.OpenStack == nil {
+		return inner, err
+	}
+	host, err := c.outerAddress(ctx)
+	if err != nil || host == "" {
+		return inner, err
+	}
+	return net.JoinHostPort(host, strconv.Itoa(c.doc.Spec.Endpoint.Port)), nil
+}
+
+// outerAddress returns the floating IP in front of the API; empty where the document wants none.
+func (c *Cluster) outerAddress(ctx context.Context) (string, error) {
+	switch e := c.doc.Spec.Endpoint; {
+	case e.Kind == v1alpha1.EndpointDirect:
+		m, err := c.prov.Machine(ctx, c.namesOf(provider.ControlPlane)[0])
+		if shape := c.doc.Shape(v1alpha1.RoleControlPlane, ""); err == nil && m.Public == "" && shape.FloatingIP != nil && *shape.FloatingIP {
+			err = fail.New(fail.NotReady, "the floating IP of %s is not known yet", m.Name)
+		}
+		return m.Public, err
+	case e.Kind == v1alpha1.EndpointAddress, e.Octavia != nil && e.Octavia.Internal:
+		return "", nil
+	}
+	f, ok := c.prov.(provider.Fronted)
+	if !ok {
+		return "", nil
+	}
+	host, err := f.PublicVIP(ctx)
+	if fail.KindOf(err) == fail.NotFound {
+		err = fail.Wrap(fail.NotReady, err, "learn the API's floating IP")
+	}
+	return host, err
+}
+
+// outerNames lists what the API is called outside of the machines' network, beyond the endpoint itself.
+func (c *Cluster) outerNames(ctx context.Context) ([]string, error) {
+	inner, err := c.endpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	outer, err := c.outerEndpoint(ctx)
+	if err != nil || outer == inner {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(outer)
+	return []string{host}, err
+}
+
+// directEndpoint is the single control-plane machine itself.
+func (c *Cluster) directEndpoint(ctx context.Context) (string, error) {
+	if err := c.settle(ctx); err != nil {
+		return "", err
+	}
+	names := c.namesOf(provider.ControlPlane)
+	if len(names) == 0 {
+		return "", fail.New(fail.NotFound, "the cluster has no control-plane machine")
+	}
+	m, err := c.prov.Machine(ctx, names[0])
+	if err != nil {
+		return "", err
+	}
+	if m.Address == "" {
+		return "", fail.New(fail.NotReady, "the address of %s is not known yet", m.Name)
+	}
+	return net.JoinHostPort(m.Address, strconv.Itoa(apiPort)), nil
+}
+
+// Kube returns a client of the Kubernetes API through the endpoint. It is made once the endpoint is known.
+func (c *Cluster) Kube(ctx context.Context) (*kube.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.api != nil {
+		return c.api, nil
+	}
+	conf, err := c.Kubeconfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.api, err = kube.NewClient(conf, kube.ClientOptions{Dial: c.dialAPI})
+	return c.api, err
+}
+
+// Kubeconfig renders the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
+	endpoint, err := c.outerEndpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return kube.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.pki, endpoint)
+}
+
+// dialAPI reaches the endpoint directly and, where that fails, through a control-plane machine.
+func (c *Cluster) dialAPI(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: apiDialTimeout}).DialContext(ctx, network, addr)
+	if err == nil {
+		return conn, nil
+	}
+	for _, name := range c.namesOf(provider.ControlPlane) {
+		h, hostErr := c.Host(ctx, name)
+		if hostErr != nil {
+			continue // the direct error says more; another machine may do
+		}
+		if conn, tunnelErr := c.dialer.DialContext(ctx, h, network, addr); tunnelErr == nil {
+			return conn, nil
+		}
+	}
+	return nil, fail.Wrap(fail.Unreachable, err, "reach the Kubernetes API at %s", addr)
+}
+
+// etcdClient connects to the members on the wanted control-plane machines that run, each through its own machine.
+func (c *Cluster) etcdClient(ctx context.Context, o *Observed) (*etcd.Client, error) {
+	byAddr := map[string]string{}
+	var ends []etcd.Endpoint
+	for _, m := range o.Inventory.Machines {
+		if m.Role != provider.ControlPlane || m.State != provider.Running {
+			continue
+		}
+		addr := net.JoinHostPort(m.Address, etcdPort)
+		byAddr[addr] = m.Name
+		ends = append(ends, etcd.Endpoint{Name: m.Name, URL: "https://" + addr})
+	}
+	if len(ends) == 0 {
+		return nil, fail.New(fail.Unreachable, "no control-plane machine is running")
+	}
+	tlsConfig, err := c.etcdTLS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, addr string) (net.Conn, error) {
+		name, ok := byAddr[addr]
+		if !ok {
+			return nil, fail.New(fail.Internal, "etcd client asked for %s, which is no member's address", addr)
+		}
+		h, err := c.Host(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return c.dialer.DialContext(ctx, h, "tcp", addr)
+	}
+	return etcd.Connect(ctx, etcd.Options{Endpoints: ends, TLS: tlsConfig, Dial: dial, Timeout: etcdTimeout})
+}
+
+// peerURL is where a control-plane machine's etcd member talks to the others.
+func peerURL(address string) string { return fmt.Sprintf("https://%s:2380", address) }

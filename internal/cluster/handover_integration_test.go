@@ -1,0 +1,39 @@
+//go:build integration
+
+package cluster
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestHandoverSSH has ssh itself read the configuration, in the directory that it was written to.
+func TestHandoverSSH(t *testing.T) {
+	l := handoverLab(t)
+	files, err := l.Handover(t.Context(), HandoverOptions{Now: handoverDay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "out")
+	if err := WriteHandover(dir, "demo", files, handoverDay, false); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "ssh", "-F", handoverSSHConfig, "-G", "demo-cp-1")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("ssh -G: %v: %s", err, out)
+	}
+	for _, want := range []string{"hostname 10.0.0.22\n", "proxyjump demo-gw-1\n", "identityfile id_ed25519\n", "userknownhostsfile known_hosts\n", "stricthostkeychecking true\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	keygen := exec.CommandContext(t.Context(), "ssh-keygen", "-y", "-f", filepath.Join(dir, handoverKey))
+	public, err := keygen.Output()
+	if err != nil || strings.Join(strings.Fields(string(public))[:2], " ") != strings.TrimSpace(string(files[handoverKey+".pub"])) {
+		t.Errorf("the pair does not belong together: %v: %s", err, public)
+	}
+}

@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// factHostKeyPrefix + machine: the SSH host key that was trusted at first use, where the user allowed that.
+const factHostKeyPrefix = "host-key/"
+
+// newDialer makes the SSH connections: with the cluster's own key, and for hosts given by address with the user's.
+func (c *Cluster) newDialer(ctx context.Context) (*remote.Dialer, error) {
+	private, err := c.pki.SSHKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.publicKey, err = c.pki.SSHPublicKey(ctx); err != nil {
+		return nil, err
+	}
+	o := remote.Options{AgentPath: c.agent.path}
+	given := c.doc.Spec.Provider.Hosts
+	if given != nil {
+		if private, err = readKeyFile(given.SSHKeyFile); err != nil {
+			return nil, err
+		}
+	}
+	if os := c.doc.Spec.Provider.OpenStack; given != nil && given.TrustOnFirstUse || os != nil && os.TrustOnFirstUse {
+		o.TrustOnFirstUse = c.trust
+	}
+	key, err := remote.ParseKey(private)
+	if err != nil {
+		return nil, err
+	}
+	return remote.NewDialer([]remote.Key{key}, o), nil
+}
+
+// keyPath makes the path of the user's private key absolute; "~/" is the user's home directory.
+func keyPath(path string) (string, error) {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fail.Wrap(fail.Invalid, err, "find the home directory for %s", path)
+		}
+		path = filepath.Join(home, rest)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "spec.provider.hosts.sshKeyFile")
+	}
+	return abs, nil
+}
+
+// readKeyFile reads the user's private key.
+func readKeyFile(path string) ([]byte, error) {
+	path, err := keyPath(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read spec.provider.hosts.sshKeyFile")
+	}
+	return data, nil
+}
+
+// trustTimeout bounds remembering a key.
+const trustTimeout = 5 * time.Second
+
+// trust accepts the first key that a host shows and holds it to that one ever after. A machine made anew under the same name
+// is another host, where the provider can tell.
+func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
+	line, fact := remote.AuthorizedLine(key), factHostKeyPrefix+h.Name
+	if m, err := c.prov.Machine(context.Background(), h.Name); err == nil && m.ID != "" {
+		fact = factHostKeyPrefix + m.ID
+	}
+	if known := c.facts.get(fact); known != "" {
+		if known != line {
+			return fail.New(fail.Unauthorized, "the host key is not the one that was trusted at first use").At(h.Name).
+				Do("if the host was installed anew, put its key into the document as hostKey")
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), trustTimeout)
+	defer cancel()
+	return c.facts.set(ctx, fact, line)
+}
+
+// loginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep
+// their own.
+func (c *Cluster) loginFiles(hosts string) []machine.File {
+	if c.doc.Spec.Provider.Hosts != nil {
+		return nil
+	}
+	return []machine.File{
+		{Path: "/etc/hosts", Mode: 0o644, Content: []byte(hosts)},
+		{Path: "/root/.ssh/authorized_keys", Mode: 0o600, Content: []byte(strings.Join(c.authorizedKeys(), "\n") + "\n")},
+	}
+}

@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// existing makes machines of a pool by their indexes.
+func existing(role provider.Role, pool, prefix string, indexes ...string) []provider.Machine {
+	var out []provider.Machine
+	for _, i := range indexes {
+		n := 0
+		for _, r := range i {
+			n = n*10 + int(r-'0')
+		}
+		out = append(out, provider.Machine{Name: prefix + i, Role: role, Pool: pool, Index: n})
+	}
+	return out
+}
+
+func TestAssign(t *testing.T) {
+	w := func(pool string, indexes ...string) []provider.Machine {
+		return existing(provider.Worker, pool, "demo-"+pool+"-", indexes...)
+	}
+	cp := func(indexes ...string) []provider.Machine {
+		return existing(provider.ControlPlane, "", "demo-cp-", indexes...)
+	}
+	join := func(lists ...[]provider.Machine) (all []provider.Machine) {
+		for _, l := range lists {
+			all = append(all, l...)
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name          string
+		controlPlanes int
+		pools         []int
+		have          []provider.Machine
+		decided       Fates
+		want, remove  string
+	}{
+		{name: "nothing exists", controlPlanes: 1, pools: []int{2}, want: "cp-1 a-1 a-2"},
+		{name: "everything exists", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2")), want: "cp-1 a-1 a-2"},
+		{name: "scale up", controlPlanes: 3, pools: []int{3}, have: join(cp("1"), w("a", "1", "2")), want: "cp-1 cp-2 cp-3 a-1 a-2 a-3"},
+		{name: "scale down, the highest index first", controlPlanes: 1, pools: []int{1}, have: join(cp("1", "2", "3"), w("a", "1", "2")),
+			want: "cp-1 a-1", remove: "cp-3 cp-2 a-2"},
+		{name: "indexes are numbers", controlPlanes: 1, pools: []int{9}, have: join(cp("1"), w("a", "10", "9", "8", "7", "6", "5", "4", "3", "2", "1")),
+			want: "cp-1 a-1 a-2 a-3 a-4 a-5 a-6 a-7 a-8 a-9", remove: "a-10"},
+		{name: "gaps are filled", controlPlanes: 1, pools: []int{3}, have: join(cp("1"), w("a", "1", "3")), want: "cp-1 a-1 a-2 a-3"},
+		{name: "a pool goes", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), w("a", "1"), w("old", "1", "2")), want: "cp-1 a-1", remove: "old-2 old-1"},
+		{name: "the pool stays, empty", controlPlanes: 1, pools: []int{0}, have: join(cp("1"), w("a", "1")), want: "cp-1", remove: "a-1"},
+		{name: "gateways go", controlPlanes: 1, have: join(cp("1"), existing(provider.Gateway, "", "demo-gw-", "1", "2")), want: "cp-1", remove: "gw-2 gw-1"},
+		{name: "one that is named goes first", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2", "3")), decided: Fates{"demo-a-1": Leave},
+			want: "cp-1 a-2 a-3", remove: "a-1"},
+		{name: "one that is named goes, another comes", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2")), decided: Fates{"demo-a-1": Leave},
+			want: "cp-1 a-2 a-3", remove: "a-1"},
+		{name: "one that is replaced keeps its slot", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2")), decided: Fates{"demo-a-1": Renew},
+			want: "cp-1 a-1 a-2"},
+		{name: "one that is replaced goes where it is too many", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), w("a", "1", "2")),
+			decided: Fates{"demo-a-2": Renew}, want: "cp-1 a-1", remove: "a-2"},
+		{name: "a fate of nobody", controlPlanes: 1, have: cp("1"), decided: Fates{"demo-cp-7": Leave, "nonsense": Renew}, want: "cp-1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want, remove := assign(document(t, c.controlPlanes, 0, c.pools...), c.have, c.decided)
+			var got, gone []string
+			for _, s := range want {
+				got = append(got, strings.TrimPrefix(s.Name, "demo-"))
+			}
+			for _, m := range remove {
+				gone = append(gone, strings.TrimPrefix(m.Name, "demo-"))
+			}
+			if g := strings.Join(got, " "); g != c.want {
+				t.Errorf("wanted: %s, want %s", g, c.want)
+			}
+			if g := strings.Join(gone, " "); g != c.remove {
+				t.Errorf("to remove: %s, want %s", g, c.remove)
+			}
+		})
+	}
+}

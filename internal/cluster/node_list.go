@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// NodeRow is one machine with the node on it; or a node whose machine is not ours.
+type NodeRow struct {
+	Name    string    `json:"name"`
+	Role    string    `json:"role,omitempty"`
+	Pool    string    `json:"pool,omitempty"`
+	Address string    `json:"address,omitempty"`
+	State   string    `json:"state,omitempty"` // of the machine: the provider's word, or "missing", "unwanted"; empty: not ours
+	Node    string    `json:"node,omitempty"`  // "Ready", "Ready, cordoned", or why not; empty for gateways and where it can't be told
+	Version string    `json:"version,omitempty"`
+	Created time.Time `json:"created,omitzero"` // of the node
+}
+
+// NodeList is what NodeList found.
+type NodeList struct {
+	Nodes   []NodeRow
+	Problem string // why the Kubernetes API does not answer; empty where it does
+}
+
+// NodeList lists machines and nodes. It does not ask the machines themselves.
+func (c *Cluster) NodeList(ctx context.Context) (*NodeList, error) {
+	o, err := c.observeInventory(ctx, c.decided())
+	if err != nil {
+		return nil, err
+	}
+	if err := c.observeAPI(ctx, o); err != nil {
+		return nil, err
+	}
+	list := &NodeList{}
+	if o.APIErr != nil {
+		list.Problem = o.APIErr.Error()
+	}
+	for _, s := range o.Want {
+		r := NodeRow{Name: s.Name, Role: string(s.Role), Pool: s.Pool, State: "missing"}
+		if m := o.machine(s.Name); m != nil {
+			r.Address, r.State = m.Address, string(m.State)
+		}
+		list.Nodes = append(list.Nodes, o.withNode(r))
+	}
+	for _, m := range o.Remove {
+		list.Nodes = append(list.Nodes, o.withNode(NodeRow{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: "unwanted"}))
+	}
+	var others []NodeRow
+	for name, n := range o.Nodes {
+		if slices.ContainsFunc(list.Nodes, func(r NodeRow) bool { return r.Name == name }) {
+			continue
+		}
+		others = append(others, o.withNode(NodeRow{Name: name, Role: strings.Join(n.Roles, ","), Address: strings.Join(n.Addresses, ",")}))
+	}
+	slices.SortFunc(others, func(a, b NodeRow) int { return strings.Compare(a.Name, b.Name) })
+	list.Nodes = append(list.Nodes, others...)
+	return list, nil
+}
+
+// machine returns a machine of the inventory; nil where there is none of this name.
+func (o *Observed) machine(name string) *provider.Machine {
+	i := slices.IndexFunc(o.Inventory.Machines, func(m provider.Machine) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &o.Inventory.Machines[i]
+}
+
+// withNode adds what the API says.
+func (o *Observed) withNode(r NodeRow) NodeRow {
+	n, ok := o.Nodes[r.Name]
+	switch {
+	case ok:
+		r.Node, r.Version, r.Created = nodeWords(n), n.Version, n.Created
+	case o.Nodes != nil && r.Role != string(provider.Gateway):
+		r.Node = "not registered"
+	}
+	return r
+}
+
+func nodeWords(n kube.NodeInfo) string {
+	w := "Ready"
+	if !n.Ready {
+		w = "not ready: " + n.Reason
+	}
+	if n.Unschedulable {
+		w += ", cordoned"
+	}
+	return w
+}

@@ -1,0 +1,239 @@
+package cluster
+
+import (
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// poolLabel names a worker's pool on its node.
+const poolLabel = "naupegos.dev/pool"
+
+func nodeID(name string) string { return "node/" + name }
+
+// planNodes waits for nodes that are not ready yet, and gives nodes the labels and taints that the document wants.
+func (c *Cluster) planNodes(b *builder, o *Observed) {
+	for _, s := range o.Want {
+		if s.Role == provider.Gateway {
+			continue
+		}
+		node, known := o.Nodes[s.Name]
+		known = known && o.Machines[s.Name] != nil // else it is the node of a machine that is gone
+		touched := b.has(provider.MachineStep(s.Name)) || b.has(configureID(s.Name)) && o.restarts(s.Name)
+		// A node that somebody cordoned stays so: that is theirs to undo.
+		if known && !touched && node.Ready && kube.Marked(node, c.marks(s)) {
+			continue
+		}
+		b.add(c.nodeStep(b, s, known))
+	}
+	c.paceWorkers(b, o)
+}
+
+// restarts tells whether configuring a machine restarts what others depend on.
+func (o *Observed) restarts(name string) bool {
+	s := o.Machines[name]
+	return s == nil || disruptive(s.Report)
+}
+
+// paceWorkers lets at most maxUnavailable of the workers that serve already be restarted at a time.
+func (c *Cluster) paceWorkers(b *builder, o *Observed) {
+	lanes := make([]string, c.doc.Spec.Updates.MaxUnavailable)
+	next := 0
+	for _, s := range o.Want {
+		st := b.ids[configureID(s.Name)]
+		if st == nil || s.Role != provider.Worker || o.Nodes[s.Name].Name == "" || !o.restarts(s.Name) || o.Replaced[s.Name] != nil {
+			continue
+		}
+		st.Rolling = true
+		b.after(st, lanes[next])
+		lanes[next] = nodeID(s.Name)
+		next = (next + 1) % len(lanes)
+	}
+}
+
+func (c *Cluster) nodeStep(b *builder, s slot, known bool) *plan.Step {
+	action, title := plan.Create, "bring node "+s.Name+" in"
+	if known {
+		action, title = plan.Change, "bring node "+s.Name+" back to what is wanted"
+	}
+	st := &plan.Step{
+		ID: nodeID(s.Name), Action: action, Subject: s.Name, Title: title,
+		Reason: "a node is of use when it is registered, labelled and Ready", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration + lookTime,
+		Run: func(ctx context.Context, p plan.Progress) error { return c.bringNode(ctx, s, p) },
+	}
+	b.after(st, configureID(s.Name), provider.MachineStep(s.Name), "etcd/promote/"+s.Name, "api")
+	return st
+}
+
+// bringNode waits until the node is registered, marks it, and waits until it is Ready. Where that takes too long, the machine
+// is asked why, in the time that is left for it.
+func (c *Cluster) bringNode(ctx context.Context, s slot, p plan.Progress) error {
+	return lookAfter(ctx, func(ctx context.Context) error { return c.awaitNode(ctx, s, p) }, func(ctx context.Context, waited error) error {
+		p.Status("asking %s why its node is not ready", s.Name)
+		return c.nodeTrouble(ctx, s, waited)
+	})
+}
+
+func (c *Cluster) awaitNode(ctx context.Context, s slot, p plan.Progress) error {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return err
+	}
+	p.Status("waiting for kubelet to register")
+	if err := c.registered(ctx, client, s, p); err != nil {
+		return err
+	}
+	if _, err := client.Mark(ctx, s.Name, c.marks(s)); err != nil {
+		return err
+	}
+	p.Status("waiting until it is Ready")
+	return client.WaitNode(ctx, s.Name, kube.NodeReady)
+}
+
+// registered waits for the node object. A control-plane kubelet starts before its API server and may be in a long pause by
+// the time it answers; restarting it once makes it try at once.
+func (c *Cluster) registered(ctx context.Context, client *kube.Client, s slot, p plan.Progress) error {
+	if s.isControlPlane() {
+		if err := c.waitServer(ctx, s.Name); err != nil {
+			return err
+		}
+		short, cancel := context.WithTimeout(ctx, registrationPause)
+		err := client.WaitNode(short, s.Name, kube.Registered)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		p.Status("making kubelet register now")
+		h, err := c.Host(ctx, s.Name)
+		if err != nil {
+			return err
+		}
+		if _, err := c.dialer.Run(ctx, h, nil, "systemctl", "restart", "kubelet.service"); err != nil {
+			return err
+		}
+	}
+	return client.WaitNode(ctx, s.Name, kube.Registered)
+}
+
+// kubeAt returns a client of the API server on one control-plane machine, behind the endpoint. Its user needs no RBAC rule:
+// a server that has just started does not know any yet, and would refuse to say that it is not ready.
+func (c *Cluster) kubeAt(ctx context.Context, name string) (*kube.Client, error) {
+	addr, err := c.address(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	at := net.JoinHostPort(addr, strconv.Itoa(apiPort))
+	conf, err := kube.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, at)
+	if err != nil {
+		return nil, err
+	}
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return c.dialer.DialContext(ctx, h, network, addr)
+	}
+	return kube.NewClient(conf, kube.ClientOptions{Dial: dial})
+}
+
+// planRemovals takes machines out that are no longer wanted, when those that stay are settled.
+func (c *Cluster) planRemovals(b *builder, o *Observed) error {
+	settled := append(b.with("configure/"), append(b.with("node/"), b.with("etcd/promote/")...)...)
+	previous := ""
+	for _, m := range o.Remove {
+		if m.Role == provider.ControlPlane {
+			if err := c.checkRemoval(o, m); err != nil {
+				return err
+			}
+		}
+		chain := c.retire(o, m, "its machine goes")
+		for i, s := range chain {
+			switch {
+			case i > 0:
+				b.after(s, chain[i-1].ID)
+			case m.Role == provider.ControlPlane:
+				b.after(s, append(settled, previous)...)
+			default:
+				b.after(s, settled...)
+			}
+			b.add(s)
+		}
+		if m.Role == provider.ControlPlane {
+			previous = chain[len(chain)-1].ID
+		}
+	}
+	c.planOrphans(b, o)
+	return nil
+}
+
+// checkRemoval foresees etcd without a machine's member, before anything is begun.
+func (c *Cluster) checkRemoval(o *Observed, m provider.Machine) error {
+	member, ok := o.member(m.Name)
+	if !ok {
+		return nil
+	}
+	_, err := etcd.CheckRemove(o.Members, o.Health, member.ID, c.viewOf(o, m))
+	return err
+}
+
+// drainStep moves the pods elsewhere.
+func (c *Cluster) drainStep(m provider.Machine) *plan.Step {
+	return &plan.Step{
+		ID: "drain/" + m.Name, Action: plan.Change, Subject: m.Name, Rolling: true, Title: "drain node " + m.Name,
+		Reason: "its pods move elsewhere, with respect to their disruption budgets", Timeout: c.doc.Spec.Timeouts.Drain.Duration + observeTimeout,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			err = client.Drain(ctx, m.Name, kube.DrainOptions{
+				Timeout: c.doc.Spec.Timeouts.Drain.Duration, DeleteEmptyDir: true,
+				Log: func(line string) { p.Status("%s", line) },
+			})
+			if fail.KindOf(err) == fail.NotReady {
+				return fail.Wrap(fail.Refused, err, "drain %s", m.Name) // waited long enough
+			}
+			return err
+		},
+	}
+}
+
+// deleteNodeStep removes the node object.
+func (c *Cluster) deleteNodeStep(name, reason string) *plan.Step {
+	return &plan.Step{
+		ID: "node/delete/" + name, Action: plan.Destroy, Subject: name, Title: "delete node " + name, Reason: reason,
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			return client.DeleteNode(ctx, name)
+		},
+	}
+}
+
+// planOrphans deletes nodes that we made and whose machine does not exist any more.
+func (c *Cluster) planOrphans(b *builder, o *Observed) {
+	for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
+		n := o.Nodes[name]
+		if o.Machines[name] != nil || o.Replaced[name] != nil || n.Annotations[kube.OwnedLabels] == "" {
+			continue
+		}
+		s := c.giveUpNodeStep(name)
+		b.add(s)
+		for _, id := range []string{configureID(name), "etcd/add/" + name} { // before a new machine of this name registers
+			if st := b.ids[id]; st != nil {
+				b.after(st, s.ID)
+			}
+		}
+	}
+}

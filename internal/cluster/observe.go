@@ -1,0 +1,184 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Observed is what was found of a cluster: the provider's machines, what each machine says of itself, and, where they
+// answer, the Kubernetes API and etcd.
+type Observed struct {
+	Inventory *provider.Inventory
+	Machines  map[string]*Seen         // by name; every machine of the inventory but those in Replaced
+	Replaced  map[string]*Seen         // by name; machines that another one of the same name is to replace
+	Drifted   map[string][]string      // by name; what only another machine mends, of those in Replaced
+	Nodes     map[string]kube.NodeInfo // by name; nil where the API does not answer
+	APIErr    error                    // why the API does not answer; nil where it does or where it isn't there yet
+	Members   []etcd.Member            // nil where etcd does not answer
+	Health    []etcd.Health            // of Members
+	EtcdErr   error                    // why etcd does not answer
+	Recorded  bool                     // kubeadm's records and addons are in the cluster and as we want them
+	Addons    map[string]bool          // whether an addon's manifests are in the cluster and as we want them
+	Want      []slot                   // machines that should exist
+	Remove    []provider.Machine       // machines that should go
+}
+
+// Seen is one machine as observed.
+type Seen struct {
+	Machine provider.Machine
+	Report  *machine.Report // what the agent would change to reach the wanted configuration; nil where it was not asked
+	Err     error           // why it was not asked or did not answer
+}
+
+// UpToDate tells whether the machine runs, answers and is as wanted.
+func (s *Seen) UpToDate() bool {
+	return s != nil && s.Machine.State == provider.Running && s.Err == nil && s.Report != nil &&
+		len(s.Report.Changes) == 0 && len(s.Report.Missing) == 0
+}
+
+// Observe looks at everything at once. It changes nothing on machines.
+func (c *Cluster) Observe(ctx context.Context) (*Observed, error) {
+	o, err := c.observeInventory(ctx, c.decided())
+	if err != nil {
+		return nil, err
+	}
+	return o, c.observeRest(ctx, o)
+}
+
+// observeInventory finds the machines that there are and says which there should be.
+func (c *Cluster) observeInventory(ctx context.Context, decided Fates) (*Observed, error) {
+	inv, err := c.prov.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.forgetGone(ctx, inv); err != nil {
+		return nil, err
+	}
+	o := &Observed{Inventory: inv, Machines: map[string]*Seen{}, Replaced: map[string]*Seen{}}
+	o.Want, o.Remove = assign(c.doc, inv.Machines, decided)
+	c.slots = o.Want
+	for _, m := range inv.Machines {
+		if decided[m.Name] == Renew && !removedFrom(o, m.Name) {
+			o.Replaced[m.Name] = &Seen{Machine: m}
+		} else {
+			o.Machines[m.Name] = &Seen{Machine: m}
+		}
+	}
+	return o, nil
+}
+
+// observeRest asks the API, etcd and the machines.
+func (c *Cluster) observeRest(ctx context.Context, o *Observed) error {
+	var g errgroup.Group
+	g.Go(func() error { return c.observeAPI(ctx, o) })
+	g.Go(func() error { return c.observeEtcd(ctx, o) })
+	g.Go(func() error { return c.observeMachines(ctx, o) })
+	g.Go(func() error { c.examineFresh(ctx, o); return ctx.Err() })
+	return g.Wait()
+}
+
+// observeMachines asks the agent of every wanted, running machine what it would change.
+func (c *Cluster) observeMachines(ctx context.Context, o *Observed) error {
+	var wg sync.WaitGroup
+	for _, s := range o.Want {
+		seen := o.Machines[s.Name]
+		if seen == nil || seen.Machine.State != provider.Running || !c.canRender(s) {
+			continue
+		}
+		wg.Go(func() {
+			r, err := c.configure(ctx, s, true, nil)
+			if err != nil {
+				seen.Err = err
+				return
+			}
+			seen.Report = &r
+		})
+	}
+	wg.Wait()
+	return ctx.Err()
+}
+
+// canRender tells whether a machine's configuration can be known yet: the first apply makes what it depends on.
+func (c *Cluster) canRender(s slot) bool {
+	return c.bundle != nil && (c.facts.bootstrapped() || c.facts.get(factInitial) != "")
+}
+
+// observeAPI asks the API for nodes and for what we put there.
+func (c *Cluster) observeAPI(ctx context.Context, o *Observed) error {
+	if !c.facts.bootstrapped() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	client, err := c.Kube(ctx)
+	if err != nil {
+		o.APIErr = err
+		return nil
+	}
+	nodes, err := client.Nodes(ctx)
+	if err != nil {
+		o.APIErr = err
+		return nil
+	}
+	o.Nodes = map[string]kube.NodeInfo{}
+	for _, n := range nodes {
+		o.Nodes[n.Name] = n
+	}
+	if c.bundle == nil {
+		return nil
+	}
+	return c.observeAddons(ctx, client, o)
+}
+
+// observeEtcd lists members and their health.
+func (c *Cluster) observeEtcd(ctx context.Context, o *Observed) error {
+	if !c.facts.bootstrapped() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	client, err := c.etcdClient(ctx, o)
+	if err != nil {
+		o.EtcdErr = err
+		return nil
+	}
+	defer client.Close()
+	if o.Members, err = client.Members(ctx); err != nil {
+		o.EtcdErr = err
+		return nil
+	}
+	o.Health = client.Health(ctx, o.Members)
+	return nil
+}
+
+// member returns the etcd member of a machine.
+func (o *Observed) member(name string) (etcd.Member, bool) {
+	for _, m := range o.Members {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return etcd.Member{}, false
+}
+
+// running tells whether the machine exists and runs.
+func (o *Observed) running(name string) bool {
+	s := o.Machines[name]
+	if s == nil {
+		s = o.Replaced[name]
+	}
+	return s != nil && s.Machine.State == provider.Running
+}
+
+// errNotBootstrapped says that a verb needs a cluster that has come up once.
+func errNotBootstrapped(name string) error {
+	return fail.New(fail.NotReady, "cluster %s has not come up yet", name).Do("naupegos apply finishes it")
+}

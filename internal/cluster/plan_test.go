@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// TestPlans holds the shape of plans: which steps, why, and what each waits for.
+func TestPlans(t *testing.T) {
+	restart := &machine.Report{Changes: []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "restart", Why: "its file changed"}}}
+	hosts := &machine.Report{Changes: []machine.Change{{Kind: "file", Name: "/etc/hosts", Action: "update", Why: "content differs"}}}
+	for _, c := range []struct {
+		name string
+		plan func(t *testing.T) string
+	}{
+		{"fresh-1+1", func(t *testing.T) string {
+			l := newLab(t, document(t, 1, 0, 1))
+			return l.mustPlan(l.observed(nil))
+		}},
+		{"fresh-3+2+2", func(t *testing.T) string {
+			l := newLab(t, document(t, 3, 2, 2))
+			return l.mustPlan(l.observed(nil))
+		}},
+		{"scale-up", func(t *testing.T) string {
+			l := newLab(t, document(t, 3, 2, 3)).running(document(t, 1, 2, 2))
+			o := l.observed(nil, controlPlanes(1)...)
+			o.Machines["demo-cp-1"].Report, o.Machines["demo-a-1"].Report = hosts, hosts
+			return l.mustPlan(o)
+		}},
+		{"scale-down", func(t *testing.T) string {
+			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 3, 2, 2))
+			return l.mustPlan(l.observed(nil, controlPlanes(3)...))
+		}},
+		{"dead-worker", func(t *testing.T) string {
+			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+			l.state("demo-a-2", provider.Stopped)
+			return l.mustPlan(l.observed(nil, controlPlanes(3)...))
+		}},
+		{"lost-worker", func(t *testing.T) string {
+			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+			gone := l.observed(nil, controlPlanes(3)...).Nodes["demo-a-2"]
+			delete(l.cloud.machines, "demo-a-2")
+			o := l.observed(nil, controlPlanes(3)...)
+			o.Nodes["demo-a-2"] = gone
+			return l.mustPlan(o)
+		}},
+		{"lost-member", func(t *testing.T) string {
+			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+			gone := l.observed(nil, controlPlanes(3)...).Nodes["demo-cp-2"]
+			delete(l.cloud.machines, "demo-cp-2")
+			o := l.observed(nil, controlPlanes(3)...)
+			o.Nodes["demo-cp-2"] = gone
+			return l.mustPlan(o)
+		}},
+		{"foreign-member", func(t *testing.T) string { // somebody ran kubeadm join --control-plane: theirs to undo
+			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+			return l.mustPlan(l.observed(nil, "demo-cp-1", "elsewhere"))
+		}},
+		{"blind", func(t *testing.T) string {
+			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 1))
+			l.state("demo-cp-1", provider.Stopped)
+			l.state("demo-cp-2", provider.Stopped)
+			o := l.observed(nil)
+			o.Nodes, o.Members = nil, nil
+			o.APIErr, o.EtcdErr = errors.New("no answer"), errors.New("no answer")
+			return l.mustPlan(o)
+		}},
+		{"restart-everything", func(t *testing.T) string { // one control-plane machine and one worker at a time
+			l := newLab(t, document(t, 3, 2, 3)).running(document(t, 3, 2, 3))
+			o := l.observed(nil, controlPlanes(3)...)
+			for _, seen := range o.Machines {
+				seen.Report = restart
+			}
+			return l.mustPlan(o)
+		}},
+		{"unlabelled-node", func(t *testing.T) string {
+			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+			o := l.observed(nil, "demo-cp-1")
+			n := o.Nodes["demo-a-1"]
+			n.Labels = nil
+			o.Nodes["demo-a-1"] = n
+			return l.mustPlan(o)
+		}},
+		{"pool-gone", func(t *testing.T) string {
+			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1, 2))
+			return l.mustPlan(l.observed(nil, "demo-cp-1"))
+		}},
+		{"drift", func(t *testing.T) string { // one after another, and only with consent
+			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+			l.cloud.drift = map[string][]string{"demo-cp-2": {"flavor is small, large is wanted"}, "demo-a-1": {"image is old, new is wanted"}}
+			o := l.observed(nil, controlPlanes(3)...)
+			drifted, err := l.drifted(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o = l.observed(Fates{}.with(drifted), controlPlanes(3)...)
+			o.Drifted = drifted
+			return l.mustPlan(o)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { golden(t, c.name, c.plan(t)) })
+	}
+}
+
+func TestNothingToDo(t *testing.T) {
+	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	if got := l.mustPlan(l.observed(nil, controlPlanes(3)...)); got != "" {
+		t.Errorf("a cluster as it is wanted has a plan:\n%s", got)
+	}
+	o := l.observed(nil, controlPlanes(3)...)
+	n := o.Nodes["demo-a-1"]
+	n.Unschedulable = true
+	o.Nodes["demo-a-1"] = n
+	if got := l.mustPlan(o); got != "" {
+		t.Errorf("a node that somebody cordoned is touched:\n%s", got)
+	}
+}
+
+func TestPlansRefused(t *testing.T) {
+	for _, c := range []struct {
+		name, says string
+		plan       func(t *testing.T) error
+	}{
+		{"scale down where a member is broken", "quorum", func(t *testing.T) error {
+			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 3, 2, 1))
+			l.state("demo-cp-1", provider.Stopped)
+			_, err := l.plan(l.observed(nil, controlPlanes(3)...))
+			return err
+		}},
+		{"the host can't serve", "no room", func(t *testing.T) error {
+			l := newLab(t, document(t, 1, 2, 1))
+			l.cloud.refuse = fail.New(fail.Refused, "no room")
+			_, err := l.plan(l.observed(nil))
+			return err
+		}},
+		{"the bootstrap began with more control planes", "control-plane machine demo-cp-", func(t *testing.T) error {
+			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 3, 2, 1))
+			if err := l.facts.set(t.Context(), factBootstrapped, ""); err != nil {
+				t.Fatal(err)
+			}
+			return l.checkInitial(l.observed(nil))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.plan(t)
+			if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v (%s), want a refusal that says %q", err, fail.KindOf(err), c.says)
+			}
+		})
+	}
+}

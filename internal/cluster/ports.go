@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// portNeed is a TCP port that a role needs.
+type portNeed struct {
+	port  int
+	who   string // what listens there
+	local bool   // on the loopback address alone
+}
+
+// portsOf lists the TCP ports that a role cannot do without.
+func (c *Cluster) portsOf(r provider.Role) []portNeed {
+	kubelet := []portNeed{{10250, "kubelet", false}, {10248, "kubelet", true}}
+	switch r {
+	case provider.Gateway:
+		return []portNeed{{c.doc.Spec.Endpoint.Port, "the endpoint's HAProxy", false}, {8404, "HAProxy's health page", true}}
+	case provider.ControlPlane:
+		return append([]portNeed{
+			{apiPort, "kube-apiserver", false}, {2379, "etcd", false}, {2380, "etcd", false}, {2381, "etcd", true},
+			{10257, "kube-controller-manager", true}, {10259, "kube-scheduler", true},
+		}, kubelet...)
+	}
+	return kubelet
+}
+
+// checkPorts refuses a machine that is not configured yet where another program listens on a port that its role needs.
+func (c *Cluster) checkPorts(s slot, f machine.Facts) error {
+	var taken, stop []string
+	for _, need := range c.portsOf(s.Role) {
+		for _, l := range f.Listeners {
+			if l.Port != need.port || need.local && l.Address != "0.0.0.0" && l.Address != "::" && l.Address != "127.0.0.1" {
+				continue
+			}
+			taken = append(taken, fmt.Sprintf("port %d, which %s needs, is listened on by %s", need.port, need.who, listener(l)))
+			if advice := evict(l); !strings.Contains(strings.Join(stop, "; "), advice) {
+				stop = append(stop, advice)
+			}
+			break // it may listen on several addresses
+		}
+	}
+	if len(taken) == 0 {
+		return nil
+	}
+	return fail.New(fail.Conflict, "%s", strings.Join(taken, "; ")).At(s.Name).
+		Do("nothing was changed on it; on %s, %s, or give the program another port; then apply again", s.Name, strings.Join(stop, "; "))
+}
+
+// listener names the process behind a port.
+func listener(l machine.Listener) string {
+	switch {
+	case l.PID == 0:
+		return "the kernel or a process of another container"
+	case l.Unit != "":
+		return fmt.Sprintf("%s (process %d of %s)", l.Process, l.PID, l.Unit)
+	}
+	return fmt.Sprintf("%s (process %d)", l.Process, l.PID)
+}
+
+// evict says how to make a program let go of its port.
+func evict(l machine.Listener) string {
+	switch {
+	case l.PID == 0:
+		return fmt.Sprintf("find out who holds it: ss -ltnp sport = :%d", l.Port)
+	case l.Unit != "":
+		return "systemctl disable --now " + l.Unit
+	case l.PID == 1:
+		return "disable the socket unit: systemctl list-sockets names it"
+	}
+	return fmt.Sprintf("stop process %d", l.PID)
+}
+
+// unfit tells which of the wanted machines can't be what they should be: nothing is begun before that is mended.
+func (o *Observed) unfit() error {
+	var all []error
+	for _, s := range o.Want {
+		var no *unfitError
+		if seen := o.Machines[s.Name]; seen != nil && errors.As(seen.Err, &no) {
+			all = append(all, no.error)
+		}
+	}
+	if len(all) < 2 {
+		return errors.Join(all...)
+	}
+	return fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "%d machines can't be used as they are", len(all))
+}
+
+// unfitError is why a machine can't be what it should be.
+type unfitError struct{ error }
+
+// Unwrap returns the reason.
+func (e *unfitError) Unwrap() error { return e.error }
+
+// examine asks a machine what it is and refuses it where it can't be what it should be.
+func (c *Cluster) examine(ctx context.Context, s slot) (machine.Facts, error) {
+	h, err := c.Host(ctx, s.Name)
+	if err != nil {
+		return machine.Facts{}, err
+	}
+	f, err := c.dialer.Facts(ctx, h)
+	if err != nil {
+		return f, err
+	}
+	if err := c.checkFacts(s, f); err != nil {
+		return f, &unfitError{err}
+	}
+	return f, nil
+}
+
+// examineFresh examines the running machines whose configuration can't be known yet.
+func (c *Cluster) examineFresh(ctx context.Context, o *Observed) {
+	var wg sync.WaitGroup
+	for _, s := range o.Want {
+		seen := o.Machines[s.Name]
+		if seen == nil || seen.Machine.State != provider.Running || c.canRender(s) || c.bundle == nil {
+			continue
+		}
+		wg.Go(func() { _, seen.Err = c.examine(ctx, s) })
+	}
+	wg.Wait()
+}

@@ -1,0 +1,47 @@
+package cluster
+
+import (
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// actionFor tells whether a machine is configured for the first time.
+func actionFor(s *Seen) plan.Action {
+	if s == nil || s.Report == nil {
+		return plan.Create
+	}
+	for _, ch := range s.Report.Changes {
+		if ch.Action != "create" && ch.Action != "start" && ch.Action != "enable" {
+			return plan.Change
+		}
+	}
+	return plan.Create
+}
+
+// reasonFor says why a machine is configured.
+func reasonFor(s *Seen, fresh bool) string {
+	switch {
+	case s == nil:
+		return "it is new"
+	case s.Machine.State != provider.Running:
+		return "it is " + string(s.Machine.State)
+	case fresh:
+		return "its machine is made or started"
+	case s.Err != nil:
+		return "it could not be examined: " + s.Err.Error()
+	case s.Report == nil:
+		return "it is not configured yet"
+	}
+	return "it differs from what the document says"
+}
+
+func details(s *Seen) []string {
+	if s == nil {
+		return nil
+	}
+	return describe(s.Report)
+}
+
+func join(parts []string) string { return strings.Join(parts, ",") }

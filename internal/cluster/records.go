@@ -1,0 +1,210 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// smokeTimeout bounds the smoke test with its repetitions.
+const smokeTimeout = 3 * time.Minute
+
+// cloudSmokeTimeout bounds the smoke test of the cloud, whose load balancers may take minutes.
+const cloudSmokeTimeout = 15 * time.Minute
+
+// observeAddons tells whether kubeadm's records and the pod network are in the cluster as wanted.
+func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Observed) error {
+	p, err := c.kubeParams(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // addresses are not known yet: the plan makes them known and everything is recorded then
+	}
+	digest, err := c.recordDigest(ctx, p)
+	if err != nil {
+		return err
+	}
+	o.Recorded = c.facts.get(factRecorded) == digest
+	o.Addons = map[string]bool{}
+	for _, a := range c.addonList() {
+		manifests, err := c.manifests(ctx, p, a.Name)
+		if err != nil {
+			return err
+		}
+		if manifests == nil { // what it is made from is not there yet
+			continue
+		}
+		ok, err := client.UpToDate(ctx, manifests, kube.ApplyOptions{Addon: a.Name})
+		if err != nil {
+			o.APIErr = err
+			return nil
+		}
+		o.Addons[a.Name] = ok
+	}
+	return nil
+}
+
+// recordDigest identifies the kubeadm configuration that the cluster should have recorded. What differs from machine to
+// machine in it is not part of it.
+func (c *Cluster) recordDigest(ctx context.Context, p kube.Params) (string, error) {
+	conf, err := p.KubeadmConfig(kube.Node{Name: "any", Address: "192.0.2.1"})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(conf)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// planRecords records the cluster with kubeadm's own phases and installs the pod network.
+func (c *Cluster) planRecords(b *builder, o *Observed) {
+	first := c.namesOf(provider.ControlPlane)[0]
+	c.planAddons(b, o)
+	c.planInitialized(b, o)
+	if !o.Recorded {
+		var last string
+		for i, ph := range kube.Phases() {
+			s := c.phaseStep(first, ph)
+			b.after(s, "api", configureID(first))
+			if i > 0 {
+				b.after(s, phaseID(kube.Phases()[0]), initializedStep)
+			}
+			b.add(s)
+			last = s.ID
+		}
+		done := &plan.Step{
+			ID: "kubeadm/recorded", Action: plan.Create, Subject: "cluster", Title: "remember what kubeadm has recorded",
+			Reason: "so that a changed configuration is noticed",
+			Run: func(ctx context.Context, _ plan.Progress) error {
+				p, err := c.kubeParams(ctx)
+				if err != nil {
+					return err
+				}
+				digest, err := c.recordDigest(ctx, p)
+				if err != nil {
+					return err
+				}
+				return c.facts.set(ctx, factRecorded, digest)
+			},
+		}
+		b.after(done, append(b.with("kubeadm/"), last)...)
+		b.add(done)
+	}
+}
+
+func phaseID(ph kube.Phase) string {
+	return "kubeadm/" + strings.ReplaceAll(strings.ToLower(ph.Name), " ", "-")
+}
+
+// phaseStep runs one of kubeadm's phases on a control-plane machine.
+func (c *Cluster) phaseStep(name string, ph kube.Phase) *plan.Step {
+	return &plan.Step{
+		ID: phaseID(ph), Action: plan.Create, Subject: "cluster", Title: ph.Name + " (kubeadm, on " + name + ")",
+		Reason: "the cluster is an ordinary kubeadm cluster for everybody else's tools",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			h, err := c.Host(ctx, name)
+			if err != nil {
+				return err
+			}
+			p.Status("kubeadm %s", strings.Join(ph.Argv[2:4], " "))
+			_, err = c.dialer.Run(ctx, h, nil, ph.Argv...)
+			return err
+		},
+	}
+}
+
+// admit lets administrators in: it must come before anything else that our own kubeconfig asks for.
+func (c *Cluster) admit(ctx context.Context) error {
+	endpoint, err := c.outerEndpoint(ctx)
+	if err != nil {
+		return err
+	}
+	conf, err := kube.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, endpoint)
+	if err != nil {
+		return err
+	}
+	client, err := kube.NewClient(conf, kube.ClientOptions{Dial: c.dialAPI})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.WaitReady(ctx); err != nil {
+		return err
+	}
+	if _, err = client.Apply(ctx, []byte(kube.AdminsBinding), kube.ApplyOptions{}); err != nil {
+		return err
+	}
+	return c.admitted(ctx)
+}
+
+// admitted tells whether administrators may act by now: an API server learns of a new binding a moment after it was stored.
+// It asks by the connection that the steps after it will use. fail.NotReady while they may not.
+func (c *Cluster) admitted(ctx context.Context) error {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = client.Nodes(ctx)
+	if fail.KindOf(err) == fail.Unauthorized {
+		return fail.Wrap(fail.NotReady, err, "wait until the API server knows its administrators")
+	}
+	return err
+}
+
+// planSmoke waits for cluster DNS and proves that a Service works, where anything changed that it depends on.
+func (c *Cluster) planSmoke(b *builder, o *Observed) {
+	proven := c.facts.get(factSmoked) == "true" || !c.wantsSmoke()
+	if proven && c.facts.bootstrapped() && len(b.with("kubeadm/")) == 0 && !b.has(addonID(addonFlannel)) {
+		c.planCloudSmoke(b)
+		return // machines that came or went were waited for one by one
+	}
+	dns := &plan.Step{
+		ID: "dns", Action: plan.Wait, Subject: "cluster", Title: "wait for cluster DNS", Reason: "Services are found by name",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			p.Status("waiting for CoreDNS")
+			return client.WaitDeployment(ctx, "kube-system", "coredns")
+		},
+	}
+	b.after(dns, b.with("kubeadm/")...)
+	b.after(dns, append(b.with("node/"), b.with("addon/")...)...)
+	b.add(dns)
+	if !c.wantsSmoke() {
+		return
+	}
+	smoke := &plan.Step{
+		ID: "smoke", Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service answers by address and by name",
+		Reason: "a cluster is up when a workload is served", Timeout: smokeTimeout,
+		Run: c.smoke,
+	}
+	b.after(smoke, append(b.with("node/"), b.with("addon/")...)...)
+	b.add(smoke)
+	c.planCloudSmoke(b)
+}
+
+// wantsSmoke tells whether there is something to prove and somewhere to prove it.
+func (c *Cluster) wantsSmoke() bool {
+	return *c.doc.Spec.SmokeTest && (c.doc.WorkerCount() > 0 || c.doc.Spec.ControlPlane.Schedulable)
+}
+
+func (c *Cluster) smoke(ctx context.Context, p plan.Progress) error {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return err
+	}
+	img, err := c.bundle.Image("echo")
+	if err != nil {
+		return err
+	}
+	if _, err = client.Smoke(ctx, kube.SmokeOptions{Image: img.Ref, DNSDomain: c.doc.Spec.Kubernetes.DNSDomain, Status: p.Status}); err != nil {
+		return err
+	}
+	return c.facts.set(ctx, factSmoked, "true")
+}

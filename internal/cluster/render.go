@@ -1,0 +1,236 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/gateway"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+const (
+	apiPort     = kube.APIServerPort
+	gatewayRole = "gateway"
+)
+
+// render says everything that a machine should be.
+func (c *Cluster) render(ctx context.Context, s slot, f machine.Facts) (machine.Config, error) {
+	base, err := c.base(ctx, s)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	role, err := c.renderRole(ctx, s, f)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	return machine.Merge(base, role)
+}
+
+func (c *Cluster) renderRole(ctx context.Context, s slot, f machine.Facts) (machine.Config, error) {
+	if s.Role == provider.Gateway {
+		return c.renderGateway(ctx, s, f)
+	}
+	p, err := c.kubeParams(ctx)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	n, err := c.kubeNode(ctx, s.Name)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	n.Facts, n.ResolvConf = f, f.ResolvConf
+	if len(p.ControlPlanes) > 0 && p.ControlPlanes[0].Facts.CgroupVersion == 0 { // the first apply: they are most likely alike
+		p.ControlPlanes[0].Facts.CgroupVersion = f.CgroupVersion
+	}
+	if s.Role == provider.Worker {
+		return p.Worker(ctx, c.pki, n)
+	}
+	start, err := c.etcdStart(ctx, s.Name)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	return p.ControlPlane(ctx, c.pki, n, start)
+}
+
+// base is what machines of every role have: who may log in, and each other's names.
+func (c *Cluster) base(ctx context.Context, s slot) (machine.Config, error) {
+	var hosts strings.Builder
+	hosts.WriteString("# Managed by Naupegos.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n")
+	machines, err := c.addresses(ctx)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	for _, m := range machines {
+		fmt.Fprintf(&hosts, "%s %s\n", m.Address, m.Name)
+	}
+	files, err := c.cloudFiles(s)
+	return machine.Config{Machine: s.Name, Files: append(c.loginFiles(hosts.String()), files...)}, err
+}
+
+// addresses lists the wanted machines whose address is known, by name.
+func (c *Cluster) addresses(ctx context.Context) ([]provider.Machine, error) {
+	var ms []provider.Machine
+	for _, s := range c.slots {
+		m, err := c.prov.Machine(ctx, s.Name)
+		if fail.KindOf(err) == fail.NotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if m.Address != "" {
+			ms = append(ms, m)
+		}
+	}
+	sort.Slice(ms, func(i, j int) bool { return ms[i].Name < ms[j].Name })
+	return ms, nil
+}
+
+// renderGateway says what a gateway should be.
+func (c *Cluster) renderGateway(ctx context.Context, s slot, f machine.Facts) (machine.Config, error) {
+	ca, err := c.pki.CABundle(ctx, pki.KubernetesCA)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	vip, err := c.vip(ctx)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	p := gateway.Params{
+		ClusterName: c.Name(), ClusterID: c.rec.ID, VIP: vip, Port: c.doc.Spec.Endpoint.Port, Interface: f.Interface,
+		AgentPath: c.agent.remotePath(), CACert: ca,
+	}
+	for _, m := range c.slots {
+		if m.Role == provider.Worker {
+			continue
+		}
+		addr, err := c.address(ctx, m.Name)
+		if err != nil {
+			return machine.Config{}, err
+		}
+		if m.Role == provider.Gateway {
+			p.Nodes = append(p.Nodes, gateway.Node{Name: m.Name, Address: addr})
+		} else {
+			p.Backends = append(p.Backends, gateway.Backend{Name: m.Name, Address: addr, Port: apiPort})
+		}
+	}
+	self, err := c.address(ctx, s.Name)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	conf, err := gateway.Config(p, gateway.Node{Name: s.Name, Address: self})
+	if err != nil || c.doc.Spec.Access.WireGuard == nil {
+		return conf, err
+	}
+	peers, err := c.wireGuardLayer(ctx, s.Name)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	return machine.Merge(conf, peers)
+}
+
+// address returns a machine's address; fail.NotReady while it has none.
+func (c *Cluster) address(ctx context.Context, name string) (string, error) {
+	m, err := c.prov.Machine(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if m.Address == "" {
+		return "", fail.New(fail.NotReady, "the address of machine %s is not known yet", name)
+	}
+	return m.Address, nil
+}
+
+// kubeParams is what all machines of the cluster have in common.
+func (c *Cluster) kubeParams(ctx context.Context) (kube.Params, error) {
+	endpoint, err := c.endpoint(ctx)
+	if err != nil {
+		return kube.Params{}, err
+	}
+	s := c.doc.Spec
+	p := kube.Params{
+		ClusterName: c.Name(), Endpoint: endpoint, Version: s.Kubernetes.Version, PodCIDR: s.Kubernetes.PodCIDR,
+		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain, Bundle: c.bundle.Manifest,
+		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
+		ExternalCloud:    s.Provider.OpenStack != nil,
+		EncryptionAtRest: *s.Security.EncryptionAtRest, Harden: *s.Security.CISDefaults,
+		SharedKernel: s.Provider.Local != nil || c.facts.get(factShared) == "true", AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
+	}
+	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {
+		return p, err
+	}
+	machines, err := c.addresses(ctx)
+	if err != nil {
+		return p, err
+	}
+	for _, m := range machines {
+		if m.Role != provider.Gateway {
+			p.Machines[m.Name] = []string{m.Address}
+			if m.Public != "" { // the cloud's controller tells it to kubelet, which asks for a certificate that names it
+				p.Machines[m.Name] = append(p.Machines[m.Name], m.Public)
+			}
+		}
+	}
+	for _, name := range c.namesOf(provider.ControlPlane) {
+		n, err := c.kubeNode(ctx, name)
+		if err != nil {
+			return p, err
+		}
+		p.ControlPlanes = append(p.ControlPlanes, n)
+	}
+	if v, err := strconv.Atoi(c.facts.get(factCgroup)); err == nil && len(p.ControlPlanes) > 0 {
+		p.ControlPlanes[0].Facts.CgroupVersion = v
+	}
+	return p, nil
+}
+
+// auditOptions says how the audit log is to be kept.
+func auditOptions(a v1alpha1.AuditLog) kube.AuditLog {
+	return kube.AuditLog{MaxAgeDays: a.MaxAgeDays, MaxBackups: a.MaxBackups, MaxSizeMiB: a.MaxSizeMiB, Policy: a.Policy}
+}
+
+// kubeNode is one machine as Kubernetes will know it, without its facts.
+func (c *Cluster) kubeNode(ctx context.Context, name string) (kube.Node, error) {
+	addr, err := c.address(ctx, name)
+	if err != nil {
+		return kube.Node{}, err
+	}
+	m, err := c.prov.Machine(ctx, name)
+	return kube.Node{Name: name, Address: addr, Cloud: cloudInstance(m)}, err
+}
+
+// etcdStart says how the member on a control-plane machine starts for the first time: all initial members at once, later
+// ones as they were when they joined. It never changes afterwards, for a changed manifest would restart the member.
+func (c *Cluster) etcdStart(ctx context.Context, name string) (kube.EtcdStart, error) {
+	if joined := c.facts.get(factEtcdPrefix + name); joined != "" {
+		return kube.EtcdStart{InitialCluster: parseInitialCluster(joined), State: "existing"}, nil
+	}
+	start := kube.EtcdStart{InitialCluster: map[string]string{}, State: "new"}
+	initial := c.facts.get(factInitial)
+	for n, url := range parseInitialCluster(initial) {
+		start.InitialCluster[n] = url
+	}
+	if _, ok := start.InitialCluster[name]; !ok {
+		return start, fail.New(fail.NotReady, "the etcd member of %s was not added yet", name)
+	}
+	return start, nil
+}
+
+// parseInitialCluster reads etcd's own form, "name=url,name=url".
+func parseInitialCluster(s string) map[string]string {
+	m := map[string]string{}
+	for _, part := range strings.Split(s, ",") {
+		if name, url, ok := strings.Cut(part, "="); ok {
+			m[name] = url
+		}
+	}
+	return m
+}

@@ -1,0 +1,38 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// TestRecordedCgroupDriver wants what kubeadm records for all kubelets to be what the first control-plane machine's kernel has.
+func TestRecordedCgroupDriver(t *testing.T) {
+	doc := document(t, 3, 0, 1)
+	l := newLab(t, doc).running(doc)
+	if err := l.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		machine slot
+		version int
+		want    int // of the first control-plane machine, whichever is asked
+	}{
+		{slot{Name: "demo-cp-1", Role: provider.ControlPlane}, 2, 2},
+		{slot{Name: "demo-cp-2", Role: provider.ControlPlane}, 1, 2},
+		{slot{Name: "demo-a-1", Role: provider.Worker}, 1, 2},
+		{slot{Name: "demo-cp-1", Role: provider.ControlPlane}, 1, 1},
+	} {
+		if err := l.rememberFacts(t.Context(), c.machine, machine.Facts{CgroupVersion: c.version}); err != nil {
+			t.Fatal(err)
+		}
+		p, err := l.kubeParams(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.ControlPlanes[0].Facts.CgroupVersion; got != c.want {
+			t.Errorf("after %s with cgroup v%d: the cluster's is v%d, want v%d", c.machine.Name, c.version, got, c.want)
+		}
+	}
+}

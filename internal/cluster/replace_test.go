@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+func TestReplacePlans(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		dead    []string
+		decided Fates
+	}{
+		{"replace-worker", nil, Fates{"demo-a-1": Renew}},
+		{"replace-dead-worker", []string{"demo-a-1"}, Fates{"demo-a-1": Renew}},
+		{"replace-control-plane", nil, Fates{"demo-cp-1": Renew}},
+		{"replace-dead-control-plane", []string{"demo-cp-3"}, Fates{"demo-cp-3": Renew}},
+		{"replace-gateway", nil, Fates{"demo-gw-1": Renew}},
+		{"replace-several", nil, Fates{"demo-cp-1": Renew, "demo-cp-2": Renew, "demo-a-1": Renew}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+			for _, m := range c.dead {
+				l.state(m, provider.Stopped)
+			}
+			golden(t, c.name, l.mustPlan(l.observed(c.decided, controlPlanes(3)...)))
+		})
+	}
+}
+
+// TestReplaceKept cleans machines that are not ours to destroy, and sets them up anew.
+func TestReplaceKept(t *testing.T) {
+	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l.cloud.keeps = true
+	golden(t, "replace-kept", l.mustPlan(l.observed(Fates{"demo-cp-1": Renew, "demo-a-1": Renew}, controlPlanes(3)...)))
+}
+
+func TestRemovePlans(t *testing.T) {
+	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 3))
+	golden(t, "remove-worker", l.mustPlan(l.observed(Fates{"demo-a-1": Leave}, controlPlanes(3)...)))
+	l = newLab(t, document(t, 3, 2, 1)).running(document(t, 5, 2, 1))
+	golden(t, "remove-control-planes", l.mustPlan(l.observed(Fates{"demo-cp-1": Leave, "demo-cp-2": Leave}, controlPlanes(5)...)))
+}
+
+func TestReplaceRefused(t *testing.T) {
+	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+	_, err := l.plan(l.observed(Fates{"demo-cp-1": Renew}, "demo-cp-1"))
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "only control-plane machine") {
+		t.Errorf("the only control-plane machine: %v", err)
+	}
+	l = newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l.state("demo-cp-2", provider.Stopped)
+	_, err = l.plan(l.observed(Fates{"demo-cp-1": Renew}, controlPlanes(3)...))
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "quorum") {
+		t.Errorf("while another one is down: %v", err)
+	}
+}
+
+// silent takes no progress.
+type silent struct{}
+
+func (silent) Status(string, ...any) {}
+
+// TestReplaceRuns carries out what a provider does for a gateway: the old machine goes before the new one is made, and the
+// fate is forgotten in between.
+func TestReplaceRuns(t *testing.T) {
+	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	if err := l.Decide(t.Context(), Renew, "demo-gw-1"); err != nil {
+		t.Fatal(err)
+	}
+	o := l.observed(l.decided(), controlPlanes(3)...)
+	machines, err := l.infrastructure(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := l.steps(o, machines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range steps {
+		if strings.HasPrefix(s.ID, "configure/") {
+			continue // nobody answers SSH here
+		}
+		if s.ID == provider.MachineStep("demo-gw-1") && len(l.decided()) > 0 {
+			t.Error("the new machine is made while the old one's fate stands: it would meet it again")
+		}
+		if err := s.Run(t.Context(), silent{}); err != nil {
+			t.Fatalf("%s: %v", s.ID, err)
+		}
+	}
+	if want := []string{"destroy demo-gw-1", "make demo-gw-1"}; !slices.Equal(l.cloud.log, want) {
+		t.Errorf("done: %v, want %v", l.cloud.log, want)
+	}
+}
+
+// TestFatesAreForgotten lets a crash come between a machine's end and the moment that this is remembered.
+func TestFatesAreForgotten(t *testing.T) {
+	l := newLab(t, document(t, 1, 2, 2)).running(document(t, 1, 2, 2))
+	if err := l.Decide(t.Context(), Renew, "demo-a-1", "demo-a-2"); err != nil {
+		t.Fatal(err)
+	}
+	delete(l.cloud.machines, "demo-a-1")
+	o := l.observed(l.decided(), "demo-cp-1")
+	if d := l.decided(); len(d) != 1 || d["demo-a-2"] != Renew {
+		t.Errorf("remembered: %v", d)
+	}
+	if o.Replaced["demo-a-1"] != nil || o.Replaced["demo-a-2"] == nil {
+		t.Errorf("to replace: %v", o.Replaced)
+	}
+}
+
+func TestRunWith(t *testing.T) {
+	var log []string
+	step := func(id string, needs ...string) *plan.Step {
+		return &plan.Step{ID: id, Needs: needs, Run: func(context.Context, plan.Progress) error { log = append(log, id); return nil }}
+	}
+	steps := []*plan.Step{step("other"), step("machine/x", "image", "network"), step("image", "network"), step("network")}
+	if err := runWith(t.Context(), silent{}, steps, "machine/x"); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(log, " "); got != "network image network machine/x" { // steps are idempotent
+		t.Errorf("ran %s", got)
+	}
+	if err := runWith(t.Context(), silent{}, steps, "machine/y"); err != nil {
+		t.Errorf("a machine that runs already: %v", err)
+	}
+}

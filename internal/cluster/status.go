@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Status is a cluster as it is now.
+type Status struct {
+	Name       string          `json:"name"`
+	ID         string          `json:"id"`
+	Provider   string          `json:"provider"`
+	Kubernetes string          `json:"kubernetes"` // version that the document wants
+	Endpoint   string          `json:"endpoint,omitempty"`
+	Healthy    bool            `json:"healthy"` // everything wanted is there, runs, answers and is as wanted
+	API        string          `json:"api"`     // "ready", or why not
+	Etcd       string          `json:"etcd"`    // "3 of 3 voters healthy, tolerates 1", or why it can't be told
+	Machines   []MachineStatus `json:"machines"`
+	Expires    time.Time       `json:"certificateExpires,omitzero"` // of the certificate that expires first
+	ExpiresOf  string          `json:"certificateName,omitempty"`
+}
+
+// MachineStatus is one machine as it is now.
+type MachineStatus struct {
+	Name    string `json:"name"`
+	Role    string `json:"role"`
+	Pool    string `json:"pool,omitempty"`
+	Address string `json:"address,omitempty"`
+	State   string `json:"state"`             // the provider's word, or "missing", "unwanted"
+	Config  string `json:"config"`            // "up to date", "3 changes", or why it can't be told
+	Node    string `json:"node,omitempty"`    // "Ready", "Ready, cordoned", or why not; empty for gateways
+	Version string `json:"version,omitempty"` // kubelet's
+	Etcd    string `json:"etcd,omitempty"`    // "voter", "leader", "learner", or what is wrong
+}
+
+// Status observes the cluster and sums up.
+func (c *Cluster) Status(ctx context.Context) (*Status, error) {
+	o, err := c.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{
+		Name: c.Name(), ID: c.rec.ID, Provider: c.doc.Spec.Provider.Name(), Kubernetes: c.doc.Spec.Kubernetes.Version, Healthy: true,
+		API: "ready",
+	}
+	if s.Endpoint, err = c.outerEndpoint(ctx); err != nil {
+		s.Endpoint = ""
+	}
+	switch {
+	case !c.facts.bootstrapped():
+		s.API, s.Healthy = "not up yet", false
+	case o.APIErr != nil:
+		s.API, s.Healthy = o.APIErr.Error(), false
+	}
+	s.Etcd = c.etcdStatus(o)
+	wanted := map[string]bool{}
+	for _, w := range o.Want {
+		wanted[w.Name] = true
+		m := c.machineStatus(o, w)
+		s.Healthy = s.Healthy && m.ok()
+		s.Machines = append(s.Machines, m)
+	}
+	for _, m := range o.Remove {
+		s.Healthy = false
+		s.Machines = append(s.Machines, MachineStatus{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: "unwanted"})
+	}
+	return s, c.soonest(ctx, s)
+}
+
+// ok tells whether nothing is wrong with a machine.
+func (m MachineStatus) ok() bool {
+	return m.State == string(provider.Running) && m.Config == upToDate && (m.Node == "" || m.Node == "Ready" || m.Node == "Ready, cordoned")
+}
+
+const upToDate = "up to date"
+
+func (c *Cluster) machineStatus(o *Observed, w slot) MachineStatus {
+	m := MachineStatus{Name: w.Name, Role: string(w.Role), Pool: w.Pool, State: "missing", Config: "-"}
+	seen := o.Machines[w.Name]
+	if seen != nil {
+		m.Address, m.State = seen.Machine.Address, string(seen.Machine.State)
+		m.Config = configStatus(seen)
+	} else if old := o.Replaced[w.Name]; old != nil {
+		m.Address, m.State, m.Config = old.Machine.Address, string(old.Machine.State), "to be replaced"
+	}
+	if w.Role == provider.Gateway {
+		return m
+	}
+	m.Node = "not registered"
+	if n, ok := o.Nodes[w.Name]; ok {
+		m.Version, m.Node = n.Version, nodeWords(n)
+	} else if o.Nodes == nil {
+		m.Node = "unknown"
+	}
+	if w.isControlPlane() {
+		m.Etcd = memberStatus(o, w.Name)
+	}
+	return m
+}
+
+func configStatus(s *Seen) string {
+	switch {
+	case s.UpToDate():
+		return upToDate
+	case s.Machine.State != provider.Running:
+		return "-"
+	case s.Err != nil:
+		return s.Err.Error()
+	case s.Report == nil:
+		return "unknown"
+	}
+	return plural(len(s.Report.Changes)+len(s.Report.Missing), "change")
+}
+
+func memberStatus(o *Observed, name string) string {
+	if o.Members == nil {
+		return "unknown"
+	}
+	m, ok := o.member(name)
+	if !ok {
+		return "not a member"
+	}
+	for _, h := range o.Health {
+		if h.ID != m.ID {
+			continue
+		}
+		switch {
+		case !h.Reachable:
+			return "unreachable"
+		case len(h.Alarms) > 0:
+			return join(h.Alarms)
+		case h.Leader:
+			return "leader"
+		}
+	}
+	if m.Learner {
+		return "learner"
+	}
+	return "voter"
+}
+
+func (c *Cluster) etcdStatus(o *Observed) string {
+	if o.EtcdErr != nil {
+		return o.EtcdErr.Error()
+	}
+	if o.Members == nil {
+		return "not up yet"
+	}
+	return etcdProjection(o)
+}
+
+// soonest finds the certificate that expires first.
+func (c *Cluster) soonest(ctx context.Context, s *Status) error {
+	certs, err := c.Certificates(ctx)
+	if err != nil {
+		return err
+	}
+	for _, i := range certs {
+		if s.Expires.IsZero() || i.NotAfter.Before(s.Expires) {
+			s.Expires, s.ExpiresOf = i.NotAfter, i.Name
+		}
+	}
+	return nil
+}
+
+// Certificates lists every certificate that Naupegos issued for the cluster.
+func (c *Cluster) Certificates(ctx context.Context) ([]pki.CertInfo, error) { return c.pki.List(ctx) }
+
+// Summary is one line about the cluster.
+func (s *Status) Summary() string {
+	state := "healthy"
+	if !s.Healthy {
+		state = "NOT healthy"
+	}
+	return fmt.Sprintf("Cluster %s (%s, Kubernetes %s) is %s", s.Name, s.Provider, s.Kubernetes, state)
+}

@@ -1,0 +1,108 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/gateway"
+)
+
+// RotateWireGuard makes new keys for all gateways, and for the peers whose keys Naupegos made, and returns who got one. The
+// next apply carries them to the gateways; from then on every client configuration handed out before is void.
+func (c *Cluster) RotateWireGuard(ctx context.Context) ([]string, error) {
+	w := c.doc.Spec.Access.WireGuard
+	if w == nil {
+		return nil, fail.New(fail.Invalid, "cluster %s has no WireGuard", c.Name()).Do("spec.access.wireguard in its document turns it on")
+	}
+	if err := c.settle(ctx); err != nil {
+		return nil, err
+	}
+	names := c.wireGuardNames(w)
+	for _, p := range w.Peers {
+		if p.PublicKey != "" {
+			names = slices.DeleteFunc(names, func(n string) bool { return n == wireGuardPeer+p.Name })
+		}
+	}
+	var done []string
+	for _, name := range names {
+		private, err := gateway.NewWireGuardKey()
+		if err == nil {
+			err = c.secrets.Put(ctx, name, []byte(private))
+		}
+		if err != nil {
+			return done, err
+		}
+		done = append(done, strings.TrimPrefix(name, "wireguard/"))
+	}
+	return done, nil
+}
+
+// WireGuardClients renders a configuration for each peer and gateway, by file name ("anna-demo-gw-1.conf"). They hold the
+// private keys of peers whose keys Naupegos made. fail.NotReady where a gateway or peer was not carried out yet.
+func (c *Cluster) WireGuardClients(ctx context.Context) (map[string][]byte, error) {
+	w := c.doc.Spec.Access.WireGuard
+	if w == nil {
+		return nil, nil
+	}
+	if err := c.settle(ctx); err != nil {
+		return nil, err
+	}
+	reach, err := c.wireGuardReach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, name := range c.gateways() {
+		m, err := c.prov.Machine(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		private, address, err := c.wireGuardOf(ctx, wireGuardGateway+name)
+		if err != nil {
+			return nil, err
+		}
+		client := gateway.WireGuardClient{
+			ClusterName: c.Name(), Gateway: name, Endpoint: toHost(m).Address, Port: w.Port, Reach: append(slices.Clone(reach), address+"/32"),
+		}
+		if client.GatewayKey, err = gateway.WireGuardPublicKey(private); err != nil {
+			return nil, err
+		}
+		for _, p := range w.Peers {
+			if client, err = c.forPeer(ctx, client, p); err != nil {
+				return nil, err
+			}
+			files[p.Name+"-"+name+".conf"] = client.Config()
+		}
+	}
+	return files, nil
+}
+
+// forPeer fills in what is the peer's own.
+func (c *Cluster) forPeer(ctx context.Context, client gateway.WireGuardClient, p v1alpha1.WireGuardPeer) (gateway.WireGuardClient, error) {
+	client.Peer, client.PrivateKey, client.Address = p.Name, "", c.facts.get(wireGuardPeer+p.Name)
+	var err error
+	if p.PublicKey == "" {
+		client.PrivateKey, client.Address, err = c.wireGuardOf(ctx, wireGuardPeer+p.Name)
+	} else if client.Address == "" {
+		err = c.noWireGuardYet(wireGuardPeer + p.Name)
+	}
+	return client, err
+}
+
+// wireGuardOf returns what is remembered of a gateway or peer.
+func (c *Cluster) wireGuardOf(ctx context.Context, name string) (private, address string, err error) {
+	key, err := c.secrets.Get(ctx, name)
+	address = c.facts.get(name)
+	if fail.KindOf(err) == fail.NotFound || err == nil && address == "" {
+		err = c.noWireGuardYet(name)
+	}
+	return string(key), address, err
+}
+
+func (c *Cluster) noWireGuardYet(name string) error {
+	return fail.New(fail.NotReady, "%s has no WireGuard key and address yet", strings.TrimPrefix(name, "wireguard/")).At(c.Name()).
+		Do("naupegos apply makes them")
+}

@@ -1,0 +1,257 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/gateway"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+const ownKey = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
+
+// wireGuardDoc is a document with two gateways and these peers; "ben" brings a key of his own.
+func wireGuardDoc(t *testing.T, cidr string, peers ...string) *v1alpha1.Cluster {
+	t.Helper()
+	doc := document(t, 1, 2, 1)
+	w := &v1alpha1.WireGuard{CIDR: cidr, Port: 51820}
+	for _, name := range peers {
+		p := v1alpha1.WireGuardPeer{Name: name}
+		if name == "ben" {
+			p.PublicKey = ownKey
+		}
+		w.Peers = append(w.Peers, p)
+	}
+	doc.Spec.Access.WireGuard = w
+	if errs := doc.Validate(); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	return doc
+}
+
+// wgLab is a running cluster of such a document, whose secrets can be forgotten as the store's can.
+func wgLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
+	t.Helper()
+	l := newLab(t, doc).running(doc)
+	l.secrets = &forgetful{overlay: newOverlay(nil)}
+	return l
+}
+
+// forgetful is an overlay that can delete, as the store.
+type forgetful struct{ *overlay }
+
+func (f *forgetful) Delete(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.over, name)
+	return nil
+}
+
+// layers renders both gateways' layers.
+func (l *lab) layers() (first, second machine.Config) {
+	l.t.Helper()
+	if err := l.settle(l.t.Context()); err != nil {
+		l.t.Fatal(err)
+	}
+	first, err := l.wireGuardLayer(l.t.Context(), "demo-gw-1")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if second, err = l.wireGuardLayer(l.t.Context(), "demo-gw-2"); err != nil {
+		l.t.Fatal(err)
+	}
+	return first, second
+}
+
+func wgConf(t *testing.T, c machine.Config) string {
+	t.Helper()
+	for _, f := range c.Files {
+		if f.Path == gateway.WireGuardPath {
+			return string(f.Content)
+		}
+	}
+	t.Fatalf("no %s in %+v", gateway.WireGuardPath, c)
+	return ""
+}
+
+// TestWireGuardAddresses: everybody gets an address once and keeps it; a removed peer's is taken only where no other is left.
+func TestWireGuardAddresses(t *testing.T) {
+	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "ben"))
+	first, second := l.layers()
+	if a, b := wgConf(t, first), wgConf(t, second); a == b || !strings.Contains(a, "Address = 10.9.0.1/28") || !strings.Contains(b, "Address = 10.9.0.2/28") {
+		t.Errorf("the gateways':\n%s\n%s", a, b)
+	}
+	again, _ := l.layers()
+	if wgConf(t, again) != wgConf(t, first) {
+		t.Error("differs from one call to the next")
+	}
+	if !strings.Contains(wgConf(t, first), "# ben\n[Peer]\nPublicKey = "+ownKey+"\nAllowedIPs = 10.9.0.4/32") {
+		t.Errorf("ben is not there as the document says:\n%s", wgConf(t, first))
+	}
+
+	l.doc = wireGuardDoc(t, "10.9.0.0/28", "carl", "ben")
+	after, _ := l.layers()
+	for name, want := range map[string]string{"carl": "10.9.0.5", "ben": "10.9.0.4", "anna": "10.9.0.3"} {
+		if got := l.facts.get(wireGuardPeer + name); got != want {
+			t.Errorf("%s has %s, want %s", name, got, want)
+		}
+	}
+	if strings.Contains(wgConf(t, after), "anna") {
+		t.Error("anna is gone, and still there")
+	}
+
+	// Fourteen addresses: two gateways, twelve new peers; anna's and carl's have to be taken.
+	var names []string
+	for _, n := range "cdefghijklmn" {
+		names = append(names, "p"+string(n))
+	}
+	l.doc = wireGuardDoc(t, "10.9.0.0/28", names...)
+	l.layers()
+	seen := map[string]bool{}
+	for _, n := range names {
+		a := l.facts.get(wireGuardPeer + n)
+		if a == "" || seen[a] || a == "10.9.0.15" || a == "10.9.0.0" {
+			t.Errorf("%s has address %q", n, a)
+		}
+		seen[a] = true
+	}
+
+	l.doc = wireGuardDoc(t, "10.9.0.0/28", append(names[:len(names)-1:len(names)-1], "late")...)
+	l.layers()
+	if a, gone := l.facts.get(wireGuardPeer+"late"), l.facts.get(wireGuardPeer+names[len(names)-1]); a != gone || a == "" {
+		t.Errorf("late has %s, only %s is to be had", a, gone)
+	}
+
+	l.doc = wireGuardDoc(t, "10.8.0.0/24", names[0])
+	l.layers()
+	if a := l.facts.get(wireGuardPeer + names[0]); a != "10.8.0.3" {
+		t.Errorf("in a new network: %s", a)
+	}
+}
+
+// TestWireGuardForget: what a removed peer had goes with a step after the gateways', and then nothing is left to do.
+func TestWireGuardForget(t *testing.T) {
+	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "carl"))
+	l.layers()
+	if b := newBuilder(); len(l.forgetSteps(b)) != 0 {
+		t.Errorf("nothing is to be forgotten: %+v", b.steps)
+	}
+	l.doc = wireGuardDoc(t, "10.9.0.0/28", "carl")
+	b := newBuilder()
+	b.add(&plan.Step{ID: "configure/demo-gw-1"}, &plan.Step{ID: "configure/demo-gw-2"})
+	steps := l.forgetSteps(b)
+	if len(steps) != 1 || strings.Join(steps[0].Needs, " ") != "configure/demo-gw-1 configure/demo-gw-2" || !strings.Contains(steps[0].Reason, "anna") {
+		t.Fatalf("got %+v", steps)
+	}
+	if err := steps[0].Run(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.secrets.Get(t.Context(), wireGuardPeer+"anna"); fail.KindOf(err) != fail.NotFound || l.facts.get(wireGuardPeer+"anna") != "" {
+		t.Errorf("anna is still remembered: %v", err)
+	}
+	if _, err := l.secrets.Get(t.Context(), wireGuardPeer+"carl"); err != nil || len(l.forgetSteps(newBuilder())) != 0 {
+		t.Errorf("carl is forgotten, or something is left: %v", err)
+	}
+	l.doc.Spec.Access.WireGuard = nil
+	if len(l.forgetSteps(newBuilder())) != 1 {
+		t.Error("without WireGuard all is to be forgotten")
+	}
+}
+
+func (l *lab) forgetSteps(b *builder) []*plan.Step {
+	n := len(b.steps)
+	l.planForgetWireGuard(b)
+	return b.steps[n:]
+}
+
+// TestWireGuardRotate: new keys for gateways and for peers whose key we made; addresses stay.
+func TestWireGuardRotate(t *testing.T) {
+	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "ben"))
+	before, _ := l.layers()
+	who, err := l.RotateWireGuard(t.Context())
+	if got := strings.Join(who, " "); err != nil || got != "gateway/demo-gw-1 gateway/demo-gw-2 peer/anna" {
+		t.Fatalf("rotated %s: %v", got, err)
+	}
+	after, _ := l.layers()
+	same := 0
+	old := strings.Split(wgConf(t, before), "\n")
+	for i, line := range strings.Split(wgConf(t, after), "\n") {
+		if line != old[i] && !strings.HasPrefix(line, "PrivateKey = ") && !strings.HasPrefix(line, "PublicKey = ") {
+			t.Errorf("%q became %q", old[i], line)
+		} else if line == old[i] && strings.Contains(line, "Key = ") {
+			same++
+		}
+	}
+	if same != 1 { // ben's
+		t.Errorf("%d keys stayed, want one", same)
+	}
+	l.doc.Spec.Access.WireGuard = nil
+	if _, err := l.RotateWireGuard(t.Context()); fail.KindOf(err) != fail.Invalid {
+		t.Errorf("without WireGuard: %v", err)
+	}
+}
+
+// TestWireGuardClients: each peer gets a file for each gateway; what was not carried out yet is told and makes no key.
+func TestWireGuardClients(t *testing.T) {
+	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "ben"))
+	if _, err := l.WireGuardClients(t.Context()); fail.KindOf(err) != fail.NotReady {
+		t.Errorf("before any apply: %v", err)
+	}
+	if names, _ := l.secrets.Names(t.Context()); len(names) != 0 {
+		t.Errorf("keys were made: %v", names)
+	}
+	l.layers()
+	m := l.cloud.machines["demo-gw-2"]
+	m.Public = "198.51.100.7"
+	l.cloud.machines["demo-gw-2"] = m
+	files, err := l.WireGuardClients(t.Context())
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	anna, ben := files["anna-demo-gw-2.conf"], files["ben-demo-gw-1.conf"]
+	private, err := l.secrets.Get(t.Context(), wireGuardPeer+"anna")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"PrivateKey = " + string(private), "Address = 10.9.0.3/32", "Endpoint = 198.51.100.7:51820", "AllowedIPs = 10.0.0.10/32, ", "10.9.0.2/32"} {
+		if !bytes.Contains(anna, []byte(want)) {
+			t.Errorf("no %q in\n%s", want, anna)
+		}
+	}
+	if bytes.Contains(ben, []byte("\nPrivateKey")) || !bytes.Contains(ben, []byte("Endpoint = 10.0.0.20:51820")) {
+		t.Errorf("ben has his own key:\n%s", ben)
+	}
+}
+
+// TestWireGuardReach: the machines' network where it is known, else each machine.
+func TestWireGuardReach(t *testing.T) {
+	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna"))
+	if err := l.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	each, err := l.wireGuardReach(t.Context())
+	if got := strings.Join(each, " "); err != nil || got != "10.0.0.10/32 10.0.0.20/32 10.0.0.21/32 10.0.0.22/32 10.0.0.23/32" {
+		t.Errorf("%s: %v", got, err)
+	}
+	l.doc.Spec.Provider.Local.Network.CIDR = "10.0.0.0/16"
+	if whole, err := l.wireGuardReach(t.Context()); err != nil || strings.Join(whole, " ") != "10.0.0.0/16" {
+		t.Errorf("%v: %v", whole, err)
+	}
+}
+
+func TestNoWireGuard(t *testing.T) {
+	doc := document(t, 1, 2, 1)
+	l := wgLab(t, doc)
+	first, _ := l.layers()
+	if len(first.Files)+len(first.Units)+len(first.Packages) > 0 {
+		t.Errorf("got %+v", first)
+	}
+	if files, err := l.WireGuardClients(t.Context()); err != nil || len(files) > 0 {
+		t.Errorf("%v: %v", files, err)
+	}
+}

@@ -1,0 +1,151 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// MoveLeader makes another healthy voter the leader if the member with this ID is it. It does nothing where it isn't, or
+// where the leader can't be reached (an election then settles it).
+func (c *Client) MoveLeader(ctx context.Context, away uint64) error {
+	members, err := c.Members(ctx)
+	if err != nil {
+		return err
+	}
+	health := c.Health(ctx, members)
+	i := slices.IndexFunc(health, func(h Health) bool { return h.Leader && h.ID == away })
+	if i < 0 {
+		return nil
+	}
+	to, ok := successor(health, away)
+	if !ok {
+		return fail.New(fail.Refused, "move etcd's leadership away from %s: no other healthy voting member", health[i].Name).
+			Do("repair another member first")
+	}
+	rctx, cancel := c.request(ctx)
+	defer cancel()
+	if _, err := c.one[health[i].URL].MoveLeader(rctx, to.ID); err != nil { // only the leader itself takes this request
+		return classify(ctx, err, "move etcd's leadership from %s to %s", health[i].Name, to.Name)
+	}
+	return nil
+}
+
+// successor is the healthy voter that is least behind.
+func successor(health []Health, not uint64) (Health, bool) {
+	var best Health
+	for _, h := range health {
+		if h.ID == not || h.Learner || !h.OK() {
+			continue
+		}
+		if best.ID == 0 || h.Lag < best.Lag {
+			best = h
+		}
+	}
+	return best, best.ID != 0
+}
+
+// SnapshotInfo describes a snapshot that was written.
+type SnapshotInfo struct {
+	Member string // it was taken from
+	Bytes  int64
+	SHA256 string // hex, of all bytes written
+}
+
+// Snapshot writes the database of the member that is furthest to w. The stream ends with etcd's own SHA-256 of what comes
+// before; it is verified, and w holds nothing of value when an error is returned.
+func (c *Client) Snapshot(ctx context.Context, w io.Writer) (SnapshotInfo, error) {
+	members, err := c.Members(ctx)
+	if err != nil {
+		return SnapshotInfo{}, err
+	}
+	health := c.Health(ctx, members)
+	from, ok := successor(health, 0)
+	if !ok {
+		return SnapshotInfo{}, fail.New(fail.NotReady, "take an etcd snapshot: no healthy member answers")
+	}
+	r, err := c.one[from.URL].Snapshot(ctx)
+	if err != nil {
+		return SnapshotInfo{}, classify(ctx, err, "take an etcd snapshot of %s", from.Name)
+	}
+	defer r.Close()
+	v := newVerifier(w)
+	if _, err := io.Copy(v, r); err != nil {
+		return SnapshotInfo{}, classify(ctx, err, "take an etcd snapshot of %s after %d bytes", from.Name, v.n)
+	}
+	if err := v.check(); err != nil {
+		return SnapshotInfo{}, fail.Wrap(fail.Internal, err, "take an etcd snapshot of %s", from.Name).Do("try again; if it persists the member's disk is suspect")
+	}
+	return SnapshotInfo{Member: from.Name, Bytes: v.n, SHA256: fmt.Sprintf("%x", v.all.Sum(nil))}, nil
+}
+
+// verifier passes a snapshot on and compares its last 32 bytes with the SHA-256 of those before.
+type verifier struct {
+	w    io.Writer
+	n    int64
+	tail []byte // the last bytes seen, at most 32, not yet in body
+	body digest
+	all  digest
+}
+
+type digest interface {
+	io.Writer
+	Sum(b []byte) []byte
+}
+
+func newVerifier(w io.Writer) *verifier {
+	return &verifier{w: w, body: sha256.New(), all: sha256.New()}
+}
+
+// Write implements io.Writer.
+func (v *verifier) Write(p []byte) (int, error) {
+	n, err := v.w.Write(p)
+	v.n += int64(n)
+	seen := append(v.tail, p[:n]...)
+	keep := max(0, len(seen)-sha256.Size)
+	_, _ = v.body.Write(seen[:keep]) // hashes never fail
+	_, _ = v.all.Write(p[:n])
+	v.tail = append([]byte(nil), seen[keep:]...)
+	return n, err
+}
+
+func (v *verifier) check() error {
+	if v.n%512 != sha256.Size {
+		return fmt.Errorf("%d bytes: the checksum at the end is missing", v.n)
+	}
+	if !bytes.Equal(v.tail, v.body.Sum(nil)) {
+		return fmt.Errorf("%d bytes: the checksum at the end does not fit", v.n)
+	}
+	return nil
+}
+
+// Defragment gives unused space of one member back to its file system. The member does not answer meanwhile, so it is
+// refused where the others could not carry on without it, and leadership is moved away first.
+func (c *Client) Defragment(ctx context.Context, id uint64) error {
+	members, err := c.Members(ctx)
+	if err != nil {
+		return err
+	}
+	health := c.Health(ctx, members)
+	if _, err := Project(members, health, Change{Action: Stop, ID: id}); err != nil && len(members) > 1 {
+		return err
+	}
+	i := slices.IndexFunc(health, func(h Health) bool { return h.ID == id })
+	if i < 0 || !health[i].Reachable {
+		return fail.New(fail.Unreachable, "defragment etcd member %x: it does not answer", id)
+	}
+	if len(members) > 1 {
+		if err := c.MoveLeader(ctx, id); err != nil {
+			return err
+		}
+	}
+	if _, err := c.one[health[i].URL].Defragment(ctx, health[i].URL); err != nil { // as long as it takes: bounded by ctx
+		return classify(ctx, err, "defragment etcd member %s", health[i].Name)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+// Package fail gives errors a kind, a place and a remedy.
+//
+// A few kinds map to documented exit codes. "Not ready" and "unreachable" may be waited for; nothing else is retried.
+// The package knows nothing of Kubernetes, machines or clouds.
+package fail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Kind says what sort of thing went wrong; it decides the exit code and whether waiting can help.
+type Kind int
+
+// The kinds of failure. Internal is the zero value: an error nobody classified.
+const (
+	Internal     Kind = iota // a defect or an unclassified error
+	Invalid                  // the input (document, flag, argument) is wrong
+	Refused                  // understood, but not done: consent missing, quorum at risk, host can't serve
+	NotReady                 // not yet; waiting may help
+	Conflict                 // somebody else holds it, or it changed meanwhile
+	Unreachable              // no answer from a machine or service; waiting may help
+	Unauthorized             // credentials or host keys are not accepted
+	Interrupted              // stopped by the user
+	NotFound                 // the named thing does not exist
+)
+
+var names = map[Kind]string{
+	Internal: "internal error", Invalid: "invalid input", Refused: "refused", NotReady: "not ready", Conflict: "conflict",
+	Unreachable: "unreachable", Unauthorized: "unauthorized", Interrupted: "interrupted", NotFound: "not found",
+}
+
+// String returns the kind's name as users see it.
+func (k Kind) String() string { return names[k] }
+
+// ExitCode returns the documented exit status of the command for this kind (docs/reference/exit-codes.md).
+// 2 is left to `naupegos plan`, which uses it for "there are changes".
+func (k Kind) ExitCode() int {
+	switch k {
+	case Invalid:
+		return 3
+	case Refused:
+		return 4
+	case NotReady:
+		return 5
+	case Conflict:
+		return 6
+	case Unreachable:
+		return 7
+	case Unauthorized:
+		return 8
+	case NotFound:
+		return 9
+	case Interrupted:
+		return 130
+	default:
+		return 1
+	}
+}
+
+// Error is a failure for people: what was attempted, where, why, and what to do about it.
+type Error struct {
+	Kind  Kind
+	What  string // what was attempted, e.g. "start containerd"
+	Where string // the machine, file or resource; may be empty
+	Err   error  // the cause; may be nil
+	Hint  string // what the user can do, one sentence; may be empty
+	Final bool   // waiting has lasted as long as it may: trying again at once is pointless, whatever the kind
+}
+
+// Error renders "where: what: cause (hint)".
+func (e *Error) Error() string {
+	parts := make([]string, 0, 3)
+	for _, p := range []string{e.Where, e.What} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	if e.Err != nil {
+		parts = append(parts, e.Err.Error())
+	}
+	s := strings.Join(parts, ": ")
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// New makes an error of a kind.
+func New(k Kind, format string, args ...any) *Error {
+	return &Error{Kind: k, What: fmt.Sprintf(format, args...)}
+}
+
+// Wrap gives err a kind and says what was attempted. Wrapping nil is a defect of the caller and returns a usable error all the same.
+func Wrap(k Kind, err error, format string, args ...any) *Error {
+	return &Error{Kind: k, What: fmt.Sprintf(format, args...), Err: err}
+}
+
+// At names the machine, file or resource and returns e.
+func (e *Error) At(where string) *Error { e.Where = where; return e }
+
+// Do says what the user can do about it and returns e.
+func (e *Error) Do(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Enough marks the error as Final and returns e.
+func (e *Error) Enough() *Error { e.Final = true; return e }
+
+// KindOf returns the kind of the outermost *Error in err's chain that has one. A cancelled context counts as Interrupted,
+// an exceeded deadline as NotReady.
+func KindOf(err error) Kind {
+	var e *Error
+	for cur := err; errors.As(cur, &e); cur = e.Err {
+		if e.Kind != Internal {
+			return e.Kind
+		}
+		if e.Err == nil {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return Interrupted
+	case errors.Is(err, context.DeadlineExceeded):
+		return NotReady
+	}
+	return Internal
+}
+
+// Waitable tells whether trying again can help: the kind says so, and nobody in the chain has waited for long enough already.
+func Waitable(err error) bool {
+	var e *Error
+	for cur := err; errors.As(cur, &e); cur = e.Err {
+		if e.Final {
+			return false
+		}
+		if e.Err == nil {
+			break
+		}
+	}
+	k := KindOf(err)
+	return k == NotReady || k == Unreachable
+}

@@ -1,0 +1,28 @@
+package fail
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+func TestWaitable(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"not ready":              {New(NotReady, "x"), true},
+		"unreachable, wrapped":   {fmt.Errorf("y: %w", New(Unreachable, "x")), true},
+		"refused":                {New(Refused, "x"), false},
+		"nobody's":               {errors.New("x"), false},
+		"waited for long enough": {New(NotReady, "x").Enough(), false},
+		"enough in the chain":    {Wrap(NotReady, fmt.Errorf("y: %w", New(Unreachable, "x").Enough()), "z"), false},
+	} {
+		if got := Waitable(c.err); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if k := KindOf(New(NotReady, "x").Enough()); k != NotReady {
+		t.Errorf("an error that is final has kind %s", k)
+	}
+}

@@ -1,0 +1,285 @@
+//go:build integration
+
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/agent"
+)
+
+// TestMain lets the test binary stand in for the agent that keepalived runs.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "gateway-check" {
+		if err := agent.GatewayCheck(context.Background(), os.Args[3], time.Second); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// lab is a network of its own: one namespace holds a bridge, every machine is a namespace with eth0 on it.
+type lab struct {
+	t      *testing.T
+	dir    string // root's alone, as keepalived wants it for scripts
+	prefix string // of the namespaces' names
+	ca     *x509.Certificate
+	caKey  *ecdsa.PrivateKey
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test makes network namespaces: run it as root")
+	}
+	for _, tool := range []string{"ip", "haproxy", "keepalived"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Fatalf("%s is missing: apt-get install iproute2 haproxy keepalived", tool)
+		}
+	}
+	dir, err := os.MkdirTemp("/run", "naugw-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{t: t, dir: dir, prefix: filepath.Base(dir) + "-"}
+	l.authority()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(l.agent(), binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l.namespace("hub")
+	l.ip("-n", l.prefix+"hub", "link", "add", "br0", "type", "bridge")
+	l.ip("-n", l.prefix+"hub", "link", "set", "br0", "up")
+	return l
+}
+
+func (l *lab) agent() string { return filepath.Join(l.dir, "naupegos-agent") }
+
+func (l *lab) ip(args ...string) {
+	l.t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		l.t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (l *lab) namespace(name string) {
+	l.ip("netns", "add", l.prefix+name)
+	l.t.Cleanup(func() { l.ip("netns", "del", l.prefix+name) })
+	l.ip("-n", l.prefix+name, "link", "set", "lo", "up")
+}
+
+// machine makes a namespace with an address on the bridge.
+func (l *lab) machine(name, address string) {
+	l.namespace(name)
+	l.ip("-n", l.prefix+"hub", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", l.prefix+name)
+	l.ip("-n", l.prefix+"hub", "link", "set", name, "master", "br0", "up")
+	l.ip("-n", l.prefix+name, "addr", "add", address+"/24", "dev", "eth0")
+	l.ip("-n", l.prefix+name, "link", "set", "eth0", "up")
+}
+
+// cable plugs or unplugs a machine: unplugged, its packets vanish as those of a machine without power do.
+func (l *lab) cable(name, state string) { l.ip("-n", l.prefix+"hub", "link", "set", name, state) }
+
+// in runs f on a thread inside a machine's namespace: sockets opened there stay there.
+func (l *lab) in(name string, f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		ns, err := os.Open("/run/netns/" + l.prefix + name)
+		if err != nil {
+			done <- err
+			return
+		}
+		defer ns.Close()
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			done <- err
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+// process runs a program inside a machine; its output is shown when the test fails.
+func (l *lab) process(name string, argv ...string) *exec.Cmd {
+	l.t.Helper()
+	cmd := exec.Command("ip", append([]string{"netns", "exec", l.prefix + name}, argv...)...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started, over := make(chan error), make(chan struct{})
+	go func() { // a thread of its own, as long as the program may live: its end would be the program's
+		runtime.LockOSThread()
+		started <- cmd.Start()
+		<-over
+	}()
+	if err := <-started; err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() {
+		kill(cmd)
+		close(over)
+		if l.t.Failed() {
+			l.t.Logf("%s: %s:\n%s", name, filepath.Base(argv[0]), out.String())
+		}
+	})
+	return cmd
+}
+
+// kill ends a program and its children at once.
+func kill(cmd *exec.Cmd) {
+	if cmd.ProcessState == nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	}
+}
+
+func (l *lab) authority() {
+	l.caKey, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &l.caKey.PublicKey, l.caKey)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if l.ca, err = x509.ParseCertificate(der); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) caPEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.ca.Raw})
+}
+
+func (l *lab) leaf(names ...string) tls.Certificate {
+	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour), DNSNames: names,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, l.ca, &key.PublicKey, l.caKey)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// backend is a stand-in for an API server: it says its name, and ready or not.
+type backend struct {
+	ready     atomic.Bool
+	handshake atomic.Int64 // how long it takes, nanoseconds
+	answer    atomic.Int64 // of /readyz, nanoseconds
+}
+
+// tls delays handshakes as well: a busy server is slow at everything.
+func (b *backend) tls(leaf tls.Certificate) *tls.Config {
+	return &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		time.Sleep(time.Duration(b.handshake.Load()))
+		return &leaf, nil
+	}}
+}
+
+func (l *lab) backend(name, address string, certNames ...string) *backend {
+	b := &backend{}
+	b.ready.Store(true)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(time.Duration(b.answer.Load()))
+		if !b.ready.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	mux.HandleFunc("/name", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, name) })
+	l.machine(name, address)
+	err := l.in(name, func() error {
+		ln, err := net.Listen("tcp", address+":6443")
+		if err != nil {
+			return err
+		}
+		srv := &http.Server{Handler: mux, ErrorLog: log.New(io.Discard, "", 0)} // the checks' hang-ups
+		l.t.Cleanup(func() { srv.Close() })
+		go srv.Serve(tls.NewListener(ln, b.tls(l.leaf(certNames...))))
+		return nil
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return b
+}
+
+// ask makes one new connection from the machine "client" to address and returns which backend answered.
+func (l *lab) ask(address string, timeout time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	var conn net.Conn
+	err := l.in("client", func() (err error) {
+		var d net.Dialer
+		conn, err = d.DialContext(ctx, "tcp", address)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	return l.request(ctx, tls.Client(conn, l.clientTLS()))
+}
+
+func (l *lab) clientTLS() *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AddCert(l.ca)
+	return &tls.Config{RootCAs: pool, ServerName: "kubernetes.default.svc"}
+}
+
+func (l *lab) request(ctx context.Context, conn net.Conn) (string, error) {
+	if d, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(d)
+	}
+	tr := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }, DisableKeepAlives: true}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://kubernetes.default.svc/name", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	return string(raw), err
+}

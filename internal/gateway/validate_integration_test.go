@@ -1,0 +1,54 @@
+//go:build integration
+
+package gateway
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRealValidators runs haproxy -c and keepalived -t over every rendered file.
+func TestRealValidators(t *testing.T) {
+	l := newLab(t)
+	l.machine("gw", "10.77.0.2")
+	for name, p := range map[string]Params{"pair": params(), "ipv6-single": params6()} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(l.dir, name)
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			p.CACert, p.AgentPath = l.caPEM(), l.agent()
+			for i := range p.Nodes {
+				p.Nodes[i].Interface = "eth0" // keepalived -t looks for it
+			}
+			c, err := Config(p, p.Nodes[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			ca := filepath.Join(dir, "ca.crt")
+			for path, text := range map[string][]byte{
+				ca:                                    p.CACert,
+				filepath.Join(dir, "haproxy.cfg"):     []byte(strings.ReplaceAll(string(content(t, c, HAProxyPath)), CAPath, ca)),
+				filepath.Join(dir, "keepalived.conf"): content(t, c, KeepalivedPath),
+			} {
+				if err := os.WriteFile(path, text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			check(t, "haproxy", "-c", "-f", filepath.Join(dir, "haproxy.cfg"))
+			check(t, "ip", "netns", "exec", l.prefix+"gw", "keepalived", "-t", "-f", filepath.Join(dir, "keepalived.conf"))
+		})
+	}
+}
+
+// check wants success, and no word but that all is well.
+func check(t *testing.T, argv ...string) {
+	t.Helper()
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	if text := strings.TrimSpace(string(out)); err != nil || (text != "" && text != "Configuration file is valid") {
+		t.Errorf("%s: %v: %s", strings.Join(argv, " "), err, text)
+	}
+}

@@ -1,0 +1,223 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// Where WireGuard's files lie on a gateway, and what its link and unit are called.
+const (
+	WireGuardLink     = "wg-naupegos"
+	WireGuardPath     = "/etc/wireguard/" + WireGuardLink + ".conf"
+	WireGuardRules    = "/etc/wireguard/" + WireGuardLink + ".nft"
+	WireGuardUnit     = "naupegos-wireguard.service"
+	wireGuardNftTable = "inet naupegos_wireguard"
+	// keepalive keeps the way back open through the NAT that a peer usually sits behind, in seconds.
+	keepalive = 25
+)
+
+// WireGuard is what one gateway needs to let peers into the machines' network.
+type WireGuard struct {
+	ClusterName string // for comments
+	Gateway     string // name of this gateway
+	Network     string // the private network: "172.30.153.0/24"
+	Address     string // of this gateway in it
+	Port        int    // UDP
+	PrivateKey  string // of this gateway, base64; it goes nowhere but into a file of mode 0600
+	// Reach lists the networks that peers may reach through the gateway: "10.1.0.0/24".
+	Reach []string
+	Peers []WireGuardPeer
+}
+
+// WireGuardPeer is one who may connect.
+type WireGuardPeer struct {
+	Name      string
+	Address   string // in the private network, the same on all gateways
+	PublicKey string // base64
+}
+
+// NewWireGuardKey makes a private key, base64.
+func NewWireGuardKey() (string, error) {
+	k, err := wgtypes.GeneratePrivateKey()
+	if err != nil {
+		return "", fail.Wrap(fail.Internal, err, "make a WireGuard key")
+	}
+	return k.String(), nil
+}
+
+// WireGuardPublicKey is the public half of a private key, both base64. The error does not repeat the key.
+func WireGuardPublicKey(private string) (string, error) {
+	k, err := wgtypes.ParseKey(private)
+	if err != nil {
+		return "", fail.New(fail.Invalid, "the WireGuard private key is not 32 bytes in base64")
+	}
+	return k.PublicKey().String(), nil
+}
+
+// WireGuardConfig renders the WireGuard layer of a gateway's machine configuration. wg-quick, which the unit runs, takes the
+// kernel's WireGuard and, where the kernel has none, wireguard-go. Invalid parameters give fail.Invalid.
+func WireGuardConfig(w WireGuard) (machine.Config, error) {
+	if err := w.check(); err != nil {
+		return machine.Config{}, err
+	}
+	return machine.Config{
+		Machine:     w.Gateway,
+		Packages:    []string{"wireguard-tools", "wireguard-go", "nftables", "iproute2"},
+		Sysctls:     map[string]string{"net.ipv4.ip_forward": "1"},
+		Directories: []machine.Directory{{Path: "/etc/wireguard", Mode: 0o700}},
+		Files: []machine.File{
+			{Path: WireGuardPath, Mode: 0o600, Secret: true, Content: w.conf()},
+			{Path: WireGuardRules, Mode: 0o644, Content: w.rules()},
+		},
+		Units: []machine.Unit{{
+			Name: WireGuardUnit, Content: w.unit(), Enabled: true, Active: true, Reload: true,
+			Watches: []string{WireGuardPath, WireGuardRules},
+		}},
+	}, nil
+}
+
+// conf is wg-quick's file.
+func (w WireGuard) conf() []byte {
+	b := &bytes.Buffer{}
+	fmt.Fprintf(b, "# Written by naupegos for cluster %s; changes by hand are overwritten.\n", w.ClusterName)
+	fmt.Fprintf(b, "[Interface]\nPrivateKey = %s\nListenPort = %d\nAddress = %s\n", w.PrivateKey, w.Port, w.cidr())
+	fmt.Fprintf(b, "PostUp = nft -f %s\nPostDown = nft delete table %s\n", WireGuardRules, wireGuardNftTable)
+	for _, p := range w.Peers {
+		fmt.Fprintf(b, "\n# %s\n[Peer]\nPublicKey = %s\nAllowedIPs = %s/32\n", p.Name, p.PublicKey, p.Address)
+	}
+	return b.Bytes()
+}
+
+// rules lets peers reach the machines and nothing else, under the gateway's own address: machines need no way back to the
+// peers' network, and a cloud lets no foreign address out of a port. Loading it twice is the same as once.
+func (w WireGuard) rules() []byte {
+	b := &bytes.Buffer{}
+	fmt.Fprintf(b, `# Written by naupegos for cluster %s; changes by hand are overwritten.
+table %[2]s {}
+delete table %[2]s
+table %[2]s {
+	chain forward {
+		type filter hook forward priority filter; policy accept;
+		iifname "%[3]s" ip daddr { %[4]s } accept
+		oifname "%[3]s" ct state established,related accept
+		iifname "%[3]s" drop
+		oifname "%[3]s" drop
+	}
+	chain postrouting {
+		type nat hook postrouting priority srcnat; policy accept;
+		ip saddr %[5]s oifname != "%[3]s" masquerade
+	}
+}
+`, w.ClusterName, wireGuardNftTable, WireGuardLink, strings.Join(w.Reach, ", "), w.Network)
+	return b.Bytes()
+}
+
+// unit brings the link up and down. With wireguard-go, which stays behind in the background, it fails when that dies and is
+// started again; with the kernel's WireGuard nothing stays behind, and the unit remains active. A reload changes peers, keys and the port without cutting anybody off; the address
+// stands in the unit because only a restart changes that.
+func (w WireGuard) unit() string {
+	return fmt.Sprintf(`# Address: %s
+[Unit]
+Description=WireGuard for the peers of cluster %s
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=forking
+RemainAfterExit=yes
+ExecStart=/usr/bin/wg-quick up %[3]s
+ExecStop=/usr/bin/wg-quick down %[3]s
+ExecReload=/bin/bash -c 'exec /usr/bin/wg syncconf %[3]s <(exec /usr/bin/wg-quick strip %[3]s)'
+ExecReload=/usr/sbin/nft -f %[4]s
+Restart=on-failure
+RestartSec=1
+
+[Install]
+WantedBy=multi-user.target
+`, w.cidr(), w.ClusterName, WireGuardLink, WireGuardRules)
+}
+
+// cidr is the gateway's address with the length of the network: "172.30.153.1/24".
+func (w WireGuard) cidr() string {
+	return fmt.Sprintf("%s/%d", w.Address, netip.MustParsePrefix(w.Network).Bits()) // checked before
+}
+
+// check refuses what would not work, or would say something else than meant in the rendered files.
+func (w WireGuard) check() error {
+	bad := func(format string, args ...any) error {
+		return fail.New(fail.Invalid, "WireGuard: "+format, args...).At("gateway " + w.Gateway)
+	}
+	network, err := netip.ParsePrefix(w.Network)
+	switch {
+	case err != nil || !network.Addr().Is4() || network != network.Masked():
+		return bad("%q is not an IPv4 network", w.Network)
+	case !label.MatchString(w.ClusterName) || !label.MatchString(w.Gateway):
+		return bad("cluster %q or gateway %q is not a DNS label", w.ClusterName, w.Gateway)
+	case w.Port < 1 || w.Port > 65535:
+		return bad("port %d is outside 1 to 65535", w.Port)
+	case len(w.Reach) == 0:
+		return bad("there is no network that peers may reach")
+	}
+	if _, err := WireGuardPublicKey(w.PrivateKey); err != nil {
+		return bad("%v", err)
+	}
+	for _, r := range w.Reach {
+		if p, err := netip.ParsePrefix(r); err != nil || !p.Addr().Is4() || p.Overlaps(network) {
+			return bad("%q is not an IPv4 network apart from %s", r, network)
+		}
+	}
+	seen := map[string]bool{}
+	for _, p := range append([]WireGuardPeer{{Name: "this gateway", Address: w.Address}}, w.Peers...) {
+		a, err := netip.ParseAddr(p.Address)
+		if err != nil || !network.Contains(a) {
+			return bad("address %q of %s is not in %s", p.Address, p.Name, network)
+		}
+		if seen[p.Address] || p.PublicKey != "" && seen[p.PublicKey] {
+			return bad("address or key of %s is there twice", p.Name)
+		}
+		seen[p.Address], seen[p.PublicKey] = true, true
+	}
+	for _, p := range w.Peers {
+		if _, err := wgtypes.ParseKey(p.PublicKey); err != nil || !label.MatchString(p.Name) {
+			return bad("peer %q has no name that is a DNS label, or no key of 32 bytes in base64", p.Name)
+		}
+	}
+	return nil
+}
+
+// WireGuardClient is what a peer needs to connect through one gateway.
+type WireGuardClient struct {
+	ClusterName string
+	Peer        string
+	Address     string // of the peer in the private network
+	PrivateKey  string // base64; empty: the peer made its key itself, and puts the private half in
+	Gateway     string
+	GatewayKey  string // public key of the gateway
+	Endpoint    string // host of the gateway as the peer reaches it
+	Port        int
+	Reach       []string // networks that are reached through the gateway
+}
+
+// Config renders the client's wg-quick configuration. With a PrivateKey it is a secret.
+func (c WireGuardClient) Config() []byte {
+	b := &bytes.Buffer{}
+	fmt.Fprintf(b, "# Peer %s of cluster %s through %s. Use it through one gateway at a time.\n[Interface]\n", c.Peer, c.ClusterName, c.Gateway)
+	if c.PrivateKey == "" {
+		fmt.Fprintf(b, "# PrivateKey = the one that belongs to the public key in the cluster's document\n")
+	} else {
+		fmt.Fprintf(b, "PrivateKey = %s\n", c.PrivateKey)
+	}
+	fmt.Fprintf(b, "Address = %s/32\n\n[Peer]\nPublicKey = %s\nEndpoint = %s\nAllowedIPs = %s\nPersistentKeepalive = %d\n",
+		c.Address, c.GatewayKey, net.JoinHostPort(c.Endpoint, strconv.Itoa(c.Port)), strings.Join(c.Reach, ", "), keepalive)
+	return b.Bytes()
+}

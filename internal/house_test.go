@@ -1,0 +1,186 @@
+// Package internal_test holds the house's rules about imports and file sizes for `go test ./...`; .golangci.yml holds the same
+// import rules for editors and CI. docs/architecture.md says why each is there.
+package internal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	module   = "github.com/naupegos/naupegos"
+	maxLines = 600 // of a file that people write
+)
+
+// owners says which packages alone may import a library, by the beginning of its import path. Tests are free.
+var owners = map[string][]string{
+	"k8s.io/client-go":                       {"internal/kube"},
+	"k8s.io/kubectl":                         {"internal/kube"},
+	"go.etcd.io/etcd":                        {"internal/etcd"},
+	"database/sql":                           {"internal/store"},
+	"modernc.org/sqlite":                     {"internal/store"},
+	"github.com/pressly/goose":               {"internal/store"},
+	"filippo.io/age":                         {"internal/store"},
+	"golang.org/x/crypto/ssh":                {"internal/remote", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // all but the first only read and write keys
+	"github.com/vishvananda/netlink":         {"internal/provider/local", "test/openstack/runner/runner"},
+	"github.com/spf13/cobra":                 {"internal/cli", "hack/docs"},
+	"github.com/charmbracelet":               {"internal/cli", "internal/plan"},
+	"github.com/google/go-containerregistry": {"internal/bundle"},
+	"github.com/coreos/ignition":             {"internal/machine"},
+	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
+	"github.com/gophercloud":                 {"internal/provider/openstack", "test/openstack/runner/runner"},
+}
+
+// knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
+var knows = map[string][]string{
+	"api/v1alpha1":                {"internal/fail"},
+	"internal/fail":               {},
+	"internal/testkit":            {},
+	"internal/plan":               {"internal/fail"},
+	"internal/machine":            {"internal/fail"},
+	"internal/agent":              {"internal/fail", "internal/machine"},
+	"internal/agent/approver":     {"internal/fail"},
+	"cmd/naupegos-agent":          {"internal/agent", "internal/agent/approver", "internal/fail", "internal/machine"},
+	"internal/pki":                {"internal/fail"},
+	"internal/pki/pkitest":        {"internal/fail", "internal/pki"},
+	"internal/bundle":             {"internal/fail"},
+	"internal/addon":              {"internal/bundle", "internal/fail"},
+	"internal/gateway":            {"internal/fail", "internal/machine"},
+	"internal/etcd":               {"internal/fail"},
+	"internal/kube":               {"internal/bundle", "internal/fail", "internal/machine", "internal/pki"},
+	"internal/remote":             {"internal/fail", "internal/machine"},
+	"internal/store":              {"internal/fail", "internal/plan"},
+	"internal/provider":           {"internal/fail", "internal/plan"},
+	"internal/provider/hosts":     {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/remote"},
+	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider"},
+	"internal/provider/local":     {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider"},
+}
+
+// mayUseCLI lists the only packages that may import internal/cli.
+var mayUseCLI = []string{"cmd/naupegos", "hack/docs"}
+
+func TestImports(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		allowed, listed := knows[name]
+		for _, imp := range p.Imports {
+			if own, ok := strings.CutPrefix(imp, module+"/"); ok {
+				switch {
+				case listed && !slices.Contains(allowed, own):
+					t.Errorf("%s imports %s: it may know only %v", name, own, allowed)
+				case own == "internal/cli" && !slices.Contains(mayUseCLI, name):
+					t.Errorf("%s imports %s: only %v may", name, own, mayUseCLI)
+				}
+				continue
+			}
+			for lib, who := range owners {
+				if (imp == lib || strings.HasPrefix(imp, lib+"/")) && !slices.Contains(who, name) {
+					t.Errorf("%s imports %s: only %v may", name, imp, who)
+				}
+			}
+		}
+	}
+}
+
+// TestRulesAreAlive makes sure that no rule is about a package that is gone.
+func TestRulesAreAlive(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range packages(t) {
+		seen[strings.TrimPrefix(p.ImportPath, module+"/")] = true
+	}
+	for name, others := range knows {
+		for _, n := range append([]string{name}, others...) {
+			if !seen[n] {
+				t.Errorf("there is a rule about %s, which does not exist", n)
+			}
+		}
+	}
+	for lib, who := range owners {
+		for _, n := range who {
+			if !seen[n] {
+				t.Errorf("%s may import %s, and does not exist", n, lib)
+			}
+		}
+	}
+}
+
+// TestFileSizes wants rooms that fit into a head.
+func TestFileSizes(t *testing.T) {
+	checked := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), "."), d.IsDir() && d.Name() == "bin":
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go":
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // somebody's editor was faster
+		}
+		if err != nil {
+			return err
+		}
+		checked++
+		generated := bytes.Contains(data[:min(len(data), 200)], []byte("Code generated "))
+		if n := bytes.Count(data, []byte("\n")); n > maxLines && !generated {
+			t.Errorf("%s has %d lines; split it (at most %d)", path, n, maxLines)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checked < 100 {
+		t.Fatalf("only %d Go files were found: this test looks in the wrong place", checked)
+	}
+}
+
+// goPackage is what go list tells of a package.
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+// packages lists the packages of this module with what they import outside of tests.
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports", module+"/...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v: %s", err, stderr.String())
+	}
+	var all []goPackage
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	imports := 0
+	for _, p := range all {
+		imports += len(p.Imports)
+	}
+	if len(all) < 15 || imports < 10*len(all) {
+		t.Fatalf("go list found only %d packages with %d imports", len(all), imports)
+	}
+	return all
+}

@@ -1,0 +1,139 @@
+package kube
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// FieldManager is the name under which everything is applied.
+const FieldManager = "naupegos"
+
+// ClientOptions says how to reach the API.
+type ClientOptions struct {
+	Server  string                                                            // "https://10.0.0.5:6443" in place of the kubeconfig's: one API server behind the endpoint
+	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil means plain TCP
+	Timeout time.Duration                                                     // of one request (watches excepted); 0 means 15 s
+	QPS     float32                                                           // requests a second, bursts of twice that; 0 means 50
+}
+
+// Client talks to the API of one cluster. It is safe for use by several goroutines.
+type Client struct {
+	server  string
+	timeout time.Duration
+	http    *http.Client
+	set     kubernetes.Interface // requests, bounded by timeout
+	watch   kubernetes.Interface // watches, bounded by the caller's context only
+	dynamic dynamic.Interface
+	meta    metadata.Interface
+	mapper  *restmapper.DeferredDiscoveryRESTMapper
+}
+
+// NewClient prepares a client from a kubeconfig. It opens no connection. A kubeconfig that can't be read is fail.Invalid.
+func NewClient(kubeconfig []byte, o ClientOptions) (*Client, error) {
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read kubeconfig")
+	}
+	if o.Server != "" {
+		cfg.Host = o.Server
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 15 * time.Second
+	}
+	if o.QPS <= 0 {
+		o.QPS = 50
+	}
+	cfg.QPS, cfg.Burst = o.QPS, int(2*o.QPS)
+	cfg.Dial = o.Dial
+	cfg.UserAgent = FieldManager
+	cfg.WarningHandler = rest.NoWarnings{} // deprecations of the manifests we ship are our tests' business, not the user's
+	unbounded, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)
+	}
+	c := &Client{server: cfg.Host, timeout: o.Timeout, http: &http.Client{Transport: unbounded.Transport, Timeout: o.Timeout}}
+	if err := c.connect(cfg, unbounded); err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)
+	}
+	return c, nil
+}
+
+// connect makes the clients for the several styles of access; they share connections and one rate limit for requests.
+func (c *Client) connect(cfg *rest.Config, unbounded *http.Client) error {
+	set, err := kubernetes.NewForConfigAndClient(cfg, c.http)
+	if err != nil {
+		return err
+	}
+	watch, err := kubernetes.NewForConfigAndClient(cfg, unbounded)
+	if err != nil {
+		return err
+	}
+	if c.dynamic, err = dynamic.NewForConfigAndClient(cfg, c.http); err != nil {
+		return err
+	}
+	if c.meta, err = metadata.NewForConfigAndClient(cfg, c.http); err != nil {
+		return err
+	}
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, c.http)
+	if err != nil {
+		return err
+	}
+	c.set, c.watch = set, watch
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
+	return nil
+}
+
+// Close ends idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Server is the URL that requests go to.
+func (c *Client) Server() string { return c.server }
+
+// Ready asks /readyz. fail.NotReady names the checks that fail; fail.Unreachable means no answer.
+func (c *Client) Ready(ctx context.Context) error {
+	body, err := c.set.Discovery().RESTClient().Get().AbsPath("/readyz").Param("verbose", "true").DoRaw(ctx)
+	if err == nil {
+		return nil
+	}
+	if bad := failing(string(body)); len(bad) > 0 {
+		return fail.New(fail.NotReady, "API server is not ready: %s", strings.Join(bad, ", ")).At(c.server)
+	}
+	return apiError(ctx, err, "ask the API server whether it is ready").At(c.server)
+}
+
+// WaitReady waits until /readyz says yes or ctx ends. It asks every 200 ms at most: nothing can be watched before there is an API.
+func (c *Client) WaitReady(ctx context.Context) error {
+	return poll(ctx, 200*time.Millisecond, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, min(c.timeout, 3*time.Second))
+		defer cancel()
+		return c.Ready(ctx)
+	})
+}
+
+// failing picks the failed checks out of a verbose readiness report: lines such as "[-]etcd failed: reason withheld".
+func failing(report string) []string {
+	var out []string
+	for line := range strings.Lines(report) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "[-]"); ok {
+			name, _, _ = strings.Cut(name, " ")
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,226 @@
+package kube
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// FreeOptions says what the cloud gets back, and how long that may take.
+type FreeOptions struct {
+	KeepVolumes bool                             // leave PersistentVolumeClaims and their volumes alone
+	Driver      string                           // CSI driver whose volumes are meant; empty: cinder.csi.openstack.org
+	Timeout     time.Duration                    // for all of it; 0 means 10 minutes
+	Status      func(format string, args ...any) // what is waited for; may be nil
+}
+
+func (o FreeOptions) driver() string {
+	if o.Driver == "" {
+		return "cinder.csi.openstack.org"
+	}
+	return o.Driver
+}
+
+// freePause is how often it is looked whether all is gone. Several kinds and namespaces are waited for at once, so it asks.
+const freePause = time.Second
+
+// FreeCloudResources has the cluster's own controllers give back to the cloud what they took from it: Services of type
+// LoadBalancer are deleted and, unless they are kept, PersistentVolumeClaims with their volumes, whatever their reclaim policy.
+// For that no pod may be scheduled any more (all nodes are cordoned), StatefulSets that make claims are deleted, and so are pods
+// that use claims. It is for clusters that are about to be destroyed; what others made in the cloud and the cluster only uses
+// stays. It returns when all is gone; else fail.NotReady says of each object what keeps it. Calling it again goes on.
+func (c *Client) FreeCloudResources(ctx context.Context, o FreeOptions) error {
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Minute
+	}
+	if o.Status == nil {
+		o.Status = func(string, ...any) {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	if all, err := c.cloudObjects(ctx, o); err != nil || all.count() == 0 {
+		return err
+	}
+	if !o.KeepVolumes {
+		if err := c.stopUsers(ctx); err != nil {
+			return err
+		}
+	}
+	err := poll(ctx, freePause, func(ctx context.Context) error { return c.freeRound(ctx, o) })
+	if err == nil || fail.KindOf(err) != fail.NotReady {
+		return err
+	}
+	return fail.Wrap(fail.NotReady, err, "give back load balancers and volumes to the cloud").At(c.server).
+		Do("see to what keeps them and run it again; the logs of the cloud controller manager and of the Cinder CSI controller in kube-system say more")
+}
+
+func (a cloudObjects) count() int { return len(a.services) + len(a.claims) + len(a.volumes) }
+
+// freeRound deletes what is there and says, as fail.NotReady, what is still there.
+func (c *Client) freeRound(ctx context.Context, o FreeOptions) error {
+	all, err := c.cloudObjects(ctx, o)
+	if err != nil || all.count() == 0 {
+		return err
+	}
+	o.Status("waiting for the cloud to take back %s", all.summary())
+	if err := c.deleteCloudObjects(ctx, all); err != nil {
+		return err
+	}
+	users, err := c.deleteUsers(ctx, all.claims)
+	if err != nil {
+		return err
+	}
+	blockers, err := c.blockers(ctx, all, users)
+	if err != nil {
+		return err
+	}
+	return fail.New(fail.NotReady, "%s", strings.Join(blockers, "; "))
+}
+
+// deleteCloudObjects deletes what is not being deleted yet. Volumes go by their claims; those without a claim go themselves.
+func (c *Client) deleteCloudObjects(ctx context.Context, all cloudObjects) error {
+	for i := range all.volumes {
+		if err := c.deleteVolume(ctx, &all.volumes[i]); err != nil {
+			return err
+		}
+	}
+	for _, p := range all.claims {
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		if err := c.set.CoreV1().PersistentVolumeClaims(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return apiError(ctx, err, "delete PersistentVolumeClaim %s", key(p.Namespace, p.Name)).At(c.server)
+		}
+	}
+	for _, s := range all.services {
+		if s.DeletionTimestamp != nil {
+			continue
+		}
+		if err := c.set.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return apiError(ctx, err, "delete Service %s", key(s.Namespace, s.Name)).At(c.server)
+		}
+	}
+	return nil
+}
+
+// deleteVolume sees to it that the driver deletes a volume once its claim is gone. What has lost its claim already and was retained
+// is deleted by that alone.
+func (c *Client) deleteVolume(ctx context.Context, v *corev1.PersistentVolume) error {
+	if v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		patch := []byte(`{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+		_, err := c.set.CoreV1().PersistentVolumes().Patch(ctx, v.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return apiError(ctx, err, "have volume %s deleted with its claim", v.Name).At(c.server)
+		}
+	}
+	if v.Status.Phase != corev1.VolumeAvailable || v.DeletionTimestamp != nil {
+		return nil
+	}
+	if err := c.set.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return apiError(ctx, err, "delete PersistentVolume %s", v.Name).At(c.server)
+	}
+	return nil
+}
+
+// stopUsers keeps pods from being scheduled, and StatefulSets from making claims anew.
+func (c *Client) stopUsers(ctx context.Context) error {
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.Unschedulable {
+			continue
+		}
+		if err := c.Cordon(ctx, n.Name); err != nil && fail.KindOf(err) != fail.NotFound {
+			return err
+		}
+	}
+	sets, err := c.set.AppsV1().StatefulSets("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return apiError(ctx, err, "list StatefulSets").At(c.server)
+	}
+	background := metav1.DeletePropagationBackground
+	for _, s := range sets.Items {
+		if len(s.Spec.VolumeClaimTemplates) == 0 || s.DeletionTimestamp != nil {
+			continue
+		}
+		err := c.set.AppsV1().StatefulSets(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return apiError(ctx, err, "delete StatefulSet %s", key(s.Namespace, s.Name)).At(c.server)
+		}
+	}
+	return nil
+}
+
+// deleteUsers deletes the pods on nodes that use claims, and returns what is left of them by claim. Where the node does not answer
+// any more, nobody would confirm that the pod has ended; it is then forgotten at once.
+func (c *Client) deleteUsers(ctx context.Context, claims []corev1.PersistentVolumeClaim) (map[string][]string, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	pods, err := c.set.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, apiError(ctx, err, "list pods").At(c.server)
+	}
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	users := map[string][]string{}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		used := claimsOf(p, claims)
+		if len(used) == 0 || p.Spec.NodeName == "" {
+			continue
+		}
+		silent := !slices.ContainsFunc(nodes, func(n NodeInfo) bool { return n.Name == p.Spec.NodeName && n.Ready })
+		if err := c.deleteUser(ctx, p, silent); err != nil {
+			return nil, err
+		}
+		for _, u := range used {
+			users[u] = append(users[u], p.Name+" on "+p.Spec.NodeName)
+		}
+	}
+	return users, nil
+}
+
+func (c *Client) deleteUser(ctx context.Context, p *corev1.Pod, silent bool) error {
+	var o metav1.DeleteOptions
+	if silent {
+		now := int64(0)
+		o.GracePeriodSeconds = &now
+	} else if p.DeletionTimestamp != nil {
+		return nil
+	}
+	if err := c.set.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, o); err != nil && !apierrors.IsNotFound(err) {
+		return apiError(ctx, err, "delete pod %s", key(p.Namespace, p.Name)).At(c.server)
+	}
+	return nil
+}
+
+// claimsOf returns the keys of those claims that a pod uses.
+func claimsOf(p *corev1.Pod, claims []corev1.PersistentVolumeClaim) []string {
+	var out []string
+	for _, v := range p.Spec.Volumes {
+		name := ""
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			name = v.PersistentVolumeClaim.ClaimName
+		case v.Ephemeral != nil:
+			name = p.Name + "-" + v.Name
+		}
+		if name != "" && slices.ContainsFunc(claims, func(x corev1.PersistentVolumeClaim) bool { return x.Namespace == p.Namespace && x.Name == name }) {
+			out = append(out, key(p.Namespace, name))
+		}
+	}
+	return out
+}

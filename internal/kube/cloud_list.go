@@ -1,0 +1,123 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CloudResource is an object of the cluster for which the cloud holds something.
+type CloudResource struct {
+	Kind      string // "Service", "PersistentVolumeClaim", "PersistentVolume"
+	Namespace string // empty for a PersistentVolume
+	Name      string
+	Holds     string // what: "load balancer at 203.0.113.4", "volume 5c1f… of 10Gi"
+}
+
+// String names it for messages: "Service web/front (load balancer at 203.0.113.4)".
+func (r CloudResource) String() string {
+	return fmt.Sprintf("%s %s (%s)", r.Kind, key(r.Namespace, r.Name), r.Holds)
+}
+
+// cloudObjects are the objects of a cluster for which the cloud holds something.
+type cloudObjects struct {
+	services []corev1.Service               // of type LoadBalancer
+	claims   []corev1.PersistentVolumeClaim // that have a volume which the driver made, or none yet
+	volumes  []corev1.PersistentVolume      // that the driver made
+}
+
+// CloudResources lists what FreeCloudResources would free.
+func (c *Client) CloudResources(ctx context.Context, o FreeOptions) ([]CloudResource, error) {
+	all, err := c.cloudObjects(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	var out []CloudResource
+	for i := range all.services {
+		s := &all.services[i]
+		out = append(out, CloudResource{"Service", s.Namespace, s.Name, balancerOf(s)})
+	}
+	claimed := map[string]bool{}
+	volumes := map[string]*corev1.PersistentVolume{}
+	for i := range all.volumes {
+		volumes[all.volumes[i].Name] = &all.volumes[i]
+	}
+	for i := range all.claims {
+		p := &all.claims[i]
+		holds := "no volume yet"
+		if v := volumes[p.Spec.VolumeName]; v != nil {
+			holds, claimed[v.Name] = volumeOf(v), true
+		}
+		out = append(out, CloudResource{"PersistentVolumeClaim", p.Namespace, p.Name, holds})
+	}
+	for i := range all.volumes {
+		if v := &all.volumes[i]; !claimed[v.Name] {
+			out = append(out, CloudResource{"PersistentVolume", "", v.Name, volumeOf(v)})
+		}
+	}
+	return out, nil
+}
+
+func balancerOf(s *corev1.Service) string {
+	var at []string
+	for _, in := range s.Status.LoadBalancer.Ingress {
+		at = append(at, in.IP+in.Hostname)
+	}
+	if len(at) == 0 {
+		return "load balancer without an address yet"
+	}
+	return "load balancer at " + strings.Join(at, ", ")
+}
+
+func volumeOf(v *corev1.PersistentVolume) string {
+	size := v.Spec.Capacity[corev1.ResourceStorage]
+	return fmt.Sprintf("volume %s of %s", v.Spec.CSI.VolumeHandle, size.String())
+}
+
+// cloudObjects asks for all of them. Volumes that somebody else made and the cluster only uses are not among them, nor are Services
+// that another load balancer's class serves.
+func (c *Client) cloudObjects(ctx context.Context, o FreeOptions) (cloudObjects, error) {
+	var all cloudObjects
+	services, err := c.set.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return all, apiError(ctx, err, "list Services").At(c.server)
+	}
+	for _, s := range services.Items {
+		if s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil {
+			all.services = append(all.services, s)
+		}
+	}
+	if o.KeepVolumes {
+		return all, nil
+	}
+	volumes, err := c.set.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return all, apiError(ctx, err, "list PersistentVolumes").At(c.server)
+	}
+	for _, v := range volumes.Items {
+		if v.Spec.CSI != nil && v.Spec.CSI.Driver == o.driver() && v.Annotations[provisionedBy] == o.driver() {
+			all.volumes = append(all.volumes, v)
+		}
+	}
+	claims, err := c.set.CoreV1().PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return all, apiError(ctx, err, "list PersistentVolumeClaims").At(c.server)
+	}
+	for _, p := range claims.Items {
+		made := slices.ContainsFunc(all.volumes, func(v corev1.PersistentVolume) bool { return v.Name == p.Spec.VolumeName })
+		if made || p.Spec.VolumeName == "" && p.Annotations[claimProvisioner] == o.driver() {
+			all.claims = append(all.claims, p)
+		}
+	}
+	return all, nil
+}
+
+// Who is to make or has made a volume, in annotations of claims and volumes.
+const (
+	claimProvisioner = "volume.kubernetes.io/storage-provisioner"
+	provisionedBy    = "pv.kubernetes.io/provisioned-by"
+)

@@ -1,0 +1,160 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/kubectl/pkg/drain"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// DrainOptions says how far a drain may go.
+type DrainOptions struct {
+	Timeout        time.Duration     // for all pods together, their termination included; 0 means 5 minutes
+	Force          bool              // also pods that no controller will start elsewhere: they are lost
+	DeleteEmptyDir bool              // also pods with emptyDir volumes: their content is lost
+	GracePeriod    time.Duration     // for each pod in place of its own; 0 means its own
+	Dead           bool              // the machine is surely off: nobody will end the pods, so all are deleted at once, budgets or not
+	Log            func(line string) // each eviction and each refusal; may be nil
+}
+
+// Drain cordons a node and evicts its pods, all but those of DaemonSets and static ones, with respect to disruption budgets.
+// fail.Refused names pods that it may not touch without Force or DeleteEmptyDir; fail.NotReady names those that did not go in
+// time and the budgets that hold them. The node stays cordoned in any case. A node that does not exist is fine.
+func (c *Client) Drain(ctx context.Context, node string, o DrainOptions) error {
+	if err := c.Cordon(ctx, node); err != nil {
+		if fail.KindOf(err) == fail.NotFound {
+			return nil
+		}
+		return err
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 5 * time.Minute
+	}
+	dctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	h := c.drainer(dctx, o)
+	list, errs := h.GetPodsForDeletion(node)
+	if len(errs) > 0 {
+		if list == nil {
+			return apiError(ctx, errors.Join(errs...), "list the pods to drain from node %s", node).At(c.server)
+		}
+		return fail.Wrap(fail.Refused, errors.Join(errs...), "drain node %s", node).
+			Do("move or delete these pods, or consent to losing them or their emptyDir data")
+	}
+	err := h.DeleteOrEvictPods(list.Pods())
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fail.Wrap(fail.KindOf(ctx.Err()), err, "drain node %s", node)
+	}
+	return c.undrained(ctx, node, h, err)
+}
+
+func (c *Client) drainer(ctx context.Context, o DrainOptions) *drain.Helper {
+	log := logWriter{o.Log}
+	grace := -1
+	if o.GracePeriod > 0 {
+		grace = int(max(1, o.GracePeriod/time.Second))
+	}
+	if o.Dead {
+		grace, o.Force, o.DeleteEmptyDir = 0, true, true
+	}
+	return &drain.Helper{
+		Ctx: ctx, Client: c.set, Force: o.Force, DeleteEmptyDirData: o.DeleteEmptyDir, IgnoreAllDaemonSets: true,
+		DisableEviction: o.Dead, GracePeriodSeconds: grace, Timeout: o.Timeout, EvictErrorRetryDelay: time.Second, Out: log, ErrOut: log,
+	}
+}
+
+// undrained says which pods are still there and what holds them.
+func (c *Client) undrained(ctx context.Context, node string, h *drain.Helper, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	defer cancel()
+	h.Ctx = ctx
+	list, errs := h.GetPodsForDeletion(node)
+	if len(errs) > 0 || len(list.Pods()) == 0 {
+		return apiError(ctx, cause, "drain node %s", node).At(c.server)
+	}
+	budgets, err := c.set.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return apiError(ctx, errors.Join(cause, err), "drain node %s", node).At(c.server)
+	}
+	var left []string
+	for _, p := range list.Pods() {
+		left = append(left, blocker(p, budgets.Items))
+	}
+	slices.Sort(left)
+	return fail.New(fail.NotReady, "drain node %s: %d pods did not go within %s: %s", node, len(left), h.Timeout, strings.Join(left, "; ")).
+		Do("the node stays cordoned; mend or loosen what holds the pods and try again")
+}
+
+// blocker says what keeps a pod: its own slow end, or disruption budgets that allow no disruption.
+func blocker(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
+	name := p.Namespace + "/" + p.Name
+	if p.DeletionTimestamp != nil {
+		return name + " is terminating since " + p.DeletionTimestamp.UTC().Format(time.RFC3339)
+	}
+	var held []string
+	for _, b := range budgets {
+		sel, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || b.Namespace != p.Namespace || !sel.Matches(labels.Set(p.Labels)) || b.Status.DisruptionsAllowed > 0 {
+			continue
+		}
+		held = append(held, fmt.Sprintf("disruption budget %s (%d healthy, %d needed)", b.Name, b.Status.CurrentHealthy, b.Status.DesiredHealthy))
+	}
+	if len(held) == 0 {
+		return name + " has not been evicted"
+	}
+	return name + " is held by " + strings.Join(held, ", ")
+}
+
+// PodInfo is one pod on a node.
+type PodInfo struct {
+	Namespace, Name string
+	Phase           string
+	Owner           string // kind of its controller: "DaemonSet", "Node" for a static pod, …; empty for none
+}
+
+// PodsOn lists the pods bound to a node, sorted by namespace and name.
+func (c *Client) PodsOn(ctx context.Context, node string) ([]PodInfo, error) {
+	list, err := c.set.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		return nil, apiError(ctx, err, "list the pods on node %s", node).At(c.server)
+	}
+	var out []PodInfo
+	for _, p := range list.Items {
+		i := PodInfo{Namespace: p.Namespace, Name: p.Name, Phase: string(p.Status.Phase)}
+		if o := metav1.GetControllerOf(&p); o != nil {
+			i.Owner = o.Kind
+		}
+		out = append(out, i)
+	}
+	slices.SortFunc(out, func(a, b PodInfo) int { return strings.Compare(key(a.Namespace, a.Name), key(b.Namespace, b.Name)) })
+	return out, nil
+}
+
+// logWriter passes what kubectl's drain prints on, line by line (it prints whole lines).
+type logWriter struct{ log func(string) }
+
+// Write implements io.Writer.
+func (w logWriter) Write(p []byte) (int, error) {
+	if w.log != nil {
+		for line := range strings.Lines(string(p)) {
+			w.log(strings.TrimSpace(line))
+		}
+	}
+	return len(p), nil
+}
+
+var _ io.Writer = logWriter{}

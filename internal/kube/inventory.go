@@ -1,0 +1,199 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// ref names one object of the cluster.
+type ref struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+}
+
+// inventory is what an addon's objects are, kept in a ConfigMap of kube-system.
+type inventory struct {
+	Digest  string // of the manifests applied last; empty while an apply is unfinished
+	Objects []ref
+}
+
+func inventoryName(addon string) string { return "naupegos-addon-" + addon }
+
+func refOf(u *unstructured.Unstructured) ref {
+	return ref{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+}
+
+func refs(objects []*unstructured.Unstructured) []ref {
+	out := make([]ref, 0, len(objects))
+	for _, u := range objects {
+		out = append(out, refOf(u))
+	}
+	return union(nil, out)
+}
+
+// namespace of an object of a namespaced kind.
+func (r ref) namespace() string {
+	if r.Namespace == "" {
+		return metav1.NamespaceDefault
+	}
+	return r.Namespace
+}
+
+// identity is the same for all versions of a group.
+func (r ref) identity() string {
+	u := r.object()
+	return u.GroupVersionKind().GroupKind().String() + " " + key(r.Namespace, r.Name)
+}
+
+func (r ref) object() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion(r.APIVersion)
+	u.SetKind(r.Kind)
+	return u
+}
+
+// String renders a reference for messages.
+func (r ref) String() string { return r.Kind + " " + key(r.Namespace, r.Name) }
+
+// union returns the references of both, the second's where both name the same object.
+func union(a, b []ref) []ref {
+	var out []ref
+	for _, list := range [][]ref{a, b} {
+		for _, r := range list {
+			if i := slices.IndexFunc(out, func(x ref) bool { return x.identity() == r.identity() }); i >= 0 {
+				out[i] = r
+			} else {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+func (c *Client) inventory(ctx context.Context, addon string) (inventory, error) {
+	var inv inventory
+	if addon == "" {
+		return inv, nil
+	}
+	cm, err := c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, inventoryName(addon), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return inv, nil
+	}
+	if err != nil {
+		return inv, apiError(ctx, err, "get the inventory of addon %s", addon).At(c.server)
+	}
+	inv.Digest = cm.Data["digest"]
+	if err := json.Unmarshal([]byte(cm.Data["objects"]), &inv.Objects); err != nil {
+		return inv, fail.Wrap(fail.Invalid, err, "read the inventory of addon %s in ConfigMap kube-system/%s", addon, cm.Name).
+			Do("delete that ConfigMap and apply again; nothing will be pruned then")
+	}
+	return inv, nil
+}
+
+func (c *Client) record(ctx context.Context, addon, digest string, objects []ref) error {
+	if addon == "" {
+		return nil
+	}
+	raw, err := json.Marshal(objects)
+	if err != nil {
+		return fmt.Errorf("inventory of addon %s: %w", addon, err)
+	}
+	cm := corev1ac.ConfigMap(inventoryName(addon), metav1.NamespaceSystem).WithLabels(map[string]string{AddonLabel: addon}).
+		WithData(map[string]string{"digest": digest, "objects": string(raw)})
+	_, err = c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Apply(ctx, cm, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	if err != nil {
+		e := apiError(ctx, err, "write the inventory of addon %s", addon).At(c.server)
+		if missingNamespace(err) {
+			e.Kind = fail.NotReady
+		}
+		return e
+	}
+	return nil
+}
+
+func (c *Client) forget(ctx context.Context, addon string) error {
+	if addon == "" {
+		return nil
+	}
+	err := c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Delete(ctx, inventoryName(addon), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return apiError(ctx, err, "delete the inventory of addon %s", addon).At(c.server)
+	}
+	return nil
+}
+
+// Addons lists the addons that have an inventory, sorted.
+func (c *Client) Addons(ctx context.Context) ([]string, error) {
+	list, err := c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: AddonLabel})
+	if err != nil {
+		return nil, apiError(ctx, err, "list addons").At(c.server)
+	}
+	var out []string
+	for _, cm := range list.Items {
+		if addon := cm.Labels[AddonLabel]; cm.Name == inventoryName(addon) {
+			out = append(out, addon)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// sameKind tells whether all these objects, of one kind, are there with their digests.
+func (c *Client) sameKind(ctx context.Context, objects []*unstructured.Unstructured, addon string) (bool, error) {
+	m, err := c.mapping(ctx, refOf(objects[0]))
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	r := c.meta.Resource(m.Resource)
+	there := map[string]string{}
+	if addon != "" {
+		list, err := r.Namespace(corev1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: AddonLabel + "=" + addon})
+		if err != nil {
+			return false, apiError(ctx, err, "list %s of addon %s", m.Resource.Resource, addon).At(c.server)
+		}
+		for _, o := range list.Items {
+			there[key(o.Namespace, o.Name)] = o.Annotations[DigestAnnotation]
+		}
+	}
+	for _, u := range objects {
+		want, err := digestOf(u)
+		if err != nil {
+			return false, err
+		}
+		namespace := ""
+		if m.Scope.Name() == meta.RESTScopeNameNamespace {
+			namespace = refOf(u).namespace()
+		}
+		have, known := there[key(namespace, u.GetName())]
+		if addon == "" {
+			o, err := r.Namespace(namespace).Get(ctx, u.GetName(), metav1.GetOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return false, apiError(ctx, err, "get %s", nameOf(u)).At(c.server)
+			}
+			known = err == nil
+			if known {
+				have = o.Annotations[DigestAnnotation]
+			}
+		}
+		if !known || have != want {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,195 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Annotations of a node that say which of its labels and taints are ours, so that those no longer wanted can go.
+const (
+	OwnedLabels = "naupegos.dev/owned-labels" // keys, comma-separated, sorted
+	OwnedTaints = "naupegos.dev/owned-taints" // "key:effect", comma-separated, sorted
+)
+
+// Marks is what a pool wants on its nodes.
+type Marks struct {
+	Labels map[string]string
+	Taints []Taint
+}
+
+// Mark makes a node carry these labels and taints, and takes away those that an earlier Mark put there and that are no
+// longer wanted. Labels and taints of others stay. It tells whether anything changed.
+func (c *Client) Mark(ctx context.Context, node string, m Marks) (bool, error) {
+	changed := false
+	err := c.change(ctx, node, func(n *corev1.Node) { changed = mark(n, m) })
+	return changed && err == nil, err
+}
+
+// Marked tells whether Mark would change nothing.
+func Marked(n NodeInfo, m Marks) bool {
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(n.Labels), Annotations: maps.Clone(n.Annotations)}}
+	for _, t := range n.Taints {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	return !mark(&node, m)
+}
+
+// Cordon keeps new pods away from a node; Uncordon lets them in again. A node that is so already is fine.
+func (c *Client) Cordon(ctx context.Context, node string) error {
+	return c.change(ctx, node, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+}
+
+// Uncordon is the opposite of Cordon.
+func (c *Client) Uncordon(ctx context.Context, node string) error {
+	return c.change(ctx, node, func(n *corev1.Node) { n.Spec.Unschedulable = false })
+}
+
+// conflictTries bounds how often a change is tried again because the node changed meanwhile (kubelet writes status all the
+// time, but that does not count; labels, taints and annotations are changed by few).
+const conflictTries = 5
+
+// change gets a node, edits it and sends the difference, if any.
+func (c *Client) change(ctx context.Context, name string, edit func(n *corev1.Node)) error {
+	var err error
+	for range conflictTries {
+		if err = c.changeOnce(ctx, name, edit); err == nil || fail.KindOf(err) != fail.Conflict {
+			return err
+		}
+	}
+	return err
+}
+
+func (c *Client) changeOnce(ctx context.Context, name string, edit func(n *corev1.Node)) error {
+	n, err := c.set.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return apiError(ctx, err, "get node %s", name).At(c.server)
+	}
+	patch, err := nodePatch(n, edit)
+	if err != nil || patch == nil {
+		return err
+	}
+	if _, err := c.set.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}); err != nil {
+		return apiError(ctx, err, "change node %s", name).At(c.server)
+	}
+	return nil
+}
+
+// nodePatch renders the merge patch for an edit, bound to the version that was read; nil where nothing changes.
+func nodePatch(n *corev1.Node, edit func(n *corev1.Node)) ([]byte, error) {
+	after := n.DeepCopy()
+	edit(after)
+	metadata, spec := map[string]any{}, map[string]any{}
+	if d := difference(n.Labels, after.Labels); d != nil {
+		metadata["labels"] = d
+	}
+	if d := difference(n.Annotations, after.Annotations); d != nil {
+		metadata["annotations"] = d
+	}
+	if n.Spec.Unschedulable != after.Spec.Unschedulable {
+		spec["unschedulable"] = after.Spec.Unschedulable
+	}
+	if !sameTaints(n.Spec.Taints, after.Spec.Taints) {
+		spec["taints"] = after.Spec.Taints
+	}
+	if len(metadata)+len(spec) == 0 {
+		return nil, nil
+	}
+	metadata["resourceVersion"] = n.ResourceVersion
+	patch := map[string]any{"metadata": metadata}
+	if len(spec) > 0 {
+		patch["spec"] = spec
+	}
+	out, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("change node %s: %w", n.Name, err)
+	}
+	return out, nil
+}
+
+// difference is a merge patch from one map to another: nil values remove a key. nil where they are the same.
+func difference(from, to map[string]string) map[string]any {
+	d := map[string]any{}
+	for k := range from {
+		if _, ok := to[k]; !ok {
+			d[k] = nil
+		}
+	}
+	for k, v := range to {
+		if old, ok := from[k]; !ok || old != v {
+			d[k] = v
+		}
+	}
+	if len(d) == 0 {
+		return nil
+	}
+	return d
+}
+
+func sameTaints(a, b []corev1.Taint) bool {
+	return slices.EqualFunc(a, b, func(x, y corev1.Taint) bool { return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect })
+}
+
+// mark edits a node and tells whether that changed anything.
+func mark(n *corev1.Node, m Marks) bool {
+	before := n.DeepCopy()
+	for _, k := range split(n.Annotations[OwnedLabels]) {
+		if _, wanted := m.Labels[k]; !wanted {
+			delete(n.Labels, k)
+		}
+	}
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	maps.Copy(n.Labels, m.Labels)
+	owned := split(n.Annotations[OwnedTaints])
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return slices.Contains(owned, taintKey(t.Key, string(t.Effect))) && !slices.ContainsFunc(m.Taints, same(t))
+	})
+	ours := []string{}
+	for _, t := range m.Taints {
+		ours = append(ours, taintKey(t.Key, t.Effect))
+		want := corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)}
+		if i := slices.IndexFunc(n.Spec.Taints, func(h corev1.Taint) bool { return same(h)(t) }); i < 0 {
+			n.Spec.Taints = append(n.Spec.Taints, want)
+		} else if n.Spec.Taints[i].Value != t.Value {
+			n.Spec.Taints[i] = want
+		}
+	}
+	own(n, OwnedLabels, slices.Collect(maps.Keys(m.Labels)))
+	own(n, OwnedTaints, ours)
+	return difference(before.Labels, n.Labels) != nil || difference(before.Annotations, n.Annotations) != nil || !sameTaints(before.Spec.Taints, n.Spec.Taints)
+}
+
+// same matches a taint by key and effect: a node can't have two of these.
+func same(h corev1.Taint) func(Taint) bool {
+	return func(t Taint) bool { return t.Key == h.Key && t.Effect == string(h.Effect) }
+}
+
+func taintKey(key, effect string) string { return key + ":" + effect }
+
+// own writes an annotation with sorted keys, or takes it away where there are none.
+func own(n *corev1.Node, annotation string, keys []string) {
+	if len(keys) == 0 {
+		delete(n.Annotations, annotation)
+		return
+	}
+	slices.Sort(keys)
+	if n.Annotations == nil {
+		n.Annotations = map[string]string{}
+	}
+	n.Annotations[annotation] = strings.Join(slices.Compact(keys), ",")
+}
+
+func split(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
+}

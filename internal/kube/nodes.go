@@ -1,0 +1,170 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// NodeInfo is what the cluster says of one node.
+type NodeInfo struct {
+	Name          string
+	Ready         bool
+	Reason        string   // why it is not ready; empty when it is
+	Roles         []string // from node-role.kubernetes.io/ labels, sorted
+	Version       string   // kubelet's
+	Addresses     []string // internal ones
+	Labels        map[string]string
+	Annotations   map[string]string
+	Taints        []Taint
+	Unschedulable bool // cordoned
+	PodCIDR       string
+	Created       time.Time
+}
+
+// Taint keeps pods away that do not tolerate it.
+type Taint struct {
+	Key    string
+	Value  string
+	Effect string // "NoSchedule", "PreferNoSchedule", "NoExecute"
+}
+
+// Nodes lists all nodes, sorted by name.
+func (c *Client) Nodes(ctx context.Context) ([]NodeInfo, error) {
+	list, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, apiError(ctx, err, "list nodes").At(c.server)
+	}
+	out := make([]NodeInfo, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, nodeInfo(&list.Items[i]))
+	}
+	slices.SortFunc(out, func(a, b NodeInfo) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// Node returns one node; fail.NotFound where it does not exist.
+func (c *Client) Node(ctx context.Context, name string) (NodeInfo, error) {
+	n, err := c.set.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return NodeInfo{}, apiError(ctx, err, "get node %s", name).At(c.server)
+	}
+	return nodeInfo(n), nil
+}
+
+func nodeInfo(n *corev1.Node) NodeInfo {
+	i := NodeInfo{Name: n.Name, Version: n.Status.NodeInfo.KubeletVersion, Labels: n.Labels, Annotations: n.Annotations,
+		Unschedulable: n.Spec.Unschedulable, PodCIDR: n.Spec.PodCIDR, Created: n.CreationTimestamp.Time, Reason: "kubelet has not reported yet"}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			i.Ready, i.Reason = c.Status == corev1.ConditionTrue, c.Reason+": "+c.Message
+		}
+	}
+	if i.Ready {
+		i.Reason = ""
+	}
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			i.Addresses = append(i.Addresses, a.Address)
+		}
+	}
+	for k := range n.Labels {
+		if role, ok := strings.CutPrefix(k, "node-role.kubernetes.io/"); ok {
+			i.Roles = append(i.Roles, role)
+		}
+	}
+	slices.Sort(i.Roles)
+	for _, t := range n.Spec.Taints {
+		i.Taints = append(i.Taints, Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+	return i
+}
+
+// NodeCondition is what WaitNodes waits for.
+type NodeCondition int
+
+// The conditions of nodes to wait for.
+const (
+	Registered NodeCondition = iota // the node object exists
+	NodeReady                       // and kubelet says that it is ready
+)
+
+// WaitNode waits for one node; see WaitNodes.
+func (c *Client) WaitNode(ctx context.Context, name string, want NodeCondition) error {
+	return c.WaitNodes(ctx, want, nil, name)
+}
+
+// WaitNodes watches until all named nodes meet the condition or ctx ends; then fail.NotReady says of each what is missing.
+// seen, if not nil, is called once for each node that gets there.
+func (c *Client) WaitNodes(ctx context.Context, want NodeCondition, seen func(name string), names ...string) error {
+	met := map[string]bool{}
+	var missing []string
+	f := follower{
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.set.CoreV1().Nodes().List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.watch.CoreV1().Nodes().Watch(ctx, o)
+		},
+	}
+	if len(names) == 1 {
+		f.field = "metadata.name=" + names[0]
+	}
+	err := follow(ctx, f, func(nodes map[string]runtime.Object) (bool, error) {
+		missing = nil
+		for _, name := range names {
+			why := lacks(nodes[name], want)
+			if why != "" {
+				missing = append(missing, name+": "+why)
+				continue
+			}
+			if !met[name] && seen != nil {
+				seen(name)
+			}
+			met[name] = true
+		}
+		return len(missing) == 0, nil
+	})
+	if err != nil && len(missing) > 0 {
+		// What is missing is the cause. That the time was up is none: an error that says so is not told to the user.
+		e := fail.New(fail.KindOf(err), "wait for nodes: %s", strings.Join(missing, "; ")).At(c.server).
+			Do("look at kubelet's log on the machine: naupegos logs")
+		if !errors.Is(err, context.DeadlineExceeded) {
+			e.Err = err
+		}
+		return e
+	}
+	return err
+}
+
+// lacks says what a node lacks for a condition; empty for nothing.
+func lacks(o runtime.Object, want NodeCondition) string {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return "kubelet has not registered the node"
+	}
+	i := nodeInfo(n)
+	if want == NodeReady && !i.Ready {
+		return "not ready, " + i.Reason
+	}
+	return ""
+}
+
+// DeleteNode removes the node object. A node that does not exist is fine.
+func (c *Client) DeleteNode(ctx context.Context, name string) error {
+	err := c.set.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return apiError(ctx, err, "delete node %s", name).At(c.server)
+	}
+	return nil
+}

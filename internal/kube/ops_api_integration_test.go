@@ -1,0 +1,140 @@
+//go:build integration
+
+package kube
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+)
+
+// api is a real API server with etcd and controller manager on loopback. There is no scheduler and no kubelet: see kubelets.
+type api struct {
+	t          *testing.T
+	dir        string
+	server     string
+	kubeconfig []byte
+	dialled    atomic.Int32
+}
+
+// opsBinary finds a component: the environment's NAUPEGOS_ETCD, NAUPEGOS_KUBE_APISERVER, NAUPEGOS_KUBE_CONTROLLER_MANAGER, or
+// else the image of the newest bundle of the library.
+func opsBinary(t *testing.T, name string) string {
+	t.Helper()
+	env := "NAUPEGOS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+	if path := os.Getenv(env); path != "" {
+		return path
+	}
+	root, err := bundle.DefaultRoot()
+	must(t, err)
+	l, err := bundle.OpenLibrary(root)
+	must(t, err)
+	b, err := l.Find(t.Context(), testParams().Version)
+	if err != nil {
+		t.Fatalf("name %s in %s, or build a bundle: %v", name, env, err)
+	}
+	return fromImage(t, b, name)
+}
+
+func startAPI(t *testing.T) *api {
+	t.Helper()
+	a := &api{t: t, dir: t.TempDir()}
+	etcdClient, etcdPeer, port := freeAddress(t), freeAddress(t), freeAddress(t)
+	_, portNumber, err := net.SplitHostPort(port)
+	must(t, err)
+	a.server = "https://" + port
+	a.certificates()
+	a.run(opsBinary(t, "etcd"), "--data-dir", a.path("etcd"), "--listen-client-urls", "http://"+etcdClient, "--advertise-client-urls", "http://"+etcdClient,
+		"--listen-peer-urls", "http://"+etcdPeer, "--initial-advertise-peer-urls", "http://"+etcdPeer, "--initial-cluster", "default=http://"+etcdPeer, "--log-level", "error")
+	a.run(opsBinary(t, "kube-apiserver"), "--etcd-servers", "http://"+etcdClient, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", portNumber,
+		"--cert-dir", a.dir, "--tls-cert-file", a.path("tls.crt"), "--tls-private-key-file", a.path("tls.key"), "--client-ca-file", a.path("tls.crt"),
+		"--service-account-key-file", a.path("tls.key"), "--service-account-signing-key-file", a.path("tls.key"), "--service-account-issuer", "https://test",
+		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "Node,RBAC", "--allow-privileged", "--endpoint-reconciler-type", "none")
+	a.write("kubeconfig", a.kubeconfig)
+	a.run(opsBinary(t, "kube-controller-manager"), "--kubeconfig", a.path("kubeconfig"), "--leader-elect=false", "--service-account-private-key-file", a.path("tls.key"),
+		"--controllers", "namespace-controller,deployment-controller,replicaset-controller,daemonset-controller,disruption-controller,garbage-collector-controller,serviceaccount-controller",
+		"--cert-dir", a.dir, "--secure-port", "0")
+	return a
+}
+
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (a *api) path(name string) string { return filepath.Join(a.dir, name) }
+
+func (a *api) write(name string, content []byte) {
+	must(a.t, os.WriteFile(a.path(name), content, 0o600))
+}
+
+// run starts a server until the test ends.
+func (a *api) run(argv ...string) {
+	var out bytes.Buffer
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	must(a.t, cmd.Start())
+	a.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if a.t.Failed() {
+			raw := out.Bytes()
+			a.t.Logf("%s:\n%s", filepath.Base(argv[0]), raw[max(0, len(raw)-3000):])
+		}
+	})
+}
+
+// certificates makes one certificate that is authority, server and administrator at once, and a kubeconfig with it.
+func (a *api) certificates() {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(a.t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	must(a.t, err)
+	raw, err := x509.MarshalECPrivateKey(key)
+	must(a.t, err)
+	a.write("tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	a.write("tls.key", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))
+	a.kubeconfig = fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: %q, certificate-authority: %q}}]
+users: [{name: u, user: {client-certificate: %q, client-key: %q}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`, a.server, a.path("tls.crt"), a.path("tls.crt"), a.path("tls.key"))
+}
+
+// client dials by a dialer of its own, as through a jump host.
+func (a *api) client() *Client {
+	c, err := NewClient(a.kubeconfig, ClientOptions{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		a.dialled.Add(1)
+		var d net.Dialer
+		return d.DialContext(ctx, network, addr)
+	}})
+	must(a.t, err)
+	a.t.Cleanup(c.Close)
+	return c
+}

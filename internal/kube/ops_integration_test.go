@@ -1,0 +1,354 @@
+//go:build integration
+
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// TestOperations works on one real API server, subtest after subtest.
+func TestOperations(t *testing.T) {
+	a := startAPI(t)
+	c := a.client()
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	must(t, c.WaitReady(ctx))
+	t.Logf("the API is ready %s after its start", time.Since(start))
+	if a.dialled.Load() == 0 {
+		t.Error("the dialer given was not used")
+	}
+	o := &operations{a: a, c: c}
+	t.Run("nodes", o.nodes)
+	o.k = startKubelets(t, c, "w1", "w2", "w3")
+	t.Run("apply", o.apply)
+	t.Run("definitions", o.definitions)
+	t.Run("rollout", o.rollout)
+	t.Run("drain", o.drain)
+	t.Run("smoke", o.smoke)
+	t.Run("token", o.token)
+	t.Run("wrong user", o.wrongUser)
+}
+
+type operations struct {
+	a *api
+	c *Client
+	k *kubelets
+}
+
+// within bounds a wait; wants that it ends with this kind of error and these words.
+func wantFail(t *testing.T, err error, kind fail.Kind, words ...string) {
+	t.Helper()
+	if fail.KindOf(err) != kind || err == nil {
+		t.Errorf("got %v (%s), want %s", err, fail.KindOf(err), kind)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not say %q", err, w)
+		}
+	}
+}
+
+func short(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (o *operations) nodes(t *testing.T) {
+	c := o.c
+	wantFail(t, c.WaitNode(short(t, 300*time.Millisecond), "w1", Registered), fail.NotReady, "w1: kubelet has not registered the node")
+	got := make(chan error, 1)
+	var seen []string
+	go func() {
+		got <- c.WaitNodes(t.Context(), NodeReady, func(n string) { seen = append(seen, n) }, "w1", "w2")
+	}()
+	addNode(t, c, "w1", false)
+	addNode(t, c, "w2", true)
+	addNode(t, c, "w3", true)
+	addNode(t, c, "cp", true, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: "NoSchedule"})
+	wantFail(t, c.WaitNode(short(t, 300*time.Millisecond), "w1", NodeReady), fail.NotReady, "network plugin is missing")
+	setReady(t, c, "w1", true)
+	must(t, <-got)
+	if slices.Sort(seen); !slices.Equal(seen, []string{"w1", "w2"}) {
+		t.Errorf("told of %v, want w1 and w2 once each", seen)
+	}
+
+	m := Marks{Labels: map[string]string{"pool": "general", "disk": "ssd"}, Taints: []Taint{{"dedicated", "gpu", "NoSchedule"}}}
+	for i, want := range []bool{true, false} {
+		changed, err := c.Mark(t.Context(), "w3", m)
+		must(t, err)
+		if changed != want {
+			t.Errorf("marking, time %d: changed %v", i+1, changed)
+		}
+	}
+	n, err := c.Node(t.Context(), "w3")
+	must(t, err)
+	if n.Labels["disk"] != "ssd" || !slices.Contains(n.Taints, m.Taints[0]) || !Marked(n, m) {
+		t.Errorf("marks are missing: %+v", n)
+	}
+	_, err = c.Mark(t.Context(), "w3", Marks{Labels: map[string]string{"pool": "general"}})
+	must(t, err)
+	n, err = c.Node(t.Context(), "w3")
+	must(t, err)
+	if _, there := n.Labels["disk"]; there || slices.Contains(n.Taints, m.Taints[0]) || n.Labels["kubernetes.io/hostname"] != "w3" {
+		t.Errorf("what is not wanted any more should go and the rest stay: %+v", n)
+	}
+
+	must(t, c.Cordon(t.Context(), "w3"))
+	must(t, c.Cordon(t.Context(), "w3"))
+	if n, err = c.Node(t.Context(), "w3"); err != nil || !n.Unschedulable {
+		t.Errorf("w3 is not cordoned: %v", err)
+	}
+	must(t, c.Uncordon(t.Context(), "w3"))
+	wantFail(t, c.Cordon(t.Context(), "nobody"), fail.NotFound)
+	addNode(t, c, "gone", true)
+	must(t, c.DeleteNode(t.Context(), "gone"))
+	must(t, c.DeleteNode(t.Context(), "gone"))
+	all, err := c.Nodes(t.Context())
+	must(t, err)
+	if len(all) != 4 || all[0].Name != "cp" || all[1].Addresses[0] != "10.0.0.5" {
+		t.Errorf("nodes: %+v", all)
+	}
+}
+
+const demo = `# a comment only
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: demo}
+data: {a: "%s"}
+---
+apiVersion: v1
+kind: List
+items:
+  - {apiVersion: v1, kind: Namespace, metadata: {name: demo}}
+  - {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: demo}, rules: []}
+`
+
+const extra = `---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: extra}
+`
+
+func (o *operations) apply(t *testing.T) {
+	c, opts := o.c, ApplyOptions{Addon: "demo", Prune: true}
+	first := []byte(fmt.Sprintf(demo, "1") + extra)
+	upToDate := func(m []byte, want bool, when string) {
+		t.Helper()
+		got, err := c.UpToDate(t.Context(), m, opts)
+		if err != nil || got != want {
+			t.Errorf("%s: up to date is %v, %v; want %v", when, got, err, want)
+		}
+	}
+	upToDate(first, false, "before")
+	r, err := c.Apply(t.Context(), first, opts)
+	must(t, err)
+	if want := []string{"Namespace demo", "ClusterRole demo", "ConfigMap demo/settings", "ConfigMap extra"}; !slices.Equal(r.Applied, want) {
+		t.Errorf("applied %v, want %v", r.Applied, want)
+	}
+	upToDate(first, true, "after")
+	second := []byte(fmt.Sprintf(demo, "2"))
+	upToDate(second, false, "other content")
+	r, err = c.Apply(t.Context(), second, opts)
+	must(t, err)
+	if !slices.Equal(r.Pruned, []string{"ConfigMap extra"}) {
+		t.Errorf("pruned %v, want ConfigMap extra", r.Pruned)
+	}
+	if _, err := c.set.CoreV1().ConfigMaps("default").Get(t.Context(), "extra", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("extra is still there: %v", err)
+	}
+	upToDate(second, true, "after the second")
+	must(t, c.set.CoreV1().ConfigMaps("demo").Delete(t.Context(), "settings", metav1.DeleteOptions{}))
+	upToDate(second, false, "somebody deleted an object")
+	_, err = c.Apply(t.Context(), second, opts)
+	must(t, err)
+	cm, err := c.set.CoreV1().ConfigMaps("demo").Get(t.Context(), "settings", metav1.GetOptions{})
+	must(t, err)
+	if d := cmp.Diff(map[string]string{"a": "2"}, cm.Data); d != "" {
+		t.Error(d)
+	}
+	addons, err := c.Addons(t.Context())
+	must(t, err)
+	if !slices.Equal(addons, []string{"demo"}) {
+		t.Errorf("addons: %v", addons)
+	}
+	_, err = c.Apply(t.Context(), []byte("apiVersion: v1\nkind: Nonsense\nmetadata: {name: x}\n"), ApplyOptions{})
+	wantFail(t, err, fail.NotReady, "Nonsense")
+	_, err = c.Apply(t.Context(), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: nowhere}\n"), ApplyOptions{})
+	wantFail(t, err, fail.NotReady, "nowhere")
+	_, err = c.Apply(t.Context(), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: 1}\n"), ApplyOptions{})
+	wantFail(t, err, fail.Invalid)
+	for range 2 {
+		must(t, c.Delete(t.Context(), second, opts))
+	}
+	upToDate(second, false, "deleted")
+}
+
+// definitions: objects of a kind that the same manifests define.
+func (o *operations) definitions(t *testing.T) {
+	m := []byte(`apiVersion: naupegos.dev/v1
+kind: Boat
+metadata: {name: argo, namespace: default}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: boats.naupegos.dev}
+spec:
+  group: naupegos.dev
+  scope: Namespaced
+  names: {kind: Boat, plural: boats}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`)
+	opts := ApplyOptions{Addon: "boats"}
+	_, err := o.c.Apply(short(t, 20*time.Second), m, opts)
+	must(t, err)
+	fresh := o.a.client()
+	if ok, err := fresh.UpToDate(t.Context(), m, opts); err != nil || !ok {
+		t.Errorf("up to date is %v, %v", ok, err)
+	}
+	must(t, o.c.Delete(t.Context(), m, opts))
+	must(t, o.a.client().Delete(t.Context(), m, opts)) // its kind is unknown by now
+}
+
+func workload(kind, name, image, spec string) []byte {
+	return fmt.Appendf(nil, `apiVersion: apps/v1
+kind: %s
+metadata: {name: %s, namespace: default}
+spec:
+  selector: {matchLabels: {app: %s}}
+  %s
+  template:
+    metadata: {labels: {app: %s}}
+    spec: {terminationGracePeriodSeconds: 1, automountServiceAccountToken: false, containers: [{name: c, image: %s}]}
+`, kind, name, name, spec, name, image)
+}
+
+func (o *operations) rollout(t *testing.T) {
+	ctx := short(t, 30*time.Second)
+	o.k.set(func() { o.k.stuck = "stuck:1" })
+	for _, w := range []struct {
+		kind string
+		spec string
+		wait func(context.Context, string, string) error
+	}{{"Deployment", "replicas: 2", o.c.WaitDeployment}, {"DaemonSet", "", o.c.WaitDaemonSet}} {
+		name := strings.ToLower(w.kind)
+		wantFail(t, w.wait(short(t, 200*time.Millisecond), "default", name), fail.NotReady, "does not exist")
+		_, err := o.c.Apply(ctx, workload(w.kind, name, "stuck:1", w.spec), ApplyOptions{})
+		must(t, err)
+		wantFail(t, w.wait(short(t, 3*time.Second), "default", name), fail.NotReady, "pods available", "container c: ErrImagePull no such image")
+		_, err = o.c.Apply(ctx, workload(w.kind, name, "good:1", w.spec), ApplyOptions{})
+		must(t, err)
+		must(t, w.wait(ctx, "default", name))
+		_, err = o.c.Apply(ctx, workload(w.kind, name, "good:2", w.spec), ApplyOptions{})
+		must(t, err)
+		must(t, w.wait(ctx, "default", name))
+	}
+}
+
+func (o *operations) drain(t *testing.T) {
+	ctx := short(t, time.Minute)
+	_, err := o.c.Apply(ctx, []byte(`apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: keep-two, namespace: default}
+spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
+`), ApplyOptions{})
+	must(t, err)
+	pods, err := o.c.PodsOn(ctx, "w1")
+	must(t, err)
+	if len(pods) < 2 || pods[0].Owner == "" {
+		t.Fatalf("pods of the Deployment and the DaemonSet should be on w1: %+v", pods)
+	}
+	var log []string
+	opts := DrainOptions{Timeout: 3 * time.Second, Log: func(s string) { log = append(log, s) }}
+	err = o.c.Drain(ctx, "w1", opts)
+	wantFail(t, err, fail.NotReady, "default/deployment-", "disruption budget keep-two (2 healthy, 2 needed)")
+	if len(log) == 0 {
+		t.Error("nothing was logged")
+	}
+	_, err = o.c.set.CoreV1().Pods("default").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lonely"},
+		Spec: corev1.PodSpec{NodeName: "w1", Containers: []corev1.Container{{Name: "c", Image: "good:1"}}}}, metav1.CreateOptions{})
+	must(t, err)
+	wantFail(t, o.c.Drain(ctx, "w1", opts), fail.Refused, "default/lonely")
+	must(t, o.c.set.PolicyV1().PodDisruptionBudgets("default").Delete(ctx, "keep-two", metav1.DeleteOptions{}))
+	o.k.set(func() { o.k.hang = "lonely" })
+	opts.Force = true
+	wantFail(t, o.c.Drain(ctx, "w1", opts), fail.NotReady, "lonely is terminating since")
+	o.k.set(func() { o.k.hang = "" })
+	must(t, o.c.Drain(ctx, "w1", opts))
+	must(t, o.c.WaitDeployment(ctx, "default", "deployment"))
+	pods, err = o.c.PodsOn(ctx, "w1")
+	must(t, err)
+	for _, p := range pods {
+		if p.Owner != "DaemonSet" {
+			t.Errorf("%s/%s is still on the drained node", p.Namespace, p.Name)
+		}
+	}
+	must(t, o.c.Uncordon(ctx, "w1"))
+	must(t, o.c.Drain(ctx, "nobody", opts))
+
+	o.k.set(func() { o.k.hang = "deployment" }) // a machine that is off confirms nothing
+	must(t, o.c.Drain(ctx, "w2", DrainOptions{Timeout: 5 * time.Second, Dead: true}))
+	o.k.set(func() { o.k.hang = "" })
+	must(t, o.c.WaitDeployment(ctx, "default", "deployment"))
+	must(t, o.c.Uncordon(ctx, "w2"))
+}
+
+func (o *operations) smoke(t *testing.T) {
+	var said []string
+	opts := SmokeOptions{Image: "echo:1", Timeout: 30 * time.Second, Status: func(f string, args ...any) { said = append(said, fmt.Sprintf(f, args...)) }}
+	for range 2 { // the second finds the first one's namespace terminating
+		r, err := o.c.Smoke(t.Context(), opts)
+		must(t, err)
+		if !slices.Equal(r.Backends, []string{"w1", "w2"}) || r.Client != "w3" || !r.CrossNode || r.ClusterIP <= 0 || r.DNS <= 0 {
+			t.Errorf("%+v", r)
+		}
+		ns, err := o.c.set.CoreV1().Namespaces().Get(t.Context(), SmokeNamespace, metav1.GetOptions{})
+		if err == nil && ns.DeletionTimestamp == nil {
+			t.Error("the namespace stays behind")
+		}
+	}
+	o.k.set(func() { o.k.exit = 1 })
+	_, err := o.c.Smoke(t.Context(), opts)
+	wantFail(t, err, fail.NotReady, "did not answer by-address from node w3: what the client said")
+	o.k.set(func() { o.k.exit, o.k.stuck = 0, "echo:2" })
+	must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))
+	opts.Image, opts.Timeout = "echo:2", 3*time.Second
+	_, err = o.c.Smoke(t.Context(), opts)
+	wantFail(t, err, fail.NotReady, "pod echo-", "ErrImagePull")
+	must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))
+}
+
+func (o *operations) token(t *testing.T) {
+	token, err := o.c.CreateToken(t.Context(), time.Hour, "one more machine")
+	must(t, err)
+	id, secret, _ := strings.Cut(token, ".")
+	s, err := o.c.set.CoreV1().Secrets("kube-system").Get(t.Context(), "bootstrap-token-"+id, metav1.GetOptions{})
+	must(t, err)
+	if string(s.Data["token-secret"]) != secret || len(id) != 6 || len(secret) != 16 {
+		t.Errorf("token and Secret differ")
+	}
+	_, err = o.c.CreateToken(t.Context(), 0, "")
+	wantFail(t, err, fail.Invalid)
+}
+
+func (o *operations) wrongUser(t *testing.T) {
+	foreign := &api{t: t, dir: t.TempDir(), server: o.a.server}
+	foreign.certificates()
+	_, err := foreign.client().Nodes(t.Context())
+	wantFail(t, err, fail.Unauthorized)
+}

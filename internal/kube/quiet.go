@@ -1,0 +1,9 @@
+package kube
+
+import (
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+// Quiet keeps client-go from writing to standard error what its callers return as errors. Programs call it once at their start.
+func Quiet() { klog.SetLogger(logr.Discard()) }

@@ -1,0 +1,209 @@
+//go:build integration
+
+package kube
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+)
+
+// TestControlPlaneRuns starts what a rendered control-plane machine starts, as its manifests say, and records the cluster.
+func TestControlPlaneRuns(t *testing.T) {
+	root, err := bundle.DefaultRoot()
+	must(t, err)
+	l, err := bundle.OpenLibrary(root)
+	must(t, err)
+	p := testParams()
+	b, err := l.Find(t.Context(), p.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Bundle, p.ControlPlanes = b.Manifest, p.ControlPlanes[:1]
+	k, n := testPKI(t, time.Now()), p.ControlPlanes[0]
+	c, err := p.ControlPlane(t.Context(), k, n, p.NewEtcd())
+	must(t, err)
+	h := newHost(t, c, n.Address, p.endpointHost())
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		var pod corev1.Pod
+		must(t, yaml.UnmarshalStrict(content(t, c, kubernetesDir+"/manifests/"+name+".yaml"), &pod))
+		h.start(t, append([]string{fromImage(t, b, name)}, pod.Spec.Containers[0].Command[1:]...)...)
+	}
+	for _, name := range []string{"kubeadm", "kubectl", "etcdctl"} {
+		a, err := b.Binary(name)
+		must(t, err)
+		h.exec(t, nil, "ln", "-sf", b.Path(a.Digest), binDir+"/"+name)
+	}
+	r := &running{h: h, p: p}
+	begin := time.Now()
+	r.eventually(t, "the API is ready", func() bool { _, err := r.kubectl(t, "super-admin", "get", "--raw", "/readyz"); return err == nil })
+	t.Logf("the API is ready after %v", time.Since(begin).Round(time.Millisecond))
+
+	t.Run("phases", func(t *testing.T) { r.phases(t, n) })
+	t.Run("anonymous", func(t *testing.T) { r.anonymous(t) })
+	t.Run("no token lets anybody join", func(t *testing.T) { r.tokens(t) })
+	t.Run("secrets are encrypted and not logged", func(t *testing.T) { r.secrets(t) })
+	t.Run("approver", func(t *testing.T) { r.approver(t) })
+	t.Run("flannel", func(t *testing.T) { r.flannel(t) })
+	t.Run("leaders", func(t *testing.T) {
+		for _, name := range []string{"kube-controller-manager", "kube-scheduler"} {
+			r.eventually(t, name+" leads", func() bool {
+				out, err := r.kubectl(t, "admin", "-n", "kube-system", "get", "lease", name, "-o", "jsonpath={.spec.holderIdentity}")
+				return err == nil && out != ""
+			})
+		}
+	})
+}
+
+// running is a control plane that runs.
+type running struct {
+	h host
+	p Params
+}
+
+func (r *running) kubectl(t *testing.T, conf string, args ...string) (string, error) {
+	t.Helper()
+	return r.h.try(t.Context(), nil, append([]string{binDir + "/kubectl", "--kubeconfig", kubernetesDir + "/" + conf + ".conf"}, args...)...)
+}
+
+func (r *running) must(t *testing.T, conf string, args ...string) string {
+	t.Helper()
+	out, err := r.kubectl(t, conf, args...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (r *running) eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(90 * time.Second); !ok(); {
+		if time.Now().After(end) {
+			t.Fatalf("not after 90 s: %s", what)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func (r *running) phases(t *testing.T, n Node) {
+	for range 2 { // they may be repeated
+		for _, p := range Phases() {
+			begin := time.Now()
+			r.h.exec(t, nil, p.Argv...)
+			t.Logf("%s: %v", p.Name, time.Since(begin).Round(time.Millisecond))
+		}
+	}
+	node := "apiVersion: v1\nkind: Node\nmetadata: {name: " + n.Name + ", labels: {kubernetes.io/hostname: " + n.Name + "}}\n"
+	r.h.exec(t, []byte(node), binDir+"/kubectl", "--kubeconfig", kubernetesDir+"/admin.conf", "create", "-f", "-")
+	r.h.exec(t, nil, MarkControlPlane().Argv...)
+	if out := r.must(t, "admin", "get", "nodes", "--show-labels"); !strings.Contains(out, "node-role.kubernetes.io/control-plane=") {
+		t.Errorf("the node is not marked:\n%s", out)
+	}
+	for _, object := range []string{
+		"clusterrolebinding/kubeadm:cluster-admins", "clusterrolebinding/kubeadm:node-autoapprove-certificate-rotation",
+		"-n kube-system configmap/kubeadm-config", "-n kube-system configmap/kubelet-config", "-n kube-public configmap/cluster-info",
+		"-n kube-system daemonset/kube-proxy", "-n kube-system deployment/coredns",
+	} {
+		r.must(t, "admin", append([]string{"get"}, strings.Fields(object)...)...)
+	}
+	if out := r.must(t, "admin", "-n", "kube-system", "get", "deploy", "coredns", "-o", "jsonpath={..readinessProbe.periodSeconds}"); out != "1" {
+		t.Errorf("CoreDNS is asked every %s s whether it is ready", out)
+	}
+	if out := r.must(t, "admin", "-n", "kube-system", "get", "deploy,ds", "-o", "jsonpath={.items[*].spec.template.spec.containers[*].image}"); !allIn(r.p, out) {
+		t.Errorf("images that the bundle doesn't have: %s", out)
+	}
+}
+
+// allIn tells whether the bundle has every image.
+func allIn(p Params, refs string) bool {
+	for _, ref := range strings.Fields(refs) {
+		found := false
+		for _, i := range p.Bundle.Images {
+			found = found || i.Ref == ref
+		}
+		if !found {
+			return false
+		}
+	}
+	return refs != ""
+}
+
+func (r *running) anonymous(t *testing.T) {
+	for path, want := range map[string]string{
+		"/readyz": "200", "/livez": "200", "/healthz": "200", "/api/v1/namespaces/kube-public/configmaps/cluster-info": "200",
+		"/version": "401", "/api/v1/nodes": "401", "/api/v1/namespaces/kube-public/configmaps": "401", "/readyz/etcd": "401",
+	} {
+		got := r.h.exec(t, nil, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", pkiDir+"/ca.crt", "https://"+r.p.Endpoint+path)
+		if got != want {
+			t.Errorf("%s answers %s, not %s", path, got, want)
+		}
+	}
+}
+
+func (r *running) tokens(t *testing.T) {
+	r.eventually(t, "the phase's token is gone", func() bool {
+		out, err := r.h.try(t.Context(), nil, binDir+"/kubeadm", "token", "list", "--kubeconfig", kubernetesDir+"/admin.conf")
+		return err == nil && !strings.Contains(out, "naupeg")
+	})
+	out := r.h.exec(t, nil, binDir+"/kubeadm", "token", "create", "--print-join-command", "--kubeconfig", kubernetesDir+"/admin.conf")
+	if !strings.Contains(out, "kubeadm join "+r.p.Endpoint) {
+		t.Errorf("kubeadm token create: %s", out)
+	}
+}
+
+func (r *running) secrets(t *testing.T) {
+	const secret = "hunter2-do-not-log"
+	r.must(t, "admin", "create", "secret", "generic", "planted", "--from-literal=key="+secret)
+	out := r.h.exec(t, nil, binDir+"/etcdctl", "--endpoints", "https://127.0.0.1:2379", "--cacert", pkiDir+"/etcd/ca.crt",
+		"--cert", pkiDir+"/etcd/healthcheck-client.crt", "--key", pkiDir+"/etcd/healthcheck-client.key", "get", "/registry/secrets/default/planted")
+	if !strings.Contains(out, "k8s:enc:secretbox:v1:key1:") || strings.Contains(out, secret) {
+		t.Errorf("etcd holds it as it is: %q", out[:min(len(out), 200)])
+	}
+	var log string
+	r.eventually(t, "the audit log tells of it", func() bool {
+		log, _ = r.h.try(t.Context(), nil, "cat", auditLogDir+"/audit.log")
+		return strings.Contains(log, "/secrets")
+	})
+	if strings.Contains(log, secret) {
+		t.Error("the audit log holds a secret")
+	}
+}
+
+func (r *running) approver(t *testing.T) {
+	r.h.exec(t, ApproverManifest(), binDir+"/kubectl", "--kubeconfig", kubernetesDir+"/admin.conf", "apply", "-f", "-")
+	const group = "certificates.k8s.io"
+	for _, c := range []struct {
+		verb, group, resource, subresource, name, want string
+	}{
+		{"list", group, "certificatesigningrequests", "", "", "true"},
+		{"update", group, "certificatesigningrequests", "approval", "", "true"},
+		{"approve", group, "signers", "", "kubernetes.io/kubelet-serving", "true"},
+		{"approve", group, "signers", "", "kubernetes.io/kube-apiserver-client", "false"},
+		{"sign", group, "signers", "", "kubernetes.io/kubelet-serving", "false"},
+		{"create", group, "certificatesigningrequests", "", "", "false"},
+		{"get", "", "secrets", "", "", "false"},
+	} {
+		review := fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":`+
+			`{"verb":%q,"group":%q,"resource":%q,"subresource":%q,"name":%q}}}`, c.verb, c.group, c.resource, c.subresource, c.name)
+		got := r.h.exec(t, []byte(review), binDir+"/kubectl", "--kubeconfig", approverConf, "create", "--validate=false", "-f", "-", "-o", "jsonpath={.status.allowed}")
+		if got != c.want {
+			t.Errorf("may the approver %s %s/%s %s? %s, not %s", c.verb, c.resource, c.subresource, c.name, got, c.want)
+		}
+	}
+}
+
+func (r *running) flannel(t *testing.T) {
+	manifest, err := r.p.Flannel()
+	must(t, err)
+	r.h.exec(t, manifest, binDir+"/kubectl", "--kubeconfig", kubernetesDir+"/admin.conf", "apply", "--server-side", "--validate=strict", "-f", "-")
+	out := r.must(t, "admin", "-n", "kube-flannel", "get", "ds", "kube-flannel-ds", "-o", "jsonpath={.spec.template.spec.containers[*].image}")
+	if !allIn(r.p, out) {
+		t.Errorf("images that the bundle doesn't have: %s", out)
+	}
+}

@@ -1,0 +1,163 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// WaitDeployment watches until every replica of a Deployment is updated and available, or ctx ends; then fail.NotReady says
+// which pods are not and why.
+func (c *Client) WaitDeployment(ctx context.Context, namespace, name string) error {
+	return c.waitRollout(ctx, "Deployment", namespace, name, follower{
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.set.AppsV1().Deployments(namespace).List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.watch.AppsV1().Deployments(namespace).Watch(ctx, o)
+		},
+	})
+}
+
+// WaitDaemonSet watches until every pod of a DaemonSet is updated and available, or ctx ends; as WaitDeployment. A DaemonSet
+// that no node wants is rolled out.
+func (c *Client) WaitDaemonSet(ctx context.Context, namespace, name string) error {
+	return c.waitRollout(ctx, "DaemonSet", namespace, name, follower{
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.set.AppsV1().DaemonSets(namespace).List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.watch.AppsV1().DaemonSets(namespace).Watch(ctx, o)
+		},
+	})
+}
+
+func (c *Client) waitRollout(ctx context.Context, kind, namespace, name string, f follower) error {
+	f.field = "metadata.name=" + name
+	state := progress{missing: "it does not exist"}
+	err := follow(ctx, f, func(objects map[string]runtime.Object) (bool, error) {
+		state = rollout(objects[key(namespace, name)])
+		return state.missing == "", nil
+	})
+	if err == nil {
+		return nil
+	}
+	e := fail.Wrap(fail.KindOf(err), err, "wait for %s %s/%s: %s", kind, namespace, name, state.missing).At(c.server)
+	if why := c.troubles(ctx, namespace, state.selector); len(why) > 0 {
+		e.What += ": " + strings.Join(why, "; ")
+	}
+	return e
+}
+
+// progress says what a rollout still lacks (empty: nothing), and which pods are its.
+type progress struct {
+	missing  string
+	selector *metav1.LabelSelector
+}
+
+func rollout(o runtime.Object) progress {
+	switch w := o.(type) {
+	case *appsv1.Deployment:
+		want := int32(1)
+		if w.Spec.Replicas != nil {
+			want = *w.Spec.Replicas
+		}
+		s := w.Status
+		return progress{selector: w.Spec.Selector, missing: lacking(w.Generation, s.ObservedGeneration, want, s.UpdatedReplicas, s.AvailableReplicas, s.Replicas)}
+	case *appsv1.DaemonSet:
+		s := w.Status
+		return progress{selector: w.Spec.Selector, missing: lacking(w.Generation, s.ObservedGeneration, s.DesiredNumberScheduled, s.UpdatedNumberScheduled, s.NumberAvailable, s.UpdatedNumberScheduled)}
+	}
+	return progress{missing: "it does not exist"}
+}
+
+func lacking(generation, observed int64, want, updated, available, total int32) string {
+	switch {
+	case observed < generation:
+		return "its controller has not seen it yet"
+	case updated < want:
+		return fmt.Sprintf("%d of %d pods updated", updated, want)
+	case total > updated:
+		return fmt.Sprintf("%d old pods still there", total-updated)
+	case available < want:
+		return fmt.Sprintf("%d of %d pods available", available, want)
+	}
+	return ""
+}
+
+// troubles says of each pod that is not ready why, as well as can be told; nothing where the API does not answer either.
+func (c *Client) troubles(ctx context.Context, namespace string, selector *metav1.LabelSelector) []string {
+	if selector == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	defer cancel()
+	labels, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return []string{"its selector can't be used: " + err.Error()}
+	}
+	list, err := c.set.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.String()})
+	if err != nil {
+		return []string{"its pods can't be listed: " + err.Error()}
+	}
+	var out []string
+	for i := range list.Items {
+		if why := trouble(&list.Items[i]); why != "" {
+			out = append(out, why)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// trouble says why a pod is not ready: not scheduled, image, crash, probe. Empty for a pod that is ready or done.
+func trouble(p *corev1.Pod) string {
+	where := "pod " + p.Name
+	if p.Spec.NodeName != "" {
+		where += " on " + p.Spec.NodeName
+	}
+	if p.Status.Phase == corev1.PodSucceeded {
+		return ""
+	}
+	for _, s := range append(slices.Clone(p.Status.InitContainerStatuses), p.Status.ContainerStatuses...) {
+		if why := containerTrouble(s); why != "" {
+			return where + ": container " + s.Name + ": " + why
+		}
+	}
+	for _, c := range p.Status.Conditions {
+		bad := c.Status != corev1.ConditionTrue && (c.Type == corev1.PodScheduled || c.Type == corev1.PodReady)
+		if bad && c.Type == corev1.PodScheduled {
+			return where + ": not scheduled: " + c.Message
+		}
+		if bad {
+			return where + ": not ready: " + strings.TrimSpace(c.Reason+" "+c.Message)
+		}
+	}
+	if len(p.Status.Conditions) == 0 {
+		return where + ": " + string(p.Status.Phase) + ", nothing reported yet"
+	}
+	return ""
+}
+
+func containerTrouble(s corev1.ContainerStatus) string {
+	if w := s.State.Waiting; w != nil && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
+		why := strings.TrimSpace(w.Reason + " " + w.Message)
+		if t := s.LastTerminationState.Terminated; t != nil {
+			why += fmt.Sprintf(" (last exit status %d %s)", t.ExitCode, strings.TrimSpace(t.Message))
+		}
+		return why
+	}
+	if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
+		return strings.TrimSpace(fmt.Sprintf("exited with status %d: %s %s", t.ExitCode, t.Reason, t.Message))
+	}
+	return ""
+}

@@ -1,0 +1,230 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// SmokeNamespace is where the smoke test lives while it runs.
+const SmokeNamespace = "naupegos-smoke"
+
+// SmokeOptions says what the smoke test runs with.
+type SmokeOptions struct {
+	Image     string                           // of the bundle's echo server: /echo serves on :8080, `/echo get URL` asks until it is answered
+	DNSDomain string                           // of the cluster; empty means cluster.local
+	Timeout   time.Duration                    // for all of it; 0 means 2 minutes
+	Status    func(format string, args ...any) // what is waited for; may be nil
+}
+
+// SmokeResult is what the smoke test found.
+type SmokeResult struct {
+	Backends  []string      // nodes that the echo servers ran on
+	Client    string        // node from which the Service was asked
+	CrossNode bool          // the client's node is none of the backends'
+	ClusterIP time.Duration // from the start of the test until the Service answered by its address
+	DNS       time.Duration // and by its name
+	Answers   []string      // what the servers said, where the client's log could be read
+}
+
+// Smoke proves that the cluster works: echo servers on two workers behind a Service, asked from another node by the Service's
+// address and by its DNS name. It leaves nothing behind but a namespace that is terminating; one that is still there from
+// before is waited for. fail.NotReady says what did not come about in time.
+func (c *Client) Smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	if o.DNSDomain == "" {
+		o.DNSDomain = "cluster.local"
+	}
+	if o.Status == nil {
+		o.Status = func(string, ...any) {}
+	}
+	wctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	result, err := c.smoke(wctx, o)
+	if cleanup := c.smokeCleanup(ctx); err == nil {
+		err = cleanup
+	}
+	return result, err
+}
+
+func (c *Client) smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error) {
+	start := time.Now()
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return SmokeResult{}, err
+	}
+	var r SmokeResult
+	if r.Backends, r.Client, err = smokePlacement(nodes); err != nil {
+		return r, err
+	}
+	r.CrossNode = !slices.Contains(r.Backends, r.Client)
+	o.Status("waiting for the namespace %s of an earlier test to go", SmokeNamespace)
+	if err := c.waitNamespaceGone(ctx, SmokeNamespace); err != nil {
+		return r, err
+	}
+	o.Status("starting echo servers on %s", strings.Join(r.Backends, ", "))
+	if _, err := c.Apply(ctx, []byte(smokeManifests(o.Image, r.Backends)), ApplyOptions{}); err != nil {
+		return r, err
+	}
+	svc, err := c.set.CoreV1().Services(SmokeNamespace).Get(ctx, "echo", metav1.GetOptions{})
+	if err != nil {
+		return r, apiError(ctx, err, "get the Service of the smoke test").At(c.server)
+	}
+	urls := map[string]string{
+		"by-address": "http://" + bracketed(svc.Spec.ClusterIP) + "/",
+		"by-name":    fmt.Sprintf("http://echo.%s.svc.%s/", SmokeNamespace, o.DNSDomain),
+	}
+	if _, err := c.Apply(ctx, []byte(smokeClient(o.Image, r.Client, urls)), ApplyOptions{}); err != nil {
+		return r, err
+	}
+	o.Status("asking the Service from %s, by address and by DNS name", r.Client)
+	if err := c.smokeAnswers(ctx, start, &r); err != nil {
+		return r, err
+	}
+	r.Answers = c.smokeLogs(ctx)
+	return r, nil
+}
+
+// smokePlacement chooses nodes: up to two that take ordinary pods for the servers, and another for the client. A node for the
+// client comes first: with two nodes in all there is one server.
+func smokePlacement(nodes []NodeInfo) (backends []string, client string, err error) {
+	var open, closed []string // closed: ready, but not for ordinary pods
+	for _, n := range nodes {
+		switch {
+		case !n.Ready:
+		case n.Unschedulable || slices.ContainsFunc(n.Taints, func(t Taint) bool { return t.Effect != "PreferNoSchedule" }):
+			closed = append(closed, n.Name)
+		default:
+			open = append(open, n.Name)
+		}
+	}
+	switch {
+	case len(open) == 0:
+		return nil, "", fail.New(fail.NotReady, "smoke test: of %d nodes none is ready for ordinary pods", len(nodes)).
+			Do("wait for the workers, uncordon them, or let pods onto the control plane")
+	case len(open) > 2:
+		return open[:2], open[2], nil
+	case len(closed) > 0:
+		return open, closed[0], nil
+	case len(open) == 2:
+		return open[:1], open[1], nil
+	}
+	return open, open[0], nil
+}
+
+// waitNamespaceGone waits for an earlier test's namespace; one that is not terminating is deleted first.
+func (c *Client) waitNamespaceGone(ctx context.Context, name string) error {
+	ns, err := c.set.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return apiError(ctx, err, "get namespace %s", name).At(c.server)
+	}
+	if ns.DeletionTimestamp == nil {
+		if err := c.smokeCleanup(ctx); err != nil {
+			return err
+		}
+	}
+	f := follower{field: "metadata.name=" + name,
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.set.CoreV1().Namespaces().List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.watch.CoreV1().Namespaces().Watch(ctx, o)
+		},
+	}
+	err = follow(ctx, f, func(objects map[string]runtime.Object) (bool, error) { return objects[name] == nil, nil })
+	if err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "wait until namespace %s is gone", name).At(c.server)
+	}
+	return nil
+}
+
+// smokeCleanup deletes the test's namespace, also after ctx has ended.
+func (c *Client) smokeCleanup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	defer cancel()
+	err := c.set.CoreV1().Namespaces().Delete(ctx, SmokeNamespace, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // conflict: it is going already
+		return apiError(ctx, err, "delete namespace %s after the smoke test", SmokeNamespace).At(c.server)
+	}
+	return nil
+}
+
+// smokeAnswers watches the client pod until both its containers have succeeded.
+func (c *Client) smokeAnswers(ctx context.Context, start time.Time, r *SmokeResult) error {
+	f := follower{field: "metadata.name=client",
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.set.CoreV1().Pods(SmokeNamespace).List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.watch.CoreV1().Pods(SmokeNamespace).Watch(ctx, o)
+		},
+	}
+	missing := "the client pod has not started"
+	err := follow(ctx, f, func(pods map[string]runtime.Object) (bool, error) {
+		p, ok := pods[key(SmokeNamespace, "client")].(*corev1.Pod)
+		if !ok {
+			return false, nil
+		}
+		var done bool
+		var err error
+		missing, done, err = smokeProgress(p, time.Since(start), r)
+		return done, err
+	})
+	if err == nil {
+		return nil
+	}
+	why := c.troubles(ctx, SmokeNamespace, &metav1.LabelSelector{}) // all pods of the test
+	return fail.Wrap(fail.KindOf(err), err, "smoke test: %s", strings.Join(append([]string{missing}, why...), "; ")).At(c.server).
+		Do("look at the pods of kube-system: the network plugin, kube-proxy and CoreDNS")
+}
+
+// smokeProgress reads the client pod: what is missing, whether both answers are in. A client that gave up is fail.NotReady's
+// business no more: it had asked until its own deadline.
+func smokeProgress(p *corev1.Pod, elapsed time.Duration, r *SmokeResult) (missing string, done bool, err error) {
+	times := map[string]*time.Duration{"by-address": &r.ClusterIP, "by-name": &r.DNS}
+	waiting := []string{}
+	for _, s := range p.Status.ContainerStatuses {
+		t := s.State.Terminated
+		switch {
+		case t == nil:
+			waiting = append(waiting, s.Name)
+		case t.ExitCode != 0:
+			return "", false, fail.New(fail.NotReady, "the Service did not answer %s from node %s: %s", s.Name, p.Spec.NodeName, strings.TrimSpace(t.Message))
+		case *times[s.Name] == 0:
+			*times[s.Name] = elapsed
+		}
+	}
+	if len(p.Status.ContainerStatuses) == 0 {
+		return "the client pod on " + p.Spec.NodeName + " has not started", false, nil
+	}
+	slices.Sort(waiting)
+	return "no answer yet " + strings.Join(waiting, ", "), len(waiting) == 0, nil
+}
+
+// smokeLogs reads what the servers answered. It is for show: reading logs needs kubelet's serving certificate, which may come
+// later than the Service.
+func (c *Client) smokeLogs(ctx context.Context) []string {
+	var out []string
+	for _, container := range []string{"by-address", "by-name"} {
+		raw, err := c.set.CoreV1().Pods(SmokeNamespace).GetLogs("client", &corev1.PodLogOptions{Container: container}).DoRaw(ctx)
+		if err == nil {
+			out = append(out, container+": "+strings.TrimSpace(string(raw)))
+		}
+	}
+	return out
+}

@@ -1,0 +1,196 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// CloudSmokeNamespace is where the cloud's smoke test lives while it runs.
+const CloudSmokeNamespace = "naupegos-smoke-cloud"
+
+// CloudSmokeOptions says what the cloud's smoke test runs with.
+type CloudSmokeOptions struct {
+	Image   string                           // of the bundle's echo server
+	Timeout time.Duration                    // for all of it; 0 means 5 minutes
+	Status  func(format string, args ...any) // what is waited for; may be nil
+}
+
+// CloudSmokeResult is what the cloud gave the cluster.
+type CloudSmokeResult struct {
+	Address      string        // of the load balancer
+	LoadBalancer time.Duration // from the start of the test until it had the address
+	Volume       time.Duration // from the start of the test until the claim was bound
+}
+
+// CloudSmoke proves that the cloud serves the cluster: a Service of type LoadBalancer gets an address, and a claim of the
+// default StorageClass a volume. Everything is given back to the cloud before it returns. fail.NotReady says what did not come
+// about in time, with what the cloud's controllers said about it.
+func (c *Client) CloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmokeResult, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = 5 * time.Minute
+	}
+	if o.Status == nil {
+		o.Status = func(string, ...any) {}
+	}
+	wctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	r, err := c.cloudSmoke(wctx, o)
+	if cleanup := c.freeNamespace(ctx, CloudSmokeNamespace, o); err == nil {
+		err = cleanup
+	}
+	return r, err
+}
+
+func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmokeResult, error) {
+	start := time.Now()
+	var r CloudSmokeResult
+	if err := c.freeNamespace(ctx, CloudSmokeNamespace, o); err != nil { // of a test that was cut off
+		return r, err
+	}
+	if _, err := c.Apply(ctx, []byte(cloudSmokeManifests(o.Image)), ApplyOptions{}); err != nil {
+		return r, err
+	}
+	o.Status("waiting for the cloud's load balancer and volume")
+	err := follow(ctx, c.inNamespace(CloudSmokeNamespace), func(objects map[string]runtime.Object) (bool, error) {
+		if s, ok := objects[key(CloudSmokeNamespace, "echo")].(*corev1.Service); ok && r.Address == "" {
+			for _, in := range s.Status.LoadBalancer.Ingress {
+				r.Address, r.LoadBalancer = in.IP+in.Hostname, time.Since(start)
+			}
+		}
+		return r.Address != "", nil
+	})
+	if err != nil {
+		return r, c.cloudTrouble(ctx, err, "the load balancer of a Service has no address")
+	}
+	err = follow(ctx, c.claims(CloudSmokeNamespace), func(objects map[string]runtime.Object) (bool, error) {
+		p, ok := objects[key(CloudSmokeNamespace, "data")].(*corev1.PersistentVolumeClaim)
+		return ok && p.Status.Phase == corev1.ClaimBound, nil
+	})
+	r.Volume = time.Since(start)
+	return r, c.cloudTrouble(ctx, err, "a PersistentVolumeClaim has no volume")
+}
+
+// inNamespace follows the Services of a namespace.
+func (c *Client) inNamespace(namespace string) follower {
+	return follower{
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.set.CoreV1().Services(namespace).List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.watch.CoreV1().Services(namespace).Watch(ctx, o)
+		},
+	}
+}
+
+// claims follows the PersistentVolumeClaims of a namespace.
+func (c *Client) claims(namespace string) follower {
+	return follower{
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.set.CoreV1().PersistentVolumeClaims(namespace).List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.watch.CoreV1().PersistentVolumeClaims(namespace).Watch(ctx, o)
+		},
+	}
+}
+
+// cloudTrouble adds what the controllers warned of to an error; nil stays nil.
+func (c *Client) cloudTrouble(ctx context.Context, err error, what string) error {
+	if err == nil {
+		return nil
+	}
+	return fail.Wrap(fail.KindOf(err), err, "smoke test: %s", strings.Join(append([]string{what}, c.warnings(ctx, CloudSmokeNamespace)...), "; ")).
+		At(c.server).Do("look at the logs of openstack-cloud-controller-manager and of the Cinder CSI controller in kube-system")
+}
+
+// warnings lists what controllers warned of in a namespace, each text once.
+func (c *Client) warnings(ctx context.Context, namespace string) []string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	defer cancel()
+	list, err := c.set.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err != nil {
+		return []string{"events can't be listed: " + err.Error()}
+	}
+	var out []string
+	for i := range list.Items {
+		e := &list.Items[i]
+		out = append(out, fmt.Sprintf("%s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, strings.TrimSpace(e.Message)))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// freeNamespace deletes a namespace and waits until it is gone, and with it what the cloud gave for it; also after ctx has ended.
+func (c *Client) freeNamespace(ctx context.Context, name string, o CloudSmokeOptions) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Timeout)
+	defer cancel()
+	err := c.set.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil && !apierrors.IsConflict(err) { // conflict: it is going already
+		return apiError(ctx, err, "delete namespace %s", name).At(c.server)
+	}
+	o.Status("giving the load balancer and the volume back to the cloud")
+	return c.waitNamespaceGone(ctx, name)
+}
+
+// cloudSmokeManifests asks the cloud for a load balancer and for a volume. A pod claims the volume, for zones are chosen by where it runs.
+func cloudSmokeManifests(image string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Namespace
+metadata:
+  name: %[1]s
+  labels: {pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/enforce-version: latest}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: echo, namespace: %[1]s}
+automountServiceAccountToken: false
+---
+apiVersion: v1
+kind: Service
+metadata: {name: echo, namespace: %[1]s}
+spec:
+  type: LoadBalancer
+  selector: {app: echo}
+  ports: [{name: http, port: 80, targetPort: 8080}]
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: %[1]s}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: echo, namespace: %[1]s, labels: {app: echo}}
+spec:
+  serviceAccountName: echo
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: echo
+      image: %[2]q
+      imagePullPolicy: IfNotPresent
+      ports: [{containerPort: 8080}]
+      resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
+      securityContext: %[3]s
+      volumeMounts: [{name: data, mountPath: /data}]
+  volumes:
+    - {name: data, persistentVolumeClaim: {claimName: data}}
+`, CloudSmokeNamespace, image, restricted)
+}

@@ -1,0 +1,102 @@
+package kube
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// restricted is the security context that the "restricted" pod security standard asks for.
+const restricted = `{allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, runAsNonRoot: true, runAsUser: 65532, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
+
+// smokeManifests is the server's side of the smoke test. The service account is our own, so that nothing waits for the
+// controller that makes default ones.
+func smokeManifests(image string, backends []string) string {
+	var terms strings.Builder // one a node: a field may be matched with one value only, terms are alternatives
+	for _, node := range backends {
+		fmt.Fprintf(&terms, "              - matchFields: [{key: metadata.name, operator: In, values: [%s]}]\n", node)
+	}
+	return fmt.Sprintf(`apiVersion: v1
+kind: Namespace
+metadata:
+  name: %[1]s
+  labels: {pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/enforce-version: latest}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: echo, namespace: %[1]s}
+automountServiceAccountToken: false
+---
+apiVersion: v1
+kind: Service
+metadata: {name: echo, namespace: %[1]s}
+spec:
+  selector: {app: echo}
+  ports: [{name: http, port: 80, targetPort: 8080}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: echo, namespace: %[1]s}
+spec:
+  replicas: %[3]d
+  selector: {matchLabels: {app: echo}}
+  template:
+    metadata: {labels: {app: echo}}
+    spec:
+      serviceAccountName: echo
+      automountServiceAccountToken: false
+      enableServiceLinks: false
+      terminationGracePeriodSeconds: 1
+      affinity:
+        nodeAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            nodeSelectorTerms:
+%[4]s        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            - {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: echo}}}
+      containers:
+        - name: echo
+          image: %[2]q
+          imagePullPolicy: IfNotPresent
+          ports: [{containerPort: 8080}]
+          resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
+          securityContext: %[5]s
+`, SmokeNamespace, image, len(backends), terms.String(), restricted)
+}
+
+// smokeClient is a pod bound to one node, whatever its taints, that asks each URL until it is answered.
+func smokeClient(image, node string, urls map[string]string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `apiVersion: v1
+kind: Pod
+metadata: {name: client, namespace: %s, labels: {app: client}}
+spec:
+  nodeName: %s
+  restartPolicy: Never
+  serviceAccountName: echo
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: 1
+  tolerations: [{operator: Exists}]
+  containers:
+`, SmokeNamespace, node)
+	for _, name := range []string{"by-address", "by-name"} {
+		fmt.Fprintf(&b, `    - name: %s
+      image: %q
+      imagePullPolicy: IfNotPresent
+      command: [/echo, get, %q]
+      terminationMessagePolicy: FallbackToLogsOnError
+      resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
+      securityContext: %s
+`, name, image, urls[name], restricted)
+	}
+	return b.String()
+}
+
+// bracketed writes an address as a URL wants it.
+func bracketed(address string) string {
+	if a, err := netip.ParseAddr(address); err == nil && a.Is6() {
+		return "[" + address + "]"
+	}
+	return address
+}

@@ -1,0 +1,48 @@
+package kube
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// CreateToken makes a bootstrap token with which `kubeadm join` takes one more machine into the cluster until it expires.
+// The token is a secret: "abcdef.0123456789abcdef".
+func (c *Client) CreateToken(ctx context.Context, ttl time.Duration, description string) (string, error) {
+	if ttl <= 0 {
+		return "", fail.New(fail.Invalid, "create a bootstrap token: it needs a lifetime")
+	}
+	id, secret := tokenPart(6), tokenPart(16)
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id, Namespace: metav1.NamespaceSystem},
+		Type:       corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			"token-id": id, "token-secret": secret, "description": description,
+			"expiration":                     time.Now().Add(ttl).UTC().Format(time.RFC3339),
+			"usage-bootstrap-authentication": "true",
+			"usage-bootstrap-signing":        "true",
+			"auth-extra-groups":              "system:bootstrappers:kubeadm:default-node-token",
+		},
+	}
+	if _, err := c.set.CoreV1().Secrets(metav1.NamespaceSystem).Create(ctx, s, metav1.CreateOptions{FieldManager: FieldManager}); err != nil {
+		return "", apiError(ctx, err, "create a bootstrap token").At(c.server)
+	}
+	return fmt.Sprintf("%s.%s", id, secret), nil
+}
+
+// tokenPart returns n random characters of [a-z2-7], which bootstrap tokens allow: five bits each.
+func tokenPart(n int) string {
+	const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
+	b := make([]byte, n)
+	rand.Read(b) // never fails: it ends the process instead
+	for i := range b {
+		b[i] = alphabet[b[i]%32]
+	}
+	return string(b)
+}

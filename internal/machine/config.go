@@ -1,0 +1,85 @@
+// Package machine says what one machine should be: files, units, kernel settings, binaries, images. Typed, not a script.
+//
+// It knows nothing of clusters or Kubernetes; the agent makes a host match a Config, the cluster package writes it.
+package machine
+
+import "io/fs"
+
+// Config is the whole wanted state of one machine, as the agent takes it on standard input (JSON).
+type Config struct {
+	Machine     string            `json:"machine"`               // the machine's name, for messages
+	Directories []Directory       `json:"directories,omitempty"` // made if absent; mode and owner kept right
+	Files       []File            `json:"files,omitempty"`
+	Binaries    []Binary          `json:"binaries,omitempty"` // symlinks into the blob store
+	Images      []Image           `json:"images,omitempty"`   // container images imported into containerd
+	Packages    []string          `json:"packages,omitempty"` // Debian packages that must be installed; prepared images have them
+	Modules     []string          `json:"modules,omitempty"`  // kernel modules; built-in or loaded counts, one that the kernel does not have is a warning in the report
+	Sysctls     map[string]string `json:"sysctls,omitempty"`  // written to a sysctl.d file and applied; a value that is already right is not written
+	Units       []Unit            `json:"units,omitempty"`    // systemd units, started in this order
+}
+
+// Directory is a directory that exists with this mode.
+type Directory struct {
+	Path  string      `json:"path"`
+	Mode  fs.FileMode `json:"mode"`
+	Owner string      `json:"owner,omitempty"` // "user:group" by name or number; empty means root:root
+}
+
+// File is a file with this content.
+type File struct {
+	Path    string      `json:"path"`
+	Mode    fs.FileMode `json:"mode"`
+	Owner   string      `json:"owner,omitempty"`  // as Directory.Owner
+	Content []byte      `json:"content"`          // base64 in JSON
+	Once    bool        `json:"once,omitempty"`   // written only where the path does not exist: the machine itself goes on changing it (a rotating kubelet certificate)
+	Secret  bool        `json:"secret,omitempty"` // never shown in diffs, logs or reports
+}
+
+// Binary is an executable from the bundle. Path becomes a symlink into the machine's blob store.
+type Binary struct {
+	Path   string `json:"path"`
+	Digest string `json:"digest"` // "sha256:<hex>" of the blob
+	Size   int64  `json:"size"`   // bytes
+}
+
+// Image is an OCI/docker image archive from the bundle that containerd must know under Refs.
+type Image struct {
+	Refs   []string `json:"refs"`
+	Digest string   `json:"digest"` // of the archive blob
+	Size   int64    `json:"size"`   // bytes
+	ID     string   `json:"id"`     // digest of the image (manifest), by which the agent tells whether it is already imported
+}
+
+// Unit is a systemd unit.
+type Unit struct {
+	Name    string   `json:"name"`              // "kubelet.service"
+	Content string   `json:"content,omitempty"` // empty: the distribution's own unit
+	DropIns []DropIn `json:"dropIns,omitempty"`
+	Enabled bool     `json:"enabled"`
+	Active  bool     `json:"active"`            // started if not active; false: stopped if active
+	Watches []string `json:"watches,omitempty"` // paths (files, binaries) whose change makes the unit restart; its own file and drop-ins always do
+	Reload  bool     `json:"reload,omitempty"`  // reload in place of restart where only watched files changed
+}
+
+// DropIn is a file in the unit's .d directory.
+type DropIn struct {
+	Name    string `json:"name"` // "10-naupegos.conf"
+	Content string `json:"content"`
+}
+
+// Report is what the agent answers (JSON on standard output).
+type Report struct {
+	Digest  string   `json:"digest"`            // Config.Digest() of what is installed now (empty after a dry run that found changes)
+	Changes []Change `json:"changes,omitempty"` // what was (dry run: would be) changed
+	Missing []string `json:"missing,omitempty"` // blob digests the machine lacks; nothing was changed while any is missing
+	// Warnings tells what could not be made as wanted without being an error: a kernel module that this kernel does not have.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Change is one thing the agent changed, or would.
+type Change struct {
+	Kind   string `json:"kind"`          // "file", "directory", "binary", "image", "sysctl", "module", "unit"
+	Name   string `json:"name"`          // path or unit name
+	Action string `json:"action"`        // "create", "update", "remove", "start", "stop", "restart", "reload", "enable"
+	Why    string `json:"why,omitempty"` // "content differs", "mode 0644 → 0600", …; never any content of a secret
+}

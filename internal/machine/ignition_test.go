@@ -1,0 +1,140 @@
+package machine
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"io"
+	"math/rand"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/coreos/ignition/v2/config/v3_4"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+func TestIgnitionGolden(t *testing.T) {
+	for name, o := range userData() {
+		name = strings.TrimSuffix(name, ".yaml") + ".ign"
+		got, err := Ignition(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		testkit.Golden(t, "ignition/"+name, got)
+	}
+}
+
+// TestIgnitionParses reads what we render with Ignition's own parser and looks for what cloud-init's user-data says too.
+func TestIgnitionParses(t *testing.T) {
+	for name, o := range userData() {
+		data, err := Ignition(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, report, err := v3_4.Parse(data)
+		if err != nil || len(report.Entries) > 0 {
+			t.Fatalf("%s: %v: %s", name, err, report)
+		}
+		root := c.Passwd.Users[0]
+		if len(c.Passwd.Users) != 1 || root.Name != "root" || len(root.SSHAuthorizedKeys) != len(o.SSHKeys) || root.PasswordHash != nil {
+			t.Errorf("%s: users %+v", name, c.Passwd.Users)
+		}
+		for i, k := range root.SSHAuthorizedKeys {
+			if string(k) != o.SSHKeys[i] {
+				t.Errorf("%s: key %q, want %q", name, k, o.SSHKeys[i])
+			}
+		}
+		if host := c.Storage.Files[0]; host.Path != "/etc/hostname" || text(t, *host.Contents.Source) != o.Hostname+"\n" {
+			t.Errorf("%s: host name %q in %s", name, *host.Contents.Source, host.Path)
+		}
+		if got := len(c.Systemd.Units) == 1 && strings.Contains(*c.Systemd.Units[0].Contents, "BEGIN SSH HOST KEY KEYS"); got != o.HostKeysToConsole {
+			t.Errorf("%s: host keys to console %t, want %t", name, got, o.HostKeysToConsole)
+		}
+	}
+}
+
+// text reads a data URL.
+func text(t *testing.T, source string) string {
+	t.Helper()
+	rest, ok := strings.CutPrefix(source, "data:,")
+	s, err := url.PathUnescape(rest)
+	if !ok || err != nil {
+		t.Fatalf("%q is not a plain data URL: %v", source, err)
+	}
+	return s
+}
+
+func TestIgnitionRefuses(t *testing.T) {
+	for name, o := range refused() {
+		if out, err := Ignition(o); fail.KindOf(err) != fail.Invalid || strings.Contains(err.Error(), "c2VjcmV0") {
+			t.Errorf("%s: %v, rendered:\n%s", name, err, out)
+		}
+	}
+}
+
+// TestRender unpacks what a cloud is given and compares it with what was rendered.
+func TestRender(t *testing.T) {
+	o := userData()["cloud.yaml"]
+	plain, err := CloudInit(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := o.Render(KindCloudInit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := o.Render(KindCloudInit)
+	if err != nil || !bytes.Equal(packed, again) {
+		t.Errorf("differs from one call to the next: %v", err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpacked, err := io.ReadAll(z)
+	if err != nil || !bytes.Equal(unpacked, plain) || len(packed) >= len(plain) {
+		t.Errorf("%d bytes unpack to %d, want %d: %v", len(packed), len(unpacked), len(plain), err)
+	}
+	ign, err := o.Render(KindIgnition)
+	if want, _ := Ignition(o); err != nil || !bytes.Equal(ign, want) {
+		t.Errorf("ignition: %v", err)
+	}
+	if _, err := o.Render("combustion"); fail.KindOf(err) != fail.Invalid {
+		t.Errorf("unknown kind: %v", err)
+	}
+}
+
+// TestUserDataSize goes to the limit and one beyond: 49149 bytes are 65532 in base64, 49152 are 65536.
+func TestUserDataSize(t *testing.T) {
+	for n, ok := range map[int]bool{0: true, 49149: true, 49150: false, 1 << 20: false} {
+		err := CheckUserDataSize("demo-cp-1", make([]byte, n))
+		if (err == nil) != ok || err != nil && (fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), "demo-cp-1")) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestTooManyKeys: what does not fit is refused when it is rendered, and compression counts.
+func TestTooManyKeys(t *testing.T) {
+	o := UserData{Hostname: "demo-cp-1"}
+	rnd := rand.New(rand.NewSource(1))
+	for range 700 {
+		key := make([]byte, 51)
+		rnd.Read(key)
+		copy(key, "\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x20")
+		o.SSHKeys = append(o.SSHKeys, "ssh-ed25519 "+base64.StdEncoding.EncodeToString(key))
+	}
+	plain, err := CloudInit(o)
+	if err != nil || CheckUserDataSize("", plain) == nil {
+		t.Fatalf("%d bytes: %v; the test wants more than fit unpacked", len(plain), err)
+	}
+	if _, err := o.Render(KindCloudInit); err != nil {
+		t.Errorf("compressed it fits: %v", err)
+	}
+	if _, err := o.Render(KindIgnition); fail.KindOf(err) != fail.Invalid {
+		t.Errorf("Ignition takes nothing compressed: %v", err)
+	}
+}

@@ -1,0 +1,43 @@
+package machine
+
+// Where things lie on every machine. Prepared images and the agent agree on these.
+const (
+	StateDir       = "/var/lib/naupegos"             // everything of ours that lasts on a machine
+	BlobDir        = StateDir + "/blobs/sha256"      // content-addressed blobs, one file per digest (hex), mode 0755, root
+	AgentDir       = "/usr/local/lib/naupegos/agent" // agent binaries: AgentDir/<sha256 hex>/naupegos-agent
+	StateKey       = StateDir + "/agent/state.json"  // what the agent installed last: digest and the paths it manages, mode 0600
+	UnitDir        = "/etc/systemd/system"           // where unit files and drop-ins go
+	ContainerdRoot = "/var/lib/containerd"           // containerd's root; prepared images fill it before the first boot
+)
+
+// Facts is what the agent tells about a machine (`naupegos-agent facts`).
+type Facts struct {
+	Hostname      string `json:"hostname"`
+	OS            string `json:"os"`           // ID and VERSION_ID of os-release: "debian 12"
+	Kernel        string `json:"kernel"`       // release
+	Architecture  string `json:"architecture"` // as Go names it: "amd64"
+	CPUs          int    `json:"cpus"`
+	MemoryBytes   int64  `json:"memoryBytes"`
+	CgroupVersion int    `json:"cgroupVersion"` // 1 (also hybrid) or 2: which one kubelet and runc will use
+	Systemd       bool   `json:"systemd"`       // pid 1 is systemd
+	AppArmor      bool   `json:"appArmor"`      // enabled in the kernel
+	SysResource   bool   `json:"sysResource"`   // CAP_SYS_RESOURCE is in the bounding set: negative oom_score_adj works
+	Interface     string `json:"interface"`     // that holds the default route
+	Address       string `json:"address"`       // first IPv4 address of Interface
+	Container     bool   `json:"container"`     // shares its kernel with others: global kernel settings are not its to set
+	ResolvConf    string `json:"resolvConf"`    // the real one where systemd-resolved puts a stub before it; else empty, for /etc/resolv.conf
+	Swap          bool   `json:"swap"`
+	MachineID     string `json:"machineID"`
+	BootID        string `json:"bootID"`
+	// Listeners are the TCP ports that are taken, as long as nothing was configured on the machine: none of them is ours.
+	Listeners []Listener `json:"listeners,omitempty"`
+}
+
+// Listener is a TCP port that a process listens on.
+type Listener struct {
+	Address string `json:"address"`           // "0.0.0.0" or "::" for every one
+	Port    int    `json:"port"`              //
+	Process string `json:"process,omitempty"` // its name; empty where the kernel itself listens
+	PID     int    `json:"pid,omitempty"`     //
+	Unit    string `json:"unit,omitempty"`    // the systemd service that it is part of
+}

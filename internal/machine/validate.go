@@ -1,0 +1,170 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+const (
+	digestForm  = `^sha256:[0-9a-f]{64}$`
+	ownerForm   = `^[a-z0-9_][a-z0-9_-]*:[a-z0-9_][a-z0-9_-]*$`
+	unitForm    = `^[A-Za-z0-9:_.@-]+\.(service|socket|timer|mount|path|target|slice)$`
+	sysctlForm  = `^[a-z0-9_]+([./][A-Za-z0-9_:*-]+)+$`
+	packageForm = `^[a-z0-9][a-z0-9+.-]+$`
+	moduleForm  = `^[A-Za-z0-9_-]+$`
+	refForm     = `^[a-z0-9][a-zA-Z0-9./:_-]*$`
+)
+
+// Validate returns every fault of the configuration at once (fail.Invalid), or nil.
+func (c Config) Validate() error {
+	v := validator{paths: map[string]string{}, binaries: map[string]int64{}}
+	for _, d := range c.Directories {
+		v.path("directory", d.Path)
+		v.mode("directory "+d.Path, d.Mode)
+		v.match("directory "+d.Path+": owner", ownerForm, owner(d.Owner))
+	}
+	for _, f := range c.Files {
+		v.path("file", f.Path)
+		v.mode("file "+f.Path, f.Mode)
+		v.match("file "+f.Path+": owner", ownerForm, owner(f.Owner))
+		if f.Secret && f.Mode.Perm()&0o077 != 0 {
+			v.add("file %s is secret but its mode %04o lets others than the owner in", f.Path, f.Mode.Perm())
+		}
+	}
+	for _, b := range c.Binaries {
+		v.path("binary", b.Path)
+		v.blob("binary "+b.Path, b.Digest, b.Size)
+	}
+	v.images(c.Images)
+	for _, p := range c.Packages {
+		v.match("package", packageForm, p)
+	}
+	for _, m := range c.Modules {
+		v.match("kernel module", moduleForm, m)
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.Sysctls)) {
+		v.match("kernel setting", sysctlForm, k)
+		if s := c.Sysctls[k]; s == "" || strings.ContainsAny(s, "\n\x00") {
+			v.add("kernel setting %s: the value must be one line and not empty", k)
+		}
+	}
+	v.units(c.Units)
+	v.nesting()
+	return v.err(c.Machine)
+}
+
+// validator gathers faults. paths tells what claims each path.
+type validator struct {
+	faults   []error
+	paths    map[string]string
+	binaries map[string]int64
+}
+
+func (v *validator) add(format string, args ...any) {
+	v.faults = append(v.faults, fmt.Errorf(format, args...))
+}
+
+func (v *validator) err(machine string) error {
+	if len(v.faults) == 0 {
+		return nil
+	}
+	return fail.Wrap(fail.Invalid, errors.Join(v.faults...), "check the machine configuration").At(machine)
+}
+
+func (v *validator) match(what, form, value string) {
+	if !regexp.MustCompile(form).MatchString(value) {
+		v.add("%s: %q is not of the form %s", what, value, form)
+	}
+}
+
+func (v *validator) mode(what string, m fs.FileMode) {
+	if m&^(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0 || m.Perm() == 0 {
+		v.add("%s: %v is no permission mode", what, m)
+	}
+}
+
+func (v *validator) path(kind, p string) {
+	switch {
+	case !strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/" || strings.ContainsAny(p, "\n\x00"):
+		v.add("%s %q: the path must be absolute and clean", kind, p)
+	case within(p, BlobDir) || within(p, AgentDir) || within(p, path.Dir(StateKey)):
+		v.add("%s %s lies where the agent keeps its own", kind, p)
+	}
+	if first, ok := v.paths[p]; ok {
+		v.add("path %s is claimed twice: as %s and as %s", p, first, kind)
+		return
+	}
+	v.paths[p] = kind
+}
+
+func (v *validator) blob(what, digest string, size int64) {
+	v.match(what+": digest", digestForm, digest)
+	if size <= 0 {
+		v.add("%s: size %d is not positive", what, size)
+	}
+	if old, ok := v.binaries[digest]; ok && old != size {
+		v.add("%s: blob %s has sizes %d and %d", what, digest, old, size)
+	}
+	v.binaries[digest] = size
+}
+
+func (v *validator) images(images []Image) {
+	refs := map[string]string{}
+	for _, img := range images {
+		if len(img.Refs) == 0 {
+			v.add("image %s has no reference", img.Digest)
+		}
+		v.blob("image "+strings.Join(img.Refs, ","), img.Digest, img.Size)
+		v.match("image "+strings.Join(img.Refs, ",")+": id", digestForm, img.ID)
+		for _, r := range img.Refs {
+			v.match("image reference", refForm, r)
+			if other, ok := refs[r]; ok {
+				v.add("image reference %s is claimed twice: by %s and %s", r, other, img.Digest)
+			}
+			refs[r] = img.Digest
+		}
+	}
+}
+
+func (v *validator) units(units []Unit) {
+	for _, u := range units {
+		v.match("unit", unitForm, u.Name)
+		v.path("unit", UnitPath(u.Name))
+		for _, d := range u.DropIns {
+			v.match("unit "+u.Name+": drop-in", `^[A-Za-z0-9_.@-]+\.conf$`, d.Name)
+			v.path("drop-in", DropInPath(u.Name, d.Name))
+		}
+		for _, w := range u.Watches {
+			if !path.IsAbs(w) {
+				v.add("unit %s watches %q, which is no absolute path", u.Name, w)
+			}
+		}
+	}
+}
+
+// nesting finds files that other paths want as a directory.
+func (v *validator) nesting() {
+	for _, p := range slices.Sorted(maps.Keys(v.paths)) {
+		for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
+			if kind, ok := v.paths[dir]; ok && kind != "directory" {
+				v.add("%s %s lies under %s, which is a %s", v.paths[p], p, dir, kind)
+			}
+		}
+	}
+}
+
+func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+// UnitPath is where the agent writes a unit's own file.
+func UnitPath(unit string) string { return UnitDir + "/" + unit }
+
+// DropInPath is where the agent writes a unit's drop-in.
+func DropInPath(unit, name string) string { return UnitDir + "/" + unit + ".d/" + name }

@@ -1,0 +1,120 @@
+package pki
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// authority is a certificate authority ready to sign.
+type authority struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+	pair Pair
+}
+
+// commonNames returns the subject of each authority, as kubeadm names them.
+func commonNames() map[string]string {
+	return map[string]string{KubernetesCA: "kubernetes", FrontProxyCA: "front-proxy-ca", EtcdCA: "etcd-ca"}
+}
+
+// Authorities returns the names of all authorities, sorted.
+func Authorities() []string { return []string{EtcdCA, FrontProxyCA, KubernetesCA} }
+
+// CABundle returns the certificates (PEM) by which what the authority signed is verified.
+func (k *PKI) CABundle(ctx context.Context, name string) ([]byte, error) {
+	a, err := k.authority(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(a.pair.CertPEM), nil
+}
+
+// Authority returns an authority's certificate and key. Handle with care: whoever has the key is the cluster.
+func (k *PKI) Authority(ctx context.Context, name string) (Pair, error) {
+	a, err := k.authority(ctx, name)
+	if err != nil {
+		return Pair{}, err
+	}
+	return Pair{CertPEM: slices.Clone(a.pair.CertPEM), KeyPEM: slices.Clone(a.pair.KeyPEM)}, nil
+}
+
+func (k *PKI) authority(ctx context.Context, name string) (*authority, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lockedAuthority(ctx, name)
+}
+
+// lockedAuthority reads an authority, made first where it doesn't exist. k.mu is held.
+func (k *PKI) lockedAuthority(ctx context.Context, name string) (*authority, error) {
+	if a := k.authorities[name]; a != nil {
+		return a, nil
+	}
+	cn, ok := commonNames()[name]
+	if !ok {
+		return nil, fail.New(fail.Internal, "there is no authority %q", name)
+	}
+	data, err := k.ensure(ctx, authorityPrefix+name, func() ([]byte, error) { return k.newAuthority(cn) })
+	if err != nil {
+		return nil, err
+	}
+	a := &authority{pair: splitPair(data)}
+	if a.cert, err = parseCert(a.pair.CertPEM); err == nil {
+		a.key, err = parseKey(a.pair.KeyPEM)
+	}
+	if err == nil && !matches(a.cert, a.key) {
+		err = errKeyMismatch
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the authority").At(authorityPrefix + name).
+			Do("restore the state directory from a backup: without its authorities a cluster can't be maintained")
+	}
+	k.authorities[name] = a
+	return a, nil
+}
+
+// newAuthority makes a self-signed authority with the extensions that kubeadm gives its own.
+func (k *PKI) newAuthority(commonName string) ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	now := k.o.Now().UTC()
+	t := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: commonName},
+		DNSNames:              []string{commonName},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(k.o.CAValidity),
+		KeyUsage:              x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := encodeKey(key)
+	return append(encodeCert(der), keyPEM...), err
+}
+
+// newSerial returns a positive random serial number of up to 127 bits.
+func newSerial() (*big.Int, error) {
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	return n.Add(n, big.NewInt(1)), nil
+}

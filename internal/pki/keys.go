@@ -1,0 +1,135 @@
+package pki
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// The types of PEM blocks that kubeadm and client-go write and read.
+const (
+	certificateBlock = "CERTIFICATE"
+	ecKeyBlock       = "EC PRIVATE KEY"
+	publicKeyBlock   = "PUBLIC KEY"
+)
+
+// Pair is a certificate (with its chain, if any) and its key, as PEM.
+type Pair struct {
+	CertPEM []byte
+	KeyPEM  []byte
+}
+
+func newKeyPEM() ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return encodeKey(key)
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: ecKeyBlock, Bytes: der}), nil
+}
+
+func encodeCert(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})
+}
+
+// ServiceAccountKey returns the key pair that signs service-account tokens: an EC private key and a PKIX public key, as PEM.
+func (k *PKI) ServiceAccountKey(ctx context.Context) (private, public []byte, err error) {
+	private, err = k.ensure(ctx, serviceAccountKey, newKeyPEM)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := parseKey(private)
+	if err != nil {
+		return nil, nil, fail.Wrap(fail.Internal, err, "read the key").At(serviceAccountKey)
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, nil, fail.Wrap(fail.Internal, err, "encode the public key").At(serviceAccountKey)
+	}
+	return private, pem.EncodeToMemory(&pem.Block{Type: publicKeyBlock, Bytes: der}), nil
+}
+
+// parseKey reads the first private key of PEM data. Errors never hold any of it.
+func parseKey(data []byte) (crypto.Signer, error) {
+	for {
+		var b *pem.Block
+		b, data = pem.Decode(data)
+		if b == nil {
+			return nil, errors.New("there is no private key in it")
+		}
+		switch b.Type {
+		case ecKeyBlock:
+			key, err := x509.ParseECPrivateKey(b.Bytes)
+			if err != nil {
+				return nil, errors.New("the EC private key is damaged")
+			}
+			return key, nil
+		case "PRIVATE KEY":
+			key, err := x509.ParsePKCS8PrivateKey(b.Bytes)
+			if s, ok := key.(crypto.Signer); ok && err == nil {
+				return s, nil
+			}
+			return nil, errors.New("the PKCS #8 private key is damaged")
+		}
+	}
+}
+
+// splitPair separates certificates and key of PEM data.
+func splitPair(data []byte) Pair {
+	var p Pair
+	for {
+		var b *pem.Block
+		b, data = pem.Decode(data)
+		if b == nil {
+			return p
+		}
+		if b.Type == certificateBlock {
+			p.CertPEM = append(p.CertPEM, pem.EncodeToMemory(b)...)
+		} else {
+			p.KeyPEM = append(p.KeyPEM, pem.EncodeToMemory(b)...)
+		}
+	}
+}
+
+// parseCert reads the first certificate of PEM data.
+func parseCert(data []byte) (*x509.Certificate, error) {
+	b, _ := pem.Decode(data)
+	if b == nil || b.Type != certificateBlock {
+		return nil, errors.New("there is no certificate in it")
+	}
+	c, err := x509.ParseCertificate(b.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate is damaged: %w", err)
+	}
+	return c, nil
+}
+
+// wrapped is an error to be, or none: wrap(err, …).at(name) is nil where err is.
+type wrapped struct {
+	err  error
+	what string
+}
+
+func wrap(err error, what string) wrapped { return wrapped{err, what} }
+
+func (w wrapped) at(where string) error {
+	if w.err == nil {
+		return nil
+	}
+	return fail.Wrap(fail.KindOf(w.err), w.err, "%s", w.what).At(where)
+}

@@ -1,0 +1,163 @@
+package pki
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"net"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// errKeyMismatch says that a remembered certificate and key are not of each other.
+var errKeyMismatch = errors.New("its key is not that of its certificate")
+
+// LeafSpec says what a certificate is for. A leaf that is remembered under Name and no longer matches is issued anew.
+type LeafSpec struct {
+	Name          string // under which it is remembered: "demo-cp-1/apiserver"
+	Authority     string // the authority that signs: KubernetesCA, …
+	CommonName    string
+	Organizations []string // groups, for client certificates
+	DNSNames      []string
+	IPs           []net.IP
+	Client        bool // may identify a client
+	Server        bool // may identify a server
+}
+
+// Leaf returns the certificate of s. It is the remembered one as long as that matches s, is of the current authority and is
+// not due for renewal; otherwise a new one with a new key is issued and remembered.
+func (k *PKI) Leaf(ctx context.Context, s LeafSpec) (Pair, error) {
+	if s.Name == "" || s.CommonName == "" || !s.Client && !s.Server {
+		return Pair{}, fail.New(fail.Internal, "a certificate needs a name, a common name and a usage").At(s.Name)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a, err := k.lockedAuthority(ctx, s.Authority)
+	if err != nil {
+		return Pair{}, err
+	}
+	data, err := k.secrets.Get(ctx, leafPrefix+s.Name)
+	switch {
+	case err == nil:
+		if p := splitPair(data); k.current(p, s, a) {
+			return p, nil
+		}
+	case fail.KindOf(err) != fail.NotFound:
+		return Pair{}, wrap(err, "read the certificate").at(s.Name)
+	}
+	p, err := k.issue(s, a)
+	if err != nil {
+		return Pair{}, wrap(err, "issue the certificate").at(s.Name)
+	}
+	if err := k.secrets.Put(ctx, leafPrefix+s.Name, slices.Concat(p.CertPEM, p.KeyPEM)); err != nil {
+		return Pair{}, wrap(err, "remember the certificate").at(s.Name)
+	}
+	return p, nil
+}
+
+// current tells whether p can go on serving s. A damaged pair can't: it costs nothing to issue another.
+func (k *PKI) current(p Pair, s LeafSpec, a *authority) bool {
+	cert, err := parseCert(p.CertPEM)
+	if err != nil {
+		return false
+	}
+	key, err := parseKey(p.KeyPEM)
+	if err != nil || !matches(cert, key) || cert.CheckSignatureFrom(a.cert) != nil {
+		return false
+	}
+	now := k.o.Now()
+	return !now.Before(cert.NotBefore) && now.Before(cert.NotAfter.Add(-k.o.RenewBefore)) &&
+		cert.Subject.CommonName == s.CommonName &&
+		sameSet(cert.Subject.Organization, s.Organizations) &&
+		sameSet(cert.DNSNames, s.DNSNames) &&
+		sameSet(ipStrings(cert.IPAddresses), ipStrings(s.IPs)) &&
+		slices.Equal(cert.ExtKeyUsage, s.usages())
+}
+
+func (k *PKI) issue(s LeafSpec, a *authority) (Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return Pair{}, err
+	}
+	now := k.o.Now().UTC()
+	t := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: s.CommonName, Organization: s.Organizations},
+		DNSNames:              compact(s.DNSNames),
+		IPAddresses:           compactIPs(s.IPs),
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(k.o.LeafValidity),
+		KeyUsage:              x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           s.usages(),
+		BasicConstraintsValid: true,
+	}
+	if t.NotAfter.After(a.cert.NotAfter) {
+		t.NotAfter = a.cert.NotAfter
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, key.Public(), a.key)
+	if err != nil {
+		return Pair{}, err
+	}
+	keyPEM, err := encodeKey(key)
+	return Pair{CertPEM: encodeCert(der), KeyPEM: keyPEM}, err
+}
+
+func (s LeafSpec) usages() []x509.ExtKeyUsage {
+	var u []x509.ExtKeyUsage
+	if s.Server {
+		u = append(u, x509.ExtKeyUsageServerAuth)
+	}
+	if s.Client {
+		u = append(u, x509.ExtKeyUsageClientAuth)
+	}
+	return u
+}
+
+func matches(c *x509.Certificate, key crypto.Signer) bool {
+	pub, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && pub.Equal(key.Public())
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(slices.Compact(a), slices.Compact(b))
+}
+
+func ipStrings(ips []net.IP) []string {
+	out := make([]string, len(ips))
+	for i, ip := range ips {
+		out[i] = ip.String()
+	}
+	return out
+}
+
+// compact returns the values without repetitions, in their order.
+func compact(in []string) []string {
+	var out []string
+	for _, s := range in {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func compactIPs(in []net.IP) []net.IP {
+	var out []net.IP
+	for _, ip := range in {
+		if !slices.ContainsFunc(out, ip.Equal) {
+			out = append(out, ip)
+		}
+	}
+	return out
+}

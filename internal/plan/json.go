@@ -1,0 +1,48 @@
+package plan
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// planJSON is the plan as `naupegos plan -o json` prints it. Fields may be added, never renamed or given another meaning.
+type planJSON struct {
+	Verb       string         `json:"verb"`
+	Cluster    string         `json:"cluster"`
+	Changes    bool           `json:"changes"`    // false: nothing to do
+	Summary    map[Action]int `json:"summary"`    // steps by action; absent: none of it
+	Consents   []string       `json:"consents"`   // all that carrying it out asks for, sorted
+	Disruption Disruption     `json:"disruption"` // the highest class among the steps
+	Steps      []stepJSON     `json:"steps"`      // in the order of planning; needs tell the order of execution
+}
+
+type stepJSON struct {
+	ID             string     `json:"id"`
+	Action         Action     `json:"action"`
+	Title          string     `json:"title"`
+	Subject        string     `json:"subject"`
+	Reason         string     `json:"reason,omitempty"`
+	Details        []string   `json:"details,omitempty"`
+	Needs          []string   `json:"needs,omitempty"`
+	Consent        string     `json:"consent,omitempty"`
+	Disruption     Disruption `json:"disruption"`
+	TimeoutSeconds float64    `json:"timeoutSeconds,omitempty"` // absent: the default
+}
+
+// MarshalJSON renders the plan in a stable shape: verb, cluster, changes, summary, consents, steps.
+func (p *Plan) MarshalJSON() ([]byte, error) {
+	out := planJSON{
+		Verb: p.Verb, Cluster: p.Cluster, Changes: !p.Empty(), Summary: p.Counts(),
+		Consents: p.MissingConsents(nil), Disruption: p.Disruption(), Steps: make([]stepJSON, 0, len(p.Steps)),
+	}
+	if out.Consents == nil {
+		out.Consents = []string{}
+	}
+	for _, s := range p.Steps {
+		out.Steps = append(out.Steps, stepJSON{
+			ID: s.ID, Action: s.Action, Title: s.Title, Subject: s.Subject, Reason: s.Reason, Details: s.Details,
+			Needs: s.Needs, Consent: s.Consent, Disruption: s.Disruption(), TimeoutSeconds: s.Timeout.Round(time.Millisecond).Seconds(),
+		})
+	}
+	return json.Marshal(out)
+}

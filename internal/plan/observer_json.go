@@ -1,0 +1,64 @@
+package plan
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// jsonLines writes one JSON object a line: {"event":"begin"|"step"|"note"|"end", "time":…, …}.
+type jsonLines struct{ enc *json.Encoder }
+
+// lineJSON is one line. Fields may be added, never renamed or given another meaning.
+type lineJSON struct {
+	Event   string    `json:"event"`
+	Time    time.Time `json:"time"`
+	Verb    string    `json:"verb,omitempty"`    // of begin and end
+	Cluster string    `json:"cluster,omitempty"` // of begin and end
+	Steps   int       `json:"steps,omitempty"`   // of begin
+	Run     string    `json:"run,omitempty"`     // of end: the run's ID in the journal
+	Step    string    `json:"step,omitempty"`    // of step, as all below
+	State   StepState `json:"state,omitempty"`
+	Status  string    `json:"status,omitempty"`
+	Attempt int       `json:"attempt,omitempty"`
+	Seconds *float64  `json:"seconds,omitempty"` // since the step (of end: the run) started, where it is over
+	Error   string    `json:"error,omitempty"`
+	Outcome Outcome   `json:"outcome,omitempty"` // of end
+	Text    string    `json:"text,omitempty"`    // of note
+}
+
+func newJSONLines(w io.Writer) *jsonLines {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return &jsonLines{enc}
+}
+
+func (o *jsonLines) Begin(p *Plan, at time.Time) {
+	o.put(lineJSON{Event: "begin", Time: at, Verb: p.Verb, Cluster: p.Cluster, Steps: len(p.Steps)})
+}
+
+func (o *jsonLines) Event(e Event) {
+	l := lineJSON{Event: "step", Time: e.At, Step: e.Step.ID, State: e.State, Status: clean(e.Status), Attempt: e.Attempt, Error: errText(e.Err)}
+	if e.State.Final() {
+		l.Seconds = seconds(e.At.Sub(e.Started))
+	}
+	o.put(l)
+}
+
+func (o *jsonLines) Note(text string) {
+	o.put(lineJSON{Event: "note", Time: time.Now(), Text: text})
+}
+
+func (o *jsonLines) End(r *Result) {
+	o.put(lineJSON{
+		Event: "end", Time: r.Ended, Verb: r.Verb, Cluster: r.Cluster, Run: r.ID, Outcome: r.Outcome, Seconds: seconds(r.Ended.Sub(r.Started)),
+	})
+}
+
+// put writes one line. Who reads it may have gone away; the run goes on without.
+func (o *jsonLines) put(l lineJSON) { _ = o.enc.Encode(l) }
+
+func seconds(d time.Duration) *float64 {
+	s := d.Round(time.Millisecond).Seconds()
+	return &s
+}

@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"context"
+	"time"
+)
+
+// StepState is what has become of a step in one run.
+type StepState string
+
+// The states of a step. Succeeded, Failed, Stopped and Skipped are final; each step of a finished run is in one of them.
+const (
+	Pending   StepState = "pending"   // not started yet
+	Running   StepState = "running"   // started
+	Retrying  StepState = "retrying"  // an attempt failed with an error that may pass; it is tried again
+	Succeeded StepState = "succeeded" // done
+	Failed    StepState = "failed"    // ended with an error
+	Stopped   StepState = "stopped"   // interrupted by the user while it ran
+	Skipped   StepState = "skipped"   // never started, because the run ended before
+)
+
+// Final tells whether a step in this state is over.
+func (s StepState) Final() bool {
+	return s == Succeeded || s == Failed || s == Stopped || s == Skipped
+}
+
+// Outcome is what has become of a run.
+type Outcome string
+
+// The outcomes of a run.
+const (
+	OutcomeRunning     Outcome = "running"
+	OutcomeSucceeded   Outcome = "succeeded"
+	OutcomeFailed      Outcome = "failed"
+	OutcomeInterrupted Outcome = "interrupted"
+	OutcomeGone        Outcome = "interrupted (process gone)" // it never ended: its process died
+)
+
+// RunRecord is one execution of a plan, as the journal tells it.
+type RunRecord struct {
+	ID      string            `json:"id"`
+	Verb    string            `json:"verb"`
+	Cluster string            `json:"cluster"`        // the cluster's name; the record outlives the cluster
+	Holder  string            `json:"holder"`         // who ran it: "user@host, pid 42"
+	Meta    map[string]string `json:"meta,omitempty"` // free facts: version of the tool, digest of the document
+	Outcome Outcome           `json:"outcome"`
+	Started time.Time         `json:"started"`
+	Ended   time.Time         `json:"ended,omitzero"` // zero while running, or when the process died
+	Steps   []StepRecord      `json:"steps"`          // in the plan's order
+}
+
+// StepRecord is one step of a run.
+type StepRecord struct {
+	ID      string    `json:"id"`
+	Action  Action    `json:"action"`
+	Title   string    `json:"title"`
+	Subject string    `json:"subject"`
+	Reason  string    `json:"reason,omitempty"`
+	Needs   []string  `json:"needs,omitempty"`
+	State   StepState `json:"state"`
+	Started time.Time `json:"started,omitzero"` // zero when it never started
+	Ended   time.Time `json:"ended,omitzero"`   // zero while it runs
+	Retries []Retry   `json:"retries,omitempty"`
+	Err     string    `json:"error,omitempty"`
+}
+
+// Retry is one failed attempt whose error differed from the one before.
+type Retry struct {
+	At  time.Time `json:"at"`
+	Err string    `json:"error"`
+}
+
+// Journal records a run while it happens. Calls come from several goroutines at once.
+// A step is recorded as running before it runs; what can't be recorded isn't done.
+type Journal interface {
+	// Begin records the plan and returns the run's ID.
+	Begin(ctx context.Context, p *Plan, meta map[string]string) (run string, err error)
+	// Step records that a step came into a state. errText is empty unless the state is Retrying, Failed or Stopped.
+	Step(ctx context.Context, run, id string, state StepState, at time.Time, errText string) error
+	// End records the run's outcome.
+	End(ctx context.Context, run string, outcome Outcome) error
+}
+
+// NoJournal records nothing; for plans that leave no trace, such as a dry test.
+type NoJournal struct{}
+
+// Begin returns an empty run ID.
+func (NoJournal) Begin(context.Context, *Plan, map[string]string) (string, error) { return "", nil }
+
+// Step does nothing.
+func (NoJournal) Step(context.Context, string, string, StepState, time.Time, string) error {
+	return nil
+}
+
+// End does nothing.
+func (NoJournal) End(context.Context, string, Outcome) error { return nil }

@@ -1,0 +1,167 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// step carries out step i from its record as running to the record of its final state, which it returns.
+func (x *execution) step(ctx context.Context, i int) StepState {
+	s := x.plan.Steps[i]
+	if err := x.started(i); err != nil {
+		return x.ended(i, Failed, err)
+	}
+	timeout := s.Timeout
+	if timeout <= 0 {
+		timeout = x.o.Timeout
+	}
+	x.hook(s.ID, BeforeStep)
+	state, err := x.attempts(ctx, i, timeout)
+	x.hook(s.ID, AfterStep)
+	return x.ended(i, state, err)
+}
+
+func (x *execution) hook(id string, p Phase) {
+	if x.o.Hook != nil {
+		x.o.Hook(id, p)
+	}
+}
+
+// attempts runs the step until it succeeds, fails for good, is stopped, or its time is up.
+func (x *execution) attempts(parent context.Context, i int, timeout time.Duration) (StepState, error) {
+	s, began := x.plan.Steps[i], time.Now()
+	ctx, cancel := context.WithTimeout(parent, timeout)
+	defer cancel()
+	if s.Action == Wait { // changes nothing: may be left at once
+		go func() {
+			select {
+			case <-x.soft:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	var last error // the last attempt's own words, not those of our clock
+	pause := x.o.RetryInterval
+	for attempt := 1; ; attempt++ {
+		err := x.attempt(ctx, i)
+		if err == nil {
+			return Succeeded, nil
+		}
+		if last == nil || !isContext(err) {
+			last = err
+		}
+		switch {
+		case parent.Err() != nil || errors.Is(ctx.Err(), context.Canceled):
+			return Stopped, last
+		case ctx.Err() != nil:
+			return Failed, x.tooLate(i, last, attempt, time.Since(began))
+		case !fail.Waitable(err):
+			return Failed, err
+		}
+		if err := x.retrying(i, attempt, err); err != nil {
+			return Failed, errors.Join(last, err)
+		}
+		timer := time.NewTimer(pause/2 + rand.N(pause/2+1)) //nolint:gosec // to spread retries, any randomness does
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-x.soft: // between attempts is a clean place to stop
+			timer.Stop()
+			return Stopped, last
+		}
+		timer.Stop()
+		switch {
+		case parent.Err() != nil:
+			return Stopped, last
+		case ctx.Err() != nil:
+			return Failed, x.tooLate(i, last, attempt, time.Since(began))
+		}
+		pause = min(pause*3/2+1, x.o.RetryMax)
+	}
+}
+
+// attempt runs the step once. It turns a panic into an error, and gives up on a step that does not heed its context.
+func (x *execution) attempt(ctx context.Context, i int) error {
+	s := x.plan.Steps[i]
+	done := make(chan error, 1)
+	go func() {
+		err := fail.New(fail.Internal, "the step's goroutine ended without returning").At(s.ID)
+		var result error = err
+		defer func() {
+			if r := recover(); r != nil {
+				result = fail.New(fail.Internal, "panic: %v (%s)", r, panicSite()).At(s.ID).
+					Do("this is a defect of naupegos; please report it")
+			}
+			done <- result
+		}()
+		result = s.Run(ctx, &progress{x, i})
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(x.o.Grace)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fail.New(fail.Internal, "did not stop within %s; it may still be running", short(x.o.Grace))
+	}
+}
+
+// tooLate says what was waited for, how long, and the last state.
+func (x *execution) tooLate(i int, last error, attempts int, took time.Duration) error {
+	x.mu.Lock()
+	status := x.status[i]
+	x.mu.Unlock()
+	what := "gave up after " + short(took)
+	if attempts > 1 {
+		what += fmt.Sprintf(" and %d attempts", attempts)
+	}
+	if status != "" {
+		what += ", last seen " + clean(status)
+	}
+	if isContext(last) {
+		return fail.New(fail.NotReady, "%s", what)
+	}
+	return fail.Wrap(fail.NotReady, last, "%s", what)
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// panicSite names the function, file and line that panicked.
+func panicSite() string {
+	pc := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pc[:runtime.Callers(3, pc)])
+	for {
+		f, more := frames.Next()
+		if !strings.HasPrefix(f.Function, "runtime.") {
+			return fmt.Sprintf("%s at %s:%d", f.Function, filepath.Base(f.File), f.Line)
+		}
+		if !more {
+			return "unknown place"
+		}
+	}
+}
+
+// progress is what one running step reports to.
+type progress struct {
+	x *execution
+	i int
+}
+
+// Status shows the step's one-line status; it is ignored once the step is over.
+func (p *progress) Status(format string, args ...any) { p.x.say(p.i, fmt.Sprintf(format, args...)) }

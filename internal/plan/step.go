@@ -1,0 +1,84 @@
+// Package plan is the engine: typed steps in a graph, one printed plan, a bounded parallel executor with retry,
+// cancellation, progress and a journal.
+//
+// It knows nothing of Kubernetes, machines or clouds, and could be lifted out and used elsewhere.
+package plan
+
+import (
+	"context"
+	"time"
+)
+
+// Action says what a step does to its subject; it decides the mark and colour in the printed plan.
+type Action string
+
+// The actions a step can take.
+const (
+	Create  Action = "create"
+	Change  Action = "change"
+	Replace Action = "replace"
+	Destroy Action = "destroy"
+	Wait    Action = "wait" // changes nothing by itself: a condition that must hold before dependents run
+)
+
+// Step is one idempotent action on one thing.
+type Step struct {
+	ID      string        // unique in the plan, path-like: "machine/demo-cp-1"
+	Action  Action        //
+	Title   string        // what it does, for people: "boot machine demo-cp-1"
+	Subject string        // the thing acted upon, for grouping: a machine's name, or "cluster"
+	Reason  string        // why it is needed
+	Details []string      // what exactly changes, e.g. "file /etc/haproxy/haproxy.cfg"; shown under the step
+	Needs   []string      // IDs of steps that must have succeeded before
+	Consent string        // name of the consent without which the plan is refused; empty for none
+	Rolling bool          // it restarts or takes away one of several that serve, one after another
+	Timeout time.Duration // bound for the step with all its retries; 0 means the plan's default
+	// Run carries it out. It must be idempotent: after a crash it runs again from the start.
+	// Errors of kind fail.NotReady and fail.Unreachable are retried until Timeout; all others end the step.
+	Run func(ctx context.Context, p Progress) error
+}
+
+// Disruption says how much carrying something out disturbs what serves already.
+type Disruption string
+
+// The classes of disruption, the least first.
+const (
+	Undisturbed Disruption = "none"       // nothing that serves is restarted
+	Rolling     Disruption = "rolling"    // what serves is restarted or replaced one by one; the others carry on
+	Disruptive  Disruption = "disruptive" // something is given up for good: it needs a named consent
+)
+
+// Disruption returns the step's class.
+func (s *Step) Disruption() Disruption {
+	switch {
+	case s.Consent != "":
+		return Disruptive
+	case s.Rolling:
+		return Rolling
+	}
+	return Undisturbed
+}
+
+// Disruption returns the highest class among the plan's steps.
+func (p *Plan) Disruption() Disruption {
+	d := Undisturbed
+	for _, s := range p.Steps {
+		if c := s.Disruption(); c == Disruptive || c == Rolling && d == Undisturbed {
+			d = c
+		}
+	}
+	return d
+}
+
+// Progress takes what a running step has to say to whoever watches.
+type Progress interface {
+	// Status replaces the step's one-line status ("waiting for SSH on 10.0.0.5").
+	Status(format string, args ...any)
+}
+
+// Plan is what takes the observed to the wanted.
+type Plan struct {
+	Verb    string // "apply", "destroy", …
+	Cluster string // the cluster's name
+	Steps   []*Step
+}

@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// actionLook is how an action is shown, in the order of the summary line.
+var actionLook = []struct {
+	action            Action
+	mark, color, word string
+}{
+	{Create, "+", green, "to create"},
+	{Change, "~", yellow, "to change"},
+	{Replace, "-/+", yellow, "to replace"},
+	{Destroy, "-", red, "to destroy"},
+	{Wait, "…", cyan, "to wait for"},
+}
+
+func look(a Action) (mark, color string) {
+	for _, l := range actionLook {
+		if l.action == a {
+			return l.mark, l.color
+		}
+	}
+	return "?", reset
+}
+
+// Summary is the plan in one line: "Plan: 12 to create, 3 to change." or "No changes."
+func (p *Plan) Summary() string {
+	if p.Empty() {
+		return "No changes."
+	}
+	n := p.Counts()
+	var parts []string
+	for _, l := range actionLook {
+		if n[l.action] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[l.action], l.word))
+		}
+	}
+	return "Plan: " + strings.Join(parts, ", ") + "."
+}
+
+var disruptionWords = map[Disruption]string{
+	Undisturbed: "none; nothing that serves is restarted.",
+	Rolling:     "rolling; what serves is restarted or replaced one by one.",
+	Disruptive:  "disruptive; the steps marked above need a named consent.",
+}
+
+// WriteText prints the plan for people: grouped by subject in the order of first appearance, each step with its mark,
+// title, reason and details, and the summary last. The error is that of w.
+func (p *Plan) WriteText(w io.Writer, color bool) error {
+	b := bufio.NewWriter(w)
+	for _, subject := range p.subjects() {
+		fmt.Fprintln(b, paint(color, bold, clean(subject)))
+		for _, s := range p.Steps {
+			if s.Subject == subject {
+				writeStep(b, s, color)
+			}
+		}
+		fmt.Fprintln(b)
+	}
+	fmt.Fprintln(b, paint(color, bold, p.Summary()))
+	if !p.Empty() {
+		fmt.Fprintln(b, "Disruption: "+disruptionWords[p.Disruption()])
+	}
+	return b.Flush()
+}
+
+func writeStep(w io.Writer, s *Step, color bool) {
+	mark, c := look(s.Action)
+	line := fmt.Sprintf("  %s %s", paint(color, c, fmt.Sprintf("%3s", mark)), clean(s.Title))
+	if s.Reason != "" {
+		line += paint(color, faint, "  ("+clean(s.Reason)+")")
+	}
+	fmt.Fprintln(w, line)
+	for _, d := range s.Details {
+		fmt.Fprintln(w, paint(color, faint, "        "+clean(d)))
+	}
+	if s.Consent != "" {
+		fmt.Fprintln(w, "        "+paint(color, red, "needs --consent "+s.Consent))
+	}
+}
+
+// subjects returns the steps' subjects in the order of first appearance.
+func (p *Plan) subjects() []string {
+	var list []string
+	seen := map[string]bool{}
+	for _, s := range p.Steps {
+		if !seen[s.Subject] {
+			seen[s.Subject] = true
+			list = append(list, s.Subject)
+		}
+	}
+	return list
+}

@@ -1,0 +1,124 @@
+// Package hosts is the provider for machines that the user names by address: it makes and removes none.
+//
+// It knows how to tell whether a host answers SSH; what runs on a host is the business of others.
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// Runner runs a command on a host.
+type Runner interface {
+	Run(ctx context.Context, h remote.Host, stdin io.Reader, argv ...string) ([]byte, error)
+}
+
+// Memory knows the hosts that Naupegos has worked on, so that one which the document no longer names can be cleaned.
+type Memory interface {
+	Known() []provider.Machine
+	Forget(ctx context.Context, name string) error
+}
+
+// Provider serves the machines that a document names.
+type Provider struct {
+	doc    *v1alpha1.Cluster
+	run    Runner
+	memory Memory
+}
+
+// New returns the provider for doc's hosts.
+func New(doc *v1alpha1.Cluster, run Runner, memory Memory) *Provider {
+	return &Provider{doc: doc, run: run, memory: memory}
+}
+
+// KeepsMachines says that machines outlive the cluster, so what Naupegos put on them must be removed.
+func (p *Provider) KeepsMachines() bool { return true }
+
+// Preflight accepts every host: whether one answers shows when it is reached.
+func (p *Provider) Preflight(context.Context, provider.Wanted) error { return nil }
+
+// Observe lists the document's hosts and those that were in use before.
+func (p *Provider) Observe(context.Context) (*provider.Inventory, error) {
+	inv := &provider.Inventory{VIP: p.doc.Spec.Endpoint.VIP}
+	named := map[string]bool{}
+	for _, m := range p.doc.Machines() {
+		named[m.Name] = true
+		inv.Machines = append(inv.Machines, p.convert(m))
+	}
+	for _, m := range p.memory.Known() {
+		if !named[m.Name] {
+			inv.Machines = append(inv.Machines, m)
+		}
+	}
+	return inv, nil
+}
+
+func (p *Provider) convert(m v1alpha1.Machine) provider.Machine {
+	h := p.doc.Spec.Provider.Hosts
+	out := provider.Machine{
+		Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index,
+		Address: m.Host.Address, State: provider.Running, User: h.User, Port: h.Port,
+	}
+	if m.Host.HostKey != "" {
+		out.HostKeys = []string{m.Host.HostKey}
+	}
+	return out
+}
+
+// Steps has nothing to make.
+func (p *Provider) Steps(provider.Wanted, *provider.Inventory) ([]*plan.Step, error) { return nil, nil }
+
+// Machine tells of one of the document's hosts.
+func (p *Provider) Machine(_ context.Context, name string) (provider.Machine, error) {
+	for _, m := range p.doc.Machines() {
+		if m.Name == name {
+			return p.convert(m), nil
+		}
+	}
+	for _, m := range p.memory.Known() {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	return provider.Machine{}, fail.New(fail.NotFound, "machine %s is not among spec.provider.hosts.machines", name)
+}
+
+// VIP returns the address that the document gives.
+func (p *Provider) VIP(context.Context) (string, error) {
+	if v := p.doc.Spec.Endpoint.VIP; v != "" {
+		return v, nil
+	}
+	return "", fail.New(fail.NotFound, "spec.endpoint.vip is not set")
+}
+
+// DestroyMachine lets a host go; the host itself stays as it is.
+func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
+	return &plan.Step{
+		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name,
+		Title: fmt.Sprintf("let host %s (%s) go", m.Name, m.Address), Reason: "it is no longer part of the cluster",
+		Run: func(ctx context.Context, _ plan.Progress) error { return p.memory.Forget(ctx, m.Name) },
+	}
+}
+
+// Destroy has nothing to remove: hosts are cleaned by the agent before.
+func (p *Provider) Destroy(*provider.Inventory) []*plan.Step { return nil }
+
+// Power reboots or switches off a host through its own systemd; nobody can switch it on from here.
+func (p *Provider) Power(ctx context.Context, name, state string) error {
+	m, err := p.Machine(ctx, name)
+	if err != nil {
+		return err
+	}
+	if state != "off" {
+		return fail.New(fail.Refused, "power %s: hosts given by address have no power control", state).At(name)
+	}
+	_, err = p.run.Run(ctx, remote.Host{Name: m.Name, Address: m.Address, Port: m.Port, User: m.User, HostKeys: m.HostKeys}, nil, "systemctl", "poweroff")
+	return err
+}

@@ -1,0 +1,55 @@
+//go:build integration
+
+package local
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestBaseIsMade makes a base image for real, after a first attempt that is cut short and must leave nothing that counts.
+func TestBaseIsMade(t *testing.T) {
+	root := testRoot(t)
+	p, err := New(Options{ClusterID: "itest-ba5eba5e", Root: root, ImageRoot: root, Cache: filepath.Join(root, "cache")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	defer cancel()
+	if err := p.makeBase(short, silent{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("a base image made in 8 s, or another error: %v", err)
+	}
+	if _, err := os.Stat(p.baseTar()); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("the interrupted attempt left an image: %v", err)
+	}
+	began := time.Now()
+	if err := p.makeBase(t.Context(), noted{t}); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("base image made in %v", time.Since(began).Round(time.Second))
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(p.baseTar()), ".tmp-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+	target := filepath.Join(root, "tree")
+	if err := os.Mkdir(target, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := extract(t.Context(), p.baseTar(), target); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range []string{"usr/bin/cloud-init", "usr/sbin/sshd", "usr/sbin/haproxy", "usr/sbin/keepalived", "usr/sbin/runc", "usr/sbin/nft"} {
+		if _, err := os.Stat(filepath.Join(target, tool)); err != nil {
+			t.Error(err)
+		}
+	}
+	if keep := os.Getenv("NAUPEGOS_TEST_KEEP_BASE"); keep != "" {
+		if err := copyFile(p.baseTar(), keep); err != nil {
+			t.Error(err)
+		}
+	}
+}

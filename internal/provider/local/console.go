@@ -1,0 +1,73 @@
+package local
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+)
+
+// console is a machine's console log: a file that is put aside when it reaches limit bytes; one former file is kept.
+type console struct {
+	mu    sync.Mutex
+	path  string
+	limit int64
+	file  *os.File
+	size  int64
+}
+
+const consoleLimit = 1 << 20
+
+func openConsole(path string, limit int64) (*console, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &console{path: path, limit: limit, file: f, size: info.Size()}, nil
+}
+
+// Write appends p, in a new file where the old one is full.
+func (c *console) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.size > 0 && c.size+int64(len(p)) > c.limit {
+		if err := os.Rename(c.path, c.path+".1"); err != nil {
+			return 0, err
+		}
+		f, err := os.OpenFile(c.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return 0, err
+		}
+		if err := c.file.Close(); err != nil {
+			return 0, errors.Join(err, f.Close())
+		}
+		c.file, c.size = f, 0
+	}
+	n, err := c.file.Write(p)
+	c.size += int64(n)
+	return n, err
+}
+
+// consoleTail returns the last lines of a machine's console log, for an error's text.
+func consoleTail(dir string, lines int) string {
+	f, err := os.Open(consoleFile(dir))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	const tail = 16 << 10
+	if info, err := f.Stat(); err == nil && info.Size() > tail {
+		if _, err := f.Seek(-tail, io.SeekEnd); err != nil {
+			return ""
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, tail))
+	if err != nil {
+		return ""
+	}
+	return lastLines(printable(string(data)), lines)
+}

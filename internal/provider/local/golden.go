@@ -1,0 +1,128 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// imageNamespace is the containerd name space that Kubernetes uses.
+const imageNamespace = "k8s.io"
+
+// goldenStore fills dir as containerd's root with all images of the bundle, unpacked for overlayfs, by running the bundle's
+// own containerd on this host for a few seconds, with a state directory and a mount name space of its own.
+func goldenStore(ctx context.Context, b *bundle.Bundle, dir string, progress plan.Progress) error {
+	if err := os.Mkdir(dir, 0o711); err != nil {
+		return err
+	}
+	if len(b.Manifest.Images) == 0 {
+		return nil
+	}
+	containerd, err := b.Binary("containerd")
+	if err != nil {
+		return err
+	}
+	ctr, err := b.Binary("ctr")
+	if err != nil {
+		return err
+	}
+	// beside the layer, where the next run finds what an interrupted one left; a socket's path has at most 107 bytes
+	state, err := os.MkdirTemp(filepath.Dir(filepath.Dir(dir)), ".tmp-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(state)
+	stop, err := startContainerd(ctx, b.Path(containerd.Digest), dir, state)
+	if err != nil {
+		return err
+	}
+	err = importImages(ctx, b, b.Path(ctr.Digest), filepath.Join(state, "c.sock"), progress)
+	return errors.Join(err, stop())
+}
+
+func importImages(ctx context.Context, b *bundle.Bundle, ctr, socket string, progress plan.Progress) error {
+	for i, image := range b.Manifest.Images {
+		progress.Status("unpacking image %d of %d: %s", i+1, len(b.Manifest.Images), image.Name)
+		_, err := run(ctx, nil, ctr, "--address", socket, "--namespace", imageNamespace,
+			"images", "import", "--local", "--snapshotter", "overlayfs", b.Path(image.Archive.Digest))
+		if err != nil {
+			return fail.Wrap(fail.KindOf(err), err, "import image %s", image.Ref)
+		}
+	}
+	return nil
+}
+
+const containerdConfig = `version = 2
+root = %q
+state = %q
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", "io.containerd.nri.v1.nri",
+  "io.containerd.snapshotter.v1.native", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs",
+  "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp"]
+[grpc]
+  address = %q
+[ttrpc]
+  address = %q
+`
+
+// startContainerd runs containerd with its root in dir, and waits until it answers. stop ends it cleanly.
+func startContainerd(ctx context.Context, binary, dir, state string) (stop func() error, err error) {
+	config := filepath.Join(state, "config.toml")
+	socket := filepath.Join(state, "c.sock")
+	text := fmt.Sprintf(containerdConfig, dir, filepath.Join(state, "state"), socket, filepath.Join(state, "t.sock"))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(state, "log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(binary, "--config", config)
+	cmd.Env = minimalEnv()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	exited := make(chan error, 1)
+	if err := startLocked(cmd, exited); err != nil {
+		return nil, err
+	}
+	stop = func() error { return stopProcess(cmd, exited) }
+	wait, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	err = until(wait, 20*time.Millisecond, func() (bool, error) {
+		select {
+		case err := <-exited:
+			exited <- err
+			return false, fmt.Errorf("containerd ended: %w", err)
+		default:
+		}
+		_, err := os.Stat(socket)
+		return err == nil, ignoreGone(err)
+	})
+	if err != nil {
+		text, readErr := os.ReadFile(filepath.Join(state, "log"))
+		return nil, errors.Join(fmt.Errorf("start containerd: %w: %s", err, lastLines(string(text), 3)), readErr, stop())
+	}
+	return stop, nil
+}
+
+// stopProcess ends a process with SIGTERM and, if it won't, with SIGKILL.
+func stopProcess(cmd *exec.Cmd, exited chan error) error {
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-exited: //nolint:errcheck // it was told to end; with which status does not matter
+		return nil
+	case <-time.After(15 * time.Second):
+		return errors.Join(errors.New("containerd did not stop within 15 s"), cmd.Process.Kill(), <-exited)
+	}
+}

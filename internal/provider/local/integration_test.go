@@ -1,0 +1,222 @@
+//go:build integration
+
+package local
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// rig is a provider with directories of the test's own; the base image's cache is shared, because making one takes minutes.
+type rig struct {
+	t      *testing.T
+	p      *Provider
+	signer ssh.Signer
+}
+
+func newRig(t *testing.T, id string, change func(*Options)) *rig {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("integration tests of the local provider need root")
+	}
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := testRoot(t)
+	agent := filepath.Join(root, "agent")
+	if err := os.WriteFile(agent, []byte("#!/bin/true\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{
+		ClusterID: id, ClusterName: id, Root: filepath.Join(root, "local"), ImageRoot: filepath.Join(root, "images"), AgentBinary: agent,
+		SSHPublicKeys: []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))},
+	}
+	if slow := os.Getenv("NAUPEGOS_TEST_BOOT_TIMEOUT"); slow != "" { // for emulated hosts
+		if opts.Timeouts.Boot, err = time.ParseDuration(slow); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if change != nil {
+		change(&opts)
+	}
+	p, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, p: p, signer: signer}
+	t.Cleanup(func() { r.destroy() })
+	return r
+}
+
+// testRoot is a directory on a real disk: overlay's upper directory can't lie on every file system, and tmpfs is small.
+func testRoot(t *testing.T) string {
+	t.Helper()
+	base := os.Getenv("NAUPEGOS_TEST_DIR")
+	if base == "" {
+		base = "/var/tmp"
+	}
+	root, err := os.MkdirTemp(base, "naupegos-local-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(root); err != nil {
+			t.Error(err)
+		}
+	})
+	return root
+}
+
+func wanted(workers int) provider.Wanted {
+	w := provider.Wanted{VIP: true, Machines: []provider.MachineSpec{{Name: "gw-1", Role: provider.Gateway, Index: 1}}}
+	for i := range workers {
+		w.Machines = append(w.Machines, provider.MachineSpec{Name: fmt.Sprintf("w-%d", i+1), Role: provider.Worker, Pool: "general", Index: i + 1})
+	}
+	return w
+}
+
+type noted struct{ t *testing.T }
+
+func (n noted) Status(format string, args ...any) { n.t.Logf("  "+format, args...) }
+
+// carryOut runs steps: those without needs first, each level side by side.
+func (r *rig) carryOut(steps []*plan.Step) {
+	r.t.Helper()
+	done := map[string]bool{}
+	for len(done) < len(steps) {
+		var ready []*plan.Step
+		for _, s := range steps {
+			ok := !done[s.ID]
+			for _, n := range s.Needs {
+				ok = ok && done[n]
+			}
+			if ok {
+				ready = append(ready, s)
+			}
+		}
+		if len(ready) == 0 {
+			r.t.Fatal("the steps' needs can't be met")
+		}
+		var wg sync.WaitGroup
+		for _, s := range ready {
+			wg.Go(func() {
+				began := time.Now()
+				if err := s.Run(context.Background(), noted{r.t}); err != nil {
+					r.t.Errorf("%s: %v", s.ID, err)
+				}
+				r.t.Logf("%s: %s in %v", s.ID, s.Title, time.Since(began).Round(time.Millisecond))
+			})
+		}
+		wg.Wait()
+		for _, s := range ready {
+			done[s.ID] = true
+		}
+		if r.t.Failed() {
+			r.t.FailNow()
+		}
+	}
+}
+
+func (r *rig) observe() *provider.Inventory {
+	r.t.Helper()
+	inv, err := r.p.Observe(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return inv
+}
+
+func (r *rig) apply(w provider.Wanted) []*plan.Step {
+	r.t.Helper()
+	steps, err := r.p.Steps(w, r.observe())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.carryOut(steps)
+	return steps
+}
+
+func (r *rig) destroy() { r.carryOut(r.p.Destroy(r.observe())) }
+
+// ssh runs a command on a machine, whose host key must be the recorded one.
+func (r *rig) ssh(name, command string) string {
+	r.t.Helper()
+	out, err := r.remote(name, command)
+	if err != nil {
+		r.t.Fatalf("%s: %s: %v: %s", name, command, err, out)
+	}
+	return out
+}
+
+func (r *rig) remote(name, command string) (string, error) {
+	m, err := r.p.Machine(context.Background(), name)
+	if err != nil {
+		return "", err
+	}
+	pinned, _, _, _, err := ssh.ParseAuthorizedKey([]byte(m.HostKeys[0]))
+	if err != nil {
+		return "", err
+	}
+	client, err := ssh.Dial("tcp", net.JoinHostPort(m.Address, fmt.Sprint(m.Port)), &ssh.ClientConfig{
+		User: m.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(r.signer)}, HostKeyCallback: ssh.FixedHostKey(pinned), Timeout: 10 * time.Second,
+	})
+	if err != nil {
+		return "", err
+	}
+	defer client.Close()
+	session, err := client.NewSession()
+	if err != nil {
+		return "", err
+	}
+	out, err := session.CombinedOutput(command)
+	return strings.TrimSpace(string(out)), err
+}
+
+func TestMachinesBootAndGo(t *testing.T) {
+	r := newRig(t, "itest-0badcafe", nil)
+	w := wanted(0)
+	r.apply(w)
+	t.Log(r.ssh("gw-1", "systemd-analyze; systemd-analyze blame | head -8; cat /proc/self/cgroup"))
+	if failed := r.ssh("gw-1", "systemctl list-units --failed --no-legend --plain"); failed != "" {
+		t.Errorf("failed units: %s", failed)
+	}
+	hs, err := hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range hs { // what kubelet and runc need to do in the machine, on v1 and on v2
+		group := filepath.Join(h.mount, "naupegos-test")
+		if h.unified && len(hs) == 1 {
+			have := r.ssh("gw-1", "cat "+filepath.Join(h.mount, "cgroup.controllers"))
+			for _, c := range []string{"cpu", "cpuset", "memory", "pids"} {
+				if !slices.Contains(strings.Fields(have), c) {
+					t.Errorf("controller %s is missing in the machine: %s", c, have)
+				}
+			}
+		}
+		r.ssh("gw-1", "mkdir "+group+" && rmdir "+group)
+	}
+	if steps := r.apply(w); len(steps) > 0 {
+		t.Errorf("a second run has steps: %v", steps[0].Title)
+	}
+}

@@ -1,0 +1,315 @@
+//go:build integration
+
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// traces lists what of one cluster can be seen from outside.
+func traces(t *testing.T, r *rig) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	command := func(key, name string, args ...string) {
+		text, err := exec.Command(name, args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", name, err, text)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, r.p.n.short) {
+				out[key] = append(out[key], strings.TrimSpace(line))
+			}
+		}
+	}
+	command("links", "ip", "-o", "link")
+	command("addresses", "ip", "-o", "addr")
+	command("routes", "ip", "route")
+	command("tables", "nft", "list", "ruleset")
+	command("mounts", "cat", "/proc/self/mountinfo")
+	command("processes", "ps", "-eo", "args")
+	command("cgroups", "find", "/sys/fs/cgroup", "-type", "d")
+	command("name spaces", "lsns", "-n", "-o", "NS,COMMAND")
+	command("files", "find", r.p.n.root, r.p.opts.ImageRoot, "/run", "-maxdepth", "5", "-name", "*"+r.p.n.short+"*")
+	settings, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out["ip_forward"] = []string{string(settings)}
+	return out
+}
+
+// TestLife takes two machines through everything that can happen to them, and compares the host before and after.
+func TestLife(t *testing.T) {
+	r := newRig(t, "itest-11febea7", nil)
+	for _, dir := range []string{r.p.n.root, r.p.opts.ImageRoot} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := traces(t, r)
+	w := wanted(2)
+	r.apply(w)
+	r.ssh("w-1", "echo kept > /root/file && ping -c1 -W2 "+r.address("w-2"))
+	machineID := r.ssh("w-1", "cat /etc/machine-id")
+
+	t.Run("kubelet finds the kernel settings it wants, and the host's stay", func(t *testing.T) {
+		for name, value := range sysctls {
+			if got := r.ssh("w-1", "cat /proc/sys/"+name); got != value {
+				t.Errorf("%s is %s, want %s", name, got, value)
+			}
+		}
+	})
+	t.Run("reboot inside", func(t *testing.T) {
+		boot := r.ssh("w-1", "systemctl show -p UserspaceTimestampMonotonic --value")
+		r.ssh("w-1", "systemctl reboot || true")
+		r.eventually("w-1 boots again", func() bool {
+			now, err := r.remote("w-1", "systemctl show -p UserspaceTimestampMonotonic --value")
+			return err == nil && now != boot
+		})
+		r.expect("w-1", provider.Running)
+	})
+	t.Run("power", func(t *testing.T) {
+		began := time.Now()
+		r.power("w-1", "off")
+		t.Logf("clean shutdown took %v", time.Since(began).Round(time.Millisecond))
+		r.expect("w-1", provider.Stopped)
+		r.power("w-1", "off") // once more changes nothing
+		r.power("w-1", "on")
+		r.expect("w-1", provider.Running)
+		r.power("w-1", "kill")
+		r.expect("w-1", provider.Stopped)
+		r.apply(w)
+	})
+	t.Run("supervisor killed", func(t *testing.T) {
+		s, err := supervisor(r.p.n.machine("w-1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		r.eventually("w-1 is not running", func() bool { return r.state("w-1") != provider.Running })
+		r.apply(w)
+	})
+	t.Run("off the bridge", func(t *testing.T) {
+		if err := removeLink(r.p.n.bridge()); err != nil {
+			t.Fatal(err)
+		}
+		r.expect("w-1", provider.Failed)
+		r.apply(w)
+	})
+	t.Run("host rebooted", func(t *testing.T) {
+		r.loseKernelState()
+		r.expect("w-1", provider.Stopped)
+		r.power("w-1", "on") // brings the network, too
+		r.expect("w-1", provider.Running)
+		r.apply(w)
+	})
+	if got := r.ssh("w-1", "cat /root/file /etc/machine-id"); got != "kept\n"+machineID {
+		t.Errorf("the disk did not survive: %q", got)
+	}
+	if failed := r.ssh("w-1", "systemctl list-units --failed --no-legend --plain"); failed != "" {
+		t.Errorf("failed units: %s", failed)
+	}
+	if steps := r.apply(w); len(steps) > 0 {
+		t.Errorf("a second run has the step %q", steps[0].Title)
+	}
+	r.carryOut([]*plan.Step{r.p.DestroyMachine(provider.Machine{Name: "w-2"})})
+	if inv := r.observe(); len(inv.Machines) != 2 {
+		t.Errorf("%d machines after one of three was destroyed", len(inv.Machines))
+	}
+	r.destroy()
+	r.destroy() // from nothing
+	if d := cmp.Diff(before, traces(t, r)); d != "" {
+		t.Errorf("the host is not as before (-before +after):\n%s", d)
+	}
+}
+
+// loseKernelState takes away everything that a reboot of the host takes away.
+func (r *rig) loseKernelState() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	defer cancel()
+	groups, err := r.p.n.inHierarchies(r.p.n.cgroups())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, step := range []func() error{
+		func() error { return killCgroups(ctx, groups) },
+		func() error { return removeCgroups(ctx, groups) },
+		func() error { return removeTable(ctx, r.p.n.table()) },
+		func() error { return removeLink(r.p.n.bridge()) },
+		func() error { return forgetSettings(r.p.n.host()) },
+	} {
+		if err := step(); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	links, err := linksOf(r.p.n.linkPrefix())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, l := range links {
+		if err := removeLink(l); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	for _, m := range r.observe().Machines { // run.json survives a crash, and names a process of another boot
+		if err := writeJSON(runFile(r.p.n.machine(m.Name)), process{PID: os.Getpid(), Start: 1, Boot: "the boot before"}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// forgetSettings sets the host's settings back, as a reboot does, but leaves the record of what they were.
+func forgetSettings(file string) error {
+	remembered := map[string]setting{}
+	if err := readJSON(file, &remembered); err != nil {
+		return ignoreGone(err)
+	}
+	for name, s := range remembered {
+		if err := put(procSys, name, s.Was); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestHalfMadeMachines leaves machines as a killed create would at each point, and has the next apply finish them.
+func TestHalfMadeMachines(t *testing.T) {
+	r := newRig(t, "itest-4a1fc0de", nil)
+	w := wanted(2)
+	r.apply(provider.Wanted{}) // the network alone
+	if _, err := r.p.Steps(w, r.observe()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(r.p.n.machine("gw-1"), 0o700); err != nil { // killed before the record
+		t.Fatal(err)
+	}
+	rec, err := r.p.recordOf("w-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(upperDir(r.p.n.machine("w-1")), "etc"), 0o700); err != nil { // in the middle of the disk
+		t.Fatal(err)
+	}
+	if err := writeJSON(recordFile(r.p.n.machine("w-1")), rec); err != nil {
+		t.Fatal(err)
+	}
+	r.expect("w-1", provider.Partial)
+	r.expect("gw-1", provider.Partial)
+	r.apply(w)
+	r.ssh("w-1", "test -d /etc/ssh && stat -c %a /etc | grep -q 755")
+}
+
+// TestMachineThatNeverBoots has a machine whose init is missing, and one that never answers.
+func TestMachineThatNeverBoots(t *testing.T) {
+	r := newRig(t, "itest-dead0b07", func(o *Options) { o.Timeouts.Boot = 12 * time.Second })
+	r.apply(provider.Wanted{})
+	w := wanted(1)
+	spec := w.Machines[1]
+	if err := r.p.makeLayers(t.Context(), silent{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.p.Steps(w, r.observe()); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := r.p.recordOf(spec.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.p.createMachine(t.Context(), spec, rec, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	upper := upperDir(r.p.n.machine(spec.Name))
+	if err := makeParents(upper, nil, "etc/systemd/system"); err != nil {
+		t.Fatal(err)
+	}
+	broken := []byte("[Service]\nExecStart=/bin/false\n")
+	if err := os.WriteFile(filepath.Join(upper, "etc/systemd/system/ssh.service"), broken, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err = r.p.ensureMachine(t.Context(), spec, silent{})
+	t.Log(err)
+	if fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), spec.Name) || !strings.Contains(err.Error(), "no SSH server answered") {
+		t.Errorf("never answers: %v", err)
+	}
+	if err := r.p.killMachine(t.Context(), spec.Name); err != nil {
+		t.Fatal(err)
+	}
+	hidden := filepath.Join(upper, "usr/lib/systemd/systemd")
+	if err := os.MkdirAll(filepath.Dir(hidden), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mknod(hidden, unix.S_IFCHR, 0); err != nil { // overlay's mark for "deleted"
+		t.Fatal(err)
+	}
+	began := time.Now()
+	err = r.p.ensureMachine(t.Context(), spec, silent{})
+	t.Log(err)
+	if fail.KindOf(err) != fail.Internal || !strings.Contains(err.Error(), "ended while booting") {
+		t.Errorf("has no init: %v", err)
+	}
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("a machine that ended at once was waited for for %v", took)
+	}
+	r.carryOut([]*plan.Step{r.p.DestroyMachine(provider.Machine{Name: spec.Name})})
+	r.p.opts.Timeouts.Boot = time.Minute
+	r.apply(w)
+}
+
+func (r *rig) address(name string) string {
+	m, err := r.p.Machine(r.t.Context(), name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return m.Address
+}
+
+func (r *rig) state(name string) provider.State {
+	inv := r.observe()
+	i := slices.IndexFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name })
+	if i < 0 {
+		return ""
+	}
+	return inv.Machines[i].State
+}
+
+func (r *rig) expect(name string, want provider.State) {
+	r.t.Helper()
+	if got := r.state(name); got != want {
+		r.t.Errorf("%s is %s, want %s", name, got, want)
+	}
+}
+
+func (r *rig) power(name, state string) {
+	r.t.Helper()
+	if err := r.p.Power(r.t.Context(), name, state); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) eventually(what string, done func() bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	if err := until(ctx, 100*time.Millisecond, func() (bool, error) { return done(), nil }); err != nil {
+		r.t.Fatal(fmt.Errorf("%s: %w", what, err))
+	}
+}

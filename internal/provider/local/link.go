@@ -1,0 +1,126 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+// ensureBridge makes the cluster's bridge with the host's address on it, and switches it on.
+func ensureBridge(name string, subnet netip.Prefix) error {
+	l, err := netlink.LinkByName(name)
+	if notFound(err) {
+		if err = netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}); err == nil {
+			l, err = netlink.LinkByName(name)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make bridge %s: %w", name, err)
+	}
+	if err := netlink.AddrReplace(l, bridgeAddress(subnet)); err != nil {
+		return fmt.Errorf("give bridge %s its address: %w", name, err)
+	}
+	// A machine that is booting is asked for its hardware address ten times a second, not once: this is what waiting for
+	// its SSH server mostly waits for.
+	if err := put(procSys, "net/ipv4/neigh/"+name+"/retrans_time_ms", "100"); err != nil {
+		return fmt.Errorf("hasten address resolution on %s: %w", name, err)
+	}
+	return netlink.LinkSetUp(l)
+}
+
+// bridgeReady tells whether the bridge is there, up, and has the host's address.
+func bridgeReady(name string, subnet netip.Prefix) (bool, error) {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return false, ignoreLinkGone(err)
+	}
+	addrs, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(l, netlink.FAMILY_V4) })
+	if err != nil {
+		return false, err
+	}
+	for _, a := range addrs {
+		if a.IPNet.String() == bridgeAddress(subnet).IPNet.String() {
+			return l.Attrs().Flags&net.FlagUp != 0, nil
+		}
+	}
+	return false, nil
+}
+
+func bridgeAddress(subnet netip.Prefix) *netlink.Addr {
+	ip := nth(subnet, hostGateway)
+	return &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(subnet.Bits(), 32)}}
+}
+
+// attachLink puts a machine's host end on the bridge and switches it on. notFound(err) tells that the link is not there (yet).
+func attachLink(link, bridge string) error {
+	b, err := netlink.LinkByName(bridge)
+	if err != nil {
+		return fmt.Errorf("find bridge %s: %v", bridge, err) //nolint:errorlint // notFound(err) is to mean the link
+	}
+	l, err := netlink.LinkByName(link)
+	if err != nil {
+		return fmt.Errorf("find link %s: %w", link, err)
+	}
+	if err := netlink.LinkSetMaster(l, b); err != nil {
+		return fmt.Errorf("put link %s on bridge %s: %w", link, bridge, err)
+	}
+	return netlink.LinkSetUp(l)
+}
+
+// attached tells whether link is on bridge and up.
+func attached(link, bridge string) (bool, error) {
+	l, err := netlink.LinkByName(link)
+	if err != nil {
+		return false, ignoreLinkGone(err)
+	}
+	b, err := netlink.LinkByName(bridge)
+	if err != nil {
+		return false, ignoreLinkGone(err)
+	}
+	return l.Attrs().MasterIndex == b.Attrs().Index && l.Attrs().Flags&net.FlagUp != 0, nil
+}
+
+func removeLink(name string) error {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return ignoreLinkGone(err)
+	}
+	if err := netlink.LinkDel(l); err != nil {
+		if _, again := netlink.LinkByName(name); notFound(again) {
+			return nil
+		}
+		return fmt.Errorf("remove link %s: %w", name, err)
+	}
+	return nil
+}
+
+// linksOf lists the host's links whose names begin with prefix.
+func linksOf(prefix string) ([]string, error) {
+	links, err := whole(netlink.LinkList)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, l := range links {
+		if strings.HasPrefix(l.Attrs().Name, prefix) {
+			out = append(out, l.Attrs().Name)
+		}
+	}
+	return out, nil
+}
+
+func notFound(err error) bool {
+	var nf netlink.LinkNotFoundError
+	return errors.As(err, &nf)
+}
+
+func ignoreLinkGone(err error) error {
+	if notFound(err) {
+		return nil
+	}
+	return err
+}

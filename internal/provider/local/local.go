@@ -1,0 +1,44 @@
+package local
+
+import (
+	"net/netip"
+	"sync"
+
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Provider makes, finds and removes the machines of one cluster on this host.
+type Provider struct {
+	opts Options
+	n    names
+
+	agentDigest func() (string, error) // of Options.AgentBinary; read once
+
+	mu      sync.Mutex
+	subnet  netip.Prefix      // recorded or planned; invalid until either
+	planned map[string]record // machines that Steps gave an address to and that may not exist yet
+}
+
+var _ provider.Provider = (*Provider)(nil)
+
+// New returns a Provider for the cluster that opts names. It touches nothing on the host. Errors: fail.Invalid for
+// options that can't be, fail.Refused where the environment lacks a home directory.
+func New(opts Options) (*Provider, error) {
+	if err := opts.setDefaults(); err != nil {
+		return nil, err
+	}
+	p := &Provider{
+		opts:    opts,
+		n:       names{root: opts.Root, cluster: opts.ClusterID, short: shortID(opts.ClusterID)},
+		planned: map[string]record{},
+	}
+	p.agentDigest = sync.OnceValues(func() (string, error) { return fileDigest(opts.AgentBinary) })
+	if opts.CIDR != "" {
+		subnet, err := parseSubnet(opts.CIDR)
+		if err != nil {
+			return nil, err
+		}
+		p.subnet = subnet
+	}
+	return p, nil
+}

@@ -1,0 +1,39 @@
+package local
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// names gives everything of one cluster on this host its name and its place.
+type names struct {
+	root    string // Options.Root
+	cluster string // Options.ClusterID
+	short   string // shortID(cluster)
+}
+
+func (n names) dir() string                { return filepath.Join(n.root, n.cluster) }
+func (n names) machines() string           { return filepath.Join(n.dir(), "machines") }
+func (n names) machine(name string) string { return filepath.Join(n.machines(), name) }
+func (n names) network() string            { return filepath.Join(n.dir(), "network.json") }
+func (n names) lock() string               { return filepath.Join(n.root, ".lock") }     // guards subnets and host settings
+func (n names) host() string               { return filepath.Join(n.root, "host.json") } // host settings as they were
+func (n names) linkPrefix() string         { return "nau" + n.short }
+func (n names) bridge() string             { return n.linkPrefix() }
+func (n names) link(host uint32) string    { return fmt.Sprintf("%s%04x", n.linkPrefix(), host) } // 15 characters, the kernel's limit
+func (n names) table() string              { return "naupegos_" + n.short }
+func (n names) cgroups() string            { return filepath.Join(cgroupParent, n.cluster) }
+func (n names) cgroup(name string) string  { return filepath.Join(n.cgroups(), name) }
+func (n names) unit(name string) string    { return "naupegos-" + n.cluster + "-" + name + ".service" }
+func (n names) unitPattern() string        { return "naupegos-" + n.cluster + "-*.service" }
+
+// nspawn is the machine's name as systemd-nspawn knows it: a host name, at most 64 bytes, unique on this host.
+func (n names) nspawn(name string) string {
+	s := "nau-" + n.short + "-" + name
+	if len(s) > 64 {
+		s = s[:55] + "-" + digest(name)[:8]
+	}
+	return s
+}
+
+const cgroupParent = "naupegos"

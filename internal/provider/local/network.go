@@ -1,0 +1,179 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+const networkStep = "network"
+
+// Bridge is the name of the cluster's bridge on this host, whether or not it is made.
+func (p *Provider) Bridge() string { return p.n.bridge() }
+
+// subnetOf returns the cluster's subnet: the recorded one, or else the one that was given or planned.
+// It is invalid where there is neither.
+func (p *Provider) subnetOf() (netip.Prefix, error) {
+	var r networkRecord
+	err := readJSON(p.n.network(), &r)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return netip.Prefix{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		if p.opts.CIDR != "" && p.subnet != r.Subnet {
+			return r.Subnet, fail.New(fail.Refused, "the cluster's machines are in %s, not in %s", r.Subnet, p.opts.CIDR).
+				At(p.opts.ClusterName).Do("a local cluster's cidr can't change: put the former one back, or destroy the cluster first")
+		}
+		p.subnet = r.Subnet
+	}
+	return p.subnet, nil
+}
+
+// planSubnet is subnetOf, but chooses one where there is none yet.
+func (p *Provider) planSubnet() (netip.Prefix, error) {
+	subnet, err := p.subnetOf()
+	if err != nil || subnet.IsValid() {
+		return subnet, err
+	}
+	used, err := usedSubnets(p.n.root, p.n.cluster, p.n.bridge())
+	if err != nil {
+		return subnet, err
+	}
+	if subnet, err = chooseSubnet(p.n.short, used); err != nil {
+		return subnet, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.subnet = subnet
+	return subnet, nil
+}
+
+// checkNetwork tells what of the cluster's network is missing; nothing where all is well. Changes nothing.
+func (p *Provider) checkNetwork(ctx context.Context, subnet netip.Prefix) ([]string, error) {
+	var missing []string
+	add := func(ok bool, what string) {
+		if !ok {
+			missing = append(missing, what)
+		}
+	}
+	_, err := os.Stat(p.n.network())
+	add(err == nil, "record "+p.n.network())
+	up, err := bridgeReady(p.n.bridge(), subnet)
+	if err != nil {
+		return nil, err
+	}
+	add(up, "bridge "+p.n.bridge()+" with address "+nth(subnet, hostGateway).String())
+	table, err := tableExists(ctx, p.n.table())
+	if err != nil {
+		return nil, err
+	}
+	add(table, "nftables table inet "+p.n.table()+": masquerade "+subnet.String())
+	forward, err := allowForward(ctx, p.n.bridge(), p.n.table(), false)
+	if err != nil {
+		return nil, err
+	}
+	add(!forward, "iptables: accept forwarding for "+p.n.bridge()+", because the host's policy is DROP")
+	low, err := lowSettings(procSys, hostMinimums)
+	return append(missing, describe(low)...), err
+}
+
+// networkPlan returns the step that makes the network, or nil.
+func (p *Provider) networkPlan(ctx context.Context, subnet netip.Prefix) (*plan.Step, error) {
+	missing, err := p.checkNetwork(ctx, subnet)
+	if err != nil || len(missing) == 0 {
+		return nil, err
+	}
+	if servers, _, err := hostResolvers(); err != nil {
+		return nil, err
+	} else if len(servers) == 0 {
+		missing = append(missing, "the host has no name server that machines can reach: they will resolve nothing but /etc/hosts")
+	}
+	action, reason := plan.Create, "the cluster has no network yet"
+	if _, err := os.Stat(p.n.network()); err == nil {
+		action, reason = plan.Change, "part of the cluster's network is missing, as after a reboot of this host"
+	}
+	return &plan.Step{
+		ID: networkStep, Action: action, Title: "make network " + subnet.String(), Subject: "cluster",
+		Reason: reason, Details: missing,
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			if err := p.makeNetwork(ctx, subnet); err != nil {
+				return diskError(err, "make network "+subnet.String(), p.opts.ClusterName)
+			}
+			return nil
+		},
+	}, nil
+}
+
+// makeNetwork makes what checkNetwork misses, under the host lock.
+func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
+	release, err := lockFile(ctx, p.n.lock())
+	if err != nil {
+		return err
+	}
+	defer release()
+	used, err := usedSubnets(p.n.root, p.n.cluster, p.n.bridge())
+	if err != nil {
+		return err
+	}
+	if u := overlapping(subnet, used); u != nil {
+		return fail.New(fail.Conflict, "subnet %s overlaps %s, which is in use", subnet, u).At(p.opts.ClusterName).
+			Do("apply again: another subnet is chosen, unless the document sets the local provider's cidr")
+	}
+	if err := os.MkdirAll(p.n.machines(), 0o755); err != nil {
+		return err
+	}
+	if err := writeJSON(p.n.network(), networkRecord{Subnet: subnet, Bridge: p.n.bridge(), Table: p.n.table()}); err != nil {
+		return err
+	}
+	if err := raiseSettings(procSys, p.n.host(), hostMinimums); err != nil {
+		return err
+	}
+	if err := ensureBridge(p.n.bridge(), subnet); err != nil {
+		return err
+	}
+	if err := applyRules(ctx, natRules(p.n.table(), p.n.bridge(), subnet)); err != nil {
+		return err
+	}
+	_, err = allowForward(ctx, p.n.bridge(), p.n.table(), true)
+	return err
+}
+
+// removeNetwork removes the cluster's links, table and record, and puts the host's settings back if no cluster is left.
+func (p *Provider) removeNetwork(ctx context.Context) error {
+	release, err := lockFile(ctx, p.n.lock())
+	if err != nil {
+		return err
+	}
+	defer release()
+	links, err := linksOf(p.n.linkPrefix())
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if err := removeLink(l); err != nil {
+			return err
+		}
+	}
+	if err := removeTable(ctx, p.n.table()); err != nil {
+		return err
+	}
+	if err := removeForward(ctx, p.n.bridge(), p.n.table()); err != nil {
+		return err
+	}
+	if err := ignoreGone(os.Remove(p.n.network())); err != nil {
+		return err
+	}
+	others, err := filepath.Glob(filepath.Join(p.n.root, "*", "network.json"))
+	if err != nil || len(others) > 0 {
+		return err
+	}
+	return restoreSettings(procSys, p.n.host())
+}

@@ -1,0 +1,105 @@
+//go:build integration
+
+package local
+
+import (
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// command runs one of the host's tools.
+func command(t *testing.T, line string) {
+	t.Helper()
+	args := strings.Fields(line)
+	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", line, err, out)
+	}
+}
+
+// TestMachinesReachTheOutside has a machine talk to a host that has no way back to the machine's subnet, so that only
+// masquerading can bring the answer; and, where iptables is there, with Docker's FORWARD policy in the way.
+func TestMachinesReachTheOutside(t *testing.T) {
+	r := newRig(t, "itest-0015de00", nil)
+	command(t, "ip netns add naupegos-test-outside")
+	t.Cleanup(func() { command(t, "ip netns del naupegos-test-outside") })
+	command(t, "ip link add ntoutside type veth peer name inside netns naupegos-test-outside")
+	command(t, "ip addr add 198.51.100.1/30 dev ntoutside")
+	command(t, "ip link set ntoutside up")
+	command(t, "ip -n naupegos-test-outside addr add 198.51.100.2/30 dev inside")
+	command(t, "ip -n naupegos-test-outside link set inside up")
+	if _, err := exec.LookPath("iptables"); err == nil {
+		drops, err := forwardDrops(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !drops {
+			command(t, "iptables -P FORWARD DROP")
+			t.Cleanup(func() { command(t, "iptables -P FORWARD ACCEPT") })
+		}
+	} else {
+		t.Log("without iptables: forwarding under Docker's policy is not tested here")
+	}
+	r.apply(wanted(0))
+	r.ssh("gw-1", "ping -c1 -W5 198.51.100.2")
+	r.destroy()
+	if _, err := exec.LookPath("iptables"); err == nil {
+		out, err := run(t.Context(), nil, "iptables", "-S", "FORWARD")
+		if err != nil || strings.Contains(out, r.p.n.table()) {
+			t.Errorf("forward rules are left: %s %v", out, err)
+		}
+	}
+}
+
+// TestTwoClusters makes two clusters at once under one root; neither may disturb the other, and the host's settings stay
+// raised until the last is gone.
+func TestTwoClusters(t *testing.T) {
+	a := newRig(t, "itest-aaaa0001", nil)
+	b := newRig(t, "itest-bbbb0001", func(o *Options) { o.Root, o.ImageRoot = a.p.opts.Root, a.p.opts.ImageRoot })
+	rigs := []*rig{a, b}
+	var wg sync.WaitGroup
+	for _, r := range rigs {
+		wg.Go(func() {
+			steps, err := r.p.Steps(wanted(0), &provider.Inventory{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, s := range steps { // the two image steps meet at the lock
+				if err := s.Run(t.Context(), noted{t}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	if a.address("gw-1") == b.address("gw-1") {
+		t.Fatal("both clusters have the same addresses")
+	}
+	c, err := New(Options{ClusterID: "itest-cccc0001", Root: a.p.opts.Root, ImageRoot: a.p.opts.ImageRoot, CIDR: a.p.subnet.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.makeNetwork(t.Context(), a.p.subnet); fail.KindOf(err) != fail.Conflict {
+		t.Errorf("a third cluster in the first one's subnet: %v", err)
+	}
+	if err := c.Preflight(t.Context(), provider.Wanted{}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "overlaps") {
+		t.Errorf("preflight of a third cluster in the first one's subnet: %v", err)
+	}
+	if err := a.p.Preflight(t.Context(), wanted(1)); err != nil {
+		t.Errorf("preflight of a cluster that runs: %v", err)
+	}
+	a.destroy()
+	b.ssh("gw-1", "true")
+	if low, err := lowSettings(procSys, hostMinimums); err != nil || len(low) > 0 {
+		t.Errorf("the first cluster's end lowered the second's settings: %v %v", low, err)
+	}
+}

@@ -1,0 +1,90 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// volumes are directories of the machine that must not lie on its overlay: container images need overlay mounts of their
+// own, and databases a file system that syncs. All lie in the machine's directory on the host.
+var volumes = map[string]string{
+	"containerd": machine.ContainerdRoot,
+	"kubelet":    "/var/lib/kubelet",
+	"etcd":       "/var/lib/etcd",
+}
+
+// nspawn makes the command that boots the machine.
+//
+//   - keep-unit, register=no: no machined is needed, and the cgroup is the one that the supervisor entered.
+//   - capability=all, SYSTEMD_SECCOMP=0: container runtimes and kubelet run inside.
+//   - SYSTEMD_NSPAWN_API_VFS_WRITABLE=network: /proc/sys/net is the machine's own; "yes" would hang the boot.
+//   - SYSTEMD_NSPAWN_USE_CGNS=1: the machine sees its own group as the root of each hierarchy.
+func (s *supervision) nspawn() *exec.Cmd {
+	args := []string{
+		"--quiet", "--boot", "--register=no", "--keep-unit", "--capability=all", "--kill-signal=SIGRTMIN+3",
+		"--directory=" + mountDir(s.dir), "--machine=" + s.n.nspawn(s.record.Name), "--hostname=" + s.record.Name,
+		"--network-veth-extra=" + s.record.Link + ":host0",
+		"--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only",
+	}
+	for _, name := range sortedKeys(volumes) {
+		args = append(args, "--bind="+escapeColon(volumeDir(s.dir, name))+":"+volumes[name])
+	}
+	for _, dev := range []string{"/dev/kmsg", "/dev/net/tun"} {
+		if _, err := os.Stat(dev); err == nil {
+			args = append(args, "--bind="+dev)
+		}
+	}
+	if _, err := os.Stat("/lib/modules"); err == nil {
+		args = append(args, "--bind-ro=/lib/modules")
+	}
+	cmd := exec.Command("systemd-nspawn", args...)
+	cmd.Dir = "/"
+	cmd.Env = append(minimalEnv(), "SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", "SYSTEMD_NSPAWN_USE_CGNS=1")
+	cmd.Stdout, cmd.Stderr = s.log, s.log
+	cmd.WaitDelay = 5 * time.Second // should anything keep the console's pipe open after systemd-nspawn has gone
+	// its own session: a signal for the supervisor's group is not one for the machine; and it dies with the supervisor
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if s.cgroup != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(s.cgroup.Fd())
+	}
+	return cmd
+}
+
+// escapeColon writes a path as --bind= wants it.
+func escapeColon(path string) string { return strings.ReplaceAll(path, ":", `\:`) }
+
+func sortedKeys(m map[string]string) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// mountOverlay mounts the machine's disk: its own upper directory over the image's layers.
+func mountOverlay(dir string, lower []string) error {
+	for _, l := range append(slices.Clone(lower), dir) {
+		if strings.ContainsAny(l, ":,\\") {
+			return fmt.Errorf("path %q has a character that overlay mounts can't take", l)
+		}
+	}
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", strings.Join(lower, ":"), upperDir(dir), workDir(dir))
+	if len(options) >= os.Getpagesize() {
+		return fmt.Errorf("overlay options are too long: %d bytes", len(options))
+	}
+	if err := unix.Mount("naupegos-"+filepath.Base(dir), mountDir(dir), "overlay", 0, options); err != nil {
+		return fmt.Errorf("mount overlay on %s: %w", mountDir(dir), err)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Observe finds the cluster's machines and whatever else of it is on this host. It changes nothing.
+func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
+	rs, err := records(p.n.machines())
+	if err != nil {
+		return nil, err
+	}
+	inv := &provider.Inventory{}
+	for _, r := range rs {
+		m, err := p.observed(r)
+		if err != nil {
+			return nil, err
+		}
+		inv.Machines = append(inv.Machines, m)
+	}
+	sortMachines(inv.Machines)
+	subnet, err := p.subnetOf()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(p.n.network()); err == nil {
+		inv.VIP = nth(subnet, hostVIP).String()
+	}
+	inv.Others, err = p.others(rs)
+	return inv, err
+}
+
+// observed tells what state a recorded machine is in.
+func (p *Provider) observed(r record) (provider.Machine, error) {
+	m := provider.Machine{
+		Name: r.Name, Role: r.Role, Pool: r.Pool, Index: r.Index, Address: r.ip(), User: "root", Port: 22, State: provider.Stopped,
+	}
+	if r.HostKey != "" {
+		m.HostKeys = []string{r.HostKey}
+	}
+	if r.damage != "" {
+		m.State, m.Detail = provider.Failed, "its record is damaged: "+r.damage
+		return m, nil
+	}
+	if !r.Created {
+		m.State, m.Detail = provider.Partial, "its disk is not complete"
+		return m, nil
+	}
+	running, err := supervisor(p.n.machine(r.Name))
+	if err != nil {
+		return m, err
+	}
+	if running.alive() {
+		return m, p.checkRunning(r, &m)
+	}
+	groups, err := p.n.machineCgroups(r.Name)
+	if err != nil {
+		return m, err
+	}
+	left, err := cgroupPIDs(groups)
+	if len(left) > 0 {
+		m.State, m.Detail = provider.Failed, fmt.Sprintf("its supervisor is gone but %d of its processes still run", len(left))
+	}
+	return m, err
+}
+
+// checkRunning sets the state of a machine whose supervisor is alive.
+func (p *Provider) checkRunning(r record, m *provider.Machine) error {
+	m.State = provider.Running
+	ok, err := attached(r.Link, r.Bridge)
+	if err == nil && !ok {
+		m.State, m.Detail = provider.Failed, "it runs, but its link "+r.Link+" is not on bridge "+r.Bridge
+	}
+	return err
+}
+
+// others lists what exists of the cluster and belongs to no machine: links, and the network where no machine is left.
+func (p *Provider) others(rs []record) ([]string, error) {
+	var out []string
+	if _, err := os.Stat(p.n.network()); err == nil && len(rs) == 0 {
+		out = append(out, "network record "+p.n.network())
+	}
+	links, err := linksOf(p.n.linkPrefix())
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range links {
+		if !slices.ContainsFunc(rs, func(r record) bool { return r.Link == l }) {
+			out = append(out, "link "+l)
+		}
+	}
+	return out, nil
+}
+
+// Machine tells what is known of one machine now. A machine that Steps has given an address, but that is not made yet, is
+// Partial.
+func (p *Provider) Machine(_ context.Context, name string) (provider.Machine, error) {
+	r, err := readRecord(p.n.machine(name))
+	if err == nil && r.Name == name {
+		return p.observed(r)
+	}
+	p.mu.Lock()
+	planned, ok := p.planned[name]
+	p.mu.Unlock()
+	if ok {
+		m, err := p.observed(planned)
+		m.Detail = "not made yet"
+		return m, err
+	}
+	return provider.Machine{}, fail.New(fail.NotFound, "cluster %s has no machine of this name on this host", p.opts.ClusterName).At(name)
+}
+
+// VIP returns the virtual address for gateways, known as soon as the subnet is.
+func (p *Provider) VIP(context.Context) (string, error) {
+	subnet, err := p.subnetOf()
+	if err != nil {
+		return "", err
+	}
+	if !subnet.IsValid() {
+		return "", fail.New(fail.NotFound, "cluster %s has no network yet", p.opts.ClusterName)
+	}
+	return nth(subnet, hostVIP).String(), nil
+}

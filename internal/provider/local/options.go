@@ -1,0 +1,115 @@
+package local
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// SupervisorCommand is the hidden command of naupegos that must call Supervise with its one argument, a machine's directory.
+const SupervisorCommand = "local-machine"
+
+// Options says which cluster's machines a Provider handles and where things lie. Only ClusterID is required to observe
+// and to destroy; AgentBinary and Bundle are needed to create.
+type Options struct {
+	ClusterID   string // "demo-1a2b3c4d"; its last eight hexadecimal digits name links and tables
+	ClusterName string // for messages
+
+	Root      string // records and disks of machines; default /var/lib/naupegos/local
+	ImageRoot string // prepared images; default /var/lib/naupegos/images; best on Root's file system (hard links)
+	Cache     string // base images; default $XDG_CACHE_HOME/naupegos or ~/.cache/naupegos
+
+	Suite string // Debian release of machines; default bookworm
+	CIDR  string // subnet of the machines, /16 to /24; empty: a free /24 is chosen
+
+	Bundle        *bundle.Bundle // put into machines' images; may be nil
+	AgentBinary   string         // path of naupegos-agent on this host, put into machines' images; may be empty
+	SSHPublicKeys []string       // may log in as root where a MachineSpec has no user-data of its own
+
+	// CloudImage has machines behave as a cloud's image does: cloud-init's later stages run at once, not when the busiest
+	// minutes are over, and print the SSH host keys on the console. It costs seconds of CPU time per boot.
+	CloudImage bool
+	// InstanceID gives a machine's cloud-init instance ID; nil: one made from its name, new for each disk.
+	InstanceID func(provider.MachineSpec) string
+
+	Supervisor []string // command line before the machine's directory; default: this executable, SupervisorCommand
+	Timeouts   Timeouts
+}
+
+// Timeouts bounds what the provider waits for. Zero means the default.
+type Timeouts struct {
+	Boot  time.Duration // from start to SSH answering; default 3 minutes
+	Stop  time.Duration // of a clean shutdown before the machine is killed; default 30 seconds
+	Kill  time.Duration // until killed processes are gone; default 15 seconds
+	Image time.Duration // base and prepared images; default 30 minutes
+}
+
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+func (o *Options) setDefaults() error {
+	if !dnsLabel.MatchString(o.ClusterID) {
+		return fail.New(fail.Invalid, "cluster ID %q is not a DNS label", o.ClusterID)
+	}
+	def := func(s *string, v string) {
+		if *s == "" {
+			*s = v
+		}
+	}
+	def(&o.ClusterName, o.ClusterID)
+	def(&o.Root, "/var/lib/naupegos/local")
+	def(&o.ImageRoot, "/var/lib/naupegos/images")
+	def(&o.Suite, "bookworm")
+	if o.Cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return fail.Wrap(fail.Refused, err, "find the cache directory").Do("set HOME or XDG_CACHE_HOME")
+		}
+		o.Cache = filepath.Join(dir, "naupegos")
+	}
+	if len(o.Supervisor) == 0 {
+		exe, err := os.Executable()
+		if err != nil {
+			return fail.Wrap(fail.Internal, err, "find the path of this program")
+		}
+		o.Supervisor = []string{exe, SupervisorCommand}
+	}
+	o.Timeouts.setDefaults()
+	return nil
+}
+
+func (t *Timeouts) setDefaults() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&t.Boot, 3*time.Minute)
+	def(&t.Stop, 30*time.Second)
+	def(&t.Kill, 15*time.Second)
+	def(&t.Image, 30*time.Minute)
+}
+
+var hexSuffix = regexp.MustCompile(`(?:^|-)([0-9a-f]{8})$`)
+
+// shortID returns the eight hexadecimal digits that name what a cluster has in the kernel: the ID's own suffix, or else
+// the beginning of its SHA-256.
+func shortID(clusterID string) string {
+	if m := hexSuffix.FindStringSubmatch(clusterID); m != nil {
+		return m[1]
+	}
+	return digest(clusterID)[:8]
+}
+
+// digest returns the SHA-256 of parts, each terminated, in hexadecimal.
+func digest(parts ...string) string {
+	h := sha256.Sum256([]byte(strings.Join(parts, "\x00") + "\x00"))
+	return hex.EncodeToString(h[:])
+}

@@ -1,0 +1,252 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// What machines take, by measurement: bytes of memory once Kubernetes runs, and of disk beside the shared image.
+const (
+	mib                = int64(1) << 20
+	memoryControlPlane = 600 * mib
+	memoryWorker       = 250 * mib
+	memoryGateway      = 80 * mib
+	diskMachine        = 500 * mib
+	diskImage          = 3000 * mib
+)
+
+// host is what Preflight needs to know of this host; tests fake it.
+type host struct {
+	uid         int
+	os, arch    string
+	tool        func(name string) bool
+	filesystems string // text of /proc/filesystems
+	meminfo     string // text of /proc/meminfo
+	free        func(path string) (int64, error)
+	hierarchies func() ([]hierarchy, error)
+	controllers func(hs []hierarchy) (map[string]bool, error)
+}
+
+func thisHost() (host, error) {
+	filesystems, err := os.ReadFile("/proc/filesystems")
+	if err != nil {
+		return host{}, err
+	}
+	meminfo, err := os.ReadFile("/proc/meminfo")
+	return host{
+		uid: os.Geteuid(), os: runtime.GOOS, arch: runtime.GOARCH,
+		tool:        func(name string) bool { _, err := exec.LookPath(name); return err == nil },
+		filesystems: string(filesystems), meminfo: string(meminfo), free: freeBytes,
+		hierarchies: hierarchies, controllers: mountedControllers,
+	}, err
+}
+
+// Preflight tells whether this host can serve the wanted machines: all that is missing at once, as one fail.Refused.
+func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
+	h, err := thisHost()
+	if err != nil {
+		return err
+	}
+	rs, err := records(p.n.machines())
+	if err != nil {
+		return err
+	}
+	missing, err := p.missingLayers()
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(p.baseTar())
+	needs := hostNeeds{image: len(missing) > 0, base: errors.Is(err, os.ErrNotExist), roots: []string{p.n.root, p.opts.ImageRoot}}
+	for _, spec := range want.Machines {
+		known := false
+		for _, r := range rs {
+			known = known || r.Name == spec.Name && r.Created
+		}
+		if !known {
+			needs.machines = append(needs.machines, spec.Role)
+		}
+	}
+	needs.base = needs.base && needs.image && p.missesBase(missing)
+	problems := h.check(needs)
+	if err := p.checkSubnet(); err != nil {
+		problems = append(problems, err.Error())
+	}
+	if len(problems) > 0 {
+		return fail.New(fail.Refused, "this host can't serve the machines: %s", strings.Join(problems, "; ")).At(p.opts.ClusterName)
+	}
+	return nil
+}
+
+func (p *Provider) missesBase(missing []layer) bool {
+	for _, l := range missing {
+		if strings.HasPrefix(l.name, "base-") {
+			return true
+		}
+	}
+	return false
+}
+
+// checkSubnet tells whether the cluster's subnet, or some subnet, is free.
+func (p *Provider) checkSubnet() error {
+	subnet, err := p.planSubnet()
+	if err != nil {
+		return err
+	}
+	used, err := usedSubnets(p.n.root, p.n.cluster, p.n.bridge())
+	if err != nil {
+		return err
+	}
+	if u := overlapping(subnet, used); u != nil {
+		return fail.New(fail.Refused, "subnet %s overlaps %s, which is in use on this host", subnet, u).
+			Do("set another provider cidr in the document")
+	}
+	return nil
+}
+
+// hostNeeds is what is still to be made.
+type hostNeeds struct {
+	machines []provider.Role // of machines that don't exist yet
+	image    bool            // a layer of the image is missing
+	base     bool            // the base image must be made with mmdebstrap
+	roots    []string        // directories that will hold it all
+}
+
+// check returns what is missing, each with what to do about it.
+func (h host) check(n hostNeeds) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if h.os != "linux" || h.arch != "amd64" && h.arch != "arm64" {
+		add("local machines need Linux on amd64 or arm64, this is %s on %s", h.os, h.arch)
+	}
+	if h.uid != 0 {
+		add("local machines need root: run the command with sudo")
+	}
+	for _, t := range []struct {
+		name, pkg string
+		needed    bool
+	}{
+		{"systemd-nspawn", "systemd-container", true}, {"nft", "nftables", true}, {"tar", "tar", n.image}, {"mmdebstrap", "mmdebstrap", n.base},
+	} {
+		if t.needed && !h.tool(t.name) {
+			add("%s is missing: apt-get install %s", t.name, t.pkg)
+		}
+	}
+	if !strings.Contains(h.filesystems, "\toverlay\n") && !h.tool("modprobe") {
+		add("the kernel has no overlay file system")
+	}
+	out = append(out, h.checkCgroups()...)
+	out = append(out, h.checkMemory(n)...)
+	return append(out, h.checkDisk(n)...)
+}
+
+func (h host) checkCgroups() []string {
+	hs, err := h.hierarchies()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	have, err := h.controllers(hs)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, c := range []string{"cpu", "memory", "pids", "cpuset"} {
+		if !have[c] {
+			out = append(out, fmt.Sprintf("the cgroup controller %s is not available: check the kernel's command line (cgroup_enable=%s)", c, c))
+		}
+	}
+	return out
+}
+
+func (h host) checkMemory(n hostNeeds) []string {
+	var need int64
+	for _, role := range n.machines {
+		need += map[provider.Role]int64{
+			provider.ControlPlane: memoryControlPlane, provider.Worker: memoryWorker, provider.Gateway: memoryGateway,
+		}[role]
+	}
+	have := memAvailable(h.meminfo)
+	if have >= need {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d more machines need about %d MiB of memory, %d MiB are available: want fewer machines", len(n.machines), need/mib, have/mib)}
+}
+
+func (h host) checkDisk(n hostNeeds) []string {
+	need := diskMachine * int64(len(n.machines))
+	if n.image {
+		need += diskImage
+	}
+	for _, dir := range n.roots {
+		have, err := h.free(dir)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		if have < need {
+			return []string{fmt.Sprintf("%s needs about %d MiB of disk, %d MiB are free: make room, or set another directory", dir, need/mib, have/mib)}
+		}
+	}
+	return nil
+}
+
+// memAvailable reads MemAvailable of /proc/meminfo, in bytes.
+func memAvailable(text string) int64 {
+	s := bufio.NewScanner(strings.NewReader(text))
+	for s.Scan() {
+		f := strings.Fields(s.Text())
+		if len(f) > 1 && f[0] == "MemAvailable:" {
+			kib, err := strconv.ParseInt(f[1], 10, 64)
+			if err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return 0
+}
+
+// freeBytes tells how much may be written to the file system that path, or its nearest existing parent, is on.
+func freeBytes(path string) (int64, error) {
+	for {
+		var st unix.Statfs_t
+		err := unix.Statfs(path, &st)
+		if err == nil {
+			return int64(st.Bavail) * st.Bsize, nil
+		}
+		if !errors.Is(err, unix.ENOENT) || path == filepath.Dir(path) {
+			return 0, fmt.Errorf("free disk space of %s: %w", path, err)
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// mountedControllers lists the controllers that the hierarchies offer.
+func mountedControllers(hs []hierarchy) (map[string]bool, error) {
+	out := map[string]bool{}
+	for _, h := range hs {
+		for _, c := range controllers(h.mount) {
+			out[c] = true
+		}
+	}
+	data, err := os.ReadFile("/proc/cgroups") // v1: name, hierarchy (0: none), …
+	if err != nil {
+		return out, ignoreGone(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) >= 4 && f[1] != "0" && f[3] == "1" {
+			out[f[0]] = true
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,70 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPruneImages(t *testing.T) {
+	p := newProvider(t, nil)
+	current, err := p.layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-2 * layerRest)
+	names := []string{current[0].name, "base-stoppedmachine", "bundle-unused", "agent-unused", "bundle-justmade", "notes"}
+	for _, n := range names {
+		dir := filepath.Join(p.opts.ImageRoot, n)
+		if err := os.MkdirAll(filepath.Join(dir, "root"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if n != "bundle-justmade" {
+			if err := os.Chtimes(dir, long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fabricate(t, p, record{Cluster: "unit-1a2b3c4d", Name: "w-1", Created: true, Address: "10.77.3.101/24", Lower: []string{filepath.Join(p.opts.ImageRoot, "base-stoppedmachine", "root")}}, nil)
+	damaged := p.n.machine("w-2")
+	if err := os.MkdirAll(damaged, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(recordFile(damaged), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := p.PruneImages(t.Context(), layerRest); err != nil || len(removed) > 0 {
+		t.Errorf("removed %v (%v) although it is not known what a damaged machine stands on", removed, err)
+	}
+	if err := os.RemoveAll(damaged); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := p.PruneImages(t.Context(), layerRest)
+	if want := []string{"agent-unused", "bundle-unused"}; err != nil || !slices.Equal(removed, want) {
+		t.Errorf("removed %v (%v), want %v", removed, err, want)
+	}
+	entries, err := os.ReadDir(p.opts.ImageRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			left = append(left, e.Name())
+		}
+	}
+	want := []string{current[0].name, "base-stoppedmachine", "bundle-justmade", "notes"}
+	slices.Sort(want)
+	if !slices.Equal(left, want) {
+		t.Errorf("left: %v, want %v", left, want)
+	}
+	if err := p.touchLayers(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(p.layerDir(current[0].name)); err != nil || time.Since(info.ModTime()) > time.Hour {
+		t.Errorf("a layer that is used again counts as old: %v %v", info, err)
+	}
+}

@@ -1,0 +1,122 @@
+package local
+
+import (
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+func TestMountTable(t *testing.T) {
+	hybrid := []hierarchy{
+		{mount: "/sys/fs/cgroup/cpu"}, {mount: "/sys/fs/cgroup/memory"}, {mount: "/sys/fs/cgroup/systemd", systemd: true},
+		{mount: "/sys/fs/cgroup/unified", unified: true},
+	}
+	testkit.Golden(t, "mounts-hybrid.golden", mountTable(hybrid))
+	testkit.Golden(t, "mounts-v2.golden", mountTable([]hierarchy{{mount: "/sys/fs/cgroup", unified: true}}))
+}
+
+// TestUnitsVerify has systemd check our units, where it is installed; the integration tests boot with them anyway.
+func TestUnitsVerify(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	for name, text := range map[string]string{"naupegos-prepare.service": prepareUnit, "naupegos-cloud-final.timer": cloudFinalTimer, "naupegos-cloud-final.service": cloudFinal} {
+		testkit.Golden(t, name+".golden", text)
+		dir := t.TempDir()
+		for other, text := range map[string]string{"naupegos-cloud-final.service": cloudFinal, name: text} {
+			text = strings.ReplaceAll(text, "/usr/bin/cloud-init", "/bin/true") // not installed here
+			if err := os.WriteFile(filepath.Join(dir, other), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := exec.Command("systemd-analyze", "verify", "--man=no", filepath.Join(dir, name)).CombinedOutput()
+		if err != nil || strings.Contains(string(out), "naupegos") { // it also tells of what is wrong with the host's own units
+			t.Errorf("%s: %v: %s", name, err, out)
+		}
+	}
+}
+
+func TestNatRules(t *testing.T) {
+	testkit.Golden(t, "nat.nft.golden", natRules("naupegos_1a2b3c4d", "nau1a2b3c4d", netip.MustParsePrefix("10.77.3.0/24")))
+}
+
+func TestTweaksApplyTwice(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"etc/systemd/system/multi-user.target.wants", "etc/ssh"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	haproxy := filepath.Join(root, "etc/systemd/system/multi-user.target.wants/haproxy.service")
+	hostKey := filepath.Join(root, "etc/ssh/ssh_host_rsa_key")
+	for _, f := range []string{haproxy, hostKey} {
+		if err := os.WriteFile(f, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := baseTweaks(nil).apply(root); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{haproxy, hostKey} {
+		if _, err := os.Lstat(f); err == nil {
+			t.Errorf("%s is still there", f)
+		}
+	}
+	if target, err := os.Readlink(filepath.Join(root, "etc/systemd/system/systemd-udevd.service")); err != nil || target != "/dev/null" {
+		t.Errorf("udev is not masked: %s %v", target, err)
+	}
+	data, err := os.ReadFile(filepath.Join(root, sysctlDir, "vm.overcommit_memory"))
+	if err != nil || string(data) != "1\n" {
+		t.Errorf("%q %v", data, err)
+	}
+}
+
+func TestDebianSources(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  []string
+	}{
+		{"mirror and third party", map[string]string{
+			"sources.list":               "# deb http://old/debian bookworm main\ndeb [arch=amd64 signed-by=/k.gpg] http://mirror.example/debian bookworm main contrib # c\ndeb-src http://mirror.example/debian bookworm main\n",
+			"sources.list.d/docker.list": "deb https://download.docker.example/linux/debian bookworm stable\n",
+		}, []string{"deb [signed-by=/k.gpg] http://mirror.example/debian bookworm main contrib"}},
+		{"deb822", map[string]string{
+			"sources.list.d/debian.sources": "Types: deb deb-src\n# a comment\nURIs: http://mirror.example/debian\nSuites: bookworm bookworm-updates\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\nEnabled: no\nTypes: deb\nURIs: http://mirror.example/debian\nSuites: bookworm-security\nComponents: main\n",
+		}, []string{
+			"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://mirror.example/debian bookworm main",
+			"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://mirror.example/debian bookworm-updates main",
+		}},
+		{"another distribution", map[string]string{
+			"sources.list": "deb http://archive.example/ubuntu noble main\n",
+		}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			etc := t.TempDir()
+			if err := os.Mkdir(filepath.Join(etc, "sources.list.d"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for name, text := range c.files {
+				if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := debianSources(etc, "bookworm")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}

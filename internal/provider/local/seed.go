@@ -1,0 +1,52 @@
+package local
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// seedDir is where cloud-init's NoCloud data source looks for a seed on the disk.
+const seedDir = "var/lib/cloud/seed/nocloud"
+
+// seed is what cloud-init gets to read at a machine's boot.
+type seed struct {
+	userData, metaData, networkConfig []byte
+}
+
+// renderSeed renders a machine's seed. An empty userData becomes one that lets keys log in as root.
+// "dsmode: local" has cloud-init do all of its work in its first stage, before the network is up: one Python start
+// in place of four.
+func renderSeed(r record, instance string, userData []byte, keys []string, resolvers []netip.Addr) (seed, error) {
+	if len(userData) == 0 {
+		var err error
+		if userData, err = machine.CloudInit(machine.UserData{Hostname: r.Name, SSHKeys: keys}); err != nil {
+			return seed{}, err
+		}
+	}
+	var meta, net bytes.Buffer
+	fmt.Fprintf(&meta, "instance-id: %s\nlocal-hostname: %s\ndsmode: local\n", yamlString(instance), yamlString(r.Name))
+	fmt.Fprintf(&net, "version: 2\nethernets:\n  host0:\n    addresses: [%s]\n    gateway4: %s\n    accept-ra: false\n    dhcp4: false\n",
+		yamlString(r.Address), yamlString(r.Gateway))
+	if len(resolvers) > 0 {
+		var list []string
+		for _, a := range resolvers {
+			list = append(list, yamlString(a.String()))
+		}
+		fmt.Fprintf(&net, "    nameservers: {addresses: [%s]}\n", strings.Join(list, ", "))
+	}
+	return seed{userData: userData, metaData: meta.Bytes(), networkConfig: net.Bytes()}, nil
+}
+
+// yamlString renders a YAML double-quoted scalar; JSON's form is one.
+func yamlString(s string) string {
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic("local: marshal string: " + err.Error()) // a string always marshals
+	}
+	return string(data)
+}

@@ -1,0 +1,120 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// startMachine starts a machine's supervisor unless it runs, and waits until SSH answers, at most Timeouts.Boot.
+func (p *Provider) startMachine(ctx context.Context, name string, progress plan.Progress) error {
+	dir := p.n.machine(name)
+	r, err := readRecord(dir)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Boot)
+	defer cancel()
+	ended, err := p.startSupervisor(ctx, r, dir)
+	if err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "start machine").At(name)
+	}
+	progress.Status("booting; waiting for SSH on %s", r.ip())
+	err = until(ctx, 50*time.Millisecond, func() (bool, error) {
+		if gone, why := ended(); gone {
+			return false, fmt.Errorf("the machine ended while booting%s", why)
+		}
+		return answers(ctx, r.ip()), nil
+	})
+	if err != nil {
+		kind := fail.Internal
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return fail.Wrap(fail.Interrupted, ctx.Err(), "boot machine").At(name)
+		}
+		if ctx.Err() != nil {
+			kind, err = fail.NotReady, fmt.Errorf("no SSH server answered on %s within %v", r.ip(), p.opts.Timeouts.Boot)
+		}
+		return fail.Wrap(kind, fmt.Errorf("%w; its console ends: %s", err, consoleTail(dir, 8)), "boot machine").At(name).
+			Do("see %s; apply again, or replace the machine", consoleFile(dir)).Enough()
+	}
+	return nil
+}
+
+// startSupervisor makes sure that the supervisor runs. The returned function tells whether it has ended since.
+func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (ended func() (bool, string), err error) {
+	running, err := supervisor(dir)
+	if err != nil {
+		return nil, err
+	}
+	if running.alive() {
+		return func() (bool, string) { return !running.alive(), "" }, p.repairLink(r)
+	}
+	if err := p.clearRemains(ctx, r.Name); err != nil {
+		return nil, err
+	}
+	argv, err := absolute(append(p.opts.Supervisor, dir))
+	if err != nil {
+		return nil, err
+	}
+	if hostSystemd() {
+		unit := p.n.unit(r.Name)
+		if err := systemdRun(ctx, unit, "Naupegos machine "+r.Name+" of "+p.opts.ClusterName, argv); err != nil {
+			return nil, err
+		}
+		return func() (bool, string) {
+			_, err := run(ctx, nil, "systemctl", "is-active", "--quiet", unit)
+			return err != nil && ctx.Err() == nil, ""
+		}, nil
+	}
+	log, err := os.OpenFile(consoleFile(dir), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := supervisorCommand(argv, dir, log)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	return func() (bool, string) {
+		select {
+		case err := <-exited:
+			exited <- err
+			return true, fmt.Sprintf(" (supervisor: %v)", err)
+		default:
+			return false, ""
+		}
+	}, nil
+}
+
+// repairLink puts a running machine's link back on the bridge, should the bridge have been made anew.
+func (p *Provider) repairLink(r record) error {
+	ok, err := attached(r.Link, r.Bridge)
+	if err != nil || ok {
+		return err
+	}
+	return attachLink(r.Link, r.Bridge)
+}
+
+// answers tells whether the machine's SSH server takes connections and greets.
+func answers(ctx context.Context, ip string) bool {
+	d := net.Dialer{Timeout: 500 * time.Millisecond}
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(ip, "22"))
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	if err := c.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return false
+	}
+	var greeting [4]byte
+	n, err := c.Read(greeting[:])
+	return err == nil && string(greeting[:n]) == "SSH-"
+}

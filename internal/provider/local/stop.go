@@ -1,0 +1,115 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// Power starts ("on"), shuts down ("off") or kills ("kill") one machine. Off is clean for Timeouts.Stop and a kill then.
+func (p *Provider) Power(ctx context.Context, name, state string) error {
+	r, err := readRecord(p.n.machine(name))
+	if err != nil || !r.Created {
+		return fail.New(fail.NotFound, "cluster %s has no machine of this name on this host", p.opts.ClusterName).At(name)
+	}
+	switch state {
+	case "on":
+		return p.powerOn(ctx, name)
+	case "off":
+		return p.stopMachine(ctx, name)
+	case "kill":
+		return p.killMachine(ctx, name)
+	}
+	return fail.New(fail.Invalid, "unknown power state %q", state).Do("use on, off or kill")
+}
+
+// powerOn starts a machine, after its network where a reboot of the host has taken that away.
+func (p *Provider) powerOn(ctx context.Context, name string) error {
+	subnet, err := p.subnetOf()
+	if err != nil {
+		return err
+	}
+	missing, err := p.checkNetwork(ctx, subnet)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		if err := p.makeNetwork(ctx, subnet); err != nil {
+			return err
+		}
+	}
+	return p.startMachine(ctx, name, silent{})
+}
+
+type silent struct{}
+
+func (silent) Status(string, ...any) {}
+
+var _ plan.Progress = silent{}
+
+// stopMachine has the machine shut down, and kills what is left when that takes too long.
+func (p *Provider) stopMachine(ctx context.Context, name string) error {
+	running, err := supervisor(p.n.machine(name))
+	if err != nil {
+		return err
+	}
+	if err := running.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Stop)
+	defer cancel()
+	err = until(wait, 20*time.Millisecond, func() (bool, error) { return !running.alive(), nil })
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return p.killMachine(ctx, name)
+}
+
+// killMachine kills the machine at once: its supervisor and everything in its cgroups.
+func (p *Provider) killMachine(ctx context.Context, name string) error {
+	running, err := supervisor(p.n.machine(name))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Kill)
+	defer cancel()
+	if err := running.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	if err := p.clearRemains(ctx, name); err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "kill machine").At(name)
+	}
+	return until(ctx, 10*time.Millisecond, func() (bool, error) { return !running.alive(), nil })
+}
+
+// clearRemains removes what a machine without a supervisor may have left in the kernel: processes, cgroups, its transient
+// unit, its link. The machine's disk stays.
+func (p *Provider) clearRemains(ctx context.Context, name string) error {
+	groups, err := p.n.machineCgroups(name)
+	if err != nil {
+		return err
+	}
+	if err := killCgroups(ctx, groups); err != nil {
+		return err
+	}
+	if err := removeUnits(ctx, p.n.unit(name)); err != nil {
+		return err
+	}
+	if err := removeCgroups(ctx, groups); err != nil {
+		return err
+	}
+	if r, err := readRecord(p.n.machine(name)); err == nil && r.Link != "" {
+		if err := removeLink(r.Link); err != nil {
+			return err
+		}
+	}
+	return ignoreGone(os.Remove(runFile(p.n.machine(name))))
+}

@@ -1,0 +1,173 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// sweep removes the cluster's last traces and proves that none is left: it names every one that is.
+func (p *Provider) sweep(ctx context.Context) error {
+	groups, err := p.n.inHierarchies(p.n.cgroups())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Kill)
+	defer cancel()
+	if err := killCgroups(ctx, groups); err != nil {
+		return err
+	}
+	if err := removeCgroups(ctx, groups); err != nil {
+		return err
+	}
+	if err := p.removeEmptyParents(); err != nil {
+		return err
+	}
+	if err := removeUnits(ctx, p.n.unitPattern()); err != nil {
+		return err
+	}
+	if err := removeEmptySlice(ctx); err != nil {
+		return err
+	}
+	if err := p.unmount(ctx, ""); err != nil {
+		return err
+	}
+	if err := p.removeNetwork(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(p.n.dir()); err != nil {
+		return err
+	}
+	left, err := p.left(ctx)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fail.New(fail.Internal, "still there: %s", strings.Join(left, "; ")).At(p.opts.ClusterName).Do("destroy again; if it stays, remove it by hand")
+	}
+	return nil
+}
+
+// removeEmptyParents removes the cgroup that holds all clusters', where this was the last.
+func (p *Provider) removeEmptyParents() error {
+	parents, err := p.n.inHierarchies(cgroupParent)
+	if err != nil {
+		return err
+	}
+	for _, dir := range parents {
+		if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("remove cgroup %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// left lists everything of the cluster that is still on this host.
+func (p *Provider) left(ctx context.Context) ([]string, error) {
+	var out []string
+	mounts, err := p.mountsUnder("")
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mounts {
+		out = append(out, "mount "+m)
+	}
+	links, err := linksOf(p.n.linkPrefix())
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range links {
+		out = append(out, "link "+l)
+	}
+	if table, err := tableExists(ctx, p.n.table()); err != nil {
+		return nil, err
+	} else if table {
+		out = append(out, "nftables table inet "+p.n.table())
+	}
+	groups, err := p.n.inHierarchies(p.n.cgroups())
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range append(groups, p.n.dir()) {
+		if _, err := os.Stat(d); err == nil {
+			out = append(out, "directory "+d)
+		}
+	}
+	processes, err := processesAbout(p.n.machines() + "/")
+	return append(out, processes...), err
+}
+
+// mountsUnder lists mounts below a machine's directory (or, for no name, the cluster's), deepest first.
+func (p *Provider) mountsUnder(name string) ([]string, error) {
+	prefix := p.n.dir() + "/"
+	if name != "" {
+		prefix = p.n.machine(name) + "/"
+	}
+	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) { return !strings.HasPrefix(m.Mountpoint, prefix), false })
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, m := range mounts {
+		out = append(out, m.Mountpoint)
+	}
+	slices.Sort(out)
+	slices.Reverse(out)
+	return out, nil
+}
+
+// unmount removes mounts below a machine's directory: machines mount in a name space of their own, so these were made by
+// somebody else, but they would keep the directory from being removed. A busy one goes as soon as nobody uses it.
+func (p *Provider) unmount(_ context.Context, name string) error {
+	mounts, err := p.mountsUnder(name)
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		if err := unix.Unmount(m, 0); err == nil || errors.Is(err, unix.EINVAL) {
+			continue
+		}
+		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", m, err)
+		}
+	}
+	return nil
+}
+
+// processesAbout lists supervisors (a directory just below prefix is among their arguments) and systemd-nspawn processes.
+func processesAbout(prefix string) ([]string, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err != nil {
+			continue // ended meanwhile
+		}
+		args := strings.Split(string(data), "\x00")
+		ours := func(a string) bool {
+			rest, found := strings.CutPrefix(a, prefix)
+			return found && !strings.Contains(rest, "/") || strings.HasPrefix(a, "--directory="+prefix)
+		}
+		if slices.ContainsFunc(args, ours) {
+			out = append(out, fmt.Sprintf("process %d (%s)", pid, filepath.Base(args[0])))
+		}
+	}
+	return out, nil
+}

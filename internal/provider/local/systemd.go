@@ -1,0 +1,96 @@
+package local
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// slice is where machines' transient units lie on hosts whose pid 1 is systemd.
+const slice = "naupegos.slice"
+
+// hostSystemd tells whether this host's pid 1 is systemd (sd_booted(3)).
+func hostSystemd() bool {
+	info, err := os.Stat("/run/systemd/system")
+	return err == nil && info.IsDir()
+}
+
+// systemdRun starts argv as a transient service that gets its cgroup subtree delegated. It returns when the process runs.
+func systemdRun(ctx context.Context, unit, description string, argv []string) error {
+	args := []string{
+		"--quiet", "--collect", "--no-ask-password", "--unit=" + unit, "--slice=" + slice, "--description=" + description,
+		"--property=Type=exec", "--property=Delegate=yes", "--property=KillMode=mixed", "--property=TasksMax=infinity",
+		"--property=LimitNOFILE=1048576", "--property=OOMPolicy=continue",
+	}
+	_, err := run(ctx, nil, "systemd-run", append(append(args, "--"), argv...)...)
+	return err
+}
+
+// removeUnits stops the transient units whose names match pattern. systemd forgets them then, failed or not (--collect).
+func removeUnits(ctx context.Context, pattern string) error {
+	if !hostSystemd() {
+		return nil
+	}
+	out, err := run(ctx, nil, "systemctl", "list-units", "--all", "--plain", "--no-legend", "--full", pattern)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(out) {
+		unit, _, _ := strings.Cut(line, " ")
+		if _, err := run(ctx, nil, "systemctl", "stop", unit); err != nil && !strings.Contains(err.Error(), "not loaded") {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeEmptySlice removes the slice that holds all clusters' units, where none is left in it.
+func removeEmptySlice(ctx context.Context) error {
+	if !hostSystemd() {
+		return nil
+	}
+	groups, err := names{}.inHierarchies(slice)
+	if err != nil {
+		return err
+	}
+	pids, err := cgroupPIDs(groups)
+	if err != nil || len(pids) > 0 {
+		return err
+	}
+	return removeUnits(ctx, slice)
+}
+
+// supervisorCommand makes the command for a host without systemd: in a session of its own, so that neither the shell's end
+// nor a signal from the terminal reaches it.
+func supervisorCommand(argv []string, dir string, console *os.File) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = "/"
+	cmd.Env = minimalEnv()
+	cmd.Stdout, cmd.Stderr = console, console
+	cmd.SysProcAttr = detached()
+	return cmd
+}
+
+func minimalEnv() []string {
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
+	for _, kv := range os.Environ() {
+		if strings.HasPrefix(kv, "GOCOVERDIR=") {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// absolute makes the first word of argv a path, because a transient unit has no working directory of ours.
+func absolute(argv []string) ([]string, error) {
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return nil, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	return append([]string{path}, argv[1:]...), nil
+}

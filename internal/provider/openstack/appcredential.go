@@ -1,0 +1,233 @@
+package openstack
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// whoami is what the identity service says of who is logged in.
+type whoami struct {
+	User struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	} `json:"user"`
+	Project struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	} `json:"project"`
+	Roles         []role         `json:"roles"`
+	AppCredential *appCredential `json:"application_credential"` // nil: logged in by password or token
+}
+
+type role struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+type appCredential struct {
+	Name       string `json:"name"`
+	Restricted bool   `json:"restricted"`
+}
+
+// whoami tells who is logged in. It asks nobody: the token came with it.
+func (c *cloud) whoami() (whoami, error) {
+	var w whoami
+	r, ok := c.provider.GetAuthResult().(interface{ ExtractInto(any) error })
+	if !ok {
+		return w, fail.New(fail.Internal, "the token of %s says nothing of its user", c.login.source)
+	}
+	if err := r.ExtractInto(&w); err != nil {
+		return w, fail.Wrap(fail.Internal, err, "read the token of %s", c.login.source)
+	}
+	if w.Project.ID == "" {
+		return w, fail.New(fail.Refused, "the credentials of %s are for no project", c.login.source).Do("add project_name or project_id to them")
+	}
+	return w, nil
+}
+
+// has tells whether one has a role, whatever the case it is written in.
+func (w whoami) has(name string) bool {
+	return slices.ContainsFunc(w.Roles, func(r role) bool { return strings.EqualFold(r.Name, name) })
+}
+
+// Roles that what runs in the cluster needs: one of memberRoles for servers, volumes and networks, balancerRole for load balancers.
+var memberRoles = []string{"member", "_member_"}
+
+const balancerRole = "load-balancer_member"
+
+// EnsureCloudCredential returns a restricted application credential for what runs in the cluster: have, where the cloud still
+// accepts it, else a new one. The caller keeps it encrypted, and once all use it, calls PruneCloudCredentials with its ID.
+// Errors: fail.Refused where the user's own credentials may not make others.
+func (p *Provider) EnsureCloudCredential(ctx context.Context, have *CloudCredential) (CloudCredential, error) {
+	if have == nil || have.ID == "" {
+		return p.NewCloudCredential(ctx)
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return CloudCredential{}, err
+	}
+	got, err := p.withCloud(*have, c)
+	if err != nil {
+		return got, err
+	}
+	works, err := p.accepts(ctx, c, got)
+	if err != nil || works {
+		return got, err
+	}
+	return p.NewCloudCredential(ctx)
+}
+
+// accepts tells whether the cloud lets a credential log in, to the project that one is logged in to.
+func (p *Provider) accepts(ctx context.Context, c *cloud, cred CloudCredential) (bool, error) {
+	me, err := c.whoami()
+	if err != nil || cred.ProjectID != me.Project.ID {
+		return false, err
+	}
+	pc, err := openstack.NewClient(cred.AuthURL)
+	if err != nil {
+		return false, wrap(err, "use %s", cred.AuthURL)
+	}
+	pc.HTTPClient = p.httpClient(c.login.tls)
+	err = openstack.Authenticate(ctx, pc, gophercloud.AuthOptions{
+		IdentityEndpoint: cred.AuthURL, ApplicationCredentialID: cred.ID, ApplicationCredentialSecret: cred.Secret,
+	})
+	if kind, _, _ := classify(err); err != nil && (kind == fail.Unauthorized || kind == fail.NotFound) {
+		return false, nil
+	}
+	return err == nil, wrap(err, "try the cluster's %s", cred)
+}
+
+// NewCloudCredential makes another restricted application credential: to rotate the one that is in use. That stays valid until
+// PruneCloudCredentials, so that nothing in the cluster is without one meanwhile.
+func (p *Provider) NewCloudCredential(ctx context.Context) (CloudCredential, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return CloudCredential{}, err
+	}
+	me, err := c.whoami()
+	if err != nil {
+		return CloudCredential{}, err
+	}
+	if err := me.mayDelegate(c.login.source); err != nil {
+		return CloudCredential{}, err
+	}
+	var nonce [4]byte
+	if _, err := rand.Read(nonce[:]); err != nil {
+		return CloudCredential{}, fail.Wrap(fail.Internal, err, "read random bytes")
+	}
+	opts := applicationcredentials.CreateOpts{
+		Name: p.n.name("cloud", hex.EncodeToString(nonce[:])), Description: p.n.mark(), Unrestricted: false, Roles: me.delegated(),
+	}
+	made, err := applicationcredentials.Create(ctx, c.identity, me.User.ID, opts).Extract()
+	if err != nil {
+		return CloudCredential{}, cannotDelegate(wrap(err, "make an application credential for the cluster with the credentials of %s", c.login.source))
+	}
+	cred := CloudCredential{ID: made.ID, Name: made.Name, Secret: made.Secret, ProjectID: me.Project.ID, UserID: me.User.ID}
+	for _, r := range made.Roles {
+		cred.Roles = append(cred.Roles, r.Name)
+	}
+	return p.withCloud(cred, c)
+}
+
+// mayDelegate tells, without asking, whether one may make application credentials.
+func (w whoami) mayDelegate(source string) error {
+	if w.AppCredential != nil && w.AppCredential.Restricted {
+		return cannotDelegate(fail.New(fail.Refused, "the application credential %s of %s may not make others, and the cluster needs one of its own",
+			w.AppCredential.Name, source))
+	}
+	if len(w.delegated()) == 0 {
+		return fail.New(fail.Refused, "the credentials of %s have no role that can be handed on to the cluster (%s)",
+			source, strings.Join(memberRoles, " or ")).
+			Do("have the cloud's operator give you the role member in project %s", w.Project.Name)
+	}
+	return nil
+}
+
+// cannotDelegate adds what to do about it.
+func cannotDelegate(err error) error {
+	if fail.KindOf(err) != fail.Refused {
+		return err
+	}
+	return fail.Wrap(fail.Refused, err, "get a credential for what runs in the cluster").
+		Do("use credentials with a password, or an application credential made with `openstack application credential create --unrestricted`")
+}
+
+// delegated lists the roles that are handed on: those that the cluster needs and nothing else. Where the cloud calls its roles
+// otherwise, all but those of administrators.
+func (w whoami) delegated() []applicationcredentials.Role {
+	var needed, ordinary []applicationcredentials.Role
+	for _, r := range w.Roles {
+		name := strings.ToLower(r.Name)
+		id := applicationcredentials.Role{ID: r.ID}
+		if slices.Contains(memberRoles, name) || name == balancerRole {
+			needed = append(needed, id)
+		}
+		if !strings.Contains(name, "admin") && name != "service" && name != "manager" {
+			ordinary = append(ordinary, id)
+		}
+	}
+	if !slices.ContainsFunc(memberRoles, w.has) {
+		return ordinary
+	}
+	return needed
+}
+
+// DeleteCloudCredential deletes one of the user's application credentials. One that is not there is as good.
+func (p *Provider) DeleteCloudCredential(ctx context.Context, id string) error {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return err
+	}
+	me, err := c.whoami()
+	if err != nil {
+		return err
+	}
+	err = unlessGone(applicationcredentials.Delete(ctx, c.identity, me.User.ID, id).ExtractErr())
+	return cannotDelegate(wrap(err, "delete application credential %s", id))
+}
+
+// PruneCloudCredentials deletes the cluster's application credentials that this user has made, but those to keep: former ones, and
+// ones whose answers never came. With none to keep, it is part of destroying a cluster. It returns how many it deleted.
+func (p *Provider) PruneCloudCredentials(ctx context.Context, keep ...string) (int, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return 0, err
+	}
+	me, err := c.whoami()
+	if err != nil {
+		return 0, err
+	}
+	all, err := pages(ctx, applicationcredentials.List(c.identity, me.User.ID, nil), applicationcredentials.ExtractApplicationCredentials)
+	if err != nil {
+		return 0, wrap(err, "list application credentials")
+	}
+	n := 0
+	for _, a := range all {
+		if a.Description != p.n.mark() || slices.Contains(keep, a.ID) {
+			continue
+		}
+		if err := p.DeleteCloudCredential(ctx, a.ID); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// withCloud adds how the cloud is reached, which can change while the credential stays.
+func (p *Provider) withCloud(cred CloudCredential, c *cloud) (CloudCredential, error) {
+	cred.AuthURL, cred.Region = c.login.options.IdentityEndpoint, c.login.where.Region
+	cred.Insecure = c.login.tls != nil && c.login.tls.InsecureSkipVerify
+	ca, err := p.caCert()
+	cred.CACert = ca
+	return cred, err
+}

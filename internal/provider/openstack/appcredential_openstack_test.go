@@ -1,0 +1,132 @@
+//go:build openstack
+
+package openstack
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// TestCloudCredential takes the cluster's credential through its life in a real Keystone: made with the needed roles only, found good
+// again, rotated while the old one still works, pruned; and it can make no others itself.
+func TestCloudCredential(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	newTenant(ctx, t, "member", "load-balancer_member")
+	doc := testDocument(t, "t4-appcred", quotaSpec)
+	const id = "t4-appcred-0badcafe"
+	p, _ := testProvider(t, doc, id)
+	c, err := p.cloud(ctx)
+	must(t, err)
+	t.Cleanup(func() {
+		if _, err := p.PruneCloudCredentials(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	first, err := p.EnsureCloudCredential(ctx, nil)
+	must(t, err)
+	slices.Sort(first.Roles)
+	if first.Secret == "" || !strings.Contains(first.Name, id) || !slices.Equal(first.Roles, []string{"load-balancer_member", "member"}) {
+		t.Errorf("made %s with roles %v", first, first.Roles)
+	}
+	again, err := p.EnsureCloudCredential(ctx, &first)
+	must(t, err)
+	if again.ID != first.ID || again.Secret != first.Secret {
+		t.Errorf("the credential is good, and yet another one is made: %s", again)
+	}
+	second, err := p.NewCloudCredential(ctx)
+	must(t, err)
+	if ok, err := p.accepts(ctx, c, first); !ok || err != nil {
+		t.Errorf("the old credential does not work before it is pruned: %v", err)
+	}
+	if n, err := p.PruneCloudCredentials(ctx, second.ID); n != 1 || err != nil {
+		t.Errorf("%d were pruned, %v", n, err)
+	}
+	if ok, err := p.accepts(ctx, c, first); ok || err != nil {
+		t.Errorf("the old credential works after it was pruned: %v", err)
+	}
+	third, err := p.EnsureCloudCredential(ctx, &first)
+	must(t, err)
+	if third.ID == first.ID {
+		t.Error("a credential that is gone is returned as good")
+	}
+	must(t, p.DeleteCloudCredential(ctx, second.ID))
+	must(t, p.DeleteCloudCredential(ctx, second.ID)) // twice is as good
+
+	worksAlone(ctx, t, third)
+}
+
+// worksAlone uses a credential by the clouds.yaml that is handed over: it lists what it may, and makes no other credential.
+func worksAlone(ctx context.Context, t *testing.T, cred CloudCredential) {
+	t.Helper()
+	data, err := cred.CloudsYAML("naupegos-t4", "")
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	must(t, os.WriteFile(file, data, 0o600))
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	doc := testDocument(t, "t4-appcred", quotaSpec)
+	p, _ := testProvider(t, doc, "t4-appcred-0badcafe")
+	if _, err := p.Observe(ctx); err != nil {
+		t.Fatalf("the credential can't be used: %v", err)
+	}
+	_, err = p.NewCloudCredential(ctx)
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "--unrestricted") || strings.Contains(err.Error(), cred.Secret) {
+		t.Errorf("a restricted credential makes another one: %v", err)
+	}
+	c, err := p.cloud(ctx)
+	must(t, err)
+	p.session.c.login.source = "test"
+	if me, err := c.whoami(); err != nil || me.AppCredential == nil || !me.AppCredential.Restricted {
+		t.Errorf("the token says %+v, %v", me, err)
+	}
+}
+
+// TestLeftovers lists a claim's volume exactly: neither those of other clusters, nor one that only has a name like it.
+func TestLeftovers(t *testing.T) {
+	useCloud(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	doc := testDocument(t, "t4-left", balancedSpec)
+	const id = "t4-left-0badcafe"
+	p, _ := testProvider(t, doc, id)
+	c, err := p.cloud(ctx)
+	must(t, err)
+	for name, meta := range map[string]map[string]string{
+		"pvc-1": {csiCluster: id, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop"},
+		"pvc-2": {csiCluster: id + "0"}, "pvc-3": {csiCluster: "t4-left"}, "pvc-" + id: {},
+	} {
+		v, err := volumes.Create(ctx, c.volume, volumes.CreateOpts{Name: name, Size: 1, Metadata: meta}, nil).Extract()
+		must(t, err)
+		t.Cleanup(func() { deleteVolume(t, p, v.ID) })
+	}
+	left, err := p.Leftovers(ctx)
+	must(t, err)
+	if len(left.Volumes) != 1 || left.Volumes[0].Claim != "shop/data" || len(left.LoadBalancers) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// deleteVolume deletes a volume once Cinder has finished making it.
+func deleteVolume(t *testing.T, p *Provider, id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	for {
+		err := volumes.Delete(ctx, p.session.c.volume, id, nil).ExtractErr()
+		if err == nil || gone(err) {
+			return
+		}
+		if status(err) != 400 || sleep(ctx, time.Second) != nil {
+			t.Error(err)
+			return
+		}
+	}
+}

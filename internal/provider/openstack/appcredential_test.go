@@ -1,0 +1,106 @@
+package openstack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+var testCredential = CloudCredential{
+	ID: "0123", Name: "t4-0000abcd.cloud.00000001", Secret: `s"e\cret`, AuthURL: "https://keystone.example.org:5000/v3", Region: "RegionOne",
+	ProjectID: "p1", UserID: "u1", Roles: []string{"member"}, CACert: "-----BEGIN CERTIFICATE-----\n",
+}
+
+func TestCredentialHidesItsSecret(t *testing.T) {
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		for _, x := range []any{testCredential, &testCredential, struct{ C CloudCredential }{testCredential}} {
+			if s := fmt.Sprintf(format, x); strings.Contains(s, "cret") {
+				t.Errorf("%s of %T shows the secret: %s", format, x, s)
+			}
+		}
+	}
+}
+
+func TestCloudsYAML(t *testing.T) {
+	data, err := testCredential.CloudsYAML("harbour", "ca.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back struct {
+		Clouds map[string]struct {
+			AuthType string            `yaml:"auth_type"`
+			Auth     map[string]string `yaml:"auth"`
+			CACert   string            `yaml:"cacert"`
+		} `yaml:"clouds"`
+	}
+	if err := yaml.Unmarshal(data, &back); err != nil {
+		t.Fatal(err)
+	}
+	c := back.Clouds["harbour"]
+	if c.AuthType != "v3applicationcredential" || c.Auth["application_credential_secret"] != testCredential.Secret || c.CACert != "ca.crt" {
+		t.Errorf("clouds.yaml is\n%s", data)
+	}
+}
+
+func TestDelegatedRoles(t *testing.T) {
+	for _, x := range []struct{ roles, want string }{
+		{"member reader load-balancer_member", "member load-balancer_member"},
+		{"admin manager member reader", "member"},
+		{"_member_", "_member_"},
+		{"Member", "Member"},
+		{"admin reader", "reader"}, // better than to hand administration on
+		{"project_user load-balancer_admin", "project_user"},
+		{"admin", ""},
+	} {
+		var w whoami
+		for _, r := range strings.Fields(x.roles) {
+			w.Roles = append(w.Roles, role{ID: r, Name: r})
+		}
+		var got []string
+		for _, r := range w.delegated() {
+			got = append(got, r.ID)
+		}
+		if strings.Join(got, " ") != x.want {
+			t.Errorf("of %q %q are handed on, want %q", x.roles, got, x.want)
+		}
+		if err := w.mayDelegate("clouds.yaml"); (err == nil) != (x.want != "") {
+			t.Errorf("with %q: %v", x.roles, err)
+		}
+	}
+}
+
+func TestRestrictedCredentialMakesNoOthers(t *testing.T) {
+	var w whoami
+	w.Roles = []role{{ID: "m", Name: "member"}}
+	w.AppCredential = &appCredential{Name: "ci", Restricted: true}
+	err := w.mayDelegate("cloud x of clouds.yaml")
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "--unrestricted") || !strings.Contains(err.Error(), "clouds.yaml") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCACert(t *testing.T) {
+	dir := t.TempDir()
+	ca, clouds := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "clouds.yaml")
+	for file, text := range map[string]string{ca: "PEM", clouds: "clouds: {naupegos: {cacert: " + ca + "}, other: {}}"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", clouds)
+	t.Setenv("OS_CACERT", "")
+	p, _ := frontProvider(t, octaviaDocument)
+	if got, err := p.caCert(); got != "PEM" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	p.opts.Cluster.Spec.Provider.OpenStack.Cloud = "other"
+	if got, err := p.caCert(); got != "" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}

@@ -1,0 +1,157 @@
+package openstack
+
+import (
+	"crypto/tls"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// login is how one logs in to a cloud, as the user has set it up for every OpenStack tool.
+type login struct {
+	options gophercloud.AuthOptions
+	where   gophercloud.EndpointOpts
+	tls     *tls.Config
+	source  string // where the credentials came from, for people; never the secret
+}
+
+// readLogin reads clouds.yaml (and secure.yaml) where the document or $OS_CLOUD names a cloud, else the OS_* variables.
+func readLogin(cloud, region string) (login, error) {
+	if cloud == "" {
+		cloud = os.Getenv("OS_CLOUD")
+	}
+	l, err := login{}, error(nil)
+	if cloud != "" {
+		l, err = loginFromFile(cloud)
+	} else {
+		l, err = loginFromEnv()
+	}
+	if err != nil {
+		return l, err
+	}
+	if region != "" {
+		l.where.Region = region
+	}
+	l.options.AllowReauth = l.options.TokenID == "" // tokens expire in the middle of a long run
+	return l, nil
+}
+
+func loginFromFile(cloud string) (login, error) {
+	l := login{source: `cloud "` + cloud + `" of ` + cloudsFile()}
+	var err error
+	l.options, l.where, l.tls, err = clouds.Parse(clouds.WithCloudName(cloud))
+	if err != nil {
+		return l, fail.Wrap(fail.Invalid, err, "read the credentials of %s", l.source).
+			Do("name a cloud of your clouds.yaml in spec.provider.openstack.cloud or $OS_CLOUD; $OS_CLIENT_CONFIG_FILE tells where the file is")
+	}
+	if l.options.IdentityEndpoint == "" {
+		return l, fail.New(fail.Invalid, "%s has no auth.auth_url", l.source)
+	}
+	return l, nil
+}
+
+// cloudsFile names the clouds.yaml that is read, by the rules of all OpenStack tools.
+func cloudsFile() string {
+	if f := os.Getenv("OS_CLIENT_CONFIG_FILE"); f != "" {
+		return f
+	}
+	dirs := []string{"."}
+	if x := os.Getenv("XDG_CONFIG_HOME"); x != "" {
+		dirs = append(dirs, filepath.Join(x, "openstack"))
+	} else if home, err := os.UserHomeDir(); err == nil {
+		dirs = append(dirs, filepath.Join(home, ".config", "openstack"))
+	}
+	for _, d := range append(dirs, "/etc/openstack") {
+		f := filepath.Join(d, "clouds.yaml")
+		if _, err := os.Stat(f); err == nil {
+			return f
+		}
+	}
+	return "clouds.yaml"
+}
+
+func loginFromEnv() (login, error) {
+	l := login{source: "the OS_* variables"}
+	if os.Getenv("OS_AUTH_URL") == "" {
+		return l, fail.New(fail.Invalid, "no cloud is named: neither spec.provider.openstack.cloud nor $OS_CLOUD nor $OS_AUTH_URL is set").
+			Do(`put "cloud: NAME" of your clouds.yaml into the document, or source your openrc file`)
+	}
+	o, err := openstack.AuthOptionsFromEnv()
+	if missing := new(gophercloud.ErrMissingEnvironmentVariable); errors.As(err, missing) && missing.EnvironmentVariable == "OS_PROJECT_ID" {
+		err = nil // it wants OS_DOMAIN_NAME; openrc files of our days set OS_USER_DOMAIN_NAME
+		o = userFromEnv()
+	}
+	if err != nil {
+		return l, fail.Wrap(fail.Invalid, err, "read the credentials of %s", l.source)
+	}
+	def := func(s *string, keys ...string) {
+		for _, k := range keys {
+			if *s == "" {
+				*s = os.Getenv(k)
+			}
+		}
+	}
+	if o.ApplicationCredentialID == "" {
+		if o.DomainID == "" && o.DomainName == "" {
+			def(&o.DomainID, "OS_USER_DOMAIN_ID")
+			if o.DomainID == "" {
+				def(&o.DomainName, "OS_USER_DOMAIN_NAME", "OS_DEFAULT_DOMAIN")
+			}
+		}
+		if o.Scope == nil {
+			o.Scope = scopeFromEnv()
+		}
+	}
+	l.options = o
+	l.where = gophercloud.EndpointOpts{Region: os.Getenv("OS_REGION_NAME"), Availability: availability(os.Getenv("OS_INTERFACE"))}
+	l.tls, err = tlsFromEnv()
+	return l, err
+}
+
+func userFromEnv() gophercloud.AuthOptions {
+	return gophercloud.AuthOptions{
+		IdentityEndpoint: os.Getenv("OS_AUTH_URL"), UserID: os.Getenv("OS_USERID"), Username: os.Getenv("OS_USERNAME"),
+		Password: os.Getenv("OS_PASSWORD"), Passcode: os.Getenv("OS_PASSCODE"),
+	}
+}
+
+func scopeFromEnv() *gophercloud.AuthScope {
+	if id := firstOf("OS_PROJECT_ID", "OS_TENANT_ID"); id != "" {
+		return &gophercloud.AuthScope{ProjectID: id}
+	}
+	name := firstOf("OS_PROJECT_NAME", "OS_TENANT_NAME")
+	if name == "" {
+		return nil
+	}
+	s := &gophercloud.AuthScope{ProjectName: name, DomainID: firstOf("OS_PROJECT_DOMAIN_ID", "OS_DOMAIN_ID")}
+	if s.DomainID == "" {
+		s.DomainName = firstOf("OS_PROJECT_DOMAIN_NAME", "OS_DOMAIN_NAME", "OS_DEFAULT_DOMAIN", "OS_USER_DOMAIN_NAME")
+	}
+	return s
+}
+
+func firstOf(keys ...string) string {
+	for _, k := range keys {
+		if v := os.Getenv(k); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func availability(iface string) gophercloud.Availability {
+	switch strings.TrimSuffix(iface, "URL") {
+	case "internal":
+		return gophercloud.AvailabilityInternal
+	case "admin":
+		return gophercloud.AvailabilityAdmin
+	}
+	return gophercloud.AvailabilityPublic
+}

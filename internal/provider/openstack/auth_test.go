@@ -1,0 +1,91 @@
+package openstack
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// noEnv takes all OS_* variables away.
+func noEnv(t *testing.T) {
+	t.Helper()
+	for _, kv := range os.Environ() {
+		if k, _, _ := strings.Cut(kv, "="); strings.HasPrefix(k, "OS_") {
+			t.Setenv(k, "")
+		}
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", "")
+}
+
+func TestLoginFromFile(t *testing.T) {
+	noEnv(t)
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("clouds.yaml", `clouds:
+  one:
+    auth: {auth_url: "https://keystone.example/v3", username: anna, project_name: demo, user_domain_name: Users, project_domain_name: Projects}
+    region_name: north
+  app:
+    auth_type: v3applicationcredential
+    auth: {auth_url: "https://keystone.example/v3", application_credential_id: abc}
+`)
+	write("secure.yaml", `clouds:
+  one: {auth: {password: s3cret}}
+  app: {auth: {application_credential_secret: s3cret}}
+`)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "clouds.yaml"))
+	l, err := readLogin("one", "south")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := l.options
+	if o.Username != "anna" || o.Password != "s3cret" || o.DomainName != "Users" || o.Scope == nil || o.Scope.ProjectName != "demo" ||
+		o.Scope.DomainName != "Projects" || !o.AllowReauth || l.where.Region != "south" {
+		t.Error("the login is not what the files say")
+	}
+	if !strings.Contains(l.source, `cloud "one"`) || !strings.Contains(l.source, "clouds.yaml") {
+		t.Error(l.source)
+	}
+	t.Setenv("OS_CLOUD", "app")
+	if l, err = readLogin("", ""); err != nil || l.options.ApplicationCredentialID != "abc" || l.options.ApplicationCredentialSecret != "s3cret" {
+		t.Errorf("the application credential is not what the files say: %v", err)
+	}
+	_, err = readLogin("two", "")
+	failsWith(t, err, fail.Invalid, `"two" not found`, "spec.provider.openstack.cloud")
+}
+
+func TestLoginFromEnv(t *testing.T) {
+	noEnv(t)
+	_, err := readLogin("", "")
+	failsWith(t, err, fail.Invalid, "no cloud is named", "openrc")
+	for k, v := range map[string]string{ // what Horizon's openrc sets
+		"OS_AUTH_URL": "https://keystone.example/v3", "OS_USERNAME": "anna", "OS_PASSWORD": "s3cret", "OS_PROJECT_ID": "p1", "OS_PROJECT_NAME": "demo",
+		"OS_USER_DOMAIN_NAME": "Users", "OS_PROJECT_DOMAIN_ID": "d1", "OS_REGION_NAME": "north", "OS_INTERFACE": "internal", "OS_INSECURE": "true",
+	} {
+		t.Setenv(k, v)
+	}
+	l, err := readLogin("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := l.options
+	if o.Username != "anna" || o.DomainName != "Users" || o.Scope == nil || o.Scope.ProjectID != "p1" || l.where.Region != "north" ||
+		l.where.Availability != "internal" || l.tls == nil || !l.tls.InsecureSkipVerify {
+		t.Errorf("%+v %+v", o.Scope, l.where)
+	}
+	t.Setenv("OS_PROJECT_ID", "")
+	if l, err = readLogin("", ""); err != nil || l.options.Scope.ProjectName != "demo" || l.options.Scope.DomainID != "d1" || l.options.DomainName != "Users" {
+		t.Errorf("%+v %v", l.options.Scope, err)
+	}
+	t.Setenv("OS_CACERT", filepath.Join(t.TempDir(), "missing"))
+	_, err = readLogin("", "")
+	failsWith(t, err, fail.Invalid, "CA certificate", "OS_CACERT")
+}

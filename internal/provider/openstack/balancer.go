@@ -1,0 +1,191 @@
+package openstack
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
+	"golang.org/x/sync/errgroup"
+)
+
+// balancer is what was last seen of the cluster's load balancer.
+type balancer struct {
+	lb      loadbalancers.LoadBalancer
+	fronts  map[string]front // by name; what the names of the cluster's pools and listeners tell
+	ports   map[int]string   // listeners' IDs by port, whatever they are called
+	surplus []string         // IDs of further load balancers of this cluster: from creates whose answers never came
+}
+
+// fronts guards the load balancer against two changes at once: Octavia takes one at a time.
+type fronts struct {
+	mu   sync.Mutex
+	lost string // address of a load balancer that was deleted because Octavia had given it up: the next one gets it
+}
+
+// front is one port of the load balancer with the pool behind it. Parts whose ID is empty are missing.
+type front struct {
+	listener listeners.Listener
+	pool     pools.Pool
+	monitor  monitors.Monitor
+	members  []pools.Member
+}
+
+// front returns what was seen under a name: nothing, where there is nothing.
+func (b *balancer) front(name string) front {
+	if b == nil {
+		return front{}
+	}
+	return b.fronts[name]
+}
+
+// observeBalancer finds the cluster's load balancer and what is in it: one call where there is none or the cloud has no load
+// balancing (then none at all), else three more, and one for each of its own pools, of which there are three at most.
+func (p *Provider) observeBalancer(ctx context.Context) error {
+	c, err := p.balancing(ctx)
+	if err != nil || c == nil {
+		return err
+	}
+	_, err = p.lookAtBalancer(ctx, c)
+	if status(err) == http.StatusForbidden {
+		if p.octavia() == nil {
+			return nil // who may not look at load balancers has made none
+		}
+		cloud, cloudErr := p.cloud(ctx)
+		if cloudErr != nil {
+			return cloudErr
+		}
+		return balancerForbidden(err, cloud)
+	}
+	return err
+}
+
+// balancing returns the client of Octavia; nil where the cloud has none and the document doesn't ask for it.
+func (p *Provider) balancing(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	cloud, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := cloud.loadBalancer()
+	if err != nil && p.octavia() == nil {
+		return nil, nil //nolint:nilerr // then there is nothing to look for
+	}
+	return c, err
+}
+
+// lookAtBalancer reads the load balancer and remembers it; nil where there is none.
+func (p *Provider) lookAtBalancer(ctx context.Context, c *gophercloud.ServiceClient) (*balancer, error) {
+	all, err := p.listBalancers(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var b *balancer
+	if len(all) > 0 {
+		b = &balancer{lb: all[0], fronts: map[string]front{}, ports: map[int]string{}}
+		for _, lb := range all[1:] {
+			b.surplus = append(b.surplus, lb.ID)
+		}
+		if err := p.lookInside(ctx, c, b); err != nil {
+			return nil, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.balancer = b
+	return b, nil
+}
+
+// seenBalancer returns what was last seen; nil: there is none.
+func (p *Provider) seenBalancer() *balancer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.balancer
+}
+
+// listBalancers lists the cluster's load balancers by their tag, the oldest first: one call.
+func (p *Provider) listBalancers(ctx context.Context, c *gophercloud.ServiceClient) ([]loadbalancers.LoadBalancer, error) {
+	mark := p.n.mark()
+	all, err := pages(ctx, loadbalancers.List(c, loadbalancers.ListOpts{Tags: []string{mark}}), loadbalancers.ExtractLoadBalancers)
+	if err != nil {
+		return nil, wrap(err, "list load balancers")
+	}
+	all = slices.DeleteFunc(all, func(lb loadbalancers.LoadBalancer) bool {
+		return !slices.Contains(lb.Tags, mark) || lb.ProvisioningStatus == lbDeleted
+	})
+	slices.SortFunc(all, func(a, b loadbalancers.LoadBalancer) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return all, nil
+}
+
+// lookInside lists listeners, pools and monitors of the load balancer, then the members of its pools.
+func (p *Provider) lookInside(ctx context.Context, c *gophercloud.ServiceClient, b *balancer) error {
+	var ls []listeners.Listener
+	var ps []pools.Pool
+	var ms []monitors.Monitor
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		ls, err = pages(gctx, listeners.List(c, listeners.ListOpts{LoadbalancerID: b.lb.ID}), listeners.ExtractListeners)
+		return wrap(err, "list listeners of load balancer %s", b.lb.Name)
+	})
+	g.Go(func() (err error) {
+		ps, err = pages(gctx, pools.List(c, pools.ListOpts{LoadbalancerID: b.lb.ID}), pools.ExtractPools)
+		return wrap(err, "list pools of load balancer %s", b.lb.Name)
+	})
+	g.Go(func() (err error) {
+		ms, err = pages(gctx, monitors.List(c, monitors.ListOpts{Tags: []string{p.n.mark()}}), monitors.ExtractMonitors)
+		return wrap(err, "list health monitors")
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, l := range ls {
+		b.ports[l.ProtocolPort] = l.ID
+		b.update(l.Name, func(f *front) { f.listener = l })
+	}
+	for _, pool := range ps {
+		b.update(pool.Name, func(f *front) {
+			f.pool = pool
+			if i := slices.IndexFunc(ms, func(m monitors.Monitor) bool { return m.ID == pool.MonitorID }); i >= 0 {
+				f.monitor = ms[i]
+			}
+		})
+	}
+	return p.lookAtMembers(ctx, c, b)
+}
+
+// lookAtMembers lists the members of the cluster's own pools.
+func (p *Provider) lookAtMembers(ctx context.Context, c *gophercloud.ServiceClient, b *balancer) error {
+	found := map[string]*[]pools.Member{}
+	g, gctx := errgroup.WithContext(ctx)
+	for name, f := range b.fronts {
+		if f.pool.ID == "" || !slices.Contains(p.frontNames(), name) {
+			continue
+		}
+		to := new([]pools.Member)
+		found[name] = to
+		g.Go(func() (err error) {
+			*to, err = pages(gctx, pools.ListMembers(c, f.pool.ID, pools.ListMembersOpts{}), pools.ExtractMembers)
+			return wrap(err, "list members of pool %s", name)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for name, members := range found {
+		b.update(name, func(f *front) { f.members = *members })
+	}
+	return nil
+}
+
+func (b *balancer) update(name string, change func(*front)) {
+	f := b.fronts[name]
+	change(&f)
+	b.fronts[name] = f
+}

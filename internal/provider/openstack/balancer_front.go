@@ -1,0 +1,152 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// fronting changes the fronts of one load balancer.
+type fronting struct {
+	p        *Provider
+	c        *gophercloud.ServiceClient
+	b        *balancer
+	progress plan.Progress
+}
+
+// ensureFront makes or mends one front of an existing load balancer: first what is behind, then the port, so that no connection is
+// taken that nobody serves.
+func (p *Provider) ensureFront(
+	ctx context.Context, c *gophercloud.ServiceClient, b *balancer, w frontWant, members []member, progress plan.Progress,
+) error {
+	f, seen := fronting{p, c, b, progress}, b.front(w.name)
+	if id := b.ports[w.port]; id != "" && id != seen.listener.ID {
+		return fail.New(fail.Conflict, "port %d is taken by listener %s, which Naupegos did not make", w.port, id).At("load balancer " + b.lb.Name).
+			Do("delete that listener, or choose another port")
+	}
+	pool, err := f.ensurePool(ctx, w, seen)
+	if err != nil {
+		return err
+	}
+	if err := f.ensureMembers(ctx, w.name, pool, seen.machines(), members); err != nil {
+		return err
+	}
+	if err := f.ensureMonitor(ctx, w, pool, seen.monitor); err != nil {
+		return err
+	}
+	return f.ensureListener(ctx, w, pool, seen.listener)
+}
+
+func (f fronting) change(ctx context.Context, what string, call func(context.Context) error) error {
+	return f.p.change(ctx, f.c, f.b.lb.ID, what, f.progress, call)
+}
+
+func (f fronting) ensurePool(ctx context.Context, w frontWant, seen front) (string, error) {
+	if seen.pool.ID != "" {
+		return seen.pool.ID, nil
+	}
+	opts, id := f.p.poolOpts(w), ""
+	opts.LoadbalancerID = f.b.lb.ID
+	return id, f.change(ctx, "make pool "+w.name, func(ctx context.Context) error {
+		pool, err := pools.Create(ctx, f.c, opts).Extract()
+		if err == nil {
+			id = pool.ID
+		}
+		return err
+	})
+}
+
+// ensureMembers has a pool consist of these members, by one call.
+func (f fronting) ensureMembers(ctx context.Context, name, pool string, have, want []member) error {
+	if slices.Equal(have, want) {
+		return nil
+	}
+	opts := make([]pools.BatchUpdateMemberOpts, 0, len(want))
+	for _, m := range want {
+		opts = append(opts, pools.BatchUpdateMemberOpts{Name: &m.name, Address: m.address, ProtocolPort: m.port, Tags: []string{f.p.n.mark()}})
+	}
+	return f.change(ctx, "set members of pool "+name, func(ctx context.Context) error {
+		return pools.BatchUpdateMembers(ctx, f.c, pool, opts).ExtractErr()
+	})
+}
+
+func (f fronting) ensureMonitor(ctx context.Context, w frontWant, pool string, seen monitors.Monitor) error {
+	if seen.ID != "" && seen.Type != w.monitor { // the type of one can't be changed
+		err := f.change(ctx, "remove monitor "+w.name, func(ctx context.Context) error {
+			return unlessGone(monitors.Delete(ctx, f.c, seen.ID).ExtractErr())
+		})
+		if err != nil {
+			return err
+		}
+		seen.ID = ""
+	}
+	if seen.ID != "" {
+		return nil
+	}
+	opts := f.p.monitorOpts(w)
+	opts.PoolID = pool
+	return f.change(ctx, "make monitor "+w.name, func(ctx context.Context) error {
+		return monitors.Create(ctx, f.c, opts).Err
+	})
+}
+
+func (f fronting) ensureListener(ctx context.Context, w frontWant, pool string, seen listeners.Listener) error {
+	if seen.ID != "" && seen.ProtocolPort != w.port { // nor can the port of one
+		if err := f.removeListener(ctx, w.name, seen.ID); err != nil {
+			return err
+		}
+		seen.ID = ""
+	}
+	if seen.ID == "" {
+		opts := f.p.listenerOpts(w)
+		opts.LoadbalancerID, opts.DefaultPoolID = f.b.lb.ID, pool
+		return f.change(ctx, "make listener "+w.name, func(ctx context.Context) error {
+			return listeners.Create(ctx, f.c, opts).Err
+		})
+	}
+	if seen.DefaultPoolID == pool && slices.Equal(sorted(seen.AllowedCIDRs), w.allowed) &&
+		seen.TimeoutClientData == w.idle && seen.TimeoutMemberData == w.idle {
+		return nil
+	}
+	allowed := append([]string{}, w.allowed...) // an empty list opens it to all
+	opts := listeners.UpdateOpts{DefaultPoolID: &pool, AllowedCIDRs: &allowed, TimeoutClientData: &w.idle, TimeoutMemberData: &w.idle}
+	return f.change(ctx, "change listener "+w.name, func(ctx context.Context) error {
+		return listeners.Update(ctx, f.c, seen.ID, opts).Err
+	})
+}
+
+func (f fronting) removeListener(ctx context.Context, name, id string) error {
+	return f.change(ctx, "remove listener "+name, func(ctx context.Context) error {
+		return unlessGone(listeners.Delete(ctx, f.c, id).ExtractErr())
+	})
+}
+
+// remove takes a front away: the port first.
+func (f fronting) remove(ctx context.Context, name string, seen front) error {
+	if seen.listener.ID != "" {
+		if err := f.removeListener(ctx, name, seen.listener.ID); err != nil {
+			return err
+		}
+	}
+	if seen.pool.ID == "" {
+		return nil
+	}
+	return f.change(ctx, "remove pool "+name, func(ctx context.Context) error { // its members and its monitor go with it
+		return unlessGone(pools.Delete(ctx, f.c, seen.pool.ID).ExtractErr())
+	})
+}
+
+// unlessGone forgives that what is deleted is not there.
+func unlessGone(err error) error {
+	if gone(err) {
+		return nil
+	}
+	return err
+}

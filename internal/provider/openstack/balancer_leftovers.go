@@ -1,0 +1,111 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+)
+
+// Leftovers are what the cluster itself has made in the cloud: the cloud controller manager for Services of type LoadBalancer, the volume
+// driver for PersistentVolumeClaims.
+type Leftovers struct {
+	LoadBalancers []LeftBalancer
+	Volumes       []LeftVolume
+}
+
+// LeftBalancer is the load balancer of a Service.
+type LeftBalancer struct {
+	ID, Name, State, Address string
+}
+
+// LeftVolume is the volume of a PersistentVolumeClaim.
+type LeftVolume struct {
+	ID, Name, State string
+	GiB             int
+	Claim           string // "namespace/name"; empty where the driver does not write it down
+	Zone            string
+}
+
+// String tells it for people.
+func (b LeftBalancer) String() string {
+	return fmt.Sprintf("load balancer %s (%s, %s)", b.Name, b.ID, strings.ToLower(b.State))
+}
+
+// String tells it for people.
+func (v LeftVolume) String() string {
+	s := fmt.Sprintf("volume %s (%s, %d GiB, %s)", v.Name, v.ID, v.GiB, v.State)
+	if v.Claim != "" {
+		s += " of claim " + v.Claim
+	}
+	return s
+}
+
+// csiCluster is the key by which cinder-csi-plugin writes down whose a volume is; it is told our cluster ID with --cluster.
+const csiCluster = "cinder.csi.openstack.org/cluster"
+
+// servicePrefix begins the names of load balancers of Services: openstack-cloud-controller-manager calls them
+// kube_service_CLUSTER_NAMESPACE_NAME, and it is told our cluster ID with --cluster-name. No cluster ID holds an underscore, so
+// the name says exactly whose it is.
+func (n names) servicePrefix() string { return "kube_service_" + n.id + "_" }
+
+// Leftovers lists what the cluster itself has made and is still there: two lists, whatever there is.
+func (p *Provider) Leftovers(ctx context.Context) (Leftovers, error) {
+	var out Leftovers
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return out, err
+	}
+	by := volumes.ListOpts{Metadata: map[string]string{csiCluster: p.n.id}}
+	all, err := pages(ctx, volumes.List(c.volume, by), volumes.ExtractVolumes)
+	if err != nil {
+		return out, wrap(err, "list the volumes of claims")
+	}
+	for _, v := range all {
+		if v.Metadata[csiCluster] == p.n.id {
+			out.Volumes = append(out.Volumes, leftVolume(v))
+		}
+	}
+	lb, err := p.balancing(ctx)
+	if err != nil || lb == nil {
+		return out, err
+	}
+	bs, err := pages(ctx, loadbalancers.List(lb, nil), loadbalancers.ExtractLoadBalancers)
+	if status(err) == http.StatusForbidden && p.octavia() == nil {
+		return out, nil // nor may the cluster then
+	}
+	if err != nil {
+		return out, wrap(err, "list the load balancers of Services")
+	}
+	for _, b := range bs {
+		if p.madeForService(b) {
+			out.LoadBalancers = append(out.LoadBalancers, LeftBalancer{ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress})
+		}
+	}
+	return out, nil
+}
+
+// madeForService tells whether a load balancer is one of the cluster's Services: by its name, or where several Services share one, by a tag.
+func (p *Provider) madeForService(b loadbalancers.LoadBalancer) bool {
+	if b.ProvisioningStatus == lbDeleted {
+		return false
+	}
+	for _, s := range append([]string{b.Name}, b.Tags...) {
+		if strings.HasPrefix(s, p.n.servicePrefix()) {
+			return true
+		}
+	}
+	return false
+}
+
+func leftVolume(v volumes.Volume) LeftVolume {
+	out := LeftVolume{ID: v.ID, Name: v.Name, State: v.Status, GiB: v.Size, Zone: v.AvailabilityZone}
+	const claim = "csi.storage.k8s.io/pvc/"
+	if name := v.Metadata[claim+"name"]; name != "" {
+		out.Claim = v.Metadata[claim+"namespace"] + "/" + name
+	}
+	return out
+}

@@ -1,0 +1,294 @@
+//go:build openstack
+
+package openstack
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+const balancedSpec = `  provider:
+    openstack:
+      externalNetwork: public
+      trustOnFirstUse: true
+      network: {cidr: 10.78.0.0/24}
+      machine: {flavor: v1.small, image: debian-12, rootVolumeGiB: 1}
+  endpoint: {kind: octavia, octavia: {ingress: {}, allowedCIDRs: [203.0.113.0/24]}}
+  controlPlane: {replicas: 3}
+  workers:
+    - {name: w, replicas: 2}
+`
+
+// patient is for a test bed whose host is busy.
+func patient(o *Options) {
+	o.Timeouts.Step, o.Timeouts.Boot, o.Timeouts.Delete = 10*time.Minute, 10*time.Minute, 10*time.Minute
+}
+
+// withoutMachines drops the steps that make servers: ports are enough to be members of pools.
+func withoutMachines(steps []*plan.Step) []*plan.Step {
+	return slices.DeleteFunc(steps, func(s *plan.Step) bool {
+		return s.ID == provider.MachineStep(s.Subject) || s.ID == keypairStep || s.ID == serverGroupsStep
+	})
+}
+
+// TestBalancerLife takes a load balancer of a real Octavia through its life: made with one member, then all members and the
+// ingress, changed settings, a member that leaves, no ingress, a foreign listener in the way, a change while another one is under way,
+// and its end.
+func TestBalancerLife(t *testing.T) {
+	useCloud(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	doc := testDocument(t, "t4-lb", balancedSpec)
+	const id = "t4-lb-0badcafe"
+	clean(t, doc, id)
+
+	p, calls := testProvider(t, doc, id, patient)
+	inv, err := p.Observe(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := p.Steps(wanted(doc), inv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := execute(ctx, "apply", withoutMachines(steps)); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("network, ports and load balancer: %d calls, %s", calls.n.Load(), time.Since(began).Round(100*time.Millisecond))
+	members(ctx, t, p, map[string]string{frontAPI: "t4-lb-cp-1", frontHTTP: "", frontHTTPS: ""})
+	vip, err := p.VIP(ctx)
+	if err != nil || !strings.HasPrefix(vip, "10.78.0.") {
+		t.Fatalf("VIP %q: %v", vip, err)
+	}
+	if public, err := p.PublicVIP(ctx); err != nil || !strings.HasPrefix(public, "198.51.100.") {
+		t.Errorf("public VIP %q: %v", public, err)
+	}
+
+	balance(ctx, t, p)
+	members(ctx, t, p, map[string]string{
+		frontAPI: "t4-lb-cp-1 t4-lb-cp-2 t4-lb-cp-3", frontHTTP: "t4-lb-w-1 t4-lb-w-2", frontHTTPS: "t4-lb-w-1 t4-lb-w-2",
+	})
+	p = balanced(ctx, t, p)
+
+	// A second provider, as a new run has one, changes settings; a user changed others by hand meanwhile.
+	p.opts.Cluster.Spec.Endpoint.Octavia.AllowedCIDRs = []string{"192.0.2.0/24"}
+	p.opts.Cluster.Spec.Endpoint.Octavia.Monitor = "tcp"
+	mend(ctx, t, p)
+	api := p.seenBalancer().front(p.n.name(frontAPI))
+	if !slices.Equal(sorted(api.listener.AllowedCIDRs), []string{"10.78.0.0/24", "192.0.2.0/24"}) || api.monitor.Type != "TCP" {
+		t.Errorf("after the change the API is open to %v and checked by %s", api.listener.AllowedCIDRs, api.monitor.Type)
+	}
+
+	gone := provider.Machine{Name: "t4-lb-w-1", Role: provider.Worker}
+	if err := p.removeMember(ctx, gone); err != nil {
+		t.Fatal(err)
+	}
+	members(ctx, t, p, map[string]string{frontAPI: "t4-lb-cp-1 t4-lb-cp-2 t4-lb-cp-3", frontHTTP: "t4-lb-w-2", frontHTTPS: "t4-lb-w-2"})
+	if p.seenBalancer().serves(gone) {
+		t.Error("one that is out is still seen")
+	}
+
+	withoutIngress(ctx, t, p)
+	changeMeanwhile(ctx, t, p)
+
+	if err := destroy(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	isEmpty(ctx, t, doc, id)
+}
+
+// balance carries out what Balance wants, and checks that it wants nothing then.
+func balance(ctx context.Context, t *testing.T, p *Provider) {
+	t.Helper()
+	want := wanted(p.opts.Cluster)
+	steps := p.Balance(want, nil)
+	if len(steps) == 0 {
+		t.Fatal("there is nothing to balance")
+	}
+	began := time.Now()
+	if err := execute(ctx, "apply", steps); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("balance: %s: %v", time.Since(began).Round(100*time.Millisecond), steps[0].Details)
+	for _, s := range p.Balance(want, nil) {
+		t.Errorf("there is still to balance: %v", s.Details)
+	}
+}
+
+// mend carries out what balancerSteps wants, and checks that it wants nothing then.
+func mend(ctx context.Context, t *testing.T, p *Provider) {
+	t.Helper()
+	want := wanted(p.opts.Cluster)
+	steps := p.balancerSteps(want)
+	if len(steps) == 0 {
+		t.Fatal("there is nothing to mend")
+	}
+	steps[0].Needs = nil
+	began := time.Now()
+	if err := execute(ctx, "apply", steps); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("mend: %s: %v", time.Since(began).Round(100*time.Millisecond), steps[0].Details)
+	for _, s := range p.balancerSteps(want) {
+		t.Errorf("there is still to mend: %v", s.Details)
+	}
+}
+
+// balanced returns a new provider, which must find the load balancer as it is wanted.
+func balanced(ctx context.Context, t *testing.T, old *Provider) *Provider {
+	t.Helper()
+	p, calls := testProvider(t, old.opts.Cluster, old.opts.ClusterID, patient)
+	if _, err := p.Observe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, c := range calls.seen {
+		if strings.Contains(c, "/lbaas/") {
+			n++
+		}
+	}
+	t.Logf("observed the load balancer with %d calls", n)
+	if n > 7 {
+		t.Errorf("%d calls", n)
+	}
+	want := wanted(p.opts.Cluster)
+	for _, s := range append(p.balancerSteps(want), p.Balance(want, nil)...) {
+		t.Errorf("there is still to do: %s %v", s.ID, s.Details)
+	}
+	return p
+}
+
+// members compares the pools' members, as Octavia lists them, with these.
+func members(ctx context.Context, t *testing.T, p *Provider, want map[string]string) {
+	t.Helper()
+	c := octaviaOf(ctx, t, p)
+	b, err := p.lookAtBalancer(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, w := range want {
+		var got []string
+		for _, m := range b.front(p.n.name(name)).machines() {
+			got = append(got, m.name)
+		}
+		if strings.Join(got, " ") != w {
+			t.Errorf("pool %s has %v, want %s", name, got, w)
+		}
+	}
+}
+
+func octaviaOf(ctx context.Context, t *testing.T, p *Provider) *gophercloud.ServiceClient {
+	t.Helper()
+	c, err := p.balancing(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// withoutIngress drops the ingress from the document.
+func withoutIngress(ctx context.Context, t *testing.T, p *Provider) {
+	t.Helper()
+	ingress := p.opts.Cluster.Spec.Endpoint.Octavia.Ingress
+	p.opts.Cluster.Spec.Endpoint.Octavia.Ingress = nil
+	balance(ctx, t, p)
+	if b := p.seenBalancer(); len(b.ports) != 1 || len(b.fronts) != 1 {
+		t.Errorf("without ingress there are still %v", b.ports)
+	}
+	p.opts.Cluster.Spec.Endpoint.Octavia.Ingress = ingress
+	balance(ctx, t, p)
+	if b := p.seenBalancer(); b.ports[80] == "" || b.ports[443] == "" {
+		t.Errorf("the ingress did not come back: %v", b.ports)
+	}
+}
+
+// changeMeanwhile begins a change of which Octavia has not finished another one: it must be waited for.
+func changeMeanwhile(ctx context.Context, t *testing.T, p *Provider) {
+	t.Helper()
+	c := octaviaOf(ctx, t, p)
+	b := p.seenBalancer()
+	refused := &conflicts{next: p.session.c.provider.HTTPClient.Transport}
+	p.session.c.provider.HTTPClient.Transport = refused
+	defer func() { p.session.c.provider.HTTPClient.Transport = refused.next }()
+	pool := b.front(p.n.name(frontHTTP)).pool.ID
+	name := "by hand"
+	if err := pools.BatchUpdateMembers(ctx, c, pool, []pools.BatchUpdateMemberOpts{{Name: &name, Address: "10.78.0.250", ProtocolPort: 1}}).ExtractErr(); err != nil {
+		t.Fatal(err)
+	}
+	f := fronting{p, c, b, silent{}}
+	if err := f.ensureMembers(ctx, p.n.name(frontHTTPS), b.front(p.n.name(frontHTTPS)).pool.ID, nil, []member{{"x", "10.78.0.251", 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if refused.n == 0 {
+		t.Log("Octavia was quick: the change met no other")
+	}
+	if _, err := p.lookAtBalancer(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	balance(ctx, t, p)
+}
+
+// conflicts counts the answers that refuse a call because of another one.
+type conflicts struct {
+	next http.RoundTripper
+	n    int
+}
+
+// RoundTrip passes on and counts.
+func (c *conflicts) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusConflict {
+		c.n++
+	}
+	return resp, err
+}
+
+// TestBalancerDestroyedWhilePending destroys a load balancer that is still being made.
+func TestBalancerDestroyedWhilePending(t *testing.T) {
+	useCloud(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	doc := testDocument(t, "t4-pending", strings.ReplaceAll(balancedSpec, "10.78.", "10.79."))
+	const id = "t4-pending-0badcafe"
+	clean(t, doc, id)
+	p, _ := testProvider(t, doc, id, patient)
+	if _, err := p.Observe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ensureNetwork(ctx, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := p.subnet(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := octaviaOf(ctx, t, p)
+	for range 2 { // one of them from a call that was cut off
+		_, err := loadbalancers.Create(ctx, c, loadbalancers.CreateOpts{Name: p.n.name(frontAPI), VipSubnetID: sub.ID, Tags: p.n.roleTags(frontAPI)}).Extract()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Observe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if b := p.seenBalancer(); b == nil || len(b.surplus) != 1 || len(b.others()) != 2 {
+		t.Fatalf("seen: %+v", b)
+	}
+	if err := destroy(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	isEmpty(ctx, t, doc, id)
+}

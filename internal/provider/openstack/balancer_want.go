@@ -1,0 +1,210 @@
+package openstack
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// frontWant is one port that the load balancer is to listen on. Listener, pool and monitor of it have the same name.
+type frontWant struct {
+	name    string
+	port    int      // that it listens on
+	allowed []string // networks that may connect, sorted; none: all
+	idle    int      // milliseconds after which a connection without traffic is cut
+	monitor string   // Octavia's type
+	to      int      // the members' port
+	role    provider.Role
+}
+
+// member is one machine behind a port.
+type member struct {
+	name, address string
+	port          int
+}
+
+// Milliseconds without traffic after which a connection is cut: a watch of the API may be silent for long; Octavia's own 50 seconds
+// would end it. A member is dead after two checks without an answer.
+const (
+	apiIdle        = 60 * 60 * 1000
+	ingressIdle    = 10 * 60 * 1000
+	monitorDelay   = 3 // seconds from check to check
+	monitorTimeout = 2 // seconds for an answer
+	monitorTries   = 2
+)
+
+// Names of the fronts, as parts of the names of listeners, pools and monitors.
+const (
+	frontAPI   = "api"
+	frontHTTP  = "ingress-http"
+	frontHTTPS = "ingress-https"
+)
+
+// octavia is what the document says of the load balancer; nil where it wants none.
+func (p *Provider) octavia() *v1alpha1.Octavia {
+	e := p.opts.Cluster.Spec.Endpoint
+	if e.Kind != v1alpha1.EndpointOctavia {
+		return nil
+	}
+	if e.Octavia == nil {
+		return &v1alpha1.Octavia{}
+	}
+	return e.Octavia
+}
+
+// frontNames lists the full names of all fronts that there can be.
+func (p *Provider) frontNames() []string {
+	return []string{p.n.name(frontAPI), p.n.name(frontHTTP), p.n.name(frontHTTPS)}
+}
+
+// wantedFronts lists what the load balancer is to listen on: the API first. cidr is the machines' own network.
+func (p *Provider) wantedFronts(cidr string) []frontWant {
+	o := p.octavia()
+	if o == nil {
+		return nil
+	}
+	api := frontWant{
+		name: p.n.name(frontAPI), port: p.opts.Cluster.Spec.Endpoint.Port, to: v1alpha1.APIServerPort, idle: apiIdle,
+		monitor: monitors.TypeTLSHELLO, role: provider.ControlPlane,
+	}
+	if o.Monitor == "tcp" {
+		api.monitor = monitors.TypeTCP
+	}
+	if len(o.AllowedCIDRs) > 0 { // nodes reach the API through the load balancer, too
+		api.allowed = sorted(append([]string{cidr}, o.AllowedCIDRs...))
+	}
+	out := []frontWant{api}
+	if i := o.Ingress; i != nil {
+		for _, f := range []frontWant{
+			{name: p.n.name(frontHTTP), port: 80, to: i.HTTPNodePort}, {name: p.n.name(frontHTTPS), port: 443, to: i.HTTPSNodePort},
+		} {
+			f.idle, f.monitor, f.role = ingressIdle, monitors.TypeTCP, provider.Worker
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func sorted(s []string) []string {
+	out := slices.Clone(s)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// wantedMembers lists the wanted machines behind a front whose addresses are known.
+func (p *Provider) wantedMembers(ctx context.Context, w frontWant, want provider.Wanted) []member {
+	var out []member
+	for _, s := range want.Machines {
+		if s.Role != w.role {
+			continue
+		}
+		if m, err := p.Machine(ctx, s.Name); err == nil && m.Address != "" {
+			out = append(out, member{name: s.Name, address: m.Address, port: w.to})
+		}
+	}
+	return sortMembers(out)
+}
+
+// firstMember returns the control-plane machine that the load balancer begins with: that of the lowest index.
+func (p *Provider) firstMember(want provider.Wanted) string {
+	var first *provider.MachineSpec
+	for i, s := range want.Machines {
+		if s.Role == provider.ControlPlane && (first == nil || s.Index < first.Index) {
+			first = &want.Machines[i]
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return first.Name
+}
+
+func sortMembers(ms []member) []member {
+	slices.SortFunc(ms, func(a, b member) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.address, b.address), cmp.Compare(a.port, b.port))
+	})
+	return ms
+}
+
+// machines lists what is in the front's pool, in order.
+func (f front) machines() []member {
+	out := make([]member, 0, len(f.members))
+	for _, m := range f.members {
+		out = append(out, memberOf(m))
+	}
+	return sortMembers(out)
+}
+
+func memberOf(m pools.Member) member {
+	return member{name: m.Name, address: m.Address, port: m.ProtocolPort}
+}
+
+// settings tells what differs between the front that is wanted and the one that was seen, members aside.
+func (w frontWant) settings(f front) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	switch {
+	case f.listener.ID == "":
+		add("listener on port %d is missing", w.port)
+	case f.listener.ProtocolPort != w.port:
+		add("listens on port %d, %d is wanted", f.listener.ProtocolPort, w.port)
+	case !slices.Equal(sorted(f.listener.AllowedCIDRs), w.allowed):
+		add("port %d is open to %s, %s is wanted", w.port, openTo(f.listener.AllowedCIDRs), openTo(w.allowed))
+	case f.listener.TimeoutClientData != w.idle || f.listener.TimeoutMemberData != w.idle:
+		add("port %d cuts silent connections after %d ms, %d is wanted", w.port, f.listener.TimeoutClientData, w.idle)
+	case f.pool.ID != "" && f.listener.DefaultPoolID != f.pool.ID:
+		add("port %d leads nowhere", w.port)
+	}
+	switch {
+	case f.pool.ID == "":
+		add("pool behind port %d is missing", w.port)
+	case f.monitor.ID == "":
+		add("monitor of port %d is missing", w.port)
+	case f.monitor.Type != w.monitor:
+		add("monitor of port %d is %s, %s is wanted", w.port, f.monitor.Type, w.monitor)
+	}
+	return out
+}
+
+func openTo(cidrs []string) string {
+	if len(cidrs) == 0 {
+		return "all"
+	}
+	return fmt.Sprint(sorted(cidrs))
+}
+
+// changes tells what has to change in a pool so that its members are these.
+func changes(have, want []member) []string {
+	var out []string
+	for _, m := range want {
+		if !slices.Contains(have, m) {
+			out = append(out, fmt.Sprintf("add %s (%s:%d)", m.name, m.address, m.port))
+		}
+	}
+	for _, m := range have {
+		if !slices.Contains(want, m) {
+			out = append(out, fmt.Sprintf("remove %s (%s:%d)", m.name, m.address, m.port))
+		}
+	}
+	return out
+}
+
+// cidr is the machines' network as far as it is known without asking; empty where it is not.
+func (p *Provider) cidr() string {
+	if p.spec().Network.Existing == "" {
+		return p.spec().Network.CIDR
+	}
+	p.lookups.mu.Lock()
+	defer p.lookups.mu.Unlock()
+	if p.lookups.subnet != nil {
+		return p.lookups.subnet.CIDR
+	}
+	return ""
+}

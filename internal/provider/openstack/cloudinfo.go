@@ -1,0 +1,88 @@
+package openstack
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/availabilityzones"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Network returns the IPv4 network that the machines are in. fail.NotReady where it is not made yet.
+func (p *Provider) Network(ctx context.Context) (netip.Prefix, error) {
+	s, err := p.subnet(ctx)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	prefix, err := netip.ParsePrefix(s.CIDR)
+	if err != nil {
+		return prefix, fail.Wrap(fail.Internal, err, "the network of subnet %s", s.ID)
+	}
+	return prefix, nil
+}
+
+// CloudInfo is what the cloud's controllers in a cluster need to know of the cloud beside their credential.
+type CloudInfo struct {
+	SubnetID          string // of the machines: load balancers have their addresses there
+	FloatingNetworkID string // floating IPs of load balancers are taken from it
+	IgnoreVolumeZone  bool   // volumes of any availability zone can be attached to any machine
+	VolumeZone        string // the one zone that volumes are made in; empty: the zone of the machine
+}
+
+// CloudInfo returns what the cloud's controllers need to know. fail.NotReady where the machines' network is not made yet.
+func (p *Provider) CloudInfo(ctx context.Context) (CloudInfo, error) {
+	s, err := p.subnet(ctx)
+	if err != nil {
+		return CloudInfo{}, err
+	}
+	info := CloudInfo{SubnetID: s.ID}
+	if info.FloatingNetworkID, err = p.externalNetwork(ctx); err != nil {
+		return info, err
+	}
+	zones, err := p.volumeZones(ctx)
+	if err != nil {
+		return info, err
+	}
+	for _, s := range p.known.servers.all() {
+		if len(zones) > 0 && !slices.Contains(zones, s.AvailabilityZone) {
+			info.IgnoreVolumeZone, info.VolumeZone = true, zones[0]
+		}
+	}
+	return info, nil
+}
+
+// volumeZones lists the zones in which volumes can be made, sorted. Many clouds have one for volumes and several for servers.
+func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
+	p.lookups.mu.Lock()
+	defer p.lookups.mu.Unlock()
+	if p.lookups.volumeZones != nil {
+		return p.lookups.volumeZones, nil
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, err := availabilityzones.List(c.volume).AllPages(ctx) // EachPage can't read this kind of page
+	if err != nil {
+		return nil, wrap(err, "list the availability zones of volumes")
+	}
+	list, err := availabilityzones.ExtractAvailabilityZones(page)
+	if err != nil {
+		return nil, wrap(err, "read the availability zones of volumes")
+	}
+	names := []string{}
+	for _, z := range list {
+		if z.ZoneState.Available {
+			names = append(names, z.ZoneName)
+		}
+	}
+	slices.Sort(names)
+	p.lookups.volumeZones = names
+	return names, nil
+}
+
+// CACert returns the PEM of the authorities that sign the cloud's certificates, as the user's clouds.yaml names them; empty: the
+// system's.
+func (p *Provider) CACert() (string, error) { return p.caCert() }

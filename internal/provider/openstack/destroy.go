@@ -1,0 +1,156 @@
+package openstack
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+const (
+	destroyNetworkStep = "destroy-network"
+	sweepStep          = "destroy-rest"
+)
+
+// DestroyMachine returns the step that removes a machine and all that is its own: server, root volume, floating IP, port.
+func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
+	return &plan.Step{
+		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Title: "destroy machine " + m.Name, Subject: m.Name,
+		Reason: "it is not wanted any more", Timeout: 3*p.opts.Timeouts.Delete + time.Minute,
+		Run: func(ctx context.Context, progress plan.Progress) error {
+			if err := p.removeMember(ctx, m); err != nil {
+				return fail.Wrap(fail.KindOf(err), err, "take the machine out of the load balancer").At(m.Name)
+			}
+			return p.wipe(ctx, m.Name, progress)
+		},
+	}
+}
+
+// wipe removes a machine, from whatever state it is in.
+func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress) error {
+	k := &p.known
+	if err := fresh(ctx, k.servers, k.volumes, k.ports, k.floating); err != nil {
+		return err
+	}
+	if err := p.removeServers(ctx, p.everyServerOf(name), progress); err != nil {
+		return err
+	}
+	progress.Status("floating IP and port")
+	if err := p.removeFloating(ctx, p.floatingOfMachine(name)); err != nil {
+		return err
+	}
+	if err := p.removePorts(ctx, p.portsOf(name)); err != nil {
+		return err
+	}
+	if len(p.volumesOf(name)) > 0 {
+		if err := p.known.volumes.next(ctx, 0); err != nil { // most are gone with their server
+			return err
+		}
+	}
+	return p.removeVolumes(ctx, p.volumesOf(name), progress)
+}
+
+// removePorts deletes ports. One that a server is just letting go of may be in use for a moment.
+func (p *Provider) removePorts(ctx context.Context, all []ports.Port) error {
+	c, err := p.network(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		err := removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s (%s)", o.Name, o.ID)
+		if err != nil {
+			return still(err, func() string { return "port " + o.Name + " is still used by " + o.DeviceOwner + " " + o.DeviceID })
+		}
+	}
+	return nil
+}
+
+// Destroy returns the steps that remove the cluster: machines and load balancer side by side, then the network, then a proof that
+// nothing is left.
+func (p *Provider) Destroy(seen *provider.Inventory) []*plan.Step {
+	steps := p.destroyBalancer()
+	if seen != nil {
+		for _, m := range seen.Machines {
+			s := p.DestroyMachine(m)
+			s.Reason = "the cluster is destroyed"
+			s.Run = func(ctx context.Context, progress plan.Progress) error { return p.wipe(ctx, m.Name, progress) } // the load balancer goes as a whole
+			steps = append(steps, s)
+		}
+	}
+	var first []string
+	for _, s := range steps {
+		first = append(first, s.ID)
+	}
+	what := "remove the network"
+	if p.spec().Network.Existing != "" {
+		what = "remove ports and security groups"
+	}
+	return append(steps,
+		&plan.Step{
+			ID: destroyNetworkStep, Action: plan.Destroy, Title: what, Subject: "cluster", Reason: "the cluster is destroyed",
+			Details: p.others(), Needs: first, Timeout: 2 * p.opts.Timeouts.Delete,
+			Run: func(ctx context.Context, progress plan.Progress) error { return p.destroyRest(ctx, progress) },
+		},
+		&plan.Step{
+			ID: sweepStep, Action: plan.Destroy, Title: "check that nothing is left, and remove what is", Subject: "cluster",
+			Reason: "the cluster is destroyed", Needs: []string{destroyNetworkStep}, Timeout: 2 * p.opts.Timeouts.Delete,
+			Run: func(ctx context.Context, progress plan.Progress) error { return p.sweep(ctx, progress) },
+		})
+}
+
+// sweep lists everything anew and removes what is still there, until a list shows that nothing is.
+func (p *Provider) sweep(ctx context.Context, progress plan.Progress) error {
+	limit := time.Now().Add(p.opts.Timeouts.Delete)
+	var last error
+	for {
+		progress.Status("listing what is left")
+		if err := p.reload(ctx); err != nil {
+			return err
+		}
+		left := p.left()
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(limit) {
+			e := fail.New(fail.Refused, "%s of cluster %s are left: %s", count(len(left), "thing"), p.n.id, strings.Join(left, ", "))
+			if last != nil {
+				e = fail.Wrap(fail.Refused, last, "%s of cluster %s are left: %s", count(len(left), "thing"), p.n.id, strings.Join(left, ", "))
+			}
+			return e.Do("run naupegos destroy again")
+		}
+		progress.Status("removing %s", strings.Join(left, ", "))
+		for _, m := range p.machines() {
+			if err := p.wipe(ctx, m.Name, progress); err != nil {
+				return err
+			}
+		}
+		if last = p.destroyRest(ctx, progress); last != nil && !fail.Waitable(last) {
+			return last
+		}
+		if err := sleep(ctx, p.opts.Timeouts.Poll); err != nil {
+			return err
+		}
+	}
+}
+
+// left lists everything of the cluster that the last lists show.
+func (p *Provider) left() []string {
+	out := p.others()
+	for _, m := range p.machines() {
+		out = append(out, "machine "+m.Name)
+	}
+	for _, s := range p.known.servers.all() {
+		if s.Status != serverDeleted {
+			out = append(out, "server "+s.Name)
+		}
+	}
+	for _, v := range p.known.volumes.all() {
+		out = append(out, "volume "+v.Name+" ("+v.Status+")")
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// wrap gives a cloud's refusal its kind, says what was attempted and repeats the cloud's own words. nil stays nil.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	kind, cause, hint := classify(err)
+	e := fail.Wrap(kind, cause, format, args...)
+	if hint != "" {
+		e = e.Do("%s", hint)
+	}
+	return e
+}
+
+// fault is what a cloud answered, in its own words.
+type fault struct {
+	Status int
+	Text   string
+}
+
+// Error is the cloud's text with its status.
+func (f *fault) Error() string {
+	status := http.StatusText(f.Status)
+	if f.Text == "" {
+		return "the cloud answers " + status
+	}
+	return f.Text + " (" + status + ")"
+}
+
+// classify tells of what kind an error of a call is, what to say of it, and what to do about it.
+func classify(err error) (kind fail.Kind, cause error, hint string) {
+	var known *fail.Error
+	if errors.As(err, &known) {
+		return fail.KindOf(err), err, ""
+	}
+	if e := new(gophercloud.ErrUnableToReauthenticate); errors.As(err, &e) {
+		return classify(e.ErrReauth)
+	}
+	if e := new(gophercloud.ErrErrorAfterReauthentication); errors.As(err, &e) {
+		return classify(e.ErrOriginal)
+	}
+	var code gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &code) {
+		f := &fault{Status: code.Actual, Text: faultText(code.Body)}
+		kind, hint = kindOfFault(f)
+		return kind, f, hint
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			return fail.Unreachable, bare(err), ""
+		}
+		return fail.KindOf(err), err, ""
+	}
+	var dial *net.OpError
+	var cut *url.Error
+	if errors.As(err, &dial) || errors.As(err, &cut) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fail.Unreachable, bare(err), ""
+	}
+	return fail.Internal, err, ""
+}
+
+// bare drops method and address of a URL error: an address holds IDs that tell people nothing, and maybe more.
+func bare(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return errors.New(hostOf(u.URL) + ": " + u.Err.Error())
+	}
+	return err
+}
+
+func hostOf(raw string) string {
+	if u, err := url.Parse(raw); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return "the cloud"
+}
+
+var quotaWords = regexp.MustCompile(`(?i)quota|maximum number of|limit.*exceeded`)
+
+func kindOfFault(f *fault) (fail.Kind, string) {
+	const quota = "ask for a larger quota, or free some of it; naupegos plan tells how much is needed"
+	over := quotaWords.MatchString(f.Text)
+	switch {
+	case f.Status == http.StatusUnauthorized:
+		return fail.Unauthorized, ""
+	case f.Status == http.StatusForbidden && over, f.Status == http.StatusRequestEntityTooLarge, f.Status == http.StatusConflict && over:
+		return fail.Refused, quota
+	case f.Status == http.StatusForbidden:
+		return fail.Refused, "these credentials lack a role that this needs"
+	case f.Status == http.StatusNotFound:
+		return fail.NotFound, ""
+	case f.Status == http.StatusConflict && strings.Contains(f.Text, "immutable"):
+		return fail.NotReady, ""
+	case f.Status == http.StatusConflict:
+		return fail.Conflict, ""
+	case f.Status == http.StatusTooManyRequests:
+		return fail.NotReady, ""
+	case f.Status >= http.StatusInternalServerError:
+		return fail.Unreachable, ""
+	case f.Status >= http.StatusBadRequest:
+		return fail.Refused, ""
+	}
+	return fail.Internal, ""
+}
+
+// faultText finds the words for people in an answer: each service wraps them in another way.
+func faultText(body []byte) string {
+	var any any
+	if json.Unmarshal(body, &any) == nil {
+		if s := findText(any); s != "" {
+			return oneLine(s)
+		}
+	}
+	return oneLine(markup.ReplaceAllString(string(body), " "))
+}
+
+var markup = regexp.MustCompile(`(?s)<head>.*?</head>|<[^>]*>`)
+
+func findText(v any) string {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return ""
+	}
+	for _, k := range []string{"message", "faultstring", "NeutronError"} {
+		if s, ok := m[k].(string); ok && s != "" {
+			return s
+		}
+	}
+	for _, inner := range m {
+		if s := findText(inner); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 500 {
+		s = s[:500] + "…"
+	}
+	return s
+}
+
+// status returns the HTTP status of a refusal; 0 where err is something else.
+func status(err error) int {
+	var f *fault
+	if errors.As(err, &f) {
+		return f.Status
+	}
+	var code gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &code) {
+		return code.Actual
+	}
+	return 0
+}
+
+// gone tells whether err says that a thing does not exist.
+func gone(err error) bool { return status(err) == http.StatusNotFound }
+
+// unknownOutcome tells whether the cloud may have done what err says was not answered: look before doing it again.
+func unknownOutcome(err error) bool {
+	return err != nil && (status(err) == 0 || status(err) >= http.StatusInternalServerError)
+}

@@ -1,0 +1,5 @@
+//go:build integration || openstack
+
+package openstack
+
+func init() { everyMishap = true }

@@ -1,0 +1,195 @@
+package openstack
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+func (f *fakeCloud) nova(w http.ResponseWriter, r *http.Request, path []string, body thing) {
+	switch path[0] {
+	case "flavors":
+		answer(w, 200, thing{"flavors": f.kinds["flavors"]})
+	case "os-server-groups":
+		f.simple(w, r, path, body, "os-server-groups", "server_group", "server_groups", 200)
+	case "os-keypairs":
+		f.keypair(w, r, path, body)
+	case "servers":
+		f.server(w, r, path, body)
+	}
+}
+
+// simple serves what has nothing to it but being made, listed and removed.
+func (f *fakeCloud) simple(w http.ResponseWriter, r *http.Request, path []string, body thing, kind, one, many string, made int) {
+	switch {
+	case r.Method == http.MethodPost:
+		answer(w, made, thing{one: f.add(kind, thing(body[one].(map[string]any)))})
+	case r.Method == http.MethodDelete && f.get(kind, path[1]) == nil:
+		refuse(w, 404, "not found")
+	case r.Method == http.MethodDelete:
+		f.drop(kind, path[1])
+		w.WriteHeader(204)
+	default:
+		answer(w, 200, thing{many: f.kinds[kind]})
+	}
+}
+
+func (f *fakeCloud) keypair(w http.ResponseWriter, r *http.Request, path []string, body thing) {
+	named := func(t thing) bool { return len(path) > 1 && t.str("name") == path[1] }
+	i := slices.IndexFunc(f.kinds["keypairs"], named)
+	switch {
+	case r.Method == http.MethodPost:
+		k := thing(body["keypair"].(map[string]any))
+		if slices.ContainsFunc(f.kinds["keypairs"], func(t thing) bool { return t.str("name") == k.str("name") }) {
+			refuse(w, 409, "Key pair already exists")
+			return
+		}
+		answer(w, 201, thing{"keypair": f.add("keypairs", k)})
+	case i < 0:
+		refuse(w, 404, "keypair not found")
+	case r.Method == http.MethodDelete:
+		f.kinds["keypairs"] = slices.Delete(f.kinds["keypairs"], i, i+1)
+		w.WriteHeader(204)
+	default:
+		answer(w, 200, thing{"keypair": f.kinds["keypairs"][i]})
+	}
+}
+
+func (f *fakeCloud) server(w http.ResponseWriter, r *http.Request, path []string, body thing) {
+	switch {
+	case r.Method == http.MethodPost && len(path) == 1:
+		f.makeServer(w, thing(body["server"].(map[string]any)))
+	case len(path) == 2 && path[1] == "detail":
+		answer(w, 200, thing{"servers": f.listServers(r.URL.Query().Get("tags"))})
+	case f.get("servers", path[1]) == nil:
+		refuse(w, 404, "Instance could not be found")
+	case r.Method == http.MethodDelete:
+		s := f.get("servers", path[1])
+		s["OS-EXT-STS:task_state"], f.looks[path[1]] = "deleting", 0
+		w.WriteHeader(204)
+	case body["os-getConsoleOutput"] != nil:
+		answer(w, 200, thing{"output": f.console})
+	default: // os-start, os-stop
+		s := f.get("servers", path[1])
+		for action, state := range map[string]string{"os-start": "ACTIVE", "os-stop": "SHUTOFF"} {
+			if _, ok := body[action]; ok {
+				s["status"] = state
+			}
+		}
+		w.WriteHeader(202)
+	}
+}
+
+func (f *fakeCloud) makeServer(w http.ResponseWriter, s thing) {
+	port := f.get("ports", s["networks"].([]any)[0].(map[string]any)["port"].(string))
+	if port == nil || port.str("device_id") != "" {
+		refuse(w, 409, "Port is still in use")
+		return
+	}
+	if maps, ok := s["block_device_mapping_v2"].([]any); ok {
+		v := f.get("volumes", maps[0].(map[string]any)["uuid"].(string))
+		if v == nil || v.str("status") != "available" {
+			refuse(w, 400, "Block Device Mapping is Invalid")
+			return
+		}
+	}
+	f.add("servers", s)
+	s["status"] = "BUILD"
+	port["device_id"], port["device_owner"] = s["id"], "compute:nova"
+	answer(w, 202, thing{"server": thing{"id": s["id"]}})
+}
+
+// listServers shows servers; each look brings those that change a step further.
+func (f *fakeCloud) listServers(tag string) []thing {
+	out := []thing{}
+	for _, s := range slices.Clone(f.kinds["servers"]) {
+		id := s.str("id")
+		f.looks[id]++
+		if s.str("OS-EXT-STS:task_state") == "deleting" && f.looks[id] > 1 {
+			f.dropServer(s)
+			continue
+		}
+		if s.str("status") == "BUILD" && f.looks[id] > 1 {
+			f.built(s)
+		}
+		if tags, _ := s["tags"].([]any); tag == "" || slices.Contains(tags, any(tag)) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (f *fakeCloud) built(s thing) {
+	if f.buildErr != nil {
+		if text := f.buildErr(s.str("name")); text != "" {
+			s["status"], s["fault"] = "ERROR", thing{"code": 500, "message": text}
+			return
+		}
+	}
+	s["status"], s["OS-SRV-USG:launched_at"] = "ACTIVE", "2026-01-01T00:00:00.000000"
+	if v := f.volumeOf(s); v != nil {
+		v["status"] = "in-use"
+	}
+}
+
+func (f *fakeCloud) volumeOf(s thing) thing {
+	maps, ok := s["block_device_mapping_v2"].([]any)
+	if !ok {
+		return nil
+	}
+	return f.get("volumes", maps[0].(map[string]any)["uuid"].(string))
+}
+
+func (f *fakeCloud) dropServer(s thing) {
+	f.drop("servers", s.str("id"))
+	for _, o := range f.kinds["ports"] {
+		if o.str("device_id") == s.str("id") {
+			o["device_id"], o["device_owner"] = "", ""
+		}
+	}
+	if v := f.volumeOf(s); v != nil {
+		if s.str("status") == "ACTIVE" { // delete_on_termination; Nova forgets it of servers that it never scheduled
+			f.drop("volumes", v.str("id"))
+		}
+	}
+}
+
+func (f *fakeCloud) cinder(w http.ResponseWriter, r *http.Request, path []string, body thing) {
+	switch {
+	case r.Method == http.MethodPost:
+		v := f.add("volumes", thing(body["volume"].(map[string]any)))
+		v["status"] = "creating"
+		answer(w, 202, thing{"volume": v})
+	case r.Method == http.MethodDelete:
+		v := f.get("volumes", path[1])
+		switch {
+		case v == nil:
+			refuse(w, 404, "Volume could not be found")
+		case v.str("status") != "available" && !strings.HasPrefix(v.str("status"), "error"):
+			refuse(w, 400, "Invalid volume: Volume status must be available or error")
+		default:
+			v["status"], f.looks[path[1]] = "deleting", 0
+			w.WriteHeader(202)
+		}
+	default:
+		answer(w, 200, thing{"volumes": f.listVolumes(r.URL.Query())})
+	}
+}
+
+func (f *fakeCloud) listVolumes(url.Values) []thing {
+	out := []thing{}
+	for _, v := range slices.Clone(f.kinds["volumes"]) {
+		id := v.str("id")
+		f.looks[id]++
+		switch {
+		case v.str("status") == "deleting" && f.looks[id] > 1:
+			f.drop("volumes", id)
+			continue
+		case v.str("status") == "creating" && f.looks[id] > 2 && !f.stuck:
+			v["status"] = "available"
+		}
+		out = append(out, v)
+	}
+	return out
+}

@@ -1,0 +1,180 @@
+package openstack
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// fakeCloud answers as far as the core asks, as the real services were seen to answer; TestLife and its like (tag openstack) run the
+// same against those. Things live in memory, and become what they will be after a look or two at them.
+type fakeCloud struct {
+	mu    sync.Mutex
+	next  int
+	kinds map[string][]thing // "networks", …, in the order in which they were made
+	looks map[string]int     // by ID of a server or volume: how often it was listed
+	calls []string
+
+	fault          func(n int, call string) fault0 // what happens to the n-th call, counted from 1
+	buildErr       func(name string) string        // Nova's fault for a new server of that name; empty: none
+	breakBalancers int                             // so many load balancers get ERROR next
+	stuck          bool                            // volumes stay in creating
+	console        string                          // what every server's console shows
+}
+
+type thing map[string]any
+
+func (t thing) str(key string) string { s, _ := t[key].(string); return s }
+
+// fault0 is what befalls one call.
+type fault0 struct {
+	status     int    // answered in place of being carried out
+	text       string // with it
+	retryAfter string
+	before     bool // the connection is cut before the cloud gets the call
+	after      bool // the cloud carries the call out, but its answer is lost
+}
+
+func newFakeCloud() *fakeCloud {
+	f := &fakeCloud{kinds: map[string][]thing{}, looks: map[string]int{}}
+	f.add("networks", thing{"name": "public", "router:external": true})
+	f.add("flavors", thing{"name": "m1.small", "ram": 512, "vcpus": 1, "disk": 0})
+	f.add("images", thing{"name": "debian-12", "status": "active"})
+	return f
+}
+
+func (f *fakeCloud) add(kind string, t thing) thing {
+	f.next++
+	t["id"] = fmt.Sprintf("0a0a0a0a-0000-1000-8000-%012d", f.next)
+	if t["tags"] == nil {
+		t["tags"] = []any{}
+	}
+	f.kinds[kind] = append(f.kinds[kind], t)
+	return t
+}
+
+func (f *fakeCloud) get(kind, id string) thing {
+	for _, t := range f.kinds[kind] {
+		if t.str("id") == id {
+			return t
+		}
+	}
+	return nil
+}
+
+func (f *fakeCloud) drop(kind, id string) {
+	f.kinds[kind] = slices.DeleteFunc(f.kinds[kind], func(t thing) bool { return t.str("id") == id })
+}
+
+// RoundTrip answers a call, or does not.
+func (f *fakeCloud) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	f.calls = append(f.calls, r.Method+" "+r.URL.Path)
+	var what fault0
+	if f.fault != nil {
+		what = f.fault(len(f.calls), f.calls[len(f.calls)-1])
+	}
+	if what.before {
+		return nil, io.ErrUnexpectedEOF
+	}
+	w := httptest.NewRecorder()
+	if what.status != 0 {
+		if what.retryAfter != "" {
+			w.Header().Set("Retry-After", what.retryAfter)
+		}
+		refuse(w, what.status, what.text)
+	} else {
+		f.serve(w, r)
+	}
+	if what.after {
+		return nil, io.ErrUnexpectedEOF
+	}
+	resp := w.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+func refuse(w http.ResponseWriter, status int, text string) {
+	answer(w, status, thing{"NeutronError": thing{"message": text, "type": "Fake"}})
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if v != nil {
+		_ = json.NewEncoder(w).Encode(v)
+	}
+}
+
+func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
+	var body thing
+	if r.Body != nil {
+		data, _ := io.ReadAll(r.Body)
+		_ = json.NewDecoder(bytes.NewReader(data)).Decode(&body)
+	}
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch service, rest := r.URL.Hostname(), parts[1:]; service {
+	case "keystone":
+		f.login(w)
+	case "neutron":
+		f.neutron(w, r, rest, body)
+	case "nova":
+		f.nova(w, r, rest, body)
+	case "cinder":
+		f.cinder(w, r, rest[1:], body)
+	case "octavia":
+		f.octavia(w, r, rest[1:], body)
+	case "glance":
+		answer(w, 200, thing{"images": f.query("images", r.URL.Query())})
+	default:
+		refuse(w, 404, "no such service: "+service)
+	}
+}
+
+func (f *fakeCloud) login(w http.ResponseWriter) {
+	w.Header().Set("X-Subject-Token", "token")
+	var catalog []thing
+	for kind, u := range map[string]string{
+		"network": "http://neutron/", "compute": "http://nova/v2.1", "block-storage": "http://cinder/v3/project",
+		"image": "http://glance/", "identity": "http://keystone/v3",
+		"load-balancer": "http://octavia/",
+	} {
+		catalog = append(catalog, thing{"type": kind, "name": kind, "endpoints": []thing{{"interface": "public", "region": "r", "url": u}}})
+	}
+	answer(w, 201, thing{"token": thing{"catalog": catalog, "expires_at": "2099-01-01T00:00:00.000000Z"}})
+}
+
+// query filters a list as Neutron and Glance do.
+func (f *fakeCloud) query(kind string, q url.Values) []thing {
+	out := []thing{}
+	for _, t := range f.kinds[kind] {
+		ok := true
+		for _, k := range []string{"name", "description", "network_id", "id", "device_id"} {
+			ok = ok && (q.Get(k) == "" || q.Get(k) == t.str(k))
+		}
+		for _, tag := range q["tags"] {
+			ok = ok && slices.Contains(t["tags"].([]any), any(tag))
+		}
+		if q.Get("router:external") != "" {
+			ok = ok && t["router:external"] == true
+		}
+		if g := q.Get("security_groups"); g != "" {
+			ok = ok && slices.Contains(t["security_groups"].([]any), any(g))
+		}
+		if ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// ensureFloatingIP returns the floating IP of a port: the one it has, else one that an interrupted run left without a port, else
+// a new one. The port's network must have a way out by then.
+func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []string) (floatingips.FloatingIP, error) {
+	p.floatingMu.Lock() // two steps must not adopt the same one
+	defer p.floatingMu.Unlock()
+	if err := p.known.floating.fresh(ctx); err != nil {
+		return floatingips.FloatingIP{}, err
+	}
+	c, err := p.network(ctx)
+	if err != nil {
+		return floatingips.FloatingIP{}, err
+	}
+	f, ok := p.floatingOf(portID)
+	if !ok {
+		f, ok = p.known.floating.find(func(f floatingips.FloatingIP) bool { return p.isFree(f, tags) })
+		if ok {
+			got, err := floatingips.Update(ctx, c, f.ID, floatingips.UpdateOpts{PortID: &portID}).Extract()
+			if f, err = made(p.known.floating, got, err, "give floating IP %s to port %s", f.FloatingIP, portID); err != nil {
+				return f, err
+			}
+		}
+	}
+	if !ok {
+		external, err := p.externalNetwork(ctx)
+		if err != nil {
+			return f, err
+		}
+		got, err := floatingips.Create(ctx, c, floatingips.CreateOpts{FloatingNetworkID: external, PortID: portID, Description: p.n.mark()}).Extract()
+		if f, err = made(p.known.floating, got, err, "make a floating IP for port %s", portID); err != nil {
+			return f, err
+		}
+	}
+	if f.Tags, err = p.tag(ctx, "floatingips", f.ID, f.Tags, tags); err != nil {
+		return f, err
+	}
+	p.known.floating.keep(f)
+	return f, nil
+}
+
+// isFree tells whether a floating IP belongs to nobody, or to the one whose tags these are.
+func (p *Provider) isFree(f floatingips.FloatingIP, tags []string) bool {
+	if f.PortID != "" {
+		return false
+	}
+	machine, role := tagged(f.Tags, keyMachine), tagged(f.Tags, keyRole)
+	return machine == tagged(tags, keyMachine) && (role == "" || role == tagged(tags, keyRole)) || machine == "" && role == ""
+}
+
+// floatingOf returns the floating IP of a port.
+func (p *Provider) floatingOf(portID string) (floatingips.FloatingIP, bool) {
+	return p.known.floating.find(func(f floatingips.FloatingIP) bool { return portID != "" && f.PortID == portID })
+}
+
+// floatingOfMachine lists the floating IPs of a machine: that of its port, and those whose tags name it.
+func (p *Provider) floatingOfMachine(name string) []floatingips.FloatingIP {
+	ports := map[string]bool{}
+	for _, o := range p.portsOf(name) {
+		ports[o.ID] = true
+	}
+	return p.known.floating.filter(func(f floatingips.FloatingIP) bool {
+		return tagged(f.Tags, keyMachine) == name || ports[f.PortID]
+	})
+}
+
+// public returns the floating IP of a machine; empty where it has none.
+func (p *Provider) public(name string) string {
+	port, _ := p.portOf(name)
+	f, _ := p.floatingOf(port.ID)
+	return f.FloatingIP
+}
+
+// removeFloating gives floating IPs back.
+func (p *Provider) removeFloating(ctx context.Context, all []floatingips.FloatingIP) error {
+	c, err := p.network(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		err := floatingips.Delete(ctx, c, f.ID).ExtractErr()
+		if err := removed(p.known.floating, f.ID, err, "give back floating IP %s", f.FloatingIP); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// floatingMissing tells whether a machine lacks the floating IP that its shape asks for.
+func (p *Provider) floatingMissing(m provider.MachineSpec) bool {
+	return wantsFloating(p.shape(m.Role, m.Pool)) && p.public(m.Name) == ""
+}
+
+// floatingLack says what of a machine's floating IP is not as wanted; empty: nothing.
+func (p *Provider) floatingLack(m provider.MachineSpec) string {
+	if !wantsFloating(p.shape(m.Role, m.Pool)) {
+		if len(p.floatingOfMachine(m.Name)) > 0 {
+			return "its floating IP is not wanted any more"
+		}
+		return ""
+	}
+	port, _ := p.portOf(m.Name)
+	f, ok := p.floatingOf(port.ID)
+	switch {
+	case !ok:
+		return "it has no floating IP"
+	case !slices.Contains(f.Tags, p.n.mark()):
+		return "its floating IP lacks tags"
+	}
+	return ""
+}

@@ -1,0 +1,89 @@
+package openstack
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+func consoleWith(keys ...string) string {
+	return "[    1.0] booting\r\ncloud-init[300]: noise\r\n-----BEGIN SSH HOST KEY KEYS-----\r\n" + strings.Join(keys, " root@x\r\n") +
+		" root@x\r\n-----END SSH HOST KEY KEYS-----\r\nlogin: "
+}
+
+// TestHostKeys are read from the console, remembered by the server's ID, and not asked for again.
+func TestHostKeys(t *testing.T) {
+	useFake(t)
+	doc := fakeDocument(t)
+	doc.Spec.Provider.OpenStack.TrustOnFirstUse = false
+	key := strings.TrimSpace(testKey)
+	f := newFakeCloud()
+	f.console = consoleWith(key)
+	memory := &sessionKeys{}
+	remember := func(o *Options) { o.HostKeys, o.Timeouts.Console = memory, time.Minute }
+	p := fakeProvider(t, f, doc, remember)
+	if err := apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Machine(t.Context(), "t3-life-cp-1")
+	if err != nil || !slices.Equal(m.HostKeys, []string{key}) {
+		t.Fatalf("%+v %v", m, err)
+	}
+	if !slices.Equal(memory.Get(m.ID), m.HostKeys) {
+		t.Error("the keys are not remembered by the server's ID")
+	}
+	f.console = ""
+	p = fakeProvider(t, f, doc, remember)
+	inv, err := p.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if steps, err := p.Steps(wanted(doc), inv); err != nil || len(steps) > 0 {
+		t.Errorf("%d steps, %v", len(steps), err)
+	}
+}
+
+// TestNoHostKeys says what to do about a machine whose console shows none; who trusts it anyway is not kept waiting for long.
+func TestNoHostKeys(t *testing.T) {
+	useFake(t)
+	doc := fakeDocument(t)
+	doc.Spec.Provider.OpenStack.TrustOnFirstUse = false
+	f := newFakeCloud()
+	f.console = "login: "
+	failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "shows no SSH host keys", "trustOnFirstUse")
+	f.fault = func(_ int, call string) fault0 {
+		if strings.HasSuffix(call, "/action") {
+			return fault0{status: 501, text: "not implemented by this hypervisor"}
+		}
+		return fault0{}
+	}
+	failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "serves no console log", "not implemented by this hypervisor", "trustOnFirstUse")
+	doc.Spec.Provider.OpenStack.TrustOnFirstUse = true
+	if err := apply(t.Context(), fakeProvider(t, f, doc)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConsoleKeys(t *testing.T) {
+	key := strings.TrimSpace(testKey)
+	old := strings.Replace(consoleWith(key), key, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOldOldOldOldOldOldOldOldOldOldOldOldOldOldOldO", 1)
+	for name, tc := range map[string]struct {
+		log  string
+		want []string
+	}{
+		"none":         {"login: ", nil},
+		"cut off":      {strings.Split(consoleWith(key), "-----END")[0], nil},
+		"one":          {consoleWith(key), []string{key}},
+		"the last":     {old + consoleWith(key), []string{key}},
+		"prefixed":     {strings.ReplaceAll(consoleWith(key), "ssh-ed25519", "[   12.3] ci-info: ssh-ed25519"), []string{key}},
+		"written into": {strings.Replace(consoleWith(key), "AAAAC3Nza", "AAAA[ 3.1] usb C3Nza", 1), nil},
+		"other kind":   {strings.ReplaceAll(consoleWith(key), "ssh-ed25519", "ssh-rsa"), nil},
+	} {
+		if got := consoleKeys(tc.log); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

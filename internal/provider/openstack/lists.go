@@ -1,0 +1,192 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"github.com/gophercloud/gophercloud/v2/pagination"
+	"golang.org/x/sync/errgroup"
+)
+
+// shelves says of each kind of resource how the cluster's own ones are listed.
+func (p *Provider) shelves() known {
+	return known{
+		networks: neutron(p, "networks", networks.ExtractNetworks,
+			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
+				return networks.List(c, networks.ListOpts{Description: q.description, Tags: q.tags})
+			},
+			func(n networks.Network) (string, string, []string) { return n.ID, n.Description, n.Tags }),
+		subnets: neutron(p, "subnets", subnets.ExtractSubnets,
+			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
+				return subnets.List(c, subnets.ListOpts{Description: q.description, Tags: q.tags})
+			},
+			func(s subnets.Subnet) (string, string, []string) { return s.ID, s.Description, s.Tags }),
+		routers: neutron(p, "routers", routers.ExtractRouters,
+			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
+				return routers.List(c, routers.ListOpts{Description: q.description, Tags: q.tags})
+			},
+			func(r routers.Router) (string, string, []string) { return r.ID, r.Description, r.Tags }),
+		groups: neutron(p, "security groups", groups.ExtractGroups,
+			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
+				return groups.List(c, groups.ListOpts{Description: q.description, Tags: q.tags})
+			},
+			func(g groups.SecGroup) (string, string, []string) { return g.ID, g.Description, g.Tags }),
+		ports: neutron(p, "ports", ports.ExtractPorts,
+			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
+				return ports.List(c, ports.ListOpts{Description: q.description, Tags: q.tags})
+			},
+			func(o ports.Port) (string, string, []string) { return o.ID, o.Description, o.Tags }),
+		floating: neutron(p, "floating IPs", floatingips.ExtractFloatingIPs,
+			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
+				return floatingips.List(c, floatingips.ListOpts{Description: q.description, Tags: q.tags})
+			},
+			func(f floatingips.FloatingIP) (string, string, []string) { return f.ID, f.Description, f.Tags }),
+		servers:      newShelf(func(s servers.Server) string { return s.ID }, p.listServers),
+		volumes:      newShelf(func(v volumes.Volume) string { return v.ID }, p.listVolumes),
+		serverGroups: newShelf(func(g servergroups.ServerGroup) string { return g.ID }, p.listServerGroups),
+		keypairs:     newShelf(func(k keypairs.KeyPair) string { return k.Name }, p.listKeypairs),
+	}
+}
+
+// query is the question of a list of Neutron; one is set.
+type query struct{ description, tags, network, device, group string }
+
+// neutron makes the shelf of one kind of Neutron's resources. The cluster's are those that say so in their description, which
+// they do from the moment they exist, and those that only their tag still tells of, because somebody changed the description.
+func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T, error),
+	pager func(*gophercloud.ServiceClient, query) pagination.Pager, marks func(T) (id, description string, tags []string),
+) *shelf[T] {
+	mark := p.n.mark()
+	list := func(ctx context.Context) ([]T, error) {
+		c, err := p.cloud(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var described, byTag []T
+		g, ctx := errgroup.WithContext(ctx)
+		for q, to := range map[query]*[]T{{description: mark}: &described, {tags: mark}: &byTag} {
+			g.Go(func() error {
+				var err error
+				*to, err = pages(ctx, pager(c.network, q), extract)
+				return wrap(err, "list %s", what)
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return nil, err
+		}
+		var out []T // an old cloud may not know a filter and ignore it, so everything is looked at
+		for _, item := range described {
+			if _, description, _ := marks(item); description == mark {
+				out = append(out, item)
+			}
+		}
+		for _, item := range byTag {
+			if _, description, tags := marks(item); description != mark && slices.Contains(tags, mark) {
+				out = append(out, item)
+			}
+		}
+		return out, nil
+	}
+	return newShelf(func(item T) string { id, _, _ := marks(item); return id }, list)
+}
+
+// pages reads a list to its end.
+func pages[T any](ctx context.Context, pager pagination.Pager, extract func(pagination.Page) ([]T, error)) ([]T, error) {
+	var all []T
+	err := pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+		items, err := extract(page)
+		all = append(all, items...)
+		return err == nil, err
+	})
+	return all, err
+}
+
+// listServers lists the cluster's servers: by tag, and of those the ones whose metadata say the same exactly.
+func (p *Provider) listServers(ctx context.Context) ([]servers.Server, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := pages(ctx, servers.List(c.compute, servers.ListOpts{Tags: p.n.serverTag()}), servers.ExtractServers)
+	if err != nil {
+		return nil, wrap(err, "list servers")
+	}
+	var out []servers.Server
+	for _, s := range all {
+		if s.Metadata[underscored(keyCluster)] == p.n.id {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// listVolumes lists the root volumes of the cluster's machines. Those of PersistentVolumeClaims carry other metadata.
+func (p *Provider) listVolumes(ctx context.Context) ([]volumes.Volume, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := volumes.ListOpts{Metadata: map[string]string{underscored(keyCluster): p.n.id}}
+	all, err := pages(ctx, volumes.List(c.volume, by), volumes.ExtractVolumes)
+	if err != nil {
+		return nil, wrap(err, "list volumes")
+	}
+	var out []volumes.Volume
+	for _, v := range all {
+		if v.Metadata[underscored(keyCluster)] == p.n.id {
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+// listServerGroups lists the project's server groups that are called as the cluster's are; they can't carry marks.
+func (p *Provider) listServerGroups(ctx context.Context) ([]servergroups.ServerGroup, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []servergroups.ServerGroup
+	const page = 500
+	for offset := 0; ; offset += page {
+		all, err := pages(ctx, servergroups.List(c.compute, servergroups.ListOpts{Limit: page, Offset: offset}), servergroups.ExtractServerGroups)
+		if err != nil {
+			return nil, wrap(err, "list server groups")
+		}
+		for _, g := range all {
+			if p.n.owns(g.Name) {
+				out = append(out, g)
+			}
+		}
+		if len(all) < page {
+			return out, nil
+		}
+	}
+}
+
+// listKeypairs tells whether the cluster's keypair is there.
+func (p *Provider) listKeypairs(ctx context.Context) ([]keypairs.KeyPair, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k, err := keypairs.Get(ctx, c.compute, p.n.name(), nil).Extract()
+	switch {
+	case gone(err):
+		return nil, nil
+	case err != nil:
+		return nil, wrap(err, "look for keypair %s", p.n.name())
+	}
+	return []keypairs.KeyPair{*k}, nil
+}

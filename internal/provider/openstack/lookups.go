@@ -1,0 +1,167 @@
+package openstack
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// lookups remembers what the document's names stand for. They are looked up when something is to be made of them, not before.
+type lookups struct {
+	mu       sync.Mutex
+	external string
+	subnet   *subnets.Subnet
+	router   string
+	flavors  map[string]string
+	images   map[string]string
+
+	volumeZones []string // nil: not asked yet
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$`)
+
+// subnet returns the subnet of the machines: the cluster's own, or the existing one that the document names.
+// fail.NotReady where the cluster's own is not made yet.
+func (p *Provider) subnet(ctx context.Context) (subnets.Subnet, error) {
+	if p.spec().Network.Existing != "" {
+		return p.existingSubnet(ctx)
+	}
+	if s, ok := p.known.subnets.find(func(subnets.Subnet) bool { return true }); ok {
+		return s, nil
+	}
+	return subnets.Subnet{}, fail.New(fail.NotReady, "the cluster's subnet is not made yet").At(p.n.id)
+}
+
+// existingSubnet finds the IPv4 subnet of the existing network that the document names.
+func (p *Provider) existingSubnet(ctx context.Context) (subnets.Subnet, error) {
+	p.lookups.mu.Lock()
+	defer p.lookups.mu.Unlock()
+	if p.lookups.subnet != nil {
+		return *p.lookups.subnet, nil
+	}
+	network, err := p.findNetwork(ctx, p.spec().Network.Existing)
+	if err != nil {
+		return subnets.Subnet{}, err
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return subnets.Subnet{}, err
+	}
+	all, err := pages(ctx, subnets.List(c.network, subnets.ListOpts{NetworkID: network.ID, IPVersion: 4}), subnets.ExtractSubnets)
+	if err != nil {
+		return subnets.Subnet{}, wrap(err, "list the subnets of network %s", network.Name)
+	}
+	want := p.spec().Network.Subnet
+	var fit []subnets.Subnet
+	for _, s := range all {
+		if want == "" || s.ID == want || s.Name == want {
+			fit = append(fit, s)
+		}
+	}
+	if len(fit) != 1 {
+		return subnets.Subnet{}, fail.New(fail.Refused, "network %s has %d IPv4 subnets%s, one is needed", network.Name, len(fit), called(want)).
+			At("spec.provider.openstack.network.subnet").Do("give the ID of the one to use")
+	}
+	p.lookups.subnet = &fit[0]
+	return fit[0], nil
+}
+
+func called(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " called " + name
+}
+
+// findNetwork finds one network by name or ID.
+func (p *Provider) findNetwork(ctx context.Context, name string) (networks.Network, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return networks.Network{}, err
+	}
+	all, err := pages(ctx, networks.List(c.network, networks.ListOpts{Name: name}), networks.ExtractNetworks)
+	if err == nil && len(all) == 0 && uuid.MatchString(name) {
+		all, err = pages(ctx, networks.List(c.network, networks.ListOpts{ID: name}), networks.ExtractNetworks)
+	}
+	if err != nil {
+		return networks.Network{}, wrap(err, "look for network %s", name)
+	}
+	if len(all) != 1 {
+		return networks.Network{}, notOne(len(all), "networks", name, "spec.provider.openstack.network.existing")
+	}
+	return all[0], nil
+}
+
+// notOne says that a name does not stand for exactly one thing.
+func notOne(n int, what, name, field string) error {
+	if n == 0 {
+		return fail.New(fail.Refused, "the cloud has no %s called %s", strings.TrimSuffix(what, "s"), name).At(field)
+	}
+	return fail.New(fail.Refused, "the cloud has %d %s called %s", n, what, name).At(field).Do("give the ID of the one to use")
+}
+
+// externalNetwork returns the ID of the network that floating IPs come from and that the router leads to.
+func (p *Provider) externalNetwork(ctx context.Context) (string, error) {
+	p.lookups.mu.Lock()
+	defer p.lookups.mu.Unlock()
+	if p.lookups.external != "" {
+		return p.lookups.external, nil
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return "", err
+	}
+	yes := true
+	all, err := pages(ctx, networks.List(c.network, external.ListOptsExt{ListOptsBuilder: networks.ListOpts{}, External: &yes}), networks.ExtractNetworks)
+	if err != nil {
+		return "", wrap(err, "list external networks")
+	}
+	want := p.spec().ExternalNetwork
+	var fit, have []string
+	for _, n := range all {
+		have = append(have, n.Name)
+		if want == "" || n.Name == want || n.ID == want {
+			fit = append(fit, n.ID)
+		}
+	}
+	if len(fit) != 1 {
+		return "", fail.New(fail.Refused, "the cloud has %d external networks%s, one is needed", len(fit), called(want)).
+			At("spec.provider.openstack.externalNetwork").Do("give the name or ID of one of: %s", strings.Join(have, ", "))
+	}
+	p.lookups.external = fit[0]
+	return fit[0], nil
+}
+
+// existingRouter finds the router that the document names.
+func (p *Provider) existingRouter(ctx context.Context) (string, error) {
+	p.lookups.mu.Lock()
+	defer p.lookups.mu.Unlock()
+	if p.lookups.router != "" {
+		return p.lookups.router, nil
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return "", err
+	}
+	name := p.spec().Network.Router
+	all, err := pages(ctx, routers.List(c.network, routers.ListOpts{Name: name}), routers.ExtractRouters)
+	if err == nil && len(all) == 0 && uuid.MatchString(name) {
+		all, err = pages(ctx, routers.List(c.network, routers.ListOpts{ID: name}), routers.ExtractRouters)
+	}
+	if err != nil {
+		return "", wrap(err, "look for router %s", name)
+	}
+	if len(all) != 1 {
+		return "", notOne(len(all), "routers", name, "spec.provider.openstack.network.router")
+	}
+	p.lookups.router = all[0].ID
+	return all[0].ID, nil
+}

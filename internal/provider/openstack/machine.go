@@ -1,0 +1,148 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// maxMakes bounds how often one step makes a server that Nova then fails to build.
+const maxMakes = 2
+
+// machinePlan returns the step that leaves a machine running, given how it was found.
+func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, found bool) *plan.Step {
+	t := p.opts.Timeouts
+	shape := p.shape(m.Role, m.Pool)
+	s := &plan.Step{
+		ID: provider.MachineStep(m.Name), Action: plan.Create, Title: "boot machine " + m.Name, Subject: m.Name,
+		Reason: "it does not exist", Timeout: t.Volume + maxMakes*t.Boot + t.Console + time.Minute,
+		Details: []string{"server of flavor " + shape.Flavor + ", " + strings.ReplaceAll(shapeMark(shape), ";", ", ")},
+	}
+	makes := 0
+	s.Run = func(ctx context.Context, progress plan.Progress) error {
+		return p.ensureMachine(ctx, m, &makes, progress)
+	}
+	if wantsFloating(shape) {
+		s.Details = append(s.Details, "floating IP")
+	}
+	if !found {
+		return s
+	}
+	s.Reason = "it is " + string(seen.State)
+	if seen.Detail != "" {
+		s.Reason += ": " + seen.Detail
+	}
+	switch {
+	case seen.State == provider.Running:
+		s.Action, s.Title, s.Reason, s.Details = plan.Change, "complete machine "+m.Name, strings.Join(p.incomplete(m), ", "), nil
+	case seen.State != provider.Partial:
+		s.Action, s.Title, s.Details = plan.Change, "start machine "+m.Name, nil
+	}
+	return s
+}
+
+// incomplete says what a running machine lacks, or has too much.
+func (p *Provider) incomplete(m provider.MachineSpec) []string {
+	var out []string
+	if lacks := p.floatingLack(m); lacks != "" {
+		out = append(out, lacks)
+	}
+	if len(p.serversOf(m.Name)) > 1 {
+		out = append(out, "a server was made twice")
+	}
+	if s, ok := p.serverOf(m.Name); ok && len(p.opts.HostKeys.Get(s.ID)) == 0 && !p.spec().TrustOnFirstUse {
+		out = append(out, "its SSH host keys are not known")
+	}
+	return out
+}
+
+// ensureMachine is a machine's step: takes over or removes what is half-made, makes what is missing, waits until it runs and
+// reads its SSH host keys. makes counts, over the attempts of the step, how often a server was made.
+func (p *Provider) ensureMachine(ctx context.Context, m provider.MachineSpec, makes *int, progress plan.Progress) error {
+	k := &p.known
+	if err := fresh(ctx, k.ports, k.servers, k.volumes, k.floating, k.serverGroups, k.groups); err != nil {
+		return err
+	}
+	for {
+		s, err := p.ensureServer(ctx, m, makes, progress)
+		if err != nil {
+			return err
+		}
+		if err := p.ensurePublic(ctx, m, progress); err != nil {
+			return err
+		}
+		s, err = p.waitServer(ctx, m.Name, s.ID, progress)
+		var failed *errFailed
+		switch {
+		case errors.As(err, &failed) && *makes < maxMakes:
+			progress.Status("Nova failed, once more: %s", failed.fault)
+			continue
+		case errors.As(err, &failed):
+			return fail.New(fail.Refused, "Nova could not make its server: %s", failed.fault).At(m.Name).Do("%s", p.remedy(m, failed.fault))
+		case err != nil:
+			return err
+		}
+		return p.pinHostKeys(ctx, m.Name, s, progress)
+	}
+}
+
+// ensureServer returns the machine's server, made if need be. What never ran and failed, or is of another shape than the one
+// wanted now, is removed first.
+func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, makes *int, progress plan.Progress) (servers.Server, error) {
+	s, ok := p.serverOf(m.Name)
+	var rest []servers.Server
+	for _, o := range p.serversOf(m.Name) {
+		bad := o.ID != s.ID || halfMade(o) && (o.Status == serverError || len(drift(o.Metadata[underscored(keyShape)], p.shape(m.Role, m.Pool))) > 0)
+		if bad {
+			rest = append(rest, o)
+			ok = ok && o.ID != s.ID
+		}
+	}
+	if err := p.removeServers(ctx, rest, progress); err != nil {
+		return s, err
+	}
+	if ok {
+		return s, nil
+	}
+	if err := fresh(ctx, p.known.volumes, p.known.ports); err != nil {
+		return s, err
+	}
+	*makes++
+	return p.createServer(ctx, m, progress)
+}
+
+// ensurePublic gives a machine its floating IP, where its shape asks for one, and takes it away where it does not.
+func (p *Provider) ensurePublic(ctx context.Context, m provider.MachineSpec, progress plan.Progress) error {
+	if !wantsFloating(p.shape(m.Role, m.Pool)) {
+		return p.removeFloating(ctx, p.floatingOfMachine(m.Name))
+	}
+	port, ok := p.portOf(m.Name)
+	if !ok {
+		return fail.New(fail.NotReady, "its port is not made yet").At(m.Name)
+	}
+	progress.Status("floating IP")
+	_, err := p.ensureFloatingIP(ctx, port.ID, p.n.tags(m))
+	return err
+}
+
+// remedy says what can be done about a server that Nova does not make.
+func (p *Provider) remedy(m provider.MachineSpec, fault string) string {
+	if !strings.Contains(fault, "No valid host") {
+		return "see openstack server show, and the cloud's operators; apply again makes it anew"
+	}
+	out := "no hypervisor has room for flavor " + p.shape(m.Role, m.Pool).Flavor
+	if z := zone(p.shape(m.Role, m.Pool), m.Index); z != "" {
+		out += " in zone " + z
+	}
+	if p.shape(m.Role, m.Pool).AntiAffinity == "hard" {
+		out += " that holds no other machine of its kind: antiAffinity soft would allow for one that does"
+	}
+	return out
+}

@@ -1,0 +1,104 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// made keeps what a call made or changed. After an error what is known is in doubt: the next attempt of the step lists anew,
+// and adopts what was made after all.
+func made[T any](s *shelf[T], item *T, err error, format string, args ...any) (T, error) {
+	if err != nil {
+		s.doubt()
+		var none T
+		return none, wrap(err, format, args...)
+	}
+	s.keep(*item)
+	return *item, nil
+}
+
+// removed forgets what a call deleted. What is gone already is as good.
+func removed[T any](s *shelf[T], id string, err error, format string, args ...any) error {
+	if err != nil && !gone(err) {
+		s.doubt()
+		return wrap(err, format, args...)
+	}
+	s.drop(id)
+	return nil
+}
+
+// best returns the item with the highest rank, the first of equals, and the others: what was made twice because the cloud
+// answered one request too late.
+func best[T any](items []T, rank func(T) int) (T, []T) {
+	top := 0
+	for i := range items {
+		if rank(items[i]) > rank(items[top]) {
+			top = i
+		}
+	}
+	return items[top], slices.Delete(slices.Clone(items), top, top+1)
+}
+
+// anything fits everything.
+func anything[T any](T) bool { return true }
+
+// tag gives a resource of Neutron the tags that it lacks, and returns all that it then has. Nobody else's tags are taken away.
+func (p *Provider) tag(ctx context.Context, kind, id string, have, want []string) ([]string, error) {
+	all := slices.Clone(have)
+	for _, t := range want {
+		if !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	if len(all) == len(have) {
+		return have, nil
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return have, err
+	}
+	got, err := attributestags.ReplaceAll(ctx, c.network, kind, id, attributestags.ReplaceAllOpts{Tags: all}).Extract()
+	return got, wrap(err, "tag %s %s", kind, id)
+}
+
+// network returns the client of the network service.
+func (p *Provider) network(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.network, nil
+}
+
+// refresher is a shelf of whatever kind.
+type refresher interface {
+	fresh(ctx context.Context) error
+	load(ctx context.Context) error
+	doubt()
+}
+
+// fresh makes sure that what is known of some kinds is certain.
+func fresh(ctx context.Context, shelves ...refresher) error {
+	for _, s := range shelves {
+		if err := s.fresh(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// still turns the refusal to delete something that is in use into a reason to wait.
+func still(err error, by func() string) error {
+	if s := status(err); s == 409 || s == 400 {
+		if who := by(); who != "" {
+			return fail.Wrap(fail.NotReady, err, "%s", who)
+		}
+		return fail.Wrap(fail.NotReady, err, "it is still in use")
+	}
+	return err
+}

@@ -1,0 +1,113 @@
+//go:build openstack
+
+package openstack
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+const measuredSpec = `  provider:
+    openstack:
+      externalNetwork: public
+      trustOnFirstUse: true
+      network: {cidr: 10.80.0.0/24}
+      machine: {flavor: v1.small, image: debian-12, rootVolumeGiB: 1, zones: [az1, az2, az3]}
+  endpoint: {kind: octavia}
+  controlPlane: {replicas: 3}
+  workers:
+    - {name: w, replicas: WORKERS}
+`
+
+// TestMeasure makes one load balancer, three control-plane machines and ten workers, and counts calls and time. The number of calls
+// of a run that changes nothing must not depend on the number of machines.
+func TestMeasure(t *testing.T) {
+	useCloud(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
+	defer cancel()
+	const id = "t3-measure-0badc0de"
+	few := testDocument(t, "t3-measure", strings.ReplaceAll(measuredSpec, "WORKERS", "1"))
+	many := testDocument(t, "t3-measure", strings.ReplaceAll(measuredSpec, "WORKERS", "10"))
+	clean(t, many, id)
+
+	timed := func(what string, p *Provider, calls *counter, run func(context.Context, *Provider) error) {
+		began := time.Now()
+		if err := run(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d calls, %s: %s", what, calls.n.Load(), time.Since(began).Round(100*time.Millisecond), calls.summary())
+	}
+	p, calls := testProvider(t, many, id)
+	timed("create 1 + 3 + 10", p, calls, applyAll)
+	inv, n, took := nothingToDo(ctx, t, many, id)
+	t.Logf("no change, 14 machines: %d calls, %s\n%s", n, took.Round(time.Millisecond), describe(inv))
+	zones := map[string]int{}
+	for _, m := range inv.Machines {
+		zones[m.Zone]++
+	}
+	if len(inv.Machines) != 13 || len(zones) != 3 || zones["az1"] != 5 {
+		t.Errorf("%d machines, spread over zones as %v", len(inv.Machines), zones)
+	}
+	p, calls = testProvider(t, few, id)
+	timed("remove nine workers", p, calls, func(ctx context.Context, p *Provider) error {
+		inv, err := p.Observe(ctx)
+		if err != nil {
+			return err
+		}
+		var steps []*plan.Step
+		for _, m := range inv.Machines {
+			if m.Role == provider.Worker && m.Index > 1 {
+				steps = append(steps, p.DestroyMachine(m))
+			}
+		}
+		return execute(ctx, "scale", steps)
+	})
+	if _, less, _ := nothingToDo(ctx, t, few, id); less != n {
+		t.Errorf("a run that changes nothing makes %d calls with 4 machines, %d with 13", less, n)
+	}
+	p, calls = testProvider(t, few, id)
+	timed("destroy 1 + 3 + 1", p, calls, destroy)
+	isEmpty(ctx, t, many, id)
+}
+
+// applyAll makes everything, and then all machines members of the load balancer.
+func applyAll(ctx context.Context, p *Provider) error {
+	if err := apply(ctx, p); err != nil {
+		return err
+	}
+	inv, err := p.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	return execute(ctx, "balance", p.Balance(wanted(p.opts.Cluster), inv))
+}
+
+// summary counts calls by method.
+func (c *counter) summary() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	by := map[string]int{}
+	for _, s := range c.seen {
+		method, path, _ := strings.Cut(s, " ")
+		parts := strings.Split(strings.Trim(path, "/"), "/")
+		for i, p := range parts {
+			if uuid.MatchString(p) || len(p) == 32 {
+				parts[i] = "*"
+			}
+		}
+		by[method+" "+strings.Join(parts, "/")]++
+	}
+	var out []string
+	for k, n := range by {
+		out = append(out, k+" × "+strconv.Itoa(n))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}

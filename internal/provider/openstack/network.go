@@ -1,0 +1,249 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+const networkStep = "network"
+
+// roleRouter marks the port by which the router is in the machines' network. Made as a port of ours first, it can be found again
+// whatever happens before the router takes it.
+const roleRouter = "router"
+
+// networkPlan returns the step that makes the machines' network: nil where it is there, or where the document names one.
+func (p *Provider) networkPlan() (*plan.Step, error) {
+	if p.spec().Network.Existing != "" {
+		return nil, nil
+	}
+	if s, ok := p.known.subnets.find(anything); ok && s.CIDR != p.spec().Network.CIDR {
+		return nil, fail.New(fail.Refused, "the machines' network is %s, and can't become %s", s.CIDR, p.spec().Network.CIDR).
+			At("spec.provider.openstack.network.cidr").Do("set it back; another network needs another cluster")
+	}
+	missing := p.missingNetwork()
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	s := &plan.Step{
+		ID: networkStep, Action: plan.Create, Title: "make the machines' network", Subject: "cluster", Reason: "it does not exist",
+		Details: missing, Timeout: p.opts.Timeouts.Step,
+		Run: func(ctx context.Context, progress plan.Progress) error { return p.ensureNetwork(ctx, progress) },
+	}
+	if len(p.known.networks.all()) > 0 {
+		s.Action, s.Title, s.Reason = plan.Change, "complete the machines' network", "it is not as wanted"
+	}
+	return s, nil
+}
+
+// missingNetwork says what of the network is not as wanted.
+func (p *Provider) missingNetwork() []string {
+	var out []string
+	add := func(missing bool, what string) {
+		if missing {
+			out = append(out, what)
+		}
+	}
+	marked := func(tags []string) bool { return slices.Contains(tags, p.n.mark()) }
+	net, haveNet := p.known.networks.find(anything)
+	sub, haveSub := p.known.subnets.find(anything)
+	rt, haveRouter := p.known.routers.find(anything)
+	add(!haveNet, "network "+p.n.name())
+	add(!haveSub, "subnet "+p.spec().Network.CIDR)
+	add(p.ownRouter() && !haveRouter, "router "+p.n.name())
+	add(p.ownRouter() && haveRouter && rt.GatewayInfo.NetworkID == "", "the router's way out")
+	port, havePort := p.known.ports.find(p.isRouterPort)
+	add(!havePort || port.DeviceID == "", "the router's address in the network")
+	add(haveSub && !sameDNS(sub.DNSNameservers, p.spec().Network.DNSServers), "name servers "+strings.Join(p.spec().Network.DNSServers, ", "))
+	add(haveNet && !marked(net.Tags) || haveSub && !marked(sub.Tags) || haveRouter && !marked(rt.Tags) || havePort && !marked(port.Tags), "tags")
+	add(len(p.known.networks.all()) > 1 || len(p.known.subnets.all()) > 1 || len(p.known.routers.all()) > 1, "remove what was made twice")
+	return out
+}
+
+// sameDNS accepts whatever name servers a subnet has where the document names none.
+func sameDNS(have, want []string) bool { return len(want) == 0 || slices.Equal(have, want) }
+
+// ownRouter tells whether the cluster has a router of its own.
+func (p *Provider) ownRouter() bool { return p.spec().Network.Router == "" }
+
+func (p *Provider) isRouterPort(o ports.Port) bool {
+	return tagged(o.Tags, keyRole) == roleRouter || o.Name == p.n.name(roleRouter)
+}
+
+// ensureNetwork makes what is missing of network, subnet, router and the router's port.
+func (p *Provider) ensureNetwork(ctx context.Context, progress plan.Progress) error {
+	if err := fresh(ctx, p.known.networks, p.known.subnets, p.known.routers, p.known.ports); err != nil {
+		return err
+	}
+	progress.Status("network")
+	net, err := p.ensureNet(ctx)
+	if err != nil {
+		return err
+	}
+	progress.Status("subnet")
+	sub, err := p.ensureSubnet(ctx, net)
+	if err != nil {
+		return err
+	}
+	progress.Status("router")
+	router, err := p.ensureRouter(ctx)
+	if err != nil {
+		return err
+	}
+	return p.ensureRouterPort(ctx, router, sub)
+}
+
+func (p *Provider) ensureNet(ctx context.Context) (networks.Network, error) {
+	c, err := p.network(ctx)
+	if err != nil {
+		return networks.Network{}, err
+	}
+	var net networks.Network
+	if all := p.known.networks.all(); len(all) > 0 {
+		var twice []networks.Network
+		net, twice = best(all, func(n networks.Network) int { return len(n.Subnets) })
+		for _, n := range twice {
+			err := networks.Delete(ctx, c, n.ID).ExtractErr()
+			if err := removed(p.known.networks, n.ID, err, "remove network %s, which was made twice", n.ID); err != nil {
+				return net, err
+			}
+		}
+	} else {
+		up := true
+		n, err := networks.Create(ctx, c, networks.CreateOpts{Name: p.n.name(), Description: p.n.mark(), AdminStateUp: &up}).Extract()
+		if net, err = made(p.known.networks, n, err, "make network %s", p.n.name()); err != nil {
+			return net, err
+		}
+	}
+	if net.Tags, err = p.tag(ctx, "networks", net.ID, net.Tags, []string{p.n.mark()}); err != nil {
+		return net, err
+	}
+	p.known.networks.keep(net)
+	return net, nil
+}
+
+func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subnets.Subnet, error) {
+	c, err := p.network(ctx)
+	if err != nil {
+		return subnets.Subnet{}, err
+	}
+	var sub subnets.Subnet
+	if all := p.known.subnets.all(); len(all) > 0 {
+		sub, _ = best(all, func(s subnets.Subnet) int {
+			if s.NetworkID == net.ID {
+				return 1
+			}
+			return 0
+		}) // a second one of the same network can't be: Neutron refuses overlapping subnets
+	} else {
+		s, err := subnets.Create(ctx, c, subnets.CreateOpts{
+			NetworkID: net.ID, CIDR: p.spec().Network.CIDR, IPVersion: 4, Name: p.n.name(), Description: p.n.mark(),
+			DNSNameservers: p.spec().Network.DNSServers,
+		}).Extract()
+		if sub, err = made(p.known.subnets, s, err, "make subnet %s in network %s", p.spec().Network.CIDR, net.Name); err != nil {
+			return sub, err
+		}
+	}
+	if want := p.spec().Network.DNSServers; !sameDNS(sub.DNSNameservers, want) {
+		s, err := subnets.Update(ctx, c, sub.ID, subnets.UpdateOpts{DNSNameservers: &want}).Extract()
+		if sub, err = made(p.known.subnets, s, err, "set the name servers of subnet %s", p.n.name()); err != nil {
+			return sub, err
+		}
+	}
+	if sub.Tags, err = p.tag(ctx, "subnets", sub.ID, sub.Tags, []string{p.n.mark()}); err != nil {
+		return sub, err
+	}
+	p.known.subnets.keep(sub)
+	return sub, nil
+}
+
+// ensureRouter returns the ID of the router: the one that the document names, or the cluster's own.
+func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
+	if !p.ownRouter() {
+		return p.existingRouter(ctx)
+	}
+	c, err := p.network(ctx)
+	if err != nil {
+		return "", err
+	}
+	external, err := p.externalNetwork(ctx)
+	if err != nil {
+		return "", err
+	}
+	var router routers.Router
+	if all := p.known.routers.all(); len(all) > 0 {
+		var twice []routers.Router
+		port, _ := p.known.ports.find(p.isRouterPort)
+		router, twice = best(all, func(r routers.Router) int {
+			if r.ID == port.DeviceID {
+				return 1
+			}
+			return 0
+		})
+		for _, r := range twice {
+			err := routers.Delete(ctx, c, r.ID).ExtractErr()
+			if err := removed(p.known.routers, r.ID, err, "remove router %s, which was made twice", r.ID); err != nil {
+				return "", err
+			}
+		}
+	} else {
+		up := true
+		r, err := routers.Create(ctx, c, routers.CreateOpts{
+			Name: p.n.name(), Description: p.n.mark(), AdminStateUp: &up, GatewayInfo: &routers.GatewayInfo{NetworkID: external},
+		}).Extract()
+		if router, err = made(p.known.routers, r, err, "make router %s", p.n.name()); err != nil {
+			return "", err
+		}
+	}
+	if router.GatewayInfo.NetworkID == "" {
+		r, err := routers.Update(ctx, c, router.ID, routers.UpdateOpts{GatewayInfo: &routers.GatewayInfo{NetworkID: external}}).Extract()
+		if router, err = made(p.known.routers, r, err, "lead router %s to the external network", p.n.name()); err != nil {
+			return "", err
+		}
+	}
+	if router.Tags, err = p.tag(ctx, "routers", router.ID, router.Tags, []string{p.n.mark()}); err != nil {
+		return "", err
+	}
+	p.known.routers.keep(router)
+	return router.ID, nil
+}
+
+// ensureRouterPort makes the port that is the subnet's gateway, and has the router take it.
+func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subnets.Subnet) error {
+	port, ok := p.known.ports.find(p.isRouterPort)
+	if !ok {
+		made, err := p.createPorts(ctx, []newPort{{
+			Name: p.n.name(roleRouter), Description: p.n.mark(), NetworkID: sub.NetworkID, Tags: p.n.roleTags(roleRouter),
+			FixedIPs: []ports.IP{{SubnetID: sub.ID, IPAddress: sub.GatewayIP}},
+		}})
+		if err != nil {
+			return err
+		}
+		port = made[0]
+	}
+	var err error
+	if port.Tags, err = p.tag(ctx, "ports", port.ID, port.Tags, p.n.roleTags(roleRouter)); err != nil {
+		return err
+	}
+	if port.DeviceID == "" {
+		c, err := p.network(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := routers.AddInterface(ctx, c, router, routers.AddInterfaceOpts{PortID: port.ID}).Extract(); err != nil {
+			p.known.ports.doubt()
+			return wrap(err, "attach subnet %s to router %s", sub.CIDR, router)
+		}
+		port.DeviceID = router
+	}
+	p.known.ports.keep(port)
+	return nil
+}

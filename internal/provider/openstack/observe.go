@@ -1,0 +1,183 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// all lists the shelves.
+func (k *known) all() []refresher {
+	return []refresher{k.networks, k.subnets, k.routers, k.groups, k.ports, k.floating, k.servers, k.volumes, k.serverGroups, k.keypairs}
+}
+
+// Observe finds everything of the cluster, with a number of calls that does not depend on how much there is. It changes nothing.
+func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
+	if err := p.reload(ctx); err != nil {
+		return nil, err
+	}
+	inv := &provider.Inventory{Machines: p.machines(), Others: p.others()}
+	if vip, err := p.VIP(ctx); err == nil {
+		inv.VIP = vip
+	} else if fail.KindOf(err) != fail.NotFound {
+		return nil, err
+	}
+	return inv, nil
+}
+
+// reload lists everything anew.
+func (p *Provider) reload(ctx context.Context) error {
+	if _, err := p.cloud(ctx); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, s := range p.known.all() {
+		g.Go(func() error { return s.load(ctx) })
+	}
+	g.Go(func() error { return p.observeBalancer(ctx) })
+	return g.Wait()
+}
+
+// machines tells of every machine of which anything exists: a server, or what an interrupted run left of it.
+func (p *Provider) machines() []provider.Machine {
+	var out []provider.Machine
+	for _, m := range p.specs(func(string) bool { return true }) {
+		out = append(out, p.machineOf(m))
+	}
+	slices.SortFunc(out, byRole)
+	return out
+}
+
+// specs reads back, from names and marks, which machines there are whose names fit.
+func (p *Provider) specs(fits func(name string) bool) map[string]provider.MachineSpec {
+	out := map[string]provider.MachineSpec{}
+	add := func(name string, mark func(key string) string) {
+		if m, ok := p.n.machineOf(name, mark); ok && fits(m.Name) {
+			out[m.Name] = m
+		}
+	}
+	for _, s := range p.known.servers.all() {
+		add(s.Name, func(k string) string { return s.Metadata[underscored(k)] })
+	}
+	for _, v := range p.known.volumes.all() {
+		if v.Status != volumeDeleting {
+			add(v.Name, func(k string) string { return v.Metadata[underscored(k)] })
+		}
+	}
+	for _, o := range p.known.ports.all() {
+		if portMachine(o) != "" {
+			add(o.Name, func(k string) string { return tagged(o.Tags, k) })
+		}
+	}
+	return out
+}
+
+var roleOrder = map[provider.Role]int{provider.Gateway: 0, provider.ControlPlane: 1, provider.Worker: 2}
+
+func byRole(a, b provider.Machine) int {
+	if d := roleOrder[a.Role] - roleOrder[b.Role]; d != 0 {
+		return d
+	}
+	if d := strings.Compare(a.Pool, b.Pool); d != 0 {
+		return d
+	}
+	return a.Index - b.Index
+}
+
+// machineOf tells what is known of a machine.
+func (p *Provider) machineOf(m provider.MachineSpec) provider.Machine {
+	out := provider.Machine{
+		Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index, User: "root", Port: portSSH, State: provider.Partial,
+		Detail: "it has no server", Public: p.public(m.Name),
+	}
+	if port, ok := p.portOf(m.Name); ok {
+		out.Address = address(port)
+	}
+	s, ok := p.serverOf(m.Name)
+	if !ok {
+		return out
+	}
+	out.ID, out.Zone, out.HostKeys = s.ID, s.AvailabilityZone, p.opts.HostKeys.Get(s.ID)
+	out.State, out.Detail = stateOf(s)
+	return out
+}
+
+// stateOf translates Nova's state of a server.
+func stateOf(s servers.Server) (provider.State, string) {
+	switch s.Status {
+	case serverActive:
+		return provider.Running, s.TaskState
+	case "REBOOT", "HARD_REBOOT", "PASSWORD", "MIGRATING", "RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE":
+		return provider.Running, "Nova says " + s.Status
+	case serverShutoff:
+		return provider.Stopped, ""
+	case "PAUSED", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED":
+		return provider.Stopped, "Nova says " + s.Status
+	case serverBuild:
+		return provider.Partial, "Nova builds it"
+	}
+	if halfMade(s) {
+		return provider.Partial, "Nova could not make it: " + faultOf(s)
+	}
+	if s.Status == serverError {
+		return provider.Failed, faultOf(s)
+	}
+	return provider.Failed, "Nova says " + s.Status
+}
+
+// others lists what exists of the cluster besides machines.
+func (p *Provider) others() []string {
+	var out []string
+	each(p.known.networks, &out, "network", func(i int) string { return p.known.networks.items[i].Name })
+	each(p.known.subnets, &out, "subnet", func(i int) string { return p.known.subnets.items[i].CIDR })
+	each(p.known.routers, &out, "router", func(i int) string { return p.known.routers.items[i].Name })
+	each(p.known.groups, &out, "security group", func(i int) string { return p.known.groups.items[i].Name })
+	each(p.known.serverGroups, &out, "server group", func(i int) string { return p.known.serverGroups.items[i].Name })
+	each(p.known.keypairs, &out, "keypair", func(i int) string { return p.known.keypairs.items[i].Name })
+	for _, o := range p.known.ports.all() {
+		if _, ok := p.n.machineOf(portMachine(o), func(k string) string { return tagged(o.Tags, k) }); !ok {
+			out = append(out, "port "+o.Name+" ("+address(o)+")")
+		}
+	}
+	for _, f := range p.known.floating.all() {
+		if tagged(f.Tags, keyMachine) == "" {
+			out = append(out, "floating IP "+f.FloatingIP)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.balancer != nil {
+		out = append(out, p.balancer.others()...)
+	}
+	return out
+}
+
+func each[T any](s *shelf[T], out *[]string, what string, name func(i int) string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.items {
+		*out = append(*out, what+" "+name(i))
+	}
+}
+
+// Machine tells what is known of one machine: the last observation, and what steps have done since.
+func (p *Provider) Machine(ctx context.Context, name string) (provider.Machine, error) {
+	if err := fresh(ctx, p.known.servers, p.known.ports, p.known.floating, p.known.volumes); err != nil {
+		return provider.Machine{}, err
+	}
+	for _, m := range p.specs(func(n string) bool { return n == name }) {
+		return p.machineOf(m), nil
+	}
+	return provider.Machine{}, p.noMachine(name)
+}
+
+func (p *Provider) noMachine(name string) error {
+	return fail.New(fail.NotFound, "cluster %s has no machine of this name in the cloud", p.n.cluster).At(name)
+}

@@ -1,0 +1,91 @@
+package openstack
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// HostKeyMemory remembers the SSH host keys that were pinned from machines' consoles, which serve them only for some time.
+// Keys are in authorized_keys form; a server's UUID is its name there, so that a machine made anew is not taken for the old one.
+type HostKeyMemory interface {
+	Get(name string) []string
+	Set(ctx context.Context, name string, keys []string) error
+}
+
+// Options says which cluster's machines a Provider handles.
+type Options struct {
+	Cluster   *v1alpha1.Cluster // defaulted, valid, of provider openstack
+	ClusterID string            // "demo-1a2b3c4d": carried by all that is made, and what it is found by
+	PublicKey string            // Naupegos' own SSH key, as a line of authorized_keys: the servers' keypair; empty: no keypair
+	HostKeys  HostKeyMemory     // nil: host keys are remembered only as long as the Provider lives
+
+	HTTPClient *http.Client // its transport and timeout are used; nil: the default. Tests count calls and inject faults with it
+	Retry      Retry        // of calls that the cloud did not answer properly
+	Timeouts   Timeouts     // zero fields are taken from the document, or have defaults
+}
+
+// Retry bounds how often and how patiently a single call is made again: reads and deletes after a cut connection or an answer of
+// 500 to 504, every call that the cloud asks to be made later (429, 413 and 503 with Retry-After).
+type Retry struct {
+	Attempts int           // of one call, the first included; default 5; 1: never again
+	Pause    time.Duration // before the second attempt, doubled with each one; default 300 ms
+	Max      time.Duration // longest pause, Retry-After included; default 30 seconds
+}
+
+// Timeouts bounds what the provider waits for. Zero means the default.
+type Timeouts struct {
+	Call    time.Duration // one HTTP request; default 2 minutes
+	Boot    time.Duration // from the request for a server until it is ACTIVE; default spec.timeouts.machineBoot
+	Console time.Duration // until the console log shows host keys; default spec.timeouts.machineBoot
+	Volume  time.Duration // until a volume is made from an image; default 10 minutes
+	Delete  time.Duration // until something that is deleted is gone; default 5 minutes
+	Step    time.Duration // one step on networks, groups and the like, with retries; default 5 minutes
+	Poll    time.Duration // between two looks at what is being made; default 1 second
+}
+
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,70}[a-z0-9])?$`)
+
+func (o *Options) setDefaults() error {
+	switch {
+	case !dnsLabel.MatchString(o.ClusterID):
+		return fail.New(fail.Invalid, "cluster ID %q is not made of lower-case letters, digits and dashes", o.ClusterID)
+	case o.Cluster == nil || o.Cluster.Spec.Provider.OpenStack == nil:
+		return fail.New(fail.Invalid, "cluster %s is not of provider openstack", o.ClusterID)
+	}
+	if o.HostKeys == nil {
+		o.HostKeys = &sessionKeys{}
+	}
+	o.Retry.setDefaults()
+	o.Timeouts.setDefaults(o.Cluster.Spec.Timeouts.MachineBoot.Duration)
+	return nil
+}
+
+func (r *Retry) setDefaults() {
+	if r.Attempts == 0 {
+		r.Attempts = 5
+	}
+	def(&r.Pause, 300*time.Millisecond)
+	def(&r.Max, 30*time.Second)
+}
+
+func (t *Timeouts) setDefaults(boot time.Duration) {
+	def(&boot, 5*time.Minute)
+	def(&t.Call, 2*time.Minute)
+	def(&t.Boot, boot)
+	def(&t.Console, boot)
+	def(&t.Volume, 10*time.Minute)
+	def(&t.Delete, 5*time.Minute)
+	def(&t.Step, 5*time.Minute)
+	def(&t.Poll, time.Second)
+}
+
+func def(d *time.Duration, v time.Duration) {
+	if *d == 0 {
+		*d = v
+	}
+}

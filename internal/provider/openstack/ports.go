@@ -1,0 +1,242 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+const portsStep = "ports"
+
+// newPort is the request for one port. gophercloud's has no tags, which Neutron takes when ports are made.
+type newPort struct {
+	Name                string              `json:"name"`
+	Description         string              `json:"description"`
+	NetworkID           string              `json:"network_id"`
+	FixedIPs            []ports.IP          `json:"fixed_ips,omitempty"`
+	SecurityGroups      *[]string           `json:"security_groups,omitempty"`
+	AllowedAddressPairs []ports.AddressPair `json:"allowed_address_pairs,omitempty"`
+	Tags                []string            `json:"tags,omitempty"`
+}
+
+// perRequest bounds how many ports are asked for in one request: a network service takes a while for each.
+const perRequest = 50
+
+// createPorts makes ports, many with one call, and keeps them. A call makes all of its ports or none.
+func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Port, error) {
+	c, err := p.network(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []ports.Port
+	for some := range slices.Chunk(want, perRequest) {
+		got, err := postPorts(ctx, c, some)
+		if status(err) == http.StatusBadRequest && strings.Contains(err.Error(), "tags") { // a Neutron that can't tag what it makes: "ports" does it after
+			for i := range some {
+				some[i].Tags = nil
+			}
+			got, err = postPorts(ctx, c, some)
+		}
+		if err != nil {
+			p.known.ports.doubt()
+			return out, wrap(err, "make %s", count(len(some), "port"))
+		}
+		p.known.ports.keep(got...)
+		out = append(out, got...)
+	}
+	return out, nil
+}
+
+func postPorts(ctx context.Context, c *gophercloud.ServiceClient, want []newPort) ([]ports.Port, error) {
+	var r struct {
+		Ports []ports.Port `json:"ports"`
+	}
+	resp, err := c.Post(ctx, c.ServiceURL("ports"), map[string]any{"ports": want}, &r, nil) //nolint:bodyclose // gophercloud closes it
+	if _, _, err := gophercloud.ParseResponse(resp, err); err != nil {
+		return nil, err
+	}
+	return r.Ports, nil
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "one " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// portsOf lists the ports of a machine: one, unless Neutron answered a request too late.
+func (p *Provider) portsOf(machine string) []ports.Port {
+	return p.known.ports.filter(func(o ports.Port) bool { return portMachine(o) == machine })
+}
+
+// portOf returns the port of a machine.
+func (p *Provider) portOf(machine string) (ports.Port, bool) {
+	all := p.portsOf(machine)
+	if len(all) == 0 {
+		return ports.Port{}, false
+	}
+	port, _ := best(all, attached)
+	return port, true
+}
+
+func attached(o ports.Port) int {
+	if o.DeviceID != "" {
+		return 1
+	}
+	return 0
+}
+
+// portMachine tells whose port it is: the tag says so, and before there is one, the name.
+func portMachine(o ports.Port) string {
+	if m := tagged(o.Tags, keyMachine); m != "" {
+		return m
+	}
+	if tagged(o.Tags, keyRole) != "" {
+		return ""
+	}
+	return o.Name
+}
+
+func address(o ports.Port) string {
+	if len(o.FixedIPs) == 0 {
+		return ""
+	}
+	return o.FixedIPs[0].IPAddress
+}
+
+// portsPlan returns the step that makes the ports of all machines that have none, and changes those that are not as wanted.
+func (p *Provider) portsPlan(want provider.Wanted) *plan.Step {
+	var details []string
+	for _, m := range want.Machines {
+		if d := p.portDetail(m); d != "" {
+			details = append(details, d)
+		}
+	}
+	if len(details) == 0 {
+		return nil
+	}
+	return &plan.Step{
+		ID: portsStep, Action: plan.Create, Title: "make " + count(len(details), "port"), Subject: "cluster",
+		Reason: "machines lack their place in the network, or it is not as wanted", Details: details, Timeout: p.opts.Timeouts.Step,
+		Run: func(ctx context.Context, progress plan.Progress) error { return p.ensurePorts(ctx, want, progress) },
+	}
+}
+
+// portDetail says what of a machine's port is not as wanted; empty: nothing.
+func (p *Provider) portDetail(m provider.MachineSpec) string {
+	all := p.portsOf(m.Name)
+	if len(all) == 0 {
+		return "port of " + m.Name
+	}
+	port, _ := best(all, attached)
+	switch {
+	case len(all) > 1:
+		return "remove a port of " + m.Name + " that was made twice"
+	case !slices.Contains(port.Tags, p.n.mark()):
+		return "tags of the port of " + m.Name
+	case !slices.Equal(port.SecurityGroups, p.groupIDs(m.Role)):
+		return "security group of " + m.Name
+	case m.Role == provider.Gateway && !samePairs(port, p.pairs(m.Role)):
+		return "virtual address of " + m.Name
+	}
+	return ""
+}
+
+// pairs are the addresses that a machine of a role may use besides its own: the gateways share the virtual one.
+func (p *Provider) pairs(role provider.Role) []ports.AddressPair {
+	if vip := p.vipAddress(); role == provider.Gateway && vip != "" {
+		return []ports.AddressPair{{IPAddress: vip}}
+	}
+	return nil
+}
+
+func samePairs(o ports.Port, want []ports.AddressPair) bool {
+	return slices.EqualFunc(o.AllowedAddressPairs, want, func(a, b ports.AddressPair) bool { return a.IPAddress == b.IPAddress })
+}
+
+// ensurePorts is the step of all machines' ports.
+func (p *Provider) ensurePorts(ctx context.Context, want provider.Wanted, progress plan.Progress) error {
+	if err := fresh(ctx, p.known.ports, p.known.groups, p.known.subnets); err != nil {
+		return err
+	}
+	sub, err := p.subnet(ctx)
+	if err != nil {
+		return err
+	}
+	var missing []newPort
+	for _, m := range want.Machines {
+		if len(p.portsOf(m.Name)) == 0 {
+			missing = append(missing, p.wantedPort(m, sub.NetworkID, sub.ID))
+		}
+	}
+	if len(missing) > 0 {
+		progress.Status("asking for %s", count(len(missing), "port"))
+		if _, err := p.createPorts(ctx, missing); err != nil {
+			return err
+		}
+	}
+	progress.Status("tags, security groups and addresses of ports")
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxCalls)
+	for _, m := range want.Machines { // new ones too: not every Neutron tags what it makes in the same call
+		g.Go(func() error { return p.mendPort(ctx, m) })
+	}
+	return g.Wait()
+}
+
+func (p *Provider) wantedPort(m provider.MachineSpec, network, subnet string) newPort {
+	groups := p.groupIDs(m.Role)
+	return newPort{
+		Name: m.Name, Description: p.n.mark(), NetworkID: network, FixedIPs: []ports.IP{{SubnetID: subnet, IPAddress: m.Address}},
+		SecurityGroups: &groups, AllowedAddressPairs: p.pairs(m.Role), Tags: p.n.tags(m),
+	}
+}
+
+// mendPort makes a machine's port what it should be, and removes others.
+func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
+	all := p.portsOf(m.Name)
+	if len(all) == 0 {
+		return fail.New(fail.NotReady, "its port was removed while it was made").At(m.Name)
+	}
+	c, err := p.network(ctx)
+	if err != nil {
+		return err
+	}
+	port, twice := best(all, attached)
+	for _, o := range twice {
+		if err := removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s of %s, which was made twice", o.ID, m.Name); err != nil {
+			return err
+		}
+	}
+	groups, pairs := p.groupIDs(m.Role), p.pairs(m.Role)
+	if !slices.Equal(port.SecurityGroups, groups) || m.Role == provider.Gateway && !samePairs(port, pairs) {
+		o := ports.UpdateOpts{SecurityGroups: &groups}
+		if m.Role == provider.Gateway {
+			o.AllowedAddressPairs = &pairs
+		}
+		got, err := ports.Update(ctx, c, port.ID, o).Extract()
+		if port, err = made(p.known.ports, got, err, "change the port of %s", m.Name); err != nil {
+			return err
+		}
+	}
+	tags, err := p.tag(ctx, "ports", port.ID, port.Tags, p.n.tags(m))
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(tags, port.Tags) {
+		port.Tags = tags
+		p.known.ports.keep(port)
+	}
+	return nil
+}

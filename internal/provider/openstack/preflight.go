@@ -1,0 +1,197 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// findings collects what stands in the way, by section, so that the order in which the cloud answers does not show.
+type findings struct {
+	mu   sync.Mutex
+	said map[int][]string
+}
+
+// Sections of a preflight's findings, in the order in which they are told.
+const (
+	aboutRoles = iota
+	aboutAPIs
+	aboutFlavors
+	aboutImages
+	aboutZones
+	aboutVolumeTypes
+	aboutNetworks
+	aboutQuota
+)
+
+func (f *findings) add(section int, format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.said == nil {
+		f.said = map[int][]string{}
+	}
+	f.said[section] = append(f.said[section], fmt.Sprintf(format, args...))
+}
+
+// refusal takes an error that says what the cloud does not have; other errors are returned.
+func (f *findings) refusal(section int, err error) error {
+	if err == nil || fail.KindOf(err) != fail.Refused {
+		return err
+	}
+	f.add(section, "%v", err)
+	return nil
+}
+
+func (f *findings) all() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []string
+	for section := aboutRoles; section <= aboutQuota; section++ {
+		out = append(out, f.said[section]...)
+	}
+	return out
+}
+
+// Preflight tells whether the cloud can and may serve what is wanted: roles, versions of its services, flavors, images, zones, volume
+// types, networks and quotas. All that is missing is told at once, as one fail.Refused, before anything is made. It
+// makes a number of calls that depends on how many flavors and images the document names, not on the number of machines.
+// Credentials that don't let one log in are fail.Unauthorized. What exists already is taken from the last Observe.
+func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return err
+	}
+	me, err := c.whoami()
+	if err != nil {
+		return err
+	}
+	check := preflight{Provider: p, c: c, me: me, want: want, found: &findings{}}
+	check.roles()
+	g, gctx := errgroup.WithContext(ctx)
+	for _, f := range []func(context.Context) error{check.versions, check.sizes, check.zones, check.volumeTypes, check.networks} {
+		g.Go(func() error { return f(gctx) })
+	}
+	if err := g.Wait(); err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "check whether the cloud can serve the cluster").At(p.n.cluster)
+	}
+	if all := check.found.all(); len(all) > 0 {
+		return fail.New(fail.Refused, "the cloud can't serve the cluster as it is wanted; nothing was made:\n  %s",
+			strings.Join(all, "\n  ")).At(p.n.cluster)
+	}
+	return nil
+}
+
+// preflight is one check of what is wanted against the cloud.
+type preflight struct {
+	*Provider
+	c     *cloud
+	me    whoami
+	want  provider.Wanted
+	found *findings
+}
+
+// roles looks at what the token says; whether a role really lets one do something is the cloud's policy, which nobody can ask for.
+func (f preflight) roles() {
+	if err := f.me.mayDelegate(f.c.login.source); err != nil {
+		f.found.add(aboutRoles, "%v", err)
+	}
+}
+
+func (w whoami) roleNames() string {
+	var out []string
+	for _, r := range w.Roles {
+		out = append(out, r.Name)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// balancerForbidden says which role is missing where Octavia lets one do nothing.
+func balancerForbidden(err error, c *cloud) error {
+	if status(err) != http.StatusForbidden {
+		return err
+	}
+	me, whoErr := c.whoami()
+	if whoErr != nil {
+		return errors.Join(err, whoErr)
+	}
+	said := new(fault)
+	errors.As(err, &said)
+	return fail.Wrap(fail.Refused, said, "the credentials of %s lack the role %s in project %s (they have %s)",
+		c.login.source, balancerRole, me.Project.Name, me.roleNames()).
+		Do("have the cloud's operator grant it, or use another kind of spec.endpoint, such as gateways")
+}
+
+// networks looks for the networks that the document names.
+func (f preflight) networks(ctx context.Context) error {
+	if _, err := f.externalNetwork(ctx); err != nil && (f.ownRouter() || f.wantsFloating()) {
+		if err := f.found.refusal(aboutNetworks, err); err != nil {
+			return err
+		}
+	}
+	if f.spec().Network.Existing != "" {
+		_, err := f.existingSubnet(ctx)
+		return f.found.refusal(aboutNetworks, err)
+	}
+	if !f.ownRouter() {
+		_, err := f.existingRouter(ctx)
+		return f.found.refusal(aboutNetworks, err)
+	}
+	return nil
+}
+
+// wantsFloating tells whether anything gets a floating IP.
+func (f preflight) wantsFloating() bool {
+	o := f.octavia()
+	return f.sharesVIP() || o != nil && !o.Internal ||
+		slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { return wantsFloating(f.shape(m.Role, m.Pool)) })
+}
+
+// volumeTypes looks for the volume types that the document names.
+func (f preflight) volumeTypes(ctx context.Context) error {
+	wanted := map[string]string{}
+	for _, m := range f.want.Machines {
+		if s := f.shape(m.Role, m.Pool); s.RootVolumeGiB > 0 && s.RootVolumeType != "" {
+			wanted[s.RootVolumeType] = poolName(m)
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	var types struct {
+		Types []struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+		} `json:"volume_types"`
+	}
+	if err := get(ctx, f.c.volume, &types, "types"); err != nil {
+		return wrap(err, "list volume types")
+	}
+	var have []string
+	for _, t := range types.Types {
+		have = append(have, t.Name)
+		delete(wanted, t.Name)
+		delete(wanted, t.ID)
+	}
+	for t, who := range wanted {
+		f.found.add(aboutVolumeTypes, "volume type %s, wanted for %s, does not exist; there are: %s", t, who, strings.Join(have, ", "))
+	}
+	return nil
+}
+
+// poolName names the machines of a role or pool for people.
+func poolName(m provider.MachineSpec) string {
+	if m.Pool != "" {
+		return "pool " + m.Pool
+	}
+	return string(m.Role)
+}

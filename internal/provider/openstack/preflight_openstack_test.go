@@ -1,0 +1,88 @@
+//go:build openstack
+
+package openstack
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// TestPreflightTellsAll wants all at once that a real cloud does not have.
+func TestPreflightTellsAll(t *testing.T) {
+	useCloud(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	doc := testDocument(t, "t4-wrong", `  provider:
+    openstack:
+      externalNetwork: outback
+      network: {existing: nowhere}
+      machine: {flavor: v1.small, image: debian-12, rootVolumeGiB: 1}
+  endpoint: {kind: octavia}
+  controlPlane: {replicas: 1, machine: {flavor: huge, zones: [atlantis]}}
+  workers:
+    - {name: a, replicas: 1, machine: {image: beos, rootVolumeType: stone}}
+    - {name: b, replicas: 1}
+`)
+	doc.Spec.Workers[1].Machine.RootVolumeGiB = 0
+	doc.Spec.Provider.OpenStack.Machine.RootVolumeGiB = 0
+	doc.Spec.Workers[0].Machine.RootVolumeGiB = 1
+	p, _ := testProvider(t, doc, "t4-wrong-0badcafe")
+	if _, err := p.Observe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	err := p.Preflight(ctx, wanted(doc))
+	if fail.KindOf(err) != fail.Refused {
+		t.Fatalf("%v", err)
+	}
+	t.Logf("%v", err)
+	for _, want := range []string{
+		`flavor "huge", wanted for control-plane, does not exist; there are: m1.large`,
+		`flavor v1.small of pool b has no disk: set rootVolumeGiB`,
+		`image "beos", wanted for pool a,`,
+		`availability zone atlantis, wanted for control-plane, does not exist`,
+		`volume type stone, wanted for pool a, does not exist`,
+		`called outback`,
+		`called nowhere`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+}
+
+// TestCredentialsAreTold has credentials that don't do, and checks that it is told clearly, with where they came from and without
+// the secret.
+func TestCredentialsAreTold(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	newTenant(ctx, t, "reader")
+	for _, x := range []struct {
+		cloud string
+		kind  fail.Kind
+		want  []string
+	}{
+		{"wrong", fail.Unauthorized, []string{`cloud "wrong" of /`, "clouds.yaml"}},
+		{"naupegos-t4", fail.Refused, []string{"lack the role load-balancer_member", "they have reader", `cloud "naupegos-t4" of /`}},
+	} {
+		doc := testDocument(t, "t4-cred", strings.Replace(quotaSpec, "naupegos-t4", x.cloud, 1))
+		p, _ := testProvider(t, doc, "t4-cred-0badcafe")
+		_, err := p.Observe(ctx)
+		if fail.KindOf(err) != x.kind {
+			t.Errorf("%s: kind %s of %v", x.cloud, fail.KindOf(err), err)
+			continue
+		}
+		t.Logf("%v", err)
+		for _, w := range x.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q is not in: %v", x.cloud, w, err)
+			}
+		}
+		if strings.Contains(err.Error(), "not-secret") {
+			t.Errorf("the password is told: %v", err)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// sizes looks at what depends on flavors: images, and quotas.
+func (f preflight) sizes(ctx context.Context) error {
+	all, err := f.listFlavors(ctx)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return f.shapes(ctx, all) })
+	g.Go(func() error { return f.quotas(ctx, all) })
+	return g.Wait()
+}
+
+// shapes looks whether the flavors and images exist, and whether each image fits onto the disk and into the memory that it gets.
+func (f preflight) shapes(ctx context.Context, all map[string]flavors.Flavor) error {
+	seen := map[string]bool{}
+	for _, m := range f.want.Machines {
+		if _, ok := f.serverOf(m.Name); ok || seen[poolName(m)] {
+			continue
+		}
+		seen[poolName(m)] = true
+		s := f.shape(m.Role, m.Pool)
+		flavor, ok := all[s.Flavor]
+		if !ok {
+			f.found.add(aboutFlavors, "flavor %q, wanted for %s, does not exist; there are: %s", s.Flavor, poolName(m), flavorNames(all))
+		}
+		image, err := f.lookForImage(ctx, s.Image)
+		if err != nil {
+			return err
+		}
+		if image == nil {
+			f.found.add(aboutImages, "image %q, wanted for %s, does not exist, or is not active, or there are several of that name",
+				s.Image, poolName(m))
+		}
+		if ok && image != nil {
+			f.fits(m, s, flavor, *image)
+		}
+	}
+	return nil
+}
+
+// fits tells whether an image fits onto a machine.
+func (f preflight) fits(m provider.MachineSpec, s v1alpha1.MachineShape, flavor flavors.Flavor, image images.Image) {
+	disk, what := s.RootVolumeGiB, fmt.Sprintf("the root volume has %d GiB", s.RootVolumeGiB)
+	if disk == 0 {
+		disk, what = flavor.Disk, fmt.Sprintf("flavor %s has %d GiB", s.Flavor, flavor.Disk)
+	}
+	const gib = 1 << 30
+	size := max(int64(image.MinDiskGigabytes), (max(image.SizeBytes, image.VirtualSize)+gib-1)/gib)
+	switch {
+	case disk == 0:
+		f.found.add(aboutFlavors, "flavor %s of %s has no disk: set rootVolumeGiB", s.Flavor, poolName(m))
+	case int64(disk) < size:
+		f.found.add(aboutImages, "image %s of %s needs a disk of %d GiB, %s", s.Image, poolName(m), size, what)
+	}
+	if flavor.RAM < image.MinRAMMegabytes {
+		f.found.add(aboutImages, "image %s of %s needs %d MiB of memory, flavor %s has %d",
+			s.Image, poolName(m), image.MinRAMMegabytes, s.Flavor, flavor.RAM)
+	}
+}
+
+// listFlavors lists the flavors by name and by ID.
+func (f preflight) listFlavors(ctx context.Context) (map[string]flavors.Flavor, error) {
+	list, err := pages(ctx, flavors.ListDetail(f.c.compute, nil), flavors.ExtractFlavors)
+	if err != nil {
+		return nil, wrap(err, "list flavors")
+	}
+	out := map[string]flavors.Flavor{}
+	for _, x := range list {
+		out[x.ID] = x
+	}
+	for _, x := range list {
+		out[x.Name] = x
+	}
+	return out, nil
+}
+
+func flavorNames(all map[string]flavors.Flavor) string {
+	var out []string
+	for _, f := range all {
+		out = append(out, f.Name)
+	}
+	return strings.Join(sorted(out), ", ")
+}
+
+// lookForImage finds the one active image of a name or ID; nil where there is none, or several.
+func (f preflight) lookForImage(ctx context.Context, name string) (*images.Image, error) {
+	all, err := pages(ctx, images.List(f.c.image, images.ListOpts{Name: name}), images.ExtractImages)
+	if err == nil && len(all) == 0 && uuid.MatchString(name) {
+		all, err = pages(ctx, images.List(f.c.image, images.ListOpts{ID: name}), images.ExtractImages)
+	}
+	if err != nil {
+		return nil, wrap(err, "look for image %s", name)
+	}
+	all = slices.DeleteFunc(all, func(i images.Image) bool { return i.Status != images.ImageStatusActive })
+	if len(all) != 1 {
+		return nil, nil
+	}
+	return &all[0], nil
+}
+
+// zones looks for the availability zones that the document names.
+func (f preflight) zones(ctx context.Context) error {
+	wanted := map[string]string{}
+	for _, m := range f.want.Machines {
+		for _, z := range f.shape(m.Role, m.Pool).Zones {
+			wanted[z] = poolName(m)
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	var zones struct {
+		Info []struct {
+			Name  string `json:"zoneName"`
+			State struct {
+				Available bool `json:"available"`
+			} `json:"zoneState"`
+		} `json:"availabilityZoneInfo"`
+	}
+	if err := get(ctx, f.c.compute, &zones, "os-availability-zone"); err != nil {
+		return wrap(err, "list availability zones")
+	}
+	var have []string
+	for _, z := range zones.Info {
+		if z.State.Available {
+			have = append(have, z.Name)
+			delete(wanted, z.Name)
+		}
+	}
+	for z, who := range wanted {
+		f.found.add(aboutZones, "availability zone %s, wanted for %s, does not exist or is not available; there are: %s",
+			z, who, strings.Join(sorted(have), ", "))
+	}
+	return nil
+}
+
+// balancerVersion is Octavia's of OpenStack Train (2019): allowed networks of a listener.
+const balancerVersion = "2.12"
+
+// versions looks whether Nova and Octavia are new enough.
+func (f preflight) versions(ctx context.Context) error {
+	var nova struct {
+		Version struct {
+			Version string `json:"version"`
+		} `json:"version"`
+	}
+	if err := getURL(ctx, f.c.compute, &nova, f.c.compute.Endpoint); err != nil {
+		return wrap(err, "ask the compute service for its version")
+	}
+	if older(nova.Version.Version, computeMicroversion) {
+		f.found.add(aboutAPIs, "the compute service speaks versions up to %s, %s (OpenStack Train, 2019) is needed",
+			nova.Version.Version, computeMicroversion)
+	}
+	if f.octavia() == nil {
+		return nil
+	}
+	c, err := f.c.loadBalancer()
+	if err != nil {
+		return f.found.refusal(aboutAPIs, err)
+	}
+	newest, err := newestVersion(ctx, c)
+	if err != nil {
+		return err
+	}
+	if older(newest, balancerVersion) {
+		f.found.add(aboutAPIs, "the load-balancer service speaks versions up to %s, %s (OpenStack Train, 2019) is needed", newest, balancerVersion)
+	}
+	return nil
+}
+
+// newestVersion returns the newest version that a load-balancer service offers.
+func newestVersion(ctx context.Context, c *gophercloud.ServiceClient) (string, error) {
+	var doc struct {
+		Versions []struct {
+			ID string `json:"id"`
+		} `json:"versions"`
+	}
+	if err := getURL(ctx, c, &doc, strings.TrimSuffix(strings.TrimSuffix(c.Endpoint, "v2.0/"), "v2/")); err != nil {
+		return "", wrap(err, "ask the load-balancer service for its versions")
+	}
+	newest := ""
+	for _, v := range doc.Versions {
+		if id := strings.TrimPrefix(v.ID, "v"); newest == "" || older(newest, id) {
+			newest = id
+		}
+	}
+	return newest, nil
+}
+
+// older compares versions such as 2.9 and 2.79. One that can't be read is not older.
+func older(a, b string) bool {
+	var am, an, bm, bn int
+	if _, err := fmt.Sscanf(a, "%d.%d", &am, &an); err != nil {
+		return false
+	}
+	if _, err := fmt.Sscanf(b, "%d.%d", &bm, &bn); err != nil {
+		return false
+	}
+	return am < bm || am == bm && an < bn
+}

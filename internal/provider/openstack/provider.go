@@ -1,0 +1,79 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Provider makes, finds and removes the machines of one cluster in an OpenStack cloud.
+type Provider struct {
+	opts    Options
+	n       names
+	session session
+	lookups lookups
+	known   known
+
+	floatingMu sync.Mutex // one floating IP is given away at a time
+
+	mu       sync.Mutex
+	balancer *balancer // what was last seen of the load balancer; nil: there is none
+	fronts   fronts
+}
+
+var (
+	_ provider.Provider = (*Provider)(nil)
+	_ provider.Balancer = (*Provider)(nil)
+	_ provider.Fronted  = (*Provider)(nil)
+	_ provider.Drifter  = (*Provider)(nil)
+)
+
+// known is what is known of the cluster's own resources.
+type known struct {
+	networks     *shelf[networks.Network]
+	subnets      *shelf[subnets.Subnet]
+	routers      *shelf[routers.Router]
+	groups       *shelf[groups.SecGroup]
+	ports        *shelf[ports.Port]
+	floating     *shelf[floatingips.FloatingIP]
+	servers      *shelf[servers.Server]
+	volumes      *shelf[volumes.Volume]
+	serverGroups *shelf[servergroups.ServerGroup]
+	keypairs     *shelf[keypairs.KeyPair] // the cluster has one
+}
+
+// New returns the provider of a cluster. It asks nobody.
+func New(o Options) (*Provider, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	p := &Provider{opts: o, n: names{id: o.ClusterID, cluster: o.Cluster.Metadata.Name}}
+	p.known = p.shelves()
+	return p, nil
+}
+
+// spec is what the document says of the cloud.
+func (p *Provider) spec() *v1alpha1.OpenStack { return p.opts.Cluster.Spec.Provider.OpenStack }
+
+// shape is what machines of a role and pool are like.
+func (p *Provider) shape(role provider.Role, pool string) v1alpha1.MachineShape {
+	return p.opts.Cluster.Shape(string(role), pool)
+}
+
+func interrupted(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,73 @@
+package openstack
+
+import (
+	"context"
+	"maps"
+	"net/http"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"golang.org/x/sync/errgroup"
+)
+
+// quotas compares what would be made with what the project's quotas leave. A service that does not tell its quotas (403, 404) is not
+// checked: it refuses by itself what is too much.
+func (f preflight) quotas(ctx context.Context, all map[string]flavors.Flavor) error {
+	sizes := map[string]size{}
+	for name, x := range all {
+		sizes[name] = size{vcpus: x.VCPUs, ramMiB: x.RAM}
+	}
+	d := f.demand(f.want, sizes, f.cidr())
+	have, err := f.allowances(ctx)
+	if err != nil {
+		return err
+	}
+	short := have.shortages(d)
+	if len(short) == 0 {
+		return nil
+	}
+	f.found.add(aboutQuota, "the quotas of project %s are too small; have them raised, or want less:", f.me.Project.Name)
+	for _, s := range short {
+		f.found.add(aboutQuota, "  %s", s)
+	}
+	return nil
+}
+
+// allowances reads all services' quotas, side by side.
+func (f preflight) allowances(ctx context.Context) (allowances, error) {
+	project := f.me.Project.ID
+	readers := []func(context.Context) (allowances, error){
+		func(ctx context.Context) (allowances, error) { return computeAllowances(ctx, f.c.compute) },
+		func(ctx context.Context) (allowances, error) { return volumeAllowances(ctx, f.c.volume, project) },
+		func(ctx context.Context) (allowances, error) { return networkAllowances(ctx, f.c.network, project) },
+	}
+	if f.octavia() != nil {
+		c, err := f.balancing(ctx)
+		if err != nil {
+			return nil, f.found.refusal(aboutAPIs, err)
+		}
+		readers = append(readers, func(ctx context.Context) (allowances, error) { return balancerAllowances(ctx, c, project) })
+	}
+	parts := make([]allowances, len(readers))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, read := range readers {
+		g.Go(func() (err error) {
+			if parts[i], err = read(gctx); untold(err) {
+				return nil
+			}
+			return wrap(err, "read quotas")
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	out := allowances{}
+	for _, part := range parts {
+		maps.Copy(out, part)
+	}
+	return out, nil
+}
+
+// untold tells whether a service keeps its quotas to itself.
+func untold(err error) bool {
+	return status(err) == http.StatusForbidden || status(err) == http.StatusNotFound
+}

@@ -1,0 +1,199 @@
+//go:build openstack
+
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/projects"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+const quotaSpec = `  provider:
+    openstack:
+      cloud: naupegos-t4
+      externalNetwork: public
+      trustOnFirstUse: true
+      network: {cidr: 10.81.0.0/24}
+      machine: {flavor: v1.small, image: debian-12, rootVolumeGiB: 2}
+  endpoint: {kind: octavia, octavia: {ingress: {}}}
+  controlPlane: {replicas: 3, machine: {floatingIP: true}}
+  workers:
+    - {name: w, replicas: 2}
+`
+
+// tenant is a project of a test's own, with an ordinary user, so that quotas can be set without disturbing anybody.
+type tenant struct {
+	t       *testing.T
+	admin   *cloud
+	project string
+}
+
+// newTenant makes project and user, and a clouds.yaml in which the user is called naupegos-t4.
+func newTenant(ctx context.Context, t *testing.T, roleNames ...string) *tenant {
+	t.Helper()
+	useCloud(t)
+	doc := testDocument(t, "t4-admin", strings.Replace(quotaSpec, "naupegos-t4", "naupegos-admin", 1))
+	p, _ := testProvider(t, doc, "t4-admin-0badcafe")
+	admin, err := p.cloud(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("t4-%x", time.Now().UnixNano())
+	project, err := projects.Create(ctx, admin.identity, projects.CreateOpts{Name: name, DomainID: "default"}).Extract()
+	must(t, err)
+	t.Cleanup(func() {
+		if err := projects.Delete(context.Background(), admin.identity, project.ID).ExtractErr(); err != nil {
+			t.Error(err)
+		}
+	})
+	const password = "t4-is-not-secret"
+	user, err := users.Create(ctx, admin.identity, users.CreateOpts{Name: name, DomainID: "default", Password: password, DefaultProjectID: project.ID}).Extract()
+	must(t, err)
+	t.Cleanup(func() {
+		if err := users.Delete(context.Background(), admin.identity, user.ID).ExtractErr(); err != nil {
+			t.Error(err)
+		}
+	})
+	known, err := pages(ctx, roles.List(admin.identity, nil), roles.ExtractRoles)
+	must(t, err)
+	for _, r := range known {
+		for _, want := range roleNames {
+			if r.Name == want {
+				must(t, roles.Assign(ctx, admin.identity, r.ID, roles.AssignOpts{UserID: user.ID, ProjectID: project.ID}).ExtractErr())
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	text := fmt.Sprintf(`clouds:
+  naupegos-t4:
+    auth: {auth_url: %q, username: %s, password: %s, project_name: %s, user_domain_name: Default, project_domain_name: Default}
+    region_name: %s
+  wrong:
+    auth: {auth_url: %q, username: %s, password: not-%s, project_name: %s, user_domain_name: Default, project_domain_name: Default}
+`, admin.login.options.IdentityEndpoint, name, password, name, admin.login.where.Region, admin.login.options.IdentityEndpoint, name, password, name)
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	return &tenant{t: t, admin: admin, project: project.ID}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// quota is where a quota is set: service, its name there.
+type quota struct {
+	service, key string
+}
+
+var quotas = map[resource]quota{
+	resServers: {"compute", "instances"}, resCores: {"compute", "cores"}, resRAM: {"compute", "ram"},
+	resServerGroups: {"compute", "server_groups"}, resGroupMembers: {"compute", "server_group_members"}, resKeypairs: {"compute", "key_pairs"},
+	resVolumes: {"volume", "volumes"}, resGigabytes: {"volume", "gigabytes"}, resVolumeSize: {"volume", "per_volume_gigabytes"},
+	resNetworks: {"network", "network"}, resSubnets: {"network", "subnet"}, resRouters: {"network", "router"}, resPorts: {"network", "port"},
+	resFloatingIPs: {"network", "floatingip"}, resSecurityGroups: {"network", "security_group"}, resRules: {"network", "security_group_rule"},
+	resLoadBalancers: {"balancer", "loadbalancer"}, resListeners: {"balancer", "listener"}, resPools: {"balancer", "pool"},
+	resMembers: {"balancer", "member"}, resMonitors: {"balancer", "healthmonitor"},
+}
+
+// set sets quotas of the project, one call for each service.
+func (n *tenant) set(ctx context.Context, limits map[resource]int) {
+	n.t.Helper()
+	by := map[string]map[string]int{}
+	for r, limit := range limits {
+		q := quotas[r]
+		if by[q.service] == nil {
+			by[q.service] = map[string]int{}
+		}
+		by[q.service][q.key] = limit
+	}
+	for service, values := range by {
+		lb, err := n.admin.loadBalancer()
+		must(n.t, err)
+		for name, x := range map[string]struct {
+			c    *gophercloud.ServiceClient
+			path []string
+			key  string
+		}{
+			"compute": {n.admin.compute, []string{"os-quota-sets", n.project}, "quota_set"}, "volume": {n.admin.volume, []string{"os-quota-sets", n.project}, "quota_set"},
+			"network": {n.admin.network, []string{"quotas", n.project}, "quota"}, "balancer": {lb, []string{"lbaas", "quotas", n.project}, "quota"},
+		} {
+			if name != service {
+				continue
+			}
+			resp, err := x.c.Put(ctx, x.c.ServiceURL(x.path...), map[string]any{x.key: values}, nil, &gophercloud.RequestOpts{OkCodes: []int{200, 202}})
+			_, _, err = gophercloud.ParseResponse(resp, err)
+			must(n.t, err)
+		}
+	}
+}
+
+// readOnly checks that a provider has asked, and made nothing.
+func readOnly(t *testing.T, calls *counter) {
+	t.Helper()
+	for _, c := range calls.seen {
+		if !strings.HasPrefix(c, http.MethodGet) && c != "POST /v3/auth/tokens" {
+			t.Errorf("a preflight made the call %s", c)
+		}
+	}
+}
+
+// TestQuotas has each quota be just enough, and then too small by one: the preflight says which, and by how much, before
+// anything is made.
+func TestQuotas(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	n := newTenant(ctx, t, "member", "load-balancer_member")
+	doc := testDocument(t, "t4-quota", quotaSpec)
+	p, calls := testProvider(t, doc, "t4-quota-0badcafe")
+	if _, err := p.Observe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	me := p.session.c
+	who, err := me.whoami()
+	must(t, err)
+	check := preflight{Provider: p, c: me, me: who, want: wanted(doc), found: &findings{}}
+	flavors, err := check.listFlavors(ctx)
+	must(t, err)
+	small := flavors["v1.small"]
+	need := p.demand(check.want, map[string]size{"v1.small": {vcpus: small.VCPUs, ramMiB: small.RAM}}, "10.81.0.0/24")
+	have, err := check.allowances(ctx)
+	must(t, err)
+	enough := map[resource]int{}
+	for r := range quotas {
+		if _, ok := have[r]; !ok {
+			t.Errorf("the quota of %s can't be read", r)
+		}
+		enough[r] = have[r].used + need[r]
+	}
+	n.set(ctx, enough)
+	before := len(calls.seen)
+	if err := p.Preflight(ctx, check.want); err != nil {
+		t.Fatalf("all is just enough, and yet: %v", err)
+	}
+	t.Logf("a preflight makes %d calls", len(calls.seen)-before)
+	for r := range quotas {
+		n.set(ctx, map[resource]int{r: enough[r] - 1})
+		err := p.Preflight(ctx, check.want)
+		want := fmt.Sprintf("%s: %d needed, %d of %d used: 1 too few", r, need[r], have[r].used, enough[r]-1)
+		if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "too few") != 1 {
+			t.Errorf("with one %s less, want %q, got: %v", r, want, err)
+		}
+		n.set(ctx, map[resource]int{r: enough[r]})
+	}
+	readOnly(t, calls)
+}

@@ -1,0 +1,249 @@
+package openstack
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Ports that the roles serve.
+const (
+	portSSH       = 22
+	portEtcdFirst = 2379 // clients; peers use the next one
+	portEtcdLast  = 2380
+	portKubelet   = 10250
+	portVXLAN     = 8472
+	portNodeFirst = 30000
+	portNodeLast  = 32767
+	protocolVRRP  = "112"
+	everywhere    = "0.0.0.0/0"
+	protocolAny   = ""
+	directionIn   = "ingress"
+	directionOut  = "egress"
+	etherTypeV4   = "IPv4"
+	etherTypeV6   = "IPv6"
+	protocolTCP   = "tcp"
+	protocolUDP   = "udp"
+	protocolICMP  = "icmp"
+)
+
+// rule is one thing that a security group lets through; from a network, or from the machines of a role.
+type rule struct {
+	direction, ether, protocol string
+	first, last                int
+	cidr                       string
+	from                       provider.Role
+}
+
+// access is all that decides which rules there are.
+type access struct {
+	roles      []provider.Role // that the cluster has machines of
+	subnet     string          // CIDR of the machines' network
+	ssh        []string        // who may reach SSH from outside
+	api        []string        // who may reach the API on machines that serve it to the outside
+	nodePorts  []string
+	floating   map[provider.Role]bool // whether machines of the role have floating IPs
+	endpoint   string
+	port       int // of the endpoint
+	wireguard  int // UDP port; 0: none
+	anyPodNet  bool
+	noWorkers  bool
+	noGateways bool
+}
+
+// access reads the document.
+func (p *Provider) access(subnet string) access {
+	spec := p.opts.Cluster.Spec
+	a := access{
+		subnet: subnet, ssh: orAll(spec.Access.SSHCIDRs), api: orAll(spec.Access.APICIDRs), nodePorts: spec.Access.NodePortCIDRs,
+		floating: map[provider.Role]bool{}, endpoint: spec.Endpoint.Kind, port: cmp.Or(spec.Endpoint.Port, v1alpha1.APIServerPort),
+		anyPodNet: spec.Kubernetes.CNI == v1alpha1.CNINone, noWorkers: p.opts.Cluster.WorkerCount() == 0,
+		noGateways: p.opts.Cluster.GatewayCount() == 0,
+	}
+	if w := spec.Access.WireGuard; w != nil {
+		a.wireguard = cmp.Or(w.Port, 51820)
+	}
+	a.roles = p.roles()
+	for _, r := range a.roles {
+		a.floating[r] = p.anyFloating(r)
+	}
+	return a
+}
+
+// roles lists those that the document wants machines of, or has pools for.
+func (p *Provider) roles() []provider.Role {
+	out := []provider.Role{provider.ControlPlane}
+	if p.opts.Cluster.GatewayCount() > 0 {
+		out = append(out, provider.Gateway)
+	}
+	if len(p.opts.Cluster.Spec.Workers) > 0 {
+		out = append(out, provider.Worker)
+	}
+	return out
+}
+
+// anyFloating tells whether machines of a role have floating IPs.
+func (p *Provider) anyFloating(r provider.Role) bool {
+	if r != provider.Worker {
+		return wantsFloating(p.shape(r, ""))
+	}
+	return slices.ContainsFunc(p.opts.Cluster.Spec.Workers, func(w v1alpha1.Pool) bool { return wantsFloating(p.shape(r, w.Name)) })
+}
+
+func wantsFloating(s v1alpha1.MachineShape) bool { return s.FloatingIP != nil && *s.FloatingIP }
+
+func orAll(cidrs []string) []string {
+	if len(cidrs) == 0 {
+		return []string{everywhere}
+	}
+	return cidrs
+}
+
+// rules lists what the machines of a role let through: what the role needs, and nothing else.
+func (a access) rules(r provider.Role) []rule {
+	b := &ruleSet{a: a}
+	b.rules = []rule{{direction: directionOut, ether: etherTypeV4}, {direction: directionOut, ether: etherTypeV6}}
+	b.cidrs(protocolICMP, 0, 0, a.subnet)
+	b.ssh(r)
+	switch r {
+	case provider.ControlPlane:
+		b.roles(protocolTCP, v1alpha1.APIServerPort, v1alpha1.APIServerPort, a.roles...)
+		b.cidrs(protocolTCP, v1alpha1.APIServerPort, v1alpha1.APIServerPort, a.apiFrom()...)
+		b.roles(protocolTCP, portEtcdFirst, portEtcdLast, provider.ControlPlane)
+		b.node()
+		if a.noWorkers {
+			b.services()
+		}
+	case provider.Worker:
+		b.node()
+		b.services()
+	case provider.Gateway:
+		b.roles(protocolTCP, a.port, a.port, a.roles...)
+		b.cidrs(protocolTCP, a.port, a.port, a.api...)
+		b.roles(protocolVRRP, 0, 0, provider.Gateway)
+		if a.wireguard != 0 {
+			b.cidrs(protocolUDP, a.wireguard, a.wireguard, everywhere)
+		}
+	}
+	return b.rules
+}
+
+// apiFrom says who else than machines reaches the API servers themselves.
+func (a access) apiFrom() []string {
+	switch a.endpoint {
+	case v1alpha1.EndpointOctavia:
+		return []string{a.subnet} // a load balancer speaks from its own port in there
+	case v1alpha1.EndpointAddress, v1alpha1.EndpointDirect:
+		return a.api
+	}
+	return nil
+}
+
+// ruleSet collects the rules of one role.
+type ruleSet struct {
+	a     access
+	rules []rule
+}
+
+func (b *ruleSet) add(r rule) {
+	if !slices.Contains(b.rules, r) {
+		b.rules = append(b.rules, r)
+	}
+}
+
+func (b *ruleSet) cidrs(protocol string, first, last int, cidrs ...string) {
+	for _, c := range cidrs {
+		b.add(rule{directionIn, etherTypeV4, protocol, first, last, c, ""})
+	}
+}
+
+func (b *ruleSet) roles(protocol string, first, last int, from ...provider.Role) {
+	for _, r := range from {
+		if slices.Contains(b.a.roles, r) {
+			b.add(rule{directionIn, etherTypeV4, protocol, first, last, "", r})
+		}
+	}
+}
+
+// ssh is open to the outside only where machines are reached from there: on those with a floating IP, or on all where none has
+// one and no gateway is in front. The others are reached through the gateways, or through the ones with a floating IP.
+func (b *ruleSet) ssh(r provider.Role) {
+	outside := false
+	for _, f := range b.a.floating {
+		outside = outside || f
+	}
+	if b.a.floating[r] || !outside && b.a.noGateways {
+		b.cidrs(protocolTCP, portSSH, portSSH, b.a.ssh...)
+	}
+	if b.a.noGateways {
+		b.roles(protocolTCP, portSSH, portSSH, b.a.roles...)
+	} else {
+		b.roles(protocolTCP, portSSH, portSSH, provider.Gateway)
+	}
+}
+
+// node lets through what nodes say to each other: kubelets' API, and the pod network.
+func (b *ruleSet) node() {
+	if b.a.anyPodNet { // whatever it is that the user brings
+		b.roles(protocolAny, 0, 0, provider.ControlPlane, provider.Worker)
+		return
+	}
+	b.roles(protocolTCP, portKubelet, portKubelet, provider.ControlPlane, provider.Worker)
+	b.roles(protocolUDP, portVXLAN, portVXLAN, provider.ControlPlane, provider.Worker)
+}
+
+// services lets through traffic to NodePorts: from load balancers, which are in the machines' own network, and from where the
+// document says.
+func (b *ruleSet) services() {
+	from := append([]string{b.a.subnet}, b.a.nodePorts...)
+	b.cidrs(protocolTCP, portNodeFirst, portNodeLast, from...)
+	b.cidrs(protocolUDP, portNodeFirst, portNodeLast, from...)
+}
+
+// request turns a rule into what Neutron is asked for.
+func (r rule) request(group string, groupOf func(provider.Role) string) rules.CreateOpts {
+	o := rules.CreateOpts{
+		Direction: rules.RuleDirection(r.direction), EtherType: rules.RuleEtherType(r.ether), SecGroupID: group,
+		Protocol: rules.RuleProtocol(r.protocol), PortRangeMin: r.first, PortRangeMax: r.last, RemoteIPPrefix: r.cidr,
+	}
+	if r.from != "" {
+		o.RemoteGroupID = groupOf(r.from)
+	}
+	return o
+}
+
+// sameRule tells whether a rule that is there is the one that is asked for, whichever way Neutron writes it.
+func sameRule(have rules.SecGroupRule, want rules.CreateOpts) bool {
+	return have.Direction == string(want.Direction) && have.EtherType == string(want.EtherType) &&
+		protocol(have.Protocol) == protocol(string(want.Protocol)) &&
+		have.PortRangeMin == want.PortRangeMin && have.PortRangeMax == want.PortRangeMax &&
+		have.RemoteGroupID == want.RemoteGroupID && have.RemoteAddressGroupID == "" &&
+		prefix(have.RemoteIPPrefix, have.EtherType) == prefix(want.RemoteIPPrefix, have.EtherType)
+}
+
+func protocol(s string) string {
+	switch s {
+	case "any", "0":
+		return ""
+	case "vrrp":
+		return protocolVRRP
+	case "1":
+		return protocolICMP
+	case "6":
+		return protocolTCP
+	case "17":
+		return protocolUDP
+	}
+	return s
+}
+
+func prefix(cidr, ether string) string {
+	if cidr == everywhere && ether == etherTypeV4 {
+		return ""
+	}
+	return cidr
+}

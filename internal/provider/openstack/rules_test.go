@@ -1,0 +1,108 @@
+package openstack
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// TestRules compares what each role's security group lets through with golden files.
+func TestRules(t *testing.T) {
+	for name, spec := range map[string]string{
+		"direct": smallSpec,
+		"gateways": `  provider: {openstack: {cloud: c, machine: {flavor: f, image: i}, network: {cidr: 10.77.0.0/24}}}
+  endpoint: {kind: gateways}
+  workers: [{name: w, replicas: 2}]
+  access:
+    sshCIDRs: [192.0.2.0/24]
+    apiCIDRs: [192.0.2.0/24, 203.0.113.0/24]
+    nodePortCIDRs: [198.51.100.7/32]
+    wireguard: {peers: [{name: anna}]}
+`,
+		"octavia": `  provider: {openstack: {cloud: c, machine: {flavor: f, image: i, floatingIP: false}, network: {cidr: 10.77.0.0/24}}}
+  endpoint: {kind: octavia}
+  kubernetes: {cni: none}
+  smokeTest: false
+  controlPlane: {replicas: 1, schedulable: true}
+`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := testProvider(t, testDocument(t, "demo", spec), "demo-0badc0de")
+			a := p.access("10.77.0.0/24")
+			var b strings.Builder
+			for _, r := range a.roles {
+				fmt.Fprintf(&b, "%s\n", r)
+				for _, rule := range a.rules(r) {
+					fmt.Fprintf(&b, "  %s\n", rule)
+				}
+			}
+			golden(t, "rules-"+name+".golden", b.String())
+		})
+	}
+}
+
+// String is a rule for people.
+func (r rule) String() string {
+	s := r.direction + " " + r.ether
+	if r.protocol != "" {
+		s += " " + r.protocol
+	}
+	if r.first != 0 {
+		s += fmt.Sprintf(" %d-%d", r.first, r.last)
+	}
+	if r.cidr != "" {
+		s += " from " + r.cidr
+	}
+	if r.from != "" {
+		s += " from " + string(r.from)
+	}
+	return s
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (-update writes it anew):\n%s", file, got)
+	}
+}
+
+// TestSameRule knows the ways in which Neutron writes back what it was asked for.
+func TestSameRule(t *testing.T) {
+	want := rules.CreateOpts{Direction: "ingress", EtherType: "IPv4", Protocol: "tcp", PortRangeMin: 22, PortRangeMax: 22, RemoteIPPrefix: "0.0.0.0/0"}
+	have := rules.SecGroupRule{Direction: "ingress", EtherType: "IPv4", Protocol: "6", PortRangeMin: 22, PortRangeMax: 22}
+	if !sameRule(have, want) {
+		t.Error("no prefix and 0.0.0.0/0 are the same")
+	}
+	have.RemoteIPPrefix = "192.0.2.0/24"
+	if sameRule(have, want) {
+		t.Error("one network is not everywhere")
+	}
+	have.RemoteIPPrefix, have.RemoteAddressGroupID = "", "x"
+	if sameRule(have, want) {
+		t.Error("an address group is not everywhere")
+	}
+	if !sameRule(rules.SecGroupRule{Direction: "ingress", EtherType: "IPv4", Protocol: "vrrp", RemoteGroupID: "g"},
+		rules.CreateOpts{Direction: "ingress", EtherType: "IPv4", Protocol: "112", RemoteGroupID: "g"}) {
+		t.Error("vrrp is protocol 112")
+	}
+}

@@ -1,0 +1,170 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+const groupsStep = "security-groups"
+
+// groupOf returns the ID of a role's security group; empty where it is not made yet.
+func (p *Provider) groupOf(r provider.Role) string {
+	g, _ := p.groupFor(r)
+	return g.ID
+}
+
+func (p *Provider) groupFor(r provider.Role) (groups.SecGroup, bool) {
+	return p.known.groups.find(func(g groups.SecGroup) bool { return g.Name == p.n.name(string(r)) })
+}
+
+// groupIDs are the security groups of the ports of machines of a role.
+func (p *Provider) groupIDs(r provider.Role) []string {
+	if id := p.groupOf(r); id != "" {
+		return []string{id}
+	}
+	return nil
+}
+
+// groupsPlan returns the step that makes the security groups of the roles, and their rules what they should be; nil where they
+// are. A change disturbs nobody: what stays allowed is never taken away in between.
+func (p *Provider) groupsPlan(subnet string) *plan.Step {
+	a := p.access(subnet)
+	var details []string
+	fresh := true
+	for _, r := range a.roles {
+		g, ok := p.groupFor(r)
+		fresh = fresh && !ok
+		add, drop := p.ruleChanges(a, r)
+		switch {
+		case !ok:
+			details = append(details, fmt.Sprintf("security group %s with %d rules", p.n.name(string(r)), len(a.rules(r))))
+		case len(add)+len(drop) > 0:
+			details = append(details, fmt.Sprintf("security group %s: %d rules more, %d less", g.Name, len(add), len(drop)))
+		case !slices.Contains(g.Tags, p.n.mark()):
+			details = append(details, "tags of security group "+g.Name)
+		case len(p.groupsCalled(g.Name)) > 1:
+			details = append(details, "remove a security group "+g.Name+" that was made twice")
+		}
+	}
+	if len(details) == 0 {
+		return nil
+	}
+	s := &plan.Step{
+		ID: groupsStep, Action: plan.Create, Title: "make the security groups", Subject: "cluster",
+		Reason: "they decide who may reach the machines", Details: details, Timeout: p.opts.Timeouts.Step,
+		Run: func(ctx context.Context, progress plan.Progress) error { return p.ensureGroups(ctx, progress) },
+	}
+	if !fresh {
+		s.Action, s.Title = plan.Change, "change the security groups"
+	}
+	return s
+}
+
+func (p *Provider) groupsCalled(name string) []groups.SecGroup {
+	return p.known.groups.filter(func(g groups.SecGroup) bool { return g.Name == name })
+}
+
+// ruleChanges compares a role's rules with what they should be.
+func (p *Provider) ruleChanges(a access, r provider.Role) (add []rules.CreateOpts, drop []rules.SecGroupRule) {
+	g, _ := p.groupFor(r)
+	var want []rules.CreateOpts
+	for _, w := range a.rules(r) {
+		want = append(want, w.request(g.ID, p.groupOf))
+	}
+	for _, w := range want {
+		if !slices.ContainsFunc(g.Rules, func(h rules.SecGroupRule) bool { return sameRule(h, w) }) {
+			add = append(add, w)
+		}
+	}
+	for _, h := range g.Rules {
+		if !slices.ContainsFunc(want, func(w rules.CreateOpts) bool { return sameRule(h, w) }) {
+			drop = append(drop, h)
+		}
+	}
+	return add, drop
+}
+
+// ensureGroups makes the groups first, because rules name other groups, and then adds rules before it removes any.
+func (p *Provider) ensureGroups(ctx context.Context, progress plan.Progress) error {
+	if err := fresh(ctx, p.known.groups, p.known.subnets); err != nil {
+		return err
+	}
+	sub, err := p.subnet(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := p.network(ctx)
+	if err != nil {
+		return err
+	}
+	a := p.access(sub.CIDR)
+	for _, r := range a.roles {
+		progress.Status("security group %s", p.n.name(string(r)))
+		if err := p.ensureGroup(ctx, c, r); err != nil {
+			return err
+		}
+	}
+	for _, r := range a.roles {
+		progress.Status("rules of security group %s", p.n.name(string(r)))
+		if err := p.ensureRules(ctx, c, a, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Provider) ensureGroup(ctx context.Context, c *gophercloud.ServiceClient, r provider.Role) error {
+	name := p.n.name(string(r))
+	g, ok := p.groupFor(r)
+	if !ok {
+		got, err := groups.Create(ctx, c, groups.CreateOpts{Name: name, Description: p.n.mark()}).Extract()
+		if g, err = made(p.known.groups, got, err, "make security group %s", name); err != nil {
+			return err
+		}
+	}
+	for _, twice := range p.groupsCalled(name) {
+		if twice.ID != g.ID {
+			if err := removed(p.known.groups, twice.ID, groups.Delete(ctx, c, twice.ID).ExtractErr(), "remove security group %s, which was made twice", name); err != nil {
+				return err
+			}
+		}
+	}
+	tags, err := p.tag(ctx, "security-groups", g.ID, g.Tags, p.n.roleTags(string(r)))
+	if err != nil {
+		return err
+	}
+	g.Tags = tags
+	p.known.groups.keep(g)
+	return nil
+}
+
+func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient, a access, r provider.Role) error {
+	g, _ := p.groupFor(r)
+	add, drop := p.ruleChanges(a, r)
+	if len(add) > 0 {
+		got, err := rules.CreateBulk(ctx, c, add).Extract()
+		if err != nil {
+			p.known.groups.doubt()
+			return wrap(err, "add %s to security group %s", count(len(add), "rule"), g.Name)
+		}
+		g.Rules = append(slices.Clone(g.Rules), got...)
+		p.known.groups.keep(g)
+	}
+	for _, d := range drop {
+		if err := rules.Delete(ctx, c, d.ID).ExtractErr(); err != nil && !gone(err) {
+			p.known.groups.doubt()
+			return wrap(err, "remove a rule of security group %s", g.Name)
+		}
+		g.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(h rules.SecGroupRule) bool { return h.ID == d.ID })
+		p.known.groups.keep(g)
+	}
+	return nil
+}

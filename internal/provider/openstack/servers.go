@@ -1,0 +1,212 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// States of a server, as Nova calls them.
+const (
+	serverActive  = "ACTIVE"
+	serverBuild   = "BUILD"
+	serverError   = "ERROR"
+	serverShutoff = "SHUTOFF"
+	serverDeleted = "DELETED"
+)
+
+// serversOf lists the servers of a machine: one, but for what an interrupted run left. What is deleted already may show for a moment.
+func (p *Provider) serversOf(machine string) []servers.Server {
+	return p.known.servers.filter(func(s servers.Server) bool {
+		return s.Metadata[underscored(keyMachine)] == machine && s.Status != serverDeleted && s.TaskState != "deleting"
+	})
+}
+
+// serverOf returns the server of a machine: where there are several, the one that has the machine's port.
+func (p *Provider) serverOf(machine string) (servers.Server, bool) {
+	all := p.serversOf(machine)
+	if len(all) == 0 {
+		return servers.Server{}, false
+	}
+	port, _ := p.portOf(machine)
+	s, _ := best(all, func(s servers.Server) int {
+		switch {
+		case s.ID == port.DeviceID:
+			return 2
+		case s.Status != serverError:
+			return 1
+		}
+		return 0
+	})
+	return s, true
+}
+
+// halfMade tells whether a server never ran: nothing can be lost with it.
+func halfMade(s servers.Server) bool {
+	return s.LaunchedAt.IsZero() && (s.Status == serverBuild || s.Status == serverError)
+}
+
+// faultOf is Nova's own account of why a server failed.
+func faultOf(s servers.Server) string {
+	if s.Fault.Message == "" {
+		return "Nova gives no reason"
+	}
+	return oneLine(s.Fault.Message)
+}
+
+// createServer asks Nova for a machine's server. Its port exists; its root volume, where it has one, is made here.
+func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, progress plan.Progress) (servers.Server, error) {
+	shape := p.shape(m.Role, m.Pool)
+	data, err := encodeUserData(m, shape.UserData)
+	if err != nil {
+		return servers.Server{}, err
+	}
+	flavor, err := p.flavorID(ctx, shape.Flavor)
+	if err != nil {
+		return servers.Server{}, err
+	}
+	port, ok := p.portOf(m.Name)
+	if !ok {
+		return servers.Server{}, fail.New(fail.NotReady, "its port is not made yet").At(m.Name)
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return servers.Server{}, err
+	}
+	meta := p.n.metadata(m)
+	meta[underscored(keyShape)] = shapeMark(shape)
+	o := servers.CreateOpts{
+		Name: m.Name, FlavorRef: flavor, UserData: data, AvailabilityZone: zone(shape, m.Index), ConfigDrive: shape.ConfigDrive,
+		Networks: []servers.Network{{Port: port.ID}}, Metadata: meta, Tags: []string{p.n.serverTag()},
+	}
+	if shape.RootVolumeGiB > 0 {
+		v, err := p.ensureVolume(ctx, m, progress)
+		if err != nil {
+			return servers.Server{}, err
+		}
+		o.BlockDevice = []servers.BlockDevice{{
+			UUID: v.ID, SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, DeleteOnTermination: true,
+		}}
+	} else if o.ImageRef, err = p.imageID(ctx, shape.Image); err != nil {
+		return servers.Server{}, err
+	}
+	var hints servers.SchedulerHintOptsBuilder
+	if g := p.serverGroup(m); g != "" {
+		hints = servers.SchedulerHintOpts{Group: g}
+	}
+	progress.Status("asking for the server")
+	s, err := servers.Create(ctx, c.compute, p.withKey(o), hints).Extract()
+	if err == nil { // Nova answers with the ID and little more
+		s.Name, s.Status, s.Metadata = m.Name, serverBuild, meta
+	}
+	return made(p.known.servers, s, err, "make the server of %s", m.Name)
+}
+
+// withKey adds the keypair, where there is one.
+func (p *Provider) withKey(o servers.CreateOpts) servers.CreateOptsBuilder {
+	if p.opts.PublicKey == "" {
+		return o
+	}
+	return keypairs.CreateOptsExt{CreateOptsBuilder: o, KeyName: p.n.name()}
+}
+
+// errFailed is a server that Nova could not make.
+type errFailed struct{ fault string }
+
+// Error repeats Nova's words.
+func (e *errFailed) Error() string { return e.fault }
+
+// waitServer waits until a server runs; one that is switched off is switched on. A server that never ran and is in ERROR is an
+// *errFailed.
+func (p *Provider) waitServer(ctx context.Context, machine, id string, progress plan.Progress) (servers.Server, error) {
+	limit := time.Now().Add(p.opts.Timeouts.Boot)
+	started := ""
+	for {
+		s, ok := p.known.servers.find(func(s servers.Server) bool { return s.ID == id })
+		switch {
+		case !ok || s.Status == serverDeleted || s.TaskState == "deleting":
+			p.known.servers.doubt()
+			return s, fail.New(fail.NotReady, "its server %s was deleted while it was waited for", id).At(machine)
+		case s.Status == serverActive && s.TaskState == "":
+			return s, nil
+		case s.Status == serverError && halfMade(s):
+			return s, &errFailed{faultOf(s)}
+		case s.Status == serverError:
+			return s, fail.New(fail.Refused, "its server %s is in state ERROR: %s", id, faultOf(s)).At(machine).
+				Do("see openstack server show; if it can't be saved: naupegos node replace %s %s", p.n.cluster, machine)
+		case time.Now().After(limit):
+			return s, fail.New(fail.Refused, "its server %s is %s, not ACTIVE, after %s", id, stateText(s), p.opts.Timeouts.Boot).At(machine).
+				Do("see openstack server show; apply again waits longer, spec.timeouts.machineBoot says how long")
+		}
+		progress.Status("server is %s", stateText(s))
+		if s.Status != started && s.TaskState == "" {
+			switched, err := p.switchOn(ctx, s)
+			if err != nil {
+				return s, err
+			}
+			if switched {
+				started = s.Status
+			}
+		}
+		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll); err != nil {
+			return s, err
+		}
+	}
+}
+
+// stateText is a server's state with what Nova is doing to it.
+func stateText(s servers.Server) string {
+	if s.TaskState == "" {
+		return s.Status
+	}
+	return fmt.Sprintf("%s (%s)", s.Status, s.TaskState)
+}
+
+// removeServers deletes servers and waits until Nova does not list them any more; their volumes go with them.
+func (p *Provider) removeServers(ctx context.Context, all []servers.Server, progress plan.Progress) error {
+	if len(all) == 0 {
+		return nil
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if s.TaskState == "deleting" {
+			continue
+		}
+		if err := servers.Delete(ctx, c.compute, s.ID).ExtractErr(); err != nil && !gone(err) {
+			p.known.servers.doubt()
+			return wrap(err, "remove server %s (%s)", s.Name, s.ID)
+		}
+	}
+	limit := time.Now().Add(p.opts.Timeouts.Delete)
+	for {
+		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll); err != nil {
+			return err
+		}
+		var left []servers.Server
+		for _, old := range all {
+			if s, ok := p.known.servers.find(func(s servers.Server) bool { return s.ID == old.ID }); ok && s.Status != serverDeleted {
+				left = append(left, s)
+			}
+		}
+		if len(left) == 0 {
+			p.known.volumes.doubt() // Nova has removed some of them
+			p.known.ports.doubt()
+			return nil
+		}
+		progress.Status("server %s is %s", left[0].ID, stateText(left[0]))
+		if time.Now().After(limit) {
+			return fail.New(fail.Refused, "server %s (%s) is still %s %s after the request to delete it", left[0].Name, left[0].ID,
+				stateText(left[0]), p.opts.Timeouts.Delete).Do("see openstack server show; run the same again later")
+		}
+	}
+}

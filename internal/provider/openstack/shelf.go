@@ -1,0 +1,190 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// shelf holds what is known of one kind of resource: what the last list said, and what was made or deleted since.
+// Many steps use it at once; the order of keeping is the order of finding.
+type shelf[T any] struct {
+	id   func(T) string
+	list func(ctx context.Context) ([]T, error)
+
+	mu     sync.Mutex
+	items  []T
+	put    map[string]int // by ID: made or changed at this tick, so that an older list does not undo it
+	gone   map[string]int // by ID: deleted at this tick
+	tick   int
+	loaded bool          // there was a list, and nothing since it began has made it doubtful
+	doubts int           // how often something did
+	begun  int           // lists begun
+	shown  int           // the latest begun list that has come in
+	flight chan struct{} // closed when the list under way is there
+	last   time.Time     // when the last list ended
+	took   time.Duration // how long it took
+	err    error         // of the last list
+}
+
+func newShelf[T any](id func(T) string, list func(context.Context) ([]T, error)) *shelf[T] {
+	return &shelf[T]{id: id, list: list, put: map[string]int{}, gone: map[string]int{}}
+}
+
+// all returns what is known.
+func (s *shelf[T]) all() []T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.items)
+}
+
+// find returns the first known item that fits.
+func (s *shelf[T]) find(fits func(T) bool) (T, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.IndexFunc(s.items, fits); i >= 0 {
+		return s.items[i], true
+	}
+	var none T
+	return none, false
+}
+
+// filter returns the known items that fit.
+func (s *shelf[T]) filter(fits func(T) bool) []T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []T
+	for i := range s.items {
+		if fits(s.items[i]) {
+			out = append(out, s.items[i])
+		}
+	}
+	return out
+}
+
+// keep remembers something that was just made, changed or looked at.
+func (s *shelf[T]) keep(items ...T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick++
+	for _, item := range items {
+		id := s.id(item)
+		s.put[id] = s.tick
+		delete(s.gone, id)
+		if i := s.index(id); i >= 0 {
+			s.items[i] = item
+		} else {
+			s.items = append(s.items, item)
+		}
+	}
+}
+
+// drop forgets something that was deleted.
+func (s *shelf[T]) drop(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick++
+	s.gone[id] = s.tick
+	delete(s.put, id)
+	if i := s.index(id); i >= 0 {
+		s.items = slices.Delete(s.items, i, i+1)
+	}
+}
+
+func (s *shelf[T]) index(id string) int {
+	return slices.IndexFunc(s.items, func(t T) bool { return s.id(t) == id })
+}
+
+// doubt has the next fresh ask again: a call ended without telling what it did.
+func (s *shelf[T]) doubt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loaded = false
+	s.doubts++
+}
+
+// fresh asks the cloud unless what is known is certain.
+func (s *shelf[T]) fresh(ctx context.Context) error {
+	s.mu.Lock()
+	loaded := s.loaded
+	s.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	return s.load(ctx)
+}
+
+// load asks the cloud now.
+func (s *shelf[T]) load(ctx context.Context) error {
+	s.mu.Lock()
+	s.begun++
+	start, doubts, mine := s.tick, s.doubts, s.begun
+	s.mu.Unlock()
+	began := time.Now()
+	found, err := s.list(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last, s.took, s.err = time.Now(), time.Since(began), err
+	if err != nil || mine < s.shown { // overtaken by a list that began later
+		return err
+	}
+	s.shown = mine
+	s.loaded = s.loaded || s.doubts == doubts // a doubt that came up meanwhile stays
+	var items []T
+	listed := map[string]bool{}
+	for _, item := range found {
+		id := s.id(item)
+		listed[id] = true
+		switch {
+		case s.gone[id] > start: // deleted while the list was made
+		case s.put[id] > start:
+			items = append(items, s.items[s.index(id)])
+		default:
+			items = append(items, item)
+		}
+	}
+	for _, item := range s.items {
+		if id := s.id(item); !listed[id] && s.put[id] > start {
+			items = append(items, item)
+		}
+	}
+	s.items = items
+	return nil
+}
+
+// next waits for the next list, at least pause after the last one. All who wait share one list.
+func (s *shelf[T]) next(ctx context.Context, pause time.Duration) error {
+	for {
+		s.mu.Lock()
+		if s.flight == nil {
+			flight := make(chan struct{})
+			s.flight = flight
+			wait := time.Until(s.last.Add(max(pause, s.took)))
+			s.mu.Unlock()
+			err := sleep(ctx, wait)
+			if err == nil {
+				err = s.load(ctx)
+			}
+			s.mu.Lock()
+			s.flight = nil
+			s.err = err
+			s.mu.Unlock()
+			close(flight)
+			return err
+		}
+		flight := s.flight
+		s.mu.Unlock()
+		select {
+		case <-flight:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		s.mu.Lock()
+		err := s.err
+		s.mu.Unlock()
+		if err == nil || !interrupted(err) { // else the one who asked was stopped, not we
+			return err
+		}
+	}
+}

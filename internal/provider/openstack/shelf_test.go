@@ -1,0 +1,135 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func same(s string) string { return s }
+
+// TestShelfKeepsWhatIsNewerThanTheList: a list that began before something was made or deleted does not undo that.
+func TestShelfKeepsWhatIsNewerThanTheList(t *testing.T) {
+	var s *shelf[string]
+	s = newShelf(same, func(context.Context) ([]string, error) {
+		s.keep("made meanwhile")
+		s.drop("deleted meanwhile")
+		return []string{"old", "deleted meanwhile"}, nil
+	})
+	if err := s.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.all(); !slices.Equal(got, []string{"old", "made meanwhile"}) {
+		t.Errorf("%q", got)
+	}
+	s.list = func(context.Context) ([]string, error) { return []string{"old"}, nil }
+	if err := s.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.all(); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("what a later list does not show is still there: %q", got)
+	}
+}
+
+// TestShelfDoubt: only doubt has fresh ask again, also a doubt that comes up while a list is made.
+func TestShelfDoubt(t *testing.T) {
+	var s *shelf[string]
+	asked, doubtful := 0, false
+	s = newShelf(same, func(context.Context) ([]string, error) {
+		asked++
+		if doubtful {
+			s.doubt()
+		}
+		if asked == 1 {
+			return nil, errors.New("no answer")
+		}
+		return nil, nil
+	})
+	ask := func(want int) {
+		t.Helper()
+		_ = s.fresh(t.Context()) //nolint:errcheck // counted below
+		if asked != want {
+			t.Fatalf("asked %d times, not %d", asked, want)
+		}
+	}
+	ask(1) // fails
+	ask(2)
+	ask(2)
+	s.doubt()
+	doubtful = true
+	ask(3)
+	ask(4)
+}
+
+// TestShelfDoubtOutlivesAListUnderWay: after a doubt, fresh returns only with a list that began later, and has ended.
+func TestShelfDoubtOutlivesAListUnderWay(t *testing.T) {
+	var lists atomic.Int32
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	s := newShelf(same, func(context.Context) ([]string, error) {
+		if lists.Add(1) == 1 {
+			begun <- struct{}{}
+			<-release
+			return nil, nil
+		}
+		return []string{"made, but the answer was lost"}, nil
+	})
+	s.doubt()
+	ended := make(chan error)
+	go func() { ended <- s.load(t.Context()) }() // another step's
+	<-begun
+	if err := s.fresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.all()) != 1 {
+		t.Error("fresh returned while the list that ends the doubt was still under way")
+	}
+	close(release)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if len(s.all()) != 1 {
+		t.Error("a list that was overtaken undid the later one")
+	}
+}
+
+// TestShelfNext: all who wait share one list, and one who is stopped takes nobody along.
+func TestShelfNext(t *testing.T) {
+	var lists atomic.Int32
+	release := make(chan struct{})
+	s := newShelf(same, func(ctx context.Context) ([]string, error) {
+		lists.Add(1)
+		select {
+		case <-release:
+			return []string{"x"}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+	stopped, stop := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() { first <- s.next(stopped, 0) }()
+	for lists.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, 20)
+	for i := range errs {
+		wg.Go(func() { errs[i] = s.next(t.Context(), 0) })
+	}
+	stop()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the one that was stopped: %v", err)
+	}
+	close(release)
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	if n := lists.Load(); n > 10 {
+		t.Errorf("%d lists for 20 who waited at once", n)
+	}
+}

@@ -1,0 +1,96 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Steps returns the steps that make the network, the security groups and every wanted machine exist and run: none where nothing
+// is to do. It goes by the last observation.
+func (p *Provider) Steps(want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Timeouts.Step)
+	defer cancel()
+	for _, m := range want.Machines {
+		if _, err := encodeUserData(m, p.shape(m.Role, m.Pool).UserData); err != nil {
+			return nil, err
+		}
+	}
+	network, err := p.networkPlan()
+	if err != nil {
+		return nil, err
+	}
+	cidr := p.spec().Network.CIDR
+	if p.spec().Network.Existing != "" {
+		sub, err := p.existingSubnet(ctx)
+		if err != nil {
+			return nil, err
+		}
+		cidr = sub.CIDR
+	}
+	machines, fresh := p.machineSteps(want, seen)
+	steps := []*plan.Step{network, p.groupsPlan(cidr)}
+	if len(fresh) > 0 {
+		steps = append(steps, p.keypairPlan(), p.serverGroupsPlan(fresh))
+	}
+	steps = append(steps, p.vipSteps(want)...)
+	steps = append(steps, p.portsPlan(want))
+	steps = append(steps, p.balancerSteps(want)...)
+	steps = append(steps, machines...)
+	return order(slices.DeleteFunc(steps, func(s *plan.Step) bool { return s == nil })), nil
+}
+
+// machineSteps returns the steps of machines that are not as they should be, and which of them are to be made.
+func (p *Provider) machineSteps(want provider.Wanted, seen *provider.Inventory) (steps []*plan.Step, fresh []provider.MachineSpec) {
+	for _, spec := range want.Machines {
+		m, found := find(seen, spec.Name)
+		if found && m.State == provider.Running && len(p.incomplete(spec)) == 0 {
+			continue
+		}
+		if !found || m.State == provider.Partial {
+			fresh = append(fresh, spec)
+		}
+		steps = append(steps, p.machinePlan(spec, m, found))
+	}
+	return steps, fresh
+}
+
+func find(seen *provider.Inventory, name string) (provider.Machine, bool) {
+	if seen != nil {
+		for _, m := range seen.Machines {
+			if m.Name == name {
+				return m, true
+			}
+		}
+	}
+	return provider.Machine{}, false
+}
+
+// before says what the core's own steps wait for, where it is in the plan.
+var before = map[string][]string{
+	groupsStep: {networkStep},
+	portsStep:  {networkStep, groupsStep, vipStep},
+}
+
+// beforeMachine is what every machine waits for.
+var beforeMachine = []string{portsStep, serverGroupsStep, keypairStep}
+
+// order gives the core's steps their needs, and takes those away that are not in the plan.
+func order(steps []*plan.Step) []*plan.Step {
+	in := map[string]bool{}
+	for _, s := range steps {
+		in[s.ID] = true
+	}
+	for _, s := range steps {
+		s.Needs = append(s.Needs, before[s.ID]...)
+		if s.ID == provider.MachineStep(s.Subject) {
+			s.Needs = append(s.Needs, beforeMachine...)
+		}
+		s.Needs = slices.DeleteFunc(s.Needs, func(id string) bool { return !in[id] })
+		slices.Sort(s.Needs)
+		s.Needs = slices.Compact(s.Needs)
+	}
+	return steps
+}

@@ -1,0 +1,159 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// everyServerOf lists the servers of a machine, those that are being deleted included.
+func (p *Provider) everyServerOf(machine string) []servers.Server {
+	return p.known.servers.filter(func(s servers.Server) bool {
+		return s.Metadata[underscored(keyMachine)] == machine && s.Status != serverDeleted
+	})
+}
+
+// destroyRest removes everything that is known of the cluster but machines and load balancer, in the order in which things let go
+// of each other.
+func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) error {
+	k := &p.known
+	if err := fresh(ctx, k.all()...); err != nil {
+		return err
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return err
+	}
+	progress.Status("floating IPs and volumes")
+	if err := p.removeFloating(ctx, k.floating.all()); err != nil {
+		return err
+	}
+	if err := p.removeVolumes(ctx, k.volumes.filter(p.isStray), progress); err != nil {
+		return err
+	}
+	progress.Status("ports")
+	if err := p.detachRouter(ctx, c.network); err != nil {
+		return err
+	}
+	if err := p.removePorts(ctx, k.ports.all()); err != nil {
+		return err
+	}
+	progress.Status("server groups and keypair")
+	if err := p.removePlacement(ctx, c.compute); err != nil {
+		return err
+	}
+	return p.removeNetwork(ctx, c.network, progress)
+}
+
+// isStray tells of a volume that no server holds.
+func (p *Provider) isStray(v volumes.Volume) bool {
+	_, ok := p.serverOf(v.Metadata[underscored(keyMachine)])
+	return !ok
+}
+
+// detachRouter takes the router out of the network; Neutron removes its port with that.
+func (p *Provider) detachRouter(ctx context.Context, c *gophercloud.ServiceClient) error {
+	for _, o := range p.known.ports.filter(p.isRouterPort) {
+		if o.DeviceID == "" {
+			continue // made, but never attached: an ordinary port
+		}
+		_, err := routers.RemoveInterface(ctx, c, o.DeviceID, routers.RemoveInterfaceOpts{PortID: o.ID}).Extract()
+		if err := removed(p.known.ports, o.ID, err, "take router %s out of the network", o.DeviceID); err != nil {
+			return still(err, func() string { return "router " + o.DeviceID + " still serves a floating IP in the network" })
+		}
+	}
+	return nil
+}
+
+func (p *Provider) removePlacement(ctx context.Context, c *gophercloud.ServiceClient) error {
+	for _, g := range p.known.serverGroups.all() {
+		err := servergroups.Delete(ctx, c, g.ID).ExtractErr()
+		if err := removed(p.known.serverGroups, g.ID, err, "remove server group %s", g.Name); err != nil {
+			return err
+		}
+	}
+	for _, kp := range p.known.keypairs.all() {
+		err := keypairs.Delete(ctx, c, kp.Name, nil).ExtractErr()
+		if err := removed(p.known.keypairs, kp.Name, err, "remove keypair %s", kp.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeNetwork removes security groups, router, subnet and network; never those that the document names as existing.
+func (p *Provider) removeNetwork(ctx context.Context, c *gophercloud.ServiceClient, progress plan.Progress) error {
+	k := &p.known
+	for _, g := range k.groups.all() {
+		progress.Status("security group %s", g.Name)
+		err := removed(k.groups, g.ID, groups.Delete(ctx, c, g.ID).ExtractErr(), "remove security group %s", g.Name)
+		if err != nil {
+			return still(err, func() string { return p.usedBy(ctx, c, "security group "+g.Name, query{group: g.ID}) })
+		}
+	}
+	for _, r := range k.routers.all() {
+		progress.Status("router %s", r.Name)
+		err := removed(k.routers, r.ID, routers.Delete(ctx, c, r.ID).ExtractErr(), "remove router %s", r.Name)
+		if err != nil {
+			return still(err, func() string { return p.usedBy(ctx, c, "router "+r.Name, query{device: r.ID}) })
+		}
+	}
+	for _, s := range k.subnets.all() {
+		progress.Status("subnet %s", s.CIDR)
+		err := removed(k.subnets, s.ID, subnets.Delete(ctx, c, s.ID).ExtractErr(), "remove subnet %s", s.CIDR)
+		if err != nil {
+			return still(err, func() string { return p.usedBy(ctx, c, "subnet "+s.CIDR, query{network: s.NetworkID}) })
+		}
+	}
+	for _, n := range k.networks.all() {
+		progress.Status("network %s", n.Name)
+		err := removed(k.networks, n.ID, networks.Delete(ctx, c, n.ID).ExtractErr(), "remove network %s", n.Name)
+		if err != nil {
+			return still(err, func() string { return p.usedBy(ctx, c, "network "+n.Name, query{network: n.ID}) })
+		}
+	}
+	return nil
+}
+
+// usedBy names who keeps a thing from being removed: "network demo is still used by port x (compute:nova …)".
+func (p *Provider) usedBy(ctx context.Context, c *gophercloud.ServiceClient, what string, q query) string {
+	o := ports.ListOpts{NetworkID: q.network, DeviceID: q.device}
+	if q.group != "" {
+		o.SecurityGroups = []string{q.group}
+	}
+	all, err := pages(ctx, ports.List(c, o), ports.ExtractPorts)
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+	first := all[0]
+	for _, port := range all {
+		if port.DeviceOwner != "network:dhcp" && port.DeviceOwner != "network:distributed" { // these go with the network
+			first = port
+			break
+		}
+	}
+	more := ""
+	if len(all) > 1 {
+		more = fmt.Sprintf(" and %d more", len(all)-1)
+	}
+	name := first.ID
+	if first.Name != "" {
+		name = first.Name + " (" + first.ID + ")"
+	}
+	if first.DeviceOwner != "" {
+		name += ", owner " + first.DeviceOwner + " " + first.DeviceID
+	}
+	return what + " is still used by port " + name + more
+}

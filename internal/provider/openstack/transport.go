@@ -1,0 +1,129 @@
+package openstack
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// transport makes calls again where that is safe, and reads answers whole, so that one that is cut half-way is an error of
+// the call and not of whoever decodes it.
+//
+// Reads and deletes are made again after anything that looks like the cloud's trouble. Others may have been carried out; they
+// are made again only where the cloud says that it did nothing (429, or Retry-After). Whoever creates something looks for it
+// before the next attempt.
+type transport struct {
+	next  http.RoundTripper
+	retry Retry
+	limit time.Duration // for one attempt
+	slots chan struct{} // as many calls at once; more would only queue up in the cloud
+}
+
+const maxCalls = 16
+
+// RoundTrip makes one call, with its retries.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	pause := t.retry.Pause
+	for attempt := 1; ; attempt++ {
+		resp, err := t.once(req, attempt)
+		wait, again := t.again(req, resp, err, pause)
+		if !again || attempt >= t.retry.Attempts || req.Context().Err() != nil {
+			return resp, err
+		}
+		if err := sleep(req.Context(), wait); err != nil {
+			return nil, err
+		}
+		pause *= 2
+	}
+}
+
+// once makes a single attempt and reads the answer.
+func (t *transport) once(req *http.Request, attempt int) (*http.Response, error) {
+	select {
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
+	case <-req.Context().Done():
+		return nil, context.Cause(req.Context())
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), t.limit)
+	defer cancel()
+	r := req.Clone(ctx)
+	if req.Body != nil && attempt > 1 {
+		body, err := req.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		r.Body = body
+	}
+	resp, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(data))
+	return resp, nil
+}
+
+// again tells whether an attempt is followed by another one, and after how long.
+func (t *transport) again(req *http.Request, resp *http.Response, err error, pause time.Duration) (time.Duration, bool) {
+	pause = min(pause, t.retry.Max)
+	if req.Body != nil && req.GetBody == nil {
+		return 0, false // an upload can't be made again from here
+	}
+	safe := req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodDelete || isLogin(req)
+	if err != nil {
+		return pause, safe
+	}
+	later, asked := retryAfter(resp)
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests:
+		return min(max(later, pause), t.retry.Max), true
+	case http.StatusServiceUnavailable:
+		return min(max(later, pause), t.retry.Max), asked || safe
+	case http.StatusRequestEntityTooLarge: // Cinder says so with a Retry-After of 0 when a quota is used up
+		return min(max(later, pause), t.retry.Max), asked && later > 0
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return pause, safe
+	}
+	return 0, false
+}
+
+// isLogin tells of the one POST that leaves nothing behind.
+func isLogin(req *http.Request) bool {
+	const path = "/v3/auth/tokens"
+	return req.Method == http.MethodPost && len(req.URL.Path) >= len(path) && req.URL.Path[len(req.URL.Path)-len(path):] == path
+}
+
+// retryAfter reads how long the cloud asks to wait: seconds or a date.
+func retryAfter(resp *http.Response) (time.Duration, bool) {
+	v := resp.Header.Get("Retry-After")
+	if v == "" {
+		return 0, false
+	}
+	if s, err := strconv.Atoi(v); err == nil {
+		return time.Duration(s) * time.Second, true
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(0, time.Until(at)), true
+	}
+	return 0, false
+}
+
+// sleep waits, or ends with ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

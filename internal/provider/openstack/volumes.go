@@ -1,0 +1,150 @@
+package openstack
+
+import (
+	"context"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// States of a volume.
+const (
+	volumeAvailable = "available"
+	volumeDeleting  = "deleting"
+)
+
+// volumesOf lists the root volumes of a machine: one, but for what an interrupted run left.
+func (p *Provider) volumesOf(machine string) []volumes.Volume {
+	return p.known.volumes.filter(func(v volumes.Volume) bool { return v.Metadata[underscored(keyMachine)] == machine })
+}
+
+// ensureVolume returns the root volume of a machine that is to be made, ready for use: one that an interrupted run left, if it is
+// whole and what is wanted, else a new one. Others are removed.
+func (p *Provider) ensureVolume(ctx context.Context, m provider.MachineSpec, progress plan.Progress) (volumes.Volume, error) {
+	mark := shapeMark(p.shape(m.Role, m.Pool))
+	var fit, rest []volumes.Volume
+	for _, v := range p.volumesOf(m.Name) {
+		if v.Metadata[underscored(keyShape)] == mark && len(fit) == 0 && usable(v.Status) {
+			fit = append(fit, v)
+		} else {
+			rest = append(rest, v)
+		}
+	}
+	if err := p.removeVolumes(ctx, rest, progress); err != nil {
+		return volumes.Volume{}, err
+	}
+	if len(fit) == 0 {
+		v, err := p.createVolume(ctx, m)
+		if err != nil {
+			return v, err
+		}
+		fit = append(fit, v)
+	}
+	return p.waitVolume(ctx, m.Name, fit[0].ID, progress)
+}
+
+// usable tells whether a volume is, or will be, one that a server can be made of.
+func usable(status string) bool {
+	switch status {
+	case volumeAvailable, "creating", "downloading":
+		return true
+	}
+	return false
+}
+
+func (p *Provider) createVolume(ctx context.Context, m provider.MachineSpec) (volumes.Volume, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return volumes.Volume{}, err
+	}
+	shape := p.shape(m.Role, m.Pool)
+	image, err := p.imageID(ctx, shape.Image)
+	if err != nil {
+		return volumes.Volume{}, err
+	}
+	meta := p.n.metadata(m)
+	meta[underscored(keyShape)] = shapeMark(shape)
+	v, err := volumes.Create(ctx, c.volume, volumes.CreateOpts{
+		Name: m.Name, Size: shape.RootVolumeGiB, ImageID: image, VolumeType: shape.RootVolumeType, Metadata: meta,
+	}, nil).Extract()
+	return made(p.known.volumes, v, err, "make the root volume of %s", m.Name)
+}
+
+// waitVolume waits until a volume has its image's content.
+func (p *Provider) waitVolume(ctx context.Context, machine, id string, progress plan.Progress) (volumes.Volume, error) {
+	limit := time.Now().Add(p.opts.Timeouts.Volume)
+	for {
+		v, ok := p.known.volumes.find(func(v volumes.Volume) bool { return v.ID == id })
+		switch {
+		case !ok:
+			p.known.volumes.doubt()
+			return v, fail.New(fail.NotReady, "its root volume %s was deleted while it was made", id).At(machine)
+		case v.Status == volumeAvailable:
+			return v, nil
+		case !usable(v.Status):
+			return v, fail.New(fail.NotReady, "its root volume %s is in state %s; Cinder could not make it", id, v.Status).At(machine)
+		case time.Now().After(limit):
+			return v, fail.New(fail.Refused, "its root volume %s is still %s after %s", id, v.Status, p.opts.Timeouts.Volume).At(machine).
+				Do("Cinder is slow or stuck (is its volume service running?); apply again later: the volume is taken over or replaced")
+		}
+		progress.Status("root volume is %s", v.Status)
+		if err := p.known.volumes.next(ctx, p.opts.Timeouts.Poll); err != nil {
+			return v, err
+		}
+	}
+}
+
+// removeVolumes deletes volumes and waits until they are gone. Cinder says 400 of one that is still attached, or changing.
+func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, progress plan.Progress) error {
+	if len(all) == 0 {
+		return nil
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return err
+	}
+	limit := time.Now().Add(p.opts.Timeouts.Delete)
+	asked := map[string]bool{}
+	for {
+		left := 0
+		var last error
+		for _, old := range all {
+			v, ok := p.known.volumes.find(func(v volumes.Volume) bool { return v.ID == old.ID })
+			if !ok {
+				continue
+			}
+			left++
+			progress.Status("removing volume %s, which is %s", v.ID, v.Status)
+			if v.Status == volumeDeleting || asked[v.ID] {
+				continue
+			}
+			switch err := volumes.Delete(ctx, c.volume, v.ID, nil).ExtractErr(); {
+			case gone(err):
+				p.known.volumes.drop(v.ID)
+			case err == nil:
+				asked[v.ID] = true
+			case status(err) == 400 || status(err) == 409:
+				last = wrap(err, "remove volume %s", v.ID)
+			default:
+				p.known.volumes.doubt()
+				return wrap(err, "remove volume %s", v.ID)
+			}
+		}
+		switch {
+		case left == 0:
+			return nil
+		case time.Now().After(limit) && last != nil:
+			return fail.Wrap(fail.Refused, last, "%s can't be removed", count(left, "volume")).Do("see openstack volume show; run the same again later")
+		case time.Now().After(limit):
+			return fail.New(fail.Refused, "%s: still there %s after the request to delete it", all[0].ID, p.opts.Timeouts.Delete).
+				Do("see openstack volume show; run the same again later")
+		}
+		if err := p.known.volumes.next(ctx, p.opts.Timeouts.Poll); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,121 @@
+// Package provider says what every source of machines can do; the providers lie beside it.
+//
+// A provider knows machines, networks and disks. It knows nothing of Kubernetes, etcd or what runs on a machine.
+package provider
+
+import (
+	"context"
+
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// Role says what a machine is for.
+type Role string
+
+// The roles.
+const (
+	ControlPlane Role = "control-plane"
+	Worker       Role = "worker"
+	Gateway      Role = "gateway"
+)
+
+// State is what a machine is found in.
+type State string
+
+// The states of a machine.
+const (
+	Running State = "running" // switched on; says nothing of what runs on it
+	Stopped State = "stopped" // exists, switched off
+	Partial State = "partial" // half-made: a create did not finish; its step adopts or removes it
+	Failed  State = "failed"  // exists but can't run; Detail says why
+)
+
+// MachineSpec is one wanted machine.
+type MachineSpec struct {
+	Name     string // unique in the cluster, a DNS label: "demo-cp-1"
+	Role     Role
+	Pool     string // the pool's name; empty for control plane and gateways
+	Index    int    // 1-based, never reused while the machine exists
+	Address  string // in the machines' network; empty: the provider chooses one. Only the local provider takes wishes
+	UserData []byte // cloud-init or Ignition user-data; holds no secret
+}
+
+// Machine is one machine as it was found.
+type Machine struct {
+	Name     string
+	Role     Role
+	Pool     string
+	Index    int
+	Address  string // where the other machines reach it
+	Public   string // where the operator reaches it, if that is not Address (a floating IP); empty: there is none
+	Zone     string // availability zone, where the provider knows zones
+	ID       string // the provider's own ID of it: an OpenStack server's UUID; empty where the name is all there is
+	State    State
+	Detail   string   // more about the state, for people
+	User     string   // to log in as by SSH: root, or one that may sudo without a password
+	Port     int      // of SSH
+	HostKeys []string // SSH host keys (authorized_keys form) from an out-of-band source; empty: none known
+}
+
+// Wanted is what the cluster wants of its provider.
+type Wanted struct {
+	Machines []MachineSpec
+	VIP      bool // a virtual address for gateways is wanted
+}
+
+// Inventory is what a provider found of one cluster.
+type Inventory struct {
+	Machines []Machine // sorted by role, pool, index
+	Others   []string  // what else of this cluster exists (networks, half-made things), for people
+	VIP      string    // the virtual address, where there is one
+}
+
+// Provider makes, finds and removes the machines of one cluster.
+type Provider interface {
+	// Preflight tells, before anything is created, whether want can be had: fail.Refused with what is missing.
+	Preflight(ctx context.Context, want Wanted) error
+	// Observe finds everything of this cluster. It changes nothing.
+	Observe(ctx context.Context) (*Inventory, error)
+	// Steps returns the steps that make the infrastructure and each wanted machine exist and run: none where nothing is to do.
+	// The step that leaves machine NAME running has the ID MachineStep(NAME).
+	Steps(want Wanted, seen *Inventory) ([]*plan.Step, error)
+	// Machine tells what is now known of one machine (its address once it is assigned). fail.NotFound where it isn't.
+	Machine(ctx context.Context, name string) (Machine, error)
+	// VIP returns the virtual address for gateways; fail.NotFound where there is none (yet).
+	VIP(ctx context.Context) (string, error)
+	// DestroyMachine returns the step that removes one machine and all that is its own. ID: DestroyStep(NAME).
+	DestroyMachine(m Machine) *plan.Step
+	// Destroy returns the steps that remove everything of the cluster, machines included, and prove that nothing is left.
+	Destroy(seen *Inventory) []*plan.Step
+	// Power starts ("on"), stops ("off", cleanly) or kills ("kill", at once) one machine.
+	Power(ctx context.Context, name, state string) error
+}
+
+// MachineStep is the ID of the step that leaves the named machine running.
+func MachineStep(name string) string { return "machine/" + name }
+
+// DestroyStep is the ID of the step that removes the named machine.
+func DestroyStep(name string) string { return "destroy/" + name }
+
+// Balancer is a provider that can carry the API, and ingress traffic, with a load balancer of its own. Steps makes it, with
+// the first control-plane machine as its only member; VIP is its address.
+type Balancer interface {
+	// Balance returns the steps that make every wanted machine a member of the pools that its role belongs to, to be run once
+	// the API answers: none where that is so already. Their IDs begin with "balance/".
+	Balance(want Wanted, seen *Inventory) []*plan.Step
+}
+
+// Fronted is a provider whose virtual address has another one outside of the machines' network.
+type Fronted interface {
+	// PublicVIP returns the address that the outside uses for VIP; fail.NotFound where there is none (yet).
+	PublicVIP(ctx context.Context) (string, error)
+}
+
+// Drifter is a provider whose machines can differ from what the document says in ways that only a new machine mends.
+type Drifter interface {
+	// Drift tells for each machine, by name, what differs ("flavor is m1.small, m1.large is wanted"). It asks nobody: seen says all.
+	Drift(want Wanted, seen *Inventory) map[string][]string
+}
+
+// Keeper is a provider whose machines outlive the cluster, such as hosts given by address: they are cleaned, not destroyed.
+type Keeper interface{ KeepsMachines() bool }

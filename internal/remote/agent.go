@@ -1,0 +1,251 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// agentBinary is naupegos-agent on this side.
+type agentBinary struct {
+	path string
+	once sync.Once
+	data []byte
+	hex  string
+	err  error
+}
+
+// load reads the binary once.
+func (b *agentBinary) load() error {
+	b.once.Do(func() {
+		if b.path == "" {
+			b.err = fail.New(fail.Internal, "the dialer was not told where naupegos-agent lies")
+			return
+		}
+		data, err := os.ReadFile(b.path)
+		if err != nil {
+			b.err = fail.Wrap(fail.NotFound, err, "read naupegos-agent").At(b.path).Do("build it with `make build`; it lies beside naupegos")
+			return
+		}
+		sum := sha256.Sum256(data)
+		b.data, b.hex = data, hex.EncodeToString(sum[:])
+	})
+	return b.err
+}
+
+// AgentPath is where the agent of this Dialer lies on every machine: it is named by its own digest.
+func (d *Dialer) AgentPath() (string, error) {
+	if err := d.agent.load(); err != nil {
+		return "", err
+	}
+	return path.Join(machine.AgentDir, d.agent.hex, "naupegos-agent"), nil
+}
+
+// Agent runs a verb of the agent on h and returns its standard output. The agent is uploaded where it is missing. stdin is
+// called again for each attempt; nil means none. The agent's errors keep their kind and hint.
+func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args ...string) ([]byte, error) {
+	bin, err := d.AgentPath()
+	if err != nil {
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		var in io.Reader
+		if stdin != nil {
+			in = stdin()
+		}
+		var out bytes.Buffer
+		stderr := &tailWriter{limit: 16 << 10}
+		status, err := d.exec(ctx, h, in, &out, stderr, asRoot(h, append([]string{bin}, args...)))
+		switch {
+		case err != nil:
+			return nil, err
+		case status == 0:
+			return out.Bytes(), nil
+		case try == 0 && missing(h, status, stderr.String()):
+			if err := d.upload(ctx, h, bin); err != nil {
+				return nil, err
+			}
+		default:
+			return out.Bytes(), agentError(h, args[0], status, stderr.String())
+		}
+	}
+}
+
+// missing tells whether the agent isn't there (shell: 127) or can't be run (126). sudo says 1 and "command not found".
+func missing(h Host, status int, stderr string) bool {
+	return status == 127 || status == 126 || h.user() != "root" && status == 1 && strings.Contains(stderr, "command not found")
+}
+
+// agentError reads the agent's own error from the last line of its standard error.
+func agentError(h Host, verb string, status int, stderr string) error {
+	last := stderr[strings.LastIndexByte(stderr, '\n')+1:]
+	var f struct{ Kind, What, Where, Hint string }
+	if json.Unmarshal([]byte(last), &f) != nil || f.What == "" {
+		return fail.Wrap(fail.Internal, &ExitError{"naupegos-agent " + verb, status, stderr}, "run the agent").At(h.where())
+	}
+	e := fail.New(kindNamed(f.Kind), "%s", f.What).At(h.where())
+	if f.Where != "" {
+		e = e.At(h.where() + ": " + f.Where)
+	}
+	e.Hint = f.Hint
+	return e
+}
+
+func kindNamed(name string) fail.Kind {
+	for k := fail.Internal; k <= fail.NotFound; k++ {
+		if k.String() == name {
+			return k
+		}
+	}
+	return fail.Internal
+}
+
+// upload puts the agent in place: written beside, checked by running it, then renamed.
+func (d *Dialer) upload(ctx context.Context, h Host, bin string) error {
+	dir := path.Dir(bin)
+	tmp := path.Join(dir, ".upload-"+rand.Text())
+	steps := []struct {
+		stdin io.Reader
+		argv  []string
+	}{
+		{nil, []string{"mkdir", "-p", "-m", "0755", dir}},
+		{bytes.NewReader(d.agent.data), []string{"dd", "of=" + tmp, "bs=64k", "conv=fsync", "status=none"}},
+		{nil, []string{"chmod", "0755", tmp}},
+	}
+	for _, s := range steps {
+		if _, err := d.Run(ctx, h, s.stdin, s.argv...); err != nil {
+			return uploadError(h, err)
+		}
+	}
+	out, err := d.Run(ctx, h, nil, tmp, "version", "--sha256")
+	if err == nil && strings.TrimSpace(string(out)) != d.agent.hex {
+		err = fail.New(fail.Unreachable, "the agent arrived damaged").At(h.where())
+	}
+	if err == nil {
+		_, err = d.Run(ctx, h, nil, "mv", "-f", "-T", tmp, bin)
+	}
+	if err != nil {
+		_, _ = d.Run(ctx, h, nil, "rm", "-f", tmp) // only about space
+		return uploadError(h, err)
+	}
+	return nil
+}
+
+func uploadError(h Host, err error) error {
+	if k := fail.KindOf(err); k != fail.Internal {
+		return err
+	}
+	e := fail.Wrap(fail.Refused, err, "put the agent on the machine").At(h.where())
+	var exit *ExitError
+	switch {
+	case errors.As(err, &exit) && strings.Contains(exit.Stderr, "sudo:"):
+		return e.Do("user %s must be able to run `sudo -n` without a password", h.user())
+	case errors.As(err, &exit) && strings.Contains(exit.Stderr, "No space left"):
+		return e.Do("free space on the file system that holds %s", machine.AgentDir)
+	case errors.As(err, &exit) && strings.Contains(exit.Stderr, "xec format error"):
+		return e.Do("the machine has another processor than this agent was built for")
+	}
+	return e
+}
+
+// Facts asks the agent about h.
+func (d *Dialer) Facts(ctx context.Context, h Host) (machine.Facts, error) {
+	var f machine.Facts
+	out, err := d.Agent(ctx, h, nil, "facts")
+	if err == nil {
+		err = answer(h, out, &f)
+	}
+	return f, err
+}
+
+func answer(h Host, out []byte, v any) error {
+	if err := json.Unmarshal(out, v); err != nil {
+		return fail.Wrap(fail.Internal, err, "read the agent's answer").At(h.where())
+	}
+	return nil
+}
+
+// Apply makes h match cfg and returns the agent's report. The agent is uploaded where it is missing, and so are blobs as far
+// as o.Blob has them. Where all is there already it takes one round trip.
+func (d *Dialer) Apply(ctx context.Context, h Host, cfg machine.Config, o ApplyOptions) (machine.Report, error) {
+	data, err := json.Marshal(cfg)
+	if err != nil {
+		return machine.Report{}, fail.Wrap(fail.Internal, err, "write the configuration").At(h.where())
+	}
+	args := []string{"apply"}
+	if o.DryRun {
+		args = append(args, "--dry-run")
+	}
+	// The second answer may ask for images whose absence shows only when containerd runs; the third must be the last.
+	var report machine.Report
+	for range 3 {
+		o.progress("applying the machine configuration")
+		out, err := d.Agent(ctx, h, func() io.Reader { return bytes.NewReader(data) }, args...)
+		if err != nil {
+			return machine.Report{}, err
+		}
+		earlier := report.Changes
+		report = machine.Report{}
+		if err := answer(h, out, &report); err != nil {
+			return machine.Report{}, err
+		}
+		report.Changes = append(earlier, report.Changes...)
+		if len(report.Missing) == 0 || o.DryRun || o.Blob == nil {
+			return report, nil
+		}
+		for i, digest := range report.Missing {
+			o.progress(fmt.Sprintf("uploading blob %d of %d", i+1, len(report.Missing)))
+			if err := d.putBlob(ctx, h, digest, o.Blob); err != nil {
+				return machine.Report{}, err
+			}
+		}
+	}
+	return report, fail.New(fail.Internal, "the machine lacks %d blobs after they were sent", len(report.Missing)).At(h.where())
+}
+
+func (d *Dialer) putBlob(ctx context.Context, h Host, digest string, open func(string) (io.ReadCloser, int64, error)) error {
+	var (
+		opened []io.Closer
+		size   int64
+		failed error
+	)
+	defer func() {
+		for _, c := range opened {
+			_ = c.Close() // only read from
+		}
+	}()
+	stdin := func() io.Reader {
+		var r io.ReadCloser
+		if r, size, failed = open(digest); failed != nil {
+			return strings.NewReader("")
+		}
+		opened = append(opened, r)
+		return r
+	}
+	first := stdin()
+	if failed != nil {
+		return fail.Wrap(fail.KindOf(failed), failed, "open blob %s", digest)
+	}
+	again := false
+	_, err := d.Agent(ctx, h, func() io.Reader {
+		if again {
+			return stdin()
+		}
+		again = true
+		return first
+	}, "blob", "put", digest, "--size", fmt.Sprint(size))
+	return err
+}

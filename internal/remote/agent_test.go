@@ -1,0 +1,192 @@
+package remote
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// agentScript stands for naupegos-agent: it keeps its state beside itself.
+const agentScript = `#!/bin/sh
+dir=${0%/*}
+case "$1 $2" in
+"version --sha256") sha256sum "$0" | cut -d' ' -f1;;
+"facts ") echo '{"hostname":"m","cpus":2}';;
+"blob put") cat > "$dir/blob"; echo "$3 $4 $5" > "$dir/put";;
+"apply --dry-run") cat > "$dir/cfg"; echo '{"changes":[{"kind":"file","name":"/x","action":"create"}],"missing":["sha256:b"]}';;
+"apply ") cat > "$dir/cfg"
+  if [ -e "$dir/fail" ]; then
+    echo "some noise" >&2
+    echo '{"kind":"conflict","what":"take the lock: busy","where":"/lock","hint":"wait"}' >&2; exit 6
+  elif [ -e "$dir/blob" ]; then echo '{"digest":"sha256:d","changes":[{"kind":"file","name":"/x","action":"create"}]}'
+  else echo '{"missing":["sha256:b"]}'; fi;;
+*) echo "unknown $*" >&2; exit 3;;
+esac
+`
+
+type agentHost struct {
+	*testServer
+	d    *Dialer
+	h    Host
+	dir  string // where the agent lies
+	dirs string // where agents lie
+}
+
+func newAgentHost(t *testing.T) *agentHost {
+	t.Helper()
+	key := newKey(t)
+	a := &agentHost{testServer: newServer(t, key.PublicKey()), dirs: t.TempDir()}
+	a.agentDir = a.dirs
+	local := filepath.Join(t.TempDir(), "naupegos-agent")
+	must(t, os.WriteFile(local, []byte(agentScript), 0o644))
+	a.d, a.h = dialer(t, Options{AgentPath: local}, key), a.host("m")
+	bin, err := a.d.AgentPath()
+	must(t, err)
+	a.dir = strings.Replace(filepath.Dir(bin), machine.AgentDir, a.dirs, 1)
+	return a
+}
+
+func TestAgentIsUploadedOnce(t *testing.T) {
+	a := newAgentHost(t)
+	f, err := a.d.Facts(t.Context(), a.h)
+	if err != nil || f.Hostname != "m" || f.CPUs != 2 {
+		t.Fatalf("facts %+v: %v", f, err)
+	}
+	before := a.execs.Load()
+	_, err = a.d.Facts(t.Context(), a.h)
+	must(t, err)
+	if n := a.execs.Load() - before; n != 1 {
+		t.Errorf("%d commands where the agent is there already", n)
+	}
+	entries, err := os.ReadDir(a.dir)
+	must(t, err)
+	if len(entries) != 1 || entries[0].Name() != "naupegos-agent" {
+		t.Errorf("left beside the agent: %v", entries)
+	}
+	must(t, os.Chmod(filepath.Join(a.dir, "naupegos-agent"), 0o644)) // 126: can't be run
+	_, err = a.d.Facts(t.Context(), a.h)
+	must(t, err)
+}
+
+func TestApplyUploadsBlobs(t *testing.T) {
+	a := newAgentHost(t)
+	cfg := machine.Config{Machine: "m", Files: []machine.File{{Path: "/x", Mode: 0o644, Content: []byte("x")}}}
+	blob := bytes.Repeat([]byte("blob"), 1<<18)
+	var asked, told []string
+	o := ApplyOptions{
+		Progress: func(s string) { told = append(told, s) },
+		Blob: func(digest string) (io.ReadCloser, int64, error) {
+			asked = append(asked, digest)
+			return io.NopCloser(bytes.NewReader(blob)), int64(len(blob)), nil
+		},
+	}
+	report, err := a.d.Apply(t.Context(), a.h, cfg, ApplyOptions{})
+	if err != nil || !slices.Equal(report.Missing, []string{"sha256:b"}) {
+		t.Fatalf("without blobs: %+v: %v", report, err)
+	}
+	report, err = a.d.Apply(t.Context(), a.h, cfg, o)
+	must(t, err)
+	if report.Digest != "sha256:d" || len(report.Changes) != 1 || len(report.Missing) != 0 || !slices.Equal(asked, []string{"sha256:b"}) {
+		t.Errorf("report %+v, asked for %v", report, asked)
+	}
+	got, err := os.ReadFile(filepath.Join(a.dir, "blob"))
+	if err != nil || !bytes.Equal(got, blob) {
+		t.Errorf("%d of %d bytes arrived: %v", len(got), len(blob), err)
+	}
+	if put, _ := os.ReadFile(filepath.Join(a.dir, "put")); string(put) != "sha256:b --size 1048576\n" {
+		t.Errorf("put with %q", put)
+	}
+	if sent, _ := os.ReadFile(filepath.Join(a.dir, "cfg")); !strings.Contains(string(sent), `"content":"eA=="`) {
+		t.Errorf("sent %s", sent)
+	}
+	if !slices.Contains(told, "uploading blob 1 of 1") {
+		t.Errorf("told %q", told)
+	}
+	before := a.execs.Load()
+	_, err = a.d.Apply(t.Context(), a.h, cfg, o)
+	must(t, err)
+	if n := a.execs.Load() - before; n != 1 {
+		t.Errorf("%d commands where all is there already", n)
+	}
+}
+
+func TestDryRunUploadsNoBlob(t *testing.T) {
+	a := newAgentHost(t)
+	report, err := a.d.Apply(t.Context(), a.h, machine.Config{}, ApplyOptions{DryRun: true, Blob: func(string) (io.ReadCloser, int64, error) {
+		t.Error("a blob was asked for")
+		return nil, 0, fs.ErrNotExist
+	}})
+	if err != nil || len(report.Changes) != 1 {
+		t.Errorf("report %+v: %v", report, err)
+	}
+}
+
+func TestAgentErrorsKeepTheirKind(t *testing.T) {
+	a := newAgentHost(t)
+	_, err := a.d.Facts(t.Context(), a.h)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(a.dir, "fail"), nil, 0o600))
+	_, err = a.d.Apply(t.Context(), a.h, machine.Config{}, ApplyOptions{})
+	if fail.KindOf(err) != fail.Conflict {
+		t.Errorf("kind %v", fail.KindOf(err))
+	}
+	has(t, err, "m (", "/lock", "take the lock: busy", "(wait)")
+	_, err = a.d.Agent(t.Context(), a.h, nil, "nonsense")
+	has(t, err, "unknown nonsense", "status 3")
+	must(t, os.Remove(filepath.Join(a.dir, "fail")))
+	_, err = a.d.Apply(t.Context(), a.h, machine.Config{}, ApplyOptions{Blob: func(string) (io.ReadCloser, int64, error) {
+		return nil, 0, errors.New("no such blob")
+	}})
+	has(t, err, "open blob sha256:b", "no such blob")
+}
+
+func TestNoAgentOnThisSide(t *testing.T) {
+	key := newKey(t)
+	s := newServer(t, key.PublicKey())
+	for _, p := range []string{"", filepath.Join(t.TempDir(), "none")} {
+		if _, err := dialer(t, Options{AgentPath: p}, key).Facts(t.Context(), s.host("m")); err == nil {
+			t.Error("no error")
+		}
+	}
+	if s.logins.Load() != 0 {
+		t.Error("connected all the same")
+	}
+}
+
+func TestUploadThatCantBeWritten(t *testing.T) {
+	a := newAgentHost(t)
+	must(t, os.WriteFile(a.dir, []byte("a file where the directory should be"), 0o600))
+	_, err := a.d.Facts(t.Context(), a.h)
+	if fail.KindOf(err) != fail.Refused {
+		t.Errorf("kind %v", fail.KindOf(err))
+	}
+	has(t, err, "put the agent on the machine", "mkdir")
+}
+
+func TestKeys(t *testing.T) {
+	private, public, err := GenerateKey("naupegos demo")
+	must(t, err)
+	signer, err := ParseKey(private)
+	must(t, err)
+	if public != PublicKey(signer)+" naupegos demo" || !strings.HasPrefix(string(private), "-----BEGIN OPENSSH PRIVATE KEY-----\n") {
+		t.Errorf("public %q", public)
+	}
+	if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(public)); err != nil {
+		t.Error(err)
+	}
+	_, err = ParseKey([]byte("-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0\n-----END OPENSSH PRIVATE KEY-----\n"))
+	if fail.KindOf(err) != fail.Invalid || strings.Contains(err.Error(), "c2VjcmV0") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,181 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Dialer keeps SSH connections to many machines. It is safe for concurrent use. Close it when done.
+type Dialer struct {
+	o       Options
+	signers []ssh.Signer
+	agent   *agentBinary
+
+	mu     sync.Mutex
+	slots  map[string]*slot
+	closed bool
+}
+
+// slot holds the one connection to a host. Its lock is a channel, so that waiting for it can be cancelled.
+type slot struct {
+	lock chan struct{}
+	conn *conn
+	via  string // key of the jump host that worked last
+}
+
+// NewDialer returns a Dialer that logs in with signers.
+func NewDialer(signers []ssh.Signer, o Options) *Dialer {
+	return &Dialer{o: o.withDefaults(), signers: signers, agent: &agentBinary{path: o.AgentPath}, slots: map[string]*slot{}}
+}
+
+// Close ends all connections. Commands that still run fail.
+func (d *Dialer) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, s := range d.slots {
+		if c := s.get(); c != nil {
+			c.close(errClosed)
+		}
+	}
+	return nil
+}
+
+var errClosed = errors.New("the dialer was closed")
+
+// get returns the connection without waiting for a dial that is under way.
+func (s *slot) get() *conn {
+	select {
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
+		return s.conn
+	default:
+		return nil // its dial notices d.closed when it is done
+	}
+}
+
+func (d *Dialer) slot(h Host) (*slot, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, fail.Wrap(fail.Interrupted, errClosed, "connect").At(h.where())
+	}
+	s, ok := d.slots[h.key()]
+	if !ok {
+		s = &slot{lock: make(chan struct{}, 1)}
+		d.slots[h.key()] = s
+	}
+	return s, nil
+}
+
+// connect returns the living connection to h, dialling where there is none. One dial at a time goes to each host.
+func (d *Dialer) connect(ctx context.Context, h Host) (*conn, error) {
+	s, err := d.slot(h)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
+	case <-ctx.Done():
+		return nil, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "connect").At(h.where())
+	}
+	if s.conn != nil && s.conn.alive() {
+		return s.conn, nil
+	}
+	c, err := d.dial(ctx, h, s)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
+		c.close(errClosed)
+		return nil, fail.Wrap(fail.Interrupted, errClosed, "connect").At(h.where())
+	}
+	s.conn = c
+	return c, nil
+}
+
+// dial opens transport and SSH connection within ConnectTimeout.
+func (d *Dialer) dial(ctx context.Context, h Host, s *slot) (*conn, error) {
+	check, err := d.hostKeys(h)
+	if err != nil {
+		return nil, err
+	}
+	dctx, cancel := context.WithTimeout(ctx, d.o.ConnectTimeout)
+	defer cancel()
+	raw, err := d.transport(dctx, h, s)
+	if err != nil {
+		return nil, connectError(ctx, h, err)
+	}
+	// Connections through a jump host know no deadlines: closing is what bounds the handshake.
+	stop := context.AfterFunc(dctx, func() { _ = raw.Close() })
+	client, chans, reqs, err := ssh.NewClientConn(raw, h.addr(), &ssh.ClientConfig{
+		User:              h.user(),
+		Auth:              []ssh.AuthMethod{ssh.PublicKeys(d.signers...)},
+		HostKeyCallback:   check.callback,
+		HostKeyAlgorithms: check.algorithms,
+	})
+	if !stop() && err == nil {
+		err = dctx.Err()
+	}
+	if err != nil {
+		_ = raw.Close()
+		if dctx.Err() != nil && ctx.Err() == nil {
+			err = errors.Join(errHandshakeTimeout, err)
+		}
+		return nil, handshakeError(ctx, h, check, err)
+	}
+	return newConn(ssh.NewClient(client, chans, reqs), h, d.o), nil
+}
+
+var errHandshakeTimeout = errors.New("no SSH greeting in time")
+
+// transport reaches h's SSH port, directly or through whichever jump host answers.
+func (d *Dialer) transport(ctx context.Context, h Host, s *slot) (net.Conn, error) {
+	if len(h.Via) == 0 {
+		var nd net.Dialer
+		return nd.DialContext(ctx, "tcp", h.addr())
+	}
+	raw, via, err := d.jump(ctx, h, s.via)
+	if err == nil {
+		s.via = via
+	}
+	return raw, err
+}
+
+// connectError classifies a failed transport.
+func connectError(ctx context.Context, h Host, err error) error {
+	if ctx.Err() != nil {
+		return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "connect").At(h.where())
+	}
+	if k := fail.KindOf(err); k == fail.Unauthorized || k == fail.Refused { // of a jump host
+		return fail.Wrap(k, err, "connect").At(h.where())
+	}
+	return fail.Wrap(fail.Unreachable, err, "connect").At(h.where()).Do("is the machine running, and does it listen for SSH on that address?")
+}
+
+// handshakeError classifies a failed handshake.
+func handshakeError(ctx context.Context, h Host, check *hostKeyCheck, err error) error {
+	var auth *ssh.AlgorithmNegotiationError
+	switch {
+	case ctx.Err() != nil:
+		return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "connect").At(h.where())
+	case check.err != nil:
+		return check.err
+	case errors.As(err, &auth) && len(h.HostKeys) > 0:
+		return fail.Wrap(fail.Unauthorized, err, "the host has no key of the pinned kind").At(h.where()).Do("%s", changedKeyHint)
+	case isAuthError(err):
+		return fail.Wrap(fail.Unauthorized, err, "log in as %s", h.user()).At(h.where()).
+			Do("the machine does not know the SSH key that was offered: check the user name and its authorized_keys")
+	}
+	return fail.Wrap(fail.Unreachable, err, "SSH handshake").At(h.where())
+}

@@ -1,0 +1,35 @@
+package remote
+
+import (
+	"io"
+	"sync"
+)
+
+// gate passes writes on until it is shut. A session that is given up may still write for a moment; its writer belongs to
+// the caller again by then.
+type gate struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write implements io.Writer.
+func (g *gate) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.w == nil {
+		return len(p), nil
+	}
+	return g.w.Write(p)
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.w = nil
+}
+
+// gates puts a gate before each writer of a session, and returns what shuts them.
+func gates(stdout, stderr io.Writer) (out, errOut io.Writer, shut func()) {
+	a, b := &gate{w: stdout}, &gate{w: stderr}
+	return a, b, func() { a.shut(); b.shut() }
+}

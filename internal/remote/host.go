@@ -1,0 +1,50 @@
+package remote
+
+import (
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Host is a machine that can be reached by SSH.
+type Host struct {
+	Name     string   // for messages
+	Address  string   // IP address or DNS name
+	Port     int      // 0 means 22
+	User     string   // empty means root; another one must be able to `sudo -n`
+	HostKeys []string // pinned host keys (authorized_keys form); empty is refused unless Options.TrustOnFirstUse is set
+	Via      []Host   // jump hosts, any one of which will do; empty: reached directly
+}
+
+// addr is what to dial.
+func (h Host) addr() string {
+	port := h.Port
+	if port == 0 {
+		port = 22
+	}
+	return net.JoinHostPort(h.Address, strconv.Itoa(port))
+}
+
+func (h Host) user() string {
+	if h.User == "" {
+		return "root"
+	}
+	return h.User
+}
+
+// where names the host in errors.
+func (h Host) where() string {
+	if h.Name == "" {
+		return h.addr()
+	}
+	return h.Name + " (" + h.addr() + ")"
+}
+
+// key tells cached connections apart. Host keys and jump hosts belong to it: pins that change must not meet an old connection.
+func (h Host) key() string {
+	parts := []string{h.user(), h.addr(), strings.Join(h.HostKeys, ",")}
+	for _, v := range h.Via {
+		parts = append(parts, v.key())
+	}
+	return strings.Join(parts, "|")
+}

@@ -1,0 +1,49 @@
+package remote
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// GenerateKey makes an Ed25519 key, for a user or a host: the private key in OpenSSH's PEM form, the public one as an
+// authorized_keys line without a newline.
+func GenerateKey(comment string) (private []byte, public string, err error) {
+	pub, priv, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, "", fail.Wrap(fail.Internal, err, "make an SSH key")
+	}
+	block, err := ssh.MarshalPrivateKey(priv, comment)
+	if err != nil {
+		return nil, "", fail.Wrap(fail.Internal, err, "write an SSH key")
+	}
+	key, err := ssh.NewPublicKey(pub)
+	if err != nil {
+		return nil, "", fail.Wrap(fail.Internal, err, "write an SSH key")
+	}
+	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+	return pem.EncodeToMemory(block), strings.TrimSpace(line + " " + comment), nil
+}
+
+// ParseKey reads a private key without a passphrase. Its errors hold nothing of the key.
+func ParseKey(private []byte) (ssh.Signer, error) {
+	signer, err := ssh.ParsePrivateKey(private)
+	if err == nil {
+		return signer, nil
+	}
+	if locked := (*ssh.PassphraseMissingError)(nil); errors.As(err, &locked) {
+		return nil, fail.New(fail.Invalid, "the SSH key is locked with a passphrase").Do("give a key without one: ssh-keygen -p -f FILE")
+	}
+	return nil, fail.Wrap(fail.Invalid, err, "read the SSH private key").Do("give a private key in OpenSSH or PEM form")
+}
+
+// PublicKey returns signer's public key as an authorized_keys line.
+func PublicKey(signer ssh.Signer) string {
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+}

@@ -1,0 +1,48 @@
+package remote
+
+import (
+	"io"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Options tunes a Dialer; the zero value is usable except for AgentPath.
+type Options struct {
+	ConnectTimeout time.Duration // for TCP and SSH handshake together; default 10 s
+	KeepAlive      time.Duration // between two probes of a connection; default 2 s
+	Dead           time.Duration // without an answer for so long a connection counts as dead; default 8 s
+	Sessions       int           // at once on one connection; default 8 (sshd's MaxSessions is 10)
+	AgentPath      string        // naupegos-agent on this side, uploaded where it is missing; needed by Apply, Facts and Agent only
+	// TrustOnFirstUse decides about hosts without pinned keys: nil refuses them all; returning nil accepts the key.
+	TrustOnFirstUse func(h Host, key ssh.PublicKey) error
+}
+
+func (o Options) withDefaults() Options {
+	if o.ConnectTimeout == 0 {
+		o.ConnectTimeout = 10 * time.Second
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = 2 * time.Second
+	}
+	if o.Dead == 0 {
+		o.Dead = 8 * time.Second
+	}
+	if o.Sessions == 0 {
+		o.Sessions = 8
+	}
+	return o
+}
+
+// ApplyOptions tunes Dialer.Apply.
+type ApplyOptions struct {
+	DryRun   bool                                              // report what would change, change nothing
+	Blob     func(digest string) (io.ReadCloser, int64, error) // opens a blob that the machine lacks, with its size; nil: missing blobs are only reported
+	Progress func(status string)                               // told what goes on; may be nil
+}
+
+func (o ApplyOptions) progress(status string) {
+	if o.Progress != nil {
+		o.Progress(status)
+	}
+}

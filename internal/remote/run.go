@@ -1,0 +1,175 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// ExitError says that a command on a machine ended with a status other than 0.
+type ExitError struct {
+	Command string // the program's name; arguments may be confidential
+	Status  int    // 128 + the signal's number is not used: a signal gives -1
+	Stderr  string // the end of what it wrote to standard error
+}
+
+// Error renders the command, its status and what it said.
+func (e *ExitError) Error() string {
+	s := fmt.Sprintf("%s ended with status %d", e.Command, e.Status)
+	if e.Stderr != "" {
+		s += ": " + e.Stderr
+	}
+	return s
+}
+
+// Run runs one command on h as root and returns its standard output. A status other than 0 gives an *ExitError in the chain
+// (kind fail.Internal); a connection that can't be made or breaks gives fail.Unreachable. Ending ctx ends the session.
+func (d *Dialer) Run(ctx context.Context, h Host, stdin io.Reader, argv ...string) ([]byte, error) {
+	var out bytes.Buffer
+	err := d.Stream(ctx, h, stdin, &out, argv...)
+	return out.Bytes(), err
+}
+
+// Stream runs one command on h as root with its output copied to stdout as it comes (logs). Errors are as Run's.
+func (d *Dialer) Stream(ctx context.Context, h Host, stdin io.Reader, stdout io.Writer, argv ...string) error {
+	stderr := &tailWriter{limit: 4096}
+	status, err := d.exec(ctx, h, stdin, stdout, stderr, asRoot(h, argv))
+	if err != nil {
+		return err
+	}
+	if status != 0 {
+		return fail.Wrap(fail.Internal, &ExitError{argv[0], status, stderr.String()}, "run a command").At(h.where())
+	}
+	return nil
+}
+
+// exec runs command (argv already quoted) and returns its exit status.
+func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout, stderr io.Writer, command string) (int, error) {
+	s, c, err := d.session(ctx, h)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { <-c.sessions }()
+	defer func() { _ = s.Close() }() // closed already when the command has ended
+	var shut func()
+	s.Stdout, s.Stderr, shut = gates(stdout, stderr)
+	defer shut()
+	if err := feed(s, stdin); err != nil {
+		return 0, fail.Wrap(fail.Unreachable, err, "open standard input").At(h.where())
+	}
+	stop := context.AfterFunc(ctx, func() {
+		_ = s.Signal(ssh.SIGTERM)
+		_ = s.Close()
+	})
+	defer stop()
+	if err := s.Start(command); err != nil {
+		return 0, lost(ctx, c, err)
+	}
+	return wait(ctx, c, s)
+}
+
+// feed copies stdin in the background. Session.Stdin won't do: Wait would then wait for a reader that may never end,
+// after the command has.
+func feed(s *ssh.Session, stdin io.Reader) error {
+	if stdin == nil {
+		return nil
+	}
+	w, err := s.StdinPipe()
+	if err != nil {
+		return err
+	}
+	go func() {
+		// A command may end without having read everything: its status tells how it went.
+		_, _ = io.Copy(w, stdin)
+		_ = w.Close()
+	}()
+	return nil
+}
+
+// wait waits for the command's end, or the connection's.
+func wait(ctx context.Context, c *conn, s *ssh.Session) (int, error) {
+	ended := make(chan error, 1)
+	go func() { ended <- s.Wait() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		return 0, lost(ctx, c, ctx.Err())
+	}
+	var exit *ssh.ExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case ctx.Err() != nil:
+		return 0, lost(ctx, c, ctx.Err())
+	case errors.As(err, &exit) && exit.Signal() != "":
+		return -1, nil
+	case errors.As(err, &exit):
+		return exit.ExitStatus(), nil
+	}
+	return 0, lost(ctx, c, err)
+}
+
+// lost says that the session ended without a status.
+func lost(ctx context.Context, c *conn, err error) error {
+	if ctx.Err() != nil {
+		return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "run a command").At(c.host.where())
+	}
+	if why := c.reason(); why != nil {
+		err = why
+	}
+	return fail.Wrap(fail.Unreachable, err, "the connection was lost while a command ran").At(c.host.where())
+}
+
+// DialContext opens a connection from h to addr; network is "tcp" or "unix". The SSH connection stays when it is closed.
+func (d *Dialer) DialContext(ctx context.Context, h Host, network, addr string) (net.Conn, error) {
+	for try := 0; ; try++ {
+		c, err := d.connect(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := await(ctx, c, func() (net.Conn, error) { return c.Dial(network, addr) })
+		if err == nil {
+			return conn, nil
+		}
+		var refused *ssh.OpenChannelError
+		switch {
+		case ctx.Err() != nil:
+			return nil, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "connect to %s through %s", addr, h.where())
+		case errors.As(err, &refused) || try > 0:
+			return nil, fail.Wrap(fail.Unreachable, err, "connect to %s through %s", addr, h.where())
+		}
+		c.close(err)
+	}
+}
+
+// asRoot quotes argv for the login shell on the other side, behind sudo where the user is not root.
+func asRoot(h Host, argv []string) string {
+	if h.user() != "root" {
+		argv = append([]string{"sudo", "-n", "--"}, argv...)
+	}
+	return quote(argv)
+}
+
+// quote makes any POSIX shell see exactly argv.
+func quote(argv []string) string {
+	words := make([]string, len(argv))
+	for i, a := range argv {
+		if words[i] = a; a == "" || strings.ContainsFunc(a, needsQuote) {
+			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func needsQuote(r rune) bool {
+	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,", r)
+}

@@ -1,0 +1,84 @@
+package remote
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// KnownHosts renders a known_hosts file with the pinned keys of hosts and their jump hosts, by name and by address.
+func KnownHosts(hosts []Host) []byte {
+	var lines []string
+	for _, h := range flatten(hosts) {
+		names := h.Address
+		if h.Port != 0 && h.Port != 22 {
+			names = "[" + h.Address + "]:" + strconv.Itoa(h.Port)
+		}
+		if h.Name != "" {
+			names = h.Name + "," + names
+		}
+		for _, text := range h.HostKeys {
+			key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+			if err != nil {
+				continue // it pins nothing; connecting says so
+			}
+			lines = append(lines, names+" "+string(ssh.MarshalAuthorizedKey(key)))
+		}
+	}
+	slices.Sort(lines)
+	return []byte(strings.Join(slices.Compact(lines), ""))
+}
+
+// SSHConfig renders an ssh_config(5) for hosts and their jump hosts, with keyFile as the only identity and the file
+// knownHosts as the only source of host keys. Of several jump hosts OpenSSH can take only one: the first.
+func SSHConfig(hosts []Host, keyFile, knownHosts string) []byte {
+	b := &bytes.Buffer{}
+	fmt.Fprintf(b, "# Written by naupegos: `ssh -F THIS_FILE NAME`, or Include it in ~/.ssh/config.\n")
+	for _, h := range flatten(hosts) {
+		port := h.Port
+		if port == 0 {
+			port = 22
+		}
+		fmt.Fprintf(b, "\nHost %s\n  HostName %s\n  Port %d\n  User %s\n", h.alias(), h.Address, port, h.user())
+		if h.Name != "" {
+			fmt.Fprintf(b, "  HostKeyAlias %s\n", h.Name)
+		}
+		fmt.Fprintf(b, "  IdentityFile %q\n  IdentitiesOnly yes\n  UserKnownHostsFile %q\n  GlobalKnownHostsFile /dev/null\n", keyFile, knownHosts)
+		fmt.Fprintf(b, "  StrictHostKeyChecking yes\n  UpdateHostKeys no\n  PasswordAuthentication no\n  ServerAliveInterval 5\n")
+		if len(h.Via) > 0 {
+			fmt.Fprintf(b, "  ProxyJump %s\n", h.Via[0].alias())
+		}
+	}
+	return b.Bytes()
+}
+
+// alias is what a host is called in an ssh_config.
+func (h Host) alias() string {
+	if h.Name == "" {
+		return h.Address
+	}
+	return h.Name
+}
+
+// flatten returns hosts and all their jump hosts once each, in order of name.
+func flatten(hosts []Host) []Host {
+	var out []Host
+	seen := map[string]bool{}
+	var visit func([]Host)
+	visit = func(list []Host) {
+		for _, h := range list {
+			if !seen[h.alias()] {
+				seen[h.alias()] = true
+				out = append(out, h)
+				visit(h.Via)
+			}
+		}
+	}
+	visit(hosts)
+	slices.SortStableFunc(out, func(a, b Host) int { return strings.Compare(a.alias(), b.alias()) })
+	return out
+}

@@ -1,0 +1,163 @@
+//go:build integration
+
+package remote
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// sshd runs OpenSSH's server on a free port of loopback, with keys of its own.
+func sshd(t *testing.T, name string, user ssh.Signer) Host {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("sshd must be started by root")
+	}
+	program, err := exec.LookPath("sshd")
+	if err != nil {
+		program = "/usr/sbin/sshd"
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Fatal("sshd is not installed: apt-get install openssh-server")
+	}
+	must(t, os.MkdirAll("/run/sshd", 0o755)) // where Debian's sshd shuts itself in
+	dir := t.TempDir()
+	private, public, err := GenerateKey(name)
+	must(t, err)
+	must(t, os.WriteFile(dir+"/host", private, 0o600))
+	must(t, os.WriteFile(dir+"/keys", []byte(PublicKey(user)+"\n"), 0o600))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	must(t, l.Close())
+	cmd := exec.Command(program, "-D", "-e", "-f", "/dev/null", "-p", fmt.Sprint(port), "-h", dir+"/host",
+		"-o", "ListenAddress=127.0.0.1", "-o", "AuthorizedKeysFile="+dir+"/keys", "-o", "StrictModes=no", "-o", "UsePAM=no",
+		"-o", "PasswordAuthentication=no", "-o", "PidFile=none", "-o", "PermitRootLogin=prohibit-password")
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("sshd %s: %s", name, &log)
+		}
+	})
+	h := Host{Name: name, Address: "127.0.0.1", Port: port, HostKeys: []string{public}}
+	eventually(t, func() bool {
+		c, err := net.Dial("tcp", h.addr())
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	return h
+}
+
+func TestRealSSHD(t *testing.T) {
+	key := newKey(t)
+	h := sshd(t, "target", key)
+	via := sshd(t, "gateway", key)
+	d := dialer(t, Options{}, key)
+	for _, h := range []Host{h, {Name: h.Name, Address: h.Address, Port: h.Port, HostKeys: h.HostKeys, Via: []Host{via}}} {
+		out, err := d.Run(t.Context(), h, strings.NewReader("in"), "sh", "-c", `cat; printf ' %s' "$1"`, "sh", "it's $HOME")
+		if err != nil || string(out) != "in it's $HOME" {
+			t.Errorf("%q: %v", out, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		endless, w := io.Pipe()
+		_, err = d.Run(ctx, h, endless, "cat")
+		cancel()
+		_ = w.Close()
+		if fail.KindOf(err) != fail.NotReady {
+			t.Errorf("error %v", err)
+		}
+	}
+	wrong := h
+	wrong.HostKeys = via.HostKeys
+	_, err := d.Run(t.Context(), wrong, nil, "true")
+	if fail.KindOf(err) != fail.Unauthorized {
+		t.Errorf("error %v", err)
+	}
+	_, err = dialer(t, Options{}, newKey(t)).Run(t.Context(), h, nil, "true")
+	if fail.KindOf(err) != fail.Unauthorized {
+		t.Errorf("error %v", err)
+	}
+	var out bytes.Buffer
+	status, err := d.Shell(t.Context(), h, Terminal{In: strings.NewReader("tty; exit 3\n"), Out: &out, Err: io.Discard, TTY: true, Size: Size{80, 24}})
+	if err != nil || status != 3 || !strings.Contains(out.String(), "/dev/pts/") {
+		t.Errorf("status %d, output %q: %v", status, &out, err)
+	}
+}
+
+// TestRealAgent builds the agent and lets it work through a real sshd. It changes nothing: an empty configuration, dry.
+func TestRealAgent(t *testing.T) {
+	key := newKey(t)
+	h := sshd(t, "target", key)
+	bin := filepath.Join(t.TempDir(), "naupegos-agent")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "../../cmd/naupegos-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	info, err := os.Stat(bin)
+	must(t, err)
+	if info.Size() > 15<<20 {
+		t.Errorf("the agent has grown to %d bytes", info.Size())
+	}
+	d := dialer(t, Options{AgentPath: bin}, key)
+	remote, err := d.AgentPath()
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(remote)) })
+	start := time.Now()
+	f, err := d.Facts(t.Context(), h)
+	must(t, err)
+	t.Logf("with upload: %s", time.Since(start))
+	if name, _ := os.Hostname(); f.Hostname != name || f.MemoryBytes == 0 {
+		t.Errorf("facts %+v", f)
+	}
+	start = time.Now()
+	report, err := d.Apply(t.Context(), h, machine.Config{Machine: "m"}, ApplyOptions{DryRun: true})
+	must(t, err)
+	t.Logf("again: %s", time.Since(start))
+	if report.Digest == "" || len(report.Changes) > 0 {
+		t.Errorf("report %+v", report)
+	}
+	_, err = d.Apply(t.Context(), h, machine.Config{Files: []machine.File{{Path: "x"}}}, ApplyOptions{DryRun: true})
+	if fail.KindOf(err) != fail.Invalid {
+		t.Errorf("error %v", err)
+	}
+	has(t, err, "absolute and clean")
+}
+
+// TestOpenSSHReadsOurFiles has ssh itself log in with what we render, through a jump host.
+func TestOpenSSHReadsOurFiles(t *testing.T) {
+	dir := t.TempDir()
+	private, _, err := GenerateKey("test")
+	must(t, err)
+	key, err := ParseKey(private)
+	must(t, err)
+	h := sshd(t, "target", key)
+	h.Via = []Host{sshd(t, "gateway", key)}
+	must(t, os.WriteFile(dir+"/id", private, 0o600))
+	must(t, os.WriteFile(dir+"/known_hosts", KnownHosts([]Host{h}), 0o600))
+	must(t, os.WriteFile(dir+"/config", SSHConfig([]Host{h}, dir+"/id", dir+"/known_hosts"), 0o600))
+	out, err := exec.CommandContext(t.Context(), "ssh", "-F", dir+"/config", "-o", "BatchMode=yes", "target", "echo", "in").CombinedOutput()
+	if err != nil || string(out) != "in\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}

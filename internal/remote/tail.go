@@ -1,0 +1,36 @@
+package remote
+
+import (
+	"strings"
+	"sync"
+)
+
+// tailWriter keeps the last bytes that were written to it.
+type tailWriter struct {
+	mu    sync.Mutex
+	limit int
+	data  []byte
+	cut   bool
+}
+
+// Write implements io.Writer.
+func (t *tailWriter) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, p...)
+	if over := len(t.data) - t.limit; over > 0 {
+		t.data, t.cut = append([]byte(nil), t.data[over:]...), true
+	}
+	return len(p), nil
+}
+
+// String returns what was kept, trimmed.
+func (t *tailWriter) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := strings.TrimSpace(strings.ToValidUTF8(string(t.data), ""))
+	if t.cut {
+		s = "…" + s
+	}
+	return s
+}

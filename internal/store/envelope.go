@@ -1,0 +1,106 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/base64"
+	"errors"
+	"io"
+
+	"filippo.io/age"
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// dataKey returns the key that encrypts a cluster's secrets. It lies in the database, encrypted to the age identity.
+// create says whether to make one if there is none yet; of several who try at once, all get the same.
+func (s *Store) dataKey(ctx context.Context, cluster string, create bool) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key := s.keys[cluster]; key != nil {
+		return key, nil
+	}
+	wrapped, err := s.wrappedKey(ctx, cluster)
+	if errors.Is(err, sql.ErrNoRows) && create {
+		if err := s.makeKey(ctx, cluster); err != nil {
+			return nil, err
+		}
+		wrapped, err = s.wrappedKey(ctx, cluster)
+	}
+	if err != nil {
+		return nil, s.wrap(err, "read the key of %s", cluster)
+	}
+	key, err := s.unwrapKey(wrapped)
+	if err != nil {
+		return nil, fail.New(fail.Internal, "the key of the cluster's secrets is damaged: it does not decrypt").At(cluster).
+			Do("put back a copy of %s together with %s", dbFile, identityFile)
+	}
+	s.keys[cluster] = key
+	return key, nil
+}
+
+func (s *Store) wrappedKey(ctx context.Context, cluster string) (wrapped string, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT wrapped FROM cluster_keys WHERE cluster_id = ?", cluster).Scan(&wrapped)
+	return wrapped, err
+}
+
+func (s *Store) makeKey(ctx context.Context, cluster string) error {
+	key := make([]byte, chacha20poly1305.KeySize)
+	_, _ = rand.Read(key) // never fails: crypto/rand ends the program instead
+	var buf bytes.Buffer
+	w, err := age.Encrypt(&buf, s.identity.Recipient())
+	if err == nil {
+		_, err = w.Write(key)
+		err = errors.Join(err, w.Close())
+	}
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "encrypt a new key").At(cluster)
+	}
+	_, err = s.db.ExecContext(ctx, "INSERT INTO cluster_keys (cluster_id, wrapped) VALUES (?, ?) ON CONFLICT (cluster_id) DO NOTHING",
+		cluster, base64.StdEncoding.EncodeToString(buf.Bytes()))
+	if isForeignKey(err) {
+		return s.unknownCluster(ctx, cluster)
+	}
+	return s.wrap(err, "store a new key of %s", cluster)
+}
+
+func (s *Store) unwrapKey(wrapped string) ([]byte, error) {
+	raw, err := base64.StdEncoding.DecodeString(wrapped)
+	if err != nil {
+		return nil, err
+	}
+	r, err := age.Decrypt(bytes.NewReader(raw), s.identity)
+	if err != nil {
+		return nil, err
+	}
+	key, err := io.ReadAll(io.LimitReader(r, chacha20poly1305.KeySize+1))
+	if err == nil && len(key) != chacha20poly1305.KeySize {
+		err = errors.New("wrong length")
+	}
+	return key, err
+}
+
+// seal encrypts value under key by XChaCha20-Poly1305, bound to a place; the random nonce comes first.
+func seal(key, value, bind []byte) ([]byte, error) {
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "set up encryption")
+	}
+	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(value)+aead.Overhead())
+	_, _ = rand.Read(nonce)
+	return aead.Seal(nonce, nonce, value, bind), nil
+}
+
+func unseal(key, sealed, bind []byte) ([]byte, error) {
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return nil, err
+	}
+	if len(sealed) < aead.NonceSize() {
+		return nil, errors.New("too short")
+	}
+	return aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], bind)
+}

@@ -1,0 +1,51 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// processFacts returns the boot ID, the PID namespace and the start time of a process; empty what can't be told.
+func processFacts(pid int) (boot, pidns, start string) {
+	if raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		boot = strings.TrimSpace(string(raw))
+	}
+	pidns, _ = os.Readlink("/proc/self/ns/pid")
+	_, start, _ = processStat(pid)
+	return boot, pidns, start
+}
+
+// processLives tells whether the process pid that started at start still runs here. A zombie does not.
+func processLives(pid int, start string) life {
+	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
+		return dead
+	}
+	state, began, err := processStat(pid)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return dead
+	case err != nil: // there, but hidden from us
+		return unknown
+	case began != start || state == "Z" || state == "X":
+		return dead
+	}
+	return alive
+}
+
+// processStat reads state and start time (clock ticks since boot) from /proc.
+func processStat(pid int) (state, start string, err error) {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", "", err
+	}
+	text := string(raw)
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // the name before may hold anything
+	if len(fields) < 20 {
+		return "", "", errors.New("short stat")
+	}
+	return fields[0], fields[19], nil
+}

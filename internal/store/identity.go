@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"filippo.io/age"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// recipientFact is the name under which the database remembers which identity its secrets are for.
+const recipientFact = "age-recipient"
+
+// loadIdentity reads the identity that opens the secrets. It is made on first use, and never again once there are secrets.
+func (s *Store) loadIdentity(ctx context.Context) error {
+	path := filepath.Join(s.dir, identityFile)
+	id, err := readIdentity(path)
+	known, factErr := s.recipient(ctx)
+	if factErr != nil {
+		return factErr
+	}
+	switch {
+	case err == nil && known == id.Recipient().String():
+		s.identity = id
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	// First use; or the identity is missing or another one, which matters only if there are secrets.
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.settleIdentity(ctx, path)
+}
+
+// settleIdentity is called with the lock held.
+func (s *Store) settleIdentity(ctx context.Context, path string) error {
+	id, err := readIdentity(path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		return err
+	}
+	known, err := s.recipient(ctx)
+	if err != nil {
+		return err
+	}
+	if known != "" && (missing || id.Recipient().String() != known) {
+		var secrets int
+		if err := s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM cluster_keys").Scan(&secrets); err != nil {
+			return s.wrap(err, "look for secrets")
+		}
+		if secrets > 0 {
+			return wrongIdentity(path, missing, known)
+		}
+	}
+	if missing {
+		if id, err = makeIdentity(path); err != nil {
+			return err
+		}
+	}
+	_, err = s.db.ExecContext(ctx,
+		"INSERT INTO store_facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+		recipientFact, id.Recipient().String())
+	s.identity = id
+	return s.wrap(err, "remember the identity")
+}
+
+func wrongIdentity(path string, missing bool, known string) error {
+	what := "the identity is not the one that the secrets in the store are encrypted for (%s)"
+	if missing {
+		what = "the identity is missing, and there are secrets in the store that only it can open (%s)"
+	}
+	return fail.New(fail.Unauthorized, what, known).At(path).
+		Do("put the right file back from a backup; without it the secrets are lost, and the clusters can only be destroyed by hand")
+}
+
+// recipient returns the public half of the identity that the database remembers; empty if none.
+func (s *Store) recipient(ctx context.Context) (string, error) {
+	var v string
+	err := s.db.QueryRowContext(ctx, "SELECT value FROM store_facts WHERE name = ?", recipientFact).Scan(&v)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return v, s.wrap(err, "read the store")
+}
+
+// readIdentity reads an age identity. The error is fs.ErrNotExist if there is no such file; it never holds the file's text.
+func readIdentity(path string) (*age.X25519Identity, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "read the store's identity").At(path)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fail.New(fail.Refused, "the identity can be read by others (mode %04o)", info.Mode().Perm()).
+			At(path).Do("chmod 600 %s", path)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "read the store's identity").At(path)
+	}
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if id, err := age.ParseX25519Identity(line); err == nil {
+			return id, nil
+		}
+		break
+	}
+	return nil, fail.New(fail.Invalid, "this is not an age identity (AGE-SECRET-KEY-1…)").At(path).
+		Do("put the right file back from a backup")
+}
+
+// makeIdentity writes a new identity, whole or not at all, and never over another.
+func makeIdentity(path string) (*age.X25519Identity, error) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "make an identity")
+	}
+	text := "# Opens the secrets in " + dbFile + ". Keep a copy in a safe place: without it they are lost.\n# public key: " +
+		id.Recipient().String() + "\n" + id.String() + "\n"
+	if err := writeNew(path, []byte(text)); err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
+	}
+	return id, nil
+}
+
+// writeNew writes a file of mode 0600 that must not exist yet, whole or not at all, and waits for the disk.
+func writeNew(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil { // unlike a rename, refuses to replace
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

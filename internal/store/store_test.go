@@ -1,0 +1,284 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func newCluster(t *testing.T, s *Store, name string) *Cluster {
+	t.Helper()
+	c, err := s.CreateCluster(t.Context(), Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n"), Facts: map[string]string{"vip": "10.0.0.10"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// wantFail checks the kind of an error and that it says each of words.
+func wantFail(t *testing.T, err error, kind fail.Kind, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want %s", kind)
+	}
+	if got := fail.KindOf(err); got != kind {
+		t.Errorf("kind %s, want %s: %v", got, kind, err)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the error does not say %q: %v", w, err)
+		}
+	}
+}
+
+func TestOpenMakesPrivateFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a b?c#d%41", "naupegos")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, dbFile), nil, 0o644)); err != nil { // left open by another
+		t.Fatal(err)
+	}
+	s := open(t, dir)
+	newCluster(t, s, "demo")
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %o", path, info.Mode().Perm())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{dbFile, dbFile + "-wal", identityFile} {
+		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDefaultDir(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "/var/x")
+	if d, err := DefaultDir(); err != nil || d != "/var/x/naupegos" {
+		t.Error(d, err)
+	}
+	t.Setenv("XDG_STATE_HOME", "relative") // the standard says: ignore it
+	t.Setenv("HOME", "/home/u")
+	if d, err := DefaultDir(); err != nil || d != "/home/u/.local/state/naupegos" {
+		t.Error(d, err)
+	}
+}
+
+// TestOpenIsFast opens a store that is up to date: the version check must not cost a migration run.
+func TestOpenIsFast(t *testing.T) {
+	dir := t.TempDir()
+	newCluster(t, open(t, dir), "demo")
+	best := time.Hour
+	for range 5 {
+		began := time.Now()
+		s, err := Open(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Since(began))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("opened in %s", best)
+	if best > 50*time.Millisecond {
+		t.Errorf("took %s, want at most 50 ms", best)
+	}
+}
+
+func TestSchemaVersionIsTheNewestMigration(t *testing.T) {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil || len(files) != schemaVersion {
+		t.Errorf("%d migrations, schemaVersion is %d (%v)", len(files), schemaVersion, err)
+	}
+	v, err := open(t, t.TempDir()).version(t.Context())
+	if err != nil || v != schemaVersion {
+		t.Errorf("a new store has version %d, want %d (%v)", v, schemaVersion, err)
+	}
+}
+
+func TestOpenRefusesNewerSchema(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := s.db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), dir)
+	wantFail(t, err, fail.Refused, "newer naupegos", "99", dir)
+}
+
+func TestOpenRefusesDamage(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, dbFile), []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), dir)
+	wantFail(t, err, fail.Internal, "damaged", dbFile)
+}
+
+func TestOpenRefusesUnusableDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), filepath.Join(file, "naupegos"))
+	wantFail(t, err, fail.Refused, file, "XDG_STATE_HOME")
+}
+
+func TestIdentityIsNeverReplaced(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, identityFile)
+	s := open(t, dir)
+	c := newCluster(t, s, "demo")
+	if err := s.Secrets(c.ID).Put(t.Context(), "ca", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	right, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := t.TempDir()
+	open(t, other)
+	wrong, err := os.ReadFile(filepath.Join(other, identityFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(data []byte, mode fs.FileMode) {
+		t.Helper()
+		if err := errors.Join(os.Remove(path), os.WriteFile(path, data, 0o600), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	put(wrong, 0o600)
+	_, err = Open(t.Context(), dir)
+	wantFail(t, err, fail.Unauthorized, "not the one", path, "backup")
+	put([]byte("garbage AGE-SECRET-KEY-1NOTONE"), 0o600)
+	_, err = Open(t.Context(), dir)
+	wantFail(t, err, fail.Invalid, "not an age identity", path)
+	if strings.Contains(err.Error(), "NOTONE") {
+		t.Error("the error shows the file's text")
+	}
+	put(right, 0o644)
+	_, err = Open(t.Context(), dir)
+	wantFail(t, err, fail.Refused, "0644", "chmod 600")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), dir)
+	wantFail(t, err, fail.Unauthorized, "missing", path)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a new identity was made over secrets that it can't open")
+	}
+	if err := os.WriteFile(path, right, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v, err := open(t, dir).Secrets(c.ID).Get(t.Context(), "ca")
+	if err != nil || string(v) != "x" {
+		t.Errorf("with the right identity again: %q, %v", v, err)
+	}
+}
+
+func TestIdentityMayGoWhileThereAreNoSecrets(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	if err := os.Remove(filepath.Join(dir, identityFile)); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir)
+	c := newCluster(t, s, "demo")
+	if err := s.Secrets(c.ID).Put(t.Context(), "ca", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := open(t, dir).Secrets(c.ID).Get(t.Context(), "ca"); err != nil || string(v) != "x" {
+		t.Errorf("%q, %v", v, err)
+	}
+}
+
+// TestManyOpenAtOnce makes one new store from many goroutines, each with its own connections.
+func TestManyOpenAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	ids := make([]string, 8)
+	for i := range ids {
+		wg.Go(func() {
+			s, err := Open(t.Context(), dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids[i] = s.identity.Recipient().String()
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Errorf("different identities: %v", ids)
+		}
+	}
+}
+
+func TestWrapNamesWhatHelps(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, dir), open(t, dir)
+	if _, err := b.db.Exec("PRAGMA busy_timeout = 10"); err != nil {
+		t.Fatal(err)
+	}
+	err := inTx(t.Context(), a.db, func(*sql.Tx) error {
+		_, err := b.CreateCluster(t.Context(), Cluster{Name: "demo"})
+		wantFail(t, err, fail.Conflict, "another naupegos process", dbFile)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFullDisk gives the database no more room, as a full disk would.
+func TestFullDisk(t *testing.T) {
+	s := open(t, t.TempDir())
+	c := newCluster(t, s, "demo")
+	var pages int
+	if err := s.db.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.db.Exec("PRAGMA max_page_count = 1"); err != nil { // the least is what is there
+		t.Fatal(err)
+	}
+	c.Document = []byte(strings.Repeat("x", 1<<20))
+	wantFail(t, s.SaveCluster(t.Context(), c), fail.Refused, "disk is full", "make room")
+	if got, err := s.Cluster(t.Context(), "demo"); err != nil || string(got.Document) != "kind: Cluster\n" {
+		t.Errorf("the old document is not intact: %q, %v", got.Document, err)
+	}
+}

@@ -1,0 +1,40 @@
+// Package testkit holds what the tests of several packages share. It is no part of the program: only tests import it.
+//
+// It knows nothing of the packages it serves.
+package testkit
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// Updating tells whether golden files are to be written anew (go test -update).
+func Updating() bool { return *update }
+
+// Golden compares got with a file below the package's testdata directory, or writes that file anew. A difference is an error
+// of the test, and does not end it.
+func Golden[T ~string | ~[]byte](t testing.TB, name string, got T) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if Updating() {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s differs (-want +got; go test -update writes it anew):\n%s", file, d)
+	}
+}

@@ -1,0 +1,32 @@
+package testkit
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// note is a test that keeps what it is told.
+type note struct {
+	testing.TB
+	errs []string
+}
+
+func (n *note) Errorf(format string, args ...any) { n.errs = append(n.errs, format) }
+
+func TestGolden(t *testing.T) {
+	t.Chdir(t.TempDir())
+	n := &note{TB: t}
+	*update = true
+	Golden(n, "dir/a.txt", "one\n")
+	*update = false
+	Golden(n, "dir/a.txt", []byte("one\n"))
+	if data, err := os.ReadFile(filepath.Join("testdata", "dir", "a.txt")); err != nil || string(data) != "one\n" || len(n.errs) > 0 {
+		t.Errorf("%q %v %v", data, err, n.errs)
+	}
+	Golden(n, "dir/a.txt", "two\n")
+	if len(n.errs) != 1 || !strings.Contains(n.errs[0], "differs") {
+		t.Errorf("a difference is told as %q", n.errs)
+	}
+}

@@ -1,0 +1,251 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	requestTimeout = 3 * time.Second        // of each of the client's requests
+	requestPause   = 100 * time.Millisecond // between two rounds of a write and a read
+)
+
+// api is a client of the rig's cluster through its endpoint.
+func (r *rig) api() *kubernetes.Clientset {
+	r.t.Helper()
+	set, err := kubernetes.NewForConfig(r.restConfig())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return set
+}
+
+func (r *rig) restConfig() *rest.Config {
+	r.t.Helper()
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(r.kubeconfig())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	cfg.Timeout, cfg.QPS = requestTimeout, -1
+	return cfg
+}
+
+// load is a client that writes and reads all the time. It creates an object for every sequence number, keeps a counter
+// up to date, and reads back what was acknowledged last.
+type load struct {
+	set  kubernetes.Interface
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu      sync.Mutex
+	acked   []string // names of objects whose creation was acknowledged
+	counter int      // greatest acknowledged value
+	version string   // resource version of the counter, as far as it is known
+	writes  int      // acknowledged
+	reads   int      // answered
+	failed  []string // requests that failed: when and why
+	stale   []string // answers that miss what was acknowledged before: never allowed
+	lastOK  time.Time
+	longest time.Duration // between two acknowledged writes
+}
+
+const (
+	loadSpace = "e2e-load"
+	counter   = "counter"
+)
+
+// startLoad starts the client.
+func startLoad(t testing.TB, r *rig) *load {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &load{set: r.api(), stop: cancel, done: make(chan struct{}), lastOK: time.Now()}
+	t.Cleanup(func() { l.stop(); <-l.done })
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: loadSpace}}
+	if _, err := l.set.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	go l.run(ctx)
+	return l
+}
+
+func (l *load) run(ctx context.Context) {
+	defer close(l.done)
+	tick := time.NewTicker(requestPause)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		l.create(ctx, n)
+		l.count(ctx, n)
+		l.read(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// note keeps the outcome of one request; f is called under the lock where it succeeded.
+func (l *load) note(ctx context.Context, what string, err error, f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+		f()
+	case ctx.Err() == nil: // not our own stop
+		l.failed = append(l.failed, fmt.Sprintf("%s %s: %v", time.Now().Format("15:04:05.000"), what, err))
+	}
+}
+
+// acknowledged is called under the lock.
+func (l *load) acknowledged() {
+	now := time.Now()
+	l.longest = max(l.longest, now.Sub(l.lastOK))
+	l.lastOK = now
+	l.writes++
+}
+
+func (l *load) create(ctx context.Context, n int) {
+	name := fmt.Sprintf("seq-%06d", n)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := l.set.CoreV1().ConfigMaps(loadSpace).Create(ctx, cm, metav1.CreateOptions{})
+	l.note(ctx, "create "+name, err, func() { l.acked = append(l.acked, name); l.acknowledged() })
+}
+
+// count updates the counter under its resource version: a request that timed out but is carried out late can't undo a
+// later one.
+func (l *load) count(ctx context.Context, n int) {
+	maps := l.set.CoreV1().ConfigMaps(loadSpace)
+	if l.version == "" {
+		have, err := maps.Get(ctx, counter, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && l.counter == 0 {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: counter}, Data: map[string]string{"n": "0"}}
+			have, err = maps.Create(ctx, cm, metav1.CreateOptions{})
+		}
+		l.note(ctx, "get counter", err, func() { l.version = have.ResourceVersion; l.check(have) })
+		return
+	}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: counter, ResourceVersion: l.version}, Data: map[string]string{"n": strconv.Itoa(n)}}
+	have, err := maps.Update(ctx, cm, metav1.UpdateOptions{})
+	if err != nil {
+		l.version = ""
+		if apierrors.IsConflict(err) {
+			return // the one before, which was counted as failed, was carried out after all
+		}
+	}
+	l.note(ctx, "update counter", err, func() { l.version, l.counter = have.ResourceVersion, n; l.acknowledged() })
+}
+
+// check is called under the lock.
+func (l *load) check(cm *corev1.ConfigMap) {
+	if n, err := strconv.Atoi(cm.Data["n"]); err != nil || n < l.counter {
+		l.stale = append(l.stale, fmt.Sprintf("counter is %q after %d was acknowledged", cm.Data["n"], l.counter))
+	}
+}
+
+func (l *load) read(ctx context.Context) {
+	l.mu.Lock()
+	name := ""
+	if len(l.acked) > 0 {
+		name = l.acked[len(l.acked)-1]
+	}
+	l.mu.Unlock()
+	if name == "" {
+		return
+	}
+	_, err := l.set.CoreV1().ConfigMaps(loadSpace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		l.mu.Lock()
+		l.stale = append(l.stale, name+" is not found after it was acknowledged")
+		l.mu.Unlock()
+		return
+	}
+	l.note(ctx, "get "+name, err, func() { l.reads++ })
+}
+
+// mark is the client's state at one moment, to tell what happened since.
+type mark struct{ writes, reads, failed int }
+
+func (l *load) mark() mark {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.longest, l.lastOK = 0, time.Now()
+	return mark{l.writes, l.reads, len(l.failed)}
+}
+
+// flows waits until n more writes are acknowledged.
+func (l *load) flows(t testing.TB, n int) {
+	t.Helper()
+	l.mu.Lock()
+	goal := l.writes + n
+	l.mu.Unlock()
+	until(t, time.Minute, requestPause, func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.writes < goal {
+			return fmt.Errorf("%d more writes are to be acknowledged; last failures: %v", goal-l.writes, l.failed[max(0, len(l.failed)-3):])
+		}
+		return nil
+	})
+}
+
+// report logs what happened since m, and returns how many requests failed.
+func (l *load) report(t testing.TB, what string, m mark) int {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	failed := l.failed[m.failed:]
+	t.Logf("FIGURE %s: %d writes and %d reads succeeded, %d requests failed, longest time without a write %v", what,
+		l.writes-m.writes, l.reads-m.reads, len(failed), l.longest.Round(10*time.Millisecond))
+	for _, f := range failed[:min(len(failed), 10)] {
+		t.Log("  failed: ", f)
+	}
+	return len(failed)
+}
+
+// verify asserts that every acknowledged write is there.
+func (l *load) verify(t testing.TB) {
+	t.Helper()
+	l.mu.Lock()
+	acked, stale, known := append([]string{}, l.acked...), append([]string{}, l.stale...), l.counter
+	l.mu.Unlock()
+	if len(stale) > 0 {
+		t.Errorf("reads missed what was acknowledged before: %s", strings.Join(stale, "; "))
+	}
+	list, err := l.set.CoreV1().ConfigMaps(loadSpace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for i := range list.Items {
+		have[list.Items[i].Name] = true
+		if list.Items[i].Name == counter {
+			if n, err := strconv.Atoi(list.Items[i].Data["n"]); err != nil || n < known {
+				t.Errorf("counter is %q after %d was acknowledged", list.Items[i].Data["n"], known)
+			}
+		}
+	}
+	lost := 0
+	for _, name := range acked {
+		if !have[name] {
+			lost++
+		}
+	}
+	t.Logf("FIGURE acknowledged writes lost: %d of %d", lost, len(acked))
+	if lost > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", lost, len(acked))
+	}
+}

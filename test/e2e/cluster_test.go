@@ -1,0 +1,305 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// rig is one cluster with a state directory of its own. It is destroyed when the test ends, whatever happened.
+type rig struct {
+	t     testing.TB
+	name  string
+	dir   string // the test's own, on a real disk
+	state string // --state-dir
+	file  string // the document
+	inv   invocation
+	id    string // of the cluster, once it is known
+	size  size   // that the document asks for
+	was   snapshot
+}
+
+// newRig prepares a cluster of this name; nothing is made yet. Names are unique among the tests.
+func newRig(t testing.TB, name string) *rig {
+	t.Helper()
+	dir := filepath.Join(built.dir, name)
+	r := &rig{t: t, name: name, dir: dir, state: filepath.Join(dir, "state"), file: filepath.Join(dir, "cluster.yaml")}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.was = takeSnapshot(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			r.evidence()
+		}
+		r.destroyQuietly()
+	})
+	return r
+}
+
+// size is how much of everything a document asks for.
+type size struct {
+	controlPlanes, workers, gateways int
+	extra                            string // more lines of spec, two blanks deep
+}
+
+// document writes the rig's document. Without gateways the endpoint is direct.
+func (r *rig) document(s size) {
+	r.t.Helper()
+	r.size = s
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: %s\nspec:\n  provider:\n    local: {}\n", r.name)
+	if s.gateways > 0 {
+		fmt.Fprintf(&b, "  endpoint:\n    gateways:\n      replicas: %d\n", s.gateways)
+	} else {
+		b.WriteString("  endpoint:\n    kind: direct\n")
+	}
+	fmt.Fprintf(&b, "  controlPlane:\n    replicas: %d\n", s.controlPlanes)
+	if s.workers == 0 {
+		b.WriteString("    schedulable: true\n")
+	} else {
+		fmt.Fprintf(&b, "  workers:\n    - name: general\n      replicas: %d\n", s.workers)
+	}
+	b.WriteString(s.extra)
+	if err := os.WriteFile(r.file, []byte(b.String()), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// run runs naupegos with the rig's state.
+func (r *rig) run(args ...string) result {
+	r.t.Helper()
+	return naupegos(r.t, r.inv, append([]string{"--state-dir", r.state}, args...)...)
+}
+
+// must runs naupegos and fails the test at any other exit status than code.
+func (r *rig) must(code int, args ...string) result {
+	r.t.Helper()
+	res := r.run(args...)
+	if res.code != code {
+		r.t.Fatalf("want exit status %d: %v", code, res)
+	}
+	return res
+}
+
+// apply applies the document, which must succeed.
+func (r *rig) apply() result {
+	r.t.Helper()
+	res := r.must(0, "apply", "-f", r.file, "--yes")
+	r.t.Logf("%s: apply took %v", r.name, res.took.Round(100*time.Millisecond))
+	return res
+}
+
+// unchanged asserts that plan finds nothing to do.
+func (r *rig) unchanged() {
+	r.t.Helper()
+	r.must(0, "plan", "-f", r.file)
+}
+
+// ssh runs a shell command on a machine through naupegos ssh; it must succeed.
+func (r *rig) ssh(machine, command string) string {
+	r.t.Helper()
+	return r.remote(0, machine, command).stdout
+}
+
+func (r *rig) remote(code int, machine, command string) result {
+	r.t.Helper()
+	return r.must(code, "ssh", r.name, machine, "--", "sh", "-c", command)
+}
+
+// status returns what naupegos status says.
+func (r *rig) status() cluster.Status {
+	r.t.Helper()
+	var s cluster.Status
+	res := r.run("status", r.name, "-o", "json")
+	if res.code != 0 && res.code != 5 { // 5: not all is well, as the answer says
+		r.t.Fatal(res)
+	}
+	if err := json.Unmarshal([]byte(res.stdout), &s); err != nil {
+		r.t.Fatalf("%v: %v", err, res)
+	}
+	return s
+}
+
+// settle is how long status may take to find everything well after an apply: a node's conditions and a member's health lag.
+const settle = 30 * time.Second
+
+// healthy asserts that status shows as many machines as the document asks for, all of them well, and each control-plane
+// machine a voter of etcd; it returns that status.
+func (r *rig) healthy() cluster.Status {
+	r.t.Helper()
+	var s cluster.Status
+	began := time.Now()
+	until(r.t, settle, time.Second, func() error {
+		s = r.status()
+		return r.size.check(s)
+	})
+	if took := time.Since(began); took > 5*time.Second {
+		r.t.Logf("all was well only %v after the command had ended", took.Round(time.Second))
+	}
+	return s
+}
+
+// check compares what status says with what is wanted.
+func (s size) check(st cluster.Status) error {
+	if !st.Healthy {
+		return fmt.Errorf("not healthy: %+v", st)
+	}
+	for role, want := range map[provider.Role]int{provider.ControlPlane: s.controlPlanes, provider.Worker: s.workers, provider.Gateway: s.gateways} {
+		if ms := machinesOf(st, role); len(ms) != want {
+			return fmt.Errorf("want %d machines with role %s: %+v", want, role, ms)
+		}
+	}
+	for _, m := range machinesOf(st, provider.ControlPlane) {
+		if m.Etcd != "voter" && m.Etcd != "leader" {
+			return fmt.Errorf("%s is %s in etcd, want a voter: %s", m.Name, m.Etcd, st.Etcd)
+		}
+	}
+	if want := fmt.Sprintf("%d of %d", s.controlPlanes, s.controlPlanes); !strings.HasPrefix(st.Etcd, want) {
+		return fmt.Errorf("etcd: want %s voters, have %s", want, st.Etcd)
+	}
+	return nil
+}
+
+// machinesOf lists machines of a role with what status says of them.
+func machinesOf(st cluster.Status, role provider.Role) []cluster.MachineStatus {
+	var out []cluster.MachineStatus
+	for _, m := range st.Machines {
+		if m.Role == string(role) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// record reads what the store knows of the cluster, and remembers its ID. It returns nil where there is no such cluster.
+func (r *rig) record() *store.Cluster {
+	if _, err := os.Stat(r.state); err != nil {
+		return nil
+	}
+	st, err := store.Open(context.Background(), r.state)
+	if err != nil {
+		r.t.Error(err)
+		return nil
+	}
+	defer st.Close()
+	c, err := st.Cluster(context.Background(), r.name)
+	if err != nil {
+		return nil
+	}
+	r.id = c.ID
+	return c
+}
+
+// machines is the provider of the rig's machines, to do to them what misfortune does.
+func (r *rig) machines() *local.Provider {
+	r.t.Helper()
+	if r.id == "" && r.record() == nil {
+		r.t.Fatalf("there is no cluster %s", r.name)
+	}
+	p, err := local.New(local.Options{ClusterID: r.id, ClusterName: r.name})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return p
+}
+
+// kill has a machine lose its power, and returns when: the network goes first, so that nothing that dies can say goodbye.
+func (r *rig) kill(machine string) time.Time {
+	r.t.Helper()
+	p := r.machines()
+	text, err := os.ReadFile(filepath.Join(machineRoot, r.id, "machines", machine, "machine.json"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var record struct{ Link string }
+	if err := json.Unmarshal(text, &record); err != nil || record.Link == "" {
+		r.t.Fatalf("%s has no link: %v: %s", machine, err, text)
+	}
+	began := time.Now()
+	if out, err := exec.Command("ip", "link", "set", record.Link, "down").CombinedOutput(); err != nil {
+		r.t.Fatalf("%v: %s", err, out)
+	}
+	if err := p.Power(r.t.Context(), machine, "kill"); err != nil {
+		r.t.Fatal(err)
+	}
+	return began
+}
+
+// kubeconfig is the administrator's.
+func (r *rig) kubeconfig() []byte {
+	r.t.Helper()
+	return []byte(r.must(0, "kubeconfig", r.name).stdout)
+}
+
+// destroy destroys the cluster and asserts that nothing of it is left on this host.
+func (r *rig) destroy() {
+	r.t.Helper()
+	r.record()
+	res := r.must(0, "destroy", r.name, "--yes")
+	r.t.Logf("%s: destroy took %v", r.name, res.took.Round(100*time.Millisecond))
+	r.gone()
+}
+
+// gone asserts that the host is as it was before the rig.
+func (r *rig) gone() {
+	r.t.Helper()
+	for _, d := range r.was.diff(takeSnapshot(r.t), r.id) {
+		r.t.Errorf("%s (%s) left its mark: %s", r.name, r.id, d)
+	}
+}
+
+// destroyQuietly removes what a failed test has left, without judging.
+func (r *rig) destroyQuietly() {
+	if r.record() == nil {
+		return
+	}
+	if res := naupegos(r.t, invocation{}, "--state-dir", r.state, "destroy", r.name, "--yes"); res.code != 0 {
+		r.t.Errorf("clean up: %v", res)
+	}
+}
+
+// initOf returns the host's number of a machine's first process.
+func (r *rig) initOf(machine string) string {
+	r.t.Helper()
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	want := "/naupegos/" + r.clusterID() + "/" + machine + "/"
+	for _, g := range groups {
+		text, err := os.ReadFile(g)
+		if err != nil || !strings.Contains(string(text), want) {
+			continue
+		}
+		pid := filepath.Base(filepath.Dir(g))
+		status, err := os.ReadFile("/proc/" + pid + "/status")
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(status)) {
+			// The last number is the one in the process's own name space.
+			if f := strings.Fields(line); len(f) == 3 && f[0] == "NSpid:" && f[2] == "1" {
+				return pid
+			}
+		}
+	}
+	r.t.Fatalf("machine %s does not run", machine)
+	return ""
+}

@@ -1,0 +1,39 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// TestEtcdService makes a cluster whose etcd is a systemd unit on three control-plane machines; one of them loses its power
+// and comes back.
+func TestEtcdService(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "etcdsvc")
+	s := size{controlPlanes: 3, gateways: 1, extra: alone + "  etcd:\n    mode: service\n"}
+	r.document(s)
+	r.apply()
+	r.sameCluster(s)
+	for _, m := range machinesOf(r.status(), provider.ControlPlane) {
+		out := r.ssh(m.Name, "systemctl is-active etcd.service; systemctl is-enabled etcd.service; ls /etc/kubernetes/manifests")
+		if !strings.HasPrefix(out, "active\nenabled\n") || strings.Contains(out, "etcd.yaml") {
+			t.Errorf("%s: etcd is not a unit: %s", m.Name, out)
+		}
+	}
+	l := startLoad(t, r)
+	l.flows(t, 5)
+	m := l.mark()
+	r.kill("etcdsvc-cp-2")
+	l.flows(t, 20)
+	l.report(t, "etcd as a service, one machine loses its power", m)
+	r.apply()
+	l.verify(t)
+	r.sameCluster(s)
+	l.stop()
+	<-l.done
+	r.destroy()
+}

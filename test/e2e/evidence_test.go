@@ -1,0 +1,47 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// evidence collects, after a failure and before the cluster goes, what tells why: the journal of runs, status, machines'
+// consoles, their journals and their pods' logs, into .evidence/TEST/CLUSTER/ at the top of the work tree.
+func (r *rig) evidence() {
+	if r.record() == nil {
+		return
+	}
+	dir := filepath.Join("..", "..", ".evidence", strings.ReplaceAll(r.t.Name(), "/", "_"), r.name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		r.t.Error(err)
+		return
+	}
+	r.t.Logf("evidence is in %s", dir)
+	save := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			r.t.Error(err)
+		}
+	}
+	ask := func(file string, args ...string) {
+		inv := invocation{timeout: 45 * time.Second}
+		save(file, naupegos(r.t, inv, append([]string{"--state-dir", r.state}, args...)...).String())
+	}
+	ask("history.txt", "history", r.name)
+	ask("last.json", "history", r.name, "last", "-o", "json")
+	ask("status.txt", "status", r.name)
+	machines := filepath.Join(machineRoot, r.id, "machines")
+	consoles, _ := filepath.Glob(filepath.Join(machines, "*", "console.log"))
+	for _, path := range consoles {
+		if text, err := os.ReadFile(path); err == nil {
+			save(filepath.Base(filepath.Dir(path))+".console.log", string(text))
+		}
+	}
+	for _, m := range r.status().Machines {
+		ask(m.Name+".journal.txt", "ssh", r.name, m.Name, "--", "journalctl", "--no-pager", "-n", "3000")
+		ask(m.Name+".pods.txt", "ssh", r.name, m.Name, "--", "sh", "-c", "tail -n 200 /var/log/pods/*/*/*.log")
+	}
+}

@@ -1,0 +1,68 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Where TestMain has put what it built. Set once, before any test runs.
+var built struct {
+	dir  string // of this run, on a real disk
+	bin  string // naupegos, as make build makes it
+	kill string // naupegos with kill points, for crash tests
+}
+
+func TestMain(m *testing.M) {
+	if os.Geteuid() != 0 {
+		fmt.Println("FAIL: the end-to-end tests make machines on this host: run them as root")
+		os.Exit(1)
+	}
+	code, err := runAll(m)
+	if err != nil {
+		fmt.Println("FAIL:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runAll(m *testing.M) (code int, err error) {
+	if built.dir, err = os.MkdirTemp("/var/tmp", "naupegos-e2e-"); err != nil {
+		return 1, err
+	}
+	defer func() {
+		if e := os.RemoveAll(built.dir); err == nil {
+			err = e
+		}
+	}()
+	if err := build(); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// build makes the commands. The agent lies beside each, because that is where naupegos looks for it.
+func build() error {
+	built.bin = filepath.Join(built.dir, "bin", "naupegos")
+	built.kill = filepath.Join(built.dir, "kill", "naupegos")
+	for _, p := range []string{built.bin, built.kill} {
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			return err
+		}
+	}
+	agent := filepath.Join(filepath.Dir(built.bin), "naupegos-agent")
+	for _, b := range []struct{ out, pkg, tags string }{
+		{built.bin, "naupegos", ""}, {built.kill, "naupegos", "killpoints"}, {agent, "naupegos-agent", ""},
+	} {
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-tags", b.tags, "-o", b.out, "github.com/naupegos/naupegos/cmd/"+b.pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", b.pkg, err, out)
+		}
+	}
+	return os.Link(agent, filepath.Join(filepath.Dir(built.kill), "naupegos-agent"))
+}

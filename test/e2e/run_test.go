@@ -1,0 +1,103 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// result is what one run of the command came to.
+type result struct {
+	args   []string
+	code   int // exit status; -1 where a signal ended it
+	stdout string
+	stderr string
+	took   time.Duration
+}
+
+func (r result) String() string {
+	return "naupegos " + strings.Join(r.args, " ") + ": exit status " + itoa(r.code) + "\n" + r.stdout + r.stderr
+}
+
+// invocation is how naupegos is run.
+type invocation struct {
+	bin     string        // default built.bin
+	env     []string      // besides this process's own
+	stdin   string        //
+	timeout time.Duration // default 5 minutes
+	wrap    []string      // a command line before naupegos' own: unshare, setpriv
+}
+
+// naupegos runs the command and returns what it came to, whatever that was. It never outlives the test's bounds.
+func naupegos(t testing.TB, i invocation, args ...string) result {
+	t.Helper()
+	if i.bin == "" {
+		i.bin = built.bin
+	}
+	if i.timeout == 0 {
+		i.timeout = 5 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), i.timeout)
+	defer cancel()
+	argv := append(append(append([]string{}, i.wrap...), i.bin), args...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(append(os.Environ(), "NO_COLOR=1"), i.env...)
+	cmd.Stdin = strings.NewReader(i.stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = 10 * time.Second
+	began := time.Now()
+	err := cmd.Run()
+	r := result{args: args, stdout: out.String(), stderr: errs.String(), took: time.Since(began)}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+	case errors.As(err, &exit):
+		r.code = exit.ExitCode()
+	default:
+		t.Fatalf("run %s: %v", strings.Join(argv, " "), err)
+	}
+	if ctx.Err() != nil {
+		t.Errorf("not done after %v: %v", i.timeout, r)
+	}
+	return r
+}
+
+// until polls condition every interval and fails the test with its last words where it never holds.
+func until(t testing.TB, limit, interval time.Duration, condition func() error) {
+	t.Helper()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("not within %v: %v", limit, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// extract unpacks a tar archive, compressed or not, into dir.
+func extract(archive, dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if out, err := exec.Command("tar", "-C", dir, "-xf", archive).CombinedOutput(); err != nil {
+		return fmt.Errorf("unpack %s: %w: %s", archive, err, out)
+	}
+	return nil
+}

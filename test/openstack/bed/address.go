@@ -1,0 +1,69 @@
+package bed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+func (b *Bed) addressMark() string { return filepath.Join(b.run(), "address") }
+
+// addAddress puts the API's address on the loopback link, where this host and machines behind a bridge of it reach it.
+func (b *Bed) addAddress(ctx context.Context) error {
+	have, err := hasAddress(b.o.Address)
+	if err != nil || have {
+		return err // this machine's own, or ours from an earlier start
+	}
+	if err := write(b.addressMark(), []byte(b.o.Address+"\n"), 0o600); err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, "ip", "address", "add", b.o.Address+"/32", "dev", "lo").CombinedOutput(); err != nil {
+		return fail.Wrap(fail.Refused, err, "put %s on the loopback link: %s", b.o.Address, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// dropAddress takes away the address if it was addAddress that put it there.
+func (b *Bed) dropAddress(ctx context.Context) error {
+	mark, err := os.ReadFile(b.addressMark())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	address := string(bytes.TrimSpace(mark))
+	if have, err := hasAddress(address); err != nil {
+		return err
+	} else if have {
+		if out, err := exec.CommandContext(ctx, "ip", "address", "del", address+"/32", "dev", "lo").CombinedOutput(); err != nil {
+			return fail.Wrap(fail.Internal, err, "take %s off the loopback link: %s", address, bytes.TrimSpace(out))
+		}
+	}
+	return os.Remove(b.addressMark())
+}
+
+func hasAddress(address string) (bool, error) {
+	want, err := netip.ParseAddr(address)
+	if err != nil {
+		return false, err
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return false, err
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr() == want {
+			return true, nil
+		}
+	}
+	return false, nil
+}

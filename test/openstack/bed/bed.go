@@ -1,0 +1,291 @@
+package bed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Bed is a running OpenStack.
+type Bed struct {
+	o       Options
+	secrets secrets
+	http    *http.Client
+	all     []*Service
+	began   time.Time
+}
+
+func open(o Options) (*Bed, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	b := &Bed{o: o, began: time.Now(), http: &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 4, Proxy: nil}, Timeout: 2 * time.Minute,
+	}}
+	b.all = b.services()
+	return b, nil
+}
+
+// Up starts all services that do not run yet, over the state of the last time, over cached state or from nothing, and returns
+// when every one of them serves. Called again while all run, it takes a second or two.
+func Up(ctx context.Context, o Options) (*Bed, error) {
+	b, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.o.Timeout)
+	defer cancel()
+	versions, err := checkPlatform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	release, err := b.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := b.up(ctx, versions); err != nil {
+		return nil, err
+	}
+	b.say("all services serve")
+	return b, nil
+}
+
+func (b *Bed) up(ctx context.Context, versions string) error {
+	if b.allRunning() {
+		if err := b.loadSecrets(); err != nil {
+			return err
+		}
+		return b.waitAll(ctx)
+	}
+	if err := b.prepare(ctx, versions); err != nil {
+		return err
+	}
+	if err := b.startAll(ctx); err != nil {
+		return err
+	}
+	b.say("services started")
+	if err := b.seed(ctx); err != nil {
+		return err
+	}
+	return b.waitAll(ctx)
+}
+
+// prepare makes the state directory ready: the address, the configuration, the databases.
+func (b *Bed) prepare(ctx context.Context, versions string) error {
+	if err := b.addAddress(ctx); err != nil {
+		return err
+	}
+	if err := b.makeDirs(); err != nil {
+		return err
+	}
+	if err := b.initialise(ctx, versions); err != nil {
+		return err
+	}
+	if err := b.loadSecrets(); err != nil {
+		return err
+	}
+	if !b.anyRunning() {
+		if err := b.configure(ctx); err != nil {
+			return err
+		}
+	}
+	return b.writeClouds()
+}
+
+// startAll starts every service as soon as those that it needs serve.
+func (b *Bed) startAll(ctx context.Context) error {
+	done := map[string]chan struct{}{}
+	for _, s := range b.all {
+		done[s.Name] = make(chan struct{})
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, s := range b.all {
+		g.Go(func() error {
+			for _, need := range s.needs {
+				select {
+				case <-done[need]:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			if err := s.Start(ctx); err != nil {
+				return err
+			}
+			b.say("%s serves", s.Name)
+			close(done[s.Name])
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// waitAll returns when every service serves, and every hypervisor can be given servers.
+func (b *Bed) waitAll(ctx context.Context) error {
+	for _, s := range b.all {
+		if err := s.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Bed) allRunning() bool {
+	return !slices.ContainsFunc(b.all, func(s *Service) bool { return !s.Running() }) && b.marked(seeded)
+}
+
+func (b *Bed) anyRunning() bool {
+	return slices.ContainsFunc(b.all, (*Service).Running)
+}
+
+// Open returns the bed that runs in the state directory; fail.NotFound where none does, fail.NotReady where it runs in part.
+func Open(o Options) (*Bed, error) {
+	b, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	var down []string
+	for _, s := range b.all {
+		if !s.Running() {
+			down = append(down, s.Name)
+		}
+	}
+	switch {
+	case len(down) == len(b.all):
+		return nil, fail.New(fail.NotFound, "no OpenStack test bed runs in %s", b.o.Root).Do("start it: make openstack-up")
+	case len(down) > 0:
+		return nil, fail.New(fail.NotReady, "services of the OpenStack test bed don't run: %s", strings.Join(down, ", ")).At(b.o.Root).Do("start them: make openstack-up")
+	case !b.marked(seeded):
+		return nil, fail.New(fail.NotReady, "the OpenStack test bed is being started").At(b.o.Root).Do("wait for it: make openstack-up")
+	}
+	return b, b.loadSecrets()
+}
+
+// Services lists all services in the order of their start.
+func (b *Bed) Services() []*Service { return slices.Clone(b.all) }
+
+// Service returns a service by name, such as "cinder-volume"; it panics where there is none of that name, which is a
+// defect of the test that asks.
+func (b *Bed) Service(name string) *Service {
+	for _, s := range b.all {
+		if s.Name == name {
+			return s
+		}
+	}
+	panic("the OpenStack test bed has no service " + name)
+}
+
+// Stop ends all services and takes the address away. The state stays for the next Up.
+func (b *Bed) Stop(ctx context.Context) error {
+	release, err := b.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return b.stop(ctx)
+}
+
+// stop ends services that others need last.
+func (b *Bed) stop(ctx context.Context) error {
+	base := []string{"rabbitmq", "memcached", "mariadb", "epmd"}
+	ran := b.anyRunning()
+	g, gctx := errgroup.WithContext(ctx)
+	for _, s := range b.all {
+		if !slices.Contains(base, s.Name) {
+			g.Go(func() error { return s.Stop(gctx) })
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, name := range base {
+		if err := b.Service(name).Stop(ctx); err != nil {
+			return err
+		}
+	}
+	if ran {
+		b.say("services stopped")
+	}
+	return b.dropAddress(ctx)
+}
+
+// Down stops the bed of the state directory, also one that is half started; purge removes its state too.
+func Down(ctx context.Context, o Options, purge bool) error {
+	b, err := open(o)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(b.o.Root); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	release, err := b.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := b.stopRunner(ctx); err != nil {
+		return err
+	}
+	if err := b.stop(ctx); err != nil || !purge {
+		return err
+	}
+	return b.forget()
+}
+
+// forget removes all that the bed has made of its state directory; what others put there, such as the runner, stays.
+func (b *Bed) forget() error {
+	for _, path := range []string{b.etc(), b.state(), b.plugins(), b.LogDir(), b.ConsoleDir(), b.CloudsYAML(), b.MetadataSecretFile(), b.run()} {
+		if err := os.RemoveAll(path); err != nil {
+			return fail.Wrap(fail.Internal, err, "remove the state of the test bed")
+		}
+	}
+	if err := os.Remove(b.o.Root); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+		return err
+	}
+	return nil
+}
+
+// lock keeps two programs from starting and stopping the same bed at once. The kernel gives it back when its holder dies.
+func (b *Bed) lock(ctx context.Context) (release func(), err error) {
+	for _, d := range []struct {
+		path string
+		mode os.FileMode
+	}{{filepath.Dir(b.o.Root), 0o755}, {b.o.Root, 0o711}, {b.run(), 0o700}} { // services of other users pass through all but the last
+		if err := os.MkdirAll(d.path, d.mode); err != nil {
+			return nil, fail.Wrap(fail.Refused, err, "make the state directory")
+		}
+	}
+	path := filepath.Join(b.run(), "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = until(ctx, 100*time.Millisecond, func() (bool, error) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		f.Close()
+		return nil, fail.Wrap(fail.Conflict, err, "wait until another program is done with starting or stopping the test bed").At(path)
+	}
+	return func() { f.Close() }, nil
+}
+
+func (b *Bed) say(format string, args ...any) {
+	fmt.Fprintf(b.o.Log, "openstack: %5.1fs %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
+}

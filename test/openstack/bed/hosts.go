@@ -1,0 +1,14 @@
+package bed
+
+// Host is one of the imaginary hypervisors.
+type Host struct {
+	Name string // as Nova knows it
+	Zone string // its availability zone
+}
+
+// Hosts are all hypervisors: three in the usual zone, so that within it anti-affinity of three can be met and that of four
+// can't, and one in each of three further zones.
+var Hosts = []Host{
+	{"compute1", "nova"}, {"compute2", "nova"}, {"compute3", "nova"},
+	{"compute4", "az1"}, {"compute5", "az2"}, {"compute6", "az3"},
+}

@@ -1,0 +1,263 @@
+package bed
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// What the state directory has been through, each a file in var.
+const (
+	initialised = "initialised" // databases, keys, users and catalog; its content is the versions of the packages that made it
+	seeded      = "seeded"      // flavors, image, networks, quotas
+)
+
+func (b *Bed) marked(what string) bool {
+	_, err := os.Stat(filepath.Join(b.state(), what))
+	return err == nil
+}
+
+func (b *Bed) mark(what, content string) error {
+	return write(filepath.Join(b.state(), what), []byte(content+"\n"), 0o600)
+}
+
+// kept is what is packed of var once it is initialised; all else in it grows by use.
+var kept = []string{"mysql", "keystone", "octavia", "secrets.json", initialised}
+
+// digest tells two kinds of state apart: versions of packages, our settings, the address in the catalog.
+func (b *Bed) digest(versions string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, versions, b.o.Address, inner, serviceUsers, catalog(b.o.Address))
+	err := fs.WalkDir(templates, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := templates.ReadFile(path)
+		fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}
+
+// initialise makes databases, keys, users and catalog: over nothing if they are there, else from the cache, else by the
+// services' own tools, which takes minutes.
+func (b *Bed) initialise(ctx context.Context, versions string) error {
+	if made, err := os.ReadFile(filepath.Join(b.state(), initialised)); err == nil {
+		if string(made) != versions+"\n" {
+			return fail.New(fail.Refused, "the databases were made by other versions of the packages").At(b.state()).
+				Do("give that state up: go run ./test/openstack down --purge")
+		}
+		return nil
+	}
+	if err := b.stop(ctx); err != nil { // a start that was interrupted
+		return err
+	}
+	if err := b.addAddress(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(b.state()); err != nil {
+		return err
+	}
+	if err := b.makeDirs(); err != nil {
+		return err
+	}
+	digest, err := b.digest(versions)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(b.o.Cache, "openstack-"+digest+".tar")
+	if _, err := os.Stat(file); err == nil {
+		if err := b.unpack(ctx, file); err != nil {
+			return err
+		}
+		b.say("initialised state taken from %s", file)
+		return nil
+	}
+	if err := b.initialiseAnew(ctx, versions); err != nil {
+		return err
+	}
+	return b.pack(ctx, file)
+}
+
+func (b *Bed) initialiseAnew(ctx context.Context, versions string) error {
+	b.say("making the databases; this takes a minute or two, and the result is kept")
+	if err := b.loadSecrets(); err != nil {
+		return err
+	}
+	if err := b.configure(ctx); err != nil {
+		return err
+	}
+	dir := filepath.Join(b.state(), "mysql")
+	if err := b.tool(ctx, "mariadb", nil, "mariadb-install-db", "--no-defaults", "--user=mysql", "--datadir="+dir, "--auth-root-authentication-method=socket",
+		"--auth-root-socket-user=root", "--skip-test-db"); err != nil {
+		return err
+	}
+	if err := b.Service("mariadb").Start(ctx); err != nil {
+		return err
+	}
+	if err := b.createDatabases(ctx); err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return b.certificate(gctx) })
+	g.Go(func() error { return b.schemas(gctx) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	b.say("databases made")
+	if err := b.identity(ctx); err != nil {
+		return err
+	}
+	b.say("users, roles and catalog made")
+	if err := b.stop(ctx); err != nil {
+		return err
+	}
+	if err := b.mark(initialised, versions); err != nil {
+		return err
+	}
+	return b.addAddress(ctx)
+}
+
+// identity bootstraps Keystone and makes users, roles and catalog with nothing else running.
+func (b *Bed) identity(ctx context.Context) error {
+	conf := b.conf("keystone", "keystone.conf")
+	url := b.keystone()
+	for _, args := range [][]string{
+		{"fernet_setup", "--keystone-user", "root", "--keystone-group", "root"},
+		{"credential_setup", "--keystone-user", "root", "--keystone-group", "root"},
+		{"bootstrap", "--bootstrap-region-id", region, "--bootstrap-admin-url", url, "--bootstrap-internal-url", url, "--bootstrap-public-url", url},
+	} {
+		if err := b.tool(ctx, "keystone-manage", []string{"OS_BOOTSTRAP_PASSWORD=" + b.secrets.Admin}, append(append([]string{"keystone-manage"}, conf...), args...)...); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"memcached", "keystone"} {
+		if err := b.Service(name).Start(ctx); err != nil {
+			return err
+		}
+	}
+	return b.seedIdentity(ctx)
+}
+
+// databases says which user owns which.
+var databases = [][2]string{
+	{"keystone", "keystone"}, {"glance", "glance"}, {"placement", "placement"}, {"nova", "nova_api"}, {"nova", "nova"}, {"nova", "nova_cell0"},
+	{"neutron", "neutron"}, {"cinder", "cinder"}, {"octavia", "octavia"},
+}
+
+func (b *Bed) createDatabases(ctx context.Context) error {
+	var sql strings.Builder
+	for _, d := range databases {
+		fmt.Fprintf(&sql, "CREATE DATABASE IF NOT EXISTS %[2]s CHARACTER SET utf8; CREATE USER IF NOT EXISTS '%[1]s'@'%%' IDENTIFIED BY '%[3]s'; GRANT ALL ON %[2]s.* TO '%[1]s'@'%%';\n",
+			d[0], d[1], b.secrets.Database)
+	}
+	_, err := b.DB(ctx, "", sql.String())
+	return err
+}
+
+// schemas fills the databases by each service's own tool; the longest chain goes beside the others.
+func (b *Bed) schemas(ctx context.Context) error {
+	nova := append([]string{"nova-manage"}, b.conf("nova", "nova.conf")...)
+	neutron := append(b.conf("neutron", "neutron.conf"), b.conf("neutron", "ml2_conf.ini")...)
+	lanes := [][][]string{
+		{
+			append(nova[:3:3], "api_db", "sync"), append(nova[:3:3], "cell_v2", "map_cell0"), append(nova[:3:3], "cell_v2", "create_cell", "--name=cell1"), append(nova[:3:3], "db", "sync"),
+		}, {
+			append(append([]string{"keystone-manage"}, b.conf("keystone", "keystone.conf")...), "db_sync"),
+			append(append([]string{"neutron-db-manage"}, neutron...), "upgrade", "heads"),
+			append(append([]string{"octavia-db-manage"}, b.conf("octavia", "octavia.conf")...), "upgrade", "head"),
+			{"placement-manage", "--config-dir", filepath.Join(b.etc(), "placement"), "db", "sync"},
+			append(append([]string{"cinder-manage"}, b.conf("cinder", "cinder.conf")...), "db", "sync"),
+			append(append([]string{"glance-manage"}, b.conf("glance", "glance-api.conf")...), "db_sync"),
+		},
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, lane := range lanes {
+		g.Go(func() error {
+			for _, args := range lane {
+				env := []string{"OS_PLACEMENT_CONFIG_DIR=" + filepath.Join(b.etc(), "placement")}
+				if err := b.tool(ctx, args[0], env, args...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// certificate makes the authority that Octavia's worker insists on reading.
+func (b *Bed) certificate(ctx context.Context) error {
+	dir := filepath.Join(b.state(), "octavia")
+	return b.tool(ctx, "openssl", nil, "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=octavia",
+		"-days", "3650", "-keyout", filepath.Join(dir, "ca.key"), "-out", filepath.Join(dir, "ca.pem"))
+}
+
+// tool runs a program to its end, with its output in log/<name>.log.
+func (b *Bed) tool(ctx context.Context, name string, env []string, args ...string) error {
+	file := filepath.Join(b.LogDir(), name+".log")
+	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	began := time.Now()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(b.environment(), env...)
+	cmd.Dir = b.state()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+		return fail.Wrap(fail.Internal, err, "%s: %s", strings.Join(args, " "), lastWords(file)).Do("read %s", file)
+	}
+	fmt.Fprintf(log, "(%s took %.1fs)\n", name, time.Since(began).Seconds())
+	return nil
+}
+
+// pack keeps initialised state for the next start from nothing. It holds passwords, so it is for root alone. Owners are kept
+// by name: the numbers of mysql may differ where it is unpacked.
+func (b *Bed) pack(ctx context.Context, file string) error {
+	if err := os.MkdirAll(b.o.Cache, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(b.o.Cache, ".openstack-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	args := append([]string{"--create", "--gzip", "--sparse", "--directory", b.state(), "--file", tmp.Name()}, kept...)
+	if out, err := exec.CommandContext(ctx, "tar", args...).CombinedOutput(); err != nil {
+		return fail.Wrap(fail.Internal, err, "pack the initialised state: %s", bytes.TrimSpace(out))
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	b.say("initialised state kept in %s", file)
+	return os.Rename(tmp.Name(), file)
+}
+
+func (b *Bed) unpack(ctx context.Context, file string) error {
+	out, err := exec.CommandContext(ctx, "tar", "--extract", "--gzip", "--sparse", "--same-owner", "--directory", b.state(), "--file", file).CombinedOutput()
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "unpack %s: %s", file, bytes.TrimSpace(out)).Do("remove the file and start again")
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+//go:build openstack
+
+package bed_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/test/openstack/bed"
+)
+
+// TestLife takes the bed through what a cluster needs of it: machines, volumes, load balancers; a worker that is away;
+// all services stopped and started again. It restarts the bed, so nobody else may use it meanwhile.
+func TestLife(t *testing.T) {
+	b := up(t)
+	began := time.Now()
+	if up(t); time.Since(began) > 20*time.Second {
+		t.Errorf("a second start took %s though all runs", time.Since(began))
+	}
+	c := connect(t, b.CloudsYAML())
+	r := c.makeAll(t)
+	t.Run("serves", func(t *testing.T) { serves(t, b, c, r) })
+	t.Run("worker", func(t *testing.T) { workerAway(t, b, c) })
+	t.Run("rest", func(t *testing.T) { startsTheRest(t, b) })
+	t.Run("restart", func(t *testing.T) { restart(t, b, c, r) })
+	c.deleteAll(t, r)
+}
+
+// up starts the bed; it is stopped again after the test if it did not run before.
+func up(t *testing.T) *bed.Bed {
+	t.Helper()
+	o := bed.Options{Log: testLog{t}}
+	_, err := bed.Open(o)
+	if err != nil && fail.KindOf(err) != fail.NotFound && fail.KindOf(err) != fail.NotReady {
+		t.Fatal(err)
+	}
+	b, uperr := bed.Up(t.Context(), o)
+	if uperr != nil {
+		t.Fatal(uperr)
+	}
+	if fail.KindOf(err) == fail.NotFound {
+		t.Cleanup(func() {
+			if err := b.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return b
+}
+
+// serves checks what the runner and tests rely on: user-data in the database and by the metadata service, the console.
+func serves(t *testing.T, b *bed.Bed, c *client, r *resources) {
+	rows, err := b.DB(t.Context(), "nova", "SELECT user_data FROM instances WHERE uuid='"+r.server+"'")
+	if err != nil || len(rows) != 1 || rows[0][0] != base64.StdEncoding.EncodeToString([]byte(userData)) {
+		t.Errorf("user-data in the database: %v %v", rows, err)
+	}
+	if got := metadata(t, b, c, r, "/openstack/latest/user_data"); got != userData {
+		t.Errorf("the metadata service gives user-data %q", got)
+	}
+	const said = "-----BEGIN SSH HOST KEY KEYS-----\nssh-ed25519 AAAA test\n-----END SSH HOST KEY KEYS-----\n"
+	file := filepath.Join(b.ConsoleDir(), r.server+".log")
+	if err := os.WriteFile(file, []byte(said), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(file)
+	console, err := servers.ShowConsoleOutput(t.Context(), c.compute, r.server, servers.ShowConsoleOutputOpts{}).Extract()
+	if err != nil || console != said {
+		t.Errorf("console output is %q, %v", console, err)
+	}
+}
+
+// metadata asks Nova's metadata service as a metadata proxy does.
+func metadata(t *testing.T, b *bed.Bed, c *client, r *resources, path string) string {
+	t.Helper()
+	secret, err := os.ReadFile(b.MetadataSecretFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := hmac.New(sha256.New, []byte(strings.TrimSpace(string(secret))))
+	mac.Write([]byte(r.server))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.MetadataURL()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Instance-ID", r.server)
+	req.Header.Set("X-Tenant-ID", c.project)
+	req.Header.Set("X-Instance-ID-Signature", hex.EncodeToString(mac.Sum(nil)))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s %v: %s", resp.Status, err, body)
+	}
+	return string(body)
+}
+
+// workerAway stops Cinder's worker: a volume is accepted, and made when the worker is back.
+func workerAway(t *testing.T, b *bed.Bed, c *client) {
+	s := b.Service("cinder-volume")
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.Running() {
+		t.Fatal("cinder-volume is stopped and runs")
+	}
+	v, err := volumes.Create(t.Context(), c.volume, volumes.CreateOpts{Name: "bed-test-worker", Size: 1}, nil).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.waitVolume(t, v.ID, "available")
+	if err := volumes.Delete(t.Context(), c.volume, v.ID, nil).ExtractErr(); err != nil {
+		t.Fatal(err)
+	}
+	c.waitVolume(t, v.ID, "")
+}
+
+// startsTheRest shows that Up starts what does not run and leaves alone what does.
+func startsTheRest(t *testing.T, b *bed.Bed) {
+	before, err := os.ReadFile(filepath.Join(b.Root(), "run", "nova-api.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Service("octavia-worker").Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bed.Open(bed.Options{}); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "octavia-worker") {
+		t.Errorf("Open without octavia-worker: %v", err)
+	}
+	if up(t); !b.Service("octavia-worker").Running() {
+		t.Error("octavia-worker does not run after Up")
+	}
+	if after, err := os.ReadFile(filepath.Join(b.Root(), "run", "nova-api.json")); err != nil || string(after) != string(before) {
+		t.Errorf("nova-api was started anew: %s, %s; %v", before, after, err)
+	}
+}
+
+// restart stops all services, looks that nothing is left of them, starts them and looks that everything is as it was.
+func restart(t *testing.T, b *bed.Bed, c *client, r *resources) {
+	if err := b.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range b.Services() {
+		if s.Running() {
+			t.Errorf("%s runs after Stop", s.Name)
+		}
+	}
+	if left := processesWith(b.Root()); len(left) > 0 {
+		t.Errorf("left after Stop: %v", left)
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if strings.HasPrefix(a.String(), b.Address()+"/32") {
+			t.Errorf("address %s is left after Stop", a)
+		}
+	}
+	if _, err := bed.Open(bed.Options{}); fail.KindOf(err) != fail.NotFound {
+		t.Errorf("Open of a stopped bed: %v", err)
+	}
+	if _, err := bed.Up(t.Context(), bed.Options{Log: testLog{t}}); err != nil {
+		t.Fatal(err)
+	}
+	*c = *connect(t, b.CloudsYAML())
+	c.waitServer(t, r.server, "ACTIVE")
+	lb, err := loadbalancers.Get(t.Context(), c.balancer, r.balancer).Extract()
+	if err != nil || lb.ProvisioningStatus != "ACTIVE" {
+		t.Errorf("load balancer after the restart: %+v %v", lb, err)
+	}
+	if err := servers.Stop(t.Context(), c.compute, r.server).ExtractErr(); err != nil {
+		t.Fatal(err)
+	}
+	c.waitServer(t, r.server, "SHUTOFF")
+}
+
+// processesWith lists processes whose command line names dir.
+func processesWith(dir string) []string {
+	var found []string
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		if data, err := os.ReadFile(f); err == nil && strings.Contains(string(data), dir+"/") {
+			found = append(found, f+" "+strings.ReplaceAll(string(data), "\x00", " "))
+		}
+	}
+	return found
+}
+
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimSuffix(string(p), "\n"))
+	return len(p), nil
+}

@@ -1,0 +1,69 @@
+package bed
+
+import (
+	"cmp"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// What the bed is made of when nobody says otherwise.
+const (
+	DefaultRoot    = "/var/lib/naupegos/openstack"
+	DefaultAddress = "192.0.2.10"
+	region         = "RegionOne"
+)
+
+// Environment variables that say where the bed lies.
+const (
+	RootVariable    = "NAUPEGOS_OPENSTACK_ROOT"
+	AddressVariable = "NAUPEGOS_OPENSTACK_ADDRESS"
+)
+
+// The clouds of clouds.yaml.
+const (
+	Cloud      = "naupegos"       // an ordinary user with a project of its own: roles member and load-balancer_member
+	AdminCloud = "naupegos-admin" // the cloud's administrator
+)
+
+// Options says where the bed lies and how long it may take. The zero value is the usual bed.
+type Options struct {
+	Root    string        // state directory; empty: $NAUPEGOS_OPENSTACK_ROOT, else DefaultRoot
+	Cache   string        // where initialised state is kept; empty: naupegos below the user's cache directory
+	Address string        // where all API services answer; empty: $NAUPEGOS_OPENSTACK_ADDRESS, else DefaultAddress. It is put on the loopback link while the bed runs
+	Timeout time.Duration // of Up as a whole; 0: 15 minutes
+	Log     io.Writer     // progress, a line a stage; nil: nowhere
+}
+
+func (o Options) withDefaults() (Options, error) {
+	o.Root = cmp.Or(o.Root, os.Getenv(RootVariable), DefaultRoot)
+	o.Address = cmp.Or(o.Address, os.Getenv(AddressVariable), DefaultAddress)
+	o.Timeout = cmp.Or(o.Timeout, 15*time.Minute)
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if !filepath.IsAbs(o.Root) {
+		return o, fail.New(fail.Invalid, "the state directory has to be an absolute path").At(o.Root)
+	}
+	if _, err := netip.ParseAddr(o.Address); err != nil {
+		return o, fail.Wrap(fail.Invalid, err, "read the address of the API services")
+	}
+	if o.Cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return o, fail.Wrap(fail.Invalid, err, "find the cache directory").Do("set XDG_CACHE_HOME")
+		}
+		o.Cache = filepath.Join(dir, "naupegos")
+	}
+	return o, nil
+}
+
+// ports are where the bed listens. The API services have OpenStack's usual ports on an address of their own; what is
+// behind them has unusual ones on 127.0.0.1, so that a database of this machine is not disturbed.
+type ports struct{ Database, Broker, BrokerNodes, Epmd, Memcached int }
+
+var inner = ports{Database: 23306, Broker: 25672, BrokerNodes: 25673, Epmd: 24369, Memcached: 21211}

@@ -1,0 +1,88 @@
+package bed
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// listens tells whether all ports of the service are open, and whether those of an API answer.
+func (s *Service) listens(ctx context.Context) (bool, error) {
+	for _, p := range s.ports {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if host, _, err := net.SplitHostPort(p); err != nil || host != s.b.o.Address {
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", p)
+			if err != nil {
+				return false, err
+			}
+			conn.Close()
+			continue
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p+"/", nil)
+		if err != nil {
+			return false, err
+		}
+		resp, err := s.b.http.Do(req)
+		if err != nil {
+			return false, err
+		}
+		resp.Body.Close()
+		if resp.StatusCode >= 500 {
+			return false, fmt.Errorf("%s answers %s", p, resp.Status)
+		}
+	}
+	return true, nil
+}
+
+func (b *Bed) answersSQL(ctx context.Context) (bool, error) {
+	_, err := b.DB(ctx, "", "SELECT 1")
+	return err == nil, err
+}
+
+// reported tells whether n processes of a worker have reported to the database since the service was started, which is
+// what Nova and Cinder themselves go by.
+func (b *Bed) reported(database, binary string, n int) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		p, err := readProcess(b.record(binary))
+		if err != nil {
+			return false, err
+		}
+		since, err := startedAt(p)
+		if err != nil {
+			return false, err
+		}
+		return b.count(ctx, n, database, fmt.Sprintf(
+			"SELECT COUNT(*) FROM services WHERE deleted=0 AND `binary`='%s' AND COALESCE(updated_at, created_at) >= '%s'", binary, since.UTC().Format(time.DateTime)))
+	}
+}
+
+// count tells whether a query that counts yields at least n.
+func (b *Bed) count(ctx context.Context, n int, database, query string) (bool, error) {
+	rows, err := b.DB(ctx, database, query)
+	if err != nil {
+		return false, err
+	}
+	if len(rows) != 1 || len(rows[0]) != 1 {
+		return false, fmt.Errorf("%s: a number was expected", query)
+	}
+	have, err := strconv.Atoi(rows[0][0])
+	return have >= n, err
+}
+
+// consumes tells whether Octavia's worker listens to its queue: it holds a connection to the broker.
+func (b *Bed) consumes(context.Context) (bool, error) {
+	p, err := readProcess(b.record("octavia-worker"))
+	if err != nil {
+		return false, err
+	}
+	for _, pid := range p.members() {
+		if connectedTo(pid, inner.Broker) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

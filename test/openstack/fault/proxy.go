@@ -1,0 +1,224 @@
+// Package fault is an HTTP proxy before all services of an OpenStack that counts calls and, as a test says, answers, delays
+// or cuts the N-th of them.
+//
+// One listener serves for all services: the service at http://ADDRESS:9696 is http://PROXY/port9696, and every address of the
+// cloud in an answer (the catalog, links to next pages) is rewritten to that. The package knows nothing of what is called.
+package fault
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Cloud is what the proxy has to know of the OpenStack behind it; *bed.Bed is one.
+type Cloud interface {
+	Address() string                    // of all API services
+	CloudsYAMLAt(authURL string) []byte // clouds.yaml with Keystone at another address
+}
+
+// Call is one call that came through the proxy. It holds no header and no body, and so no secret.
+type Call struct {
+	N       int    // 1 for the first since the last Reset
+	Service string // as the catalog calls it: identity, image, compute, network, volumev3, load-balancer, placement; else the port
+	Method  string
+	Path    string // below the service's address, such as /v2.0/ports
+	Query   string
+	Status  int  // what the client got; 0 when it got nothing
+	Faulty  bool // a fault was put in
+}
+
+// String renders a call as "compute GET /v2.1/servers/detail?name=a".
+func (c Call) String() string {
+	s := c.Service + " " + c.Method + " " + c.Path
+	if c.Query != "" {
+		s += "?" + c.Query
+	}
+	return s
+}
+
+// Proxy stands before an OpenStack until it is closed. Its methods may be called while calls go through.
+type Proxy struct {
+	cloud    Cloud
+	listener net.Listener
+	server   *http.Server
+	forward  *httputil.ReverseProxy
+
+	mu    sync.Mutex
+	calls []Call
+	at    map[int]Fault
+	rules []rule
+}
+
+// New starts a proxy on a free port of 127.0.0.1.
+func New(cloud Cloud) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "start the fault proxy")
+	}
+	p := &Proxy{cloud: cloud, listener: l, at: map[int]Fault{}}
+	p.forward = &httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.Out.Host = r.Out.URL.Host },
+		ModifyResponse: p.answered,
+		ErrorHandler:   failed,
+		ErrorLog:       log.New(io.Discard, "", 0), // tests see failures as their clients do
+		// A connection of its own for each call: that the cloud ends an idle one must not look like a fault.
+		Transport: &http.Transport{DisableKeepAlives: true},
+	}
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	go func() { _ = p.server.Serve(l) }() // ends with Close
+	return p, nil
+}
+
+// prefix goes before the port of a service in the proxy's paths; a bare number would look like an API version to clients.
+const prefix = "/port"
+
+// URL is where the proxy listens.
+func (p *Proxy) URL() string { return "http://" + p.listener.Addr().String() }
+
+// AuthURL is Keystone's address through the proxy.
+func (p *Proxy) AuthURL() string { return p.URL() + prefix + "5000/v3" }
+
+// CloudsYAML writes a clouds.yaml (mode 0600) whose clouds go through the proxy into dir, and returns its path.
+func (p *Proxy) CloudsYAML(dir string) (string, error) {
+	file := filepath.Join(dir, "clouds.yaml")
+	return file, os.WriteFile(file, p.cloud.CloudsYAMLAt(p.AuthURL()), 0o600)
+}
+
+// Close ends the proxy and all connections through it.
+func (p *Proxy) Close() error { return p.server.Close() }
+
+// Reset forgets all calls and all faults; the next call is number 1.
+func (p *Proxy) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls, p.at, p.rules = nil, map[int]Fault{}, nil
+}
+
+// Calls returns all calls since the last Reset in the order in which they came.
+func (p *Proxy) Calls() []Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]Call(nil), p.calls...)
+}
+
+// begin counts a call and tells which fault it meets.
+func (p *Proxy) begin(c Call) (n int, f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.N = len(p.calls) + 1
+	f, hit := p.at[c.N]
+	for i := 0; !hit && i < len(p.rules); i++ {
+		if r := &p.rules[i]; r.times > 0 && r.match(c) {
+			r.times--
+			f, hit = r.fault, true
+		}
+	}
+	c.Faulty = hit
+	p.calls = append(p.calls, c)
+	return c.N, f
+}
+
+// end notes what the client got. A call that was forgotten meanwhile stays so.
+func (p *Proxy) end(n, status int, of Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n <= len(p.calls) && p.calls[n-1].String() == of.String() {
+		p.calls[n-1].Status = status
+	}
+}
+
+// services names the services by their usual ports.
+var services = map[string]string{
+	"5000": "identity", "9292": "image", "8778": "placement", "8774": "compute", "9696": "network", "8776": "volumev3", "9876": "load-balancer",
+}
+
+// ServeHTTP carries one call.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	port, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), prefix), "/")
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		http.Error(w, "the path has to begin with "+prefix+" and the port of a service", http.StatusBadGateway)
+		return
+	}
+	target, err := url.Parse("http://" + net.JoinHostPort(p.cloud.Address(), port) + "/" + path)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	target.RawQuery = r.URL.RawQuery
+	call := Call{Service: port, Method: r.Method, Path: "/" + path, Query: r.URL.RawQuery}
+	if name, ok := services[port]; ok {
+		call.Service = name
+	}
+	n, f := p.begin(call)
+	if !f.wait(r.Context()) {
+		return
+	}
+	if f.Cut == Before {
+		hangUp(w)
+		return
+	}
+	if f.Status != 0 {
+		f.answer(w)
+		p.end(n, f.Status, call)
+		return
+	}
+	r = r.WithContext(withCarried(r.Context(), carried{n: n, call: call, cut: f.Cut == After}))
+	r.URL = target
+	p.forward.ServeHTTP(w, r)
+}
+
+// errCut makes the reverse proxy hang up though the service has answered.
+var errCut = errors.New("cut after the answer")
+
+// answered rewrites the cloud's addresses in an answer, or cuts the call when the whole answer is here.
+func (p *Proxy) answered(resp *http.Response) error {
+	c := carriedIn(resp.Request.Context())
+	kind := resp.Header.Get("Content-Type")
+	if !c.cut && !strings.Contains(kind, "json") && !strings.Contains(kind, "text") && kind != "" {
+		p.end(c.n, resp.StatusCode, c.call)
+		return nil // an image, which is large and names nobody
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if c.cut {
+		return errCut
+	}
+	own, ours := "http://"+p.cloud.Address()+":", p.URL()+prefix
+	body = bytes.ReplaceAll(body, []byte(own), []byte(ours))
+	if at := resp.Header.Get("Location"); at != "" {
+		resp.Header.Set("Location", strings.ReplaceAll(at, own, ours))
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.ContentLength = int64(len(body))
+	if resp.Request.Method != http.MethodHead && len(body) > 0 {
+		resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	p.end(c.n, resp.StatusCode, c.call)
+	return nil
+}
+
+// failed answers for a service that gave no answer, and hangs up on cut calls.
+func failed(w http.ResponseWriter, _ *http.Request, err error) {
+	if errors.Is(err, errCut) {
+		hangUp(w)
+		return
+	}
+	http.Error(w, "the fault proxy got no answer: "+err.Error(), http.StatusBadGateway)
+}

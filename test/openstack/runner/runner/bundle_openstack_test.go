@@ -1,0 +1,80 @@
+//go:build openstack
+
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/imagedata"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// preparedImage puts an image into Glance that says it carries a bundle of this host's library, as `naupegos image upload`
+// does.
+func (x *tenant) preparedImage() (image string, b *bundle.Bundle) {
+	x.t.Helper()
+	ctx, t := x.t.Context(), x.t
+	root, err := bundle.DefaultRoot()
+	must(t, err)
+	lib, err := bundle.OpenLibrary(root)
+	must(t, err)
+	all, err := lib.List(ctx)
+	must(t, err)
+	if len(all) == 0 {
+		t.Fatal("this test needs a bundle in this host's library: make bundle")
+	}
+	i, err := images.Create(ctx, x.cloud.image, images.CreateOpts{
+		Name: x.name, DiskFormat: "raw", ContainerFormat: "bare", Properties: map[string]string{bundleProperty: all[0].ID},
+	}).Extract()
+	must(t, err)
+	x.later(func(ctx context.Context) error { return images.Delete(ctx, x.cloud.image, i.ID).ExtractErr() })
+	must(t, imagedata.Upload(ctx, x.cloud.image, i.ID, bytes.NewReader(make([]byte, 1<<20))).ExtractErr())
+	return i.ID, all[0]
+}
+
+// TestBundleIsInTheImage boots from a volume made of an image that carries a bundle: only the volume's metadata tells.
+func TestBundleIsInTheImage(t *testing.T) {
+	x := newTenant(t, "10.94.11.0/24")
+	image, b := x.preparedImage()
+	start(t, testOptions(t, x.network))
+	ctx := t.Context()
+	s, err := servers.Create(ctx, x.cloud.compute, servers.CreateOpts{
+		Name: x.name + "-one", FlavorRef: x.flavor("m1.small"), UserData: []byte(x.userData(x.name)), Networks: []servers.Network{{UUID: x.network}},
+		BlockDevice: []servers.BlockDevice{{
+			SourceType: servers.SourceImage, DestinationType: servers.DestinationVolume, UUID: image, VolumeSize: 1, DeleteOnTermination: true,
+		}},
+	}, nil).Extract()
+	must(t, err)
+	x.later(func(ctx context.Context) error { return x.deleteServer(ctx, s.ID) })
+	x.await("the server to be ACTIVE", 5*time.Minute, func() error {
+		s, err := servers.Get(ctx, x.cloud.compute, s.ID).Extract()
+		if err == nil && s.Status != "ACTIVE" {
+			err = errors.New(s.Status + ": " + s.Fault.Message)
+		}
+		return err
+	})
+	containerd, err := b.Binary("containerd")
+	must(t, err)
+	x.await("the bundle's programs and images in the machine", bootTime, func() error {
+		c, err := x.direct(s.ID)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, digest, _ := strings.Cut(containerd.Digest, ":")
+		out, err := run(c, machine.BlobDir+"/"+digest+" --version && ls "+machine.ContainerdRoot+"/io.containerd.content.v1.content/blobs/sha256 | head -1")
+		if err == nil && len(strings.Fields(out)) < 4 {
+			err = errors.New(out)
+		}
+		return err
+	})
+}

@@ -1,0 +1,79 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"strings"
+)
+
+// metadataAddress is where machines of a cloud ask who they are.
+const metadataAddress = "169.254.169.254"
+
+// served is one Neutron network that has a bridge on this host.
+type served struct {
+	Bridge string
+	Prefix netip.Prefix
+	Proxy  netip.AddrPort // of the metadata proxy
+}
+
+// translation renders the bed's nftables table: floating IPs, from this host and from machines, and the metadata address.
+// The first two lines make it replace a former one. What a machine sends to a floating IP of its own network must come back
+// through this host, hence the masquerade.
+func translation(table string, nets []served, floats []floating) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("table ip %s\ndelete table ip %s\ntable ip %s {", table, table, table)
+	line("\tchain prerouting {\n\t\ttype nat hook prerouting priority dstnat; policy accept;")
+	for _, n := range nets {
+		line("\t\tiifname %q ip daddr %s tcp dport 80 dnat to %s", n.Bridge, metadataAddress, n.Proxy)
+	}
+	for _, f := range floats {
+		line("\t\tip daddr %s dnat to %s", f.Address, f.Fixed)
+	}
+	line("\t}\n\tchain output {\n\t\ttype nat hook output priority -100; policy accept;")
+	for _, f := range floats {
+		line("\t\tip daddr %s dnat to %s", f.Address, f.Fixed)
+	}
+	line("\t}\n\tchain postrouting {\n\t\ttype nat hook postrouting priority srcnat; policy accept;")
+	for _, n := range nets {
+		line("\t\tip saddr %s ip daddr %s ct status dnat masquerade", n.Prefix, n.Prefix)
+	}
+	line("\t}\n}")
+	return b.String()
+}
+
+// reachable keeps the floating IPs that lead into one of the networks.
+func reachable(floats []floating, nets []served) []floating {
+	var out []floating
+	for _, f := range floats {
+		for _, n := range nets {
+			if n.Prefix.Contains(f.Fixed) {
+				out = append(out, f)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func applyRules(ctx context.Context, rules string) error {
+	return tool(ctx, rules, "nft", "-f", "-")
+}
+
+func removeTable(ctx context.Context, table string) error {
+	return applyRules(ctx, fmt.Sprintf("table ip %[1]s\ndelete table ip %[1]s\n", table))
+}
+
+// tool runs one of the host's programs; an error holds what it said.
+func tool(ctx context.Context, stdin, name string, args ...string) error {
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &said, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, strings.Join(strings.Fields(said.String()), " "))
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+//go:build openstack
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// child is a runner in a process of its own.
+func child(t *testing.T, o Options) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "runner", o.State, o.Networks[0], o.Machines.Root)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	must(t, cmd.Start())
+	t.Cleanup(func() { kill(cmd) })
+	return cmd
+}
+
+// kill is idempotent: a process that has ended can't be killed again.
+func kill(cmd *exec.Cmd) {
+	if cmd.ProcessState == nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+// TestKilledRunner kills the runner twice. What it made goes on; the second takes it over, and the third, after the cloud
+// was emptied, removes it.
+func TestKilledRunner(t *testing.T) {
+	x := newTenant(t, "10.94.9.0/24")
+	o := testOptions(t, x.network)
+	ids := []string{clusterID(x.network)[3:], o.short()}
+	first := child(t, o)
+	s := x.boot(x.name + "-one")
+	port, _ := x.port(s.ID)
+	public := x.floatingIP(port)
+	vip, _ := x.balance(s)
+	var boot string
+	look := func() error {
+		c, err := ssh.Dial("tcp", net.JoinHostPort(public, "22"), &ssh.ClientConfig{
+			User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(x.signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 2 * time.Second,
+		})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		now, err := run(c, "systemctl show -p UserspaceTimestampMonotonic --value")
+		if err == nil && boot != "" && now != boot {
+			t.Fatal("the machine has booted anew")
+		}
+		boot = now
+		return err
+	}
+	x.await("the machine", bootTime, look)
+	x.await("the load balancer", bootTime, func() error { return x.answers(vip, s.Name) })
+	kill(first)
+	x.await("HAProxy to have ended with its runner", 10*time.Second, func() error {
+		out, err := exec.Command("ps", "-eo", "args").CombinedOutput()
+		if err == nil && strings.Contains(string(out), "-f "+o.dir()+"/haproxy.cfg") {
+			err = errors.New("it runs")
+		}
+		return err
+	})
+	if err := look(); err != nil {
+		t.Errorf("the machine after its runner was killed: %v", err)
+	}
+	second := child(t, o)
+	x.await("the load balancer again", bootTime, func() error { return x.answers(vip, s.Name) })
+	x.await("the machine after it was taken over", bootTime, look)
+	kill(second)
+	if len(onHost(t, ids)) < 5 {
+		t.Fatalf("a killed runner should leave more: %v", onHost(t, ids))
+	}
+	x.destroy()
+	third, err := Start(t.Context(), o)
+	must(t, err)
+	x.await("nothing to be left", time.Minute, func() error {
+		if left := onHost(t, ids); len(left) > 0 {
+			return fmt.Errorf("still there:\n%s", strings.Join(left, "\n"))
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	must(t, third.Stop(ctx))
+}

@@ -1,0 +1,188 @@
+//go:build integration
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// within tries until f returns nil.
+func within(t *testing.T, what string, f func() error) {
+	t.Helper()
+	began := time.Now()
+	for {
+		err := f()
+		if err == nil {
+			t.Logf("%s: after %v", what, time.Since(began).Round(10*time.Millisecond))
+			return
+		}
+		if time.Since(began) > 2*time.Minute {
+			t.Fatalf("waited for %s: %v", what, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// bootStamp logs in at an address and tells which boot the machine is in.
+func (f *fakeCloud) bootStamp(address string) (string, error) {
+	c, err := ssh.Dial("tcp", net.JoinHostPort(address, "22"), &ssh.ClientConfig{
+		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(f.signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 2 * time.Second,
+	})
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	s, err := c.NewSession()
+	if err != nil {
+		return "", err
+	}
+	out, err := s.CombinedOutput("hostname; systemctl show -p UserspaceTimestampMonotonic --value")
+	return string(out), err
+}
+
+// same fails unless the machine is at all three addresses, in the same boot.
+func (f *fakeCloud) same(boot *string) error {
+	for _, a := range []string{fakeAddress, fakeVIP, fakePublic} {
+		now, err := f.bootStamp(a)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", a, err)
+		case *boot == "":
+			*boot = now
+		case now != *boot:
+			return fmt.Errorf("%s: the boot %q, not %q", a, now, *boot)
+		}
+	}
+	return nil
+}
+
+func childOf(t *testing.T, o Options) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "runner", o.State, o.Networks[0], o.Machines.Root)
+	cmd.Env = append(os.Environ(), "NAUPEGOS_OPENSTACK_ROOT="+o.State, "NAUPEGOS_TEST_METADATA="+o.MetadataURL)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { killChild(cmd) })
+	return cmd
+}
+
+func killChild(cmd *exec.Cmd) {
+	if cmd.ProcessState == nil {
+		_ = cmd.Process.Kill() // SIGKILL: nothing is cleaned up
+		_ = cmd.Wait()
+	}
+}
+
+// TestLife takes a machine, a floating IP and a load balancer through their lives, and kills the runner twice on the way.
+func TestLife(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("making machines needs root")
+	}
+	f := newFakeCloud(t)
+	o := f.bed()
+	ids := []string{clusterID(fakeNetwork)[3:], o.short()}
+	if left := onHost(t, ids); len(left) > 0 {
+		t.Fatalf("left by a former test: %v", left)
+	}
+	var boot string
+	first := childOf(t, o)
+	within(t, "the machine by its address, the load balancer and the floating IP", func() error { return f.same(&boot) })
+	if !strings.HasPrefix(boot, "one\n") {
+		t.Errorf("the host name is not the server's: %q", boot)
+	}
+	hasHostKeys := func() error {
+		console, err := os.ReadFile(o.State + "/console/" + fakeServer + ".log")
+		if err == nil && !strings.Contains(string(console), "END SSH HOST KEY KEYS") {
+			err = fmt.Errorf("no host keys in %s", console)
+		}
+		return err
+	}
+	within(t, "the SSH host keys on the console", hasHostKeys)
+	killChild(first)
+	if now, err := f.bootStamp(fakeAddress); err != nil || now != boot {
+		t.Errorf("the machine after its runner was killed: %q %v", now, err)
+	}
+	within(t, "HAProxy to have ended with its runner", func() error {
+		if c, err := net.DialTimeout("tcp", fakeVIP+":22", time.Second); err == nil {
+			return errors.Join(errors.New("it answers"), c.Close())
+		}
+		return nil
+	})
+	second := childOf(t, o)
+	within(t, "all of it again, the machine in the same boot", func() error { return f.same(&boot) })
+	f.set("actions", map[string]any{"action": "reboot", "start_time": time.Now().Add(time.Minute).UTC().Format("2006-01-02T15:04:05.000000")})
+	f.set("servers", f.server("ACTIVE", time.Now().Add(time.Minute)))
+	within(t, "another boot", func() error {
+		now, err := f.bootStamp(fakeAddress)
+		if err == nil && now == boot {
+			err = errors.New("the same boot")
+		}
+		return err
+	})
+	f.set("servers", f.server("SHUTOFF", time.Now().Add(2*time.Minute)))
+	within(t, "the machine to be off", func() error {
+		if now, err := f.bootStamp(fakeAddress); err == nil {
+			return errors.New(now)
+		}
+		return nil
+	})
+	f.set("servers", f.server("ACTIVE", time.Now().Add(3*time.Minute)))
+	boot = ""
+	within(t, "all of it once more", func() error { return f.same(&boot) })
+	killChild(second)
+	if here := onHost(t, ids); len(here) < 5 {
+		t.Fatalf("a killed runner should leave more: %v", here)
+	}
+	f.empty()
+	third, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, "nothing to be left", func() error {
+		if left := onHost(t, ids); len(left) > 0 {
+			return fmt.Errorf("still there:\n%s", strings.Join(left, "\n"))
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := third.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := hasHostKeys(); err != nil {
+		t.Errorf("the console did not stay, as evidence: %v", err)
+	}
+}
+
+// TestStopRemovesAll stops the runner in the middle of a life.
+func TestStopRemovesAll(t *testing.T) {
+	f := newFakeCloud(t)
+	o := f.bed()
+	ids := []string{clusterID(fakeNetwork)[3:], o.short()}
+	r, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var boot string
+	within(t, "the machine", func() error { return f.same(&boot) })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := r.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if left := onHost(t, ids); len(left) > 0 {
+		t.Errorf("still there:\n%s", strings.Join(left, "\n"))
+	}
+}

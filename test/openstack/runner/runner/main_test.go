@@ -1,0 +1,45 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/provider/local"
+)
+
+// TestMain lets the test binary be its machines' supervisor, as the runner's command is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == local.SupervisorCommand {
+		if err := local.Supervise(context.Background(), os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) == 5 && os.Args[1] == "runner" { // a runner that a test can kill
+		o, err := besideOthers(os.Args[2], os.Args[3], os.Args[4])
+		if err == nil {
+			_, err = Start(context.Background(), o)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+// besideOthers are options of a runner that serves one network of the bed, beside the bed's own runner.
+func besideOthers(state, network, machines string) (Options, error) {
+	var o Options
+	if err := o.setDefaults(); err != nil {
+		return o, err
+	}
+	o.MetadataURL = cmp.Or(os.Getenv("NAUPEGOS_TEST_METADATA"), o.MetadataURL)
+	o.State, o.Networks, o.Machines.Root = state, []string{network}, machines
+	return o, os.MkdirAll(state, 0o700)
+}

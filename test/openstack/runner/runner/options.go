@@ -1,0 +1,88 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/local"
+)
+
+// Options says which cloud the runner serves and where things lie. The zero value serves the bed of `make openstack-up`.
+type Options struct {
+	State      string // the bed's state directory; default $NAUPEGOS_OPENSTACK_ROOT or /var/lib/naupegos/openstack
+	CloudsYAML string // default clouds.yaml in State
+	Cloud      string // with an administrator's rights, for it sees every project; default naupegos-admin
+
+	Consoles string // where the bed's Nova finds servers' consoles; default console in State
+
+	MetadataURL    string // of nova-api-metadata; default http://192.0.2.10:8775
+	MetadataSecret string // Nova's metadata_proxy_shared_secret; default: read from metadata-secret in State
+
+	Networks []string // names or IDs: serve only servers on these Neutron networks; empty: on all
+
+	Machines local.Options // Root, ImageRoot, Cache, AgentBinary, Supervisor, Timeouts are taken; the rest is the runner's
+	Bundles  string        // the bundle library; default bundle.DefaultRoot
+
+	Pace     time.Duration // at most one look at the cloud in this time; default 1 second
+	Parallel int           // machines that boot at the same time; default 8
+	Log      *slog.Logger  // default slog.Default()
+}
+
+func (o *Options) setDefaults() error {
+	def := func(s *string, v string) {
+		if *s == "" {
+			*s = v
+		}
+	}
+	def(&o.State, os.Getenv("NAUPEGOS_OPENSTACK_ROOT"))
+	def(&o.State, "/var/lib/naupegos/openstack")
+	def(&o.CloudsYAML, filepath.Join(o.State, "clouds.yaml"))
+	def(&o.Cloud, "naupegos-admin")
+	def(&o.Consoles, filepath.Join(o.State, "console"))
+	def(&o.MetadataURL, "http://192.0.2.10:8775")
+	if o.MetadataSecret == "" {
+		secret, err := os.ReadFile(filepath.Join(o.State, "metadata-secret"))
+		if err != nil {
+			return fail.Wrap(fail.Refused, err, "read the metadata service's secret").Do("start the bed first: make openstack-up")
+		}
+		o.MetadataSecret = strings.TrimSpace(string(secret))
+	}
+	if o.Bundles == "" {
+		root, err := bundle.DefaultRoot()
+		if err != nil {
+			return err
+		}
+		o.Bundles = root
+	}
+	if o.Pace == 0 {
+		o.Pace = time.Second
+	}
+	if o.Parallel == 0 {
+		o.Parallel = 8
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return nil
+}
+
+// The places in the bed's state directory.
+func (o *Options) dir() string       { return filepath.Join(o.State, "runner") }
+func (o *Options) lockFile() string  { return filepath.Join(o.dir(), "lock") }
+func (o *Options) stateFile() string { return filepath.Join(o.dir(), "state.json") }
+
+// short tells one bed's things in the kernel from another's.
+func (o *Options) short() string {
+	sum := sha256.Sum256([]byte(o.State))
+	return hex.EncodeToString(sum[:4])
+}
+
+func (o *Options) table() string { return "naupegos_os_" + o.short() }
+func (o *Options) link() string  { return "nauos" + o.short() } // 13 characters of the kernel's 15

@@ -1,0 +1,83 @@
+package runner
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process names one process for good: numbers are used again, but not with the same start time in the same boot.
+type process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks since boot
+	Boot  string `json:"boot"`  // the host's boot ID
+}
+
+func processOf(pid int) (process, error) {
+	start, err := startTime(pid)
+	if err != nil {
+		return process{}, err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return process{PID: pid, Start: start, Boot: strings.TrimSpace(string(boot))}, err
+}
+
+// startTime returns field 22 of /proc/PID/stat; an error for a zombie, too.
+func startTime(pid int) (uint64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:])) // the name before it may hold anything
+	if len(f) < 20 || f[0] == "Z" {
+		return 0, fmt.Errorf("process %d has ended", pid)
+	}
+	return strconv.ParseUint(f[19], 10, 64)
+}
+
+func (p process) alive() bool {
+	if p.PID <= 0 {
+		return false
+	}
+	now, err := processOf(p.PID)
+	return err == nil && now == p
+}
+
+// end has the process end, and kills it with its group where it takes more than five seconds.
+func (p process) end() error {
+	if !p.alive() {
+		return nil
+	}
+	if err := syscall.Kill(p.PID, syscall.SIGTERM); err != nil {
+		return fmt.Errorf("end process %d: %w", p.PID, err)
+	}
+	for began := time.Now(); p.alive(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			return syscall.Kill(-p.PID, syscall.SIGKILL)
+		}
+	}
+	return nil
+}
+
+// startBound starts cmd in a group of its own, from a thread that lives as long as cmd does: the process gets SIGTERM when
+// this one is gone, however it ends. The process's end is put into exited.
+func startBound(cmd *exec.Cmd, exited chan<- error) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			exited <- cmd.Wait()
+		}
+	}()
+	return <-started
+}

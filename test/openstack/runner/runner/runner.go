@@ -1,0 +1,211 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Runner follows one cloud until it is stopped.
+type Runner struct {
+	opts  Options
+	log   *slog.Logger
+	cloud *cloud
+	meta  *metadata
+	lib   *bundle.Library
+	state *state
+	lock  *os.File
+	proxy *haproxy
+
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	boots  chan struct{} // one token for each machine that boots
+
+	// what only the loop touches
+	nets     map[string]*network   // by Neutron's ID
+	ignored  map[string]bool       // networks whose servers stay fake
+	changed  map[string]time.Time  // when servers that run were changed last, by Nova
+	external []subnet              // where floating IPs come from
+	skipped  map[netip.Prefix]bool // of these, those told of
+	rules    string                // the packet filter's, as applied
+	balance  reading
+	troubles map[string]string
+
+	mu       sync.Mutex
+	where    map[string]place  // of servers; the zero place where a server has no address
+	known    map[string]server // by ID
+	tasks    map[string]*task  // what goes on, by server ID
+	retries  map[string]retry
+	consoles map[string]console // of machines, by server ID
+}
+
+// Start begins to follow the cloud; ctx bounds the start alone. First it removes or takes over what a runner that was
+// killed has left. Errors: fail.Conflict where another runner serves the bed, fail.Unreachable where the cloud does not
+// answer, fail.Refused without root.
+func Start(ctx context.Context, opts Options) (*Runner, error) {
+	if err := opts.setDefaults(); err != nil {
+		return nil, err
+	}
+	if os.Geteuid() != 0 {
+		return nil, fail.New(fail.Refused, "making machines needs root").Do("run it with sudo")
+	}
+	lock, err := takeLock(opts.lockFile())
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner{
+		opts: opts, log: opts.Log, lock: lock, boots: make(chan struct{}, opts.Parallel),
+		nets: map[string]*network{}, ignored: map[string]bool{}, troubles: map[string]string{}, changed: map[string]time.Time{}, skipped: map[netip.Prefix]bool{},
+		where: map[string]place{}, known: map[string]server{}, tasks: map[string]*task{}, retries: map[string]retry{},
+		consoles: map[string]console{},
+	}
+	if err := r.begin(ctx); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	r.log.Info("following the cloud", "cloud", opts.Cloud, "only networks", opts.Networks, "taken over", len(r.nets))
+	loop, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	r.done.Go(func() { r.loop(loop) })
+	r.done.Go(func() { r.followConsoles(loop) })
+	return r, nil
+}
+
+// begin connects, and cleans up after a former runner. Its machines are taken over: the first look at the cloud removes
+// those whose server is gone.
+func (r *Runner) begin(ctx context.Context) (err error) {
+	o := r.opts
+	if err := os.MkdirAll(o.Consoles, 0o755); err != nil {
+		return err
+	}
+	if r.state, err = readState(o.stateFile()); err != nil {
+		return err
+	}
+	if r.cloud, err = connect(ctx, o); err != nil {
+		return err
+	}
+	if r.meta, err = newMetadata(o.MetadataURL, o.MetadataSecret); err != nil {
+		return err
+	}
+	if r.lib, err = bundle.OpenLibrary(o.Bundles); err != nil {
+		return err
+	}
+	r.proxy = &haproxy{dir: o.dir(), note: func(p process) error { return r.state.change(func() { r.state.HAProxy = p }) }}
+	if err := r.sweepProxy(); err != nil { // rules stay: the first look replaces them, without a gap
+		return err
+	}
+	for _, sub := range r.state.Networks {
+		n, err := newNetwork(o, sub, r.meta, r.whoIn(sub.Network))
+		if err != nil {
+			return err
+		}
+		r.nets[sub.Network] = n
+	}
+	return pruneConsoles(o.Consoles, 24*time.Hour)
+}
+
+// sweepProxy ends a HAProxy that outlived its runner.
+func (r *Runner) sweepProxy() error {
+	if err := r.state.HAProxy.end(); err != nil {
+		return err
+	}
+	return r.state.change(func() { r.state.HAProxy = process{} })
+}
+
+// Stop ends everything and removes it from this host: machines, networks, addresses, rules, HAProxy. Only the consoles'
+// logs stay, as evidence. A Stop that failed can be called again.
+func (r *Runner) Stop(ctx context.Context) error {
+	r.cancel()
+	r.done.Wait()
+	errs := []error{r.proxy.stop(), r.sweepProxy(), r.sweepFilter(ctx)}
+	for id, n := range r.nets {
+		if err := n.remove(ctx); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		delete(r.nets, id)
+		errs = append(errs, r.forget(id))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("stop the runner: %w", err)
+	}
+	if err := os.Remove(r.opts.stateFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	r.log.Info("stopped; nothing is left")
+	return r.lock.Close()
+}
+
+// loop looks at the cloud again and again. A look that takes long is followed by a rest as long, for the cloud shares this
+// host's processors.
+func (r *Runner) loop(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		if err := r.look(ctx); ctx.Err() == nil {
+			r.trouble("the cloud", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(max(r.opts.Pace-time.Since(began), time.Since(began), r.opts.Pace/4)):
+		}
+	}
+}
+
+// look is one round: what the cloud says now, carried out.
+func (r *Runner) look(ctx context.Context) error {
+	list, err := r.cloud.servers(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.locate(ctx, list); err != nil {
+		return err
+	}
+	if err := r.settle(ctx, list); err != nil {
+		return err
+	}
+	balances, floatings := r.carryBalancers(ctx), r.carryFloatings(ctx)
+	if ctx.Err() == nil {
+		r.trouble("load balancers", balances)
+		r.trouble("floating IPs", floatings)
+	}
+	return nil
+}
+
+// trouble logs an error when it is not the one that was logged last for the same thing; nil tells that it is over.
+func (r *Runner) trouble(what string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if was := r.troubles[what]; was == text {
+		return
+	} else if text == "" {
+		r.log.Info("well again: " + what)
+	}
+	r.troubles[what] = text
+	if err != nil && fail.KindOf(err) != fail.Interrupted {
+		r.log.Error(what, "error", err)
+	}
+}
+
+// whoIn tells which server has an address on a network.
+func (r *Runner) whoIn(network string) func(netip.Addr) (server, bool) {
+	return func(a netip.Addr) (server, bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for id, p := range r.where {
+			if p.Network == network && p.Address == a {
+				s, known := r.known[id]
+				return s, known
+			}
+		}
+		return server{}, false
+	}
+}
