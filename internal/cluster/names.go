@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"sort"
+	"strconv"
+	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -25,6 +27,7 @@ func assign(doc *v1alpha1.Cluster, existing []provider.Machine, decided Fates) (
 	}
 	left := map[string][]provider.Machine{}
 	for _, m := range existing {
+		m = recognise(doc, m)
 		k := string(m.Role) + "/" + m.Pool
 		left[k] = append(left[k], m)
 	}
@@ -45,6 +48,24 @@ func assign(doc *v1alpha1.Cluster, existing []provider.Machine, decided Fates) (
 		return remove[i].Index > remove[j].Index
 	})
 	return want, remove
+}
+
+// recognise fills in what a half-made machine's provider could not tell: a create that was killed before it wrote anything
+// down leaves a name alone. What such a name is for is clear where the document would use it.
+func recognise(doc *v1alpha1.Cluster, m provider.Machine) provider.Machine {
+	if m.Role != "" {
+		return m
+	}
+	index, err := strconv.Atoi(m.Name[strings.LastIndexByte(m.Name, '-')+1:])
+	if err != nil {
+		return m
+	}
+	for _, g := range groups(doc) {
+		if m.Name == v1alpha1.MachineName(doc.Metadata.Name, string(g.role), g.pool, index) {
+			m.Role, m.Pool, m.Index = g.role, g.pool, index
+		}
+	}
+	return m
 }
 
 // group is the machines of one role and pool that the document asks for.

@@ -27,6 +27,12 @@ func TestAssign(t *testing.T) {
 	cp := func(indexes ...string) []provider.Machine {
 		return existing(provider.ControlPlane, "", "demo-cp-", indexes...)
 	}
+	bare := func(names ...string) (all []provider.Machine) {
+		for _, n := range names {
+			all = append(all, provider.Machine{Name: n, State: provider.Partial})
+		}
+		return all
+	}
 	join := func(lists ...[]provider.Machine) (all []provider.Machine) {
 		for _, l := range lists {
 			all = append(all, l...)
@@ -60,6 +66,10 @@ func TestAssign(t *testing.T) {
 			want: "cp-1 a-1 a-2"},
 		{name: "one that is replaced goes where it is too many", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), w("a", "1", "2")),
 			decided: Fates{"demo-a-2": Renew}, want: "cp-1 a-1", remove: "a-2"},
+		{name: "half-made ones of which only the name is known", controlPlanes: 1, pools: []int{2},
+			have: join(bare("demo-cp-1", "demo-a-2", "demo-a-3", "demo-old-1", "nonsense"), w("a", "1")), want: "cp-1 a-1 a-2", remove: "old-1 nonsense a-3"},
+		{name: "a half-made one that is to go", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), bare("demo-a-1")), decided: Fates{"demo-a-1": Leave},
+			want: "cp-1 a-2", remove: "a-1"},
 		{name: "a fate of nobody", controlPlanes: 1, have: cp("1"), decided: Fates{"demo-cp-7": Leave, "nonsense": Renew}, want: "cp-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
