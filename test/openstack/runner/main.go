@@ -63,7 +63,7 @@ func parse(args []string) (o runner.Options, stopWithin time.Duration, err error
 	f.StringVar(&o.Machines.Cache, "cache", "", "where base images lie (default the user's cache directory)")
 	f.StringVar(&o.Bundles, "bundles", "", "the bundle library (default the user's)")
 	f.IntVar(&o.Parallel, "parallel", 0, "machines that boot at the same time (default 8)")
-	f.Func("network", "serve only this Neutron network (name or ID); may be given again", func(s string) error {
+	f.Func("network", "serve only this Neutron network (name, beginning of names as in demo-*, or ID); may be given again", func(s string) error {
 		o.Networks = append(o.Networks, s)
 		return nil
 	})

@@ -60,6 +60,21 @@ func TestNetworksThatCanNotBeServed(t *testing.T) {
 	}
 }
 
+func TestWhichNetworksAreServed(t *testing.T) {
+	sub := subnet{Network: "1b9e8a36-1111-4000-8000-000000000001", Name: "demo-0badc0de"}
+	for want, served := range map[string]bool{
+		"": true, sub.Network: true, sub.Name: true, "demo-*": true, "*": true, "demo": false, "demo-": false, "dem?-*": false, "other-*": false,
+	} {
+		var o Options
+		if want != "" {
+			o.Networks = []string{want, "another"}
+		}
+		if o.serves(sub) != served {
+			t.Errorf("%q: %v", want, !served)
+		}
+	}
+}
+
 func TestStateIsRemembered(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	s, err := readState(file)

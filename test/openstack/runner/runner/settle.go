@@ -87,8 +87,7 @@ func (r *Runner) meet(sub subnet) error {
 	if r.nets[sub.Network] != nil || r.ignored[sub.Network] {
 		return nil
 	}
-	only := r.opts.Networks
-	if len(only) > 0 && !slices.Contains(only, sub.Name) && !slices.Contains(only, sub.Network) {
+	if !r.opts.serves(sub) {
 		r.ignored[sub.Network] = true
 		return nil
 	}
