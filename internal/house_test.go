@@ -58,11 +58,13 @@ var knows = map[string][]string{
 	"internal/etcd":               {"internal/fail"},
 	"internal/kube":               {"internal/bundle", "internal/fail", "internal/machine", "internal/pki"},
 	"internal/remote":             {"internal/fail", "internal/machine"},
+	"internal/tool":               {},
+	"internal/rootfs":             {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/tool"},
 	"internal/store":              {"internal/fail", "internal/plan"},
 	"internal/provider":           {"internal/fail", "internal/plan"},
 	"internal/provider/hosts":     {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/remote"},
 	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider"},
-	"internal/provider/local":     {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider"},
+	"internal/provider/local":     {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider", "internal/rootfs", "internal/tool"},
 }
 
 // mayUseCLI lists the only packages that may import internal/cli.

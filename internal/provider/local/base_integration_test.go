@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
 // TestBaseIsMade makes a base image for real, after a first attempt that is cut short and must leave nothing that counts.
@@ -48,7 +50,7 @@ func TestBaseIsMade(t *testing.T) {
 		}
 	}
 	if keep := os.Getenv("NAUPEGOS_TEST_KEEP_BASE"); keep != "" {
-		if err := copyFile(p.baseTar(), keep); err != nil {
+		if err := rootfs.CopyFile(p.baseTar(), keep); err != nil {
 			t.Error(err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // hierarchy is one mounted cgroup hierarchy of the host.
@@ -107,7 +108,7 @@ func ignoreGone(err error) error {
 // killCgroups kills every process in dirs and below, again and again until none is left, for as long as ctx allows.
 func killCgroups(ctx context.Context, dirs []string) error {
 	var left []int
-	err := until(ctx, 20*time.Millisecond, func() (bool, error) {
+	err := tool.Until(ctx, 20*time.Millisecond, func() (bool, error) {
 		var err error
 		left, err = cgroupPIDs(dirs)
 		for _, pid := range left {
@@ -126,7 +127,7 @@ func killCgroups(ctx context.Context, dirs []string) error {
 // removeCgroups removes dirs and all groups below them. Groups of processes just killed can be busy for a moment.
 func removeCgroups(ctx context.Context, dirs []string) error {
 	for _, dir := range dirs {
-		err := until(ctx, 20*time.Millisecond, func() (bool, error) {
+		err := tool.Until(ctx, 20*time.Millisecond, func() (bool, error) {
 			err := removeCgroup(dir)
 			if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTEMPTY) {
 				return false, nil

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // console is a machine's console log: a file that is put aside when it reaches limit bytes; one former file is kept.
@@ -69,5 +71,5 @@ func consoleTail(dir string, lines int) string {
 	if err != nil {
 		return ""
 	}
-	return lastLines(printable(string(data)), lines)
+	return tool.LastLines(printable(string(data)), lines)
 }

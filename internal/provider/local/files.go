@@ -3,13 +3,9 @@ package local
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -77,43 +73,4 @@ func readJSON(path string, v any) error {
 		return fail.Wrap(fail.Internal, err, "read").At(path)
 	}
 	return nil
-}
-
-// sameFile makes dst the same content as src: a hard link where the file system allows and share is true, else a copy.
-func sameFile(src, dst string, share bool) error {
-	if share {
-		err := os.Link(src, dst)
-		if err == nil || errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		if !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EMLINK) && !errors.Is(err, unix.EPERM) {
-			return err
-		}
-	}
-	return copyFile(src, dst)
-}
-
-// copyFile copies content, mode and owner of a regular file; the kernel shares the blocks where it can.
-func copyFile(src, dst string) error {
-	in, err := os.Open(src)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
-	out, err := os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		return errors.Join(fmt.Errorf("copy %s: %w", src, err), out.Close())
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(in.Fd()), &st); err != nil {
-		return errors.Join(err, out.Close())
-	}
-	return errors.Join(out.Chown(int(st.Uid), int(st.Gid)), out.Chmod(info.Mode()), out.Close())
 }

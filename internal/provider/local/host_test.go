@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 func TestHostSettings(t *testing.T) {
@@ -94,7 +95,7 @@ func TestProcessIdentity(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if err := until(ctx, time.Millisecond, func() (bool, error) { return !p.alive(), nil }); err != nil {
+	if err := tool.Until(ctx, time.Millisecond, func() (bool, error) { return !p.alive(), nil }); err != nil {
 		t.Error("a killed process that nobody has waited for is alive")
 	}
 	if err := cmd.Wait(); err == nil {

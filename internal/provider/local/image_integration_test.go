@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
 // aBundle is any bundle that `make bundles` has put into the default library.
@@ -45,13 +46,13 @@ func TestMachineHasBundle(t *testing.T) {
 	}
 	t.Logf("image prepared in %v", time.Since(began).Round(time.Millisecond))
 	r.apply(wanted(2))
-	sum, err := fileDigest(r.p.opts.AgentBinary)
+	sum, err := rootfs.FileDigest(r.p.opts.AgentBinary)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.ssh("w-1", "test -x "+filepath.Join(machine.AgentDir, sum, "naupegos-agent"))
 	for _, a := range b.Manifest.Binaries {
-		r.ssh("w-1", "test -x "+filepath.Join(machine.BlobDir, digestHex(a.Digest)))
+		r.ssh("w-1", "test -x "+filepath.Join(machine.BlobDir, rootfs.Hex(a.Digest)))
 	}
 	containerd, err := b.Binary("containerd")
 	if err != nil {
@@ -62,17 +63,21 @@ func TestMachineHasBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"w-1", "w-2"} {
-		r.ssh(name, "systemd-run -q -p Type=notify "+filepath.Join(machine.BlobDir, digestHex(containerd.Digest)))
-		images := r.ssh(name, filepath.Join(machine.BlobDir, digestHex(ctr.Digest))+" -n k8s.io images check -q")
+		r.ssh(name, "systemd-run -q -p Type=notify "+filepath.Join(machine.BlobDir, rootfs.Hex(containerd.Digest)))
+		images := r.ssh(name, filepath.Join(machine.BlobDir, rootfs.Hex(ctr.Digest))+" -n k8s.io images check -q")
 		for _, i := range b.Manifest.Images {
 			if !strings.Contains(images, i.Ref) {
 				t.Errorf("%s: containerd does not have %s complete: %s", name, i.Ref, images)
 			}
 		}
+		list := r.ssh(name, filepath.Join(machine.BlobDir, rootfs.Hex(ctr.Digest))+" -n k8s.io images ls")
+		if n := strings.Count(list, "io.cri-containerd.pinned=pinned"); n != len(b.Manifest.Images) {
+			t.Errorf("%s: %d of %d images are pinned: kubelet may throw the others away", name, n, len(b.Manifest.Images))
+		}
 	}
 	image := b.Manifest.Images[0].Ref
-	t.Log(r.ssh("w-1", filepath.Join(machine.BlobDir, digestHex(ctr.Digest))+" -n k8s.io images ls | head -3; "+
-		filepath.Join(machine.BlobDir, digestHex(ctr.Digest))+" -n k8s.io snapshots ls | head -5; echo "+image))
+	t.Log(r.ssh("w-1", filepath.Join(machine.BlobDir, rootfs.Hex(ctr.Digest))+" -n k8s.io images ls | head -3; "+
+		filepath.Join(machine.BlobDir, rootfs.Hex(ctr.Digest))+" -n k8s.io snapshots ls | head -5; echo "+image))
 	if err := r.p.Power(t.Context(), "w-2", "off"); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
 // layer is one directory of a prepared image, named after what it was made from: complete where it exists, never changed.
@@ -83,7 +84,7 @@ func (p *Provider) makeLayers(ctx context.Context, progress plan.Progress) error
 		return err
 	}
 	defer release()
-	if err := removeGlob(filepath.Join(p.opts.ImageRoot, ".tmp-*")); err != nil {
+	if err := rootfs.RemoveGlob(filepath.Join(p.opts.ImageRoot, ".tmp-*")); err != nil {
 		return err
 	}
 	missing, err := p.missingLayers()

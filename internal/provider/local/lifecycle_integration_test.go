@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // traces lists what of one cluster can be seen from outside.
@@ -309,7 +310,7 @@ func (r *rig) eventually(what string, done func() bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
-	if err := until(ctx, 100*time.Millisecond, func() (bool, error) { return done(), nil }); err != nil {
+	if err := tool.Until(ctx, 100*time.Millisecond, func() (bool, error) { return done(), nil }); err != nil {
 		r.t.Fatal(fmt.Errorf("%s: %w", what, err))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
 // Provider makes, finds and removes the machines of one cluster on this host.
@@ -32,7 +33,7 @@ func New(opts Options) (*Provider, error) {
 		n:       names{root: opts.Root, cluster: opts.ClusterID, short: shortID(opts.ClusterID)},
 		planned: map[string]record{},
 	}
-	p.agentDigest = sync.OnceValues(func() (string, error) { return fileDigest(opts.AgentBinary) })
+	p.agentDigest = sync.OnceValues(func() (string, error) { return rootfs.FileDigest(opts.AgentBinary) })
 	if opts.CIDR != "" {
 		subnet, err := parseSubnet(opts.CIDR)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // lockFile takes the advisory lock on path, waiting as long as ctx allows. The kernel releases it when the holder dies.
@@ -22,7 +23,7 @@ func lockFile(ctx context.Context, path string) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = until(ctx, 20*time.Millisecond, func() (bool, error) {
+	err = tool.Until(ctx, 20*time.Millisecond, func() (bool, error) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
 			return false, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // command runs one of the host's tools.
@@ -48,7 +49,7 @@ func TestMachinesReachTheOutside(t *testing.T) {
 	r.ssh("gw-1", "ping -c1 -W5 198.51.100.2")
 	r.destroy()
 	if _, err := exec.LookPath("iptables"); err == nil {
-		out, err := run(t.Context(), nil, "iptables", "-S", "FORWARD")
+		out, err := tool.Run(t.Context(), nil, "iptables", "-S", "FORWARD")
 		if err != nil || strings.Contains(out, r.p.n.table()) {
 			t.Errorf("forward rules are left: %s %v", out, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // natRules renders the cluster's nftables table: what leaves the subnet by another interface gets the host's address.
@@ -29,7 +30,7 @@ func tableExists(ctx context.Context, table string) (bool, error) {
 	if os.Geteuid() != 0 {
 		return false, fail.New(fail.Refused, "looking at this host's packet filter needs root").Do("run naupegos as root")
 	}
-	out, err := run(ctx, nil, "nft", "list", "tables", "inet")
+	out, err := tool.Run(ctx, nil, "nft", "list", "tables", "inet")
 	if err != nil {
 		return false, err
 	}
@@ -42,7 +43,7 @@ func tableExists(ctx context.Context, table string) (bool, error) {
 }
 
 func applyRules(ctx context.Context, rules string) error {
-	_, err := run(ctx, strings.NewReader(rules), "nft", "-f", "-")
+	_, err := tool.Run(ctx, strings.NewReader(rules), "nft", "-f", "-")
 	return err
 }
 
@@ -64,7 +65,7 @@ func forwardDrops(ctx context.Context) (bool, error) {
 	if _, err := exec.LookPath("iptables"); err != nil {
 		return false, nil // without iptables nobody can have set its policy
 	}
-	out, err := run(ctx, nil, "iptables", "-w", "-S", "FORWARD")
+	out, err := tool.Run(ctx, nil, "iptables", "-w", "-S", "FORWARD")
 	if err != nil {
 		return false, err
 	}
@@ -78,14 +79,14 @@ func allowForward(ctx context.Context, bridge, table string, change bool) (missi
 		return false, err
 	}
 	for _, rule := range forwardRules(bridge, table) {
-		if _, err := run(ctx, nil, "iptables", append([]string{"-w", "-C", "FORWARD"}, rule...)...); err == nil {
+		if _, err := tool.Run(ctx, nil, "iptables", append([]string{"-w", "-C", "FORWARD"}, rule...)...); err == nil {
 			continue
 		}
 		missing = true
 		if !change {
 			continue
 		}
-		if _, err := run(ctx, nil, "iptables", append([]string{"-w", "-I", "FORWARD"}, rule...)...); err != nil {
+		if _, err := tool.Run(ctx, nil, "iptables", append([]string{"-w", "-I", "FORWARD"}, rule...)...); err != nil {
 			return true, err
 		}
 	}
@@ -97,12 +98,12 @@ func removeForward(ctx context.Context, bridge, table string) error {
 	if _, err := exec.LookPath("iptables"); err != nil {
 		return nil
 	}
-	out, err := run(ctx, nil, "iptables", "-w", "-S", "FORWARD")
+	out, err := tool.Run(ctx, nil, "iptables", "-w", "-S", "FORWARD")
 	if err != nil || !strings.Contains(out, table) {
 		return err
 	}
 	for _, rule := range forwardRules(bridge, table) {
-		if _, err := run(ctx, nil, "iptables", append([]string{"-w", "-D", "FORWARD"}, rule...)...); err != nil {
+		if _, err := tool.Run(ctx, nil, "iptables", append([]string{"-w", "-D", "FORWARD"}, rule...)...); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // volumes are directories of the machine that must not lie on its overlay: container images need overlay mounts of their
@@ -49,7 +50,7 @@ func (s *supervision) nspawn() *exec.Cmd {
 	}
 	cmd := exec.Command("systemd-nspawn", args...)
 	cmd.Dir = "/"
-	cmd.Env = append(minimalEnv(), "SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", "SYSTEMD_NSPAWN_USE_CGNS=1")
+	cmd.Env = append(tool.Env(), "SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", "SYSTEMD_NSPAWN_USE_CGNS=1")
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	cmd.WaitDelay = 5 * time.Second // should anything keep the console's pipe open after systemd-nspawn has gone
 	// its own session: a signal for the supervisor's group is not one for the machine; and it dies with the supervisor

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // startMachine starts a machine's supervisor unless it runs, and waits until SSH answers, at most Timeouts.Boot.
@@ -26,7 +27,7 @@ func (p *Provider) startMachine(ctx context.Context, name string, progress plan.
 		return fail.Wrap(fail.KindOf(err), err, "start machine").At(name)
 	}
 	progress.Status("booting; waiting for SSH on %s", r.ip())
-	err = until(ctx, 50*time.Millisecond, func() (bool, error) {
+	err = tool.Until(ctx, 50*time.Millisecond, func() (bool, error) {
 		if gone, why := ended(); gone {
 			return false, fmt.Errorf("the machine ended while booting%s", why)
 		}
@@ -68,7 +69,7 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 			return nil, err
 		}
 		return func() (bool, string) {
-			_, err := run(ctx, nil, "systemctl", "is-active", "--quiet", unit)
+			_, err := tool.Run(ctx, nil, "systemctl", "is-active", "--quiet", unit)
 			return err != nil && ctx.Err() == nil, ""
 		}, nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // Power starts ("on"), shuts down ("off") or kills ("kill") one machine. Off is clean for Timeouts.Stop and a kill then.
@@ -63,7 +64,7 @@ func (p *Provider) stopMachine(ctx context.Context, name string) error {
 	}
 	wait, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Stop)
 	defer cancel()
-	err = until(wait, 20*time.Millisecond, func() (bool, error) { return !running.alive(), nil })
+	err = tool.Until(wait, 20*time.Millisecond, func() (bool, error) { return !running.alive(), nil })
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -87,7 +88,7 @@ func (p *Provider) killMachine(ctx context.Context, name string) error {
 	if err := p.clearRemains(ctx, name); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "kill machine").At(name)
 	}
-	return until(ctx, 10*time.Millisecond, func() (bool, error) { return !running.alive(), nil })
+	return tool.Until(ctx, 10*time.Millisecond, func() (bool, error) { return !running.alive(), nil })
 }
 
 // clearRemains removes what a machine without a supervisor may have left in the kernel: processes, cgroups, its transient

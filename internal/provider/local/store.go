@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
 // copyStore copies a ready-made containerd store: image layers and blobs, which nobody changes, as hard links; the
@@ -30,7 +32,7 @@ func copyStore(from, to string) error {
 		case d.IsDir():
 			return copyDir(path, target, info)
 		case d.Type().IsRegular():
-			return sameFile(path, target, !strings.HasSuffix(path, ".db"))
+			return rootfs.SameFile(path, target, !strings.HasSuffix(path, ".db"))
 		case d.Type()&fs.ModeSymlink != 0, d.Type()&fs.ModeDevice != 0:
 			return os.Link(path, target) // link(2) does not follow; whiteouts in layers are devices
 		default:

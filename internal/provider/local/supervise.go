@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // Supervise is a machine's supervisor; dir is the machine's directory. It takes the machine's lock, enters the machine's
@@ -147,7 +148,7 @@ func (s *supervision) boot(ctx context.Context) (reboot bool, err error) {
 func (s *supervision) connect(ctx context.Context, exited chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return until(ctx, 5*time.Millisecond, func() (bool, error) {
+	return tool.Until(ctx, 5*time.Millisecond, func() (bool, error) {
 		select {
 		case err := <-exited:
 			exited <- err

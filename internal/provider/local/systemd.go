@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // slice is where machines' transient units lie on hosts whose pid 1 is systemd.
@@ -24,7 +26,7 @@ func systemdRun(ctx context.Context, unit, description string, argv []string) er
 		"--property=Type=exec", "--property=Delegate=yes", "--property=KillMode=mixed", "--property=TasksMax=infinity",
 		"--property=LimitNOFILE=1048576", "--property=OOMPolicy=continue",
 	}
-	_, err := run(ctx, nil, "systemd-run", append(append(args, "--"), argv...)...)
+	_, err := tool.Run(ctx, nil, "systemd-run", append(append(args, "--"), argv...)...)
 	return err
 }
 
@@ -33,13 +35,13 @@ func removeUnits(ctx context.Context, pattern string) error {
 	if !hostSystemd() {
 		return nil
 	}
-	out, err := run(ctx, nil, "systemctl", "list-units", "--all", "--plain", "--no-legend", "--full", pattern)
+	out, err := tool.Run(ctx, nil, "systemctl", "list-units", "--all", "--plain", "--no-legend", "--full", pattern)
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(out) {
 		unit, _, _ := strings.Cut(line, " ")
-		if _, err := run(ctx, nil, "systemctl", "stop", unit); err != nil && !strings.Contains(err.Error(), "not loaded") {
+		if _, err := tool.Run(ctx, nil, "systemctl", "stop", unit); err != nil && !strings.Contains(err.Error(), "not loaded") {
 			return err
 		}
 	}
@@ -67,20 +69,10 @@ func removeEmptySlice(ctx context.Context) error {
 func supervisorCommand(argv []string, dir string, console *os.File) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = "/"
-	cmd.Env = minimalEnv()
+	cmd.Env = tool.Env()
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.SysProcAttr = detached()
 	return cmd
-}
-
-func minimalEnv() []string {
-	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
-	for _, kv := range os.Environ() {
-		if strings.HasPrefix(kv, "GOCOVERDIR=") {
-			env = append(env, kv)
-		}
-	}
-	return env
 }
 
 // absolute makes the first word of argv a path, because a transient unit has no working directory of ours.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
 // sysctls are global kernel settings that kubelet wants just so. A machine sees private files in their place, so that the
@@ -100,13 +102,13 @@ var cloudImageFiles = map[string]string{
 }
 
 // baseTweaks says what is changed in Debian's root file system, given the host's cgroup hierarchies.
-func baseTweaks(hs []hierarchy) tweaks {
-	t := tweaks{
-		remove: []string{"etc/machine-id", "var/lib/dbus/machine-id", "etc/ssh/ssh_host_*", "etc/systemd/system/*.wants", "etc/resolv.conf"},
-		mask:   masked,
-		dirs:   []string{"var/log/journal", "var/lib/naupegos", "etc/systemd/network"},
-		links:  map[string]string{"etc/systemd/system-generators/cloud-init-generator": "/dev/null"},
-		files: map[string]string{
+func baseTweaks(hs []hierarchy) rootfs.Tweaks {
+	t := rootfs.Tweaks{
+		Remove: []string{"etc/machine-id", "var/lib/dbus/machine-id", "etc/ssh/ssh_host_*", "etc/systemd/system/*.wants", "etc/resolv.conf"},
+		Mask:   masked,
+		Dirs:   []string{"var/log/journal", "var/lib/naupegos", "etc/systemd/network"},
+		Links:  map[string]string{"etc/systemd/system-generators/cloud-init-generator": "/dev/null"},
+		Files: map[string]string{
 			"etc/machine-id":                                        "uninitialized\n",
 			"etc/cloud/cloud.cfg.d/90-naupegos.cfg":                 cloudConfig,
 			"etc/tmpfiles.d/naupegos.conf":                          "f /run/cloud-init/enabled 0644 root root -\n",
@@ -125,10 +127,10 @@ func baseTweaks(hs []hierarchy) tweaks {
 		},
 	}
 	for path, target := range enabled {
-		t.links["etc/systemd/system/"+path] = target
+		t.Links["etc/systemd/system/"+path] = target
 	}
 	for name, value := range sysctls {
-		t.files[sysctlFile(name)[1:]] = value + "\n"
+		t.Files[sysctlFile(name)[1:]] = value + "\n"
 	}
 	return t
 }

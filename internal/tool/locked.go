@@ -1,13 +1,13 @@
-package local
+package tool
 
 import (
 	"os/exec"
 	"runtime"
 )
 
-// startLocked starts cmd from a thread that lives as long as the process does, as Pdeathsig wants it: the kernel sends
+// StartLocked starts cmd from a thread that lives as long as the process does, as Pdeathsig wants it: the kernel sends
 // that signal when the thread that started the process ends. The process's end is put into exited.
-func startLocked(cmd *exec.Cmd, exited chan<- error) error {
+func StartLocked(cmd *exec.Cmd, exited chan<- error) error {
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()

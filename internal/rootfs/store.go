@@ -1,9 +1,10 @@
-package local
+package rootfs
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,14 +14,18 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // imageNamespace is the containerd name space that Kubernetes uses.
 const imageNamespace = "k8s.io"
 
-// goldenStore fills dir as containerd's root with all images of the bundle, unpacked for overlayfs, by running the bundle's
-// own containerd on this host for a few seconds, with a state directory and a mount name space of its own.
-func goldenStore(ctx context.Context, b *bundle.Bundle, dir string, progress plan.Progress) error {
+// pinned keeps kubelet's garbage collection off an image: a machine may have no registry to fetch it from again.
+const pinned = "io.cri-containerd.pinned=pinned"
+
+// ImageStore fills dir as containerd's root with all images of the bundle, unpacked for overlayfs, by running the bundle's
+// own containerd on this host for a few seconds, with a state directory in tmp and a mount name space of its own.
+func ImageStore(ctx context.Context, b *bundle.Bundle, dir, tmp string, progress plan.Progress) error {
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return err
 	}
@@ -35,8 +40,7 @@ func goldenStore(ctx context.Context, b *bundle.Bundle, dir string, progress pla
 	if err != nil {
 		return err
 	}
-	// beside the layer, where the next run finds what an interrupted one left; a socket's path has at most 107 bytes
-	state, err := os.MkdirTemp(filepath.Dir(filepath.Dir(dir)), ".tmp-")
+	state, err := os.MkdirTemp(tmp, ".tmp-") // a socket's path has at most 107 bytes
 	if err != nil {
 		return err
 	}
@@ -52,8 +56,8 @@ func goldenStore(ctx context.Context, b *bundle.Bundle, dir string, progress pla
 func importImages(ctx context.Context, b *bundle.Bundle, ctr, socket string, progress plan.Progress) error {
 	for i, image := range b.Manifest.Images {
 		progress.Status("unpacking image %d of %d: %s", i+1, len(b.Manifest.Images), image.Name)
-		_, err := run(ctx, nil, ctr, "--address", socket, "--namespace", imageNamespace,
-			"images", "import", "--local", "--snapshotter", "overlayfs", b.Path(image.Archive.Digest))
+		_, err := tool.Run(ctx, nil, ctr, "--address", socket, "--namespace", imageNamespace,
+			"images", "import", "--local", "--snapshotter", "overlayfs", "--label", pinned, b.Path(image.Archive.Digest))
 		if err != nil {
 			return fail.Wrap(fail.KindOf(err), err, "import image %s", image.Ref)
 		}
@@ -87,17 +91,17 @@ func startContainerd(ctx context.Context, binary, dir, state string) (stop func(
 	}
 	defer log.Close()
 	cmd := exec.Command(binary, "--config", config)
-	cmd.Env = minimalEnv()
+	cmd.Env = tool.Env()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	exited := make(chan error, 1)
-	if err := startLocked(cmd, exited); err != nil {
+	if err := tool.StartLocked(cmd, exited); err != nil {
 		return nil, err
 	}
 	stop = func() error { return stopProcess(cmd, exited) }
 	wait, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	err = until(wait, 20*time.Millisecond, func() (bool, error) {
+	err = tool.Until(wait, 20*time.Millisecond, func() (bool, error) {
 		select {
 		case err := <-exited:
 			exited <- err
@@ -105,11 +109,14 @@ func startContainerd(ctx context.Context, binary, dir, state string) (stop func(
 		default:
 		}
 		_, err := os.Stat(socket)
-		return err == nil, ignoreGone(err)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
 	})
 	if err != nil {
 		text, readErr := os.ReadFile(filepath.Join(state, "log"))
-		return nil, errors.Join(fmt.Errorf("start containerd: %w: %s", err, lastLines(string(text), 3)), readErr, stop())
+		return nil, errors.Join(fmt.Errorf("start containerd: %w: %s", err, tool.LastLines(string(text), 3)), readErr, stop())
 	}
 	return stop, nil
 }

@@ -1,28 +1,29 @@
-package local
+package tool
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// run carries out one of the host's tools and returns its standard output. An error holds the last lines of standard error.
+// Run carries out one of the host's tools and returns its standard output. An error holds the last lines of standard error.
 // When ctx ends, the tool gets SIGTERM and, five seconds later, SIGKILL.
-func run(ctx context.Context, stdin io.Reader, name string, args ...string) (string, error) {
+func Run(ctx context.Context, stdin io.Reader, name string, args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin, cmd.Stdout = stdin, &out
-	err := runCommand(ctx, cmd)
+	err := Do(ctx, cmd)
 	return out.String(), err
 }
 
-// runCommand is run for a prepared command whose standard error is free.
-func runCommand(ctx context.Context, cmd *exec.Cmd) error {
+// Do is Run for a prepared command whose standard error is free.
+func Do(ctx context.Context, cmd *exec.Cmd) error {
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -31,7 +32,7 @@ func runCommand(ctx context.Context, cmd *exec.Cmd) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if msg := lastLines(errs.String(), 4); msg != "" {
+		if msg := LastLines(errs.String(), 4); msg != "" {
 			return fmt.Errorf("%s: %w: %s", cmd.Args[0], err, msg)
 		}
 		return fmt.Errorf("%s: %w", cmd.Args[0], err)
@@ -39,8 +40,8 @@ func runCommand(ctx context.Context, cmd *exec.Cmd) error {
 	return nil
 }
 
-// lastLines returns the last n non-empty lines of s, joined by " / ".
-func lastLines(s string, n int) string {
+// LastLines returns the last n non-empty lines of s, joined by " / ".
+func LastLines(s string, n int) string {
 	var lines []string
 	for line := range strings.Lines(s) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -50,8 +51,8 @@ func lastLines(s string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], " / ")
 }
 
-// until calls done every interval until it is true or fails, or ctx ends.
-func until(ctx context.Context, interval time.Duration, done func() (bool, error)) error {
+// Until calls done every interval until it is true or fails, or ctx ends.
+func Until(ctx context.Context, interval time.Duration, done func() (bool, error)) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -65,4 +66,15 @@ func until(ctx context.Context, interval time.Duration, done func() (bool, error
 		case <-tick.C:
 		}
 	}
+}
+
+// Env is the environment of programs that need nothing of the user's.
+func Env() []string {
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
+	for _, kv := range os.Environ() {
+		if strings.HasPrefix(kv, "GOCOVERDIR=") {
+			env = append(env, kv)
+		}
+	}
+	return env
 }

@@ -1,0 +1,72 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// PlaceBlobs puts blobs of the bundle where machine.BlobDir is below root, executable by everyone, owned by root. A blob on the
+// same file system that root owns is linked, not copied.
+func PlaceBlobs(b *bundle.Bundle, blobs []bundle.Artifact, root string) error {
+	dir := filepath.Join(root, machine.BlobDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, a := range blobs {
+		src, dst := b.Path(a.Digest), filepath.Join(dir, Hex(a.Digest))
+		var st unix.Stat_t
+		if err := unix.Stat(src, &st); err != nil {
+			return fail.Wrap(fail.Refused, err, "read blob %s of bundle %s", a.Name, b.ID).At(src).Do("run: naupegos bundle verify")
+		}
+		if err := SameFile(src, dst, st.Uid == 0); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := errors.Join(os.Chown(dst, 0, 0), os.Chmod(dst, 0o755)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Artifacts lists all that a bundle has for machines: its programs and the archives of its images.
+func Artifacts(m bundle.Manifest) []bundle.Artifact {
+	out := slices.Clone(m.Binaries)
+	for _, i := range m.Images {
+		out = append(out, i.Archive)
+	}
+	return out
+}
+
+// Hex returns a digest without its algorithm.
+func Hex(d string) string {
+	if len(d) > 7 && d[:7] == "sha256:" {
+		return d[7:]
+	}
+	return d
+}
+
+// PlaceAgent puts the agent whose digest is sum where machine.AgentDir is below root.
+func PlaceAgent(binary, sum, root string) error {
+	target := filepath.Join(root, machine.AgentDir, sum)
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	file := filepath.Join(target, "naupegos-agent")
+	if err := CopyFile(binary, file); err != nil {
+		return err
+	}
+	if got, err := FileDigest(file); err != nil || got != sum {
+		return errors.Join(err, fmt.Errorf("%s changed while it was copied", binary))
+	}
+	return errors.Join(os.Chown(file, 0, 0), os.Chmod(file, 0o755))
+}
