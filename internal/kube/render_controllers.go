@@ -57,8 +57,11 @@ func (p Params) controllerManagerMounts() []hostMount {
 	return sortedMounts(mounts)
 }
 
+// The controller manager's limits on its own requests. At its start it makes an account for each of its 50 controllers, one
+// after another: by the default limits (20 a second, 30 at once) that takes 5 s, in which nothing else happens. The API server
+// protects itself by priority and fairness.
 func (p Params) controllerManagerExtraArgs() []arg {
-	args := electArgs()
+	args := append(electArgs(), arg{"kube-api-qps", "100"}, arg{"kube-api-burst", "200"})
 	if p.Harden {
 		args = append(args, arg{"profiling", "false"}, arg{"terminated-pod-gc-threshold", "1000"})
 	}
