@@ -96,6 +96,20 @@ func (c *Cluster) planRecords(b *builder, o *Observed) {
 	}
 }
 
+// spreadPods lets what should run on several nodes wait for those of the control plane. Workers are not waited for: one that
+// never comes should not leave the others without cluster DNS.
+func (c *Cluster) spreadPods(b *builder) {
+	for _, ph := range kube.Phases() {
+		s := b.ids[phaseID(ph)]
+		if s == nil || !ph.Spreads {
+			continue
+		}
+		for _, n := range c.namesOf(provider.ControlPlane) {
+			b.after(s, nodeID(n))
+		}
+	}
+}
+
 func phaseID(ph kube.Phase) string {
 	return "kubeadm/" + strings.ReplaceAll(strings.ToLower(ph.Name), " ", "-")
 }

@@ -137,10 +137,10 @@ func (c *Cluster) renderGateway(ctx context.Context, s slot, f machine.Facts) (m
 	return machine.Merge(conf, peers)
 }
 
-// address returns a machine's address; fail.NotReady while it has none.
+// address returns a machine's address; fail.NotReady while it has none, as one that is just being replaced.
 func (c *Cluster) address(ctx context.Context, name string) (string, error) {
 	m, err := c.prov.Machine(ctx, name)
-	if err != nil {
+	if err != nil && fail.KindOf(err) != fail.NotFound {
 		return "", err
 	}
 	if m.Address == "" {

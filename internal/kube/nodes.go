@@ -96,7 +96,7 @@ type NodeCondition int
 // The conditions of nodes to wait for.
 const (
 	Registered NodeCondition = iota // the node object exists
-	NodeReady                       // and kubelet says that it is ready
+	NodeReady                       // and kubelet says that it is ready, and pods may come: its taint not-ready is gone
 )
 
 // WaitNode waits for one node; see WaitNodes.
@@ -154,8 +154,12 @@ func lacks(o runtime.Object, want NodeCondition) string {
 		return "kubelet has not registered the node"
 	}
 	i := nodeInfo(n)
-	if want == NodeReady && !i.Ready {
+	switch {
+	case want != NodeReady:
+	case !i.Ready:
 		return "not ready, " + i.Reason
+	case slices.ContainsFunc(i.Taints, func(t Taint) bool { return t.Key == corev1.TaintNodeNotReady }):
+		return "ready, but the controller manager has not removed the taint " + corev1.TaintNodeNotReady + " yet"
 	}
 	return ""
 }

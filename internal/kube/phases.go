@@ -8,6 +8,7 @@ type Phase struct {
 	Name            string   // for people: "record the configuration"
 	Argv            []string // the command with its arguments
 	NeedsConfigPath string   // the file it reads; ControlPlane has put it there
+	Spreads         bool     // it starts pods that should not all run on one node: there should be several by then
 }
 
 // Phases returns what records the cluster once its API answers, so that it is an ordinary kubeadm cluster for everybody
@@ -18,9 +19,12 @@ type Phase struct {
 // Left out on purpose: upload-certs (machines that join get theirs from us), kubelet-finalize (kubelet.conf points to the
 // rotating certificate from the start, and the phase would restart the kubelet) and a token that lets machines join.
 func Phases() []Phase {
+	dns := phase("install CoreDNS", "addon", "coredns")
+	dns.Spreads = true
 	return []Phase{
 		phase("record the configuration", "upload-config", "all"),
-		phase("install CoreDNS and kube-proxy", "addon", "all"),
+		phase("install kube-proxy", "addon", "kube-proxy"),
+		dns,
 		phase("let machines join with a token", "bootstrap-token", "--skip-token-print"),
 	}
 }
