@@ -3,6 +3,7 @@ package cluster
 import (
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -34,5 +35,23 @@ func TestRecordedCgroupDriver(t *testing.T) {
 		if got := p.ControlPlanes[0].Facts.CgroupVersion; got != c.want {
 			t.Errorf("after %s with cgroup v%d: the cluster's is v%d, want v%d", c.machine.Name, c.version, got, c.want)
 		}
+	}
+}
+
+// TestConfiguringWaitsForAReplacedMachine wants a machine's configuration to be waited for, not given up, while another machine,
+// whose address is part of it, is between its old and its new self.
+func TestConfiguringWaitsForAReplacedMachine(t *testing.T) {
+	doc := document(t, 3, 2, 1)
+	l := newLab(t, doc).running(doc)
+	if err := l.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	delete(l.cloud.machines, "demo-cp-2")
+	_, err := l.kubeParams(t.Context())
+	if !fail.Waitable(err) {
+		t.Errorf("node: %v", err)
+	}
+	if _, err = l.renderGateway(t.Context(), slot{Name: "demo-gw-1", Role: provider.Gateway}, machine.Facts{}); !fail.Waitable(err) {
+		t.Errorf("gateway: %v", err)
 	}
 }
