@@ -166,6 +166,9 @@ func (f *fakeCloud) query(kind string, q url.Values) []thing {
 		for _, tag := range q["tags"] {
 			ok = ok && slices.Contains(t["tags"].([]any), any(tag))
 		}
+		for _, tag := range q["not-tags"] {
+			ok = ok && !slices.Contains(t["tags"].([]any), any(tag))
+		}
 		if q.Get("router:external") != "" {
 			ok = ok && t["router:external"] == true
 		}

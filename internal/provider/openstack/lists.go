@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
@@ -16,7 +15,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"github.com/gophercloud/gophercloud/v2/pagination"
-	"golang.org/x/sync/errgroup"
 )
 
 // shelves says of each kind of resource how the cluster's own ones are listed.
@@ -24,32 +22,32 @@ func (p *Provider) shelves() known {
 	return known{
 		networks: neutron(p, "networks", networks.ExtractNetworks,
 			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
-				return networks.List(c, networks.ListOpts{Description: q.description, Tags: q.tags})
+				return networks.List(c, networks.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(n networks.Network) (string, string, []string) { return n.ID, n.Description, n.Tags }),
 		subnets: neutron(p, "subnets", subnets.ExtractSubnets,
 			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
-				return subnets.List(c, subnets.ListOpts{Description: q.description, Tags: q.tags})
+				return subnets.List(c, subnets.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(s subnets.Subnet) (string, string, []string) { return s.ID, s.Description, s.Tags }),
 		routers: neutron(p, "routers", routers.ExtractRouters,
 			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
-				return routers.List(c, routers.ListOpts{Description: q.description, Tags: q.tags})
+				return routers.List(c, routers.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(r routers.Router) (string, string, []string) { return r.ID, r.Description, r.Tags }),
 		groups: neutron(p, "security groups", groups.ExtractGroups,
 			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
-				return groups.List(c, groups.ListOpts{Description: q.description, Tags: q.tags})
+				return groups.List(c, groups.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(g groups.SecGroup) (string, string, []string) { return g.ID, g.Description, g.Tags }),
 		ports: neutron(p, "ports", ports.ExtractPorts,
 			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
-				return ports.List(c, ports.ListOpts{Description: q.description, Tags: q.tags})
+				return ports.List(c, ports.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(o ports.Port) (string, string, []string) { return o.ID, o.Description, o.Tags }),
 		floating: neutron(p, "floating IPs", floatingips.ExtractFloatingIPs,
 			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
-				return floatingips.List(c, floatingips.ListOpts{Description: q.description, Tags: q.tags})
+				return floatingips.List(c, floatingips.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(f floatingips.FloatingIP) (string, string, []string) { return f.ID, f.Description, f.Tags }),
 		servers:      newShelf(func(s servers.Server) string { return s.ID }, p.listServers),
@@ -59,11 +57,12 @@ func (p *Provider) shelves() known {
 	}
 }
 
-// query is the question of a list of Neutron; one is set.
-type query struct{ description, tags, network, device, group string }
+// query is the question of a list of Neutron.
+type query struct{ description, tags, notTags, network, device, group string }
 
-// neutron makes the shelf of one kind of Neutron's resources. The cluster's are those that say so in their description, which
-// they do from the moment they exist, and those that only their tag still tells of, because somebody changed the description.
+// neutron makes the shelf of one kind of Neutron's resources. The cluster's are those that carry its tag, whatever somebody made of
+// their description, and those that only say so in their description, which they do from the moment they exist. These are asked for
+// apart: there are none but after a run that was cut off, and a list of nothing costs the cloud next to nothing.
 func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T, error),
 	pager func(*gophercloud.ServiceClient, query) pagination.Pager, marks func(T) (id, description string, tags []string),
 ) *shelf[T] {
@@ -73,27 +72,19 @@ func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T
 		if err != nil {
 			return nil, err
 		}
-		var described, byTag []T
-		g, ctx := errgroup.WithContext(ctx)
-		for q, to := range map[query]*[]T{{description: mark}: &described, {tags: mark}: &byTag} {
-			g.Go(func() error {
-				var err error
-				*to, err = pages(ctx, pager(c.network, q), extract)
-				return wrap(err, "list %s", what)
-			})
-		}
-		if err := g.Wait(); err != nil {
-			return nil, err
-		}
-		var out []T // an old cloud may not know a filter and ignore it, so everything is looked at
-		for _, item := range described {
-			if _, description, _ := marks(item); description == mark {
-				out = append(out, item)
+		var out []T
+		seen := map[string]bool{}
+		for _, q := range []query{{description: mark, notTags: mark}, {tags: mark}} { // in this order: what gets its tag meanwhile is in the second
+			all, err := pages(ctx, pager(c.network, q), extract)
+			if err != nil {
+				return nil, wrap(err, "list %s", what)
 			}
-		}
-		for _, item := range byTag {
-			if _, description, tags := marks(item); description != mark && slices.Contains(tags, mark) {
-				out = append(out, item)
+			for _, item := range all { // an old cloud may not know a filter and ignore it, so everything is looked at
+				id, description, tags := marks(item)
+				if p.n.ours(description, tags) && !seen[id] {
+					seen[id] = true
+					out = append(out, item)
+				}
 			}
 		}
 		return out, nil
