@@ -29,7 +29,7 @@ func (p *Provider) balancerSteps(want provider.Wanted) []*plan.Step {
 	b := p.seenBalancer()
 	s := &plan.Step{
 		ID: balancerStep, Action: plan.Create, Title: "make load balancer " + p.n.name(frontAPI), Subject: "cluster", Reason: "it does not exist",
-		Needs: []string{networkStep, portsStep}, Timeout: 2*p.opts.Timeouts.Boot + p.opts.Timeouts.Step,
+		Needs: []string{networkStep, routerStep}, Timeout: 2*p.opts.Timeouts.Boot + p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, progress plan.Progress) error { return p.ensureBalancer(ctx, want, progress) },
 	}
 	if b == nil {

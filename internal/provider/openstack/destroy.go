@@ -48,7 +48,7 @@ func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress
 		return err
 	}
 	if len(p.volumesOf(name)) > 0 {
-		if err := p.known.volumes.next(ctx, 0); err != nil { // most are gone with their server
+		if err := p.known.volumes.next(ctx, 0, nil); err != nil { // most are gone with their server
 			return err
 		}
 	}

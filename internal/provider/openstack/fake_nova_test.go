@@ -60,6 +60,14 @@ func (f *fakeCloud) server(w http.ResponseWriter, r *http.Request, path []string
 	switch {
 	case r.Method == http.MethodPost && len(path) == 1:
 		f.makeServer(w, thing(body["server"].(map[string]any)))
+	case r.Method == http.MethodGet && len(path) == 1:
+		brief := []thing{}
+		for _, s := range f.listServers(r.URL.Query().Get("tags")) {
+			if status := r.URL.Query().Get("status"); status == "" || status == s.str("status") {
+				brief = append(brief, thing{"id": s["id"], "name": s["name"]})
+			}
+		}
+		answer(w, 200, thing{"servers": brief})
 	case len(path) == 2 && path[1] == "detail":
 		answer(w, 200, thing{"servers": f.listServers(r.URL.Query().Get("tags"))})
 	case f.get("servers", path[1]) == nil:

@@ -14,14 +14,18 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-const networkStep = "network"
+const (
+	networkStep = "network"
+	routerStep  = "router"
+)
 
 // roleRouter marks the port by which the router is in the machines' network. Made as a port of ours first, it can be found again
 // whatever happens before the router takes it.
 const roleRouter = "router"
 
-// networkPlan returns the step that makes the machines' network: nil where it is there, or where the document names one.
-func (p *Provider) networkPlan() (*plan.Step, error) {
+// networkPlans returns the steps that make the machines' network and its way out: none where these are there, or where the document
+// names a network.
+func (p *Provider) networkPlans() ([]*plan.Step, error) {
 	if p.spec().Network.Existing != "" {
 		return nil, nil
 	}
@@ -29,44 +33,64 @@ func (p *Provider) networkPlan() (*plan.Step, error) {
 		return nil, fail.New(fail.Refused, "the machines' network is %s, and can't become %s", s.CIDR, p.spec().Network.CIDR).
 			At("spec.provider.openstack.network.cidr").Do("set it back; another network needs another cluster")
 	}
-	missing := p.missingNetwork()
-	if len(missing) == 0 {
-		return nil, nil
+	var out []*plan.Step
+	if missing := p.missingNetwork(); len(missing) > 0 {
+		s := &plan.Step{
+			ID: networkStep, Action: plan.Create, Title: "make the machines' network", Subject: "cluster", Reason: "it does not exist",
+			Details: missing, Timeout: p.opts.Timeouts.Step, Run: p.ensureNetwork,
+		}
+		if len(p.known.networks.all()) > 0 {
+			s.Action, s.Title, s.Reason = plan.Change, "complete the machines' network", "it is not as wanted"
+		}
+		out = append(out, s)
 	}
-	s := &plan.Step{
-		ID: networkStep, Action: plan.Create, Title: "make the machines' network", Subject: "cluster", Reason: "it does not exist",
-		Details: missing, Timeout: p.opts.Timeouts.Step,
-		Run: func(ctx context.Context, progress plan.Progress) error { return p.ensureNetwork(ctx, progress) },
+	if missing := p.missingRouter(); len(missing) > 0 {
+		out = append(out, &plan.Step{
+			ID: routerStep, Action: plan.Create, Title: "lead the machines' network to the outside", Subject: "cluster",
+			Reason: "its way out is missing, or not as wanted", Details: missing, Needs: []string{networkStep}, Timeout: p.opts.Timeouts.Step,
+			Run: p.ensureWayOut,
+		})
 	}
-	if len(p.known.networks.all()) > 0 {
-		s.Action, s.Title, s.Reason = plan.Change, "complete the machines' network", "it is not as wanted"
-	}
-	return s, nil
+	return out, nil
 }
 
-// missingNetwork says what of the network is not as wanted.
-func (p *Provider) missingNetwork() []string {
-	var out []string
-	add := func(missing bool, what string) {
-		if missing {
-			out = append(out, what)
-		}
+// missing collects what of something is not as wanted.
+type missing []string
+
+func (m *missing) add(is bool, what string) {
+	if is {
+		*m = append(*m, what)
 	}
-	marked := func(tags []string) bool { return slices.Contains(tags, p.n.mark()) }
+}
+
+// missingNetwork says what of network and subnet is not as wanted.
+func (p *Provider) missingNetwork() []string {
+	var out missing
 	net, haveNet := p.known.networks.find(anything)
 	sub, haveSub := p.known.subnets.find(anything)
-	rt, haveRouter := p.known.routers.find(anything)
-	add(!haveNet, "network "+p.n.name())
-	add(!haveSub, "subnet "+p.spec().Network.CIDR)
-	add(p.ownRouter() && !haveRouter, "router "+p.n.name())
-	add(p.ownRouter() && haveRouter && rt.GatewayInfo.NetworkID == "", "the router's way out")
-	port, havePort := p.known.ports.find(p.isRouterPort)
-	add(!havePort || port.DeviceID == "", "the router's address in the network")
-	add(haveSub && !sameDNS(sub.DNSNameservers, p.spec().Network.DNSServers), "name servers "+strings.Join(p.spec().Network.DNSServers, ", "))
-	add(haveNet && !marked(net.Tags) || haveSub && !marked(sub.Tags) || haveRouter && !marked(rt.Tags) || havePort && !marked(port.Tags), "tags")
-	add(len(p.known.networks.all()) > 1 || len(p.known.subnets.all()) > 1 || len(p.known.routers.all()) > 1, "remove what was made twice")
+	out.add(!haveNet, "network "+p.n.name())
+	out.add(!haveSub, "subnet "+p.spec().Network.CIDR)
+	out.add(haveSub && !sameDNS(sub.DNSNameservers, p.spec().Network.DNSServers), "name servers "+strings.Join(p.spec().Network.DNSServers, ", "))
+	out.add(haveNet && !p.marked(net.Tags) || haveSub && !p.marked(sub.Tags), "tags")
+	out.add(len(p.known.networks.all()) > 1 || len(p.known.subnets.all()) > 1, "remove what was made twice")
 	return out
 }
+
+// missingRouter says what of the network's way out is not as wanted.
+func (p *Provider) missingRouter() []string {
+	var out missing
+	rt, haveRouter := p.known.routers.find(anything)
+	port, havePort := p.known.ports.find(p.isRouterPort)
+	out.add(p.ownRouter() && !haveRouter, "router "+p.n.name())
+	out.add(p.ownRouter() && haveRouter && rt.GatewayInfo.NetworkID == "", "the router's way out")
+	out.add(!havePort || port.DeviceID == "", "the router's address in the network")
+	out.add(haveRouter && !p.marked(rt.Tags) || havePort && !p.marked(port.Tags), "tags")
+	out.add(len(p.known.routers.all()) > 1, "remove what was made twice")
+	return out
+}
+
+// marked tells whether tags say that something is the cluster's.
+func (p *Provider) marked(tags []string) bool { return slices.Contains(tags, p.n.mark()) }
 
 // sameDNS accepts whatever name servers a subnet has where the document names none.
 func sameDNS(have, want []string) bool { return len(want) == 0 || slices.Equal(have, want) }
@@ -78,9 +102,9 @@ func (p *Provider) isRouterPort(o ports.Port) bool {
 	return tagged(o.Tags, keyRole) == roleRouter || o.Name == p.n.name(roleRouter)
 }
 
-// ensureNetwork makes what is missing of network, subnet, router and the router's port.
+// ensureNetwork makes what is missing of network and subnet.
 func (p *Provider) ensureNetwork(ctx context.Context, progress plan.Progress) error {
-	if err := fresh(ctx, p.known.networks, p.known.subnets, p.known.routers, p.known.ports); err != nil {
+	if err := fresh(ctx, p.known.networks, p.known.subnets); err != nil {
 		return err
 	}
 	progress.Status("network")
@@ -89,7 +113,16 @@ func (p *Provider) ensureNetwork(ctx context.Context, progress plan.Progress) er
 		return err
 	}
 	progress.Status("subnet")
-	sub, err := p.ensureSubnet(ctx, net)
+	_, err = p.ensureSubnet(ctx, net)
+	return err
+}
+
+// ensureWayOut makes what is missing of the router and of its port in the machines' network.
+func (p *Provider) ensureWayOut(ctx context.Context, progress plan.Progress) error {
+	if err := fresh(ctx, p.known.subnets, p.known.routers, p.known.ports); err != nil {
+		return err
+	}
+	sub, err := p.subnet(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,6 +131,7 @@ func (p *Provider) ensureNetwork(ctx context.Context, progress plan.Progress) er
 	if err != nil {
 		return err
 	}
+	progress.Status("the router's address in the network")
 	return p.ensureRouterPort(ctx, router, sub)
 }
 

@@ -30,7 +30,7 @@ type newPort struct {
 }
 
 // perRequest bounds how many ports are asked for in one request: a network service takes a while for each.
-const perRequest = 50
+const perRequest = 16
 
 // createPorts makes ports, many with one call, and keeps them. A call makes all of its ports or none.
 func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Port, error) {
@@ -115,22 +115,40 @@ func address(o ports.Port) string {
 	return o.FixedIPs[0].IPAddress
 }
 
-// portsPlan returns the step that makes the ports of all machines that have none, and changes those that are not as wanted.
-func (p *Provider) portsPlan(want provider.Wanted) *plan.Step {
-	var details []string
+// portsPlans returns the steps that make the ports of all machines that have none, and change those that are not as wanted; and for
+// each of these machines, the ID of its step. The machines that others wait for come first, and the steps follow each other, so that
+// the first machines boot while the network service is still busy with the ports of the last.
+func (p *Provider) portsPlans(want provider.Wanted) (steps []*plan.Step, of map[string]string) {
+	var first, workers []provider.MachineSpec
+	details := map[string]string{}
 	for _, m := range want.Machines {
-		if d := p.portDetail(m); d != "" {
-			details = append(details, d)
+		if details[m.Name] = p.portDetail(m); details[m.Name] == "" {
+			continue
+		}
+		if m.Role == provider.Worker {
+			workers = append(workers, m)
+		} else {
+			first = append(first, m)
 		}
 	}
-	if len(details) == 0 {
-		return nil
+	of = map[string]string{}
+	needs := []string{networkStep, groupsStep, vipStep}
+	for _, some := range slices.Concat(slices.Collect(slices.Chunk(first, perRequest)), slices.Collect(slices.Chunk(workers, perRequest))) {
+		s := &plan.Step{
+			ID: portsStep, Action: plan.Create, Title: "make " + count(len(some), "port"), Subject: "cluster", Needs: slices.Clone(needs),
+			Reason: "machines lack their place in the network, or it is not as wanted", Timeout: p.opts.Timeouts.Step,
+			Run: func(ctx context.Context, progress plan.Progress) error { return p.ensurePorts(ctx, some, progress) },
+		}
+		if len(steps) > 0 {
+			s.ID = fmt.Sprintf("%s-%d", portsStep, len(steps)+1)
+		}
+		for _, m := range some {
+			s.Details = append(s.Details, details[m.Name])
+			of[m.Name] = s.ID
+		}
+		steps, needs = append(steps, s), append(needs, s.ID)
 	}
-	return &plan.Step{
-		ID: portsStep, Action: plan.Create, Title: "make " + count(len(details), "port"), Subject: "cluster",
-		Reason: "machines lack their place in the network, or it is not as wanted", Details: details, Timeout: p.opts.Timeouts.Step,
-		Run: func(ctx context.Context, progress plan.Progress) error { return p.ensurePorts(ctx, want, progress) },
-	}
+	return steps, of
 }
 
 // portDetail says what of a machine's port is not as wanted; empty: nothing.
@@ -165,8 +183,8 @@ func samePairs(o ports.Port, want []ports.AddressPair) bool {
 	return slices.EqualFunc(o.AllowedAddressPairs, want, func(a, b ports.AddressPair) bool { return a.IPAddress == b.IPAddress })
 }
 
-// ensurePorts is the step of all machines' ports.
-func (p *Provider) ensurePorts(ctx context.Context, want provider.Wanted, progress plan.Progress) error {
+// ensurePorts is the step of some machines' ports.
+func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec, progress plan.Progress) error {
 	if err := fresh(ctx, p.known.ports, p.known.groups, p.known.subnets); err != nil {
 		return err
 	}
@@ -175,7 +193,7 @@ func (p *Provider) ensurePorts(ctx context.Context, want provider.Wanted, progre
 		return err
 	}
 	var missing []newPort
-	for _, m := range want.Machines {
+	for _, m := range want {
 		if len(p.portsOf(m.Name)) == 0 {
 			missing = append(missing, p.wantedPort(m, sub.NetworkID, sub.ID))
 		}
@@ -189,7 +207,7 @@ func (p *Provider) ensurePorts(ctx context.Context, want provider.Wanted, progre
 	progress.Status("tags, security groups and addresses of ports")
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxCalls)
-	for _, m := range want.Machines { // new ones too: not every Neutron tags what it makes in the same call
+	for _, m := range want { // new ones too: not every Neutron tags what it makes in the same call
 		g.Go(func() error { return p.mendPort(ctx, m) })
 	}
 	return g.Wait()

@@ -66,7 +66,7 @@ func (p *Provider) switchOff(ctx context.Context, s servers.Server) error {
 	}
 	limit := time.Now().Add(p.opts.Timeouts.Boot)
 	for {
-		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll); err != nil {
+		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll, nil); err != nil {
 			return err
 		}
 		now, ok := p.known.servers.find(func(o servers.Server) bool { return o.ID == s.ID })

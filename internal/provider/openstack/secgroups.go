@@ -8,6 +8,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -60,7 +61,7 @@ func (p *Provider) groupsPlan(subnet string) *plan.Step {
 	s := &plan.Step{
 		ID: groupsStep, Action: plan.Create, Title: "make the security groups", Subject: "cluster",
 		Reason: "they decide who may reach the machines", Details: details, Timeout: p.opts.Timeouts.Step,
-		Run: func(ctx context.Context, progress plan.Progress) error { return p.ensureGroups(ctx, progress) },
+		Run: func(ctx context.Context, progress plan.Progress) error { return p.ensureGroups(ctx, a, progress) },
 	}
 	if !fresh {
 		s.Action, s.Title = plan.Change, "change the security groups"
@@ -93,32 +94,27 @@ func (p *Provider) ruleChanges(a access, r provider.Role) (add []rules.CreateOpt
 }
 
 // ensureGroups makes the groups first, because rules name other groups, and then adds rules before it removes any.
-func (p *Provider) ensureGroups(ctx context.Context, progress plan.Progress) error {
-	if err := fresh(ctx, p.known.groups, p.known.subnets); err != nil {
-		return err
-	}
-	sub, err := p.subnet(ctx)
-	if err != nil {
+func (p *Provider) ensureGroups(ctx context.Context, a access, progress plan.Progress) error {
+	if err := fresh(ctx, p.known.groups); err != nil {
 		return err
 	}
 	c, err := p.network(ctx)
 	if err != nil {
 		return err
 	}
-	a := p.access(sub.CIDR)
+	var groups, rules errgroup.Group
+	progress.Status("security groups")
 	for _, r := range a.roles {
-		progress.Status("security group %s", p.n.name(string(r)))
-		if err := p.ensureGroup(ctx, c, r); err != nil {
-			return err
-		}
+		groups.Go(func() error { return p.ensureGroup(ctx, c, r) })
 	}
+	if err := groups.Wait(); err != nil {
+		return err
+	}
+	progress.Status("rules of security groups")
 	for _, r := range a.roles {
-		progress.Status("rules of security group %s", p.n.name(string(r)))
-		if err := p.ensureRules(ctx, c, a, r); err != nil {
-			return err
-		}
+		rules.Go(func() error { return p.ensureRules(ctx, c, a, r) })
 	}
-	return nil
+	return rules.Wait()
 }
 
 func (p *Provider) ensureGroup(ctx context.Context, c *gophercloud.ServiceClient, r provider.Role) error {

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
@@ -155,10 +156,52 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 				started = s.Status
 			}
 		}
-		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll); err != nil {
+		var look glance
+		if s.Status == serverBuild {
+			look = p.glanceAtBuilding
+		}
+		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll, look); err != nil {
 			return s, err
 		}
 	}
+}
+
+// glanceAtBuilding tells whether servers that were being built no longer are. For a list with their details, Nova asks Neutron for all
+// of their ports and security groups; which of them are being built, it tells by itself.
+func (p *Provider) glanceAtBuilding(ctx context.Context) (news, all bool, err error) {
+	known := p.known.servers.filter(func(s servers.Server) bool { return s.Status == serverBuild })
+	building, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.serverTag(), Status: serverBuild})
+	return slices.ContainsFunc(known, func(s servers.Server) bool { return !building[s.ID] }), len(building) == 0, err
+}
+
+// glanceAtAll forgets servers that are gone, and tells whether there are some that nobody knows.
+func (p *Provider) glanceAtAll(ctx context.Context) (news, all bool, err error) {
+	known := p.known.servers.all()
+	left, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.serverTag()})
+	if err != nil {
+		return false, false, err
+	}
+	for _, s := range known {
+		if !left[s.ID] {
+			p.known.servers.drop(s.ID)
+		}
+		delete(left, s.ID)
+	}
+	return len(left) > 0, false, nil
+}
+
+// serverIDs lists servers without their details.
+func (p *Provider) serverIDs(ctx context.Context, o servers.ListOpts) (map[string]bool, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := pages(ctx, servers.ListSimple(c.compute, o), servers.ExtractServers)
+	ids := map[string]bool{}
+	for _, s := range all {
+		ids[s.ID] = true
+	}
+	return ids, wrap(err, "list servers")
 }
 
 // stateText is a server's state with what Nova is doing to it.
@@ -189,7 +232,7 @@ func (p *Provider) removeServers(ctx context.Context, all []servers.Server, prog
 	}
 	limit := time.Now().Add(p.opts.Timeouts.Delete)
 	for {
-		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll); err != nil {
+		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll, p.glanceAtAll); err != nil {
 			return err
 		}
 		var left []servers.Server

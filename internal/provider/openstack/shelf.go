@@ -23,7 +23,8 @@ type shelf[T any] struct {
 	begun  int           // lists begun
 	shown  int           // the latest begun list that has come in
 	flight chan struct{} // closed when the list under way is there
-	last   time.Time     // when the last list ended
+	looked time.Time     // when the last list, or glance, ended
+	listed time.Time     // when the last list ended
 	took   time.Duration // how long it took
 	err    error         // of the last list
 }
@@ -125,7 +126,8 @@ func (s *shelf[T]) load(ctx context.Context) error {
 	found, err := s.list(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last, s.took, s.err = time.Now(), time.Since(began), err
+	s.listed, s.took, s.err = time.Now(), time.Since(began), err
+	s.looked = s.listed
 	if err != nil || mine < s.shown { // overtaken by a list that began later
 		return err
 	}
@@ -153,18 +155,25 @@ func (s *shelf[T]) load(ctx context.Context) error {
 	return nil
 }
 
-// next waits for the next list, at least pause after the last one. All who wait share one list.
-func (s *shelf[T]) next(ctx context.Context, pause time.Duration) error {
+// glance is a question that costs the cloud less than a list: would one show anything new? all: even all that is waited for?
+type glance func(ctx context.Context) (news, all bool, err error)
+
+// next waits for the next list, at least pause after the last one; with a glance, for the next glance, and the list that this may
+// call for. All who wait share one.
+func (s *shelf[T]) next(ctx context.Context, pause time.Duration, glance glance) error {
 	for {
 		s.mu.Lock()
 		if s.flight == nil {
 			flight := make(chan struct{})
 			s.flight = flight
-			wait := time.Until(s.last.Add(max(pause, s.took)))
+			if glance == nil {
+				pause = max(pause, s.took)
+			}
+			wait := time.Until(s.looked.Add(pause))
 			s.mu.Unlock()
 			err := sleep(ctx, wait)
 			if err == nil {
-				err = s.load(ctx)
+				err = s.look(ctx, pause, glance)
 			}
 			s.mu.Lock()
 			s.flight = nil
@@ -187,4 +196,29 @@ func (s *shelf[T]) next(ctx context.Context, pause time.Duration) error {
 			return err
 		}
 	}
+}
+
+// Bounds of how old what is known gets while glances are cast at it, in pauses, or in the time that a list takes where that is longer: where
+// there is more to come, no list follows another one sooner; whatever glances say, one is made later.
+const (
+	restAfterList = 3
+	glancesAtMost = 10
+)
+
+// look lists anew, unless a glance shows that nothing is new, or not enough to list already.
+func (s *shelf[T]) look(ctx context.Context, pause time.Duration, glance glance) error {
+	s.mu.Lock()
+	age, pause := time.Since(s.listed), max(pause, s.took)
+	s.mu.Unlock()
+	if glance == nil || age > glancesAtMost*pause {
+		return s.load(ctx)
+	}
+	news, all, err := glance(ctx)
+	if err == nil && news && (all || age > restAfterList*pause) {
+		return s.load(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looked = time.Now()
+	return err
 }

@@ -111,14 +111,14 @@ func TestShelfNext(t *testing.T) {
 	})
 	stopped, stop := context.WithCancel(t.Context())
 	first := make(chan error, 1)
-	go func() { first <- s.next(stopped, 0) }()
+	go func() { first <- s.next(stopped, 0, nil) }()
 	for lists.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, 20)
 	for i := range errs {
-		wg.Go(func() { errs[i] = s.next(t.Context(), 0) })
+		wg.Go(func() { errs[i] = s.next(t.Context(), 0, nil) })
 	}
 	stop()
 	if err := <-first; !errors.Is(err, context.Canceled) {
@@ -132,4 +132,35 @@ func TestShelfNext(t *testing.T) {
 	if n := lists.Load(); n > 10 {
 		t.Errorf("%d lists for 20 who waited at once", n)
 	}
+}
+
+// TestShelfGlance: a list is made only where a glance shows enough news, and now and then whatever it shows.
+func TestShelfGlance(t *testing.T) {
+	lists, news, all := 0, false, false
+	s := newShelf(same, func(context.Context) ([]string, error) {
+		lists++
+		return nil, nil
+	})
+	glance := func(context.Context) (bool, bool, error) { return news, all, nil }
+	next := func(pause time.Duration, want int, why string) {
+		t.Helper()
+		s.looked = time.Time{} // it is due
+		if err := s.next(t.Context(), pause, glance); err != nil {
+			t.Fatal(err)
+		}
+		if lists != want {
+			t.Errorf("%s: %d lists, want %d", why, lists, want)
+		}
+	}
+	next(time.Hour, 1, "never listed")
+	next(time.Hour, 1, "no news")
+	news = true
+	next(time.Hour, 1, "news, soon after a list")
+	s.listed = time.Now().Add(-4 * time.Hour)
+	next(time.Hour, 2, "news, and the last list is old")
+	all = true
+	next(time.Hour, 3, "nothing more to come")
+	news, all = false, false
+	s.listed = time.Now().Add(-11 * time.Hour)
+	next(time.Hour, 4, "no news for long")
 }

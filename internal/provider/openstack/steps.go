@@ -18,7 +18,7 @@ func (p *Provider) Steps(want provider.Wanted, seen *provider.Inventory) ([]*pla
 			return nil, err
 		}
 	}
-	network, err := p.networkPlan()
+	steps, err := p.networkPlans()
 	if err != nil {
 		return nil, err
 	}
@@ -31,13 +31,20 @@ func (p *Provider) Steps(want provider.Wanted, seen *provider.Inventory) ([]*pla
 		cidr = sub.CIDR
 	}
 	machines, fresh := p.machineSteps(want, seen)
-	steps := []*plan.Step{network, p.groupsPlan(cidr)}
+	steps = append(steps, p.groupsPlan(cidr))
 	if len(fresh) > 0 {
-		steps = append(steps, p.keypairPlan(), p.serverGroupsPlan(fresh))
+		steps = append(steps, p.keypairPlan(), p.serverGroupsPlan(fresh), p.volumesPlan(fresh))
 	}
 	steps = append(steps, p.vipSteps(want)...)
-	steps = append(steps, p.portsPlan(want))
-	steps = append(steps, p.balancerSteps(want)...)
+	ports, portsOf := p.portsPlans(want)
+	steps = append(steps, ports...)
+	for _, s := range p.balancerSteps(want) {
+		s.Needs = append(s.Needs, portsOf[p.firstMember(want)])
+		steps = append(steps, s)
+	}
+	for _, m := range machines {
+		m.Needs = append(m.Needs, portsOf[m.Subject])
+	}
 	steps = append(steps, machines...)
 	return order(slices.DeleteFunc(steps, func(s *plan.Step) bool { return s == nil })), nil
 }
@@ -68,23 +75,16 @@ func find(seen *provider.Inventory, name string) (provider.Machine, bool) {
 	return provider.Machine{}, false
 }
 
-// before says what the core's own steps wait for, where it is in the plan.
-var before = map[string][]string{
-	groupsStep: {networkStep},
-	portsStep:  {networkStep, groupsStep, vipStep},
-}
+// beforeMachine is what every machine waits for, beside its port.
+var beforeMachine = []string{routerStep, serverGroupsStep, keypairStep, volumesStep}
 
-// beforeMachine is what every machine waits for.
-var beforeMachine = []string{portsStep, serverGroupsStep, keypairStep}
-
-// order gives the core's steps their needs, and takes those away that are not in the plan.
+// order gives the machines' steps their needs, and takes from all steps those needs that are not in the plan.
 func order(steps []*plan.Step) []*plan.Step {
 	in := map[string]bool{}
 	for _, s := range steps {
 		in[s.ID] = true
 	}
 	for _, s := range steps {
-		s.Needs = append(s.Needs, before[s.ID]...)
 		if s.ID == provider.MachineStep(s.Subject) {
 			s.Needs = append(s.Needs, beforeMachine...)
 		}

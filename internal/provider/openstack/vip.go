@@ -59,7 +59,7 @@ func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 	}
 	s := &plan.Step{
 		ID: vipStep, Action: plan.Create, Title: "reserve the gateways' virtual address", Subject: "cluster", Reason: "it does not exist",
-		Needs: []string{networkStep}, Timeout: p.opts.Timeouts.Step,
+		Needs: []string{networkStep, routerStep}, Timeout: p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			port, err := p.ensureVIPPort(ctx)
 			if err != nil {

@@ -2,14 +2,18 @@ package openstack
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
+
+const volumesStep = "volumes"
 
 // States of a volume.
 const (
@@ -20,6 +24,52 @@ const (
 // volumesOf lists the root volumes of a machine: one, but for what an interrupted run left.
 func (p *Provider) volumesOf(machine string) []volumes.Volume {
 	return p.known.volumes.filter(func(v volumes.Volume) bool { return v.Metadata[underscored(keyMachine)] == machine })
+}
+
+// volumesPlan returns the step that asks for the root volumes of machines that are to be made, all at once: Cinder fills them while the
+// network is made. nil: none has one.
+func (p *Provider) volumesPlan(fresh []provider.MachineSpec) *plan.Step {
+	var want []provider.MachineSpec
+	var details []string
+	for _, m := range fresh {
+		if size := p.shape(m.Role, m.Pool).RootVolumeGiB; size > 0 && p.hasNothing(m.Name) {
+			want = append(want, m)
+			details = append(details, fmt.Sprintf("root volume of %s: %d GiB", m.Name, size))
+		}
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	return &plan.Step{
+		ID: volumesStep, Action: plan.Create, Title: "ask for " + count(len(want), "root volume"), Subject: "cluster",
+		Reason: "their machines do not exist", Details: details, Timeout: p.opts.Timeouts.Step,
+		Run: func(ctx context.Context, progress plan.Progress) error { return p.askForVolumes(ctx, want, progress) },
+	}
+}
+
+// hasNothing tells whether a machine has neither server nor volume. What there is, the machine's own step takes over or removes.
+func (p *Provider) hasNothing(machine string) bool {
+	return len(p.everyServerOf(machine)) == 0 && len(p.volumesOf(machine)) == 0
+}
+
+// askForVolumes makes root volumes and waits for none of them.
+func (p *Provider) askForVolumes(ctx context.Context, want []provider.MachineSpec, progress plan.Progress) error {
+	if err := fresh(ctx, p.known.servers, p.known.volumes); err != nil {
+		return err
+	}
+	progress.Status("asking for %s", count(len(want), "root volume"))
+	var g errgroup.Group // one that fails does not cut the others off: what they have asked for would come late
+	g.SetLimit(maxCalls)
+	for _, m := range want {
+		if !p.hasNothing(m.Name) {
+			continue
+		}
+		g.Go(func() error {
+			_, err := p.createVolume(ctx, m)
+			return err
+		})
+	}
+	return g.Wait()
 }
 
 // ensureVolume returns the root volume of a machine that is to be made, ready for use: one that an interrupted run left, if it is
@@ -92,7 +142,7 @@ func (p *Provider) waitVolume(ctx context.Context, machine, id string, progress 
 				Do("Cinder is slow or stuck (is its volume service running?); apply again later: the volume is taken over or replaced")
 		}
 		progress.Status("root volume is %s", v.Status)
-		if err := p.known.volumes.next(ctx, p.opts.Timeouts.Poll); err != nil {
+		if err := p.known.volumes.next(ctx, p.opts.Timeouts.Poll, nil); err != nil {
 			return v, err
 		}
 	}
@@ -143,7 +193,7 @@ func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, prog
 			return fail.New(fail.Refused, "%s: still there %s after the request to delete it", all[0].ID, p.opts.Timeouts.Delete).
 				Do("see openstack volume show; run the same again later")
 		}
-		if err := p.known.volumes.next(ctx, p.opts.Timeouts.Poll); err != nil {
+		if err := p.known.volumes.next(ctx, p.opts.Timeouts.Poll, nil); err != nil {
 			return err
 		}
 	}
