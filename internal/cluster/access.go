@@ -90,13 +90,13 @@ func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
 	}
 	h.Via = c.waysIn(ctx, name)
 	if len(h.Via) == 0 && len(c.gateways()) > 0 {
-		return h, fail.New(fail.Unreachable, "no gateway is running to reach it through").At(name).
+		return h, fail.New(fail.Unreachable, "no gateway is running, with a known SSH host key, to reach it through").At(name).
 			Do("the gateways are %s", strings.Join(c.gateways(), ", "))
 	}
 	return h, nil
 }
 
-// waysIn lists the running machines through which another one is reached: gateways, else those that have an address outside.
+// waysIn lists the running machines, of those whose host keys are known, through which another one is reached: gateways, else those that have an address outside.
 func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
 	var via []remote.Host
 	gateways := len(c.gateways()) > 0
@@ -107,6 +107,9 @@ func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
 		m, err := c.prov.Machine(ctx, s.Name)
 		if err != nil || m.State != provider.Running || m.Address == "" || !gateways && m.Public == "" {
 			continue // not a way in at the moment; another one may be
+		}
+		if len(m.HostKeys) == 0 && !c.trustsFirstUse() {
+			continue // it has not told its keys yet
 		}
 		via = append(via, toHost(m))
 	}

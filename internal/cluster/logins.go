@@ -31,7 +31,7 @@ func (c *Cluster) newDialer(ctx context.Context) (*remote.Dialer, error) {
 			return nil, err
 		}
 	}
-	if os := c.doc.Spec.Provider.OpenStack; given != nil && given.TrustOnFirstUse || os != nil && os.TrustOnFirstUse {
+	if c.trustsFirstUse() {
 		o.TrustOnFirstUse = c.trust
 	}
 	key, err := remote.ParseKey(private)
@@ -39,6 +39,12 @@ func (c *Cluster) newDialer(ctx context.Context) (*remote.Dialer, error) {
 		return nil, err
 	}
 	return remote.NewDialer([]remote.Key{key}, o), nil
+}
+
+// trustsFirstUse tells whether the user lets a machine whose host key is not known show it.
+func (c *Cluster) trustsFirstUse() bool {
+	p := c.doc.Spec.Provider
+	return p.Hosts != nil && p.Hosts.TrustOnFirstUse || p.OpenStack != nil && p.OpenStack.TrustOnFirstUse
 }
 
 // keyPath makes the path of the user's private key absolute; "~/" is the user's home directory.
