@@ -9,13 +9,9 @@ import (
 // restricted is the security context that the "restricted" pod security standard asks for.
 const restricted = `{allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, runAsNonRoot: true, runAsUser: 65532, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
 
-// smokeManifests is the server's side of the smoke test. The service account is our own, so that nothing waits for the
-// controller that makes default ones.
-func smokeManifests(image string, backends []string) string {
-	var terms strings.Builder // one a node: a field may be matched with one value only, terms are alternatives
-	for _, node := range backends {
-		fmt.Fprintf(&terms, "              - matchFields: [{key: metadata.name, operator: In, values: [%s]}]\n", node)
-	}
+// smokeNamespace is a test's namespace and the account that its pods run as. The account is our own, so that nothing waits for
+// the controller that makes default ones.
+func smokeNamespace(name string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Namespace
 metadata:
@@ -27,7 +23,16 @@ kind: ServiceAccount
 metadata: {name: echo, namespace: %[1]s}
 automountServiceAccountToken: false
 ---
-apiVersion: v1
+`, name)
+}
+
+// smokeManifests is the server's side of the smoke test.
+func smokeManifests(image string, backends []string) string {
+	var terms strings.Builder // one a node: a field may be matched with one value only, terms are alternatives
+	for _, node := range backends {
+		fmt.Fprintf(&terms, "              - matchFields: [{key: metadata.name, operator: In, values: [%s]}]\n", node)
+	}
+	return smokeNamespace(SmokeNamespace) + fmt.Sprintf(`apiVersion: v1
 kind: Service
 metadata: {name: echo, namespace: %[1]s}
 spec:
@@ -99,4 +104,42 @@ func bracketed(address string) string {
 		return "[" + address + "]"
 	}
 	return address
+}
+
+// cloudSmokeManifests asks the cloud for a load balancer and for a volume. A pod claims the volume, for zones are chosen by where it runs.
+func cloudSmokeManifests(image string) string {
+	return smokeNamespace(CloudSmokeNamespace) + fmt.Sprintf(`apiVersion: v1
+kind: Service
+metadata: {name: echo, namespace: %[1]s}
+spec:
+  type: LoadBalancer
+  selector: {app: echo}
+  ports: [{name: http, port: 80, targetPort: 8080}]
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: %[1]s}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: echo, namespace: %[1]s, labels: {app: echo}}
+spec:
+  serviceAccountName: echo
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: echo
+      image: %[2]q
+      imagePullPolicy: IfNotPresent
+      ports: [{containerPort: 8080}]
+      resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
+      securityContext: %[3]s
+      volumeMounts: [{name: data, mountPath: /data}]
+  volumes:
+    - {name: data, persistentVolumeClaim: {claimName: data}}
+`, CloudSmokeNamespace, image, restricted)
 }
