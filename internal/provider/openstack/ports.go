@@ -30,7 +30,7 @@ type newPort struct {
 }
 
 // perRequest bounds how many ports are asked for in one request: a network service takes a while for each.
-const perRequest = 16
+const perRequest = 50
 
 // createPorts makes ports, many with one call, and keeps them. A call makes all of its ports or none.
 func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Port, error) {
@@ -116,8 +116,8 @@ func address(o ports.Port) string {
 }
 
 // portsPlans returns the steps that make the ports of all machines that have none, and change those that are not as wanted; and for
-// each of these machines, the ID of its step. The machines that others wait for come first, and the steps follow each other, so that
-// the first machines boot while the network service is still busy with the ports of the last.
+// each of these machines, the ID of its step. The machines that others wait for come first. The steps follow each other: requests for
+// addresses of one subnet only stand in each other's way.
 func (p *Provider) portsPlans(want provider.Wanted) (steps []*plan.Step, of map[string]string) {
 	var first, workers []provider.MachineSpec
 	details := map[string]string{}

@@ -11,7 +11,7 @@ import (
 // TestStepsSideBySide: what does not need each other is made at once, and the first machines wait for few ports.
 func TestStepsSideBySide(t *testing.T) {
 	useFake(t)
-	doc := testDocument(t, "t3-many", strings.ReplaceAll(smallSpec, "{name: w, replicas: 1}", "{name: w, replicas: 20}"))
+	doc := testDocument(t, "t3-many", strings.ReplaceAll(smallSpec, "{name: w, replicas: 1}", "{name: w, replicas: 60}"))
 	p := fakeProvider(t, newFakeCloud(), doc)
 	seen, err := p.Observe(t.Context())
 	if err != nil {
@@ -34,7 +34,7 @@ func TestStepsSideBySide(t *testing.T) {
 		networkStep: {}, groupsStep: {}, keypairStep: {}, serverGroupsStep: {}, volumesStep: {}, routerStep: {networkStep},
 		"ports": {networkStep, groupsStep}, "ports-2": {networkStep, groupsStep, "ports"}, "ports-3": {networkStep, groupsStep, "ports", "ports-2"},
 		"machine/t3-many-cp-1": append([]string{"ports"}, others...), "machine/t3-many-w-1": append([]string{"ports-2"}, others...),
-		"machine/t3-many-w-20": append([]string{"ports-3"}, others...),
+		"machine/t3-many-w-60": append([]string{"ports-3"}, others...),
 	} {
 		slices.Sort(want)
 		if got := needs(id); !slices.Equal(got, want) {
