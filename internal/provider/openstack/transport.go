@@ -48,7 +48,10 @@ func (t *transport) once(req *http.Request, attempt int) (*http.Response, error)
 	case <-req.Context().Done():
 		return nil, context.Cause(req.Context())
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), t.limit)
+	ctx, cancel := req.Context(), context.CancelFunc(func() {})
+	if !isUpload(req) { // which lasts as long as its caller allows
+		ctx, cancel = context.WithTimeout(ctx, t.limit)
+	}
 	defer cancel()
 	r := req.Clone(ctx)
 	if req.Body != nil && attempt > 1 {
@@ -74,8 +77,8 @@ func (t *transport) once(req *http.Request, attempt int) (*http.Response, error)
 // again tells whether an attempt is followed by another one, and after how long.
 func (t *transport) again(req *http.Request, resp *http.Response, err error, pause time.Duration) (time.Duration, bool) {
 	pause = min(pause, t.retry.Max)
-	if req.Body != nil && req.GetBody == nil {
-		return 0, false // an upload can't be made again from here
+	if isUpload(req) {
+		return 0, false // it can't be made again from here
 	}
 	safe := req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodDelete || isLogin(req)
 	if err != nil {
@@ -93,6 +96,11 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, pau
 		return pause, safe
 	}
 	return 0, false
+}
+
+// isUpload tells of a request whose body is read from elsewhere, and only once.
+func isUpload(req *http.Request) bool {
+	return req.Body != nil && req.Body != http.NoBody && req.GetBody == nil
 }
 
 // isLogin tells of the one POST that leaves nothing behind.

@@ -1,0 +1,258 @@
+package openstack
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// Image is an image to have in a cloud's image service.
+type Image struct {
+	Name       string
+	File       string // on this host
+	Format     string // "qcow2" or "raw"
+	Size       int64  // bytes of the file
+	SHA512     string // of the file, hexadecimal
+	MinDiskGiB int
+	Properties map[string]string
+}
+
+// digestProperty says which file an image is made of. Unlike the image service's own checksum it is there before the data, so that
+// what an interrupted upload left is found again.
+const digestProperty = "naupegos_sha512"
+
+// UploadedImage is an image in a cloud.
+type UploadedImage struct {
+	ID         string         `json:"id"`
+	Name       string         `json:"name"`
+	Status     string         `json:"status"`
+	Format     string         `json:"format"`
+	Size       int64          `json:"size"`
+	SHA512     string         `json:"sha512"`
+	MinDiskGiB int            `json:"minDiskGiB"`
+	Properties map[string]any `json:"properties"`
+	Done       string         `json:"done"` // ImageUploaded, ImageChanged or ImageUnchanged
+}
+
+// What UploadImage did.
+const (
+	ImageUploaded  = "uploaded"
+	ImageChanged   = "changed" // its properties
+	ImageUnchanged = "unchanged"
+)
+
+// ImageOptions says which cloud's image service it is.
+type ImageOptions struct {
+	Cloud, Region string        // as in the document; empty: $OS_CLOUD or OS_*
+	Timeout       time.Duration // of the whole upload; default an hour
+	HTTPClient    *http.Client  // as in Options
+	Retry         Retry
+	Poll          time.Duration // between two looks at an image; default 1 second
+}
+
+// ImageService is the image service of a cloud that one is logged in to.
+type ImageService struct {
+	c    *cloud
+	me   whoami
+	opts ImageOptions
+}
+
+// OpenImages logs in.
+func OpenImages(ctx context.Context, o ImageOptions) (*ImageService, error) {
+	def(&o.Timeout, time.Hour)
+	def(&o.Poll, time.Second)
+	l, err := readLogin(o.Cloud, o.Region)
+	if err != nil {
+		return nil, err
+	}
+	p := &Provider{opts: Options{HTTPClient: o.HTTPClient, Retry: o.Retry}}
+	p.opts.Retry.setDefaults()
+	p.opts.Timeouts.setDefaults(0)
+	c, err := p.connect(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	me, err := c.whoami()
+	return &ImageService{c: c, me: me, opts: o}, err
+}
+
+// Upload makes sure that the cloud has the image, whole and with its properties. What an interrupted upload of the same file left is
+// completed. Where it fails or is stopped, nothing half-made stays.
+// Errors: fail.Conflict where another image has the name, or somebody is uploading this one; fail.Interrupted; what the cloud says.
+func (s *ImageService) Upload(ctx context.Context, want Image, progress plan.Progress) (*UploadedImage, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout,
+		fail.New(fail.NotReady, "the upload took longer than %v", s.opts.Timeout).Do("give it a longer --timeout"))
+	defer cancel()
+	want.Properties = maps.Clone(want.Properties)
+	if want.Properties == nil {
+		want.Properties = map[string]string{}
+	}
+	want.Properties[digestProperty] = want.SHA512
+	have, err := s.find(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	if have != nil && have.Status == images.ImageStatusActive {
+		return s.mend(ctx, want, have)
+	}
+	if have == nil {
+		progress.Status("making image %s", want.Name)
+		if have, err = s.create(ctx, want); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.send(ctx, want, have.ID, progress); err != nil {
+		return nil, s.undo(ctx, have.ID, err)
+	}
+	made, err := s.await(ctx, want, have.ID, progress)
+	if err != nil {
+		return nil, s.undo(ctx, have.ID, err)
+	}
+	out, err := s.mend(ctx, want, made)
+	if err == nil {
+		out.Done = ImageUploaded
+	}
+	return out, err
+}
+
+// find looks for the image: whole, or as an interrupted upload left it. nil where there is none.
+func (s *ImageService) find(ctx context.Context, want Image) (*images.Image, error) {
+	for began := time.Now(); ; {
+		all, err := pages(ctx, images.List(s.c.image, images.ListOpts{Name: want.Name, Owner: s.me.Project.ID}), images.ExtractImages)
+		if err != nil {
+			return nil, wrap(err, "look for image %s", want.Name)
+		}
+		var mine, others []images.Image
+		for _, i := range all {
+			if i.Properties[digestProperty] == want.SHA512 {
+				mine = append(mine, i)
+			} else {
+				others = append(others, i)
+			}
+		}
+		if err := s.clear(ctx, want.Name, others); err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(mine, func(i images.Image) bool { return i.Status == images.ImageStatusActive })
+		switch {
+		case i >= 0:
+			return &mine[i], nil
+		case len(mine) == 0:
+			return nil, nil
+		case mine[0].Status == images.ImageStatusQueued:
+			return &mine[0], nil
+		case mine[0].Status != images.ImageStatusSaving:
+			return nil, s.delete(ctx, mine[0].ID) // killed: it takes no data any more
+		case time.Since(began) > settleTime:
+			return nil, fail.New(fail.Conflict, "somebody is uploading image %s since %s", want.Name, mine[0].UpdatedAt.Local().Format(time.DateTime)).At(mine[0].ID).
+				Do("wait for it; if nobody is, delete the image and run the same command again")
+		}
+		if err := sleep(ctx, s.opts.Poll); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// settleTime is how long is waited for an image that is "saving": a service that was cut off says so for a moment.
+const settleTime = 30 * time.Second
+
+// clear makes sure that the name is free: a document that names an image must mean one. Of interrupted uploads of other files, which
+// hold no data, it is made free.
+func (s *ImageService) clear(ctx context.Context, name string, others []images.Image) error {
+	for _, i := range others {
+		_, ours := i.Properties[digestProperty]
+		if ours && (i.Status == images.ImageStatusQueued || i.Status == images.ImageStatusKilled) {
+			if err := s.delete(ctx, i.ID); err != nil {
+				return err
+			}
+			continue
+		}
+		return fail.New(fail.Conflict, "the project has another image called %s, of %s", name, i.CreatedAt.Local().Format(time.DateTime)).At(i.ID).
+			Do("give another --name, or rename or delete that one")
+	}
+	return nil
+}
+
+func (s *ImageService) create(ctx context.Context, want Image) (*images.Image, error) {
+	private := images.ImageVisibilityPrivate
+	made, err := images.Create(ctx, s.c.image, images.CreateOpts{
+		Name: want.Name, DiskFormat: want.Format, ContainerFormat: "bare", Visibility: &private, MinDisk: want.MinDiskGiB, Properties: want.Properties,
+	}).Extract()
+	return made, wrap(err, "make image %s", want.Name)
+}
+
+// await waits until the image is active and compares it with the file.
+func (s *ImageService) await(ctx context.Context, want Image, id string, progress plan.Progress) (*images.Image, error) {
+	for {
+		i, err := images.Get(ctx, s.c.image, id).Extract()
+		if err != nil {
+			return nil, wrap(err, "look at image %s", want.Name)
+		}
+		switch i.Status {
+		case images.ImageStatusActive:
+			return i, sameData(want, i)
+		case images.ImageStatusQueued, images.ImageStatusKilled, images.ImageStatusDeleted:
+			return nil, fail.New(fail.Unreachable, "the cloud did not take the data: the image is %s", i.Status).At(id).Do("run the same command again")
+		}
+		progress.Status("waiting for the cloud to store image %s", want.Name)
+		if err := sleep(ctx, s.opts.Poll); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sameData tells whether an active image holds the file's data, as the image service itself says.
+func sameData(want Image, i *images.Image) error {
+	sum := i.Properties["os_hash_value"]
+	if i.SizeBytes == want.Size && (i.Properties["os_hash_algo"] != "sha512" || sum == want.SHA512) {
+		return nil
+	}
+	return fail.New(fail.Conflict, "image %s of the cloud is not the file: it has %d bytes and SHA-512 %v", i.Name, i.SizeBytes, sum).At(i.ID).
+		Do("delete it and run the same command again")
+}
+
+// mend compares an active image with the wanted one and changes those of its properties that differ. Others it leaves alone.
+func (s *ImageService) mend(ctx context.Context, want Image, have *images.Image) (*UploadedImage, error) {
+	if err := sameData(want, have); err != nil {
+		return nil, err
+	}
+	done := ImageUnchanged
+	if patch := imageChanges(want, have); len(patch) > 0 {
+		changed, err := images.Update(ctx, s.c.image, have.ID, patch).Extract()
+		if err != nil {
+			return nil, wrap(err, "set the properties of image %s", want.Name)
+		}
+		have, done = changed, ImageChanged
+	}
+	return &UploadedImage{
+		ID: have.ID, Name: have.Name, Status: string(have.Status), Format: have.DiskFormat, Size: have.SizeBytes, SHA512: want.SHA512,
+		MinDiskGiB: have.MinDiskGigabytes, Properties: have.Properties, Done: done,
+	}, nil
+}
+
+func imageChanges(want Image, have *images.Image) images.UpdateOpts {
+	var patch images.UpdateOpts
+	if have.MinDiskGigabytes != want.MinDiskGiB {
+		patch = append(patch, images.ReplaceImageMinDisk{NewMinDisk: want.MinDiskGiB})
+	}
+	for _, name := range slices.Sorted(maps.Keys(want.Properties)) {
+		switch value, ok := have.Properties[name]; {
+		case !ok:
+			patch = append(patch, images.UpdateImageProperty{Op: images.AddOp, Name: name, Value: want.Properties[name]})
+		case value != want.Properties[name]:
+			patch = append(patch, images.UpdateImageProperty{Op: images.ReplaceOp, Name: name, Value: want.Properties[name]})
+		}
+	}
+	return patch
+}
+
+func (s *ImageService) delete(ctx context.Context, id string) error {
+	return wrap(unlessGone(images.Delete(ctx, s.c.image, id).ExtractErr()), "delete image %s", id)
+}
