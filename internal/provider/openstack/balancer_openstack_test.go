@@ -258,7 +258,7 @@ func (c *conflicts) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestBalancerDestroyedWhilePending destroys a load balancer that is still being made.
 func TestBalancerDestroyedWhilePending(t *testing.T) {
 	useCloud(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	doc := testDocument(t, "t4-pending", strings.ReplaceAll(balancedSpec, "10.78.", "10.79."))
 	const id = "t4-pending-0badcafe"

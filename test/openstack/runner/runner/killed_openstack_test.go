@@ -84,7 +84,7 @@ func TestKilledRunner(t *testing.T) {
 	x.destroy()
 	third, err := Start(t.Context(), o)
 	must(t, err)
-	x.await("nothing to be left", time.Minute, func() error {
+	x.await("nothing to be left", bootTime, func() error {
 		if left := onHost(t, ids); len(left) > 0 {
 			return fmt.Errorf("still there:\n%s", strings.Join(left, "\n"))
 		}
