@@ -140,6 +140,7 @@ func sysctlFile(name string) string {
 }
 
 // prepareUnit makes the machine's mounts fit for containers before anything else starts: shared, and with mountTable's on top.
+// cloud-init, which starts after it, dies where its directory is made (by systemd-tmpfiles) while it looks whether it is there.
 const prepareUnit = `[Unit]
 Description=Mounts for containers
 DefaultDependencies=no
@@ -148,6 +149,7 @@ Conflicts=shutdown.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
+ExecStart=/bin/mkdir -p /run/cloud-init
 ExecStart=/bin/mount --make-rshared /
 ExecStart=/bin/mount --all --fstab ` + mountTableFile + `
 `
