@@ -7,7 +7,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E)
 NAUPEGOS := bin/naupegos
 DEFAULT_KUBERNETES := v1.36.3
 
-.PHONY: help build setup setup-test demo test unit integration e2e bundle bundles bench-local bench-openstack openstack-up openstack-down demo-openstack lint docs clean
+.PHONY: help build setup setup-test demo test unit integration e2e bundle bundles bench-local bench-openstack openstack-up openstack-down demo-openstack image test-image lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -67,6 +67,14 @@ openstack-down: ## stop it; PURGE=1 forgets its state too
 
 bench-openstack: openstack-up ## naupegos against OpenTofu on a real OpenStack, side by side
 	$(SUDO) env "PATH=$$PATH" go run ./bench/openstack $(BENCH)
+
+image: build ## a bootable disk image of machines with the bundle inside (root)
+	@hack/setup image
+	$(SUDO) $(NAUPEGOS) image build --kubernetes $(DEFAULT_KUBERNETES)
+
+test-image: build bundle ## make an image and boot it on emulated computers: minutes (root)
+	@hack/setup test-image
+	$(SUDO) env "PATH=$$PATH" go test -tags image -timeout 60m -v ./internal/image
 
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/naupegos/tools
 LINT := $(TOOLS)/golangci-lint-v2.15.0

@@ -59,6 +59,7 @@ var knows = map[string][]string{
 	"internal/kube":               {"internal/bundle", "internal/fail", "internal/machine", "internal/pki"},
 	"internal/remote":             {"internal/fail", "internal/machine"},
 	"internal/tool":               {},
+	"internal/image":              {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/rootfs", "internal/tool"},
 	"internal/rootfs":             {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/tool"},
 	"internal/store":              {"internal/fail", "internal/plan"},
 	"internal/provider":           {"internal/fail", "internal/plan"},

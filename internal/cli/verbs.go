@@ -8,7 +8,7 @@ func addVerbs(root *cobra.Command, a *App) {
 		newInitCmd(a), newValidateCmd(a), newSchemaCmd(a),
 		newPlanCmd(a), newApplyCmd(a), newStatusCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newDestroyCmd(a),
-		newBundleCmd(a),
+		newBundleCmd(a), newImageCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
 	)
 	checkArguments(root)

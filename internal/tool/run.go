@@ -3,6 +3,7 @@ package tool
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,4 +78,9 @@ func Env() []string {
 		}
 	}
 	return env
+}
+
+// DiskFull tells whether an error comes from a disk without room, as the kernel or a program says it.
+func DiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || err != nil && strings.Contains(strings.ToLower(err.Error()), "no space left on device")
 }

@@ -11,11 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // createMachine makes a machine's disk. The record goes first, as an intent, and is marked Created last.
@@ -166,9 +165,7 @@ func makeParents(upper string, lower []string, path string) error {
 
 // diskError wraps an error of making something on the disk; a full disk gets its own kind and advice.
 func diskError(err error, what, where string) error {
-	full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) ||
-		strings.Contains(strings.ToLower(err.Error()), "no space left on device") // as tar and containerd tell it
-	if full {
+	if tool.DiskFull(err) {
 		return fail.Wrap(fail.Refused, err, "%s", what).At(where).Do("make room on the disk and apply again")
 	}
 	return fail.Wrap(fail.KindOf(err), err, "%s", what).At(where)

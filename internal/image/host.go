@@ -1,0 +1,69 @@
+package image
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// tools are the programs that making an image needs, and the Debian packages that have them.
+var tools = map[string]string{
+	"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "sfdisk": "fdisk", "mkfs.vfat": "dosfstools", "mcopy": "mtools", "qemu-img": "qemu-utils",
+}
+
+// checkHost tells all that this host lacks at once.
+func (o *Options) checkHost() error {
+	var problems []string
+	if os.Geteuid() != 0 {
+		problems = append(problems, "root is needed for the owners of files: use sudo")
+	}
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		problems = append(problems, "images are made on linux/amd64 and for it; this is "+runtime.GOOS+"/"+runtime.GOARCH)
+	}
+	if absent := o.absentPackages(); len(absent) > 0 {
+		problems = append(problems, "programs are missing: apt-get install "+strings.Join(absent, " "))
+	}
+	dir := filepath.Dir(o.Output)
+	room, err := free(dir)
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "make the image").At(o.Output)
+	}
+	// the tree, with the bundle's images once packed and once unpacked, and the disk with the same
+	if need := 2 * (2*o.Bundle.Size() + 1<<30); room < need {
+		problems = append(problems, fmt.Sprintf("%s has %d MiB free, %d are needed meanwhile: name a file on another disk", dir, room>>20, need>>20))
+	}
+	if len(problems) > 0 {
+		return fail.New(fail.Refused, "this host can't make the image: %s", strings.Join(problems, "; ")).At(o.Output)
+	}
+	return nil
+}
+
+func (o *Options) absentPackages() []string {
+	var out []string
+	for program, name := range tools {
+		if program == "qemu-img" && o.Format == Raw {
+			continue
+		}
+		if _, err := exec.LookPath(program); err != nil {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func free(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("look for room in %s: %w", dir, err)
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}

@@ -1,0 +1,171 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/rootfs"
+	"github.com/naupegos/naupegos/internal/tool"
+)
+
+// The formats of an image file.
+const (
+	QCOW2 = "qcow2" // compressed
+	Raw   = "raw"   // sparse
+)
+
+// Options says which image is made.
+type Options struct {
+	Bundle  *bundle.Bundle
+	Agent   string // naupegos-agent on this host
+	Version string // of naupegos
+
+	Output   string // the file; Info lies beside it, with ".json" added
+	Format   string // QCOW2 or Raw
+	SizeGiB  int    // of the disk; 0: as large as what is on it needs
+	Progress plan.Progress
+}
+
+// suite is the Debian release of images, and release what its os-release calls it.
+const suite, release = "bookworm", "12"
+
+// recipe changes whenever an image is made differently of the same things.
+const recipe = "image 1"
+
+// builder makes one image.
+type builder struct {
+	Options
+	agent string // digest
+	work  string // temporary directory beside the output
+	ids   ids
+}
+
+// Build makes the image. It takes one to five minutes. Stopped, it leaves no image, and at most a directory that the next run removes.
+// Errors: fail.Refused where this host lacks what it takes, fail.Conflict where somebody is making the same file.
+func Build(ctx context.Context, o Options) (*Info, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	sum, err := rootfs.FileDigest(o.Agent)
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "read the agent's binary").At(o.Agent).Do("build it: make build")
+	}
+	b := &builder{Options: o, agent: sum, ids: newIDs(o.Bundle.ID, sum)}
+	done, err := b.claim()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	info, err := b.build(ctx)
+	switch {
+	case err != nil && tool.DiskFull(err):
+		return nil, fail.Wrap(fail.Refused, err, "make the image").At(o.Output).Do("make room on the disk and try again, or name a file on another one")
+	case err != nil:
+		return nil, fail.Wrap(fail.KindOf(err), err, "make the image").At(o.Output)
+	}
+	return info, nil
+}
+
+// claim makes the working directory, locked as long as it is worked in, and returns what removes it.
+func (b *builder) claim() (done func(), err error) {
+	out, err := filepath.Abs(b.Output)
+	if err != nil {
+		return nil, err
+	}
+	b.Output = out
+	b.work = filepath.Join(filepath.Dir(out), "."+filepath.Base(out)+".making")
+	if err := os.MkdirAll(b.work, 0o700); err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "make the image").At(out)
+	}
+	f, err := os.Open(b.work)
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "make the image").At(out)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fail.Wrap(fail.Conflict, err, "another naupegos is making this image").At(out).Do("wait for it, or name another file"), f.Close())
+	}
+	if err := rootfs.RemoveGlob(filepath.Join(b.work, "*")); err != nil { // an interrupted run left it
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		os.RemoveAll(b.work)
+		f.Close()
+	}, nil
+}
+
+func (b *builder) build(ctx context.Context) (*Info, error) {
+	root := filepath.Join(b.work, "root")
+	if err := b.makeRoot(ctx, root); err != nil {
+		return nil, err
+	}
+	d, err := b.layout(root)
+	if err != nil {
+		return nil, err
+	}
+	disk := filepath.Join(b.work, "disk.raw")
+	if err := b.makeDisk(ctx, d, root, disk); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(root); err != nil { // its room is needed
+		return nil, err
+	}
+	file := disk
+	if b.Format == QCOW2 {
+		file = filepath.Join(b.work, "disk.qcow2")
+		b.Progress.Status("packing as qcow2")
+		if _, err := tool.Run(ctx, nil, "qemu-img", "convert", "-q", "-c", "-m", "4", "-f", "raw", "-O", "qcow2", disk, file); err != nil {
+			return nil, err
+		}
+	}
+	return b.finish(ctx, d, file)
+}
+
+// finish gives the image its name, and describes it.
+func (b *builder) finish(ctx context.Context, d layout, file string) (*Info, error) {
+	b.Progress.Status("computing its checksum")
+	if err := os.Chmod(file, 0o644); err != nil {
+		return nil, err
+	}
+	size, sum, err := Checksum(ctx, file, nil)
+	if err != nil {
+		return nil, err
+	}
+	m := b.Bundle.Manifest
+	info := &Info{
+		Schema: 1, File: filepath.Base(b.Output), Format: b.Format, Size: size, SHA512: sum, DiskGiB: d.sizeGiB(),
+		Distribution: "debian", Release: release, Architecture: runtime.GOARCH, Kubernetes: m.Title(), Bundle: b.Bundle.ID, Agent: b.agent,
+		Version: b.Version, Made: time.Now().UTC().Truncate(time.Second),
+	}
+	if err := os.Rename(file, b.Output); err != nil {
+		return nil, err
+	}
+	return info, info.write(b.Output)
+}
+
+func (o *Options) check() error {
+	switch o.Format {
+	case QCOW2, Raw:
+	default:
+		return fail.New(fail.Invalid, "no image format %q", o.Format).Do("use qcow2 or raw")
+	}
+	if o.SizeGiB < 0 || o.SizeGiB > 2048 {
+		return fail.New(fail.Invalid, "a disk of %d GiB", o.SizeGiB).Do("give 3 to 2048, or nothing: machines make their file system as large as their disk")
+	}
+	if o.Progress == nil {
+		o.Progress = silent{}
+	}
+	return o.checkHost()
+}
+
+type silent struct{}
+
+func (silent) Status(string, ...any) {}

@@ -1,0 +1,117 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/rootfs"
+)
+
+// bootPackages are what a machine with a disk and a kernel of its own has beside rootfs.MachinePackages, and what gateways with
+// WireGuard need.
+var bootPackages = []string{
+	"linux-image-cloud-amd64", "grub-cloud-amd64", "initramfs-tools", "zstd", "udev", "e2fsprogs", "dosfstools", "fdisk", "cloud-guest-utils",
+	"systemd-resolved", "systemd-timesyncd", "isc-dhcp-client", "apparmor", "wireguard-tools", "wireguard-go",
+}
+
+// makeRoot makes the root file system's tree.
+func (b *builder) makeRoot(ctx context.Context, root string) error {
+	b.Progress.Status("installing Debian %s with mmdebstrap", suite)
+	tmp := filepath.Join(b.work, "tmp")
+	early := filepath.Join(b.work, "early")
+	if err := errors.Join(os.Mkdir(tmp, 0o700), os.Mkdir(early, 0o700)); err != nil {
+		return err
+	}
+	// the initramfs takes from it which file system checker it needs
+	if err := os.WriteFile(filepath.Join(early, "fstab"), []byte(b.fstab()), 0o644); err != nil {
+		return err
+	}
+	debian := rootfs.Debian{
+		Suite: suite, Packages: slices.Concat(rootfs.MachinePackages, bootPackages),
+		Hooks: []string{"essential-hook=copy-in '" + strings.ReplaceAll(filepath.Join(early, "fstab"), "'", `'\''`) + "' /etc"},
+	}
+	if err := debian.Directory(ctx, tmp, root); err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "install Debian's packages").Do("check that this host reaches its Debian mirror: apt-get update")
+	}
+	if err := b.tweaks().Apply(root); err != nil {
+		return err
+	}
+	if err := rootfs.PlaceAgent(b.Agent, b.agent, root); err != nil {
+		return err
+	}
+	return b.placeBundle(ctx, root)
+}
+
+// placeBundle puts the bundle's programs and, imported and unpacked, its container images into the tree. With their images in
+// containerd's store, machines have no use for the archives.
+func (b *builder) placeBundle(ctx context.Context, root string) error {
+	if err := rootfs.PlaceBlobs(b.Bundle, b.Bundle.Manifest.Binaries, root); err != nil {
+		return err
+	}
+	store := filepath.Join(root, machine.ContainerdRoot)
+	if err := os.MkdirAll(filepath.Dir(store), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "naupegos-image-") // sockets want short paths
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	return rootfs.ImageStore(ctx, b.Bundle, store, tmp, b.Progress)
+}
+
+// tweaks make the packages a machine's root file system: no traces of this host, nothing that must differ from machine to machine.
+func (b *builder) tweaks() rootfs.Tweaks {
+	units := "etc/systemd/system/"
+	lib := "/lib/systemd/system/"
+	return rootfs.Tweaks{
+		Remove: []string{
+			"etc/ssh/ssh_host_*", "etc/hostname", "var/lib/dbus/machine-id", "var/lib/systemd/random-seed", "var/lib/cloud/*", "var/log/*.log",
+			"etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/sources.list.d/*", // this host's mirrors and proxies, maybe with passwords
+			units + "*.wants/haproxy.service", units + "*.wants/keepalived.service", // gateways' configuration enables them
+		},
+		Dirs: []string{"var/log/journal", "var/lib/naupegos", "boot/efi"},
+		Links: map[string]string{
+			"etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf",
+			units + "dbus-org.freedesktop.network1.service":                            lib + "systemd-networkd.service",
+			units + "multi-user.target.wants/systemd-networkd.service":                 lib + "systemd-networkd.service",
+			units + "sockets.target.wants/systemd-networkd.socket":                     lib + "systemd-networkd.socket",
+			units + "network-online.target.wants/systemd-networkd-wait-online.service": lib + "systemd-networkd-wait-online.service",
+		},
+		Files: map[string]string{
+			"etc/machine-id":                         "", // made at the first boot
+			"etc/fstab":                              b.fstab(),
+			"etc/apt/sources.list":                   aptSources,
+			"etc/cloud/cloud.cfg.d/90-naupegos.cfg":  cloudConfig,
+			"etc/ssh/sshd_config.d/10-naupegos.conf": "PasswordAuthentication no\nKbdInteractiveAuthentication no\n",
+			"boot/grub/grub.cfg":                     b.grubConfig(),
+			"etc/grub.d/enable_cloud":                "", // has grub-cloud-amd64 install new versions of GRUB
+			"usr/local/lib/naupegos/image":           fmt.Sprintf("bundle %s\nkubernetes %s\nnaupegos %s\n", b.Bundle.ID, b.Bundle.Manifest.Title(), b.Version),
+		},
+	}
+}
+
+func (b *builder) fstab() string {
+	return fmt.Sprintf("UUID=%s / ext4 rw,errors=remount-ro,discard 0 1\nUUID=%s /boot/efi vfat umask=0077,nofail 0 0\n", b.ids.root, b.ids.espName())
+}
+
+const aptSources = `deb http://deb.debian.org/debian bookworm main
+deb http://deb.debian.org/debian bookworm-updates main
+deb http://security.debian.org/debian-security bookworm-security main
+`
+
+// cloudConfig says where user-data comes from. All else is as Debian's cloud-init has it: user-data of naupegos chooses for itself.
+const cloudConfig = `# made by naupegos
+datasource_list: [NoCloud, ConfigDrive, OpenStack, None]
+system_info:
+  network:
+    renderers: [networkd]
+    activators: [networkd]
+`
