@@ -15,7 +15,8 @@ import (
 type Applied struct {
 	Plan     *plan.Plan
 	Observed *Observed
-	// More tells that not everything could be seen (the API or etcd does not answer yet): after this plan, plan again.
+	// More tells that not everything could be seen (the API or etcd does not answer yet, the address of a new machine is not known):
+	// after this plan, plan again.
 	More bool
 }
 
@@ -65,7 +66,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided Fates) (*A
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}
-	return &Applied{Plan: p, Observed: o, More: c.blind(o) || len(o.Replaced) > 0}, p.Check()
+	return &Applied{Plan: p, Observed: o, More: c.blind(o) || len(o.Replaced) > 0 || c.strangers(ctx, o)}, p.Check()
 }
 
 // look observes everything and asks the provider for the steps to the machines that are wanted. The provider comes first: it
@@ -88,6 +89,15 @@ func (c *Cluster) look(ctx context.Context, decided Fates) (*Observed, []*plan.S
 // blind tells whether the API or etcd of a cluster that is up could not be seen.
 func (c *Cluster) blind(o *Observed) bool {
 	return c.facts.bootstrapped() && (o.APIErr != nil || o.EtcdErr != nil)
+}
+
+// strangers tells whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
+// the others name them, so those can be compared only afterwards.
+func (c *Cluster) strangers(ctx context.Context, o *Observed) bool {
+	return c.facts.bootstrapped() && slices.ContainsFunc(o.Want, func(s slot) bool {
+		m, err := c.prov.Machine(ctx, s.Name)
+		return err != nil || m.Address == ""
+	})
 }
 
 // steps lists what takes the observed to the wanted; machines are the provider's own steps.
