@@ -40,6 +40,9 @@ Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils.
 		Example: "  naupegos image build --output debian-12-k8s.qcow2\n  naupegos image build --kubernetes v1.35.4 --format raw --output disk.raw",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Check(); err != nil {
+				return err
+			}
 			b := &bundleCmd{app: a, root: root}
 			lib, err := b.library()
 			if err != nil {

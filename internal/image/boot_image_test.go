@@ -25,7 +25,7 @@ import (
 // bootTime is how long an emulated machine may take; one minute on a quiet host.
 const bootTime = 10 * time.Minute
 
-// TestBoots boots the image on an emulated computer, with BIOS and with UEFI and secure boot: user-data from a NoCloud seed, host keys
+// TestBoots boots the image on an emulated computer, with BIOS and a NoCloud seed, and with UEFI, secure boot and a config drive: host keys
 // on the serial console, SSH with just these, the file system as large as the disk, and every container image in containerd.
 func TestBoots(t *testing.T) {
 	disk := theImage(t)
@@ -35,9 +35,10 @@ func TestBoots(t *testing.T) {
 	}
 	for _, firmware := range []string{"bios", "uefi"} {
 		t.Run(firmware, func(t *testing.T) {
-			v := &vm{t: t, dir: t.TempDir()}
+			v := &vm{t: t, dir: t.TempDir(), source: "nocloud"}
 			var args []string
 			if firmware == "uefi" {
+				v.source = "configdrive"
 				file := filepath.Join(v.dir, "vars.fd")
 				if err := os.WriteFile(file, vars, 0o600); err != nil {
 					t.Fatal(err)
@@ -62,6 +63,8 @@ type vm struct {
 	t    *testing.T
 	dir  string
 	port int
+	// source is where user-data comes from, as cloud-id calls it
+	source string
 }
 
 func (v *vm) file(name string) string { return filepath.Join(v.dir, name) }
@@ -78,13 +81,7 @@ func (v *vm) start(disk string, args ...string) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	for name, text := range map[string]string{"user-data": string(data), "meta-data": "instance-id: img-one\nlocal-hostname: img-one\n"} {
-		if err := os.WriteFile(v.file(name), []byte(text), 0o600); err != nil {
-			v.t.Fatal(err)
-		}
-	}
-	command(v.t, "mkfs.vfat", "-C", "-n", "CIDATA", v.file("seed"), "1024")
-	command(v.t, "mcopy", "-i", v.file("seed"), v.file("user-data"), v.file("meta-data"), "::")
+	v.seed(string(data))
 	command(v.t, "qemu-img", "create", "-q", "-f", "qcow2", "-b", disk, "-F", "raw", v.file("disk.qcow2"), "12G")
 	v.port = freePort(v.t)
 	args = append(args, "-accel", "tcg,thread=multi", "-smp", "2", "-m", "1536", "-nographic", "-nodefaults", "-serial", "file:"+v.file("console"),
@@ -105,6 +102,31 @@ func (v *vm) start(disk string, args ...string) {
 			v.t.Logf("qemu: %s\nconsole: %s", stderr.String(), tool.LastLines(v.console(), 40))
 		}
 	})
+}
+
+// seed makes the disk that user-data comes from.
+func (v *vm) seed(userData string) {
+	v.t.Helper()
+	label, files := "CIDATA", map[string]string{"user-data": userData, "meta-data": "instance-id: img-one\nlocal-hostname: img-one\n"}
+	if v.source == "configdrive" { // as Nova makes it
+		label, files = "config-2", map[string]string{
+			"openstack/latest/user_data":      userData,
+			"openstack/latest/meta_data.json": `{"uuid": "3f6c8f6e-6c2b-4f0a-9f0e-0d6d3a1f4c11", "name": "img-one", "hostname": "img-one"}`,
+		}
+	}
+	command(v.t, "mkfs.vfat", "-C", "-n", label, v.file("seed"), "1024")
+	top := v.file("files")
+	for name, text := range files {
+		file := filepath.Join(top, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			v.t.Fatal(err)
+		}
+	}
+	all, err := filepath.Glob(filepath.Join(top, "*"))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	command(v.t, "mcopy", append(append([]string{"-s", "-i", v.file("seed")}, all...), "::")...)
 }
 
 func freePort(t *testing.T) int {
@@ -169,6 +191,7 @@ func (v *vm) look(firmware string) {
 	for what, check := range map[string]string{
 		"host name":             `test "$(hostname)" = img-one`,
 		"cloud-init":            "cloud-init status --wait",
+		"source of user-data":   `test "$(cloud-id)" = ` + v.source,
 		"root file system":      `test "$(df --output=size -BG / | tail -n 1 | tr -dc 0-9)" -ge 11`,
 		"kernel modules":        "modprobe -a overlay br_netfilter nf_conntrack vxlan wireguard",
 		"programs":              "command -v runc haproxy keepalived nft iptables conntrack ethtool socat wg apparmor_parser",

@@ -31,17 +31,22 @@ func (o *Options) checkHost() error {
 	if absent := o.absentPackages(); len(absent) > 0 {
 		problems = append(problems, "programs are missing: apt-get install "+strings.Join(absent, " "))
 	}
+	if len(problems) > 0 {
+		return fail.New(fail.Refused, "this host can't make the image: %s", strings.Join(problems, "; ")).At(o.Output)
+	}
+	return nil
+}
+
+// checkRoom wants room for the tree, with the bundle's images once packed and once unpacked, and for the disk with the same.
+func (o *Options) checkRoom() error {
 	dir := filepath.Dir(o.Output)
 	room, err := free(dir)
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "make the image").At(o.Output)
 	}
-	// the tree, with the bundle's images once packed and once unpacked, and the disk with the same
-	if need := 2 * (2*o.Bundle.Size() + 1<<30); room < need {
-		problems = append(problems, fmt.Sprintf("%s has %d MiB free, %d are needed meanwhile: name a file on another disk", dir, room>>20, need>>20))
-	}
-	if len(problems) > 0 {
-		return fail.New(fail.Refused, "this host can't make the image: %s", strings.Join(problems, "; ")).At(o.Output)
+	if need := 2 * (2*o.Bundle.Size() + gib); room < need {
+		return fail.New(fail.Refused, "%s has %d MiB free, making an image needs %d meanwhile", dir, room>>20, need>>20).At(o.Output).
+			Do("make room, or name a file on another disk")
 	}
 	return nil
 }

@@ -52,8 +52,14 @@ type builder struct {
 // Build makes the image. It takes one to five minutes. Stopped, it leaves no image, and at most a directory that the next run removes.
 // Errors: fail.Refused where this host lacks what it takes, fail.Conflict where somebody is making the same file.
 func Build(ctx context.Context, o Options) (*Info, error) {
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
+	}
+	if err := o.checkRoom(); err != nil {
+		return nil, err
+	}
+	if o.Progress == nil {
+		o.Progress = silent{}
 	}
 	sum, err := rootfs.FileDigest(o.Agent)
 	if err != nil {
@@ -151,7 +157,8 @@ func (b *builder) finish(ctx context.Context, d layout, file string) (*Info, err
 	return info, info.write(b.Output)
 }
 
-func (o *Options) check() error {
+// Check tells whether the options make sense and this host has what it takes, before a bundle is at hand.
+func (o *Options) Check() error {
 	switch o.Format {
 	case QCOW2, Raw:
 	default:
@@ -159,9 +166,6 @@ func (o *Options) check() error {
 	}
 	if o.SizeGiB < 0 || o.SizeGiB > 2048 {
 		return fail.New(fail.Invalid, "a disk of %d GiB", o.SizeGiB).Do("give 3 to 2048, or nothing: machines make their file system as large as their disk")
-	}
-	if o.Progress == nil {
-		o.Progress = silent{}
 	}
 	return o.checkHost()
 }
