@@ -101,6 +101,35 @@ func TestApplyMakesEverything(t *testing.T) {
 	}
 }
 
+// TestSettingOfAModule sets what the kernel has only once a module is loaded, as on every machine with a kernel of its own.
+func TestSettingOfAModule(t *testing.T) {
+	const dir = "/proc/sys/net/bridge"
+	c := machine.Config{Machine: "demo-w-1", Modules: []string{"br_netfilter"}, Sysctls: map[string]string{"net.bridge.bridge-nf-call-iptables": "1"}}
+	f := newFakeHost(t)
+	must(t, os.MkdirAll(f.root+modulesDir(), 0o755))
+	f.modules = map[string]func(){"br_netfilter": func() {
+		must(t, os.MkdirAll(f.root+dir, 0o755))
+		write(t, f.root+dir+"/bridge-nf-call-iptables", "0\n")
+		write(t, f.root+"/proc/modules", "br_netfilter 1 0 - Live 0x0\n")
+	}}
+	if r, err := f.agent().Apply(t.Context(), c, true); err != nil || len(r.Changes) == 0 {
+		t.Errorf("dry run: %+v %v", r, err)
+	}
+	f.apply(t, c)
+	if got := f.content(dir + "/bridge-nf-call-iptables"); got != "1\n" {
+		t.Errorf("the setting is %q", got)
+	}
+	if r := f.apply(t, c); len(r.Changes) > 0 {
+		t.Errorf("again: %+v", r)
+	}
+
+	f = newFakeHost(t)
+	must(t, os.MkdirAll(f.root+modulesDir(), 0o755))
+	if _, err := f.agent().Apply(t.Context(), c, false); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "bridge-nf-call-iptables") {
+		t.Errorf("a kernel without the module: %v", err)
+	}
+}
+
 func TestSecondApplyChangesNothing(t *testing.T) {
 	f := applied(t)
 	before, _ := os.Stat(f.root + machine.StateKey)

@@ -81,9 +81,13 @@ func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff
 	g.Go(func() (err error) { d.states, err = a.unitStates(gctx, names); return err })
 	g.Go(func() error { known = a.askImages(gctx, c); return nil })
 	g.Go(func() error { return a.comparePaths(c, st, d) })
-	g.Go(func() (err error) { d.sysctls, err = a.diffSysctls(c.Sysctls); return err })
 	g.Go(func() (err error) { d.packages, err = a.diffPackages(c.Packages); return err })
-	g.Go(func() (err error) { d.modules, err = a.diffModules(c.Modules); return err })
+	g.Go(func() (err error) {
+		if d.modules, err = a.diffModules(c.Modules); err == nil {
+			d.sysctls, err = a.diffSysctls(c.Sysctls, len(d.modules) > 0)
+		}
+		return err
+	})
 	if err := g.Wait(); err != nil {
 		if ctx.Err() != nil {
 			return nil, interrupted(ctx.Err())

@@ -81,7 +81,7 @@ func TestGatewayCheck(t *testing.T) {
 
 func TestSysctlErrors(t *testing.T) {
 	f := newFakeHost(t)
-	_, err := f.agent().diffSysctls(map[string]string{"net.bridge.bridge-nf-call-iptables": "1"})
+	_, err := f.agent().diffSysctls(map[string]string{"net.bridge.bridge-nf-call-iptables": "1"}, false)
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "net.bridge.bridge-nf-call-iptables") {
 		t.Errorf("error %v", err)
 	}

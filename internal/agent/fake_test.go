@@ -26,6 +26,8 @@ type fakeHost struct {
 	mu   sync.Mutex
 	fail func(argv []string) error // injected failure; may be nil
 
+	modules map[string]func() // what the kernel can load, and what happens then
+
 	calls     []string
 	listeners []net.Listener
 }
@@ -107,7 +109,13 @@ func (f *fakeHost) Run(_ context.Context, _ io.Reader, argv ...string) ([]byte, 
 		return f.ctr(argv[5:])
 	case "journalctl":
 		return []byte("app: bad thing\napp: giving up\n"), nil
-	case "modprobe", "ip", "nft":
+	case "modprobe":
+		if load := f.modules[argv[len(argv)-1]]; load != nil {
+			load()
+			return nil, nil
+		}
+		return nil, &CommandError{Argv: argv, Code: 1, Stderr: "not here"}
+	case "ip", "nft":
 		return nil, &CommandError{Argv: argv, Code: 1, Stderr: "not here"}
 	}
 	return nil, fmt.Errorf("unexpected command %v", argv)

@@ -20,13 +20,18 @@ type sysctlOp struct {
 	key, value, old string
 }
 
-// diffSysctls compares the kernel's values with the wanted ones.
-func (a *Agent) diffSysctls(want map[string]string) ([]sysctlOp, error) {
+// diffSysctls compares the kernel's values with the wanted ones. A setting that the kernel does not have may still come with a module
+// that is to be loaded.
+func (a *Agent) diffSysctls(want map[string]string, loading bool) ([]sysctlOp, error) {
 	var out []sysctlOp
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		data, err := os.ReadFile(a.sysctlPath(key))
+		if errors.Is(err, fs.ErrNotExist) && loading {
+			out = append(out, sysctlOp{key, want[key], "absent"})
+			continue
+		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fail.New(fail.Refused, "this kernel has no setting %s", key).Do("load the kernel module it belongs to, or use another kernel")
+			return nil, noSetting(key)
 		}
 		if err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "read kernel setting %s", key)
@@ -37,6 +42,10 @@ func (a *Agent) diffSysctls(want map[string]string) ([]sysctlOp, error) {
 		}
 	}
 	return out, nil
+}
+
+func noSetting(key string) error {
+	return fail.New(fail.Refused, "this kernel has no setting %s", key).Do("load the kernel module it belongs to, or use another kernel")
 }
 
 func (s sysctlOp) change() machine.Change {
@@ -55,6 +64,8 @@ func (a *Agent) setSysctl(key, value string) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return noSetting(key)
 	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return fail.Wrap(fail.Refused, err, "set kernel setting %s to %s", key, value).
 			Do("this machine may not change it (a container?): run `sysctl -w %s='%s'` on the host", key, value)
