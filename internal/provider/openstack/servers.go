@@ -243,13 +243,23 @@ func (p *Provider) removeServers(ctx context.Context, all []servers.Server, prog
 		}
 		if len(left) == 0 {
 			p.known.volumes.doubt() // Nova has removed some of them
-			p.known.ports.doubt()
+			p.letGo(all)
 			return nil
 		}
 		progress.Status("server %s is %s", left[0].ID, stateText(left[0]))
 		if time.Now().After(limit) {
 			return fail.New(fail.Refused, "server %s (%s) is still %s %s after the request to delete it", left[0].Name, left[0].ID,
 				stateText(left[0]), p.opts.Timeouts.Delete).Do("see openstack server show; run the same again later")
+		}
+	}
+}
+
+// letGo notes that ports no longer belong to servers that are gone: Nova has seen to that before it forgot them.
+func (p *Provider) letGo(of []servers.Server) {
+	for _, o := range p.known.ports.all() {
+		if slices.ContainsFunc(of, func(s servers.Server) bool { return s.ID == o.DeviceID }) {
+			o.DeviceID, o.DeviceOwner = "", ""
+			p.known.ports.keep(o)
 		}
 	}
 }
