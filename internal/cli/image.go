@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +23,13 @@ image will do as well: what a machine lacks is sent to it when it is configured.
 	}
 	c.AddCommand(newImageBuildCmd(a), newImageUploadCmd(a))
 	return c
+}
+
+// stoppable returns a context that ends with Ctrl-C or SIGTERM, so that what is half made is removed. A second one ends the program.
+func stoppable(c *cobra.Command) (context.Context, func()) {
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 func newImageBuildCmd(a *App) *cobra.Command {
@@ -40,6 +51,8 @@ Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils.
 		Example: "  naupegos image build --output debian-12-k8s.qcow2\n  naupegos image build --kubernetes v1.35.4 --format raw --output disk.raw",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := stoppable(cmd)
+			defer stop()
 			if err := o.Check(); err != nil {
 				return err
 			}
@@ -51,7 +64,7 @@ Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils.
 			if o.Agent, err = findAgent(); err != nil {
 				return err
 			}
-			o.Bundle, err = lib.Ensure(cmd.Context(), kubernetes, bundle.EnsureOptions{Addons: addons, Progress: bundleProgress(a.Err)})
+			o.Bundle, err = lib.Ensure(ctx, kubernetes, bundle.EnsureOptions{Addons: addons, Progress: bundleProgress(a.Err)})
 			if err != nil {
 				return err
 			}
@@ -59,7 +72,7 @@ Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils.
 			if o.Output == "" {
 				o.Output = fmt.Sprintf("naupegos-debian-12-%s.%s", kubernetes, o.Format)
 			}
-			info, err := image.Build(cmd.Context(), o)
+			info, err := image.Build(ctx, o)
 			if err != nil {
 				return err
 			}

@@ -35,8 +35,10 @@ and naupegos_bundle, naupegos_kubernetes, naupegos_version, naupegos_sha512, whi
   naupegos image upload disk.raw --cloud mycloud --name debian-12-k8s --property hw_disk_bus=scsi --property hw_scsi_model=virtio-scsi`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := stoppable(cmd)
+			defer stop()
 			progress := &statusLines{w: a.Err}
-			want, err := describeImage(cmd.Context(), args[0], progress)
+			want, err := describeImage(ctx, args[0], progress)
 			if err != nil {
 				return err
 			}
@@ -46,11 +48,11 @@ and naupegos_bundle, naupegos_kubernetes, naupegos_version, naupegos_sha512, whi
 			if err := addProperties(want.Properties, properties); err != nil {
 				return err
 			}
-			service, err := openstack.OpenImages(cmd.Context(), o)
+			service, err := openstack.OpenImages(ctx, o)
 			if err != nil {
 				return err
 			}
-			made, err := service.Upload(cmd.Context(), want, progress)
+			made, err := service.Upload(ctx, want, progress)
 			if err != nil {
 				return err
 			}
