@@ -96,7 +96,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is in the temporary directory
+	defer os.RemoveAll(dir) // it is in the temporary directory
 	p, err := newProject(ctx, o.adminFile, o.adminCloud, dir)
 	if err != nil {
 		return err

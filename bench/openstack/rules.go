@@ -38,8 +38,8 @@ func (c contents) rules() []rule {
 				Role: role(text(g, "name")), Direction: text(o, "direction"), EtherType: text(o, "ethertype"), Protocol: text(o, "protocol"),
 				CIDR: text(o, "remote_ip_prefix"), From: names[text(o, "remote_group_id")],
 			}
-			r.First, _ = strconv.Atoi(text(o, "port_range_min")) //nolint:errcheck // 0 is no port
-			r.Last, _ = strconv.Atoi(text(o, "port_range_max"))  //nolint:errcheck // the same
+			r.First, _ = strconv.Atoi(text(o, "port_range_min")) // 0 is no port
+			r.Last, _ = strconv.Atoi(text(o, "port_range_max"))  // the same
 			out = append(out, r)
 		}
 	}

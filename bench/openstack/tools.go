@@ -53,7 +53,7 @@ func (t tool) ensure(ctx context.Context) (string, error) {
 	}
 	fmt.Fprintf(os.Stderr, "building %s %s (once, some minutes)\n", t.name, t.version)
 	part := fmt.Sprintf("%s.%d", path, os.Getpid())
-	defer os.Remove(part) //nolint:errcheck // it is there only after a failure
+	defer os.Remove(part) // it is there only after a failure
 	build := exec.CommandContext(ctx, "nice", "-n", "10", "go", "build", "-mod=readonly", "-trimpath", "-ldflags", t.ldflags, "-o", part, t.main)
 	// Built where its source lies: go install refuses modules that replace others, as OpenTofu does.
 	build.Dir, build.Stderr = dir, os.Stderr

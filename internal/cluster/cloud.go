@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	secretCredential = "cloud-credential" // among the cluster's secrets: its restricted application credential, as JSON
-	credentialStep   = "cloud/credential"
-	factCloudSmoked  = "cloud-smoked" // "true" once the cloud's smoke test has passed
+	secretCredential = "cloud-credential" //nolint:gosec // a name: among the cluster's secrets: its restricted application credential, as JSON
+	credentialStep   = "cloud/credential" //nolint:gosec // a name
+	factCloudSmoked  = "cloud-smoked"     // "true" once the cloud's smoke test has passed
 	cloudCAFile      = "/etc/kubernetes/pki/cloud-ca.crt"
 )
 
@@ -43,7 +43,7 @@ func (c *Cluster) credential(ctx context.Context) (*openstack.CloudCredential, e
 }
 
 func (c *Cluster) keepCredential(ctx context.Context, cred openstack.CloudCredential) error {
-	data, err := json.Marshal(cred)
+	data, err := json.Marshal(cred) //nolint:gosec // it is encrypted where it goes
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "keep the credential of the cloud")
 	}

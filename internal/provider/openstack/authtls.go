@@ -31,7 +31,7 @@ func tlsFromEnv() (*tls.Config, error) {
 	}
 	switch strings.ToLower(os.Getenv("OS_INSECURE")) {
 	case "1", "true", "yes":
-		cfg.InsecureSkipVerify, set = true, true //nolint:gosec // the user asks for it, as with every OpenStack tool
+		cfg.InsecureSkipVerify, set = true, true // the user asks for it, as with every OpenStack tool
 	}
 	if !set {
 		return nil, nil

@@ -45,7 +45,7 @@ func (f *fault) Error() string {
 }
 
 // classify tells of what kind an error of a call is, what to say of it, and what to do about it.
-func classify(err error) (kind fail.Kind, cause error, hint string) {
+func classify(err error) (kind fail.Kind, cause error, hint string) { //nolint:revive // the cause is a result, no failure of this call
 	var known *fail.Error
 	if errors.As(err, &known) {
 		return fail.KindOf(err), err, ""
@@ -175,8 +175,3 @@ func status(err error) int {
 
 // gone tells whether err says that a thing does not exist.
 func gone(err error) bool { return status(err) == http.StatusNotFound }
-
-// unknownOutcome tells whether the cloud may have done what err says was not answered: look before doing it again.
-func unknownOutcome(err error) bool {
-	return err != nil && (status(err) == 0 || status(err) >= http.StatusInternalServerError)
-}

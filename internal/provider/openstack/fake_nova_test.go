@@ -164,12 +164,12 @@ func (f *fakeCloud) dropServer(s thing) {
 }
 
 func (f *fakeCloud) cinder(w http.ResponseWriter, r *http.Request, path []string, body thing) {
-	switch {
-	case r.Method == http.MethodPost:
+	switch r.Method {
+	case http.MethodPost:
 		v := f.add("volumes", thing(body["volume"].(map[string]any)))
 		v["status"] = "creating"
 		answer(w, 202, thing{"volume": v})
-	case r.Method == http.MethodDelete:
+	case http.MethodDelete:
 		v := f.get("volumes", path[1])
 		switch {
 		case v == nil:

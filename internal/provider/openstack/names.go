@@ -97,7 +97,7 @@ func (n names) serverTag() string {
 // machineOf reads back what name and marks of a half-made resource say of its machine.
 func (n names) machineOf(name string, mark func(key string) string) (provider.MachineSpec, bool) {
 	m := provider.MachineSpec{Name: mark(keyMachine), Role: provider.Role(mark(keyRole)), Pool: mark(keyPool)}
-	m.Index, _ = strconv.Atoi(mark(keyIndex)) //nolint:errcheck // 0 is what is missing
+	m.Index, _ = strconv.Atoi(mark(keyIndex)) // 0 is what is missing
 	if m.Name != "" && m.Role != "" && m.Index > 0 {
 		return m, true
 	}

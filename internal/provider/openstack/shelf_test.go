@@ -51,7 +51,7 @@ func TestShelfDoubt(t *testing.T) {
 	})
 	ask := func(want int) {
 		t.Helper()
-		_ = s.fresh(t.Context()) //nolint:errcheck // counted below
+		_ = s.fresh(t.Context()) // counted below
 		if asked != want {
 			t.Fatalf("asked %d times, not %d", asked, want)
 		}

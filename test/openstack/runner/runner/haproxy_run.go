@@ -166,12 +166,12 @@ func (h *haproxy) stop() error {
 			return err
 		}
 		select {
-		case <-h.exited: //nolint:errcheck // it was told to end
+		case <-h.exited:
 		case <-time.After(5 * time.Second):
 			if err := syscall.Kill(-h.cmd.Process.Pid, syscall.SIGKILL); err != nil {
 				return fmt.Errorf("kill HAProxy: %w", err)
 			}
-			<-h.exited
+			<-h.exited //nolint:errcheck // it was killed
 		}
 	}
 	h.cmd = nil

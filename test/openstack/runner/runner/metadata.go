@@ -109,7 +109,7 @@ func (m *metadata) startProxy(address netip.Addr, who func(netip.Addr) (server, 
 }
 
 func (p *metadataProxy) address() netip.AddrPort {
-	return p.listener.Addr().(*net.TCPAddr).AddrPort() //nolint:errcheck // a TCP listener's address
+	return p.listener.Addr().(*net.TCPAddr).AddrPort() // a TCP listener's address
 }
 
 func (p *metadataProxy) close() error { return p.server.Close() }
@@ -123,7 +123,7 @@ func (m *metadata) handler(who func(netip.Addr) (server, bool)) http.Handler {
 			for _, h := range []string{"X-Instance-ID", "X-Tenant-ID", "X-Instance-ID-Signature", "X-Forwarded-For"} {
 				r.Out.Header.Del(h) // a machine must not say who it is
 			}
-			s := r.In.Context().Value(key{}).(server) //nolint:errcheck // put there below
+			s := r.In.Context().Value(key{}).(server) // put there below
 			m.sign(r.Out.Header, s, hostOf(r.In.RemoteAddr).String())
 		},
 	}
