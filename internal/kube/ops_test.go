@@ -231,6 +231,10 @@ func TestSmokePlacement(t *testing.T) {
 			t.Errorf("%s: servers %v, client %s, %v; want %s and %s", tc.nodes, backends, client, err, tc.backends, tc.client)
 		}
 	}
+	full := NodeInfo{Name: "w1", Ready: true, Taints: []Taint{{Key: "node.kubernetes.io/disk-pressure", Effect: "NoSchedule"}}}
+	if _, _, err := smokePlacement([]NodeInfo{full}); err == nil || !strings.Contains(err.Error(), "w1 (node.kubernetes.io/disk-pressure)") {
+		t.Errorf("the taint that keeps pods off is not named: %v", err)
+	}
 }
 
 func TestSmokeManifestsParse(t *testing.T) {

@@ -112,7 +112,7 @@ func smokePlacement(nodes []NodeInfo) (backends []string, client string, err err
 	}
 	switch {
 	case len(open) == 0:
-		return nil, "", fail.New(fail.NotReady, "smoke test: of %d nodes none is ready for ordinary pods", len(nodes)).
+		return nil, "", fail.New(fail.NotReady, "smoke test: of %d nodes none is ready for ordinary pods%s", len(nodes), closedBy(nodes)).
 			Do("wait for the workers, uncordon them, or let pods onto the control plane")
 	case len(open) > 2:
 		return open[:2], open[2], nil
@@ -122,6 +122,27 @@ func smokePlacement(nodes []NodeInfo) (backends []string, client string, err err
 		return open[:1], open[1], nil
 	}
 	return open, open[0], nil
+}
+
+// closedBy tells what keeps ordinary pods off nodes that are ready; empty where there is no such node.
+func closedBy(nodes []NodeInfo) string {
+	var out []string
+	for _, n := range nodes {
+		var why []string
+		if n.Unschedulable {
+			why = append(why, "cordoned")
+		}
+		for _, t := range n.Taints {
+			why = append(why, t.Key)
+		}
+		if n.Ready && len(why) > 0 {
+			out = append(out, n.Name+" ("+strings.Join(why, ", ")+")")
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "; kept off by taints: " + strings.Join(out, ", ")
 }
 
 // waitNamespaceGone waits for an earlier test's namespace; one that is not terminating is deleted first.
