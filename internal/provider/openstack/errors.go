@@ -45,7 +45,7 @@ func (f *fault) Error() string {
 }
 
 // classify tells of what kind an error of a call is, what to say of it, and what to do about it.
-func classify(err error) (kind fail.Kind, cause error, hint string) { //nolint:revive // the cause is a result, no failure of this call
+func classify(err error) (kind fail.Kind, cause error, hint string) { //nolint:revive,staticcheck // the cause is a result, no failure of this call
 	var known *fail.Error
 	if errors.As(err, &known) {
 		return fail.KindOf(err), err, ""

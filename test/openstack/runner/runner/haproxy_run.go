@@ -166,7 +166,7 @@ func (h *haproxy) stop() error {
 			return err
 		}
 		select {
-		case <-h.exited:
+		case <-h.exited: //nolint:errcheck // it was told to end
 		case <-time.After(5 * time.Second):
 			if err := syscall.Kill(-h.cmd.Process.Pid, syscall.SIGKILL); err != nil {
 				return fmt.Errorf("kill HAProxy: %w", err)
