@@ -102,19 +102,19 @@ func (p *Provider) ensureGroups(ctx context.Context, a access, progress plan.Pro
 	if err != nil {
 		return err
 	}
-	var groups, rules errgroup.Group
+	var first, then errgroup.Group
 	progress.Status("security groups")
 	for _, r := range a.roles {
-		groups.Go(func() error { return p.ensureGroup(ctx, c, r) })
+		first.Go(func() error { return p.ensureGroup(ctx, c, r) })
 	}
-	if err := groups.Wait(); err != nil {
+	if err := first.Wait(); err != nil {
 		return err
 	}
 	progress.Status("rules of security groups")
 	for _, r := range a.roles {
-		rules.Go(func() error { return p.ensureRules(ctx, c, a, r) })
+		then.Go(func() error { return p.ensureRules(ctx, c, a, r) })
 	}
-	return rules.Wait()
+	return then.Wait()
 }
 
 func (p *Provider) ensureGroup(ctx context.Context, c *gophercloud.ServiceClient, r provider.Role) error {

@@ -160,20 +160,20 @@ type glance func(ctx context.Context) (news, all bool, err error)
 
 // next waits for the next list, at least pause after the last one; with a glance, for the next glance, and the list that this may
 // call for. All who wait share one.
-func (s *shelf[T]) next(ctx context.Context, pause time.Duration, glance glance) error {
+func (s *shelf[T]) next(ctx context.Context, pause time.Duration, cast glance) error {
 	for {
 		s.mu.Lock()
 		if s.flight == nil {
 			flight := make(chan struct{})
 			s.flight = flight
-			if glance == nil {
+			if cast == nil {
 				pause = max(pause, s.took)
 			}
 			wait := time.Until(s.looked.Add(pause))
 			s.mu.Unlock()
 			err := sleep(ctx, wait)
 			if err == nil {
-				err = s.look(ctx, pause, glance)
+				err = s.look(ctx, pause, cast)
 			}
 			s.mu.Lock()
 			s.flight = nil
@@ -206,14 +206,14 @@ const (
 )
 
 // look lists anew, unless a glance shows that nothing is new, or not enough to list already.
-func (s *shelf[T]) look(ctx context.Context, pause time.Duration, glance glance) error {
+func (s *shelf[T]) look(ctx context.Context, pause time.Duration, cast glance) error {
 	s.mu.Lock()
 	age, pause := time.Since(s.listed), max(pause, s.took)
 	s.mu.Unlock()
-	if glance == nil || age > glancesAtMost*pause {
+	if cast == nil || age > glancesAtMost*pause {
 		return s.load(ctx)
 	}
-	news, all, err := glance(ctx)
+	news, all, err := cast(ctx)
 	if err == nil && news && (all || age > restAfterList*pause) {
 		return s.load(ctx)
 	}

@@ -141,11 +141,11 @@ func TestShelfGlance(t *testing.T) {
 		lists++
 		return nil, nil
 	})
-	glance := func(context.Context) (bool, bool, error) { return news, all, nil }
+	cast := func(context.Context) (bool, bool, error) { return news, all, nil }
 	next := func(pause time.Duration, want int, why string) {
 		t.Helper()
 		s.looked = time.Time{} // it is due
-		if err := s.next(t.Context(), pause, glance); err != nil {
+		if err := s.next(t.Context(), pause, cast); err != nil {
 			t.Fatal(err)
 		}
 		if lists != want {
