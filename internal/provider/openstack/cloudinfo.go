@@ -8,6 +8,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/availabilityzones"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
 )
 
 // Network returns the IPv4 network that the machines are in. fail.NotReady where it is not made yet.
@@ -41,16 +42,75 @@ func (p *Provider) CloudInfo(ctx context.Context) (CloudInfo, error) {
 	if info.FloatingNetworkID, err = p.externalNetwork(ctx); err != nil {
 		return info, err
 	}
-	zones, err := p.volumeZones(ctx)
+	volumes, err := p.volumeZones(ctx)
 	if err != nil {
 		return info, err
 	}
-	for _, s := range p.known.servers.all() {
-		if len(zones) > 0 && !slices.Contains(zones, s.AvailabilityZone) {
-			info.IgnoreVolumeZone, info.VolumeZone = true, zones[0]
+	nodes, err := p.nodeZones(ctx)
+	if err != nil {
+		return info, err
+	}
+	info.placeVolumes(volumes, nodes)
+	return info, nil
+}
+
+// placeVolumes decides where volumes are made, given the zones for volumes and those that nodes can be in. It must not depend on
+// where nodes happen to be: a StorageClass can't be changed.
+func (i *CloudInfo) placeVolumes(volumes, nodes []string) {
+	foreign := func(zone string) bool { return !slices.Contains(volumes, zone) }
+	if len(volumes) > 0 && slices.ContainsFunc(nodes, foreign) {
+		i.IgnoreVolumeZone, i.VolumeZone = true, volumes[0]
+	}
+}
+
+// nodeZones lists the zones that nodes can be in: those that the document names where it does so for all of them, else the cloud's.
+func (p *Provider) nodeZones(ctx context.Context) ([]string, error) {
+	var named []string
+	for _, m := range p.opts.Cluster.Machines() {
+		role := provider.Role(m.Role)
+		if role == provider.Gateway {
+			continue
+		}
+		zones := p.shape(role, m.Pool).Zones
+		if len(zones) == 0 {
+			return p.serverZones(ctx)
+		}
+		named = append(named, zones...)
+	}
+	return named, nil
+}
+
+// serverZones lists the zones in which servers can be made, sorted.
+func (p *Provider) serverZones(ctx context.Context) ([]string, error) {
+	p.lookups.mu.Lock()
+	defer p.lookups.mu.Unlock()
+	if p.lookups.serverZones != nil {
+		return p.lookups.serverZones, nil
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var zones struct {
+		Info []struct {
+			Name  string `json:"zoneName"`
+			State struct {
+				Available bool `json:"available"`
+			} `json:"zoneState"`
+		} `json:"availabilityZoneInfo"`
+	}
+	if err := get(ctx, c.compute, &zones, "os-availability-zone"); err != nil {
+		return nil, wrap(err, "list availability zones")
+	}
+	names := []string{}
+	for _, z := range zones.Info {
+		if z.State.Available {
+			names = append(names, z.Name)
 		}
 	}
-	return info, nil
+	slices.Sort(names)
+	p.lookups.serverZones = names
+	return names, nil
 }
 
 // volumeZones lists the zones in which volumes can be made, sorted. Many clouds have one for volumes and several for servers.

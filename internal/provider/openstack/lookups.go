@@ -23,7 +23,7 @@ type lookups struct {
 	flavors  map[string]string
 	images   map[string]string
 
-	volumeZones []string // nil: not asked yet
+	volumeZones, serverZones []string // nil: not asked yet
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$`)

@@ -126,27 +126,16 @@ func (f preflight) zones(ctx context.Context) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	var zones struct {
-		Info []struct {
-			Name  string `json:"zoneName"`
-			State struct {
-				Available bool `json:"available"`
-			} `json:"zoneState"`
-		} `json:"availabilityZoneInfo"`
+	have, err := f.serverZones(ctx)
+	if err != nil {
+		return err
 	}
-	if err := get(ctx, f.c.compute, &zones, "os-availability-zone"); err != nil {
-		return wrap(err, "list availability zones")
-	}
-	var have []string
-	for _, z := range zones.Info {
-		if z.State.Available {
-			have = append(have, z.Name)
-			delete(wanted, z.Name)
-		}
+	for _, z := range have {
+		delete(wanted, z)
 	}
 	for z, who := range wanted {
 		f.found.add(aboutZones, "availability zone %s, wanted for %s, does not exist or is not available; there are: %s",
-			z, who, strings.Join(sorted(have), ", "))
+			z, who, strings.Join(have, ", "))
 	}
 	return nil
 }
