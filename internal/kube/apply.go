@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,7 +119,14 @@ func (c *Client) applyOne(ctx context.Context, u *unstructured.Unstructured, add
 	if err != nil {
 		return err
 	}
-	if _, err := r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true}); err != nil {
+	_, err = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	if u.GetKind() == "StorageClass" && immutable(err) { // volumes that were made by it don't need it any more
+		if err := r.Delete(ctx, u.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return apiError(ctx, err, "replace %s", nameOf(u)).At(c.server)
+		}
+		_, err = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	}
+	if err != nil {
 		e := apiError(ctx, err, "apply %s", nameOf(u)).At(c.server)
 		switch {
 		case missingNamespace(err):

@@ -63,6 +63,11 @@ func missingNamespace(err error) bool {
 	return errors.As(err, &status) && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }
 
+// immutable tells whether the API refused to change a field that never changes.
+func immutable(err error) bool {
+	return apierrors.IsInvalid(err) && (strings.Contains(err.Error(), "is immutable") || strings.Contains(err.Error(), "are forbidden"))
+}
+
 // poll asks until ask answers nil or something that waiting can't mend, or ctx ends; then it returns the last answer as
 // fail.NotReady. It is for conditions that can't be watched.
 func poll(ctx context.Context, every time.Duration, ask func(ctx context.Context) error) error {

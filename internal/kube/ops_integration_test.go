@@ -187,6 +187,14 @@ func (o *operations) apply(t *testing.T) {
 	if !slices.Equal(addons, []string{"demo"}) {
 		t.Errorf("addons: %v", addons)
 	}
+	for _, zone := range []string{"a", "b"} { // a class can't be changed: it is made anew
+		_, err = c.Apply(t.Context(), []byte("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: slow}\nprovisioner: x.example.org\nparameters: {zone: "+zone+"}\n"), ApplyOptions{})
+		must(t, err)
+		class, err := c.set.StorageV1().StorageClasses().Get(t.Context(), "slow", metav1.GetOptions{})
+		if err != nil || class.Parameters["zone"] != zone {
+			t.Errorf("zone %s: %v %v", zone, class.Parameters, err)
+		}
+	}
 	_, err = c.Apply(t.Context(), []byte("apiVersion: v1\nkind: Nonsense\nmetadata: {name: x}\n"), ApplyOptions{})
 	wantFail(t, err, fail.NotReady, "Nonsense")
 	_, err = c.Apply(t.Context(), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: nowhere}\n"), ApplyOptions{})
