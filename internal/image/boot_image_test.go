@@ -5,6 +5,8 @@ package image
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -203,6 +205,41 @@ func (v *vm) look(firmware string) {
 		}
 	}
 	v.images()
+	v.configure()
+}
+
+// configure has the image's agent carry out what nodes and gateways ask of the bundle and of Debian: nothing is missing, nothing is
+// imported, nothing is installed. The machine reaches no network.
+func (v *vm) configure() {
+	c := machine.Config{
+		Machine: "img-one", Modules: []string{"overlay", "br_netfilter"}, Sysctls: map[string]string{"net.bridge.bridge-nf-call-iptables": "1"},
+		Packages: []string{
+			"conntrack", "ethtool", "iptables", "nftables", "runc", "socat", "haproxy", "keepalived", "wireguard-tools", "wireguard-go", "iproute2",
+		},
+	}
+	for _, a := range built.bundle.Manifest.Binaries {
+		c.Binaries = append(c.Binaries, machine.Binary{Path: "/opt/test/" + a.Name, Digest: a.Digest, Size: a.Size})
+	}
+	for _, i := range built.bundle.Manifest.Images {
+		c.Images = append(c.Images, machine.Image{Refs: []string{i.Ref}, Digest: i.Archive.Digest, Size: i.Archive.Size, ID: i.ID})
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	var report machine.Report
+	out := v.ssh("echo " + base64.StdEncoding.EncodeToString(data) + " | base64 -d | " + machine.AgentDir + "/*/naupegos-agent apply")
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		v.t.Fatalf("%v: %s", err, out)
+	}
+	if len(report.Missing)+len(report.Warnings) > 0 || report.Digest != c.Digest() {
+		v.t.Errorf("the agent misses %v, and warns: %v", report.Missing, report.Warnings)
+	}
+	for _, change := range report.Changes {
+		if change.Kind == "image" || change.Kind == "package" {
+			v.t.Errorf("the agent had to %s %s %s: %s", change.Action, change.Kind, change.Name, change.Why)
+		}
+	}
 }
 
 func (v *vm) try(line string) error {
