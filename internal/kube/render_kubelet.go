@@ -182,6 +182,13 @@ func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 		// Nodes get ready sooner; what is reported to the API is bounded by nodeStatusReportFrequency as ever.
 		NodeStatusUpdateFrequency: metav1.Duration{Duration: 5 * time.Second},
 	}
+	if p.SharedKernel {
+		// The disk is the host's: its percentages say nothing of the machine, and the bundle's images are not to be had again.
+		c.EvictionHard = map[string]string{
+			"memory.available": "100Mi", "nodefs.available": "1Gi", "imagefs.available": "1Gi", "nodefs.inodesFree": "1%", "imagefs.inodesFree": "1%",
+		}
+		c.ImageGCHighThresholdPercent = ptr(int32(100))
+	}
 	c.Authentication.Anonymous.Enabled = ptr(false)
 	c.Authentication.Webhook.Enabled = ptr(true)
 	c.Authentication.X509.ClientCAFile = pkiDir + "/ca.crt"
