@@ -39,11 +39,11 @@ unit: ## seconds, no root
 	go vet ./...
 	go test ./...
 
-# Packages that have tests with real servers on loopback; one at a time, for they are heavy.
+# Packages that have tests with real servers on loopback; two at a time, for most of their time they wait.
 INTEGRATION = $(shell grep -rlE '^//go:build integration' --include='*_test.go' internal api cmd | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 integration: build ## real servers on loopback (root)
-	$(SUDO) env "PATH=$$PATH" go test -tags integration -p 1 -timeout 30m $(INTEGRATION)
+	$(SUDO) env "PATH=$$PATH" go test -tags integration -p 2 -timeout 30m $(INTEGRATION)
 
 e2e: build ## real machines and clusters (root)
 	$(SUDO) env "PATH=$$PATH" go test -tags e2e -timeout 60m -v ./test/e2e
