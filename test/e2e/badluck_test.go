@@ -167,7 +167,7 @@ func TestBadLuckAfter(t *testing.T) {
 	r.document(s)
 	r.apply()
 	const w = "luck-general-1"
-	upper := filepath.Join(machineRoot, r.clusterID(), "machines", w, "upper")
+	upper := filepath.Join(r.machineDir(w), "upper")
 
 	part := func(name string, do func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {

@@ -73,13 +73,20 @@ func startLoad(t testing.TB, r *rig) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{set: r.api(), stop: cancel, done: make(chan struct{}), lastOK: time.Now()}
-	t.Cleanup(func() { l.stop(); <-l.done })
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: loadSpace}}
 	if _, err := l.set.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		cancel()
 		t.Fatal(err)
 	}
 	go l.run(ctx)
+	t.Cleanup(l.end)
 	return l
+}
+
+// end stops the client.
+func (l *load) end() {
+	l.stop()
+	<-l.done
 }
 
 func (l *load) run(ctx context.Context) {

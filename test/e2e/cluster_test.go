@@ -16,7 +16,6 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -25,6 +24,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // rig is one cluster with a state directory of its own. It is destroyed when the test ends, whatever happened.
 type rig struct {
 	t     testing.TB
+	site  site
 	name  string
 	dir   string // the test's own, on a real disk
 	state string // --state-dir
@@ -35,11 +35,17 @@ type rig struct {
 	was   snapshot
 }
 
-// newRig prepares a cluster of this name; nothing is made yet. Names are unique among the tests.
+// newRig prepares a cluster of local machines of this name; nothing is made yet. Names are unique among the tests.
 func newRig(t testing.TB, name string) *rig {
 	t.Helper()
+	return newRigOn(t, onHost{}, name)
+}
+
+// newRigOn prepares a cluster somewhere.
+func newRigOn(t testing.TB, where site, name string) *rig {
+	t.Helper()
 	dir := filepath.Join(built.dir, name)
-	r := &rig{t: t, name: name, dir: dir, state: filepath.Join(dir, "state"), file: filepath.Join(dir, "cluster.yaml")}
+	r := &rig{t: t, site: where, name: name, dir: dir, state: filepath.Join(dir, "state"), file: filepath.Join(dir, "cluster.yaml")}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -59,18 +65,17 @@ type size struct {
 	extra                            string // more lines of spec, two blanks deep
 }
 
-// document writes the rig's document. Without gateways the endpoint is direct.
+// document writes the rig's document. Without gateways the endpoint is the site's.
 func (r *rig) document(s size) {
 	r.t.Helper()
 	r.size = s
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: %s\nspec:\n  provider:\n    local: {}\n", r.name)
-	if s.gateways > 0 {
-		fmt.Fprintf(&b, "  endpoint:\n    gateways:\n      replicas: %d\n", s.gateways)
-	} else {
-		b.WriteString("  endpoint:\n    kind: direct\n")
+	endpoint, controlPlane := fmt.Sprintf("    gateways:\n      replicas: %d\n", s.gateways), ""
+	if s.gateways == 0 {
+		endpoint, controlPlane = r.site.endpoint()
 	}
-	fmt.Fprintf(&b, "  controlPlane:\n    replicas: %d\n", s.controlPlanes)
+	fmt.Fprintf(&b, "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: %s\nspec:\n  provider:\n%s", r.name, r.site.provider())
+	fmt.Fprintf(&b, "  endpoint:\n%s  controlPlane:\n    replicas: %d\n%s", endpoint, s.controlPlanes, controlPlane)
 	if s.workers == 0 {
 		b.WriteString("    schedulable: true\n")
 	} else {
@@ -85,7 +90,9 @@ func (r *rig) document(s size) {
 // run runs naupegos with the rig's state.
 func (r *rig) run(args ...string) result {
 	r.t.Helper()
-	return naupegos(r.t, r.inv, append([]string{"--state-dir", r.state}, args...)...)
+	inv := r.inv
+	inv.env = append(r.site.env(), inv.env...)
+	return naupegos(r.t, inv, append([]string{"--state-dir", r.state}, args...)...)
 }
 
 // must runs naupegos and fails the test at any other exit status than code.
@@ -207,24 +214,10 @@ func (r *rig) record() *store.Cluster {
 	return c
 }
 
-// machines is the provider of the rig's machines, to do to them what misfortune does.
-func (r *rig) machines() *local.Provider {
-	r.t.Helper()
-	if r.id == "" && r.record() == nil {
-		r.t.Fatalf("there is no cluster %s", r.name)
-	}
-	p, err := local.New(local.Options{ClusterID: r.id, ClusterName: r.name})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return p
-}
-
 // kill has a machine lose its power, and returns when: the network goes first, so that nothing that dies can say goodbye.
 func (r *rig) kill(machine string) time.Time {
 	r.t.Helper()
-	p := r.machines()
-	text, err := os.ReadFile(filepath.Join(machineRoot, r.id, "machines", machine, "machine.json"))
+	text, err := os.ReadFile(filepath.Join(r.machineDir(machine), "machine.json"))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -233,12 +226,11 @@ func (r *rig) kill(machine string) time.Time {
 		r.t.Fatalf("%s has no link: %v: %s", machine, err, text)
 	}
 	began := time.Now()
-	if out, err := exec.Command("ip", "link", "set", record.Link, "down").CombinedOutput(); err != nil {
+	// The bridge lets nothing through any more. The link stays up: a runner that sees it down would mend it.
+	if out, err := exec.Command("bridge", "link", "set", "dev", record.Link, "state", "0").CombinedOutput(); err != nil {
 		r.t.Fatalf("%v: %s", err, out)
 	}
-	if err := p.Power(r.t.Context(), machine, "kill"); err != nil {
-		r.t.Fatal(err)
-	}
+	r.site.off(r, machine)
 	return began
 }
 
@@ -248,21 +240,19 @@ func (r *rig) kubeconfig() []byte {
 	return []byte(r.must(0, "kubeconfig", r.name).stdout)
 }
 
-// destroy destroys the cluster and asserts that nothing of it is left on this host.
+// destroy destroys the cluster and asserts that nothing of it is left.
 func (r *rig) destroy() {
 	r.t.Helper()
-	r.record()
+	r.site.host(r) // which nobody can tell any more afterwards
 	res := r.must(0, "destroy", r.name, "--yes")
 	r.t.Logf("%s: destroy took %v", r.name, res.took.Round(100*time.Millisecond))
 	r.gone()
 }
 
-// gone asserts that the host is as it was before the rig.
+// gone asserts that nothing of the cluster is left.
 func (r *rig) gone() {
 	r.t.Helper()
-	for _, d := range r.was.diff(takeSnapshot(r.t), r.id) {
-		r.t.Errorf("%s (%s) left its mark: %s", r.name, r.id, d)
-	}
+	r.site.gone(r)
 }
 
 // destroyQuietly removes what a failed test has left, without judging.
@@ -270,7 +260,7 @@ func (r *rig) destroyQuietly() {
 	if r.record() == nil {
 		return
 	}
-	if res := naupegos(r.t, invocation{}, "--state-dir", r.state, "destroy", r.name, "--yes"); res.code != 0 {
+	if res := naupegos(r.t, invocation{env: r.site.env()}, "--state-dir", r.state, "destroy", r.name, "--yes"); res.code != 0 {
 		r.t.Errorf("clean up: %v", res)
 	}
 }
@@ -282,7 +272,7 @@ func (r *rig) initOf(machine string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	want := "/naupegos/" + r.clusterID() + "/" + machine + "/"
+	want := "/naupegos/" + r.site.host(r) + "/" + machine + "/"
 	for _, g := range groups {
 		text, err := os.ReadFile(g)
 		if err != nil || !strings.Contains(string(text), want) {

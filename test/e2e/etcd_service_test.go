@@ -33,7 +33,6 @@ func TestEtcdService(t *testing.T) {
 	r.apply()
 	l.verify(t)
 	r.sameCluster(s)
-	l.stop()
-	<-l.done
+	l.end()
 	r.destroy()
 }

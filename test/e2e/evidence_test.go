@@ -27,18 +27,15 @@ func (r *rig) evidence() {
 		}
 	}
 	ask := func(file string, args ...string) {
-		inv := invocation{timeout: 45 * time.Second}
+		inv := invocation{timeout: 45 * time.Second, env: r.site.env()}
 		save(file, naupegos(r.t, inv, append([]string{"--state-dir", r.state}, args...)...).String())
 	}
 	ask("history.txt", "history", r.name)
 	ask("last.json", "history", r.name, "last", "-o", "json")
 	ask("status.txt", "status", r.name)
-	machines := filepath.Join(machineRoot, r.id, "machines")
-	consoles, _ := filepath.Glob(filepath.Join(machines, "*", "console.log"))
-	for _, path := range consoles {
-		if text, err := os.ReadFile(path); err == nil {
-			save(filepath.Base(filepath.Dir(path))+".console.log", string(text))
-		}
+	r.site.evidence(r, save)
+	for machine, text := range r.consoles() {
+		save(machine+".console.log", text)
 	}
 	for _, m := range r.status().Machines {
 		ask(m.Name+".journal.txt", "ssh", r.name, m.Name, "--", "journalctl", "--no-pager", "-n", "3000")

@@ -10,11 +10,13 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +43,15 @@ func TestSecretsNowhere(t *testing.T) {
 	r.document(size{controlPlanes: 1, workers: 1})
 	args := watchArguments(t)
 	applied := r.must(0, "apply", "-f", r.file, "--yes", "--progress", "json")
+	r.secretsNowhere(args, applied)
+	r.destroy()
+}
+
+// secretsNowhere looks for the cluster's secrets. args returns the arguments of processes that were seen, applied is what its
+// first apply has said.
+func (r *rig) secretsNowhere(args func() []byte, applied result) {
+	t := r.t
+	t.Helper()
 	planted := "planted-7b1f4c0a96e24d3f"
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "planted"}, StringData: map[string]string{"key": planted}}
 	if _, err := r.api().CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
@@ -49,12 +60,11 @@ func TestSecretsNowhere(t *testing.T) {
 	again := r.must(0, "apply", "-f", r.file, "--yes")
 	needles := append(r.needles(), needle{"planted", []byte(planted)})
 	t.Logf("%d needles", len(needles))
+	s := newSearch(needles)
 	clean := func(where string, text []byte) {
 		t.Helper()
-		for _, n := range needles {
-			if bytes.Contains(text, n.text) {
-				t.Errorf("%s holds a part of the secret %s", where, n.name)
-			}
+		for _, name := range s.in(text) {
+			t.Errorf("%s holds a part of the secret %s", where, name)
 		}
 	}
 	seen := args()
@@ -66,13 +76,40 @@ func TestSecretsNowhere(t *testing.T) {
 		r.must(0, "status", r.name, "-o", "json"), r.must(0, "certs", "list", r.name)} {
 		clean("the output of naupegos "+strings.Join(res.args, " "), []byte(res.stdout+res.stderr))
 	}
-	for _, m := range []string{"secrets-cp-1", "secrets-general-1"} {
-		clean("the journal of "+m, []byte(r.ssh(m, "journalctl --no-pager -o export")))
+	for _, m := range r.status().Machines {
+		clean("the journal of "+m.Name, []byte(r.ssh(m.Name, "journalctl --no-pager -o export")))
 	}
 	r.searchStore(clean)
-	r.searchMachines(needles)
+	r.searchMachines(s)
 	r.searchArchive(clean)
-	r.destroy()
+	r.site.search(r, clean)
+}
+
+// search looks for all needles at once, for there are gigabytes to be searched.
+type search struct {
+	by [1 << 16][]needle // by their first two bytes
+}
+
+func newSearch(needles []needle) *search {
+	s := &search{}
+	for _, n := range needles {
+		first := int(n.text[0])<<8 | int(n.text[1])
+		s.by[first] = append(s.by[first], n)
+	}
+	return s
+}
+
+// in returns the names of the secrets of which a needle is in text, each once.
+func (s *search) in(text []byte) []string {
+	var names []string
+	for i := 0; i+1 < len(text); i++ {
+		for _, n := range s.by[int(text[i])<<8|int(text[i+1])] {
+			if bytes.HasPrefix(text[i:], n.text) && !slices.Contains(names, n.name) {
+				names = append(names, n.name)
+			}
+		}
+	}
+	return names
 }
 
 // needles takes pieces of every secret of the cluster that the store holds.
@@ -94,12 +131,21 @@ func (r *rig) needles() []needle {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		out = append(out, pieces(r.t, name, value)...)
+		out = append(out, pieces(r.t, name, bare(value))...)
 	}
 	if len(out) < 10 {
 		r.t.Fatalf("only %d pieces of %d secrets (%v): the test would prove nothing", len(out), len(names), names)
 	}
 	return out
+}
+
+// bare is what is secret of a value that says more than that: the "secret" of a JSON object.
+func bare(value []byte) []byte {
+	var o struct{ Secret string }
+	if json.Unmarshal(value, &o) == nil && o.Secret != "" {
+		return []byte(o.Secret)
+	}
+	return value
 }
 
 // pieces cuts what is recognisable out of a secret: of PEM, the private numbers only (a key's public half may be seen), raw,
@@ -242,9 +288,9 @@ func (r *rig) searchStore(clean func(string, []byte)) {
 var homes = []string{"/upper/etc/kubernetes/", "/upper/etc/etcd/", "/upper/var/lib/kubelet/", "/volumes/kubelet/", "/upper/root/.ssh/", "/upper/etc/ssh/"}
 
 // searchMachines looks into every file of every machine, whatever it is: user-data, consoles, logs, journals, etcd's data.
-func (r *rig) searchMachines(needles []needle) {
+func (r *rig) searchMachines(s *search) {
 	r.t.Helper()
-	root := filepath.Join(machineRoot, r.clusterID())
+	root := filepath.Join(machineRoot, r.site.host(r))
 	files, atHome := 0, 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -263,19 +309,16 @@ func (r *rig) searchMachines(needles []needle) {
 			return nil //nolint:nilerr // the same
 		}
 		files++
-		for _, n := range needles {
-			if !bytes.Contains(text, n.text) {
-				continue
-			}
+		for _, name := range s.in(text) {
 			home := false
 			for _, h := range homes {
 				home = home || strings.Contains(rel, h)
 			}
 			switch {
 			case !home:
-				r.t.Errorf("%s holds a part of the secret %s", rel, n.name)
+				r.t.Errorf("%s holds a part of the secret %s", rel, name)
 			case info.Mode().Perm()&0o077 != 0:
-				r.t.Errorf("%s holds a part of the secret %s and is open to others: %v", rel, n.name, info.Mode())
+				r.t.Errorf("%s holds a part of the secret %s and is open to others: %v", rel, name, info.Mode())
 			default:
 				atHome++
 			}
@@ -289,10 +332,10 @@ func (r *rig) searchMachines(needles []needle) {
 	if atHome == 0 {
 		r.t.Error("no secret was found even where it belongs: the search proves nothing")
 	}
-	for _, m := range []string{"secrets-cp-1", "secrets-general-1"} {
-		seed, err := filepath.Glob(filepath.Join(root, "machines", m, "upper/var/lib/cloud/seed/*/user-data"))
+	for _, m := range r.status().Machines {
+		seed, err := filepath.Glob(filepath.Join(root, "machines", m.Name, "upper/var/lib/cloud/seed/*/user-data"))
 		if err != nil || len(seed) == 0 {
-			r.t.Errorf("%s has no user-data that could be searched: %v", m, err)
+			r.t.Errorf("%s has no user-data that could be searched: %v", m.Name, err)
 		}
 	}
 }

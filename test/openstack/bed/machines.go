@@ -22,7 +22,7 @@ const runnerPatience = 3 * time.Minute
 // Machines has a runner make Nova's servers real from now on, until the bed goes down: an image that says which bundle its
 // machines have, and the runner itself, built from package at dir (the clone's root). agent is naupegos-agent on this host.
 func (b *Bed) Machines(ctx context.Context, dir, agent, bundle string) error {
-	if err := b.machineImage(ctx, bundle); err != nil {
+	if err := b.EnsureMachineImage(ctx, bundle); err != nil {
 		return err
 	}
 	binary := b.runnerProgram()
@@ -44,8 +44,8 @@ func (b *Bed) Machines(ctx context.Context, dir, agent, bundle string) error {
 	return s.Start(ctx)
 }
 
-// machineImage makes the image anew where its bundle is another one. The hypervisor is fake: what is in it matters to nobody.
-func (b *Bed) machineImage(ctx context.Context, bundle string) error {
+// EnsureMachineImage makes MachineImage, anew where its bundle is another one. The hypervisor is fake: what is in it matters to nobody.
+func (b *Bed) EnsureMachineImage(ctx context.Context, bundle string) error {
 	a, err := b.login(ctx)
 	if err != nil {
 		return err

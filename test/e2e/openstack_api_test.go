@@ -1,0 +1,183 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/config"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+
+	"github.com/naupegos/naupegos/test/openstack/bed"
+)
+
+// cloudAPI asks the cloud itself what it has, knowing nothing of how Naupegos marks what it makes.
+type cloudAPI struct {
+	lists []list
+	by    map[string]*gophercloud.ServiceClient
+}
+
+// list is one kind of things: where they are listed, and under which key.
+type list struct {
+	service, path, key, wrap string // wrap: each item lies within an object of this one key
+}
+
+func login(ctx context.Context, b *bed.Bed) (*cloudAPI, error) {
+	auth, endpoint, tls, err := clouds.Parse(clouds.WithLocations(b.CloudsYAML()), clouds.WithCloudName(bed.Cloud))
+	if err != nil {
+		return nil, err
+	}
+	auth.AllowReauth = true
+	p, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
+	if err != nil {
+		return nil, err
+	}
+	var me struct{ User struct{ ID string } }
+	if err := p.GetAuthResult().(interface{ ExtractInto(any) error }).ExtractInto(&me); err != nil {
+		return nil, err
+	}
+	a := &cloudAPI{by: map[string]*gophercloud.ServiceClient{}, lists: []list{
+		{"network", "networks", "networks", ""}, {"network", "subnets", "subnets", ""}, {"network", "routers", "routers", ""},
+		{"network", "ports", "ports", ""}, {"network", "security-groups", "security_groups", ""}, {"network", "floatingips", "floatingips", ""},
+		{"compute", "servers/detail", "servers", ""}, {"compute", "os-server-groups", "server_groups", ""}, {"compute", "os-keypairs", "keypairs", "keypair"},
+		{"volume", "volumes/detail", "volumes", ""}, {"volume", "snapshots/detail", "snapshots", ""},
+		{"balance", "lbaas/loadbalancers", "loadbalancers", ""}, {"balance", "lbaas/listeners", "listeners", ""}, {"balance", "lbaas/pools", "pools", ""},
+		{"balance", "lbaas/healthmonitors", "healthmonitors", ""}, {"identity", "users/" + me.User.ID + "/application_credentials", "application_credentials", ""},
+	}}
+	for name, make := range map[string]func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error){
+		"network": openstack.NewNetworkV2, "compute": openstack.NewComputeV2, "volume": openstack.NewBlockStorageV3,
+		"balance": openstack.NewLoadBalancerV2, "identity": openstack.NewIdentityV3,
+	} {
+		if a.by[name], err = make(p, endpoint); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// thing is one resource as the cloud lists it.
+type thing struct {
+	kind, id, name string
+	text           []byte // all that its list says of it, as JSON
+}
+
+func (t thing) String() string { return fmt.Sprintf("%s %s (%s)", t.kind, t.name, t.id) }
+
+// of lists every thing of which anything at all - name, tag, description, metadata - speaks of the cluster with this ID.
+func (a *cloudAPI) of(ctx context.Context, id string) ([]thing, error) {
+	if id == "" {
+		return nil, errors.New("of which cluster?")
+	}
+	var out []thing
+	for _, l := range a.lists {
+		all, err := a.list(ctx, l)
+		if err != nil {
+			return out, err
+		}
+		for _, t := range all {
+			if strings.Contains(string(t.text), id) {
+				out = append(out, t)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (a *cloudAPI) list(ctx context.Context, l list) ([]thing, error) {
+	c := a.by[l.service]
+	var answer map[string]json.RawMessage
+	if _, err := c.Get(ctx, c.ServiceURL(strings.Split(l.path, "/")...), &answer, nil); err != nil {
+		return nil, fmt.Errorf("list %s: %w", l.path, err)
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(answer[l.key], &items); err != nil {
+		return nil, fmt.Errorf("list %s: %w", l.path, err)
+	}
+	var out []thing
+	for _, text := range items {
+		if l.wrap != "" {
+			var in map[string]json.RawMessage
+			if err := json.Unmarshal(text, &in); err != nil {
+				return nil, fmt.Errorf("list %s: %w", l.path, err)
+			}
+			text = in[l.wrap]
+		}
+		var head struct{ ID, Name string }
+		if err := json.Unmarshal(text, &head); err != nil {
+			return nil, fmt.Errorf("list %s: %w", l.path, err)
+		}
+		out = append(out, thing{kind: l.key, id: head.ID, name: head.Name, text: text})
+	}
+	return out, nil
+}
+
+// network returns the ID of the only network of this name.
+func (a *cloudAPI) network(ctx context.Context, name string) (string, error) {
+	all, err := a.list(ctx, a.lists[0])
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, n := range all {
+		if n.name == name && name != "" {
+			ids = append(ids, n.id)
+		}
+	}
+	if len(ids) != 1 {
+		return "", fmt.Errorf("%d networks have the name %q", len(ids), name)
+	}
+	return ids[0], nil
+}
+
+// lookAlikes are things of somebody else's that a careless tool would take for the cluster's.
+type lookAlikes struct {
+	api *cloudAPI
+	ids map[string]string // where each is, by its ID
+}
+
+// plantLookAlikes makes a network and a volume that carry the cluster's ID as a part of their names and marks. They go with the test.
+func (a *cloudAPI) plantLookAlikes(t testing.TB, r *rig) *lookAlikes {
+	t.Helper()
+	l := &lookAlikes{api: a, ids: map[string]string{}}
+	id := r.clusterID()
+	for _, p := range []struct {
+		service, path, one string
+		body               any
+	}{
+		{"network", "networks", "network", map[string]any{"name": id + "x", "description": "naupegos-cluster=" + id + "x"}},
+		{"volume", "volumes", "volume", map[string]any{"name": r.name + "-cp-1", "size": 1, "metadata": map[string]string{"naupegos_cluster": id + "x"}}},
+	} {
+		c := a.by[p.service]
+		var made map[string]struct{ ID string }
+		if _, err := c.Post(t.Context(), c.ServiceURL(p.path), map[string]any{p.one: p.body}, &made, &gophercloud.RequestOpts{OkCodes: []int{200, 201, 202}}); err != nil {
+			t.Fatalf("plant a %s: %v", p.one, err)
+		}
+		url := c.ServiceURL(p.path, made[p.one].ID)
+		l.ids[made[p.one].ID] = url
+		t.Cleanup(func() {
+			if _, err := c.Delete(context.Background(), url, &gophercloud.RequestOpts{OkCodes: []int{200, 202, 204}}); err != nil {
+				t.Errorf("remove what was planted: %v", err)
+			}
+		})
+	}
+	return l
+}
+
+func (l *lookAlikes) owns(t thing) bool { return l != nil && l.ids[t.id] != "" }
+
+// survive asserts that all of them are still there.
+func (l *lookAlikes) survive(t testing.TB) {
+	t.Helper()
+	for _, url := range l.ids {
+		if _, err := l.api.by["network"].Get(t.Context(), url, nil, nil); err != nil {
+			t.Errorf("a foreign thing did not survive: %v", err)
+		}
+	}
+}

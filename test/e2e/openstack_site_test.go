@@ -1,0 +1,305 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/test/openstack/bed"
+	"github.com/naupegos/naupegos/test/openstack/runner/runner"
+)
+
+// cloud is the OpenStack test bed with a runner that makes servers of this test's networks real. Rigs share it.
+type cloud struct {
+	bed   *bed.Bed
+	api   *cloudAPI
+	begin string // of the names of all clusters: two runs of a test on one host must not serve each other's
+	octet byte   // of the subnets: the same
+	log   string // the runner's
+
+	mu    sync.Mutex
+	hosts map[string]string // this host's ID of a cluster's machines, by the cluster's
+}
+
+// bedTime bounds starting and stopping the bed, whose databases are made where it never ran on this host.
+const bedTime = 12 * time.Minute
+
+// newCloud starts the bed where it does not run, and stops it after the test then; and a runner for the test's clusters. It
+// skips the test where the bed can't run.
+func newCloud(t *testing.T) *cloud {
+	t.Helper()
+	var unique [3]byte
+	if _, err := rand.Read(unique[:]); err != nil {
+		t.Fatal(err)
+	}
+	begin := "os" + hex.EncodeToString(unique[:]) + "-"
+	c := &cloud{bed: startBed(t), begin: begin, octet: unique[0] &^ 1, log: filepath.Join(built.dir, begin+"runner.log"), hosts: map[string]string{}}
+	found := ensureBundle(t)
+	if err := c.bed.EnsureMachineImage(t.Context(), found.ID); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if c.api, err = login(t.Context(), c.bed); err != nil {
+		t.Fatal(err)
+	}
+	c.run(t)
+	return c
+}
+
+// rig prepares the n-th cluster in the cloud; nothing is made yet.
+func (c *cloud) rig(t *testing.T, name string, n byte) (*rig, *onCloud) {
+	t.Helper()
+	s := &onCloud{cloud: c, cidr: fmt.Sprintf("10.94.%d.0/24", c.octet+n)}
+	r := newRigOn(t, s, c.begin+name)
+	r.inv.timeout = 10 * time.Minute // all services of the cloud share this machine with the cluster
+	return r, s
+}
+
+func startBed(t *testing.T) *bed.Bed {
+	t.Helper()
+	b, err := bed.Open(bed.Options{})
+	if err == nil {
+		t.Log("the OpenStack test bed runs already, and is left so")
+		return b
+	}
+	var log strings.Builder
+	began := time.Now()
+	b, err = bed.Up(t.Context(), bed.Options{Timeout: bedTime, Log: &log})
+	if fail.KindOf(err) == fail.Refused {
+		t.Skipf("no OpenStack here: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), bedTime)
+		defer cancel()
+		began := time.Now()
+		if err := bed.Down(ctx, bed.Options{}, false); err != nil {
+			t.Errorf("stop the OpenStack test bed: %v", err)
+		}
+		t.Logf("FIGURE stop of the OpenStack test bed: %v", time.Since(began).Round(time.Second))
+	})
+	if err != nil {
+		t.Fatalf("start the OpenStack test bed: %v\n%s", err, log.String())
+	}
+	t.Logf("FIGURE start of the OpenStack test bed: %v", time.Since(began).Round(time.Second))
+	return b
+}
+
+// ensureBundle returns the bundle with the addons of OpenStack, built where this host has none.
+func ensureBundle(t *testing.T) *bundle.Bundle {
+	t.Helper()
+	root, err := bundle.DefaultRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib, err := bundle.OpenLibrary(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := lib.Ensure(t.Context(), v1alpha1.LatestKubernetes, bundle.EnsureOptions{Addons: []string{bundle.AddonOpenStack}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// run starts the runner, which ends with the test.
+func (c *cloud) run(t *testing.T) {
+	t.Helper()
+	log, err := os.Create(c.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := os.ReadFile(c.bed.MetadataSecretFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(built.dir, c.begin+"runner")
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r, err := runner.Start(t.Context(), runner.Options{
+		State: state, CloudsYAML: c.bed.CloudsYAML(), Cloud: bed.AdminCloud, Consoles: c.bed.ConsoleDir(),
+		MetadataURL: c.bed.MetadataURL(), MetadataSecret: strings.TrimSpace(string(secret)), Networks: []string{c.begin + "*"},
+		Machines: local.Options{
+			AgentBinary: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"), Supervisor: []string{built.bin, local.SupervisorCommand},
+		},
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		if err := errors.Join(r.Stop(ctx), log.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// onCloud is the site of one cluster in the cloud.
+type onCloud struct {
+	*cloud
+	cidr  string
+	alike *lookAlikes // of others; nil before plant
+}
+
+func (s *onCloud) provider() string {
+	return fmt.Sprintf("    openstack:\n      cloud: %s\n      externalNetwork: public\n      network:\n        cidr: %s\n      machine:\n        flavor: m1.medium\n        image: %s\n",
+		bed.Cloud, s.cidr, bed.MachineImage)
+}
+
+func (s *onCloud) endpoint() (string, string) {
+	return "    kind: octavia\n", "    machine:\n      floatingIP: true\n"
+}
+
+func (s *onCloud) env() []string { return []string{"OS_CLIENT_CONFIG_FILE=" + s.bed.CloudsYAML()} }
+
+// quick is dear here: all services of the cloud share this machine with the cluster.
+func (s *onCloud) quick() time.Duration { return 30 * time.Second }
+
+// host knows a cluster's machines by the network that they are on, as the runner does.
+func (s *onCloud) host(r *rig) string {
+	r.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.id == "" {
+		r.record()
+	}
+	id := r.id
+	if h := s.hosts[id]; h != "" {
+		return h
+	}
+	net, err := s.api.network(context.Background(), id)
+	if err != nil {
+		r.t.Errorf("find the network of cluster %s: %v", r.name, err)
+		return "os-unknown"
+	}
+	s.hosts[id] = "os-" + net[:8]
+	return s.hosts[id]
+}
+
+func (s *onCloud) off(r *rig, machine string) {
+	r.t.Helper()
+	r.must(0, "machine", "kill", r.name, machine, "--yes")
+}
+
+// gone looks at the cloud's own lists, and at this host, where machines and bridge go a little later than their servers.
+func (s *onCloud) gone(r *rig) {
+	r.t.Helper()
+	left, err := s.api.of(r.t.Context(), r.id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, thing := range left {
+		if !s.alike.owns(thing) {
+			r.t.Errorf("the cloud still has %s", thing)
+		}
+	}
+	if s.alike != nil {
+		s.alike.survive(r.t)
+	}
+	until(r.t, time.Minute, time.Second, func() error {
+		if d := r.was.diff(takeSnapshot(r.t), s.host(r)); len(d) > 0 {
+			return fmt.Errorf("%s (%s) left its mark: %s", r.name, s.host(r), strings.Join(d, "; "))
+		}
+		return nil
+	})
+}
+
+// search looks at what the cloud keeps of the cluster: all that its lists say, and user-data, metadata and consoles of servers
+// as Nova's database and this host have them.
+func (s *onCloud) search(r *rig, clean func(where string, text []byte)) {
+	r.t.Helper()
+	things, err := s.api.of(r.t.Context(), r.clusterID())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, t := range things {
+		kinds[t.kind]++
+		clean("the cloud's list of "+t.kind, t.text)
+		if t.kind == "servers" {
+			s.searchServer(r, t, clean)
+		}
+	}
+	if kinds["servers"] != len(r.status().Machines) || kinds["loadbalancers"] == 0 || kinds["networks"] == 0 {
+		r.t.Errorf("the cloud's lists were not read as a whole: %v", kinds)
+	}
+	for _, table := range []string{"instance_metadata", "instance_system_metadata"} {
+		rows, err := s.bed.DB(r.t.Context(), "nova", "SELECT * FROM "+table)
+		if err != nil || len(rows) == 0 {
+			r.t.Errorf("read %s: %v", table, err)
+		}
+		for _, row := range rows {
+			clean("Nova's "+table, []byte(strings.Join(row, "\n")))
+		}
+	}
+}
+
+func (s *onCloud) searchServer(r *rig, t thing, clean func(where string, text []byte)) {
+	r.t.Helper()
+	rows, err := s.bed.DB(r.t.Context(), "nova", "SELECT user_data FROM instances WHERE uuid = '"+t.id+"'")
+	if err != nil || len(rows) != 1 {
+		r.t.Fatalf("read the user-data of %s: %d rows, %v", t, len(rows), err)
+	}
+	data, err := unpackUserData(rows[0][0])
+	if err != nil || !strings.Contains(string(data), t.name) {
+		r.t.Errorf("the user-data of %s was not understood (%v): %q", t, err, data)
+	}
+	clean("Nova's user-data of "+t.name, data)
+	console, err := os.ReadFile(filepath.Join(s.bed.ConsoleDir(), t.id+".log"))
+	if err != nil {
+		r.t.Error(err)
+	}
+	clean("Nova's console of "+t.name, console)
+}
+
+// unpackUserData undoes what user-data go through on their way to Nova.
+func unpackUserData(text string) ([]byte, error) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
+// evidence saves what the services and the runner have said, and what the cloud has of the cluster.
+func (s *onCloud) evidence(r *rig, save func(name, text string)) {
+	const last = 512 << 10
+	logs, _ := filepath.Glob(filepath.Join(s.bed.LogDir(), "*.log"))
+	for _, path := range append(logs, s.log) {
+		if text, err := os.ReadFile(path); err == nil {
+			save("openstack."+filepath.Base(path), string(text[max(0, len(text)-last):]))
+		}
+	}
+	things, err := s.api.of(context.Background(), r.id)
+	var b strings.Builder
+	for _, t := range things {
+		fmt.Fprintf(&b, "%s\n%s\n", t, t.text)
+	}
+	save("openstack.things.txt", fmt.Sprintf("%serrors: %v\n", b.String(), err))
+}

@@ -1,0 +1,50 @@
+//go:build e2e
+
+package e2e_test
+
+import "testing"
+
+// TestOpenStack takes two clusters on the real OpenStack services of test/openstack through the life of local ones: one behind
+// Octavia, with Services and claims that the cloud serves, and one behind gateways.
+func TestOpenStack(t *testing.T) {
+	c := newCloud(t)
+	t.Run("octavia", func(t *testing.T) {
+		t.Parallel()
+		r, s := c.rig(t, "lb", 0)
+		z := size{controlPlanes: 1, workers: 1}
+		r.document(z)
+		args := watchArguments(t)
+		applied := r.apply() // its smoke test asks for a Service and a claim
+		s.alike = c.api.plantLookAlikes(t, r)
+		r.sameCluster(z)
+		l := startLoad(t, r)
+		l.flows(t, 5)
+		r.live(t, l, []part{
+			{"second apply changes nothing", secondApply},
+			{"no secret is anywhere", func(_ *testing.T, r *rig, _ *load) { r.secretsNowhere(args, applied) }},
+			{"scale up", scaleTo(size{controlPlanes: 3, workers: 2})},
+			{"a control-plane machine dies and is replaced", controlPlaneDies},
+		})
+		l.end()
+		r.destroy()
+	})
+	t.Run("gateways", func(t *testing.T) {
+		t.Parallel()
+		r, s := c.rig(t, "gw", 1)
+		z := size{controlPlanes: 1, workers: 2, gateways: 2, extra: alone}
+		r.document(z)
+		r.apply()
+		s.alike = c.api.plantLookAlikes(t, r)
+		r.sameCluster(z)
+		l := startLoad(t, r)
+		l.flows(t, 5)
+		z.workers = 1
+		r.live(t, l, []part{
+			{"second apply changes nothing", secondApply},
+			{"a gateway dies", gatewayDies},
+			{"scale down", scaleTo(z)},
+		})
+		l.end()
+		r.destroy()
+	})
+}
