@@ -22,6 +22,7 @@ import (
 const (
 	requestTimeout = 3 * time.Second        // of each of the client's requests
 	requestPause   = 100 * time.Millisecond // between two rounds of a write and a read
+	flowTime       = 2 * time.Minute        // until writes flow again: a connection to a dead server is given up after 45 seconds
 )
 
 // api is a client of the rig's cluster through its endpoint.
@@ -199,7 +200,7 @@ func (l *load) flows(t testing.TB, n int) {
 	l.mu.Lock()
 	goal := l.writes + n
 	l.mu.Unlock()
-	until(t, time.Minute, requestPause, func() error {
+	until(t, flowTime, requestPause, func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.writes < goal {
