@@ -158,10 +158,16 @@ func lacks(o runtime.Object, want NodeCondition) string {
 	case want != NodeReady:
 	case !i.Ready:
 		return "not ready, " + i.Reason
-	case slices.ContainsFunc(i.Taints, func(t Taint) bool { return t.Key == corev1.TaintNodeNotReady }):
+	case slices.ContainsFunc(i.Taints, keepsPodsOff):
 		return "ready, but the controller manager has not removed the taint " + corev1.TaintNodeNotReady + " yet"
 	}
 	return ""
+}
+
+// keepsPodsOff tells whether a taint is what keeps pods off a node until it is known to be ready. Its sibling with the effect
+// NoExecute, which may stay for seconds more, is tolerated by every pod for five minutes.
+func keepsPodsOff(t Taint) bool {
+	return t.Key == corev1.TaintNodeNotReady && t.Effect == string(corev1.TaintEffectNoSchedule)
 }
 
 // DeleteNode removes the node object. A node that does not exist is fine.

@@ -81,6 +81,20 @@ func TestWaitNodesSaysWhy(t *testing.T) {
 	}
 }
 
+// A node that is Ready is of use when pods may come to it; the taint that only evicts pods which don't tolerate it does not matter.
+func TestReadyNodeTakesPods(t *testing.T) {
+	for effect, want := range map[corev1.TaintEffect]string{corev1.TaintEffectNoSchedule: "ready, but the controller manager", corev1.TaintEffectNoExecute: ""} {
+		n := readyNode("a", corev1.ConditionTrue)
+		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: effect}}
+		if got := lacks(n, NodeReady); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", effect, got, want)
+		}
+		if got := lacks(n, Registered); got != "" {
+			t.Errorf("it is registered: %s", got)
+		}
+	}
+}
+
 func TestMark(t *testing.T) {
 	foreign := corev1.Taint{Key: "node.kubernetes.io/disk-pressure", Effect: "NoSchedule"}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w", ResourceVersion: "7", Labels: map[string]string{"zone": "a"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{foreign}}}
