@@ -136,8 +136,8 @@ func (f *fleet) unpack(name string, archive []byte) {
 	}
 }
 
-// defaultBundle is the bundle of the release that documents get when they name none.
-func defaultBundle(t testing.TB, version string) *bundle.Bundle {
+// library holds the bundles of this host.
+func library(t testing.TB) *bundle.Library {
 	t.Helper()
 	root, err := bundle.DefaultRoot()
 	if err != nil {
@@ -147,7 +147,13 @@ func defaultBundle(t testing.TB, version string) *bundle.Bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := lib.Find(t.Context(), version)
+	return lib
+}
+
+// defaultBundle is the bundle of the release that documents get when they name none.
+func defaultBundle(t testing.TB, version string) *bundle.Bundle {
+	t.Helper()
+	b, err := library(t).Find(t.Context(), version)
 	if err != nil {
 		t.Fatal(err)
 	}

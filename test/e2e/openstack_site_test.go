@@ -106,15 +106,7 @@ func startBed(t *testing.T) *bed.Bed {
 // ensureBundle returns the bundle with the addons of OpenStack, built where this host has none.
 func ensureBundle(t *testing.T) *bundle.Bundle {
 	t.Helper()
-	root, err := bundle.DefaultRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lib, err := bundle.OpenLibrary(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := lib.Ensure(t.Context(), v1alpha1.LatestKubernetes, bundle.EnsureOptions{Addons: []string{bundle.AddonOpenStack}})
+	b, err := library(t).Ensure(t.Context(), v1alpha1.LatestKubernetes, bundle.EnsureOptions{Addons: []string{bundle.AddonOpenStack}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // Bed is a running OpenStack.
@@ -272,7 +273,7 @@ func (b *Bed) lock(ctx context.Context) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = until(ctx, 100*time.Millisecond, func() (bool, error) {
+	err = tool.Until(ctx, 100*time.Millisecond, func() (bool, error) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
 			return false, nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // TestPackages holds hack/setup to the list that the bed goes by.
@@ -130,7 +131,7 @@ func TestServiceLife(t *testing.T) {
 	if err != nil || !p.alive() {
 		t.Fatal(p, err)
 	}
-	if err := until(t.Context(), time.Millisecond, func() (bool, error) { return len(p.members()) == 3, nil }); err != nil {
+	if err := tool.Until(t.Context(), time.Millisecond, func() (bool, error) { return len(p.members()) == 3, nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Start(t.Context()); err != nil {
@@ -159,13 +160,13 @@ func TestOrphans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := until(t.Context(), time.Millisecond, func() (bool, error) { return len(p.members()) == 3, nil }); err != nil {
+	if err := tool.Until(t.Context(), time.Millisecond, func() (bool, error) { return len(p.members()) == 3, nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := until(t.Context(), time.Millisecond, func() (bool, error) { return !p.alive(), nil }); err != nil {
+	if err := tool.Until(t.Context(), time.Millisecond, func() (bool, error) { return !p.alive(), nil }); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(p.members()); n != 2 {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // process names the leader of a service for good: numbers are used again, but not with the same start time in the same boot.
@@ -131,7 +132,7 @@ func (p process) stop(ctx context.Context, patience time.Duration) error {
 			return err
 		}
 	}
-	return until(ctx, 50*time.Millisecond, func() (bool, error) {
+	return tool.Until(ctx, 50*time.Millisecond, func() (bool, error) {
 		pids := p.members()
 		if time.Now().After(deadline) {
 			signal = syscall.SIGKILL
@@ -149,21 +150,6 @@ func (p process) stop(ctx context.Context, patience time.Duration) error {
 
 // waitPace is how often a condition is looked at.
 const waitPace = 200 * time.Millisecond
-
-// until calls done every interval until it is true or fails, or ctx ends.
-func until(ctx context.Context, every time.Duration, done func() (bool, error)) error {
-	for {
-		ok, err := done()
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(every):
-		}
-	}
-}
 
 func readProcess(file string) (process, error) {
 	data, err := os.ReadFile(file)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // Flavors: m1.* have a disk of 20 GiB, v1.* have none and boot from a volume.
@@ -67,7 +68,7 @@ func (a *admin) seedCompute(ctx context.Context) error {
 
 // seedZones puts hosts that are not in the usual zone into theirs, once Nova knows them.
 func (a *admin) seedZones(ctx context.Context) error {
-	err := until(ctx, waitPace, func() (bool, error) {
+	err := tool.Until(ctx, waitPace, func() (bool, error) {
 		return a.b.count(ctx, len(Hosts), "nova_api", "SELECT COUNT(*) FROM host_mappings")
 	})
 	if err != nil {

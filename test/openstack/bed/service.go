@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // Service is one of the bed's services. Its processes are a session of their own.
@@ -96,7 +97,7 @@ func (s *Service) launch(ctx context.Context) error {
 // wait returns when the service serves. That its process ends meanwhile is an error at once.
 func (s *Service) wait(ctx context.Context) error {
 	var last error
-	err := until(ctx, 100*time.Millisecond, func() (bool, error) {
+	err := tool.Until(ctx, 100*time.Millisecond, func() (bool, error) {
 		if !s.Running() {
 			return false, s.died(nil)
 		}

@@ -1,12 +1,12 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/netip"
-	"os/exec"
 	"strings"
+
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // metadataAddress is where machines of a cloud ask who they are.
@@ -60,20 +60,10 @@ func reachable(floats []floating, nets []served) []floating {
 }
 
 func applyRules(ctx context.Context, rules string) error {
-	return tool(ctx, rules, "nft", "-f", "-")
+	_, err := tool.Run(ctx, strings.NewReader(rules), "nft", "-f", "-")
+	return err
 }
 
 func removeTable(ctx context.Context, table string) error {
 	return applyRules(ctx, fmt.Sprintf("table ip %[1]s\ndelete table ip %[1]s\n", table))
-}
-
-// tool runs one of the host's programs; an error holds what it said.
-func tool(ctx context.Context, stdin, name string, args ...string) error {
-	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &said, &said
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", name, err, strings.Join(strings.Fields(said.String()), " "))
-	}
-	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // haproxy is the one HAProxy that stands for all of Octavia's amphorae. It runs while there is something to carry.
@@ -59,7 +60,7 @@ func (h *haproxy) apply(ctx context.Context, text string) (changed bool, err err
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
 		return false, err
 	}
-	if err := tool(ctx, "", "haproxy", "-c", "-f", next); err != nil {
+	if _, err := tool.Run(ctx, nil, "haproxy", "-c", "-f", next); err != nil {
 		return false, fail.Wrap(fail.Invalid, err, "check HAProxy's configuration").At(next)
 	}
 	if err := os.Rename(next, h.config()); err != nil {

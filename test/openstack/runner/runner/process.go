@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // process names one process for good: numbers are used again, but not with the same start time in the same boot.
@@ -69,15 +70,5 @@ func (p process) end() error {
 // this one is gone, however it ends. The process's end is put into exited.
 func startBound(cmd *exec.Cmd, exited chan<- error) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			exited <- cmd.Wait()
-		}
-	}()
-	return <-started
+	return tool.StartLocked(cmd, exited)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -89,7 +91,7 @@ func TestProxyConfigIsHAProxys(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := tool(t.Context(), "", "haproxy", "-c", "-f", file); err != nil {
+	if _, err := tool.Run(t.Context(), nil, "haproxy", "-c", "-f", file); err != nil {
 		t.Error(err)
 	}
 }
