@@ -53,6 +53,7 @@ var knows = map[string][]string{
 	"internal/pki":                {"internal/fail"},
 	"internal/pki/pkitest":        {"internal/fail", "internal/pki"},
 	"internal/bundle":             {"internal/fail"},
+	"internal/bundle/bundletest":  {"internal/bundle"},
 	"internal/addon":              {"internal/bundle", "internal/fail"},
 	"internal/gateway":            {"internal/fail", "internal/machine"},
 	"internal/etcd":               {"internal/fail"},

@@ -15,6 +15,10 @@ type Endpoint struct {
 	Gateways *Gateways `json:"gateways,omitempty" yaml:"gateways,omitempty"`
 	// Virtual IPv4 address that the gateways share. Needed with provider hosts: a free address in the gateways' own network. The local provider chooses its own.
 	VIP string `json:"vip,omitempty" yaml:"vip,omitempty"`
+	// Name by which people reach the API: kubeconfigs and the API servers' certificates have it. The record in DNS is yours to make. Kind address has its name in address.
+	DNSName string `json:"dnsName,omitempty" yaml:"dnsName,omitempty" jsonschema:"maxLength=253"`
+	// Floating IP of the project, made beforehand, that leads to the API. It stays when the cluster goes. Left out: one is made. Only with provider openstack and kinds octavia and gateways.
+	FloatingIP string `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty"`
 	// Host or host:port of your load balancer, for kind address. Forward the port to port 6443 of every control-plane machine.
 	Address string `json:"address,omitempty" yaml:"address,omitempty"`
 	// Port of the API at the endpoint. Default: the port in address, else 6443.
@@ -36,29 +40,60 @@ const APIServerPort = 6443
 type Gateways struct {
 	// How many. With provider hosts, the default is the number of machines with that role.
 	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=2,minimum=1,maximum=5"`
+	// Also listen on ports 80 and 443 and pass them to NodePorts of the workers.
+	Ingress *Ingress `json:"ingress,omitempty" yaml:"ingress,omitempty"`
 	// What the gateway machines are like.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
 }
 
 // Octavia is a load balancer of an OpenStack cloud.
 type Octavia struct {
+	// What Octavia makes load balancers with, the API's and those of Services: amphora, ovn, or what else the cloud has. Left out: the cloud's default. With ovn clients come to the machines with their own addresses: access.nodePortCIDRs says who may reach Services.
+	Provider string `json:"provider,omitempty" yaml:"provider,omitempty" jsonschema:"maxLength=255"`
 	// Networks in CIDR form that may reach the API through the load balancer. Left out: all.
 	AllowedCIDRs []string `json:"allowedCIDRs,omitempty" yaml:"allowedCIDRs,omitempty" jsonschema:"maxItems=100"`
-	// How the load balancer checks an API server: tls (a TLS handshake) or tcp (a connection).
+	// How the load balancer checks an API server: tls (a TLS handshake) or tcp (a connection, as always with provider ovn).
 	Monitor string `json:"monitor,omitempty" yaml:"monitor,omitempty" jsonschema:"default=tls,enum=tls,enum=tcp"`
+	// Name or ID of the load balancer's flavor, which says among others whether it runs once or twice. Left out: the cloud's default.
+	Flavor string `json:"flavor,omitempty" yaml:"flavor,omitempty" jsonschema:"maxLength=255"`
+	// Availability zone of the load balancer. Left out: the cloud chooses.
+	Zone string `json:"zone,omitempty" yaml:"zone,omitempty" jsonschema:"maxLength=255"`
 	// Keep the load balancer's address inside the machines' network: no floating IP.
 	Internal bool `json:"internal,omitempty" yaml:"internal,omitempty" jsonschema:"default=false"`
 	// Also listen on ports 80 and 443 and pass them to NodePorts of the workers.
-	Ingress *OctaviaIngress `json:"ingress,omitempty" yaml:"ingress,omitempty"`
+	Ingress *Ingress `json:"ingress,omitempty" yaml:"ingress,omitempty"`
 }
 
-// OctaviaIngress passes web traffic to NodePorts of the workers.
-type OctaviaIngress struct {
+// ProviderOVN is the provider of Octavia that needs no machines of its own: OVN spreads connections where they arise.
+const ProviderOVN = "ovn"
+
+// OVN tells whether OVN carries the load balancer. It leaves the clients' addresses as they are.
+func (o *Octavia) OVN() bool { return o != nil && o.Provider == ProviderOVN }
+
+// Ingress passes web traffic to NodePorts of the workers.
+type Ingress struct {
 	// NodePort that port 80 is passed to.
 	HTTPNodePort int `json:"httpNodePort,omitempty" yaml:"httpNodePort,omitempty" jsonschema:"default=30080,minimum=30000,maximum=32767"`
 	// NodePort that port 443 is passed to.
 	HTTPSNodePort int `json:"httpsNodePort,omitempty" yaml:"httpsNodePort,omitempty" jsonschema:"default=30443,minimum=30000,maximum=32767"`
 }
+
+// IngressWanted is what the endpoint passes on beside the API; nil: nothing.
+func (e Endpoint) IngressWanted() *Ingress {
+	switch {
+	case e.Kind == EndpointGateways && e.Gateways != nil:
+		return e.Gateways.Ingress
+	case e.Kind == EndpointOctavia && e.Octavia != nil:
+		return e.Octavia.Ingress
+	}
+	return nil
+}
+
+// The ports of web traffic, on which an endpoint with Ingress listens.
+const (
+	HTTPPort  = 80
+	HTTPSPort = 443
+)
 
 // AddressHostPort splits Address. The port is 0 where Address names none, or none that is a port.
 func (e Endpoint) AddressHostPort() (host string, port int) {

@@ -1,6 +1,8 @@
 package v1alpha1_test
 
 import (
+	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -8,6 +10,9 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
+
+// commentedOut is a field that a document offers.
+var commentedOut = regexp.MustCompile(`(?m)^( *)# ( *[A-Za-z]+:)`)
 
 // TestNew writes documents from options and compares them with testdata/init/NAME.yaml; New itself parses each.
 func TestNew(t *testing.T) {
@@ -33,6 +38,13 @@ func TestNew(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkAccepted(t, mustParse(t, name, text))
+			if o.Provider == "openstack" { // what is offered in comments has to be right, too
+				offered := commentedOut.ReplaceAll(text, []byte("$1$2"))
+				if strings.Count(string(offered), "CIDRs") != bytes.Count(text, []byte("CIDRs")) || commentedOut.Match(offered) {
+					t.Fatalf("left in comments:\n%s", offered)
+				}
+				checkAccepted(t, mustParse(t, name+" with comments", offered))
+			}
 			testkit.Golden(t, "init/"+name+".yaml", text)
 		})
 	}

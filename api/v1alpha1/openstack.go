@@ -36,8 +36,8 @@ type MachineShape struct {
 	Flavor string `json:"flavor,omitempty" yaml:"flavor,omitempty" jsonschema:"maxLength=255"`
 	// Name or ID of the image: Debian or Ubuntu with cloud-init, or one that "naupegos image build" made.
 	Image string `json:"image,omitempty" yaml:"image,omitempty" jsonschema:"maxLength=255"`
-	// Size in GiB of a root volume made from the image. Left out: the flavor's own disk.
-	RootVolumeGiB int `json:"rootVolumeGiB,omitempty" yaml:"rootVolumeGiB,omitempty" jsonschema:"minimum=1,maximum=16384"`
+	// Size in GiB of a root volume made from the image. 0, or left out everywhere: no root volume, but the flavor's own disk.
+	RootVolumeGiB *int `json:"rootVolumeGiB,omitempty" yaml:"rootVolumeGiB,omitempty" jsonschema:"minimum=0,maximum=16384"`
 	// Type of the root volume. Left out: the cloud's default.
 	RootVolumeType string `json:"rootVolumeType,omitempty" yaml:"rootVolumeType,omitempty" jsonschema:"maxLength=255"`
 	// Availability zones that the machines are spread over in turn. Left out: the cloud chooses.
@@ -46,7 +46,7 @@ type MachineShape struct {
 	AntiAffinity string `json:"antiAffinity,omitempty" yaml:"antiAffinity,omitempty" jsonschema:"enum=soft,enum=hard,enum=none"`
 	// Give each machine a floating IP. Gateways always have one.
 	FloatingIP *bool `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty"`
-	// How user-data reaches the machine: cloud-init, or ignition for images of that kind (Fedora CoreOS, Flatcar).
+	// What reads user-data in the image: cloud-init, or ignition in a Debian or Ubuntu image that has it. Fedora CoreOS and Flatcar can't be machines yet: they have no Debian packages.
 	UserData string `json:"userData,omitempty" yaml:"userData,omitempty" jsonschema:"enum=cloud-init,enum=ignition"`
 	// Hand user-data over on a config drive in place of the metadata service.
 	ConfigDrive *bool `json:"configDrive,omitempty" yaml:"configDrive,omitempty"`
@@ -64,6 +64,14 @@ const (
 	UserDataIgnition  = "ignition"
 )
 
+// RootVolume returns the size of the root volume in GiB; 0: there is none.
+func (s MachineShape) RootVolume() int {
+	if s.RootVolumeGiB == nil {
+		return 0
+	}
+	return *s.RootVolumeGiB
+}
+
 // over returns s with what it leaves out taken from base.
 func (s MachineShape) over(base MachineShape) MachineShape {
 	def := func(v *string, b string) {
@@ -73,7 +81,7 @@ func (s MachineShape) over(base MachineShape) MachineShape {
 	}
 	def(&s.Flavor, base.Flavor)
 	def(&s.Image, base.Image)
-	if s.RootVolumeGiB == 0 {
+	if s.RootVolumeGiB == nil {
 		s.RootVolumeGiB = base.RootVolumeGiB
 	}
 	def(&s.RootVolumeType, base.RootVolumeType)

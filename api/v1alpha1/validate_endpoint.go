@@ -37,6 +37,7 @@ func (c *Cluster) checkEndpoint(r *findings) {
 			r.add(path+"."+f.key, fmt.Sprintf("belongs to endpoint kind %s, but kind is %s", f.kind, e.Kind), "remove it or change the kind")
 		}
 	}
+	c.checkFront(r, path)
 	switch e.Kind {
 	case EndpointGateways:
 		c.checkGateways(r, path)
@@ -55,6 +56,33 @@ func (c *Cluster) checkEndpoint(r *findings) {
 	}
 }
 
+// checkFront checks how the API is reached from outside.
+func (c *Cluster) checkFront(r *findings, path string) {
+	e := c.Spec.Endpoint
+	switch _, err := netip.ParseAddr(e.DNSName); {
+	case e.DNSName == "":
+	case e.Kind == EndpointAddress:
+		r.add(path+".dnsName", "is given, but with kind address the API is reached by spec.endpoint.address", "remove it", path+".address")
+	case err == nil || len(validation.IsDNS1123Subdomain(e.DNSName)) > 0:
+		r.add(path+".dnsName", quote(e.DNSName)+" is not a host name in lower case", `write it like "k8s.example.org"`)
+	}
+	if e.FloatingIP == "" {
+		return
+	}
+	problem, hint := checkAddress(e.FloatingIP)
+	switch {
+	case c.Spec.Provider.OpenStack == nil:
+		problem, hint = "belongs to provider openstack, but the provider is another", "remove it"
+	case e.Kind != EndpointOctavia && e.Kind != EndpointGateways:
+		problem, hint = "belongs to endpoint kinds octavia and gateways, but kind is "+e.Kind, "remove it or change the kind"
+	case e.Octavia != nil && e.Octavia.Internal:
+		problem, hint = "is given, but spec.endpoint.octavia.internal keeps the load balancer's address inside", "remove one of them"
+	}
+	if problem != "" {
+		r.add(path+".floatingIP", problem, hint)
+	}
+}
+
 // checkGateways checks the virtual address and the port that gateways listen on.
 func (c *Cluster) checkGateways(r *findings, path string) {
 	e := c.Spec.Endpoint
@@ -70,16 +98,13 @@ func (c *Cluster) checkGateways(r *findings, path string) {
 			r.add(path+".vip", problem, hint)
 		}
 	}
+	if e.Gateways != nil {
+		c.checkIngress(r, path+".gateways.ingress", e.Gateways.Ingress)
+	}
 	if e.Port == sshPort || e.Port == statsPort {
 		r.add(path+".port", fmt.Sprintf("gateways use port %d themselves", e.Port), "6443 is usual")
 	}
 }
-
-// Ports of web traffic, which a load balancer with ingress listens on.
-const (
-	httpPort  = 80
-	httpsPort = 443
-)
 
 // checkOctavia checks the cloud's load balancer.
 func (c *Cluster) checkOctavia(r *findings, path string) {
@@ -89,19 +114,30 @@ func (c *Cluster) checkOctavia(r *findings, path string) {
 	}
 	o := c.Spec.Endpoint.Octavia
 	checkCIDRList(r, path+".octavia.allowedCIDRs", o.AllowedCIDRs)
-	in := o.Ingress
+	checkCloudName(r, path+".octavia.provider", o.Provider)
+	for _, f := range []struct{ key, value string }{{"flavor", o.Flavor}, {"zone", o.Zone}} {
+		field := path + ".octavia." + f.key
+		checkCloudName(r, field, f.value)
+		if o.OVN() && f.value != "" {
+			r.add(field, "is given, but the load balancers of provider ovn have none", "remove it", path+".octavia.provider")
+		}
+	}
+	c.checkIngress(r, path+".octavia.ingress", o.Ingress)
+}
+
+// checkIngress checks web traffic's way to the workers.
+func (c *Cluster) checkIngress(r *findings, field string, in *Ingress) {
 	if in == nil {
 		return
 	}
-	ingress := path + ".octavia.ingress"
 	if in.HTTPNodePort == in.HTTPSNodePort {
-		r.add(ingress+".httpsNodePort", fmt.Sprintf("is %d, the same as httpNodePort", in.HTTPSNodePort), "one NodePort serves one of them", ingress+".httpNodePort")
+		r.add(field+".httpsNodePort", fmt.Sprintf("is %d, the same as httpNodePort", in.HTTPSNodePort), "one NodePort serves one of them", field+".httpNodePort")
 	}
-	if port := c.Spec.Endpoint.Port; port == httpPort || port == httpsPort {
-		r.add(path+".port", fmt.Sprintf("is %d, which ingress listens on", port), "6443 is usual", ingress)
+	if port := c.Spec.Endpoint.Port; port == HTTPPort || port == HTTPSPort {
+		r.add("spec.endpoint.port", fmt.Sprintf("is %d, which ingress listens on", port), "6443 is usual", field)
 	}
 	if len(c.Spec.Workers) == 0 {
-		r.add(ingress, "has no worker to pass traffic to", "add a pool, or remove it", "spec.workers")
+		r.add(field, "has no worker to pass traffic to", "add a pool, or remove it", "spec.workers")
 	}
 }
 

@@ -63,7 +63,7 @@ func (c *Cluster) checkNoCloud(r *findings) {
 
 // empty tells whether nothing is said.
 func (s MachineShape) empty() bool {
-	return s.Flavor == "" && s.Image == "" && s.RootVolumeGiB == 0 && s.RootVolumeType == "" && len(s.Zones) == 0 &&
+	return s.Flavor == "" && s.Image == "" && s.RootVolumeGiB == nil && s.RootVolumeType == "" && len(s.Zones) == 0 &&
 		s.AntiAffinity == "" && s.FloatingIP == nil && s.UserData == "" && s.ConfigDrive == nil
 }
 
@@ -143,17 +143,17 @@ func (c *Cluster) checkShapesComplete(r *findings, os *OpenStack) {
 		}
 	}
 	for _, s := range c.shapes() {
-		if s.own.RootVolumeType != "" && s.own.over(os.Machine).RootVolumeGiB == 0 {
-			r.add(s.path+".rootVolumeType", "is given without rootVolumeGiB: there is no root volume", "give its size, or remove the type", s.path+".rootVolumeGiB", openStackField+".machine.rootVolumeGiB")
+		if s.own.RootVolumeType != "" && s.own.over(os.Machine).RootVolume() == 0 {
+			r.add(s.path+".rootVolumeType", "is given, but there is no root volume", "give its size as rootVolumeGiB, or remove the type", s.path+".rootVolumeGiB", openStackField+".machine.rootVolumeGiB")
 		}
 	}
-	if m := os.Machine; m.RootVolumeType != "" && m.RootVolumeGiB == 0 {
+	if m := os.Machine; m.RootVolumeType != "" && m.RootVolume() == 0 {
 		used := false
 		for _, s := range c.shapes() {
-			used = used || s.own.RootVolumeGiB > 0
+			used = used || s.own.RootVolume() > 0
 		}
 		if !used {
-			r.add(openStackField+".machine.rootVolumeType", "is given without rootVolumeGiB: there is no root volume", "give its size, or remove the type", openStackField+".machine.rootVolumeGiB")
+			r.add(openStackField+".machine.rootVolumeType", "is given, but there is no root volume", "give its size as rootVolumeGiB, or remove the type", openStackField+".machine.rootVolumeGiB")
 		}
 	}
 }

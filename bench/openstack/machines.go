@@ -20,7 +20,7 @@ const (
 type size struct {
 	controlPlanes, workers int
 	flavor, image          string
-	volume                 int // GiB of each root volume
+	volume                 int // GiB of each root volume; 0: the root disks are the hypervisors' own
 	external               string
 }
 
@@ -59,7 +59,7 @@ func (s size) machines() ([]provider.MachineSpec, error) {
 	}
 	for i := range list {
 		var err error
-		list[i].UserData, err = machine.CloudInit(machine.UserData{Hostname: list[i].Name, SSHKeys: []string{publicKey}, HostKeysToConsole: true})
+		list[i].UserData, err = machine.UserData{Hostname: list[i].Name, SSHKeys: []string{publicKey}, HostKeysToConsole: true}.Render(machine.KindCloudInit)
 		if err != nil {
 			return nil, err
 		}

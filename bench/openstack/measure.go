@@ -33,6 +33,7 @@ type result struct {
 // bench measures sides in one project.
 type bench struct {
 	look    *session // at the project
+	through *session // into it, by way of the counter
 	counter *counter
 	out     io.Writer
 	limit   time.Duration // of each phase

@@ -20,13 +20,12 @@ type project struct {
 	admin    *session
 	id, user string // IDs
 	auth     credentials
-	region   string
 	file     string // clouds.yaml
 }
 
 // newProject makes a project with one user in the cloud that the administrator's credentials are for. dir is for its clouds.yaml.
 func newProject(ctx context.Context, adminFile, adminCloud, dir string) (_ *project, err error) {
-	auth, region, err := readCloud(adminFile, adminCloud)
+	auth, err := readCloud(adminFile, adminCloud)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +33,7 @@ func newProject(ctx context.Context, adminFile, adminCloud, dir string) (_ *proj
 	if err != nil {
 		return nil, err
 	}
-	p := &project{admin: admin, region: region, auth: auth, file: filepath.Join(dir, "clouds.yaml")}
+	p := &project{admin: admin, auth: auth, file: filepath.Join(dir, "clouds.yaml")}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.remove(context.WithoutCancel(ctx)))
@@ -118,7 +117,7 @@ func (p *project) unlimit(ctx context.Context) error {
 
 // write writes the clouds.yaml that both sides use, for its owner's eyes only.
 func (p *project) write() error {
-	data, err := yaml.Marshal(object{"clouds": object{cloudName: object{"auth": p.auth, "region_name": p.region, "identity_api_version": 3}}})
+	data, err := yaml.Marshal(object{"clouds": object{cloudName: object{"auth": p.auth, "region_name": p.auth.region, "identity_api_version": 3}}})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -33,16 +34,17 @@ type credentials struct {
 	Project       string `yaml:"project_name"`
 	UserDomain    string `yaml:"user_domain_name"`
 	ProjectDomain string `yaml:"project_domain_name"`
+	region        string // whose services are meant; clouds.yaml has it beside the credentials
 }
 
 // object is a JSON object as the APIs know it.
 type object = map[string]any
 
-// readCloud returns the credentials of a cloud of a clouds.yaml, and its region.
-func readCloud(file, name string) (credentials, string, error) {
+// readCloud returns the credentials of a cloud of a clouds.yaml.
+func readCloud(file, name string) (credentials, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return credentials{}, "", err
+		return credentials{}, err
 	}
 	var doc struct {
 		Clouds map[string]struct {
@@ -51,14 +53,15 @@ func readCloud(file, name string) (credentials, string, error) {
 		} `yaml:"clouds"`
 	}
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return credentials{}, "", fmt.Errorf("%s: %w", file, err)
+		return credentials{}, fmt.Errorf("%s: %w", file, err)
 	}
 	c, ok := doc.Clouds[name]
 	if !ok {
-		return credentials{}, "", fmt.Errorf("%s has no cloud %q", file, name)
+		return credentials{}, fmt.Errorf("%s has no cloud %q", file, name)
 	}
 	c.Auth.AuthURL = strings.TrimSuffix(strings.TrimSuffix(c.Auth.AuthURL, "/"), "/v3") + "/v3"
-	return c.Auth, c.Region, nil
+	c.Auth.region = c.Region
+	return c.Auth, nil
 }
 
 // login logs in with a password.
@@ -76,7 +79,7 @@ func login(ctx context.Context, c credentials) (*session, error) {
 			Project struct{ ID string }
 			Catalog []struct {
 				Type      string
-				Endpoints []struct{ Interface, URL string }
+				Endpoints []struct{ Interface, Region, URL string }
 			}
 		}
 	}
@@ -87,13 +90,23 @@ func login(ctx context.Context, c credentials) (*session, error) {
 	s.token, s.project = header.Get("X-Subject-Token"), answer.Token.Project.ID
 	for _, service := range answer.Token.Catalog {
 		for _, e := range service.Endpoints {
-			if e.Interface == "public" {
+			if e.Interface == "public" && (c.region == "" || e.Region == c.region) {
 				s.catalog[service.Type] = strings.TrimSuffix(e.URL, "/")
 			}
 		}
 	}
 	s.catalog["identity"] = c.AuthURL
 	return s, nil
+}
+
+// by has all further calls go through a proxy.
+func (s *session) by(proxy string) error {
+	u, err := url.Parse(proxy)
+	if err != nil {
+		return err
+	}
+	s.client.Transport = &http.Transport{Proxy: http.ProxyURL(u)}
+	return nil
 }
 
 // address returns the base address of a service, with its version.
@@ -103,11 +116,11 @@ func (s *session) address(service, version string) (string, error) {
 		names = []string{"block-storage", "volumev3"}
 	}
 	for _, n := range names {
-		if url := s.catalog[n]; url != "" {
-			if !strings.Contains(url, "/v") {
-				url += "/" + version
+		if base := s.catalog[n]; base != "" {
+			if !strings.Contains(base, "/v") {
+				base += "/" + version
 			}
-			return url, nil
+			return base, nil
 		}
 	}
 	return "", fmt.Errorf("the cloud's catalogue has no service of type %s", service)
@@ -117,7 +130,7 @@ func (s *session) address(service, version string) (string, error) {
 var errGone = errors.New("not found")
 
 // call makes one request. into may be nil.
-func (s *session) call(ctx context.Context, method, url string, body, into any) (http.Header, error) {
+func (s *session) call(ctx context.Context, method, address string, body, into any) (http.Header, error) {
 	var data []byte
 	if body != nil {
 		var err error
@@ -125,12 +138,13 @@ func (s *session) call(ctx context.Context, method, url string, body, into any) 
 			return nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Auth-Token", s.token)
+	req.Header.Set("X-OpenStack-Nova-API-Version", "2.15") // the first that knows soft anti-affinity
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return nil, err
@@ -139,11 +153,11 @@ func (s *session) call(ctx context.Context, method, url string, body, into any) 
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s %s: %w", method, url, err)
+		return nil, fmt.Errorf("%s %s: %w", method, address, err)
 	case resp.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("%s %s: %w", method, url, errGone)
+		return nil, fmt.Errorf("%s %s: %w", method, address, errGone)
 	case resp.StatusCode >= 300:
-		return nil, fmt.Errorf("%s %s: %s: %.300s", method, url, resp.Status, answer)
+		return nil, fmt.Errorf("%s %s: %s: %.300s", method, address, resp.Status, answer)
 	case into == nil || len(answer) == 0:
 		return resp.Header, nil
 	}

@@ -22,8 +22,8 @@ func table(w io.Writer, results []result) error {
 	return t.Flush()
 }
 
-// ratios prints naupegos' times divided by the best of the others', phase by phase.
-func ratios(w io.Writer, n result, others []result) {
+// ratios prints naupegos' times divided by the best of the others', phase by phase, and beside that of creating what the services alone need.
+func ratios(w io.Writer, n, least result, others []result) {
 	if len(others) == 0 {
 		return
 	}
@@ -36,5 +36,8 @@ func ratios(w io.Writer, n result, others []result) {
 	} {
 		best := slices.MinFunc(others, func(a, b result) int { return int(p.of(a).took - p.of(b).took) })
 		fmt.Fprintf(w, "%s ratio: %.2f\n", p.name, p.of(n).took.Seconds()/p.of(best).took.Seconds())
+		if p.name == "create" {
+			fmt.Fprintf(w, "  (%.2f for the services alone)\n", least.create.took.Seconds()/best.create.took.Seconds())
+		}
 	}
 }

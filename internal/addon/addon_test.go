@@ -1,6 +1,7 @@
 package addon
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -57,6 +58,25 @@ func TestTheSecretIsInTheSecretAlone(t *testing.T) {
 	}
 }
 
+// What reads cloud.conf sees the directory in which the cloud's authorities lie.
+func TestControllersSeeTheAuthorities(t *testing.T) {
+	o := testOpenStack(t)
+	all, err := o.Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		text := string(a.Manifests)
+		readers := strings.Count(text, "{name: cloud-config, mountPath: ")
+		if seen := strings.Count(text, "{name: authorities, mountPath: "+AuthoritiesDir+", "); seen != readers {
+			t.Errorf("%s: %d containers read cloud.conf, %d see %s", a.Name, readers, seen, AuthoritiesDir)
+		}
+		if readers > 0 && !strings.Contains(text, "hostPath: {path: "+AuthoritiesDir+", ") {
+			t.Errorf("%s: %s is not the machine's", a.Name, AuthoritiesDir)
+		}
+	}
+}
+
 // A new credential restarts what read the old one, and nothing else.
 func TestNewCredentialRestartsControllers(t *testing.T) {
 	o := testOpenStack(t)
@@ -83,6 +103,25 @@ func TestNewCredentialRestartsControllers(t *testing.T) {
 	}
 }
 
+// So do new authorities, which they read when they start.
+func TestNewAuthoritiesRestartControllers(t *testing.T) {
+	o := testOpenStack(t)
+	before, err := o.Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Authorities = []byte("another")
+	after, err := o.Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range before {
+		if same := bytes.Equal(a.Manifests, after[i].Manifests); same != (a.Name == NameCloudConfig) {
+			t.Errorf("%s is the same as before: %v", a.Name, same)
+		}
+	}
+}
+
 func TestStorageClassOfAZoneAndType(t *testing.T) {
 	o := testOpenStack(t)
 	o.VolumeType, o.VolumeZone, o.ControlPlanes = `fast "x"`, "nova", 1
@@ -93,6 +132,35 @@ func TestStorageClassOfAZoneAndType(t *testing.T) {
 	for _, want := range []string{`type: "fast \"x\""`, `availability: "nova"`, "replicas: 1\n"} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("%q is missing", want)
+		}
+	}
+}
+
+// Without Octavia the controller manager must not look for it: it would end.
+func TestCloudConfWithoutLoadBalancers(t *testing.T) {
+	c := testConf()
+	c.NoLoadBalancers = true
+	got, err := c.Render()
+	if err != nil || !strings.Contains(string(got), "[LoadBalancer]\nenabled = false\n") {
+		t.Errorf("%v:\n%s", err, got)
+	}
+}
+
+// Where the cloud has no volumes there is neither driver nor StorageClass, and the rest is as elsewhere.
+func TestWithoutVolumes(t *testing.T) {
+	o := testOpenStack(t)
+	all, err := o.Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.NoVolumes = true
+	some, err := o.Catalogue()
+	if err != nil || len(some) != len(all)-1 {
+		t.Fatalf("%d addons: %v", len(some), err)
+	}
+	for i, a := range some {
+		if a.Name == NameCinderCSI || string(a.Manifests) != string(all[i].Manifests) {
+			t.Errorf("%s", a.Name)
 		}
 	}
 }
@@ -113,6 +181,7 @@ func TestCloudConfRefusesWhatItCannotWrite(t *testing.T) {
 	for name, change := range map[string]func(*CloudConf){
 		"line break": func(c *CloudConf) { c.Region = "a\n[Global]" },
 		"no secret":  func(c *CloudConf) { c.CredentialSecret = "" },
+		"unseen CA":  func(c *CloudConf) { c.CAFile = "/etc/ssl/ca.pem" },
 	} {
 		c := testConf()
 		change(&c)

@@ -2,6 +2,7 @@ package addon
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -13,13 +14,15 @@ type CloudConf struct {
 	Region           string
 	CredentialID     string // of the cluster's restricted application credential
 	CredentialSecret string
-	CAFile           string // path on control-plane machines of the authorities that the cloud's certificates come from; empty: the public ones
+	CAFile           string // of the authorities that the cloud's certificates come from, in AuthoritiesDir; empty: the public ones
 	Insecure         bool   // do not check the cloud's certificates
 	EndpointType     string // "public", "internal"; empty: public
 
 	SubnetID             string // of the machines: load balancers have their addresses there
 	FloatingNetworkID    string // external network that load balancers' floating addresses come from; empty: one that the controller finds
+	NoLoadBalancers      bool   // the cloud has no Octavia, without which the controller would not start
 	LBProvider           string // of Octavia; empty: the cloud's default
+	LBMethod             string // by which load balancers spread connections; empty: the controller's default
 	ManageSecurityGroups bool   // let Services open their NodePorts on machines; false where the workers' group does that
 	IgnoreVolumeZone     bool   // volumes are reachable from every zone; see OpenStack.VolumeZone
 }
@@ -42,6 +45,9 @@ func (c CloudConf) Render() ([]byte, error) {
 			fmt.Fprintf(&b, "%s = true\n", key)
 		}
 	}
+	if c.CAFile != "" && path.Dir(c.CAFile) != AuthoritiesDir { // the controllers would not see it
+		bad = append(bad, "ca-file")
+	}
 	section("Global")
 	put("auth-url", c.AuthURL)
 	put("region", c.Region)
@@ -51,9 +57,13 @@ func (c CloudConf) Render() ([]byte, error) {
 	put("os-endpoint-type", c.EndpointType)
 	flag("tls-insecure", c.Insecure)
 	section("LoadBalancer")
+	if c.NoLoadBalancers {
+		b.WriteString("enabled = false\n")
+	}
 	put("subnet-id", c.SubnetID)
 	put("floating-network-id", c.FloatingNetworkID)
 	put("lb-provider", c.LBProvider)
+	put("lb-method", c.LBMethod)
 	flag("manage-security-groups", c.ManageSecurityGroups)
 	section("BlockStorage")
 	flag("ignore-volume-az", c.IgnoreVolumeZone)

@@ -5,6 +5,7 @@ import (
 	_ "embed" // for the manifests
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/bundle"
@@ -25,6 +26,9 @@ const (
 	CinderDriver     = "cinder.csi.openstack.org"
 )
 
+// AuthoritiesDir is the machines' directory that the cloud's controllers see, at the same place: CloudConf.CAFile lies in it.
+const AuthoritiesDir = "/etc/naupegos"
+
 var (
 	//go:embed manifests/cloud-config.yaml
 	cloudConfigManifest string
@@ -39,18 +43,21 @@ type OpenStack struct {
 	ClusterID     string          // in the names, descriptions and metadata of load balancers and volumes, by which they are found again
 	Bundle        bundle.Manifest // one with bundle.AddonOpenStack
 	CloudConf     []byte          // CloudConf.Render: a secret
+	Authorities   []byte          // what CloudConf.CAFile holds
 	ControlPlanes int             // how many machines there are to run on
 	PodCIDR       string          // "10.244.0.0/16"
 	VolumeType    string          // of Cinder; empty: the cloud's default
 	// VolumeZone is Cinder's availability zone for all volumes; empty: the zone of the node that a pod is scheduled to, which
 	// works where Nova's and Cinder's zones have the same names. Set it together with CloudConf.IgnoreVolumeZone where not.
 	VolumeZone string
+	NoVolumes  bool // the cloud has none to give
 }
 
 // OpenStackAddons lists the addons of a cluster on OpenStack in the order in which they are to be installed, without their
-// manifests: the configuration, the cloud controller manager, which nodes wait for, and the storage driver.
-func OpenStackAddons() []Addon {
-	return []Addon{
+// manifests: the configuration, the cloud controller manager, which nodes wait for, and the storage driver, unless the cloud has no
+// volumes to give.
+func OpenStackAddons(noVolumes bool) []Addon {
+	all := []Addon{
 		{Name: NameCloudConfig, Title: "the cluster's own credential of the cloud", Secret: true,
 			Reason: "the cloud's controllers ask for load balancers and volumes with it"},
 		{Name: NameOpenStack, Title: "the cloud controller manager", Workloads: []Workload{{"DaemonSet", NameOpenStack}},
@@ -59,6 +66,10 @@ func OpenStackAddons() []Addon {
 			Workloads: []Workload{{"Deployment", "csi-cinder-controller"}, {"DaemonSet", "csi-cinder-node"}},
 			Reason:    "PersistentVolumeClaims get volumes of the cloud"},
 	}
+	if noVolumes {
+		return all[:2]
+	}
+	return all
 }
 
 // Catalogue is OpenStackAddons with their manifests.
@@ -66,12 +77,14 @@ func (o OpenStack) Catalogue() ([]Addon, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	all := OpenStackAddons()
-	for i, render := range []func() ([]byte, error){
-		func() ([]byte, error) { return CloudConfigSecret(o.CloudConf) }, o.CloudControllerManager, o.CinderCSI,
-	} {
+	all := OpenStackAddons(o.NoVolumes)
+	render := map[string]func() ([]byte, error){
+		NameCloudConfig: func() ([]byte, error) { return CloudConfigSecret(o.CloudConf) },
+		NameOpenStack:   o.CloudControllerManager, NameCinderCSI: o.CinderCSI,
+	}
+	for i := range all {
 		var err error
-		if all[i].Manifests, err = render(); err != nil {
+		if all[i].Manifests, err = render[all[i].Name](); err != nil {
 			return nil, err
 		}
 	}
@@ -118,10 +131,10 @@ func (o OpenStack) CinderCSI() ([]byte, error) {
 	}))
 }
 
-// values adds what manifests have in common. The checksum of the configuration restarts pods when it changes; half a SHA-256 of
-// something that holds a long random secret tells nothing of it.
+// values adds what manifests have in common. The checksum of the configuration and of the authorities restarts pods when they change;
+// half a SHA-256 of something that holds a long random secret tells nothing of it.
 func (o OpenStack) values(v map[string]any) map[string]any {
-	sum := sha256.Sum256(o.CloudConf)
+	sum := sha256.Sum256(slices.Concat(o.CloudConf, o.Authorities))
 	v["ClusterID"], v["PodCIDR"], v["Checksum"] = quoted(o.ClusterID), quoted(o.PodCIDR), hex.EncodeToString(sum[:16])
 	return v
 }

@@ -28,6 +28,7 @@ func (a *Agent) Facts() (machine.Facts, error) {
 		CPUs:          runtime.NumCPU(),
 		CgroupVersion: a.cgroupVersion(),
 		Systemd:       isDir(a.path("/run/systemd/system")),
+		Dpkg:          a.read(dpkgStatus) != "",
 		AppArmor:      a.read("/sys/module/apparmor/parameters/enabled") == "Y" && isDir(a.path("/sys/kernel/security/apparmor")),
 		SysResource:   hasCapability(a.read("/proc/self/status"), unix.CAP_SYS_RESOURCE),
 		Container:     a.read("/run/systemd/container") != "",

@@ -23,13 +23,14 @@ func TestFacts(t *testing.T) {
 		"/proc/net/route":                         "Iface Destination\n",
 		"/sys/module/apparmor/parameters/enabled": "Y\n",
 		"/sys/kernel/security/apparmor/x":         "",
+		dpkgStatus:                                "Package: base-files\nStatus: install ok installed\n",
 	} {
 		write(t, f.root+p, content)
 	}
 	got, err := f.agent().Facts()
 	must(t, err)
 	if got.OS != "debian 12" || got.MemoryBytes != 24684092<<10 || !got.SysResource || !got.Swap || got.MachineID != "abc" ||
-		got.BootID != "def" || !got.Systemd || !got.AppArmor || got.CgroupVersion != 1 || got.CPUs == 0 || got.Kernel == "" || got.Hostname == "" {
+		got.BootID != "def" || !got.Systemd || !got.Dpkg || !got.AppArmor || got.CgroupVersion != 1 || got.CPUs == 0 || got.Kernel == "" || got.Hostname == "" {
 		t.Errorf("facts %+v", got)
 	}
 	if got.Container {

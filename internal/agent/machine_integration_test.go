@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -68,21 +69,13 @@ func boot(t *testing.T) *realMachine {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	root, err := bundle.DefaultRoot()
-	must(t, err)
-	library, err := bundle.OpenLibrary(root)
-	must(t, err)
-	bundles, err := library.List(t.Context())
-	must(t, err)
-	if len(bundles) == 0 {
-		t.Fatalf("this test needs a bundle in %s: run `naupegos bundle build --kubernetes VERSION` first", root)
-	}
 	private, public, err := remote.GenerateKey("agent test")
 	must(t, err)
 	key, err := remote.ParseKey(private)
 	must(t, err)
+	b := bundletest.Any(t)
 	p, err := local.New(local.Options{
-		ClusterID: "itest-a9e17a9e", Root: filepath.Join(dir, "local"), Bundle: bundles[0], SSHPublicKeys: []string{public},
+		ClusterID: "itest-a9e17a9e", Root: filepath.Join(dir, "local"), Bundle: b, SSHPublicKeys: []string{public},
 	})
 	must(t, err)
 	t.Cleanup(func() {
@@ -105,7 +98,7 @@ func boot(t *testing.T) *realMachine {
 	must(t, err)
 	d := remote.NewDialer([]remote.Key{key}, remote.Options{AgentPath: agent})
 	t.Cleanup(func() { must(t, d.Close()) })
-	return &realMachine{T: t, d: d, bundle: bundles[0],
+	return &realMachine{T: t, d: d, bundle: b,
 		h: remote.Host{Name: m.Name, Address: m.Address, Port: m.Port, User: m.User, HostKeys: m.HostKeys}}
 }
 
@@ -199,6 +192,11 @@ func (m *realMachine) firstRun() {
 		if !strings.Contains(images, ref) {
 			m.Errorf("%s is not among the images:\n%s", ref, images)
 		}
+	}
+	// containerd's CRI part notes a moment later that it has seen them.
+	for deadline := time.Now().Add(20 * time.Second); strings.Count(images, "io.cri-containerd.image=managed") < 2 && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond)
+		images = m.run("ctr", "-n", "k8s.io", "images", "list")
 	}
 	if strings.Count(images, "io.cri-containerd.pinned=pinned") != 2 || strings.Count(images, "io.cri-containerd.image=managed") < 2 {
 		m.Errorf("images are not pinned, or kubelet would not see them:\n%s", images)

@@ -67,11 +67,8 @@ func (s *session) converge(ctx context.Context, doc *v1alpha1.Cluster, f *runFla
 		if ap.Plan.Empty() {
 			return changed, nil
 		}
-		if !f.yes && round == 0 {
-			if err := ap.Plan.WriteText(s.app.Err, s.app.Color(s.app.Err)); err != nil {
-				return changed, err
-			}
-			if err := s.app.confirm(f, "Carry this out?"); err != nil {
+		if round == 0 {
+			if err := s.app.agree(f, ap.Plan, carryOut); err != nil {
 				return changed, err
 			}
 		}

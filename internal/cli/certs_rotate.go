@@ -92,13 +92,8 @@ func (a *App) rotateCredential(ctx context.Context, name string, f *runFlags) er
 	if err != nil {
 		return err
 	}
-	if !f.yes {
-		if err := p.WriteText(a.Err, a.Color(a.Err)); err != nil {
-			return err
-		}
-		if err := a.confirm(f, "Carry this out?"); err != nil {
-			return err
-		}
+	if err := a.agree(f, p, carryOut); err != nil {
+		return err
 	}
 	if err := s.execute(ctx, p, f, doc.Spec.Timeouts.Step.Duration); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,8 @@ func newDestroyCmd(a *App) *cobra.Command {
 		Use:   "destroy NAME",
 		Short: "Remove a cluster with all its machines, and prove that nothing is left",
 		Long: `Remove every machine, network and record of the cluster. Machines given by address are cleaned and left running.
-In a cloud, what the cluster itself made for Services and PersistentVolumeClaims is given back first.
+In a cloud, what the cluster itself made for Services and PersistentVolumeClaims is given back first; where its API does not answer, it
+is removed once the machines are gone.
 The cluster's data is lost. What does not belong to the cluster is never touched.`,
 		Example: "  naupegos destroy demo\n  naupegos destroy demo --yes\n  naupegos destroy demo --keep-volumes",
 		Args:    cobra.ExactArgs(1),
@@ -41,16 +43,21 @@ func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *run
 	if err != nil {
 		return err
 	}
-	if !f.yes {
-		if err := p.WriteText(a.Err, a.Color(a.Err)); err != nil {
-			return err
-		}
-		if err := a.confirm(f, fmt.Sprintf("Destroy cluster %s and all its data?", name)); err != nil {
-			return err
-		}
+	if err := a.agree(f, p, fmt.Sprintf("Destroy cluster %s and all its data?", name)); err != nil {
+		return err
 	}
 	if err := s.execute(ctx, p, f, doc.Spec.Timeouts.Step.Duration); err != nil {
 		return err
+	}
+	if keepVolumes {
+		kept, err := s.cluster.KeptVolumes(ctx)
+		if err != nil {
+			return fail.Wrap(fail.KindOf(err), err, "cluster %s is gone; list the volumes that are kept", name)
+		}
+		if len(kept) > 0 {
+			_, err = fmt.Fprintf(a.Out, "Cluster %s is gone. Kept of it are:\n  %s\n", name, strings.Join(kept, "\n  "))
+			return err
+		}
 	}
 	_, err = fmt.Fprintf(a.Out, "Cluster %s is gone; nothing of it is left.\n", name)
 	return err

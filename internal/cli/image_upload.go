@@ -94,7 +94,7 @@ func describeImage(ctx context.Context, file string, progress *statusLines) (ope
 		Properties: map[string]string{
 			"os_type": "linux", "os_distro": info.Distribution, "os_version": info.Release, "architecture": machineName(info.Architecture),
 			"hw_disk_bus": "virtio", "hw_vif_model": "virtio", "hw_rng_model": "virtio", "hw_qemu_guest_agent": "no",
-			imageProperty + "bundle": info.Bundle, imageProperty + "kubernetes": info.Kubernetes, imageProperty + "version": info.Version,
+			openstack.PropertyBundle: info.Bundle, openstack.PropertyKubernetes: info.Kubernetes, imageProperty + "version": info.Version,
 		},
 	}, nil
 }

@@ -42,13 +42,8 @@ func (n *nodeChange) carryOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !n.run.yes {
-		if err := ap.Plan.WriteText(n.app.Err, n.app.Color(n.app.Err)); err != nil {
-			return err
-		}
-		if err := n.app.confirm(&n.run, "Carry this out?"); err != nil {
-			return err
-		}
+	if err := n.app.agree(&n.run, ap.Plan, carryOut); err != nil {
+		return err
 	}
 	if err := n.remember(ctx, s); err != nil {
 		return err

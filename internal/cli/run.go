@@ -29,6 +29,20 @@ func (f *runFlags) bind(c *cobra.Command) {
 	c.Flags().StringVar(&f.progress, "progress", "", "how progress is shown: tty, plain, json or none (default tty on a terminal, else plain)")
 }
 
+// carryOut is what is asked of whoever has seen a plan.
+const carryOut = "Carry this out?"
+
+// agree shows a plan and asks whether to carry it out. To those who said yes already only its warnings are shown.
+func (a *App) agree(f *runFlags, p *plan.Plan, question string) error {
+	if f.yes {
+		return p.WriteWarnings(a.Err, a.Color(a.Err))
+	}
+	if err := p.WriteText(a.Err, a.Color(a.Err)); err != nil {
+		return err
+	}
+	return a.confirm(f, question)
+}
+
 // confirm asks the user, unless they said yes already.
 func (a *App) confirm(f *runFlags, question string) error {
 	if f.yes {

@@ -54,7 +54,13 @@ func (c *Cluster) newProvider() (provider.Provider, error) {
 	case spec.Hosts != nil:
 		return hosts.New(c.doc, c.dialer, hostMemory{c.facts}), nil
 	case spec.OpenStack != nil:
-		return openstack.New(openstack.Options{Cluster: c.doc, ClusterID: c.rec.ID, PublicKey: c.publicKey, HostKeys: hostKeyMemory{c.facts}})
+		var bundleID string
+		if c.bundle != nil {
+			bundleID = c.bundle.ID
+		}
+		return openstack.New(openstack.Options{
+			Cluster: c.doc, ClusterID: c.rec.ID, BundleID: bundleID, PublicKey: c.publicKey, HostKeys: hostKeyMemory{c.facts}, Home: c.facts.get(factHome),
+		})
 	}
 	return nil, fail.New(fail.Invalid, "spec.provider names no provider that this version knows").Do("use local, hosts or openstack")
 }

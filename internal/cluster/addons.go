@@ -26,10 +26,7 @@ func (c *Cluster) addonList() []addon.Addon {
 			Name: addonFlannel, Title: "the pod network (flannel)", Reason: "pods on different nodes reach each other through it",
 		})
 	}
-	if c.doc.Spec.Provider.OpenStack != nil {
-		list = append(list, addon.OpenStackAddons()...)
-	}
-	return list
+	return append(list, c.cloudAddonList()...)
 }
 
 // manifests renders one of addonList; nil for those of a cloud as long as the cluster has no credential.

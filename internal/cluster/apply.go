@@ -62,7 +62,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided Fates) (*A
 			o.APIErr, o.EtcdErr = apiErr, etcdErr
 		}
 	}
-	p := &plan.Plan{Verb: verb, Cluster: c.Name()}
+	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: o.Warnings}
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}
@@ -186,8 +186,33 @@ func (c *Cluster) infrastructure(ctx context.Context, o *Observed) ([]*plan.Step
 		if err := c.prov.Preflight(ctx, want); err != nil {
 			return nil, err
 		}
+		if w, ok := c.prov.(provider.Warner); ok {
+			o.Warnings = w.Warnings()
+		}
 	}
+	c.settleHome(steps)
 	return steps, nil
+}
+
+// settleHome has the provider's steps remember, before the first of them makes anything, where the cluster lives.
+func (c *Cluster) settleHome(steps []*plan.Step) {
+	h, ok := c.prov.(provider.Housed)
+	if !ok || c.facts.get(factHome) != "" {
+		return
+	}
+	for _, s := range steps {
+		run := s.Run
+		s.Run = func(ctx context.Context, p plan.Progress) error {
+			home, err := h.Home(ctx)
+			if err == nil {
+				err = c.facts.set(ctx, factHome, home)
+			}
+			if err != nil {
+				return err
+			}
+			return run(ctx, p)
+		}
+	}
 }
 
 // wantedMachines is what the provider is asked for.
@@ -240,7 +265,10 @@ func (c *Cluster) afterAddresses(b *builder, s *plan.Step, names []string) {
 
 // planGateways configures gateways that are not as wanted, one after another where they serve already.
 func (c *Cluster) planGateways(b *builder, o *Observed) {
-	previous := ""
+	previous, named := "", append(c.gateways(), c.namesOf(provider.ControlPlane)...)
+	if c.doc.Spec.Endpoint.IngressWanted() != nil {
+		named = append(named, c.namesOf(provider.Worker)...)
+	}
 	for _, s := range o.Want {
 		if s.Role != provider.Gateway {
 			continue
@@ -251,7 +279,7 @@ func (c *Cluster) planGateways(b *builder, o *Observed) {
 		}
 		st := c.configureStep(s, actionFor(seen), reasonFor(seen, b.has(provider.MachineStep(s.Name))), details(seen))
 		b.after(st, provider.MachineStep(s.Name))
-		c.afterAddresses(b, st, append(c.gateways(), c.namesOf(provider.ControlPlane)...))
+		c.afterAddresses(b, st, named)
 		if c.facts.bootstrapped() {
 			b.after(st, previous)
 			previous = st.ID

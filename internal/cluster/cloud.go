@@ -17,7 +17,7 @@ const (
 	secretCredential = "cloud-credential" //nolint:gosec // a name: among the cluster's secrets: its restricted application credential, as JSON
 	credentialStep   = "cloud/credential" //nolint:gosec // a name
 	factCloudSmoked  = "cloud-smoked"     // "true" once the cloud's smoke test has passed
-	cloudCAFile      = "/etc/kubernetes/pki/cloud-ca.crt"
+	cloudCAFile      = addon.AuthoritiesDir + "/cloud-ca.crt"
 )
 
 // openStack returns the provider where it is OpenStack; nil elsewhere.
@@ -76,6 +76,15 @@ func (c *Cluster) planCredential(b *builder) {
 	})
 }
 
+// cloudAddonList lists what clusters on this cloud have, without the manifests. One has to be logged in there.
+func (c *Cluster) cloudAddonList() []addon.Addon {
+	os := c.openStack()
+	if os == nil {
+		return nil
+	}
+	return addon.OpenStackAddons(os.NoVolumes() != "")
+}
+
 // cloudAddons renders the cloud's addons by name: none where there is no such cloud or no credential yet.
 func (c *Cluster) cloudAddons(ctx context.Context, p kube.Params) (map[string][]byte, error) {
 	os := c.openStack()
@@ -91,18 +100,24 @@ func (c *Cluster) cloudAddons(ctx context.Context, p kube.Params) (map[string][]
 		return nil, err
 	}
 	conf := addon.CloudConf{
-		AuthURL: cred.AuthURL, Region: cred.Region, CredentialID: cred.ID, CredentialSecret: cred.Secret, Insecure: cred.Insecure,
+		AuthURL: cred.AuthURL, Region: cred.Region, CredentialID: cred.ID, CredentialSecret: cred.Secret, Insecure: cred.Insecure, EndpointType: cred.Interface,
 		SubnetID: info.SubnetID, FloatingNetworkID: info.FloatingNetworkID, IgnoreVolumeZone: info.IgnoreVolumeZone,
+		NoLoadBalancers: info.NoLoadBalancers, LBProvider: info.LBProvider, LBMethod: info.LBMethod,
 	}
-	if cred.CACert != "" {
-		conf.CAFile = cloudCAFile
+	ca, err := c.CloudCA(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(ca) > 0 {
+		conf.CAFile = cloudCAFile // see cloudFiles
 	}
 	text, err := conf.Render()
 	if err != nil {
 		return nil, err
 	}
 	all, err := addon.OpenStack{
-		ClusterID: c.rec.ID, Bundle: p.Bundle, CloudConf: text, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
+		ClusterID: c.rec.ID, Bundle: p.Bundle, CloudConf: text, Authorities: ca, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
+		NoVolumes: os.NoVolumes() != "",
 	}.Catalogue()
 	out := map[string][]byte{}
 	for _, a := range all {
@@ -158,15 +173,25 @@ func (c *Cluster) cloudFiles(s slot) ([]machine.File, error) {
 	return []machine.File{{Path: cloudCAFile, Mode: 0o644, Content: ca}}, nil
 }
 
-// planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes.
+// planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
 func (c *Cluster) planCloudSmoke(b *builder) {
-	if c.openStack() == nil || !c.wantsSmoke() || c.facts.get(factCloudSmoked) == "true" {
+	os := c.openStack()
+	if os == nil || !c.wantsSmoke() || c.facts.get(factCloudSmoked) == "true" {
 		return
 	}
 	s := &plan.Step{
 		ID: "smoke/cloud", Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service gets a load balancer, a claim a volume",
 		Reason: "the cloud serves the cluster when it gives it what it asks for; both are given back", Timeout: cloudSmokeTimeout,
 		Run: c.cloudSmoke,
+	}
+	const serves = "the cloud serves the cluster when it gives it what it asks for; no "
+	switch noBalancers, noVolumes := os.NoBalancing(), os.NoVolumes(); {
+	case noBalancers != "" && noVolumes != "":
+		return
+	case noBalancers != "":
+		s.Title, s.Reason = "smoke test: a claim gets a volume", serves+"load balancer, for "+noBalancers
+	case noVolumes != "":
+		s.Title, s.Reason = "smoke test: a Service gets a load balancer", serves+"volume, for "+noVolumes
 	}
 	b.after(s, "smoke")
 	b.after(s, append(b.with("node/"), append(b.with("addon/"), b.with("balance/")...)...)...)
@@ -185,7 +210,9 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) error {
 	if err != nil {
 		return err
 	}
-	if _, err := client.CloudSmoke(ctx, kube.CloudSmokeOptions{Image: img.Ref, Status: p.Status}); err != nil {
+	o := kube.CloudSmokeOptions{Image: img.Ref, Status: p.Status}
+	o.NoLoadBalancer, o.NoVolume = c.openStack().NoBalancing() != "", c.openStack().NoVolumes() != ""
+	if _, err := client.CloudSmoke(ctx, o); err != nil {
 		return err
 	}
 	return c.facts.set(ctx, factCloudSmoked, "true")

@@ -58,6 +58,10 @@ func (c *Cluster) checkFacts(s slot, f machine.Facts) error {
 	if !f.Systemd {
 		return fail.New(fail.Refused, "its first process is not systemd").At(s.Name).Do("use a Debian or Ubuntu host that systemd runs")
 	}
+	if !f.Dpkg {
+		return fail.New(fail.Refused, "its operating system (%s) has no Debian packages", f.OS).At(s.Name).
+			Do("use Debian or Ubuntu; Fedora CoreOS, Flatcar and the like can't be machines of a cluster yet")
+	}
 	if f.Hostname != s.Name && c.doc.Spec.Provider.Hosts == nil {
 		return fail.New(fail.Conflict, "it calls itself %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
 	}

@@ -56,9 +56,12 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 			b.add(s)
 		}
 	}
-	c.planFree(ctx, b, opts)
+	silent := c.planFree(ctx, b, opts)
 	before := append(b.with("reset/"), b.with("cloud/")...)
-	steps := c.prov.Destroy(inv)
+	steps, err := c.planLeftovers(ctx, c.prov.Destroy(inv), inv.Machines, silent, opts)
+	if err != nil {
+		return nil, err
+	}
 	for _, s := range steps {
 		s.Needs = append(s.Needs, before...)
 	}

@@ -90,16 +90,30 @@ func (c *Cluster) outerAddress(ctx context.Context) (string, error) {
 
 // outerNames lists what the API is called outside of the machines' network, beyond the endpoint itself.
 func (c *Cluster) outerNames(ctx context.Context) ([]string, error) {
+	var names []string
+	if name := c.doc.Spec.Endpoint.DNSName; name != "" {
+		names = append(names, name)
+	}
 	inner, err := c.endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
 	outer, err := c.outerEndpoint(ctx)
 	if err != nil || outer == inner {
-		return nil, err
+		return names, err
 	}
 	host, _, err := net.SplitHostPort(outer)
-	return []string{host}, err
+	return append(names, host), err
+}
+
+// publicEndpoint returns host:port of the API as people are told it: by its name, where it has one. Naupegos itself does not wait for
+// somebody to make a record of that name.
+func (c *Cluster) publicEndpoint(ctx context.Context) (string, error) {
+	outer, err := c.outerEndpoint(ctx)
+	if name := c.doc.Spec.Endpoint.DNSName; err == nil && name != "" {
+		return net.JoinHostPort(name, strconv.Itoa(c.doc.Spec.Endpoint.Port)), nil
+	}
+	return outer, err
 }
 
 // directEndpoint is the single control-plane machine itself.
@@ -128,7 +142,11 @@ func (c *Cluster) Kube(ctx context.Context) (*kube.Client, error) {
 	if c.api != nil {
 		return c.api, nil
 	}
-	conf, err := c.Kubeconfig(ctx)
+	endpoint, err := c.outerEndpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conf, err := c.adminKubeconfig(ctx, endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -138,10 +156,14 @@ func (c *Cluster) Kube(ctx context.Context) (*kube.Client, error) {
 
 // Kubeconfig renders the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
-	endpoint, err := c.outerEndpoint(ctx)
+	endpoint, err := c.publicEndpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return c.adminKubeconfig(ctx, endpoint)
+}
+
+func (c *Cluster) adminKubeconfig(ctx context.Context, endpoint string) ([]byte, error) {
 	return kube.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.pki, endpoint)
 }
 

@@ -11,8 +11,8 @@ import (
 // The facts that Naupegos remembers of a cluster; none is a secret.
 const (
 	factBootstrapped = "bootstrapped"   // "true" once the API answered through the endpoint for the first time
+	factHome         = "home"           // where in the cloud the cluster lives (provider.Housed); set before anything is made there
 	factInitial      = "etcd-initial"   // the static initial etcd cluster, "name=peerURL,…"; fixed at the first apply
-	factEndpoint     = "endpoint"       // host:port of the API, fixed at the first apply
 	factEtcdPrefix   = "etcd-join/"     // + machine: the --initial-cluster value with which a later member joined
 	factSmoked       = "smoked"         // "true" once the smoke test has passed
 	factShared       = "shared-kernel"  // "true" once a machine turned out to be a container, whose kernel is its host's

@@ -63,12 +63,14 @@ type cloud struct {
 	planned  map[string]bool
 	log      []string // what was made and destroyed
 	refuse   error    // of Preflight
+	odd      []string // its warnings
 	drift    map[string][]string
 	keeps    bool
 }
 
 func (p *cloud) KeepsMachines() bool                              { return p.keeps }
 func (p *cloud) Preflight(context.Context, provider.Wanted) error { return p.refuse }
+func (p *cloud) Warnings() []string                               { return p.odd }
 func (p *cloud) VIP(context.Context) (string, error)              { return "10.0.0.10", nil }
 func (p *cloud) Power(context.Context, string, string) error      { return nil }
 func (p *cloud) Destroy(*provider.Inventory) []*plan.Step         { return nil }

@@ -2,28 +2,31 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack"
 )
-
-// consentAbandon is what the user must consent to before a cluster is destroyed that can't be asked to give back what it took
-// from the cloud.
-const consentAbandon = "abandon-cloud-resources"
 
 const freeTimeout = 20 * time.Minute
 
-// planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credential.
-func (c *Cluster) planFree(ctx context.Context, b *builder, opts DestroyOptions) {
+// planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credential. silent tells
+// why a cluster that is up can't be asked to.
+func (c *Cluster) planFree(ctx context.Context, b *builder, opts DestroyOptions) (silent error) {
 	os := c.openStack()
 	if os == nil {
-		return
+		return nil
 	}
 	if c.facts.bootstrapped() {
-		b.add(c.freeStep(ctx, opts))
+		var free *plan.Step
+		if free, silent = c.freeStep(ctx, opts); silent == nil {
+			b.add(free)
+		}
 	}
 	s := &plan.Step{
 		ID: "cloud/credentials", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's credential of the cloud",
@@ -35,13 +38,66 @@ func (c *Cluster) planFree(ctx context.Context, b *builder, opts DestroyOptions)
 	}
 	b.after(s, freeStepID)
 	b.add(s)
+	return silent
+}
+
+// planLeftovers removes, once the machines are gone, what the cluster made in the cloud and did not give back: all of it, where it could
+// not be asked to.
+func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, machines []provider.Machine, silent error, opts DestroyOptions) ([]*plan.Step, error) {
+	os := c.openStack()
+	if os == nil {
+		return steps, nil
+	}
+	left := os.FreeLeftovers(opts.KeepVolumes)
+	for _, m := range machines {
+		left.Needs = append(left.Needs, provider.DestroyStep(m.Name))
+	}
+	if silent != nil {
+		left.Reason = "the cluster can't be asked to, for its API does not answer: " + silent.Error()
+		all, err := os.Leftovers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		left.Details = leftoverNames(all, opts.KeepVolumes)
+	}
+	for i, s := range steps {
+		if s.ID == openstack.DestroyNetworkStep {
+			s.Needs = append(s.Needs, left.ID)
+			return slices.Insert(steps, i, left), nil
+		}
+	}
+	return append(steps, left), nil
+}
+
+func leftoverNames(all openstack.Leftovers, keepVolumes bool) []string {
+	var out []string
+	for _, b := range all.LoadBalancers {
+		if !b.Shared {
+			out = append(out, b.String())
+		}
+	}
+	for _, v := range all.Volumes {
+		if !keepVolumes {
+			out = append(out, v.String())
+		}
+	}
+	return out
+}
+
+// KeptVolumes names the volumes of claims that are still in the cloud, once the cluster is gone.
+func (c *Cluster) KeptVolumes(ctx context.Context) ([]string, error) {
+	os := c.openStack()
+	if os == nil {
+		return nil, nil
+	}
+	all, err := os.Leftovers(ctx)
+	return leftoverNames(openstack.Leftovers{Volumes: all.Volumes}, false), err
 }
 
 const freeStepID = "cloud/free"
 
-// freeStep asks the cluster to free what it holds of the cloud. Where it does not answer, only the user can say that this may
-// be left out: then it is told what stays in the cloud.
-func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) *plan.Step {
+// freeStep asks the cluster to free what it holds of the cloud. The error says why it can't be asked.
+func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step, error) {
 	o := kube.FreeOptions{KeepVolumes: opts.KeepVolumes, Timeout: freeTimeout}
 	s := &plan.Step{
 		ID: freeStepID, Action: plan.Destroy, Subject: "cluster", Title: "give load balancers and volumes back to the cloud",
@@ -52,9 +108,7 @@ func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) *plan.Step 
 	}
 	held, err := c.heldOfCloud(ctx, o)
 	if err != nil {
-		s.Title, s.Reason = "leave what the cluster made in the cloud", "the API does not answer: "+err.Error()
-		s.Consent, s.Run = consentAbandon, c.tellLeftovers
-		return s
+		return nil, err
 	}
 	for _, h := range held {
 		s.Details = append(s.Details, h.String())
@@ -67,7 +121,7 @@ func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) *plan.Step 
 		o.Status = p.Status
 		return client.FreeCloudResources(ctx, o)
 	}
-	return s
+	return s, nil
 }
 
 // heldOfCloud lists what the cluster holds of the cloud, as its API says.
@@ -81,29 +135,17 @@ func (c *Cluster) heldOfCloud(ctx context.Context, o kube.FreeOptions) ([]kube.C
 	return client.CloudResources(ctx, o)
 }
 
-// tellLeftovers names what stays in the cloud of a cluster that could not be asked.
-func (c *Cluster) tellLeftovers(ctx context.Context, p plan.Progress) error {
-	left, err := c.openStack().Leftovers(ctx)
-	if err != nil {
-		return err
-	}
-	for _, b := range left.LoadBalancers {
-		p.Status("left in the cloud: %s", b)
-	}
-	for _, v := range left.Volumes {
-		p.Status("left in the cloud: %s", v)
-	}
-	return nil
-}
-
 // PlanRotateCredential makes another credential of the cloud for what runs in the cluster, puts it into use, and deletes the former.
-func (c *Cluster) PlanRotateCredential(context.Context) (*plan.Plan, error) {
+func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) {
 	os := c.openStack()
 	if os == nil {
 		return nil, fail.New(fail.Invalid, "cluster %s has no credential of a cloud", c.Name()).Do("only clusters on OpenStack have one")
 	}
 	if !c.facts.bootstrapped() {
 		return nil, errNotBootstrapped(c.Name())
+	}
+	if _, err := os.Home(ctx); err != nil { // what the cloud has is known once one is logged in
+		return nil, err
 	}
 	b := newBuilder()
 	b.add(&plan.Step{
@@ -116,7 +158,7 @@ func (c *Cluster) PlanRotateCredential(context.Context) (*plan.Plan, error) {
 			return c.keepCredential(ctx, cred)
 		},
 	})
-	for _, a := range addon.OpenStackAddons() {
+	for _, a := range c.cloudAddonList() {
 		s := c.addonStep(a)
 		s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it signs in with the credential", len(a.Workloads) > 0
 		b.after(s, credentialStep, addonID(addon.NameCloudConfig))

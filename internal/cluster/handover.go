@@ -136,7 +136,7 @@ func (c *Cluster) handoverText(ctx context.Context, files map[string][]byte, now
 	if v.Clouds, err = cloudName(files[handoverClouds]); err != nil {
 		return nil, err
 	}
-	if v.Endpoint, err = c.outerEndpoint(ctx); err != nil {
+	if v.Endpoint, err = c.publicEndpoint(ctx); err != nil {
 		return nil, err
 	}
 	if v.Machines, err = c.addresses(ctx); err != nil {

@@ -26,9 +26,11 @@ type Observed struct {
 	Health    []etcd.Health            // of Members
 	EtcdErr   error                    // why etcd does not answer
 	Recorded  bool                     // kubeadm's records and addons are in the cluster and as we want them
+	ProxyBack bool                     // somebody's kubeadm has put kube-proxy back to what it is elsewhere
 	Addons    map[string]bool          // whether an addon's manifests are in the cluster and as we want them
 	Want      []slot                   // machines that should exist
 	Remove    []provider.Machine       // machines that should go
+	Warnings  []string                 // what the provider finds odd about machines that are to be made
 }
 
 // Seen is one machine as observed.

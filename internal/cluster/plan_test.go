@@ -86,6 +86,12 @@ func TestPlans(t *testing.T) {
 			o.Nodes["demo-a-1"] = n
 			return l.mustPlan(o)
 		}},
+		{"proxy-back", func(t *testing.T) string { // somebody ran kubeadm upgrade
+			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+			o := l.observed(nil, "demo-cp-1")
+			o.ProxyBack = true
+			return l.mustPlan(o)
+		}},
 		{"pool-gone", func(t *testing.T) string {
 			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1, 2))
 			return l.mustPlan(l.observed(nil, "demo-cp-1"))
@@ -152,5 +158,24 @@ func TestPlansRefused(t *testing.T) {
 				t.Errorf("%v (%s), want a refusal that says %q", err, fail.KindOf(err), c.says)
 			}
 		})
+	}
+}
+
+// TestPlanWarns: what the provider finds odd about machines that are to be made is said with the plan.
+func TestPlanWarns(t *testing.T) {
+	l := newLab(t, document(t, 1, 0, 1))
+	l.cloud.odd = []string{"nobody gets in"}
+	ap, err := l.PlanApply(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ap.Plan.Warnings) != 1 || ap.Plan.Warnings[0] != "nobody gets in" {
+		t.Errorf("the plan's warnings are %q", ap.Plan.Warnings)
+	}
+	l = newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
+	l.cloud.odd = []string{"of what is not asked"}
+	o := l.observed(nil, controlPlanes(1)...)
+	if _, err := l.infrastructure(t.Context(), o); err != nil || len(o.Warnings) > 0 {
+		t.Errorf("where no machine is to be made: %q, %v", o.Warnings, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -24,7 +25,11 @@ func (c *Cluster) portsOf(r provider.Role) []portNeed {
 	kubelet := []portNeed{{10250, "kubelet", false}, {10248, "kubelet", true}}
 	switch r {
 	case provider.Gateway:
-		return []portNeed{{c.doc.Spec.Endpoint.Port, "the endpoint's HAProxy", false}, {8404, "HAProxy's health page", true}}
+		needs := []portNeed{{c.doc.Spec.Endpoint.Port, "the endpoint's HAProxy", false}, {8404, "HAProxy's health page", true}}
+		if c.doc.Spec.Endpoint.IngressWanted() != nil {
+			needs = append(needs, portNeed{v1alpha1.HTTPPort, "ingress", false}, portNeed{v1alpha1.HTTPSPort, "ingress", false})
+		}
+		return needs
 	case provider.ControlPlane:
 		return append([]portNeed{
 			{apiPort, "kube-apiserver", false}, {2379, "etcd", false}, {2380, "etcd", false}, {2381, "etcd", true},

@@ -33,7 +33,7 @@ func TestCheckPorts(t *testing.T) {
 		"kubelet's port on a gateway":  {provider.Gateway, []machine.Listener{nginx("::", 10250)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.checkFacts(slot{Name: "cp-1", Role: test.role}, machine.Facts{Hostname: "cp-1", Systemd: true, Listeners: test.listeners})
+			err := c.checkFacts(slot{Name: "cp-1", Role: test.role}, machine.Facts{Hostname: "cp-1", Systemd: true, Dpkg: true, Listeners: test.listeners})
 			if len(test.want) == 0 {
 				if err != nil {
 					t.Errorf("refused: %v", err)

@@ -25,11 +25,15 @@ func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Obs
 	if err != nil {
 		return nil //nolint:nilerr // addresses are not known yet: the plan makes them known and everything is recorded then
 	}
-	digest, err := c.recordDigest(ctx, p)
+	digest, err := recordDigest(p)
 	if err != nil {
 		return err
 	}
 	o.Recorded = c.facts.get(factRecorded) == digest
+	if o.ProxyBack, err = client.ProxyPatient(ctx); err != nil {
+		o.APIErr = err
+		return nil
+	}
 	o.Addons = map[string]bool{}
 	for _, a := range c.addonList() {
 		manifests, err := c.manifests(ctx, p, a.Name)
@@ -49,10 +53,9 @@ func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Obs
 	return nil
 }
 
-// recordDigest identifies the kubeadm configuration that the cluster should have recorded. What differs from machine to
-// machine in it is not part of it.
-func (c *Cluster) recordDigest(ctx context.Context, p kube.Params) (string, error) {
-	conf, err := p.KubeadmConfig(kube.Node{Name: "any", Address: "192.0.2.1"})
+// recordDigest identifies what kubeadm's phases should have made known to the cluster.
+func recordDigest(p kube.Params) (string, error) {
+	conf, err := p.Recorded()
 	if err != nil {
 		return "", err
 	}
@@ -65,6 +68,12 @@ func (c *Cluster) planRecords(b *builder, o *Observed) {
 	first := c.namesOf(provider.ControlPlane)[0]
 	c.planAddons(b, o)
 	c.planInitialized(b, o)
+	if o.Recorded && o.ProxyBack {
+		s := c.phaseStep(first, kube.InstallProxy())
+		s.Action, s.Rolling, s.Reason = plan.Change, true, "kubeadm has put it back: it would wait 45 s for an API server whose machine died"
+		b.after(s, "api", configureID(first))
+		b.add(s)
+	}
 	if !o.Recorded {
 		var last string
 		for i, ph := range kube.Phases() {
@@ -84,7 +93,7 @@ func (c *Cluster) planRecords(b *builder, o *Observed) {
 				if err != nil {
 					return err
 				}
-				digest, err := c.recordDigest(ctx, p)
+				digest, err := recordDigest(p)
 				if err != nil {
 					return err
 				}
@@ -125,7 +134,19 @@ func (c *Cluster) phaseStep(name string, ph kube.Phase) *plan.Step {
 				return err
 			}
 			p.Status("kubeadm %s", strings.Join(ph.Argv[2:4], " "))
-			_, err = c.dialer.Run(ctx, h, nil, ph.Argv...)
+			out, err := c.dialer.Run(ctx, h, nil, ph.Argv...)
+			if err != nil || ph.Manifests == nil {
+				return err
+			}
+			manifests, err := ph.Manifests(out)
+			if err != nil {
+				return err
+			}
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = client.Apply(ctx, manifests, kube.ApplyOptions{})
 			return err
 		},
 	}

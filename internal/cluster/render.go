@@ -108,6 +108,9 @@ func (c *Cluster) renderGateway(ctx context.Context, s slot, f machine.Facts) (m
 		ClusterName: c.Name(), ClusterID: c.rec.ID, VIP: vip, Port: c.doc.Spec.Endpoint.Port, Interface: f.Interface,
 		AgentPath: c.agent.remotePath(), CACert: ca,
 	}
+	if p.Fronts, err = c.ingressFronts(ctx); err != nil {
+		return machine.Config{}, err
+	}
 	for _, m := range c.slots {
 		if m.Role == provider.Worker {
 			continue
@@ -135,6 +138,25 @@ func (c *Cluster) renderGateway(ctx context.Context, s slot, f machine.Facts) (m
 		return machine.Config{}, err
 	}
 	return machine.Merge(conf, peers)
+}
+
+// ingressFronts are the ports of web traffic that gateways pass to the workers; none where the document wants none.
+func (c *Cluster) ingressFronts(ctx context.Context) ([]gateway.Front, error) {
+	in := c.doc.Spec.Endpoint.IngressWanted()
+	if in == nil {
+		return nil, nil
+	}
+	web := gateway.Front{Name: "ingress-http", Port: v1alpha1.HTTPPort}
+	tls := gateway.Front{Name: "ingress-https", Port: v1alpha1.HTTPSPort}
+	for _, name := range c.namesOf(provider.Worker) {
+		addr, err := c.address(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		web.Backends = append(web.Backends, gateway.Backend{Name: name, Address: addr, Port: in.HTTPNodePort})
+		tls.Backends = append(tls.Backends, gateway.Backend{Name: name, Address: addr, Port: in.HTTPSNodePort})
+	}
+	return []gateway.Front{web, tls}, nil
 }
 
 // address returns a machine's address; fail.NotReady while it has none, as one that is just being replaced.
@@ -204,7 +226,9 @@ func (c *Cluster) kubeNode(ctx context.Context, name string) (kube.Node, error) 
 		return kube.Node{}, err
 	}
 	m, err := c.prov.Machine(ctx, name)
-	return kube.Node{Name: name, Address: addr, Cloud: cloudInstance(m)}, err
+	n := kube.Node{Name: name, Address: addr, Cloud: cloudInstance(m)}
+	n.Schedulable = c.doc.Spec.ControlPlane.Schedulable
+	return n, err
 }
 
 // etcdStart says how the member on a control-plane machine starts for the first time: all initial members at once, later

@@ -47,7 +47,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 		Name: c.Name(), ID: c.rec.ID, Provider: c.doc.Spec.Provider.Name(), Kubernetes: c.doc.Spec.Kubernetes.Version, Healthy: true,
 		API: "ready",
 	}
-	if s.Endpoint, err = c.outerEndpoint(ctx); err != nil {
+	if s.Endpoint, err = c.publicEndpoint(ctx); err != nil {
 		s.Endpoint = ""
 	}
 	switch {

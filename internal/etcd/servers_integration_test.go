@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -22,7 +23,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // servers is a set of real etcd processes on loopback, with TLS both ways.
@@ -57,23 +59,7 @@ func program(t *testing.T, name string) string {
 	if etcd := os.Getenv("NAUPEGOS_ETCD"); etcd != "" {
 		return filepath.Join(filepath.Dir(etcd), name)
 	}
-	root, err := bundle.DefaultRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := bundle.OpenLibrary(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bundles, err := l.List(t.Context())
-	if err != nil || len(bundles) == 0 {
-		t.Fatalf("there is no bundle in the library: make one (naupegos bundle build), or name an etcd in NAUPEGOS_ETCD (%v)", err)
-	}
-	a, err := bundles[0].Binary(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bundles[0].Path(a.Digest)
+	return bundletest.Program(t, bundletest.Any(t), name)
 }
 
 // certificates makes one authority and one certificate for everybody.
@@ -109,14 +95,7 @@ func (s *servers) write(name string, content []byte) {
 
 // plan reserves addresses for a server that is started later.
 func (s *servers) plan(name string) *server {
-	free := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		defer l.Close()
-		return "https://" + l.Addr().String()
-	}
+	free := func() string { return fmt.Sprintf("https://127.0.0.1:%d", testkit.FreePort(s.t)) }
 	p := &server{name: name, client: free(), peer: free()}
 	s.procs[name] = p
 	return p

@@ -33,11 +33,21 @@ func params6() Params {
 	return p
 }
 
+// paramsWeb passes web traffic on too.
+func paramsWeb() Params {
+	p := params()
+	p.Fronts = []Front{
+		{Name: "ingress-http", Port: 80, Backends: []Backend{{Name: "demo-a-1", Address: "10.77.0.21", Port: 30080}, {Name: "demo-a-2", Address: "10.77.0.22", Port: 30080}}},
+		{Name: "ingress-https", Port: 443}, // no worker yet
+	}
+	return p
+}
+
 func TestGolden(t *testing.T) {
 	for name, tc := range map[string]struct {
 		p    Params
 		self int
-	}{"pair-first": {params(), 0}, "pair-second": {params(), 1}, "ipv6-single": {params6(), 0}} {
+	}{"pair-first": {params(), 0}, "pair-second": {params(), 1}, "ipv6-single": {params6(), 0}, "web": {paramsWeb(), 0}} {
 		t.Run(name, func(t *testing.T) {
 			c, err := Config(tc.p, tc.p.Nodes[tc.self])
 			if err != nil {
@@ -94,21 +104,26 @@ func TestBadParams(t *testing.T) {
 		change func(p *Params)
 		want   string
 	}{
-		"vip":             {func(p *Params) { p.VIP = "10.77.0.300" }, "virtual address"},
-		"cluster":         {func(p *Params) { p.ClusterName = "a\n} bad" }, "cluster name"},
-		"port":            {func(p *Params) { p.Port = 0 }, "port 0"},
-		"stats port":      {func(p *Params) { p.StatsPort = 6443 }, "health page"},
-		"agent":           {func(p *Params) { p.AgentPath = "agent; reboot" }, "path of the agent"},
-		"agent unclean":   {func(p *Params) { p.AgentPath = "/usr/../tmp/agent" }, "path of the agent"},
-		"no backends":     {func(p *Params) { p.Backends = nil }, "no API servers"},
-		"ca":              {func(p *Params) { p.CACert = []byte("x") }, "not PEM"},
-		"interface":       {func(p *Params) { p.Interface = "eth0 {" }, "interface"},
-		"self missing":    {func(p *Params) { p.Nodes = p.Nodes[1:] }, "not among"},
-		"family":          {func(p *Params) { p.Nodes[1].Address = "fd00::3" }, "another family"},
-		"vip is a node":   {func(p *Params) { p.VIP = "10.77.0.2" }, "twice"},
-		"backend twice":   {func(p *Params) { p.Backends[1].Address = "10.77.0.11" }, "twice"},
-		"name twice":      {func(p *Params) { p.Backends[1].Name = "demo-cp-1" }, "twice"},
-		"backend port":    {func(p *Params) { p.Backends[1].Port = 70000 }, "port 70000"},
+		"vip":           {func(p *Params) { p.VIP = "10.77.0.300" }, "virtual address"},
+		"cluster":       {func(p *Params) { p.ClusterName = "a\n} bad" }, "cluster name"},
+		"port":          {func(p *Params) { p.Port = 0 }, "port 0"},
+		"stats port":    {func(p *Params) { p.StatsPort = 6443 }, "health page"},
+		"agent":         {func(p *Params) { p.AgentPath = "agent; reboot" }, "path of the agent"},
+		"agent unclean": {func(p *Params) { p.AgentPath = "/usr/../tmp/agent" }, "path of the agent"},
+		"no backends":   {func(p *Params) { p.Backends = nil }, "no API servers"},
+		"ca":            {func(p *Params) { p.CACert = []byte("x") }, "not PEM"},
+		"interface":     {func(p *Params) { p.Interface = "eth0 {" }, "interface"},
+		"self missing":  {func(p *Params) { p.Nodes = p.Nodes[1:] }, "not among"},
+		"family":        {func(p *Params) { p.Nodes[1].Address = "fd00::3" }, "another family"},
+		"vip is a node": {func(p *Params) { p.VIP = "10.77.0.2" }, "twice"},
+		"backend twice": {func(p *Params) { p.Backends[1].Address = "10.77.0.11" }, "twice"},
+		"name twice":    {func(p *Params) { p.Backends[1].Name = "demo-cp-1" }, "twice"},
+		"backend port":  {func(p *Params) { p.Backends[1].Port = 70000 }, "port 70000"},
+		"front's name":  {func(p *Params) { p.Fronts = []Front{{Name: "health", Port: 80}} }, "taken"},
+		"front's port":  {func(p *Params) { p.Fronts = []Front{{Name: "web", Port: 6443}} }, "taken"},
+		"front's backend": {func(p *Params) {
+			p.Fronts = []Front{{Name: "web", Port: 80, Backends: []Backend{{Name: "a", Address: "x", Port: 30080}}}}
+		}, "address of backend"},
 		"backend address": {func(p *Params) { p.Backends[1].Address = "cp2" }, "address of API server"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -143,6 +143,7 @@ func TestGateways(t *testing.T) {
 	eventually(t, 10*time.Second, "exactly the API servers are up, the impostor is not", func() bool {
 		return g.up("gw1") == "cp-1 cp-2 cp-3" && g.up("gw2") == "cp-1 cp-2 cp-3"
 	})
+	eventually(t, 10*time.Second, "one gateway holds the VIP", func() bool { return g.holder() != "" })
 	t.Run("slow servers stay", g.slowStays)
 	t.Run("unready server is left out", g.unready)
 	t.Run("reload", g.reload)
@@ -259,8 +260,8 @@ func (g *gatewayLab) serverDies(t *testing.T) {
 }
 
 func (g *gatewayLab) gatewayDies(t *testing.T) {
-	eventually(t, 5*time.Second, "one gateway holds the VIP", func() bool { return g.holder() != "" })
 	for round := range 3 {
+		eventually(t, 5*time.Second, "one gateway holds the VIP", func() bool { return g.holder() != "" })
 		victim := g.holder()
 		g.cable(victim, "down")
 		kill(g.keepalived[victim])

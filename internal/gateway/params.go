@@ -21,6 +21,7 @@ type Params struct {
 	Interface   string    // that holds the VIP: "eth0"; a Node may name its own
 	Nodes       []Node    // the gateways, self included
 	Backends    []Backend // the API servers
+	Fronts      []Front   // what is passed on beside the API
 	AgentPath   string    // absolute path of naupegos-agent, which keepalived runs as its health check; root's, nobody else may write it
 	CACert      []byte    // PEM: the authority of the API servers' certificates
 	StatsPort   int       // of the health page on 127.0.0.1; 0 means 8404
@@ -38,6 +39,13 @@ type Backend struct {
 	Name    string
 	Address string
 	Port    int
+}
+
+// Front is one more port that the gateways listen on, on every address as with the endpoint.
+type Front struct {
+	Name     string // unique: "ingress-http"
+	Port     int
+	Backends []Backend
 }
 
 // RouterID derives the VRRP virtual router ID (1 to 255) from a cluster's ID. Adverts are unicast between the gateways of one
@@ -114,6 +122,30 @@ func (p Params) check(self Node) error {
 		}
 		if b.Port < 1 || b.Port > 65535 {
 			return bad("port %d of API server %s is outside 1 to 65535", b.Port, b.Name)
+		}
+	}
+	for _, f := range p.Fronts {
+		if err := p.checkFront(f); err != nil {
+			return bad("%v", err)
+		}
+	}
+	return nil
+}
+
+func (p Params) checkFront(f Front) error {
+	if !label.MatchString(f.Name) || f.Name == "endpoint" || f.Name == "health" || f.Name == "kube-apiserver" {
+		return fmt.Errorf("front name %q is not a DNS label, or taken", f.Name)
+	}
+	if f.Port < 1 || f.Port > 65535 || f.Port == p.Port || f.Port == p.statsPort() {
+		return fmt.Errorf("port %d of front %s is outside 1 to 65535, or taken", f.Port, f.Name)
+	}
+	seen := map[string]bool{}
+	for _, b := range f.Backends {
+		if err := checkPeer("backend", b.Name, b.Address, netip.Addr{}, seen); err != nil {
+			return err
+		}
+		if b.Port < 1 || b.Port > 65535 {
+			return fmt.Errorf("port %d of backend %s is outside 1 to 65535", b.Port, b.Name)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 func TestRealValidators(t *testing.T) {
 	l := newLab(t)
 	l.machine("gw", "10.77.0.2")
-	for name, p := range map[string]Params{"pair": params(), "ipv6-single": params6()} {
+	for name, p := range map[string]Params{"pair": params(), "ipv6-single": params6(), "web": paramsWeb()} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(l.dir, name)
 			if err := os.Mkdir(dir, 0o755); err != nil {

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/rootfs"
+	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -85,7 +85,7 @@ func (v *vm) start(disk string, args ...string) {
 	}
 	v.seed(string(data))
 	command(v.t, "qemu-img", "create", "-q", "-f", "qcow2", "-b", disk, "-F", "raw", v.file("disk.qcow2"), "12G")
-	v.port = freePort(v.t)
+	v.port = testkit.FreePort(v.t)
 	args = append(args, "-accel", "tcg,thread=multi", "-smp", "2", "-m", "1536", "-nographic", "-nodefaults", "-serial", "file:"+v.file("console"),
 		"-device", "virtio-rng-pci", "-drive", "if=virtio,file="+v.file("disk.qcow2"), "-drive", "if=virtio,format=raw,readonly=on,file="+v.file("seed"),
 		"-netdev", fmt.Sprintf("user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:%d-:22", v.port), "-device", "virtio-net-pci,netdev=n")
@@ -129,16 +129,6 @@ func (v *vm) seed(userData string) {
 		v.t.Fatal(err)
 	}
 	command(v.t, "mcopy", append(append([]string{"-s", "-i", v.file("seed")}, all...), "::")...)
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func (v *vm) console() string {

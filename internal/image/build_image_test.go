@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/rootfs"
@@ -46,7 +47,7 @@ func theImage(t *testing.T) string {
 	if os.Geteuid() != 0 {
 		t.Fatal("making images needs root")
 	}
-	built.bundle = aBundle(t)
+	built.bundle = bundletest.Any(t)
 	if _, err := os.Stat(built.file); err == nil {
 		return built.file
 	}
@@ -70,26 +71,6 @@ func theImage(t *testing.T) string {
 	}
 	t.Logf("made in %v: %+v", time.Since(began).Round(time.Second), *info)
 	return built.file
-}
-
-func aBundle(t *testing.T) *bundle.Bundle {
-	t.Helper()
-	root, err := bundle.DefaultRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	library, err := bundle.OpenLibrary(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := library.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) == 0 {
-		t.Fatal("this test needs a bundle in this host's library: make bundle")
-	}
-	return all[0]
 }
 
 type noted struct{ t *testing.T }

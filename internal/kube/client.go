@@ -62,7 +62,7 @@ func NewClient(kubeconfig []byte, o ClientOptions) (*Client, error) {
 	cfg.Dial = o.Dial
 	cfg.UserAgent = FieldManager
 	cfg.WarningHandler = rest.NoWarnings{} // deprecations of the manifests we ship are our tests' business, not the user's
-	unbounded, err := rest.HTTPClientFor(cfg)
+	unbounded, err := HTTPClient(cfg)
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)
 	}

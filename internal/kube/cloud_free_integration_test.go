@@ -161,7 +161,7 @@ func cloudFree(t *testing.T, c *Client) {
 		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: "front"}, LastTimestamp: metav1.Now()}, metav1.CreateOptions{})
 	must(t, err)
 
-	err = c.FreeCloudResources(ctx, FreeOptions{Timeout: 3 * time.Second})
+	err = c.FreeCloudResources(ctx, FreeOptions{Timeout: 5 * time.Second})
 	wantFail(t, err, fail.NotReady, "Service default/front", "load-balancer-cleanup", "Octavia says 409", "PersistentVolumeClaim default/data: used by pod user on n1", "pvc-protection")
 	n, err := c.Node(ctx, "n1")
 	must(t, err)

@@ -45,7 +45,8 @@ func (p Params) Flannel() ([]byte, error) {
 		return nil, fail.Wrap(fail.Internal, err, "read flannel's manifest")
 	}
 	var out strings.Builder
-	if err := t.Execute(&out, map[string]string{"Image": image.Ref, "Host": host, "Port": port, "NetConf": string(netConf)}); err != nil {
+	values := map[string]any{"Image": image.Ref, "Host": host, "Port": port, "NetConf": string(netConf), "Env": connectionEnv()}
+	if err := t.Execute(&out, values); err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "render flannel's manifest")
 	}
 	return []byte(out.String()), nil

@@ -23,7 +23,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // api is a real API server with etcd and controller manager on loopback. There is no scheduler and no kubelet: see kubelets.
@@ -43,15 +44,7 @@ func opsBinary(t *testing.T, name string) string {
 	if path := os.Getenv(env); path != "" {
 		return path
 	}
-	root, err := bundle.DefaultRoot()
-	must(t, err)
-	l, err := bundle.OpenLibrary(root)
-	must(t, err)
-	b, err := l.Find(t.Context(), testParams().Version)
-	if err != nil {
-		t.Fatalf("name %s in %s, or build a bundle: %v", name, env, err)
-	}
-	return fromImage(t, b, name)
+	return fromImage(t, bundletest.Of(t, testParams().Version), name)
 }
 
 func startAPI(t *testing.T) *api {
@@ -75,12 +68,7 @@ func startAPI(t *testing.T) *api {
 	return a
 }
 
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
+func freeAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)) }
 
 func (a *api) path(name string) string { return filepath.Join(a.dir, name) }
 

@@ -62,6 +62,9 @@ func wantFail(t *testing.T, err error, kind fail.Kind, words ...string) {
 	}
 }
 
+// moment is long enough for a busy API server to answer, and short enough to be waited for in vain.
+const moment = 2 * time.Second
+
 func short(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
@@ -70,7 +73,7 @@ func short(t *testing.T, d time.Duration) context.Context {
 
 func (o *operations) nodes(t *testing.T) {
 	c := o.c
-	wantFail(t, c.WaitNode(short(t, 300*time.Millisecond), "w1", Registered), fail.NotReady, "w1: kubelet has not registered the node")
+	wantFail(t, c.WaitNode(short(t, moment), "w1", Registered), fail.NotReady, "w1: kubelet has not registered the node")
 	got := make(chan error, 1)
 	var seen []string
 	go func() {
@@ -80,7 +83,7 @@ func (o *operations) nodes(t *testing.T) {
 	addNode(t, c, "w2", true)
 	addNode(t, c, "w3", true)
 	addNode(t, c, "cp", true, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: "NoSchedule"})
-	wantFail(t, c.WaitNode(short(t, 300*time.Millisecond), "w1", NodeReady), fail.NotReady, "network plugin is missing")
+	wantFail(t, c.WaitNode(short(t, moment), "w1", NodeReady), fail.NotReady, "network plugin is missing")
 	setReady(t, c, "w1", true)
 	must(t, <-got)
 	if slices.Sort(seen); !slices.Equal(seen, []string{"w1", "w2"}) {
@@ -233,6 +236,16 @@ spec:
 	must(t, o.a.client().Delete(t.Context(), m, opts)) // its kind is unknown by now
 }
 
+// eventually waits for what the controller manager and the kubelets do on their own.
+func (o *operations) eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
 func workload(kind, name, image, spec string) []byte {
 	return fmt.Appendf(nil, `apiVersion: apps/v1
 kind: %s
@@ -247,7 +260,7 @@ spec:
 }
 
 func (o *operations) rollout(t *testing.T) {
-	ctx := short(t, 30*time.Second)
+	ctx := short(t, time.Minute)
 	o.k.set(func() { o.k.stuck = "stuck:1" })
 	for _, w := range []struct {
 		kind string
@@ -255,10 +268,14 @@ func (o *operations) rollout(t *testing.T) {
 		wait func(context.Context, string, string) error
 	}{{"Deployment", "replicas: 2", o.c.WaitDeployment}, {"DaemonSet", "", o.c.WaitDaemonSet}} {
 		name := strings.ToLower(w.kind)
-		wantFail(t, w.wait(short(t, 200*time.Millisecond), "default", name), fail.NotReady, "does not exist")
+		wantFail(t, w.wait(short(t, moment), "default", name), fail.NotReady, "does not exist")
 		_, err := o.c.Apply(ctx, workload(w.kind, name, "stuck:1", w.spec), ApplyOptions{})
 		must(t, err)
-		wantFail(t, w.wait(short(t, 3*time.Second), "default", name), fail.NotReady, "pods available", "container c: ErrImagePull no such image")
+		o.eventually(t, "a pod of "+name+" is stuck", func() bool {
+			pods, err := o.c.set.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+			return err == nil && slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return len(p.Status.ContainerStatuses) > 0 })
+		})
+		wantFail(t, w.wait(short(t, moment), "default", name), fail.NotReady, "pods available", "container c: ErrImagePull no such image")
 		_, err = o.c.Apply(ctx, workload(w.kind, name, "good:1", w.spec), ApplyOptions{})
 		must(t, err)
 		must(t, w.wait(ctx, "default", name))
@@ -269,13 +286,17 @@ func (o *operations) rollout(t *testing.T) {
 }
 
 func (o *operations) drain(t *testing.T) {
-	ctx := short(t, time.Minute)
+	ctx := short(t, 2*time.Minute)
 	_, err := o.c.Apply(ctx, []byte(`apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {name: keep-two, namespace: default}
 spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
 `), ApplyOptions{})
 	must(t, err)
+	o.eventually(t, "the budget is counted", func() bool {
+		b, err := o.c.set.PolicyV1().PodDisruptionBudgets("default").Get(ctx, "keep-two", metav1.GetOptions{})
+		return err == nil && b.Status.ObservedGeneration == b.Generation && b.Status.CurrentHealthy == 2
+	})
 	pods, err := o.c.PodsOn(ctx, "w1")
 	must(t, err)
 	if len(pods) < 2 || pods[0].Owner == "" {
@@ -310,7 +331,7 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
 	must(t, o.c.Drain(ctx, "nobody", opts))
 
 	o.k.set(func() { o.k.hang = "deployment" }) // a machine that is off confirms nothing
-	must(t, o.c.Drain(ctx, "w2", DrainOptions{Timeout: 5 * time.Second, Dead: true}))
+	must(t, o.c.Drain(ctx, "w2", DrainOptions{Timeout: 30 * time.Second, Dead: true}))
 	o.k.set(func() { o.k.hang = "" })
 	must(t, o.c.WaitDeployment(ctx, "default", "deployment"))
 	must(t, o.c.Uncordon(ctx, "w2"))
@@ -335,7 +356,7 @@ func (o *operations) smoke(t *testing.T) {
 	wantFail(t, err, fail.NotReady, "did not answer by-address from node w3: what the client said")
 	o.k.set(func() { o.k.exit, o.k.stuck = 0, "echo:2" })
 	must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))
-	opts.Image, opts.Timeout = "echo:2", 3*time.Second
+	opts.Image, opts.Timeout = "echo:2", 6*time.Second
 	_, err = o.c.Smoke(t.Context(), opts)
 	wantFail(t, err, fail.NotReady, "pod echo-", "ErrImagePull")
 	must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))

@@ -260,6 +260,9 @@ func TestSmokeManifestsParse(t *testing.T) {
 	if err != nil || strings.Contains(string(raw), "%!") {
 		t.Errorf("badly formatted: %s, %v", raw, err)
 	}
+	if !strings.Contains(string(raw), `"dnsConfig":{"options":[{"name":"timeout","value":"1"}]}`) {
+		t.Errorf("a question that cluster DNS has not heard holds the test up for 5 s: %s", raw)
+	}
 }
 
 func TestBlocker(t *testing.T) {

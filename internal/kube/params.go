@@ -69,9 +69,11 @@ type Node struct {
 	Name    string            // the node's name; where the host's name is another, the kubelet is told
 	Address string            // where the other machines reach it
 	Labels  map[string]string // given at registration; those that kubelets may not give themselves are left out
-	Taints  []corev1.Taint    // given at registration; on a control plane nil means the usual control-plane taint
+	Taints  []corev1.Taint    // given at registration
 	Facts   machine.Facts
 	Cloud   CloudInstance // what the machine is in the cloud; zero where there is none or it is not known yet
+	// Schedulable lets ordinary pods onto a machine of the control plane: without Taints it gets the usual one otherwise.
+	Schedulable bool
 	// ResolvConf is the resolv.conf that pods inherit from; empty means /etc/resolv.conf. Where systemd-resolved runs it is
 	// /run/systemd/resolve/resolv.conf.
 	ResolvConf string

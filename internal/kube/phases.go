@@ -9,6 +9,8 @@ type Phase struct {
 	Argv            []string // the command with its arguments
 	NeedsConfigPath string   // the file it reads; ControlPlane has put it there
 	Spreads         bool     // it starts pods that should not all run on one node: there should be several by then
+	// Manifests says that the phase only prints objects, and makes of them what is to be applied; nil where kubeadm does it all.
+	Manifests func(printed []byte) ([]byte, error)
 }
 
 // Phases returns what records the cluster once its API answers, so that it is an ordinary kubeadm cluster for everybody
@@ -23,10 +25,17 @@ func Phases() []Phase {
 	dns.Spreads = true
 	return []Phase{
 		phase("record the configuration", "upload-config", "all"),
-		phase("install kube-proxy", "addon", "kube-proxy"),
+		InstallProxy(),
 		dns,
 		phase("let machines join with a token", "bootstrap-token", "--skip-token-print"),
 	}
+}
+
+// InstallProxy returns the one of Phases that installs kube-proxy.
+func InstallProxy() Phase {
+	p := phase("install kube-proxy", "addon", "kube-proxy", "--print-manifest")
+	p.Manifests = withConnectionEnv // there are no patches for it
+	return p
 }
 
 // MarkControlPlane returns the phase that gives a node a control plane's labels and taints, once it is registered. It runs on

@@ -125,7 +125,7 @@ func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machi
 	}
 	files := []machine.File{
 		{Path: KubeadmConfigPath, Mode: 0o600, Content: kubeadm},
-		{Path: coreDNSPatchPath, Mode: 0o600, Content: []byte(coreDNSPatch)},
+		{Path: coreDNSPatchPath, Mode: 0o600, Content: []byte(coreDNSPatch())},
 		{Path: authenticationPath, Mode: 0o600, Content: []byte(authenticationConfig)},
 	}
 	if p.AuditLog {

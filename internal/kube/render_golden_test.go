@@ -5,21 +5,15 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestGoldenMachines(t *testing.T) {
 	cloud, local, service := testParams(), localParams(), testParams()
@@ -53,7 +47,7 @@ func TestGoldenMachines(t *testing.T) {
 			if err := config.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, dump(config))
+			testkit.Golden(t, name+".golden", dump(config))
 		})
 	}
 }
@@ -64,29 +58,12 @@ func TestGoldenManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "flannel", flannel)
+	testkit.Golden(t, "flannel.golden", flannel)
 	admin, err := p.AdminKubeconfig(t.Context(), testPKI(t, testTime), p.Endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "admin-kubeconfig", readable(admin))
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (make it with: go test ./internal/kube -update)", err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
-		t.Errorf("%s differs from what is rendered now (-want +got); if that is meant: go test ./internal/kube -update\n%s", path, diff)
-	}
+	testkit.Golden(t, "admin-kubeconfig.golden", readable(admin))
 }
 
 // dump renders a configuration for people, with certificates described and keys left out.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
@@ -36,18 +37,8 @@ func releases(t *testing.T) []release {
 			return filepath.Join(filepath.Dir(kubeadm), name)
 		}})
 	}
-	root, err := bundle.DefaultRoot()
-	must(t, err)
-	l, err := bundle.OpenLibrary(root)
-	must(t, err)
-	bundles, err := l.List(t.Context())
-	must(t, err)
-	for _, b := range bundles {
-		out = append(out, release{b.Manifest, func(name string) string {
-			a, err := b.Binary(name)
-			must(t, err)
-			return b.Path(a.Digest)
-		}})
+	for _, b := range bundletest.All(t) {
+		out = append(out, release{b.Manifest, func(name string) string { return bundletest.Program(t, b, name) }})
 	}
 	if len(out) == 0 {
 		t.Fatal("there is no bundle in the library: make one (naupegos bundle build), or name a kubeadm in NAUPEGOS_KUBEADM")

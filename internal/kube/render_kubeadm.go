@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,15 +14,30 @@ const (
 	coreDNSPatchPath = patchesDir + "/corednsdeployment+strategic.yaml"
 )
 
-// coreDNSPatch has CoreDNS asked every second whether it is ready: names resolve up to nine seconds sooner after a start.
-const coreDNSPatch = `spec:
+// coreDNSPatch has CoreDNS asked every second whether it is ready: names resolve up to nine seconds sooner after a start. And
+// it has it notice soon that its API server is dead: until then it answers with addresses of pods that may be gone.
+func coreDNSPatch() string {
+	patch := `spec:
   template:
     spec:
       containers:
         - name: coredns
           readinessProbe:
             periodSeconds: 1
+          env:
 `
+	for _, e := range connectionEnv() {
+		patch += fmt.Sprintf("            - {name: %s, value: %q}\n", e.Name, e.Value)
+	}
+	return patch
+}
+
+// Recorded is what Phases make known to the cluster, without what differs from machine to machine: where it changes, they have
+// to run again.
+func (p Params) Recorded() ([]byte, error) {
+	conf, err := p.KubeadmConfig(Node{Name: "any", Address: "192.0.2.1"})
+	return fmt.Appendf(conf, "---\n%s---\nkube-proxy: %v\n", coreDNSPatch(), connectionEnv()), err
+}
 
 // KubeadmConfig renders what n's kubeadm is told with --config: Init-, Cluster-, Kubelet- and KubeProxyConfiguration.
 // It holds no secret.

@@ -53,11 +53,16 @@ RestartSec=2
 WantedBy=multi-user.target
 `
 
-// kubeletCertDropIn makes the link that kubelets move when they rotate their client certificate point to the first one,
-// unless the link exists: a plain file in its place would end the rotation.
-const kubeletCertDropIn = `[Service]
-ExecStartPre=/usr/bin/systemd-tmpfiles --create ` + kubeletTmpfilesPath + `
-`
+// kubeletOwnDropIn is ours. It has the kubelet notice soon that the API server at the other end is dead. And it makes the link
+// that kubelets move when they rotate their client certificate point to the first one, unless the link exists: a plain file in
+// its place would end the rotation.
+func kubeletOwnDropIn() string {
+	dropIn := "[Service]\n"
+	for _, e := range connectionEnv() {
+		dropIn += fmt.Sprintf("Environment=%s=%s\n", e.Name, e.Value)
+	}
+	return dropIn + "ExecStartPre=/usr/bin/systemd-tmpfiles --create " + kubeletTmpfilesPath + "\n"
+}
 
 const kubeletTmpfiles = "L " + kubeletCertPath + " - - - - " + kubeletFirstCertPath + "\n"
 
@@ -93,7 +98,7 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 	first := private(kubeletFirstCertPath, slices.Concat(cert.CertPEM, cert.KeyPEM))
 	first.Once = true
 	unit := kubeletUnit()
-	unit.DropIns = append(unit.DropIns, machine.DropIn{Name: "20-naupegos.conf", Content: kubeletCertDropIn})
+	unit.DropIns = append(unit.DropIns, machine.DropIn{Name: "20-naupegos.conf", Content: kubeletOwnDropIn()})
 	unit.Watches = append(unit.Watches, kubeletConfigPath, kubeletFlagsPath, pkiDir+"/ca.crt", kubernetesDir+"/kubelet.conf")
 	c := machine.Config{
 		Directories: []machine.Directory{{Path: kubeletDir + "/pki", Mode: 0o755}},
@@ -243,8 +248,11 @@ func tlsCipherSuites() []string {
 func ptr[T any](v T) *T { return &v }
 
 // controlPlaneTaints returns the taints of a control-plane machine: unless it says otherwise the one that keeps ordinary
-// pods off it.
+// pods off it. kubeadm takes none for the usual one, but an empty list for an empty list.
 func controlPlaneTaints(n Node) []corev1.Taint {
+	if n.Schedulable && n.Taints == nil {
+		return []corev1.Taint{}
+	}
 	if n.Taints != nil {
 		return n.Taints
 	}

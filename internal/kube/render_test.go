@@ -228,6 +228,18 @@ func TestKubeletFlags(t *testing.T) {
 	}
 }
 
+// TestSchedulableControlPlane registers without the taint that keeps ordinary pods off, which nobody takes away later.
+func TestSchedulableControlPlane(t *testing.T) {
+	p := testParams()
+	for schedulable, want := range map[bool]int{false: 1, true: 0} {
+		n := p.ControlPlanes[0]
+		n.Schedulable = schedulable
+		if n.Taints = controlPlaneTaints(n); n.Taints == nil || len(n.Taints) != want || strings.Contains(p.kubeletFlags(n), "--register-with-taints") == schedulable {
+			t.Errorf("schedulable %v: %v, %s", schedulable, n.Taints, p.kubeletFlags(n))
+		}
+	}
+}
+
 func TestKubeletMayLabel(t *testing.T) {
 	for key, want := range map[string]bool{
 		"pool": true, "example.org/pool": true, "node.kubernetes.io/x": true, "a.kubelet.kubernetes.io/x": true,

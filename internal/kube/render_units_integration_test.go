@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 )
 
 // TestSystemdAcceptsUnits has systemd look at every unit that is rendered.
@@ -57,19 +57,12 @@ func TestTmpfilesLinkTheFirstCertificate(t *testing.T) {
 
 // TestContainerdReadsItsConfig asks the bundle's containerd what it makes of config.toml.
 func TestContainerdReadsItsConfig(t *testing.T) {
-	root, err := bundle.DefaultRoot()
-	must(t, err)
-	l, err := bundle.OpenLibrary(root)
-	must(t, err)
 	for cgroup, p := range map[int]Params{1: localParams(), 2: testParams()} {
-		b, err := l.Find(t.Context(), p.Version)
-		must(t, err)
+		b := bundletest.Of(t, p.Version)
 		p.Bundle = b.Manifest
 		c, err := p.Worker(t.Context(), testPKI(t, testTime), testWorker(p))
 		must(t, err)
-		containerd, err := b.Binary("containerd")
-		must(t, err)
-		out := newHost(t, c).exec(t, nil, b.Path(containerd.Digest), "--config", containerdDir+"/config.toml", "config", "dump")
+		out := newHost(t, c).exec(t, nil, bundletest.Program(t, b, "containerd"), "--config", containerdDir+"/config.toml", "config", "dump")
 		pause, err := b.Image("pause")
 		must(t, err)
 		want := []string{"sandbox = '" + pause.Ref + "'", "config_path = '/etc/containerd/certs.d'", "bin_dirs = ['/opt/cni/bin']", "version = 3"}

@@ -21,9 +21,11 @@ const CloudSmokeNamespace = "naupegos-smoke-cloud"
 
 // CloudSmokeOptions says what the cloud's smoke test runs with.
 type CloudSmokeOptions struct {
-	Image   string                           // of the bundle's echo server
-	Timeout time.Duration                    // for all of it; 0 means 5 minutes
-	Status  func(format string, args ...any) // what is waited for; may be nil
+	Image          string                           // of the bundle's echo server
+	Timeout        time.Duration                    // for all of it; 0 means 5 minutes
+	Status         func(format string, args ...any) // what is waited for; may be nil
+	NoLoadBalancer bool                             // the cloud has none to give: only a volume is asked for
+	NoVolume       bool                             // the other way round
 }
 
 // CloudSmokeResult is what the cloud gave the cluster.
@@ -58,10 +60,29 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 	if err := c.freeNamespace(ctx, CloudSmokeNamespace, o); err != nil { // of a test that was cut off
 		return r, err
 	}
-	if _, err := c.Apply(ctx, []byte(cloudSmokeManifests(o.Image)), ApplyOptions{}); err != nil {
+	manifests, waitFor := cloudSmokeManifests(o)
+	if _, err := c.Apply(ctx, []byte(manifests), ApplyOptions{}); err != nil {
 		return r, err
 	}
-	o.Status("waiting for the cloud's load balancer and volume")
+	o.Status("waiting for the cloud's %s", waitFor)
+	if !o.NoLoadBalancer {
+		if err := c.awaitBalancer(ctx, &r, start); err != nil {
+			return r, err
+		}
+	}
+	if o.NoVolume {
+		return r, nil
+	}
+	err := follow(ctx, c.claims(CloudSmokeNamespace), func(objects map[string]runtime.Object) (bool, error) {
+		p, ok := objects[key(CloudSmokeNamespace, "data")].(*corev1.PersistentVolumeClaim)
+		return ok && p.Status.Phase == corev1.ClaimBound, nil
+	})
+	r.Volume = time.Since(start)
+	return r, c.cloudTrouble(ctx, err, "a PersistentVolumeClaim has no volume")
+}
+
+// awaitBalancer waits until the Service has an address.
+func (c *Client) awaitBalancer(ctx context.Context, r *CloudSmokeResult, start time.Time) error {
 	err := follow(ctx, c.inNamespace(CloudSmokeNamespace), func(objects map[string]runtime.Object) (bool, error) {
 		if s, ok := objects[key(CloudSmokeNamespace, "echo")].(*corev1.Service); ok && r.Address == "" {
 			for _, in := range s.Status.LoadBalancer.Ingress {
@@ -70,15 +91,7 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 		}
 		return r.Address != "", nil
 	})
-	if err != nil {
-		return r, c.cloudTrouble(ctx, err, "the load balancer of a Service has no address")
-	}
-	err = follow(ctx, c.claims(CloudSmokeNamespace), func(objects map[string]runtime.Object) (bool, error) {
-		p, ok := objects[key(CloudSmokeNamespace, "data")].(*corev1.PersistentVolumeClaim)
-		return ok && p.Status.Phase == corev1.ClaimBound, nil
-	})
-	r.Volume = time.Since(start)
-	return r, c.cloudTrouble(ctx, err, "a PersistentVolumeClaim has no volume")
+	return c.cloudTrouble(ctx, err, "the load balancer of a Service has no address")
 }
 
 // inNamespace follows the Services of a namespace.

@@ -69,7 +69,9 @@ spec:
 `, SmokeNamespace, image, len(backends), terms.String(), restricted)
 }
 
-// smokeClient is a pod bound to one node, whatever its taints, that asks each URL until it is answered.
+// smokeClient is a pod bound to one node, whatever its taints, that asks each URL until it is answered. It starts beside cluster
+// DNS: what is asked of a Service without endpoints is refused by kube-proxy, but the kernel sends only six such refusals at once
+// and then one a second. Another question is dropped without a word, and waits for the resolver's timeout, by default 5 s.
 func smokeClient(image, node string, urls map[string]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `apiVersion: v1
@@ -83,6 +85,7 @@ spec:
   enableServiceLinks: false
   terminationGracePeriodSeconds: 1
   tolerations: [{operator: Exists}]
+  dnsConfig: {options: [{name: timeout, value: "1"}]}
   containers:
 `, SmokeNamespace, node)
 	for _, name := range []string{"by-address", "by-name"} {
@@ -106,17 +109,31 @@ func bracketed(address string) string {
 	return address
 }
 
-// cloudSmokeManifests asks the cloud for a load balancer and for a volume. A pod claims the volume, for zones are chosen by where it runs.
-func cloudSmokeManifests(image string) string {
-	return smokeNamespace(CloudSmokeNamespace) + fmt.Sprintf(`apiVersion: v1
+// cloudSmokeService asks the cloud for a load balancer.
+const cloudSmokeService = `apiVersion: v1
 kind: Service
-metadata: {name: echo, namespace: %[1]s}
+metadata: {name: echo, namespace: ` + CloudSmokeNamespace + `}
 spec:
   type: LoadBalancer
   selector: {app: echo}
   ports: [{name: http, port: 80, targetPort: 8080}]
----
-apiVersion: v1
+`
+
+// cloudSmokeManifests asks the cloud for what it has to give, and names it for people.
+func cloudSmokeManifests(o CloudSmokeOptions) (manifests, names string) {
+	var ask, what []string
+	if !o.NoLoadBalancer {
+		ask, what = append(ask, cloudSmokeService), append(what, "load balancer")
+	}
+	if !o.NoVolume {
+		ask, what = append(ask, cloudSmokeVolume(o.Image)), append(what, "volume")
+	}
+	return smokeNamespace(CloudSmokeNamespace) + strings.Join(ask, "---\n"), strings.Join(what, " and ")
+}
+
+// cloudSmokeVolume asks the cloud for a volume. A pod claims it, for zones are chosen by where it runs.
+func cloudSmokeVolume(image string) string {
+	return fmt.Sprintf(`apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: data, namespace: %[1]s}
 spec:

@@ -10,7 +10,7 @@ import (
 )
 
 // Ignition renders the same user-data as CloudInit for images of the Ignition kind (Fedora CoreOS, Flatcar), as a
-// configuration of spec 3.4. Ignition takes no compressed configuration. A fully qualified name has no place in it.
+// configuration of spec 3.4. A fully qualified name has no place in it.
 //
 // Such images update and reboot themselves; that is switched off, because a cluster's machines are taken away one at a
 // time, after their pods.

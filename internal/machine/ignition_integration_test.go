@@ -35,6 +35,16 @@ func TestIgnitionValidate(t *testing.T) {
 		if out, err := validate([]byte(strings.Replace(string(data), "/etc/hostname", "etc/hostname", 1))); err == nil {
 			t.Errorf("%s: a relative path is accepted: %s", name, out)
 		}
+		packed, err := o.Render(KindIgnition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := validate(packed); err != nil || out != "" {
+			t.Errorf("%s, compressed: %v: %s", name, err, out)
+		}
+		if out, err := validate([]byte(strings.Replace(string(packed), "gzip", "zip", 1))); err == nil {
+			t.Errorf("%s: an unknown compression is accepted: %s", name, out)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ type Facts struct {
 	MemoryBytes   int64  `json:"memoryBytes"`
 	CgroupVersion int    `json:"cgroupVersion"` // 1 (also hybrid) or 2: which one kubelet and runc will use
 	Systemd       bool   `json:"systemd"`       // pid 1 is systemd
+	Dpkg          bool   `json:"dpkg"`          // software comes in Debian's packages
 	AppArmor      bool   `json:"appArmor"`      // enabled in the kernel
 	SysResource   bool   `json:"sysResource"`   // CAP_SYS_RESOURCE is in the bounding set: negative oom_score_adj works
 	Interface     string `json:"interface"`     // that holds the default route

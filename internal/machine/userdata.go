@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/json"
+
+	"github.com/coreos/ignition/v2/config/v3_4/types"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -14,32 +17,46 @@ const (
 	KindIgnition  = "ignition"
 )
 
-// MaxUserDataBytes is how much user-data Nova takes, counted after base64.
-const MaxUserDataBytes = 65535
-
-// Render renders user-data of a kind as a cloud should be given it: for cloud-init compressed, and in any case checked
-// against the limit. An unknown kind, bad fields, or too much of them give fail.Invalid.
+// Render renders user-data of a kind as a cloud should be given it: compressed. An unknown kind or bad fields give fail.Invalid.
+// The same input gives the same bytes.
 func (o UserData) Render(kind string) ([]byte, error) {
-	var out []byte
-	var err error
 	switch kind {
-	case KindCloudInit:
-		if out, err = CloudInit(o); err == nil {
-			out, err = Compress(out)
+	case KindCloudInit: // which unpacks it by itself
+		out, err := CloudInit(o)
+		if err != nil {
+			return nil, err
 		}
+		return compress(out)
 	case KindIgnition:
-		out, err = Ignition(o)
-	default:
-		err = fail.New(fail.Invalid, "unknown kind of user-data %q", kind).Do("known: %s, %s", KindCloudInit, KindIgnition)
+		out, err := Ignition(o)
+		if err != nil {
+			return nil, err
+		}
+		return packIgnition(out)
 	}
+	return nil, fail.New(fail.Invalid, "unknown kind of user-data %q", kind).Do("known: %s, %s", KindCloudInit, KindIgnition)
+}
+
+// packIgnition makes a configuration that says no more than: take this compressed one in my place. Ignition unpacks nothing else of
+// what a cloud hands it.
+func packIgnition(config []byte) ([]byte, error) {
+	packed, err := compress(config)
 	if err != nil {
 		return nil, err
 	}
-	return out, CheckUserDataSize(o.Hostname, out)
+	source, how := "data:;base64,"+base64.StdEncoding.EncodeToString(packed), "gzip"
+	c := types.Config{Ignition: types.Ignition{
+		Version: types.MaxVersion.String(),
+		Config:  types.IgnitionConfig{Replace: types.Resource{Source: &source, Compression: &how}},
+	}}
+	out, err := json.Marshal(c)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "write the Ignition configuration")
+	}
+	return out, nil
 }
 
-// Compress packs cloud-init user-data with gzip, which cloud-init unpacks by itself. The same input gives the same bytes.
-func Compress(data []byte) ([]byte, error) {
+func compress(data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err == nil {
@@ -52,13 +69,4 @@ func Compress(data []byte) ([]byte, error) {
 		return nil, fail.Wrap(fail.Internal, err, "compress user-data")
 	}
 	return b.Bytes(), nil
-}
-
-// CheckUserDataSize refuses user-data that Nova would not take, with the lengths; data is as it is before base64.
-func CheckUserDataSize(machine string, data []byte) error {
-	if n := base64.StdEncoding.EncodedLen(len(data)); n > MaxUserDataBytes {
-		return fail.New(fail.Invalid, "user-data has %d bytes in base64, %d more than clouds take (%d)", n, n-MaxUserDataBytes, MaxUserDataBytes).
-			At(machine).Do("give fewer or shorter keys in spec.access.sshKeys")
-	}
-	return nil
 }

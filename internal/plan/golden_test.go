@@ -44,7 +44,7 @@ func done(context.Context, Progress) error { return nil }
 
 // sample is a plan with one of everything.
 func sample() *Plan {
-	return &Plan{Verb: "apply", Cluster: "demo", Steps: []*Step{
+	return &Plan{Verb: "apply", Cluster: "demo", Warnings: []string{"no machine has an \x1b[31maddress\noutside.", "the image is old."}, Steps: []*Step{
 		{ID: "network", Action: Create, Title: "create network 10.1.0.0/24", Subject: "cluster", Reason: "there is none", Run: done},
 		{ID: "machine/demo-cp-1", Action: Create, Title: "boot machine demo-cp-1", Subject: "demo-cp-1", Reason: "machine does not exist", Needs: []string{"network"}, Run: done},
 		{ID: "config/demo-gw-1", Action: Change, Title: "configure demo-gw-1", Subject: "demo-gw-1", Reason: "2 files differ", Run: done,

@@ -13,6 +13,7 @@ type planJSON struct {
 	Summary    map[Action]int `json:"summary"`    // steps by action; absent: none of it
 	Consents   []string       `json:"consents"`   // all that carrying it out asks for, sorted
 	Disruption Disruption     `json:"disruption"` // the highest class among the steps
+	Warnings   []string       `json:"warnings"`   // what is odd about what is wanted, for people
 	Steps      []stepJSON     `json:"steps"`      // in the order of planning; needs tell the order of execution
 }
 
@@ -29,11 +30,14 @@ type stepJSON struct {
 	TimeoutSeconds float64    `json:"timeoutSeconds,omitempty"` // absent: the default
 }
 
-// MarshalJSON renders the plan in a stable shape: verb, cluster, changes, summary, consents, steps.
+// MarshalJSON renders the plan in a stable shape: its fields are always there, in the same order.
 func (p *Plan) MarshalJSON() ([]byte, error) {
 	out := planJSON{
 		Verb: p.Verb, Cluster: p.Cluster, Changes: !p.Empty(), Summary: p.Counts(),
-		Consents: p.MissingConsents(nil), Disruption: p.Disruption(), Steps: make([]stepJSON, 0, len(p.Steps)),
+		Consents: p.MissingConsents(nil), Disruption: p.Disruption(), Warnings: p.Warnings, Steps: make([]stepJSON, 0, len(p.Steps)),
+	}
+	if out.Warnings == nil {
+		out.Warnings = []string{}
 	}
 	if out.Consents == nil {
 		out.Consents = []string{}

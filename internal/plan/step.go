@@ -81,4 +81,6 @@ type Plan struct {
 	Verb    string // "apply", "destroy", …
 	Cluster string // the cluster's name
 	Steps   []*Step
+	// Warnings say what is odd about what is wanted, though it can be had: one sentence each. They keep nothing from being carried out.
+	Warnings []string
 }

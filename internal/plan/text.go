@@ -50,7 +50,7 @@ var disruptionWords = map[Disruption]string{
 }
 
 // WriteText prints the plan for people: grouped by subject in the order of first appearance, each step with its mark,
-// title, reason and details, and the summary last. The error is that of w.
+// title, reason and details, then the summary, and the warnings last. The error is that of w.
 func (p *Plan) WriteText(w io.Writer, color bool) error {
 	b := bufio.NewWriter(w)
 	for _, subject := range p.subjects() {
@@ -66,7 +66,20 @@ func (p *Plan) WriteText(w io.Writer, color bool) error {
 	if !p.Empty() {
 		fmt.Fprintln(b, "Disruption: "+disruptionWords[p.Disruption()])
 	}
+	if err := p.WriteWarnings(b, color); err != nil {
+		return err
+	}
 	return b.Flush()
+}
+
+// WriteWarnings prints the warnings alone, each on a line of its own; nothing where there are none.
+func (p *Plan) WriteWarnings(w io.Writer, color bool) error {
+	for _, text := range p.Warnings {
+		if _, err := fmt.Fprintln(w, paint(color, yellow, "Warning:")+" "+clean(text)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func writeStep(w io.Writer, s *Step, color bool) {

@@ -37,7 +37,7 @@ type MachineSpec struct {
 	Pool     string // the pool's name; empty for control plane and gateways
 	Index    int    // 1-based, never reused while the machine exists
 	Address  string // in the machines' network; empty: the provider chooses one. Only the local provider takes wishes
-	UserData []byte // cloud-init or Ignition user-data; holds no secret
+	UserData []byte // cloud-init or Ignition user-data, as the cloud is to hand it to the machine; holds no secret
 }
 
 // Machine is one machine as it was found.
@@ -97,6 +97,12 @@ func MachineStep(name string) string { return "machine/" + name }
 // DestroyStep is the ID of the step that removes the named machine.
 func DestroyStep(name string) string { return "destroy/" + name }
 
+// Warner is a provider that can tell more of what is wanted than whether it can be had.
+type Warner interface {
+	// Warnings says what the last Preflight found odd, one sentence each. Nothing is refused for it.
+	Warnings() []string
+}
+
 // Balancer is a provider that can carry the API, and ingress traffic, with a load balancer of its own. Steps makes it, with
 // the first control-plane machine as its only member; VIP is its address.
 type Balancer interface {
@@ -115,6 +121,12 @@ type Fronted interface {
 type Drifter interface {
 	// Drift tells for each machine, by name, what differs ("flavor is m1.small, m1.large is wanted"). It asks nobody: seen says all.
 	Drift(want Wanted, seen *Inventory) map[string][]string
+}
+
+// Housed is a provider of several places (projects, regions) of which a cluster is in one.
+type Housed interface {
+	// Home says which place it is, in one line, to be remembered before anything is made.
+	Home(ctx context.Context) (string, error)
 }
 
 // Keeper is a provider whose machines outlive the cluster, such as hosts given by address: they are cleaned, not destroyed.

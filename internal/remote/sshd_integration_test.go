@@ -19,6 +19,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // sshd runs OpenSSH's server on a free port of loopback, with keys of its own.
@@ -40,10 +41,7 @@ func sshd(t *testing.T, name string, user ssh.Signer) Host {
 	must(t, err)
 	must(t, os.WriteFile(dir+"/host", private, 0o600))
 	must(t, os.WriteFile(dir+"/keys", []byte(PublicKey(user)+"\n"), 0o600))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	must(t, l.Close())
+	port := testkit.FreePort(t)
 	cmd := exec.Command(program, "-D", "-e", "-f", "/dev/null", "-p", fmt.Sprint(port), "-h", dir+"/host",
 		"-o", "ListenAddress=127.0.0.1", "-o", "AuthorizedKeysFile="+dir+"/keys", "-o", "StrictModes=no", "-o", "UsePAM=no",
 		"-o", "PasswordAuthentication=no", "-o", "PidFile=none", "-o", "PermitRootLogin=prohibit-password")

@@ -3,9 +3,7 @@ package rootfs
 import (
 	"context"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -46,20 +44,20 @@ func (d Debian) make(ctx context.Context, tmp, target string, w io.Writer) error
 	if err != nil {
 		return err
 	}
-	conf := filepath.Join(tmp, "apt.conf")
-	if err := writeAptConf(ctx, conf); err != nil {
+	apt, err := newAptFiles(ctx, tmp, sources)
+	if err != nil {
 		return err
 	}
 	format := "tar"
 	if target != "-" {
 		format = "directory"
 	}
-	args := []string{"--variant=minbase", "--mode=root", "--format=" + format, "--include=" + strings.Join(d.Packages, ","), "--aptopt=" + conf}
+	args := []string{"--variant=minbase", "--mode=root", "--format=" + format, "--include=" + strings.Join(d.Packages, ","), "--aptopt=" + apt.settings}
 	for _, e := range Excluded {
 		args = append(args, "--dpkgopt=path-exclude="+e)
 	}
 	args = append(args, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
-	for _, h := range d.Hooks {
+	for _, h := range append(apt.hooks(), d.Hooks...) {
 		args = append(args, "--"+h)
 	}
 	cmd := exec.CommandContext(ctx, "mmdebstrap", append(append(args, d.Suite, target), sources...)...)
@@ -72,22 +70,4 @@ func (d Debian) make(ctx context.Context, tmp, target string, w io.Writer) error
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return tool.Do(ctx, cmd)
-}
-
-// writeAptConf hands the host's proxy settings, which may hold a password, to mmdebstrap in a file that only root reads.
-func writeAptConf(ctx context.Context, path string) error {
-	lines := []string{`Acquire::Retries "3";`, `APT::Install-Recommends "false";`}
-	if _, err := exec.LookPath("apt-config"); err == nil {
-		out, err := tool.Run(ctx, nil, "apt-config", "dump", "Acquire")
-		if err != nil {
-			return err
-		}
-		for line := range strings.Lines(out) {
-			name, _, _ := strings.Cut(line, " ")
-			if strings.HasSuffix(strings.ToLower(name), "::proxy") || name == "Acquire::Check-Valid-Until" || name == "Acquire::Check-Date" {
-				lines = append(lines, strings.TrimSpace(line))
-			}
-		}
-	}
-	return os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }

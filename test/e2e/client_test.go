@@ -17,18 +17,25 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/naupegos/naupegos/internal/kube"
 )
 
 const (
 	requestTimeout = 3 * time.Second        // of each of the client's requests
 	requestPause   = 100 * time.Millisecond // between two rounds of a write and a read
-	flowTime       = 2 * time.Minute        // until writes flow again: a connection to a dead server is given up after 45 seconds
+	flowTime       = time.Minute            // until writes flow again: a connection to a dead server is given up after 8 seconds
 )
 
 // api is a client of the rig's cluster through its endpoint.
 func (r *rig) api() *kubernetes.Clientset {
 	r.t.Helper()
-	set, err := kubernetes.NewForConfig(r.restConfig())
+	cfg := r.restConfig()
+	client, err := kube.HTTPClient(cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	set, err := kubernetes.NewForConfigAndClient(cfg, client)
 	if err != nil {
 		r.t.Fatal(err)
 	}

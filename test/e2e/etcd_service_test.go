@@ -14,7 +14,7 @@ import (
 func TestEtcdService(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "etcdsvc")
-	s := size{controlPlanes: 3, gateways: 1, extra: alone + "  etcd:\n    mode: service\n"}
+	s := size{controlPlanes: 3, gateways: 1, extra: "  etcd:\n    mode: service\n"}
 	r.document(s)
 	r.apply()
 	r.sameCluster(s)

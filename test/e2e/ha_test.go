@@ -336,19 +336,16 @@ func hostReboots(t *testing.T, r *rig, l *load) {
 	r.unchanged()
 }
 
-// alone is for clusters without workers, and for those whose smoke test would prove nothing new.
-const alone = "  smokeTest: false\n"
-
-// TestGrow takes a control plane from one machine to three under a client.
+// TestGrow takes a control plane from one machine to three under a client. There are no workers: pods run there, as the smoke test shows.
 func TestGrow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "grow")
-	r.document(size{controlPlanes: 1, gateways: 1, extra: alone})
+	r.document(size{controlPlanes: 1, gateways: 1})
 	r.apply()
 	l := startLoad(t, r)
 	l.flows(t, 5)
 	m := l.mark()
-	r.document(size{controlPlanes: 3, gateways: 1, extra: alone})
+	r.document(size{controlPlanes: 3, gateways: 1})
 	r.apply()
 	l.report(t, "scale control plane 1 → 3", m)
 	r.healthy()

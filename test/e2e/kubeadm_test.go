@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 )
 
 // TestKubeadmCompat proves that a cluster of ours is an ordinary kubeadm cluster: kubeadm plans an upgrade of it, knows its
@@ -66,7 +68,7 @@ func nextPatch(t testing.TB, version string) string {
 func (r *rig) joinForeign(cp, worker, version string) {
 	t := r.t
 	const node = "foreign-1"
-	f := newFleet(t, "e2ejoin", defaultBundle(t, version), node)
+	f := newFleet(t, "e2ejoin", bundletest.Of(t, version), node)
 	// What a distribution's packages bring: runtime, kubelet with its unit, kubeadm, CNI plugins, kernel settings. Nothing of
 	// the cluster, and no CNI configuration.
 	prepared := r.ssh(worker, "tar -C / -chf - usr/local/bin/containerd usr/local/bin/containerd-shim-runc-v2 usr/local/bin/kubelet usr/local/bin/kubeadm "+
@@ -115,7 +117,7 @@ func (r *rig) joinForeign(cp, worker, version string) {
 // runPod runs a pod of the bundle's pause image on a node.
 func (r *rig) runPod(node, version string) {
 	r.t.Helper()
-	pause, err := defaultBundle(r.t, version).Image("pause")
+	pause, err := bundletest.Of(r.t, version).Image("pause")
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -135,27 +135,3 @@ func (f *fleet) unpack(name string, archive []byte) {
 		f.t.Fatal(err)
 	}
 }
-
-// library holds the bundles of this host.
-func library(t testing.TB) *bundle.Library {
-	t.Helper()
-	root, err := bundle.DefaultRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lib, err := bundle.OpenLibrary(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lib
-}
-
-// defaultBundle is the bundle of the release that documents get when they name none.
-func defaultBundle(t testing.TB, version string) *bundle.Bundle {
-	t.Helper()
-	b, err := library(t).Find(t.Context(), version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}

@@ -53,7 +53,7 @@ func login(ctx context.Context, b *bed.Bed) (*cloudAPI, error) {
 	}}
 	for name, make := range map[string]func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error){
 		"network": openstack.NewNetworkV2, "compute": openstack.NewComputeV2, "volume": openstack.NewBlockStorageV3,
-		"balance": openstack.NewLoadBalancerV2, "identity": openstack.NewIdentityV3,
+		"balance": openstack.NewLoadBalancerV2, "identity": openstack.NewIdentityV3, "image": openstack.NewImageV2,
 	} {
 		if a.by[name], err = make(p, endpoint); err != nil {
 			return nil, err

@@ -22,6 +22,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/test/openstack/bed"
@@ -35,6 +36,7 @@ type cloud struct {
 	begin string // of the names of all clusters: two runs of a test on one host must not serve each other's
 	octet byte   // of the subnets: the same
 	log   string // the runner's
+	image string // of machines
 
 	mu    sync.Mutex
 	hosts map[string]string // this host's ID of a cluster's machines, by the cluster's
@@ -47,12 +49,18 @@ const bedTime = 12 * time.Minute
 // skips the test where the bed can't run.
 func newCloud(t *testing.T) *cloud {
 	t.Helper()
+	return newCloudWith(t, "")
+}
+
+// newCloudWith has the runner keep what it makes of images in a directory of its own.
+func newCloudWith(t *testing.T, images string) *cloud {
+	t.Helper()
 	var unique [3]byte
 	if _, err := rand.Read(unique[:]); err != nil {
 		t.Fatal(err)
 	}
-	begin := "os" + hex.EncodeToString(unique[:]) + "-"
-	c := &cloud{bed: startBed(t), begin: begin, octet: unique[0] &^ 1, log: filepath.Join(built.dir, begin+"runner.log"), hosts: map[string]string{}}
+	begin := runner.TestPrefix + hex.EncodeToString(unique[:]) + "-"
+	c := &cloud{bed: startBed(t), begin: begin, octet: unique[0] &^ 1, image: bed.MachineImage, log: filepath.Join(built.dir, begin+"runner.log"), hosts: map[string]string{}}
 	found := ensureBundle(t)
 	if err := c.bed.EnsureMachineImage(t.Context(), found.ID); err != nil {
 		t.Fatal(err)
@@ -61,14 +69,14 @@ func newCloud(t *testing.T) *cloud {
 	if c.api, err = login(t.Context(), c.bed); err != nil {
 		t.Fatal(err)
 	}
-	c.run(t)
+	c.run(t, images)
 	return c
 }
 
 // rig prepares the n-th cluster in the cloud; nothing is made yet.
 func (c *cloud) rig(t *testing.T, name string, n byte) (*rig, *onCloud) {
 	t.Helper()
-	s := &onCloud{cloud: c, cidr: fmt.Sprintf("10.94.%d.0/24", c.octet+n)}
+	s := &onCloud{cloud: c, entry: bed.Cloud, cidr: fmt.Sprintf("10.94.%d.0/24", c.octet+n)}
 	r := newRigOn(t, s, c.begin+name)
 	r.inv.timeout = 10 * time.Minute // all services of the cloud share this machine with the cluster
 	return r, s
@@ -76,37 +84,30 @@ func (c *cloud) rig(t *testing.T, name string, n byte) (*rig, *onCloud) {
 
 func startBed(t *testing.T) *bed.Bed {
 	t.Helper()
-	b, err := bed.Open(bed.Options{})
-	if err == nil {
-		t.Log("the OpenStack test bed runs already, and is left so")
-		return b
-	}
 	var log strings.Builder
 	began := time.Now()
-	b, err = bed.Up(t.Context(), bed.Options{Timeout: bedTime, Log: &log})
+	b, giveBack, err := bed.Borrow(t.Context(), bed.Options{Timeout: bedTime, Log: &log})
 	if fail.KindOf(err) == fail.Refused {
 		t.Skipf("no OpenStack here: %v", err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), bedTime)
-		defer cancel()
-		began := time.Now()
-		if err := bed.Down(ctx, bed.Options{}, false); err != nil {
-			t.Errorf("stop the OpenStack test bed: %v", err)
-		}
-		t.Logf("FIGURE stop of the OpenStack test bed: %v", time.Since(began).Round(time.Second))
-	})
 	if err != nil {
 		t.Fatalf("start the OpenStack test bed: %v\n%s", err, log.String())
 	}
-	t.Logf("FIGURE start of the OpenStack test bed: %v", time.Since(began).Round(time.Second))
+	t.Logf("FIGURE the OpenStack test bed runs after %v", time.Since(began).Round(time.Second))
+	t.Cleanup(func() {
+		began := time.Now()
+		if err := giveBack(); err != nil {
+			t.Errorf("stop the OpenStack test bed: %v", err)
+		}
+		t.Logf("FIGURE stop of the OpenStack test bed, where this test started it: %v", time.Since(began).Round(time.Second))
+	})
 	return b
 }
 
 // ensureBundle returns the bundle with the addons of OpenStack, built where this host has none.
 func ensureBundle(t *testing.T) *bundle.Bundle {
 	t.Helper()
-	b, err := library(t).Ensure(t.Context(), v1alpha1.LatestKubernetes, bundle.EnsureOptions{Addons: []string{bundle.AddonOpenStack}})
+	b, err := bundletest.Library(t).Ensure(t.Context(), v1alpha1.LatestKubernetes, bundle.EnsureOptions{Addons: []string{bundle.AddonOpenStack}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func ensureBundle(t *testing.T) *bundle.Bundle {
 }
 
 // run starts the runner, which ends with the test.
-func (c *cloud) run(t *testing.T) {
+func (c *cloud) run(t *testing.T, images string) {
 	t.Helper()
 	log, err := os.Create(c.log)
 	if err != nil {
@@ -132,7 +133,7 @@ func (c *cloud) run(t *testing.T) {
 		State: state, CloudsYAML: c.bed.CloudsYAML(), Cloud: bed.AdminCloud, Consoles: c.bed.ConsoleDir(),
 		MetadataURL: c.bed.MetadataURL(), MetadataSecret: strings.TrimSpace(string(secret)), Networks: []string{c.begin + "*"},
 		Machines: local.Options{
-			AgentBinary: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"), Supervisor: []string{built.bin, local.SupervisorCommand},
+			ImageRoot: images, AgentBinary: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"), Supervisor: []string{built.bin, local.SupervisorCommand},
 		},
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
@@ -151,13 +152,14 @@ func (c *cloud) run(t *testing.T) {
 // onCloud is the site of one cluster in the cloud.
 type onCloud struct {
 	*cloud
+	entry string // of clouds.yaml: how the cloud is reached
 	cidr  string
 	alike *lookAlikes // of others; nil before plant
 }
 
 func (s *onCloud) provider() string {
 	return fmt.Sprintf("    openstack:\n      cloud: %s\n      externalNetwork: public\n      network:\n        cidr: %s\n      machine:\n        flavor: m1.medium\n        image: %s\n",
-		bed.Cloud, s.cidr, bed.MachineImage)
+		s.entry, s.cidr, s.image)
 }
 
 func (s *onCloud) endpoint() (string, string) {
@@ -281,12 +283,11 @@ func unpackUserData(text string) ([]byte, error) {
 
 // evidence saves what the services and the runner have said, and what the cloud has of the cluster.
 func (s *onCloud) evidence(r *rig, save func(name, text string)) {
-	const last = 512 << 10
-	logs, _ := filepath.Glob(filepath.Join(s.bed.LogDir(), "*.log"))
-	for _, path := range append(logs, s.log) {
-		if text, err := os.ReadFile(path); err == nil {
-			save("openstack."+filepath.Base(path), string(text[max(0, len(text)-last):]))
-		}
+	for name, text := range s.bed.LastLogs() {
+		save("openstack."+name, text)
+	}
+	if text, err := os.ReadFile(s.log); err == nil {
+		save("openstack."+filepath.Base(s.log), string(text))
 	}
 	things, err := s.api.of(context.Background(), r.id)
 	var b strings.Builder

@@ -2,10 +2,15 @@
 
 package e2e_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/naupegos/naupegos/test/openstack/bed"
+)
 
 // TestOpenStack takes two clusters on the real OpenStack services of test/openstack through the life of local ones: one behind
-// Octavia, with Services and claims that the cloud serves, and one behind gateways.
+// Octavia, with Services and claims that the cloud serves, and one behind gateways, in a region that speaks TLS with a certificate
+// of a private authority and has no Octavia.
 func TestOpenStack(t *testing.T) {
 	c := newCloud(t)
 	t.Run("octavia", func(t *testing.T) {
@@ -30,12 +35,16 @@ func TestOpenStack(t *testing.T) {
 	})
 	t.Run("gateways", func(t *testing.T) {
 		t.Parallel()
+		c.refusesBalancers(t)
 		r, s := c.rig(t, "gw", 1)
-		z := size{controlPlanes: 1, workers: 2, gateways: 2, extra: alone}
+		s.entry = bed.TLSCloud
+		z := size{controlPlanes: 1, workers: 2, gateways: 2}
 		r.document(z)
-		r.apply()
+		asked := s.tlsRequests()
+		applied := r.apply() // its smoke test asks for a claim alone
 		s.alike = c.api.plantLookAlikes(t, r)
 		r.sameCluster(z)
+		s.behindTLS(r, applied, asked)
 		l := startLoad(t, r)
 		l.flows(t, 5)
 		z.workers = 1

@@ -1,6 +1,6 @@
 // Command openstack starts and stops the OpenStack test bed: a real OpenStack on this machine, from Debian's packages.
 //
-// usage: go run ./test/openstack up | machines | status | down [--purge]
+// usage: go run ./test/openstack up | machines | run COMMAND... | status | down [--purge]
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 const usage = `usage: openstack VERB [flags]
   up      start all services (root); ready when it returns
   machines  have the fake hypervisor's servers run as real machines of this host, from the clone's root
+  run COMMAND [ARGUMENT]...  run a command while all services run, and leave them as they were before (root)
   status  tell what runs and what it weighs
   down    stop all services; with --purge forget their state too
 `
@@ -65,10 +66,12 @@ func run(ctx context.Context, args []string) error {
 		return machines(ctx, o, *release)
 	case "down":
 		return bed.Down(ctx, o, *purge)
+	case "run":
+		return runOn(ctx, o, flags.Args())
 	case "status":
 		return bed.Status(o, os.Stdout)
 	default:
-		return fail.New(fail.Invalid, "unknown verb %q; there are up, machines, status and down", args[0])
+		return fail.New(fail.Invalid, "unknown verb %q; there are up, machines, run, status and down", args[0])
 	}
 }
 

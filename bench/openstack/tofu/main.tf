@@ -18,7 +18,7 @@ variable "cidr" { type = string }
 variable "external_network" { type = string }
 variable "image" { type = string }
 variable "flavor" { type = string }
-variable "volume_size" { type = number } # GiB
+variable "volume_size" { type = number } # GiB; 0: the root disk is the hypervisor's own
 variable "public_key" { type = string }
 variable "own_volumes" { type = bool } # root volumes as resources of their own; else Nova makes them with their servers
 
@@ -127,7 +127,7 @@ resource "openstack_networking_port_v2" "machine" {
 }
 
 resource "openstack_blockstorage_volume_v3" "root" {
-  for_each = var.own_volumes ? var.machines : {}
+  for_each = var.own_volumes && var.volume_size > 0 ? var.machines : {}
   name     = each.key
   size     = var.volume_size
   image_id = data.openstack_images_image_v2.machine.id
@@ -138,6 +138,7 @@ resource "openstack_compute_instance_v2" "machine" {
   for_each  = var.machines
   name      = each.key
   flavor_id = data.openstack_compute_flavor_v2.machine.id
+  image_id  = var.volume_size > 0 ? null : data.openstack_images_image_v2.machine.id
   key_pair  = openstack_compute_keypair_v2.cluster.name
   user_data = each.value.user_data
   metadata  = { cluster = var.cluster }
@@ -151,13 +152,16 @@ resource "openstack_compute_instance_v2" "machine" {
     group = openstack_compute_servergroup_v2.role[each.value.role].id
   }
 
-  block_device {
-    uuid                  = var.own_volumes ? openstack_blockstorage_volume_v3.root[each.key].id : data.openstack_images_image_v2.machine.id
-    source_type           = var.own_volumes ? "volume" : "image"
-    destination_type      = "volume"
-    volume_size           = var.own_volumes ? null : var.volume_size
-    boot_index            = 0
-    delete_on_termination = true
+  dynamic "block_device" {
+    for_each = var.volume_size > 0 ? [1] : []
+    content {
+      uuid                  = var.own_volumes ? openstack_blockstorage_volume_v3.root[each.key].id : data.openstack_images_image_v2.machine.id
+      source_type           = var.own_volumes ? "volume" : "image"
+      destination_type      = "volume"
+      volume_size           = var.own_volumes ? null : var.volume_size
+      boot_index            = 0
+      delete_on_termination = true
+    }
   }
 }
 
@@ -197,6 +201,7 @@ resource "openstack_lb_monitor_v2" "api" {
   timeout          = 2
   max_retries      = 2
   max_retries_down = 2
+  depends_on       = [openstack_lb_listener_v2.api] # see members
 }
 
 resource "openstack_lb_members_v2" "api" { # all by one call
@@ -210,6 +215,10 @@ resource "openstack_lb_members_v2" "api" { # all by one call
       protocol_port = 6443
     }
   }
+
+  # Octavia changes a load balancer by one request at a time; two that come at once it now and then refuses with a wrong reason ("not a
+  # valid option"), and nobody tries again.
+  depends_on = [openstack_lb_monitor_v2.api]
 }
 
 resource "openstack_networking_floatingip_v2" "api" {

@@ -18,7 +18,7 @@ import (
 )
 
 // baseRecipe changes whenever the base image is made differently from the same packages.
-const baseRecipe = "base 1"
+const baseRecipe = "base 2"
 
 func (p *Provider) baseKey() string {
 	return digest(baseRecipe, p.opts.Suite, runtime.GOARCH, strings.Join(rootfs.MachinePackages, " "), strings.Join(rootfs.Excluded, " "))[:16]

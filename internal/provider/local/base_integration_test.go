@@ -5,8 +5,10 @@ package local
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,11 @@ import (
 // TestBaseIsMade makes a base image for real, after a first attempt that is cut short and must leave nothing that counts.
 func TestBaseIsMade(t *testing.T) {
 	root := testRoot(t)
+	settings := filepath.Join(root, "apt.conf")
+	if err := os.WriteFile(settings, []byte(`Acquire::ftp::Proxy "http://me:not-for-machines@proxy.example:3128/";`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("APT_CONFIG", settings) // beside the host's own
 	p, err := New(Options{ClusterID: "itest-ba5eba5e", Root: root, ImageRoot: root, Cache: filepath.Join(root, "cache")})
 	if err != nil {
 		t.Fatal(err)
@@ -49,9 +56,30 @@ func TestBaseIsMade(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if apt := aptOf(t, target); strings.Contains(apt, "not-for-machines") || !strings.Contains(apt, `"http://proxy.example:3128/"`) || !strings.Contains(apt, "\ndeb ") {
+		t.Errorf("apt's settings in the base image:\n%s", apt)
+	}
 	if keep := os.Getenv("NAUPEGOS_TEST_KEEP_BASE"); keep != "" {
 		if err := rootfs.CopyFile(p.baseTar(), keep); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// aptOf is all that a root file system tells apt.
+func aptOf(t *testing.T, root string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(filepath.Join(root, "etc/apt"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all.WriteString("\n" + string(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
 }

@@ -9,36 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// aBundle is any bundle that `make bundles` has put into the default library.
-func aBundle(t *testing.T) *bundle.Bundle {
-	t.Helper()
-	root, err := bundle.DefaultRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	library, err := bundle.OpenLibrary(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := library.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) == 0 {
-		t.Fatalf("this test needs a bundle in %s: run `naupegos bundle build --kubernetes VERSION` first", root)
-	}
-	return all[0]
-}
-
 // TestMachineHasBundle boots a machine from an image with a bundle: blobs and agent in place, and containerd, started on
 // the machine's copy of the store, knows every image without importing any.
 func TestMachineHasBundle(t *testing.T) {
-	b := aBundle(t)
+	b := bundletest.Any(t)
 	r := newRig(t, "itest-b00d1e00", func(o *Options) { o.Bundle = b })
 	began := time.Now()
 	if err := r.p.makeLayers(t.Context(), noted{t}); err != nil {

@@ -59,8 +59,11 @@ func (p *Provider) missingLayers() ([]layer, error) {
 	return out, nil
 }
 
+// storeDir is where a layer has a ready-made containerd store, beside its root.
+const storeDir = "containerd"
+
 // lowerDirs returns the overlay's lower directories for a new machine, topmost first, and the directory with the ready-made
-// containerd store; empty where there is no bundle.
+// containerd store; empty where no layer has one.
 func (p *Provider) lowerDirs() (lower []string, store string, err error) {
 	all, err := p.layers()
 	if err != nil {
@@ -68,9 +71,12 @@ func (p *Provider) lowerDirs() (lower []string, store string, err error) {
 	}
 	for _, l := range all {
 		lower = append(lower, filepath.Join(p.layerDir(l.name), "root"))
-	}
-	if p.opts.Bundle != nil {
-		store = filepath.Join(p.layerDir(p.bundleLayer().name), "containerd")
+		switch _, err := os.Stat(filepath.Join(p.layerDir(l.name), storeDir)); {
+		case err == nil && store == "":
+			store = filepath.Join(p.layerDir(l.name), storeDir)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, "", err
+		}
 	}
 	return lower, store, nil
 }

@@ -33,7 +33,7 @@ func (p *Provider) bundleLayer() layer {
 			return err
 		}
 		// its temporary files lie beside the layer, where the next run finds what an interrupted one left
-		return rootfs.ImageStore(ctx, b, filepath.Join(dir, "containerd"), filepath.Dir(dir), progress)
+		return rootfs.ImageStore(ctx, b, filepath.Join(dir, storeDir), filepath.Dir(dir), progress)
 	}
 	return layer{name: "bundle-" + digest(bundleRecipe, b.ID)[:16], title: "Kubernetes " + b.Manifest.Kubernetes + " and its images", build: build}
 }

@@ -11,30 +11,52 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// baseLayer is the Debian root file system, made fit for a container that boots fast. It depends on the host's cgroup
+// baseLayer is the machines' root file system, made fit for a container that boots fast. It depends on the host's cgroup
 // hierarchies, because a unit inside mounts them anew.
 func (p *Provider) baseLayer() (layer, error) {
 	hs, err := hierarchies()
 	if err != nil {
 		return layer{}, err
 	}
+	base := p.opts.Base
+	if base == nil {
+		base = &Base{Key: p.baseKey(), Title: "Debian " + p.opts.Suite + " root file system", Unpack: p.unpackDebian}
+	}
 	tweaks := baseTweaks(hs)
 	build := func(ctx context.Context, dir string, progress plan.Progress) error {
-		if err := p.makeBase(ctx, progress); err != nil {
+		root := filepath.Join(dir, "root")
+		if err := base.Unpack(ctx, root, progress); err != nil {
 			return err
 		}
-		progress.Status("unpacking Debian %s", p.opts.Suite)
-		root := filepath.Join(dir, "root")
-		if err := extract(ctx, p.baseTar(), root); err != nil {
+		if err := takeStore(root, filepath.Join(dir, storeDir)); err != nil {
 			return err
 		}
 		return tweaks.Apply(root)
 	}
-	return layer{name: "base-" + digest(p.baseKey(), digest(fmt.Sprintf("%#v", tweaks)))[:16], title: "Debian " + p.opts.Suite + " root file system", build: build}, nil
+	return layer{name: "base-" + digest(base.Key, digest(fmt.Sprintf("%#v", tweaks)))[:16], title: base.Title, build: build}, nil
+}
+
+// unpackDebian unpacks Debian's root file system, which it makes where the cache has none.
+func (p *Provider) unpackDebian(ctx context.Context, root string, progress plan.Progress) error {
+	if err := p.makeBase(ctx, progress); err != nil {
+		return err
+	}
+	progress.Status("unpacking Debian %s", p.opts.Suite)
+	return extract(ctx, p.baseTar(), root)
+}
+
+// takeStore moves containerd's root out of a root file system, where there is one: machines get a copy of their own.
+func takeStore(root, to string) error {
+	from := filepath.Join(root, machine.ContainerdRoot)
+	if err := os.Rename(from, to); err != nil {
+		return ignoreGone(err)
+	}
+	return os.Mkdir(from, 0o711)
 }
 
 // extract unpacks a zstd-compressed tar with owners, device nodes and extended attributes.

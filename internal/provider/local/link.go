@@ -21,6 +21,11 @@ func ensureBridge(name string, subnet netip.Prefix) error {
 	if err != nil {
 		return fmt.Errorf("make bridge %s: %w", name, err)
 	}
+	// One that was not set by hand is the lowest of the links' on the bridge, and changes when that machine goes: the others would send to
+	// the former one until they ask again, half a minute later.
+	if err := netlink.LinkSetHardwareAddr(l, l.Attrs().HardwareAddr); err != nil {
+		return fmt.Errorf("have bridge %s keep its hardware address: %w", name, err)
+	}
 	if err := netlink.AddrReplace(l, bridgeAddress(subnet)); err != nil {
 		return fmt.Errorf("give bridge %s its address: %w", name, err)
 	}

@@ -3,10 +3,13 @@
 package local
 
 import (
+	"net/netip"
 	"os/exec"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -46,7 +49,7 @@ func TestMachinesReachTheOutside(t *testing.T) {
 		t.Log("without iptables: forwarding under Docker's policy is not tested here")
 	}
 	r.apply(wanted(0))
-	r.ssh("gw-1", "ping -c1 -W5 198.51.100.2")
+	r.ssh("gw-1", "ping -c1 -W10 198.51.100.2")
 	r.destroy()
 	if _, err := exec.LookPath("iptables"); err == nil {
 		out, err := tool.Run(t.Context(), nil, "iptables", "-S", "FORWARD")
@@ -102,5 +105,36 @@ func TestTwoClusters(t *testing.T) {
 	b.ssh("gw-1", "true")
 	if low, err := lowSettings(procSys, hostMinimums); err != nil || len(low) > 0 {
 		t.Errorf("the first cluster's end lowered the second's settings: %v %v", low, err)
+	}
+}
+
+// TestBridgeKeepsItsAddress: machines come and go, and the hardware address of the host on their network stays.
+func TestBridgeKeepsItsAddress(t *testing.T) {
+	const bridge = "naupegostestbr"
+	if err := ensureBridge(bridge, netip.MustParsePrefix("10.77.243.0/24")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { command(t, "ip link del "+bridge) })
+	address := func() string {
+		t.Helper()
+		l, err := netlink.LinkByName(bridge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Attrs().HardwareAddr.String()
+	}
+	before := address()
+	command(t, "ip link add naupegostestln address 02:00:00:00:00:01 type veth peer name naupegostestpr") // lower than any by chance
+	if err := attachLink("naupegostestln", bridge); err != nil {
+		t.Fatal(err)
+	}
+	if now := address(); now != before {
+		t.Errorf("a machine came, and %s became %s", before, now)
+	}
+	if err := removeLink("naupegostestln"); err != nil {
+		t.Fatal(err)
+	}
+	if now := address(); now != before {
+		t.Errorf("a machine went, and %s became %s", before, now)
 	}
 }

@@ -35,6 +35,7 @@ type host struct {
 	tool        func(name string) bool
 	filesystems string // text of /proc/filesystems
 	meminfo     string // text of /proc/meminfo
+	machineID   string // text of /etc/machine-id
 	free        func(path string) (int64, error)
 	hierarchies func() ([]hierarchy, error)
 	controllers func(hs []hierarchy) (map[string]bool, error)
@@ -46,10 +47,17 @@ func thisHost() (host, error) {
 		return host{}, err
 	}
 	meminfo, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return host{}, err
+	}
+	machineID, err := os.ReadFile("/etc/machine-id")
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
 	return host{
 		uid: os.Geteuid(), os: runtime.GOOS, arch: runtime.GOARCH,
 		tool:        func(name string) bool { _, err := exec.LookPath(name); return err == nil },
-		filesystems: string(filesystems), meminfo: string(meminfo), free: freeBytes,
+		filesystems: string(filesystems), meminfo: string(meminfo), machineID: string(machineID), free: freeBytes,
 		hierarchies: hierarchies, controllers: mountedControllers,
 	}, err
 }
@@ -69,7 +77,7 @@ func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 		return err
 	}
 	_, err = os.Stat(p.baseTar())
-	needs := hostNeeds{image: len(missing) > 0, base: errors.Is(err, os.ErrNotExist), roots: []string{p.n.root, p.opts.ImageRoot}}
+	needs := hostNeeds{image: len(missing) > 0, base: p.opts.Base == nil && errors.Is(err, os.ErrNotExist), roots: []string{p.n.root, p.opts.ImageRoot}}
 	for _, spec := range want.Machines {
 		known := false
 		for _, r := range rs {
@@ -146,6 +154,9 @@ func (h host) check(n hostNeeds) []string {
 	}
 	if !strings.Contains(h.filesystems, "\toverlay\n") && !h.tool("modprobe") {
 		add("the kernel has no overlay file system")
+	}
+	if id := strings.TrimSpace(h.machineID); len(id) != 32 { // systemd-nspawn makes the network's hardware addresses of it; see machine-id(5)
+		add("/etc/machine-id holds no machine ID: run systemd-machine-id-setup")
 	}
 	out = append(out, h.checkCgroups()...)
 	out = append(out, h.checkMemory(n)...)

@@ -11,6 +11,7 @@ import (
 func goodHost() host {
 	return host{
 		os: "linux", arch: "amd64", tool: func(string) bool { return true }, filesystems: "nodev\toverlay\n", meminfo: "MemAvailable: 8000000 kB\n",
+		machineID:   strings.Repeat("0a", 16) + "\n",
 		free:        func(string) (int64, error) { return 100000 * mib, nil },
 		hierarchies: func() ([]hierarchy, error) { return []hierarchy{{mount: "/sys/fs/cgroup", unified: true}}, nil },
 		controllers: func([]hierarchy) (map[string]bool, error) {
@@ -38,6 +39,8 @@ func TestPreflightMessages(t *testing.T) {
 			"apt-get install systemd-container", "apt-get install nftables", "apt-get install mmdebstrap",
 		}},
 		{"no overlay", func(h *host) { h.filesystems, h.tool = "\text4\n", without("modprobe") }, []string{"no overlay file system"}},
+		{"no machine ID", func(h *host) { h.machineID = "" }, []string{"run systemd-machine-id-setup"}},
+		{"a machine ID still to come", func(h *host) { h.machineID = "uninitialized\n" }, []string{"run systemd-machine-id-setup"}},
 		{"no memory controller", func(h *host) {
 			h.controllers = func([]hierarchy) (map[string]bool, error) {
 				return map[string]bool{"cpu": true, "pids": true, "cpuset": true}, nil

@@ -82,6 +82,10 @@ func (p *Provider) killMachine(ctx context.Context, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Kill)
 	defer cancel()
+	// First its link: while it dies, its kernel would still answer for addresses that others take over.
+	if err := p.removeLinkOf(name); err != nil {
+		return err
+	}
 	if err := running.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
@@ -107,10 +111,16 @@ func (p *Provider) clearRemains(ctx context.Context, name string) error {
 	if err := removeCgroups(ctx, groups); err != nil {
 		return err
 	}
-	if r, err := readRecord(p.n.machine(name)); err == nil && r.Link != "" {
-		if err := removeLink(r.Link); err != nil {
-			return err
-		}
+	if err := p.removeLinkOf(name); err != nil {
+		return err
 	}
 	return ignoreGone(os.Remove(runFile(p.n.machine(name))))
+}
+
+// removeLinkOf takes the machine off the network.
+func (p *Provider) removeLinkOf(name string) error {
+	if r, err := readRecord(p.n.machine(name)); err == nil && r.Link != "" {
+		return removeLink(r.Link)
+	}
+	return nil
 }

@@ -101,7 +101,7 @@ var cloudImageFiles = map[string]string{
 	"etc/cloud/cloud.cfg.d/95-naupegos-cloud-image.cfg":               "# made by naupegos\ncloud_final_modules: [write-files-deferred, scripts-user, keys-to-console, final-message]\n",
 }
 
-// baseTweaks says what is changed in Debian's root file system, given the host's cgroup hierarchies.
+// baseTweaks says what is changed in a machine's root file system, given the host's cgroup hierarchies.
 func baseTweaks(hs []hierarchy) rootfs.Tweaks {
 	t := rootfs.Tweaks{
 		Remove: []string{"etc/machine-id", "var/lib/dbus/machine-id", "etc/ssh/ssh_host_*", "etc/systemd/system/*.wants", "etc/resolv.conf"},
@@ -110,6 +110,7 @@ func baseTweaks(hs []hierarchy) rootfs.Tweaks {
 		Links:  map[string]string{"etc/systemd/system-generators/cloud-init-generator": "/dev/null"},
 		Files: map[string]string{
 			"etc/machine-id":                                        "uninitialized\n",
+			"etc/fstab":                                             "", // a disk image's names partitions
 			"etc/cloud/cloud.cfg.d/90-naupegos.cfg":                 cloudConfig,
 			"etc/tmpfiles.d/naupegos.conf":                          "f /run/cloud-init/enabled 0644 root root -\n",
 			"etc/ssh/sshd_config.d/10-naupegos.conf":                "PasswordAuthentication no\nKbdInteractiveAuthentication no\nUseDNS no\n",

@@ -226,6 +226,10 @@ func (p *Provider) PruneCloudCredentials(ctx context.Context, keep ...string) (i
 // withCloud adds how the cloud is reached, which can change while the credential stays.
 func (p *Provider) withCloud(cred CloudCredential, c *cloud) (CloudCredential, error) {
 	cred.AuthURL, cred.Region = c.login.options.IdentityEndpoint, c.login.where.Region
+	cred.Interface = ""
+	if a := c.login.where.Availability; a != gophercloud.AvailabilityPublic {
+		cred.Interface = string(a)
+	}
 	cred.Insecure = c.login.tls != nil && c.login.tls.InsecureSkipVerify
 	ca, err := p.caCert()
 	cred.CACert = ca

@@ -2,6 +2,8 @@ package openstack
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,20 +17,14 @@ import (
 // reads them, but does not tell what it has read.
 func (p *Provider) caCert() (string, error) {
 	file := os.Getenv("OS_CACERT")
-	if name := cmp.Or(p.spec().Cloud, os.Getenv("OS_CLOUD")); name != "" {
-		data, err := os.ReadFile(cloudsFile())
-		if err != nil {
-			return "", fail.Wrap(fail.Invalid, err, "read the clouds' settings")
+	if name := cmp.Or(p.spec().Cloud, os.Getenv("OS_CLOUD")); file == "" && name != "" {
+		for _, f := range []string{filepath.Join(filepath.Dir(cloudsFile()), "secure.yaml"), cloudsFile()} { // the first goes before the second
+			named, err := caFileOf(f, name)
+			if err != nil {
+				return "", err
+			}
+			file = cmp.Or(file, named)
 		}
-		var all struct {
-			Clouds map[string]struct {
-				CACert string `yaml:"cacert"`
-			} `yaml:"clouds"`
-		}
-		if err := yaml.Unmarshal(data, &all); err != nil {
-			return "", fail.Wrap(fail.Invalid, err, "read %s", cloudsFile())
-		}
-		file = cmp.Or(all.Clouds[name].CACert, file)
 	}
 	if file == "" {
 		return "", nil
@@ -45,4 +41,24 @@ func (p *Provider) caCert() (string, error) {
 		return "", fail.Wrap(fail.Invalid, err, "read the certificates of the cloud's authority")
 	}
 	return string(pem), nil
+}
+
+// caFileOf reads what a clouds.yaml or secure.yaml names for a cloud; nothing where there is no such file: login has told by then.
+func caFileOf(file, cloud string) (string, error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	var all struct {
+		Clouds map[string]struct {
+			CACert string `yaml:"cacert"`
+		} `yaml:"clouds"`
+	}
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "read the clouds' settings")
+	}
+	if yaml.Unmarshal(data, &all) != nil { // what it says could repeat a password
+		return "", fail.New(fail.Invalid, "%s is no YAML that describes clouds", file)
+	}
+	return all.Clouds[cloud].CACert, nil
 }

@@ -13,7 +13,8 @@ type CloudCredential struct {
 	Name      string   `json:"name"`
 	Secret    string   `json:"secret"`
 	AuthURL   string   `json:"authURL"`
-	Region    string   `json:"region,omitempty"` // empty: the cloud has one
+	Region    string   `json:"region,omitempty"`    // empty: the cloud has one
+	Interface string   `json:"interface,omitempty"` // of the services' addresses: "internal", "admin"; empty: public
 	ProjectID string   `json:"projectID"`
 	UserID    string   `json:"userID"`             // whose it is: it ends when that user does
 	Roles     []string `json:"roles,omitempty"`    // that it carries, of those the user has
@@ -41,13 +42,14 @@ func (c CloudCredential) CloudsYAML(cloud, caFile string) ([]byte, error) {
 		AuthType           string `yaml:"auth_type"`
 		Auth               auth   `yaml:"auth"`
 		Region             string `yaml:"region_name,omitempty"`
+		Interface          string `yaml:"interface,omitempty"`
 		IdentityAPIVersion int    `yaml:"identity_api_version"`
 		Verify             *bool  `yaml:"verify,omitempty"`
 		CACert             string `yaml:"cacert,omitempty"`
 	}
 	e := entry{
 		AuthType: "v3applicationcredential", Auth: auth{AuthURL: c.AuthURL, ID: c.ID, Secret: c.Secret},
-		Region: c.Region, IdentityAPIVersion: 3,
+		Region: c.Region, Interface: c.Interface, IdentityAPIVersion: 3,
 	}
 	if c.Insecure {
 		no := false

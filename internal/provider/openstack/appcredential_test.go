@@ -13,7 +13,7 @@ import (
 )
 
 var testCredential = CloudCredential{
-	ID: "0123", Name: "t4-0000abcd.cloud.00000001", Secret: `s"e\cret`, AuthURL: "https://keystone.example.org:5000/v3", Region: "RegionOne",
+	ID: "0123", Name: "t4-0000abcd.cloud.00000001", Secret: `s"e\cret`, AuthURL: "https://keystone.example.org:5000/v3", Region: "RegionOne", Interface: "internal",
 	ProjectID: "p1", UserID: "u1", Roles: []string{"member"}, CACert: "-----BEGIN CERTIFICATE-----\n",
 }
 
@@ -37,13 +37,14 @@ func TestCloudsYAML(t *testing.T) {
 			AuthType string            `yaml:"auth_type"`
 			Auth     map[string]string `yaml:"auth"`
 			CACert   string            `yaml:"cacert"`
+			Face     string            `yaml:"interface"`
 		} `yaml:"clouds"`
 	}
 	if err := yaml.Unmarshal(data, &back); err != nil {
 		t.Fatal(err)
 	}
 	c := back.Clouds["harbour"]
-	if c.AuthType != "v3applicationcredential" || c.Auth["application_credential_secret"] != testCredential.Secret || c.CACert != "ca.crt" {
+	if c.AuthType != "v3applicationcredential" || c.Auth["application_credential_secret"] != testCredential.Secret || c.CACert != "ca.crt" || c.Face != "internal" {
 		t.Errorf("clouds.yaml is\n%s", data)
 	}
 }
@@ -102,5 +103,15 @@ func TestCACert(t *testing.T) {
 	p.opts.Cluster.Spec.Provider.OpenStack.Cloud = "other"
 	if got, err := p.caCert(); got != "" || err != nil {
 		t.Errorf("%q, %v", got, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "secure.yaml"), []byte("clouds: {other: {cacert: "+ca+"}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.caCert(); got != "PEM" || err != nil {
+		t.Errorf("secure.yaml: %q, %v", got, err)
+	}
+	t.Setenv("OS_CACERT", clouds) // login prefers it, too
+	if got, err := p.caCert(); !strings.HasPrefix(got, "clouds:") || err != nil {
+		t.Errorf("OS_CACERT: %q, %v", got, err)
 	}
 }

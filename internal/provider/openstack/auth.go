@@ -2,13 +2,11 @@ package openstack
 
 import (
 	"crypto/tls"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -83,43 +81,55 @@ func loginFromEnv() (login, error) {
 		return l, fail.New(fail.Invalid, "no cloud is named: neither spec.provider.openstack.cloud nor $OS_CLOUD nor $OS_AUTH_URL is set").
 			Do(`put "cloud: NAME" of your clouds.yaml into the document, or source your openrc file`)
 	}
-	o, err := openstack.AuthOptionsFromEnv()
-	if missing := new(gophercloud.ErrMissingEnvironmentVariable); errors.As(err, missing) && missing.EnvironmentVariable == "OS_PROJECT_ID" {
-		err = nil // it wants OS_DOMAIN_NAME; openrc files of our days set OS_USER_DOMAIN_NAME
-		o = userFromEnv()
+	var missing string
+	if l.options, missing = optionsFromEnv(); missing != "" {
+		return l, fail.New(fail.Invalid, "read the credentials of %s: %s is not set", l.source, missing).Do("source your openrc file, or name a cloud of your clouds.yaml")
 	}
-	if err != nil {
-		return l, fail.Wrap(fail.Invalid, err, "read the credentials of %s", l.source)
-	}
-	def := func(s *string, keys ...string) {
-		for _, k := range keys {
-			if *s == "" {
-				*s = os.Getenv(k)
-			}
-		}
-	}
-	if o.ApplicationCredentialID == "" {
-		if o.DomainID == "" && o.DomainName == "" {
-			def(&o.DomainID, "OS_USER_DOMAIN_ID")
-			if o.DomainID == "" {
-				def(&o.DomainName, "OS_USER_DOMAIN_NAME", "OS_DEFAULT_DOMAIN")
-			}
-		}
-		if o.Scope == nil {
-			o.Scope = scopeFromEnv()
-		}
-	}
-	l.options = o
-	l.where = gophercloud.EndpointOpts{Region: os.Getenv("OS_REGION_NAME"), Availability: availability(os.Getenv("OS_INTERFACE"))}
+	l.where = gophercloud.EndpointOpts{Region: os.Getenv("OS_REGION_NAME"), Availability: availability(firstOf("OS_INTERFACE", "OS_ENDPOINT_TYPE"))}
+	var err error
 	l.tls, err = tlsFromEnv()
 	return l, err
 }
 
-func userFromEnv() gophercloud.AuthOptions {
-	return gophercloud.AuthOptions{
-		IdentityEndpoint: os.Getenv("OS_AUTH_URL"), UserID: os.Getenv("OS_USERID"), Username: os.Getenv("OS_USERNAME"),
-		Password: os.Getenv("OS_PASSWORD"), Passcode: os.Getenv("OS_PASSCODE"),
+// optionsFromEnv takes an application credential, a token, or a user and a password, in this order, by the names that other OpenStack
+// tools know; missing tells which variable lacks. gophercloud's own reader knows fewer of them, and wants OS_DOMAIN_NAME where openrc
+// files of our days set OS_USER_DOMAIN_NAME.
+func optionsFromEnv() (o gophercloud.AuthOptions, missing string) {
+	o.IdentityEndpoint = os.Getenv("OS_AUTH_URL")
+	o.ApplicationCredentialID, o.ApplicationCredentialSecret = os.Getenv("OS_APPLICATION_CREDENTIAL_ID"), os.Getenv("OS_APPLICATION_CREDENTIAL_SECRET")
+	if o.ApplicationCredentialID == "" {
+		o.ApplicationCredentialName = os.Getenv("OS_APPLICATION_CREDENTIAL_NAME")
 	}
+	app := o.ApplicationCredentialID != "" || o.ApplicationCredentialName != ""
+	if app && o.ApplicationCredentialSecret == "" {
+		return o, "OS_APPLICATION_CREDENTIAL_SECRET"
+	}
+	if o.ApplicationCredentialID != "" {
+		return o, ""
+	}
+	if !app {
+		o.Scope = scopeFromEnv()
+		if o.TokenID = firstOf("OS_TOKEN", "OS_AUTH_TOKEN"); o.TokenID != "" {
+			return o, ""
+		}
+	}
+	o.UserID = firstOf("OS_USER_ID", "OS_USERID")
+	if o.UserID == "" {
+		if o.Username = os.Getenv("OS_USERNAME"); o.Username == "" {
+			return o, "OS_USERNAME"
+		}
+		if o.DomainID = firstOf("OS_USER_DOMAIN_ID", "OS_DOMAIN_ID"); o.DomainID == "" {
+			o.DomainName = firstOf("OS_USER_DOMAIN_NAME", "OS_DOMAIN_NAME", "OS_DEFAULT_DOMAIN")
+		}
+	}
+	if app {
+		return o, ""
+	}
+	o.Password, o.Passcode = os.Getenv("OS_PASSWORD"), os.Getenv("OS_PASSCODE")
+	if o.Password == "" && o.Passcode == "" {
+		return o, "OS_PASSWORD"
+	}
+	return o, ""
 }
 
 func scopeFromEnv() *gophercloud.AuthScope {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gophercloud/gophercloud/v2"
+
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -88,4 +90,52 @@ func TestLoginFromEnv(t *testing.T) {
 	t.Setenv("OS_CACERT", filepath.Join(t.TempDir(), "missing"))
 	_, err = readLogin("", "")
 	failsWith(t, err, fail.Invalid, "CA certificate", "OS_CACERT")
+}
+
+// TestWaysToLogIn by variables: each by the names that other OpenStack tools know, and what is missing is named.
+func TestWaysToLogIn(t *testing.T) {
+	type vars map[string]string
+	for _, c := range []struct {
+		name    string
+		set     vars
+		is      func(o gophercloud.AuthOptions) bool
+		missing string
+	}{
+		{"application credential", vars{"OS_APPLICATION_CREDENTIAL_ID": "a", "OS_APPLICATION_CREDENTIAL_SECRET": "s3cret", "OS_USERNAME": "anna", "OS_PROJECT_NAME": "demo"},
+			func(o gophercloud.AuthOptions) bool {
+				return o.ApplicationCredentialID == "a" && o.Username == "" && o.Scope == nil && o.AllowReauth
+			}, ""},
+		{"its name", vars{"OS_APPLICATION_CREDENTIAL_NAME": "n", "OS_APPLICATION_CREDENTIAL_SECRET": "s3cret", "OS_USERNAME": "anna", "OS_USER_DOMAIN_NAME": "Users"},
+			func(o gophercloud.AuthOptions) bool {
+				return o.ApplicationCredentialName == "n" && o.Username == "anna" && o.DomainName == "Users" && o.Scope == nil
+			}, ""},
+		{"without its secret", vars{"OS_APPLICATION_CREDENTIAL_ID": "a"}, nil, "OS_APPLICATION_CREDENTIAL_SECRET"},
+		{"token", vars{"OS_TOKEN": "s3cret", "OS_PROJECT_ID": "p", "OS_USERNAME": "anna"},
+			func(o gophercloud.AuthOptions) bool {
+				return o.TokenID == "s3cret" && o.Username == "" && o.Scope.ProjectID == "p" && !o.AllowReauth
+			}, ""},
+		{"user's ID", vars{"OS_USER_ID": "u", "OS_PASSWORD": "s3cret", "OS_PROJECT_ID": "p", "OS_USER_DOMAIN_NAME": "Users"},
+			func(o gophercloud.AuthOptions) bool {
+				return o.UserID == "u" && o.DomainName == "" && o.Password == "s3cret"
+			}, ""},
+		{"no user", vars{"OS_PASSWORD": "s3cret"}, nil, "OS_USERNAME"},
+		{"no password", vars{"OS_USERNAME": "anna"}, nil, "OS_PASSWORD"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			noEnv(t)
+			t.Setenv("OS_AUTH_URL", "https://keystone.example/v3")
+			t.Setenv("OS_ENDPOINT_TYPE", "internalURL")
+			for k, v := range c.set {
+				t.Setenv(k, v)
+			}
+			l, err := readLogin("", "")
+			if c.missing != "" {
+				failsWith(t, err, fail.Invalid, c.missing+" is not set", "the OS_* variables")
+				return
+			}
+			if err != nil || !c.is(l.options) || l.where.Availability != gophercloud.AvailabilityInternal {
+				t.Errorf("%v; it logs in otherwise, or at %s", err, l.where.Availability)
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package openstack
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"os"
 	"strings"
 
@@ -37,4 +38,16 @@ func tlsFromEnv() (*tls.Config, error) {
 		return nil, nil
 	}
 	return cfg, nil
+}
+
+// untrusted tells of a cloud whose certificate was not accepted, which another attempt would not change, and what to do about it.
+func untrusted(err error) (hint string, yes bool) {
+	var refused *tls.CertificateVerificationError
+	if !errors.As(err, &refused) {
+		return "", false
+	}
+	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
+		hint = "where the cloud has an authority of its own, name its certificate as cacert in clouds.yaml or as $OS_CACERT"
+	}
+	return hint, true
 }

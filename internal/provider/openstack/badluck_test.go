@@ -277,7 +277,7 @@ func TestFloatingIPComesAndGoes(t *testing.T) {
 	for _, want := range []bool{false, true} {
 		doc.Spec.ControlPlane.Machine.FloatingIP = &want
 		p := fakeProvider(t, f, doc)
-		if err := apply(t.Context(), p); err != nil {
+		if err := applyWith(t.Context(), p, consentAddresses); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := p.Machine(t.Context(), "t3-life-cp-1"); err != nil || (m.Public != "") != want || len(f.kinds["floatingips"]) > 0 != want {
@@ -296,7 +296,7 @@ func TestDrift(t *testing.T) {
 	if err := apply(t.Context(), fakeProvider(t, f, doc)); err != nil {
 		t.Fatal(err)
 	}
-	doc.Spec.Workers[0].Machine.Flavor, doc.Spec.Workers[0].Machine.RootVolumeGiB = "m1.large", 20
+	doc.Spec.Workers[0].Machine.Flavor, doc.Spec.Workers[0].Machine.RootVolumeGiB = "m1.large", new(20)
 	doc.Spec.ControlPlane.Machine.Zones = []string{"elsewhere"}
 	p := fakeProvider(t, f, doc)
 	inv, err := p.Observe(t.Context())
@@ -306,6 +306,40 @@ func TestDrift(t *testing.T) {
 	d := p.Drift(wanted(doc), inv)
 	if len(d) != 1 || !slices.Equal(d["t3-life-w-1"], []string{"flavor is m1.small, m1.large is wanted", "size of the root volume in GiB is 1, 20 is wanted"}) {
 		t.Errorf("%q", d)
+	}
+	doc.Spec.Workers[0].Machine.Flavor, doc.Spec.Workers[0].Machine.RootVolumeGiB = "", new(0)
+	if d = p.Drift(wanted(doc), inv); len(d) != 1 || !slices.Equal(d["t3-life-w-1"], []string{"size of the root volume in GiB is 1, none is wanted"}) {
+		t.Errorf("the pool wants no root volume: %q", d)
+	}
+}
+
+// TestRootVolumeTakenBack: a pool wants no root volume any more, and a run was cut off between a machine's volume and its server.
+func TestRootVolumeTakenBack(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), fakeDocument(t)
+	f.fault = func(_ int, call string) fault0 {
+		if strings.HasPrefix(call, "POST ") && strings.HasSuffix(call, "/servers") {
+			return fault0{status: 400, text: "not now"}
+		}
+		return fault0{}
+	}
+	if err := apply(t.Context(), fakeProvider(t, f, doc)); err == nil || len(f.kinds["volumes"]) != 2 {
+		t.Fatalf("%d volumes: %v", len(f.kinds["volumes"]), err)
+	}
+	f.fault = nil
+	doc.Spec.Workers[0].Machine.RootVolumeGiB = new(0)
+	if err := apply(t.Context(), fakeProvider(t, f, doc)); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range f.kinds["volumes"] {
+		if v.str("name") == "t3-life-w-1" {
+			t.Error("the volume is left, and nobody's")
+		}
+	}
+	p := fakeProvider(t, f, doc)
+	inv, err := p.Observe(t.Context())
+	if d := p.Drift(wanted(doc), inv); err != nil || len(d) > 0 {
+		t.Errorf("%v, %v", d, err)
 	}
 }
 

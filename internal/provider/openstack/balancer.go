@@ -48,14 +48,20 @@ func (b *balancer) front(name string) front {
 // observeBalancer finds the cluster's load balancer and what is in it: one call where there is none or the cloud has no load
 // balancing (then none at all), else three more, and one for each of its own pools, of which there are three at most.
 func (p *Provider) observeBalancer(ctx context.Context) error {
+	p.setNoBalancing("")
 	c, err := p.balancing(ctx)
-	if err != nil || c == nil {
+	if err != nil {
 		return err
+	}
+	if c == nil {
+		p.setNoBalancing("the cloud has no load-balancer service")
+		return nil
 	}
 	_, err = p.lookAtBalancer(ctx, c)
 	if status(err) == http.StatusForbidden {
-		if p.octavia() == nil {
-			return nil // who may not look at load balancers has made none
+		if p.octavia() == nil { // who may not look at load balancers has made none
+			p.setNoBalancing("the credentials lack the role " + balancerRole)
+			return nil
 		}
 		cloud, cloudErr := p.cloud(ctx)
 		if cloudErr != nil {
@@ -66,17 +72,40 @@ func (p *Provider) observeBalancer(ctx context.Context) error {
 	return err
 }
 
-// balancing returns the client of Octavia; nil where the cloud has none and the document doesn't ask for it.
+// balancing returns the client of Octavia; nil where the cloud has none: then there is nothing to look for, and Preflight refuses what
+// needs it.
 func (p *Provider) balancing(ctx context.Context) (*gophercloud.ServiceClient, error) {
 	cloud, err := p.cloud(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c, err := cloud.loadBalancer()
-	if err != nil && p.octavia() == nil {
-		return nil, nil //nolint:nilerr // then there is nothing to look for
+	if err != nil {
+		return nil, nil //nolint:nilerr // see above
 	}
-	return c, err
+	return c, nil
+}
+
+// checkBalancing refuses to go on where something of the cluster exists and its load balancer can't be seen: nobody could tell whether
+// that is gone.
+func (p *Provider) checkBalancing(ctx context.Context) error {
+	if p.octavia() == nil {
+		return nil
+	}
+	_, err := p.neededBalancing(ctx)
+	if err != nil && len(p.machines())+len(p.others()) == 0 {
+		return nil // Preflight tells
+	}
+	return err
+}
+
+// neededBalancing returns the client of Octavia for what can't be made without it.
+func (p *Provider) neededBalancing(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	cloud, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return cloud.loadBalancer()
 }
 
 // lookAtBalancer reads the load balancer and remembers it; nil where there is none.

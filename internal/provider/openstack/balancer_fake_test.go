@@ -112,6 +112,9 @@ func (f *fakeCloud) newBalancer(in thing) thing {
 		"fixed_ips": []any{map[string]any{"subnet_id": sub.str("id"), "ip_address": ip}},
 	})
 	in["vip_address"], in["vip_port_id"] = ip, port.str("id")
+	if in.str("provider") == "" {
+		in["provider"] = f.balancers
+	}
 	lb := f.add("loadbalancers", in)
 	f.busy(lb, "PENDING_CREATE")
 	return lb

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
@@ -20,6 +21,8 @@ type Leftovers struct {
 // LeftBalancer is the load balancer of a Service.
 type LeftBalancer struct {
 	ID, Name, State, Address string
+	Shared                   bool   // it is somebody else's, or serves somebody else's Services too
+	port                     string // ID of the one that its address is at
 }
 
 // LeftVolume is the volume of a PersistentVolumeClaim.
@@ -59,15 +62,12 @@ func (p *Provider) Leftovers(ctx context.Context) (Leftovers, error) {
 	if err != nil {
 		return out, err
 	}
-	by := volumes.ListOpts{Metadata: map[string]string{csiCluster: p.n.id}}
-	all, err := pages(ctx, volumes.List(c.volume, by), volumes.ExtractVolumes)
+	all, err := c.volumesWith(ctx, csiCluster, p.n.id)
 	if err != nil {
 		return out, wrap(err, "list the volumes of claims")
 	}
 	for _, v := range all {
-		if v.Metadata[csiCluster] == p.n.id {
-			out.Volumes = append(out.Volumes, leftVolume(v))
-		}
+		out.Volumes = append(out.Volumes, leftVolume(v))
 	}
 	lb, err := p.balancing(ctx)
 	if err != nil || lb == nil {
@@ -82,7 +82,9 @@ func (p *Provider) Leftovers(ctx context.Context) (Leftovers, error) {
 	}
 	for _, b := range bs {
 		if p.madeForService(b) {
-			out.LoadBalancers = append(out.LoadBalancers, LeftBalancer{ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress})
+			out.LoadBalancers = append(out.LoadBalancers, LeftBalancer{
+				ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress, Shared: p.isShared(b), port: b.VipPortID,
+			})
 		}
 	}
 	return out, nil
@@ -99,6 +101,14 @@ func (p *Provider) madeForService(b loadbalancers.LoadBalancer) bool {
 		}
 	}
 	return false
+}
+
+// isShared tells of a load balancer that Services of the cluster use and that is not the cluster's alone.
+func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
+	own := p.n.servicePrefix()
+	return !strings.HasPrefix(b.Name, own) || slices.ContainsFunc(b.Tags, func(t string) bool {
+		return strings.HasPrefix(t, "kube_service_") && !strings.HasPrefix(t, own)
+	})
 }
 
 func leftVolume(v volumes.Volume) LeftVolume {

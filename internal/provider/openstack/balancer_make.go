@@ -41,6 +41,7 @@ func (p *Provider) balancerSteps(want provider.Wanted) []*plan.Step {
 		return nil
 	}
 	s.Reason = "it is not as wanted"
+	p.askForAddress(s, b.lb.VipPortID)
 	return []*plan.Step{s}
 }
 
@@ -62,8 +63,8 @@ func (p *Provider) defects(b *balancer, want provider.Wanted) []string {
 	switch internal := p.octavia().Internal; {
 	case internal && p.hasFloatingIP(b.lb.VipPortID):
 		out = append(out, "its floating IP is no longer wanted")
-	case !internal && !p.markedFloatingIP(b.lb.VipPortID):
-		out = append(out, "its floating IP is missing, or lacks tags")
+	case !internal && p.frontIPLack(b.lb.VipPortID) != "":
+		out = append(out, p.frontIPLack(b.lb.VipPortID))
 	}
 	return out
 }
@@ -105,7 +106,7 @@ func (p *Provider) served(f front, want provider.Wanted) bool {
 
 // ensureBalancer makes the load balancer, or mends it.
 func (p *Provider) ensureBalancer(ctx context.Context, want provider.Wanted, progress plan.Progress) error {
-	c, err := p.balancing(ctx)
+	c, err := p.neededBalancing(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,8 +125,9 @@ func (p *Provider) ensureBalancer(ctx context.Context, want provider.Wanted, pro
 }
 
 // makeBalancer makes the load balancer, or adopts the one that is there, and makes or mends its API front. Its parts are made one after
-// the other: Octavia can make a whole one by a single call, but some (seen with the one of OpenStack Zed) then leave the parts
-// PENDING_CREATE for ever, and such a load balancer takes no change any more.
+// the other. Octavia can make a whole one by a single call, but that of OpenStack Zed was seen, each time, to leave the parts
+// PENDING_CREATE for ever while the load balancer gets ACTIVE, and such a one takes no change any more; and before 2024.1 such a call
+// is refused where it has allowed networks (bug 2057751).
 func (p *Provider) makeBalancer(ctx context.Context, c *gophercloud.ServiceClient, want provider.Wanted, progress plan.Progress) error {
 	subnet, err := p.subnet(ctx)
 	if err != nil {
@@ -143,6 +145,9 @@ func (p *Provider) makeBalancer(ctx context.Context, c *gophercloud.ServiceClien
 		if b, err = p.createBalancer(ctx, c, subnet.ID, progress); err != nil {
 			return err
 		}
+	}
+	if err := p.checkDefaultProvider(b); err != nil {
+		return err
 	}
 	for _, id := range b.surplus {
 		if err := p.deleteBalancer(ctx, c, id, progress); err != nil {
@@ -182,6 +187,11 @@ func (p *Provider) first(ctx context.Context, want provider.Wanted) ([]member, e
 func (p *Provider) createBalancer(ctx context.Context, c *gophercloud.ServiceClient, subnetID string, progress plan.Progress) (*balancer, error) {
 	opts := loadbalancers.CreateOpts{
 		Name: p.n.name(frontAPI), Description: p.n.mark(), VipSubnetID: subnetID, VipAddress: p.fronts.lost, Tags: p.n.roleTags(frontAPI),
+		AvailabilityZone: p.octavia().Zone, Provider: p.octavia().Provider,
+	}
+	var err error
+	if opts.FlavorID, err = p.balancerFlavor(ctx, c); err != nil {
+		return nil, err
 	}
 	progress.Status("asking for it")
 	lb, err := loadbalancers.Create(ctx, c, opts).Extract()
@@ -204,7 +214,7 @@ func (p *Provider) listenerOpts(w frontWant) listeners.CreateOpts {
 }
 
 func (p *Provider) poolOpts(w frontWant) pools.CreateOpts {
-	return pools.CreateOpts{Name: w.name, Protocol: pools.ProtocolTCP, LBMethod: pools.LBMethodLeastConnections, Tags: []string{p.n.mark()}}
+	return pools.CreateOpts{Name: w.name, Protocol: pools.ProtocolTCP, LBMethod: w.spread, Tags: []string{p.n.mark()}}
 }
 
 func (p *Provider) monitorOpts(w frontWant) monitors.CreateOpts {

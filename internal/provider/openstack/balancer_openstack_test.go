@@ -24,7 +24,7 @@ const balancedSpec = `  provider:
       trustOnFirstUse: true
       network: {cidr: 10.78.0.0/24}
       machine: {flavor: v1.small, image: debian-12, rootVolumeGiB: 1}
-  endpoint: {kind: octavia, octavia: {ingress: {}, allowedCIDRs: [203.0.113.0/24]}}
+  endpoint: {kind: octavia, octavia: {provider: amphora, ingress: {}, allowedCIDRs: [203.0.113.0/24]}}
   controlPlane: {replicas: 3}
   workers:
     - {name: w, replicas: 2}

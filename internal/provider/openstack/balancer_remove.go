@@ -100,6 +100,7 @@ func (p *Provider) deleteBalancers(ctx context.Context, c *gophercloud.ServiceCl
 		}
 	}
 	p.known.floating.doubt() // the port that had one went, too
+	p.known.reserved.doubt()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.balancer = nil

@@ -18,9 +18,10 @@ type frontWant struct {
 	name    string
 	port    int      // that it listens on
 	allowed []string // networks that may connect, sorted; none: all
-	idle    int      // milliseconds after which a connection without traffic is cut
-	monitor string   // Octavia's type
-	to      int      // the members' port
+	spread  pools.LBMethod
+	idle    int    // milliseconds after which a connection without traffic is cut
+	monitor string // Octavia's type
+	to      int    // the members' port
 	role    provider.Role
 }
 
@@ -74,19 +75,26 @@ func (p *Provider) wantedFronts(cidr string) []frontWant {
 		name: p.n.name(frontAPI), port: p.opts.Cluster.Spec.Endpoint.Port, to: v1alpha1.APIServerPort, idle: apiIdle,
 		monitor: monitors.TypeTLSHELLO, role: provider.ControlPlane,
 	}
-	if o.Monitor == "tcp" {
+	if o.Monitor == "tcp" || o.OVN() { // which can do no more
 		api.monitor = monitors.TypeTCP
 	}
-	if len(o.AllowedCIDRs) > 0 { // nodes reach the API through the load balancer, too
+	if len(o.AllowedCIDRs) > 0 && !o.OVN() { // nodes reach the API through the load balancer, too; of OVN see access
 		api.allowed = sorted(append([]string{cidr}, o.AllowedCIDRs...))
 	}
 	out := []frontWant{api}
 	if i := o.Ingress; i != nil {
 		for _, f := range []frontWant{
-			{name: p.n.name(frontHTTP), port: 80, to: i.HTTPNodePort}, {name: p.n.name(frontHTTPS), port: 443, to: i.HTTPSNodePort},
+			{name: p.n.name(frontHTTP), port: v1alpha1.HTTPPort, to: i.HTTPNodePort},
+			{name: p.n.name(frontHTTPS), port: v1alpha1.HTTPSPort, to: i.HTTPSNodePort},
 		} {
 			f.idle, f.monitor, f.role = ingressIdle, monitors.TypeTCP, provider.Worker
 			out = append(out, f)
+		}
+	}
+	for i := range out {
+		out[i].spread = pools.LBMethodLeastConnections
+		if o.OVN() { // the only one it has
+			out[i].spread = pools.LBMethodSourceIpPort
 		}
 	}
 	return out

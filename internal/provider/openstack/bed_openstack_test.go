@@ -3,18 +3,19 @@
 package openstack
 
 import (
-	"cmp"
-	"os"
 	"testing"
+
+	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// useCloud has the test speak to the real cloud of test/openstack.
-func useCloud(t *testing.T) {
+// useCloud has the test speak to the test bed of test/openstack, and never to a cloud that the user's environment names.
+func useCloud(t *testing.T) *bed.Bed {
 	t.Helper()
-	file := cmp.Or(os.Getenv("OS_CLIENT_CONFIG_FILE"), "/var/lib/naupegos/openstack/clouds.yaml")
-	if _, err := os.Stat(file); err != nil {
-		t.Fatalf("the OpenStack test bed does not run (make openstack-up): %v", err)
+	b, err := bed.Open(bed.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	t.Setenv("OS_CLOUD", cmp.Or(os.Getenv("OS_CLOUD"), "naupegos"))
+	t.Setenv("OS_CLIENT_CONFIG_FILE", b.CloudsYAML())
+	t.Setenv("OS_CLOUD", bed.Cloud)
+	return b
 }

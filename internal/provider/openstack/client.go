@@ -5,13 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/http"
-	"regexp"
-	"slices"
 	"sync"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -19,15 +16,16 @@ import (
 // computeMicroversion is Nova's of OpenStack Train (2019): server tags at creation, server groups with one policy.
 const computeMicroversion = "2.79"
 
-// cloud is a cloud that one is logged in to. Load balancing is asked for on its own: not every cloud has it.
+// cloud is a cloud that one is logged in to. Not every cloud has volumes, nor load balancing, which is asked for on its own.
 type cloud struct {
 	login    login
 	provider *gophercloud.ProviderClient
 	compute  *gophercloud.ServiceClient
 	network  *gophercloud.ServiceClient
-	volume   *gophercloud.ServiceClient
+	volume   *gophercloud.ServiceClient // nil: it has none
 	image    *gophercloud.ServiceClient
 	identity *gophercloud.ServiceClient
+	region   string // of the services; empty where the catalogue names none
 }
 
 // session logs in once, when it is first needed. A failed login is tried anew at the next call.
@@ -52,6 +50,9 @@ func (p *Provider) cloud(ctx context.Context) (*cloud, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.checkHome(p.opts.Home, p.n.cluster); err != nil {
+		return nil, err
+	}
 	p.session.c = c
 	return c, nil
 }
@@ -67,26 +68,43 @@ func (p *Provider) connect(ctx context.Context, l login) (*cloud, error) {
 	if err := openstack.Authenticate(ctx, pc, l.options); err != nil {
 		return nil, loginFailed(err, l)
 	}
-	pc.EndpointLocator, err = locator(pc)
+	all, err := catalogue(pc)
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read the service catalogue of %s", l.source)
 	}
+	pc.EndpointLocator = locator(all)
 	c := &cloud{login: l, provider: pc}
+	if c.region, err = regionOf(all, l); err != nil {
+		return nil, err
+	}
 	for _, s := range []struct {
 		to   **gophercloud.ServiceClient
 		make func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error)
 		name string
 	}{
 		{&c.compute, openstack.NewComputeV2, "compute"}, {&c.network, openstack.NewNetworkV2, "network"},
-		{&c.volume, openstack.NewBlockStorageV3, "block storage"}, {&c.image, openstack.NewImageV2, "image"},
-		{&c.identity, openstack.NewIdentityV3, "identity"},
+		{&c.image, openstack.NewImageV2, "image"}, {&c.identity, openstack.NewIdentityV3, "identity"},
 	} {
 		if *s.to, err = s.make(pc, l.where); err != nil {
 			return nil, noService(err, s.name, l)
 		}
 	}
+	var absent *gophercloud.ErrEndpointNotFound
+	if c.volume, err = openstack.NewBlockStorageV3(pc, l.where); errors.As(err, &absent) {
+		c.volume = nil
+	} else if err != nil {
+		return nil, noService(err, "block storage", l)
+	}
 	c.compute.Microversion = computeMicroversion
 	return c, nil
+}
+
+// blockStorage returns the client of Cinder; fail.Refused where the cloud has none.
+func (c *cloud) blockStorage() (*gophercloud.ServiceClient, error) {
+	if c.volume == nil {
+		return nil, noService(&gophercloud.ErrEndpointNotFound{}, "block-storage", c.login).Do("want no root volumes: leave rootVolumeGiB out, or set it to 0")
+	}
+	return c.volume, nil
 }
 
 // loadBalancer returns the client of Octavia; fail.Refused where the cloud has none.
@@ -99,16 +117,12 @@ func (c *cloud) loadBalancer() (*gophercloud.ServiceClient, error) {
 }
 
 func noService(err error, name string, l login) *fail.Error {
-	where := ""
-	if l.where.Region != "" {
-		where = " in region " + l.where.Region
-	}
-	return fail.Wrap(fail.Refused, err, "find the %s service%s in the catalogue of %s", name, where, l.source)
+	return fail.Wrap(fail.Refused, err, "find the %s service%s in the catalogue of %s", name, inRegion(l.where.Region), l.source)
 }
 
 // loginFailed says whose credentials were not accepted, never which.
 func loginFailed(err error, l login) error {
-	kind, cause, _ := classify(err)
+	kind, cause, hint := classify(err)
 	e := fail.Wrap(kind, cause, "log in to %s with the credentials of %s", hostOf(l.options.IdentityEndpoint), l.source)
 	switch kind {
 	case fail.Unauthorized:
@@ -118,6 +132,9 @@ func loginFailed(err error, l login) error {
 		return e.Do("user, password, project or domain is wrong; try openstack token issue with the same settings")
 	case fail.NotFound:
 		return e.Do("the identity service is not at %s", l.options.IdentityEndpoint)
+	}
+	if hint != "" {
+		e = e.Do("%s", hint)
 	}
 	return e
 }
@@ -142,46 +159,4 @@ func (p *Provider) httpClient(cfg *tls.Config) http.Client {
 	}
 	out.Transport = &transport{next: base, retry: p.opts.Retry, limit: p.opts.Timeouts.Call, slots: make(chan struct{}, maxCalls)}
 	return out
-}
-
-var versionInURL = regexp.MustCompile(`/v(\d+)(\.\d+)?(/|$)`)
-
-// locator finds services in the catalogue that came with the token. gophercloud's own asks each service for its versions
-// first, which is a call more each, without a deadline; where the address tells the version, there is nothing to ask.
-func locator(pc *gophercloud.ProviderClient) (gophercloud.EndpointLocator, error) {
-	result, ok := pc.GetAuthResult().(interface {
-		ExtractServiceCatalog() (*tokens.ServiceCatalog, error)
-	})
-	if !ok {
-		return nil, errors.New("the identity service does not speak version 3")
-	}
-	catalog, err := result.ExtractServiceCatalog()
-	if err != nil {
-		return nil, err
-	}
-	return func(o gophercloud.EndpointOpts) (string, error) {
-		for _, kind := range o.Types() { // the official name first, then the aliases
-			for _, s := range catalog.Entries {
-				if s.Type != kind || o.Name != "" && s.Name != o.Name {
-					continue
-				}
-				if url := endpointOf(s.Endpoints, o); url != "" {
-					return url, nil
-				}
-			}
-		}
-		return "", &gophercloud.ErrEndpointNotFound{}
-	}, nil
-}
-
-func endpointOf(all []tokens.Endpoint, o gophercloud.EndpointOpts) string {
-	i := slices.IndexFunc(all, func(e tokens.Endpoint) bool {
-		m := versionInURL.FindStringSubmatch(e.URL)
-		return e.Interface == string(o.Availability) && (o.Region == "" || e.Region == o.Region || e.RegionID == o.Region) &&
-			(m == nil || o.Version == 0 || m[1] == string(rune('0'+o.Version)))
-	})
-	if i < 0 {
-		return ""
-	}
-	return gophercloud.NormalizeURL(all[i].URL)
 }

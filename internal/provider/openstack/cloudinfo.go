@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/availabilityzones"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -30,6 +31,9 @@ type CloudInfo struct {
 	FloatingNetworkID string // floating IPs of load balancers are taken from it
 	IgnoreVolumeZone  bool   // volumes of any availability zone can be attached to any machine
 	VolumeZone        string // the one zone that volumes are made in; empty: the zone of the machine
+	NoLoadBalancers   bool   // the cloud has no load-balancer service
+	LBProvider        string // of load balancers; empty: the cloud's default
+	LBMethod          string // by which they spread connections; empty: any
 }
 
 // CloudInfo returns what the cloud's controllers need to know. fail.NotReady where the machines' network is not made yet.
@@ -51,7 +55,53 @@ func (p *Provider) CloudInfo(ctx context.Context) (CloudInfo, error) {
 		return info, err
 	}
 	info.placeVolumes(volumes, nodes)
-	return info, nil
+	if o := p.octavia(); o != nil {
+		info.LBProvider = o.Provider
+		if o.OVN() {
+			info.LBMethod = string(pools.LBMethodSourceIpPort)
+		}
+	}
+	balancing, err := p.balancing(ctx)
+	info.NoLoadBalancers = balancing == nil
+	return info, err
+}
+
+// NoBalancing says why the cloud gives the project no load balancers, as the last Observe found; empty: it does.
+func (p *Provider) NoBalancing() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.noBalancing
+}
+
+func (p *Provider) setNoBalancing(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noBalancing = why
+}
+
+// NoVolumes says why the cloud gives the project no volumes, as is known once one is logged in; empty: it does.
+func (p *Provider) NoVolumes() string {
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
+	if p.session.c == nil || p.session.c.volume != nil {
+		return ""
+	}
+	return "the cloud has no block-storage service"
+}
+
+// checkVolumes refuses to go on where machines have root volumes that can't be seen: of those nobody could tell whether they are gone.
+func (p *Provider) checkVolumes() error {
+	why := p.NoVolumes()
+	if why == "" {
+		return nil
+	}
+	for _, s := range p.known.servers.all() {
+		if splitShape(s.Metadata[underscored(keyShape)])["volume"] != "" {
+			return fail.New(fail.Refused, "it has a root volume, and %s, as the catalogue says", why).At(s.Name).
+				Do("use the cloud, region and interface that it was made with")
+		}
+	}
+	return nil
 }
 
 // placeVolumes decides where volumes are made, given the zones for volumes and those that nodes can be in. It must not depend on
@@ -124,6 +174,9 @@ func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.volume == nil {
+		return nil, nil
+	}
 	page, err := availabilityzones.List(c.volume).AllPages(ctx) // EachPage can't read this kind of page
 	if err != nil {
 		return nil, wrap(err, "list the availability zones of volumes")
@@ -141,6 +194,19 @@ func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
 	slices.Sort(names)
 	p.lookups.volumeZones = names
 	return names, nil
+}
+
+// volumeZoneFor returns the zone for the root volume of a machine in a zone: the one of the same name, where there is one, for some
+// clouds attach no volume of another zone; else the cloud chooses.
+func (p *Provider) volumeZoneFor(ctx context.Context, machine string) (string, error) {
+	if machine == "" {
+		return "", nil
+	}
+	all, err := p.volumeZones(ctx)
+	if err != nil || !slices.Contains(all, machine) {
+		return "", err
+	}
+	return machine, nil
 }
 
 // CACert returns the PEM of the authorities that sign the cloud's certificates, as the user's clouds.yaml names them; empty: the

@@ -1,6 +1,11 @@
 package openstack
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
 
 func TestWhereVolumesAreMade(t *testing.T) {
 	for _, c := range []struct {
@@ -45,4 +50,66 @@ func TestZonesOfNodes(t *testing.T) {
 			t.Errorf("no zone %s among %v", want, zones)
 		}
 	}
+}
+
+// TestRootVolumesAreWhereTheirMachinesAre, where volumes can be made there; else the cloud chooses.
+func TestRootVolumesAreWhereTheirMachinesAre(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), fakeDocument(t)
+	doc.Spec.ControlPlane.Machine.Zones, doc.Spec.Workers[0].Machine.Zones = []string{"a"}, []string{"b"}
+	if err := apply(t.Context(), fakeProvider(t, f, doc)); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range f.kinds["volumes"] {
+		want := map[string]string{"t3-life-cp-1": "a", "t3-life-w-1": ""}[v.str("name")]
+		if got := v.str("availability_zone"); got != want {
+			t.Errorf("the volume of %s is made in zone %q, not %q", v.str("name"), got, want)
+		}
+	}
+}
+
+// TestCloudWithoutLoadBalancers is served all the same, with gateways; it is told what is missing.
+func TestCloudWithoutLoadBalancers(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), fakeDocument(t)
+	doc.Spec.Provider.OpenStack.Machine.Zones = []string{"a"}
+	f.lacks = "load-balancer"
+	p := fakeProvider(t, f, doc)
+	if err := apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := p.CloudInfo(t.Context()); err != nil || !info.NoLoadBalancers || !strings.Contains(p.NoBalancing(), "no load-balancer service") {
+		t.Errorf("%+v %q: %v", info, p.NoBalancing(), err)
+	}
+	f.lacks = ""
+	f.fault = func(_ int, call string) fault0 {
+		if strings.Contains(call, "loadbalancers") {
+			return fault0{status: 403, text: "Policy does not allow this request to be performed."}
+		}
+		return fault0{}
+	}
+	p = fakeProvider(t, f, doc)
+	if err := apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := p.CloudInfo(t.Context()); err != nil || info.NoLoadBalancers || !strings.Contains(p.NoBalancing(), "load-balancer_member") {
+		t.Errorf("%+v %q: %v", info, p.NoBalancing(), err)
+	}
+}
+
+// TestBalancerOutOfSight: where the catalogue shows no load balancing, a cluster that wants it and has nothing yet can be destroyed; of one
+// that exists nothing is done that could forget its load balancer. What Preflight says TestBehindTLS hears from a real cloud.
+func TestBalancerOutOfSight(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), testDocument(t, "t3-life", strings.NewReplacer("v1.small", "m1.small", "{kind: direct}", "{kind: octavia}").Replace(smallSpec))
+	f.lacks = "load-balancer"
+	if err := destroy(t.Context(), fakeProvider(t, f, doc)); err != nil {
+		t.Error(err)
+	}
+	f.lacks = ""
+	if err := apply(t.Context(), fakeProvider(t, f, doc)); err != nil {
+		t.Fatal(err)
+	}
+	f.lacks = "load-balancer"
+	failsWith(t, destroy(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "find the load-balancer service")
 }

@@ -69,6 +69,9 @@ func classify(err error) (kind fail.Kind, cause error, hint string) { //nolint:r
 		}
 		return fail.KindOf(err), err, ""
 	}
+	if hint, yes := untrusted(err); yes {
+		return fail.Refused, bare(err), hint
+	}
 	var dial *net.OpError
 	var cut *url.Error
 	if errors.As(err, &dial) || errors.As(err, &cut) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

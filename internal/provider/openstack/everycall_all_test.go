@@ -1,4 +1,4 @@
-//go:build integration || openstack
+//go:build integration
 
 package openstack
 

@@ -62,14 +62,12 @@ func (f *fakeCloud) server(w http.ResponseWriter, r *http.Request, path []string
 		f.makeServer(w, thing(body["server"].(map[string]any)))
 	case r.Method == http.MethodGet && len(path) == 1:
 		brief := []thing{}
-		for _, s := range f.listServers(r.URL.Query().Get("tags")) {
-			if status := r.URL.Query().Get("status"); status == "" || status == s.str("status") {
-				brief = append(brief, thing{"id": s["id"], "name": s["name"]})
-			}
+		for _, s := range f.listServers(r.URL.Query()) {
+			brief = append(brief, thing{"id": s["id"], "name": s["name"]})
 		}
 		answer(w, 200, thing{"servers": brief})
 	case len(path) == 2 && path[1] == "detail":
-		answer(w, 200, thing{"servers": f.listServers(r.URL.Query().Get("tags"))})
+		answer(w, 200, thing{"servers": f.listServers(r.URL.Query())})
 	case f.get("servers", path[1]) == nil:
 		refuse(w, 404, "Instance could not be found")
 	case r.Method == http.MethodDelete:
@@ -108,8 +106,9 @@ func (f *fakeCloud) makeServer(w http.ResponseWriter, s thing) {
 	answer(w, 202, thing{"server": thing{"id": s["id"]}})
 }
 
-// listServers shows servers; each look brings those that change a step further.
-func (f *fakeCloud) listServers(tag string) []thing {
+// listServers shows servers; each look brings those that change a step further. It knows no times: everything has changed since any.
+func (f *fakeCloud) listServers(by url.Values) []thing {
+	tag, status := by.Get("tags"), by.Get("status")
 	out := []thing{}
 	for _, s := range slices.Clone(f.kinds["servers"]) {
 		id := s.str("id")
@@ -121,7 +120,7 @@ func (f *fakeCloud) listServers(tag string) []thing {
 		if s.str("status") == "BUILD" && f.looks[id] > 1 {
 			f.built(s)
 		}
-		if tags, _ := s["tags"].([]any); tag == "" || slices.Contains(tags, any(tag)) {
+		if tags, _ := s["tags"].([]any); (tag == "" || slices.Contains(tags, any(tag))) && (status == "" || status == s.str("status")) {
 			out = append(out, s)
 		}
 	}
@@ -135,7 +134,7 @@ func (f *fakeCloud) built(s thing) {
 			return
 		}
 	}
-	s["status"], s["OS-SRV-USG:launched_at"] = "ACTIVE", "2026-01-01T00:00:00.000000"
+	s["status"], s["OS-SRV-USG:launched_at"], s["OS-EXT-AZ:availability_zone"] = "ACTIVE", "2026-01-01T00:00:00.000000", "nova"
 	if v := f.volumeOf(s); v != nil {
 		v["status"] = "in-use"
 	}
@@ -181,6 +180,10 @@ func (f *fakeCloud) cinder(w http.ResponseWriter, r *http.Request, path []string
 			w.WriteHeader(202)
 		}
 	default:
+		if path[0] == "os-availability-zone" {
+			answer(w, 200, thing{"availabilityZoneInfo": []thing{{"zoneName": "a", "zoneState": thing{"available": true}}}})
+			return
+		}
 		answer(w, 200, thing{"volumes": f.listVolumes(r.URL.Query())})
 	}
 }

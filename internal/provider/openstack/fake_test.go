@@ -27,6 +27,10 @@ type fakeCloud struct {
 	breakBalancers int                             // so many load balancers get ERROR next
 	stuck          bool                            // volumes stay in creating
 	console        string                          // what every server's console shows
+	project        string                          // ID of the one that logs in
+	regions        []string                        // that the services are in
+	balancers      string                          // the default provider of load balancers
+	lacks          string                          // kinds of services that it does not have
 }
 
 type thing map[string]any
@@ -43,7 +47,7 @@ type fault0 struct {
 }
 
 func newFakeCloud() *fakeCloud {
-	f := &fakeCloud{kinds: map[string][]thing{}, looks: map[string]int{}}
+	f := &fakeCloud{kinds: map[string][]thing{}, looks: map[string]int{}, project: "project", regions: []string{"r"}}
 	f.add("networks", thing{"name": "public", "router:external": true})
 	f.add("flavors", thing{"name": "m1.small", "ram": 512, "vcpus": 1, "disk": 0})
 	f.add("images", thing{"name": "debian-12", "status": "active"})
@@ -150,9 +154,17 @@ func (f *fakeCloud) login(w http.ResponseWriter) {
 		"image": "http://glance/", "identity": "http://keystone/v3",
 		"load-balancer": "http://octavia/",
 	} {
-		catalog = append(catalog, thing{"type": kind, "name": kind, "endpoints": []thing{{"interface": "public", "region": "r", "url": u}}})
+		if slices.Contains(strings.Fields(f.lacks), kind) {
+			continue
+		}
+		var endpoints []thing
+		for _, r := range f.regions {
+			endpoints = append(endpoints, thing{"interface": "public", "region": r, "url": u})
+		}
+		catalog = append(catalog, thing{"type": kind, "name": kind, "endpoints": endpoints})
 	}
-	answer(w, 201, thing{"token": thing{"catalog": catalog, "expires_at": "2099-01-01T00:00:00.000000Z"}})
+	project := thing{"id": f.project, "name": "name of " + f.project}
+	answer(w, 201, thing{"token": thing{"catalog": catalog, "project": project, "expires_at": "2099-01-01T00:00:00.000000Z"}})
 }
 
 // query filters a list as Neutron and Glance do.
@@ -160,7 +172,7 @@ func (f *fakeCloud) query(kind string, q url.Values) []thing {
 	out := []thing{}
 	for _, t := range f.kinds[kind] {
 		ok := true
-		for _, k := range []string{"name", "description", "network_id", "id", "device_id"} {
+		for _, k := range []string{"name", "description", "network_id", "id", "device_id", "floating_ip_address"} {
 			ok = ok && (q.Get(k) == "" || q.Get(k) == t.str(k))
 		}
 		for _, tag := range q["tags"] {

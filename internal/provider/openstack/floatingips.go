@@ -95,6 +95,20 @@ func (p *Provider) removeFloating(ctx context.Context, all []floatingips.Floatin
 	return nil
 }
 
+// consentAddresses is what the user must consent to before floating IPs are given back: nobody gets the same address again.
+const consentAddresses = "give-up-addresses"
+
+// unwantedAddresses names the floating IPs of a machine whose shape asks for none any more.
+func (p *Provider) unwantedAddresses(m provider.MachineSpec) []string {
+	var out []string
+	if !wantsFloating(p.shape(m.Role, m.Pool)) {
+		for _, f := range p.floatingOfMachine(m.Name) {
+			out = append(out, "give back floating IP "+f.FloatingIP)
+		}
+	}
+	return out
+}
+
 // floatingMissing tells whether a machine lacks the floating IP that its shape asks for.
 func (p *Provider) floatingMissing(m provider.MachineSpec) bool {
 	return wantsFloating(p.shape(m.Role, m.Pool)) && p.public(m.Name) == ""

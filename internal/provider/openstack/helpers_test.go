@@ -96,7 +96,7 @@ func wanted(c *v1alpha1.Cluster) provider.Wanted {
 	for _, m := range c.Machines() {
 		w.Machines = append(w.Machines, provider.MachineSpec{
 			Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index,
-			UserData: []byte("#cloud-config\nhostname: " + m.Name + "\n# " + strings.Repeat("so that it is worth packing ", 20) + "\n"),
+			UserData: []byte("#cloud-config\nhostname: " + m.Name + "\n"),
 		})
 	}
 	return w
@@ -107,14 +107,17 @@ func execute(ctx context.Context, verb string, steps []*plan.Step) error {
 	return executeWith(ctx, verb, steps, 100*time.Millisecond)
 }
 
-// executeWith runs steps with the first pause between attempts.
-func executeWith(ctx context.Context, verb string, steps []*plan.Step, pause time.Duration) error {
-	_, err := plan.Execute(ctx, &plan.Plan{Verb: verb, Cluster: "test", Steps: steps}, plan.Options{Parallel: 64, RetryInterval: pause})
+// executeWith runs steps with the first pause between attempts, and the user's consents.
+func executeWith(ctx context.Context, verb string, steps []*plan.Step, pause time.Duration, consents ...string) error {
+	_, err := plan.Execute(ctx, &plan.Plan{Verb: verb, Cluster: "test", Steps: steps},
+		plan.Options{Parallel: 64, RetryInterval: pause, Consents: consents})
 	return err
 }
 
 // apply brings a cluster about.
-func apply(ctx context.Context, p *Provider) error {
+func apply(ctx context.Context, p *Provider) error { return applyWith(ctx, p) }
+
+func applyWith(ctx context.Context, p *Provider, consents ...string) error {
 	inv, err := p.Observe(ctx)
 	if err != nil {
 		return err
@@ -123,7 +126,7 @@ func apply(ctx context.Context, p *Provider) error {
 	if err != nil {
 		return err
 	}
-	return executeWith(ctx, "apply", steps, p.opts.Timeouts.Poll)
+	return executeWith(ctx, "apply", steps, p.opts.Timeouts.Poll, consents...)
 }
 
 // destroy removes a cluster.

@@ -83,6 +83,28 @@ func (p *Provider) pinHostKeys(ctx context.Context, machine string, s servers.Se
 	}
 }
 
+// Console returns the end of a machine's console log, at most limit bytes; nothing where it has no server, or the cloud keeps no such log.
+func (p *Provider) Console(name string, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Timeouts.Call)
+	defer cancel()
+	s, ok := p.serverOf(name)
+	if !ok {
+		return nil, nil
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	log, err := servers.ShowConsoleOutput(ctx, c.compute, s.ID, servers.ShowConsoleOutputOpts{}).Extract()
+	if noConsole(err) {
+		return nil, nil
+	}
+	if cut := len(log) - int(limit); cut > 0 {
+		log = log[cut:]
+	}
+	return []byte(log), wrap(err, "read the console of %s", name)
+}
+
 // noConsole tells of the ways in which clouds say that they have no console log.
 func noConsole(err error) bool {
 	s := status(err)

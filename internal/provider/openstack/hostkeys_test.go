@@ -46,6 +46,27 @@ func TestHostKeys(t *testing.T) {
 	}
 }
 
+// TestConsole is the end of what the cloud shows; nothing is no failure.
+func TestConsole(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), fakeDocument(t)
+	f.console = "[ 1.0] booting\n[ 2.0] panic\n"
+	p := fakeProvider(t, f, doc)
+	if err := apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := p.Console("t3-life-cp-1", 13); err != nil || string(text) != "[ 2.0] panic\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := p.Console("t3-life-cp-9", 13); err != nil || text != nil {
+		t.Errorf("a machine that is not there: %q, %v", text, err)
+	}
+	f.fault = func(int, string) fault0 { return fault0{status: 501, text: "not implemented by this hypervisor"} }
+	if text, err := p.Console("t3-life-cp-1", 13); err != nil || text != nil {
+		t.Errorf("a cloud without consoles: %q, %v", text, err)
+	}
+}
+
 // TestNoHostKeys says what to do about a machine whose console shows none; who trusts it anyway is not kept waiting for long.
 func TestNoHostKeys(t *testing.T) {
 	useFake(t)

@@ -78,7 +78,7 @@ func (p *Provider) unwanted(b *balancer) []string {
 
 // follow makes what Balance promises.
 func (p *Provider) follow(ctx context.Context, want provider.Wanted, progress plan.Progress) error {
-	c, err := p.balancing(ctx)
+	c, err := p.neededBalancing(ctx)
 	if err != nil {
 		return err
 	}

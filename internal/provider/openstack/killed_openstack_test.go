@@ -21,7 +21,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
-	"github.com/naupegos/naupegos/test/openstack/bed"
 	faults "github.com/naupegos/naupegos/test/openstack/fault"
 )
 
@@ -29,12 +28,7 @@ import (
 // carries it out, and the program does not hear of it and can't say another word. The next run goes on from there, up to one change
 // further. In the end the cloud's own listing shows exactly what is wanted, and after the destroy nothing.
 func TestKilledAfterEveryCall(t *testing.T) {
-	useCloud(t)
-	b, err := bed.Open(bed.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy, err := faults.New(b)
+	proxy, err := faults.New(useCloud(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +168,7 @@ func listed(ctx context.Context, t *testing.T, id string) map[string]int {
 	count("server groups", err, texts(sg, func(g servergroups.ServerGroup) string { return g.Name })...)
 	kp, err := pages(ctx, keypairs.List(c.compute, nil), keypairs.ExtractKeyPairs)
 	count("keypairs", err, texts(kp, func(k keypairs.KeyPair) string { return k.Name })...)
+	listedBalancing(ctx, t, p, count)
 	return out
 }
 

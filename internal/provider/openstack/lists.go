@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
@@ -50,6 +51,7 @@ func (p *Provider) shelves() known {
 				return floatingips.List(c, floatingips.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(f floatingips.FloatingIP) (string, string, []string) { return f.ID, f.Description, f.Tags }),
+		reserved:     newShelf(func(f floatingips.FloatingIP) string { return f.ID }, p.listReserved),
 		servers:      newShelf(func(s servers.Server) string { return s.ID }, p.listServers),
 		volumes:      newShelf(func(v volumes.Volume) string { return v.ID }, p.listVolumes),
 		serverGroups: newShelf(func(g servergroups.ServerGroup) string { return g.ID }, p.listServerGroups),
@@ -103,13 +105,19 @@ func pages[T any](ctx context.Context, pager pagination.Pager, extract func(pagi
 	return all, err
 }
 
-// listServers lists the cluster's servers: by tag, and of those the ones whose metadata say the same exactly.
+// listServers lists the cluster's servers.
 func (p *Provider) listServers(ctx context.Context) ([]servers.Server, error) {
+	return p.serverDetails(ctx, servers.ListOpts{})
+}
+
+// serverDetails lists those of the cluster's servers that fit: by tag, and of those the ones whose metadata say the same exactly.
+func (p *Provider) serverDetails(ctx context.Context, o servers.ListOpts) ([]servers.Server, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := pages(ctx, servers.List(c.compute, servers.ListOpts{Tags: p.n.serverTag()}), servers.ExtractServers)
+	o.Tags = p.n.serverTag()
+	all, err := pages(ctx, servers.List(c.compute, o), servers.ExtractServers)
 	if err != nil {
 		return nil, wrap(err, "list servers")
 	}
@@ -128,18 +136,17 @@ func (p *Provider) listVolumes(ctx context.Context) ([]volumes.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	by := volumes.ListOpts{Metadata: map[string]string{underscored(keyCluster): p.n.id}}
-	all, err := pages(ctx, volumes.List(c.volume, by), volumes.ExtractVolumes)
-	if err != nil {
-		return nil, wrap(err, "list volumes")
+	all, err := c.volumesWith(ctx, underscored(keyCluster), p.n.id)
+	return all, wrap(err, "list volumes")
+}
+
+// volumesWith lists the volumes whose metadata say so: none where the cloud has no volumes.
+func (c *cloud) volumesWith(ctx context.Context, key, value string) ([]volumes.Volume, error) {
+	if c.volume == nil {
+		return nil, nil
 	}
-	var out []volumes.Volume
-	for _, v := range all {
-		if v.Metadata[underscored(keyCluster)] == p.n.id {
-			out = append(out, v)
-		}
-	}
-	return out, nil
+	all, err := pages(ctx, volumes.List(c.volume, volumes.ListOpts{Metadata: map[string]string{key: value}}), volumes.ExtractVolumes)
+	return slices.DeleteFunc(all, func(v volumes.Volume) bool { return v.Metadata[key] != value }), err
 }
 
 // listServerGroups lists the project's server groups that are called as the cluster's are; they can't carry marks.

@@ -10,8 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
 const measuredSpec = `  provider:
@@ -55,6 +59,7 @@ func TestMeasure(t *testing.T) {
 	if len(inv.Machines) != 13 || len(zones) != 3 || zones["az1"] != 5 {
 		t.Errorf("%d machines, spread over zones as %v", len(inv.Machines), zones)
 	}
+	volumesInZones(ctx, t, many, inv, id)
 	p, calls = testProvider(t, few, id)
 	timed("remove nine workers", p, calls, func(ctx context.Context, p *Provider) error {
 		inv, err := p.Observe(ctx)
@@ -75,6 +80,25 @@ func TestMeasure(t *testing.T) {
 	p, calls = testProvider(t, few, id)
 	timed("destroy 1 + 3 + 1", p, calls, destroy)
 	isEmpty(ctx, t, many, id)
+}
+
+// volumesInZones checks that root volumes are in their machines' zone where Cinder has one of that name, and in its usual zone else.
+func volumesInZones(ctx context.Context, t *testing.T, doc *v1alpha1.Cluster, inv *provider.Inventory, id string) {
+	t.Helper()
+	p, _ := testProvider(t, doc, id)
+	if _, err := p.Observe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range inv.Machines {
+		v, ok := p.known.volumes.find(func(v volumes.Volume) bool { return v.Name == m.Name })
+		want := "nova"
+		if m.Zone == bed.VolumeZone {
+			want = bed.VolumeZone
+		}
+		if !ok || v.AvailabilityZone != want {
+			t.Errorf("%s is in zone %s, its root volume in %q, not in %s", m.Name, m.Zone, v.AvailabilityZone, want)
+		}
+	}
 }
 
 // applyAll makes everything, and then all machines members of the load balancer.

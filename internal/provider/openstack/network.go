@@ -2,9 +2,11 @@ package openstack
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
@@ -164,6 +166,24 @@ func (p *Provider) ensureNet(ctx context.Context) (networks.Network, error) {
 	return net, nil
 }
 
+// makeSubnet makes the subnet, or returns that which a run that was killed had asked for, and which came about only now.
+func (p *Provider) makeSubnet(ctx context.Context, c *gophercloud.ServiceClient, net networks.Network) (subnets.Subnet, error) {
+	s, err := subnets.Create(ctx, c, subnets.CreateOpts{
+		NetworkID: net.ID, CIDR: p.spec().Network.CIDR, IPVersion: 4, Name: p.n.name(), Description: p.n.mark(),
+		DNSNameservers: p.spec().Network.DNSServers,
+	}).Extract()
+	if status(err) == http.StatusBadRequest { // it overlaps with another one
+		p.known.subnets.doubt()
+		if err := p.known.subnets.fresh(ctx); err != nil {
+			return subnets.Subnet{}, err
+		}
+		if late, ok := p.known.subnets.find(func(s subnets.Subnet) bool { return s.NetworkID == net.ID }); ok {
+			return late, nil
+		}
+	}
+	return made(p.known.subnets, s, err, "make subnet %s in network %s", p.spec().Network.CIDR, net.Name)
+}
+
 func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subnets.Subnet, error) {
 	c, err := p.network(ctx)
 	if err != nil {
@@ -177,14 +197,8 @@ func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subn
 			}
 			return 0
 		}) // a second one of the same network can't be: Neutron refuses overlapping subnets
-	} else {
-		s, err := subnets.Create(ctx, c, subnets.CreateOpts{
-			NetworkID: net.ID, CIDR: p.spec().Network.CIDR, IPVersion: 4, Name: p.n.name(), Description: p.n.mark(),
-			DNSNameservers: p.spec().Network.DNSServers,
-		}).Extract()
-		if sub, err = made(p.known.subnets, s, err, "make subnet %s in network %s", p.spec().Network.CIDR, net.Name); err != nil {
-			return sub, err
-		}
+	} else if sub, err = p.makeSubnet(ctx, c, net); err != nil {
+		return sub, err
 	}
 	if want := p.spec().Network.DNSServers; !sameDNS(sub.DNSNameservers, want) {
 		s, err := subnets.Update(ctx, c, sub.ID, subnets.UpdateOpts{DNSNameservers: &want}).Extract()

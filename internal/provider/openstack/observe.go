@@ -15,7 +15,7 @@ import (
 
 // all lists the shelves.
 func (k *known) all() []refresher {
-	return []refresher{k.networks, k.subnets, k.routers, k.groups, k.ports, k.floating, k.servers, k.volumes, k.serverGroups, k.keypairs}
+	return []refresher{k.networks, k.subnets, k.routers, k.groups, k.ports, k.floating, k.reserved, k.servers, k.volumes, k.serverGroups, k.keypairs}
 }
 
 // Observe finds everything of the cluster, with a number of calls that does not depend on how much there is. It changes nothing.
@@ -42,7 +42,13 @@ func (p *Provider) reload(ctx context.Context) error {
 		g.Go(func() error { return s.load(ctx) })
 	}
 	g.Go(func() error { return p.observeBalancer(ctx) })
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := p.checkBalancing(ctx); err != nil {
+		return err
+	}
+	return p.checkVolumes()
 }
 
 // machines tells of every machine of which anything exists: a server, or what an interrupted run left of it.

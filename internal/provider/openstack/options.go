@@ -21,7 +21,9 @@ type HostKeyMemory interface {
 type Options struct {
 	Cluster   *v1alpha1.Cluster // defaulted, valid, of provider openstack
 	ClusterID string            // "demo-1a2b3c4d": carried by all that is made, and what it is found by
+	BundleID  string            // of what machines are to have of Kubernetes; empty: not known. Images may have it inside
 	PublicKey string            // Naupegos' own SSH key, as a line of authorized_keys: the servers' keypair; empty: no keypair
+	Home      string            // what Provider.Home said when the cluster was begun: elsewhere everything is refused; empty: not begun
 	HostKeys  HostKeyMemory     // nil: host keys are remembered only as long as the Provider lives
 
 	HTTPClient *http.Client // its transport and timeout are used; nil: the default. Tests count calls and inject faults with it
@@ -42,8 +44,8 @@ type Timeouts struct {
 	Call    time.Duration // one HTTP request; default 2 minutes
 	Boot    time.Duration // from the request for a server until it is ACTIVE; default spec.timeouts.machineBoot
 	Console time.Duration // until the console log shows host keys; default spec.timeouts.machineBoot
-	Volume  time.Duration // until a volume is made from an image; default 10 minutes
-	Delete  time.Duration // until something that is deleted is gone; default 5 minutes
+	Volume  time.Duration // until a volume is made from an image; default 10 minutes, or spec.timeouts.machineBoot where that is longer
+	Delete  time.Duration // until something that is deleted is gone; default 5 minutes, or as above
 	Step    time.Duration // one step on networks, groups and the like, with retries; default 5 minutes
 	Poll    time.Duration // between two looks at what is being made; default 1 second
 }
@@ -78,8 +80,8 @@ func (t *Timeouts) setDefaults(boot time.Duration) {
 	def(&t.Call, 2*time.Minute)
 	def(&t.Boot, boot)
 	def(&t.Console, boot)
-	def(&t.Volume, 10*time.Minute)
-	def(&t.Delete, 5*time.Minute)
+	def(&t.Volume, max(10*time.Minute, boot))
+	def(&t.Delete, max(5*time.Minute, boot))
 	def(&t.Step, 5*time.Minute)
 	def(&t.Poll, time.Second)
 }

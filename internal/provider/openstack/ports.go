@@ -29,8 +29,9 @@ type newPort struct {
 	Tags                []string            `json:"tags,omitempty"`
 }
 
-// perRequest bounds how many ports are asked for in one request: a network service takes a while for each.
-const perRequest = 50
+// perRequest bounds how many ports are asked for in one request. A network service takes a while for each, and Nova can begin with the
+// machines that have theirs.
+const perRequest = 10
 
 // createPorts makes ports, many with one call, and keeps them. A call makes all of its ports or none.
 func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Port, error) {
@@ -139,14 +140,14 @@ func (p *Provider) portsPlans(want provider.Wanted) (steps []*plan.Step, of map[
 			Reason: "machines lack their place in the network, or it is not as wanted", Timeout: p.opts.Timeouts.Step,
 			Run: func(ctx context.Context, progress plan.Progress) error { return p.ensurePorts(ctx, some, progress) },
 		}
-		if len(steps) > 0 {
-			s.ID = fmt.Sprintf("%s-%d", portsStep, len(steps)+1)
+		if n := len(steps); n > 0 {
+			s.ID, s.Needs = fmt.Sprintf("%s-%d", portsStep, n+1), append(s.Needs, steps[n-1].ID)
 		}
 		for _, m := range some {
 			s.Details = append(s.Details, details[m.Name])
 			of[m.Name] = s.ID
 		}
-		steps, needs = append(steps, s), append(needs, s.ID)
+		steps = append(steps, s)
 	}
 	return steps, of
 }

@@ -2,13 +2,16 @@ package openstack
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -19,6 +22,7 @@ import (
 type findings struct {
 	mu   sync.Mutex
 	said map[int][]string
+	odd  []string // warnings
 }
 
 // Sections of a preflight's findings, in the order in which they are told.
@@ -76,6 +80,8 @@ func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 	}
 	check := preflight{Provider: p, c: c, me: me, want: want, found: &findings{}}
 	check.roles()
+	check.waysIn()
+	check.volumes()
 	g, gctx := errgroup.WithContext(ctx)
 	for _, f := range []func(context.Context) error{check.versions, check.sizes, check.zones, check.volumeTypes, check.networks} {
 		g.Go(func() error { return f(gctx) })
@@ -87,6 +93,7 @@ func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 		return fail.New(fail.Refused, "the cloud can't serve the cluster as it is wanted; nothing was made:\n  %s",
 			strings.Join(all, "\n  ")).At(p.n.cluster)
 	}
+	p.odd = sorted(check.found.odd)
 	return nil
 }
 
@@ -138,8 +145,14 @@ func (f preflight) networks(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := f.found.refusal(aboutNetworks, f.checkReserved(ctx)); err != nil {
+		return err
+	}
 	if f.spec().Network.Existing != "" {
-		_, err := f.existingSubnet(ctx)
+		sub, err := f.existingSubnet(ctx)
+		if err == nil {
+			f.suits(sub)
+		}
 		return f.found.refusal(aboutNetworks, err)
 	}
 	if !f.ownRouter() {
@@ -149,6 +162,49 @@ func (f preflight) networks(ctx context.Context) error {
 	return nil
 }
 
+// suits tells whether an existing subnet is apart from the cluster's other networks, and large enough. Of one that is made for the
+// cluster the document's check has told that already.
+func (f preflight) suits(sub subnets.Subnet) {
+	own, err := netip.ParsePrefix(sub.CIDR)
+	if err != nil {
+		f.found.add(aboutNetworks, "the network of subnet %s can't be read: %v", sub.ID, err)
+		return
+	}
+	spec := f.opts.Cluster.Spec
+	others := [][2]string{{"spec.kubernetes.podCIDR", spec.Kubernetes.PodCIDR}, {"spec.kubernetes.serviceCIDR", spec.Kubernetes.ServiceCIDR}}
+	if w := spec.Access.WireGuard; w != nil {
+		others = append(others, [2]string{"spec.access.wireguard.cidr", w.CIDR})
+	}
+	for _, o := range others {
+		if p, err := netip.ParsePrefix(o[1]); err == nil && p.Overlaps(own) {
+			f.found.add(aboutNetworks, "subnet %s (%s) overlaps %s (%s): choose another one there", sub.Name, own, o[0], p)
+		}
+	}
+	needed, room := 0, addressesOf(sub)
+	for _, m := range f.want.Machines {
+		if _, ok := f.portOf(m.Name); !ok {
+			needed++
+		}
+	}
+	if needed > room {
+		f.found.add(aboutNetworks, "subnet %s (%s) gives out %d addresses, %d more are needed", sub.Name, own, room, needed)
+	}
+}
+
+// addressesOf counts the addresses that a subnet gives out.
+func addressesOf(sub subnets.Subnet) int {
+	n := 0
+	for _, p := range sub.AllocationPools {
+		first, err1 := netip.ParseAddr(p.Start)
+		last, err2 := netip.ParseAddr(p.End)
+		if err1 == nil && err2 == nil && first.Is4() && last.Is4() {
+			a, b := first.As4(), last.As4()
+			n += int(binary.BigEndian.Uint32(b[:])) - int(binary.BigEndian.Uint32(a[:])) + 1
+		}
+	}
+	return n
+}
+
 // wantsFloating tells whether anything gets a floating IP.
 func (f preflight) wantsFloating() bool {
 	o := f.octavia()
@@ -156,15 +212,31 @@ func (f preflight) wantsFloating() bool {
 		slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { return wantsFloating(f.shape(m.Role, m.Pool)) })
 }
 
+// volumes tells what a cloud without volumes does not give.
+func (f preflight) volumes() {
+	why := f.NoVolumes()
+	if why == "" {
+		return
+	}
+	f.found.warn(why + ": PersistentVolumeClaims will get no volumes, and there is no StorageClass")
+	told := map[string]bool{}
+	for _, m := range f.want.Machines {
+		if f.shape(m.Role, m.Pool).RootVolume() > 0 && !told[poolName(m)] {
+			told[poolName(m)] = true
+			f.found.add(aboutAPIs, "%s, and %s wants root volumes: leave rootVolumeGiB out, or set it to 0", why, poolName(m))
+		}
+	}
+}
+
 // volumeTypes looks for the volume types that the document names.
 func (f preflight) volumeTypes(ctx context.Context) error {
 	wanted := map[string]string{}
 	for _, m := range f.want.Machines {
-		if s := f.shape(m.Role, m.Pool); s.RootVolumeGiB > 0 && s.RootVolumeType != "" {
+		if s := f.shape(m.Role, m.Pool); s.RootVolume() > 0 && s.RootVolumeType != "" {
 			wanted[s.RootVolumeType] = poolName(m)
 		}
 	}
-	if len(wanted) == 0 {
+	if len(wanted) == 0 || f.c.volume == nil { // volumes tells
 		return nil
 	}
 	var types struct {

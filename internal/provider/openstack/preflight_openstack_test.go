@@ -21,15 +21,13 @@ func TestPreflightTellsAll(t *testing.T) {
       externalNetwork: outback
       network: {existing: nowhere}
       machine: {flavor: v1.small, image: debian-12, rootVolumeGiB: 1}
-  endpoint: {kind: octavia}
+  endpoint: {kind: octavia, floatingIP: 198.51.100.254, octavia: {flavor: triple, provider: f5}}
   controlPlane: {replicas: 1, machine: {flavor: huge, zones: [atlantis]}}
   workers:
     - {name: a, replicas: 1, machine: {image: beos, rootVolumeType: stone}}
     - {name: b, replicas: 1}
 `)
-	doc.Spec.Workers[1].Machine.RootVolumeGiB = 0
-	doc.Spec.Provider.OpenStack.Machine.RootVolumeGiB = 0
-	doc.Spec.Workers[0].Machine.RootVolumeGiB = 1
+	doc.Spec.Workers[1].Machine.RootVolumeGiB = new(0)
 	p, _ := testProvider(t, doc, "t4-wrong-0badcafe")
 	if _, err := p.Observe(ctx); err != nil {
 		t.Fatal(err)
@@ -46,6 +44,9 @@ func TestPreflightTellsAll(t *testing.T) {
 		`availability zone atlantis, wanted for control-plane, does not exist`,
 		`volume type stone, wanted for pool a, does not exist`,
 		`called outback`,
+		`no load-balancer flavor called triple`,
+		`no provider f5; there are: amphora`,
+		`the project has no floating IP 198.51.100.254`,
 		`called nowhere`,
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -51,13 +51,16 @@ func (f preflight) shapes(ctx context.Context, all map[string]flavors.Flavor) er
 		if ok && image != nil {
 			f.fits(m, s, flavor, *image)
 		}
+		if image != nil {
+			f.bundleOf(m, *image)
+		}
 	}
 	return nil
 }
 
 // fits tells whether an image fits onto a machine.
 func (f preflight) fits(m provider.MachineSpec, s v1alpha1.MachineShape, flavor flavors.Flavor, image images.Image) {
-	disk, what := s.RootVolumeGiB, fmt.Sprintf("the root volume has %d GiB", s.RootVolumeGiB)
+	disk, what := s.RootVolume(), fmt.Sprintf("the root volume has %d GiB", s.RootVolume())
 	if disk == 0 {
 		disk, what = flavor.Disk, fmt.Sprintf("flavor %s has %d GiB", s.Flavor, flavor.Disk)
 	}
@@ -158,11 +161,27 @@ func (f preflight) versions(ctx context.Context) error {
 			nova.Version.Version, computeMicroversion)
 	}
 	if f.octavia() == nil {
+		if why := f.NoBalancing(); why != "" {
+			f.found.warn(why + ": Services of type LoadBalancer will get no address")
+		}
 		return nil
+	}
+	if f.octavia().OVN() && len(f.opts.Cluster.Spec.Access.NodePortCIDRs) == 0 {
+		f.found.warn("with load balancers of ovn, which leave the clients' addresses as they are, Services of type LoadBalancer are reached from the " +
+			"machines' own network only: say in spec.access.nodePortCIDRs who else may")
 	}
 	c, err := f.c.loadBalancer()
 	if err != nil {
 		return f.found.refusal(aboutAPIs, err)
+	}
+	if f.seenBalancer() == nil {
+		_, err := f.balancerFlavor(ctx, c)
+		if err := f.found.refusal(aboutFlavors, err); err != nil {
+			return err
+		}
+		if err := f.found.refusal(aboutAPIs, f.checkBalancerProvider(ctx, c)); err != nil {
+			return err
+		}
 	}
 	newest, err := newestVersion(ctx, c)
 	if err != nil {

@@ -28,11 +28,17 @@ type Provider struct {
 	lookups lookups
 	known   known
 
+	odd []string // warnings of the last Preflight
+
 	floatingMu sync.Mutex // one floating IP is given away at a time
+
+	former []floatingips.FloatingIP // of the user's, that have to leave the API's address; set by Steps
 
 	mu       sync.Mutex
 	balancer *balancer // what was last seen of the load balancer; nil: there is none
-	fronts   fronts
+
+	noBalancing string // why there can be none
+	fronts      fronts
 }
 
 var (
@@ -40,6 +46,8 @@ var (
 	_ provider.Balancer = (*Provider)(nil)
 	_ provider.Fronted  = (*Provider)(nil)
 	_ provider.Drifter  = (*Provider)(nil)
+	_ provider.Housed   = (*Provider)(nil)
+	_ provider.Warner   = (*Provider)(nil)
 )
 
 // known is what is known of the cluster's own resources.
@@ -50,6 +58,7 @@ type known struct {
 	groups       *shelf[groups.SecGroup]
 	ports        *shelf[ports.Port]
 	floating     *shelf[floatingips.FloatingIP]
+	reserved     *shelf[floatingips.FloatingIP] // the user's own, for the API's address; see reserved.go
 	servers      *shelf[servers.Server]
 	volumes      *shelf[volumes.Volume]
 	serverGroups *shelf[servergroups.ServerGroup]

@@ -37,14 +37,12 @@ func (f preflight) allowances(ctx context.Context) (allowances, error) {
 	project := f.me.Project.ID
 	readers := []func(context.Context) (allowances, error){
 		func(ctx context.Context) (allowances, error) { return computeAllowances(ctx, f.c.compute) },
-		func(ctx context.Context) (allowances, error) { return volumeAllowances(ctx, f.c.volume, project) },
 		func(ctx context.Context) (allowances, error) { return networkAllowances(ctx, f.c.network, project) },
 	}
-	if f.octavia() != nil {
-		c, err := f.balancing(ctx)
-		if err != nil {
-			return nil, f.found.refusal(aboutAPIs, err)
-		}
+	if f.c.volume != nil {
+		readers = append(readers, func(ctx context.Context) (allowances, error) { return volumeAllowances(ctx, f.c.volume, project) })
+	}
+	if c, err := f.c.loadBalancer(); f.octavia() != nil && err == nil { // that there is none is told by versions
 		readers = append(readers, func(ctx context.Context) (allowances, error) { return balancerAllowances(ctx, c, project) })
 	}
 	parts := make([]allowances, len(readers))

@@ -48,8 +48,8 @@ func (p *Provider) needMachines(d demand, want provider.Wanted, sizes map[string
 		d[resServers]++
 		d[resCores] += sizes[s.Flavor].vcpus
 		d[resRAM] += sizes[s.Flavor].ramMiB
-		if s.RootVolumeGiB > 0 && len(p.volumesOf(m.Name)) == 0 {
-			d.volume(s.RootVolumeGiB, s.RootVolumeType)
+		if gib := s.RootVolume(); gib > 0 && len(p.volumesOf(m.Name)) == 0 {
+			d.volume(gib, s.RootVolumeType)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (p *Provider) needFront(d demand, want provider.Wanted, subnet string) {
 			d[resLoadBalancers]++
 			d[resPorts]++
 		}
-		if !o.Internal && (b == nil || !p.hasFloatingIP(b.lb.VipPortID)) {
+		if !o.Internal && p.reservedIP() == "" && (b == nil || !p.hasFloatingIP(b.lb.VipPortID)) {
 			d[resFloatingIPs]++
 		}
 		for _, w := range p.wantedFronts(subnet) {
@@ -116,7 +116,7 @@ func (p *Provider) needFront(d demand, want provider.Wanted, subnet string) {
 		if !ok {
 			d[resPorts]++
 		}
-		if !p.hasFloatingIP(port.ID) {
+		if p.reservedIP() == "" && !p.hasFloatingIP(port.ID) {
 			d[resFloatingIPs]++
 		}
 	}

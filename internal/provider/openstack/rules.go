@@ -47,9 +47,12 @@ type access struct {
 	api        []string        // who may reach the API on machines that serve it to the outside
 	nodePorts  []string
 	floating   map[provider.Role]bool // whether machines of the role have floating IPs
+	ingress    []int                  // NodePorts of workers that are open to everybody
 	endpoint   string
-	port       int // of the endpoint
-	wireguard  int // UDP port; 0: none
+	clients    []string // who reaches the API servers through a load balancer that leaves the clients' addresses as they are
+	port       int      // of the endpoint
+	wireguard  int      // UDP port; 0: none
+	web        bool     // gateways pass web traffic on
 	anyPodNet  bool
 	noWorkers  bool
 	noGateways bool
@@ -63,6 +66,13 @@ func (p *Provider) access(subnet string) access {
 		floating: map[provider.Role]bool{}, endpoint: spec.Endpoint.Kind, port: cmp.Or(spec.Endpoint.Port, v1alpha1.APIServerPort),
 		anyPodNet: spec.Kubernetes.CNI == v1alpha1.CNINone, noWorkers: p.opts.Cluster.WorkerCount() == 0,
 		noGateways: p.opts.Cluster.GatewayCount() == 0,
+	}
+	a.web = spec.Endpoint.Kind == v1alpha1.EndpointGateways && spec.Endpoint.IngressWanted() != nil
+	if o := p.octavia(); o.OVN() {
+		a.clients = orAll(o.AllowedCIDRs)
+		if i := o.Ingress; i != nil {
+			a.ingress = []int{i.HTTPNodePort, i.HTTPSNodePort}
+		}
 	}
 	if w := spec.Access.WireGuard; w != nil {
 		a.wireguard = cmp.Or(w.Port, 51820)
@@ -121,10 +131,17 @@ func (a access) rules(r provider.Role) []rule {
 	case provider.Worker:
 		b.node()
 		b.services()
+		for _, port := range a.ingress {
+			b.cidrs(protocolTCP, port, port, everywhere)
+		}
 	case provider.Gateway:
 		b.roles(protocolTCP, a.port, a.port, a.roles...)
 		b.cidrs(protocolTCP, a.port, a.port, a.api...)
 		b.roles(protocolVRRP, 0, 0, provider.Gateway)
+		if a.web {
+			b.cidrs(protocolTCP, v1alpha1.HTTPPort, v1alpha1.HTTPPort, everywhere)
+			b.cidrs(protocolTCP, v1alpha1.HTTPSPort, v1alpha1.HTTPSPort, everywhere)
+		}
 		if a.wireguard != 0 {
 			b.cidrs(protocolUDP, a.wireguard, a.wireguard, everywhere)
 		}
@@ -136,7 +153,7 @@ func (a access) rules(r provider.Role) []rule {
 func (a access) apiFrom() []string {
 	switch a.endpoint {
 	case v1alpha1.EndpointOctavia:
-		return []string{a.subnet} // a load balancer speaks from its own port in there
+		return append([]string{a.subnet}, a.clients...) // a load balancer speaks from its own port in there, where it is one of machines
 	case v1alpha1.EndpointAddress, v1alpha1.EndpointDirect:
 		return a.api
 	}

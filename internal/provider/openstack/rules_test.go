@@ -26,6 +26,14 @@ func TestRules(t *testing.T) {
     nodePortCIDRs: [198.51.100.7/32]
     wireguard: {peers: [{name: anna}]}
 `,
+		"web": `  provider: {openstack: {cloud: c, machine: {flavor: f, image: i}, network: {cidr: 10.77.0.0/24}}}
+  endpoint: {kind: gateways, gateways: {ingress: {}}}
+  workers: [{name: w, replicas: 2}]
+`,
+		"ovn": `  provider: {openstack: {cloud: c, machine: {flavor: f, image: i}, network: {cidr: 10.77.0.0/24}}}
+  endpoint: {kind: octavia, octavia: {provider: ovn, allowedCIDRs: [203.0.113.0/24], ingress: {}}}
+  workers: [{name: w, replicas: 2}]
+`,
 		"octavia": `  provider: {openstack: {cloud: c, machine: {flavor: f, image: i, floatingIP: false}, network: {cidr: 10.77.0.0/24}}}
   endpoint: {kind: octavia}
   kubernetes: {cni: none}

@@ -65,7 +65,7 @@ func faultOf(s servers.Server) string {
 // createServer asks Nova for a machine's server. Its port exists; its root volume, where it has one, is made here.
 func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, progress plan.Progress) (servers.Server, error) {
 	shape := p.shape(m.Role, m.Pool)
-	data, err := encodeUserData(m, shape.UserData)
+	data, err := encodeUserData(m)
 	if err != nil {
 		return servers.Server{}, err
 	}
@@ -87,7 +87,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 		Name: m.Name, FlavorRef: flavor, UserData: data, AvailabilityZone: zone(shape, m.Index), ConfigDrive: shape.ConfigDrive,
 		Networks: []servers.Network{{Port: port.ID}}, Metadata: meta, Tags: []string{p.n.serverTag()},
 	}
-	if shape.RootVolumeGiB > 0 {
+	if shape.RootVolume() > 0 {
 		v, err := p.ensureVolume(ctx, m, progress)
 		if err != nil {
 			return servers.Server{}, err
@@ -95,8 +95,14 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 		o.BlockDevice = []servers.BlockDevice{{
 			UUID: v.ID, SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, DeleteOnTermination: true,
 		}}
-	} else if o.ImageRef, err = p.imageID(ctx, shape.Image); err != nil {
-		return servers.Server{}, err
+	} else {
+		if o.ImageRef, err = p.imageID(ctx, shape.Image); err != nil {
+			return servers.Server{}, err
+		}
+		// One that an interrupted run made when it was still wanted would be nobody's.
+		if err := p.removeVolumes(ctx, p.volumesOf(m.Name), progress); err != nil {
+			return servers.Server{}, err
+		}
 	}
 	var hints servers.SchedulerHintOptsBuilder
 	if g := p.serverGroup(m); g != "" {
@@ -166,16 +172,35 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 	}
 }
 
-// glanceAtBuilding tells whether servers that were being built no longer are. For a list with their details, Nova asks Neutron for all
-// of their ports and security groups; which of them are being built, it tells by itself.
-func (p *Provider) glanceAtBuilding(ctx context.Context) (news, all bool, err error) {
+// clockSkew is by how much the cloud's clock may be behind ours before a glance misses what it is for, and a list is made in its place.
+const clockSkew = 10 * time.Second
+
+// glanceAtBuilding notes which of the servers that were being built run now; what became of others is news. For servers with their
+// details, Nova asks Neutron for their ports and security groups; so only the details of those are asked for that have changed.
+func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news, all bool, err error) {
 	known := p.known.servers.filter(func(s servers.Server) bool { return s.Status == serverBuild })
 	building, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.serverTag(), Status: serverBuild})
-	return slices.ContainsFunc(known, func(s servers.Server) bool { return !building[s.ID] }), len(building) == 0, err
+	if err != nil {
+		return false, false, err
+	}
+	built := slices.DeleteFunc(known, func(s servers.Server) bool { return building[s.ID] })
+	if len(built) == 0 {
+		return false, false, nil
+	}
+	running, err := p.serverDetails(ctx, servers.ListOpts{Status: serverActive, ChangesSince: since.Add(-clockSkew).UTC().Format(time.RFC3339)})
+	for _, s := range built {
+		i := slices.IndexFunc(running, func(o servers.Server) bool { return o.ID == s.ID })
+		if i < 0 {
+			news = true
+			continue
+		}
+		p.known.servers.change(s.ID, func(s *servers.Server) { *s = running[i] })
+	}
+	return news, true, err
 }
 
 // glanceAtAll forgets servers that are gone, and tells whether there are some that nobody knows.
-func (p *Provider) glanceAtAll(ctx context.Context) (news, all bool, err error) {
+func (p *Provider) glanceAtAll(ctx context.Context, _ time.Time) (news, all bool, err error) {
 	known := p.known.servers.all()
 	left, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.serverTag()})
 	if err != nil {

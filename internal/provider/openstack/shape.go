@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,8 +20,8 @@ import (
 // with later. What the cloud says of a server (an image's ID, a volume's image) is not what people change.
 func shapeMark(s v1alpha1.MachineShape) string {
 	parts := []string{"flavor=" + s.Flavor, "image=" + s.Image}
-	if s.RootVolumeGiB > 0 {
-		parts = append(parts, "volume="+strconv.Itoa(s.RootVolumeGiB))
+	if gib := s.RootVolume(); gib > 0 {
+		parts = append(parts, "volume="+strconv.Itoa(gib))
 		if s.RootVolumeType != "" {
 			parts = append(parts, "type="+s.RootVolumeType)
 		}
@@ -51,7 +52,7 @@ func drift(have string, s v1alpha1.MachineShape) []string {
 	var out []string
 	for _, k := range []string{"flavor", "image", "volume", "type", "digest"} {
 		if h[k] != w[k] {
-			out = append(out, fmt.Sprintf("%s is %s, %s is wanted", shapeWords[k], orNone(h[k]), orNone(w[k])))
+			out = append(out, fmt.Sprintf("%s is %s, %s is wanted", shapeWords[k], cmp.Or(h[k], "none"), cmp.Or(w[k], "none")))
 		}
 	}
 	return out
@@ -64,13 +65,6 @@ func splitShape(s string) map[string]string {
 		out[k] = v
 	}
 	return out
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "not given"
-	}
-	return s
 }
 
 // Drift tells for each wanted machine what differs from its pool's shape in ways that only a new machine mends: flavor, image,

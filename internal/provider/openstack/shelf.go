@@ -81,6 +81,15 @@ func (s *shelf[T]) keep(items ...T) {
 	}
 }
 
+// change notes a change of something that is known; a list that comes in later is believed in its place.
+func (s *shelf[T]) change(id string, with func(*T)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.index(id); i >= 0 {
+		with(&s.items[i])
+	}
+}
+
 // drop forgets something that was deleted.
 func (s *shelf[T]) drop(id string) {
 	s.mu.Lock()
@@ -155,8 +164,9 @@ func (s *shelf[T]) load(ctx context.Context) error {
 	return nil
 }
 
-// glance is a question that costs the cloud less than a list: would one show anything new? all: even all that is waited for?
-type glance func(ctx context.Context) (news, all bool, err error)
+// glance is a question that costs the cloud less than a list: would one show anything new since the last look? all: even all that is
+// waited for?
+type glance func(ctx context.Context, since time.Time) (news, all bool, err error)
 
 // next waits for the next list, at least pause after the last one; with a glance, for the next glance, and the list that this may
 // call for. All who wait share one.
@@ -208,12 +218,12 @@ const (
 // look lists anew, unless a glance shows that nothing is new, or not enough to list already.
 func (s *shelf[T]) look(ctx context.Context, pause time.Duration, cast glance) error {
 	s.mu.Lock()
-	age, pause := time.Since(s.listed), max(pause, s.took)
+	age, since, pause := time.Since(s.listed), s.looked, max(pause, s.took)
 	s.mu.Unlock()
 	if cast == nil || age > glancesAtMost*pause {
 		return s.load(ctx)
 	}
-	news, all, err := cast(ctx)
+	news, all, err := cast(ctx, since)
 	if err == nil && news && (all || age > restAfterList*pause) {
 		return s.load(ctx)
 	}

@@ -141,7 +141,7 @@ func TestShelfGlance(t *testing.T) {
 		lists++
 		return nil, nil
 	})
-	cast := func(context.Context) (bool, bool, error) { return news, all, nil }
+	cast := func(context.Context, time.Time) (bool, bool, error) { return news, all, nil }
 	next := func(pause time.Duration, want int, why string) {
 		t.Helper()
 		s.looked = time.Time{} // it is due

@@ -14,9 +14,15 @@ func (p *Provider) Steps(want provider.Wanted, seen *provider.Inventory) ([]*pla
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Timeouts.Step)
 	defer cancel()
 	for _, m := range want.Machines {
-		if _, err := encodeUserData(m, p.shape(m.Role, m.Pool).UserData); err != nil {
+		if _, err := encodeUserData(m); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.checkLasting(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.lookForFormer(ctx); err != nil {
+		return nil, err
 	}
 	steps, err := p.networkPlans()
 	if err != nil {

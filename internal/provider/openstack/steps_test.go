@@ -32,9 +32,9 @@ func TestStepsSideBySide(t *testing.T) {
 	others := []string{keypairStep, routerStep, serverGroupsStep, volumesStep}
 	for id, want := range map[string][]string{
 		networkStep: {}, groupsStep: {}, keypairStep: {}, serverGroupsStep: {}, volumesStep: {}, routerStep: {networkStep},
-		"ports": {networkStep, groupsStep}, "ports-2": {networkStep, groupsStep, "ports"}, "ports-3": {networkStep, groupsStep, "ports", "ports-2"},
+		"ports": {networkStep, groupsStep}, "ports-2": {networkStep, groupsStep, "ports"}, "ports-3": {networkStep, groupsStep, "ports-2"},
 		"machine/t3-many-cp-1": append([]string{"ports"}, others...), "machine/t3-many-w-1": append([]string{"ports-2"}, others...),
-		"machine/t3-many-w-60": append([]string{"ports-3"}, others...),
+		"machine/t3-many-w-60": append([]string{"ports-7"}, others...),
 	} {
 		slices.Sort(want)
 		if got := needs(id); !slices.Equal(got, want) {

@@ -43,6 +43,9 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 	if err := p.removeVolumes(ctx, k.volumes.filter(p.isStray), progress); err != nil {
 		return err
 	}
+	if err := p.releaseReserved(ctx); err != nil {
+		return err
+	}
 	progress.Status("ports")
 	if err := p.detachRouter(ctx, c.network); err != nil {
 		return err

@@ -82,7 +82,8 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, pau
 	}
 	safe := req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodDelete || isLogin(req)
 	if err != nil {
-		return pause, safe
+		_, final := untrusted(err)
+		return pause, safe && !final
 	}
 	later, asked := retryAfter(resp)
 	switch resp.StatusCode {

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"slices"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
@@ -41,7 +40,7 @@ func (p *Provider) PublicVIP(context.Context) (string, error) {
 	} else if o, ok := p.vipPort(); ok {
 		port = o.ID
 	}
-	if f, ok := p.floatingOf(port); ok {
+	if f, ok := p.frontIP(port); ok {
 		return f.FloatingIP, nil
 	}
 	return "", fail.New(fail.NotFound, "cluster %s has no floating virtual address", p.n.cluster)
@@ -66,15 +65,14 @@ func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 				return err
 			}
 			progress.Status("floating IP for %s", address(port))
-			_, err = p.ensureFloatingIP(ctx, port.ID, p.n.roleTags(vipRole))
-			return err
+			return p.ensureFrontIP(ctx, port.ID, vipRole)
 		},
 	}
 	if port, ok := p.vipPort(); ok {
-		if p.markedFloatingIP(port.ID) {
+		if s.Reason = p.frontIPLack(port.ID); s.Reason == "" {
 			return nil
 		}
-		s.Reason = "its floating IP is missing, or lacks tags"
+		p.askForAddress(s, port.ID)
 	}
 	return []*plan.Step{s}
 }
@@ -121,20 +119,13 @@ func (p *Provider) ensureBalancerIP(ctx context.Context, progress plan.Progress)
 	}
 	if !p.octavia().Internal {
 		progress.Status("floating IP for %s", b.lb.VipAddress)
-		_, err := p.ensureFloatingIP(ctx, b.lb.VipPortID, p.n.roleTags(frontAPI))
-		return err
+		return p.ensureFrontIP(ctx, b.lb.VipPortID, frontAPI)
 	}
 	f, ok := p.floatingOf(b.lb.VipPortID)
 	if !ok {
 		return nil
 	}
 	return p.removeFloating(ctx, []floatingips.FloatingIP{f})
-}
-
-// markedFloatingIP tells whether a port has a floating IP of the cluster with all its tags: a run that was cut off can leave one without.
-func (p *Provider) markedFloatingIP(portID string) bool {
-	f, ok := p.floatingOf(portID)
-	return ok && slices.Contains(f.Tags, p.n.mark())
 }
 
 // hasFloatingIP tells whether a port has a floating IP of the cluster.

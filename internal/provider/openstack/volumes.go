@@ -32,7 +32,7 @@ func (p *Provider) volumesPlan(fresh []provider.MachineSpec) *plan.Step {
 	var want []provider.MachineSpec
 	var details []string
 	for _, m := range fresh {
-		if size := p.shape(m.Role, m.Pool).RootVolumeGiB; size > 0 && p.hasNothing(m.Name) {
+		if size := p.shape(m.Role, m.Pool).RootVolume(); size > 0 && p.hasNothing(m.Name) {
 			want = append(want, m)
 			details = append(details, fmt.Sprintf("root volume of %s: %d GiB", m.Name, size))
 		}
@@ -111,15 +111,23 @@ func (p *Provider) createVolume(ctx context.Context, m provider.MachineSpec) (vo
 	if err != nil {
 		return volumes.Volume{}, err
 	}
+	cinder, err := c.blockStorage()
+	if err != nil {
+		return volumes.Volume{}, err
+	}
 	shape := p.shape(m.Role, m.Pool)
 	image, err := p.imageID(ctx, shape.Image)
 	if err != nil {
 		return volumes.Volume{}, err
 	}
+	place, err := p.volumeZoneFor(ctx, zone(shape, m.Index))
+	if err != nil {
+		return volumes.Volume{}, err
+	}
 	meta := p.n.metadata(m)
 	meta[underscored(keyShape)] = shapeMark(shape)
-	v, err := volumes.Create(ctx, c.volume, volumes.CreateOpts{
-		Name: m.Name, Size: shape.RootVolumeGiB, ImageID: image, VolumeType: shape.RootVolumeType, Metadata: meta,
+	v, err := volumes.Create(ctx, cinder, volumes.CreateOpts{
+		Name: m.Name, Size: shape.RootVolume(), ImageID: image, VolumeType: shape.RootVolumeType, AvailabilityZone: place, Metadata: meta,
 	}, nil).Extract()
 	return made(p.known.volumes, v, err, "make the root volume of %s", m.Name)
 }
@@ -139,7 +147,7 @@ func (p *Provider) waitVolume(ctx context.Context, machine, id string, progress 
 			return v, fail.New(fail.NotReady, "its root volume %s is in state %s; Cinder could not make it", id, v.Status).At(machine)
 		case time.Now().After(limit):
 			return v, fail.New(fail.Refused, "its root volume %s is still %s after %s", id, v.Status, p.opts.Timeouts.Volume).At(machine).
-				Do("Cinder is slow or stuck (is its volume service running?); apply again later: the volume is taken over or replaced")
+				Do("Cinder is slow or stuck (is its volume service running?); apply again later: the volume is taken over or replaced; a longer spec.timeouts.machineBoot gives it more time")
 		}
 		progress.Status("root volume is %s", v.Status)
 		if err := p.known.volumes.next(ctx, p.opts.Timeouts.Poll, nil); err != nil {

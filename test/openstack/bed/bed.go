@@ -65,6 +65,15 @@ func Up(ctx context.Context, o Options) (*Bed, error) {
 }
 
 func (b *Bed) up(ctx context.Context, versions string) error {
+	definition, err := b.definition(versions)
+	if err != nil {
+		return err
+	}
+	if b.content(seeded) != definition {
+		if err := b.startOver(ctx); err != nil {
+			return err
+		}
+	}
 	if b.allRunning() {
 		if err := b.loadSecrets(); err != nil {
 			return err
@@ -78,10 +87,22 @@ func (b *Bed) up(ctx context.Context, versions string) error {
 		return err
 	}
 	b.say("services started")
-	if err := b.seed(ctx); err != nil {
+	if err := b.seed(ctx, definition); err != nil {
 		return err
 	}
 	return b.waitAll(ctx)
+}
+
+// startOver stops what runs of a bed that was defined otherwise, or whose start was cut off: services read their configuration when
+// they start.
+func (b *Bed) startOver(ctx context.Context) error {
+	if b.anyRunning() {
+		b.say("another bed runs than the one that is wanted: it is stopped, and its state kept")
+		if err := b.stop(ctx); err != nil {
+			return err
+		}
+	}
+	return b.unmark(seeded)
 }
 
 // prepare makes the state directory ready: the address, the configuration, the databases.
@@ -96,6 +117,9 @@ func (b *Bed) prepare(ctx context.Context, versions string) error {
 		return err
 	}
 	if err := b.loadSecrets(); err != nil {
+		return err
+	}
+	if err := b.tlsCertificate(ctx); err != nil {
 		return err
 	}
 	if !b.anyRunning() {
@@ -144,7 +168,7 @@ func (b *Bed) waitAll(ctx context.Context) error {
 }
 
 func (b *Bed) allRunning() bool {
-	return !slices.ContainsFunc(b.all, func(s *Service) bool { return !s.Running() }) && b.marked(seeded)
+	return !slices.ContainsFunc(b.all, func(s *Service) bool { return !s.Running() }) && b.content(seeded) != ""
 }
 
 func (b *Bed) anyRunning() bool {
@@ -168,7 +192,7 @@ func Open(o Options) (*Bed, error) {
 		return nil, fail.New(fail.NotFound, "no OpenStack test bed runs in %s", b.o.Root).Do("start it: make openstack-up")
 	case len(down) > 0:
 		return nil, fail.New(fail.NotReady, "services of the OpenStack test bed don't run: %s", strings.Join(down, ", ")).At(b.o.Root).Do("start them: make openstack-up")
-	case !b.marked(seeded):
+	case b.content(seeded) == "":
 		return nil, fail.New(fail.NotReady, "the OpenStack test bed is being started").At(b.o.Root).Do("wait for it: make openstack-up")
 	}
 	return b, b.loadSecrets()

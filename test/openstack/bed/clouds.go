@@ -5,18 +5,31 @@ import (
 	"strings"
 )
 
+// cloudsEntry is a cloud of clouds.yaml.
+type cloudsEntry struct{ name, authURL, user, password, project, region, cacert string }
+
 // writeClouds writes clouds.yaml.
 func (b *Bed) writeClouds() error {
-	return write(b.CloudsYAML(), b.CloudsYAMLAt(b.keystone()), 0o600)
+	all := append(b.clouds(b.keystone()), cloudsEntry{
+		TLSCloud, "https://" + b.api(15000) + "/v3", Cloud, b.secrets.User, Cloud, tlsRegion, b.CACertFile(),
+	})
+	return write(b.CloudsYAML(), cloudsYAML(all), 0o600)
 }
 
-// CloudsYAMLAt renders clouds.yaml with Keystone at another address, such as that of a proxy before it. It holds passwords.
-func (b *Bed) CloudsYAMLAt(authURL string) []byte {
+// CloudsYAMLAt renders clouds.yaml with Keystone at another address, such as that of a proxy before it. It holds passwords. TLSCloud is
+// not in it.
+func (b *Bed) CloudsYAMLAt(authURL string) []byte { return cloudsYAML(b.clouds(authURL)) }
+
+func (b *Bed) clouds(authURL string) []cloudsEntry {
+	return []cloudsEntry{
+		{Cloud, authURL, Cloud, b.secrets.User, Cloud, region, ""}, {AdminCloud, authURL, "admin", b.secrets.Admin, "admin", region, ""},
+	}
+}
+
+func cloudsYAML(all []cloudsEntry) []byte {
 	var s strings.Builder
 	s.WriteString("clouds:\n")
-	for _, c := range []struct{ name, user, password, project string }{
-		{Cloud, Cloud, b.secrets.User, Cloud}, {AdminCloud, "admin", b.secrets.Admin, "admin"},
-	} {
+	for _, c := range all {
 		fmt.Fprintf(&s, `  %s:
     auth:
       auth_url: %s
@@ -27,7 +40,10 @@ func (b *Bed) CloudsYAMLAt(authURL string) []byte {
       project_domain_name: Default
     region_name: %s
     identity_api_version: 3
-`, c.name, authURL, c.user, c.password, c.project, region)
+`, c.name, c.authURL, c.user, c.password, c.project, c.region)
+		if c.cacert != "" {
+			fmt.Fprintf(&s, "    cacert: %s\n", c.cacert)
+		}
 	}
 	return []byte(s.String())
 }

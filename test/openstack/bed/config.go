@@ -24,7 +24,9 @@ var plugins embed.FS
 // settings is what the configuration templates see.
 type settings struct {
 	Address, Region, Etc, Var, Broker string
+	VolumeZone                        string
 	Ports                             ports
+	Catalog                           []entry
 	Secrets                           secrets
 	User, Password                    string // of the service that is rendered; set by the template function "as"
 }
@@ -33,12 +35,14 @@ type settings struct {
 var configs = map[string]string{
 	"keystone.conf": "keystone", "glance-api.conf": "glance", "placement.conf": "placement", "nova.conf": "nova",
 	"neutron.conf": "neutron", "ml2_conf.ini": "neutron", "cinder.conf": "cinder", "octavia.conf": "octavia", "rabbitmq.conf": "rabbitmq",
+	"haproxy.cfg": "haproxy",
 }
 
 func (b *Bed) settings() settings {
 	return settings{
-		Address: b.o.Address, Region: region, Etc: b.etc(), Var: b.state(), Ports: inner, Secrets: b.secrets,
-		Broker: fmt.Sprintf("rabbit://naupegos:%s@127.0.0.1:%d/", b.secrets.Broker, inner.Broker),
+		Address: b.o.Address, Region: region, Etc: b.etc(), Var: b.state(), Ports: inner, Catalog: catalog, Secrets: b.secrets,
+		VolumeZone: VolumeZone,
+		Broker:     fmt.Sprintf("rabbit://naupegos:%s@127.0.0.1:%d/", b.secrets.Broker, inner.Broker),
 	}
 }
 

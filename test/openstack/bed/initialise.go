@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,16 +24,28 @@ import (
 // What the state directory has been through, each a file in var.
 const (
 	initialised = "initialised" // databases, keys, users and catalog; its content is the versions of the packages that made it
-	seeded      = "seeded"      // flavors, image, networks, quotas
+	seeded      = "seeded"      // catalog, flavors, image, networks, quotas; its content is the definition of the bed that made them
 )
 
-func (b *Bed) marked(what string) bool {
-	_, err := os.Stat(filepath.Join(b.state(), what))
-	return err == nil
+// content returns what a mark says; "" where there is none.
+func (b *Bed) content(mark string) string {
+	data, err := os.ReadFile(filepath.Join(b.state(), mark))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(data), "\n")
 }
 
 func (b *Bed) mark(what, content string) error {
 	return write(filepath.Join(b.state(), what), []byte(content+"\n"), 0o600)
+}
+
+func (b *Bed) unmark(what string) error {
+	err := os.Remove(filepath.Join(b.state(), what))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // kept is what is packed of var once it is initialised; all else in it grows by use.
@@ -39,13 +53,31 @@ var kept = []string{"mysql", "keystone", "octavia", "secrets.json", initialised}
 
 // digest tells two kinds of state apart: versions of packages, our settings, the address in the catalog.
 func (b *Bed) digest(versions string) (string, error) {
+	return digestOf(templates, versions, b.o.Address, inner, serviceUsers, catalog)
+}
+
+// definition tells one bed from another: beside what its state was made of, how its services are started and what it offers.
+func (b *Bed) definition(versions string) (string, error) {
+	digest, err := b.digest(versions)
+	if err != nil {
+		return "", err
+	}
+	said := []any{digest, Hosts, flavors}
+	for _, s := range b.all {
+		said = append(said, s.Name, s.args, s.env)
+	}
+	return digestOf(plugins, said...)
+}
+
+// digestOf sums up files and whatever else there is to say.
+func digestOf(files embed.FS, said ...any) (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, versions, b.o.Address, inner, serviceUsers, catalog(b.o.Address))
-	err := fs.WalkDir(templates, ".", func(path string, d fs.DirEntry, err error) error {
+	fmt.Fprintln(h, said...)
+	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := templates.ReadFile(path)
+		data, err := files.ReadFile(path)
 		fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
 		return err
 	})
@@ -58,8 +90,8 @@ func (b *Bed) digest(versions string) (string, error) {
 // initialise makes databases, keys, users and catalog: over nothing if they are there, else from the cache, else by the
 // services' own tools, which takes minutes.
 func (b *Bed) initialise(ctx context.Context, versions string) error {
-	if made, err := os.ReadFile(filepath.Join(b.state(), initialised)); err == nil {
-		if string(made) != versions+"\n" {
+	if made := b.content(initialised); made != "" {
+		if !contains(versions, made) {
 			return fail.New(fail.Refused, "the databases were made by other versions of the packages").At(b.state()).
 				Do("give that state up: go run ./test/openstack down --purge")
 		}
@@ -95,6 +127,17 @@ func (b *Bed) initialise(ctx context.Context, versions string) error {
 	return b.pack(ctx, file)
 }
 
+// contains tells whether all packages that made a state are there in the same versions; others may have come.
+func contains(versions, made string) bool {
+	now := strings.Split(versions, "\n")
+	for p := range strings.SplitSeq(made, "\n") {
+		if !slices.Contains(now, p) {
+			return false
+		}
+	}
+	return true
+}
+
 func (b *Bed) initialiseAnew(ctx context.Context, versions string) error {
 	b.say("making the databases; this takes a minute or two, and the result is kept")
 	if err := b.loadSecrets(); err != nil {
@@ -115,7 +158,7 @@ func (b *Bed) initialiseAnew(ctx context.Context, versions string) error {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return b.certificate(gctx) })
+	g.Go(func() error { return b.authority(gctx, filepath.Join(b.state(), "octavia"), "octavia") }) // its worker insists on reading one
 	g.Go(func() error { return b.schemas(gctx) })
 	if err := g.Wait(); err != nil {
 		return err
@@ -200,13 +243,6 @@ func (b *Bed) schemas(ctx context.Context) error {
 		})
 	}
 	return g.Wait()
-}
-
-// certificate makes the authority that Octavia's worker insists on reading.
-func (b *Bed) certificate(ctx context.Context) error {
-	dir := filepath.Join(b.state(), "octavia")
-	return b.tool(ctx, "openssl", nil, "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=octavia",
-		"-days", "3650", "-keyout", filepath.Join(dir, "ca.key"), "-out", filepath.Join(dir, "ca.pem"))
 }
 
 // tool runs a program to its end, with its output in log/<name>.log.

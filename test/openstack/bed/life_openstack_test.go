@@ -3,7 +3,6 @@
 package bed_test
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -45,22 +44,15 @@ func TestLife(t *testing.T) {
 // up starts the bed; it is stopped again after the test if it did not run before.
 func up(t *testing.T) *bed.Bed {
 	t.Helper()
-	o := bed.Options{Log: testLog{t}}
-	_, err := bed.Open(o)
-	if err != nil && fail.KindOf(err) != fail.NotFound && fail.KindOf(err) != fail.NotReady {
+	b, giveBack, err := bed.Borrow(t.Context(), bed.Options{Log: testLog{t}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	b, uperr := bed.Up(t.Context(), o)
-	if uperr != nil {
-		t.Fatal(uperr)
-	}
-	if fail.KindOf(err) == fail.NotFound {
-		t.Cleanup(func() {
-			if err := b.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	t.Cleanup(func() {
+		if err := giveBack(); err != nil {
+			t.Error(err)
+		}
+	})
 	return b
 }
 

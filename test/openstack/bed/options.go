@@ -16,6 +16,7 @@ const (
 	DefaultRoot    = "/var/lib/naupegos/openstack"
 	DefaultAddress = "192.0.2.10"
 	region         = "RegionOne"
+	tlsRegion      = "RegionTLS" // the same services behind TLS with a certificate of a private authority, and no load balancing
 )
 
 // Environment variables that say where the bed lies.
@@ -28,6 +29,7 @@ const (
 const (
 	Cloud      = "naupegos"       // an ordinary user with a project of its own: roles member and load-balancer_member
 	AdminCloud = "naupegos-admin" // the cloud's administrator
+	TLSCloud   = "naupegos-tls"   // the user and project of Cloud, in the region behind TLS
 )
 
 // Options says where the bed lies and how long it may take. The zero value is the usual bed.

@@ -27,8 +27,13 @@ func (b *Bed) LogDir() string { return filepath.Join(b.o.Root, "log") }
 // ConsoleDir is where Nova looks for the console log of a server: <server UUID>.log.
 func (b *Bed) ConsoleDir() string { return filepath.Join(b.o.Root, "console") }
 
-// CloudsYAML is the file with the clouds Cloud and AdminCloud, readable for root alone.
+// CloudsYAML is the file with the clouds Cloud, AdminCloud and TLSCloud, readable for root alone.
 func (b *Bed) CloudsYAML() string { return filepath.Join(b.o.Root, "clouds.yaml") }
+
+// CACertFile holds the authority of the certificate of TLSCloud's services.
+func (b *Bed) CACertFile() string { return filepath.Join(b.tlsDir(), "ca.pem") }
+
+func (b *Bed) tlsDir() string { return filepath.Join(b.state(), "tls") }
 
 // MetadataURL is where Nova's metadata service answers requests that a metadata proxy has signed.
 func (b *Bed) MetadataURL() string { return "http://" + b.o.Address + ":8775" }
@@ -49,7 +54,7 @@ func (b *Bed) makeDirs() error {
 		{filepath.Join(b.state(), "octavia"), "root", 0o700}, {filepath.Join(b.state(), "neutron"), "root", 0o700},
 		{filepath.Join(b.state(), "glance", "images"), "root", 0o700}, {filepath.Join(b.state(), "cinder", "volumes"), "root", 0o700},
 		{filepath.Join(b.state(), "keystone", "fernet"), "root", 0o700}, {filepath.Join(b.state(), "keystone", "credential"), "root", 0o700},
-		{filepath.Join(b.state(), "nova"), "root", 0o700},
+		{filepath.Join(b.state(), "nova"), "root", 0o700}, {b.tlsDir(), "root", 0o700},
 	} {
 		if err := os.MkdirAll(d.path, d.mode); err != nil {
 			return fail.Wrap(fail.Internal, err, "make the state directory")

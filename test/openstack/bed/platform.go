@@ -17,7 +17,7 @@ var Packages = []string{
 	"mariadb-server", "rabbitmq-server", "memcached",
 	"keystone", "glance-api", "placement-api", "nova-api", "nova-conductor", "nova-scheduler", "nova-compute",
 	"neutron-server", "cinder-api", "cinder-scheduler", "cinder-volume", "octavia-api", "octavia-worker",
-	"python3-pymysql", "python3-memcache", "uwsgi-core", "uwsgi-plugin-python3", "qemu-utils",
+	"python3-pymysql", "python3-sqlalchemy-ext", "python3-memcache", "uwsgi-core", "uwsgi-plugin-python3", "qemu-utils", "haproxy",
 }
 
 // checkPlatform tells in one line why this machine can't carry the bed, and returns the versions of its packages.

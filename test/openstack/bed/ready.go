@@ -22,20 +22,28 @@ func (s *Service) listens(ctx context.Context) (bool, error) {
 			conn.Close()
 			continue
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p+"/", nil)
-		if err != nil {
+		if err := answers(ctx, s.b.http, "http://"+p+"/"); err != nil {
 			return false, err
-		}
-		resp, err := s.b.http.Do(req)
-		if err != nil {
-			return false, err
-		}
-		resp.Body.Close()
-		if resp.StatusCode >= 500 {
-			return false, fmt.Errorf("%s answers %s", p, resp.Status)
 		}
 	}
 	return true, nil
+}
+
+// answers tells why a service can't be asked at url; nil: it can.
+func answers(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode >= 500 {
+		return fmt.Errorf("%s answers %s", url, resp.Status)
+	}
+	return nil
 }
 
 func (b *Bed) answersSQL(ctx context.Context) (bool, error) {

@@ -30,13 +30,17 @@ const (
 	FastVolumeType  = "fast"
 )
 
-// seed makes what a cloud's operator would offer: flavors, image, external network, volume types, zones, quotas.
-func (b *Bed) seed(ctx context.Context) error {
-	if b.marked(seeded) {
+// seed makes what a cloud's operator would offer: flavors, image, external network, volume types, zones, quotas. What is there already
+// is left as it is.
+func (b *Bed) seed(ctx context.Context, definition string) error {
+	if b.content(seeded) == definition {
 		return nil
 	}
 	a, err := b.login(ctx)
 	if err != nil {
+		return err
+	}
+	if err := a.seedCatalog(ctx); err != nil { // which a state that an older bed made lacks in part
 		return err
 	}
 	project, err := a.ensure(ctx, b.keystone()+"/projects", "projects", "project", object{"name": Cloud})
@@ -54,7 +58,7 @@ func (b *Bed) seed(ctx context.Context) error {
 		return err
 	}
 	b.say("flavors, image, networks, zones and quotas made")
-	return b.mark(seeded, "")
+	return b.mark(seeded, definition)
 }
 
 func (a *admin) seedCompute(ctx context.Context) error {
@@ -92,7 +96,7 @@ func (a *admin) seedZones(ctx context.Context) error {
 
 func (a *admin) seedImage(ctx context.Context) error {
 	url := a.b.glance() + "/images"
-	id, err := a.ensure(ctx, url, "images", "", object{
+	id, err := a.ensure(ctx, url+"?name="+Image, "images", "", object{ // else it would be looked for among the newest 25
 		"name": Image, "disk_format": "raw", "container_format": "bare", "visibility": "public", "min_disk": 1, "os_distro": "debian", "os_version": "12",
 	})
 	if err != nil {

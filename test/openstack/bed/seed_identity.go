@@ -9,14 +9,18 @@ import (
 var serviceUsers = []string{"glance", "placement", "nova", "neutron", "cinder", "octavia"}
 
 // entry is one service of the catalog.
-type entry struct{ name, kind, url string }
+type entry struct {
+	Name, Kind string
+	Port       int
+	path       string
+	TLS        int // its port in tlsRegion; 0: it is not there
+}
 
-func catalog(address string) []entry {
-	base := "http://" + address
-	return []entry{
-		{"glance", "image", base + ":9292"}, {"placement", "placement", base + ":8778"}, {"nova", "compute", base + ":8774/v2.1"},
-		{"neutron", "network", base + ":9696"}, {"cinderv3", "volumev3", base + ":8776/v3/%(project_id)s"}, {"octavia", "load-balancer", base + ":9876"},
-	}
+// catalog is what the regions offer.
+var catalog = []entry{
+	{"keystone", "identity", 5000, "/v3", 15000}, {"glance", "image", 9292, "", 19292}, {"placement", "placement", 8778, "", 18778},
+	{"nova", "compute", 8774, "/v2.1", 18774}, {"neutron", "network", 9696, "", 19696}, {"cinderv3", "volumev3", 8776, "/v3/%(project_id)s", 18776},
+	{"octavia", "load-balancer", 9876, "", 0},
 }
 
 // seedIdentity makes roles, projects, users and the catalog; what is there already is left as it is.
@@ -60,36 +64,39 @@ func (b *Bed) seedIdentity(ctx context.Context) error {
 	if err := grant(Cloud, b.secrets.User, project, "member", "load-balancer_member"); err != nil {
 		return err
 	}
-	for _, e := range catalog(b.o.Address) {
-		if err := a.endpoint(ctx, e); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.seedCatalog(ctx)
 }
 
-// endpoint puts a service into the catalog.
-func (a *admin) endpoint(ctx context.Context, e entry) error {
+// seedCatalog puts the services of both regions into the catalog; what is there already is left as it is.
+func (a *admin) seedCatalog(ctx context.Context) error {
 	k := a.b.keystone()
-	id, err := a.ensure(ctx, k+"/services", "services", "service", object{"name": e.name, "type": e.kind})
+	have, err := a.list(ctx, k+"/endpoints", "endpoints")
 	if err != nil {
 		return err
 	}
-	have, err := a.list(ctx, k+"/endpoints?service_id="+id, "endpoints")
-	if err != nil {
-		return err
-	}
-	known := map[string]bool{}
+	known := map[[3]string]bool{}
 	for _, o := range have {
-		known[o.text("interface")] = true
+		known[[3]string{o.text("service_id"), o.text("region_id"), o.text("interface")}] = true
 	}
-	for _, i := range []string{"public", "internal", "admin"} {
-		if known[i] {
-			continue
-		}
-		body := object{"endpoint": object{"service_id": id, "url": e.url, "interface": i, "region_id": region}}
-		if _, err := a.call(ctx, http.MethodPost, k+"/endpoints", body, nil); err != nil {
+	for _, e := range catalog {
+		id, err := a.ensure(ctx, k+"/services", "services", "service", object{"name": e.Name, "type": e.Kind})
+		if err != nil {
 			return err
+		}
+		urls := map[string]string{region: "http://" + a.b.api(e.Port) + e.path}
+		if e.TLS != 0 {
+			urls[tlsRegion] = "https://" + a.b.api(e.TLS) + e.path
+		}
+		for name, url := range urls {
+			for _, i := range []string{"public", "internal", "admin"} {
+				if known[[3]string{id, name, i}] {
+					continue
+				}
+				body := object{"endpoint": object{"service_id": id, "url": url, "interface": i, "region": name}} // which makes the region too
+				if _, err := a.call(ctx, http.MethodPost, k+"/endpoints", body, nil); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@
 package fault_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -19,28 +18,21 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/pagination"
 
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 	"github.com/naupegos/naupegos/test/openstack/fault"
 )
 
 func up(t *testing.T) *fault.Proxy {
 	t.Helper()
-	_, err := bed.Open(bed.Options{})
-	if err != nil && fail.KindOf(err) != fail.NotFound && fail.KindOf(err) != fail.NotReady {
+	b, giveBack, err := bed.Borrow(t.Context(), bed.Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	b, uperr := bed.Up(t.Context(), bed.Options{})
-	if uperr != nil {
-		t.Fatal(uperr)
-	}
-	if fail.KindOf(err) == fail.NotFound { // it did not run before
-		t.Cleanup(func() {
-			if err := b.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	t.Cleanup(func() {
+		if err := giveBack(); err != nil {
+			t.Error(err)
+		}
+	})
 	p, err := fault.New(b)
 	if err != nil {
 		t.Fatal(err)

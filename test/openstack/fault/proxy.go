@@ -7,6 +7,7 @@ package fault
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log"
@@ -58,6 +59,7 @@ type Proxy struct {
 	forward  *httputil.ReverseProxy
 
 	mu    sync.Mutex
+	under sync.WaitGroup // calls under way
 	calls []Call
 	at    map[int]Fault
 	rules []rule
@@ -115,6 +117,19 @@ func (p *Proxy) Calls() []Call {
 	return append([]Call(nil), p.calls...)
 }
 
+// Settle waits until no call is under way. A service goes on with a call whose client has gone, and so does the proxy: after a client
+// was killed, what it had asked for is there only then.
+func (p *Proxy) Settle(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { defer close(done); p.under.Wait() }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fail.Wrap(fail.NotReady, ctx.Err(), "wait for calls under way")
+	}
+}
+
 // begin counts a call and tells which fault it meets.
 func (p *Proxy) begin(c Call) (n int, f Fault) {
 	p.mu.Lock()
@@ -163,6 +178,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if name, ok := services[port]; ok {
 		call.Service = name
 	}
+	p.under.Add(1)
+	defer p.under.Done()
 	n, f := p.begin(call)
 	if !f.wait(r.Context()) {
 		return
@@ -176,7 +193,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.end(n, f.Status, call)
 		return
 	}
-	r = r.WithContext(withCarried(r.Context(), carried{n: n, call: call, cut: f.Cut == After}))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	r = r.WithContext(withCarried(ctx, carried{n: n, call: call, cut: f.Cut == After}))
 	r.URL = target
 	p.forward.ServeHTTP(w, r)
 }

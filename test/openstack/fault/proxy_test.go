@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -175,5 +176,54 @@ func TestCloudsYAML(t *testing.T) {
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "auth_url: "+p.URL()+"/port5000/v3\n" {
 		t.Errorf("%s %v", data, err)
+	}
+}
+
+// TestSettle: a service is not told that its client has gone, and Settle waits for it.
+func TestSettle(t *testing.T) {
+	heard, goOn := make(chan struct{}), make(chan struct{})
+	var gone, done atomic.Bool
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(heard)
+		<-goOn
+		gone.Store(r.Context().Err() != nil)
+		done.Store(true)
+	}))
+	t.Cleanup(srv.Close)
+	p, err := New(&local{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	_, port, err := net.SplitHostPort(srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, kill := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL()+"/port"+port+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		ended <- err
+	}()
+	<-heard
+	kill()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client got %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := p.Settle(short); err == nil {
+		t.Error("the call that is under way was not waited for")
+	}
+	close(goOn)
+	if err := p.Settle(t.Context()); err != nil || !done.Load() || gone.Load() {
+		t.Errorf("%v; the service has ended it: %t; it was told that the client has gone: %t", err, done.Load(), gone.Load())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
@@ -23,22 +24,14 @@ import (
 func (x *tenant) preparedImage() (image string, b *bundle.Bundle) {
 	x.t.Helper()
 	ctx, t := x.t.Context(), x.t
-	root, err := bundle.DefaultRoot()
-	must(t, err)
-	lib, err := bundle.OpenLibrary(root)
-	must(t, err)
-	all, err := lib.List(ctx)
-	must(t, err)
-	if len(all) == 0 {
-		t.Fatal("this test needs a bundle in this host's library: make bundle")
-	}
+	b = bundletest.Any(t)
 	i, err := images.Create(ctx, x.cloud.image, images.CreateOpts{
-		Name: x.name, DiskFormat: "raw", ContainerFormat: "bare", Properties: map[string]string{bundleProperty: all[0].ID},
+		Name: x.name, DiskFormat: "raw", ContainerFormat: "bare", Properties: map[string]string{bundleProperty: b.ID},
 	}).Extract()
 	must(t, err)
 	x.later(func(ctx context.Context) error { return images.Delete(ctx, x.cloud.image, i.ID).ExtractErr() })
 	must(t, imagedata.Upload(ctx, x.cloud.image, i.ID, bytes.NewReader(make([]byte, 1<<20))).ExtractErr())
-	return i.ID, all[0]
+	return i.ID, b
 }
 
 // TestBundleIsInTheImage boots from a volume made of an image that carries a bundle: only the volume's metadata tells.

@@ -8,12 +8,10 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
-	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/instanceactions"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
-	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
@@ -187,35 +185,4 @@ func (c *cloud) floatings(ctx context.Context) ([]floating, error) {
 	}
 	slices.SortFunc(out, func(a, b floating) int { return a.Address.Compare(b.Address) })
 	return out, nil
-}
-
-// bundleProperty is the image property that says which bundle lies in the image.
-const bundleProperty = "naupegos_bundle"
-
-// bundleOf returns the bundle that a server's image carries; empty where it carries none.
-func (c *cloud) bundleOf(ctx context.Context, s server) (string, error) {
-	if s.Image != "" {
-		i, err := images.Get(ctx, c.image, s.Image).Extract()
-		if gophercloud.ResponseCodeIs(err, 404) {
-			return "", nil // removed since the server was made
-		}
-		if err != nil {
-			return "", fail.Wrap(fail.Unreachable, err, "read image %s", s.Image).At(s.Name)
-		}
-		id, ok := i.Properties[bundleProperty].(string)
-		if !ok {
-			return "", nil
-		}
-		return id, nil
-	}
-	for _, v := range s.Volumes {
-		vol, err := volumes.Get(ctx, c.volume, v).Extract()
-		if err != nil {
-			return "", fail.Wrap(fail.Unreachable, err, "read volume %s", v).At(s.Name)
-		}
-		if vol.Bootable == "true" && vol.VolumeImageMetadata[bundleProperty] != "" {
-			return vol.VolumeImageMetadata[bundleProperty], nil
-		}
-	}
-	return "", nil
 }

@@ -3,7 +3,6 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -40,6 +39,7 @@ func TestKilledRunner(t *testing.T) {
 	x := newTenant(t, "10.94.9.0/24")
 	o := testOptions(t, x.network)
 	ids := []string{clusterID(x.network)[3:], o.short()}
+	sweepAfter(t, o, ids)
 	first := child(t, o)
 	s := x.boot(x.name + "-one")
 	port, _ := x.port(s.ID)
@@ -64,7 +64,7 @@ func TestKilledRunner(t *testing.T) {
 	x.await("the machine", bootTime, look)
 	x.await("the load balancer", bootTime, func() error { return x.answers(vip, s.Name) })
 	kill(first)
-	x.await("HAProxy to have ended with its runner", 10*time.Second, func() error {
+	x.await("HAProxy to have ended with its runner", time.Minute, func() error {
 		out, err := exec.Command("ps", "-eo", "args").CombinedOutput()
 		if err == nil && strings.Contains(string(out), "-f "+o.dir()+"/haproxy.cfg") {
 			err = errors.New("it runs")
@@ -82,15 +82,12 @@ func TestKilledRunner(t *testing.T) {
 		t.Fatalf("a killed runner should leave more: %v", onHost(t, ids))
 	}
 	x.destroy()
-	third, err := Start(t.Context(), o)
-	must(t, err)
+	stop := start(t, o)
 	x.await("nothing to be left", bootTime, func() error {
 		if left := onHost(t, ids); len(left) > 0 {
 			return fmt.Errorf("still there:\n%s", strings.Join(left, "\n"))
 		}
 		return nil
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	must(t, third.Stop(ctx))
+	must(t, stop())
 }

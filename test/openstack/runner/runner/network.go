@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -49,20 +48,11 @@ func newNetwork(o Options, sub subnet, meta *metadata, who func(netip.Addr) (ser
 	if sub.Gateway.IsValid() && sub.Gateway != n.host {
 		n.log.Warn("the subnet's gateway is not its first address, which machines use", "gateway", sub.Gateway)
 	}
+	plain := base
+	plain.AgentBinary = ""
 	var err error
-	n.plain, err = n.provider(nil)
+	n.plain, err = local.New(plain)
 	return n, err
-}
-
-// provider returns a new one that makes machines with this bundle in their image. Each boot has its own, which forgets the
-// address it planned: the next server may get the same one.
-func (n *network) provider(b *bundle.Bundle) (*local.Provider, error) {
-	opts := n.base
-	opts.Bundle = b
-	if b == nil {
-		opts.AgentBinary = "" // a plain image has nothing of ours
-	}
-	return local.New(opts)
 }
 
 // machines returns what exists, by server ID. A half-made machine may have lost whose it is: it is under its name, then.
@@ -108,9 +98,10 @@ func (n *network) nameFor(s server, hostname string, inv *provider.Inventory) st
 	return name
 }
 
-// boot makes the server's machine exist and run.
-func (n *network) boot(ctx context.Context, s server, at netip.Addr, in instance, b *bundle.Bundle) error {
-	p, err := n.provider(b)
+// boot makes the server's machine exist and run, by a provider of its own, which forgets the address it planned: the next server
+// may get the same one.
+func (n *network) boot(ctx context.Context, s server, at netip.Addr, in instance, opts local.Options) error {
+	p, err := local.New(opts)
 	if err != nil {
 		return err
 	}

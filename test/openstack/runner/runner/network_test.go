@@ -73,6 +73,10 @@ func TestWhichNetworksAreServed(t *testing.T) {
 			t.Errorf("%q: %v", want, !served)
 		}
 	}
+	ofTest := subnet{Network: sub.Network, Name: TestPrefix + "1"}
+	if all, own := (&Options{}), (&Options{Networks: []string{sub.Network}}); all.serves(ofTest) || !own.serves(ofTest) {
+		t.Error("a test's network is its own runner's alone")
+	}
 }
 
 func TestStateIsRemembered(t *testing.T) {

@@ -26,7 +26,7 @@ type Options struct {
 	MetadataURL    string // of nova-api-metadata; default http://192.0.2.10:8775
 	MetadataSecret string // Nova's metadata_proxy_shared_secret; default: read from metadata-secret in State
 
-	Networks []string // serve only servers on Neutron networks of these IDs or names, "demo-*" for names that begin so; empty: on all
+	Networks []string // serve only servers on Neutron networks of these IDs or names, "demo-*" for names that begin so; empty: on all but those of tests
 
 	Machines local.Options // Root, ImageRoot, Cache, AgentBinary, Supervisor, Timeouts are taken; the rest is the runner's
 	Bundles  string        // the bundle library; default bundle.DefaultRoot
@@ -74,9 +74,15 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
+// TestPrefix is how the names of networks begin that tests make for a runner of their own.
+const TestPrefix = "test-"
+
 // serves tells whether the servers of a network are to be made real.
 func (o *Options) serves(sub subnet) bool {
-	return len(o.Networks) == 0 || slices.ContainsFunc(o.Networks, func(want string) bool {
+	if len(o.Networks) == 0 {
+		return !strings.HasPrefix(sub.Name, TestPrefix)
+	}
+	return slices.ContainsFunc(o.Networks, func(want string) bool {
 		begin, open := strings.CutSuffix(want, "*")
 		return want == sub.Network || want == sub.Name || open && strings.HasPrefix(sub.Name, begin)
 	})

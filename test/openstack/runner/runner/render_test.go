@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"flag"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -12,27 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/internal/tool"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got):\n%s", name, d)
-	}
-}
 
 func exampleBalancers() []balancer {
 	vip := netip.MustParseAddr("127.0.0.1")
@@ -69,8 +50,8 @@ func exampleBalancers() []balancer {
 
 func TestProxyConfig(t *testing.T) {
 	text, problems := proxyConfig("/run/test.sock", exampleBalancers())
-	golden(t, "haproxy.cfg.golden", text)
-	golden(t, "problems.golden", strings.Join(problems, "\n")+"\n")
+	testkit.Golden(t, "haproxy.cfg.golden", text)
+	testkit.Golden(t, "problems.golden", strings.Join(problems, "\n")+"\n")
 	if description(text) == "" {
 		t.Error("the configuration does not say which one it is")
 	}
@@ -109,7 +90,7 @@ func exampleTranslation() string {
 	return translation("naupegos_os_test", nets, reachable(floats, nets))
 }
 
-func TestTranslation(t *testing.T) { golden(t, "translation.nft.golden", exampleTranslation()) }
+func TestTranslation(t *testing.T) { testkit.Golden(t, "translation.nft.golden", exampleTranslation()) }
 
 func TestVIPs(t *testing.T) {
 	a, b := netip.MustParseAddr("10.1.0.7"), netip.MustParseAddr("10.1.0.8")

@@ -32,7 +32,7 @@ type Runner struct {
 	// what only the loop touches
 	nets     map[string]*network   // by Neutron's ID
 	ignored  map[string]bool       // networks whose servers stay fake
-	changed  map[string]time.Time  // when servers that run were changed last, by Nova
+	seen     map[string]lastSeen   // servers that run, by ID
 	external []subnet              // where floating IPs come from
 	skipped  map[netip.Prefix]bool // of these, those told of
 	rules    string                // the packet filter's, as applied
@@ -63,7 +63,7 @@ func Start(ctx context.Context, opts Options) (*Runner, error) {
 	}
 	r := &Runner{
 		opts: opts, log: opts.Log, lock: lock, boots: make(chan struct{}, opts.Parallel),
-		nets: map[string]*network{}, ignored: map[string]bool{}, troubles: map[string]string{}, changed: map[string]time.Time{}, skipped: map[netip.Prefix]bool{},
+		nets: map[string]*network{}, ignored: map[string]bool{}, troubles: map[string]string{}, seen: map[string]lastSeen{}, skipped: map[netip.Prefix]bool{},
 		where: map[string]place{}, known: map[string]server{}, tasks: map[string]*task{}, retries: map[string]retry{},
 		consoles: map[string]console{},
 	}

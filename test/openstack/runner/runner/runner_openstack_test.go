@@ -42,20 +42,6 @@ func testOptions(t *testing.T, network string) Options {
 	return o
 }
 
-func start(t *testing.T, o Options) *Runner {
-	t.Helper()
-	r, err := Start(t.Context(), o)
-	must(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
-		if err := r.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return r
-}
-
 // TestServersAreReal takes two servers, a floating IP and a load balancer through their lives.
 func TestServersAreReal(t *testing.T) {
 	x := newTenant(t, "10.94.7.0/24")
@@ -92,13 +78,13 @@ func TestServersAreReal(t *testing.T) {
 	vip, publicVIP := x.balance(one, two)
 	both := []string{one.Name, two.Name}
 	for _, at := range []string{vip, publicVIP} {
-		x.await("both members behind "+at, time.Minute, func() error { return x.answers(at, both...) })
+		x.await("both members behind "+at, bootTime, func() error { return x.answers(at, both...) })
 	}
 	if got, err := run(client, "curl -sS -m 5 http://"+publicVIP+"/"); err != nil || !strings.HasPrefix(got, x.name) {
 		t.Errorf("the load balancer's floating IP from a machine: %q %v", got, err)
 	}
 	must(t, servers.Stop(t.Context(), x.cloud.compute, two.ID).ExtractErr())
-	x.await("a stopped member to be out", time.Minute, func() error { return x.answers(publicVIP, one.Name) })
+	x.await("a stopped member to be out", bootTime, func() error { return x.answers(publicVIP, one.Name) })
 	must(t, servers.Start(t.Context(), x.cloud.compute, two.ID).ExtractErr())
 	x.await("it to be back", bootTime, func() error { // its web server was started by hand, at its first boot
 		x.webAgain(two.ID)
@@ -110,7 +96,7 @@ func TestServersAreReal(t *testing.T) {
 		t.Fatal("what is there is not seen: what is left would not be either")
 	}
 	x.destroy()
-	x.await("nothing to be left", time.Minute, func() error {
+	x.await("nothing to be left", bootTime, func() error {
 		if left := onHost(t, ids); len(left) > 0 {
 			return fmt.Errorf("still there:\n%s", strings.Join(left, "\n"))
 		}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
 // task is something that goes on with one server's machine, or with a network.
@@ -76,7 +76,7 @@ func (r *Runner) remember(list []server) (unknown bool) {
 		if _, there := r.known[id]; !there {
 			delete(r.where, id)
 			delete(r.retries, "port of "+id)
-			delete(r.changed, id)
+			delete(r.seen, id)
 		}
 	}
 	return unknown
@@ -185,6 +185,7 @@ func (r *Runner) one(ctx context.Context, n *network, s server, at netip.Addr, m
 		}
 		r.work(ctx, n, s.ID, "boot "+s.Name, true, func(ctx context.Context) error { return r.boot(ctx, n, s, at) })
 	case "SHUTOFF", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED":
+		delete(r.seen, s.ID) // what starts again has been rebooted
 		if runs {
 			r.work(ctx, n, s.ID, "stop "+s.Name, false, func(ctx context.Context) error { return n.plain.Power(ctx, m.Name, "off") })
 		}
@@ -195,23 +196,34 @@ func (r *Runner) one(ctx context.Context, n *network, s server, at netip.Addr, m
 	}
 }
 
+// lastSeen is what a running server was like when it was looked at last.
+type lastSeen struct {
+	changed time.Time // by Nova, in whole seconds
+	reboot  time.Time // reboots that began until then are over
+}
+
 // rebootAsked tells whether a server that runs was rebooted since it was looked at last: Nova's status tells it for a
 // moment only, which a look can miss, but the server's time of change stays.
 func (r *Runner) rebootAsked(ctx context.Context, s server) bool {
-	last, seen := r.changed[s.ID]
-	if seen && last.Equal(s.Updated) {
+	was, known := r.seen[s.ID]
+	if !known {
+		// a reboot that ended before this change may have begun in the very second that Nova rounds it down to
+		r.seen[s.ID] = lastSeen{changed: s.Updated, reboot: s.Updated.Add(time.Second)}
 		return false
 	}
-	asked := false
-	if seen {
-		at, err := r.cloud.lastReboot(ctx, s.ID)
-		r.trouble("reboots", err)
-		if err != nil {
-			return false // and looked at again
-		}
-		asked = at.After(last)
+	if was.changed.Equal(s.Updated) {
+		return false
 	}
-	r.changed[s.ID] = s.Updated
+	at, err := r.cloud.lastReboot(ctx, s.ID)
+	r.trouble("reboots", err)
+	if err != nil {
+		return false // and looked at again
+	}
+	asked := at.After(was.reboot)
+	if asked {
+		was.reboot = at
+	}
+	r.seen[s.ID] = lastSeen{changed: s.Updated, reboot: was.reboot}
 	return asked
 }
 
@@ -299,16 +311,29 @@ func (r *Runner) boot(ctx context.Context, n *network, s server, at netip.Addr) 
 	if err != nil {
 		return err
 	}
-	id, err := r.cloud.bundleOf(ctx, s)
+	opts, err := r.inside(ctx, n, s)
 	if err != nil {
 		return err
 	}
-	var b *bundle.Bundle
-	if id != "" {
-		if b, err = r.lib.Get(ctx, id); err != nil {
-			return fail.Wrap(fail.KindOf(err), err, "find the bundle of the server's image").At(s.Name).
+	return n.boot(ctx, s, at, in, opts)
+}
+
+// inside says what the server's image has the machine begin with.
+func (r *Runner) inside(ctx context.Context, n *network, s server) (local.Options, error) {
+	opts := n.base
+	in, err := r.cloud.contentOf(ctx, s)
+	switch {
+	case err != nil:
+		return opts, err
+	case in.Bundle == "":
+		opts.AgentBinary = "" // a plain image has nothing of ours
+	case in.SHA512 != "":
+		opts.Base, opts.AgentBinary = r.cloud.ownImage(in), "" // it has all inside
+	default:
+		if opts.Bundle, err = r.lib.Get(ctx, in.Bundle); err != nil {
+			return opts, fail.Wrap(fail.KindOf(err), err, "find the bundle of the server's image").At(s.Name).
 				Do("the bundle must be in this host's library, %s", r.opts.Bundles)
 		}
 	}
-	return n.boot(ctx, s, at, in, b)
+	return opts, nil
 }

@@ -63,7 +63,7 @@ func newTenant(t *testing.T, cidr string) *tenant {
 	var id [3]byte
 	_, err = rand.Read(id[:])
 	must(t, err)
-	x := &tenant{t: t, name: "t2-" + hex.EncodeToString(id[:]), cloud: c, signer: signer}
+	x := &tenant{t: t, name: TestPrefix + hex.EncodeToString(id[:]), cloud: c, signer: signer}
 	t.Cleanup(x.destroy)
 	x.makeNetwork(cidr)
 	return x

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 
+import eventlet.hubs
 import nova.compute.manager  # noqa: F401  (with all it imports, before the forks)
 import os_vif
 from nova import objects
@@ -69,6 +70,7 @@ def main():
     for conf in hosts:
         pid = os.fork()
         if pid == 0:
+            eventlet.hubs.use_hub()  # the parent's polls for all of its children: each would spin over its sisters' sockets
             sys.argv = ['nova-compute', '--config-file', nova_conf, '--config-file', conf]
             sys.exit(nova_compute.main())
         children.append(pid)

@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// TestAgree: warnings reach those who said yes already, too.
+func TestAgree(t *testing.T) {
+	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: []*plan.Step{{ID: "a", Action: plan.Create, Title: "make a", Subject: "a"}}, Warnings: []string{"it is odd"}}
+	var said bytes.Buffer
+	a := &App{In: strings.NewReader(""), Err: &said}
+	if err := a.agree(&runFlags{yes: true}, p, carryOut); err != nil || said.String() != "Warning: it is odd\n" {
+		t.Errorf("%q, %v", said.String(), err)
+	}
+	said.Reset()
+	err := a.agree(&runFlags{}, p, carryOut)
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(said.String(), "make a") || !strings.Contains(said.String(), "Warning: it is odd") {
+		t.Errorf("%q, %v", said.String(), err)
+	}
+}

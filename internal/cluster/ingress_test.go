@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// TestIngressFollowsTheWorkers: gateways pass web traffic to all wanted workers; they wait for the addresses of new ones.
+func TestIngressFollowsTheWorkers(t *testing.T) {
+	doc := document(t, 1, 2, 2)
+	doc.Spec.Endpoint.Gateways.Ingress = &v1alpha1.Ingress{HTTPNodePort: 30080, HTTPSNodePort: 30443}
+	l := newLab(t, doc).running(document(t, 1, 2, 1))
+	o := l.observed(nil, "demo-cp-1")
+	if _, err := l.ingressFronts(t.Context()); fail.KindOf(err) != fail.NotReady {
+		t.Errorf("a worker's address is not known yet, and: %v", err)
+	}
+	b := newBuilder()
+	for _, name := range []string{"demo-a-2"} {
+		b.add(&plan.Step{ID: provider.MachineStep(name), Subject: name})
+	}
+	o.Machines["demo-gw-1"].Report = nil
+	l.planGateways(b, o)
+	s := b.ids[configureID("demo-gw-1")]
+	if s == nil || !slices.Contains(s.Needs, provider.MachineStep("demo-a-2")) {
+		t.Errorf("a gateway does not wait for the new worker: %+v", s)
+	}
+
+	l = newLab(t, doc).running(doc)
+	l.observed(nil, "demo-cp-1")
+	fronts, err := l.ingressFronts(t.Context())
+	if err != nil || len(fronts) != 2 || fronts[0].Port != 80 || fronts[1].Port != 443 {
+		t.Fatalf("%+v: %v", fronts, err)
+	}
+	for i, port := range []int{30080, 30443} {
+		b := fronts[i].Backends
+		if len(b) != 2 || b[0].Name != "demo-a-1" || b[1].Name != "demo-a-2" || b[0].Port != port || b[0].Address == b[1].Address {
+			t.Errorf("port %d is passed to %+v", fronts[i].Port, b)
+		}
+	}
+	doc.Spec.Endpoint.Gateways.Ingress = nil
+	if fronts, err := l.ingressFronts(t.Context()); err != nil || fronts != nil {
+		t.Errorf("nothing is wanted, and there are %+v: %v", fronts, err)
+	}
+}

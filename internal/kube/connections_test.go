@@ -1,0 +1,164 @@
+package kube
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+)
+
+// muteConn is a connection whose other end can lose its power: nothing comes any more, and nothing ends it.
+type muteConn struct {
+	net.Conn
+	dead *atomic.Bool
+}
+
+func (c muteConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.dead.Load() {
+			return n, err
+		}
+	}
+}
+
+// TestDeadConnectionIsLeft has the machine at the other end of a client's connection die: it is asked, given up, and the next
+// request goes by another connection.
+func TestDeadConnectionIsLeft(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	var dials []*atomic.Bool
+	cfg := &rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		dead := &atomic.Bool{}
+		dials = append(dials, dead)
+		return muteConn{conn, dead}, err
+	}
+	c, err := httpClient(cfg, 50*time.Millisecond, 50*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	get := func() (string, error) {
+		resp, err := c.Get(s.URL)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return string(body), err
+	}
+	for range 2 {
+		if proto, err := get(); err != nil || proto != "HTTP/2.0" {
+			t.Fatalf("%q, %v", proto, err)
+		}
+	}
+	if len(dials) != 1 {
+		t.Fatalf("%d connections for two requests", len(dials))
+	}
+	dials[0].Store(true)
+	began := time.Now()
+	if _, err := get(); err == nil {
+		t.Fatal("a dead machine has answered")
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the connection to a dead machine was given up after %v", took)
+	}
+	if _, err := get(); err != nil || len(dials) != 2 {
+		t.Errorf("after that: %v, by connection %d", err, len(dials))
+	}
+}
+
+func TestHTTPClientKeepsTheConfig(t *testing.T) {
+	c, err := HTTPClient(&rest.Config{Timeout: time.Second, BearerToken: "token", TLSClientConfig: rest.TLSClientConfig{ServerName: "api"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := c.Transport
+	for {
+		w, ok := rt.(interface{ WrappedRoundTripper() http.RoundTripper })
+		if !ok {
+			break
+		}
+		rt = w.WrappedRoundTripper()
+	}
+	base, ok := rt.(*http.Transport)
+	if !ok || rt == c.Transport {
+		t.Fatalf("the token is not sent: %T", c.Transport)
+	}
+	if c.Timeout != time.Second || base.TLSClientConfig.ServerName != "api" || base.TLSClientConfig.MinVersion < tls.VersionTLS12 {
+		t.Errorf("timeout %v, TLS %+v", c.Timeout, base.TLSClientConfig)
+	}
+	if h := base.HTTP2; h.SendPingTimeout != readIdleTimeout || h.PingTimeout != pingTimeout {
+		t.Errorf("%+v", h)
+	}
+	if _, err := HTTPClient(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte("none")}}); err == nil {
+		t.Error("authorities that can't be read are taken")
+	}
+}
+
+// printed is the part that matters of what kubeadm prints.
+const printed = `---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: kube-proxy, namespace: kube-system}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: kube-proxy, namespace: kube-system}
+spec:
+  template:
+    spec:
+      containers:
+      - name: kube-proxy
+        env:
+        - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+`
+
+func TestKubeProxyGetsTheEnvironment(t *testing.T) {
+	out, err := withConnectionEnv([]byte(printed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := parse(out)
+	if err != nil || len(objects) != 2 {
+		t.Fatalf("%d objects, %v", len(objects), err)
+	}
+	for _, want := range []string{"name: NODE_NAME", "name: HTTP2_READ_IDLE_TIMEOUT_SECONDS\n          value: \"5\"", "name: HTTP2_PING_TIMEOUT_SECONDS\n          value: \"3\""} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	for text, want := range map[string]bool{printed: true, string(out): false} {
+		objects, err := parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ds appsv1.DaemonSet
+		for _, u := range objects {
+			if u.GetKind() == "DaemonSet" {
+				err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &ds)
+			}
+		}
+		if got := patient(ds.Spec.Template.Spec.Containers); err != nil || got != want {
+			t.Errorf("patient: %v, %v, of\n%s", got, err, text)
+		}
+	}
+	account, _, _ := strings.Cut(printed, "apiVersion: apps/v1")
+	if _, err := withConnectionEnv([]byte(account)); err == nil {
+		t.Error("a kube-proxy without a DaemonSet is taken")
+	}
+}

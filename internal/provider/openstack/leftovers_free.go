@@ -1,0 +1,141 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// LeftoversStep is the ID of FreeLeftovers' step.
+const LeftoversStep = "cloud/leftovers"
+
+// FreeLeftovers returns the step that removes what the cluster itself made in the cloud and did not give back, as a cluster that does not
+// answer can't: load balancers of Services with their floating IPs and, unless they are kept, volumes of claims. It has to wait for
+// the machines to be gone, which would make these things anew and hold the volumes; DestroyNetworkStep has to wait for it.
+func (p *Provider) FreeLeftovers(keepVolumes bool) *plan.Step {
+	s := &plan.Step{
+		ID: LeftoversStep, Action: plan.Destroy, Subject: "cluster", Title: "remove what the cluster made in the cloud and did not give back",
+		Reason: "nobody else would", Timeout: 2*p.opts.Timeouts.Delete + time.Minute,
+	}
+	s.Run = func(ctx context.Context, progress plan.Progress) error {
+		limit := time.Now().Add(p.opts.Timeouts.Delete)
+		for {
+			left, err := p.Leftovers(ctx)
+			if err != nil {
+				return err
+			}
+			if keepVolumes {
+				left.Volumes = nil
+			}
+			left.LoadBalancers = slices.DeleteFunc(left.LoadBalancers, func(b LeftBalancer) bool { return b.Shared })
+			if len(left.LoadBalancers)+len(left.Volumes) == 0 {
+				return nil
+			}
+			refused, err := p.freeRound(ctx, left, progress)
+			if err != nil {
+				return err
+			}
+			if time.Now().After(limit) {
+				return stillLeft(left, refused)
+			}
+			if err := sleep(ctx, p.opts.Timeouts.Poll); err != nil {
+				return err
+			}
+		}
+	}
+	return s
+}
+
+// stillLeft names what could not be removed in time, with the cloud's last refusal.
+func stillLeft(left Leftovers, refused error) error {
+	var names []string
+	for _, b := range left.LoadBalancers {
+		names = append(names, b.String())
+	}
+	for _, v := range left.Volumes {
+		names = append(names, v.String())
+	}
+	if refused == nil {
+		refused = errors.New("the cloud takes too long")
+	}
+	return fail.Wrap(fail.Refused, refused, "what the cluster made in the cloud is still there: %s", strings.Join(names, ", ")).
+		Do("see to what holds it (snapshots, backups), and run naupegos destroy again; --keep-volumes leaves volumes alone")
+}
+
+// freeRound asks the cloud to delete what it does not delete already. refused is the last answer of something that is still in use.
+func (p *Provider) freeRound(ctx context.Context, left Leftovers, progress plan.Progress) (refused, err error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keep := func(err error, what string) error {
+		switch s := status(err); {
+		case err == nil || s == http.StatusNotFound:
+			return nil
+		case s == http.StatusBadRequest || s == http.StatusConflict: // attached, or changing
+			refused = wrap(err, "delete %s", what)
+			return nil
+		}
+		return wrap(err, "delete %s", what)
+	}
+	for _, b := range left.LoadBalancers {
+		progress.Status("%s", b)
+		if strings.HasPrefix(b.State, "PENDING") {
+			continue
+		}
+		lb, err := p.neededBalancing(ctx)
+		if err == nil {
+			err = p.freeAddresses(ctx, b)
+		}
+		if err != nil {
+			return refused, err
+		}
+		if err := keep(loadbalancers.Delete(ctx, lb, b.ID, loadbalancers.DeleteOpts{Cascade: true}).ExtractErr(), b.String()); err != nil {
+			return refused, err
+		}
+	}
+	for _, v := range left.Volumes {
+		progress.Status("%s", v)
+		if v.State == volumeDeleting {
+			continue
+		}
+		if err := keep(volumes.Delete(ctx, c.volume, v.ID, nil).ExtractErr(), v.String()); err != nil {
+			return refused, err
+		}
+	}
+	return refused, nil
+}
+
+// freeAddresses gives back the floating IPs in front of a Service's load balancer that the cluster's controller made, before the load
+// balancer goes, so that they are found again after a crash. The controller says so in their description; one that somebody gave to a
+// Service stays.
+func (p *Provider) freeAddresses(ctx context.Context, b LeftBalancer) error {
+	c, err := p.network(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: b.port}), floatingips.ExtractFloatingIPs)
+	if err != nil {
+		return wrap(err, "list the floating IPs of %s", b)
+	}
+	for _, f := range all {
+		made := strings.HasPrefix(f.Description, "Floating IP for Kubernetes external service ") && strings.HasSuffix(f.Description, " from cluster "+p.n.id)
+		if !made || f.PortID != b.port {
+			continue
+		}
+		if err := floatingips.Delete(ctx, c, f.ID).ExtractErr(); err != nil && !gone(err) {
+			return wrap(err, "give back floating IP %s", f.FloatingIP)
+		}
+	}
+	return nil
+}

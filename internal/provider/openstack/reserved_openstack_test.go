@@ -1,0 +1,110 @@
+//go:build openstack
+
+package openstack
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// TestWhatIsTheUsersAndWhatIsTheClusters: on real services the user's floating IP leads to the API and is the user's again at the end;
+// what a cluster that no longer answers has made for a Service and a claim goes, so that its network can.
+func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
+	useCloud(t)
+	for name, endpoint := range map[string]string{"t4-fip-gw": "kind: gateways", "t4-fip-lb": "kind: octavia"} {
+		t.Run(endpoint, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+			defer cancel()
+			mine := reserve(ctx, t)
+			spec := strings.Replace(balancedSpec, "kind: octavia, octavia: {provider: amphora, ingress: {}, allowedCIDRs: [203.0.113.0/24]}", endpoint+", floatingIP: "+mine.FloatingIP, 1)
+			doc, id := testDocument(t, name, spec), name+"-0badcafe"
+			clean(t, doc, id)
+			p, _ := testProvider(t, doc, id, patient)
+			inv, err := p.Observe(ctx)
+			must(t, err)
+			steps, err := p.Steps(wanted(doc), inv)
+			must(t, err)
+			must(t, execute(ctx, "apply", withoutMachines(steps)))
+			if got, err := p.PublicVIP(ctx); err != nil || got != mine.FloatingIP {
+				t.Errorf("the API is at %q, not at %s: %v", got, mine.FloatingIP, err)
+			}
+
+			again, _ := testProvider(t, doc, id, patient)
+			inv, err = again.Observe(ctx)
+			must(t, err)
+			steps, err = again.Steps(wanted(doc), inv)
+			must(t, err)
+			for _, s := range withoutMachines(steps) {
+				t.Errorf("there is still to do: %s: %s %v", s.ID, s.Reason, s.Details)
+			}
+			for _, named := range []string{"", mine.FloatingIP} { // the document forgets it, and remembers
+				doc.Spec.Endpoint.FloatingIP = named
+				other, _ := testProvider(t, doc, id, patient)
+				inv, err = other.Observe(ctx)
+				must(t, err)
+				steps, err = other.Steps(wanted(doc), inv)
+				must(t, err)
+				must(t, executeWith(ctx, "apply", withoutMachines(steps), time.Second, consentAddresses))
+				if got, err := other.PublicVIP(ctx); err != nil || (got == mine.FloatingIP) != (named != "") {
+					t.Errorf("the API is at %q, the document names %q: %v", got, named, err)
+				}
+				again = other
+			}
+			leaveBehind(ctx, t, again)
+			must(t, execute(ctx, "destroy", []*plan.Step{again.FreeLeftovers(false)}))
+			if left, err := again.Leftovers(ctx); err != nil || len(left.LoadBalancers)+len(left.Volumes) > 0 {
+				t.Errorf("left: %v %v", left, err)
+			}
+			must(t, destroy(ctx, again))
+			isEmpty(ctx, t, doc, id)
+			f, err := floatingips.Get(ctx, p.session.c.network, mine.ID).Extract()
+			if err != nil || f.PortID != "" {
+				t.Errorf("the user's floating IP: %+v %v", f, err)
+			}
+		})
+	}
+}
+
+// reserve makes a floating IP that no cluster made.
+func reserve(ctx context.Context, t *testing.T) *floatingips.FloatingIP {
+	t.Helper()
+	p, _ := testProvider(t, testDocument(t, "t4-user", balancedSpec), "t4-user-0badcafe")
+	external, err := p.externalNetwork(ctx)
+	must(t, err)
+	f, err := floatingips.Create(ctx, p.session.c.network, floatingips.CreateOpts{FloatingNetworkID: external, Description: "a user's"}).Extract()
+	must(t, err)
+	t.Cleanup(func() {
+		if err := floatingips.Delete(context.Background(), p.session.c.network, f.ID).ExtractErr(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// leaveBehind makes what the cluster's controllers make for a Service and a claim.
+func leaveBehind(ctx context.Context, t *testing.T, p *Provider) {
+	t.Helper()
+	lb, err := p.balancing(ctx)
+	must(t, err)
+	sub, err := p.subnet(ctx)
+	must(t, err)
+	external, err := p.externalNetwork(ctx)
+	must(t, err)
+	b, err := loadbalancers.Create(ctx, lb, loadbalancers.CreateOpts{Name: p.n.servicePrefix() + "shop_front", VipSubnetID: sub.ID}).Extract()
+	must(t, err)
+	_, err = floatingips.Create(ctx, p.session.c.network, floatingips.CreateOpts{
+		FloatingNetworkID: external, PortID: b.VipPortID, Description: "Floating IP for Kubernetes external service shop/front from cluster " + p.n.id,
+	}).Extract()
+	must(t, err)
+	meta := map[string]string{csiCluster: p.n.id}
+	_, err = volumes.Create(ctx, p.session.c.volume, volumes.CreateOpts{Name: "pvc-1", Size: 1, Metadata: meta}, nil).Extract()
+	must(t, err)
+}

@@ -1,0 +1,80 @@
+package bed
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// haproxy ends TLS for the services of tlsRegion and hands requests to the same services as everybody else's. Its log tells who asked
+// for what.
+func (b *Bed) haproxy() *Service {
+	s := &Service{
+		Name: "haproxy", args: []string{"haproxy", "-db", "-f", filepath.Join(b.etc(), "haproxy", "haproxy.cfg")}, ready: b.answersTLS,
+		needs: []string{"keystone", "placement", "neutron-server", "nova-api", "cinder-api", "glance-api"},
+	}
+	for _, e := range catalog {
+		if e.TLS != 0 {
+			s.ports = append(s.ports, b.api(e.TLS))
+		}
+	}
+	return s
+}
+
+// answersTLS tells whether the services of tlsRegion answer somebody who trusts nobody but the bed's authority.
+func (b *Bed) answersTLS(ctx context.Context) (bool, error) {
+	pem, err := os.ReadFile(b.CACertFile())
+	if err != nil {
+		return false, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return false, fail.New(fail.Internal, "%s holds no certificate", b.CACertFile())
+	}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+	}}
+	for _, e := range catalog {
+		if e.TLS == 0 {
+			continue
+		}
+		if err := answers(ctx, client, "https://"+b.api(e.TLS)+"/"); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// tlsCertificate makes the authority that clients of tlsRegion have to be told of, and the certificate of its services, where there is none.
+func (b *Bed) tlsCertificate(ctx context.Context) error {
+	cert := filepath.Join(b.tlsDir(), "server.pem")
+	if _, err := os.Stat(cert); err == nil {
+		return nil
+	}
+	if err := b.authority(ctx, b.tlsDir(), "The OpenStack test bed's own authority"); err != nil {
+		return err
+	}
+	tmp := cert + ".new" // complete or not there at all
+	if err := b.newCertificate(ctx, b.o.Address, cert+".key", tmp, "-CA", b.CACertFile(), "-CAkey", filepath.Join(b.tlsDir(), "ca.key"),
+		"-addext", "subjectAltName=IP:"+b.o.Address, "-addext", "basicConstraints=critical,CA:FALSE", "-addext", "extendedKeyUsage=serverAuth"); err != nil {
+		return err
+	}
+	return os.Rename(tmp, cert)
+}
+
+// authority makes a certificate authority: ca.pem and ca.key in a directory.
+func (b *Bed) authority(ctx context.Context, dir, name string) error {
+	return b.newCertificate(ctx, name, filepath.Join(dir, "ca.key"), filepath.Join(dir, "ca.pem"))
+}
+
+// newCertificate makes a key and its certificate, signed by itself where more does not say otherwise.
+func (b *Bed) newCertificate(ctx context.Context, name, key, cert string, more ...string) error {
+	return b.tool(ctx, "openssl", nil, append([]string{"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+		"-subj", "/CN=" + name, "-days", "3650", "-keyout", key, "-out", cert}, more...)...)
+}

@@ -1,0 +1,75 @@
+package bed
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestTLS makes what the region behind TLS needs, and has HAProxy itself read it.
+func TestTLS(t *testing.T) {
+	for _, program := range []string{"openssl", "haproxy"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	b := testBed(t)
+	for _, d := range []string{b.tlsDir(), filepath.Join(b.state(), "home"), filepath.Join(b.state(), "tmp")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.tlsCertificate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	made, err := os.ReadFile(b.CACertFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(b.tlsDir(), "server.pem"), filepath.Join(b.tlsDir(), "server.pem.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(made)
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: b.Address()}); err != nil {
+		t.Error(err)
+	}
+	if err := b.tlsCertificate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(b.CACertFile()); err != nil || !bytes.Equal(again, made) {
+		t.Errorf("the authority is another one the second time, or %v", err)
+	}
+	files, err := render(b.settings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(b.state(), "haproxy.cfg")
+	if err := os.WriteFile(config, files["haproxy.cfg"], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("haproxy", "-c", "-f", config).CombinedOutput(); err != nil || bytes.Contains(out, []byte("[WARNING]")) {
+		t.Errorf("%v: %s\n%s", err, out, files["haproxy.cfg"])
+	}
+}
+
+// TestDefinition tells beds apart by what their services are started with, and packages that have come from ones that are others.
+func TestDefinition(t *testing.T) {
+	b := testBed(t)
+	one, err := b.definition("a 1\nb 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.all[0].args = append(b.all[0].args, "--another")
+	if two, err := b.definition("a 1\nb 1"); err != nil || two == one {
+		t.Errorf("another argument makes no other bed: %s, %s, %v", one, two, err)
+	}
+	if !contains("a 1\nb 1\nc 1", "a 1\nb 1") || contains("a 1\nb 2", "a 1\nb 1") || contains("b 1", "a 1\nb 1") {
+		t.Error("packages are compared in a wrong way")
+	}
+}
