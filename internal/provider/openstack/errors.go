@@ -110,6 +110,8 @@ func kindOfFault(f *fault) (fail.Kind, string) {
 		return fail.Refused, "these credentials lack a role that this needs"
 	case f.Status == http.StatusNotFound:
 		return fail.NotFound, ""
+	case f.Status == http.StatusNotAcceptable: // what Nova says to a microversion that it does not speak
+		return fail.Refused, "the service is too old: OpenStack Train (2019) or later is needed"
 	case f.Status == http.StatusConflict && strings.Contains(f.Text, "immutable"):
 		return fail.NotReady, ""
 	case f.Status == http.StatusConflict:

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -8,6 +9,11 @@ import (
 )
 
 func (f *fakeCloud) nova(w http.ResponseWriter, r *http.Request, path []string, body thing) {
+	if asked := r.Header.Get("X-OpenStack-Nova-API-Version"); older(f.compute, asked) {
+		const refusal = "Version %s is not supported by the API. Minimum is 2.1 and maximum is %s."
+		answer(w, http.StatusNotAcceptable, thing{"computeFault": thing{"code": 406, "message": fmt.Sprintf(refusal, asked, f.compute)}})
+		return
+	}
 	switch path[0] {
 	case "flavors":
 		answer(w, 200, thing{"flavors": f.kinds["flavors"]})
@@ -59,7 +65,7 @@ func (f *fakeCloud) keypair(w http.ResponseWriter, r *http.Request, path []strin
 func (f *fakeCloud) server(w http.ResponseWriter, r *http.Request, path []string, body thing) {
 	switch {
 	case r.Method == http.MethodPost && len(path) == 1:
-		f.makeServer(w, thing(body["server"].(map[string]any)))
+		f.makeServer(w, thing(body["server"].(map[string]any)), body["os:scheduler_hints"])
 	case r.Method == http.MethodGet && len(path) == 1:
 		brief := []thing{}
 		for _, s := range f.listServers(r.URL.Query()) {
@@ -87,7 +93,7 @@ func (f *fakeCloud) server(w http.ResponseWriter, r *http.Request, path []string
 	}
 }
 
-func (f *fakeCloud) makeServer(w http.ResponseWriter, s thing) {
+func (f *fakeCloud) makeServer(w http.ResponseWriter, s thing, hints any) {
 	port := f.get("ports", s["networks"].([]any)[0].(map[string]any)["port"].(string))
 	if port == nil || port.str("device_id") != "" {
 		refuse(w, 409, "Port is still in use")
@@ -101,7 +107,7 @@ func (f *fakeCloud) makeServer(w http.ResponseWriter, s thing) {
 		}
 	}
 	f.add("servers", s)
-	s["status"] = "BUILD"
+	s["status"], s["hints"] = "BUILD", hints
 	port["device_id"], port["device_owner"] = s["id"], "compute:nova"
 	answer(w, 202, thing{"server": thing{"id": s["id"]}})
 }

@@ -31,6 +31,8 @@ type fakeCloud struct {
 	regions        []string                        // that the services are in
 	balancers      string                          // the default provider of load balancers
 	lacks          string                          // kinds of services that it does not have
+	compute        string                          // the newest version that Nova speaks; empty: any
+	balancing      string                          // the newest version that Octavia speaks
 }
 
 type thing map[string]any
@@ -138,6 +140,10 @@ func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
 	case "cinder":
 		f.cinder(w, r, rest[1:], body)
 	case "octavia":
+		if len(rest) == 0 {
+			answer(w, 200, thing{"versions": []thing{{"id": "v2.0"}, {"id": "v" + f.balancing}}})
+			return
+		}
 		f.octavia(w, r, rest[1:], body)
 	case "glance":
 		answer(w, 200, thing{"images": f.query("images", r.URL.Query())})

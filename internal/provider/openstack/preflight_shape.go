@@ -146,20 +146,8 @@ func (f preflight) zones(ctx context.Context) error {
 // balancerVersion is Octavia's of OpenStack Train (2019): allowed networks of a listener.
 const balancerVersion = "2.12"
 
-// versions looks whether Nova and Octavia are new enough.
+// versions looks whether Octavia is new enough. A Nova that is not has refused every call of Observe already.
 func (f preflight) versions(ctx context.Context) error {
-	var nova struct {
-		Version struct {
-			Version string `json:"version"`
-		} `json:"version"`
-	}
-	if err := getURL(ctx, f.c.compute, &nova, f.c.compute.Endpoint); err != nil {
-		return wrap(err, "ask the compute service for its version")
-	}
-	if older(nova.Version.Version, computeMicroversion) {
-		f.found.add(aboutAPIs, "the compute service speaks versions up to %s, %s (OpenStack Train, 2019) is needed",
-			nova.Version.Version, computeMicroversion)
-	}
 	if f.octavia() == nil {
 		if why := f.NoBalancing(); why != "" {
 			f.found.warn(why + ": Services of type LoadBalancer will get no address")

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // TestExistingSubnetSuits: a network that is there already keeps clear of the cluster's own, and has room.
@@ -31,6 +33,37 @@ func TestExistingSubnetSuits(t *testing.T) {
 		}
 		if len(c.says) == 0 && all != "" {
 			t.Errorf("%s: %s", c.cidr, all)
+		}
+	}
+}
+
+// TestTooOldServices: a cloud whose APIs can't do what is needed is told so before anything is made, in versions and by a release's name.
+func TestTooOldServices(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), withBalancer(t, "")
+	f.compute = "2.78"
+	_, err := fakeProvider(t, f, doc).Observe(t.Context())
+	failsWith(t, err, fail.Refused, "Version 2.79 is not supported by the API. Minimum is 2.1 and maximum is 2.78.", "OpenStack Train (2019) or later is needed")
+	f.compute = "2.79"
+	if _, err := fakeProvider(t, f, doc).Observe(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for newest, says := range map[string]string{
+		"2.5":  "the load-balancer service speaks versions up to 2.5, 2.12 (OpenStack Train, 2019) is needed",
+		"2.12": "", "2.27": "",
+	} {
+		f.balancing = newest
+		p := fakeProvider(t, f, doc)
+		c, err := p.cloud(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := preflight{Provider: p, c: c, want: wanted(doc), found: &findings{}}
+		if err := check.versions(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if all := strings.Join(check.found.all(), "\n"); all != says {
+			t.Errorf("Octavia %s: %q is said, want %q", newest, all, says)
 		}
 	}
 }
