@@ -146,12 +146,12 @@ func (l *Library) Find(ctx context.Context, kubernetes string, addons ...string)
 			return b, nil
 		}
 	}
-	with := ""
+	with, others := "", "bundle pull, bundle import"
 	for _, set := range addons {
-		with += " --addons " + set
+		with, others = with+" --addons "+set, "bundle import" // addons' programs are always built
 	}
 	return nil, fail.New(fail.NotFound, "no bundle of Kubernetes %s for %s in %s", titleOf(kubernetes, addons), hostPlatform(), l.root).
-		Do("make one: naupegos bundle build --kubernetes %s%s (or bundle pull, bundle import)", kubernetes, with)
+		Do("make one: naupegos bundle build --kubernetes %s%s (or %s)", kubernetes, with, others)
 }
 
 // register writes the manifest; from then on the bundle exists. All blobs must be there already.
