@@ -30,7 +30,7 @@ type OpenStackNetwork struct {
 	Router string `json:"router,omitempty" yaml:"router,omitempty" jsonschema:"maxLength=255"`
 }
 
-// MachineShape is what machines of a role or pool are like. Only OpenStack reads it.
+// MachineShape is what machines of a role or pool are like. Only with provider openstack; with another it is an error.
 type MachineShape struct {
 	// Name or ID of the flavor.
 	Flavor string `json:"flavor,omitempty" yaml:"flavor,omitempty" jsonschema:"maxLength=255"`
@@ -42,11 +42,11 @@ type MachineShape struct {
 	RootVolumeType string `json:"rootVolumeType,omitempty" yaml:"rootVolumeType,omitempty" jsonschema:"maxLength=255"`
 	// Availability zones that the machines are spread over in turn. Left out: the cloud chooses.
 	Zones []string `json:"zones,omitempty" yaml:"zones,omitempty" jsonschema:"maxItems=20"`
-	// Whether machines of one role or pool are kept on different hypervisors: soft (where possible), hard (or not at all), none.
+	// Whether machines of one role or pool are kept on different hypervisors: soft (where possible), hard (or not at all), none. Left out everywhere: soft.
 	AntiAffinity string `json:"antiAffinity,omitempty" yaml:"antiAffinity,omitempty" jsonschema:"enum=soft,enum=hard,enum=none"`
 	// Give each machine a floating IP. Gateways always have one.
 	FloatingIP *bool `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty"`
-	// What reads user-data in the image: cloud-init, or ignition in a Debian or Ubuntu image that has it. Fedora CoreOS and Flatcar can't be machines yet: they have no Debian packages.
+	// What reads user-data in the image: cloud-init, or ignition in a Debian or Ubuntu image that has it. Left out everywhere: cloud-init. Fedora CoreOS and Flatcar can't be machines yet: they have no Debian packages.
 	UserData string `json:"userData,omitempty" yaml:"userData,omitempty" jsonschema:"enum=cloud-init,enum=ignition"`
 	// Hand user-data over on a config drive in place of the metadata service.
 	ConfigDrive *bool `json:"configDrive,omitempty" yaml:"configDrive,omitempty"`

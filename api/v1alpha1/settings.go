@@ -28,9 +28,9 @@ type AuditLog struct {
 type Access struct {
 	// Public SSH keys ("ssh-ed25519 AAAA… comment") that may log in, besides the cluster's own.
 	SSHKeys []string `json:"sshKeys,omitempty" yaml:"sshKeys,omitempty" jsonschema:"maxItems=100"`
-	// Networks in CIDR form that may reach SSH on machines with a floating IP. Only with provider openstack. Left out: all.
+	// Networks in CIDR form that may reach SSH from outside: on machines with a floating IP, or on all where none has one and there is no gateway. Only with provider openstack. Left out: all.
 	SSHCIDRs []string `json:"sshCIDRs,omitempty" yaml:"sshCIDRs,omitempty" jsonschema:"maxItems=100"`
-	// Networks in CIDR form that may reach the API on machines with a floating IP: the gateways or, with endpoint kinds direct and address, the control plane. Only with provider openstack; kind octavia has allowedCIDRs. Left out: all.
+	// Networks in CIDR form that may reach the API on the gateways or, with endpoint kinds direct and address, on the control plane, whether or not it has a floating IP. Only with provider openstack; kind octavia has allowedCIDRs. Left out: all.
 	APICIDRs []string `json:"apiCIDRs,omitempty" yaml:"apiCIDRs,omitempty" jsonschema:"maxItems=100"`
 	// Networks in CIDR form that may reach NodePorts of the workers. Only with provider openstack. Left out: the machines' own network.
 	NodePortCIDRs []string `json:"nodePortCIDRs,omitempty" yaml:"nodePortCIDRs,omitempty" jsonschema:"maxItems=100"`

@@ -37,8 +37,8 @@ func New(a *App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "naupegos",
 		Short: "Build and keep highly available Kubernetes clusters",
-		Long: `naupegos builds highly available Kubernetes clusters on this machine and on hosts you name, from one short
-YAML document, and keeps them right afterwards.
+		Long: `naupegos builds highly available Kubernetes clusters on this machine, on hosts you name and in OpenStack clouds, from
+one short YAML document, and keeps them right afterwards.
 
 Start with:
   naupegos init > cluster.yaml      write a document

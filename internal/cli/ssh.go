@@ -15,8 +15,9 @@ func newSSHCmd(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ssh NAME MACHINE [-- COMMAND...]",
 		Short: "Open a shell on a machine, or run a command there",
-		Long: `Log in to a machine of the cluster, through a gateway where there is one, with the cluster's own key and the host key that
-is pinned for the machine. The exit status is the remote command's.`,
+		Long: `Log in to a machine of the cluster, through a gateway where there is one (on OpenStack without gateways through a machine with
+a floating IP), with the cluster's own key, or your sshKeyFile for hosts given by address, and the host key that is pinned for the
+machine. The exit status is the remote command's.`,
 		Example: "  naupegos ssh demo demo-cp-1\n  naupegos ssh demo demo-cp-1 -- journalctl -u kubelet -n 50",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,8 +53,9 @@ func newSSHConfigCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ssh-config NAME",
 		Short: "Write an ssh configuration, key and known hosts for a cluster's machines",
-		Long: `Write three files into a directory (0700): config, with every machine under its name and the gateways as jump hosts; the
-cluster's private key; and known_hosts with the pinned host keys. Print how to use them.`,
+		Long: `Write into a directory (0700): config, with every machine under its name and, as jump hosts, the gateways or, on OpenStack
+without gateways, machines with a floating IP; known_hosts with the pinned host keys; and the cluster's private key. For hosts given by
+address no key is written: config points at your sshKeyFile. Print how to use them.`,
 		Example: "  naupegos ssh-config demo --dir ~/.ssh/demo\n  ssh -F ~/.ssh/demo/config demo-cp-1",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
