@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 )
@@ -17,16 +19,37 @@ import (
 // runFlags are the flags of every verb that carries out a plan.
 type runFlags struct {
 	yes      bool
-	consents []string
+	consents consents
 	parallel int
 	progress string
 }
 
 func (f *runFlags) bind(c *cobra.Command) {
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "carry the plan out without asking")
-	c.Flags().StringSliceVar(&f.consents, "consent", nil, "consent to a kind of disruption that the plan names (repeatable)")
+	c.Flags().Var(&f.consents, "consent", "consent to a kind of disruption that the plan names (repeatable)")
 	c.Flags().IntVar(&f.parallel, "parallel", 16, "most steps at once")
 	c.Flags().StringVar(&f.progress, "progress", "", "how progress is shown: tty, plain, json or none (default tty on a terminal, else plain)")
+}
+
+// consents is the value of --consent. A name that no plan asks for is a slip, and told at once: the plan's refusal would come late, or never.
+type consents []string
+
+// String lists the names.
+func (c *consents) String() string { return strings.Join(*c, ",") }
+
+// Type is what help calls the value.
+func (c *consents) Type() string { return "strings" }
+
+// Set adds names, which commas part.
+func (c *consents) Set(names string) error {
+	known := cluster.Consents()
+	for name := range strings.SplitSeq(names, ",") {
+		if name = strings.TrimSpace(name); !slices.Contains(known, name) {
+			return fmt.Errorf("no plan asks for consent to %q; there are %s", name, strings.Join(known, ", "))
+		}
+		*c = append(*c, name)
+	}
+	return nil
 }
 
 // carryOut is what is asked of whoever has seen a plan.

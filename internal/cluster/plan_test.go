@@ -1,13 +1,17 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack"
 )
 
 // TestPlans holds the shape of plans: which steps, why, and what each waits for.
@@ -158,6 +162,46 @@ func TestPlansRefused(t *testing.T) {
 				t.Errorf("%v (%s), want a refusal that says %q", err, fail.KindOf(err), c.says)
 			}
 		})
+	}
+}
+
+// TestDriftNeedsConsent: a flavor or image that changed is carried out with consent to replace machines, and no other consent will do.
+func TestDriftNeedsConsent(t *testing.T) {
+	l := newLab(t, document(t, 1, 0, 2)).running(document(t, 1, 0, 2))
+	l.cloud.drift = map[string][]string{"demo-a-1": {"flavor is small, large is wanted"}, "demo-a-2": {"image is old, new is wanted"}}
+	seen := l.observed(nil, "demo-cp-1")
+	drifted, err := l.drifted(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := l.observed(Fates{}.with(drifted), "demo-cp-1")
+	o.Drifted = drifted
+	machines, err := l.infrastructure(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := l.steps(o, machines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ran atomic.Int64
+	for _, s := range steps { // nobody answers SSH here
+		s.Run = func(context.Context, plan.Progress) error { ran.Add(1); return nil }
+	}
+	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: steps}
+	for _, given := range [][]string{nil, {openstack.ConsentAddresses}} {
+		_, err := plan.Execute(t.Context(), p, plan.Options{Consents: given})
+		if fail.KindOf(err) != fail.Refused || ran.Load() > 0 {
+			t.Fatalf("with consent to %q %d steps ran: %v", given, ran.Load(), err)
+		}
+		for _, w := range []string{"replace-machines (", "destroy demo-a-1", "destroy demo-a-2", "nothing was changed", "--consent replace-machines"} {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("the refusal does not say %q: %v", w, err)
+			}
+		}
+	}
+	if _, err := plan.Execute(t.Context(), p, plan.Options{Consents: []string{consentReplace}}); err != nil || ran.Load() != int64(len(steps)) {
+		t.Errorf("with consent %d of %d steps ran: %v", ran.Load(), len(steps), err)
 	}
 }
 

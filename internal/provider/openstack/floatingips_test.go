@@ -31,11 +31,11 @@ func TestAddressesAreGivenUpWithConsent(t *testing.T) {
 func givesUpWithConsent(t *testing.T, apply func(consents ...string) error, held func() int) {
 	t.Helper()
 	had := held()
-	failsWith(t, apply(), fail.Refused, "--consent "+consentAddresses)
+	failsWith(t, apply(), fail.Refused, "--consent "+ConsentAddresses)
 	if n := held(); n != had {
 		t.Errorf("%d of %d floating IPs are left without consent", n, had)
 	}
-	if err := apply(consentAddresses); err != nil || held() != had-1 {
+	if err := apply(ConsentAddresses); err != nil || held() != had-1 {
 		t.Errorf("%d of %d floating IPs are left: %v", held(), had, err)
 	}
 }

@@ -95,10 +95,10 @@ func (p *Provider) frontIPLack(portID string) string {
 func (p *Provider) askForAddress(s *plan.Step, portID string) {
 	f, ok := p.floatingOf(portID)
 	if o := p.octavia(); ok && (p.reservedIP() != "" || o != nil && o.Internal) {
-		s.Consent, s.Details = consentAddresses, append(s.Details, "give back floating IP "+f.FloatingIP)
+		s.Consent, s.Details = ConsentAddresses, append(s.Details, "give back floating IP "+f.FloatingIP)
 	}
 	for _, f := range p.former {
-		s.Consent, s.Details = consentAddresses, append(s.Details, "take floating IP "+f.FloatingIP+" off, which stays yours")
+		s.Consent, s.Details = ConsentAddresses, append(s.Details, "take floating IP "+f.FloatingIP+" off, which stays yours")
 	}
 }
 

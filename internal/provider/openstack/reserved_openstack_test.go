@@ -52,7 +52,7 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 				must(t, err)
 				steps, err = other.Steps(wanted(doc), inv)
 				must(t, err)
-				must(t, executeWith(ctx, "apply", withoutMachines(steps), time.Second, consentAddresses))
+				must(t, executeWith(ctx, "apply", withoutMachines(steps), time.Second, ConsentAddresses))
 				if got, err := other.PublicVIP(ctx); err != nil || (got == mine.FloatingIP) != (named != "") {
 					t.Errorf("the API is at %q, the document names %q: %v", got, named, err)
 				}

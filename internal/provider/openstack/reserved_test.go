@@ -24,9 +24,9 @@ func TestReservedFloatingIP(t *testing.T) {
 				t.Fatal(err)
 			}
 			had := len(f.kinds["floatingips"])
-			failsWith(t, apply(t.Context(), fakeProvider(t, f, reserved)), fail.Refused, "--consent "+consentAddresses)
+			failsWith(t, apply(t.Context(), fakeProvider(t, f, reserved)), fail.Refused, "--consent "+ConsentAddresses)
 			p := fakeProvider(t, f, reserved)
-			if err := applyWith(t.Context(), p, consentAddresses); err != nil {
+			if err := applyWith(t.Context(), p, ConsentAddresses); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := p.PublicVIP(t.Context()); err != nil || got != "198.51.100.251" || mine.str("port_id") != p.frontPort() {
@@ -38,9 +38,9 @@ func TestReservedFloatingIP(t *testing.T) {
 			nothingLeftToDo(t, f, reserved)
 			other := f.add("floatingips", thing{"floating_ip_address": "198.51.100.252"})
 			for _, doc := range []*v1alpha1.Cluster{plain, reserved, document(", floatingIP: 198.51.100.252"), reserved} { // there and back again
-				failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "--consent "+consentAddresses)
+				failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "--consent "+ConsentAddresses)
 				p := fakeProvider(t, f, doc)
-				if err := applyWith(t.Context(), p, consentAddresses); err != nil {
+				if err := applyWith(t.Context(), p, ConsentAddresses); err != nil {
 					t.Fatal(err)
 				}
 				want := doc.Spec.Endpoint.FloatingIP
