@@ -110,9 +110,12 @@ func (c *Client) ProxyPatient(ctx context.Context) (bool, error) {
 	return patient(ds.Spec.Template.Spec.Containers), nil
 }
 
-// patient tells whether a container lacks some of the environment.
+// patient tells whether kube-proxy's own container lacks some of the environment; what others run beside it is their business.
 func patient(containers []corev1.Container) bool {
 	for _, container := range containers {
+		if container.Name != "kube-proxy" {
+			continue
+		}
 		for _, want := range connectionEnv() {
 			if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == want.Name && e.Value == want.Value }) {
 				return true

@@ -142,7 +142,12 @@ func TestKubeProxyGetsTheEnvironment(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	for text, want := range map[string]bool{printed: true, string(out): false} {
+	const sidecar = "      containers:\n      - name: sidecar\n"
+	beside := strings.Replace(string(out), "      containers:\n", sidecar, 1)
+	if beside == string(out) {
+		t.Fatalf("no containers in\n%s", out)
+	}
+	for text, want := range map[string]bool{printed: true, string(out): false, beside: false} {
 		objects, err := parse([]byte(text))
 		if err != nil {
 			t.Fatal(err)
