@@ -91,11 +91,18 @@ func loginFromEnv() (login, error) {
 	return l, err
 }
 
-// optionsFromEnv takes an application credential, a token, or a user and a password, in this order, by the names that other OpenStack
+// optionsFromEnv takes an application credential, a user and a password, or a token, in this order, by the names that other OpenStack
 // tools know; missing tells which variable lacks. gophercloud's own reader knows fewer of them, and wants OS_DOMAIN_NAME where openrc
 // files of our days set OS_USER_DOMAIN_NAME.
 func optionsFromEnv() (o gophercloud.AuthOptions, missing string) {
 	o.IdentityEndpoint = os.Getenv("OS_AUTH_URL")
+	if wanted, token := tokenFromEnv(); wanted {
+		o.TokenID, o.Scope = token, scopeFromEnv()
+		if token == "" {
+			return o, "OS_TOKEN"
+		}
+		return o, ""
+	}
 	o.ApplicationCredentialID, o.ApplicationCredentialSecret = os.Getenv("OS_APPLICATION_CREDENTIAL_ID"), os.Getenv("OS_APPLICATION_CREDENTIAL_SECRET")
 	if o.ApplicationCredentialID == "" {
 		o.ApplicationCredentialName = os.Getenv("OS_APPLICATION_CREDENTIAL_NAME")
@@ -109,9 +116,6 @@ func optionsFromEnv() (o gophercloud.AuthOptions, missing string) {
 	}
 	if !app {
 		o.Scope = scopeFromEnv()
-		if o.TokenID = firstOf("OS_TOKEN", "OS_AUTH_TOKEN"); o.TokenID != "" {
-			return o, ""
-		}
 	}
 	o.UserID = firstOf("OS_USER_ID", "OS_USERID")
 	if o.UserID == "" {
@@ -130,6 +134,14 @@ func optionsFromEnv() (o gophercloud.AuthOptions, missing string) {
 		return o, "OS_PASSWORD"
 	}
 	return o, ""
+}
+
+// tokenFromEnv tells whether one logs in by token: where the variables say so, or where they hold nothing else. A token that is left
+// in the environment beside a password ends in the middle of a run.
+func tokenFromEnv() (wanted bool, token string) {
+	token = firstOf("OS_TOKEN", "OS_AUTH_TOKEN")
+	other := firstOf("OS_PASSWORD", "OS_PASSCODE", "OS_APPLICATION_CREDENTIAL_ID", "OS_APPLICATION_CREDENTIAL_NAME")
+	return strings.HasSuffix(os.Getenv("OS_AUTH_TYPE"), "token") || token != "" && other == "", token
 }
 
 func scopeFromEnv() *gophercloud.AuthScope {

@@ -114,6 +114,19 @@ func TestWaysToLogIn(t *testing.T) {
 			func(o gophercloud.AuthOptions) bool {
 				return o.TokenID == "s3cret" && o.Username == "" && o.Scope.ProjectID == "p" && !o.AllowReauth
 			}, ""},
+		{"token left beside a password", vars{"OS_TOKEN": "s3cret", "OS_AUTH_TYPE": "password", "OS_USERNAME": "anna", "OS_PASSWORD": "word", "OS_PROJECT_ID": "p"},
+			func(o gophercloud.AuthOptions) bool {
+				return o.TokenID == "" && o.Username == "anna" && o.Password == "word" && o.Scope.ProjectID == "p" && o.AllowReauth
+			}, ""},
+		{"token left beside an application credential", vars{"OS_AUTH_TOKEN": "s3cret", "OS_APPLICATION_CREDENTIAL_ID": "a", "OS_APPLICATION_CREDENTIAL_SECRET": "word"},
+			func(o gophercloud.AuthOptions) bool {
+				return o.TokenID == "" && o.ApplicationCredentialID == "a" && o.AllowReauth
+			}, ""},
+		{"token by its type", vars{"OS_AUTH_TOKEN": "s3cret", "OS_AUTH_TYPE": "v3token", "OS_USERNAME": "anna", "OS_PASSWORD": "word", "OS_PROJECT_ID": "p"},
+			func(o gophercloud.AuthOptions) bool {
+				return o.TokenID == "s3cret" && o.Username == "" && o.Password == "" && o.Scope.ProjectID == "p" && !o.AllowReauth
+			}, ""},
+		{"no token", vars{"OS_AUTH_TYPE": "token", "OS_USERNAME": "anna", "OS_PASSWORD": "word"}, nil, "OS_TOKEN"},
 		{"user's ID", vars{"OS_USER_ID": "u", "OS_PASSWORD": "s3cret", "OS_PROJECT_ID": "p", "OS_USER_DOMAIN_NAME": "Users"},
 			func(o gophercloud.AuthOptions) bool {
 				return o.UserID == "u" && o.DomainName == "" && o.Password == "s3cret"
