@@ -79,6 +79,9 @@ func (c *Cluster) look(ctx context.Context, decided Fates) (*Observed, []*plan.S
 	if err := c.checkInitial(o); err != nil {
 		return nil, nil, err
 	}
+	if err := c.checkKind(); err != nil {
+		return nil, nil, err
+	}
 	machines, err := c.infrastructure(ctx, o)
 	if err != nil {
 		return nil, nil, err
@@ -92,9 +95,12 @@ func (c *Cluster) blind(o *Observed) bool {
 }
 
 // strangers tells whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
-// the others name them, so those can be compared only afterwards.
+// the others name them, so those can be compared only afterwards. Of a cluster that is not up, gateways learn its workers afterwards.
 func (c *Cluster) strangers(ctx context.Context, o *Observed) bool {
-	return c.facts.bootstrapped() && slices.ContainsFunc(o.Want, func(s slot) bool {
+	return slices.ContainsFunc(o.Want, func(s slot) bool {
+		if !c.facts.bootstrapped() && (s.Role != provider.Worker || c.doc.Spec.Endpoint.IngressWanted() == nil) {
+			return false
+		}
 		m, err := c.prov.Machine(ctx, s.Name)
 		return err != nil || m.Address == ""
 	})
@@ -168,6 +174,16 @@ func (c *Cluster) checkInitial(o *Observed) error {
 		}
 	}
 	return nil
+}
+
+// checkKind refuses to move the API of a cluster that is up to an address of another kind, by which none of its machines knows it.
+func (c *Cluster) checkKind() error {
+	was, now := c.facts.get(factKind), c.doc.Spec.Endpoint.Kind
+	if was == "" || was == now {
+		return nil
+	}
+	return fail.New(fail.Refused, "the API of cluster %s has an endpoint of kind %s, which can't become %s", c.Name(), was, now).At("spec.endpoint.kind").
+		Do("set it back; what you want needs another cluster")
 }
 
 // infrastructure asks the provider for what machines need and for the machines themselves.
@@ -266,9 +282,6 @@ func (c *Cluster) afterAddresses(b *builder, s *plan.Step, names []string) {
 // planGateways configures gateways that are not as wanted, one after another where they serve already.
 func (c *Cluster) planGateways(b *builder, o *Observed) {
 	previous, named := "", append(c.gateways(), c.namesOf(provider.ControlPlane)...)
-	if c.doc.Spec.Endpoint.IngressWanted() != nil {
-		named = append(named, c.namesOf(provider.Worker)...)
-	}
 	for _, s := range o.Want {
 		if s.Role != provider.Gateway {
 			continue
@@ -347,12 +360,21 @@ func (c *Cluster) planAPI(b *builder, o *Observed, infrastructure []*plan.Step) 
 			if err := lookAfter(ctx, c.admit, c.apiTrouble); err != nil {
 				return err
 			}
+			if err := c.facts.set(ctx, factKind, c.doc.Spec.Endpoint.Kind); err != nil {
+				return err
+			}
 			return c.facts.set(ctx, factBootstrapped, "true")
 		},
 	}
 	b.after(s, b.with("configure/")...)
+	workers := map[string]bool{} // which may never come
+	for _, name := range c.namesOf(provider.Worker) {
+		workers[provider.MachineStep(name)] = true
+	}
 	for _, i := range infrastructure {
-		b.after(s, i.ID)
+		if !workers[i.ID] {
+			b.after(s, i.ID)
+		}
 	}
 	b.add(s)
 }

@@ -81,6 +81,9 @@ func (c *Cluster) outerAddress(ctx context.Context) (string, error) {
 	if !ok {
 		return "", nil
 	}
+	if own := c.doc.Spec.Endpoint.FloatingIP; own != "" { // known before it leads there
+		return own, nil
+	}
 	host, err := f.PublicVIP(ctx)
 	if fail.KindOf(err) == fail.NotFound {
 		err = fail.Wrap(fail.NotReady, err, "learn the API's floating IP")
@@ -88,7 +91,8 @@ func (c *Cluster) outerAddress(ctx context.Context) (string, error) {
 	return host, err
 }
 
-// outerNames lists what the API is called outside of the machines' network, beyond the endpoint itself.
+// outerNames lists what the API is called outside of the machines' network, beyond the endpoint itself. An address that a cluster that
+// is up does not have yet is left out until it has it: the machines can be compared with all else that they are to be.
 func (c *Cluster) outerNames(ctx context.Context) ([]string, error) {
 	var names []string
 	if name := c.doc.Spec.Endpoint.DNSName; name != "" {
@@ -99,6 +103,9 @@ func (c *Cluster) outerNames(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	outer, err := c.outerEndpoint(ctx)
+	if fail.KindOf(err) == fail.NotReady && c.facts.bootstrapped() {
+		return names, nil
+	}
 	if err != nil || outer == inner {
 		return names, err
 	}
@@ -135,14 +142,15 @@ func (c *Cluster) directEndpoint(ctx context.Context) (string, error) {
 	return net.JoinHostPort(m.Address, strconv.Itoa(apiPort)), nil
 }
 
-// Kube returns a client of the Kubernetes API through the endpoint. It is made once the endpoint is known.
+// Kube returns a client of the Kubernetes API. It is made once the machines' own endpoint is known, by which it calls the API: that is
+// in every certificate, also while the address that leads there from outside is another one than before.
 func (c *Cluster) Kube(ctx context.Context) (*kube.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.api != nil {
 		return c.api, nil
 	}
-	endpoint, err := c.outerEndpoint(ctx)
+	endpoint, err := c.endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -167,9 +175,13 @@ func (c *Cluster) adminKubeconfig(ctx context.Context, endpoint string) ([]byte,
 	return kube.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.pki, endpoint)
 }
 
-// dialAPI reaches the endpoint directly and, where that fails, through a control-plane machine.
+// dialAPI reaches the endpoint from outside, where it has an address for that, and where this fails through a control-plane machine.
 func (c *Cluster) dialAPI(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: apiDialTimeout}).DialContext(ctx, network, addr)
+	outer, err := c.outerEndpoint(ctx)
+	if err != nil { // not yet
+		outer = addr
+	}
+	conn, err := (&net.Dialer{Timeout: apiDialTimeout}).DialContext(ctx, network, outer)
 	if err == nil {
 		return conn, nil
 	}
@@ -182,7 +194,7 @@ func (c *Cluster) dialAPI(ctx context.Context, network, addr string) (net.Conn, 
 			return conn, nil
 		}
 	}
-	return nil, fail.Wrap(fail.Unreachable, err, "reach the Kubernetes API at %s", addr)
+	return nil, fail.Wrap(fail.Unreachable, err, "reach the Kubernetes API at %s", outer)
 }
 
 // etcdClient connects to the members on the wanted control-plane machines that run, each through its own machine.

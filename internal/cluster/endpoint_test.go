@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // TestDNSName: people are told the API's name, and certificates hold it; Naupegos itself goes by the address, for the record of the
@@ -38,5 +42,85 @@ func TestDNSName(t *testing.T) {
 	own, err := l.Kube(t.Context())
 	if err != nil || own.Server() != "https://10.0.0.10:443" {
 		t.Errorf("Naupegos goes to %s: %v", own.Server(), err)
+	}
+}
+
+// fronted is a cloud with a floating IP before the API's address, which is not made yet where it is empty.
+type fronted struct {
+	*cloud
+	floating string
+}
+
+func (f *fronted) PublicVIP(context.Context) (string, error) {
+	if f.floating == "" {
+		return "", fail.New(fail.NotFound, "no floating IP")
+	}
+	return f.floating, nil
+}
+
+// TestFloatingIPChanges: while the API's floating IP is another one than before, or is not there yet, a cluster that is up can be asked
+// and its machines compared; one that is not up waits for the address, which its first certificates are to hold.
+func TestFloatingIPChanges(t *testing.T) {
+	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	cloud := &fronted{cloud: l.cloud}
+	l.prov = cloud
+	l.doc.Spec.Provider.OpenStack = &v1alpha1.OpenStack{}
+	if err := l.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.pki.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	inner, err := l.endpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, err := l.Kube(t.Context()); err != nil || own.Server() != "https://"+inner {
+		t.Errorf("without a floating IP Naupegos can't ask the cluster: %v", err)
+	}
+	names := func() string {
+		t.Helper()
+		got, err := l.outerNames(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(got, " ")
+	}
+	if got := names(); got != "" {
+		t.Errorf("certificates hold %s, which is not there", got)
+	}
+	cloud.floating = "203.0.113.7"
+	if got := names(); got != "203.0.113.7" {
+		t.Errorf("certificates hold %q", got)
+	}
+	l.doc.Spec.Endpoint.FloatingIP = "203.0.113.9"
+	if got := names(); got != "203.0.113.9" {
+		t.Errorf("certificates hold %q before the user's own floating IP leads to the API", got)
+	}
+	cloud.floating, l.doc.Spec.Endpoint.FloatingIP = "", ""
+	if err := l.facts.set(t.Context(), factBootstrapped, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.outerNames(t.Context()); fail.KindOf(err) != fail.NotReady {
+		t.Errorf("the first certificates do not wait for the address: %v", err)
+	}
+}
+
+// TestKindOfEndpointLasts: a cluster that is up keeps the kind of its endpoint.
+func TestKindOfEndpointLasts(t *testing.T) {
+	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+	if err := l.checkKind(); err != nil {
+		t.Errorf("made before Naupegos remembered it: %v", err)
+	}
+	if err := l.facts.set(t.Context(), factKind, v1alpha1.EndpointDirect); err != nil {
+		t.Fatal(err)
+	}
+	err := l.checkKind()
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "spec.endpoint.kind") || !strings.Contains(err.Error(), "direct, which can't become gateways") {
+		t.Errorf("another kind: %v", err)
+	}
+	l.doc.Spec.Endpoint.Kind = v1alpha1.EndpointDirect
+	if err := l.checkKind(); err != nil {
+		t.Errorf("the same kind: %v", err)
 	}
 }

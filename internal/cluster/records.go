@@ -154,7 +154,7 @@ func (c *Cluster) phaseStep(name string, ph kube.Phase) *plan.Step {
 
 // admit lets administrators in: it must come before anything else that our own kubeconfig asks for.
 func (c *Cluster) admit(ctx context.Context) error {
-	endpoint, err := c.outerEndpoint(ctx)
+	endpoint, err := c.endpoint(ctx)
 	if err != nil {
 		return err
 	}

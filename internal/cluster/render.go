@@ -140,7 +140,8 @@ func (c *Cluster) renderGateway(ctx context.Context, s slot, f machine.Facts) (m
 	return machine.Merge(conf, peers)
 }
 
-// ingressFronts are the ports of web traffic that gateways pass to the workers; none where the document wants none.
+// ingressFronts are the ports of web traffic that gateways pass to the workers; none where the document wants none. A worker without an
+// address is left out until it has one: the API is reached through the gateways, and one worker that never comes must not keep it.
 func (c *Cluster) ingressFronts(ctx context.Context) ([]gateway.Front, error) {
 	in := c.doc.Spec.Endpoint.IngressWanted()
 	if in == nil {
@@ -150,6 +151,9 @@ func (c *Cluster) ingressFronts(ctx context.Context) ([]gateway.Front, error) {
 	tls := gateway.Front{Name: "ingress-https", Port: v1alpha1.HTTPSPort}
 	for _, name := range c.namesOf(provider.Worker) {
 		addr, err := c.address(ctx, name)
+		if fail.KindOf(err) == fail.NotReady {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
