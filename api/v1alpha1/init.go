@@ -12,13 +12,16 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
+// NoWorkers is the number of worker machines of a cluster that has none.
+const NoWorkers = -1
+
 // InitOptions says what New writes. What is zero gets its default.
 type InitOptions struct {
 	Name          string        // of the cluster; default "demo"
 	Provider      string        // "local" (default), "hosts" or "openstack"
 	Kubernetes    string        // release; default the newest
 	ControlPlanes int           // 1, 3 or 5; default 3
-	Workers       int           // in the pool "general"; default 2; negative: none, workloads run on the control plane
+	Workers       int           // in the pool "general"; default 2; NoWorkers: workloads run on the control plane
 	Gateways      int           // default 2
 	Endpoint      string        // kind; default: address with Address, direct with one control-plane machine and no Gateways, else gateways
 	Address       string        // host[:port] of a load balancer, for kind address

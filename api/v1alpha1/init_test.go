@@ -19,18 +19,18 @@ func TestNew(t *testing.T) {
 	for name, o := range map[string]v1alpha1.InitOptions{
 		"defaults":       {},
 		"small":          {Name: "small", ControlPlanes: 1, Workers: 1},
-		"no-workers":     {ControlPlanes: 1, Workers: -1},
+		"no-workers":     {ControlPlanes: 1, Workers: v1alpha1.NoWorkers},
 		"one-gatewayed":  {ControlPlanes: 1, Gateways: 1},
 		"five":           {Name: "big", ControlPlanes: 5, Workers: 12, Gateways: 3, Kubernetes: "v1.35.4", EtcdMode: "service"},
 		"load-balancer":  {Address: "k8s.example.org:443"},
 		"hosts":          {Provider: "hosts"},
-		"hosts-small":    {Provider: "hosts", ControlPlanes: 1, Workers: -1},
+		"hosts-small":    {Provider: "hosts", ControlPlanes: 1, Workers: v1alpha1.NoWorkers},
 		"hosts-machines": {Provider: "hosts", SSHKeyFile: "keys/id: x", Hosts: machines(), Endpoint: "direct"},
 		"odd-text":       {Name: "1e3", Address: "1.2.3.4"},
 
 		"openstack":         {Provider: "openstack"},
 		"openstack-octavia": {Provider: "openstack", Name: "harbour", Cloud: "mycloud", ExternalNetwork: "public", Flavor: "m1.large", Image: "debian: 12", Endpoint: "octavia", Workers: 5},
-		"openstack-direct":  {Provider: "openstack", ControlPlanes: 1, Workers: -1},
+		"openstack-direct":  {Provider: "openstack", ControlPlanes: 1, Workers: v1alpha1.NoWorkers},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := v1alpha1.New(o)

@@ -29,6 +29,9 @@ func newInitCmd(a *App) *cobra.Command {
 					return err
 				}
 			}
+			if err := checkCounts(&o); err != nil {
+				return err
+			}
 			b, err := v1alpha1.New(o)
 			if err != nil {
 				return err
@@ -40,7 +43,7 @@ func newInitCmd(a *App) *cobra.Command {
 	c.Flags().StringVar(&o.Name, "name", "demo", "the cluster's name")
 	c.Flags().StringVar(&o.Provider, "provider", "local", "where machines come from: local, hosts or openstack")
 	c.Flags().IntVar(&o.ControlPlanes, "control-planes", 3, "control-plane machines: 1, 3 or 5")
-	c.Flags().IntVar(&o.Workers, "workers", 2, "worker machines")
+	c.Flags().IntVar(&o.Workers, "workers", 2, "worker machines; with 0 workloads run on the control plane")
 	c.Flags().IntVar(&o.Gateways, "gateways", 2, "gateway machines")
 	c.Flags().StringVar(&o.Kubernetes, "kubernetes", v1alpha1.LatestKubernetes, "the Kubernetes release")
 	c.Flags().StringVar(&o.EtcdMode, "etcd", "stacked", "where etcd runs: stacked (static pods) or service (systemd units)")
@@ -52,6 +55,25 @@ func newInitCmd(a *App) *cobra.Command {
 	c.Flags().StringVar(&o.Image, "image", "", "with provider openstack: image of the machines (default debian-12)")
 	c.Flags().BoolVarP(&interactive, "interactive", "i", false, "ask for everything in a form")
 	return c
+}
+
+// checkCounts demands numbers of machines that there can be, and says what New shall not take for left out: 0.
+func checkCounts(o *v1alpha1.InitOptions) error {
+	gateways := o.Endpoint == v1alpha1.EndpointGateways || o.Endpoint == "" && o.Address == "" && o.ControlPlanes != 1
+	switch {
+	case o.ControlPlanes < 1:
+		return fail.New(fail.Invalid, "--control-planes %d is no number of control-plane machines", o.ControlPlanes).Do("take 1, 3 or 5")
+	case o.Workers < 0:
+		return fail.New(fail.Invalid, "--workers %d is no number of machines", o.Workers).Do("take 0 or more; with 0 workloads run on the control plane")
+	case o.Gateways < 0:
+		return fail.New(fail.Invalid, "--gateways %d is no number of machines", o.Gateways).Do("take 0 or more")
+	case o.Gateways == 0 && gateways:
+		return fail.New(fail.Invalid, "--gateways 0: the API is reached through gateways").Do("leave it out, or choose another --endpoint")
+	}
+	if o.Workers == 0 {
+		o.Workers = v1alpha1.NoWorkers
+	}
+	return nil
 }
 
 // askInit fills o in a form.
