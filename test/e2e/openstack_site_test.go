@@ -232,11 +232,20 @@ func (s *onCloud) search(r *rig, clean func(where string, text []byte)) {
 	for _, t := range things {
 		kinds[t.kind]++
 		clean("the cloud's list of "+t.kind, t.text)
-		if t.kind == "servers" {
+		switch t.kind {
+		case "servers":
 			s.searchServer(r, t, clean)
+		case "pools":
+			members, err := s.api.list(r.t.Context(), list{"balance", "lbaas/pools/" + t.id + "/members", "members", ""})
+			if err != nil || len(members) == 0 {
+				r.t.Errorf("the members of %s: %d, %v", t, len(members), err)
+			}
+			for _, m := range members {
+				clean("the cloud's list of members", m.text)
+			}
 		}
 	}
-	if kinds["servers"] != len(r.status().Machines) || kinds["loadbalancers"] == 0 || kinds["networks"] == 0 {
+	if kinds["servers"] != len(r.status().Machines) || kinds["loadbalancers"] == 0 && r.size.gateways == 0 || kinds["networks"] == 0 {
 		r.t.Errorf("the cloud's lists were not read as a whole: %v", kinds)
 	}
 	for _, table := range []string{"instance_metadata", "instance_system_metadata"} {

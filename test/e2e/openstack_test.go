@@ -40,7 +40,7 @@ func TestOpenStack(t *testing.T) {
 		s.entry = bed.TLSCloud
 		z := size{controlPlanes: 1, workers: 2, gateways: 2}
 		r.document(z)
-		asked := s.tlsRequests()
+		asked, args := s.tlsRequests(), watchArguments(t)
 		applied := r.apply() // its smoke test asks for a claim alone
 		s.alike = c.api.plantLookAlikes(t, r)
 		r.sameCluster(z)
@@ -50,6 +50,9 @@ func TestOpenStack(t *testing.T) {
 		z.workers = 1
 		r.live(t, l, []part{
 			{"second apply changes nothing", secondApply},
+			{"no secret is anywhere", func(_ *testing.T, r *rig, _ *load) { r.secretsNowhere(args, applied) }},
+			{"a hand-over lets in", handedOver},
+			{"another credential of the cloud", credentialRotated},
 			{"a gateway dies", gatewayDies},
 			{"scale down", scaleTo(z)},
 		})
