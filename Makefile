@@ -62,7 +62,7 @@ INTEGRATION = $(call tagged,integration)
 integration: build ## real servers on loopback (root)
 	$(AS_ROOT) go test -tags integration -count=1 -p 2 -timeout 30m $(INTEGRATION)
 
-E2E = hack/e2e -tags e2e -count=1 -timeout 60m ./test/e2e
+E2E = hack/retell go test -tags e2e -count=1 -timeout 60m -v ./test/e2e
 
 e2e: build ## real machines and clusters (root)
 	$(AS_ROOT) $(E2E)
