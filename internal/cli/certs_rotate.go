@@ -81,6 +81,9 @@ func (a *App) rotateCredential(ctx context.Context, name string, f *runFlags) er
 	var doc *v1alpha1.Cluster
 	stored := func(data []byte) (_ *v1alpha1.Cluster, err error) {
 		doc, err = v1alpha1.Parse("the stored document of "+name, data)
+		if err == nil && doc.Spec.Provider.OpenStack == nil { // told before a bundle is made for it
+			err = fail.New(fail.Invalid, "cluster %s has no credential of a cloud", name).Do("only clusters on OpenStack have one")
+		}
 		return doc, err
 	}
 	s, _, err := a.openNamed(ctx, name, sessionOptions{verb: "certs rotate", bundle: getBundle, edit: stored})

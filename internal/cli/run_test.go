@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 )
@@ -21,5 +23,18 @@ func TestAgree(t *testing.T) {
 	err := a.agree(&runFlags{}, p, carryOut)
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(said.String(), "make a") || !strings.Contains(said.String(), "Warning: it is odd") {
 		t.Errorf("%q, %v", said.String(), err)
+	}
+}
+
+// TestConsentFlag takes names one by one, or several at once.
+func TestConsentFlag(t *testing.T) {
+	var f runFlags
+	c := &cobra.Command{}
+	f.bind(c)
+	if err := c.ParseFlags([]string{"--consent", "replace-machines", "--consent=give-up-addresses,replace-machines"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.consents.String(); got != "replace-machines,give-up-addresses,replace-machines" {
+		t.Errorf("consent is given to %s", got)
 	}
 }

@@ -1,0 +1,257 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack"
+)
+
+type object = map[string]any
+
+// keystone is as much of a cloud as hands out application credentials, and lists volumes.
+type keystone struct {
+	mu          sync.Mutex
+	next        int
+	credentials []object
+	volumes     []object
+}
+
+// RoundTrip answers a call.
+func (k *keystone) RoundTrip(r *http.Request) (*http.Response, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w := httptest.NewRecorder()
+	w.Header().Set("X-Subject-Token", "token")
+	body, status := object{}, http.StatusOK
+	switch call := r.Method + " " + r.URL.Path; {
+	case call == "POST /v3/auth/tokens":
+		body, status = object{"token": k.token()}, http.StatusCreated
+	case call == "POST /v3/users/u/application_credentials":
+		asked := struct {
+			Credential object `json:"application_credential"`
+		}{}
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			return nil, err
+		}
+		k.next++
+		asked.Credential["id"], asked.Credential["secret"] = fmt.Sprintf("id-%d", k.next), fmt.Sprintf("s3cret-%d", k.next)
+		k.credentials = append(k.credentials, asked.Credential)
+		body, status = object{"application_credential": asked.Credential}, http.StatusCreated
+	case call == "GET /v3/users/u/application_credentials":
+		body = object{"application_credentials": k.credentials}
+	case strings.HasPrefix(call, "DELETE /v3/users/u/application_credentials/"):
+		k.credentials = slices.DeleteFunc(k.credentials, func(c object) bool { return c["id"] == path.Base(r.URL.Path) })
+		status = http.StatusNoContent
+	case call == "GET /v3/project/volumes/detail":
+		body = object{"volumes": k.volumes}
+	default:
+		status = http.StatusNotFound
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if status != http.StatusNoContent {
+		_ = json.NewEncoder(w).Encode(body)
+	}
+	resp := w.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+func (k *keystone) token() object {
+	var catalog []object
+	for kind, url := range map[string]string{
+		"identity": "http://keystone/v3", "compute": "http://nova/v2.1", "network": "http://neutron/", "image": "http://glance/", "block-storage": "http://cinder/v3/project",
+	} {
+		catalog = append(catalog, object{"type": kind, "name": kind, "endpoints": []object{{"interface": "public", "region": "r", "url": url}}})
+	}
+	return object{
+		"catalog": catalog, "user": object{"id": "u", "name": "u"}, "project": object{"id": "project", "name": "project"},
+		"roles": []object{{"id": "m", "name": "member"}}, "expires_at": "2099-01-01T00:00:00.000000Z",
+	}
+}
+
+// ids lists the credentials that there are.
+func (k *keystone) ids() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []string
+	for _, c := range k.credentials {
+		out = append(out, c["id"].(string))
+	}
+	return strings.Join(out, " ")
+}
+
+// onOpenStack makes a lab whose provider is OpenStack's.
+func onOpenStack(t *testing.T, k *keystone) *lab {
+	t.Helper()
+	for name, v := range map[string]string{
+		"OS_CLOUD": "", "OS_AUTH_URL": "http://keystone/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_PROJECT_NAME": "project", "OS_USER_DOMAIN_NAME": "Default",
+		"OS_REGION_NAME": "", "OS_INTERFACE": "", "OS_CACERT": "",
+	} {
+		t.Setenv(name, v)
+	}
+	doc, err := v1alpha1.Parse("test", []byte(`apiVersion: naupegos.dev/v1alpha1
+kind: Cluster
+metadata: {name: demo}
+spec:
+  provider: {openstack: {machine: {flavor: f, image: i}}}
+  endpoint: {kind: direct}
+  controlPlane: {replicas: 1}
+  workers: [{name: a}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLab(t, doc)
+	if l.prov, err = openstack.New(openstack.Options{Cluster: doc, ClusterID: l.rec.ID, HTTPClient: &http.Client{Transport: k}}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// rolledOut is a Kubernetes API in which every workload that one asks for runs as wanted; look sees the questions.
+func rolledOut(t *testing.T, look func(name string)) *kube.Client {
+	t.Helper()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
+		look(name)
+		kind := map[string]string{"deployments": "DeploymentList", "daemonsets": "DaemonSetList"}[path.Base(r.URL.Path)]
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(object{
+			"apiVersion": "apps/v1", "kind": kind, "metadata": object{"resourceVersion": "1"},
+			"items": []object{{
+				"metadata": object{"name": name, "namespace": "kube-system"}, "spec": object{"replicas": 1},
+				"status": object{"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1},
+			}},
+		})
+	}))
+	t.Cleanup(api.Close)
+	client, err := kube.NewClient([]byte("{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x}}], clusters: [{name: x, cluster: {server: '"+api.URL+"'}}]}"), kube.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// TestRotateCredential: another credential is made, kept, and carried to whatever signs in with one; the former one is deleted when all
+// of that runs. After a run that was cut off in between, another one leaves a single credential, too.
+func TestRotateCredential(t *testing.T) {
+	k := &keystone{}
+	l := onOpenStack(t, k)
+	ctx := t.Context()
+	if _, err := l.PlanRotateCredential(ctx); fail.KindOf(err) != fail.NotReady {
+		t.Errorf("before there is a cluster: %v", err)
+	}
+	if err := l.facts.set(ctx, factBootstrapped, "true"); err != nil {
+		t.Fatal(err)
+	}
+	first, err := l.openStack().NewCloudCredential(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.keepCredential(ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	k.credentials = append(k.credentials, object{"id": "mine", "description": "a user's own"})
+
+	var asked atomic.Int64
+	l.api = rolledOut(t, func(name string) {
+		asked.Add(1)
+		if !strings.Contains(k.ids(), "id-1") {
+			t.Errorf("the former credential is gone before it is known that %s runs", name)
+		}
+	})
+	want := ""
+	rotate := func(cut string) error {
+		t.Helper()
+		p, err := l.PlanRotateCredential(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range p.Steps {
+			if !strings.HasPrefix(s.ID, "addon/") {
+				continue
+			}
+			if s.Action != plan.Change || !slices.Contains(s.Needs, credentialStep) {
+				t.Errorf("%s (%s) waits for %v", s.ID, s.Action, s.Needs)
+			}
+			s.Run = func(ctx context.Context, _ plan.Progress) error { // manifests come from a bundle, which is not here
+				if cred, err := l.credential(ctx); err != nil || cred.ID != want {
+					t.Errorf("%s is renewed with credential %+v, not %s: %v", s.ID, cred, want, err)
+				}
+				if s.ID == cut {
+					return fail.New(fail.Refused, "the power is out")
+				}
+				return nil
+			}
+		}
+		_, err = plan.Execute(ctx, p, plan.Options{})
+		return err
+	}
+	want = "id-2"
+	if err := rotate(addonID(addon.NameCloudConfig)); err == nil || k.ids() != "id-1 mine id-2" || asked.Load() > 0 {
+		t.Fatalf("cut off, there are %s: %v", k.ids(), err)
+	}
+	want = "id-3"
+	if err := rotate(""); err != nil {
+		t.Fatal(err)
+	}
+	if k.ids() != "mine id-3" {
+		t.Errorf("there are credentials %s", k.ids())
+	}
+	if cred, err := l.credential(ctx); err != nil || cred.ID != "id-3" || cred.Secret != "s3cret-3" {
+		t.Errorf("kept is %+v: %v", cred, err)
+	}
+	if asked.Load() != 3 {
+		t.Errorf("%d workloads were waited for, not three", asked.Load())
+	}
+}
+
+// TestRotateCredentialElsewhere: a cluster on no cloud has none.
+func TestRotateCredentialElsewhere(t *testing.T) {
+	l := newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
+	_, err := l.PlanRotateCredential(t.Context())
+	if fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), "cluster demo has no credential of a cloud (only clusters on OpenStack have one)") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestKeptVolumes: what destroy --keep-volumes leaves is named, with its claim, and nobody else's is.
+func TestKeptVolumes(t *testing.T) {
+	const csi = "cinder.csi.openstack.org/cluster"
+	k := &keystone{}
+	l := onOpenStack(t, k)
+	if kept, err := l.KeptVolumes(t.Context()); err != nil || len(kept) > 0 {
+		t.Errorf("where there is none: %q, %v", kept, err)
+	}
+	k.volumes = []object{
+		{"id": "v1", "name": "pvc-1", "size": 3, "status": "available", "metadata": object{
+			csi: l.rec.ID, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop",
+		}},
+		{"id": "v2", "name": "pvc-2", "size": 1, "status": "available", "metadata": object{csi: l.rec.ID + "0"}},
+		{"id": "v3", "name": "pvc-3", "size": 2, "status": "available", "metadata": object{csi: l.rec.ID}},
+	}
+	kept, err := l.KeptVolumes(t.Context())
+	if want := []string{"volume pvc-1 (v1, 3 GiB, available) of claim shop/data", "volume pvc-3 (v3, 2 GiB, available)"}; err != nil || !slices.Equal(kept, want) {
+		t.Errorf("%q, %v, want %q", kept, err, want)
+	}
+	if kept, err := newLab(t, document(t, 1, 0, 1)).KeptVolumes(t.Context()); err != nil || len(kept) > 0 {
+		t.Errorf("on no cloud: %q, %v", kept, err)
+	}
+}
