@@ -13,8 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/remote"
 )
 
 var handoverDay = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -181,5 +185,42 @@ func TestWriteHandoverPlace(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); err != nil || got != "empty file full link" {
 		t.Errorf("left over: %s (%v)", got, err)
+	}
+}
+
+// TestTrustedKeysAreHandedOn: keys that only their first use has told are known to ssh as well, also those of jump hosts.
+func TestTrustedKeysAreHandedOn(t *testing.T) {
+	l := handoverLab(t)
+	key := l.cloud.machines["demo-gw-1"].HostKeys[0]
+	for name, m := range l.cloud.machines {
+		m.HostKeys = nil
+		l.cloud.machines[name] = m
+	}
+	l.doc.Spec.Provider.OpenStack = &v1alpha1.OpenStack{TrustOnFirstUse: true}
+	for _, name := range []string{"demo-gw-1", "demo-cp-1"} {
+		h, err := l.Host(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.trust(h, shown); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hs, err := l.hosts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := string(remote.KnownHosts(hs))
+	for _, name := range []string{"demo-gw-1,", "demo-cp-1,"} {
+		if !strings.Contains(known, name) {
+			t.Errorf("ssh does not know the key of %s that was trusted:\n%s", name, known)
+		}
+	}
+	if strings.Contains(known, "demo-gw-2,") {
+		t.Errorf("a key that nobody has shown is known:\n%s", known)
 	}
 }

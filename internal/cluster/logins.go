@@ -82,10 +82,7 @@ const trustTimeout = 5 * time.Second
 // trust accepts the first key that a host shows and holds it to that one ever after. A machine made anew under the same name
 // is another host, where the provider can tell.
 func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
-	line, fact := remote.AuthorizedLine(key), factHostKeyPrefix+h.Name
-	if m, err := c.prov.Machine(context.Background(), h.Name); err == nil && m.ID != "" {
-		fact = factHostKeyPrefix + m.ID
-	}
+	line, fact := remote.AuthorizedLine(key), c.trustedFact(h.Name)
 	if known := c.facts.get(fact); known != "" {
 		if known != line {
 			return fail.New(fail.Unauthorized, "the host key is not the one that was trusted at first use").At(h.Name).
@@ -96,6 +93,27 @@ func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
 	ctx, cancel := context.WithTimeout(context.Background(), trustTimeout)
 	defer cancel()
 	return c.facts.set(ctx, fact, line)
+}
+
+// trustedFact is where the key of a machine that was trusted at first use is remembered.
+func (c *Cluster) trustedFact(name string) string {
+	if m, err := c.prov.Machine(context.Background(), name); err == nil && m.ID != "" {
+		return factHostKeyPrefix + m.ID
+	}
+	return factHostKeyPrefix + name
+}
+
+// withTrusted gives hosts whose keys only their first use has told, and those on the way to them, these keys: for ssh, which asks nobody.
+func (c *Cluster) withTrusted(hs []remote.Host) []remote.Host {
+	out := make([]remote.Host, 0, len(hs))
+	for _, h := range hs {
+		if key := c.facts.get(c.trustedFact(h.Name)); len(h.HostKeys) == 0 && key != "" {
+			h.HostKeys = []string{key}
+		}
+		h.Via = c.withTrusted(h.Via)
+		out = append(out, h)
+	}
+	return out
 }
 
 // loginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep

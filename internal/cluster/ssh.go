@@ -34,7 +34,7 @@ func (c *Cluster) hosts(ctx context.Context) ([]remote.Host, error) {
 		}
 		hs = append(hs, h)
 	}
-	return hs, nil
+	return c.withTrusted(hs), nil
 }
 
 // SSHConfig writes an ssh configuration for all machines, the key and the pinned host keys into dir (made 0700, files 0600),
