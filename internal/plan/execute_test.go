@@ -66,6 +66,21 @@ func TestWaitsUntilTimeout(t *testing.T) {
 	})
 }
 
+// TestCutShortAttemptSaysLess: what ends with the step's time says that time is up; the attempt before says what was wrong.
+func TestCutShortAttemptSaysLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		_, err := Execute(t.Context(), one(Create, time.Minute, func(ctx context.Context, _ Progress) error {
+			if n++; n < 3 {
+				return fail.New(fail.Unreachable, "DB is away")
+			}
+			<-ctx.Done()
+			return fail.New(fail.Unreachable, "neutron: the request took too long")
+		}), Options{})
+		wantError(t, err, fail.NotReady, "gave up after 60.0s and 3 attempts", "DB is away")
+	})
+}
+
 func TestOtherErrorsAreNotRetried(t *testing.T) {
 	n := 0
 	_, err := Execute(t.Context(), one(Create, 0, func(context.Context, Progress) error {

@@ -49,14 +49,14 @@ func (x *execution) attempts(parent context.Context, i int, timeout time.Duratio
 			}
 		}()
 	}
-	var last error // the last attempt's own words, not those of our clock
+	var last error // of the last attempt that our clock did not cut short, whose words tell more
 	pause := x.o.RetryInterval
 	for attempt := 1; ; attempt++ {
 		err := x.attempt(ctx, i)
 		if err == nil {
 			return Succeeded, nil
 		}
-		if last == nil || !isContext(err) {
+		if cut := isContext(err) || ctx.Err() != nil && fail.Waitable(err); last == nil || !cut {
 			last = err
 		}
 		switch {
