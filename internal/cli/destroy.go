@@ -49,15 +49,13 @@ func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *run
 	if err := s.execute(ctx, p, f, doc.Spec.Timeouts.Step.Duration); err != nil {
 		return err
 	}
-	if keepVolumes {
-		kept, err := s.cluster.KeptVolumes(ctx)
-		if err != nil {
-			return fail.Wrap(fail.KindOf(err), err, "cluster %s is gone; list the volumes that are kept", name)
-		}
-		if len(kept) > 0 {
-			_, err = fmt.Fprintf(a.Out, "Cluster %s is gone. Kept of it are:\n  %s\n", name, strings.Join(kept, "\n  "))
-			return err
-		}
+	kept, err := s.cluster.KeptVolumes(ctx)
+	if err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "cluster %s is gone; list the volumes that are kept", name)
+	}
+	if len(kept) > 0 {
+		_, err = fmt.Fprintf(a.Out, "Cluster %s is gone. Kept of it are:\n  %s\n", name, strings.Join(kept, "\n  "))
+		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "Cluster %s is gone; nothing of it is left.\n", name)
 	return err

@@ -56,9 +56,9 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 			b.add(s)
 		}
 	}
-	silent := c.planFree(ctx, b, opts)
+	g := c.planFree(ctx, b, opts)
 	before := append(b.with("reset/"), b.with("cloud/")...)
-	steps, err := c.planLeftovers(ctx, c.prov.Destroy(inv), inv.Machines, silent, opts)
+	steps, err := c.planLeftovers(ctx, c.prov.Destroy(inv), inv.Machines, g, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -15,16 +15,29 @@ import (
 
 const freeTimeout = 20 * time.Minute
 
-// planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credential. silent tells
-// why a cluster that is up can't be asked to.
-func (c *Cluster) planFree(ctx context.Context, b *builder, opts DestroyOptions) (silent error) {
+// given is what the cluster gives back to the cloud by itself.
+type given struct {
+	held   []kube.CloudResource
+	silent error // why a cluster that is up can't be asked
+}
+
+// holds tells whether the cluster gives back a volume, or the load balancer of a Service, "namespace/name".
+func (g given) holds(volume, service string) bool {
+	return slices.ContainsFunc(g.held, func(r kube.CloudResource) bool {
+		return volume != "" && r.Volume == volume || service != "" && r.Kind == "Service" && r.Namespace+"/"+r.Name == service
+	})
+}
+
+// planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credential.
+func (c *Cluster) planFree(ctx context.Context, b *builder, opts DestroyOptions) given {
 	os := c.openStack()
 	if os == nil {
-		return nil
+		return given{}
 	}
+	var g given
 	if c.facts.bootstrapped() {
 		var free *plan.Step
-		if free, silent = c.freeStep(ctx, opts); silent == nil {
+		if free, g = c.freeStep(ctx, opts); g.silent == nil {
 			b.add(free)
 		}
 	}
@@ -38,27 +51,30 @@ func (c *Cluster) planFree(ctx context.Context, b *builder, opts DestroyOptions)
 	}
 	b.after(s, freeStepID)
 	b.add(s)
-	return silent
+	return g
 }
 
 // planLeftovers removes, once the machines are gone, what the cluster made in the cloud and did not give back: all of it, where it could
-// not be asked to.
-func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, machines []provider.Machine, silent error, opts DestroyOptions) ([]*plan.Step, error) {
+// not be asked to. What it does not hold any more, such as a volume whose PersistentVolume somebody deleted, is named here.
+func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, machines []provider.Machine, g given, opts DestroyOptions) ([]*plan.Step, error) {
 	os := c.openStack()
 	if os == nil {
 		return steps, nil
 	}
-	left := os.FreeLeftovers(opts.KeepVolumes)
+	all, err := os.Leftovers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	left := os.FreeLeftovers(all, opts.KeepVolumes)
 	for _, m := range machines {
 		left.Needs = append(left.Needs, provider.DestroyStep(m.Name))
 	}
-	if silent != nil {
-		left.Reason = "the cluster can't be asked to, for its API does not answer: " + silent.Error()
-		all, err := os.Leftovers(ctx)
-		if err != nil {
-			return nil, err
-		}
-		left.Details = leftoverNames(all, opts.KeepVolumes)
+	left.Details = leftoverNames(all, g, opts.KeepVolumes)
+	switch {
+	case g.silent != nil:
+		left.Reason = "the cluster can't be asked to, for its API does not answer: " + g.silent.Error()
+	case len(left.Details) > 0:
+		left.Reason = "the cluster does not give it back by itself"
 	}
 	for i, s := range steps {
 		if s.ID == openstack.DestroyNetworkStep {
@@ -69,15 +85,20 @@ func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, machine
 	return append(steps, left), nil
 }
 
-func leftoverNames(all openstack.Leftovers, keepVolumes bool) []string {
+// leftoverNames names what the cluster made in the cloud and does not give back.
+func leftoverNames(all openstack.Leftovers, g given, keepVolumes bool) []string {
 	var out []string
 	for _, b := range all.LoadBalancers {
-		if !b.Shared {
+		if !b.Shared && !slices.ContainsFunc(b.Services, func(s string) bool { return g.holds("", s) }) {
 			out = append(out, b.String())
 		}
 	}
 	for _, v := range all.Volumes {
-		if !keepVolumes {
+		switch {
+		case keepVolumes || g.holds(v.ID, ""):
+		case v.Stranger != "":
+			out = append(out, v.String()+": it stays")
+		default:
 			out = append(out, v.String())
 		}
 	}
@@ -91,13 +112,17 @@ func (c *Cluster) KeptVolumes(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	all, err := os.Leftovers(ctx)
-	return leftoverNames(openstack.Leftovers{Volumes: all.Volumes}, false), err
+	var out []string
+	for _, v := range all.Volumes {
+		out = append(out, v.String())
+	}
+	return out, err
 }
 
 const freeStepID = "cloud/free"
 
-// freeStep asks the cluster to free what it holds of the cloud. The error says why it can't be asked.
-func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step, error) {
+// freeStep asks the cluster to free what it holds of the cloud.
+func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step, given) {
 	o := kube.FreeOptions{KeepVolumes: opts.KeepVolumes, Timeout: freeTimeout}
 	s := &plan.Step{
 		ID: freeStepID, Action: plan.Destroy, Subject: "cluster", Title: "give load balancers and volumes back to the cloud",
@@ -108,7 +133,7 @@ func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step
 	}
 	held, err := c.heldOfCloud(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, given{silent: err}
 	}
 	for _, h := range held {
 		s.Details = append(s.Details, h.String())
@@ -121,7 +146,7 @@ func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step
 		o.Status = p.Status
 		return client.FreeCloudResources(ctx, o)
 	}
-	return s, nil
+	return s, given{held: held}
 }
 
 // heldOfCloud lists what the cluster holds of the cloud, as its API says.

@@ -2,17 +2,46 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack"
 )
 
-// TestLeftoversGoBetweenMachinesAndNetwork: machines would make them anew, and the network can't go while they are in it.
-func TestLeftoversGoBetweenMachinesAndNetwork(t *testing.T) {
+// answers is a cloud that says the same each time: by path, what the body is.
+type answers map[string]string
+
+// RoundTrip answers a call.
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, body := http.StatusNotFound, `{"itemNotFound": {"message": "not found"}}`
+	if text, ok := a[r.URL.Path]; ok {
+		status, body = http.StatusOK, text
+	}
+	if r.Method == http.MethodPost {
+		status = http.StatusCreated
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{"X-Subject-Token": {"token"}, "Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// inCloud is a lab on OpenStack, whose cloud has these volumes and load balancers besides.
+func inCloud(t *testing.T, volumes, balancers string) (*lab, *openstack.Provider) {
+	t.Helper()
+	for k, v := range map[string]string{
+		"OS_CLOUD": "", "OS_AUTH_URL": "http://keystone/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_PROJECT_ID": "project",
+		"OS_USER_DOMAIN_NAME": "Default", "OS_REGION_NAME": "", "OS_INTERFACE": "", "OS_CACERT": "",
+	} {
+		t.Setenv(k, v)
+	}
 	doc, err := v1alpha1.Parse("test", []byte(`apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
 metadata: {name: demo}
@@ -23,15 +52,32 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
+	var services []string
+	for kind, path := range map[string]string{"network": "", "compute": "v2.1", "image": "", "identity": "v3", "block-storage": "v3", "load-balancer": ""} {
+		const entry = `{"type": "%s", "name": "%s", "endpoints": [{"interface": "public", "url": "http://%s/%s"}]}`
+		services = append(services, fmt.Sprintf(entry, kind, kind, kind, path))
+	}
 	l := newLab(t, doc)
-	os, err := openstack.New(openstack.Options{Cluster: doc, ClusterID: "demo-00000000"})
+	os, err := openstack.New(openstack.Options{Cluster: doc, ClusterID: "demo-00000000", HTTPClient: &http.Client{Transport: answers{
+		"/v3/auth/tokens": `{"token": {"project": {"id": "project"}, "expires_at": "2099-01-01T00:00:00.000000Z", "catalog": [` +
+			strings.Join(services, ",") + `]}}`,
+		"/v3/volumes/detail":        `{"volumes": [` + volumes + `]}`,
+		"/v2.0/lbaas/loadbalancers": `{"loadbalancers": [` + balancers + `]}`,
+		"/v2.1/servers/database":    `{"server": {"id": "database"}}`,
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.prov = os
+	return l, os
+}
+
+// TestLeftoversGoBetweenMachinesAndNetwork: machines would make them anew, and the network can't go while they are in it.
+func TestLeftoversGoBetweenMachinesAndNetwork(t *testing.T) {
+	l, os := inCloud(t, "", "")
 	nothing := func(context.Context, plan.Progress) error { return nil }
 	inv := &provider.Inventory{Machines: []provider.Machine{{Name: "demo-cp-1"}, {Name: "demo-a-1"}}}
-	steps, err := l.planLeftovers(t.Context(), os.Destroy(inv), inv.Machines, nil, DestroyOptions{})
+	steps, err := l.planLeftovers(t.Context(), os.Destroy(inv), inv.Machines, given{}, DestroyOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,5 +97,54 @@ spec:
 	}
 	if !slices.Contains(network.Needs, left.ID) {
 		t.Errorf("the network waits for %v only", network.Needs)
+	}
+}
+
+// TestPlanNamesWhatNobodyHoldsAnyMore: what is destroyed stands in the plan, once: with what the cluster gives back, or as a leftover.
+func TestPlanNamesWhatNobodyHoldsAnyMore(t *testing.T) {
+	volume := func(id, attached string) string {
+		return `{"id": "` + id + `", "status": "available", "attachments": [` + attached + `],
+			"metadata": {"cinder.csi.openstack.org/cluster": "demo-00000000"}}`
+	}
+	balancer := func(name string) string {
+		return `{"id": "` + name + `", "name": "kube_service_demo-00000000_shop_` + name + `", "provisioning_status": "ACTIVE"}`
+	}
+	l, _ := inCloud(t,
+		strings.Join([]string{volume("claimed", ""), volume("retained", ""), volume("lent", `{"server_id": "database"}`)}, ","),
+		balancer("front")+","+balancer("orphan"))
+	asked := given{held: []kube.CloudResource{
+		{Kind: "Service", Namespace: "shop", Name: "front"}, {Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "orphan", Volume: "claimed"},
+	}}
+	for name, c := range map[string]struct {
+		given   given
+		options DestroyOptions
+		named   []string
+		reason  string
+	}{
+		"the API answers":  {asked, DestroyOptions{}, []string{"(orphan,", "(retained,", "(lent,"}, "by itself"},
+		"the API does not": {given{silent: errors.New("no route")}, DestroyOptions{}, []string{"(front,", "(orphan,", "(claimed,", "(retained,", "(lent,"}, "no route"},
+		"volumes are kept": {asked, DestroyOptions{KeepVolumes: true}, []string{"(orphan,"}, "by itself"},
+		"it was never up":  {given{}, DestroyOptions{}, []string{"(front,", "(orphan,", "(claimed,", "(retained,", "(lent,"}, "by itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps, err := l.planLeftovers(t.Context(), nil, nil, c.given, c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := steps[0].Details
+			if len(got) != len(c.named) || !strings.Contains(steps[0].Reason, c.reason) {
+				t.Errorf("%s: %q", steps[0].Reason, got)
+			}
+			for _, d := range got {
+				if i := slices.IndexFunc(c.named, func(n string) bool { return strings.Contains(d, n) }); i < 0 ||
+					strings.Contains(d, "server database, which is not the cluster's: it stays") != (c.named[i] == "(lent,") {
+					t.Errorf("%q is not to be named so; those are %v", d, c.named)
+				}
+			}
+		})
+	}
+	kept, err := l.KeptVolumes(t.Context())
+	if err != nil || len(kept) != 3 || strings.Contains(kept[2], "stays") {
+		t.Errorf("kept are %q: %v", kept, err)
 	}
 }

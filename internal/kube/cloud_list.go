@@ -16,6 +16,7 @@ type CloudResource struct {
 	Namespace string // empty for a PersistentVolume
 	Name      string
 	Holds     string // what: "load balancer at 203.0.113.4", "volume 5c1f… of 10Gi"
+	Volume    string // the volume's ID in the cloud; empty: it holds none
 }
 
 // String names it for messages: "Service web/front (load balancer at 203.0.113.4)".
@@ -39,7 +40,7 @@ func (c *Client) CloudResources(ctx context.Context, o FreeOptions) ([]CloudReso
 	var out []CloudResource
 	for i := range all.services {
 		s := &all.services[i]
-		out = append(out, CloudResource{"Service", s.Namespace, s.Name, balancerOf(s)})
+		out = append(out, CloudResource{"Service", s.Namespace, s.Name, balancerOf(s), ""})
 	}
 	claimed := map[string]bool{}
 	volumes := map[string]*corev1.PersistentVolume{}
@@ -48,15 +49,15 @@ func (c *Client) CloudResources(ctx context.Context, o FreeOptions) ([]CloudReso
 	}
 	for i := range all.claims {
 		p := &all.claims[i]
-		holds := "no volume yet"
+		holds, volume := "no volume yet", ""
 		if v := volumes[p.Spec.VolumeName]; v != nil {
-			holds, claimed[v.Name] = volumeOf(v), true
+			holds, volume, claimed[v.Name] = volumeOf(v), v.Spec.CSI.VolumeHandle, true
 		}
-		out = append(out, CloudResource{"PersistentVolumeClaim", p.Namespace, p.Name, holds})
+		out = append(out, CloudResource{"PersistentVolumeClaim", p.Namespace, p.Name, holds, volume})
 	}
 	for i := range all.volumes {
 		if v := &all.volumes[i]; !claimed[v.Name] {
-			out = append(out, CloudResource{"PersistentVolume", "", v.Name, volumeOf(v)})
+			out = append(out, CloudResource{"PersistentVolume", "", v.Name, volumeOf(v), v.Spec.CSI.VolumeHandle})
 		}
 	}
 	return out, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 )
 
@@ -21,8 +22,9 @@ type Leftovers struct {
 // LeftBalancer is the load balancer of a Service.
 type LeftBalancer struct {
 	ID, Name, State, Address string
-	Shared                   bool   // it is somebody else's, or serves somebody else's Services too
-	port                     string // ID of the one that its address is at
+	Services                 []string // of the cluster, that it was made for: "namespace/name"
+	Shared                   bool     // it is somebody else's, or serves somebody else's Services too
+	port                     string   // ID of the one that its address is at
 }
 
 // LeftVolume is the volume of a PersistentVolumeClaim.
@@ -31,6 +33,7 @@ type LeftVolume struct {
 	GiB             int
 	Claim           string // "namespace/name"; empty where the driver does not write it down
 	Zone            string
+	Stranger        string // ID of a server that is not the cluster's and has it attached; empty: none has
 }
 
 // String tells it for people.
@@ -44,6 +47,9 @@ func (v LeftVolume) String() string {
 	if v.Claim != "" {
 		s += " of claim " + v.Claim
 	}
+	if v.Stranger != "" {
+		s += ", attached to server " + v.Stranger + ", which is not the cluster's"
+	}
 	return s
 }
 
@@ -55,7 +61,8 @@ const csiCluster = "cinder.csi.openstack.org/cluster"
 // the name says exactly whose it is.
 func (n names) servicePrefix() string { return "kube_service_" + n.id + "_" }
 
-// Leftovers lists what the cluster itself has made and is still there: two lists, whatever there is.
+// Leftovers lists what the cluster itself has made and is still there: two lists, whatever there is, and a look at each server that the
+// last observation does not know and that has a volume attached.
 func (p *Provider) Leftovers(ctx context.Context) (Leftovers, error) {
 	var out Leftovers
 	c, err := p.cloud(ctx)
@@ -67,7 +74,11 @@ func (p *Provider) Leftovers(ctx context.Context) (Leftovers, error) {
 		return out, wrap(err, "list the volumes of claims")
 	}
 	for _, v := range all {
-		out.Volumes = append(out.Volumes, leftVolume(v))
+		left := leftVolume(v)
+		if left.Stranger, err = p.stranger(ctx, v); err != nil {
+			return out, err
+		}
+		out.Volumes = append(out.Volumes, left)
 	}
 	lb, err := p.balancing(ctx)
 	if err != nil || lb == nil {
@@ -81,26 +92,24 @@ func (p *Provider) Leftovers(ctx context.Context) (Leftovers, error) {
 		return out, wrap(err, "list the load balancers of Services")
 	}
 	for _, b := range bs {
-		if p.madeForService(b) {
+		if services := p.servicesOf(b); len(services) > 0 && b.ProvisioningStatus != lbDeleted {
 			out.LoadBalancers = append(out.LoadBalancers, LeftBalancer{
-				ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress, Shared: p.isShared(b), port: b.VipPortID,
+				ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress, Services: services, Shared: p.isShared(b), port: b.VipPortID,
 			})
 		}
 	}
 	return out, nil
 }
 
-// madeForService tells whether a load balancer is one of the cluster's Services: by its name, or where several Services share one, by a tag.
-func (p *Provider) madeForService(b loadbalancers.LoadBalancer) bool {
-	if b.ProvisioningStatus == lbDeleted {
-		return false
-	}
+// servicesOf returns the cluster's Services that a load balancer is of: by its name, or where several Services share one, by tags.
+func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
+	var out []string
 	for _, s := range append([]string{b.Name}, b.Tags...) {
-		if strings.HasPrefix(s, p.n.servicePrefix()) {
-			return true
+		if service, ok := strings.CutPrefix(s, p.n.servicePrefix()); ok {
+			out = append(out, strings.Replace(service, "_", "/", 1))
 		}
 	}
-	return false
+	return out
 }
 
 // isShared tells of a load balancer that Services of the cluster use and that is not the cluster's alone.
@@ -109,6 +118,29 @@ func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
 	return !strings.HasPrefix(b.Name, own) || slices.ContainsFunc(b.Tags, func(t string) bool {
 		return strings.HasPrefix(t, "kube_service_") && !strings.HasPrefix(t, own)
 	})
+}
+
+// stranger returns the ID of a server that is not the cluster's and has a volume attached. The cluster's own let go of it when they
+// are deleted, and one that is gone has let go of it.
+func (p *Provider) stranger(ctx context.Context, v volumes.Volume) (string, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, a := range v.Attachments {
+		if _, own := p.known.servers.find(func(s servers.Server) bool { return s.ID == a.ServerID }); own {
+			continue
+		}
+		s, err := servers.Get(ctx, c.compute, a.ServerID).Extract()
+		switch {
+		case gone(err):
+		case err != nil:
+			return "", wrap(err, "look at server %s, which has volume %s attached", a.ServerID, v.ID)
+		case s.Metadata[underscored(keyCluster)] != p.n.id:
+			return s.ID, nil
+		}
+	}
+	return "", nil
 }
 
 func leftVolume(v volumes.Volume) LeftVolume {

@@ -230,17 +230,18 @@ func TestServes(t *testing.T) {
 	}
 }
 
-func TestMadeForService(t *testing.T) {
+func TestServicesOfALoadBalancer(t *testing.T) {
 	p, _ := frontProvider(t, octaviaDocument)
-	for name, want := range map[string]bool{
-		"kube_service_t4-0000abcd_shop_web": true, "kube_service_t4-0000abcd0_shop_web": false, "kube_service_t4_0000abcd_web": false,
-		"t4-0000abcd.api": false, "my kube_service_t4-0000abcd_shop_web": false,
+	for name, want := range map[string]string{
+		"kube_service_t4-0000abcd_shop_web": "shop/web", "kube_service_t4-0000abcd0_shop_web": "", "kube_service_t4_0000abcd_web": "",
+		"t4-0000abcd.api": "", "my kube_service_t4-0000abcd_shop_web": "",
 	} {
-		if p.madeForService(loadbalancers.LoadBalancer{Name: name}) != want {
-			t.Errorf("%s: %v", name, !want)
+		if got := p.servicesOf(loadbalancers.LoadBalancer{Name: name}); strings.Join(got, " ") != want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if !p.madeForService(loadbalancers.LoadBalancer{Name: "shared", Tags: []string{"kube_service_t4-0000abcd_shop_web"}}) {
-		t.Error("a shared load balancer is not seen")
+	shared := loadbalancers.LoadBalancer{Name: "shared", Tags: []string{"kube_service_t4-0000abcd_shop_web", "kube_service_t4-0000abcd_shop_api"}}
+	if got := p.servicesOf(shared); strings.Join(got, " ") != "shop/web shop/api" {
+		t.Errorf("a shared load balancer: %v", got)
 	}
 }

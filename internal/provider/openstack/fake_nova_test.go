@@ -76,6 +76,8 @@ func (f *fakeCloud) server(w http.ResponseWriter, r *http.Request, path []string
 		answer(w, 200, thing{"servers": f.listServers(r.URL.Query())})
 	case f.get("servers", path[1]) == nil:
 		refuse(w, 404, "Instance could not be found")
+	case r.Method == http.MethodGet:
+		answer(w, 200, thing{"server": f.get("servers", path[1])})
 	case r.Method == http.MethodDelete:
 		s := f.get("servers", path[1])
 		s["OS-EXT-STS:task_state"], f.looks[path[1]] = "deleting", 0

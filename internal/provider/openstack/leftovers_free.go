@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,25 +22,35 @@ const LeftoversStep = "cloud/leftovers"
 
 // FreeLeftovers returns the step that removes what the cluster itself made in the cloud and did not give back, as a cluster that does not
 // answer can't: load balancers of Services with their floating IPs and, unless they are kept, volumes of claims. It has to wait for
-// the machines to be gone, which would make these things anew and hold the volumes; DestroyNetworkStep has to wait for it.
-func (p *Provider) FreeLeftovers(keepVolumes bool) *plan.Step {
+// the machines to be gone, which would make these things anew and hold the volumes; DestroyNetworkStep has to wait for it. seen is what
+// Leftovers said when the plan was made, for its reader to be told: no other volume is removed, nor one that a server has that is not
+// the cluster's. Load balancers hold no data, and the network can't go while they are in it: they go whenever they came.
+func (p *Provider) FreeLeftovers(seen Leftovers, keepVolumes bool) *plan.Step {
+	most := len(seen.LoadBalancers) + len(seen.Volumes)
 	s := &plan.Step{
 		ID: LeftoversStep, Action: plan.Destroy, Subject: "cluster", Title: "remove what the cluster made in the cloud and did not give back",
-		Reason: "nobody else would", Timeout: 2*p.opts.Timeouts.Delete + time.Minute,
+		Reason: "nobody else would", Timeout: time.Duration(most+2)*p.opts.Timeouts.Delete + time.Minute, // each that goes gives the others time
+	}
+	wanted := map[string]bool{}
+	for _, v := range seen.Volumes {
+		wanted[v.ID] = !keepVolumes
 	}
 	s.Run = func(ctx context.Context, progress plan.Progress) error {
-		limit := time.Now().Add(p.opts.Timeouts.Delete)
+		var limit time.Time
+		fewest := math.MaxInt
 		for {
 			left, err := p.Leftovers(ctx)
 			if err != nil {
 				return err
 			}
-			if keepVolumes {
-				left.Volumes = nil
-			}
 			left.LoadBalancers = slices.DeleteFunc(left.LoadBalancers, func(b LeftBalancer) bool { return b.Shared })
-			if len(left.LoadBalancers)+len(left.Volumes) == 0 {
+			left.Volumes = slices.DeleteFunc(left.Volumes, func(v LeftVolume) bool { return !wanted[v.ID] || v.Stranger != "" })
+			n := len(left.LoadBalancers) + len(left.Volumes)
+			if n == 0 {
 				return nil
+			}
+			if n < fewest {
+				fewest, limit = n, time.Now().Add(p.opts.Timeouts.Delete)
 			}
 			refused, err := p.freeRound(ctx, left, progress)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -37,6 +38,16 @@ func (f *fakeCloud) names(kind, key string) string {
 	return strings.Join(out, " ")
 }
 
+// freeLeftovers plans to remove what is there now.
+func freeLeftovers(t *testing.T, p *Provider, keep bool) *plan.Step {
+	t.Helper()
+	seen, err := p.Leftovers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.FreeLeftovers(seen, keep)
+}
+
 // TestFreeLeftovers: what the cluster made and can't give back any more goes; nothing else does.
 func TestFreeLeftovers(t *testing.T) {
 	useFake(t)
@@ -44,7 +55,7 @@ func TestFreeLeftovers(t *testing.T) {
 		f, doc := newFakeCloud(), fakeDocument(t)
 		p := fakeProvider(t, f, doc)
 		f.leave(p.n.id)
-		if err := execute(t.Context(), "destroy", []*plan.Step{p.FreeLeftovers(keep)}); err != nil {
+		if err := execute(t.Context(), "destroy", []*plan.Step{freeLeftovers(t, p, keep)}); err != nil {
 			t.Fatal(err)
 		}
 		id := p.n.id
@@ -72,6 +83,89 @@ func TestLeftoversThatStay(t *testing.T) {
 	f.add("volumes", thing{"name": "pvc-1", "status": "in-use", "size": 3, "metadata": map[string]any{
 		csiCluster: p.n.id, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop",
 	}})
-	failsWith(t, execute(t.Context(), "destroy", []*plan.Step{p.FreeLeftovers(false)}), fail.Refused,
+	failsWith(t, execute(t.Context(), "destroy", []*plan.Step{freeLeftovers(t, p, false)}), fail.Refused,
 		"volume pvc-1", "3 GiB, in-use) of claim shop/data", "Volume status must be available", "--keep-volumes")
+}
+
+// TestVolumesThatNobodyWasTold: a volume that comes after the plan stays, for its reader did not agree to its end; a load balancer goes.
+func TestVolumesThatNobodyWasTold(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), fakeDocument(t)
+	p := fakeProvider(t, f, doc)
+	claimed := func(name string) {
+		f.add("volumes", thing{"name": name, "status": "available", "metadata": map[string]any{csiCluster: p.n.id}})
+	}
+	claimed("pvc-1")
+	s := freeLeftovers(t, p, false)
+	claimed("pvc-2")
+	port := f.add("ports", thing{"device_owner": "Octavia", "fixed_ips": []any{map[string]any{}}})
+	f.add("loadbalancers", thing{"name": p.n.servicePrefix() + "shop_late", "provisioning_status": lbActive, "vip_port_id": port.str("id")})
+	if err := execute(t.Context(), "destroy", []*plan.Step{s}); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.names("volumes", "name"); got != "pvc-2" {
+		t.Errorf("volumes %q are left, not pvc-2", got)
+	}
+	if got := f.names("loadbalancers", "name"); got != "" {
+		t.Errorf("load balancers %s are left", got)
+	}
+}
+
+// TestVolumesOfStrangers: a volume that a server of somebody else's has stays, and is not waited for; what has one of the cluster's, or
+// one that is gone, is.
+func TestVolumesOfStrangers(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), fakeDocument(t)
+	p := fakeProvider(t, f, doc, func(o *Options) { o.Timeouts.Delete = 10 * time.Millisecond })
+	attached := func(name, server string) {
+		f.add("volumes", thing{
+			"name": name, "status": "in-use", "metadata": map[string]any{csiCluster: p.n.id}, "attachments": []any{map[string]any{"server_id": server}},
+		})
+	}
+	stranger := f.add("servers", thing{"name": "database", "status": "ACTIVE", "metadata": map[string]any{}})
+	attached("pvc-1", stranger.str("id"))
+	left, err := p.Leftovers(t.Context())
+	if err != nil || len(left.Volumes) != 1 || left.Volumes[0].Stranger != stranger.str("id") ||
+		!strings.Contains(left.Volumes[0].String(), "attached to server "+stranger.str("id")+", which is not the cluster's") {
+		t.Errorf("%v: %v", left.Volumes, err)
+	}
+	if err := execute(t.Context(), "destroy", []*plan.Step{p.FreeLeftovers(left, false)}); err != nil {
+		t.Error(err)
+	}
+	if got := f.names("volumes", "status"); got != "in-use" {
+		t.Errorf("the volume is %q", got)
+	}
+	own := f.add("servers", thing{"name": "t3-life-w-1", "status": "ACTIVE", "metadata": map[string]any{underscored(keyCluster): p.n.id}})
+	for _, server := range []string{own.str("id"), "gone"} {
+		f.kinds["volumes"] = nil
+		attached("pvc-2", server)
+		failsWith(t, execute(t.Context(), "destroy", []*plan.Step{freeLeftovers(t, p, false)}), fail.Refused, "volume pvc-2")
+	}
+}
+
+// TestEachLeftoverHasItsTime: as long as one goes after the other, all of them together may take longer than one is given.
+func TestEachLeftoverHasItsTime(t *testing.T) {
+	useFake(t)
+	synctest.Test(t, func(t *testing.T) {
+		f, doc := newFakeCloud(), fakeDocument(t)
+		const each, volumes = 5 * time.Minute, 4
+		p := fakeProvider(t, f, doc, func(o *Options) { o.Timeouts.Delete, o.Timeouts.Poll = each, 3*time.Second })
+		for range volumes {
+			f.add("volumes", thing{"name": "pvc", "status": "in-use", "metadata": map[string]any{csiCluster: p.n.id}})
+		}
+		s, began, freed := freeLeftovers(t, p, false), time.Now(), time.Duration(0)
+		f.fault = func(int, string) fault0 {
+			if time.Since(began) > (freed+1)*each*9/10 && freed < volumes { // one lets go after the other
+				freed++
+				f.kinds["volumes"][0]["status"] = "available"
+			}
+			return fault0{}
+		}
+		if err := execute(t.Context(), "destroy", []*plan.Step{s}); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 2*each {
+			t.Errorf("it took %s only", took)
+		}
+	})
 }

@@ -59,7 +59,9 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 				again = other
 			}
 			leaveBehind(ctx, t, again)
-			must(t, execute(ctx, "destroy", []*plan.Step{again.FreeLeftovers(false)}))
+			seen, err := again.Leftovers(ctx)
+			must(t, err)
+			must(t, execute(ctx, "destroy", []*plan.Step{again.FreeLeftovers(seen, false)}))
 			if left, err := again.Leftovers(ctx); err != nil || len(left.LoadBalancers)+len(left.Volumes) > 0 {
 				t.Errorf("left: %v %v", left, err)
 			}
