@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,29 @@ func TestLasting(t *testing.T) {
 				t.Errorf("it was changed:\n%s\ninto\n%s", before, after)
 			}
 		})
+	}
+}
+
+// TestExistingStays: what the document names as existing is used, and is as it was once the cluster is gone.
+func TestExistingStays(t *testing.T) {
+	useFake(t)
+	for _, network := range []v1alpha1.OpenStackNetwork{{Existing: "mine"}, {CIDR: "10.77.0.0/24", Router: "mine"}} {
+		f, doc := twoOfEach(), fakeDocument(t)
+		doc.Spec.Provider.OpenStack.Network = network
+		before := f.listing()
+		if err := apply(t.Context(), fakeProvider(t, f, doc)); err != nil {
+			t.Fatal(err)
+		}
+		nothingLeftToDo(t, f, doc)
+		if own := strings.Contains(f.names("routers", "name"), "t3-life"); own {
+			t.Errorf("%+v: a router is made beside the one that is there", network)
+		}
+		if err := destroy(t.Context(), fakeProvider(t, f, doc)); err != nil {
+			t.Fatal(err)
+		}
+		if after := f.listing(); !slices.Equal(after, before) {
+			t.Errorf("%+v:\n%s", network, difference(after, before))
+		}
 	}
 }
 
