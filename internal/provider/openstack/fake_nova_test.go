@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -73,7 +74,13 @@ func (f *fakeCloud) server(w http.ResponseWriter, r *http.Request, path []string
 		}
 		answer(w, 200, thing{"servers": brief})
 	case len(path) == 2 && path[1] == "detail":
-		answer(w, 200, thing{"servers": f.listServers(r.URL.Query())})
+		all := []thing{}
+		for _, s := range f.listServers(r.URL.Query()) {
+			s = maps.Clone(s)
+			delete(s, "fault") // as real lists say nothing of those for which no host was found
+			all = append(all, s)
+		}
+		answer(w, 200, thing{"servers": all})
 	case f.get("servers", path[1]) == nil:
 		refuse(w, 404, "Instance could not be found")
 	case r.Method == http.MethodGet:
@@ -101,8 +108,8 @@ func (f *fakeCloud) makeServer(w http.ResponseWriter, s thing, hints any) {
 		refuse(w, 409, "Port is still in use")
 		return
 	}
-	if maps, ok := s["block_device_mapping_v2"].([]any); ok {
-		v := f.get("volumes", maps[0].(map[string]any)["uuid"].(string))
+	if disks, ok := s["block_device_mapping_v2"].([]any); ok {
+		v := f.get("volumes", disks[0].(map[string]any)["uuid"].(string))
 		if v == nil || v.str("status") != "available" {
 			refuse(w, 400, "Block Device Mapping is Invalid")
 			return
@@ -149,11 +156,11 @@ func (f *fakeCloud) built(s thing) {
 }
 
 func (f *fakeCloud) volumeOf(s thing) thing {
-	maps, ok := s["block_device_mapping_v2"].([]any)
+	disks, ok := s["block_device_mapping_v2"].([]any)
 	if !ok {
 		return nil
 	}
-	return f.get("volumes", maps[0].(map[string]any)["uuid"].(string))
+	return f.get("volumes", disks[0].(map[string]any)["uuid"].(string))
 }
 
 func (f *fakeCloud) dropServer(s thing) {

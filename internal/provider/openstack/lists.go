@@ -123,11 +123,28 @@ func (p *Provider) serverDetails(ctx context.Context, o servers.ListOpts) ([]ser
 	}
 	var out []servers.Server
 	for _, s := range all {
-		if s.Metadata[underscored(keyCluster)] == p.n.id {
-			out = append(out, s)
+		if s.Metadata[underscored(keyCluster)] != p.n.id {
+			continue
 		}
+		if s, err = c.withFault(ctx, s); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
 	}
 	return out, nil
+}
+
+// withFault asks for a failed server alone where the list does not say why: of those for which no host was found it never does, for
+// Nova keeps them and their faults in a database (cell0) of which its lists read the former only.
+func (c *cloud) withFault(ctx context.Context, s servers.Server) (servers.Server, error) {
+	if s.Status != serverError || s.Fault.Message != "" {
+		return s, nil
+	}
+	whole, err := servers.Get(ctx, c.compute, s.ID).Extract()
+	if err == nil {
+		s.Fault = whole.Fault
+	}
+	return s, wrap(unlessGone(err), "look why server %s failed", s.Name)
 }
 
 // listVolumes lists the root volumes of the cluster's machines. Those of PersistentVolumeClaims carry other metadata.
