@@ -61,7 +61,7 @@ func (p *Provider) defects(b *balancer, want provider.Wanted) []string {
 		out = append(out, "no wanted control-plane machine is in its pool")
 	}
 	switch internal := p.octavia().Internal; {
-	case internal && p.hasFloatingIP(b.lb.VipPortID):
+	case internal && (p.hasFloatingIP(b.lb.VipPortID) || len(p.former) > 0):
 		out = append(out, "its floating IP is no longer wanted")
 	case !internal && p.frontIPLack(b.lb.VipPortID) != "":
 		out = append(out, p.frontIPLack(b.lb.VipPortID))

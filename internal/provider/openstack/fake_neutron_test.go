@@ -105,7 +105,7 @@ func (f *fakeCloud) makeNeutron(kind string, t thing) (_ thing, status int, text
 		}
 	case "floatingips":
 		f.next++
-		t["floating_ip_address"] = fmt.Sprintf("198.51.100.%d", f.next%250)
+		t["floating_ip_address"], t["project_id"] = fmt.Sprintf("198.51.100.%d", f.next%250), f.project
 	}
 	return f.add(kind, t), 0, ""
 }

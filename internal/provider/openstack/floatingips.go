@@ -50,7 +50,7 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 
 // isFree tells whether a floating IP belongs to nobody, or to the one whose tags these are.
 func (p *Provider) isFree(f floatingips.FloatingIP, tags []string) bool {
-	if f.PortID != "" {
+	if f.PortID != "" || p.isReserved(f) {
 		return false
 	}
 	machine, role := tagged(f.Tags, keyMachine), tagged(f.Tags, keyRole)

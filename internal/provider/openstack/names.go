@@ -12,12 +12,13 @@ import (
 
 // Keys of tags ("key=value": Neutron, Octavia) and of metadata (with underscores: Nova, Cinder).
 const (
-	keyCluster = "naupegos-cluster"
-	keyMachine = "naupegos-machine"
-	keyRole    = "naupegos-role"
-	keyPool    = "naupegos-pool"
-	keyIndex   = "naupegos-index"
-	keyShape   = "naupegos-shape"
+	keyPrefix  = "naupegos-"
+	keyCluster = keyPrefix + "cluster"
+	keyMachine = keyPrefix + "machine"
+	keyRole    = keyPrefix + "role"
+	keyPool    = keyPrefix + "pool"
+	keyIndex   = keyPrefix + "index"
+	keyShape   = keyPrefix + "shape"
 )
 
 // names makes the names and marks of one cluster's resources.

@@ -153,7 +153,7 @@ func (p *Provider) others() []string {
 		}
 	}
 	for _, f := range p.known.floating.all() {
-		if tagged(f.Tags, keyMachine) == "" {
+		if tagged(f.Tags, keyMachine) == "" && !p.isReserved(f) {
 			out = append(out, "floating IP "+f.FloatingIP)
 		}
 	}

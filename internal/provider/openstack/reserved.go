@@ -3,7 +3,9 @@ package openstack
 import (
 	"context"
 	"slices"
+	"strings"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -11,7 +13,8 @@ import (
 )
 
 // The API's floating IP is made for the cluster, or is one of the user's, who has told others of it already: that one carries no mark,
-// is led to the API, and is left to the user when the cluster goes.
+// is led to the API, and is left to the user when the cluster goes. One that was made for the API is the user's from when the document
+// names it.
 
 const reservedField = "spec.endpoint.floatingIP"
 
@@ -23,22 +26,45 @@ func (p *Provider) listReserved(ctx context.Context) ([]floatingips.FloatingIP, 
 	if p.reservedIP() == "" {
 		return nil, nil
 	}
-	c, err := p.network(ctx)
+	c, err := p.cloud(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := pages(ctx, floatingips.List(c, floatingips.ListOpts{FloatingIP: p.reservedIP()}), floatingips.ExtractFloatingIPs)
-	return keepReserved(all, p.reservedIP()), wrap(err, "look for floating IP %s", p.reservedIP())
+	me, err := c.whoami()
+	if err != nil {
+		return nil, err
+	}
+	// an administrator is shown those of all projects
+	opts := floatingips.ListOpts{FloatingIP: p.reservedIP(), ProjectID: me.Project.ID}
+	all, err := pages(ctx, floatingips.List(c.network, opts), floatingips.ExtractFloatingIPs)
+	return keepReserved(all, p.reservedIP(), me.Project.ID), wrap(err, "look for floating IP %s", p.reservedIP())
 }
 
-// keepReserved is for clouds that don't know the filter.
-func keepReserved(all []floatingips.FloatingIP, address string) []floatingips.FloatingIP {
+// keepReserved is for clouds that don't know the filters.
+func keepReserved(all []floatingips.FloatingIP, address, project string) []floatingips.FloatingIP {
 	for _, f := range all {
-		if f.FloatingIP == address {
+		if f.FloatingIP == address && f.ProjectID == project {
 			return []floatingips.FloatingIP{f}
 		}
 	}
 	return nil
+}
+
+// isReserved tells of the cluster's own floating IPs which one is the user's from now on.
+func (p *Provider) isReserved(f floatingips.FloatingIP) bool {
+	return p.reservedIP() != "" && f.FloatingIP == p.reservedIP()
+}
+
+// madeFor names the machine, or the other cluster, that a floating IP was made for; empty: neither.
+func (p *Provider) madeFor(f floatingips.FloatingIP) string {
+	marks := append([]string{f.Description}, f.Tags...)
+	if machine := tagged(marks, keyMachine); machine != "" {
+		return "machine " + machine
+	}
+	if id := tagged(marks, keyCluster); id != "" && id != p.n.id {
+		return "cluster " + id
+	}
+	return ""
 }
 
 // frontPort is the ID of the port that holds the API's virtual address; empty where it is not made yet.
@@ -63,6 +89,9 @@ func (p *Provider) checkReserved(context.Context) error {
 	case !ok:
 		return fail.New(fail.Refused, "the project has no floating IP %s", p.reservedIP()).At(reservedField).
 			Do("make it (openstack floating ip create --floating-ip-address %s NETWORK), or leave it out", p.reservedIP())
+	case p.madeFor(f) != "":
+		return fail.New(fail.Refused, "floating IP %s was made for %s, and goes with it", f.FloatingIP, p.madeFor(f)).At(reservedField).
+			Do("name one of your own, or leave it out")
 	case f.PortID != "" && f.PortID != p.frontPort():
 		return fail.New(fail.Refused, "floating IP %s leads to port %s (%s) already", f.FloatingIP, f.PortID, f.FixedIP).At(reservedField).
 			Do("take it away there (openstack floating ip unset --port %s), or name another one", f.FloatingIP)
@@ -84,6 +113,10 @@ func (p *Provider) frontIPLack(portID string) string {
 	switch {
 	case !ok && p.reservedIP() != "":
 		return "floating IP " + p.reservedIP() + " does not lead to it"
+	case ok && p.reservedIP() != "" && p.madeFor(f) != "": // which checkReserved refuses
+		return "floating IP " + p.reservedIP() + " was made for " + p.madeFor(f)
+	case ok && p.reservedIP() != "" && p.n.ours(f.Description, f.Tags):
+		return "floating IP " + p.reservedIP() + " goes with the cluster so far, and becomes yours"
 	case !ok || p.reservedIP() == "" && !p.marked(f.Tags): // a run that was cut off can leave one without
 		return "its floating IP is missing, or lacks tags"
 	}
@@ -94,7 +127,7 @@ func (p *Provider) frontIPLack(portID string) string {
 // user's off it.
 func (p *Provider) askForAddress(s *plan.Step, portID string) {
 	f, ok := p.floatingOf(portID)
-	if o := p.octavia(); ok && (p.reservedIP() != "" || o != nil && o.Internal) {
+	if o := p.octavia(); ok && !p.isReserved(f) && (p.reservedIP() != "" || o != nil && o.Internal) {
 		s.Consent, s.Details = ConsentAddresses, append(s.Details, "give back floating IP "+f.FloatingIP)
 	}
 	for _, f := range p.former {
@@ -102,12 +135,12 @@ func (p *Provider) askForAddress(s *plan.Step, portID string) {
 	}
 }
 
-// lookForFormer finds the floating IPs that the API's address has instead of the one it is to have: of the user's, whom the document
-// named formerly. A port has one at a time. It asks nobody where nothing is missing.
+// lookForFormer finds the floating IPs that the API's address has instead of the one, or none, that it is to have: of the user's, whom
+// the document named formerly. A port has one at a time. It asks nobody where nothing is missing.
 func (p *Provider) lookForFormer(ctx context.Context) error {
 	p.former = nil
 	port := p.frontPort()
-	if o := p.octavia(); port == "" || o != nil && o.Internal || p.hasFloatingIP(port) {
+	if port == "" || p.hasFloatingIP(port) {
 		return nil
 	}
 	if _, ok := p.frontIP(port); ok {
@@ -131,12 +164,9 @@ func (p *Provider) usersOwn(ctx context.Context, portID string) ([]floatingips.F
 
 // ensureFrontIP has the user's floating IP, or one made for it, lead to the port of the API's address.
 func (p *Provider) ensureFrontIP(ctx context.Context, portID, role string) error {
-	for _, f := range p.former {
-		if err := p.takeOff(ctx, f); err != nil {
-			return err
-		}
+	if err := p.takeOffFormer(ctx, portID); err != nil {
+		return err
 	}
-	p.former = nil
 	if p.reservedIP() == "" {
 		_, err := p.ensureFloatingIP(ctx, portID, p.n.roleTags(role))
 		return err
@@ -145,6 +175,9 @@ func (p *Provider) ensureFrontIP(ctx context.Context, portID, role string) error
 		return err
 	}
 	if err := p.checkReserved(ctx); err != nil {
+		return err
+	}
+	if err := p.adoptReserved(ctx); err != nil {
 		return err
 	}
 	f, _ := p.known.reserved.find(anything)
@@ -176,6 +209,64 @@ func (p *Provider) releaseReserved(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// takeOffFormer takes off the port of the API's address what the user has consented to, as far as it still leads there: meanwhile the
+// user may have led it elsewhere.
+func (p *Provider) takeOffFormer(ctx context.Context, portID string) error {
+	if len(p.former) == 0 {
+		return nil
+	}
+	there, err := p.usersOwn(ctx, portID)
+	if err != nil {
+		return err
+	}
+	for _, f := range there {
+		if !slices.ContainsFunc(p.former, func(old floatingips.FloatingIP) bool { return old.ID == f.ID }) {
+			continue
+		}
+		if err := p.takeOff(ctx, f); err != nil {
+			return err
+		}
+	}
+	p.former = nil
+	return nil
+}
+
+// adoptable returns the floating IP that was made for the API and that the document names since.
+func (p *Provider) adoptable() (floatingips.FloatingIP, bool) {
+	return p.known.reserved.find(func(f floatingips.FloatingIP) bool { return p.n.ours(f.Description, f.Tags) && p.madeFor(f) == "" })
+}
+
+// adoptReserved makes that floating IP the user's: the marks go by which it would be given back with the cluster. The tags go last:
+// what was cut off is found by them.
+func (p *Provider) adoptReserved(ctx context.Context) error {
+	if _, ok := p.adoptable(); !ok {
+		return nil
+	}
+	c, err := p.network(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.known.reserved.load(ctx); err != nil { // where it leads has to be said, or it would lead nowhere
+		return err
+	}
+	f, ok := p.adoptable()
+	if !ok {
+		return nil
+	}
+	opts := floatingips.UpdateOpts{Description: new(""), PortID: &f.PortID}
+	if err := floatingips.Update(ctx, c, f.ID, opts).Err; err != nil {
+		return wrap(err, "take the cluster's mark off floating IP %s", f.FloatingIP)
+	}
+	f.Description = ""
+	f.Tags = slices.DeleteFunc(slices.Clone(f.Tags), func(t string) bool { return strings.HasPrefix(t, keyPrefix) })
+	if err := attributestags.ReplaceAll(ctx, c, "floatingips", f.ID, attributestags.ReplaceAllOpts{Tags: f.Tags}).Err; err != nil {
+		return wrap(err, "take the cluster's tags off floating IP %s", f.FloatingIP)
+	}
+	p.known.floating.drop(f.ID)
+	p.known.reserved.keep(f)
 	return nil
 }
 

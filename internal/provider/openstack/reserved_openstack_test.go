@@ -75,6 +75,48 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 	}
 }
 
+// TestFloatingIPBecomesTheUsersInACloud: one that was made for the API and that the document names since leads there all the while, and
+// stays when the cluster goes.
+func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
+	useCloud(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	spec := strings.Replace(balancedSpec, "kind: octavia, octavia: {provider: amphora, ingress: {}, allowedCIDRs: [203.0.113.0/24]}", "kind: gateways", 1)
+	doc, id := testDocument(t, "t4-fip-own", spec), "t4-fip-own-0badcafe"
+	clean(t, doc, id)
+	run := func() *Provider {
+		t.Helper()
+		p, _ := testProvider(t, doc, id, patient)
+		inv, err := p.Observe(ctx)
+		must(t, err)
+		steps, err := p.Steps(wanted(doc), inv)
+		must(t, err)
+		must(t, execute(ctx, "apply", withoutMachines(steps)))
+		return p
+	}
+	p := run()
+	made, ok := p.floatingOf(p.frontPort())
+	if !ok {
+		t.Fatal("the API has no floating IP")
+	}
+	doc.Spec.Endpoint.FloatingIP = made.FloatingIP
+	p = run()
+	t.Cleanup(func() { // nobody else would
+		if err := floatingips.Delete(context.Background(), p.session.c.network, made.ID).ExtractErr(); err != nil {
+			t.Error(err)
+		}
+	})
+	now, err := floatingips.Get(ctx, p.session.c.network, made.ID).Extract()
+	if err != nil || now.PortID != made.PortID || now.Description != "" || len(now.Tags) > 0 {
+		t.Errorf("it is %+v: %v", now, err)
+	}
+	must(t, destroy(ctx, p))
+	isEmpty(ctx, t, doc, id)
+	if now, err = floatingips.Get(ctx, p.session.c.network, made.ID).Extract(); err != nil || now.PortID != "" {
+		t.Errorf("after the cluster's end it is %+v: %v", now, err)
+	}
+}
+
 // reserve makes a floating IP that no cluster made.
 func reserve(ctx context.Context, t *testing.T) *floatingips.FloatingIP {
 	t.Helper()

@@ -37,6 +37,9 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 		return err
 	}
 	progress.Status("floating IPs and volumes")
+	if err := p.adoptReserved(ctx); err != nil {
+		return err
+	}
 	if err := p.removeFloating(ctx, k.floating.all()); err != nil {
 		return err
 	}

@@ -121,6 +121,9 @@ func (p *Provider) ensureBalancerIP(ctx context.Context, progress plan.Progress)
 		progress.Status("floating IP for %s", b.lb.VipAddress)
 		return p.ensureFrontIP(ctx, b.lb.VipPortID, frontAPI)
 	}
+	if err := p.takeOffFormer(ctx, b.lb.VipPortID); err != nil {
+		return err
+	}
 	f, ok := p.floatingOf(b.lb.VipPortID)
 	if !ok {
 		return nil
