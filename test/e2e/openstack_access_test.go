@@ -4,9 +4,12 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +19,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/kube"
 )
@@ -81,7 +85,15 @@ func loginFrom(ctx context.Context, dir string) (*gophercloud.ServiceClient, err
 		return nil, err
 	}
 	here := strings.NewReplacer("cacert: cloud-ca.crt", "cacert: "+filepath.Join(dir, "cloud-ca.crt")).Replace(string(text))
-	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudsYAML(strings.NewReader(here)))
+	var file struct{ Clouds map[string]any }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		return nil, err
+	}
+	if len(file.Clouds) != 1 {
+		return nil, fmt.Errorf("the hand-over names %d clouds", len(file.Clouds))
+	}
+	name := slices.Collect(maps.Keys(file.Clouds))[0]
+	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudsYAML(strings.NewReader(here)), clouds.WithCloudName(name))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +115,7 @@ func credentialRotated(t *testing.T, r *rig, _ *load) {
 	if len(before) != 1 || len(after) != 1 || before[0] == after[0] {
 		t.Errorf("the cluster had the credentials %v and has %v: want one, and another one", before, after)
 	}
-	if _, err := loginFrom(t.Context(), former); !gophercloud.ResponseCodeIs(err, 401) {
+	if _, err := loginFrom(t.Context(), former); !gophercloud.ResponseCodeIs(err, 401) && !gophercloud.ResponseCodeIs(err, 404) {
 		t.Errorf("the former credential lets in: %v", err)
 	}
 	if _, err := loginFrom(t.Context(), r.handOver("latter")); err != nil {
@@ -114,7 +126,11 @@ func credentialRotated(t *testing.T, r *rig, _ *load) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	got, err := client.CloudSmoke(t.Context(), kube.CloudSmokeOptions{NoLoadBalancer: true, Timeout: 2 * time.Minute})
+	echo, err := ensureBundle(t).Image("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := client.CloudSmoke(t.Context(), kube.CloudSmokeOptions{Image: echo.Ref, NoLoadBalancer: true, Timeout: 2 * time.Minute})
 	if err != nil {
 		t.Fatalf("with the new credential: %v", err)
 	}
