@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // listens tells whether all ports of the service are open, and whether those of an API answer.
@@ -79,6 +82,27 @@ func (b *Bed) count(ctx context.Context, n int, database, query string) (bool, e
 	}
 	have, err := strconv.Atoi(rows[0][0])
 	return have >= n, err
+}
+
+// waitVolumes returns when Cinder's scheduler has heard from every backend. Until then it fails each volume after a minute,
+// although all services serve.
+func (b *Bed) waitVolumes(ctx context.Context) error {
+	a, err := b.login(ctx)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Pools []struct{ Name string }
+	}
+	err = tool.Until(ctx, 200*time.Millisecond, func() (bool, error) {
+		_, err := a.call(ctx, http.MethodGet, b.cinder(a.project)+"/scheduler-stats/get_pools", nil, &answer)
+		return len(answer.Pools) >= volumeBackends, err
+	})
+	if err != nil && ctx.Err() != nil {
+		log := b.Service("cinder-scheduler").LogFile()
+		return fail.Wrap(fail.NotReady, err, "wait until Cinder's scheduler knows %d volume backends; it knows %d", volumeBackends, len(answer.Pools)).Do("read %s", log)
+	}
+	return err
 }
 
 // consumes tells whether Octavia's worker listens to its queue: it holds a connection to the broker.

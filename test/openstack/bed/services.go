@@ -28,7 +28,7 @@ func (b *Bed) services() []*Service {
 		{Name: "nova-compute", args: compute, needs: append(core, "keystone", "placement"), ready: b.reported("nova", "nova-compute", len(Hosts))},
 		{Name: "neutron-server", args: append([]string{"neutron-server"}, neutron...), needs: core, ports: []string{b.api(9696)}},
 		{Name: "nova-scheduler", args: append([]string{"nova-scheduler"}, nova...), needs: core, ready: b.reported("nova", "nova-scheduler", 1)},
-		{Name: "cinder-volume", args: append([]string{"cinder-volume"}, cinder...), needs: core, ready: b.reported("cinder", "cinder-volume", 2)},
+		{Name: "cinder-volume", args: append([]string{"cinder-volume"}, cinder...), needs: core, ready: b.reported("cinder", "cinder-volume", volumeBackends)},
 		{Name: "cinder-scheduler", args: append([]string{"cinder-scheduler"}, cinder...), needs: core, ready: b.reported("cinder", "cinder-scheduler", 1)},
 		{Name: "nova-api", args: append([]string{"nova-api"}, nova...), needs: core, ports: []string{b.api(8774), b.api(8775)}},
 		{Name: "cinder-api", args: append([]string{"cinder-api"}, cinder...), needs: core, ports: []string{b.api(8776)}},
