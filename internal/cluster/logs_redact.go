@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -63,8 +64,9 @@ var tokens = regexp.MustCompile(`[A-Za-z0-9+/=_-]{24,}`)
 // needlesOf lists what a secret looks like in a text: its own words and lines, and all of it in base64 and hexadecimal.
 func needlesOf(v []byte) []string {
 	var out []string
+	isPEM := bytes.HasPrefix(v, []byte("-----BEGIN ")) // then each word is a line of key material, also that rare one without a digit
 	for _, t := range tokens.FindAllString(string(v), -1) {
-		if random(t) {
+		if isPEM || random(t) {
 			out = append(out, t)
 		}
 	}

@@ -30,6 +30,10 @@ func ourSecrets(t *testing.T) (*overlay, map[string]string) {
 	if err := s.Put(t.Context(), "raw", []byte("\x01\x02\xff0123456789\x80abcdefghijklmnopq")); err != nil {
 		t.Fatal(err)
 	}
+	unlucky := "-----BEGIN EC PRIVATE KEY-----\n" + strings.Repeat("AwEHoUQDQgAERbjlewhXVQLvihQcMRhjDoNWMvjbIhA/bBQ/oKyjqBUOFpjPWiy/\n", 3) + "-----END EC PRIVATE KEY-----\n"
+	if err := s.Put(t.Context(), "key without a digit", []byte(unlucky)); err != nil {
+		t.Fatal(err)
+	}
 	planted := map[string]string{}
 	names, err := s.Names(t.Context())
 	if err != nil {
