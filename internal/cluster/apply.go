@@ -301,9 +301,11 @@ func (c *Cluster) planGateways(b *builder, o *Observed) {
 	}
 }
 
-// planControlPlane configures control-plane machines that are members already, or are to be from the start.
+// planControlPlane configures control-plane machines that are members already, or are to be from the start. What serves is restarted one
+// machine after another, once those are configured that don't serve: nothing is lost by restarting them, and each waits for all to be well.
 func (c *Cluster) planControlPlane(b *builder, o *Observed) {
-	previous := ""
+	var rolling []*plan.Step
+	var before []string
 	for _, s := range o.Want {
 		if !s.isControlPlane() || c.joins(o, s) {
 			continue
@@ -314,17 +316,23 @@ func (c *Cluster) planControlPlane(b *builder, o *Observed) {
 		}
 		st := c.configureStep(s, actionFor(seen), reasonFor(seen, b.has(provider.MachineStep(s.Name))), details(seen))
 		b.after(st, provider.MachineStep(s.Name), "etcd/initial")
-		if c.facts.bootstrapped() && seen != nil && seen.Report != nil && disruptive(seen.Report) {
-			b.after(st, previous)
-			st.Rolling = true
-			b.add(st)
-			gate := c.healthStep(s.Name)
-			b.after(gate, st.ID)
-			b.add(gate)
-			previous = gate.ID
+		switch serves := c.facts.bootstrapped() && o.serves(s.Name); {
+		case serves && disruptive(seen.Report): // also where it could not be asked
+			rolling = append(rolling, st)
 			continue
+		case !serves:
+			before = append(before, st.ID)
 		}
 		b.add(st)
+	}
+	for _, st := range rolling {
+		st.Rolling = true
+		b.after(st, before...)
+		gate := c.healthStep(st.Subject)
+		b.add(st)
+		b.after(gate, st.ID)
+		b.add(gate)
+		before = []string{gate.ID}
 	}
 }
 

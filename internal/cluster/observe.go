@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -169,6 +170,15 @@ func (o *Observed) member(name string) (etcd.Member, bool) {
 		}
 	}
 	return etcd.Member{}, false
+}
+
+// serves tells whether a control-plane machine runs and its etcd member answers: what restarts it must not restart others at once.
+func (o *Observed) serves(name string) bool {
+	s := o.Machines[name]
+	if s == nil || s.Machine.State != provider.Running || o.EtcdErr != nil {
+		return false
+	}
+	return !slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return h.Name == name && !h.Reachable })
 }
 
 // running tells whether the machine exists and runs.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -79,6 +80,19 @@ func TestPlans(t *testing.T) {
 			o := l.observed(nil, controlPlanes(3)...)
 			for _, seen := range o.Machines {
 				seen.Report = restart
+			}
+			return l.mustPlan(o)
+		}},
+		{"restart-around-the-sick", func(t *testing.T) string { // cp-3's member does not answer, cp-2 could not be asked: cp-3 first, then one by one
+			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+			o := l.observed(nil, controlPlanes(3)...)
+			for name, seen := range o.Machines {
+				if seen.Report = restart; name == "demo-cp-2" {
+					seen.Report, seen.Err = nil, errors.New("no answer")
+				}
+			}
+			for _, m := range o.Members {
+				o.Health = append(o.Health, etcd.Health{ID: m.ID, Name: m.Name, Reachable: m.Name != "demo-cp-3"})
 			}
 			return l.mustPlan(o)
 		}},
