@@ -95,19 +95,17 @@ func (r *rig) vipHolder() string {
 	return ""
 }
 
-// failoverGoal is how soon the API must answer again through the virtual address.
-const failoverGoal = 3 * time.Second
-
 func gatewayDies(t *testing.T, r *rig, l *load) {
 	holder := r.vipHolder()
 	m := l.mark()
 	cfg := r.restConfig()
 	p := newProber(t, cfg)
 	killed := r.kill(holder)
-	gap := p.outage(killed)
-	t.Logf("FIGURE gateway failover: the API answered again %v after %s, which held the address, lost its power", gap.Round(10*time.Millisecond), holder)
-	if gap > failoverGoal {
-		t.Errorf("the API answered only %v after the gateway was killed, want %v", gap, failoverGoal)
+	back, steady := p.outage(killed)
+	t.Logf("FIGURE gateway failover: the API answered again %v after %s, which held the address, lost its power; without a pause after %v",
+		back.Round(10*time.Millisecond), holder, steady.Round(10*time.Millisecond))
+	if limit := r.site.failover(); back > limit {
+		t.Errorf("the API answered only %v after the gateway was killed, want %v", back, limit)
 	}
 	l.flows(t, 10)
 	l.report(t, "gateway killed", m)
@@ -172,12 +170,12 @@ func (p *prober) ask(ctx context.Context, client *http.Client, url string) {
 	}
 }
 
-// outage waits for answers in a row to what was asked after since, without a gap of a second, and returns how long after
-// since the last gap ended.
-func (p *prober) outage(since time.Time) (gap time.Duration) {
+// outage waits for answers in a row to what was asked after since, without a gap of a second, and returns how long after since the first
+// answer came, and the first of those in a row: on a busy host, an API server that can be reached makes gaps of its own.
+func (p *prober) outage(since time.Time) (back, steady time.Duration) {
 	p.t.Helper()
 	const inRow, hole = 20, time.Second
-	until(p.t, 30*time.Second, 50*time.Millisecond, func() error {
+	until(p.t, flowTime, 50*time.Millisecond, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		n, last := 0, since
@@ -185,8 +183,11 @@ func (p *prober) outage(since time.Time) (gap time.Duration) {
 			if r.asked.Before(since) {
 				continue
 			}
+			if last == since {
+				back = r.answered.Sub(since)
+			}
 			if n++; n == 1 || r.answered.Sub(last) > hole {
-				n, gap = 1, r.answered.Sub(since)
+				n, steady = 1, r.answered.Sub(since)
 			}
 			last = r.answered
 		}
@@ -195,7 +196,7 @@ func (p *prober) outage(since time.Time) (gap time.Duration) {
 		}
 		return nil
 	})
-	return gap
+	return back, steady
 }
 
 // controlPlaneDies kills the machine with etcd's leader, which hurts most.

@@ -171,6 +171,9 @@ func (s *onCloud) env() []string { return []string{"OS_CLIENT_CONFIG_FILE=" + s.
 // quick is dear here: all services of the cloud share this machine with the cluster.
 func (s *onCloud) quick() time.Duration { return 30 * time.Second }
 
+// failover is dear for the same reason, and another cluster grows meanwhile; on an idle host it is 1.6 s.
+func (s *onCloud) failover() time.Duration { return 15 * time.Second }
+
 // host knows a cluster's machines by the network that they are on, as the runner does.
 func (s *onCloud) host(r *rig) string {
 	r.t.Helper()

@@ -21,6 +21,8 @@ type site interface {
 	env() []string
 	// quick is how long an apply may take that finds nothing to do, on a machine that other work keeps busy.
 	quick() time.Duration
+	// failover is how soon the API must answer again where the gateway dies that has the virtual address.
+	failover() time.Duration
 	// host is the ID under which this host keeps the machines of the rig's cluster.
 	host(r *rig) string
 	// off switches a machine off as if its power had failed.
@@ -43,6 +45,8 @@ func (onHost) endpoint() (string, string) { return "    kind: direct\n", "" }
 func (onHost) env() []string { return nil }
 
 func (onHost) quick() time.Duration { return 4 * time.Second } // 2 s is the goal on an idle one
+
+func (onHost) failover() time.Duration { return 3 * time.Second }
 
 func (onHost) host(r *rig) string {
 	r.t.Helper()
