@@ -221,21 +221,48 @@ func privateNumber(t testing.TB, name string, b *pem.Block) []byte {
 	return nil
 }
 
+// processes lists the IDs of all processes on this host.
+func processes() []string {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	return slices.DeleteFunc(names, func(n string) bool { return n[0] < '0' || n[0] > '9' })
+}
+
 // watchArguments collects the arguments of all processes on this host, and so of all machines, until the function it
-// returns is called.
+// returns is called. It looks at young processes again and again, for they may become another program; at all only each second, for on a
+// host with many that takes a while.
 func watchArguments(t testing.TB) func() []byte {
 	t.Helper()
+	const youth = time.Second
 	ctx, stop := context.WithCancel(context.Background())
 	seen := map[string]bool{}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
+		born, all := map[string]time.Time{}, time.Time{}
 		for {
-			files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-			for _, f := range files {
+			now, old := time.Now(), born
+			look := now.Sub(all) > youth
+			if look {
+				all = now
+			}
+			born = map[string]time.Time{}
+			for _, pid := range processes() {
+				since, known := old[pid]
+				if !known {
+					since = now
+				}
+				born[pid] = since
+				if !look && now.Sub(since) > youth {
+					continue
+				}
 				// A process that ended meanwhile has no arguments any more.
-				if text, err := os.ReadFile(f); err == nil && len(text) > 0 {
+				if text, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && len(text) > 0 {
 					seen[string(text)] = true
 				}
 			}
