@@ -3,6 +3,7 @@ package bed
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -187,6 +188,26 @@ func TestServiceDies(t *testing.T) {
 	err := s.Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "fake ended by itself; its last words: no such table") || !strings.Contains(err.Error(), s.LogFile()) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestServiceLogs(t *testing.T) {
+	for fresh, lines := range map[bool]int{false: 2, true: 1} {
+		b := testBed(t)
+		s := fake(b, "echo said; exec sleep 1000")
+		s.fresh = fresh
+		t.Cleanup(func() { _ = s.Stop(context.Background()) })
+		for _, want := range []int{1, lines} {
+			s.ready = func(context.Context) (bool, error) {
+				log, err := os.ReadFile(s.LogFile())
+				return strings.Count(string(log), "said\n") == want, err
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := errors.Join(s.Start(ctx), s.Stop(ctx)); err != nil {
+				t.Fatalf("a log that begins anew (%t) has not %d lines: %v", fresh, want, err)
+			}
+		}
 	}
 }
 

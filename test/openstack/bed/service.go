@@ -26,6 +26,7 @@ type Service struct {
 	ports []string                            // address:port that it listens on; nobody else may
 	ready func(context.Context) (bool, error) // whether it serves, without waiting
 	needs []string                            // services that have to be ready before it starts
+	fresh bool                                // its log begins anew at each start
 }
 
 // maxLog is the size from which on a log is put aside at the next start.
@@ -40,7 +41,7 @@ func (s *Service) Running() bool {
 	return err == nil && p.alive()
 }
 
-// LogFile holds what the service has said since the state directory was made.
+// LogFile holds what the service has said since the state directory was made, or, where its log begins anew, since it was started.
 func (s *Service) LogFile() string { return filepath.Join(s.b.LogDir(), s.Name+".log") }
 
 // Start starts the service if it does not run, and waits until it serves or ctx ends.
@@ -68,7 +69,7 @@ func (s *Service) launch(ctx context.Context) error {
 			return err
 		}
 	}
-	if info, err := os.Stat(s.LogFile()); err == nil && info.Size() > maxLog {
+	if info, err := os.Stat(s.LogFile()); err == nil && (s.fresh || info.Size() > maxLog) {
 		if err := os.Rename(s.LogFile(), s.LogFile()+".old"); err != nil {
 			return err
 		}

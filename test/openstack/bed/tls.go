@@ -18,6 +18,7 @@ func (b *Bed) haproxy() *Service {
 	s := &Service{
 		Name: "haproxy", args: []string{"haproxy", "-db", "-f", filepath.Join(b.etc(), "haproxy", "haproxy.cfg")}, ready: b.answersTLS,
 		needs: []string{"keystone", "placement", "neutron-server", "nova-api", "cinder-api", "glance-api"},
+		fresh: true, // it takes O_APPEND off its output, and would write over what it said before
 	}
 	for _, e := range catalog {
 		if e.TLS != 0 {
