@@ -316,14 +316,14 @@ func (c *Cluster) planControlPlane(b *builder, o *Observed) {
 		}
 		st := c.configureStep(s, actionFor(seen), reasonFor(seen, b.has(provider.MachineStep(s.Name))), details(seen))
 		b.after(st, provider.MachineStep(s.Name), "etcd/initial")
-		switch serves := c.facts.bootstrapped() && o.serves(s.Name); {
-		case serves && disruptive(seen.Report): // also where it could not be asked
+		serves := c.facts.bootstrapped() && o.serves(s.Name)
+		if serves && seen.mayRestart() {
 			rolling = append(rolling, st)
 			continue
-		case !serves:
+		}
+		if b.add(st); !serves {
 			before = append(before, st.ID)
 		}
-		b.add(st)
 	}
 	for _, st := range rolling {
 		st.Rolling = true

@@ -123,6 +123,15 @@ func disruptive(r *machine.Report) bool {
 	return false
 }
 
+// mayRestart tells whether configuring the machine is disruptive, as far as is known: one that does not answer now may well do later. What
+// it should be can't be compared yet where it names machines that are still to be made; it disturbs nothing to name them.
+func (s *Seen) mayRestart() bool {
+	if s.Report == nil {
+		return fail.KindOf(s.Err) == fail.Unreachable
+	}
+	return disruptive(s.Report)
+}
+
 // status tells a running step's progress; p is nil outside of steps.
 func status(p plan.Progress, format string, args ...any) {
 	if p != nil {

@@ -180,11 +180,14 @@ func (c *Cluster) withEtcd(ctx context.Context, do func(*etcd.Client) error) err
 	return do(e)
 }
 
-// waitEtcd waits until every wanted member has a vote and is healthy.
+// lookAnew is how long members are waited for before it is asked again which machines there are: others may join meanwhile.
+const lookAnew = 15 * time.Second
+
+// waitEtcd waits, for a while, until every member that has a vote is healthy.
 func (c *Cluster) waitEtcd(ctx context.Context) error {
-	return c.withEtcd(ctx, func(e *etcd.Client) error {
-		return e.WaitHealthy(ctx, len(c.namesOf(provider.ControlPlane)))
-	})
+	ctx, cancel := context.WithTimeout(ctx, lookAnew)
+	defer cancel()
+	return c.withEtcd(ctx, func(e *etcd.Client) error { return e.WaitHealthy(ctx, 1) })
 }
 
 // waitServer waits until the API server on one machine is ready.

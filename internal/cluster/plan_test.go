@@ -88,7 +88,7 @@ func TestPlans(t *testing.T) {
 			o := l.observed(nil, controlPlanes(3)...)
 			for name, seen := range o.Machines {
 				if seen.Report = restart; name == "demo-cp-2" {
-					seen.Report, seen.Err = nil, errors.New("no answer")
+					seen.Report, seen.Err = nil, fail.New(fail.Unreachable, "no answer")
 				}
 			}
 			for _, m := range o.Members {

@@ -337,6 +337,9 @@ func hostReboots(t *testing.T, r *rig, l *load) {
 	r.unchanged()
 }
 
+// auditLog is a change to a document that restarts API servers.
+const auditLog = "  security:\n    auditLog:\n      enabled: true\n"
+
 // TestGrow takes a control plane from one machine to three under a client. There are no workers: pods run there, as the smoke test shows.
 func TestGrow(t *testing.T) {
 	t.Parallel()
@@ -346,9 +349,9 @@ func TestGrow(t *testing.T) {
 	l := startLoad(t, r)
 	l.flows(t, 5)
 	m := l.mark()
-	r.document(size{controlPlanes: 3, gateways: 1})
+	r.document(size{controlPlanes: 3, gateways: 1, extra: auditLog})
 	r.apply()
-	l.report(t, "scale control plane 1 → 3", m)
+	l.report(t, "scale control plane 1 → 3, with an audit log", m)
 	r.healthy()
 	r.unchanged()
 	l.verify(t)
