@@ -9,7 +9,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/instanceactions"
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
@@ -24,6 +23,8 @@ import (
 // cloud asks the bed's services. All lists are of every project.
 type cloud struct {
 	compute, network, balance, volume, image *gophercloud.ServiceClient
+
+	roster roster
 }
 
 const callTimeout = time.Minute // of one request; nothing here is large, but the bed shares its processors
@@ -55,29 +56,6 @@ func connect(ctx context.Context, o Options) (*cloud, error) {
 		}
 	}
 	return c, nil
-}
-
-func (c *cloud) servers(ctx context.Context) ([]server, error) {
-	page, err := servers.List(c.compute, servers.ListOpts{AllTenants: true}).AllPages(ctx)
-	if err != nil {
-		return nil, fail.Wrap(fail.Unreachable, err, "list Nova's servers")
-	}
-	all, err := servers.ExtractServers(page)
-	if err != nil {
-		return nil, err
-	}
-	var out []server
-	for _, s := range all {
-		one := server{ID: s.ID, Name: s.Name, Project: s.TenantID, Status: s.Status, Updated: s.Updated}
-		if id, ok := s.Image["id"].(string); ok {
-			one.Image = id
-		}
-		for _, v := range s.AttachedVolumes {
-			one.Volumes = append(one.Volumes, v.ID)
-		}
-		out = append(out, one)
-	}
-	return out, nil
 }
 
 // lastReboot tells when a server was told to reboot last; the zero time for never.

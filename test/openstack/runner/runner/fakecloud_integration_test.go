@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ type fakeCloud struct {
 
 	mu    sync.Mutex
 	lists map[string][]map[string]any // by the path's last word
+	gone  []map[string]any            // servers that were in their list once
 }
 
 const (
@@ -89,6 +91,12 @@ func (f *fakeCloud) server(status string, updated time.Time) map[string]any {
 func (f *fakeCloud) set(list string, items ...map[string]any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if list == "servers" {
+		for _, s := range f.lists[list] {
+			s["status"] = "DELETED"
+			f.gone = append(f.gone, s)
+		}
+	}
 	f.lists[list] = append([]map[string]any{}, items...)
 }
 
@@ -116,6 +124,8 @@ func (f *fakeCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 	case word == "os-instance-actions":
 		f.write(w, map[string]any{"instanceActions": f.lists["actions"]})
+	case word == "servers" && r.URL.Query().Has("changes-since"): // the later entry of two for one server counts
+		f.write(w, map[string]any{word: slices.Concat(f.gone, items)})
 	case known:
 		f.write(w, map[string]any{word: items})
 	default:
