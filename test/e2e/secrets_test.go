@@ -314,11 +314,21 @@ func (r *rig) searchStore(clean func(string, []byte)) {
 // homes are where secrets of a machine belong; there each file that holds one must be closed to others.
 var homes = []string{"/upper/etc/kubernetes/", "/upper/etc/etcd/", "/upper/var/lib/kubelet/", "/volumes/kubelet/", "/upper/root/.ssh/", "/upper/etc/ssh/"}
 
-// searchMachines looks into every file of every machine, whatever it is: user-data, consoles, logs, journals, etcd's data.
+// programOf tells large files of unpacked images apart, which are the same on all machines and most of what there is; "" for other files.
+func programOf(path string, size int64) string {
+	_, in, ok := strings.Cut(path, "/io.containerd.snapshotter.v1.overlayfs/snapshots/")
+	if !ok || size < 1<<20 {
+		return ""
+	}
+	_, name, _ := strings.Cut(in, "/")
+	return fmt.Sprint(name, " ", size)
+}
+
+// searchMachines looks into every file of every machine, programs of images once, whatever it is: user-data, consoles, logs, journals, etcd's data.
 func (r *rig) searchMachines(s *search) {
 	r.t.Helper()
 	root := filepath.Join(machineRoot, r.site.host(r))
-	files, atHome := 0, 0
+	files, atHome, programs := 0, 0, map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil //nolint:nilerr // logs rotate and pods come and go while we look
@@ -330,6 +340,11 @@ func (r *rig) searchMachines(s *search) {
 		info, err := d.Info()
 		if err != nil || !info.Mode().IsRegular() || info.Size() > 256<<20 {
 			return nil //nolint:nilerr // the same
+		}
+		if p := programOf(rel, info.Size()); programs[p] {
+			return nil
+		} else if p != "" {
+			programs[p] = true
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
