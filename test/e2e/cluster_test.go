@@ -144,8 +144,9 @@ func (r *rig) status() cluster.Status {
 	return s
 }
 
-// settle is how long status may take to find everything well after an apply: a node's conditions and a member's health lag.
-const settle = 30 * time.Second
+// settle is how long status may take to find everything well after an apply: a node's conditions and a member's health lag, on a host
+// whose processors ten others want half a minute at times.
+const settle = 2 * time.Minute
 
 // healthy asserts that status shows as many machines as the document asks for, all of them well, and each control-plane
 // machine a voter of etcd; it returns that status.

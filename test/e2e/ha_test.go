@@ -248,7 +248,7 @@ func scaleTo(to size) func(*testing.T, *rig, *load) {
 // excluded asserts that an apply beside a running one is refused with the holder's name.
 func (r *rig) excluded(done <-chan struct{}) {
 	r.t.Helper()
-	until(r.t, 30*time.Second, 100*time.Millisecond, func() error {
+	until(r.t, time.Minute, 100*time.Millisecond, func() error {
 		select {
 		case <-done:
 			r.t.Error("the first apply ended before a second one could meet it")

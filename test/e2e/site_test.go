@@ -44,9 +44,9 @@ func (onHost) endpoint() (string, string) { return "    kind: direct\n", "" }
 
 func (onHost) env() []string { return nil }
 
-func (onHost) quick() time.Duration { return 4 * time.Second } // 2 s is the goal on an idle one
+func (onHost) quick() time.Duration { return 10 * time.Second } // 2 s is the goal on an idle one
 
-func (onHost) failover() time.Duration { return 3 * time.Second }
+func (onHost) failover() time.Duration { return 6 * time.Second } // 3 s is the goal on an idle one
 
 func (onHost) host(r *rig) string {
 	r.t.Helper()
