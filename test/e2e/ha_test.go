@@ -183,7 +183,7 @@ func (p *prober) outage(since time.Time) (back, steady time.Duration) {
 			if r.asked.Before(since) {
 				continue
 			}
-			if last == since {
+			if last.Equal(since) {
 				back = r.answered.Sub(since)
 			}
 			if n++; n == 1 || r.answered.Sub(last) > hole {
