@@ -157,14 +157,14 @@ func (b *Bed) startAll(ctx context.Context) error {
 	return g.Wait()
 }
 
-// waitAll returns when every service serves, every hypervisor can be given servers, and every volume backend volumes.
+// waitAll returns when every service serves, and every hypervisor can be given servers.
 func (b *Bed) waitAll(ctx context.Context) error {
 	for _, s := range b.all {
 		if err := s.wait(ctx); err != nil {
 			return err
 		}
 	}
-	return b.waitVolumes(ctx)
+	return nil
 }
 
 func (b *Bed) allRunning() bool {

@@ -7,9 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // listens tells whether all ports of the service are open, and whether those of an API answer.
@@ -84,25 +81,24 @@ func (b *Bed) count(ctx context.Context, n int, database, query string) (bool, e
 	return have >= n, err
 }
 
-// waitVolumes returns when Cinder's scheduler has heard from every backend. Until then it fails each volume after a minute,
-// although all services serve.
-func (b *Bed) waitVolumes(ctx context.Context) error {
+// schedulesVolumes tells whether Cinder's scheduler has heard from every backend. Until then it fails each volume after a minute,
+// although it runs and reports.
+func (b *Bed) schedulesVolumes(ctx context.Context) (bool, error) {
+	if ok, err := b.reported("cinder", "cinder-scheduler", 1)(ctx); !ok || err != nil {
+		return false, err
+	}
 	a, err := b.login(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var answer struct {
 		Pools []struct{ Name string }
 	}
-	err = tool.Until(ctx, 200*time.Millisecond, func() (bool, error) {
-		_, err := a.call(ctx, http.MethodGet, b.cinder(a.project)+"/scheduler-stats/get_pools", nil, &answer)
-		return len(answer.Pools) >= volumeBackends, err
-	})
-	if err != nil && ctx.Err() != nil {
-		log := b.Service("cinder-scheduler").LogFile()
-		return fail.Wrap(fail.NotReady, err, "wait until Cinder's scheduler knows %d volume backends; it knows %d", volumeBackends, len(answer.Pools)).Do("read %s", log)
+	_, err = a.call(ctx, http.MethodGet, b.cinder(a.project)+"/scheduler-stats/get_pools", nil, &answer)
+	if err == nil && len(answer.Pools) < volumeBackends {
+		err = fmt.Errorf("it knows %d volume backends of %d", len(answer.Pools), volumeBackends)
 	}
-	return err
+	return err == nil, err
 }
 
 // consumes tells whether Octavia's worker listens to its queue: it holds a connection to the broker.

@@ -29,7 +29,7 @@ func (b *Bed) services() []*Service {
 		{Name: "neutron-server", args: append([]string{"neutron-server"}, neutron...), needs: core, ports: []string{b.api(9696)}},
 		{Name: "nova-scheduler", args: append([]string{"nova-scheduler"}, nova...), needs: core, ready: b.reported("nova", "nova-scheduler", 1)},
 		{Name: "cinder-volume", args: append([]string{"cinder-volume"}, cinder...), needs: core, ready: b.reported("cinder", "cinder-volume", volumeBackends)},
-		{Name: "cinder-scheduler", args: append([]string{"cinder-scheduler"}, cinder...), needs: core, ready: b.reported("cinder", "cinder-scheduler", 1)},
+		{Name: "cinder-scheduler", args: append([]string{"cinder-scheduler"}, cinder...), needs: core, ready: b.schedulesVolumes},
 		{Name: "nova-api", args: append([]string{"nova-api"}, nova...), needs: core, ports: []string{b.api(8774), b.api(8775)}},
 		{Name: "cinder-api", args: append([]string{"cinder-api"}, cinder...), needs: core, ports: []string{b.api(8776)}},
 		{Name: "glance-api", args: append([]string{"glance-api"}, b.conf("glance", "glance-api.conf")...), needs: core, ports: []string{b.api(9292)}},
