@@ -1,0 +1,47 @@
+package testkit
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// A flag wins over the environment, which reaches the packages that do not have the flag too (make test SEED=7).
+var (
+	seedFlag = flag.String("seed", os.Getenv("NAUPEGOS_SEED"), "repeat the samples that a run printed with this seed")
+	fullFlag = flag.Bool("full", os.Getenv("NAUPEGOS_FULL") != "", "run everything that is sampled otherwise (make test-full)")
+)
+
+// Full reports whether tests that enumerate run every case. Where it is false, they run a sample that Rand chooses.
+func Full() bool { return *fullFlag }
+
+// Rand returns the source of a test's random choices. It logs the seed, which -seed=N or NAUPEGOS_SEED=N repeats.
+func Rand(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano() % 1e9)
+	if *seedFlag != "" {
+		var err error
+		if seed, err = strconv.ParseUint(*seedFlag, 10, 64); err != nil {
+			t.Fatalf("seed %q is not a whole number", *seedFlag)
+		}
+	}
+	t.Logf("seed: %s chooses with -seed=%d", t.Name(), seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// Sample returns n of all in random order, and all of them, in their order, where Full reports true or there are no more.
+func Sample[T any](t testing.TB, n int, all []T) []T {
+	t.Helper()
+	if Full() || len(all) <= n {
+		return all
+	}
+	r := Rand(t)
+	chosen := make([]T, n)
+	for i, at := range r.Perm(len(all))[:n] {
+		chosen[i] = all[at]
+	}
+	return chosen
+}

@@ -1,0 +1,40 @@
+package testkit
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestSampleIsRepeatedByItsSeed(t *testing.T) {
+	seed, full := *seedFlag, *fullFlag
+	defer func() { *seedFlag, *fullFlag = seed, full }()
+	all := []int{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	*fullFlag, *seedFlag = false, "7"
+	first, again := Sample(t, 3, all), Sample(t, 3, all)
+	if len(first) != 3 || !slices.Equal(first, again) {
+		t.Errorf("the same seed chose %v and %v", first, again)
+	}
+	*seedFlag = "8"
+	if other := Sample(t, 3, all); slices.Equal(first, other) {
+		t.Errorf("another seed chose %v too", other)
+	}
+	*fullFlag = true
+	if got := Sample(t, 3, all); !slices.Equal(got, all) {
+		t.Errorf("-full chose %v", got)
+	}
+}
+
+func TestUntil(t *testing.T) {
+	n := 0
+	Until(t, time.Minute, time.Millisecond, func() error {
+		if n++; n < 3 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if n != 3 {
+		t.Errorf("the condition was asked %d times", n)
+	}
+}
