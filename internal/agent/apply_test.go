@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 const (
@@ -48,7 +49,7 @@ func config() machine.Config {
 func putBlobs(t *testing.T, f *fakeHost) {
 	t.Helper()
 	for _, b := range []string{binaryBlob, imageBlob} {
-		must(t, f.agent().PutBlob(t.Context(), digestOf(b), int64(len(b)), strings.NewReader(b)))
+		testkit.Must(t, f.agent().PutBlob(t.Context(), digestOf(b), int64(len(b)), strings.NewReader(b)))
 	}
 }
 
@@ -106,9 +107,9 @@ func TestSettingOfAModule(t *testing.T) {
 	const dir = "/proc/sys/net/bridge"
 	c := machine.Config{Machine: "demo-w-1", Modules: []string{"br_netfilter"}, Sysctls: map[string]string{"net.bridge.bridge-nf-call-iptables": "1"}}
 	f := newFakeHost(t)
-	must(t, os.MkdirAll(f.root+modulesDir(), 0o755))
+	testkit.Must(t, os.MkdirAll(f.root+modulesDir(), 0o755))
 	f.modules = map[string]func(){"br_netfilter": func() {
-		must(t, os.MkdirAll(f.root+dir, 0o755))
+		testkit.Must(t, os.MkdirAll(f.root+dir, 0o755))
 		write(t, f.root+dir+"/bridge-nf-call-iptables", "0\n")
 		write(t, f.root+"/proc/modules", "br_netfilter 1 0 - Live 0x0\n")
 	}}
@@ -124,7 +125,7 @@ func TestSettingOfAModule(t *testing.T) {
 	}
 
 	f = newFakeHost(t)
-	must(t, os.MkdirAll(f.root+modulesDir(), 0o755))
+	testkit.Must(t, os.MkdirAll(f.root+modulesDir(), 0o755))
 	if _, err := f.agent().Apply(t.Context(), c, false); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "bridge-nf-call-iptables") {
 		t.Errorf("a kernel without the module: %v", err)
 	}
@@ -163,7 +164,7 @@ func TestRestartsOnlyWhatAChangeTouches(t *testing.T) {
 			c := config()
 			tc.change(&c)
 			dry, err := f.agent().Apply(t.Context(), c, true)
-			must(t, err)
+			testkit.Must(t, err)
 			if got := f.ran(); len(got) > 0 || len(dry.Changes) == 0 || dry.Digest != "" {
 				t.Errorf("the dry run ran %v and reports %+v", got, dry)
 			}
@@ -194,7 +195,7 @@ func TestMissingBlobsChangeNothing(t *testing.T) {
 // TestPreparedStore has an image's manifest in containerd's store before containerd runs.
 func TestPreparedStore(t *testing.T) {
 	f := newFakeHost(t)
-	must(t, f.agent().PutBlob(t.Context(), digestOf(binaryBlob), 0, strings.NewReader(binaryBlob)))
+	testkit.Must(t, f.agent().PutBlob(t.Context(), digestOf(binaryBlob), 0, strings.NewReader(binaryBlob)))
 	id := config().Images[0].ID
 	write(t, f.root+machine.ContainerdRoot+"/io.containerd.content.v1.content/blobs/sha256/"+strings.TrimPrefix(id, "sha256:"), "{}")
 	s := f.load()
@@ -208,7 +209,7 @@ func TestPreparedStore(t *testing.T) {
 	}
 
 	f = newFakeHost(t) // the store is not what it seems
-	must(t, f.agent().PutBlob(t.Context(), digestOf(binaryBlob), 0, strings.NewReader(binaryBlob)))
+	testkit.Must(t, f.agent().PutBlob(t.Context(), digestOf(binaryBlob), 0, strings.NewReader(binaryBlob)))
 	write(t, f.root+machine.ContainerdRoot+"/io.containerd.content.v1.content/blobs/sha256/"+strings.TrimPrefix(id, "sha256:"), "{}")
 	if r := f.apply(t, config()); !slices.Equal(r.Missing, []string{digestOf(imageBlob)}) || r.Digest != "" {
 		t.Errorf("report %+v", r)
@@ -253,7 +254,7 @@ func TestUnitFailureShowsItsLog(t *testing.T) {
 func TestSecondRunWaitsForTheFirst(t *testing.T) {
 	f := applied(t)
 	unlock, err := f.agent().lock(t.Context())
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = f.agent().Apply(t.Context(), config(), false)
 	if fail.KindOf(err) != fail.Conflict {
 		t.Errorf("error %v", err)
@@ -266,8 +267,8 @@ func TestOnceAndDrift(t *testing.T) {
 	f := applied(t)
 	write(t, f.root+"/var/lib/app/deep/once", "rotated")
 	write(t, f.root+"/etc/app/other.conf", "drifted")
-	must(t, os.Chmod(f.root+"/etc/app", 0o777))
-	must(t, os.Remove(f.root+"/usr/local/bin/app"))
+	testkit.Must(t, os.Chmod(f.root+"/etc/app", 0o777))
+	testkit.Must(t, os.Remove(f.root+"/usr/local/bin/app"))
 	r := f.apply(t, config())
 	if len(r.Changes) != 5 { // directory, file, binary, reload of lb, restart of app
 		t.Errorf("changes %+v", r.Changes)
@@ -281,7 +282,7 @@ func TestForeignFilesComeBack(t *testing.T) {
 	f := newFakeHost(t)
 	putBlobs(t, f)
 	write(t, f.root+"/etc/app/other.conf", "the administrator's")
-	must(t, os.Symlink("/elsewhere", f.root+"/usr/local/bin/app"))
+	testkit.Must(t, os.Symlink("/elsewhere", f.root+"/usr/local/bin/app"))
 	f.apply(t, config())
 	write(t, f.root+"/etc/app/foreign", "x")
 	f.apply(t, machine.Config{Machine: "demo-w-1"})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestPutBlob(t *testing.T) {
@@ -33,10 +34,10 @@ func TestPutBlob(t *testing.T) {
 		}
 	}
 	for range 2 {
-		must(t, a.PutBlob(t.Context(), good, 4, strings.NewReader("good")))
+		testkit.Must(t, a.PutBlob(t.Context(), good, 4, strings.NewReader("good")))
 	}
 	info, err := os.Stat(a.blobPath(good))
-	must(t, err)
+	testkit.Must(t, err)
 	if info.Mode() != 0o755 {
 		t.Errorf("mode %v", info.Mode())
 	}
@@ -47,12 +48,12 @@ func TestPutBlob(t *testing.T) {
 
 func TestBlobsOfTheLastConfigurationGo(t *testing.T) {
 	f := applied(t)
-	must(t, f.agent().PutBlob(t.Context(), digestOf("new"), 3, strings.NewReader("new")))
+	testkit.Must(t, f.agent().PutBlob(t.Context(), digestOf("new"), 3, strings.NewReader("new")))
 	c := config()
 	c.Binaries[0].Digest, c.Binaries[0].Size = digestOf("new"), 3
 	f.apply(t, c)
 	entries, err := os.ReadDir(f.root + machine.BlobDir)
-	must(t, err)
+	testkit.Must(t, err)
 	if len(entries) != 1 || "sha256:"+entries[0].Name() != digestOf("new") {
 		t.Errorf("blobs left: %v", entries)
 	}

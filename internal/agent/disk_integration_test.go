@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // tmpfs mounts a small file system at dir.
@@ -20,8 +21,8 @@ func tmpfs(t *testing.T, dir, options string, flags uintptr) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test mounts file systems: run it as root")
 	}
-	must(t, os.MkdirAll(dir, 0o755))
-	must(t, unix.Mount("tmpfs", dir, "tmpfs", flags, options))
+	testkit.Must(t, os.MkdirAll(dir, 0o755))
+	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", flags, options))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 }
 
@@ -66,14 +67,14 @@ func TestReadOnlyKernelSetting(t *testing.T) {
 	f := newFakeHost(t)
 	tmpfs(t, f.root+"/proc/sys/net/ipv4", "size=64k", 0)
 	write(t, f.root+"/proc/sys/net/ipv4/ip_forward", "0\n")
-	must(t, unix.Mount("", f.root+"/proc/sys/net/ipv4", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	testkit.Must(t, unix.Mount("", f.root+"/proc/sys/net/ipv4", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	putBlobs(t, f)
 	_, err := f.agent().Apply(t.Context(), config(), false)
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "net.ipv4.ip_forward") || !strings.Contains(err.Error(), "on the host") {
 		t.Fatalf("error %v", err)
 	}
-	must(t, unix.Mount("", f.root+"/proc/sys/net/ipv4", "", unix.MS_REMOUNT, ""))
+	testkit.Must(t, unix.Mount("", f.root+"/proc/sys/net/ipv4", "", unix.MS_REMOUNT, ""))
 	write(t, f.root+"/proc/sys/net/ipv4/ip_forward", "1\n")
-	must(t, unix.Mount("", f.root+"/proc/sys/net/ipv4", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	testkit.Must(t, unix.Mount("", f.root+"/proc/sys/net/ipv4", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	f.apply(t, config()) // right already: nothing to write
 }

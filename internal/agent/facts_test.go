@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestFacts(t *testing.T) {
@@ -28,7 +29,7 @@ func TestFacts(t *testing.T) {
 		write(t, f.root+p, content)
 	}
 	got, err := f.agent().Facts()
-	must(t, err)
+	testkit.Must(t, err)
 	if got.OS != "debian 12" || got.MemoryBytes != 24684092<<10 || !got.SysResource || !got.Swap || got.MachineID != "abc" ||
 		got.BootID != "def" || !got.Systemd || !got.Dpkg || !got.AppArmor || got.CgroupVersion != 1 || got.CPUs == 0 || got.Kernel == "" || got.Hostname == "" {
 		t.Errorf("facts %+v", got)
@@ -67,7 +68,7 @@ func TestGatewayCheck(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer s.Close()
-	must(t, GatewayCheck(t.Context(), s.URL, time.Minute))
+	testkit.Must(t, GatewayCheck(t.Context(), s.URL, time.Minute))
 	status = http.StatusServiceUnavailable
 	if err := GatewayCheck(t.Context(), s.URL, time.Minute); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("503: %v", err)

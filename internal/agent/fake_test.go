@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // fakeHost is a Runner that behaves like systemd, containerd and modprobe under a root directory. What it knows lies in a
@@ -60,7 +61,7 @@ func newFakeHost(t *testing.T) *fakeHost {
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	f := &fakeHost{root: root}
 	for _, d := range []string{"etc/systemd/system", "lib/systemd/system", "usr/local/bin", "proc/sys/net/ipv4", "proc/sys/fs/inotify", "run/containerd"} {
-		must(t, os.MkdirAll(filepath.Join(root, d), 0o755))
+		testkit.Must(t, os.MkdirAll(filepath.Join(root, d), 0o755))
 	}
 	write(t, root+"/proc/sys/net/ipv4/ip_forward", "0\n")
 	write(t, root+"/proc/sys/fs/inotify/max_user_instances", "8192\n")
@@ -275,19 +276,12 @@ func (f *fakeHost) tree(t *testing.T) string {
 		fmt.Fprintf(&b, "%s %s %q\n", rel, info.Mode(), content)
 		return nil
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	return b.String()
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func write(t *testing.T, p, content string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(p), 0o755))
-	must(t, os.WriteFile(p, []byte(content), 0o644))
+	testkit.Must(t, os.MkdirAll(filepath.Dir(p), 0o755))
+	testkit.Must(t, os.WriteFile(p, []byte(content), 0o644))
 }

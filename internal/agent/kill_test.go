@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // changedConfig differs from config in every kind of thing.
@@ -105,7 +106,7 @@ func TestSIGKILL(t *testing.T) {
 		f := applied(t)
 		cmd := exec.Command(os.Args[0], "-test.run=^TestSIGKILL$")
 		cmd.Env = append(os.Environ(), "NAUPEGOS_KILL_ROOT="+f.root)
-		must(t, cmd.Start())
+		testkit.Must(t, cmd.Start())
 		// From when it has the lock: before, nothing can happen.
 		waitFor(t, func() bool {
 			return strings.HasPrefix(f.content(lockFile), strconv.Itoa(cmd.Process.Pid)) || strings.Contains(f.content("/fake.json"), "lb2")

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 const tcpHead = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -38,8 +39,8 @@ func TestListeners(t *testing.T) {
 		"/proc/40/fd/3": "socket:[111]", "/proc/41/fd/3": "socket:[111]", "/proc/41/fd/4": "/dev/null",
 		"/proc/50/fd/7": "socket:[222]", "/proc/50/fd/8": "socket:[333]", "/proc/50/fd/9": "socket:[444]",
 	} {
-		must(t, os.MkdirAll(filepath.Dir(f.root+link), 0o755))
-		must(t, os.Symlink(target, f.root+link))
+		testkit.Must(t, os.MkdirAll(filepath.Dir(f.root+link), 0o755))
+		testkit.Must(t, os.Symlink(target, f.root+link))
 	}
 	want := []machine.Listener{
 		{Address: "::", Port: 6443, Process: "kubelet", PID: 50},
@@ -48,11 +49,11 @@ func TestListeners(t *testing.T) {
 		{Address: "0.0.0.0", Port: 10250, Process: "nginx", PID: 40, Unit: "nginx.service"},
 	}
 	got, err := f.agent().Facts()
-	must(t, err)
+	testkit.Must(t, err)
 	if d := cmp.Diff(want, got.Listeners); d != "" {
 		t.Errorf("listeners:\n%s", d)
 	}
-	must(t, f.agent().saveState(&state{Units: map[string]stUnit{"kubelet.service": {}}}))
+	testkit.Must(t, f.agent().saveState(&state{Units: map[string]stUnit{"kubelet.service": {}}}))
 	if got, err = f.agent().Facts(); err != nil || got.Listeners != nil {
 		t.Errorf("a configured machine tells %v, %v", got.Listeners, err)
 	}
@@ -66,11 +67,11 @@ func TestListenersOfThisHost(t *testing.T) {
 			t.Log("no IPv6 here:", err)
 			continue
 		}
-		must(t, err)
+		testkit.Must(t, err)
 		defer l.Close()
 		addr := l.Addr().(*net.TCPAddr)
 		name, err := os.ReadFile("/proc/self/comm")
-		must(t, err)
+		testkit.Must(t, err)
 		found := (&Agent{root: "/"}).listeners()
 		i := slices.IndexFunc(found, func(x machine.Listener) bool { return x.Port == addr.Port })
 		if i < 0 || found[i].PID != os.Getpid() || found[i].Process != strings.TrimSpace(string(name)) || net.ParseIP(found[i].Address).Equal(addr.IP) == false {

@@ -21,6 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestMain lets the test binary supervise the machine that it boots.
@@ -33,13 +34,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 type noted struct{ t *testing.T }
@@ -61,8 +55,8 @@ func boot(t *testing.T) *realMachine {
 		t.Fatal("this test boots a machine: run it as root")
 	}
 	dir, err := os.MkdirTemp("/var/tmp", "naupegos-agent-test-") // a real disk, for the machine's overlay
-	must(t, err)
-	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, os.RemoveAll(dir)) })
 	agent := filepath.Join(dir, "naupegos-agent")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", agent, "../../cmd/naupegos-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -70,34 +64,34 @@ func boot(t *testing.T) *realMachine {
 		t.Fatalf("%v: %s", err, out)
 	}
 	private, public, err := remote.GenerateKey("agent test")
-	must(t, err)
+	testkit.Must(t, err)
 	key, err := remote.ParseKey(private)
-	must(t, err)
+	testkit.Must(t, err)
 	b := bundletest.Any(t)
 	p, err := local.New(local.Options{
 		ClusterID: "itest-a9e17a9e", Root: filepath.Join(dir, "local"), Bundle: b, SSHPublicKeys: []string{public},
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		inv, err := p.Observe(context.Background())
-		must(t, err)
+		testkit.Must(t, err)
 		for _, s := range p.Destroy(inv) {
-			must(t, s.Run(context.Background(), noted{t}))
+			testkit.Must(t, s.Run(context.Background(), noted{t}))
 		}
 	})
 	inv, err := p.Observe(t.Context())
-	must(t, err)
+	testkit.Must(t, err)
 	userData, err := machine.CloudInit(machine.UserData{Hostname: "gw-1", SSHKeys: []string{public}})
-	must(t, err)
+	testkit.Must(t, err)
 	steps, err := p.Steps(provider.Wanted{Machines: []provider.MachineSpec{{Name: "gw-1", Role: provider.Gateway, Index: 1, UserData: userData}}}, inv)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, s := range steps {
-		must(t, s.Run(t.Context(), noted{t}))
+		testkit.Must(t, s.Run(t.Context(), noted{t}))
 	}
 	m, err := p.Machine(t.Context(), "gw-1")
-	must(t, err)
+	testkit.Must(t, err)
 	d := remote.NewDialer([]remote.Key{key}, remote.Options{AgentPath: agent})
-	t.Cleanup(func() { must(t, d.Close()) })
+	t.Cleanup(func() { testkit.Must(t, d.Close()) })
 	return &realMachine{T: t, d: d, bundle: b,
 		h: remote.Host{Name: m.Name, Address: m.Address, Port: m.Port, User: m.User, HostKeys: m.HostKeys}}
 }
@@ -105,7 +99,7 @@ func boot(t *testing.T) *realMachine {
 func (m *realMachine) run(argv ...string) string {
 	m.Helper()
 	out, err := m.d.Run(m.Context(), m.h, nil, argv...)
-	must(m.T, err)
+	testkit.Must(m.T, err)
 	return strings.TrimSpace(string(out))
 }
 
@@ -121,7 +115,7 @@ func (m *realMachine) apply(c machine.Config) machine.Report {
 		info, err := f.Stat()
 		return f, info.Size(), err
 	}})
-	must(m.T, err)
+	testkit.Must(m.T, err)
 	m.Logf("applied in %s: %d changes", time.Since(start).Round(time.Millisecond), len(r.Changes))
 	return r
 }
@@ -152,7 +146,7 @@ func (m *realMachine) config() machine.Config {
 		}
 	}
 	img, err := m.bundle.Image("pause")
-	must(m.T, err)
+	testkit.Must(m.T, err)
 	c.Images = []machine.Image{{Refs: []string{img.Ref, "example.org/pause:other"}, Digest: img.Archive.Digest, Size: img.Archive.Size, ID: img.ID}}
 	return c
 }
@@ -161,7 +155,7 @@ func (m *realMachine) config() machine.Config {
 func TestRealMachine(t *testing.T) {
 	m := boot(t)
 	facts, err := m.d.Facts(t.Context(), m.h)
-	must(t, err)
+	testkit.Must(t, err)
 	if !facts.Systemd || facts.Address != m.h.Address || facts.Hostname != "gw-1" || facts.OS == "" || facts.MachineID == "" {
 		t.Errorf("facts %+v", facts)
 	}
@@ -241,7 +235,7 @@ func (m *realMachine) failingUnit() {
 
 func (m *realMachine) reset(before string) {
 	_, err := m.d.Agent(m.Context(), m.h, nil, "reset")
-	must(m.T, err)
+	testkit.Must(m.T, err)
 	after := m.run("find", "/etc", "/usr/local", "-newermt", "2000-01-01", "-not", "-path", "*/naupegos/agent/*", "-printf", "%p %m %u %g %l %s\\n")
 	was := strings.Split(before, "\n")
 	for _, line := range strings.Split(after, "\n") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestRemoveOldAgents(t *testing.T) {
@@ -16,14 +17,14 @@ func TestRemoveOldAgents(t *testing.T) {
 	past := time.Now().Add(-time.Hour)
 	for _, c := range []string{"a", "b", "c", "d"} {
 		write(t, dir(c)+"/naupegos-agent", c)
-		must(t, os.Chtimes(dir(c), past, past))
+		testkit.Must(t, os.Chtimes(dir(c), past, past))
 	}
-	must(t, os.Chtimes(dir("d"), time.Now(), time.Now())) // it is being sent
+	testkit.Must(t, os.Chtimes(dir("d"), time.Now(), time.Now())) // it is being sent
 	other := filepath.Join(f.root, machine.AgentDir, "notes")
 	write(t, other+"/x", "somebody's")
-	must(t, os.Chtimes(other, past, past))
-	must(t, os.MkdirAll(f.root+"/proc/77", 0o755))
-	must(t, os.Symlink(machine.AgentDir+"/"+strings.Repeat("c", 64)+"/naupegos-agent", f.root+"/proc/77/exe"))
+	testkit.Must(t, os.Chtimes(other, past, past))
+	testkit.Must(t, os.MkdirAll(f.root+"/proc/77", 0o755))
+	testkit.Must(t, os.Symlink(machine.AgentDir+"/"+strings.Repeat("c", 64)+"/naupegos-agent", f.root+"/proc/77/exe"))
 
 	left := func() string {
 		t.Helper()
@@ -35,13 +36,13 @@ func TestRemoveOldAgents(t *testing.T) {
 		}
 		return strings.Join(names, "")
 	}
-	must(t, f.agent().RemoveOldAgents("/usr/bin/naupegos-agent"))
+	testkit.Must(t, f.agent().RemoveOldAgents("/usr/bin/naupegos-agent"))
 	if got := left(); got != "abcdn" {
 		t.Errorf("a program that lies elsewhere removed some: %s are left", got)
 	}
-	must(t, f.agent().RemoveOldAgents(dir("a")+"/naupegos-agent"))
+	testkit.Must(t, f.agent().RemoveOldAgents(dir("a")+"/naupegos-agent"))
 	if got := left(); got != "acdn" { // itself, one that runs, one that is being sent, what is none
 		t.Errorf("%s are left", got)
 	}
-	must(t, f.agent().RemoveOldAgents(dir("a")+"/naupegos-agent"))
+	testkit.Must(t, f.agent().RemoveOldAgents(dir("a")+"/naupegos-agent"))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/gateway"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestWireGuardOnMachine has the agent carry a gateway's WireGuard to a machine with systemd: installed, up, changed without
@@ -16,9 +17,9 @@ import (
 func TestWireGuardOnMachine(t *testing.T) {
 	m := boot(t)
 	private, err := gateway.NewWireGuardKey()
-	must(t, err)
+	testkit.Must(t, err)
 	public, err := gateway.WireGuardPublicKey(private)
-	must(t, err)
+	testkit.Must(t, err)
 	w := gateway.WireGuard{
 		ClusterName: "demo", Gateway: "gw-1", Network: "172.30.153.0/24", Address: "172.30.153.1", Port: 51820, PrivateKey: private,
 		Reach: []string{"10.77.0.0/24"}, Peers: []gateway.WireGuardPeer{{Name: "anna", Address: "172.30.153.3", PublicKey: m.peer()}},
@@ -88,7 +89,7 @@ func (m *realMachine) userspaceDies(w gateway.WireGuard) {
 func (m *realMachine) wireGuard(w gateway.WireGuard) []string {
 	m.Helper()
 	c, err := gateway.WireGuardConfig(w)
-	must(m.T, err)
+	testkit.Must(m.T, err)
 	var did []string
 	for _, ch := range m.apply(c).Changes {
 		if ch.Kind == "unit" {
@@ -117,8 +118,8 @@ func (m *realMachine) wantPeers(w gateway.WireGuard) {
 func (m *realMachine) peer() string {
 	m.Helper()
 	private, err := gateway.NewWireGuardKey()
-	must(m.T, err)
+	testkit.Must(m.T, err)
 	public, err := gateway.WireGuardPublicKey(private)
-	must(m.T, err)
+	testkit.Must(m.T, err)
 	return public
 }

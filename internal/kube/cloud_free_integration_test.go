@@ -16,13 +16,14 @@ import (
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestCloud works on one real API server, subtest after subtest.
 func TestCloud(t *testing.T) {
 	a := startAPI(t)
 	c := a.client()
-	must(t, c.WaitReady(short(t, time.Minute)))
+	testkit.Must(t, c.WaitReady(short(t, time.Minute)))
 	t.Run("addons", func(t *testing.T) { cloudAddons(t, c) })
 	t.Run("free", func(t *testing.T) { cloudFree(t, c) })
 }
@@ -30,19 +31,19 @@ func TestCloud(t *testing.T) {
 // cloudAddons: the API server takes the manifests, and a new credential is noticed.
 func cloudAddons(t *testing.T, c *Client) {
 	conf, err := addon.CloudConf{AuthURL: "https://k/v3", CredentialID: "id", CredentialSecret: "very-secret"}.Render()
-	must(t, err)
+	testkit.Must(t, err)
 	o := addon.OpenStack{ClusterID: "0123456789abcdef", Bundle: testBundle("v1.36.3"), CloudConf: conf, ControlPlanes: 3, PodCIDR: "10.244.0.0/16"}
 	for _, name := range []string{bundle.ImageOpenStackCCM, bundle.ImageCinderCSI, bundle.ImageCinderCSINode} {
 		o.Bundle.Images = append(o.Bundle.Images, bundle.Image{Name: name, Ref: "naupegos.dev/k8s/" + name + ":v1"})
 	}
 	all, err := o.Catalogue()
-	must(t, err)
+	testkit.Must(t, err)
 	for _, ad := range all {
 		opts := ApplyOptions{Addon: ad.Name, Prune: true}
 		_, err := c.Apply(t.Context(), ad.Manifests, opts)
-		must(t, err)
+		testkit.Must(t, err)
 		ok, err := c.UpToDate(t.Context(), ad.Manifests, opts)
-		must(t, err)
+		testkit.Must(t, err)
 		if !ok {
 			t.Errorf("%s is applied and not up to date", ad.Name)
 		}
@@ -57,16 +58,16 @@ func cloudAddons(t *testing.T, c *Client) {
 	}
 	o.CloudConf = append(o.CloudConf, "# rotated\n"...)
 	all, err = o.Catalogue()
-	must(t, err)
+	testkit.Must(t, err)
 	for _, ad := range all {
 		ok, err := c.UpToDate(t.Context(), ad.Manifests, ApplyOptions{Addon: ad.Name, Prune: true})
-		must(t, err)
+		testkit.Must(t, err)
 		if ok {
 			t.Errorf("%s is up to date with another credential", ad.Name)
 		}
 	}
 	list, err := c.set.CoreV1().ConfigMaps("kube-system").List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if strings.Contains(list.String(), "very-secret") {
 		t.Error("an inventory holds the secret")
 	}
@@ -146,11 +147,11 @@ func cloudFree(t *testing.T, c *Client) {
 	for end := time.Now().Add(30 * time.Second); apierrors.IsNotFound(err) && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		_, err = c.set.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 	}
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = c.Apply(ctx, []byte(cloudObjectsManifest), ApplyOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	list, err := c.CloudResources(ctx, FreeOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if len(list) != 2 || list[0].String() != "Service default/front (load balancer without an address yet)" || list[1].String() != "PersistentVolumeClaim default/data (volume 5c1f of 3Gi)" {
 		t.Fatalf("what would go: %v", list)
 	}
@@ -159,12 +160,12 @@ func cloudFree(t *testing.T, c *Client) {
 	}
 	_, err = c.set.CoreV1().Events("default").Create(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "w"}, Type: "Warning", Reason: "DeleteLoadBalancerFailed", Message: "Octavia says 409",
 		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: "front"}, LastTimestamp: metav1.Now()}, metav1.CreateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 
 	err = c.FreeCloudResources(ctx, FreeOptions{Timeout: 5 * time.Second})
 	wantFail(t, err, fail.NotReady, "Service default/front", "load-balancer-cleanup", "Octavia says 409", "PersistentVolumeClaim default/data: used by pod user on n1", "pvc-protection")
 	n, err := c.Node(ctx, "n1")
-	must(t, err)
+	testkit.Must(t, err)
 	if !n.Unschedulable {
 		t.Error("the node is not cordoned")
 	}
@@ -172,7 +173,7 @@ func cloudFree(t *testing.T, c *Client) {
 		t.Errorf("the StatefulSet is there: %v", err)
 	}
 	v, err := c.set.CoreV1().PersistentVolumes().Get(ctx, "pv-made", metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		t.Error("the volume would be retained")
 	}
@@ -180,9 +181,9 @@ func cloudFree(t *testing.T, c *Client) {
 	got := make(chan error, 1)
 	go func() { got <- c.FreeCloudResources(ctx, FreeOptions{Timeout: time.Minute}) }()
 	now := int64(0)
-	must(t, c.set.CoreV1().Pods("default").Delete(ctx, "user", metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	testkit.Must(t, c.set.CoreV1().Pods("default").Delete(ctx, "user", metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	unfinalize := func(do func(context.Context, string, types.PatchType, []byte) error, name string) {
-		must(t, do(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		testkit.Must(t, do(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 	}
 	unfinalize(func(ctx context.Context, n string, p types.PatchType, d []byte) error {
 		_, err := c.set.CoreV1().Services("default").Patch(ctx, n, p, d, metav1.PatchOptions{})
@@ -196,15 +197,15 @@ func cloudFree(t *testing.T, c *Client) {
 		_, err := c.set.CoreV1().PersistentVolumes().Patch(ctx, n, p, d, metav1.PatchOptions{})
 		return err
 	}, "pv-made")
-	must(t, c.set.CoreV1().PersistentVolumes().Delete(ctx, "pv-made", metav1.DeleteOptions{}))
-	must(t, <-got)
-	must(t, c.FreeCloudResources(ctx, FreeOptions{}))
+	testkit.Must(t, c.set.CoreV1().PersistentVolumes().Delete(ctx, "pv-made", metav1.DeleteOptions{}))
+	testkit.Must(t, <-got)
+	testkit.Must(t, c.FreeCloudResources(ctx, FreeOptions{}))
 	for _, name := range []string{"inside", "others"} {
 		_, err := c.set.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	p, err := c.set.CoreV1().PersistentVolumeClaims("default").Get(ctx, "foreign", metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if p.DeletionTimestamp != nil {
 		t.Error("the claim of a volume that is not the cluster's is being deleted")
 	}

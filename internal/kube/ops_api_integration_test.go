@@ -52,7 +52,7 @@ func startAPI(t *testing.T) *api {
 	a := &api{t: t, dir: t.TempDir()}
 	etcdClient, etcdPeer, port := freeAddress(t), freeAddress(t), freeAddress(t)
 	_, portNumber, err := net.SplitHostPort(port)
-	must(t, err)
+	testkit.Must(t, err)
 	a.server = "https://" + port
 	a.certificates()
 	a.run(opsBinary(t, "etcd"), "--data-dir", a.path("etcd"), "--listen-client-urls", "http://"+etcdClient, "--advertise-client-urls", "http://"+etcdClient,
@@ -73,7 +73,7 @@ func freeAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", testk
 func (a *api) path(name string) string { return filepath.Join(a.dir, name) }
 
 func (a *api) write(name string, content []byte) {
-	must(a.t, os.WriteFile(a.path(name), content, 0o600))
+	testkit.Must(a.t, os.WriteFile(a.path(name), content, 0o600))
 }
 
 // run starts a server until the test ends.
@@ -82,7 +82,7 @@ func (a *api) run(argv ...string) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(a.t, cmd.Start())
+	testkit.Must(a.t, cmd.Start())
 	a.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -96,14 +96,14 @@ func (a *api) run(argv ...string) {
 // certificates makes one certificate that is authority, server and administrator at once, and a kubeconfig with it.
 func (a *api) certificates() {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(a.t, err)
+	testkit.Must(a.t, err)
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	must(a.t, err)
+	testkit.Must(a.t, err)
 	raw, err := x509.MarshalECPrivateKey(key)
-	must(a.t, err)
+	testkit.Must(a.t, err)
 	a.write("tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	a.write("tls.key", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))
 	a.kubeconfig = fmt.Appendf(nil, `apiVersion: v1
@@ -122,7 +122,7 @@ func (a *api) client() *Client {
 		var d net.Dialer
 		return d.DialContext(ctx, network, addr)
 	}})
-	must(a.t, err)
+	testkit.Must(a.t, err)
 	a.t.Cleanup(c.Close)
 	return c
 }

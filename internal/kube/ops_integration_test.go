@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestOperations works on one real API server, subtest after subtest.
@@ -25,7 +26,7 @@ func TestOperations(t *testing.T) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	must(t, c.WaitReady(ctx))
+	testkit.Must(t, c.WaitReady(ctx))
 	t.Logf("the API is ready %s after its start", time.Since(start))
 	if a.dialled.Load() == 0 {
 		t.Error("the dialer given was not used")
@@ -85,7 +86,7 @@ func (o *operations) nodes(t *testing.T) {
 	addNode(t, c, "cp", true, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: "NoSchedule"})
 	wantFail(t, c.WaitNode(short(t, moment), "w1", NodeReady), fail.NotReady, "network plugin is missing")
 	setReady(t, c, "w1", true)
-	must(t, <-got)
+	testkit.Must(t, <-got)
 	if slices.Sort(seen); !slices.Equal(seen, []string{"w1", "w2"}) {
 		t.Errorf("told of %v, want w1 and w2 once each", seen)
 	}
@@ -93,36 +94,36 @@ func (o *operations) nodes(t *testing.T) {
 	m := Marks{Labels: map[string]string{"pool": "general", "disk": "ssd"}, Taints: []Taint{{"dedicated", "gpu", "NoSchedule"}}}
 	for i, want := range []bool{true, false} {
 		changed, err := c.Mark(t.Context(), "w3", m)
-		must(t, err)
+		testkit.Must(t, err)
 		if changed != want {
 			t.Errorf("marking, time %d: changed %v", i+1, changed)
 		}
 	}
 	n, err := c.Node(t.Context(), "w3")
-	must(t, err)
+	testkit.Must(t, err)
 	if n.Labels["disk"] != "ssd" || !slices.Contains(n.Taints, m.Taints[0]) || !Marked(n, m) {
 		t.Errorf("marks are missing: %+v", n)
 	}
 	_, err = c.Mark(t.Context(), "w3", Marks{Labels: map[string]string{"pool": "general"}})
-	must(t, err)
+	testkit.Must(t, err)
 	n, err = c.Node(t.Context(), "w3")
-	must(t, err)
+	testkit.Must(t, err)
 	if _, there := n.Labels["disk"]; there || slices.Contains(n.Taints, m.Taints[0]) || n.Labels["kubernetes.io/hostname"] != "w3" {
 		t.Errorf("what is not wanted any more should go and the rest stay: %+v", n)
 	}
 
-	must(t, c.Cordon(t.Context(), "w3"))
-	must(t, c.Cordon(t.Context(), "w3"))
+	testkit.Must(t, c.Cordon(t.Context(), "w3"))
+	testkit.Must(t, c.Cordon(t.Context(), "w3"))
 	if n, err = c.Node(t.Context(), "w3"); err != nil || !n.Unschedulable {
 		t.Errorf("w3 is not cordoned: %v", err)
 	}
-	must(t, c.Uncordon(t.Context(), "w3"))
+	testkit.Must(t, c.Uncordon(t.Context(), "w3"))
 	wantFail(t, c.Cordon(t.Context(), "nobody"), fail.NotFound)
 	addNode(t, c, "gone", true)
-	must(t, c.DeleteNode(t.Context(), "gone"))
-	must(t, c.DeleteNode(t.Context(), "gone"))
+	testkit.Must(t, c.DeleteNode(t.Context(), "gone"))
+	testkit.Must(t, c.DeleteNode(t.Context(), "gone"))
 	all, err := c.Nodes(t.Context())
-	must(t, err)
+	testkit.Must(t, err)
 	if len(all) != 4 || all[0].Name != "cp" || all[1].Addresses[0] != "10.0.0.5" {
 		t.Errorf("nodes: %+v", all)
 	}
@@ -160,7 +161,7 @@ func (o *operations) apply(t *testing.T) {
 	}
 	upToDate(first, false, "before")
 	r, err := c.Apply(t.Context(), first, opts)
-	must(t, err)
+	testkit.Must(t, err)
 	if want := []string{"Namespace demo", "ClusterRole demo", "ConfigMap demo/settings", "ConfigMap extra"}; !slices.Equal(r.Applied, want) {
 		t.Errorf("applied %v, want %v", r.Applied, want)
 	}
@@ -168,7 +169,7 @@ func (o *operations) apply(t *testing.T) {
 	second := []byte(fmt.Sprintf(demo, "2"))
 	upToDate(second, false, "other content")
 	r, err = c.Apply(t.Context(), second, opts)
-	must(t, err)
+	testkit.Must(t, err)
 	if !slices.Equal(r.Pruned, []string{"ConfigMap extra"}) {
 		t.Errorf("pruned %v, want ConfigMap extra", r.Pruned)
 	}
@@ -176,23 +177,23 @@ func (o *operations) apply(t *testing.T) {
 		t.Errorf("extra is still there: %v", err)
 	}
 	upToDate(second, true, "after the second")
-	must(t, c.set.CoreV1().ConfigMaps("demo").Delete(t.Context(), "settings", metav1.DeleteOptions{}))
+	testkit.Must(t, c.set.CoreV1().ConfigMaps("demo").Delete(t.Context(), "settings", metav1.DeleteOptions{}))
 	upToDate(second, false, "somebody deleted an object")
 	_, err = c.Apply(t.Context(), second, opts)
-	must(t, err)
+	testkit.Must(t, err)
 	cm, err := c.set.CoreV1().ConfigMaps("demo").Get(t.Context(), "settings", metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if d := cmp.Diff(map[string]string{"a": "2"}, cm.Data); d != "" {
 		t.Error(d)
 	}
 	addons, err := c.Addons(t.Context())
-	must(t, err)
+	testkit.Must(t, err)
 	if !slices.Equal(addons, []string{"demo"}) {
 		t.Errorf("addons: %v", addons)
 	}
 	for _, zone := range []string{"a", "b"} { // a class can't be changed: it is made anew
 		_, err = c.Apply(t.Context(), []byte("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: slow}\nprovisioner: x.example.org\nparameters: {zone: "+zone+"}\n"), ApplyOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 		class, err := c.set.StorageV1().StorageClasses().Get(t.Context(), "slow", metav1.GetOptions{})
 		if err != nil || class.Parameters["zone"] != zone {
 			t.Errorf("zone %s: %v %v", zone, class.Parameters, err)
@@ -205,7 +206,7 @@ func (o *operations) apply(t *testing.T) {
 	_, err = c.Apply(t.Context(), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: 1}\n"), ApplyOptions{})
 	wantFail(t, err, fail.Invalid)
 	for range 2 {
-		must(t, c.Delete(t.Context(), second, opts))
+		testkit.Must(t, c.Delete(t.Context(), second, opts))
 	}
 	upToDate(second, false, "deleted")
 }
@@ -227,13 +228,13 @@ spec:
 `)
 	opts := ApplyOptions{Addon: "boats"}
 	_, err := o.c.Apply(short(t, 20*time.Second), m, opts)
-	must(t, err)
+	testkit.Must(t, err)
 	fresh := o.a.client()
 	if ok, err := fresh.UpToDate(t.Context(), m, opts); err != nil || !ok {
 		t.Errorf("up to date is %v, %v", ok, err)
 	}
-	must(t, o.c.Delete(t.Context(), m, opts))
-	must(t, o.a.client().Delete(t.Context(), m, opts)) // its kind is unknown by now
+	testkit.Must(t, o.c.Delete(t.Context(), m, opts))
+	testkit.Must(t, o.a.client().Delete(t.Context(), m, opts)) // its kind is unknown by now
 }
 
 // eventually waits for what the controller manager and the kubelets do on their own.
@@ -270,18 +271,18 @@ func (o *operations) rollout(t *testing.T) {
 		name := strings.ToLower(w.kind)
 		wantFail(t, w.wait(short(t, moment), "default", name), fail.NotReady, "does not exist")
 		_, err := o.c.Apply(ctx, workload(w.kind, name, "stuck:1", w.spec), ApplyOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 		o.eventually(t, "a pod of "+name+" is stuck", func() bool {
 			pods, err := o.c.set.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 			return err == nil && slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return len(p.Status.ContainerStatuses) > 0 })
 		})
 		wantFail(t, w.wait(short(t, moment), "default", name), fail.NotReady, "pods available", "container c: ErrImagePull no such image")
 		_, err = o.c.Apply(ctx, workload(w.kind, name, "good:1", w.spec), ApplyOptions{})
-		must(t, err)
-		must(t, w.wait(ctx, "default", name))
+		testkit.Must(t, err)
+		testkit.Must(t, w.wait(ctx, "default", name))
 		_, err = o.c.Apply(ctx, workload(w.kind, name, "good:2", w.spec), ApplyOptions{})
-		must(t, err)
-		must(t, w.wait(ctx, "default", name))
+		testkit.Must(t, err)
+		testkit.Must(t, w.wait(ctx, "default", name))
 	}
 }
 
@@ -292,13 +293,13 @@ kind: PodDisruptionBudget
 metadata: {name: keep-two, namespace: default}
 spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
 `), ApplyOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	o.eventually(t, "the budget is counted", func() bool {
 		b, err := o.c.set.PolicyV1().PodDisruptionBudgets("default").Get(ctx, "keep-two", metav1.GetOptions{})
 		return err == nil && b.Status.ObservedGeneration == b.Generation && b.Status.CurrentHealthy == 2
 	})
 	pods, err := o.c.PodsOn(ctx, "w1")
-	must(t, err)
+	testkit.Must(t, err)
 	if len(pods) < 2 || pods[0].Owner == "" {
 		t.Fatalf("pods of the Deployment and the DaemonSet should be on w1: %+v", pods)
 	}
@@ -311,30 +312,30 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
 	}
 	_, err = o.c.set.CoreV1().Pods("default").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lonely"},
 		Spec: corev1.PodSpec{NodeName: "w1", Containers: []corev1.Container{{Name: "c", Image: "good:1"}}}}, metav1.CreateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	wantFail(t, o.c.Drain(ctx, "w1", opts), fail.Refused, "default/lonely")
-	must(t, o.c.set.PolicyV1().PodDisruptionBudgets("default").Delete(ctx, "keep-two", metav1.DeleteOptions{}))
+	testkit.Must(t, o.c.set.PolicyV1().PodDisruptionBudgets("default").Delete(ctx, "keep-two", metav1.DeleteOptions{}))
 	o.k.set(func() { o.k.hang = "lonely" })
 	opts.Force = true
 	wantFail(t, o.c.Drain(ctx, "w1", opts), fail.NotReady, "lonely is terminating since")
 	o.k.set(func() { o.k.hang = "" })
-	must(t, o.c.Drain(ctx, "w1", opts))
-	must(t, o.c.WaitDeployment(ctx, "default", "deployment"))
+	testkit.Must(t, o.c.Drain(ctx, "w1", opts))
+	testkit.Must(t, o.c.WaitDeployment(ctx, "default", "deployment"))
 	pods, err = o.c.PodsOn(ctx, "w1")
-	must(t, err)
+	testkit.Must(t, err)
 	for _, p := range pods {
 		if p.Owner != "DaemonSet" {
 			t.Errorf("%s/%s is still on the drained node", p.Namespace, p.Name)
 		}
 	}
-	must(t, o.c.Uncordon(ctx, "w1"))
-	must(t, o.c.Drain(ctx, "nobody", opts))
+	testkit.Must(t, o.c.Uncordon(ctx, "w1"))
+	testkit.Must(t, o.c.Drain(ctx, "nobody", opts))
 
 	o.k.set(func() { o.k.hang = "deployment" }) // a machine that is off confirms nothing
-	must(t, o.c.Drain(ctx, "w2", DrainOptions{Timeout: 30 * time.Second, Dead: true}))
+	testkit.Must(t, o.c.Drain(ctx, "w2", DrainOptions{Timeout: 30 * time.Second, Dead: true}))
 	o.k.set(func() { o.k.hang = "" })
-	must(t, o.c.WaitDeployment(ctx, "default", "deployment"))
-	must(t, o.c.Uncordon(ctx, "w2"))
+	testkit.Must(t, o.c.WaitDeployment(ctx, "default", "deployment"))
+	testkit.Must(t, o.c.Uncordon(ctx, "w2"))
 }
 
 func (o *operations) smoke(t *testing.T) {
@@ -342,7 +343,7 @@ func (o *operations) smoke(t *testing.T) {
 	opts := SmokeOptions{Image: "echo:1", Timeout: 30 * time.Second, Status: func(f string, args ...any) { said = append(said, fmt.Sprintf(f, args...)) }}
 	for range 2 { // the second finds the first one's namespace terminating
 		r, err := o.c.Smoke(t.Context(), opts)
-		must(t, err)
+		testkit.Must(t, err)
 		if !slices.Equal(r.Backends, []string{"w1", "w2"}) || r.Client != "w3" || !r.CrossNode || r.ClusterIP <= 0 || r.DNS <= 0 {
 			t.Errorf("%+v", r)
 		}
@@ -355,19 +356,19 @@ func (o *operations) smoke(t *testing.T) {
 	_, err := o.c.Smoke(t.Context(), opts)
 	wantFail(t, err, fail.NotReady, "did not answer by-address from node w3: what the client said")
 	o.k.set(func() { o.k.exit, o.k.stuck = 0, "echo:2" })
-	must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))
+	testkit.Must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))
 	opts.Image, opts.Timeout = "echo:2", 6*time.Second
 	_, err = o.c.Smoke(t.Context(), opts)
 	wantFail(t, err, fail.NotReady, "pod echo-", "ErrImagePull")
-	must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))
+	testkit.Must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))
 }
 
 func (o *operations) token(t *testing.T) {
 	token, err := o.c.CreateToken(t.Context(), time.Hour, "one more machine")
-	must(t, err)
+	testkit.Must(t, err)
 	id, secret, _ := strings.Cut(token, ".")
 	s, err := o.c.set.CoreV1().Secrets("kube-system").Get(t.Context(), "bootstrap-token-"+id, metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if string(s.Data["token-secret"]) != secret || len(id) != 6 || len(secret) != 16 {
 		t.Errorf("token and Secret differ")
 	}

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // kubelets plays scheduler and kubelet for some nodes: pods get a node, become ready (or not, see stuck), exit where they are
@@ -140,17 +142,17 @@ func addNode(t *testing.T, c *Client, name string, ready bool, taints ...corev1.
 	t.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}}, Spec: corev1.NodeSpec{Taints: taints}}
 	n, err := c.set.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	n.Spec.Taints = taints // without the one for new nodes, which a controller that does not run here would take away
 	_, err = c.set.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	setReady(t, c, name, ready)
 }
 
 func setReady(t *testing.T, c *Client, name string, ready bool) {
 	t.Helper()
 	n, err := c.set.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	cond := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}
 	if !ready {
 		cond = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "network plugin is missing"}
@@ -158,5 +160,5 @@ func setReady(t *testing.T, c *Client, name string, ready bool) {
 	n.Status.Conditions = []corev1.NodeCondition{cond}
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}
 	_, err = c.set.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 }

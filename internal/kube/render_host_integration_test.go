@@ -20,6 +20,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // host is a machine of sorts: its own network, and a file system that is this one's with others' files laid over it.
@@ -48,9 +49,9 @@ echo ready
 exec sleep infinity`
 	cmd := exec.Command("unshare", append([]string{"--mount", "--net", "bash", "-c", setup, "host", dir}, addresses...)...)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
+	testkit.Must(t, err)
 	cmd.Stderr = os.Stderr
-	must(t, cmd.Start())
+	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	ready := make([]byte, 6)
 	if _, err := io.ReadFull(out, ready); err != nil {
@@ -93,7 +94,7 @@ func (h host) start(t *testing.T, argv ...string) {
 	log := &bytes.Buffer{}
 	cmd := h.command(context.Background(), argv...)
 	cmd.Stdout, cmd.Stderr = log, log
-	must(t, cmd.Start())
+	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -108,9 +109,9 @@ func (h host) start(t *testing.T, argv ...string) {
 func fromImage(t *testing.T, b *bundle.Bundle, name string) string {
 	t.Helper()
 	i, err := b.Image(name)
-	must(t, err)
+	testkit.Must(t, err)
 	img, err := tarball.ImageFromPath(b.Path(i.Archive.Digest), nil)
-	must(t, err)
+	testkit.Must(t, err)
 	files := mutate.Extract(img)
 	defer files.Close()
 	for r := tar.NewReader(files); ; {
@@ -118,15 +119,15 @@ func fromImage(t *testing.T, b *bundle.Bundle, name string) string {
 		if errors.Is(err, io.EOF) {
 			t.Fatalf("the image %s has no executable of that name", i.Ref)
 		}
-		must(t, err)
+		testkit.Must(t, err)
 		if filepath.Base(h.Name) != name || h.Typeflag != tar.TypeReg {
 			continue
 		}
 		path := filepath.Join(t.TempDir(), name)
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
-		must(t, err)
+		testkit.Must(t, err)
 		_, err = io.Copy(f, r)
-		must(t, errors.Join(err, f.Close()))
+		testkit.Must(t, errors.Join(err, f.Close()))
 		return path
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // release is a Kubernetes release whose executables are at hand.
@@ -60,12 +61,12 @@ func newRootFS(t *testing.T, kubeadm string, c machine.Config) rootFS {
 	r := rootFS{t.TempDir(), kubeadm}
 	// kubeadm mounts those that exist.
 	for _, dir := range []string{"tmp", "etc/ssl/certs", "etc/ca-certificates", "usr/share/ca-certificates", "usr/local/share/ca-certificates"} {
-		must(t, os.MkdirAll(filepath.Join(r.dir, dir), 0o755))
+		testkit.Must(t, os.MkdirAll(filepath.Join(r.dir, dir), 0o755))
 	}
 	for _, f := range c.Files {
 		path := filepath.Join(r.dir, f.Path)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, f.Content, f.Mode))
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testkit.Must(t, os.WriteFile(path, f.Content, f.Mode))
 	}
 	return r
 }
@@ -83,15 +84,8 @@ func (r rootFS) run(t *testing.T, args ...string) string {
 func (r rootFS) read(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(r.dir, path))
-	must(t, err)
+	testkit.Must(t, err)
 	return data
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // variants are the clusters whose files are compared with kubeadm's.
@@ -123,12 +117,12 @@ func kubeadmAgrees(t *testing.T, p Params, kubeadm string) {
 	k := testPKI(t, time.Now())
 	n := p.ControlPlanes[0]
 	host, err := os.Hostname()
-	must(t, err)
+	testkit.Must(t, err)
 	n.Facts.Hostname = host // kubeadm looks at this one's
 	// One member: what kubeadm writes knows no other.
 	start := EtcdStart{State: "new", InitialCluster: map[string]string{n.Name: PeerURL(n)}}
 	c, err := p.ControlPlane(t.Context(), k, n, start)
-	must(t, err)
+	testkit.Must(t, err)
 	r := newRootFS(t, kubeadm, c)
 	const config = "--config=" + KubeadmConfigPath
 
@@ -179,7 +173,7 @@ func kubeadmAgrees(t *testing.T, p Params, kubeadm string) {
 func parsed(t *testing.T, data []byte) map[string]any {
 	t.Helper()
 	var m map[string]any
-	must(t, yaml.Unmarshal(data, &m))
+	testkit.Must(t, yaml.Unmarshal(data, &m))
 	if meta, ok := m["metadata"].(map[string]any); ok {
 		if notes, ok := meta["annotations"].(map[string]any); ok {
 			delete(notes, filesAnnotation)
@@ -206,7 +200,7 @@ func has(c machine.Config, path string) bool {
 func filesUnder(t *testing.T, root, dir string) []string {
 	t.Helper()
 	var out []string
-	must(t, filepath.Walk(filepath.Join(root, dir), func(path string, info os.FileInfo, err error) error {
+	testkit.Must(t, filepath.Walk(filepath.Join(root, dir), func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().IsRegular() {
 			out = append(out, strings.TrimPrefix(path, root))
 		}

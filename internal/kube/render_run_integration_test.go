@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestControlPlaneRuns starts what a rendered control-plane machine starts, as its manifests say, and records the cluster.
@@ -21,11 +22,11 @@ func TestControlPlaneRuns(t *testing.T) {
 	p.Bundle, p.ControlPlanes = b.Manifest, p.ControlPlanes[:1]
 	k, n := testPKI(t, time.Now()), p.ControlPlanes[0]
 	c, err := p.ControlPlane(t.Context(), k, n, p.NewEtcd())
-	must(t, err)
+	testkit.Must(t, err)
 	h := newHost(t, c, n.Address, p.endpointHost())
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 		var pod corev1.Pod
-		must(t, yaml.UnmarshalStrict(content(t, c, kubernetesDir+"/manifests/"+name+".yaml"), &pod))
+		testkit.Must(t, yaml.UnmarshalStrict(content(t, c, kubernetesDir+"/manifests/"+name+".yaml"), &pod))
 		h.start(t, append([]string{fromImage(t, b, name)}, pod.Spec.Containers[0].Command[1:]...)...)
 	}
 	for _, name := range []string{"kubeadm", "kubectl", "etcdctl"} {
@@ -204,7 +205,7 @@ func (r *running) approver(t *testing.T) {
 
 func (r *running) flannel(t *testing.T) {
 	manifest, err := r.p.Flannel()
-	must(t, err)
+	testkit.Must(t, err)
 	r.h.exec(t, manifest, binDir+"/kubectl", "--kubeconfig", kubernetesDir+"/admin.conf", "apply", "--server-side", "--validate=strict", "-f", "-")
 	out := r.must(t, "admin", "-n", "kube-flannel", "get", "ds", "kube-flannel-ds", "-o", "jsonpath={.spec.template.spec.containers[*].image}")
 	if !allIn(r.p, out) {

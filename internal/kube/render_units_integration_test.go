@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestSystemdAcceptsUnits has systemd look at every unit that is rendered.
@@ -15,7 +16,7 @@ func TestSystemdAcceptsUnits(t *testing.T) {
 	p := testParams()
 	p.EtcdMode = EtcdService
 	c, err := p.ControlPlane(t.Context(), testPKI(t, testTime), p.ControlPlanes[0], p.NewEtcd())
-	must(t, err)
+	testkit.Must(t, err)
 	h := newHost(t, c)
 	for _, b := range c.Binaries {
 		h.exec(t, []byte("#!/bin/true\n"), "install", "-D", "-m", "755", "/dev/stdin", b.Path)
@@ -40,7 +41,7 @@ func TestSystemdAcceptsUnits(t *testing.T) {
 func TestTmpfilesLinkTheFirstCertificate(t *testing.T) {
 	p := testParams()
 	c, err := p.Worker(t.Context(), testPKI(t, testTime), testWorker(p))
-	must(t, err)
+	testkit.Must(t, err)
 	h := newHost(t, c)
 	link := func() string {
 		h.exec(t, nil, "systemd-tmpfiles", "--create", kubeletTmpfilesPath)
@@ -61,10 +62,10 @@ func TestContainerdReadsItsConfig(t *testing.T) {
 		b := bundletest.Of(t, p.Version)
 		p.Bundle = b.Manifest
 		c, err := p.Worker(t.Context(), testPKI(t, testTime), testWorker(p))
-		must(t, err)
+		testkit.Must(t, err)
 		out := newHost(t, c).exec(t, nil, bundletest.Program(t, b, "containerd"), "--config", containerdDir+"/config.toml", "config", "dump")
 		pause, err := b.Image("pause")
-		must(t, err)
+		testkit.Must(t, err)
 		want := []string{"sandbox = '" + pause.Ref + "'", "config_path = '/etc/containerd/certs.d'", "bin_dirs = ['/opt/cni/bin']", "version = 3"}
 		if cgroup == 2 {
 			want = append(want, "SystemdCgroup = true", "restrict_oom_score_adj = false", "disable_apparmor = false")

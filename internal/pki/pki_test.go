@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -50,23 +51,13 @@ func parse(t *testing.T, p pki.Pair) *x509.Certificate {
 	return c
 }
 
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 func TestEnsureMakesOnce(t *testing.T) {
 	s := &pkitest.MemorySecrets{}
 	k, _ := open(s)
 	if err := k.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	names := must(s.Names(t.Context()))(t)
+	names := testkit.Value(s.Names(t.Context()))(t)
 	if len(names) != 6 {
 		t.Errorf("Ensure makes %v", names)
 	}
@@ -76,7 +67,7 @@ func TestEnsureMakesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range pki.Authorities() {
-		a, b := must(k.Authority(t.Context(), name))(t), must(again.Authority(t.Context(), name))(t)
+		a, b := testkit.Value(k.Authority(t.Context(), name))(t), testkit.Value(again.Authority(t.Context(), name))(t)
 		if !bytes.Equal(a.CertPEM, b.CertPEM) || !bytes.Equal(a.KeyPEM, b.KeyPEM) {
 			t.Errorf("%s was made anew", name)
 		}
@@ -85,7 +76,7 @@ func TestEnsureMakesOnce(t *testing.T) {
 			t.Errorf("%s: CA %v, %v to %v", name, cert.IsCA, cert.NotBefore, cert.NotAfter)
 		}
 	}
-	if key := must(k.EncryptionKey(t.Context()))(t); !bytes.Equal(key, must(again.EncryptionKey(t.Context()))(t)) || len(key) != 32 {
+	if key := testkit.Value(k.EncryptionKey(t.Context()))(t); !bytes.Equal(key, testkit.Value(again.EncryptionKey(t.Context()))(t)) || len(key) != 32 {
 		t.Error("the encryption key changed, or isn't 32 bytes")
 	}
 }
@@ -93,10 +84,10 @@ func TestEnsureMakesOnce(t *testing.T) {
 func TestLeafIsRemembered(t *testing.T) {
 	s := &pkitest.MemorySecrets{}
 	k, c := open(s)
-	first := must(k.Leaf(t.Context(), server()))(t)
+	first := testkit.Value(k.Leaf(t.Context(), server()))(t)
 	cert := parse(t, first)
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(must(k.CABundle(t.Context(), pki.KubernetesCA))(t))
+	pool.AppendCertsFromPEM(testkit.Value(k.CABundle(t.Context(), pki.KubernetesCA))(t))
 	for _, name := range []string{"a", "b", "10.0.0.1", "::1"} {
 		if _, err := cert.Verify(x509.VerifyOptions{Roots: pool, DNSName: name, CurrentTime: start, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -113,15 +104,15 @@ func TestLeafIsRemembered(t *testing.T) {
 	same.DNSNames = []string{"b", "a"}
 	c.now = start.Add(243 * 24 * time.Hour) // a little before two thirds
 	k2 := pki.Open(s, pki.Options{Now: c.Now})
-	if again := must(k2.Leaf(t.Context(), same))(t); !bytes.Equal(again.CertPEM, first.CertPEM) || !bytes.Equal(again.KeyPEM, first.KeyPEM) {
+	if again := testkit.Value(k2.Leaf(t.Context(), same))(t); !bytes.Equal(again.CertPEM, first.CertPEM) || !bytes.Equal(again.KeyPEM, first.KeyPEM) {
 		t.Error("a certificate that still serves was issued anew")
 	}
 	c.now = start.Add(244 * 24 * time.Hour)
-	renewed := must(k2.Leaf(t.Context(), same))(t)
+	renewed := testkit.Value(k2.Leaf(t.Context(), same))(t)
 	if bytes.Equal(renewed.CertPEM, first.CertPEM) || bytes.Equal(renewed.KeyPEM, first.KeyPEM) {
 		t.Error("a certificate in its last third was not issued anew, with a new key")
 	}
-	if again := must(k2.Leaf(t.Context(), same))(t); !bytes.Equal(again.CertPEM, renewed.CertPEM) {
+	if again := testkit.Value(k2.Leaf(t.Context(), same))(t); !bytes.Equal(again.CertPEM, renewed.CertPEM) {
 		t.Error("the new certificate was not remembered")
 	}
 }
@@ -139,12 +130,12 @@ func TestLeafIsIssuedAnewWhereItDiffers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, _ := open(&pkitest.MemorySecrets{})
-			first := must(k.Leaf(t.Context(), server()))(t)
+			first := testkit.Value(k.Leaf(t.Context(), server()))(t)
 			spec := server()
 			if change != nil {
 				change(&spec)
 			}
-			second := must(k.Leaf(t.Context(), spec))(t)
+			second := testkit.Value(k.Leaf(t.Context(), spec))(t)
 			parse(t, second)
 			if same := bytes.Equal(first.CertPEM, second.CertPEM); same != (change == nil) {
 				t.Errorf("same certificate: %v", same)
@@ -157,7 +148,7 @@ func TestDamagedLeafIsIssuedAnew(t *testing.T) {
 	k, _ := open(&pkitest.MemorySecrets{})
 	other := server()
 	other.Name = "other"
-	a, b := must(k.Leaf(t.Context(), server()))(t), must(k.Leaf(t.Context(), other))(t)
+	a, b := testkit.Value(k.Leaf(t.Context(), server()))(t), testkit.Value(k.Leaf(t.Context(), other))(t)
 	for name, damaged := range map[string][]byte{
 		"empty": {}, "rubbish": []byte("x"), "no key": a.CertPEM, "another's key": append(bytes.Clone(a.CertPEM), b.KeyPEM...),
 	} {
@@ -184,7 +175,7 @@ func TestDamagedAuthorityIsRefused(t *testing.T) {
 	if _, err := k.CABundle(t.Context(), pki.EtcdCA); err == nil {
 		t.Error("a damaged authority is used")
 	}
-	if got := string(must(s.Get(t.Context(), "authority/etcd-ca"))(t)); got != "x" {
+	if got := string(testkit.Value(s.Get(t.Context(), "authority/etcd-ca"))(t)); got != "x" {
 		t.Error("a damaged authority was replaced: the cluster's certificates would be worthless")
 	}
 }
@@ -192,7 +183,7 @@ func TestDamagedAuthorityIsRefused(t *testing.T) {
 func TestLeafEndsWithItsAuthority(t *testing.T) {
 	s := &pkitest.MemorySecrets{}
 	k := pki.Open(s, pki.Options{Now: func() time.Time { return start }, CAValidity: 24 * time.Hour})
-	if got := parse(t, must(k.Leaf(t.Context(), server()))(t)).NotAfter; !got.Equal(start.Add(24 * time.Hour)) {
+	if got := parse(t, testkit.Value(k.Leaf(t.Context(), server()))(t)).NotAfter; !got.Equal(start.Add(24 * time.Hour)) {
 		t.Errorf("the leaf outlives its authority: %v", got)
 	}
 }
@@ -234,11 +225,11 @@ func TestManyAtOnceGetOneCertificate(t *testing.T) {
 
 func TestSSHKey(t *testing.T) {
 	k, _ := open(&pkitest.MemorySecrets{})
-	signer, err := ssh.ParsePrivateKey(must(k.SSHKey(t.Context()))(t))
+	signer, err := ssh.ParsePrivateKey(testkit.Value(k.SSHKey(t.Context()))(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := must(k.SSHPublicKey(t.Context()))(t)
+	line := testkit.Value(k.SSHPublicKey(t.Context()))(t)
 	if want := string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(signer.PublicKey()))); line != want {
 		t.Errorf("public half %q, not %q", line, want)
 	}
@@ -270,8 +261,8 @@ func TestList(t *testing.T) {
 	if err := k.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p := must(k.Leaf(t.Context(), server()))(t)
-	list := must(k.List(t.Context()))(t)
+	p := testkit.Value(k.Leaf(t.Context(), server()))(t)
+	list := testkit.Value(k.List(t.Context()))(t)
 	if len(list) != 4 || !list[0].CA || list[3].CA {
 		t.Fatalf("%+v", list)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // agentScript stands for naupegos-agent: it keeps its state beside itself.
@@ -49,10 +50,10 @@ func newAgentHost(t *testing.T) *agentHost {
 	a := &agentHost{testServer: newServer(t, key.PublicKey()), dirs: t.TempDir()}
 	a.agentDir = a.dirs
 	local := filepath.Join(t.TempDir(), "naupegos-agent")
-	must(t, os.WriteFile(local, []byte(agentScript), 0o644))
+	testkit.Must(t, os.WriteFile(local, []byte(agentScript), 0o644))
 	a.d, a.h = dialer(t, Options{AgentPath: local}, key), a.host("m")
 	bin, err := a.d.AgentPath()
-	must(t, err)
+	testkit.Must(t, err)
 	a.dir = strings.Replace(filepath.Dir(bin), machine.AgentDir, a.dirs, 1)
 	return a
 }
@@ -65,18 +66,18 @@ func TestAgentIsUploadedOnce(t *testing.T) {
 	}
 	before := a.execs.Load()
 	_, err = a.d.Facts(t.Context(), a.h)
-	must(t, err)
+	testkit.Must(t, err)
 	if n := a.execs.Load() - before; n != 1 {
 		t.Errorf("%d commands where the agent is there already", n)
 	}
 	entries, err := os.ReadDir(a.dir)
-	must(t, err)
+	testkit.Must(t, err)
 	if len(entries) != 1 || entries[0].Name() != "naupegos-agent" {
 		t.Errorf("left beside the agent: %v", entries)
 	}
-	must(t, os.Chmod(filepath.Join(a.dir, "naupegos-agent"), 0o644)) // 126: can't be run
+	testkit.Must(t, os.Chmod(filepath.Join(a.dir, "naupegos-agent"), 0o644)) // 126: can't be run
 	_, err = a.d.Facts(t.Context(), a.h)
-	must(t, err)
+	testkit.Must(t, err)
 }
 
 func TestApplyUploadsBlobs(t *testing.T) {
@@ -96,7 +97,7 @@ func TestApplyUploadsBlobs(t *testing.T) {
 		t.Fatalf("without blobs: %+v: %v", report, err)
 	}
 	report, err = a.d.Apply(t.Context(), a.h, cfg, o)
-	must(t, err)
+	testkit.Must(t, err)
 	if report.Digest != "sha256:d" || len(report.Changes) != 1 || len(report.Missing) != 0 || !slices.Equal(asked, []string{"sha256:b"}) {
 		t.Errorf("report %+v, asked for %v", report, asked)
 	}
@@ -115,7 +116,7 @@ func TestApplyUploadsBlobs(t *testing.T) {
 	}
 	before := a.execs.Load()
 	_, err = a.d.Apply(t.Context(), a.h, cfg, o)
-	must(t, err)
+	testkit.Must(t, err)
 	if n := a.execs.Load() - before; n != 1 {
 		t.Errorf("%d commands where all is there already", n)
 	}
@@ -135,8 +136,8 @@ func TestDryRunUploadsNoBlob(t *testing.T) {
 func TestAgentErrorsKeepTheirKind(t *testing.T) {
 	a := newAgentHost(t)
 	_, err := a.d.Facts(t.Context(), a.h)
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(a.dir, "fail"), nil, 0o600))
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(filepath.Join(a.dir, "fail"), nil, 0o600))
 	_, err = a.d.Apply(t.Context(), a.h, machine.Config{}, ApplyOptions{})
 	if fail.KindOf(err) != fail.Conflict {
 		t.Errorf("kind %v", fail.KindOf(err))
@@ -144,7 +145,7 @@ func TestAgentErrorsKeepTheirKind(t *testing.T) {
 	has(t, err, "m (", "/lock", "take the lock: busy", "(wait)")
 	_, err = a.d.Agent(t.Context(), a.h, nil, "nonsense")
 	has(t, err, "unknown nonsense", "status 3")
-	must(t, os.Remove(filepath.Join(a.dir, "fail")))
+	testkit.Must(t, os.Remove(filepath.Join(a.dir, "fail")))
 	_, err = a.d.Apply(t.Context(), a.h, machine.Config{}, ApplyOptions{Blob: func(string) (io.ReadCloser, int64, error) {
 		return nil, 0, errors.New("no such blob")
 	}})
@@ -166,7 +167,7 @@ func TestNoAgentOnThisSide(t *testing.T) {
 
 func TestUploadThatCantBeWritten(t *testing.T) {
 	a := newAgentHost(t)
-	must(t, os.WriteFile(a.dir, []byte("a file where the directory should be"), 0o600))
+	testkit.Must(t, os.WriteFile(a.dir, []byte("a file where the directory should be"), 0o600))
 	_, err := a.d.Facts(t.Context(), a.h)
 	if fail.KindOf(err) != fail.Refused {
 		t.Errorf("kind %v", fail.KindOf(err))
@@ -176,9 +177,9 @@ func TestUploadThatCantBeWritten(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	private, public, err := GenerateKey("naupegos demo")
-	must(t, err)
+	testkit.Must(t, err)
 	signer, err := ParseKey(private)
-	must(t, err)
+	testkit.Must(t, err)
 	if public != PublicKey(signer)+" naupegos demo" || !strings.HasPrefix(string(private), "-----BEGIN OPENSSH PRIVATE KEY-----\n") {
 		t.Errorf("public %q", public)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestRun(t *testing.T) {
@@ -24,7 +25,7 @@ func TestRun(t *testing.T) {
 	d := dialer(t, Options{}, key)
 	nasty := []string{"", "a b", "it's", "$HOME", "`id`", `"\`, "*", "a\nb", "-n", "ä;|&<>()"}
 	out, err := d.Run(t.Context(), s.host("m"), nil, append([]string{"printf", "%s\\0"}, nasty...)...)
-	must(t, err)
+	testkit.Must(t, err)
 	if got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"); strings.Join(got, "|") != strings.Join(nasty, "|") {
 		t.Errorf("the other side saw %q", got)
 	}
@@ -52,7 +53,7 @@ func TestRunDoesNotWaitForStdin(t *testing.T) {
 	r, w := io.Pipe()
 	defer func() { _ = w.Close() }()
 	_, err := d.Run(t.Context(), s.host("m"), r, "true")
-	must(t, err)
+	testkit.Must(t, err)
 }
 
 func TestManyCommandsShareOneConnection(t *testing.T) {
@@ -96,7 +97,7 @@ func TestChangedHostKey(t *testing.T) {
 	has(t, err, "m (", ssh.FingerprintSHA256(other.PublicKey()), ssh.FingerprintSHA256(s.hostKey.PublicKey()), "reinstalled")
 	h.HostKeys = []string{PublicKey(other), PublicKey(s.hostKey)}
 	_, err = d.Run(t.Context(), h, nil, "true")
-	must(t, err)
+	testkit.Must(t, err)
 }
 
 func TestHostKeyOfAnotherKind(t *testing.T) {
@@ -104,9 +105,9 @@ func TestHostKeyOfAnotherKind(t *testing.T) {
 	s := newServer(t, key.PublicKey())
 	h := s.host("m")
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	testkit.Must(t, err)
 	public, err := ssh.NewPublicKey(&other.PublicKey)
-	must(t, err)
+	testkit.Must(t, err)
 	h.HostKeys = []string{string(ssh.MarshalAuthorizedKey(public))}
 	_, err = dialer(t, Options{}, key).Run(t.Context(), h, nil, "true")
 	if fail.KindOf(err) != fail.Unauthorized {
@@ -149,7 +150,7 @@ func TestNobodyThere(t *testing.T) {
 	key := newKey(t)
 	s := newServer(t, key.PublicKey())
 	h := s.host("m")
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 	_, err := dialer(t, Options{}, key).Run(t.Context(), h, nil, "true")
 	if fail.KindOf(err) != fail.Unreachable {
 		t.Errorf("error %v", err)
@@ -172,7 +173,7 @@ func TestConnectionDiesUnderACommand(t *testing.T) {
 	s := newServer(t, key.PublicKey())
 	d := dialer(t, Options{}, key)
 	_, err := d.Run(t.Context(), s.host("m"), nil, "true")
-	must(t, err)
+	testkit.Must(t, err)
 	go func() {
 		for s.execs.Load() < 2 {
 			time.Sleep(time.Millisecond)
@@ -184,7 +185,7 @@ func TestConnectionDiesUnderACommand(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	_, err = d.Run(t.Context(), s.host("m"), nil, "true") // dials again
-	must(t, err)
+	testkit.Must(t, err)
 }
 
 // Asking for a session while the connection ends must neither hang nor fail: it is dialled again.
@@ -194,7 +195,7 @@ func TestConnectionDiesBeforeACommand(t *testing.T) {
 	d := dialer(t, Options{}, key)
 	for range 50 {
 		_, err := d.Run(t.Context(), s.host("m"), nil, "true")
-		must(t, err)
+		testkit.Must(t, err)
 		var wg sync.WaitGroup
 		wg.Go(s.cut)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -212,7 +213,7 @@ func TestDeadMachineIsNoticed(t *testing.T) {
 	s := newServer(t, key.PublicKey())
 	d := dialer(t, Options{KeepAlive: 20 * time.Millisecond, Dead: 200 * time.Millisecond}, key)
 	_, err := d.Run(t.Context(), s.host("m"), nil, "true")
-	must(t, err)
+	testkit.Must(t, err)
 	go func() {
 		for s.execs.Load() < 2 {
 			time.Sleep(time.Millisecond)
@@ -244,7 +245,7 @@ func TestCancelEndsTheCommand(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	_, err = d.Run(t.Context(), s.host("m"), nil, "true")
-	must(t, err)
+	testkit.Must(t, err)
 	if n := s.logins.Load(); n != 1 {
 		t.Errorf("cancelling cost the connection: %d logins", n)
 	}
@@ -255,22 +256,22 @@ func TestJump(t *testing.T) {
 	gone, mute, good, target := newServer(t, key.PublicKey()), newServer(t, key.PublicKey()), newServer(t, key.PublicKey()), newServer(t, key.PublicKey())
 	h := target.host("target")
 	h.Via = []Host{gone.host("gone"), mute.host("mute"), good.host("good")}
-	must(t, gone.Close())
+	testkit.Must(t, gone.Close())
 	mute.mute.Store(true)
 	d := dialer(t, Options{KeepAlive: time.Hour}, key)
 	_, err := d.Run(t.Context(), h, nil, "true")
-	must(t, err)
+	testkit.Must(t, err)
 	if good.logins.Load() != 1 || target.logins.Load() != 1 {
 		t.Error("the connection did not go through the jump host that answers")
 	}
 	target.cut()
 	start := time.Now()
 	_, err = d.Run(t.Context(), h, nil, "true")
-	must(t, err)
+	testkit.Must(t, err)
 	if took := time.Since(start); took > 5*time.Second || good.logins.Load() != 1 {
 		t.Errorf("the good jump host was not remembered: %s, %d logins", took, good.logins.Load())
 	}
-	must(t, good.Close())
+	testkit.Must(t, good.Close())
 	good.cut()
 	target.cut()
 	d2 := dialer(t, Options{ConnectTimeout: time.Second}, key)
@@ -299,12 +300,12 @@ func TestDialContext(t *testing.T) {
 	s, inner := newServer(t, key.PublicKey()), newServer(t, key.PublicKey())
 	d := dialer(t, Options{}, key)
 	c, err := d.DialContext(t.Context(), s.host("m"), "tcp", inner.host("").addr())
-	must(t, err)
+	testkit.Must(t, err)
 	greeting := make([]byte, 4)
 	if _, err := io.ReadFull(c, greeting); err != nil || string(greeting) != "SSH-" {
 		t.Errorf("read %q: %v", greeting, err)
 	}
-	must(t, c.Close())
+	testkit.Must(t, c.Close())
 	_, err = d.DialContext(t.Context(), s.host("m"), "tcp", "127.0.0.1:1")
 	if fail.KindOf(err) != fail.Unreachable {
 		t.Errorf("error %v", err)
@@ -341,8 +342,8 @@ func TestClosedDialer(t *testing.T) {
 	s := newServer(t, key.PublicKey())
 	d := NewDialer([]ssh.Signer{key}, Options{})
 	_, err := d.Run(t.Context(), s.host("m"), nil, "true")
-	must(t, err)
-	must(t, d.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, d.Close())
 	if _, err = d.Run(t.Context(), s.host("m"), nil, "true"); fail.KindOf(err) != fail.Interrupted {
 		t.Errorf("error %v", err)
 	}

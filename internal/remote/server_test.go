@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // testServer is an SSH server in this process. Commands run on this machine, through sh as sshd would.
@@ -39,16 +40,16 @@ type testServer struct {
 func newKey(t *testing.T) ssh.Signer {
 	t.Helper()
 	private, _, err := GenerateKey("test")
-	must(t, err)
+	testkit.Must(t, err)
 	s, err := ParseKey(private)
-	must(t, err)
+	testkit.Must(t, err)
 	return s
 }
 
 func newServer(t *testing.T, user ssh.PublicKey) *testServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	s := &testServer{Listener: l, hostKey: newKey(t), user: user, sizes: make(chan Size, 10)}
 	t.Cleanup(func() { _ = l.Close(); s.cut() })
 	go func() {
@@ -197,15 +198,8 @@ func run(ch ssh.Channel, command string) {
 func dialer(t *testing.T, o Options, signers ...ssh.Signer) *Dialer {
 	t.Helper()
 	d := NewDialer(signers, o)
-	t.Cleanup(func() { must(t, d.Close()) })
+	t.Cleanup(func() { testkit.Must(t, d.Close()) })
 	return d
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func eventually(t *testing.T, cond func() bool) {

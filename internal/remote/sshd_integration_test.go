@@ -35,19 +35,19 @@ func sshd(t *testing.T, name string, user ssh.Signer) Host {
 	if _, err := os.Stat(program); err != nil {
 		t.Fatal("sshd is not installed: apt-get install openssh-server")
 	}
-	must(t, os.MkdirAll("/run/sshd", 0o755)) // where Debian's sshd shuts itself in
+	testkit.Must(t, os.MkdirAll("/run/sshd", 0o755)) // where Debian's sshd shuts itself in
 	dir := t.TempDir()
 	private, public, err := GenerateKey(name)
-	must(t, err)
-	must(t, os.WriteFile(dir+"/host", private, 0o600))
-	must(t, os.WriteFile(dir+"/keys", []byte(PublicKey(user)+"\n"), 0o600))
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(dir+"/host", private, 0o600))
+	testkit.Must(t, os.WriteFile(dir+"/keys", []byte(PublicKey(user)+"\n"), 0o600))
 	port := testkit.FreePort(t)
 	cmd := exec.Command(program, "-D", "-e", "-f", "/dev/null", "-p", fmt.Sprint(port), "-h", dir+"/host",
 		"-o", "ListenAddress=127.0.0.1", "-o", "AuthorizedKeysFile="+dir+"/keys", "-o", "StrictModes=no", "-o", "UsePAM=no",
 		"-o", "PasswordAuthentication=no", "-o", "PidFile=none", "-o", "PermitRootLogin=prohibit-password")
 	var log bytes.Buffer
 	cmd.Stderr = &log
-	must(t, cmd.Start())
+	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -113,24 +113,24 @@ func TestRealAgent(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	info, err := os.Stat(bin)
-	must(t, err)
+	testkit.Must(t, err)
 	if info.Size() > 15<<20 {
 		t.Errorf("the agent has grown to %d bytes", info.Size())
 	}
 	d := dialer(t, Options{AgentPath: bin}, key)
 	remote, err := d.AgentPath()
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(remote)) })
 	start := time.Now()
 	f, err := d.Facts(t.Context(), h)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Logf("with upload: %s", time.Since(start))
 	if name, _ := os.Hostname(); f.Hostname != name || f.MemoryBytes == 0 {
 		t.Errorf("facts %+v", f)
 	}
 	start = time.Now()
 	report, err := d.Apply(t.Context(), h, machine.Config{Machine: "m"}, ApplyOptions{DryRun: true})
-	must(t, err)
+	testkit.Must(t, err)
 	t.Logf("again: %s", time.Since(start))
 	if report.Digest == "" || len(report.Changes) > 0 {
 		t.Errorf("report %+v", report)
@@ -146,14 +146,14 @@ func TestRealAgent(t *testing.T) {
 func TestOpenSSHReadsOurFiles(t *testing.T) {
 	dir := t.TempDir()
 	private, _, err := GenerateKey("test")
-	must(t, err)
+	testkit.Must(t, err)
 	key, err := ParseKey(private)
-	must(t, err)
+	testkit.Must(t, err)
 	h := sshd(t, "target", key)
 	h.Via = []Host{sshd(t, "gateway", key)}
-	must(t, os.WriteFile(dir+"/id", private, 0o600))
-	must(t, os.WriteFile(dir+"/known_hosts", KnownHosts([]Host{h}), 0o600))
-	must(t, os.WriteFile(dir+"/config", SSHConfig([]Host{h}, dir+"/id", dir+"/known_hosts"), 0o600))
+	testkit.Must(t, os.WriteFile(dir+"/id", private, 0o600))
+	testkit.Must(t, os.WriteFile(dir+"/known_hosts", KnownHosts([]Host{h}), 0o600))
+	testkit.Must(t, os.WriteFile(dir+"/config", SSHConfig([]Host{h}, dir+"/id", dir+"/known_hosts"), 0o600))
 	out, err := exec.CommandContext(t.Context(), "ssh", "-F", dir+"/config", "-o", "BatchMode=yes", "target", "echo", "in").CombinedOutput()
 	if err != nil || string(out) != "in\n" {
 		t.Errorf("%v: %s", err, out)

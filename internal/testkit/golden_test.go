@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,10 @@ type note struct {
 	errs []string
 }
 
-func (n *note) Errorf(format string, args ...any) { n.errs = append(n.errs, format) }
+func (n *note) Errorf(format string, args ...any) {
+	n.errs = append(n.errs, fmt.Sprintf(format, args...))
+}
+func (n *note) Fatalf(format string, args ...any) { n.Errorf(format, args...) }
 
 func TestGolden(t *testing.T) {
 	t.Chdir(t.TempDir())

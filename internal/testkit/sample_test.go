@@ -1,10 +1,8 @@
 package testkit
 
 import (
-	"errors"
 	"slices"
 	"testing"
-	"time"
 )
 
 func TestSampleIsRepeatedByItsSeed(t *testing.T) {
@@ -23,18 +21,5 @@ func TestSampleIsRepeatedByItsSeed(t *testing.T) {
 	*fullFlag = true
 	if got := Sample(t, 3, all); !slices.Equal(got, all) {
 		t.Errorf("-full chose %v", got)
-	}
-}
-
-func TestUntil(t *testing.T) {
-	n := 0
-	Until(t, time.Minute, time.Millisecond, func() error {
-		if n++; n < 3 {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	if n != 3 {
-		t.Errorf("the condition was asked %d times", n)
 	}
 }

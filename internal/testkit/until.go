@@ -1,49 +1,45 @@
 package testkit
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
 
-// Until calls condition every interval until it returns nil. It ends the test with the condition's last error where that does not happen
-// within limit.
-func Until(t testing.TB, limit, interval time.Duration, condition func() error) {
+// Until calls condition every interval until it returns nil, and returns how long that took. It ends the test with the condition's last error
+// where that does not happen within limit. The condition is asked once more when the time is over: a host that was busy may have kept the
+// test from asking. Where only false can be said, That makes it an error.
+func Until(t testing.TB, limit, interval time.Duration, condition func() error) time.Duration {
 	t.Helper()
+	began := time.Now()
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	for {
+	for over := false; ; {
 		err := condition()
 		if err == nil {
-			return
+			return time.Since(began)
+		}
+		if over {
+			t.Fatalf("not within %v: %v", limit, err)
+			return 0
 		}
 		select {
 		case <-deadline.C:
-			t.Fatalf("not within %v: %v", limit, err)
+			over = true
 		case <-tick.C:
 		}
 	}
 }
 
-// Must ends the test where err is not nil.
-func Must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Value returns a function that returns its first argument, and ends the test where the second is not nil:
-//
-//	data := testkit.Value[[]byte](t)(os.ReadFile(name))
-func Value[T any](t testing.TB) func(T, error) T {
-	t.Helper()
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
+// That is a condition for Until: what says it in words, as in "cp-1 is left out".
+func That(what string, holds func() bool) func() error {
+	missing := errors.New(what)
+	return func() error {
+		if holds() {
+			return nil
 		}
-		return v
+		return missing
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // fakeAPI is the part of an API server that the approver meets.
@@ -129,19 +130,19 @@ func (a *fakeAPI) condition(name string) (kind, message string) {
 func (a *fakeAPI) kubeconfig(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	testkit.Must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "naupegos:approver"}, NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
+	testkit.Must(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
+	testkit.Must(t, err)
 	b64 := func(kind string, der []byte) string {
 		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
 	p := filepath.Join(t.TempDir(), "approver.conf")
 	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster:\n    server: %s\n    certificate-authority-data: %s\nusers:\n- name: u\n  user:\n    client-certificate-data: %s\n    client-key-data: %s\n",
 		a.URL, b64("CERTIFICATE", a.Certificate().Raw), b64("CERTIFICATE", der), b64("PRIVATE KEY", pkcs8))
-	must(t, os.WriteFile(p, []byte(text), 0o600))
+	testkit.Must(t, os.WriteFile(p, []byte(text), 0o600))
 	return p
 }
 
@@ -178,7 +179,7 @@ func TestRun(t *testing.T) {
 	a := newFakeAPI(t)
 	a.down = true
 	machines := filepath.Join(t.TempDir(), "machines.json")
-	must(t, os.WriteFile(machines, []byte(`{"nodes":{}}`), 0o600))
+	testkit.Must(t, os.WriteFile(machines, []byte(`{"nodes":{}}`), 0o600))
 	log := start(t, a, machines)
 	eventually(t, func() bool { return strings.Contains(log.String(), "503") })
 	a.put("good", honest().make(t))
@@ -189,8 +190,8 @@ func TestRun(t *testing.T) {
 	if kind, _ := a.condition("good"); kind != "" {
 		t.Fatalf("a node that is not in the file was %s", kind)
 	}
-	must(t, os.WriteFile(machines+".new", []byte(`{"nodes":{"demo-cp-1":["10.0.0.21"]}}`), 0o600))
-	must(t, os.Rename(machines+".new", machines))
+	testkit.Must(t, os.WriteFile(machines+".new", []byte(`{"nodes":{"demo-cp-1":["10.0.0.21"]}}`), 0o600))
+	testkit.Must(t, os.Rename(machines+".new", machines))
 	eventually(t, func() bool { kind, _ := a.condition("good"); return kind == "Approved" })
 	if a.objects["good"]["metadata"].(map[string]any)["labels"] == nil {
 		t.Error("the object was not sent back whole")
@@ -211,7 +212,7 @@ func TestTwoApproversDoNoHarm(t *testing.T) {
 	a := newFakeAPI(t)
 	a.conflict = true
 	machines := filepath.Join(t.TempDir(), "machines.json")
-	must(t, os.WriteFile(machines, []byte(`{"nodes":{"demo-cp-1":["10.0.0.21"]}}`), 0o600))
+	testkit.Must(t, os.WriteFile(machines, []byte(`{"nodes":{"demo-cp-1":["10.0.0.21"]}}`), 0o600))
 	log := start(t, a, machines)
 	a.put("good", honest().make(t))
 	time.Sleep(100 * time.Millisecond)
@@ -230,7 +231,7 @@ func TestUnreadableFiles(t *testing.T) {
 	for name, content := range map[string]string{"no-json": "{", "none": ""} {
 		p := filepath.Join(dir, name)
 		if content != "" {
-			must(t, os.WriteFile(p, []byte(content), 0o600))
+			testkit.Must(t, os.WriteFile(p, []byte(content), 0o600))
 		}
 		if err := Run(t.Context(), Options{Kubeconfig: a.kubeconfig(t), Machines: p}); err == nil || !strings.Contains(err.Error(), p) {
 			t.Errorf("machines %s: %v", name, err)
@@ -247,12 +248,5 @@ func eventually(t *testing.T, cond func() bool) {
 		if time.Now().After(end) {
 			t.Fatal("waited 20 s in vain")
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

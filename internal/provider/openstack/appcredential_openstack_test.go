@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestCloudCredential takes the cluster's credential through its life in a real Keystone: made with the needed roles only, found good
@@ -26,25 +27,25 @@ func TestCloudCredential(t *testing.T) {
 	const id = "t4-appcred-0badcafe"
 	p, _ := testProvider(t, doc, id)
 	c, err := p.cloud(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if _, err := p.PruneCloudCredentials(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
 	first, err := p.EnsureCloudCredential(ctx, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	slices.Sort(first.Roles)
 	if first.Secret == "" || !strings.Contains(first.Name, id) || !slices.Equal(first.Roles, []string{"load-balancer_member", "member"}) {
 		t.Errorf("made %s with roles %v", first, first.Roles)
 	}
 	again, err := p.EnsureCloudCredential(ctx, &first)
-	must(t, err)
+	testkit.Must(t, err)
 	if again.ID != first.ID || again.Secret != first.Secret {
 		t.Errorf("the credential is good, and yet another one is made: %s", again)
 	}
 	second, err := p.NewCloudCredential(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	if ok, err := p.accepts(ctx, c, first); !ok || err != nil {
 		t.Errorf("the old credential does not work before it is pruned: %v", err)
 	}
@@ -55,12 +56,12 @@ func TestCloudCredential(t *testing.T) {
 		t.Errorf("the old credential works after it was pruned: %v", err)
 	}
 	third, err := p.EnsureCloudCredential(ctx, &first)
-	must(t, err)
+	testkit.Must(t, err)
 	if third.ID == first.ID {
 		t.Error("a credential that is gone is returned as good")
 	}
-	must(t, p.DeleteCloudCredential(ctx, second.ID))
-	must(t, p.DeleteCloudCredential(ctx, second.ID)) // twice is as good
+	testkit.Must(t, p.DeleteCloudCredential(ctx, second.ID))
+	testkit.Must(t, p.DeleteCloudCredential(ctx, second.ID)) // twice is as good
 
 	worksAlone(ctx, t, third)
 }
@@ -69,9 +70,9 @@ func TestCloudCredential(t *testing.T) {
 func worksAlone(ctx context.Context, t *testing.T, cred CloudCredential) {
 	t.Helper()
 	data, err := cred.CloudsYAML("naupegos-t4", "")
-	must(t, err)
+	testkit.Must(t, err)
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	must(t, os.WriteFile(file, data, 0o600))
+	testkit.Must(t, os.WriteFile(file, data, 0o600))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	doc := testDocument(t, "t4-appcred", quotaSpec)
 	p, _ := testProvider(t, doc, "t4-appcred-0badcafe")
@@ -83,7 +84,7 @@ func worksAlone(ctx context.Context, t *testing.T, cred CloudCredential) {
 		t.Errorf("a restricted credential makes another one: %v", err)
 	}
 	c, err := p.cloud(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	p.session.c.login.source = "test"
 	if me, err := c.whoami(); err != nil || me.AppCredential == nil || !me.AppCredential.Restricted {
 		t.Errorf("the token says %+v, %v", me, err)
@@ -99,17 +100,17 @@ func TestLeftovers(t *testing.T) {
 	const id = "t4-left-0badcafe"
 	p, _ := testProvider(t, doc, id)
 	c, err := p.cloud(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	for name, meta := range map[string]map[string]string{
 		"pvc-1": {csiCluster: id, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop"},
 		"pvc-2": {csiCluster: id + "0"}, "pvc-3": {csiCluster: "t4-left"}, "pvc-" + id: {},
 	} {
 		v, err := volumes.Create(ctx, c.volume, volumes.CreateOpts{Name: name, Size: 1, Metadata: meta}, nil).Extract()
-		must(t, err)
+		testkit.Must(t, err)
 		t.Cleanup(func() { deleteVolume(t, p, v.ID) })
 	}
 	left, err := p.Leftovers(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	if len(left.Volumes) != 1 || left.Volumes[0].Claim != "shop/data" || len(left.LoadBalancers) != 0 {
 		t.Errorf("left: %v", left)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
+	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
@@ -37,27 +38,27 @@ func give(ctx context.Context, t *testing.T, c *cloud, name, external string) gi
 		})
 	}
 	net, err := networks.Create(ctx, c.network, networks.CreateOpts{Name: name, Description: "a user's"}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	g.network = net.ID
 	undo("network", func(ctx context.Context) error { return networks.Delete(ctx, c.network, net.ID).ExtractErr() })
 	for _, cidr := range []string{"10.82.1.0/24", "10.82.2.0/24"} {
 		s, err := subnets.Create(ctx, c.network, subnets.CreateOpts{NetworkID: net.ID, CIDR: cidr, IPVersion: 4, Name: cidr}).Extract()
-		must(t, err)
+		testkit.Must(t, err)
 		g.subnets = append(g.subnets, s.ID)
 	}
 	r, err := routers.Create(ctx, c.network, routers.CreateOpts{Name: name, GatewayInfo: &routers.GatewayInfo{NetworkID: external}}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	g.router = r.ID
 	undo("router", func(ctx context.Context) error { return routers.Delete(ctx, c.network, r.ID).ExtractErr() })
 	inner := g.subnets[1]
 	_, err = routers.AddInterface(ctx, c.network, r.ID, routers.AddInterfaceOpts{SubnetID: inner}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	undo("router's interface", func(ctx context.Context) error {
 		_, err := routers.RemoveInterface(ctx, c.network, r.ID, routers.RemoveInterfaceOpts{SubnetID: inner}).Extract()
 		return err
 	})
 	_, err = attributestags.ReplaceAll(ctx, c.network, "networks", net.ID, attributestags.ReplaceAllOpts{Tags: []string{"mine"}}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	return g
 }
 
@@ -66,19 +67,19 @@ func (g given) look(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	n, err := networks.Get(ctx, g.c.network, g.network).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	fmt.Fprintln(&b, n.Name, n.Description, n.Tags, n.AdminStateUp, sorted(n.Subnets))
 	for _, id := range g.subnets {
 		s, err := subnets.Get(ctx, g.c.network, id).Extract()
-		must(t, err)
+		testkit.Must(t, err)
 		fmt.Fprintln(&b, s.Name, s.Description, s.Tags, s.CIDR, s.GatewayIP, s.DNSNameservers, s.AllocationPools, s.HostRoutes)
 	}
 	r, err := routers.Get(ctx, g.c.network, g.router).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	fmt.Fprintln(&b, r.Name, r.Description, r.Tags, r.AdminStateUp, r.GatewayInfo.NetworkID, r.GatewayInfo.ExternalFixedIPs, r.Routes)
 	for _, o := range []ports.ListOpts{{NetworkID: g.network}, {DeviceID: g.router}} {
 		all, err := pages(ctx, ports.List(g.c.network, o), ports.ExtractPorts)
-		must(t, err)
+		testkit.Must(t, err)
 		fmt.Fprintln(&b, sorted(texts(all, func(o ports.Port) string { return o.ID })))
 	}
 	return b.String()
@@ -95,7 +96,7 @@ func TestExisting(t *testing.T) {
 		"replicas: 1, machine", "replicas: 1, schedulable: true, machine", "  workers:\n    - {name: w, replicas: 1}\n", "").Replace(smallSpec)
 	first, _ := testProvider(t, testDocument(t, name, spec), id)
 	external, err := first.externalNetwork(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	g := give(ctx, t, first.session.c, id+"x", external)
 	before := g.look(ctx, t)
 	for what, network := range map[string]string{
@@ -107,9 +108,9 @@ func TestExisting(t *testing.T) {
 			clean(t, doc, id)
 			p, _ := testProvider(t, doc, id, patient)
 			_, err := p.Observe(ctx)
-			must(t, err)
-			must(t, p.Preflight(ctx, wanted(doc)))
-			must(t, apply(ctx, p))
+			testkit.Must(t, err)
+			testkit.Must(t, p.Preflight(ctx, wanted(doc)))
+			testkit.Must(t, apply(ctx, p))
 			nothingToDo(ctx, t, doc, id)
 			if during := g.look(ctx, t); during == before {
 				t.Error("nothing of the cluster is to be seen there")
@@ -117,7 +118,7 @@ func TestExisting(t *testing.T) {
 
 			p, _ = testProvider(t, doc, id, patient)
 			_, err = p.Observe(ctx)
-			must(t, err)
+			testkit.Must(t, err)
 			machine := name + "-cp-1"
 			port, _ := p.portOf(machine)
 			if in := port.NetworkID == g.network && port.FixedIPs[0].SubnetID == g.subnets[1]; in != (what == "network") {
@@ -130,7 +131,7 @@ func TestExisting(t *testing.T) {
 				t.Errorf("the root volume is %+v", v)
 			}
 
-			must(t, destroy(ctx, p))
+			testkit.Must(t, destroy(ctx, p))
 			isEmpty(ctx, t, doc, id)
 			if after := g.look(ctx, t); after != before {
 				t.Errorf("it was\n%s\nand is\n%s", before, after)

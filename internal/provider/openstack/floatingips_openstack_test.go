@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestAddressesAreGivenUpInACloud has a real Neutron take back a machine's floating IP, and then the load balancer's, only with consent.
@@ -23,16 +25,16 @@ func TestAddressesAreGivenUpInACloud(t *testing.T) {
 	held := func() int {
 		p, _ := testProvider(t, doc, id)
 		c, err := p.cloud(ctx)
-		must(t, err)
+		testkit.Must(t, err)
 		all, err := pages(ctx, floatingips.List(c.network, floatingips.ListOpts{}), floatingips.ExtractFloatingIPs)
-		must(t, err)
+		testkit.Must(t, err)
 		return len(keepIf(all, func(f floatingips.FloatingIP) bool { return strings.Contains(f.Description, id) }))
 	}
 	run := func(consents ...string) error {
 		p, _ := testProvider(t, doc, id, patient)
 		return applyWith(ctx, p, consents...)
 	}
-	must(t, run())
+	testkit.Must(t, run())
 	if n := held(); n != 2 {
 		t.Fatalf("the cluster holds %d floating IPs, not one of its machine and one of its load balancer", n)
 	}
@@ -43,6 +45,6 @@ func TestAddressesAreGivenUpInACloud(t *testing.T) {
 		nothingToDo(ctx, t, doc, id)
 	}
 	p, _ := testProvider(t, doc, id, patient)
-	must(t, destroy(ctx, p))
+	testkit.Must(t, destroy(ctx, p))
 	isEmpty(ctx, t, doc, id)
 }

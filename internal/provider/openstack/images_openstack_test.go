@@ -21,6 +21,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestImageUpload takes an image through its life in the real Glance: stopped, killed and cut off half-way, then whole, then found
@@ -95,7 +96,7 @@ func TestImageLeftOfAnotherFile(t *testing.T) {
 	other := want
 	other.Properties = map[string]string{digestProperty: strings.Repeat("0", 128)}
 	left, err := s.create(ctx, other)
-	must(t, err)
+	testkit.Must(t, err)
 	made := s.upload(ctx, t, want)
 	if all := s.named(ctx, t, want.Name); len(all) != 1 || made.ID == left.ID {
 		t.Errorf("%v", all)
@@ -113,9 +114,9 @@ func randomImage(t *testing.T) Image {
 	t.Helper()
 	data := make([]byte, 64<<20)
 	_, err := rand.Read(data)
-	must(t, err)
+	testkit.Must(t, err)
 	file := filepath.Join(t.TempDir(), "disk.raw")
-	must(t, os.WriteFile(file, data, 0o600))
+	testkit.Must(t, os.WriteFile(file, data, 0o600))
 	sum := sha512.Sum512(data)
 	return Image{
 		Name: fmt.Sprintf("img-test-%x", sum[:4]), File: file, Format: "raw", Size: int64(len(data)), SHA512: hex.EncodeToString(sum[:]), MinDiskGiB: 4,
@@ -127,7 +128,7 @@ func randomImage(t *testing.T) Image {
 func imageService(ctx context.Context, t *testing.T, name string, via http.RoundTripper) *ImageService {
 	t.Helper()
 	s, err := OpenImages(ctx, ImageOptions{HTTPClient: &http.Client{Transport: via}, Retry: Retry{Attempts: 1}, Poll: 100 * time.Millisecond})
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -143,7 +144,7 @@ func imageService(ctx context.Context, t *testing.T, name string, via http.Round
 func (s *ImageService) upload(ctx context.Context, t *testing.T, want Image) *UploadedImage {
 	t.Helper()
 	made, err := s.Upload(ctx, want, progressFunc(func(string, ...any) {}))
-	must(t, err)
+	testkit.Must(t, err)
 	return made
 }
 

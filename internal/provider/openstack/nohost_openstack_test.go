@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
@@ -35,10 +36,10 @@ func TestNoValidHostOnTheRealServices(t *testing.T) {
 	clean(t, doc, id)
 	p, _ := testProvider(t, doc, id, patient)
 	c, err := p.cloud(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	token := c.provider.Token()
-	must(t, tokens.Revoke(ctx, c.identity, token).Err)
-	must(t, apply(ctx, p))
+	testkit.Must(t, tokens.Revoke(ctx, c.identity, token).Err)
+	testkit.Must(t, apply(ctx, p))
 	if c.provider.Token() == token {
 		t.Error("the token was revoked, and yet it is still used")
 	}
@@ -48,7 +49,7 @@ func TestNoValidHostOnTheRealServices(t *testing.T) {
 	failsWith(t, apply(ctx, p), fail.Refused, "t3-nohost-w-2", "No valid host was found", "in zone "+zone, "antiAffinity soft")
 	p, _ = testProvider(t, doc, id, patient)
 	inv, err := p.Observe(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, g := range p.known.serverGroups.all() {
 		if g.Policy == nil || *g.Policy != "anti-affinity" || len(g.Members) == 0 {
 			t.Errorf("server group %+v", g)
@@ -62,18 +63,18 @@ func TestNoValidHostOnTheRealServices(t *testing.T) {
 		t.Fatalf("seen: %+v", inv.Machines)
 	}
 
-	must(t, p.DestroyMachine(inv.Machines[i]).Run(ctx, silent{}))
+	testkit.Must(t, p.DestroyMachine(inv.Machines[i]).Run(ctx, silent{}))
 	doc.Spec.Workers[0].Replicas = new(1)
 	nothingToDo(ctx, t, doc, id)
 
 	doc.Spec.Workers[0].Replicas, doc.Spec.Workers[0].Machine.AntiAffinity = new(2), v1alpha1.AntiAffinitySoft
 	p, _ = testProvider(t, doc, id, patient)
-	must(t, apply(ctx, p))
+	testkit.Must(t, apply(ctx, p))
 	nothingToDo(ctx, t, doc, id)
 	soft, ok := p.known.serverGroups.find(func(g servergroups.ServerGroup) bool { return strings.HasSuffix(g.Name, ".w.soft") })
 	if !ok || soft.Policy == nil || *soft.Policy != "soft-anti-affinity" {
 		t.Errorf("the group of those that may be together is %+v", soft)
 	}
-	must(t, destroy(ctx, p))
+	testkit.Must(t, destroy(ctx, p))
 	isEmpty(ctx, t, doc, id)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/services"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
@@ -24,19 +25,19 @@ import (
 func bareRegion(ctx context.Context, t *testing.T, file, name string, kinds ...string) {
 	t.Helper()
 	auth, _, _, err := clouds.Parse(clouds.WithLocations(file), clouds.WithCloudName(bed.AdminCloud))
-	must(t, err)
+	testkit.Must(t, err)
 	pc, err := gopher.AuthenticatedClient(ctx, auth)
-	must(t, err)
+	testkit.Must(t, err)
 	keystone, err := gopher.NewIdentityV3(pc, gophercloud.EndpointOpts{Region: "RegionOne"})
-	must(t, err)
+	testkit.Must(t, err)
 	offered, err := pages(ctx, services.List(keystone, nil), services.ExtractServices)
-	must(t, err)
+	testkit.Must(t, err)
 	there, err := pages(ctx, endpoints.List(keystone, endpoints.ListOpts{RegionID: "RegionOne", Availability: gophercloud.AvailabilityPublic}), endpoints.ExtractEndpoints)
-	must(t, err)
-	must(t, removeRegion(ctx, keystone, name)) // which a killed test may have left
+	testkit.Must(t, err)
+	testkit.Must(t, removeRegion(ctx, keystone, name)) // which a killed test may have left
 	_, err = regions.Create(ctx, keystone, regions.CreateOpts{ID: name}).Extract()
-	must(t, err)
-	t.Cleanup(func() { must(t, removeRegion(context.Background(), keystone, name)) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, removeRegion(context.Background(), keystone, name)) })
 	for _, e := range there {
 		if !slices.ContainsFunc(offered, func(s services.Service) bool { return s.ID == e.ServiceID && slices.Contains(kinds, s.Type) }) {
 			continue
@@ -44,7 +45,7 @@ func bareRegion(ctx context.Context, t *testing.T, file, name string, kinds ...s
 		_, err := endpoints.Create(ctx, keystone, endpoints.CreateOpts{
 			Availability: gophercloud.AvailabilityPublic, Region: name, ServiceID: e.ServiceID, URL: e.URL, Name: e.Name,
 		}).Extract()
-		must(t, err)
+		testkit.Must(t, err)
 	}
 }
 
@@ -79,20 +80,20 @@ func TestRegionWithoutVolumes(t *testing.T) {
 	doc.Spec.Workers[0].Machine.RootVolumeGiB = new(5)
 	p, _ := testProvider(t, doc, id, patient)
 	_, err := p.Observe(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	err = p.Preflight(ctx, wanted(doc))
 	failsWith(t, err, fail.Refused, "the cloud has no block-storage service, and pool w wants root volumes")
 
 	doc.Spec.Workers[0].Machine.RootVolumeGiB = nil
 	p, _ = testProvider(t, doc, id, patient)
 	_, err = p.Observe(ctx)
-	must(t, err)
-	must(t, p.Preflight(ctx, wanted(doc)))
+	testkit.Must(t, err)
+	testkit.Must(t, p.Preflight(ctx, wanted(doc)))
 	t.Logf("%q", p.Warnings())
 	if all := strings.Join(p.Warnings(), "\n"); !strings.Contains(all, "PersistentVolumeClaims will get no volumes") || !strings.Contains(all, "no load-balancer service") {
 		t.Errorf("the plan's warnings are %q", all)
 	}
-	must(t, apply(ctx, p))
+	testkit.Must(t, apply(ctx, p))
 	nothingToDo(ctx, t, doc, id)
 	info, err := p.CloudInfo(ctx)
 	if err != nil || p.NoVolumes() == "" || !info.NoLoadBalancers || info.VolumeZone != "" {
@@ -101,6 +102,6 @@ func TestRegionWithoutVolumes(t *testing.T) {
 	if left, err := p.Leftovers(ctx); err != nil || len(left.Volumes)+len(left.LoadBalancers) > 0 {
 		t.Errorf("%v: %v", left, err)
 	}
-	must(t, destroy(ctx, p))
+	testkit.Must(t, destroy(ctx, p))
 	isEmpty(ctx, t, doc, id)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 const quotaSpec = `  provider:
@@ -52,7 +53,7 @@ func newTenant(ctx context.Context, t *testing.T, roleNames ...string) *tenant {
 	}
 	name := fmt.Sprintf("t4-%x", time.Now().UnixNano())
 	project, err := projects.Create(ctx, admin.identity, projects.CreateOpts{Name: name, DomainID: "default"}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := projects.Delete(context.Background(), admin.identity, project.ID).ExtractErr(); err != nil {
 			t.Error(err)
@@ -60,18 +61,18 @@ func newTenant(ctx context.Context, t *testing.T, roleNames ...string) *tenant {
 	})
 	const password = "t4-is-not-secret"
 	user, err := users.Create(ctx, admin.identity, users.CreateOpts{Name: name, DomainID: "default", Password: password, DefaultProjectID: project.ID}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := users.Delete(context.Background(), admin.identity, user.ID).ExtractErr(); err != nil {
 			t.Error(err)
 		}
 	})
 	known, err := pages(ctx, roles.List(admin.identity, nil), roles.ExtractRoles)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, r := range known {
 		for _, want := range roleNames {
 			if r.Name == want {
-				must(t, roles.Assign(ctx, admin.identity, r.ID, roles.AssignOpts{UserID: user.ID, ProjectID: project.ID}).ExtractErr())
+				testkit.Must(t, roles.Assign(ctx, admin.identity, r.ID, roles.AssignOpts{UserID: user.ID, ProjectID: project.ID}).ExtractErr())
 			}
 		}
 	}
@@ -83,16 +84,9 @@ func newTenant(ctx context.Context, t *testing.T, roleNames ...string) *tenant {
   wrong:
     auth: {auth_url: %q, username: %s, password: not-%s, project_name: %s, user_domain_name: Default, project_domain_name: Default}
 `, admin.login.options.IdentityEndpoint, name, password, name, admin.login.where.Region, admin.login.options.IdentityEndpoint, name, password, name)
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	return &tenant{t: t, admin: admin, project: project.ID}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // quota is where a quota is set: service, its name there.
@@ -123,7 +117,7 @@ func (n *tenant) set(ctx context.Context, limits map[resource]int) {
 	}
 	for service, values := range by {
 		lb, err := n.admin.loadBalancer()
-		must(n.t, err)
+		testkit.Must(n.t, err)
 		for name, x := range map[string]struct {
 			c    *gophercloud.ServiceClient
 			path []string
@@ -137,7 +131,7 @@ func (n *tenant) set(ctx context.Context, limits map[resource]int) {
 			}
 			resp, err := x.c.Put(ctx, x.c.ServiceURL(x.path...), map[string]any{x.key: values}, nil, &gophercloud.RequestOpts{OkCodes: []int{200, 202}})
 			_, _, err = gophercloud.ParseResponse(resp, err)
-			must(n.t, err)
+			testkit.Must(n.t, err)
 		}
 	}
 }
@@ -165,14 +159,14 @@ func TestQuotas(t *testing.T) {
 	}
 	me := p.session.c
 	who, err := me.whoami()
-	must(t, err)
+	testkit.Must(t, err)
 	check := preflight{Provider: p, c: me, me: who, want: wanted(doc), found: &findings{}}
 	flavors, err := check.listFlavors(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	small := flavors["v1.small"]
 	need := p.demand(check.want, map[string]size{"v1.small": {vcpus: small.VCPUs, ramMiB: small.RAM}}, "10.81.0.0/24")
 	have, err := check.allowances(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	enough := map[resource]int{}
 	for r := range quotas {
 		if _, ok := have[r]; !ok {

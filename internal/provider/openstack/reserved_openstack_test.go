@@ -13,6 +13,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestWhatIsTheUsersAndWhatIsTheClusters: on real services the user's floating IP leads to the API and is the user's again at the end;
@@ -29,19 +30,19 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 			clean(t, doc, id)
 			p, _ := testProvider(t, doc, id, patient)
 			inv, err := p.Observe(ctx)
-			must(t, err)
+			testkit.Must(t, err)
 			steps, err := p.Steps(wanted(doc), inv)
-			must(t, err)
-			must(t, execute(ctx, "apply", withoutMachines(steps)))
+			testkit.Must(t, err)
+			testkit.Must(t, execute(ctx, "apply", withoutMachines(steps)))
 			if got, err := p.PublicVIP(ctx); err != nil || got != mine.FloatingIP {
 				t.Errorf("the API is at %q, not at %s: %v", got, mine.FloatingIP, err)
 			}
 
 			again, _ := testProvider(t, doc, id, patient)
 			inv, err = again.Observe(ctx)
-			must(t, err)
+			testkit.Must(t, err)
 			steps, err = again.Steps(wanted(doc), inv)
-			must(t, err)
+			testkit.Must(t, err)
 			for _, s := range withoutMachines(steps) {
 				t.Errorf("there is still to do: %s: %s %v", s.ID, s.Reason, s.Details)
 			}
@@ -49,10 +50,10 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 				doc.Spec.Endpoint.FloatingIP = named
 				other, _ := testProvider(t, doc, id, patient)
 				inv, err = other.Observe(ctx)
-				must(t, err)
+				testkit.Must(t, err)
 				steps, err = other.Steps(wanted(doc), inv)
-				must(t, err)
-				must(t, executeWith(ctx, "apply", withoutMachines(steps), time.Second, ConsentAddresses))
+				testkit.Must(t, err)
+				testkit.Must(t, executeWith(ctx, "apply", withoutMachines(steps), time.Second, ConsentAddresses))
 				if got, err := other.PublicVIP(ctx); err != nil || (got == mine.FloatingIP) != (named != "") {
 					t.Errorf("the API is at %q, the document names %q: %v", got, named, err)
 				}
@@ -60,12 +61,12 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 			}
 			leaveBehind(ctx, t, again)
 			seen, err := again.Leftovers(ctx)
-			must(t, err)
-			must(t, execute(ctx, "destroy", []*plan.Step{again.FreeLeftovers(seen, false)}))
+			testkit.Must(t, err)
+			testkit.Must(t, execute(ctx, "destroy", []*plan.Step{again.FreeLeftovers(seen, false)}))
 			if left, err := again.Leftovers(ctx); err != nil || len(left.LoadBalancers)+len(left.Volumes) > 0 {
 				t.Errorf("left: %v %v", left, err)
 			}
-			must(t, destroy(ctx, again))
+			testkit.Must(t, destroy(ctx, again))
 			isEmpty(ctx, t, doc, id)
 			f, err := floatingips.Get(ctx, p.session.c.network, mine.ID).Extract()
 			if err != nil || f.PortID != "" {
@@ -88,10 +89,10 @@ func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
 		t.Helper()
 		p, _ := testProvider(t, doc, id, patient)
 		inv, err := p.Observe(ctx)
-		must(t, err)
+		testkit.Must(t, err)
 		steps, err := p.Steps(wanted(doc), inv)
-		must(t, err)
-		must(t, execute(ctx, "apply", withoutMachines(steps)))
+		testkit.Must(t, err)
+		testkit.Must(t, execute(ctx, "apply", withoutMachines(steps)))
 		return p
 	}
 	p := run()
@@ -110,7 +111,7 @@ func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
 	if err != nil || now.PortID != made.PortID || now.Description != "" || len(now.Tags) > 0 {
 		t.Errorf("it is %+v: %v", now, err)
 	}
-	must(t, destroy(ctx, p))
+	testkit.Must(t, destroy(ctx, p))
 	isEmpty(ctx, t, doc, id)
 	if now, err = floatingips.Get(ctx, p.session.c.network, made.ID).Extract(); err != nil || now.PortID != "" {
 		t.Errorf("after the cluster's end it is %+v: %v", now, err)
@@ -122,9 +123,9 @@ func reserve(ctx context.Context, t *testing.T) *floatingips.FloatingIP {
 	t.Helper()
 	p, _ := testProvider(t, testDocument(t, "t4-user", balancedSpec), "t4-user-0badcafe")
 	external, err := p.externalNetwork(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	f, err := floatingips.Create(ctx, p.session.c.network, floatingips.CreateOpts{FloatingNetworkID: external, Description: "a user's"}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := floatingips.Delete(context.Background(), p.session.c.network, f.ID).ExtractErr(); err != nil {
 			t.Error(err)
@@ -137,18 +138,18 @@ func reserve(ctx context.Context, t *testing.T) *floatingips.FloatingIP {
 func leaveBehind(ctx context.Context, t *testing.T, p *Provider) {
 	t.Helper()
 	lb, err := p.balancing(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	sub, err := p.subnet(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	external, err := p.externalNetwork(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	b, err := loadbalancers.Create(ctx, lb, loadbalancers.CreateOpts{Name: p.n.servicePrefix() + "shop_front", VipSubnetID: sub.ID}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = floatingips.Create(ctx, p.session.c.network, floatingips.CreateOpts{
 		FloatingNetworkID: external, PortID: b.VipPortID, Description: "Floating IP for Kubernetes external service shop/front from cluster " + p.n.id,
 	}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	meta := map[string]string{csiCluster: p.n.id}
 	_, err = volumes.Create(ctx, p.session.c.volume, volumes.CreateOpts{Name: "pvc-1", Size: 1, Metadata: meta}, nil).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
@@ -31,14 +32,14 @@ func TestBehindTLS(t *testing.T) {
 	direct := func(o *Options) { o.HTTPClient = nil } // the counter of calls knows nothing of authorities
 	p, _ := testProvider(t, doc, id, direct)
 	inv, err := p.Observe(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	err = p.Preflight(ctx, wanted(doc))
 	failsWith(t, err, fail.Refused, "find the load-balancer service in region RegionTLS", "such as gateways", "called outback")
 	if n := strings.Count(err.Error(), "load-balancer service"); n != 1 {
 		t.Errorf("it is said %d times", n)
 	}
 	t.Logf("%v", err)
-	must(t, execute(ctx, "destroy", p.Destroy(inv)))
+	testkit.Must(t, execute(ctx, "destroy", p.Destroy(inv)))
 	if ca, err := p.CACert(); err != nil || !strings.HasPrefix(ca, "-----BEGIN CERTIFICATE-----") {
 		t.Errorf("the authority is %q, %v", ca, err)
 	}

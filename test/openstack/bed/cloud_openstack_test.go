@@ -26,6 +26,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
+	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
@@ -77,38 +78,27 @@ func connect(t *testing.T, file string) *client {
 	return c
 }
 
-// must ends the test on an error, and returns a maker's result otherwise.
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // makeAll makes a network with a router, a server with a root volume and a floating IP, and a load balancer before it.
 func (c *client) makeAll(t *testing.T) *resources {
 	t.Helper()
 	ctx := t.Context()
 	external := c.find(t, bed.ExternalNetwork)
 	r := &resources{}
-	r.network = must[*networks.Network](t)(networks.Create(ctx, c.network, networks.CreateOpts{Name: "bed-test"}).Extract()).ID
-	r.subnet = must[*subnets.Subnet](t)(subnets.Create(ctx, c.network, subnets.CreateOpts{NetworkID: r.network, Name: "bed-test", IPVersion: gophercloud.IPv4, CIDR: "10.96.1.0/24"}).Extract()).ID
-	r.router = must[*routers.Router](t)(routers.Create(ctx, c.network, routers.CreateOpts{Name: "bed-test", GatewayInfo: &routers.GatewayInfo{NetworkID: external}}).Extract()).ID
-	must[*routers.InterfaceInfo](t)(routers.AddInterface(ctx, c.network, r.router, routers.AddInterfaceOpts{SubnetID: r.subnet}).Extract())
-	port := must[*ports.Port](t)(ports.Create(ctx, c.network, ports.CreateOpts{Name: "bed-test", NetworkID: r.network}).Extract())
+	r.network = testkit.Value(networks.Create(ctx, c.network, networks.CreateOpts{Name: "bed-test"}).Extract())(t).ID
+	r.subnet = testkit.Value(subnets.Create(ctx, c.network, subnets.CreateOpts{NetworkID: r.network, Name: "bed-test", IPVersion: gophercloud.IPv4, CIDR: "10.96.1.0/24"}).Extract())(t).ID
+	r.router = testkit.Value(routers.Create(ctx, c.network, routers.CreateOpts{Name: "bed-test", GatewayInfo: &routers.GatewayInfo{NetworkID: external}}).Extract())(t).ID
+	testkit.Value(routers.AddInterface(ctx, c.network, r.router, routers.AddInterfaceOpts{SubnetID: r.subnet}).Extract())(t)
+	port := testkit.Value(ports.Create(ctx, c.network, ports.CreateOpts{Name: "bed-test", NetworkID: r.network}).Extract())(t)
 	r.port = port.ID
-	image := must[[]images.Image](t)(listImages(ctx, c, bed.Image))[0].ID
-	r.volume = must[*volumes.Volume](t)(volumes.Create(ctx, c.volume, volumes.CreateOpts{Name: "bed-test", Size: 20, ImageID: image, VolumeType: bed.FastVolumeType}, nil).Extract()).ID
+	image := testkit.Value(listImages(ctx, c, bed.Image))(t)[0].ID
+	r.volume = testkit.Value(volumes.Create(ctx, c.volume, volumes.CreateOpts{Name: "bed-test", Size: 20, ImageID: image, VolumeType: bed.FastVolumeType}, nil).Extract())(t).ID
 	c.waitVolume(t, r.volume, "available")
-	r.server = must[*servers.Server](t)(servers.Create(ctx, c.compute, servers.CreateOpts{
+	r.server = testkit.Value(servers.Create(ctx, c.compute, servers.CreateOpts{
 		Name: "bed-test", FlavorRef: c.flavor(t, "v1.small"), AvailabilityZone: "az2", UserData: []byte(userData), Networks: []servers.Network{{Port: r.port}},
 		BlockDevice: []servers.BlockDevice{{UUID: r.volume, SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, BootIndex: 0}},
-	}, nil).Extract()).ID
+	}, nil).Extract())(t).ID
 	c.waitServer(t, r.server, "ACTIVE")
-	r.floating = must[*floatingips.FloatingIP](t)(floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: external, PortID: r.port}).Extract()).ID
+	r.floating = testkit.Value(floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: external, PortID: r.port}).Extract())(t).ID
 	c.makeBalancer(t, r, port.FixedIPs[0].IPAddress)
 	return r
 }
@@ -116,13 +106,13 @@ func (c *client) makeAll(t *testing.T) *resources {
 func (c *client) makeBalancer(t *testing.T, r *resources, member string) {
 	t.Helper()
 	ctx := t.Context()
-	r.balancer = must[*loadbalancers.LoadBalancer](t)(loadbalancers.Create(ctx, c.balancer, loadbalancers.CreateOpts{Name: "bed-test", VipSubnetID: r.subnet}).Extract()).ID
+	r.balancer = testkit.Value(loadbalancers.Create(ctx, c.balancer, loadbalancers.CreateOpts{Name: "bed-test", VipSubnetID: r.subnet}).Extract())(t).ID
 	c.waitBalancer(t, r.balancer, "ACTIVE")
-	l := must[*listeners.Listener](t)(listeners.Create(ctx, c.balancer, listeners.CreateOpts{Name: "bed-test", LoadbalancerID: r.balancer, Protocol: listeners.ProtocolTCP, ProtocolPort: 6443}).Extract())
+	l := testkit.Value(listeners.Create(ctx, c.balancer, listeners.CreateOpts{Name: "bed-test", LoadbalancerID: r.balancer, Protocol: listeners.ProtocolTCP, ProtocolPort: 6443}).Extract())(t)
 	c.waitBalancer(t, r.balancer, "ACTIVE")
-	p := must[*pools.Pool](t)(pools.Create(ctx, c.balancer, pools.CreateOpts{Name: "bed-test", ListenerID: l.ID, Protocol: pools.ProtocolTCP, LBMethod: pools.LBMethodRoundRobin}).Extract())
+	p := testkit.Value(pools.Create(ctx, c.balancer, pools.CreateOpts{Name: "bed-test", ListenerID: l.ID, Protocol: pools.ProtocolTCP, LBMethod: pools.LBMethodRoundRobin}).Extract())(t)
 	c.waitBalancer(t, r.balancer, "ACTIVE")
-	must[*pools.Member](t)(pools.CreateMember(ctx, c.balancer, p.ID, pools.CreateMemberOpts{Address: member, ProtocolPort: 6443, SubnetID: r.subnet}).Extract())
+	testkit.Value(pools.CreateMember(ctx, c.balancer, p.ID, pools.CreateMemberOpts{Address: member, ProtocolPort: 6443, SubnetID: r.subnet}).Extract())(t)
 	c.waitBalancer(t, r.balancer, "ACTIVE")
 }
 
@@ -144,7 +134,7 @@ func (c *client) deleteAll(t *testing.T, r *resources) {
 	c.waitVolume(t, r.volume, "available")
 	ok(volumes.Delete(ctx, c.volume, r.volume, nil).ExtractErr())
 	c.waitVolume(t, r.volume, "")
-	must[*routers.InterfaceInfo](t)(routers.RemoveInterface(ctx, c.network, r.router, routers.RemoveInterfaceOpts{SubnetID: r.subnet}).Extract())
+	testkit.Value(routers.RemoveInterface(ctx, c.network, r.router, routers.RemoveInterfaceOpts{SubnetID: r.subnet}).Extract())(t)
 	ok(routers.Delete(ctx, c.network, r.router).ExtractErr())
 	ok(networks.Delete(ctx, c.network, r.network).ExtractErr()) // only an empty one can be deleted
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // preparedImage puts an image into Glance that says it carries a bundle of this host's library, as `naupegos image upload`
@@ -28,9 +29,9 @@ func (x *tenant) preparedImage() (image string, b *bundle.Bundle) {
 	i, err := images.Create(ctx, x.cloud.image, images.CreateOpts{
 		Name: x.name, DiskFormat: "raw", ContainerFormat: "bare", Properties: map[string]string{bundleProperty: b.ID},
 	}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	x.later(func(ctx context.Context) error { return images.Delete(ctx, x.cloud.image, i.ID).ExtractErr() })
-	must(t, imagedata.Upload(ctx, x.cloud.image, i.ID, bytes.NewReader(make([]byte, 1<<20))).ExtractErr())
+	testkit.Must(t, imagedata.Upload(ctx, x.cloud.image, i.ID, bytes.NewReader(make([]byte, 1<<20))).ExtractErr())
 	return i.ID, b
 }
 
@@ -46,7 +47,7 @@ func TestBundleIsInTheImage(t *testing.T) {
 			SourceType: servers.SourceImage, DestinationType: servers.DestinationVolume, UUID: image, VolumeSize: 1, DeleteOnTermination: true,
 		}},
 	}, nil).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	x.later(func(ctx context.Context) error { return x.deleteServer(ctx, s.ID) })
 	x.await("the server to be ACTIVE", 5*time.Minute, func() error {
 		s, err := servers.Get(ctx, x.cloud.compute, s.ID).Extract()
@@ -56,7 +57,7 @@ func TestBundleIsInTheImage(t *testing.T) {
 		return err
 	})
 	containerd, err := b.Binary("containerd")
-	must(t, err)
+	testkit.Must(t, err)
 	x.await("the bundle's programs and images in the machine", bootTime, func() error {
 		c, err := x.direct(s.ID)
 		if err != nil {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // child is a runner in a process of its own.
@@ -20,7 +22,7 @@ func child(t *testing.T, o Options) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "runner", o.State, o.Networks[0], o.Machines.Root)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	must(t, cmd.Start())
+	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() { kill(cmd) })
 	return cmd
 }
@@ -89,5 +91,5 @@ func TestKilledRunner(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, stop())
+	testkit.Must(t, stop())
 }

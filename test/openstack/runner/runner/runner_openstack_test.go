@@ -22,6 +22,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 const bootTime = 5 * time.Minute // on a host that is busy with other things
@@ -30,14 +32,14 @@ const bootTime = 5 * time.Minute // on a host that is busy with other things
 func testOptions(t *testing.T, network string) Options {
 	t.Helper()
 	base, err := os.MkdirTemp("/var/tmp", "naupegos-runner-test-")
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(base); err != nil {
 			t.Error(err)
 		}
 	})
 	o, err := besideOthers(filepath.Join(base, "state"), network, filepath.Join(base, "machines"))
-	must(t, err)
+	testkit.Must(t, err)
 	o.Machines.Timeouts.Boot = bootTime
 	return o
 }
@@ -83,9 +85,9 @@ func TestServersAreReal(t *testing.T) {
 	if got, err := run(client, "curl -sS -m 5 http://"+publicVIP+"/"); err != nil || !strings.HasPrefix(got, x.name) {
 		t.Errorf("the load balancer's floating IP from a machine: %q %v", got, err)
 	}
-	must(t, servers.Stop(t.Context(), x.cloud.compute, two.ID).ExtractErr())
+	testkit.Must(t, servers.Stop(t.Context(), x.cloud.compute, two.ID).ExtractErr())
 	x.await("a stopped member to be out", bootTime, func() error { return x.answers(publicVIP, one.Name) })
-	must(t, servers.Start(t.Context(), x.cloud.compute, two.ID).ExtractErr())
+	testkit.Must(t, servers.Start(t.Context(), x.cloud.compute, two.ID).ExtractErr())
 	x.await("it to be back", bootTime, func() error { // its web server was started by hand, at its first boot
 		x.webAgain(two.ID)
 		return x.answers(publicVIP, both...)
@@ -181,7 +183,7 @@ func (x *tenant) balance(members ...*servers.Server) (vip, public string) {
 			},
 		}},
 	}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	x.later(func(ctx context.Context) error {
 		if err := loadbalancers.Delete(ctx, x.cloud.balance, lb.ID, loadbalancers.DeleteOpts{Cascade: true}).ExtractErr(); err != nil {
 			return err
@@ -255,7 +257,7 @@ func (x *tenant) reboot(id string, c *ssh.Client) {
 	x.t.Helper()
 	const stamp = "systemctl show -p UserspaceTimestampMonotonic --value"
 	before := x.ssh(c, stamp)
-	must(x.t, servers.Reboot(x.t.Context(), x.cloud.compute, id, servers.RebootOpts{Type: servers.SoftReboot}).ExtractErr())
+	testkit.Must(x.t, servers.Reboot(x.t.Context(), x.cloud.compute, id, servers.RebootOpts{Type: servers.SoftReboot}).ExtractErr())
 	x.await("the machine to have rebooted", bootTime, func() error {
 		again, err := x.direct(id)
 		if err != nil {

@@ -23,6 +23,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // tenant is an ordinary user of the cloud with a network of its own. What it makes is gone at the end of the test.
@@ -57,23 +59,16 @@ func newTenant(t *testing.T, cidr string) *tenant {
 	}
 	c.compute.HTTPClient.Timeout = 5 * time.Minute // all share it; other tests may load the bed
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
+	testkit.Must(t, err)
 	signer, err := ssh.NewSignerFromKey(key)
-	must(t, err)
+	testkit.Must(t, err)
 	var id [3]byte
 	_, err = rand.Read(id[:])
-	must(t, err)
+	testkit.Must(t, err)
 	x := &tenant{t: t, name: TestPrefix + hex.EncodeToString(id[:]), cloud: c, signer: signer}
 	t.Cleanup(x.destroy)
 	x.makeNetwork(cidr)
 	return x
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // later has something undone at the end, the last thing first.
@@ -107,25 +102,25 @@ func (x *tenant) destroy() {
 func (x *tenant) makeNetwork(cidr string) {
 	ctx, t := x.t.Context(), x.t
 	n, err := networks.Create(ctx, x.cloud.network, networks.CreateOpts{Name: x.name}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	x.network = n.ID
 	x.later(func(ctx context.Context) error { return networks.Delete(ctx, x.cloud.network, n.ID).ExtractErr() })
 	s, err := subnets.Create(ctx, x.cloud.network, subnets.CreateOpts{NetworkID: n.ID, CIDR: cidr, IPVersion: 4, Name: x.name}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	x.subnet = s.ID
 	page, err := networks.List(x.cloud.network, networks.ListOpts{Name: "public"}).AllPages(ctx)
-	must(t, err)
+	testkit.Must(t, err)
 	all, err := networks.ExtractNetworks(page)
-	must(t, err)
+	testkit.Must(t, err)
 	if len(all) != 1 {
 		t.Fatalf("%d networks are named public", len(all))
 	}
 	x.public = all[0].ID
 	r, err := routers.Create(ctx, x.cloud.network, routers.CreateOpts{Name: x.name, GatewayInfo: &routers.GatewayInfo{NetworkID: x.public}}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	x.later(func(ctx context.Context) error { return routers.Delete(ctx, x.cloud.network, r.ID).ExtractErr() })
 	_, err = routers.AddInterface(ctx, x.cloud.network, r.ID, routers.AddInterfaceOpts{SubnetID: s.ID}).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	x.later(func(ctx context.Context) error {
 		return routers.RemoveInterface(ctx, x.cloud.network, r.ID, routers.RemoveInterfaceOpts{SubnetID: s.ID}).Err
 	})
@@ -139,7 +134,7 @@ func (x *tenant) boot(name string) *servers.Server {
 		Name: name, ImageRef: x.image("debian-12"), FlavorRef: x.flavor("m1.small"), UserData: []byte(x.userData(name)),
 		Networks: []servers.Network{{UUID: x.network}},
 	}, nil).Extract()
-	must(t, err)
+	testkit.Must(t, err)
 	x.later(func(ctx context.Context) error { return x.deleteServer(ctx, s.ID) })
 	x.await("server "+name+" to be ACTIVE", 5*time.Minute, func() error {
 		if s, err = servers.Get(ctx, x.cloud.compute, s.ID).Extract(); err == nil && s.Status != "ACTIVE" {
@@ -185,9 +180,9 @@ runcmd:
 
 func (x *tenant) image(name string) string {
 	page, err := images.List(x.cloud.image, images.ListOpts{Name: name}).AllPages(x.t.Context())
-	must(x.t, err)
+	testkit.Must(x.t, err)
 	all, err := images.ExtractImages(page)
-	must(x.t, err)
+	testkit.Must(x.t, err)
 	if len(all) == 0 {
 		x.t.Fatalf("no image %s", name)
 	}
@@ -196,9 +191,9 @@ func (x *tenant) image(name string) string {
 
 func (x *tenant) flavor(name string) string {
 	page, err := flavors.ListDetail(x.cloud.compute, nil).AllPages(x.t.Context())
-	must(x.t, err)
+	testkit.Must(x.t, err)
 	all, err := flavors.ExtractFlavors(page)
-	must(x.t, err)
+	testkit.Must(x.t, err)
 	for _, f := range all {
 		if f.Name == name {
 			return f.ID
@@ -211,9 +206,9 @@ func (x *tenant) flavor(name string) string {
 // port returns the ID and the address of a server's port.
 func (x *tenant) port(server string) (id, address string) {
 	page, err := ports.List(x.cloud.network, ports.ListOpts{DeviceID: server}).AllPages(x.t.Context())
-	must(x.t, err)
+	testkit.Must(x.t, err)
 	all, err := ports.ExtractPorts(page)
-	must(x.t, err)
+	testkit.Must(x.t, err)
 	if len(all) != 1 || len(all[0].FixedIPs) != 1 {
 		x.t.Fatalf("server %s has the ports %v", server, all)
 	}
@@ -222,7 +217,7 @@ func (x *tenant) port(server string) (id, address string) {
 
 func (x *tenant) floatingIP(port string) string {
 	f, err := floatingips.Create(x.t.Context(), x.cloud.network, floatingips.CreateOpts{FloatingNetworkID: x.public, PortID: port}).Extract()
-	must(x.t, err)
+	testkit.Must(x.t, err)
 	x.later(func(ctx context.Context) error { return floatingips.Delete(ctx, x.cloud.network, f.ID).ExtractErr() })
 	return f.FloatingIP
 }
