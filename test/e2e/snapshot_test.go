@@ -17,8 +17,10 @@ import (
 // snapshot is everything on this host that a cluster could leave behind, one line a thing.
 type snapshot map[string]bool
 
-// machineRoot is where local machines' records and disks lie.
-const machineRoot = "/var/lib/naupegos/local"
+const (
+	machineRoot = "/var/lib/naupegos/local" // where local machines' records and disks lie
+	hostDir     = "/run/naupegos"           // what is one for all clusters on this host
+)
 
 // takeSnapshot looks at links, mounts of every process's name space, nftables and iptables, cgroups, files and processes
 // that have to do with Naupegos.
@@ -148,7 +150,7 @@ func (s snapshot) diff(now snapshot, id string) []string {
 
 // shared tells whether a line speaks of what all clusters share.
 func shared(line string) bool {
-	for _, path := range []string{machineRoot + "/host.json", machineRoot + "/.lock", "/run/naupegos", "/sys/fs/cgroup"} {
+	for _, path := range []string{hostDir, "/sys/fs/cgroup"} {
 		if strings.HasPrefix(line, "file "+path) && !clusterID.MatchString(line) {
 			return true
 		}

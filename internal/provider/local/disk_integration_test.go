@@ -30,7 +30,7 @@ func TestFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	r := newRig(t, "itest-0f011d15", func(o *Options) { o.Root = small })
+	r := newRig(t, func(o *Options) { o.Root = small })
 	r.apply(provider.Wanted{})
 	if err := r.p.makeLayers(t.Context(), silent{}); err != nil {
 		t.Fatal(err)

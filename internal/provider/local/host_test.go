@@ -13,47 +13,6 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-func TestHostSettings(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "host.json")
-	set := func(name, value string) {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(value+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	is := func(name, want string) {
-		t.Helper()
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil || strings.TrimSpace(string(data)) != want {
-			t.Errorf("%s is %q (%v), want %q", name, data, err, want)
-		}
-	}
-	set("a/low", "1")
-	set("a/high", "900")
-	set("a/changed", "2")
-	minimums := map[string]int{"a/low": 100, "a/high": 100, "a/changed": 100}
-	for range 2 { // the second time must not forget what was at first
-		if err := raiseSettings(dir, file, minimums); err != nil {
-			t.Fatal(err)
-		}
-	}
-	is("a/low", "100")
-	is("a/high", "900")
-	set("a/changed", "500") // by somebody else
-	if err := restoreSettings(dir, file); err != nil {
-		t.Fatal(err)
-	}
-	is("a/low", "1")
-	is("a/high", "900")
-	is("a/changed", "500")
-	if err := restoreSettings(dir, file); err != nil {
-		t.Errorf("nothing to restore: %v", err)
-	}
-}
-
 func TestLockExcludes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sub", "lock")
 	release, err := lockFile(t.Context(), path)

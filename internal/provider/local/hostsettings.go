@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// setting is one kernel setting of the host, which all clusters on it share.
+// setting is one kernel setting of the host, which all machines on it share.
 type setting struct {
 	Was string `json:"was"`
 	Set string `json:"set"`
@@ -28,15 +28,48 @@ var hostMinimums = map[string]int{
 
 const procSys = "/proc/sys"
 
-// lowSettings returns those of minimums that are too low under dir, with what they are and what they should be.
-func lowSettings(dir string, minimums map[string]int) (map[string]setting, error) {
+// hostSettings raises the host's settings and puts them back. There is one record of what they were for the whole host, whatever the
+// state root: the kernel has each of them once. Only what is read needs no lock; raise and restore are called under the host's.
+type hostSettings struct {
+	proc     string         // where the kernel shows its settings
+	file     string         // the record
+	minimums map[string]int // by name under proc
+	boot     string         // the host's boot ID: what is set, and what was, ends with the boot
+	network  string         // the network namespace that this process is in, which has settings of its own
+}
+
+// settingsOfHost returns the settings of this host, as this process sees them.
+func settingsOfHost() (hostSettings, error) {
+	boot, err := bootID()
+	if err != nil {
+		return hostSettings{}, err
+	}
+	network, err := networkNamespace()
+	return hostSettings{proc: procSys, file: filepath.Join(hostDir, "settings.json"), minimums: hostMinimums, boot: boot, network: network}, err
+}
+
+// settingsRecord is what the record's file holds.
+type settingsRecord struct {
+	Boot     string             `json:"boot"`
+	Settings map[string]setting `json:"settings"` // by hostSettings.key
+}
+
+// key is a setting's name in the record. Those below net are of one network namespace each, the others of the kernel.
+func (h hostSettings) key(name string) string {
+	if strings.HasPrefix(name, "net/") {
+		return name + "@" + h.network
+	}
+	return name
+}
+
+// low returns those of the settings that are too low, with what they are and what they should be.
+func (h hostSettings) low() (map[string]setting, error) {
 	low := map[string]setting{}
-	for name, least := range minimums {
-		data, err := os.ReadFile(filepath.Join(dir, name))
+	for name, least := range h.minimums {
+		was, err := h.now(name)
 		if err != nil {
 			return nil, err
 		}
-		was := strings.TrimSpace(string(data))
 		n, err := strconv.Atoi(was)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -48,6 +81,11 @@ func lowSettings(dir string, minimums map[string]int) (map[string]setting, error
 	return low, nil
 }
 
+func (h hostSettings) now(name string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(h.proc, name))
+	return strings.TrimSpace(string(data)), err
+}
+
 // describe says what would be set, one line each.
 func describe(low map[string]setting) []string {
 	var out []string
@@ -57,50 +95,76 @@ func describe(low map[string]setting) []string {
 	return out
 }
 
-// raiseSettings sets what is too low under dir and remembers in file what it was. Call it under the host lock.
-func raiseSettings(dir, file string, minimums map[string]int) error {
-	low, err := lowSettings(dir, minimums)
+// raise sets what is too low, and remembers first what it was. A setting that is low although it is remembered was never set, or somebody
+// has changed it since: what it is now is what it was.
+func (h hostSettings) raise() error {
+	low, err := h.low()
 	if err != nil || len(low) == 0 {
 		return err
 	}
-	remembered := map[string]setting{}
-	if err := readJSON(file, &remembered); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	remembered, err := h.remembered()
+	if err != nil {
 		return err
 	}
 	for name, s := range low {
-		if _, ok := remembered[name]; !ok {
-			remembered[name] = s
+		if before, ok := remembered[h.key(name)]; ok && before.Set == s.Was {
+			s.Was = before.Was // raised already, to what was enough then
 		}
+		remembered[h.key(name)] = s
 	}
-	if err := writeJSON(file, remembered); err != nil {
+	if err := h.remember(remembered); err != nil {
 		return err
 	}
 	for name, s := range low {
-		if err := put(dir, name, s.Set); err != nil {
+		if err := put(h.proc, name, s.Set); err != nil {
 			return fmt.Errorf("set %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// restoreSettings puts back what raiseSettings remembered, except what somebody else has changed since, and forgets it.
-// Call it under the host lock, when the last cluster goes.
-func restoreSettings(dir, file string) error {
-	remembered := map[string]setting{}
-	if err := readJSON(file, &remembered); err != nil {
-		return ignoreGone(err)
+// restore puts back what raise remembers and what is used no more, except what somebody else has changed since, and forgets it.
+func (h hostSettings) restore(used use) error {
+	remembered, err := h.remembered()
+	if err != nil || len(remembered) == 0 {
+		return err
 	}
-	for name, s := range remembered {
-		now, err := os.ReadFile(filepath.Join(dir, name))
+	for name := range h.minimums {
+		perNetwork := h.key(name) != name
+		s, ok := remembered[h.key(name)]
+		if !ok || used.network || used.machines && !perNetwork {
+			continue
+		}
+		now, err := h.now(name)
 		if err != nil {
 			return err
 		}
-		if strings.TrimSpace(string(now)) != s.Set {
-			continue
+		if now == s.Set {
+			if err := put(h.proc, name, s.Was); err != nil {
+				return fmt.Errorf("put %s back: %w", name, err)
+			}
 		}
-		if err := put(dir, name, s.Was); err != nil {
-			return fmt.Errorf("put %s back: %w", name, err)
-		}
+		delete(remembered, h.key(name))
 	}
-	return os.Remove(file)
+	return h.remember(remembered)
+}
+
+// remembered reads the record: empty where there is none of this boot.
+func (h hostSettings) remembered() (map[string]setting, error) {
+	var r settingsRecord
+	if err := readJSON(h.file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if r.Boot != h.boot || r.Settings == nil {
+		return map[string]setting{}, nil
+	}
+	return r.Settings, nil
+}
+
+// remember writes the record, or removes it where nothing is left to remember.
+func (h hostSettings) remember(settings map[string]setting) error {
+	if len(settings) == 0 {
+		return ignoreGone(os.Remove(h.file))
+	}
+	return writeJSON(h.file, settingsRecord{Boot: h.boot, Settings: settings})
 }

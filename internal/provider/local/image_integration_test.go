@@ -18,7 +18,7 @@ import (
 // the machine's copy of the store, knows every image without importing any.
 func TestMachineHasBundle(t *testing.T) {
 	b := bundletest.Any(t)
-	r := newRig(t, "itest-b00d1e00", func(o *Options) { o.Bundle = b })
+	r := newRig(t, func(o *Options) { o.Bundle = b })
 	began := time.Now()
 	if err := r.p.makeLayers(t.Context(), noted{t}); err != nil {
 		t.Fatal(err)

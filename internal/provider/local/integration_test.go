@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
@@ -20,16 +21,17 @@ import (
 
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// rig is a provider with directories of the test's own; the base image's cache is shared, because making one takes minutes.
+// rig is a provider with directories and a cluster ID of the test's own; the base image's cache is shared, because making one takes minutes.
 type rig struct {
 	t      *testing.T
 	p      *Provider
 	signer ssh.Signer
 }
 
-func newRig(t *testing.T, id string, change func(*Options)) *rig {
+func newRig(t *testing.T, change func(*Options)) *rig {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("integration tests of the local provider need root")
@@ -47,6 +49,11 @@ func newRig(t *testing.T, id string, change func(*Options)) *rig {
 	if err := os.WriteFile(agent, []byte("#!/bin/true\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	var unique [4]byte // two runs on one host must not take each other's machines for their own
+	if _, err := rand.Read(unique[:]); err != nil {
+		t.Fatal(err)
+	}
+	id := "itest-" + hex.EncodeToString(unique[:])
 	opts := Options{
 		ClusterID: id, ClusterName: id, Root: filepath.Join(root, "local"), ImageRoot: filepath.Join(root, "images"), AgentBinary: agent,
 		SSHPublicKeys: []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))},
@@ -67,6 +74,19 @@ func newRig(t *testing.T, id string, change func(*Options)) *rig {
 	t.Cleanup(func() { r.destroy() })
 	return r
 }
+
+// alone has a test run in a network namespace of its own, as testkit.OwnNetwork does. The base image is made before: no mirror is reached
+// from there.
+func alone(t *testing.T) bool {
+	t.Helper()
+	p, err := New(Options{ClusterID: "itest-base"})
+	testkit.Must(t, err)
+	testkit.Must(t, p.makeBase(t.Context(), noted{t}))
+	return testkit.OwnNetwork(t)
+}
+
+// supervisedHere has machines run in this process's network namespace on hosts with systemd, too, where it starts their supervisors.
+func supervisedHere(o *Options) { o.Supervisor = testkit.InOwnNetwork(os.Args[0], SupervisorCommand) }
 
 // testRoot is a directory on a real disk: overlay's upper directory can't lie on every file system, and tmpfs is small.
 func testRoot(t *testing.T) string {
@@ -193,7 +213,7 @@ func (r *rig) remote(name, command string) (string, error) {
 }
 
 func TestMachinesBootAndGo(t *testing.T) {
-	r := newRig(t, "itest-0badcafe", nil)
+	r := newRig(t, nil)
 	w := wanted(0)
 	r.apply(w)
 	t.Log(r.ssh("gw-1", "systemd-analyze; systemd-analyze blame | head -8; cat /proc/self/cgroup"))

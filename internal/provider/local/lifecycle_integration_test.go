@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -47,17 +48,17 @@ func traces(t *testing.T, r *rig) map[string][]string {
 	command("cgroups", "find", "/sys/fs/cgroup", "-type", "d")
 	command("name spaces", "lsns", "-n", "-o", "NS,COMMAND")
 	command("files", "find", r.p.n.root, r.p.opts.ImageRoot, "/run", "-maxdepth", "5", "-name", "*"+r.p.n.short+"*")
-	settings, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out["ip_forward"] = []string{string(settings)}
+	out[forwarding] = []string{hostSetting(t, forwarding)}
 	return out
 }
 
 // TestLife takes two machines through everything that can happen to them, and compares the host before and after.
 func TestLife(t *testing.T) {
-	r := newRig(t, "itest-11febea7", nil)
+	if !alone(t) {
+		return
+	}
+	r := newRig(t, supervisedHere)
+	testkit.Must(t, put(procSys, forwarding, "0"))
 	for _, dir := range []string{r.p.n.root, r.p.opts.ImageRoot} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -142,7 +143,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// loseKernelState takes away everything that a reboot of the host takes away.
+// loseKernelState takes away what a reboot of the host takes away, but not what others on this host need.
 func (r *rig) loseKernelState() {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
@@ -156,7 +157,7 @@ func (r *rig) loseKernelState() {
 		func() error { return removeCgroups(ctx, groups) },
 		func() error { return removeTable(ctx, r.p.n.table()) },
 		func() error { return removeLink(r.p.n.bridge()) },
-		func() error { return forgetSettings(r.p.n.host()) },
+		func() error { return put(procSys, forwarding, "0") }, // that of the test's own network namespace
 	} {
 		if err := step(); err != nil {
 			r.t.Fatal(err)
@@ -178,23 +179,9 @@ func (r *rig) loseKernelState() {
 	}
 }
 
-// forgetSettings sets the host's settings back, as a reboot does, but leaves the record of what they were.
-func forgetSettings(file string) error {
-	remembered := map[string]setting{}
-	if err := readJSON(file, &remembered); err != nil {
-		return ignoreGone(err)
-	}
-	for name, s := range remembered {
-		if err := put(procSys, name, s.Was); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // TestHalfMadeMachines leaves machines as a killed create would at each point, and has the next apply finish them.
 func TestHalfMadeMachines(t *testing.T) {
-	r := newRig(t, "itest-4a1fc0de", nil)
+	r := newRig(t, nil)
 	w := wanted(2)
 	r.apply(provider.Wanted{}) // the network alone
 	if _, err := r.p.Steps(w, r.observe()); err != nil {
@@ -221,7 +208,7 @@ func TestHalfMadeMachines(t *testing.T) {
 
 // TestMachineThatNeverBoots has a machine whose init is missing, and one that never answers.
 func TestMachineThatNeverBoots(t *testing.T) {
-	r := newRig(t, "itest-dead0b07", func(o *Options) { o.Timeouts.Boot = 12 * time.Second })
+	r := newRig(t, func(o *Options) { o.Timeouts.Boot = 12 * time.Second })
 	r.apply(provider.Wanted{})
 	w := wanted(1)
 	spec := w.Machines[1]

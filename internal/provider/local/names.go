@@ -16,8 +16,6 @@ func (n names) dir() string                { return filepath.Join(n.root, n.clus
 func (n names) machines() string           { return filepath.Join(n.dir(), "machines") }
 func (n names) machine(name string) string { return filepath.Join(n.machines(), name) }
 func (n names) network() string            { return filepath.Join(n.dir(), "network.json") }
-func (n names) lock() string               { return filepath.Join(n.root, ".lock") }     // guards subnets and host settings
-func (n names) host() string               { return filepath.Join(n.root, "host.json") } // host settings as they were
 func (n names) linkPrefix() string         { return "nau" + n.short }
 func (n names) bridge() string             { return n.linkPrefix() }
 func (n names) link(host uint32) string    { return fmt.Sprintf("%s%04x", n.linkPrefix(), host) } // 15 characters, the kernel's limit

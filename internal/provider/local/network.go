@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -81,7 +80,7 @@ func (p *Provider) checkNetwork(ctx context.Context, subnet netip.Prefix) ([]str
 		return nil, err
 	}
 	add(!forward, "iptables: accept forwarding for "+p.n.bridge()+", because the host's policy is DROP")
-	low, err := lowSettings(procSys, hostMinimums)
+	low, err := lowSettings()
 	return append(missing, describe(low)...), err
 }
 
@@ -112,9 +111,9 @@ func (p *Provider) networkPlan(ctx context.Context, subnet netip.Prefix) (*plan.
 	}, nil
 }
 
-// makeNetwork makes what checkNetwork misses, under the host lock.
+// makeNetwork makes what checkNetwork misses, under the host's lock.
 func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
-	release, err := lockFile(ctx, p.n.lock())
+	release, err := lockHost(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +132,7 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	if err := writeJSON(p.n.network(), networkRecord{Subnet: subnet, Bridge: p.n.bridge(), Table: p.n.table()}); err != nil {
 		return err
 	}
-	if err := raiseSettings(procSys, p.n.host(), hostMinimums); err != nil {
+	if err := raiseSettings(); err != nil {
 		return err
 	}
 	if err := ensureBridge(p.n.bridge(), subnet); err != nil {
@@ -146,9 +145,9 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	return err
 }
 
-// removeNetwork removes the cluster's links, table and record, and puts the host's settings back if no cluster is left.
+// removeNetwork removes the cluster's links, table and record, and puts the host's settings back if nobody's machines need them.
 func (p *Provider) removeNetwork(ctx context.Context) error {
-	release, err := lockFile(ctx, p.n.lock())
+	release, err := lockHost(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,9 +170,5 @@ func (p *Provider) removeNetwork(ctx context.Context) error {
 	if err := ignoreGone(os.Remove(p.n.network())); err != nil {
 		return err
 	}
-	others, err := filepath.Glob(filepath.Join(p.n.root, "*", "network.json"))
-	if err != nil || len(others) > 0 {
-		return err
-	}
-	return restoreSettings(procSys, p.n.host())
+	return restoreSettings()
 }

@@ -21,7 +21,7 @@ func TestMachinesOfAnotherBase(t *testing.T) {
 		return errors.Join(debian.unpackDebian(ctx, root, progress), os.Mkdir(store, 0o711), os.WriteFile(filepath.Join(root, "etc/own"), []byte("own"), 0o644),
 			os.WriteFile(filepath.Join(store, "image"), []byte("image"), 0o600), os.WriteFile(filepath.Join(root, "etc/fstab"), []byte("UUID=0 / ext4 rw 0 1\n"), 0o644))
 	}
-	r := newRig(t, "itest-0ba5e000", func(o *Options) {
+	r := newRig(t, func(o *Options) {
 		var err error
 		if debian, err = New(*o); err != nil {
 			t.Fatal(err)

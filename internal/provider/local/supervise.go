@@ -29,7 +29,7 @@ func Supervise(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	lockCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	lockCtx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	release, err := lockFile(lockCtx, lockPath(dir))
 	if err != nil {
@@ -42,7 +42,7 @@ func Supervise(ctx context.Context, dir string) error {
 	}
 	s := &supervision{dir: dir, record: r, log: log,
 		n: names{root: filepath.Dir(filepath.Dir(filepath.Dir(dir))), cluster: r.Cluster, short: shortID(r.Cluster)}}
-	if s.cgroup, err = enterCgroups(s.n.cgroup(r.Name)); err != nil {
+	if err := s.enter(lockCtx); err != nil {
 		return err
 	}
 	me, err := self()
@@ -63,6 +63,20 @@ type supervision struct {
 	n      names
 	log    *console
 	cgroup *os.File // where to start systemd-nspawn on a cgroup v2 host; else nil
+}
+
+// enter moves this process into the machine's cgroups and has the host's settings raised. Whoever puts these back looks under the same lock
+// who is in the cgroups: a machine that runs keeps what it needs, whichever cluster was removed meanwhile.
+func (s *supervision) enter(ctx context.Context) error {
+	release, err := lockHost(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if s.cgroup, err = enterCgroups(s.n.cgroup(s.record.Name)); err != nil {
+		return err
+	}
+	return raiseSettings()
 }
 
 // onOwnThread runs the machine from a thread that has the new mount name space and that ends with the machine.

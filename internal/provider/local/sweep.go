@@ -30,13 +30,10 @@ func (p *Provider) sweep(ctx context.Context) error {
 	if err := removeCgroups(ctx, groups); err != nil {
 		return err
 	}
-	if err := p.removeEmptyParents(); err != nil {
-		return err
-	}
 	if err := removeUnits(ctx, p.n.unitPattern()); err != nil {
 		return err
 	}
-	if err := removeEmptySlice(ctx); err != nil {
+	if err := removeEmptyParents(ctx); err != nil {
 		return err
 	}
 	if err := p.unmount(ctx, ""); err != nil {
@@ -58,9 +55,15 @@ func (p *Provider) sweep(ctx context.Context) error {
 	return nil
 }
 
-// removeEmptyParents removes the cgroup that holds all clusters', where this was the last.
-func (p *Provider) removeEmptyParents() error {
-	parents, err := p.n.inHierarchies(cgroupParent)
+// removeEmptyParents removes the cgroups and the slice that hold all clusters', where this was the last; under the host's lock, because
+// another cluster's machine may be about to enter them.
+func removeEmptyParents(ctx context.Context) error {
+	release, err := lockHost(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	parents, err := names{}.inHierarchies(cgroupParent)
 	if err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func (p *Provider) removeEmptyParents() error {
 			return fmt.Errorf("remove cgroup %s: %w", dir, err)
 		}
 	}
-	return nil
+	return removeEmptySlice(ctx)
 }
 
 // left lists everything of the cluster that is still on this host.

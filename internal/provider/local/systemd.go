@@ -19,14 +19,20 @@ func hostSystemd() bool {
 	return err == nil && info.IsDir()
 }
 
-// systemdRun starts argv as a transient service that gets its cgroup subtree delegated. It returns when the process runs.
+// systemdRun starts argv as a transient service that gets its cgroup subtree delegated. It returns when the process runs. The slice that
+// it lies in can't be removed meanwhile.
 func systemdRun(ctx context.Context, unit, description string, argv []string) error {
+	release, err := lockHost(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	args := []string{
 		"--quiet", "--collect", "--no-ask-password", "--unit=" + unit, "--slice=" + slice, "--description=" + description,
 		"--property=Type=exec", "--property=Delegate=yes", "--property=KillMode=mixed", "--property=TasksMax=infinity",
 		"--property=LimitNOFILE=1048576", "--property=OOMPolicy=continue",
 	}
-	_, err := tool.Run(ctx, nil, "systemd-run", append(append(args, "--"), argv...)...)
+	_, err = tool.Run(ctx, nil, "systemd-run", append(append(args, "--"), argv...)...)
 	return err
 }
 
@@ -48,7 +54,7 @@ func removeUnits(ctx context.Context, pattern string) error {
 	return nil
 }
 
-// removeEmptySlice removes the slice that holds all clusters' units, where none is left in it.
+// removeEmptySlice removes the slice that holds all clusters' units, where none is left in it. Call it under the host's lock.
 func removeEmptySlice(ctx context.Context) error {
 	if !hostSystemd() {
 		return nil
