@@ -33,7 +33,8 @@ var owners = map[string][]string{
 	"golang.org/x/crypto/ssh":                {"internal/remote", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // all but the first only read and write keys
 	"github.com/vishvananda/netlink":         {"internal/provider/local", "test/openstack/runner/runner"},
 	"github.com/spf13/cobra":                 {"internal/cli", "hack/docs"},
-	"github.com/charmbracelet":               {"internal/cli", "internal/plan"},
+	"charm.land":                             {"internal/cli"},
+	"github.com/charmbracelet":               {"internal/plan"},
 	"github.com/google/go-containerregistry": {"internal/bundle"},
 	"github.com/coreos/ignition":             {"internal/machine"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/charmbracelet/huh"
+	"charm.land/huh/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
 )
 
 // App carries what every verb needs from the outside: streams and where state lies. It has no other state.
@@ -27,10 +28,8 @@ type App struct {
 	NoColor  bool
 }
 
-// Color tells whether w is a terminal that wants colour.
-func (a *App) Color(w io.Writer) bool {
-	return !a.NoColor && os.Getenv("NO_COLOR") == "" && isTerminal(w)
-}
+// Color reports whether w is a terminal that wants colour.
+func (a *App) Color(w io.Writer) bool { return !a.NoColor && plan.WantColor(w) }
 
 // New returns the whole command tree.
 func New(a *App) *cobra.Command {
@@ -44,9 +43,18 @@ Start with:
   naupegos init > cluster.yaml      write a document
   naupegos plan -f cluster.yaml     see what would be done
   naupegos apply -f cluster.yaml    do it`,
+		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if !a.NoColor {
+				return nil
+			}
+			// The observers of plans read it, and so do the programs that verbs run.
+			return os.Setenv("NO_COLOR", "1")
+		},
 	}
+	root.SetVersionTemplate("naupegos {{.Version}}\n")
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// silentTerminal opens a pseudo-terminal that answers no query. Both ends are closed after the test.
+func silentTerminal(t *testing.T) (user, program *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { user.Close() })
+	if err := unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return user, program
+}
+
+// onTerminal runs the command on a terminal that answers nothing. It returns what was written there, and how long that took.
+func onTerminal(t *testing.T, env []string, args ...string) (string, time.Duration) {
+	t.Helper()
+	user, program := silentTerminal(t)
+	c := exec.Command("naupegos", args...)
+	c.Env = append(os.Environ(), append([]string{"TERM=xterm-256color", "XDG_STATE_HOME=" + t.TempDir()}, env...)...)
+	c.Stdin, c.Stdout, c.Stderr = program, program, program
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	began := time.Now()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	program.Close() // the command's alone: reading ends with it
+	var said bytes.Buffer
+	if _, err := io.Copy(&said, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the other end is closed
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Fatalf("%v: %v: %s", args, err, said.String())
+	}
+	return said.String(), time.Since(began)
+}
+
+// TestSilentTerminal: verbs ask the terminal nothing, so one that never answers costs no time. A busy host gets several attempts: a
+// wait for an answer would be in each of them.
+func TestSilentTerminal(t *testing.T) {
+	const most, attempts = 200 * time.Millisecond, 20
+	for _, args := range [][]string{{"version"}, {"--version"}, {"--help"}, {"status"}} {
+		best := time.Hour
+		for range attempts {
+			said, took := onTerminal(t, nil, args...)
+			if bytes.ContainsRune([]byte(said), '\x1b') || said == "" {
+				t.Fatalf("%v wrote %q to the terminal", args, said)
+			}
+			if best = min(best, took); best < most {
+				break
+			}
+		}
+		if best >= most {
+			t.Errorf("%v took %s at best", args, best)
+		}
+	}
+}
+
+// TestColor: terminals get colour unless they or their user can't have it; nothing else does.
+func TestColor(t *testing.T) {
+	_, terminal := silentTerminal(t)
+	for _, c := range []struct {
+		term, noColor string
+		flag, want    bool
+		w             io.Writer
+	}{
+		{term: "xterm", w: terminal, want: true},
+		{term: "dumb", w: terminal},
+		{term: "xterm", noColor: "1", w: terminal},
+		{term: "xterm", flag: true, w: terminal},
+		{term: "xterm", w: &bytes.Buffer{}},
+	} {
+		t.Setenv("TERM", c.term)
+		t.Setenv("NO_COLOR", c.noColor)
+		if got := (&App{NoColor: c.flag}).Color(c.w); got != c.want {
+			t.Errorf("%+v: colour: %t", c, got)
+		}
+	}
+}
