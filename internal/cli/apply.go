@@ -87,14 +87,14 @@ func (s *session) converge(ctx context.Context, doc *v1alpha1.Cluster, f *runFla
 // handOver says that the cluster is there and what can be done with it.
 func (s *session) handOver(ctx context.Context, doc *v1alpha1.Cluster, took time.Duration) error {
 	name := doc.Metadata.Name
-	_, err := fmt.Fprintf(s.app.Out, `Cluster %s is up (%s).
+	_, err := fmt.Fprintf(s.app.Out, `Cluster %[1]s is up (%[2]s).
 
-  naupegos kubeconfig %s > %s.kubeconfig
-  kubectl --kubeconfig %s.kubeconfig get nodes
-  naupegos status %s            machines, nodes, etcd, certificates
-  naupegos ssh %s MACHINE       a shell on a machine
-  naupegos history %s           what was done, with times
-  naupegos destroy %s           remove everything
-`, name, took.Round(100*time.Millisecond), name, name, name, name, name, name, name)
+  naupegos kubectl %[1]s -- get nodes      kubectl from the bundle, as administrator
+  naupegos kubeconfig %[1]s --merge        for your own kubectl: context %[1]s
+  naupegos status %[1]s                    machines, nodes, etcd, certificates
+  naupegos ssh %[1]s MACHINE               a shell on a machine
+  naupegos history %[1]s                   what was done, with times
+  naupegos destroy %[1]s                   remove everything
+`, name, took.Round(100*time.Millisecond))
 	return err
 }

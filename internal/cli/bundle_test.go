@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -15,38 +17,44 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// bundleFixture writes a library with one small bundle by hand and returns its directory and the bundle's ID.
+// bundleFixture writes a library with one small bundle and returns its directory and the bundle's ID.
 func bundleFixture(t *testing.T) (root, id string) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "library")
-	l, err := bundle.OpenLibrary(root)
+	id, err := writeBundle(root, "kubectl")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return root, id
+}
+
+// writeBundle writes a small bundle into a library by hand. Its kubectl is the given text.
+func writeBundle(root, kubectl string) (id string, err error) {
+	l, err := bundle.OpenLibrary(root)
+	if err != nil {
+		return "", err
+	}
 	sum := func(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
+	var errs []error
 	blob := func(name, content string) bundle.Artifact {
 		h := sum([]byte(content))
-		if err := os.WriteFile(filepath.Join(l.Root(), "blobs/sha256", h), []byte(content), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		errs = append(errs, os.WriteFile(filepath.Join(l.Root(), "blobs/sha256", h), []byte(content), 0o755))
 		return bundle.Artifact{Name: name, Digest: "sha256:" + h, Size: int64(len(content))}
 	}
-	m := bundle.Manifest{Schema: 1, Kubernetes: "v1.36.3", Platform: "linux/amd64", Origin: "built", Repository: bundle.Repository,
+	m := bundle.Manifest{Schema: 1, Kubernetes: "v1.36.3", Platform: "linux/" + runtime.GOARCH, Origin: "built", Repository: bundle.Repository,
 		Components: []bundle.Component{{Name: "kubernetes", Version: "v1.36.3", Source: "module k8s.io/kubernetes@v1.36.3"}},
-		Binaries:   []bundle.Artifact{blob("kubelet", "kubelet")},
+		Binaries:   []bundle.Artifact{blob("kubectl", kubectl), blob("kubelet", "kubelet")},
 		Images:     []bundle.Image{{Name: "pause", Ref: "naupegos.dev/k8s/pause:1", ID: "sha256:" + sum(nil), Archive: blob("image/pause", "archive"), Roles: []string{"worker"}}},
 		Files:      []bundle.Artifact{blob(bundle.SBOMName, `{"bomFormat":"CycloneDX"}`)},
 	}
 	data, err := json.Marshal(m)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	data = append(data, '\n')
 	id = sum(data)
-	if err := os.WriteFile(filepath.Join(l.Root(), "manifests", id+".json"), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return root, id
+	errs = append(errs, os.WriteFile(filepath.Join(l.Root(), "manifests", id+".json"), data, 0o644))
+	return id, errors.Join(errs...)
 }
 
 // runBundle runs a verb on bundles.
@@ -116,7 +124,7 @@ func TestBundleVerbsFail(t *testing.T) {
 	root, id := bundleFixture(t)
 	target := filepath.Join(t.TempDir(), "out")
 	blobs, err := filepath.Glob(root + "/blobs/sha256/*")
-	if err != nil || len(blobs) != 3 {
+	if err != nil || len(blobs) != 4 {
 		t.Fatalf("%v, %v", blobs, err)
 	}
 	for _, b := range blobs {

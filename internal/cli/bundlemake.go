@@ -49,7 +49,8 @@ Needs Go, apt-get and dpkg-deb. With empty caches it takes about ten minutes of 
 	}
 	releaseFlag(c, &versions)
 	c.Flags().StringSliceVar(&o.Addons, "addons", nil, "sets of addons whose images the bundle shall have as well: "+bundle.AddonOpenStack)
-	c.Flags().IntVar(&o.Parallel, "parallel", 2, "components compiled at the same time")
+	o.Parallel = 2
+	c.Flags().Var((*atLeastOne)(&o.Parallel), "parallel", "components compiled at the same time")
 	c.Flags().StringVar(&o.Go, "go", "", "the go command (default: from PATH)")
 	return c
 }

@@ -35,7 +35,7 @@ func completeNames(c *cobra.Command, a *App) {
 
 // clusterNames lists the clusters in the store. Completion has no way to tell an error: nothing is completed then.
 func (a *App) clusterNames(ctx context.Context) []string {
-	st, err := a.openStore(ctx)
+	st, err := a.viewStore(ctx)
 	if err != nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (a *App) clusterNames(ctx context.Context) []string {
 
 // machineNames lists the machines that a cluster's stored document wants.
 func (a *App) machineNames(ctx context.Context, cluster string) []string {
-	st, err := a.openStore(ctx)
+	st, err := a.viewStore(ctx)
 	if err != nil {
 		return nil
 	}

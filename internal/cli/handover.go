@@ -67,7 +67,7 @@ func (a *App) handover(ctx context.Context, name, dir string, force bool) error 
 
 // onlyCluster is the cluster that is meant where none is named.
 func (a *App) onlyCluster(ctx context.Context) (string, error) {
-	st, err := a.openStore(ctx)
+	st, err := a.viewStore(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -27,7 +27,7 @@ func newHistoryCmd(a *App) *cobra.Command {
 		Example: "  naupegos history\n  naupegos history demo last\n  naupegos history demo last --html demo.html",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			st, err := a.openStore(cmd.Context())
+			st, err := a.viewStore(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -36,6 +36,9 @@ func newHistoryCmd(a *App) *cobra.Command {
 			if len(args) > 0 {
 				name = args[0]
 			}
+			if html != "" && len(args) == 0 {
+				return fail.New(fail.Invalid, "--html draws one run, and no cluster is named").Do("naupegos history NAME --html %s", html)
+			}
 			if html != "" && len(args) == 1 {
 				args = append(args, "last")
 			}
@@ -43,6 +46,11 @@ func newHistoryCmd(a *App) *cobra.Command {
 				runs, err := st.Runs(cmd.Context(), name, limit)
 				if err != nil {
 					return err
+				}
+				if name != "" && len(runs) == 0 { // nothing was done yet, or there never was such a cluster
+					if _, err := st.Cluster(cmd.Context(), name); err != nil {
+						return err
+					}
 				}
 				return out.print(a.Out, runs, func(w io.Writer) error { return runTable(w, runs) })
 			}

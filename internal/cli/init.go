@@ -2,10 +2,13 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 
 	"charm.land/huh/v2"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -14,7 +17,8 @@ import (
 func newInitCmd(a *App) *cobra.Command {
 	o := v1alpha1.InitOptions{}
 	var interactive bool
-	c := &cobra.Command{
+	var c *cobra.Command
+	c = &cobra.Command{
 		Use:   "init",
 		Short: "Write a Cluster document",
 		Long:  `Print a short, commented document to start from. The flags fill it in; --interactive asks.`,
@@ -29,12 +33,15 @@ func newInitCmd(a *App) *cobra.Command {
 					return err
 				}
 			}
+			if err := checkProviderFlags(c.Flags(), o.Provider); err != nil {
+				return err
+			}
 			if err := checkCounts(&o); err != nil {
 				return err
 			}
 			b, err := v1alpha1.New(o)
 			if err != nil {
-				return err
+				return withoutPlaces(err)
 			}
 			_, err = a.Out.Write(b)
 			return err
@@ -57,16 +64,48 @@ func newInitCmd(a *App) *cobra.Command {
 	return c
 }
 
+// maxWorkers is how many workers init and its form take.
+const maxWorkers = 1000
+
+// openStackFlags are the flags that mean something with provider openstack only.
+var openStackFlags = []string{"cloud", "external-network", "flavor", "image"}
+
+// checkProviderFlags refuses flags that the provider would ignore.
+func checkProviderFlags(flags *pflag.FlagSet, provider string) error {
+	if provider == v1alpha1.ProviderOpenStack {
+		return nil
+	}
+	for _, name := range openStackFlags {
+		if flags.Changed(name) {
+			return fail.New(fail.Invalid, "--%s has no meaning with provider %s", name, provider).Do("leave it out, or choose --provider openstack")
+		}
+	}
+	return nil
+}
+
+// withoutPlaces takes the lines out of findings: nobody wrote the document that they are in.
+func withoutPlaces(err error) error {
+	var errs v1alpha1.Errors
+	if !errors.As(err, &errs) {
+		return err
+	}
+	for i := range errs {
+		errs[i].Line, errs[i].Column = 0, 0
+	}
+	return errs
+}
+
 // checkCounts demands numbers of machines that there can be, and says what New shall not take for left out: 0.
 func checkCounts(o *v1alpha1.InitOptions) error {
 	gateways := o.Endpoint == v1alpha1.EndpointGateways || o.Endpoint == "" && o.Address == "" && o.ControlPlanes != 1
 	switch {
-	case o.ControlPlanes < 1:
-		return fail.New(fail.Invalid, "--control-planes %d is no number of control-plane machines", o.ControlPlanes).Do("take 1, 3 or 5")
-	case o.Workers < 0:
-		return fail.New(fail.Invalid, "--workers %d is no number of machines", o.Workers).Do("take 0 or more; with 0 workloads run on the control plane")
+	case !slices.Contains([]int{1, 3, 5}, o.ControlPlanes):
+		return fail.New(fail.Invalid, "--control-planes %d is not 1, 3 or 5", o.ControlPlanes).
+			Do("etcd keeps its quorum with an odd number of members: 2 tolerate no more failures than 1")
+	case o.Workers < 0 || o.Workers > maxWorkers:
+		return fail.New(fail.Invalid, "--workers %d is not between 0 and %d", o.Workers, maxWorkers).Do("with 0 workloads run on the control plane")
 	case o.Gateways < 0:
-		return fail.New(fail.Invalid, "--gateways %d is no number of machines", o.Gateways).Do("take 0 or more")
+		return fail.New(fail.Invalid, "--gateways %d is negative", o.Gateways).Do("leave it out for 2")
 	case o.Gateways == 0 && gateways:
 		return fail.New(fail.Invalid, "--gateways 0: the API is reached through gateways").Do("leave it out, or choose another --endpoint")
 	}
@@ -93,8 +132,8 @@ func (a *App) askInit(o *v1alpha1.InitOptions) error {
 		huh.NewSelect[string]().Title("Control-plane machines").Description("an odd number: one may fail of three, two of five").
 			Options(huh.NewOptions("1", "3", "5")...).Value(&cps),
 		huh.NewInput().Title("Worker machines").Value(&workers).Validate(func(s string) error {
-			if n, err := strconv.Atoi(s); err != nil || n < 0 || n > 1000 {
-				return errors.New("a number from 0 to 1000")
+			if n, err := strconv.Atoi(s); err != nil || n < 0 || n > maxWorkers {
+				return fmt.Errorf("a number from 0 to %d", maxWorkers)
 			}
 			return nil
 		}),

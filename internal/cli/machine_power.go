@@ -38,7 +38,7 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 		Use:     p.verb + " NAME [MACHINE...]",
 		Short:   p.short,
 		Long:    p.long + "\n\nWithout a MACHINE, all machines of the cluster are meant.",
-		Example: fmt.Sprintf("  naupegos machine %s demo demo-general-1\n  naupegos machine %s demo --yes", p.verb, p.verb),
+		Example: fmt.Sprintf("  naupegos machine %s demo demo-general-1\n  naupegos machine %s demo", p.verb, p.verb),
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.switchMachines(cmd.Context(), p, args[0], unique(args[1:]), &f)

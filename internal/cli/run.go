@@ -20,15 +20,16 @@ import (
 type runFlags struct {
 	yes      bool
 	consents consents
-	parallel int
-	progress string
+	parallel atLeastOne
+	progress progress
 }
 
 func (f *runFlags) bind(c *cobra.Command) {
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "carry the plan out without asking")
 	c.Flags().Var(&f.consents, "consent", "consent to a kind of disruption that the plan names (repeatable)")
-	c.Flags().IntVar(&f.parallel, "parallel", 16, "most steps at once")
-	c.Flags().StringVar(&f.progress, "progress", "", "how progress is shown: tty, plain, json or none (default tty on a terminal, else plain)")
+	f.parallel = 16
+	c.Flags().Var(&f.parallel, "parallel", "most steps at once")
+	c.Flags().Var(&f.progress, "progress", "how progress is shown: tty, plain, json or none (default tty on a terminal, else plain)")
 }
 
 // consents is the value of --consent. A name that no plan asks for is a slip, and told at once: the plan's refusal would come late, or never.
@@ -99,7 +100,7 @@ func (s *session) execute(ctx context.Context, p *plan.Plan, f *runFlags, step t
 		}
 	}()
 	_, err := plan.Execute(work, p, plan.Options{
-		Parallel: f.parallel, Timeout: step, Consents: f.consents, RetryMax: retryMax,
+		Parallel: int(f.parallel), Timeout: step, Consents: f.consents, RetryMax: retryMax,
 		Journal:  s.store.Journal(s.rec.ID),
 		Observer: plan.NewObserver(s.app.Err, plan.ObserverKind(f.progress)),
 		Stop:     soft, Hook: killPoint(), Meta: map[string]string{"version": version},

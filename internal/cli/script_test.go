@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the command as a user does. Scripts have a store of their own, which is empty; `exits N naupegos …` wants an
-// exit status, `remember FILE` puts a document into the store as if it had been applied.
+// exit status, `remember FILE` puts a document into the store as if it had been applied, `bundle FILE` makes a bundle whose kubectl is FILE.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -35,7 +35,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("NO_COLOR", "1")
 			return besideCommand(e.Getenv("PATH"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle},
 	})
 }
 
@@ -47,6 +47,15 @@ func besideCommand(path string) error {
 		}
 	}
 	return errors.New("the command is not in " + path)
+}
+
+// putBundle puts a bundle into the library whose kubectl is the given file.
+func putBundle(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: bundle FILE")
+	}
+	_, err := writeBundle(filepath.Join(ts.Getenv("XDG_CACHE_HOME"), "naupegos", "bundles"), ts.ReadFile(args[0]))
+	ts.Check(err)
 }
 
 // exits runs a command and wants its exit status.

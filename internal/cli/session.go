@@ -69,6 +69,11 @@ func (a *App) openStore(ctx context.Context) (*store.Store, error) {
 	return store.Open(ctx, a.StateDir)
 }
 
+// viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.
+func (a *App) viewStore(ctx context.Context) (*store.Store, error) {
+	return store.View(ctx, a.StateDir)
+}
+
 // openDocument starts a session on the cluster that a document describes, known already or not.
 func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, data []byte, o sessionOptions) (*session, error) {
 	st, err := a.openStore(ctx)
@@ -91,7 +96,7 @@ func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, data []by
 
 // openNamed starts a session on a cluster that the store knows, with the document that was applied last.
 func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*session, *v1alpha1.Cluster, error) {
-	st, err := a.openStore(ctx)
+	st, err := a.viewStore(ctx) // where there is no store there is no such cluster, and none is made
 	if err != nil {
 		return nil, nil, err
 	}

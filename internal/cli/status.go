@@ -69,7 +69,7 @@ type clusterRow struct {
 }
 
 func (a *App) listClusters(cmd *cobra.Command, out *output) error {
-	st, err := a.openStore(cmd.Context())
+	st, err := a.viewStore(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -94,8 +94,7 @@ func (a *App) listClusters(cmd *cobra.Command, out *output) error {
 	}
 	return out.print(a.Out, rows, func(w io.Writer) error {
 		if len(rows) == 0 {
-			_, err := fmt.Fprintln(w, "No clusters. naupegos init writes a document, naupegos apply builds it.")
-			return err
+			return noClusters(w, st.Dir())
 		}
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(t, "NAME\tPROVIDER\tCREATED\tID\tAT WORK")

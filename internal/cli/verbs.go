@@ -6,11 +6,13 @@ import "github.com/spf13/cobra"
 func addVerbs(root *cobra.Command, a *App) {
 	root.AddCommand(
 		newInitCmd(a), newValidateCmd(a), newSchemaCmd(a),
-		newPlanCmd(a), newApplyCmd(a), newStatusCmd(a), newKubeconfigCmd(a),
+		newPlanCmd(a), newApplyCmd(a), newStatusCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newDestroyCmd(a),
 		newBundleCmd(a), newImageCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
 	)
+	root.SetHelpCommand(helpCommand(root))
+	suggestForOtherWords(root)
 	checkArguments(root)
 	completeNames(root, a)
 }

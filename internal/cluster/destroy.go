@@ -80,7 +80,11 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 
 // errNoSuchMachine names the machines that there are.
 func errNoSuchMachine(name, cluster string, known []string) error {
-	return fail.New(fail.NotFound, "cluster %s has no machine %s", cluster, name).Do("it has %s", join(known))
+	err := fail.New(fail.NotFound, "cluster %s has no machine %s", cluster, name)
+	if len(known) == 0 {
+		return err.Do("it has no machines yet; naupegos apply creates them")
+	}
+	return err.Do("it has %s", join(known))
 }
 
 // etcdProjection says how many voters work and how many more may fail.

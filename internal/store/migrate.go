@@ -42,6 +42,11 @@ func (s *Store) migrate(ctx context.Context) error {
 	if _, err := s.db.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
 		return s.wrap(err, "make the store")
 	}
+	return s.up(ctx, have)
+}
+
+// up runs the migrations that the schema lacks.
+func (s *Store) up(ctx context.Context, have int) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return s.wrap(err, "find the store's migrations")

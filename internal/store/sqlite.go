@@ -13,13 +13,16 @@ import (
 )
 
 // openSQLite opens the file with one connection: writers of one process then queue in Go instead of polling for the lock.
-// synchronous is SQLite's pragma: FULL waits for the disk at each commit, NORMAL does not.
+// inMemory in the place of the path keeps everything in memory, for as long as it is open. synchronous is SQLite's pragma: FULL waits for the disk at each commit, NORMAL does not.
 func openSQLite(path, synchronous string) (*sql.DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "find the store's full path").At(path)
 	}
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(15000)", "foreign_keys(1)", "synchronous(" + synchronous + ")"}}
+	if path == inMemory {
+		abs = path
+	}
 	dsn := "file:" + (&url.URL{Path: abs}).EscapedPath() + "?" + q.Encode()
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {

@@ -52,27 +52,31 @@ func DefaultDir() (string, error) {
 // Open opens the store in dir, making it on first use; an empty dir means DefaultDir. It refuses a store that a newer
 // version wrote, and one whose identity is missing or another while there are secrets.
 func Open(ctx context.Context, dir string) (*Store, error) {
+	return openWith(ctx, dir, (*Store).openOrMake)
+}
+
+func openWith(ctx context.Context, dir string, how func(*Store, context.Context) error) (*Store, error) {
 	if dir == "" {
 		var err error
 		if dir, err = DefaultDir(); err != nil {
 			return nil, err
 		}
 	}
-	if err := privateDir(dir); err != nil {
-		return nil, err
-	}
 	self, err := whoAmI()
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{dir: dir, self: self, keys: map[string][]byte{}}
-	if err := s.open(ctx); err != nil {
+	if err := how(s, ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context) (err error) {
+func (s *Store) openOrMake(ctx context.Context) (err error) {
+	if err := privateDir(s.dir); err != nil {
+		return err
+	}
 	path := filepath.Join(s.dir, dbFile)
 	if err := privateFile(path); err != nil {
 		return err
@@ -110,8 +114,7 @@ func privateDir(dir string) error {
 		err = os.Chmod(dir, 0o700)
 	}
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "make the store's directory").At(dir).
-			Do("make it writable, or name another one by XDG_STATE_HOME")
+		return refused(err, dir, "make the store's directory")
 	}
 	return nil
 }
@@ -123,8 +126,7 @@ func privateFile(path string) error {
 		err = errors.Join(f.Chmod(0o600), f.Close())
 	}
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "open the store").At(path).
-			Do("run as the user who owns it, or name another directory by XDG_STATE_HOME")
+		return refused(err, path, "open the store")
 	}
 	return nil
 }

@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// MergeKubeconfig adds the cluster, user and context of conf to the kubeconfig that kubectl uses, under the cluster's name, and makes
+// the context the current one. What the file holds of other clusters stays. It returns the file's path, and whether a context of
+// this name was there before. The file is written whole or not at all, has mode 0600, and stays its owner's where root merges.
+func MergeKubeconfig(conf []byte, name string) (path string, replaced bool, err error) {
+	from, err := clientcmd.Load(conf)
+	if err != nil {
+		return "", false, fail.Wrap(fail.Internal, err, "read the kubeconfig of cluster %s", name)
+	}
+	context := from.Contexts[from.CurrentContext]
+	path = clientcmd.NewDefaultPathOptions().GetDefaultFilename() // of several files the one that kubectl adds to
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // the link itself stays
+	}
+	to, err := clientcmd.LoadFromFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		to = clientcmdapi.NewConfig()
+	case err != nil:
+		return "", false, fail.Wrap(fail.Invalid, err, "read the kubeconfig to merge into").At(path).
+			Do("mend it, or use --file")
+	}
+	user := name + "-admin"
+	_, replaced = to.Contexts[name]
+	to.Clusters[name] = from.Clusters[context.Cluster]
+	to.AuthInfos[user] = from.AuthInfos[context.AuthInfo]
+	to.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
+	to.CurrentContext = name
+	data, err := clientcmd.Write(*to)
+	if err != nil {
+		return "", false, fail.Wrap(fail.Internal, err, "render the merged kubeconfig")
+	}
+	return path, replaced, replacePrivately(path, data)
+}
+
+// replacePrivately writes a file of mode 0600 whole or not at all. A new one belongs to the owner of its directory, which matters to
+// root at work in somebody's home.
+func replacePrivately(path string, data []byte) (err error) {
+	refused := func(err error) error {
+		return fail.Wrap(fail.Refused, err, "write the merged kubeconfig").At(path).Do("use --file")
+	}
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return refused(err)
+		}
+		if err := sameOwner(dir, filepath.Dir(dir)); err != nil {
+			return refused(err)
+		}
+	}
+	f, err := os.CreateTemp(dir, ".config-*") // 0600
+	if err != nil {
+		return refused(err)
+	}
+	defer os.Remove(f.Name()) // gone after the rename
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return refused(err)
+	}
+	like := path
+	if _, err := os.Stat(path); err != nil {
+		like = dir
+	}
+	if err := sameOwner(f.Name(), like); err != nil {
+		return refused(err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return refused(err)
+	}
+	return nil
+}
+
+// sameOwner gives path to the owner of another file, where this process is root; others own what they make.
+func sameOwner(path, like string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(like)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return os.Chown(path, int(st.Uid), int(st.Gid))
+}

@@ -1,0 +1,93 @@
+package kube
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/pkitest"
+)
+
+const others = `apiVersion: v1
+kind: Config
+preferences: {}
+clusters: [{name: work, cluster: {server: "https://work:6443", certificate-authority: ca.pem}}]
+users: [{name: me, user: {token: abc}}]
+contexts: [{name: work, context: {cluster: work, user: me, namespace: team}}]
+current-context: work
+`
+
+// TestMergeKubeconfig adds to a kubeconfig, by a link that stays, leaves others' entries alone, and replaces its own.
+func TestMergeKubeconfig(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	file, link := filepath.Join(dir, "real"), filepath.Join(dir, "config")
+	if err := os.WriteFile(file, []byte(others), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", link); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", link)
+	k := pki.Open(&pkitest.MemorySecrets{}, pki.Options{})
+	for i, endpoint := range []string{"10.0.0.1:6443", "10.0.0.2:6443"} {
+		conf, err := Params{ClusterName: "demo"}.AdminKubeconfig(ctx, k, endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, replaced, err := MergeKubeconfig(conf, "demo")
+		if err != nil || path != file || replaced != (i > 0) {
+			t.Fatalf("%s, replaced: %t, %v", path, replaced, err)
+		}
+		got, err := clientcmd.LoadFromFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.CurrentContext != "demo" || len(got.Contexts) != 2 || got.Contexts["work"].Namespace != "team" ||
+			got.AuthInfos["me"].Token != "abc" || got.Clusters["work"].CertificateAuthority != "ca.pem" {
+			t.Errorf("%+v", got)
+		}
+		mine := got.Contexts["demo"]
+		if got.Clusters[mine.Cluster].Server != "https://"+endpoint || len(got.AuthInfos[mine.AuthInfo].ClientKeyData) == 0 {
+			t.Errorf("%+v", got.Clusters[mine.Cluster])
+		}
+	}
+	info, err := os.Lstat(link)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v", err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// TestMergeIntoNothing makes kubectl's own file where there is none, and leaves one alone that it can't read.
+func TestMergeIntoNothing(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "new", "config"))
+	conf, err := Params{ClusterName: "demo"}.AdminKubeconfig(context.Background(), pki.Open(&pkitest.MemorySecrets{}, pki.Options{}), "10.0.0.1:6443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, _, err := MergeKubeconfig(conf, "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := MergeKubeconfig(conf, "demo"); err == nil {
+		t.Error("merged into what is no kubeconfig")
+	}
+	if left, err := os.ReadFile(path); err != nil || string(left) != "{" {
+		t.Errorf("%q, %v", left, err)
+	}
+}

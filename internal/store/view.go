@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"filippo.io/age"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// inMemory is what SQLite calls a database without a file.
+const inMemory = ":memory:"
+
+// View opens the store in dir like Open, except that it makes none: where there is no store, it is an empty one in memory, and
+// what is written there is gone with Close. Dir returns dir all the same.
+func View(ctx context.Context, dir string) (*Store, error) {
+	return openWith(ctx, dir, (*Store).openOrImagine)
+}
+
+func (s *Store) openOrImagine(ctx context.Context) (err error) {
+	path := filepath.Join(s.dir, dbFile)
+	_, err = os.Stat(path)
+	switch {
+	case err == nil:
+		return s.openOrMake(ctx)
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+		return refused(err, path, "open the store")
+	}
+	if s.db, err = openSQLite(inMemory, "OFF"); err != nil {
+		return err
+	}
+	s.log = s.db
+	if s.identity, err = age.GenerateX25519Identity(); err != nil {
+		return fail.Wrap(fail.Internal, err, "make an identity")
+	}
+	return s.up(ctx, 0)
+}
+
+// refused says what helps where path can't be used: most often it is another user's.
+func refused(err error, path, what string) error {
+	e := fail.Wrap(fail.Refused, err, "%s", what).At(path)
+	owner, known := ownerOf(path)
+	switch {
+	case !known || !errors.Is(err, fs.ErrPermission):
+		return e.Do("make it writable, or name another directory by --state-dir or XDG_STATE_HOME")
+	case owner == "root":
+		return e.Do("it belongs to root: run the command with sudo -E")
+	}
+	return e.Do("it belongs to %s: run the command as that user, or name another directory by --state-dir or XDG_STATE_HOME", owner)
+}
+
+// ownerOf names the owner of path, or of the nearest directory around it that can be looked at, unless that is this user.
+func ownerOf(path string) (name string, known bool) {
+	info, err := os.Stat(path)
+	for err != nil && path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+		info, err = os.Stat(path)
+	}
+	if err != nil {
+		return "", false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(st.Uid) == os.Geteuid() {
+		return "", false
+	}
+	id := strconv.Itoa(int(st.Uid))
+	u, err := user.LookupId(id)
+	if err != nil {
+		return "user " + id, true
+	}
+	return u.Username, true
+}
