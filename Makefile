@@ -7,7 +7,9 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E)
 NAUPEGOS := bin/naupegos
 DEFAULT_KUBERNETES := v1.36.3
 
-.PHONY: help build setup setup-test demo test unit integration e2e bundle bundle-openstack bundles bench-local bench-openstack openstack-up openstack-down demo-openstack image test-image test-openstack test-calls test-bed on-bed off-bed lint docs clean
+.PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-openstack openstack \
+	bundle bundle-openstack bundles bench-local bench-openstack openstack-up openstack-down demo-openstack \
+	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -21,10 +23,10 @@ setup:
 	@hack/setup demo
 
 bundle: build ## the bundle of the newest Kubernetes release
-	$(NAUPEGOS) bundle build --kubernetes $(DEFAULT_KUBERNETES)
+	@$(call phase,bundle) $(NAUPEGOS) bundle build --kubernetes $(DEFAULT_KUBERNETES)
 
 bundle-openstack: build ## the same, with the addons of OpenStack
-	$(NAUPEGOS) bundle build --kubernetes $(DEFAULT_KUBERNETES) --addons openstack
+	@$(call phase,bundle-openstack) $(NAUPEGOS) bundle build --kubernetes $(DEFAULT_KUBERNETES) --addons openstack
 
 bundles: build ## bundles of both Kubernetes minors
 	$(NAUPEGOS) bundle build --kubernetes v1.36.3
@@ -37,54 +39,118 @@ demo: setup build ## a real, highly available cluster on this machine, from noth
 BED := $(shell . /etc/os-release 2>/dev/null; [ "$$ID $$VERSION_ID" != "debian 12" ] || echo yes)
 BED_BUNDLE := $(if $(BED),bundle-openstack)
 
-test: setup-test build bundle $(BED_BUNDLE) unit integration $(if $(BED),on-bed,off-bed e2e) ## every tier of tests, with all set-up
+# bin/tiers runs a command, keeps what it came to for the report, and says which of its tests were slowest, and why some failed. -budget
+# is what a tier takes on a slow day of two processors, warm; a longer one is marked.
+bin/tiers: $(wildcard hack/tiers/*.go)
+	@mkdir -p bin
+	@go build -o $@ ./hack/tiers
 
-# The bed is started once for both tiers, and is afterwards as it was before.
-on-bed: build bundle-openstack
-	$(ON_BED) sh -c '$(TEST_OPENSTACK) && $(E2E)'
+TIER = bin/tiers run
+GO_TEST = go test -json
+phase = $(if $(TIMED),$(TIER) $(1))
 
-off-bed:
-	@echo "skipped: the tests of make test-openstack need Debian 12"
+# What make test runs, in this order, and the names under which it is reported. The bed comes up last: its idle services slow the others.
+BEGAN := $(shell date +%s)
+TEST_GOALS = static unit race build bundle $(BED_BUNDLE) integration e2e-local $(if $(BED),on-bed,off-bed)
+TEST_NAMES = static unit race integration e2e $(if $(BED),openstack e2e-openstack)
+
+test: ## every tier of tests, with all set-up; SEED=7 repeats random choices
+	@hack/setup test
+	@$(MAKE) --no-print-directory bin/tiers
+	@bin/tiers forget
+	@bin/tiers note set-up $$(($$(date +%s) - $(BEGAN)))
+	-@$(MAKE) --no-print-directory --keep-going TIMED=yes $(TEST_GOALS)
+	@bin/tiers report $(TEST_NAMES)
+
+FULL_GOALS = $(subst race,race-all lint,$(TEST_GOALS)) $(if $(BED),calls bed) images
+FULL_NAMES = $(subst race,race lint,$(TEST_NAMES)) $(if $(BED),calls bed) image e2e-image
+
+test-full: export NAUPEGOS_FULL := 1
+test-full: ## the same with all that make test samples, and the tests that it leaves out: hours
+	@hack/setup test
+	@hack/setup test-image
+	@$(MAKE) --no-print-directory bin/tiers
+	@bin/tiers forget
+	@bin/tiers note set-up $$(($$(date +%s) - $(BEGAN)))
+	-@$(MAKE) --no-print-directory --keep-going TIMED=yes EVERY=1 $(FULL_GOALS)
+	@bin/tiers report $(FULL_NAMES)
+
+ifdef SEED
+export NAUPEGOS_SEED := $(SEED)
+endif
 
 setup-test:
 	@hack/setup test
 
-unit: ## seconds, no root
-	go vet ./...
-	go test ./...
+static: bin/tiers ## gofmt, vet of all tags, the same for arm64; no root
+	@$(TIER) -budget 2m static hack/static
+
+unit: bin/tiers ## seconds, no root
+	@$(TIER) -budget 2m unit $(GO_TEST) ./...
+
+# The packages that start goroutines.
+CONCURRENT = $(shell grep -rlE '\bgo func|errgroup\.|sync\.WaitGroup|\.Go.func' --include='*.go' --exclude='*_test.go' --exclude-dir=recipes internal api cmd test | xargs -n1 dirname | sort -u | sed 's,^,./,')
+
+race: bin/tiers ## the unit tests of packages that start goroutines, with the race detector; no root
+	@$(TIER) -budget 3m race $(GO_TEST) -race $(CONCURRENT)
+
+race-all: bin/tiers
+	@$(TIER) race $(GO_TEST) -race ./...
+
+# files, packages and tests behind a build tag, which is a regular expression. Tests without a tag are no business of a tier but unit's.
+files = $(shell grep -rlE '^//go:build $(1)' --include='*_test.go' internal api cmd bench hack test)
+tagged = $(sort $(patsubst %/,./%,$(dir $(call files,$(1)))))
+tests = '^($(shell grep -hoE '^func Test\w+.t \*testing\.T' $(call files,$(1)) | sed 's,^func ,,; s,\W.*,,' | sort -u | paste -sd '|'))$$'
+AS_ROOT = $(SUDO) env "PATH=$$PATH"
 
 # Packages that have tests with real servers on loopback; two at a time, for most of their time they wait. -count=1: of the servers that a
 # test runs against, go's cache of test results knows nothing.
-tagged = $(shell grep -rlE '^//go:build $(1)' --include='*_test.go' internal api cmd bench test | xargs -n1 dirname | sort -u | sed 's,^,./,')
-AS_ROOT = $(SUDO) env "PATH=$$PATH"
-INTEGRATION = $(call tagged,integration)
+integration: build bundle bin/tiers ## real servers on loopback, real machines (root)
+	@$(TIER) -budget 6m integration $(AS_ROOT) $(GO_TEST) -tags integration -count=1 -p 2 -timeout 30m -run $(call tests,integration) $(call tagged,integration)
 
-integration: build ## real servers on loopback (root)
-	$(AS_ROOT) go test -tags integration -count=1 -p 2 -timeout 30m $(INTEGRATION)
+E2E = $(GO_TEST) -tags e2e -count=1 -timeout 60m ./test/e2e
+ON_CLOUD = '^TestOpenStack'
 
-E2E = hack/retell go test -tags e2e -count=1 -timeout 60m -v ./test/e2e
+e2e: build bundle $(BED_BUNDLE) bin/tiers ## real machines and clusters (root)
+	@$(TIER) -v e2e $(AS_ROOT) $(E2E)
 
-e2e: build ## real machines and clusters (root)
-	$(AS_ROOT) $(E2E)
+e2e-local: build bundle bin/tiers
+	@$(TIER) -v -budget 12m e2e $(AS_ROOT) $(E2E) -skip $(ON_CLOUD)
+
+e2e-openstack: bin/tiers
+	@$(TIER) -v -budget 8m e2e-openstack $(AS_ROOT) $(E2E) -run $(ON_CLOUD)
 
 # test/openstack/bed restarts the services under the feet of the others. CALLS take minutes, and another choice of calls each time.
 ON_BED = $(AS_ROOT) go run ./test/openstack run
-OPENSTACK_TESTS = $(filter-out ./test/openstack/bed,$(call tagged,(.*\|\| )?openstack))
-CALLS = ^TestEveryCallOnTheRealServices$$
-TEST_OPENSTACK = go test -tags openstack -count=1 -p 2 -skip $(CALLS) -timeout 30m $(OPENSTACK_TESTS) && \
-	go test -tags integration,openstack -count=1 -run ^TestOpenStackAddons$$ -timeout 30m ./internal/bundle
+CLOUD_TAGS = (.*\|\| |integration && )?openstack
+CALLS = '^TestEveryCallOnTheRealServices$$'
 
-test-openstack: setup-test build bundle-openstack ## tests against a real OpenStack on this machine (root, Debian 12)
-	@hack/setup openstack
-	$(ON_BED) sh -c '$(TEST_OPENSTACK)'
+# The bed is started once for both tiers, and is afterwards as it was before. Not $(MAKE): that would start it in a dry run, too.
+on-bed: build bundle-openstack bin/tiers
+	@$(ON_BED) make --no-print-directory --keep-going TIMED=$(TIMED) BED_BEGAN=$$(date +%s) bed-started openstack e2e-openstack
 
-test-calls: setup-test ## calls to that OpenStack that go wrong in turn, one of twelve; EVERY=1: all of them (root, Debian 12)
-	@hack/setup openstack
-	$(ON_BED) go test -tags openstack -count=1 -v -run '$(CALLS)' -timeout 3h ./internal/provider/openstack $(if $(EVERY),-every $(EVERY))
+bed-started:
+	@bin/tiers note bed-start $$(($$(date +%s) - $(BED_BEGAN)))
 
-test-bed: setup-test ## the test of that OpenStack itself, which it restarts: nobody else may use it meanwhile (root, Debian 12)
+off-bed:
+	@echo "skipped: the tests of make test-openstack need Debian 12"
+
+openstack: bin/tiers
+	@$(TIER) -budget 7m openstack $(AS_ROOT) $(GO_TEST) -tags integration,openstack -count=1 -p 2 -timeout 30m -skip $(CALLS) -run $(call tests,$(CLOUD_TAGS)) $(filter-out ./test/openstack/bed,$(call tagged,$(CLOUD_TAGS)))
+
+test-openstack: setup-test build bundle-openstack bin/tiers ## tests against a real OpenStack on this machine (root, Debian 12)
 	@hack/setup openstack
-	$(ON_BED) go test -tags openstack -count=1 -timeout 60m ./test/openstack/bed
+	@$(ON_BED) make --no-print-directory openstack
+
+test-calls: setup-test calls ## calls to that OpenStack that go wrong in turn, one of twelve; EVERY=1: all of them (root, Debian 12)
+calls: build bin/tiers
+	@hack/setup openstack
+	@$(TIER) -v calls $(ON_BED) $(GO_TEST) -tags openstack -count=1 -run $(CALLS) -timeout 3h ./internal/provider/openstack $(if $(EVERY),-every $(EVERY))
+
+test-bed: setup-test bed ## the test of that OpenStack itself, which it restarts: nobody else may use it meanwhile (root, Debian 12)
+bed: bin/tiers
+	@hack/setup openstack
+	@$(TIER) bed $(ON_BED) $(GO_TEST) -tags openstack -count=1 -timeout 60m ./test/openstack/bed
 
 bench-local: build bundle ## naupegos against bare kubeadm, side by side
 	$(AS_ROOT) go run ./bench/local
@@ -109,10 +175,11 @@ image: build ## a bootable disk image of machines with the bundle inside (root)
 	@hack/setup image
 	$(SUDO) $(NAUPEGOS) image build --kubernetes $(DEFAULT_KUBERNETES)
 
-test-image: setup-test build bundle $(BED_BUNDLE) ## make an image, boot it on emulated computers, and a cluster on OpenStack from it: minutes (root)
+test-image: setup-test images ## make an image, boot it on emulated computers, and a cluster on OpenStack from it: minutes (root)
+images: build bundle $(BED_BUNDLE) bin/tiers
 	@hack/setup test-image
-	$(AS_ROOT) go test -tags image -count=1 -timeout 60m -v ./internal/image
-	$(AS_ROOT) go test -tags e2e,image -count=1 -run '^TestOwnImage$$' -timeout 60m -v ./test/e2e
+	@$(TIER) -v image $(AS_ROOT) $(GO_TEST) -tags image -count=1 -timeout 60m ./internal/image
+	@$(TIER) -v e2e-image $(AS_ROOT) $(GO_TEST) -tags e2e,image -count=1 -run '^TestOwnImage$$' -timeout 60m ./test/e2e
 
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/naupegos/tools
 LINT := $(TOOLS)/golangci-lint-v2.15.0
@@ -122,7 +189,7 @@ $(LINT):
 	mv $(TOOLS)/golangci-lint $@
 
 lint: $(LINT) ## golangci-lint, with the house's import rules
-	$(LINT) run
+	@$(call phase,lint) $(LINT) run
 
 docs: ## regenerate what docs/reference takes from the code
 	go run ./hack/docs

@@ -15,7 +15,13 @@ import (
 )
 
 // testTargets are the make targets that run tests. CONTRIBUTING.md tells of each.
-var testTargets = []string{"unit", "integration", "e2e", "test-openstack", "test-calls", "test-bed", "test-image"}
+var testTargets = []string{"static", "unit", "race", "integration", "e2e", "test-openstack", "test-calls", "test-bed", "test-image", "test", "test-full"}
+
+// onTheBed are those that run on the test bed, of which the dry run of what starts it shows nothing.
+var onTheBed = []string{"openstack", "e2e-openstack"}
+
+// notInTest are the tests, by package and name, that make test leaves to make test-full.
+var notInTest = regexp.MustCompile(`^(internal/provider/openstack TestEveryCallOnTheRealServices|test/openstack/bed \w+|internal/image \w+|test/e2e TestOwnImage)$`)
 
 // goTest is one go test command of the Makefile.
 type goTest struct {
@@ -28,7 +34,7 @@ func TestEveryTestIsReached(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("make is not installed")
 	}
-	commands := goTests(t)
+	full, usual := goTests(t, append(onTheBed, "test-full")...), goTests(t, append(onTheBed, "test")...)
 	text, err := os.ReadFile("../CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
@@ -58,9 +64,14 @@ func TestEveryTestIsReached(t *testing.T) {
 		}
 		checked++
 		for _, m := range testFunc.FindAllSubmatch(text, -1) {
-			name := string(m[1])
-			if !slices.ContainsFunc(commands, func(c goTest) bool { return c.reaches(expr, filepath.Dir(path), name) }) {
-				t.Errorf("%s: none of make %s runs %s (%s)", path, strings.Join(testTargets, ", "), name, expr)
+			name, dir := string(m[1]), filepath.Dir(path)
+			reached := func(c goTest) bool { return c.reaches(expr, dir, name) }
+			if !slices.ContainsFunc(full, reached) {
+				t.Errorf("%s: make test-full does not run %s (%s)", path, name, expr)
+			}
+			left := notInTest.MatchString(strings.TrimPrefix(dir, "../") + " " + name)
+			if ran := slices.ContainsFunc(usual, reached); ran == left {
+				t.Errorf("%s: that make test runs %s (%s) is %t, notInTest says otherwise", path, name, expr, ran)
 			}
 		}
 		return nil
@@ -96,10 +107,10 @@ func buildTags(t *testing.T, path string, text []byte) constraint.Expr {
 	return expr
 }
 
-// goTests asks make what it would run.
-func goTests(t *testing.T) (all []goTest) {
+// goTests asks make what it would run, on a host that can have the test bed.
+func goTests(t *testing.T, targets ...string) (all []goTest) {
 	t.Helper()
-	cmd := exec.Command("make", append([]string{"--dry-run", "--no-print-directory"}, testTargets...)...)
+	cmd := exec.Command("make", append([]string{"--dry-run", "--no-print-directory", "BED=yes"}, targets...)...)
 	cmd.Dir = ".."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -109,7 +120,6 @@ func goTests(t *testing.T) (all []goTest) {
 	}
 	for _, text := range strings.Split(string(out), "go test ")[1:] {
 		args, _, _ := strings.Cut(text, "\n")
-		args, _, _ = strings.Cut(args, "&&")
 		all = append(all, readGoTest(strings.Fields(args)))
 	}
 	return all

@@ -1,0 +1,118 @@
+// Command tiers runs the tiers of the tests, says what each came to, and at the end what all of them came to.
+//
+//	tiers run [-budget D] [-v] NAME COMMAND...   run a tier's command, most often a go test -json, and keep what it came to
+//	tiers note NAME SECONDS                      keep how long something took that was over before this program was there
+//	tiers report [NAME...]                       say what has been kept: a table, what failed, go test's closing lines; those
+//	                                             named have to be there
+//	tiers forget                                 forget what has been kept
+//
+// What is kept lies in .evidence/tiers, one JSON file a tier.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+var kept = filepath.Join(".evidence", "tiers")
+
+func main() {
+	if err := tiers(os.Args[1:], os.Stdout); err != nil {
+		if !errors.Is(err, errFailed) { // has been told of
+			fmt.Fprintln(os.Stderr, "tiers:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+// errFailed says that a tier failed, which has been printed.
+var errFailed = errors.New("a tier failed")
+
+func tiers(args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("a verb is needed: run, note, report or forget")
+	}
+	switch verb, args := args[0], args[1:]; verb {
+	case "run":
+		return run(args, out)
+	case "note":
+		if len(args) != 2 {
+			return errors.New("usage: tiers note NAME SECONDS")
+		}
+		seconds, err := strconv.ParseFloat(args[1], 64)
+		if err != nil {
+			return err
+		}
+		took := time.Duration(seconds * float64(time.Second))
+		return save(kept, &tier{Name: args[0], Began: time.Now().Add(-took), Seconds: seconds})
+	case "report":
+		all, err := load(kept)
+		if err != nil {
+			return err
+		}
+		return report(out, all, args)
+	case "forget":
+		return os.RemoveAll(kept)
+	default:
+		return fmt.Errorf("unknown verb %q; there are run, note, report and forget", verb)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("tiers run", flag.ContinueOnError)
+	budget := flags.Duration("budget", 0, "how long the tier is meant to take; longer is marked, and no failure")
+	verbose := flags.Bool("v", false, "print all that tests say, not only what failed ones do")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() < 2 {
+		return errors.New("usage: tiers run [-budget D] [-v] NAME COMMAND...")
+	}
+	t := &tier{Name: flags.Arg(0), Began: time.Now(), Budget: budget.Seconds()}
+	reader := &reader{tier: t, out: out, verbose: *verbose}
+	if err := execute(flags.Args()[1:], reader); err != nil {
+		t.Error = err.Error()
+	}
+	reader.end()
+	t.Seconds = time.Since(t.Began).Seconds()
+	if err := save(kept, t); err != nil {
+		return err
+	}
+	return ended(out, t)
+}
+
+// execute runs a command whose output the reader reads. Signals are passed on to it: it ends, and says what failed, before this program does.
+func execute(argv []string, r *reader) error {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, r, r
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	over := make(chan error, 1)
+	go func() { over <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-over:
+			return err
+		case s := <-signals:
+			if s == os.Interrupt {
+				continue // the terminal has sent it to the command as well
+			}
+			if err := cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// sources are packages whose tests end in every way that tests can.
+var sources = map[string]string{
+	"go.mod": "module example.org/m\n\ngo 1.24\n",
+	"good/good_test.go": `package good
+import "testing"
+func TestGood(t *testing.T) { t.Log("all is well") }
+func TestSkipped(t *testing.T) { t.Skip("no reason") }`,
+	"bad/bad_test.go": `package bad
+import ("fmt"; "testing")
+func TestFine(t *testing.T) { t.Log("fine") }
+func TestBad(t *testing.T) {
+	t.Log("seed: TestBad chooses with -seed=42")
+	for i := range 200 { t.Log("line", i) }
+	t.Error("the last word")
+}
+func TestParent(t *testing.T) {
+	t.Run("child", func(t *testing.T) { fmt.Print("half a "); fmt.Println("line"); t.Error("child's fault") })
+	t.Run("other", func(t *testing.T) {})
+}`,
+	"panics/panics_test.go": `package panics
+import "testing"
+func TestPanics(t *testing.T) { panic("at the disco") }`,
+	"exits/exits_test.go": `package exits
+import ("fmt"; "os"; "testing")
+func TestMain(m *testing.M) { fmt.Println("no root"); os.Exit(1) }
+func TestNever(t *testing.T) {}`,
+	"broken/broken_test.go": "package broken\nfunc (",
+}
+
+// in makes a module of sources and has the test run in it.
+func in(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range sources {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	t.Setenv("GOWORK", "off")
+}
+
+// do runs a verb, which has to fail or not, and returns what it printed.
+func do(t *testing.T, want error, args ...string) string {
+	t.Helper()
+	var out strings.Builder
+	if err := tiers(args, &out); !errors.Is(err, want) {
+		t.Fatalf("tiers %s: %v, want %v\n%s", strings.Join(args, " "), err, want, out.String())
+	}
+	return regexp.MustCompile(`\d+\.\d+s`).ReplaceAllString(out.String(), "Ts")
+}
+
+func contains(t *testing.T, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("%q is not in\n%s", w, text)
+		}
+	}
+}
+
+func lacks(t *testing.T, text string, not ...string) {
+	t.Helper()
+	for _, n := range not {
+		if strings.Contains(text, n) {
+			t.Errorf("%q is in\n%s", n, text)
+		}
+	}
+}
+
+// TestTiers runs a tier that passes, one that fails and one that is no go test, and looks at what is said of them.
+func TestTiers(t *testing.T) {
+	in(t)
+	good := do(t, nil, "run", "good", "go", "test", "-json", "-count=1", "./good")
+	contains(t, good, "ok  \texample.org/m/good\tTs\n", "slowest tests of good:\n", "TestGood", "good      2       -        1")
+	lacks(t, good, "all is well", "FAIL")
+
+	bad := do(t, errFailed, "run", "-budget", "1ms", "bad", "go", "test", "-json", "-count=1", "./bad", "./panics", "./exits")
+	contains(t, bad, "over its budget  FAILED", "-seed=42", "line 199", "the last word", "half a line\n", "child's fault", "panic: at the disco", "no root")
+	lacks(t, bad, "line 100", "fine", "--- FAIL: TestParent (Ts) said last", "other said")
+
+	do(t, errFailed, "run", "shell", "sh", "-c", "echo oh dear; exit 3")
+	do(t, nil, "note", "set-up", "83")
+	all := do(t, errFailed, "report", "good", "bad")
+	contains(t, all, "set-up      -       -        -  1:23", "FAILED: shell: exit status 3\noh dear\n")
+	end := "\nok  \texample.org/m/good\tTs\n" +
+		"--- FAIL: TestBad (Ts)\n--- FAIL: TestParent (Ts)\n    --- FAIL: TestParent/child (Ts)\nFAIL\texample.org/m/bad\tTs\n" +
+		"--- FAIL: TestPanics (Ts)\nFAIL\texample.org/m/panics\tTs\n" +
+		"FAIL\texample.org/m/exits\tTs\n" +
+		"FAIL\tshell\tTs\nFAIL\n"
+	if !strings.HasSuffix(all, end) {
+		t.Errorf("the report ends\n%s\nwant\n%s", all[max(0, len(all)-len(end)-200):], end)
+	}
+
+	do(t, nil, "forget")
+	do(t, nil, "run", "good", "go", "test", "-json", "./good")
+	if all := do(t, nil, "report", "good"); !strings.HasSuffix(all, "\nok  \texample.org/m/good\tTs\n") {
+		t.Errorf("what was forgotten is in the report:\n%s", all)
+	}
+	contains(t, do(t, errFailed, "report", "good", "other"), "other: it did not run", "ok  \texample.org/m/good\tTs\nFAIL\tother\tTs\nFAIL\n")
+}
+
+// TestBuildFails: the compiler's words are told of, and that nothing ran.
+func TestBuildFails(t *testing.T) {
+	in(t)
+	out := do(t, errFailed, "run", "broken", "go", "test", "-json", "./broken", "./good")
+	contains(t, out, "broken_test.go:2", "failed]\nFAIL\n", "ok  \texample.org/m/good")
+}
+
+// TestVerbose prints what go test -v does.
+func TestVerbose(t *testing.T) {
+	in(t)
+	out := do(t, nil, "run", "-v", "good", "go", "test", "-json", "-count=1", "./good")
+	contains(t, out, "=== RUN   TestGood\n", "all is well\n", "--- PASS: TestGood (Ts)\n", "ok  \texample.org/m/good\tTs\n")
+}
+
+// TestCutOff: a test that never ended, because somebody ended the run, has failed.
+func TestCutOff(t *testing.T) {
+	in(t)
+	events := `{"Action":"run","Package":"p","Test":"TestLong"}\n{"Action":"output","Package":"p","Test":"TestLong","Output":"waiting"}`
+	out := do(t, errFailed, "run", "cut", "sh", "-c", "printf '"+events+"'; exit 1")
+	contains(t, out, "waiting\n(it did not end)", "--- FAIL: TestLong (Ts)\nFAIL\tp\nFAIL\n")
+	out = do(t, errFailed, "run", "none", "/does/not/exist")
+	contains(t, out, "FAILED: none: fork/exec /does/not/exist", "FAIL\tnone\tTs\nFAIL\n")
+}
