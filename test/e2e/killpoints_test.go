@@ -5,108 +5,140 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// killers is how many clusters live side by side in TestKillAtEveryStep: most of a small cluster's time is waiting.
-const killers = 3
+// killedSize is the small cluster of TestKillAtEveryStep.
+var killedSize = size{controlPlanes: 1, workers: 1, extra: "  smokeTest: false\n"}
 
-// TestKillAtEveryStep kills apply with SIGKILL at every step boundary of a small cluster's first apply, each time of a new
-// cluster: the next apply must end in the same cluster, and destroy must leave nothing.
+// TestKillAtEveryStep kills applies of small clusters with SIGKILL at step boundaries: the next apply must end in the same cluster, and
+// destroy must leave nothing. One cluster's applies die at each boundary in turn; besides, the first apply of a new cluster dies at one
+// of four boundaries, and with -full at every one.
 func TestKillAtEveryStep(t *testing.T) {
-	var next, last atomic.Int64
-	first, limit := envInt(t, "NAUPEGOS_E2E_KILL_FIRST", 1), envInt(t, "NAUPEGOS_E2E_KILL_LAST", 1000)
-	next.Store(int64(first - 1))
-	began := time.Now()
-	var wg sync.WaitGroup
-	for range killers {
-		wg.Go(func() {
-			for last.Load() == 0 && !t.Failed() {
-				n := int(next.Add(1))
-				if n > limit {
-					return
-				}
-				t.Run(fmt.Sprintf("boundary-%d", n), func(t *testing.T) {
-					if !killOnce(t, fmt.Sprintf("kill%d", n), n, size{controlPlanes: 1, workers: 1, extra: "  smokeTest: false\n"}) {
-						last.Store(int64(n))
-					}
-				})
-			}
+	t.Run("each in turn", func(t *testing.T) {
+		t.Parallel()
+		killInTurn(t, "killeach", killedSize)
+	})
+	all := boundaries(t, "kill0", killedSize)
+	for _, n := range testkit.Sample(t, 4, all) {
+		t.Run(fmt.Sprintf("boundary-%d-of-%d", n, len(all)), func(t *testing.T) {
+			t.Parallel()
+			killOnce(t, fmt.Sprintf("kill%d", n), n, killedSize)
 		})
 	}
-	wg.Wait()
-	if last.Load() == 0 && limit == 1000 && !t.Failed() {
-		t.Error("no apply came to its end unkilled")
-	}
-	t.Logf("boundaries %d to %d in %v, %d clusters at a time", first, next.Load(), time.Since(began).Round(time.Second), killers)
 }
 
-// TestKillAtRandomSteps does the same with a highly available cluster at a few boundaries. NAUPEGOS_E2E_SEED repeats a run.
+// TestKillAtRandomSteps does the same with a highly available cluster at a few boundaries; with -full, at each in turn as well.
 func TestKillAtRandomSteps(t *testing.T) {
-	seed := uint64(envInt(t, "NAUPEGOS_E2E_SEED", int(time.Now().Unix())))
-	t.Logf("seed: NAUPEGOS_E2E_SEED=%d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	s := size{controlPlanes: 3, workers: 2, gateways: 2, extra: "  smokeTest: false\n"}
-	boundaries := planned(t, s) * 2 // a kill beyond the last one would prove nothing
-	for i := range envInt(t, "NAUPEGOS_E2E_SAMPLES", 2) {
-		n := 1 + rnd.IntN(boundaries)
-		t.Run(fmt.Sprintf("boundary-%d-of-%d", n, boundaries), func(t *testing.T) {
-			if !killOnce(t, fmt.Sprintf("killha%d", i+1), n, s) {
-				t.Errorf("apply ended before boundary %d: the sample proves nothing", n)
-			}
+	s := size{controlPlanes: 3, workers: 2, gateways: 2, extra: killedSize.extra}
+	samples := 2
+	if testkit.Full() {
+		samples = 8
+		t.Run("each in turn", func(t *testing.T) { killInTurn(t, "killhaeach", s) })
+	}
+	all := boundaries(t, "killha0", s)
+	for _, i := range testkit.Rand(t).Perm(len(all))[:samples] {
+		t.Run(fmt.Sprintf("boundary-%d-of-%d", all[i], len(all)), func(t *testing.T) {
+			t.Parallel()
+			killOnce(t, fmt.Sprintf("killha%d", all[i]), all[i], s)
 		})
 	}
 }
 
-// planned counts the steps of a new cluster's plan.
-func planned(t *testing.T, s size) int {
-	r := newRig(t, "killha0")
-	r.document(s)
+// plannedStep is a step as plan shows it.
+type plannedStep struct{ ID, Action string }
+
+// planned returns the steps of a new cluster's plan.
+func (r *rig) planned() []plannedStep {
+	r.t.Helper()
 	res := r.must(2, "plan", "-f", r.file, "-o", "json")
-	var p struct{ Steps []json.RawMessage }
-	if err := json.Unmarshal([]byte(res.stdout), &p); err != nil || len(p.Steps) == 0 {
-		t.Fatalf("no steps: %v: %v", err, res)
+	var p struct{ Steps []plannedStep }
+	if err := json.Unmarshal([]byte(res.stdout), &p); err != nil || len(p.Steps) == 0 || p.Steps[0].ID == "" {
+		r.t.Fatalf("no steps: %v: %v", err, res)
 	}
-	return len(p.Steps)
+	return p.Steps
 }
 
-// killOnce kills the first apply at boundary n, lets the next one finish, examines the cluster and destroys it. It reports
-// whether there was a boundary n.
-func killOnce(t *testing.T, name string, n int, s size) (killed bool) {
+// boundaries numbers what is before and after each step of a new cluster's plan.
+func boundaries(t *testing.T, name string, s size) (all []int) {
 	r := newRig(t, name)
 	r.document(s)
-	inv := invocation{bin: built.kill, env: []string{"NAUPEGOS_KILL_AT=" + itoa(n)}}
-	res := naupegos(t, inv, "--state-dir", r.state, "apply", "-f", r.file, "--yes")
-	where := ""
+	for range r.planned() {
+		all = append(all, len(all)+1, len(all)+2)
+	}
+	return all
+}
+
+// killInTurn has apply die at every boundary once: each run gets one boundary further than the one before, until one comes to its end.
+func killInTurn(t *testing.T, name string, s size) {
+	r := newRig(t, name)
+	r.document(s)
+	steps := r.planned()
+	passed := filepath.Join(r.dir, "boundaries")
+	began, runs := time.Now(), 0
+	for r.applyKilled("NAUPEGOS_KILL_ONCE="+passed) != "" {
+		if runs++; runs > 3*len(steps) { // there are two, and the steps of mending what was left half done
+			t.Fatalf("no apply comes to its end after %d", runs)
+		}
+	}
+	t.Logf("FIGURE %d applies of one cluster were killed at the boundaries of %d steps in %v", runs, len(steps), time.Since(began).Round(time.Second))
+	text, err := os.ReadFile(passed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := strings.Split(string(text), "\n")
+	for _, step := range steps { // one that is done before its own end, or is not waited for any more, is in no later plan
+		if !slices.Contains(seen, string(plan.BeforeStep)+" "+step.ID) && step.Action != string(plan.Wait) {
+			t.Errorf("no apply was killed before %s", step.ID)
+		}
+	}
+	r.survived(s)
+}
+
+// killOnce kills the first apply at boundary n, and lets the next one finish.
+func killOnce(t *testing.T, name string, n int, s size) {
+	r := newRig(t, name)
+	r.document(s)
+	if r.applyKilled("NAUPEGOS_KILL_AT="+itoa(n)) == "" {
+		t.Errorf("apply ended before boundary %d: the sample proves nothing", n)
+	}
+	r.apply()
+	r.survived(s)
+}
+
+// applyKilled runs an apply that dies where env says, and returns where; empty where it came to its end.
+func (r *rig) applyKilled(env string) (where string) {
+	r.t.Helper()
+	inv := invocation{bin: built.kill, env: []string{env}}
+	res := naupegos(r.t, inv, "--state-dir", r.state, "apply", "-f", r.file, "--yes")
 	for line := range strings.Lines(res.stderr) {
 		if strings.HasPrefix(line, "killpoint ") {
 			where = strings.TrimSpace(line)
 		}
 	}
-	switch {
-	case res.code == -1 && where != "":
-		killed = true
-	case res.code != 0 || where != "":
-		t.Fatalf("want a death by SIGKILL, or success: %v", res)
+	if died := where != ""; died != (res.code == -1) || !died && res.code != 0 {
+		r.t.Fatalf("want a death by SIGKILL, or success: %v", res)
 	}
-	t.Logf("%s after %v", where, res.took.Round(100*time.Millisecond))
-	if killed {
-		r.apply()
-	}
+	r.t.Logf("%s after %v", where, res.took.Round(100*time.Millisecond))
+	return where
+}
+
+// survived examines a cluster after all applies, and destroys it.
+func (r *rig) survived(s size) {
+	r.t.Helper()
 	r.sameCluster(s)
 	r.destroy()
-	if left := stateFiles(t, r.state); strings.Contains(left, "ssh") {
-		t.Errorf("the state directory still has %s", left)
+	if left := stateFiles(r.t, r.state); strings.Contains(left, "ssh") {
+		r.t.Errorf("the state directory still has %s", left)
 	}
-	return killed
 }
 
 // sameCluster asserts that the cluster is as the document says, whatever happened on the way: the same machines and no
@@ -148,18 +180,4 @@ func (r *rig) clusterID() string {
 		r.t.Fatalf("the store knows no cluster %s", r.name)
 	}
 	return r.id
-}
-
-// envInt reads a number from the environment.
-func envInt(t testing.TB, name string, otherwise int) int {
-	t.Helper()
-	s := os.Getenv(name)
-	if s == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
 }

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,9 @@ var built struct {
 	bin  string // naupegos, as make build makes it
 	kill string // naupegos with kill points, for crash tests
 }
+
+// atOnce is how many tests that may run side by side do: most of a small cluster's time is waiting.
+const atOnce = "4"
 
 func TestMain(m *testing.M) {
 	if os.Geteuid() != 0 {
@@ -40,6 +44,9 @@ func runAll(m *testing.M) (code int, err error) {
 		}
 	}()
 	if err := build(); err != nil {
+		return 1, err
+	}
+	if err := flag.Set("test.parallel", atOnce); err != nil { // which the command line may say otherwise
 		return 1, err
 	}
 	return m.Run(), nil
