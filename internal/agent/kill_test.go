@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -91,44 +94,56 @@ func TestNextRunFinishes(t *testing.T) {
 	}
 }
 
-// TestSIGKILL kills the agent for real, at times spread over a run.
+// TestSIGKILL kills the agent for real, at each command that it runs in turn, and a moment after it.
 func TestSIGKILL(t *testing.T) {
 	if root := os.Getenv("NAUPEGOS_KILL_ROOT"); root != "" {
-		f := &fakeHost{root: root}
-		if _, err := f.agent().Apply(t.Context(), changedConfig(), false); err != nil {
-			t.Fatal(err)
-		}
+		toBeKilled(t, root)
 		return
 	}
 	want := left(t)
-	killed := 0
-	for i := range 12 {
+	r := testkit.Rand(t)
+	for i := 2; ; i++ {
+		n, after := i/2, i%2 == 1
 		f := applied(t)
 		cmd := exec.Command(os.Args[0], "-test.run=^TestSIGKILL$")
-		cmd.Env = append(os.Environ(), "NAUPEGOS_KILL_ROOT="+f.root)
+		cmd.Env = append(os.Environ(), "NAUPEGOS_KILL_ROOT="+f.root, fmt.Sprint("NAUPEGOS_KILL_AT=", n))
+		goOn := testkit.Value(cmd.StdinPipe())(t)
+		out := bufio.NewScanner(testkit.Value(cmd.StdoutPipe())(t))
 		testkit.Must(t, cmd.Start())
-		// From when it has the lock: before, nothing can happen.
-		waitFor(t, func() bool {
-			return strings.HasPrefix(f.content(lockFile), strconv.Itoa(cmd.Process.Pid)) || strings.Contains(f.content("/fake.json"), "lb2")
-		})
-		time.Sleep(time.Duration(i*i) * time.Millisecond)
-		_ = cmd.Process.Kill()
-		if err := cmd.Wait(); err != nil {
-			killed++
+		if out.Scan(); out.Text() != atCommand {
+			testkit.Must(t, cmd.Wait())
+			if n < 5 {
+				t.Fatalf("only %d commands were run", n-1)
+			}
+			return
+		}
+		if after {
+			testkit.Must(t, goOn.Close())
+			time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond)
+		}
+		_ = cmd.Process.Kill() // where it went on, it may have ended
+		if err := cmd.Wait(); err == nil && !after {
+			t.Errorf("the agent outlived its kill at command %d", n)
 		}
 		f.apply(t, changedConfig())
 		checkConverged(t, f, want)
 	}
-	if killed == 0 {
-		t.Error("not one run was killed before its end")
-	}
 }
 
-func waitFor(t *testing.T, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("waited 20 s in vain")
+const atCommand = "at the command"
+
+// toBeKilled applies, and stops at command NAUPEGOS_KILL_AT until standard input is closed.
+func toBeKilled(t *testing.T, root string) {
+	at := testkit.Value(strconv.Atoi(os.Getenv("NAUPEGOS_KILL_AT")))(t)
+	f := &fakeHost{root: root}
+	f.fail = func([]string) error {
+		if at--; at != 0 {
+			return nil
 		}
+		fmt.Println(atCommand)
+		_, err := io.Copy(io.Discard, os.Stdin)
+		return err
 	}
+	_, err := f.agent().Apply(t.Context(), changedConfig(), false)
+	testkit.Must(t, err)
 }

@@ -181,20 +181,20 @@ func (m *realMachine) firstRun() {
 			m.Errorf("%s: %s", u, s)
 		}
 	}
-	images := m.run("ctr", "-n", "k8s.io", "images", "list")
+	list := func() string { return m.run("ctr", "-n", "k8s.io", "images", "list") }
+	images := list()
 	for _, ref := range c.Images[0].Refs {
 		if !strings.Contains(images, ref) {
 			m.Errorf("%s is not among the images:\n%s", ref, images)
 		}
 	}
 	// containerd's CRI part notes a moment later that it has seen them.
-	for deadline := time.Now().Add(20 * time.Second); strings.Count(images, "io.cri-containerd.image=managed") < 2 && time.Now().Before(deadline); {
-		time.Sleep(100 * time.Millisecond)
-		images = m.run("ctr", "-n", "k8s.io", "images", "list")
-	}
-	if strings.Count(images, "io.cri-containerd.pinned=pinned") != 2 || strings.Count(images, "io.cri-containerd.image=managed") < 2 {
-		m.Errorf("images are not pinned, or kubelet would not see them:\n%s", images)
-	}
+	testkit.Until(m, time.Minute, 100*time.Millisecond, func() error {
+		if images = list(); strings.Count(images, "io.cri-containerd.pinned=pinned") != 2 || strings.Count(images, "io.cri-containerd.image=managed") < 2 {
+			return fmt.Errorf("images are not pinned, or kubelet would not see them:\n%s", images)
+		}
+		return nil
+	})
 }
 
 func (m *realMachine) secondRun() {

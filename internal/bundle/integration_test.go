@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // theBundle builds the newest release in the default library, or takes it from there: with warm caches in seconds.
@@ -153,14 +154,8 @@ func TestImagesImportAndRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(); _ = daemon.Wait() })
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if exec.Command(bin("ctr"), "-a", socket, "version").Run() == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("containerd does not answer within 30 s")
-		}
-	}
+	ctr := bin("ctr")
+	testkit.Until(t, time.Minute, 50*time.Millisecond, func() error { return exec.Command(ctr, "-a", socket, "version").Run() })
 	began := time.Now()
 	for _, i := range b.Manifest.Images {
 		run(t, bin("ctr"), "-a", socket, "-n", "k8s.io", "images", "import", b.Path(i.Archive.Digest))

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // writer puts keys as fast as it is answered and remembers which were acknowledged.
@@ -78,9 +79,9 @@ func find(t *testing.T, members []Member, name string) Member {
 	return members[i]
 }
 
-// TestLife takes a cluster of real servers through what happens to one: a member dies and is replaced as learner → voter,
+// TestMembersLife takes a cluster of real servers through what happens to one: a member dies and is replaced as learner → voter,
 // the leader is removed, it grows to five, takes a snapshot, and no acknowledged write is lost meanwhile.
-func TestLife(t *testing.T) {
+func TestMembersLife(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	s := newServers(t)
@@ -226,15 +227,14 @@ func (s *servers) leaderLeaves(ctx context.Context, t *testing.T, c *Client) {
 // whenHealth waits until the members' health is as wanted: on a busy machine they elect now and then.
 func (s *servers) whenHealth(ctx context.Context, t *testing.T, c *Client, members []Member, what string, wanted func([]Health) bool) []Health {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		health := c.Health(ctx, members)
-		if wanted(health) {
-			return health
+	var health []Health
+	testkit.Until(t, time.Minute, 50*time.Millisecond, func() error {
+		if health = c.Health(ctx, members); !wanted(health) {
+			return fmt.Errorf("%s: %+v", what, health)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s: %+v", what, health)
-		}
-	}
+		return nil
+	})
+	return health
 }
 
 func (s *servers) snapshot(ctx context.Context, t *testing.T, c *Client) {

@@ -5,14 +5,8 @@ package etcd
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -24,6 +18,8 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/pkitest"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -64,27 +60,13 @@ func program(t *testing.T, name string) string {
 
 // certificates makes one authority and one certificate for everybody.
 func (s *servers) certificates() {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	rawKey, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	crt := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	s.write("tls.crt", crt)
-	s.write("tls.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: rawKey}))
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(crt)
-	s.tls = &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	ca := pkitest.NewAuthority(s.t)
+	all := pki.LeafSpec{CommonName: "etcd", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	pair := ca.Issue(all)
+	s.write("ca.crt", ca.PEM())
+	s.write("tls.crt", pair.CertPEM)
+	s.write("tls.key", pair.KeyPEM)
+	s.tls = &tls.Config{RootCAs: ca.Pool(), Certificates: []tls.Certificate{ca.Certificate(all)}}
 }
 
 func (s *servers) write(name string, content []byte) {
@@ -103,12 +85,12 @@ func (s *servers) plan(name string) *server {
 
 func (s *servers) start(name, initialCluster, state string) {
 	p := s.procs[name]
-	crt, key := filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key")
+	ca, crt, key := filepath.Join(s.dir, "ca.crt"), filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key")
 	p.cmd = exec.Command(s.binary, "--name", name, "--data-dir", filepath.Join(s.dir, name),
 		"--listen-client-urls", p.client, "--advertise-client-urls", p.client, "--listen-peer-urls", p.peer, "--initial-advertise-peer-urls", p.peer,
 		"--initial-cluster", initialCluster, "--initial-cluster-state", state, "--heartbeat-interval", "50", "--election-timeout", "500",
-		"--cert-file", crt, "--key-file", key, "--trusted-ca-file", crt, "--client-cert-auth",
-		"--peer-cert-file", crt, "--peer-key-file", key, "--peer-trusted-ca-file", crt, "--peer-client-cert-auth", "--logger", "zap", "--log-level", "warn")
+		"--cert-file", crt, "--key-file", key, "--trusted-ca-file", ca, "--client-cert-auth",
+		"--peer-cert-file", crt, "--peer-key-file", key, "--peer-trusted-ca-file", ca, "--peer-client-cert-auth", "--logger", "zap", "--log-level", "warn")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {

@@ -29,7 +29,7 @@ const vip = "10.77.0.10:6443"
 func newGatewayLab(t *testing.T) *gatewayLab {
 	l := newLab(t)
 	g := &gatewayLab{lab: l, p: params(), backends: map[string]*backend{}, haproxy: map[string]*exec.Cmd{}, keepalived: map[string]*exec.Cmd{}}
-	g.p.CACert, g.p.AgentPath = l.caPEM(), l.agent()
+	g.p.CACert, g.p.AgentPath = l.ca.PEM(), l.agent()
 	g.p.Nodes = []Node{{Name: "gw1", Address: "10.77.0.2"}, {Name: "gw2", Address: "10.77.0.3"}}
 	g.p.Backends = append(g.p.Backends, Backend{Name: "impostor", Address: "10.77.0.66", Port: 6443})
 	l.machine("client", "10.77.0.99")

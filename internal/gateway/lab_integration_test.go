@@ -5,17 +5,10 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -31,6 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/agent"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/pkitest"
 )
 
 // TestMain lets the test binary stand in for the agent that keepalived runs.
@@ -50,8 +45,7 @@ type lab struct {
 	t      *testing.T
 	dir    string // root's alone, as keepalived wants it for scripts
 	prefix string // of the namespaces' names
-	ca     *x509.Certificate
-	caKey  *ecdsa.PrivateKey
+	ca     *pkitest.Authority
 }
 
 func newLab(t *testing.T) *lab {
@@ -72,8 +66,7 @@ func newLab(t *testing.T) *lab {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, dir: dir, prefix: filepath.Base(dir) + "-"}
-	l.authority()
+	l := &lab{t: t, dir: dir, prefix: filepath.Base(dir) + "-", ca: pkitest.NewAuthority(t)}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -172,32 +165,10 @@ func kill(cmd *exec.Cmd) {
 	}
 }
 
-func (l *lab) authority() {
-	l.caKey, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &l.caKey.PublicKey, l.caKey)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	if l.ca, err = x509.ParseCertificate(der); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
-func (l *lab) caPEM() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.ca.Raw})
-}
-
+// leaf is a server's certificate for these names.
 func (l *lab) leaf(names ...string) tls.Certificate {
-	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour), DNSNames: names,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, l.ca, &key.PublicKey, l.caKey)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	l.t.Helper()
+	return l.ca.Certificate(pki.LeafSpec{CommonName: names[0], DNSNames: names, Server: true})
 }
 
 // backend is a stand-in for an API server: it says its name, and ready or not.
@@ -227,6 +198,7 @@ func (l *lab) backend(name, address string, certNames ...string) *backend {
 	})
 	mux.HandleFunc("/name", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, name) })
 	l.machine(name, address)
+	leaf := l.leaf(certNames...)
 	err := l.in(name, func() error {
 		ln, err := net.Listen("tcp", address+":6443")
 		if err != nil {
@@ -234,7 +206,7 @@ func (l *lab) backend(name, address string, certNames ...string) *backend {
 		}
 		srv := &http.Server{Handler: mux, ErrorLog: log.New(io.Discard, "", 0)} // the checks' hang-ups
 		l.t.Cleanup(func() { srv.Close() })
-		go srv.Serve(tls.NewListener(ln, b.tls(l.leaf(certNames...))))
+		go srv.Serve(tls.NewListener(ln, b.tls(leaf)))
 		return nil
 	})
 	if err != nil {
@@ -261,9 +233,7 @@ func (l *lab) ask(address string, timeout time.Duration) (string, error) {
 }
 
 func (l *lab) clientTLS() *tls.Config {
-	pool := x509.NewCertPool()
-	pool.AddCert(l.ca)
-	return &tls.Config{RootCAs: pool, ServerName: "kubernetes.default.svc"}
+	return &tls.Config{RootCAs: l.ca.Pool(), ServerName: "kubernetes.default.svc"}
 }
 
 func (l *lab) request(ctx context.Context, conn net.Conn) (string, error) {

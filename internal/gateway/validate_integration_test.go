@@ -20,7 +20,7 @@ func TestRealValidators(t *testing.T) {
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			p.CACert, p.AgentPath = l.caPEM(), l.agent()
+			p.CACert, p.AgentPath = l.ca.PEM(), l.agent()
 			for i := range p.Nodes {
 				p.Nodes[i].Interface = "eth0" // keepalived -t looks for it
 			}

@@ -143,12 +143,11 @@ spec:
 func cloudFree(t *testing.T, c *Client) {
 	ctx := t.Context()
 	addNode(t, c, "n1", true)
-	_, err := c.set.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
-	for end := time.Now().Add(30 * time.Second); apierrors.IsNotFound(err) && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		_, err = c.set.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
-	}
-	testkit.Must(t, err)
-	_, err = c.Apply(ctx, []byte(cloudObjectsManifest), ApplyOptions{})
+	testkit.Until(t, time.Minute, 100*time.Millisecond, func() error {
+		_, err := c.set.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+	_, err := c.Apply(ctx, []byte(cloudObjectsManifest), ApplyOptions{})
 	testkit.Must(t, err)
 	list, err := c.CloudResources(ctx, FreeOptions{})
 	testkit.Must(t, err)

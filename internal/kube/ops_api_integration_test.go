@@ -5,14 +5,7 @@ package kube
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -21,9 +14,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/pkitest"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -58,7 +52,7 @@ func startAPI(t *testing.T) *api {
 	a.run(opsBinary(t, "etcd"), "--data-dir", a.path("etcd"), "--listen-client-urls", "http://"+etcdClient, "--advertise-client-urls", "http://"+etcdClient,
 		"--listen-peer-urls", "http://"+etcdPeer, "--initial-advertise-peer-urls", "http://"+etcdPeer, "--initial-cluster", "default=http://"+etcdPeer, "--log-level", "error")
 	a.run(opsBinary(t, "kube-apiserver"), "--etcd-servers", "http://"+etcdClient, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", portNumber,
-		"--cert-dir", a.dir, "--tls-cert-file", a.path("tls.crt"), "--tls-private-key-file", a.path("tls.key"), "--client-ca-file", a.path("tls.crt"),
+		"--cert-dir", a.dir, "--tls-cert-file", a.path("tls.crt"), "--tls-private-key-file", a.path("tls.key"), "--client-ca-file", a.path("ca.crt"),
 		"--service-account-key-file", a.path("tls.key"), "--service-account-signing-key-file", a.path("tls.key"), "--service-account-issuer", "https://test",
 		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "Node,RBAC", "--allow-privileged", "--endpoint-reconciler-type", "none")
 	a.write("kubeconfig", a.kubeconfig)
@@ -93,26 +87,20 @@ func (a *api) run(argv ...string) {
 	})
 }
 
-// certificates makes one certificate that is authority, server and administrator at once, and a kubeconfig with it.
+// certificates makes one certificate that is server and administrator at once, and a kubeconfig with it.
 func (a *api) certificates() {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.Must(a.t, err)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	testkit.Must(a.t, err)
-	raw, err := x509.MarshalECPrivateKey(key)
-	testkit.Must(a.t, err)
-	a.write("tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	a.write("tls.key", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))
+	ca := pkitest.NewAuthority(a.t)
+	pair := ca.Issue(pki.LeafSpec{CommonName: "admin", Organizations: []string{"system:masters"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}})
+	a.write("ca.crt", ca.PEM())
+	a.write("tls.crt", pair.CertPEM)
+	a.write("tls.key", pair.KeyPEM)
 	a.kubeconfig = fmt.Appendf(nil, `apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: %q, certificate-authority: %q}}]
 users: [{name: u, user: {client-certificate: %q, client-key: %q}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
-`, a.server, a.path("tls.crt"), a.path("tls.crt"), a.path("tls.key"))
+`, a.server, a.path("ca.crt"), a.path("tls.crt"), a.path("tls.key"))
 }
 
 // client dials by a dialer of its own, as through a jump host.

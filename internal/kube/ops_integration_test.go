@@ -240,11 +240,7 @@ spec:
 // eventually waits for what the controller manager and the kubelets do on their own.
 func (o *operations) eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
+	testkit.Until(t, time.Minute, 50*time.Millisecond, testkit.That(what, done))
 }
 
 func workload(kind, name, image, spec string) []byte {

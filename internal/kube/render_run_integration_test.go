@@ -75,12 +75,7 @@ func (r *running) must(t *testing.T, conf string, args ...string) string {
 
 func (r *running) eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(90 * time.Second); !ok(); {
-		if time.Now().After(end) {
-			t.Fatalf("not after 90 s: %s", what)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	testkit.Until(t, 90*time.Second, 100*time.Millisecond, testkit.That(what, ok))
 }
 
 func (r *running) phases(t *testing.T, n Node) {

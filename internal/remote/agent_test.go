@@ -48,7 +48,7 @@ func newAgentHost(t *testing.T) *agentHost {
 	t.Helper()
 	key := newKey(t)
 	a := &agentHost{testServer: newServer(t, key.PublicKey()), dirs: t.TempDir()}
-	a.agentDir = a.dirs
+	a.Command = func(c string) string { return strings.ReplaceAll(c, machine.AgentDir, a.dirs) }
 	local := filepath.Join(t.TempDir(), "naupegos-agent")
 	testkit.Must(t, os.WriteFile(local, []byte(agentScript), 0o644))
 	a.d, a.h = dialer(t, Options{AgentPath: local}, key), a.host("m")
@@ -64,10 +64,10 @@ func TestAgentIsUploadedOnce(t *testing.T) {
 	if err != nil || f.Hostname != "m" || f.CPUs != 2 {
 		t.Fatalf("facts %+v: %v", f, err)
 	}
-	before := a.execs.Load()
+	before := a.Execs.Load()
 	_, err = a.d.Facts(t.Context(), a.h)
 	testkit.Must(t, err)
-	if n := a.execs.Load() - before; n != 1 {
+	if n := a.Execs.Load() - before; n != 1 {
 		t.Errorf("%d commands where the agent is there already", n)
 	}
 	entries, err := os.ReadDir(a.dir)
@@ -114,10 +114,10 @@ func TestApplyUploadsBlobs(t *testing.T) {
 	if !slices.Contains(told, "uploading blob 1 of 1") {
 		t.Errorf("told %q", told)
 	}
-	before := a.execs.Load()
+	before := a.Execs.Load()
 	_, err = a.d.Apply(t.Context(), a.h, cfg, o)
 	testkit.Must(t, err)
-	if n := a.execs.Load() - before; n != 1 {
+	if n := a.Execs.Load() - before; n != 1 {
 		t.Errorf("%d commands where all is there already", n)
 	}
 }
@@ -160,7 +160,7 @@ func TestNoAgentOnThisSide(t *testing.T) {
 			t.Error("no error")
 		}
 	}
-	if s.logins.Load() != 0 {
+	if s.Logins.Load() != 0 {
 		t.Error("connected all the same")
 	}
 }

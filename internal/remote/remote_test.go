@@ -8,6 +8,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -40,7 +42,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	has(t, err, "m (127.0.0.1:", "sh ended with status 5: oops")
-	if n := s.logins.Load(); n != 1 {
+	if n := s.Logins.Load(); n != 1 {
 		t.Errorf("%d connections for one host", n)
 	}
 }
@@ -69,7 +71,7 @@ func TestManyCommandsShareOneConnection(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := s.logins.Load(); n != 1 {
+	if n := s.Logins.Load(); n != 1 {
 		t.Errorf("%d connections", n)
 	}
 }
@@ -94,8 +96,8 @@ func TestChangedHostKey(t *testing.T) {
 	if fail.KindOf(err) != fail.Unauthorized {
 		t.Errorf("kind %v", fail.KindOf(err))
 	}
-	has(t, err, "m (", ssh.FingerprintSHA256(other.PublicKey()), ssh.FingerprintSHA256(s.hostKey.PublicKey()), "reinstalled")
-	h.HostKeys = []string{PublicKey(other), PublicKey(s.hostKey)}
+	has(t, err, "m (", ssh.FingerprintSHA256(other.PublicKey()), ssh.FingerprintSHA256(s.HostKey.PublicKey()), "reinstalled")
+	h.HostKeys = []string{PublicKey(other), PublicKey(s.HostKey)}
 	_, err = d.Run(t.Context(), h, nil, "true")
 	testkit.Must(t, err)
 }
@@ -121,13 +123,13 @@ func TestNoHostKey(t *testing.T) {
 	h := s.host("m")
 	h.HostKeys = nil
 	_, err := dialer(t, Options{}, key).Run(t.Context(), h, nil, "true")
-	if fail.KindOf(err) != fail.Refused || s.logins.Load() != 0 {
+	if fail.KindOf(err) != fail.Refused || s.Logins.Load() != 0 {
 		t.Errorf("error %v", err)
 	}
 	var seen string
 	trusting := Options{TrustOnFirstUse: func(h Host, k ssh.PublicKey) error { seen = ssh.FingerprintSHA256(k); return nil }}
 	_, err = dialer(t, trusting, key).Run(t.Context(), h, nil, "true")
-	if err != nil || seen != ssh.FingerprintSHA256(s.hostKey.PublicKey()) {
+	if err != nil || seen != ssh.FingerprintSHA256(s.HostKey.PublicKey()) {
 		t.Errorf("saw %s: %v", seen, err)
 	}
 	distrusting := Options{TrustOnFirstUse: func(Host, ssh.PublicKey) error { return errors.New("not that one") }}
@@ -160,7 +162,7 @@ func TestNobodyThere(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	key := newKey(t)
 	s := newServer(t, key.PublicKey())
-	s.mute.Store(true)
+	s.Mute.Store(true)
 	_, err := dialer(t, Options{ConnectTimeout: 100 * time.Millisecond}, key).Run(t.Context(), s.host("m"), nil, "true")
 	if fail.KindOf(err) != fail.Unreachable {
 		t.Errorf("error %v", err)
@@ -174,18 +176,25 @@ func TestConnectionDiesUnderACommand(t *testing.T) {
 	d := dialer(t, Options{}, key)
 	_, err := d.Run(t.Context(), s.host("m"), nil, "true")
 	testkit.Must(t, err)
-	go func() {
-		for s.execs.Load() < 2 {
-			time.Sleep(time.Millisecond)
-		}
-		s.cut()
-	}()
-	_, err = d.Run(t.Context(), s.host("m"), nil, "sleep", "5")
-	if fail.KindOf(err) != fail.Unreachable {
+	ended := runLong(t, d, s.host("m"))
+	s.Cut()
+	if err := <-ended; fail.KindOf(err) != fail.Unreachable {
 		t.Errorf("error %v", err)
 	}
 	_, err = d.Run(t.Context(), s.host("m"), nil, "true") // dials again
 	testkit.Must(t, err)
+}
+
+// runLong starts a command that ends by itself only long after the test, and returns once it runs. How it ended is sent.
+func runLong(t *testing.T, d *Dialer, h Host) <-chan error {
+	t.Helper()
+	ended, began := make(chan error, 1), filepath.Join(t.TempDir(), "began")
+	go func() {
+		_, err := d.Run(t.Context(), h, nil, "sh", "-c", `touch "$0"; exec sleep 300`, began)
+		ended <- err
+	}()
+	testkit.Until(t, eventually, time.Millisecond, func() error { _, err := os.Stat(began); return err })
+	return ended
 }
 
 // Asking for a session while the connection ends must neither hang nor fail: it is dialled again.
@@ -197,7 +206,7 @@ func TestConnectionDiesBeforeACommand(t *testing.T) {
 		_, err := d.Run(t.Context(), s.host("m"), nil, "true")
 		testkit.Must(t, err)
 		var wg sync.WaitGroup
-		wg.Go(s.cut)
+		wg.Go(s.Cut)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		_, err = d.Run(ctx, s.host("m"), nil, "true")
 		cancel()
@@ -214,16 +223,10 @@ func TestDeadMachineIsNoticed(t *testing.T) {
 	d := dialer(t, Options{KeepAlive: 20 * time.Millisecond, Dead: 200 * time.Millisecond}, key)
 	_, err := d.Run(t.Context(), s.host("m"), nil, "true")
 	testkit.Must(t, err)
-	go func() {
-		for s.execs.Load() < 2 {
-			time.Sleep(time.Millisecond)
-		}
-		s.mute.Store(true)
-	}()
-	start := time.Now()
-	_, err = d.Run(t.Context(), s.host("m"), nil, "sleep", "20")
-	if fail.KindOf(err) != fail.Unreachable || time.Since(start) > 10*time.Second {
-		t.Errorf("after %s: %v", time.Since(start), err)
+	ended := runLong(t, d, s.host("m"))
+	s.Mute.Store(true)
+	if err = <-ended; fail.KindOf(err) != fail.Unreachable {
+		t.Errorf("error %v", err)
 	}
 	has(t, err, "no longer answers")
 }
@@ -232,21 +235,23 @@ func TestCancelEndsTheCommand(t *testing.T) {
 	key := newKey(t)
 	s := newServer(t, key.PublicKey())
 	d := dialer(t, Options{}, key)
+	_, err := d.Run(t.Context(), s.host("m"), nil, "true")
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err := d.Run(ctx, s.host("m"), nil, "sleep", "5")
+	_, err = d.Run(ctx, s.host("m"), nil, "sleep", "300")
 	if fail.KindOf(err) != fail.Interrupted {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = d.Run(ctx, s.host("m"), nil, "sleep", "5")
+	_, err = d.Run(ctx, s.host("m"), nil, "sleep", "300")
 	if fail.KindOf(err) != fail.NotReady {
 		t.Errorf("error %v", err)
 	}
 	_, err = d.Run(t.Context(), s.host("m"), nil, "true")
 	testkit.Must(t, err)
-	if n := s.logins.Load(); n != 1 {
+	if n := s.Logins.Load(); n != 1 {
 		t.Errorf("cancelling cost the connection: %d logins", n)
 	}
 }
@@ -257,23 +262,23 @@ func TestJump(t *testing.T) {
 	h := target.host("target")
 	h.Via = []Host{gone.host("gone"), mute.host("mute"), good.host("good")}
 	testkit.Must(t, gone.Close())
-	mute.mute.Store(true)
+	mute.Mute.Store(true)
 	d := dialer(t, Options{KeepAlive: time.Hour}, key)
 	_, err := d.Run(t.Context(), h, nil, "true")
 	testkit.Must(t, err)
-	if good.logins.Load() != 1 || target.logins.Load() != 1 {
+	if good.Logins.Load() != 1 || target.Logins.Load() != 1 {
 		t.Error("the connection did not go through the jump host that answers")
 	}
-	target.cut()
+	target.Cut()
 	start := time.Now()
 	_, err = d.Run(t.Context(), h, nil, "true")
 	testkit.Must(t, err)
-	if took := time.Since(start); took > 5*time.Second || good.logins.Load() != 1 {
-		t.Errorf("the good jump host was not remembered: %s, %d logins", took, good.logins.Load())
+	if took := time.Since(start); took > 5*time.Second || good.Logins.Load() != 1 {
+		t.Errorf("the good jump host was not remembered: %s, %d logins", took, good.Logins.Load())
 	}
 	testkit.Must(t, good.Close())
-	good.cut()
-	target.cut()
+	good.Cut()
+	target.Cut()
 	d2 := dialer(t, Options{ConnectTimeout: time.Second}, key)
 	_, err = d2.Run(t.Context(), h, nil, "true")
 	if fail.KindOf(err) != fail.Unreachable {
@@ -289,7 +294,7 @@ func TestJumpHostWithChangedKey(t *testing.T) {
 	v.HostKeys = []string{PublicKey(newKey(t))}
 	h.Via = []Host{v}
 	_, err := dialer(t, Options{}, key).Run(t.Context(), h, nil, "true")
-	if fail.KindOf(err) != fail.Unauthorized || target.logins.Load() != 0 {
+	if fail.KindOf(err) != fail.Unauthorized || target.Logins.Load() != 0 {
 		t.Errorf("error %v", err)
 	}
 	has(t, err, "via (")
@@ -310,7 +315,7 @@ func TestDialContext(t *testing.T) {
 	if fail.KindOf(err) != fail.Unreachable {
 		t.Errorf("error %v", err)
 	}
-	if n := s.logins.Load(); n != 1 {
+	if n := s.Logins.Load(); n != 1 {
 		t.Errorf("a refused connection cost the SSH connection: %d logins", n)
 	}
 }
@@ -324,7 +329,7 @@ func TestShell(t *testing.T) {
 	in, typed := io.Pipe()
 	go func() {
 		sizes <- Size{120, 40}
-		<-s.sizes
+		<-s.Sizes
 		_, _ = io.WriteString(typed, "hello\n")
 		_ = typed.Close()
 	}()
@@ -332,7 +337,7 @@ func TestShell(t *testing.T) {
 	if err != nil || status != 7 || out.String() != "shell\ngot hello\n" {
 		t.Errorf("status %d, output %q: %v", status, &out, err)
 	}
-	if pty, _ := s.pty.Load().(string); !strings.Contains(pty, "xterm") {
+	if pty, _ := s.PTY.Load().(string); !strings.Contains(pty, "xterm") {
 		t.Errorf("pty-req %q", pty)
 	}
 }

@@ -56,12 +56,12 @@ func sshd(t *testing.T, name string, user ssh.Signer) Host {
 		}
 	})
 	h := Host{Name: name, Address: "127.0.0.1", Port: port, HostKeys: []string{public}}
-	eventually(t, func() bool {
+	testkit.Until(t, eventually, 5*time.Millisecond, func() error {
 		c, err := net.Dial("tcp", h.addr())
 		if err == nil {
-			_ = c.Close()
+			err = c.Close()
 		}
-		return err == nil
+		return err
 	})
 	return h
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // The test binary runs itself as another process: roles[$STORE_TEST_ROLE] on the store in $STORE_TEST_DIR.
@@ -250,9 +251,12 @@ func TestDeadHolderIsReplacedAtOnce(t *testing.T) {
 	if p.out.Scan() { // end of output: the process is dead, though not waited for
 		t.Fatal(p.out.Text())
 	}
-	waitFor(t, "the kernel to make it a zombie", func() bool {
+	testkit.Until(t, 20*time.Second, 2*time.Millisecond, func() error { // the kernel makes it a zombie
 		ls, err := s.Leases(t.Context())
-		return err == nil && len(ls) == 1 && ls[0].Alive == "no"
+		if err == nil && (len(ls) != 1 || ls[0].Alive != "no") {
+			err = fmt.Errorf("its lease is %+v", ls)
+		}
+		return err
 	})
 	l, err := s.AcquireLease(t.Context(), c.ID, "apply", LeaseOptions{})
 	if err != nil || l.Generation() != 2 {
@@ -299,14 +303,5 @@ func TestManyProcessesRaceForTheLease(t *testing.T) {
 	}
 	if len(seen) != 60 {
 		t.Errorf("%d acquisitions, want 60", len(seen))
-	}
-}
-
-func waitFor(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !f(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited for %s", what)
-		}
 	}
 }

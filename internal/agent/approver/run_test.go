@@ -3,17 +3,11 @@ package approver
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,6 +18,8 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/pkitest"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -35,6 +31,7 @@ type fakeAPI struct {
 	version  int
 	down     bool
 	conflict bool
+	refused  int           // approvals that met a conflict
 	changed  chan struct{} // closed and replaced at each change
 }
 
@@ -102,6 +99,7 @@ func (a *fakeAPI) approval(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.conflict {
+		a.refused++
 		http.Error(w, "somebody was faster", http.StatusConflict)
 		return
 	}
@@ -126,22 +124,33 @@ func (a *fakeAPI) condition(name string) (kind, message string) {
 	return c["type"].(string), c["message"].(string)
 }
 
+// decides is the condition that a request is decided so.
+func (a *fakeAPI) decides(name, want string) func() error {
+	return func() error {
+		if kind, why := a.condition(name); kind != want {
+			return fmt.Errorf("%s is %q (%s), not %s", name, kind, why, want)
+		}
+		return nil
+	}
+}
+
+// What is waited for comes within moments, unless the host is busy.
+const soon, tick = 20 * time.Second, 5 * time.Millisecond
+
+// says is the condition that the log has these words.
+func says(log *syncBuffer, words string) func() error {
+	return testkit.That("the log says "+words, func() bool { return strings.Contains(log.String(), words) })
+}
+
 // kubeconfig writes one that fits the server.
 func (a *fakeAPI) kubeconfig(t *testing.T) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.Must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "naupegos:approver"}, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	testkit.Must(t, err)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	testkit.Must(t, err)
-	b64 := func(kind string, der []byte) string {
-		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
-	}
+	pair := pkitest.NewAuthority(t).Issue(pki.LeafSpec{CommonName: "naupegos:approver", Client: true})
+	server := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Certificate().Raw})
+	b64 := base64.StdEncoding.EncodeToString
 	p := filepath.Join(t.TempDir(), "approver.conf")
 	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster:\n    server: %s\n    certificate-authority-data: %s\nusers:\n- name: u\n  user:\n    client-certificate-data: %s\n    client-key-data: %s\n",
-		a.URL, b64("CERTIFICATE", a.Certificate().Raw), b64("CERTIFICATE", der), b64("PRIVATE KEY", pkcs8))
+		a.URL, b64(server), b64(pair.CertPEM), b64(pair.KeyPEM))
 	testkit.Must(t, os.WriteFile(p, []byte(text), 0o600))
 	return p
 }
@@ -181,25 +190,25 @@ func TestRun(t *testing.T) {
 	machines := filepath.Join(t.TempDir(), "machines.json")
 	testkit.Must(t, os.WriteFile(machines, []byte(`{"nodes":{}}`), 0o600))
 	log := start(t, a, machines)
-	eventually(t, func() bool { return strings.Contains(log.String(), "503") })
+	testkit.Until(t, soon, tick, says(log, "503"))
 	a.put("good", honest().make(t))
 	a.mu.Lock()
 	a.down = false
 	a.mu.Unlock()
-	eventually(t, func() bool { return strings.Contains(log.String(), "left pending") })
+	testkit.Until(t, soon, tick, says(log, "left pending"))
 	if kind, _ := a.condition("good"); kind != "" {
 		t.Fatalf("a node that is not in the file was %s", kind)
 	}
 	testkit.Must(t, os.WriteFile(machines+".new", []byte(`{"nodes":{"demo-cp-1":["10.0.0.21"]}}`), 0o600))
 	testkit.Must(t, os.Rename(machines+".new", machines))
-	eventually(t, func() bool { kind, _ := a.condition("good"); return kind == "Approved" })
+	testkit.Until(t, soon, tick, a.decides("good", "Approved"))
 	if a.objects["good"]["metadata"].(map[string]any)["labels"] == nil {
 		t.Error("the object was not sent back whole")
 	}
 	bad := honest()
 	bad.Username = "system:node:demo-w-1"
 	a.put("bad", bad.make(t))
-	eventually(t, func() bool { kind, _ := a.condition("bad"); return kind == "Denied" })
+	testkit.Until(t, soon, tick, a.decides("bad", "Denied"))
 	if _, why := a.condition("bad"); !strings.Contains(why, "common name") {
 		t.Errorf("denied because %q", why)
 	}
@@ -215,11 +224,15 @@ func TestTwoApproversDoNoHarm(t *testing.T) {
 	testkit.Must(t, os.WriteFile(machines, []byte(`{"nodes":{"demo-cp-1":["10.0.0.21"]}}`), 0o600))
 	log := start(t, a, machines)
 	a.put("good", honest().make(t))
-	time.Sleep(100 * time.Millisecond)
+	testkit.Until(t, soon, tick, testkit.That("an approval meets the conflict twice", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.refused >= 2
+	}))
 	a.mu.Lock()
 	a.conflict = false
 	a.mu.Unlock()
-	eventually(t, func() bool { kind, _ := a.condition("good"); return kind == "Approved" })
+	testkit.Until(t, soon, tick, a.decides("good", "Approved"))
 	if strings.Contains(log.String(), "can't") {
 		t.Errorf("a conflict is logged as a fault:\n%s", log)
 	}
@@ -238,15 +251,6 @@ func TestUnreadableFiles(t *testing.T) {
 		}
 		if err := Run(t.Context(), Options{Kubeconfig: p, Machines: p}); err == nil || fail.KindOf(err) == fail.Internal {
 			t.Errorf("kubeconfig %s: %v", name, err)
-		}
-	}
-}
-
-func eventually(t *testing.T, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("waited 20 s in vain")
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package pkitest has what tests of certificates need: secrets kept in memory.
+// Package pkitest has what tests of certificates need: secrets kept in memory, and an authority with which servers of a test trust each other.
 //
 // It is for tests only and knows nothing but the pki package's interface.
 package pkitest

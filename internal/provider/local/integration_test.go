@@ -4,7 +4,6 @@ package local
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
 // rig is a provider with directories and a cluster ID of the test's own; the base image's cache is shared, because making one takes minutes.
@@ -36,14 +36,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	if os.Geteuid() != 0 {
 		t.Fatal("integration tests of the local provider need root")
 	}
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := sshtest.NewKey(t)
 	root := testRoot(t)
 	agent := filepath.Join(root, "agent")
 	if err := os.WriteFile(agent, []byte("#!/bin/true\n"), 0o755); err != nil {
@@ -56,12 +49,10 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	id := "itest-" + hex.EncodeToString(unique[:])
 	opts := Options{
 		ClusterID: id, ClusterName: id, Root: filepath.Join(root, "local"), ImageRoot: filepath.Join(root, "images"), AgentBinary: agent,
-		SSHPublicKeys: []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))},
+		SSHPublicKeys: []string{sshtest.AuthorizedKey(signer.PublicKey())},
 	}
 	if slow := os.Getenv("NAUPEGOS_TEST_BOOT_TIMEOUT"); slow != "" { // for emulated hosts
-		if opts.Timeouts.Boot, err = time.ParseDuration(slow); err != nil {
-			t.Fatal(err)
-		}
+		opts.Timeouts.Boot = testkit.Value(time.ParseDuration(slow))(t)
 	}
 	if change != nil {
 		change(&opts)
@@ -197,19 +188,8 @@ func (r *rig) remote(name, command string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client, err := ssh.Dial("tcp", net.JoinHostPort(m.Address, fmt.Sprint(m.Port)), &ssh.ClientConfig{
-		User: m.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(r.signer)}, HostKeyCallback: ssh.FixedHostKey(pinned), Timeout: 10 * time.Second,
-	})
-	if err != nil {
-		return "", err
-	}
-	defer client.Close()
-	session, err := client.NewSession()
-	if err != nil {
-		return "", err
-	}
-	out, err := session.CombinedOutput(command)
-	return strings.TrimSpace(string(out)), err
+	l := sshtest.Login{User: m.User, Key: r.signer, HostKey: pinned, Timeout: 10 * time.Second}
+	return l.Run(net.JoinHostPort(m.Address, fmt.Sprint(m.Port)), command)
 }
 
 func TestMachinesBootAndGo(t *testing.T) {

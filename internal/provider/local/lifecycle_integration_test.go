@@ -4,7 +4,6 @@ package local
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +20,6 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
-	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // traces lists what of one cluster can be seen from outside.
@@ -52,8 +50,8 @@ func traces(t *testing.T, r *rig) map[string][]string {
 	return out
 }
 
-// TestLife takes two machines through everything that can happen to them, and compares the host before and after.
-func TestLife(t *testing.T) {
+// TestMachinesLife takes two machines through everything that can happen to them, and compares the host before and after.
+func TestMachinesLife(t *testing.T) {
 	if !alone(t) {
 		return
 	}
@@ -295,9 +293,5 @@ func (r *rig) power(name, state string) {
 
 func (r *rig) eventually(what string, done func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
-	defer cancel()
-	if err := tool.Until(ctx, 100*time.Millisecond, func() (bool, error) { return done(), nil }); err != nil {
-		r.t.Fatal(fmt.Errorf("%s: %w", what, err))
-	}
+	testkit.Until(r.t, time.Minute, 100*time.Millisecond, testkit.That(what, done))
 }

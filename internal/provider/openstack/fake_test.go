@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// fakeCloud answers as far as the core asks, as the real services were seen to answer; TestLife and its like (tag openstack) run the
+// fakeCloud answers as far as the core asks, as the real services were seen to answer; TestInfrastructureLife and its like (tag openstack) run the
 // same against those. Things live in memory, and become what they will be after a look or two at them.
 type fakeCloud struct {
 	mu    sync.Mutex

@@ -14,9 +14,9 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// TestLife makes a small cluster's infrastructure in a real cloud, finds it complete, removes it, and finds nothing; what others
+// TestInfrastructureLife makes a small cluster's infrastructure in a real cloud, finds it complete, removes it, and finds nothing; what others
 // have under similar names stays.
-func TestLife(t *testing.T) {
+func TestInfrastructureLife(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()

@@ -4,7 +4,9 @@ package bed_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -215,8 +217,7 @@ func (c *client) waitBalancer(t *testing.T, id, want string) {
 // wait waits for a state; "" means gone.
 func wait(t *testing.T, what, want string, state func() (string, error)) {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Minute)
-	for {
+	testkit.Until(t, 5*time.Minute, 300*time.Millisecond, func() error {
 		got, err := state()
 		switch {
 		case gophercloud.ResponseCodeIs(err, http.StatusNotFound):
@@ -225,11 +226,12 @@ func wait(t *testing.T, what, want string, state func() (string, error)) {
 			t.Fatal(err)
 		}
 		if got == want || got == "DELETED" && want == "" {
-			return
+			return nil
 		}
-		if got == "ERROR" || got == "error" || time.Now().After(deadline) {
-			t.Fatalf("the %s is in state %q; %q is waited for", what, got, want)
+		err = fmt.Errorf("the %s is in state %q; %q is waited for", what, got, want)
+		if strings.EqualFold(got, "error") {
+			t.Fatal(err)
 		}
-		time.Sleep(300 * time.Millisecond)
-	}
+		return err
+	})
 }

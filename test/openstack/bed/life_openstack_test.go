@@ -24,9 +24,9 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// TestLife takes the bed through what a cluster needs of it: machines, volumes, load balancers; a worker that is away;
+// TestBedsLife takes the bed through what a cluster needs of it: machines, volumes, load balancers; a worker that is away;
 // all services stopped and started again. It restarts the bed, so nobody else may use it meanwhile.
-func TestLife(t *testing.T) {
+func TestBedsLife(t *testing.T) {
 	b := up(t)
 	began := time.Now()
 	if up(t); time.Since(began) > 20*time.Second {

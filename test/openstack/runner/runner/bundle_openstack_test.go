@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
 // preparedImage puts an image into Glance that says it carries a bundle of this host's library, as `naupegos image upload`
@@ -65,7 +66,7 @@ func TestBundleIsInTheImage(t *testing.T) {
 		}
 		defer c.Close()
 		_, digest, _ := strings.Cut(containerd.Digest, ":")
-		out, err := run(c, machine.BlobDir+"/"+digest+" --version && ls "+machine.ContainerdRoot+"/io.containerd.content.v1.content/blobs/sha256 | head -1")
+		out, err := sshtest.Run(c, machine.BlobDir+"/"+digest+" --version && ls "+machine.ContainerdRoot+"/io.containerd.content.v1.content/blobs/sha256 | head -1")
 		if err == nil && len(strings.Fields(out)) < 4 {
 			err = errors.New(out)
 		}

@@ -3,8 +3,6 @@
 package runner
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -18,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
 // fakeCloud answers as the bed's services do, with what a test puts into it: what happens when a runner dies can then be
@@ -42,15 +42,7 @@ const (
 
 func newFakeCloud(t *testing.T) *fakeCloud {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fakeCloud{t: t, signer: signer}
+	f := &fakeCloud{t: t, signer: sshtest.NewKey(t)}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	f.lists = map[string][]map[string]any{
@@ -120,7 +112,7 @@ func (f *fakeCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.write(w, f.token())
 	case word == "meta_data.json":
 		f.write(w, map[string]any{
-			"hostname": "one.novalocal", "public_keys": map[string]string{"k": strings.TrimSpace(string(ssh.MarshalAuthorizedKey(f.signer.PublicKey())))},
+			"hostname": "one.novalocal", "public_keys": map[string]string{"k": sshtest.AuthorizedKey(f.signer.PublicKey())},
 		})
 	case word == "os-instance-actions":
 		f.write(w, map[string]any{"instanceActions": f.lists["actions"]})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -144,10 +145,9 @@ func TestHAProxyFollows(t *testing.T) {
 // still gives some connections to the HAProxy that leaves.
 func eventually(t *testing.T, what string, port int, want map[string]bool) {
 	t.Helper()
-	var got map[string]bool
-	var last error
-	for began := time.Now(); time.Since(began) < 20*time.Second; {
-		got = map[string]bool{}
+	await(t, time.Minute, what, func() error {
+		var last error
+		got := map[string]bool{}
 		for range 20 {
 			name, err := ask(port)
 			if err != nil {
@@ -155,9 +155,9 @@ func eventually(t *testing.T, what string, port int, want map[string]bool) {
 			}
 			got[name] = true
 		}
-		if fmt.Sprint(got) == fmt.Sprint(want) {
-			return
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("answers come from %v (%v)", got, last)
 		}
-	}
-	t.Fatalf("%s: answers come from %v (%v)", what, got, last)
+		return nil
+	})
 }

@@ -5,16 +5,14 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
 // child is a runner in a process of its own.
@@ -49,14 +47,7 @@ func TestKilledRunner(t *testing.T) {
 	vip, _ := x.balance(s)
 	var boot string
 	look := func() error {
-		c, err := ssh.Dial("tcp", net.JoinHostPort(public, "22"), &ssh.ClientConfig{
-			User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(x.signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 2 * time.Second,
-		})
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		now, err := run(c, "systemctl show -p UserspaceTimestampMonotonic --value")
+		now, err := sshtest.Login{Key: x.signer, Timeout: 2 * time.Second}.Run(public, "systemctl show -p UserspaceTimestampMonotonic --value")
 		if err == nil && boot != "" && now != boot {
 			t.Fatal("the machine has booted anew")
 		}

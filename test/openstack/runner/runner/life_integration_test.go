@@ -12,29 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// within tries until f returns nil.
-func within(t *testing.T, what string, f func() error) {
-	t.Helper()
-	began := time.Now()
-	for {
-		err := f()
-		if err == nil {
-			t.Logf("%s: after %v", what, time.Since(began).Round(10*time.Millisecond))
-			return
-		}
-		if time.Since(began) > 2*time.Minute {
-			t.Fatalf("waited for %s: %v", what, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
+const atMost = 2 * time.Minute
 
 // needMachines skips the test where this host can't have a machine, or no HAProxy before it.
 func needMachines(t *testing.T) {
@@ -57,19 +41,8 @@ func needMachines(t *testing.T) {
 
 // bootStamp logs in at an address and tells which boot the machine is in.
 func (f *fakeCloud) bootStamp(address string) (string, error) {
-	c, err := ssh.Dial("tcp", net.JoinHostPort(address, "22"), &ssh.ClientConfig{
-		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(f.signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 2 * time.Second,
-	})
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	s, err := c.NewSession()
-	if err != nil {
-		return "", err
-	}
-	out, err := s.CombinedOutput("hostname; systemctl show -p UserspaceTimestampMonotonic --value")
-	return string(out), err
+	l := sshtest.Login{Key: f.signer, Timeout: 2 * time.Second}
+	return l.Run(address, "hostname; systemctl show -p UserspaceTimestampMonotonic --value")
 }
 
 // same fails unless the machine is at all three addresses, in the same boot.
@@ -107,8 +80,8 @@ func killChild(cmd *exec.Cmd) {
 	}
 }
 
-// TestLife takes a machine, a floating IP and a load balancer through their lives, and kills the runner twice on the way.
-func TestLife(t *testing.T) {
+// TestRunnersLife takes a machine, a floating IP and a load balancer through their lives, and kills the runner twice on the way.
+func TestRunnersLife(t *testing.T) {
 	needMachines(t)
 	f := newFakeCloud(t)
 	o := f.bed()
@@ -119,7 +92,7 @@ func TestLife(t *testing.T) {
 	sweepAfter(t, o, ids)
 	var boot string
 	first := childOf(t, o)
-	within(t, "the machine by its address, the load balancer and the floating IP", func() error { return f.same(&boot) })
+	await(t, atMost, "the machine by its address, the load balancer and the floating IP", func() error { return f.same(&boot) })
 	if !strings.HasPrefix(boot, "one\n") {
 		t.Errorf("the host name is not the server's: %q", boot)
 	}
@@ -130,22 +103,22 @@ func TestLife(t *testing.T) {
 		}
 		return err
 	}
-	within(t, "the SSH host keys on the console", hasHostKeys)
+	await(t, atMost, "the SSH host keys on the console", hasHostKeys)
 	killChild(first)
 	if now, err := f.bootStamp(fakeAddress); err != nil || now != boot {
 		t.Errorf("the machine after its runner was killed: %q %v", now, err)
 	}
-	within(t, "HAProxy to have ended with its runner", func() error {
+	await(t, atMost, "HAProxy to have ended with its runner", func() error {
 		if c, err := net.DialTimeout("tcp", fakeVIP+":22", time.Second); err == nil {
 			return errors.Join(errors.New("it answers"), c.Close())
 		}
 		return nil
 	})
 	second := childOf(t, o)
-	within(t, "all of it again, the machine in the same boot", func() error { return f.same(&boot) })
+	await(t, atMost, "all of it again, the machine in the same boot", func() error { return f.same(&boot) })
 	f.set("actions", map[string]any{"action": "reboot", "start_time": time.Now().Add(time.Minute).UTC().Format("2006-01-02T15:04:05.000000")})
 	f.set("servers", f.server("ACTIVE", time.Now().Add(time.Minute)))
-	within(t, "another boot", func() error {
+	await(t, atMost, "another boot", func() error {
 		now, err := f.bootStamp(fakeAddress)
 		if err == nil && now == boot {
 			err = errors.New("the same boot")
@@ -153,7 +126,7 @@ func TestLife(t *testing.T) {
 		return err
 	})
 	f.set("servers", f.server("SHUTOFF", time.Now().Add(2*time.Minute)))
-	within(t, "the machine to be off", func() error {
+	await(t, atMost, "the machine to be off", func() error {
 		if now, err := f.bootStamp(fakeAddress); err == nil {
 			return errors.New(now)
 		}
@@ -161,14 +134,14 @@ func TestLife(t *testing.T) {
 	})
 	f.set("servers", f.server("ACTIVE", time.Now().Add(3*time.Minute)))
 	boot = ""
-	within(t, "all of it once more", func() error { return f.same(&boot) })
+	await(t, atMost, "all of it once more", func() error { return f.same(&boot) })
 	killChild(second)
 	if here := onHost(t, ids); len(here) < 5 {
 		t.Fatalf("a killed runner should leave more: %v", here)
 	}
 	f.empty()
 	stop := start(t, o)
-	within(t, "nothing to be left", func() error {
+	await(t, atMost, "nothing to be left", func() error {
 		if left := onHost(t, ids); len(left) > 0 {
 			return fmt.Errorf("still there:\n%s", strings.Join(left, "\n"))
 		}
@@ -191,7 +164,7 @@ func TestStopRemovesAll(t *testing.T) {
 	sweepAfter(t, o, ids)
 	stop := start(t, o)
 	var boot string
-	within(t, "the machine", func() error { return f.same(&boot) })
+	await(t, atMost, "the machine", func() error { return f.same(&boot) })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

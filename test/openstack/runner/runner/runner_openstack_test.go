@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
 const bootTime = 5 * time.Minute // on a host that is busy with other things
@@ -55,9 +55,7 @@ func TestServersAreReal(t *testing.T) {
 	key := x.hostKey(one.ID)
 	var client *ssh.Client
 	x.await("SSH through the floating IP", bootTime, func() (err error) {
-		client, err = ssh.Dial("tcp", net.JoinHostPort(public, "22"), &ssh.ClientConfig{
-			User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(x.signer)}, HostKeyCallback: ssh.FixedHostKey(key), Timeout: 5 * time.Second,
-		})
+		client, err = sshtest.Login{Key: x.signer, HostKey: key}.Dial(public)
 		return err
 	})
 	defer client.Close()
@@ -74,7 +72,7 @@ func TestServersAreReal(t *testing.T) {
 			return err
 		}
 		defer other.Close()
-		got, err := run(other, "curl -sS -m 5 http://"+public+"/")
+		got, err := sshtest.Run(other, "curl -sS -m 5 http://"+public+"/")
 		return expect(got, err, one.Name)
 	})
 	vip, publicVIP := x.balance(one, two)
@@ -82,7 +80,7 @@ func TestServersAreReal(t *testing.T) {
 	for _, at := range []string{vip, publicVIP} {
 		x.await("both members behind "+at, bootTime, func() error { return x.answers(at, both...) })
 	}
-	if got, err := run(client, "curl -sS -m 5 http://"+publicVIP+"/"); err != nil || !strings.HasPrefix(got, x.name) {
+	if got, err := sshtest.Run(client, "curl -sS -m 5 http://"+publicVIP+"/"); err != nil || !strings.HasPrefix(got, x.name) {
 		t.Errorf("the load balancer's floating IP from a machine: %q %v", got, err)
 	}
 	testkit.Must(t, servers.Stop(t.Context(), x.cloud.compute, two.ID).ExtractErr())
@@ -126,19 +124,9 @@ func (x *tenant) hostKey(id string) (key ssh.PublicKey) {
 	return key
 }
 
-func run(c *ssh.Client, command string) (string, error) {
-	s, err := c.NewSession()
-	if err != nil {
-		return "", err
-	}
-	defer s.Close()
-	out, err := s.CombinedOutput(command)
-	return strings.TrimSpace(string(out)), err
-}
-
 func (x *tenant) ssh(c *ssh.Client, command string) string {
 	x.t.Helper()
-	out, err := run(c, command)
+	out, err := sshtest.Run(c, command)
 	if err != nil {
 		x.t.Fatalf("%s: %v: %s", command, err, out)
 	}
@@ -235,9 +223,7 @@ func (x *tenant) answers(at string, want ...string) error {
 // direct logs in by a server's fixed address, which this host reaches.
 func (x *tenant) direct(id string) (*ssh.Client, error) {
 	_, address := x.port(id)
-	return ssh.Dial("tcp", net.JoinHostPort(address, "22"), &ssh.ClientConfig{
-		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(x.signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 2 * time.Second,
-	})
+	return sshtest.Login{Key: x.signer, Timeout: 2 * time.Second}.Dial(address)
 }
 
 // webAgain starts a server's web server once more, for runcmd is for the first boot.
@@ -247,7 +233,7 @@ func (x *tenant) webAgain(id string) {
 		return // not up yet
 	}
 	defer c.Close()
-	if out, err := run(c, "systemctl is-active -q web || systemd-run --unit=web haproxy -db -f /etc/web.cfg"); err != nil {
+	if out, err := sshtest.Run(c, "systemctl is-active -q web || systemd-run --unit=web haproxy -db -f /etc/web.cfg"); err != nil {
 		x.t.Logf("start the web server: %v: %s", err, out)
 	}
 }
@@ -264,7 +250,7 @@ func (x *tenant) reboot(id string, c *ssh.Client) {
 			return err
 		}
 		defer again.Close()
-		now, err := run(again, stamp)
+		now, err := sshtest.Run(again, stamp)
 		if err == nil && now == before {
 			err = errors.New("still the former boot")
 		}

@@ -4,12 +4,10 @@ package runner
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +23,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
 // tenant is an ordinary user of the cloud with a network of its own. What it makes is gone at the end of the test.
@@ -58,14 +57,10 @@ func newTenant(t *testing.T, cidr string) *tenant {
 		t.Fatal(err)
 	}
 	c.compute.HTTPClient.Timeout = 5 * time.Minute // all share it; other tests may load the bed
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	testkit.Must(t, err)
-	signer, err := ssh.NewSignerFromKey(key)
-	testkit.Must(t, err)
 	var id [3]byte
 	_, err = rand.Read(id[:])
 	testkit.Must(t, err)
-	x := &tenant{t: t, name: TestPrefix + hex.EncodeToString(id[:]), cloud: c, signer: signer}
+	x := &tenant{t: t, name: TestPrefix + hex.EncodeToString(id[:]), cloud: c, signer: sshtest.NewKey(t)}
 	t.Cleanup(x.destroy)
 	x.makeNetwork(cidr)
 	return x
@@ -175,7 +170,7 @@ write_files:
         http-request return status 200 content-type text/plain string %s
 runcmd:
   - [systemd-run, --unit=web, haproxy, -db, -f, /etc/web.cfg]
-`, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(x.signer.PublicKey()))), name)
+`, sshtest.AuthorizedKey(x.signer.PublicKey()), name)
 }
 
 func (x *tenant) image(name string) string {
@@ -222,19 +217,7 @@ func (x *tenant) floatingIP(port string) string {
 	return f.FloatingIP
 }
 
-// await tries until f returns nil.
 func (x *tenant) await(what string, atMost time.Duration, f func() error) {
 	x.t.Helper()
-	began := time.Now()
-	for {
-		err := f()
-		if err == nil {
-			x.t.Logf("%s: after %v", what, time.Since(began).Round(10*time.Millisecond))
-			return
-		}
-		if time.Since(began) > atMost {
-			x.t.Fatalf("waited %v for %s: %v", atMost, what, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	await(x.t, atMost, what, f)
 }
