@@ -25,7 +25,7 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent apply [--dry-run]        read a machine configuration (JSON) from standard input, make the machine match
                                           it, write a report (JSON); with --dry-run only say what would change
   naupegos-agent facts                    what this machine is (JSON)
-  naupegos-agent status                   what was applied last (JSON)
+  naupegos-agent status                   what was applied last, and since when the machine and its units run (JSON)
   naupegos-agent blob has DIGEST          exit 0 where the blob sha256:… is here, 9 where it is not
   naupegos-agent blob put DIGEST [--size N]
                                           receive a blob on standard input, check it, keep it
@@ -138,11 +138,11 @@ func (c *command) facts(_ context.Context, args []string) error {
 	return c.answer(facts)
 }
 
-func (c *command) status(_ context.Context, args []string) error {
+func (c *command) status(ctx context.Context, args []string) error {
 	if _, err := c.parse(flag.NewFlagSet("status", flag.ContinueOnError), args, 0); err != nil {
 		return err
 	}
-	status, err := c.agent.Status()
+	status, err := c.agent.Status(ctx)
 	if err != nil {
 		return err
 	}

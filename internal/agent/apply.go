@@ -30,7 +30,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 	if err != nil {
 		return machine.Report{}, err
 	}
-	report := machine.Report{Changes: d.changes(), Missing: d.missing}
+	report := machine.Report{Changes: d.changes(), Missing: d.missing, Life: a.life(d.states)}
 	switch {
 	case len(d.missing) > 0 && !dry:
 		return machine.Report{Missing: d.missing}, nil

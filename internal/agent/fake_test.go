@@ -182,8 +182,12 @@ func (f *fakeHost) show(out io.Writer, s fakeState, n string, u fakeUnit) {
 	if u.Active == "" {
 		u.Active = "inactive"
 	}
-	fmt.Fprintf(out, "Id=%s\nLoadState=%s\nActiveState=%s\nSubState=x\nUnitFileState=%s\nFragmentPath=%s\nNeedDaemonReload=%s\n\n",
+	fmt.Fprintf(out, "Id=%s\nLoadState=%s\nActiveState=%s\nSubState=x\nUnitFileState=%s\nFragmentPath=%s\nNeedDaemonReload=%s\n",
 		n, load, u.Active, file, fragment, stale)
+	if u.Starts > 0 { // also of one that was stopped
+		fmt.Fprintf(out, "ExecMainPID=7\nExecMainStartTimestamp=Thu 2020-01-02 03:04:05 UTC\nExecMainStartTimestampMonotonic=1000000\n")
+	}
+	fmt.Fprintln(out)
 }
 
 func (f *fakeHost) ctr(args []string) ([]byte, error) {

@@ -41,7 +41,7 @@ type Exec struct{}
 // Run implements Runner. A cancelled context ends the program with SIGTERM, and with SIGKILL five seconds later.
 func (Exec) Run(ctx context.Context, stdin io.Reader, argv ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0", "SYSTEMD_PAGER=",
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC", "SYSTEMD_COLORS=0", "SYSTEMD_PAGER=",
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	cmd.Stdin = stdin
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

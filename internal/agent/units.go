@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -13,7 +14,8 @@ import (
 // unitState is what systemd says of a unit.
 type unitState struct {
 	load, active, sub, file, fragment string
-	stale                             bool // its files changed since systemd read them
+	stale                             bool      // its files changed since systemd read them
+	began                             time.Time // when its process began; zero where there is none
 }
 
 // running counts a unit that systemd keeps restarting as running: starting it again would change nothing.
@@ -35,7 +37,7 @@ func (a *Agent) unitStates(ctx context.Context, names []string) (map[string]unit
 	if len(names) == 0 {
 		return nil, nil
 	}
-	args := []string{"show", "--property=Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,NeedDaemonReload", "--"}
+	args := []string{"show", "--property=Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,NeedDaemonReload,ExecMainPID,ExecMainStartTimestamp,ExecMainStartTimestampMonotonic", "--"}
 	out, err := a.systemctl(ctx, append(args, names...)...)
 	if err != nil {
 		return nil, fail.Wrap(kindOr(err, fail.Internal), err, "ask systemd about units").Do("the machine must be booted with systemd")
@@ -45,6 +47,7 @@ func (a *Agent) unitStates(ctx context.Context, names []string) (map[string]unit
 		return nil, fail.New(fail.Internal, "systemd told of %d units when asked about %d", len(blocks), len(names))
 	}
 	states := map[string]unitState{}
+	now, uptime := time.Now(), monotonic()
 	for i, block := range blocks { // in the order of the names
 		v := map[string]string{}
 		for line := range strings.Lines(block) {
@@ -53,7 +56,7 @@ func (a *Agent) unitStates(ctx context.Context, names []string) (map[string]unit
 		}
 		states[names[i]] = unitState{
 			load: v["LoadState"], active: v["ActiveState"], sub: v["SubState"], file: v["UnitFileState"],
-			fragment: v["FragmentPath"], stale: v["NeedDaemonReload"] == "yes",
+			fragment: v["FragmentPath"], stale: v["NeedDaemonReload"] == "yes", began: began(v, now, uptime),
 		}
 	}
 	return states, nil

@@ -77,17 +77,20 @@ func (o *Observed) withNode(r NodeRow) NodeRow {
 	n, ok := o.Nodes[r.Name]
 	switch {
 	case ok:
-		r.Node, r.Version, r.Created = nodeWords(n), n.Version, n.Created
+		r.Node, r.Version, r.Created = o.nodeWords(n), n.Version, n.Created
 	case o.Nodes != nil && r.Role != string(provider.Gateway):
 		r.Node = "not registered"
 	}
 	return r
 }
 
-func nodeWords(n kube.NodeInfo) string {
-	w := "Ready"
-	if !n.Ready {
+func (o *Observed) nodeWords(n kube.NodeInfo) string {
+	w, stale := "Ready", o.stale(n)
+	switch {
+	case !n.Ready:
 		w = "not ready: " + n.Reason
+	case stale != "":
+		w = "not ready: " + stale
 	}
 	if n.Unschedulable {
 		w += ", cordoned"

@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -27,9 +28,9 @@ func (c *Cluster) planNodes(b *builder, o *Observed) {
 		}
 		node, known := o.Nodes[s.Name]
 		known = known && o.Machines[s.Name] != nil // else it is the node of a machine that is gone
-		touched := b.has(provider.MachineStep(s.Name)) || b.has(configureID(s.Name)) && o.restarts(s.Name)
+		touched := b.has(provider.MachineStep(s.Name)) || b.has(configureID(s.Name)) && (o.restarts(s.Name) || o.starts(s.Name))
 		// A node that somebody cordoned stays so: that is theirs to undo.
-		if known && !touched && node.Ready && kube.Marked(node, c.marks(s)) {
+		if known && !touched && node.Ready && o.stale(node) == "" && kube.Marked(node, c.marks(s)) {
 			continue
 		}
 		b.add(c.nodeStep(b, s, known))
@@ -41,6 +42,28 @@ func (c *Cluster) planNodes(b *builder, o *Observed) {
 func (o *Observed) restarts(name string) bool {
 	s := o.Machines[name]
 	return s == nil || disruptive(s.Report)
+}
+
+// starts reports whether configuring a machine starts what others depend on and does not run: it disturbs nobody, but has to be waited for.
+func (o *Observed) starts(name string) bool {
+	s := o.Machines[name]
+	return s != nil && s.Report != nil && slices.ContainsFunc(s.Report.Changes, func(ch machine.Change) bool {
+		return ch.Kind == "unit" && servers[ch.Name] && ch.Action == "start"
+	})
+}
+
+// stale says why what the API tells of a node is from before its machine or kubelet was started; empty where it is not, or nobody knows.
+func (o *Observed) stale(n kube.NodeInfo) string {
+	s := o.Machines[n.Name]
+	switch {
+	case s == nil:
+		return ""
+	case s.Machine.State != provider.Running:
+		return "its machine is " + string(s.Machine.State)
+	case s.Report == nil:
+		return ""
+	}
+	return n.Stale(s.Report.Life)
 }
 
 // paceWorkers lets at most maxUnavailable of the workers that serve already be restarted at a time.
@@ -94,8 +117,21 @@ func (c *Cluster) awaitNode(ctx context.Context, s slot, p plan.Progress) error 
 	if _, err := client.Mark(ctx, s.Name, c.marks(s)); err != nil {
 		return err
 	}
+	life, err := c.life(ctx, s.Name)
+	if err != nil {
+		return err
+	}
 	p.Status("waiting until it is Ready")
-	return client.WaitNode(ctx, s.Name, kube.NodeReady)
+	return client.WaitNodeReady(ctx, s.Name, life)
+}
+
+// life asks a machine since when it and its kubelet run.
+func (c *Cluster) life(ctx context.Context, name string) (machine.Life, error) {
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return machine.Life{}, err
+	}
+	return c.dialer.Life(ctx, h)
 }
 
 // registered waits for the node object. A control-plane kubelet starts before its API server and may be in a long pause by

@@ -6,9 +6,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -142,6 +144,43 @@ func TestNothingToDo(t *testing.T) {
 	o.Nodes["demo-a-1"] = n
 	if got := l.mustPlan(o); got != "" {
 		t.Errorf("a node that somebody cordoned is touched:\n%s", got)
+	}
+}
+
+// TestReadyFromBefore plans for nodes that the API calls Ready although their machine or kubelet was started since, or kubelet is to be.
+func TestReadyFromBefore(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	stopped := []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "start", Why: "is inactive"}}
+	for name, c := range map[string]struct {
+		boot     string
+		reported time.Time
+		changes  []machine.Change
+		want     bool
+	}{
+		"all is well":                  {"second", began, nil, false},
+		"its machine was started":      {"first", began.Add(time.Hour), nil, true},
+		"its kubelet was started":      {"second", began.Add(-time.Second), nil, true},
+		"its kubelet is to be started": {"second", began, stopped, true},
+	} {
+		l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+		o := l.observed(nil, controlPlanes(3)...)
+		n := o.Nodes["demo-a-1"]
+		n.BootID, n.Reported = c.boot, c.reported
+		o.Nodes["demo-a-1"] = n
+		o.Machines["demo-a-1"].Report = &machine.Report{Changes: c.changes,
+			Life: machine.Life{BootID: "second", Since: map[string]time.Time{"kubelet.service": began}}}
+		if got := l.mustPlan(o); strings.Contains(got, "node/demo-a-1") != c.want {
+			t.Errorf("%s: the plan is\n%s", name, got)
+		}
+		if words := o.nodeWords(n); c.changes == nil && (words == "Ready") == c.want {
+			t.Errorf("%s: it is said to be %q", name, words)
+		}
+	}
+	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l.state("demo-a-1", provider.Stopped)
+	o := l.observed(nil, controlPlanes(3)...)
+	if words := o.nodeWords(kube.NodeInfo{Name: "demo-a-1", Ready: true}); words != "not ready: its machine is stopped" {
+		t.Errorf("the node of a machine that is off is said to be %q", words)
 	}
 }
 

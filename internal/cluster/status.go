@@ -92,7 +92,7 @@ func (c *Cluster) machineStatus(o *Observed, w slot) MachineStatus {
 	}
 	m.Node = "not registered"
 	if n, ok := o.Nodes[w.Name]; ok {
-		m.Version, m.Node = n.Version, nodeWords(n)
+		m.Version, m.Node = n.Version, o.nodeWords(n)
 	} else if o.Nodes == nil {
 		m.Node = "unknown"
 	}

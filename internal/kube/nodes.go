@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
 )
 
 // NodeInfo is what the cluster says of one node.
@@ -30,6 +31,21 @@ type NodeInfo struct {
 	Unschedulable bool // cordoned
 	PodCIDR       string
 	Created       time.Time
+	BootID        string    // of the machine's start whose kubelet reported last
+	Reported      time.Time // when kubelet said that it is ready or not, by its machine's clock, to the second
+}
+
+// Stale says why what kubelet reported of the node is from before its machine or kubelet was started last, as life knows it: the API goes
+// on telling it until kubelet reports again, or the controller manager misses it for a while. Empty where it is not from before, or life
+// does not know.
+func (n NodeInfo) Stale(life machine.Life) string {
+	switch began := life.Since["kubelet.service"]; {
+	case life.BootID != "" && n.BootID != life.BootID:
+		return "kubelet has not reported since the machine was started"
+	case n.Reported.Before(began.Truncate(time.Second)):
+		return "kubelet has not reported since it was started"
+	}
+	return ""
 }
 
 // Taint keeps pods away that do not tolerate it.
@@ -64,9 +80,11 @@ func (c *Client) Node(ctx context.Context, name string) (NodeInfo, error) {
 
 func nodeInfo(n *corev1.Node) NodeInfo {
 	i := NodeInfo{Name: n.Name, Version: n.Status.NodeInfo.KubeletVersion, Labels: n.Labels, Annotations: n.Annotations,
-		Unschedulable: n.Spec.Unschedulable, PodCIDR: n.Spec.PodCIDR, Created: n.CreationTimestamp.Time, Reason: "kubelet has not reported yet"}
+		Unschedulable: n.Spec.Unschedulable, PodCIDR: n.Spec.PodCIDR, Created: n.CreationTimestamp.Time, Reason: "kubelet has not reported yet",
+		BootID: n.Status.NodeInfo.BootID}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
+			i.Reported = c.LastHeartbeatTime.Time
 			i.Ready, i.Reason = c.Status == corev1.ConditionTrue, c.Reason+": "+c.Message
 		}
 	}
@@ -104,9 +122,19 @@ func (c *Client) WaitNode(ctx context.Context, name string, want NodeCondition) 
 	return c.WaitNodes(ctx, want, nil, name)
 }
 
+// WaitNodeReady waits until the node is ready, as WaitNodes, and kubelet has said so since the machine and kubelet were started; life is of
+// the machine.
+func (c *Client) WaitNodeReady(ctx context.Context, name string, life machine.Life) error {
+	return c.waitNodes(ctx, func(o runtime.Object) string { return lacks(o, NodeReady, life) }, nil, name)
+}
+
 // WaitNodes watches until all named nodes meet the condition or ctx ends; then fail.NotReady says of each what is missing.
 // seen, if not nil, is called once for each node that gets there.
 func (c *Client) WaitNodes(ctx context.Context, want NodeCondition, seen func(name string), names ...string) error {
+	return c.waitNodes(ctx, func(o runtime.Object) string { return lacks(o, want, machine.Life{}) }, seen, names...)
+}
+
+func (c *Client) waitNodes(ctx context.Context, lacks func(runtime.Object) string, seen func(name string), names ...string) error {
 	met := map[string]bool{}
 	var missing []string
 	f := follower{
@@ -123,7 +151,7 @@ func (c *Client) WaitNodes(ctx context.Context, want NodeCondition, seen func(na
 	err := follow(ctx, f, func(nodes map[string]runtime.Object) (bool, error) {
 		missing = nil
 		for _, name := range names {
-			why := lacks(nodes[name], want)
+			why := lacks(nodes[name])
 			if why != "" {
 				missing = append(missing, name+": "+why)
 				continue
@@ -148,7 +176,7 @@ func (c *Client) WaitNodes(ctx context.Context, want NodeCondition, seen func(na
 }
 
 // lacks says what a node lacks for a condition; empty for nothing.
-func lacks(o runtime.Object, want NodeCondition) string {
+func lacks(o runtime.Object, want NodeCondition, life machine.Life) string {
 	n, ok := o.(*corev1.Node)
 	if !ok {
 		return "kubelet has not registered the node"
@@ -156,6 +184,8 @@ func lacks(o runtime.Object, want NodeCondition) string {
 	i := nodeInfo(n)
 	switch {
 	case want != NodeReady:
+	case i.Stale(life) != "":
+		return "not known to be ready, " + i.Stale(life)
 	case !i.Ready:
 		return "not ready, " + i.Reason
 	case slices.ContainsFunc(i.Taints, keepsPodsOff):

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
 )
 
 // fakeClient works on objects in memory.
@@ -81,15 +82,60 @@ func TestWaitNodesSaysWhy(t *testing.T) {
 	}
 }
 
+// A node's machine was started, or its kubelet, after the node was reported Ready: that counts no more.
+func TestReadyIsForgottenWithTheMachine(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
+	life := machine.Life{BootID: "second", Since: map[string]time.Time{"kubelet.service": began}}
+	for name, c := range map[string]struct {
+		boot     string
+		reported time.Time
+		want     string
+	}{
+		"before the machine's start": {"first", began.Add(-time.Minute), "kubelet has not reported since the machine was started"},
+		"by a clock that runs ahead": {"first", began.Add(time.Hour), "kubelet has not reported since the machine was started"},
+		"before kubelet's start":     {"second", began.Add(-time.Second), "kubelet has not reported since it was started"},
+		"in the same second":         {"second", began.Truncate(time.Second), ""},
+		"since":                      {"second", began.Add(time.Minute), ""},
+	} {
+		n := readyNode("a", corev1.ConditionTrue)
+		n.Status.NodeInfo.BootID, n.Status.Conditions[0].LastHeartbeatTime = c.boot, metav1.NewTime(c.reported)
+		if got := nodeInfo(n).Stale(life); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if got := nodeInfo(n).Stale(machine.Life{}); got != "" {
+			t.Errorf("%s: nothing is known of the machine, but %q", name, got)
+		}
+	}
+}
+
+func TestWaitNodeReadyWaitsForTheNewKubelet(t *testing.T) {
+	n := readyNode("a", corev1.ConditionTrue)
+	n.Status.NodeInfo.BootID = "first"
+	c := fakeClient(n)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := c.WaitNodeReady(ctx, "a", machine.Life{BootID: "second"})
+	if err == nil || fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "a: not known to be ready, kubelet has not reported since the machine was started") {
+		t.Errorf("the condition of an earlier start counts: %v", err)
+	}
+	n.Status.NodeInfo.BootID = "second"
+	if _, err := c.set.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitNodeReady(t.Context(), "a", machine.Life{BootID: "second"}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A node that is Ready is of use when pods may come to it; the taint that only evicts pods which don't tolerate it does not matter.
 func TestReadyNodeTakesPods(t *testing.T) {
 	for effect, want := range map[corev1.TaintEffect]string{corev1.TaintEffectNoSchedule: "ready, but the controller manager", corev1.TaintEffectNoExecute: ""} {
 		n := readyNode("a", corev1.ConditionTrue)
 		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: effect}}
-		if got := lacks(n, NodeReady); !strings.HasPrefix(got, want) || want == "" && got != "" {
+		if got := lacks(n, NodeReady, machine.Life{}); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", effect, got, want)
 		}
-		if got := lacks(n, Registered); got != "" {
+		if got := lacks(n, Registered, machine.Life{}); got != "" {
 			t.Errorf("it is registered: %s", got)
 		}
 	}

@@ -74,6 +74,7 @@ type Report struct {
 	Missing []string `json:"missing,omitempty"` // blob digests the machine lacks; nothing was changed while any is missing
 	// Warnings tells what could not be made as wanted without being an error: a kernel module that this kernel does not have.
 	Warnings []string `json:"warnings,omitempty"`
+	Life              // before anything was changed
 }
 
 // Change is one thing the agent changed, or would.

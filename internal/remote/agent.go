@@ -171,6 +171,16 @@ func (d *Dialer) Facts(ctx context.Context, h Host) (machine.Facts, error) {
 	return f, err
 }
 
+// Life asks the agent since when h and the units managed there have been running.
+func (d *Dialer) Life(ctx context.Context, h Host) (machine.Life, error) {
+	var l machine.Life
+	out, err := d.Agent(ctx, h, nil, "status")
+	if err == nil {
+		err = answer(h, out, &l)
+	}
+	return l, err
+}
+
 func answer(h Host, out []byte, v any) error {
 	if err := json.Unmarshal(out, v); err != nil {
 		return fail.Wrap(fail.Internal, err, "read the agent's answer").At(h.where())
