@@ -12,6 +12,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/agent"
@@ -33,6 +34,9 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
                                           undo everything: containers, mounts, networks, files, units
   naupegos-agent gateway-check --url URL [--timeout 1s]
                                           exit 0 where URL answers 200 (keepalived's check)
+  naupegos-agent settled [--patience 30s] PROGRAM=FILE…
+                                          exit 0 where every PROGRAM, which somebody else starts by FILE, has begun since FILE was
+                                          written, or FILE is older than that; 5 where not
   naupegos-agent approver --kubeconfig FILE --machines FILE
                                           approve kubelets' serving certificates whose names and addresses are the
                                           machine's own; runs until it is stopped
@@ -51,7 +55,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	}
 	verbs := map[string]func(context.Context, []string) error{
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset,
-		"gateway-check": c.gatewayCheck, "approver": c.approver, "version": c.version,
+		"gateway-check": c.gatewayCheck, "settled": c.settled, "approver": c.approver, "version": c.version,
 		"help": c.help, "--help": c.help, "-h": c.help,
 	}
 	verb, ok := verbs[args[0]]
@@ -61,7 +65,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	return verb(ctx, args[1:])
 }
 
-// parse reads flags, which may stand before or behind the given number of words.
+// parse reads flags, which may stand before or behind the given number of words; several, where it is negative.
 func (c *command) parse(f *flag.FlagSet, args []string, words int) ([]string, error) {
 	f.SetOutput(io.Discard)
 	var rest []string
@@ -78,7 +82,7 @@ func (c *command) parse(f *flag.FlagSet, args []string, words int) ([]string, er
 		}
 		rest, args = append(rest, f.Arg(0)), f.Args()[1:]
 	}
-	if len(rest) != words {
+	if words >= 0 && len(rest) != words {
 		return nil, fail.New(fail.Invalid, "%s takes %d arguments, not %d", f.Name(), words, len(rest)).Do("`naupegos-agent help` lists them")
 	}
 	return rest, nil
@@ -196,6 +200,24 @@ func (c *command) gatewayCheck(ctx context.Context, args []string) error {
 		return err
 	}
 	return agent.GatewayCheck(ctx, *url, *timeout)
+}
+
+func (c *command) settled(_ context.Context, args []string) error {
+	f := flag.NewFlagSet("settled", flag.ContinueOnError)
+	patience := f.Duration("patience", 30*time.Second, "")
+	words, err := c.parse(f, args, -1)
+	if err != nil {
+		return err
+	}
+	programs := map[string]string{}
+	for _, w := range words {
+		program, file, ok := strings.Cut(w, "=")
+		if !ok {
+			return fail.New(fail.Invalid, "settled takes PROGRAM=FILE, not %q", w)
+		}
+		programs[program] = file
+	}
+	return c.agent.Settled(programs, *patience)
 }
 
 func (c *command) approver(ctx context.Context, args []string) error {

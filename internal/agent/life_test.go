@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestBegan(t *testing.T) {
@@ -33,7 +34,7 @@ func TestBegan(t *testing.T) {
 // A dry run and status tell since when the machine and its units run.
 func TestLife(t *testing.T) {
 	f := newFakeHost(t)
-	must(t, os.MkdirAll(f.root+"/proc/sys/kernel/random", 0o755))
+	testkit.Must(t, os.MkdirAll(f.root+"/proc/sys/kernel/random", 0o755))
 	write(t, f.root+"/proc/sys/kernel/random/boot_id", "first\n")
 	c := machine.Config{Machine: "m", Units: []machine.Unit{{Name: "app.service", Content: "[Service]\nExecStart=/bin/app\n", Active: true}}}
 	if r, err := f.agent().Apply(t.Context(), c, true); err != nil || r.BootID != "first" || len(r.Since) != 0 {
@@ -49,7 +50,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("%+v %v, want %+v", s.Life, err, r.Life)
 	}
 	_, err = f.Run(t.Context(), nil, "systemctl", "stop", "app.service")
-	must(t, err)
+	testkit.Must(t, err)
 	if s, err = f.agent().Status(t.Context()); err != nil || len(s.Since) != 0 {
 		t.Errorf("what was stopped still runs: %+v %v", s.Life, err)
 	}

@@ -298,6 +298,12 @@ func (c *Cluster) planGateways(b *builder, o *Observed) {
 			previous = st.ID
 		}
 		b.add(st)
+		if c.facts.bootstrapped() && !c.blind(o) { // else the API is waited for anyway
+			gate := c.gatewayGate(s.Name)
+			b.after(gate, st.ID)
+			b.add(gate)
+			previous = gate.ID
+		}
 	}
 }
 
@@ -312,6 +318,9 @@ func (c *Cluster) planControlPlane(b *builder, o *Observed) {
 		}
 		seen := o.Machines[s.Name]
 		if seen.UpToDate() && !b.has(provider.MachineStep(s.Name)) {
+			if o.mute(s.Name) {
+				b.add(c.gate(s.Name, "its etcd member does not answer"))
+			}
 			continue
 		}
 		st := c.configureStep(s, actionFor(seen), reasonFor(seen, b.has(provider.MachineStep(s.Name))), details(seen))
@@ -327,27 +336,13 @@ func (c *Cluster) planControlPlane(b *builder, o *Observed) {
 	}
 	for _, st := range rolling {
 		st.Rolling = true
+		c.afterOthers(st, o)
 		b.after(st, before...)
-		gate := c.healthStep(st.Subject)
+		gate := c.gate(st.Subject, "one control-plane machine at a time")
 		b.add(st)
 		b.after(gate, st.ID)
 		b.add(gate)
 		before = []string{gate.ID}
-	}
-}
-
-// healthStep lets the next control-plane machine be changed only when this one works again.
-func (c *Cluster) healthStep(name string) *plan.Step {
-	return &plan.Step{
-		ID: "health/" + name, Action: plan.Wait, Subject: name, Title: "wait until " + name + " serves again",
-		Reason: "one control-plane machine at a time",
-		Run: func(ctx context.Context, p plan.Progress) error {
-			p.Status("waiting for etcd and the API server on %s", name)
-			if err := c.waitEtcd(ctx); err != nil {
-				return err
-			}
-			return c.waitServer(ctx, name)
-		},
 	}
 }
 

@@ -178,7 +178,12 @@ func (o *Observed) serves(name string) bool {
 	if s == nil || s.Machine.State != provider.Running || o.EtcdErr != nil {
 		return false
 	}
-	return !slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return h.Name == name && !h.Reachable })
+	return !o.mute(name)
+}
+
+// mute tells whether a machine's etcd member was asked and does not answer.
+func (o *Observed) mute(name string) bool {
+	return slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return h.Name == name && !h.Reachable })
 }
 
 // running tells whether the machine exists and runs.

@@ -85,6 +85,12 @@ func TestPlans(t *testing.T) {
 			}
 			return l.mustPlan(o)
 		}},
+		{"mute-member", func(t *testing.T) string { // all is as wanted on its machine: it may be on its way
+			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+			o := l.observed(nil, controlPlanes(3)...)
+			o.Health[1].Reachable = false
+			return l.mustPlan(o)
+		}},
 		{"restart-around-the-sick", func(t *testing.T) string { // cp-3's member does not answer, cp-2 could not be asked: cp-3 first, then one by one
 			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
 			o := l.observed(nil, controlPlanes(3)...)

@@ -62,7 +62,7 @@ func orderReplacements(b *builder, firsts []*plan.Step) {
 		}
 		if i > 0 {
 			before := firsts[i-1].Subject
-			b.after(s, nodeID(before), configureID(before), provider.MachineStep(before))
+			b.after(s, nodeID(before), configureID(before), provider.MachineStep(before), "health/"+before)
 		}
 		if s.Needs == nil || !slices.Contains(s.Needs, snapshotID) {
 			continue

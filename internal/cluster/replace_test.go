@@ -84,7 +84,7 @@ func TestReplaceRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range steps {
-		if strings.HasPrefix(s.ID, "configure/") {
+		if strings.HasPrefix(s.ID, "configure/") || s.Action == plan.Wait {
 			continue // nobody answers SSH here
 		}
 		if s.ID == provider.MachineStep("demo-gw-1") && len(l.decided()) > 0 {

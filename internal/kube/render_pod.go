@@ -63,7 +63,20 @@ func (s staticPod) manifest() (machine.File, error) {
 		})
 	}
 	data, err := marshal(pod)
-	return machine.File{Path: path.Join(kubernetesDir, "manifests", s.name+".yaml"), Mode: 0o600, Content: data}, err
+	return machine.File{Path: manifestOf(s.name), Mode: 0o600, Content: data}, err
+}
+
+func manifestOf(program string) string { return path.Join(kubernetesDir, "manifests", program+".yaml") }
+
+// StaticPods lists the programs that kubelet starts by files on a control-plane machine, and these files.
+func (p Params) StaticPods() map[string]string {
+	out := map[string]string{}
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		if name != "etcd" || p.EtcdMode == EtcdStacked {
+			out[name] = manifestOf(name)
+		}
+	}
+	return out
 }
 
 func (s staticPod) container() corev1.Container {

@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/gateway"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// gate lets what follows begin only when this control-plane machine works again, by what it says itself now: kubelet takes a moment to see
+// that a manifest has changed, during which the servers of before still answer.
+func (c *Cluster) gate(name, reason string) *plan.Step {
+	return &plan.Step{
+		ID: "health/" + name, Action: plan.Wait, Subject: name, Title: "wait until " + name + " serves again", Reason: reason,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			p.Status("waiting until kubelet on %s has started what its manifests say", name)
+			if err := c.settled(ctx, name); err != nil {
+				return err
+			}
+			p.Status("waiting for etcd and the API server on %s", name)
+			if err := c.waitEtcd(ctx); err != nil {
+				return err
+			}
+			return c.waitServer(ctx, name)
+		},
+	}
+}
+
+// settled is fail.NotReady while kubelet on a control-plane machine has not started the static pods that lie there now.
+func (c *Cluster) settled(ctx context.Context, name string) error {
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return err
+	}
+	pods := kube.Params{EtcdMode: c.doc.Spec.Etcd.Mode}.StaticPods()
+	args := []string{"settled"}
+	for _, program := range slices.Sorted(maps.Keys(pods)) {
+		args = append(args, program+"="+pods[program])
+	}
+	_, err = c.dialer.Agent(ctx, h, nil, args...)
+	return err
+}
+
+// afterOthers has a step that restarts what serves wait until the other control-plane machines have taken up what they were told: by this
+// apply, or by one before that was cut short. What was sick before is not waited for: the step may be what mends it.
+func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
+	var others []string
+	for _, m := range o.Want {
+		if m.isControlPlane() && m.Name != s.Subject && !c.joins(o, m) && o.serves(m.Name) && o.Machines[m.Name].UpToDate() {
+			others = append(others, m.Name)
+		}
+	}
+	well := !slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return !h.OK() })
+	if len(others) == 0 {
+		return
+	}
+	run := s.Run
+	s.Run = func(ctx context.Context, p plan.Progress) error {
+		p.Status("waiting until the other control-plane machines serve")
+		for _, name := range others {
+			if err := c.settled(ctx, name); err != nil {
+				return err
+			}
+		}
+		if well {
+			if err := c.waitEtcd(ctx); err != nil {
+				return err
+			}
+		}
+		return run(ctx, p)
+	}
+}
+
+// gatewayGate lets what follows begin only when this gateway passes on the API, and the API answers through the endpoint.
+func (c *Cluster) gatewayGate(name string) *plan.Step {
+	return &plan.Step{
+		ID: "health/" + name, Action: plan.Wait, Subject: name, Title: "wait until " + name + " reaches the API", Reason: "one gateway at a time",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			h, err := c.Host(ctx, name)
+			if err != nil {
+				return err
+			}
+			p.Status("waiting until HAProxy on %s reaches an API server", name)
+			if _, err := c.dialer.Agent(ctx, h, nil, "gateway-check", "--url", gateway.Params{}.HealthURL()); err != nil {
+				return err
+			}
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			p.Status("waiting for %s/readyz", client.Server())
+			return client.WaitReady(ctx)
+		},
+	}
+}
