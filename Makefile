@@ -9,7 +9,7 @@ DEFAULT_KUBERNETES := v1.36.3
 
 .PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-openstack openstack \
 	bundle bundle-openstack bundles bench-local bench-openstack openstack-up openstack-down demo-openstack \
-	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs clean
+	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -193,6 +193,23 @@ lint: $(LINT) ## golangci-lint, with the house's import rules
 
 docs: ## regenerate what docs/reference takes from the code
 	go run ./hack/docs
+
+PREFIX ?= /usr/local
+BINDIR = $(DESTDIR)$(PREFIX)/bin
+MANDIR = $(DESTDIR)$(PREFIX)/share/man/man1
+SHAREDIR = $(DESTDIR)$(PREFIX)/share
+COMPLETIONS = $(SHAREDIR)/bash-completion/completions/naupegos $(SHAREDIR)/zsh/site-functions/_naupegos $(SHAREDIR)/fish/vendor_completions.d/naupegos.fish
+
+install: build ## the programs, man pages and shell completion, to $(PREFIX); PREFIX=… for another place
+	install -D -m 755 -t $(BINDIR) bin/naupegos bin/naupegos-agent
+	go run ./hack/docs -man $(MANDIR)
+	install -d $(dir $(COMPLETIONS))
+	$(NAUPEGOS) completion bash > $(word 1,$(COMPLETIONS))
+	$(NAUPEGOS) completion zsh > $(word 2,$(COMPLETIONS))
+	$(NAUPEGOS) completion fish > $(word 3,$(COMPLETIONS))
+
+uninstall: ## remove what make install wrote
+	rm -f $(BINDIR)/naupegos $(BINDIR)/naupegos-agent $(MANDIR)/naupegos.1 $(MANDIR)/naupegos-*.1 $(COMPLETIONS)
 
 clean: ## remove what was built (caches outside the clone stay)
 	rm -rf bin dist .evidence

@@ -1,5 +1,5 @@
-// Command docs writes what docs/reference takes from the code: the Cluster document with its JSON Schema, the commands, and
-// the exit codes. Run it at the root of the clone (make docs); its test fails when what is committed is stale.
+// Command docs writes what docs/reference takes from the code: the Cluster document with its JSON Schema, the commands,
+// the exit codes, and the JSON that commands print. Run it at the root of the clone (make docs); its test fails when what is committed is stale.
 package main
 
 import (
@@ -11,8 +11,13 @@ import (
 
 func main() {
 	root := flag.String("root", ".", "root of the clone")
+	manDir := flag.String("man", "", "write man pages into this directory instead")
 	flag.Parse()
-	if err := write(*root); err != nil {
+	do := func() error { return write(*root) }
+	if *manDir != "" {
+		do = func() error { return man(*manDir) }
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "docs:", err)
 		os.Exit(1)
 	}

@@ -47,3 +47,16 @@ func TestCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestMan makes sure that every command gets a man page, which names it.
+func TestMan(t *testing.T) {
+	dir := t.TempDir()
+	if err := man(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"naupegos.1", "naupegos-apply.1", "naupegos-bundle-build.1"} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Contains(text, []byte(".SH SYNOPSIS")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -28,6 +28,7 @@ func render(root string) (map[string][]byte, error) {
 		"cluster.schema.json": v1alpha1.Schema,
 		"commands.md":         commands,
 		"exit-codes.md":       func() ([]byte, error) { return exitCodes(root) },
+		"json.md":             func() ([]byte, error) { return jsonOutput(root) },
 	} {
 		text, err := page()
 		if err != nil {

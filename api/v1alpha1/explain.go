@@ -1,0 +1,141 @@
+package v1alpha1
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Explain returns what a field of the document is for, in plain text: its type, its default, its description, and the fields below it. The
+// path is written as in errors ("spec.workers.replicas"; "[]" and an index after a list may be left out); the empty path is the document. An
+// unknown path is an error that names the nearest known key.
+func Explain(path string) (string, error) {
+	docs, err := comments()
+	if err != nil {
+		return "", err
+	}
+	at, f, t, err := findField(path)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	if f == nil {
+		fmt.Fprintf(&b, "KIND:     %s\nVERSION:  %s\n\n%s\n", Kind, APIVersion, wrap(docs[t.Name()]))
+	} else {
+		fmt.Fprintf(&b, "FIELD:    %s\nTYPE:     %s\n", at, strings.ReplaceAll(typeText(f.field), "`", ""))
+		switch {
+		case f.required:
+			b.WriteString("          required\n")
+		case f.def != "":
+			fmt.Fprintf(&b, "DEFAULT:  %s\n", f.def)
+		}
+		fmt.Fprintf(&b, "\n%s\n", wrap(f.doc(docs)))
+		t = below(f.typ)
+	}
+	if t != nil {
+		b.WriteString("\nFIELDS:\n")
+		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for _, f := range fieldsOf(t) {
+			fmt.Fprintf(w, "  %s\t%s\n", f.key, strings.ReplaceAll(typeText(f), "`", ""))
+		}
+		if err := w.Flush(); err != nil {
+			return "", err
+		}
+	}
+	return b.String(), nil
+}
+
+// FieldPaths lists the paths of all fields as Explain takes them, in the document's order.
+func FieldPaths() []string {
+	var all []string
+	walk(reflect.TypeFor[Cluster](), "", func(path string, _ reflect.Type, _ field) {
+		all = append(all, strings.ReplaceAll(path, "[]", ""))
+	})
+	return all
+}
+
+// explained is a field with the type that declares it, which its comment is found by.
+type explained struct {
+	field
+	parent reflect.Type
+}
+
+func (e explained) doc(docs map[string]string) string { return docs[e.parent.Name()+"."+e.name] }
+
+// findField returns the field at path and the path as it is written in errors; no field, but the document's type, for the empty path.
+func findField(path string) (string, *explained, reflect.Type, error) {
+	t, at := reflect.TypeFor[Cluster](), ""
+	var found *explained
+	for key := range strings.SplitSeq(path, ".") {
+		if path == "" {
+			break
+		}
+		key, _, _ = strings.Cut(key, "[")
+		var known []string
+		var next *explained
+		if t != nil {
+			for _, f := range fieldsOf(t) {
+				known = append(known, f.key)
+				if f.key == key {
+					next = &explained{f, t}
+				}
+			}
+		}
+		if next == nil {
+			return "", nil, nil, unknownField(at, key, known)
+		}
+		at, found, t = join(at, key), next, below(next.typ)
+	}
+	return at, found, reflect.TypeFor[Cluster](), nil
+}
+
+func unknownField(at, key string, known []string) error {
+	where := "the document"
+	if at != "" {
+		where = at
+	}
+	err := fail.New(fail.Invalid, "%s has no field %q", where, key)
+	switch near := nearest(key, known); {
+	case near != "":
+		return err.Do("did you mean %s?", join(at, near))
+	case len(known) == 0:
+		return err.Do("it has no fields")
+	}
+	return err.Do("it has %s", strings.Join(known, ", "))
+}
+
+// below returns the struct type that a field's values consist of; nil where they are plain.
+func below(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || isText(t) {
+		return nil
+	}
+	return t
+}
+
+// explainWidth is how long lines of prose are, in bytes.
+const explainWidth = 80
+
+// wrap breaks prose into lines.
+func wrap(text string) string {
+	var b strings.Builder
+	n := 0
+	for _, word := range strings.Fields(text) {
+		if n > 0 && n+1+len(word) > explainWidth {
+			b.WriteString("\n")
+			n = 0
+		} else if n > 0 {
+			b.WriteString(" ")
+			n++
+		}
+		b.WriteString(word)
+		n += len(word)
+	}
+	return b.String()
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"strings"
+)
+
+// jsonPage is a section of the page about JSON output: one command's, made of the types that the command prints.
+type jsonPage struct {
+	title, text string
+	types       []goType
+}
+
+// goType names a Go type and the file that declares it.
+type goType struct{ file, name string }
+
+var jsonPages = []jsonPage{
+	{"plan", "`naupegos plan -o json` prints the plan. It exits with 2 where `changes` is true.", []goType{
+		{"internal/plan/json.go", "planJSON"}, {"internal/plan/json.go", "stepJSON"}}},
+	{"Progress", "`--progress json` writes one object a line to standard error while a plan runs. `event` is begin, step, note or end.", []goType{
+		{"internal/plan/observer_json.go", "lineJSON"}}},
+	{"status", "`naupegos status -o json` prints a list of clusters, `naupegos status NAME -o json` one cluster in full.", []goType{
+		{"internal/cli/status.go", "clusterRow"}, {"internal/cluster/status.go", "Status"}, {"internal/cluster/status.go", "MachineStatus"}}},
+	{"history", "`naupegos history [NAME] -o json` prints a list of runs, `naupegos history NAME RUN -o json` one run with its steps.", []goType{
+		{"internal/plan/record.go", "RunRecord"}, {"internal/plan/record.go", "StepRecord"}, {"internal/plan/record.go", "Retry"}}},
+	{"machine list", "`naupegos machine list NAME -o json` prints a list of machines.", []goType{{"internal/cli/machine.go", "machineRow"}}},
+	{"certs list", "`naupegos certs list NAME -o json` prints a list of certificates.", []goType{{"internal/pki/list.go", "CertInfo"}}},
+	{"bundle list, bundle inspect", "`naupegos bundle list -o json` prints a list of bundles, `naupegos bundle inspect BUNDLE -o json` one.", []goType{
+		{"internal/bundle/manifest.go", "Manifest"}, {"internal/bundle/manifest.go", "Component"}, {"internal/bundle/manifest.go", "Artifact"}, {"internal/bundle/manifest.go", "Image"}}},
+}
+
+// jsonOutput renders the page about what commands print with -o json, from the types and their comments.
+func jsonOutput(root string) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(generated + `# JSON output
+
+Commands that print a table take ` + "`-o json` and `-o yaml`" + `, with the same keys. Results go to standard output, everything else to standard
+error. Keys may be added; a key that is here is neither renamed nor given another meaning without a line in the changelog. Times are RFC 3339
+in UTC. A key that is marked "optional" is absent where its value would be empty.
+`)
+	for _, p := range jsonPages {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", p.title, p.text)
+		for _, t := range p.types {
+			if err := t.table(root, &b); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// table writes the keys of the type.
+func (t goType) table(root string, b *bytes.Buffer) error {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, filepath.Join(root, t.file), nil, parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	var fields *ast.FieldList
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.TypeSpec); ok && s.Name.Name == t.name {
+			if st, ok := s.Type.(*ast.StructType); ok {
+				fields = st.Fields
+			}
+		}
+		return fields == nil
+	})
+	if fields == nil {
+		return fmt.Errorf("%s declares no struct %s", t.file, t.name)
+	}
+	fmt.Fprintf(b, "\n`%s`:\n\n| key | type | meaning |\n|---|---|---|\n", title(t.name))
+	for _, f := range fields.List {
+		if err := row(fset, b, f); err != nil {
+			return fmt.Errorf("%s: %s: %w", t.file, t.name, err)
+		}
+	}
+	return nil
+}
+
+// row writes one key; fields that are not printed have none.
+func row(fset *token.FileSet, b *bytes.Buffer, f *ast.Field) error {
+	if f.Tag == nil {
+		return nil
+	}
+	key, options, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
+	if key == "" || key == "-" {
+		return nil
+	}
+	var typ bytes.Buffer
+	if err := printer.Fprint(&typ, fset, f.Type); err != nil {
+		return err
+	}
+	meaning := strings.TrimSpace(strings.Join(strings.Fields(f.Doc.Text()+" "+f.Comment.Text()), " "))
+	if strings.HasPrefix(options, "omit") {
+		meaning = strings.TrimSuffix("optional. "+meaning, ". ")
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s |\n", key, jsonType(typ.String()), strings.ReplaceAll(meaning, "|", `\|`))
+	return nil
+}
+
+// jsonType says what JSON has in place of a Go type.
+func jsonType(t string) string {
+	t = strings.TrimPrefix(t, "*")
+	switch {
+	case strings.HasPrefix(t, "[]"):
+		return "list of " + jsonType(t[2:])
+	case strings.HasPrefix(t, "map["):
+		_, value, _ := strings.Cut(t, "]")
+		return "object, values: " + jsonType(value)
+	}
+	switch t {
+	case "string":
+		return "string"
+	case "bool":
+		return "boolean"
+	case "int", "int64", "float64":
+		return "number"
+	case "time.Time":
+		return "time"
+	case "Action", "Disruption", "StepState", "Outcome":
+		return "string"
+	}
+	return "`" + title(t) + "`"
+}
+
+// title is the name of a type as the page has it: planJSON and stepJSON are called by their own names.
+func title(t string) string {
+	if i := strings.LastIndex(t, "."); i >= 0 {
+		t = t[i+1:]
+	}
+	t = strings.TrimSuffix(t, "JSON")
+	return strings.ToUpper(t[:1]) + t[1:]
+}
