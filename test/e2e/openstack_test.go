@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
@@ -18,7 +19,7 @@ func TestOpenStack(t *testing.T) {
 		r, s := c.rig(t, "lb", 0)
 		z := size{controlPlanes: 1, workers: 1}
 		r.document(z)
-		args := watchArguments(t)
+		args := testkit.WatchArguments(t)
 		applied := r.apply() // its smoke test asks for a Service and a claim
 		s.alike = c.api.plantLookAlikes(t, r)
 		r.sameCluster(z)
@@ -41,7 +42,7 @@ func TestOpenStack(t *testing.T) {
 		s.entry = bed.TLSCloud
 		z := size{controlPlanes: 1, workers: 2, gateways: 2}
 		r.document(z)
-		asked, args := s.tlsRequests(), watchArguments(t)
+		asked, args := s.tlsRequests(), testkit.WatchArguments(t)
 		applied := r.apply() // its smoke test asks for a claim alone
 		s.alike = c.api.plantLookAlikes(t, r)
 		r.sameCluster(z)

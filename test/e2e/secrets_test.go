@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
@@ -18,15 +17,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // needle is a piece of a secret by which it is recognised wherever it turns up.
@@ -41,7 +39,7 @@ func TestSecretsNowhere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "secrets")
 	r.document(size{controlPlanes: 1, workers: 1})
-	args := watchArguments(t)
+	args := testkit.WatchArguments(t)
 	applied := r.must(0, "apply", "-f", r.file, "--yes", "--progress", "json")
 	r.secretsNowhere(args, applied)
 	r.destroy()
@@ -219,70 +217,6 @@ func privateNumber(t testing.TB, name string, b *pem.Block) []byte {
 	}
 	t.Fatalf("%s: unknown kind of key %T", name, key)
 	return nil
-}
-
-// processes lists the IDs of all processes on this host.
-func processes() []string {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	return slices.DeleteFunc(names, func(n string) bool { return n[0] < '0' || n[0] > '9' })
-}
-
-// watchArguments collects the arguments of all processes on this host, and so of all machines, until the function it
-// returns is called. It looks at young processes again and again, for they may become another program; at all only each second, for on a
-// host with many that takes a while.
-func watchArguments(t testing.TB) func() []byte {
-	t.Helper()
-	const youth = time.Second
-	ctx, stop := context.WithCancel(context.Background())
-	seen := map[string]bool{}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		born, all := map[string]time.Time{}, time.Time{}
-		for {
-			now, old := time.Now(), born
-			look := now.Sub(all) > youth
-			if look {
-				all = now
-			}
-			born = map[string]time.Time{}
-			for _, pid := range processes() {
-				since, known := old[pid]
-				if !known {
-					since = now
-				}
-				born[pid] = since
-				if !look && now.Sub(since) > youth {
-					continue
-				}
-				// A process that ended meanwhile has no arguments any more.
-				if text, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && len(text) > 0 {
-					seen[string(text)] = true
-				}
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
-	})
-	t.Cleanup(stop)
-	return func() []byte {
-		stop()
-		wg.Wait()
-		var b bytes.Buffer
-		for s := range seen {
-			b.WriteString(s + "\n")
-		}
-		return b.Bytes()
-	}
 }
 
 // searchStore looks into the store's files, except the identity that opens its secrets, which must be its owner's alone.
