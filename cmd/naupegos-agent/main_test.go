@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/naupegos/naupegos/internal/agent"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestMain lets the test binary stand for the agent.
@@ -71,49 +74,54 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// process starts the agent for real with a configuration that is never complete.
+// process starts the agent for real with a configuration that is never complete, and returns once it reads that: it handles signals then.
 func process(t *testing.T) (*exec.Cmd, *os.File, *bytes.Buffer) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	stdin, in, err := os.Pipe()
+	testkit.Must(t, err)
 	cmd := exec.Command(os.Args[0], "apply", "--dry-run")
 	cmd.Env = append(os.Environ(), "NAUPEGOS_AGENT_TEST=1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { _ = in.Close() })
 	var errOut bytes.Buffer
-	cmd.Stdout, cmd.Stderr = w, &errOut
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, w, &errOut
+	testkit.Must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	_ = w.Close()
 	data, _ := json.Marshal(machine.Config{Machine: "m"})
 	fmt.Fprintf(in, "%s", data[:len(data)-1])
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	testkit.Until(t, time.Minute, 5*time.Millisecond, func() error {
+		unread, err := unix.IoctlGetInt(int(stdin.Fd()), unix.TIOCINQ)
+		if err == nil && unread > 0 {
+			err = fmt.Errorf("%d bytes of the configuration are not read yet", unread)
+		}
+		return err
+	})
+	_ = stdin.Close()
 	return cmd, r, &errOut
 }
 
 func TestStopsWhenNobodyReads(t *testing.T) {
 	cmd, out, errOut := process(t)
-	time.Sleep(50 * time.Millisecond)
 	_ = out.Close()
-	_ = cmd.Wait()
-	if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(errOut.String(), "interrupted") {
-		t.Errorf("%s: %s", cmd.ProcessState, errOut)
-	}
+	interrupted(t, cmd, errOut)
 }
 
 func TestStopsOnSignal(t *testing.T) {
-	cmd, out, errOut := process(t)
-	defer func() { _ = out.Close() }()
-	time.Sleep(500 * time.Millisecond) // until it handles signals; sooner it just dies of one
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != -1 && (code != 130 || !strings.Contains(errOut.String(), "interrupted")) {
+	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		cmd, out, errOut := process(t)
+		testkit.Must(t, cmd.Process.Signal(s))
+		interrupted(t, cmd, errOut)
+		_ = out.Close()
+	}
+}
+
+// interrupted wants the agent to end by itself, and to say why.
+func interrupted(t *testing.T, cmd *exec.Cmd, errOut *bytes.Buffer) {
+	t.Helper()
+	_ = cmd.Wait() // its state is what counts
+	if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(errOut.String(), "interrupted") {
 		t.Errorf("%s: %s", cmd.ProcessState, errOut)
 	}
 }
