@@ -1,6 +1,5 @@
 //go:build integration
 
-// Package hack_test holds the tests of scripts.
 package hack_test
 
 import (

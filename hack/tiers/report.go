@@ -69,7 +69,7 @@ func table(out io.Writer, all []*tier) {
 	if len(all) > 1 {
 		fmt.Fprintf(w, "all\t\t\t\t%s\t\t\n", clock(time.Since(all[0].Began).Seconds()))
 	}
-	w.Flush()
+	_ = w.Flush() // to a terminal or a log that is gone, nothing can be said
 }
 
 func number(n int) string {
