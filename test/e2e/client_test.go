@@ -217,18 +217,46 @@ func (l *load) flows(t testing.TB, n int) {
 	})
 }
 
-// report logs what happened since m, and returns how many requests failed.
-func (l *load) report(t testing.TB, what string, m mark) int {
+// bound is what a client may suffer in a phase of a cluster's life.
+type bound struct {
+	failed int           // requests
+	stall  time.Duration // between two acknowledged writes, with what busy machines add
+}
+
+var (
+	// Machines are changed one after another, and say goodbye: a request that is under way may be lost, and etcd elects leaders.
+	gentle = bound{failed: 10, stall: 10 * time.Second}
+	// A machine loses its power: requests time out until everybody has found out, the last by its connection, which takes 8 seconds.
+	harsh = bound{failed: 40, stall: 20 * time.Second}
+)
+
+// report asserts that a client did not suffer more since m than where a machine loses its power.
+func (l *load) report(t testing.TB, what string, m mark) {
+	t.Helper()
+	l.suffered(t, what, m, harsh)
+}
+
+// suffered logs what happened since m, and asserts that it was within bounds. It counts the time since the last write, too: a client that
+// stands still acknowledges nothing that would end it.
+func (l *load) suffered(t testing.TB, what string, m mark, at bound) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	failed := l.failed[m.failed:]
+	failed, longest := l.failed[m.failed:], max(l.longest, time.Since(l.lastOK))
 	t.Logf("FIGURE %s: %d writes and %d reads succeeded, %d requests failed, longest time without a write %v", what,
-		l.writes-m.writes, l.reads-m.reads, len(failed), l.longest.Round(10*time.Millisecond))
+		l.writes-m.writes, l.reads-m.reads, len(failed), longest.Round(10*time.Millisecond))
 	for _, f := range failed[:min(len(failed), 10)] {
 		t.Log("  failed: ", f)
 	}
-	return len(failed)
+	if len(failed) > at.failed {
+		t.Errorf("%s: %d requests failed, want at most %d", what, len(failed), at.failed)
+	}
+	if longest > at.stall {
+		t.Errorf("%s: no write was acknowledged for %v, want at most %v", what, longest.Round(10*time.Millisecond), at.stall)
+	}
+	if l.writes == m.writes {
+		t.Errorf("%s: not one write was acknowledged", what)
+	}
 }
 
 // verify asserts that every acknowledged write is there.

@@ -23,7 +23,8 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // rig is one cluster with a state directory of its own. It is destroyed when the test ends, whatever happened.
 type rig struct {
-	t     testing.TB
+	t     testing.TB // the part of the test that runs
+	whole testing.TB // the test
 	site  site
 	name  string
 	dir   string // the test's own, on a real disk
@@ -33,6 +34,7 @@ type rig struct {
 	id    string // of the cluster, once it is known
 	size  size   // that the document asks for
 	was   snapshot
+	calm  calm
 }
 
 // newRig prepares a cluster of local machines of this name; nothing is made yet. Names are unique among the tests.
@@ -45,12 +47,13 @@ func newRig(t testing.TB, name string) *rig {
 func newRigOn(t testing.TB, where site, name string) *rig {
 	t.Helper()
 	dir := filepath.Join(built.dir, name)
-	r := &rig{t: t, site: where, name: name, dir: dir, state: filepath.Join(dir, "state"), file: filepath.Join(dir, "cluster.yaml")}
+	r := &rig{t: t, whole: t, site: where, name: name, dir: dir, state: filepath.Join(dir, "state"), file: filepath.Join(dir, "cluster.yaml")}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	r.was = takeSnapshot(t)
 	t.Cleanup(func() {
+		r.calm.end()
 		if t.Failed() {
 			r.evidence()
 		}
@@ -62,12 +65,14 @@ func newRigOn(t testing.TB, where site, name string) *rig {
 // size is how much of everything a document asks for.
 type size struct {
 	controlPlanes, workers, gateways int
+	pool                             string // more lines of the pool of workers, six blanks deep
 	extra                            string // more lines of spec, two blanks deep
 }
 
 // document writes the rig's document. Without gateways the endpoint is the site's.
 func (r *rig) document(s size) {
 	r.t.Helper()
+	r.calm.end() // what is done by the one before is none of its business
 	r.size = s
 	var b strings.Builder
 	endpoint, controlPlane := fmt.Sprintf("    gateways:\n      replicas: %d\n", s.gateways), ""
@@ -79,7 +84,7 @@ func (r *rig) document(s size) {
 	if s.workers == 0 {
 		b.WriteString("    schedulable: true\n")
 	} else {
-		fmt.Fprintf(&b, "  workers:\n    - name: general\n      replicas: %d\n", s.workers)
+		fmt.Fprintf(&b, "  workers:\n    - name: general\n      replicas: %d\n%s", s.workers, s.pool)
 	}
 	b.WriteString(s.extra)
 	if err := os.WriteFile(r.file, []byte(b.String()), 0o644); err != nil {
@@ -87,12 +92,35 @@ func (r *rig) document(s size) {
 	}
 }
 
-// run runs naupegos with the rig's state.
+// run runs naupegos with the rig's state. What changes the cluster and ends with 0 must have done all there is to do: plan finds nothing, at
+// once and a minute later.
 func (r *rig) run(args ...string) result {
 	r.t.Helper()
+	if !changes(args) {
+		return r.call(args...)
+	}
+	if args[0] == "destroy" {
+		r.stillDone()
+	}
+	r.calm.end()
+	res := r.call(args...)
+	if res.code == 0 && finishes(args) {
+		r.finished(res)
+	}
+	return res
+}
+
+// call runs naupegos with the rig's state and judges nothing.
+func (r *rig) call(args ...string) result {
+	r.t.Helper()
+	return naupegos(r.t, r.invocation(), append([]string{"--state-dir", r.state}, args...)...)
+}
+
+// invocation is how naupegos is run for this cluster.
+func (r *rig) invocation() invocation {
 	inv := r.inv
 	inv.env = append(r.site.env(), inv.env...)
-	return naupegos(r.t, inv, append([]string{"--state-dir", r.state}, args...)...)
+	return inv
 }
 
 // must runs naupegos and fails the test at any other exit status than code.
@@ -113,14 +141,22 @@ func (r *rig) apply() result {
 	return res
 }
 
-// unchanged asserts that plan finds nothing to do.
+// unchanged asserts that plan finds nothing to do, now and a minute later.
 func (r *rig) unchanged() {
 	r.t.Helper()
 	r.must(0, "plan", "-f", r.file)
+	r.lasts()
 }
 
 // ssh runs a shell command on a machine through naupegos ssh; it must succeed.
 func (r *rig) ssh(machine, command string) string {
+	r.t.Helper()
+	r.calm.end() // it may change anything
+	return r.look(machine, command)
+}
+
+// look is ssh for a command that changes nothing.
+func (r *rig) look(machine, command string) string {
 	r.t.Helper()
 	return r.remote(0, machine, command).stdout
 }
@@ -144,9 +180,9 @@ func (r *rig) status() cluster.Status {
 	return s
 }
 
-// settle is how long status may take to find everything well after an apply: a node's conditions and a member's health lag, on a host
-// whose processors ten others want half a minute at times.
-const settle = 2 * time.Minute
+// settle is how long status may take to find everything well after an apply that has ended with 0: what it waited for was well, so this is
+// only for what a busy host makes of single requests.
+const settle = 15 * time.Second
 
 // healthy asserts that status shows as many machines as the document asks for, all of them well, and each control-plane
 // machine a voter of etcd; it returns that status.
@@ -218,6 +254,7 @@ func (r *rig) record() *store.Cluster {
 // kill has a machine lose its power, and returns when: the network goes first, so that nothing that dies can say goodbye.
 func (r *rig) kill(machine string) time.Time {
 	r.t.Helper()
+	r.calm.end()
 	text, err := os.ReadFile(filepath.Join(r.machineDir(machine), "machine.json"))
 	if err != nil {
 		r.t.Fatal(err)

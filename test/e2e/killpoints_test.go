@@ -163,7 +163,7 @@ func (r *rig) sameCluster(s size) {
 			r.t.Errorf("node is not ready: %+v", m)
 		}
 	}
-	until(r.t, settle, time.Second, func() error { // of a cloud, a server's machine goes after the server
+	until(r.t, time.Minute, time.Second, func() error { // of a cloud, a server's machine goes after the server
 		records, err := filepath.Glob(r.machineDir("*"))
 		if err == nil && len(records) != len(want) {
 			err = fmt.Errorf("want %d machines on this host: %v", len(want), records)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // result is what one run of the command came to.
@@ -74,21 +76,7 @@ func naupegos(t testing.TB, i invocation, args ...string) result {
 // until polls condition every interval and fails the test with its last words where it never holds.
 func until(t testing.TB, limit, interval time.Duration, condition func() error) {
 	t.Helper()
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline.C:
-			t.Fatalf("not within %v: %v", limit, err)
-		case <-tick.C:
-		}
-	}
+	testkit.Until(t, limit, interval, condition)
 }
 
 // extract unpacks a tar archive, compressed or not, into dir.

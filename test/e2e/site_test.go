@@ -44,7 +44,7 @@ func (onHost) endpoint() (string, string) { return "    kind: direct\n", "" }
 
 func (onHost) env() []string { return nil }
 
-func (onHost) quick() time.Duration { return 10 * time.Second } // 2 s is the goal on an idle one
+func (onHost) quick() time.Duration { return 3 * time.Second } // 1 s is the goal on an idle one
 
 func (onHost) failover() time.Duration { return 6 * time.Second } // 3 s is the goal on an idle one
 
@@ -66,7 +66,11 @@ func (s onHost) off(r *rig, machine string) {
 
 func (onHost) gone(r *rig) {
 	r.t.Helper()
-	for _, d := range r.was.diff(takeSnapshot(r.t), r.id) {
+	id := r.id
+	if id == "" { // it ended before the store knew it
+		id = r.name + "-"
+	}
+	for _, d := range r.was.diff(takeSnapshot(r.t), id) {
 		r.t.Errorf("%s (%s) left its mark: %s", r.name, r.id, d)
 	}
 }

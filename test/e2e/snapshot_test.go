@@ -5,10 +5,12 @@ package e2e_test
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -124,15 +126,24 @@ func (s snapshot) files(t testing.TB, root string, depth int) {
 var clusterID = regexp.MustCompile(`nau-?([0-9a-f]{8})|naupegos_(?:os_)?([0-9a-f]{8})|-([0-9a-f]{8})\b`)
 
 // diff says what differs, leaving out what names another cluster than id: others may come and go meanwhile.
-// Where no cluster is left, nothing at all may be.
+// Where no cluster is left, nothing at all may be. Of a cluster that never got an ID, id is its name and a dash: then all is its own that
+// names no cluster of another name whose records lie on this host.
 func (s snapshot) diff(now snapshot, id string) []string {
 	short := ""
-	if len(id) > 8 {
-		short = id[len(id)-8:]
+	if m := ending.FindStringSubmatch(id); m != nil {
+		short = m[1]
+	}
+	others := s.others(id)
+	maps.Copy(others, now.others(id))
+	foreign := func(line string) bool {
+		if short != "" || shared(line) {
+			return othersThan(line, short)
+		}
+		return slices.ContainsFunc(shorts(line), func(c string) bool { return others[c] })
 	}
 	var out []string
 	for line := range now {
-		if !s[line] && !othersThan(line, short) {
+		if !s[line] && !foreign(line) {
 			out = append(out, "new "+line)
 		}
 		if short != "" && strings.Contains(line, short) {
@@ -140,11 +151,34 @@ func (s snapshot) diff(now snapshot, id string) []string {
 		}
 	}
 	for line := range s {
-		if !now[line] && !shared(line) && !othersThan(line, short) { // what is shared goes with the last cluster
+		if !now[line] && !shared(line) && !foreign(line) { // what is shared goes with the last cluster
 			out = append(out, "gone "+line)
 		}
 	}
 	sort.Strings(out)
+	return out
+}
+
+var ending = regexp.MustCompile(`-([0-9a-f]{8})$`)
+
+// others are the short IDs of clusters of other names whose records lie on this host.
+func (s snapshot) others(id string) map[string]bool {
+	out := map[string]bool{}
+	for line := range s {
+		dir, ok := strings.CutPrefix(line, "file "+machineRoot+"/")
+		if m := ending.FindStringSubmatch(dir); ok && m != nil && ending.ReplaceAllString(dir, "-") != ending.ReplaceAllString(id, "-") {
+			out[m[1]] = true
+		}
+	}
+	return out
+}
+
+// shorts are the short IDs of the clusters that a line names.
+func shorts(line string) []string {
+	var out []string
+	for _, m := range clusterID.FindAllStringSubmatch(line, -1) {
+		out = append(out, m[1]+m[2]+m[3])
+	}
 	return out
 }
 
@@ -163,12 +197,8 @@ func othersThan(line, short string) bool {
 	if shared(line) {
 		return othersLive()
 	}
-	for _, m := range clusterID.FindAllStringSubmatch(line, -1) {
-		if m[1]+m[2]+m[3] == short {
-			return false
-		}
-	}
-	return clusterID.MatchString(line)
+	named := shorts(line)
+	return len(named) > 0 && !slices.Contains(named, short)
 }
 
 // othersLive tells whether clusters of others are on this host, which keep what all share.
@@ -191,4 +221,35 @@ func stateFiles(t testing.TB, dir string) string {
 		}
 	}
 	return strings.Join(names, "\n")
+}
+
+// TestLeftovers tells a cluster's own leftovers from what others have.
+func TestLeftovers(t *testing.T) {
+	record := func(id string) string { return "file " + machineRoot + "/" + id }
+	of := func(lines ...string) snapshot {
+		s := snapshot{}
+		for _, l := range lines {
+			s[l] = true
+		}
+		return s
+	}
+	const neighbour, mine = "luck-11111111", "fulldisk-22222222"
+	was := of(record(neighbour), "link nau11111111 UP")
+	for name, c := range map[string]struct {
+		now  snapshot
+		id   string
+		want []string
+	}{
+		"nothing is left":                        {was, mine, nil},
+		"a link is left":                         {of(record(neighbour), "link nau11111111 UP", "link nau22222222 DOWN"), mine, []string{"new link nau22222222 DOWN", "still there: link nau22222222 DOWN"}},
+		"a link of one that never got an ID":     {of(record(neighbour), "link nau11111111 UP", "link nau22222222 DOWN"), "fulldisk-", []string{"new link nau22222222 DOWN"}},
+		"a record of one that never got an ID":   {of(record(neighbour), "link nau11111111 UP", record(mine)), "fulldisk-", []string{"new " + record(mine)}},
+		"somebody else came":                     {of(record(neighbour), "link nau11111111 UP", record("demo-33333333"), "link nau33333333 UP"), "fulldisk-", nil},
+		"somebody else went":                     {of(), "fulldisk-", nil},
+		"somebody else came, and this has an ID": {of(record(neighbour), "link nau11111111 UP", "link nau33333333 UP"), mine, nil},
+	} {
+		if got := was.diff(c.now, c.id); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
 }

@@ -1,0 +1,115 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lasting is how long after a command that ended with 0 plan must still find nothing to do: longer than anybody goes on believing what was
+// so before. The controller manager's 40 s for a kubelet that is silent are the longest of all.
+const lasting = time.Minute
+
+// verbs that change a cluster, and of these the ones that take it to what its document says.
+var (
+	changing  = []string{"apply", "destroy", "node", "machine", "certs"}
+	finishing = [][]string{{"apply"}, {"node", "replace"}}
+)
+
+func changes(args []string) bool { return len(args) > 0 && slices.Contains(changing, args[0]) }
+
+func finishes(args []string) bool {
+	return slices.ContainsFunc(finishing, func(verb []string) bool { return len(args) >= len(verb) && slices.Equal(args[:len(verb)], verb) })
+}
+
+// finished asserts that a command which said that all is done has told the truth. The plan of a minute later is made in the background,
+// unless the cluster is changed before.
+func (r *rig) finished(res result) {
+	r.t.Helper()
+	if p := r.call("plan", "-f", r.file); p.code != 0 {
+		r.t.Errorf("%s\nended with 0 after %v, but right afterwards %v", res, res.took, p)
+		return
+	}
+	r.lasts()
+}
+
+// lasts has a plan made in a minute, unless the cluster is changed before: there must be nothing to do still. It asks for no second one.
+func (r *rig) lasts() {
+	if r.calm.lasts() {
+		return
+	}
+	inv, began := r.invocation(), time.Now()
+	r.calm.begin(func(ctx context.Context) {
+		p := naupegos(r.whole, inv, "--state-dir", r.state, "plan", "-f", r.file)
+		if p.code != 0 && ctx.Err() == nil {
+			r.whole.Errorf("%v after there was nothing to do: %v", time.Since(began).Round(time.Second), p)
+		}
+	})
+}
+
+// stillDone waits for the plan of a minute after the last command, where nothing has changed the cluster since.
+func (r *rig) stillDone() {
+	if !r.t.Failed() {
+		r.calm.wait()
+	}
+	r.calm.end()
+}
+
+// calm is the time in which nobody changes a cluster.
+type calm struct {
+	mu   sync.Mutex
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// begin has check called when the time has been long enough. Its context ends when somebody changes the cluster.
+func (c *calm) begin(check func(context.Context)) {
+	c.end()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	c.mu.Lock()
+	c.stop, c.done = stop, done
+	c.mu.Unlock()
+	timer := time.NewTimer(lasting)
+	go func() {
+		defer close(done)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			check(ctx)
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// lasts reports whether the check is still due, or was made and nothing has changed since.
+func (c *calm) lasts() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.done != nil
+}
+
+// wait waits until the check was made, if one is due.
+func (c *calm) wait() {
+	c.mu.Lock()
+	done := c.done
+	c.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
+
+// end says that the cluster is about to be changed.
+func (c *calm) end() {
+	c.mu.Lock()
+	stop, done := c.stop, c.done
+	c.stop, c.done = nil, nil
+	c.mu.Unlock()
+	if stop != nil {
+		stop()
+		<-done
+	}
+}

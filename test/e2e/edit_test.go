@@ -1,0 +1,138 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Changes to a document.
+const (
+	auditLog  = "  security:\n    auditLog:\n      enabled: false\n" // it is on by default: API servers restart
+	poolLabel = "      labels:\n        e2e.example.org/edited: \"true\"\n"
+	otherKey  = "  access:\n    sshKeys:\n      - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA e2e\n"
+)
+
+// editsNothing lets somebody else log in: a file on every machine, and no restart.
+func editsNothing(t *testing.T, r *rig, l *load) {
+	to := r.size
+	to.extra += otherKey
+	r.edit(t, l, to, nil, nil)
+	for _, m := range r.status().Machines {
+		if !strings.Contains(r.look(m.Name, "cat /root/.ssh/authorized_keys"), " e2e\n") {
+			t.Errorf("%s does not know the key", m.Name)
+		}
+	}
+}
+
+// editsKubelets gives a pool's nodes another label, which their kubelets are told when they start.
+func editsKubelets(t *testing.T, r *rig, l *load) {
+	to := r.size
+	to.pool += poolLabel
+	r.edit(t, l, to, map[provider.Role][]string{provider.Worker: {"kubelet"}}, nil)
+}
+
+// editsServers restarts API servers, one after another. What holds a lease of them may lose it meanwhile, and then begins anew.
+func editsServers(t *testing.T, r *rig, l *load) {
+	to := r.size
+	to.extra += auditLog
+	watched := r.watchServers(t)
+	r.edit(t, l, to, map[provider.Role][]string{provider.ControlPlane: {"kube-apiserver"}}, []string{"kube-controller-manager", "kube-scheduler"})
+	if times := watched(); len(times) > 0 {
+		t.Errorf("more than one API server was down at a time: %s", strings.Join(times, ", "))
+	}
+}
+
+// edit applies a changed document to the living cluster, and asserts that just these programs were started anew on machines of these roles.
+func (r *rig) edit(t *testing.T, l *load, to size, restarts map[provider.Role][]string, may []string) {
+	t.Helper()
+	before, m := r.programs(), l.mark()
+	r.document(to)
+	r.must(2, "plan", "-f", r.file)
+	r.apply()
+	l.suffered(t, t.Name(), m, gentle)
+	after := r.programs()
+	for at := range before {
+		want, was, is := slices.Contains(restarts[at.role], at.name), before[at], after[at]
+		switch {
+		case slices.Contains(may, at.name):
+		case want && was == is:
+			t.Errorf("%s on %s was not restarted", at.name, at.machine)
+		case !want && was != is:
+			t.Errorf("%s on %s was restarted: %q is %q now", at.name, at.machine, was, is)
+		}
+	}
+	r.healthy()
+	l.verify(t)
+}
+
+// program is one of the programs that a cluster consists of, on one machine.
+type program struct {
+	machine, name string
+	role          provider.Role
+}
+
+// programs says which process each is: its number and when it began.
+func (r *rig) programs() map[program]string {
+	r.t.Helper()
+	names := map[provider.Role]string{
+		provider.ControlPlane: "kubelet containerd etcd kube-apiserver kube-controller-manager kube-scheduler",
+		provider.Worker:       "kubelet containerd", provider.Gateway: "haproxy keepalived",
+	}
+	out := map[program]string{}
+	for _, m := range r.status().Machines {
+		role := provider.Role(m.Role)
+		text := r.look(m.Name, `for p in `+names[role]+`; do for i in $(pidof $p | tr ' ' '\n' | sort -n); do echo $p $i $(cut -d' ' -f22 /proc/$i/stat); done; done`)
+		for line := range strings.Lines(text) {
+			f := strings.Fields(line)
+			out[program{m.Name, f[0], role}] += strings.Join(f[1:], " since ") + "; "
+		}
+		for _, p := range strings.Fields(names[role]) {
+			if out[program{m.Name, p, role}] == "" {
+				r.t.Errorf("%s does not run on %s", p, m.Name)
+			}
+		}
+	}
+	return out
+}
+
+// watchServers asks every API server all the time whether it is ready. The function that it returns says when more than one was not, twice
+// in a row: a busy host lets one question go unanswered.
+func (r *rig) watchServers(t *testing.T) func() []string {
+	t.Helper()
+	cfg := r.restConfig()
+	var all []*prober
+	for _, m := range machinesOf(r.status(), provider.ControlPlane) {
+		at := *cfg
+		at.Host = "https://" + m.Address + ":6443"
+		all = append(all, newProber(t, &at))
+	}
+	return func() []string { return together(all, 2*time.Second) }
+}
+
+// together says when more than one of the servers had not answered for longer than patience. It stops asking.
+func together(all []*prober, patience time.Duration) []string {
+	var down [][2]time.Time
+	for _, p := range all {
+		p.stop()
+		for i := 1; i < len(p.runs); i++ {
+			if from, to := p.runs[i-1].answered, p.runs[i].asked; to.Sub(from) > patience {
+				down = append(down, [2]time.Time{from.Add(patience), to})
+			}
+		}
+	}
+	var out []string
+	for i, a := range down {
+		for _, b := range down[i+1:] {
+			if a[0].Before(b[1]) && b[0].Before(a[1]) {
+				out = append(out, a[0].Format("15:04:05")+" to "+b[1].Format("15:04:05"))
+			}
+		}
+	}
+	return out
+}
