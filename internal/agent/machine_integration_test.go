@@ -4,6 +4,7 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -162,6 +163,7 @@ func TestRealMachine(t *testing.T) {
 	before := m.run("find", "/etc", "/usr/local", "-newermt", "2000-01-01", "-not", "-path", "*/naupegos/agent/*", "-printf", "%p %m %u %g %l %s\\n")
 	m.firstRun()
 	m.secondRun()
+	m.tellsItsLife()
 	m.changes()
 	m.failingUnit()
 	m.reset(before)
@@ -204,6 +206,42 @@ func (m *realMachine) secondRun() {
 	}
 	if after := m.run("systemctl", "show", "--property=MainPID", "containerd", "haproxy", "app"); after != pids {
 		m.Errorf("something was restarted: %s, then %s", pids, after)
+	}
+}
+
+// tellsItsLife has the agent tell since when the machine and a unit run, by real systemd and /proc, and notice that the unit was restarted.
+func (m *realMachine) tellsItsLife() {
+	before, err := m.d.Life(m.Context(), m.h)
+	testkit.Must(m.T, err)
+	if boot := m.run("cat", "/proc/sys/kernel/random/boot_id"); before.BootID != boot || boot == "" {
+		m.Errorf("the boot ID is %q, want %q", before.BootID, boot)
+	}
+	const unit = "haproxy.service"
+	was := before.Since[unit]
+	if age := time.Since(was); age < 0 || age > time.Hour { // one clock: the machine is a container of this host
+		m.Errorf("%s runs since %v: %+v", unit, was, before)
+	}
+	settled := func() error {
+		_, err := m.d.Agent(m.Context(), m.h, nil, "settled", "haproxy=/etc/haproxy/haproxy.cfg")
+		return err
+	}
+	testkit.Must(m.T, settled())
+	m.run("touch", "/etc/haproxy/haproxy.cfg")
+	if err := settled(); fail.KindOf(err) != fail.NotReady {
+		m.Errorf("the program is taken for one that was started since: %v", err)
+	}
+	testkit.Until(m.T, time.Minute, 50*time.Millisecond, func() error { // systemd tells whole seconds
+		if time.Since(was) < time.Second {
+			return errors.New("the second in which it began is not over")
+		}
+		return nil
+	})
+	m.run("systemctl", "restart", unit)
+	testkit.Must(m.T, settled())
+	after, err := m.d.Life(m.Context(), m.h)
+	testkit.Must(m.T, err)
+	if !after.Since[unit].After(was) || after.BootID != before.BootID || after.Since["app.service"].Sub(before.Since["app.service"]).Abs() > time.Second {
+		m.Errorf("after %s was restarted: %+v, before: %+v", unit, after, before)
 	}
 }
 
