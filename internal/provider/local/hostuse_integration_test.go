@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -174,4 +175,32 @@ func restless(t *testing.T, arguments string) {
 		testkit.Must(t, p.makeNetwork(context.Background(), subnet))
 		testkit.Must(t, p.removeNetwork(context.Background()))
 	}
+}
+
+// TestSameIDInTwoRoots has a cluster with the ID of another root's cluster, as a copy of a state directory has: it gets nothing, and its
+// removal takes nothing.
+func TestSameIDInTwoRoots(t *testing.T) {
+	if !testkit.OwnNetwork(t) {
+		return
+	}
+	a := newRig(t, supervisedHere)
+	a.apply(provider.Wanted{})
+	copied := newProvider(t, func(o *Options) { o.ClusterID = a.p.opts.ClusterID })
+	subnet, err := copied.planSubnet()
+	testkit.Must(t, err)
+	for what, call := range map[string]func() error{
+		"make its network":   func() error { return copied.makeNetwork(t.Context(), subnet) },
+		"remove its network": func() error { return copied.removeNetwork(t.Context()) },
+		"remove its rest":    func() error { return copied.sweep(t.Context()) },
+	} {
+		if err := call(); fail.KindOf(err) != fail.Conflict || !strings.Contains(err.Error(), a.p.n.dir()) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if steps := a.apply(provider.Wanted{}); len(steps) > 0 {
+		t.Errorf("the first one has the step %q: %v", steps[0].Title, steps[0].Details)
+	}
+	testkit.Must(t, os.RemoveAll(a.p.n.dir())) // by hand: now the other one may have it
+	testkit.Must(t, copied.makeNetwork(t.Context(), subnet))
+	testkit.Must(t, copied.sweep(t.Context()))
 }

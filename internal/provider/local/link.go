@@ -10,8 +10,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// ensureBridge makes the cluster's bridge with the host's address on it, and switches it on.
-func ensureBridge(name string, subnet netip.Prefix) error {
+// ensureBridge makes the cluster's bridge with the host's address on it, writes on it whose it is, and switches it on.
+func ensureBridge(name, owner string, subnet netip.Prefix) error {
 	l, err := netlink.LinkByName(name)
 	if notFound(err) {
 		if err = netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}); err == nil {
@@ -20,6 +20,9 @@ func ensureBridge(name string, subnet netip.Prefix) error {
 	}
 	if err != nil {
 		return fmt.Errorf("make bridge %s: %w", name, err)
+	}
+	if err := netlink.LinkSetAlias(l, owner); err != nil {
+		return fmt.Errorf("write on bridge %s whose it is: %w", name, err)
 	}
 	// One that was not set by hand is the lowest of the links' on the bridge, and changes when that machine goes: the others would send to
 	// the former one until they ask again, half a minute later.
@@ -35,6 +38,15 @@ func ensureBridge(name string, subnet netip.Prefix) error {
 		return fmt.Errorf("hasten address resolution on %s: %w", name, err)
 	}
 	return netlink.LinkSetUp(l)
+}
+
+// ownerOf returns whose a bridge is; empty where there is none, or it does not say.
+func ownerOf(name string) (string, error) {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return "", ignoreLinkGone(err)
+	}
+	return l.Attrs().Alias, nil
 }
 
 // bridgeReady tells whether the bridge is there, up, and has the host's address.

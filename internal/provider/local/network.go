@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -42,7 +43,7 @@ func (p *Provider) planSubnet() (netip.Prefix, error) {
 	if err != nil || subnet.IsValid() {
 		return subnet, err
 	}
-	used, err := usedSubnets(p.n.root, p.n.cluster, p.n.bridge())
+	used, err := p.usedSubnets()
 	if err != nil {
 		return subnet, err
 	}
@@ -118,13 +119,11 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 		return err
 	}
 	defer release()
-	used, err := usedSubnets(p.n.root, p.n.cluster, p.n.bridge())
-	if err != nil {
+	if err := p.checkFree(subnet); err != nil {
 		return err
 	}
-	if u := overlapping(subnet, used); u != nil {
-		return fail.New(fail.Conflict, "subnet %s overlaps %s, which is in use", subnet, u).At(p.opts.ClusterName).
-			Do("apply again: another subnet is chosen, unless the document sets the local provider's cidr")
+	if err := p.noteRoot(); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(p.n.machines(), 0o755); err != nil {
 		return err
@@ -135,7 +134,7 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	if err := raiseSettings(); err != nil {
 		return err
 	}
-	if err := ensureBridge(p.n.bridge(), subnet); err != nil {
+	if err := ensureBridge(p.n.bridge(), p.n.owner(), subnet); err != nil {
 		return err
 	}
 	if err := applyRules(ctx, natRules(p.n.table(), p.n.bridge(), subnet)); err != nil {
@@ -145,6 +144,44 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	return err
 }
 
+// checkFree tells whether the cluster may have the subnet, and what is named by its ID. Call it under the host's lock.
+func (p *Provider) checkFree(subnet netip.Prefix) error {
+	if err := p.checkOwner(); err != nil {
+		return err
+	}
+	used, err := p.usedSubnets()
+	if err != nil {
+		return err
+	}
+	u := overlapping(subnet, used)
+	if u == nil {
+		return nil
+	}
+	conflict := fail.New(fail.Conflict, "subnet %s overlaps %s, which is in use", subnet, u).At(p.opts.ClusterName)
+	if _, err := os.Stat(p.n.network()); err == nil {
+		return conflict.Do("the cluster has this subnet already and can't change it: take the other one off this host, or destroy the cluster")
+	}
+	return conflict.Do("apply again: another subnet is chosen, unless the document sets the local provider's cidr")
+}
+
+// checkOwner fails with fail.Conflict where a cluster of another state root has what this one's ID names in the kernel, as a copy of a
+// root has.
+func (p *Provider) checkOwner() error {
+	owner, err := ownerOf(p.n.bridge())
+	if err != nil || owner == "" || owner == p.n.owner() {
+		return err
+	}
+	theirs, err := os.Stat(filepath.Join(owner, filepath.Base(p.n.network())))
+	if err != nil {
+		return ignoreGone(err) // it was removed by hand
+	}
+	if ours, err := os.Stat(p.n.network()); err == nil && os.SameFile(ours, theirs) {
+		return nil // the same root by another path
+	}
+	return fail.New(fail.Conflict, "bridge %s belongs to a cluster with the same ID in %s", p.n.bridge(), owner).At(p.opts.ClusterName).
+		Do("remove that one first")
+}
+
 // removeNetwork removes the cluster's links, table and record, and puts the host's settings back if nobody's machines need them.
 func (p *Provider) removeNetwork(ctx context.Context) error {
 	release, err := lockHost(ctx)
@@ -152,6 +189,9 @@ func (p *Provider) removeNetwork(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	if err := p.checkOwner(); err != nil {
+		return err
+	}
 	links, err := linksOf(p.n.linkPrefix())
 	if err != nil {
 		return err

@@ -113,7 +113,7 @@ func TestTwoClusters(t *testing.T) {
 // TestBridgeKeepsItsAddress: machines come and go, and the hardware address of the host on their network stays.
 func TestBridgeKeepsItsAddress(t *testing.T) {
 	const bridge = "naupegostestbr"
-	if err := ensureBridge(bridge, netip.MustParsePrefix("10.77.243.0/24")); err != nil {
+	if err := ensureBridge(bridge, "a test", netip.MustParsePrefix("10.77.243.0/24")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { command(t, "ip link del "+bridge) })

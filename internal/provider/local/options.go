@@ -78,6 +78,10 @@ func (o *Options) setDefaults() error {
 	def(&o.ClusterName, o.ClusterID)
 	def(&o.Root, "/var/lib/naupegos/local")
 	def(&o.ImageRoot, "/var/lib/naupegos/images")
+	var err error
+	if o.Root, err = filepath.Abs(o.Root); err != nil { // supervisors run elsewhere, and other roots' commands read it
+		return fail.Wrap(fail.Refused, err, "find the directory of machines").At(o.Root)
+	}
 	def(&o.Suite, "bookworm")
 	if o.Cache == "" {
 		dir, err := os.UserCacheDir()

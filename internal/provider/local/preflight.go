@@ -113,7 +113,7 @@ func (p *Provider) checkSubnet() error {
 	if err != nil {
 		return err
 	}
-	used, err := usedSubnets(p.n.root, p.n.cluster, p.n.bridge())
+	used, err := p.usedSubnets()
 	if err != nil {
 		return err
 	}

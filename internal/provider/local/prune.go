@@ -14,7 +14,7 @@ import (
 // layerRest is how long a layer is kept after its last use by a new machine: another apply may be about to use it.
 const layerRest = 24 * time.Hour
 
-// PruneImages removes prepared image layers that no machine of any cluster under Options.Root stands on, that these options
+// PruneImages removes prepared image layers that no machine of any cluster of any state root stands on, that these options
 // would not use again, and of which no new machine was made for the given time. It returns their names. Cached base images
 // stay: they are what takes minutes to make.
 func (p *Provider) PruneImages(ctx context.Context, unused time.Duration) (removed []string, err error) {
@@ -80,7 +80,7 @@ func (p *Provider) usedLayers() ([]string, error) {
 	for _, l := range current {
 		out = append(out, l.name)
 	}
-	dirs, err := filepath.Glob(filepath.Join(p.n.root, "*", "machines"))
+	dirs, err := p.inRoots("machines")
 	if err != nil {
 		return nil, err
 	}

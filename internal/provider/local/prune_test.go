@@ -1,12 +1,15 @@
 package local
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestPruneImages(t *testing.T) {
@@ -66,5 +69,36 @@ func TestPruneImages(t *testing.T) {
 	}
 	if info, err := os.Stat(p.layerDir(current[0].name)); err != nil || time.Since(info.ModTime()) > time.Hour {
 		t.Errorf("a layer that is used again counts as old: %v %v", info, err)
+	}
+}
+
+// TestPruneKeepsWhatOtherRootsUse has machines of another state root stand on layers of the same directory.
+func TestPruneKeepsWhatOtherRootsUse(t *testing.T) {
+	p := newProvider(t, nil)
+	other := newProvider(t, func(o *Options) { o.ClusterID, o.ImageRoot = "unit-2b3c4d5e", p.opts.ImageRoot })
+	gone := newProvider(t, func(o *Options) { o.Root, o.ImageRoot = filepath.Join(o.Root, "gone"), p.opts.ImageRoot })
+	long := time.Now().Add(-2 * layerRest)
+	for _, n := range []string{"base-theirs", "base-nobodys"} {
+		dir := filepath.Join(p.opts.ImageRoot, n)
+		testkit.Must(t, os.MkdirAll(dir, 0o755))
+		testkit.Must(t, os.Chtimes(dir, long, long))
+	}
+	fabricate(t, other, record{Name: "w-1", Created: true, Address: "10.77.3.101/24", Lower: []string{filepath.Join(p.opts.ImageRoot, "base-theirs", "root")}}, nil)
+	testkit.Must(t, writeJSON(other.n.network(), networkRecord{Subnet: netip.MustParsePrefix("10.77.3.0/24"), Bridge: other.n.bridge()}))
+	for _, o := range []*Provider{gone, other, other, p} {
+		testkit.Must(t, o.noteRoot())
+	}
+	if roots, err := p.roots(); err != nil || !slices.Equal(roots, []string{p.n.root, other.n.root}) {
+		t.Errorf("the roots are %v (%v)", roots, err)
+	}
+	removed, err := p.PruneImages(t.Context(), layerRest)
+	if err != nil || !slices.Equal(removed, []string{"base-nobodys"}) {
+		t.Errorf("removed %v (%v)", removed, err)
+	}
+	if used, err := p.recordedSubnets(); err != nil || len(used) != 1 || used[0].String() != "10.77.3.0/24" {
+		t.Errorf("of another root's cluster that is switched off: subnets %v (%v)", used, err)
+	}
+	if used, err := other.recordedSubnets(); err != nil || len(used) > 0 {
+		t.Errorf("a cluster's own subnet is in its way: %v (%v)", used, err)
 	}
 }

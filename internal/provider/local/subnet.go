@@ -46,14 +46,14 @@ func overlapping(p netip.Prefix, used []netip.Prefix) *netip.Prefix {
 }
 
 // usedSubnets lists the networks that the host routes to or has addresses in, and those of other clusters' records.
-// What lies on the bridge named own does not count.
-func usedSubnets(root, cluster, own string) ([]netip.Prefix, error) {
-	used, err := recordedSubnets(root, cluster)
+// What lies on the cluster's own bridge does not count.
+func (p *Provider) usedSubnets() ([]netip.Prefix, error) {
+	used, err := p.recordedSubnets()
 	if err != nil {
 		return nil, err
 	}
 	ownIndex := -1
-	if l, err := netlink.LinkByName(own); err == nil {
+	if l, err := netlink.LinkByName(p.n.bridge()); err == nil {
 		ownIndex = l.Attrs().Index
 	}
 	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
@@ -82,17 +82,14 @@ func usedSubnets(root, cluster, own string) ([]netip.Prefix, error) {
 	return used, nil
 }
 
-// recordedSubnets lists the subnets of all clusters under root but one.
-func recordedSubnets(root, except string) ([]netip.Prefix, error) {
-	files, err := filepath.Glob(filepath.Join(root, "*", "network.json"))
+// recordedSubnets lists the subnets of all other clusters of all state roots.
+func (p *Provider) recordedSubnets() ([]netip.Prefix, error) {
+	files, err := p.inRoots(filepath.Base(p.n.network()))
 	if err != nil {
 		return nil, err
 	}
 	var out []netip.Prefix
 	for _, f := range files {
-		if filepath.Base(filepath.Dir(f)) == except {
-			continue
-		}
 		var r networkRecord
 		if err := readJSON(f, &r); err != nil {
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrPermission) {
@@ -100,7 +97,9 @@ func recordedSubnets(root, except string) ([]netip.Prefix, error) {
 			}
 			return nil, err
 		}
-		out = append(out, r.Subnet)
+		if r.Bridge != p.n.bridge() {
+			out = append(out, r.Subnet)
+		}
 	}
 	return out, nil
 }

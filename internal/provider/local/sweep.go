@@ -18,6 +18,9 @@ import (
 
 // sweep removes the cluster's last traces and proves that none is left: it names every one that is.
 func (p *Provider) sweep(ctx context.Context) error {
+	if err := p.checkOwner(); err != nil {
+		return err
+	}
 	groups, err := p.n.inHierarchies(p.n.cgroups())
 	if err != nil {
 		return err
