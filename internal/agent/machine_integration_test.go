@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,7 +71,7 @@ func boot(t *testing.T) *realMachine {
 	testkit.Must(t, err)
 	b := bundletest.Any(t)
 	p, err := local.New(local.Options{
-		ClusterID: "itest-a9e17a9e", Root: filepath.Join(dir, "local"), Bundle: b, SSHPublicKeys: []string{public},
+		ClusterID: fmt.Sprintf("itest-%08x", rand.Uint32()), Root: filepath.Join(dir, "local"), Bundle: b, SSHPublicKeys: []string{public},
 	})
 	testkit.Must(t, err)
 	t.Cleanup(func() {
