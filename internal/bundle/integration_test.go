@@ -219,6 +219,7 @@ func unmountAll(t *testing.T, dir string) {
 // A component small enough for a test comes out of empty caches as it is in the bundle, byte for byte. (Of a whole bundle the
 // same is to be seen by building it under another XDG_CACHE_HOME and GOCACHE.)
 func TestCompilationIsReproducible(t *testing.T) {
+	testkit.OnlyFull(t, "it compiles a component with an empty cache")
 	l, _ := theBundle(t)
 	tools := Releases()[0].tools()
 	g, err := newGoTool(t.Context(), "")
@@ -278,6 +279,7 @@ func TestPullFromMirror(t *testing.T) {
 
 // The real bundle goes through a file into an empty library and is the same there.
 func TestRealBundleTravels(t *testing.T) {
+	testkit.OnlyFull(t, "it packs, unpacks and verifies a whole bundle; other tests do that with small ones")
 	l, b := theBundle(t)
 	ctx := context.Background()
 	file, err := os.Create(filepath.Join(t.TempDir(), "bundle.tar.zst"))

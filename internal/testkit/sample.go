@@ -18,6 +18,14 @@ var (
 // Full reports whether tests that enumerate run every case. Where it is false, they run a sample that Rand chooses.
 func Full() bool { return *fullFlag }
 
+// OnlyFull skips the test where Full reports false, and logs why other runs can do without.
+func OnlyFull(t testing.TB, why string) {
+	t.Helper()
+	if !Full() {
+		t.Skipf("runs with -full (make test-full) alone: %s", why)
+	}
+}
+
 // Rand returns the source of a test's random choices. It logs the seed, which -seed=N or NAUPEGOS_SEED=N repeats.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -21,5 +22,21 @@ func TestSampleIsRepeatedByItsSeed(t *testing.T) {
 	*fullFlag = true
 	if got := Sample(t, 3, all); !slices.Equal(got, all) {
 		t.Errorf("-full chose %v", got)
+	}
+}
+
+func TestOnlyFull(t *testing.T) {
+	was := *fullFlag
+	defer func() { *fullFlag = was }()
+	for _, full := range []bool{false, true} {
+		*fullFlag = full
+		t.Run(fmt.Sprintf("full=%v", full), func(t *testing.T) {
+			defer func() {
+				if t.Skipped() == full {
+					t.Errorf("skipped: %v", t.Skipped())
+				}
+			}()
+			OnlyFull(t, "this is what is tested")
+		})
 	}
 }

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/rootfs"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestBaseIsMade makes a base image for real, after a first attempt that is cut short and must leave nothing that counts.
 func TestBaseIsMade(t *testing.T) {
+	testkit.OnlyFull(t, "it makes a base image from a mirror; where the cache has none, so does every other test here")
 	root := testRoot(t)
 	settings := filepath.Join(root, "apt.conf")
 	if err := os.WriteFile(settings, []byte(`Acquire::ftp::Proxy "http://me:not-for-machines@proxy.example:3128/";`+"\n"), 0o600); err != nil {

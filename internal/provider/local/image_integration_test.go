@@ -18,7 +18,7 @@ import (
 // the machine's copy of the store, knows every image without importing any.
 func TestMachineHasBundle(t *testing.T) {
 	b := bundletest.Any(t)
-	r := newRig(t, func(o *Options) { o.Bundle = b })
+	r := newRig(t, func(o *Options) { o.Bundle, o.ImageRoot = b, filepath.Join(filepath.Dir(o.Root), "images") })
 	began := time.Now()
 	if err := r.p.makeLayers(t.Context(), noted{t}); err != nil {
 		t.Fatal(err)

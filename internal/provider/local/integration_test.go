@@ -24,7 +24,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// rig is a provider with directories and a cluster ID of the test's own; the base image's cache is shared, because making one takes minutes.
+// rig is a provider with directories and a cluster ID of the test's own; prepared images are shared, and so is the base image's cache,
+// because making one takes minutes.
 type rig struct {
 	t      *testing.T
 	p      *Provider
@@ -38,6 +39,9 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	}
 	signer := sshtest.NewKey(t)
 	root := testRoot(t)
+	if images == "" {
+		images = testkit.Value(os.MkdirTemp(filepath.Dir(root), "naupegos-local-test-images-"))(t)
+	}
 	agent := filepath.Join(root, "agent")
 	if err := os.WriteFile(agent, []byte("#!/bin/true\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -48,7 +52,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	}
 	id := "itest-" + hex.EncodeToString(unique[:])
 	opts := Options{
-		ClusterID: id, ClusterName: id, Root: filepath.Join(root, "local"), ImageRoot: filepath.Join(root, "images"), AgentBinary: agent,
+		ClusterID: id, ClusterName: id, Root: filepath.Join(root, "local"), ImageRoot: images, AgentBinary: agent,
 		SSHPublicKeys: []string{sshtest.AuthorizedKey(signer.PublicKey())},
 	}
 	if slow := os.Getenv("NAUPEGOS_TEST_BOOT_TIMEOUT"); slow != "" { // for emulated hosts

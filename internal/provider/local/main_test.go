@@ -7,6 +7,9 @@ import (
 	"testing"
 )
 
+// images is where prepared images of integration tests lie, once one needs them: unpacking takes as long as a machine's whole life.
+var images string
+
 // TestMain lets the test binary be its own supervisor, as the naupegos command is.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == SupervisorCommand {
@@ -16,5 +19,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := os.RemoveAll(images); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }

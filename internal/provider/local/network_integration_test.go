@@ -65,7 +65,7 @@ func TestMachinesReachTheOutside(t *testing.T) {
 // raised until the last is gone.
 func TestTwoClusters(t *testing.T) {
 	a := newRig(t, nil)
-	b := newRig(t, func(o *Options) { o.Root, o.ImageRoot = a.p.opts.Root, a.p.opts.ImageRoot })
+	b := newRig(t, func(o *Options) { o.Root = a.p.opts.Root })
 	rigs := []*rig{a, b}
 	var wg sync.WaitGroup
 	for _, r := range rigs {

@@ -36,6 +36,7 @@ func kill(cmd *exec.Cmd) {
 // TestKilledRunner kills the runner twice. What it made goes on; the second takes it over, and the third, after the cloud
 // was emptied, removes it.
 func TestKilledRunner(t *testing.T) {
+	testkit.OnlyFull(t, "TestLife kills a runner before services that are not real")
 	x := newTenant(t, "10.94.9.0/24")
 	o := testOptions(t, x.network)
 	ids := []string{clusterID(x.network)[3:], o.short()}

@@ -46,6 +46,7 @@ func testOptions(t *testing.T, network string) Options {
 
 // TestServersAreReal takes two servers, a floating IP and a load balancer through their lives.
 func TestServersAreReal(t *testing.T) {
+	testkit.OnlyFull(t, "TestOpenStack has whole clusters of such servers")
 	x := newTenant(t, "10.94.7.0/24")
 	o := testOptions(t, x.network)
 	start(t, o)
