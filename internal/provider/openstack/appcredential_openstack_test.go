@@ -20,10 +20,11 @@ import (
 // TestCloudCredential takes the cluster's credential through its life in a real Keystone: made with the needed roles only, found good
 // again, rotated while the old one still works, pruned; and it can make no others itself.
 func TestCloudCredential(t *testing.T) {
+	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	newTenant(ctx, t, "member", "load-balancer_member")
-	doc := testDocument(t, "t4-appcred", quotaSpec)
+	n := newTenant(ctx, t, "member", "load-balancer_member")
+	doc := testDocument(t, "t4-appcred", n.spec)
 	const id = "t4-appcred-0badcafe"
 	p, _ := testProvider(t, doc, id)
 	c, err := p.cloud(ctx)
@@ -63,18 +64,19 @@ func TestCloudCredential(t *testing.T) {
 	testkit.Must(t, p.DeleteCloudCredential(ctx, second.ID))
 	testkit.Must(t, p.DeleteCloudCredential(ctx, second.ID)) // twice is as good
 
-	worksAlone(ctx, t, third)
+	worksAlone(ctx, t, n, third)
 }
 
 // worksAlone uses a credential by the clouds.yaml that is handed over: it lists what it may, and makes no other credential.
-func worksAlone(ctx context.Context, t *testing.T, cred CloudCredential) {
+func worksAlone(ctx context.Context, t *testing.T, n *tenant, cred CloudCredential) {
 	t.Helper()
 	data, err := cred.CloudsYAML("naupegos-t4", "")
 	testkit.Must(t, err)
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	testkit.Must(t, os.WriteFile(file, data, 0o600))
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	doc := testDocument(t, "t4-appcred", quotaSpec)
+	alone := n.cloud + "-alone"
+	addCloud(t, alone, file, "naupegos-t4")
+	doc := testDocument(t, "t4-appcred", strings.Replace(n.spec, n.cloud, alone, 1))
 	p, _ := testProvider(t, doc, "t4-appcred-0badcafe")
 	if _, err := p.Observe(ctx); err != nil {
 		t.Fatalf("the credential can't be used: %v", err)

@@ -260,7 +260,7 @@ func TestBalancerDestroyedWhilePending(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
-	doc := testDocument(t, "t4-pending", strings.ReplaceAll(balancedSpec, "10.78.", "10.79."))
+	doc := testDocument(t, "t4-pending", strings.ReplaceAll(balancedSpec, "10.78.", "10.85."))
 	const id = "t4-pending-0badcafe"
 	clean(t, doc, id)
 	p, _ := testProvider(t, doc, id, patient)

@@ -5,7 +5,6 @@ package openstack
 import (
 	"context"
 	"flag"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,10 +15,11 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
 
+	"github.com/naupegos/naupegos/internal/testkit"
 	faults "github.com/naupegos/naupegos/test/openstack/fault"
 )
 
-var every = flag.Int("every", 12, "TestEveryCallOnTheRealServices disturbs one call of so many, beginning with a random one; 1: all of them")
+var every = flag.Int("every", 12, "TestEveryCallOnTheRealServices disturbs one call of so many, beginning with a random one; 1: all of them, as with -full")
 
 // disturbance is what happens to a call. After one that dies, no call of that run reaches the cloud.
 type disturbance struct {
@@ -65,17 +65,14 @@ func disturbed(ctx context.Context, t *testing.T, proxy *faults.Proxy, n int, d 
 // TestEveryCallOnTheRealServices has one call of an apply go wrong, looks that one more run reaches the goal, has the call of the same
 // number of a destroy go wrong, looks that one more leaves nothing; and that for all calls in turn. What the cloud has is told by its
 // own listing. What others have under similar names stays. TestEveryCallOfApply and TestEveryCallOfDestroy do that on a fake cloud with
-// all ways to go wrong; here each call has one of them.
+// all ways to go wrong; here each call has one of them, by chance.
 func TestEveryCallOnTheRealServices(t *testing.T) {
-	proxy, err := faults.New(useCloud(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer proxy.Close()
+	b := useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Hour)
 	defer cancel()
-	doc := testDocument(t, "t3-every", strings.NewReplacer("10.77.", "10.76.", "kind: direct", "kind: octavia").Replace(smallSpec))
-	const id = "t3-every-0badc0de"
+	const name, id = "t3-every", "t3-every-0badc0de"
+	spec := strings.NewReplacer("10.77.", "10.76.", "kind: direct", "kind: octavia").Replace(smallSpec)
+	doc := testDocument(t, name, spec)
 	foreign := lookAlikes(ctx, t, id)
 	clean(t, doc, id)
 	p, _ := testProvider(t, doc, id)
@@ -83,14 +80,9 @@ func TestEveryCallOnTheRealServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	others := listed(ctx, t, id) // whose names look as if they were the cluster's
-	file, err := proxy.CloudsYAML(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-
+	proxy, through := throughProxy(t, b, name, spec)
 	fresh := func() *Provider { // as a new run of the command has one
-		p, _ := testProvider(t, doc, id, patient, func(o *Options) {
+		p, _ := testProvider(t, through, id, patient, func(o *Options) {
 			o.Retry.Attempts, o.Timeouts.Poll, o.HTTPClient.Transport = 1, 500*time.Millisecond, &http.Transport{DisableKeepAlives: true}
 		})
 		return p
@@ -104,10 +96,12 @@ func TestEveryCallOnTheRealServices(t *testing.T) {
 		"server groups": 2, "keypairs": 1, "load balancers": 1, "listeners": 1, "pools": 1, "health monitors": 1, "members": 1,
 	}}
 	ended := map[string]bool{}
-	first := 1 + rand.IntN(*every)
-	t.Logf("calls %d, %d, …", first, first+*every)
-	for n := first; len(ended) < len(runs); n += *every {
-		d := disturbances[n%len(disturbances)]
+	rnd, step := testkit.Rand(t), *every
+	if testkit.Full() {
+		step = 1
+	}
+	for n := 1 + rnd.IntN(step); len(ended) < len(runs); n += step {
+		d := disturbances[rnd.IntN(len(disturbances))]
 		for _, verb := range []string{"apply", "destroy"} {
 			call, firstErr := disturbed(ctx, t, proxy, n, d, runs[verb])
 			if call == "" && firstErr != nil {

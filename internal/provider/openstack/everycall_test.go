@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // useFake logs in to a fake cloud.
@@ -79,7 +80,7 @@ var mishaps = []mishap{
 	{"dies after", fault0{after: true}, true},
 }
 
-// moreMishaps are those that unit tests leave out, because they must end in seconds.
+// moreMishaps are those of which a run takes one, because unit tests must end in seconds; with -full it takes all.
 var moreMishaps = []mishap{
 	{"503", fault0{status: 503, text: "no server is available"}, false},
 	{"429", fault0{status: 429, retryAfter: "1", text: "too many requests"}, false},
@@ -88,13 +89,9 @@ var moreMishaps = []mishap{
 	{"dies before", fault0{before: true}, true},
 }
 
-var everyMishap bool // set by build tags
-
-func wantedMishaps() []mishap {
-	if everyMishap {
-		return slices.Concat(mishaps, moreMishaps)
-	}
-	return mishaps
+func wantedMishaps(t *testing.T) []mishap {
+	t.Helper()
+	return slices.Concat(mishaps, testkit.Sample(t, 1, moreMishaps))
 }
 
 // strike makes the n-th call of the next run go wrong, and returns the context of that run.
@@ -126,7 +123,7 @@ func TestEveryCallOfApply(t *testing.T) {
 	}
 	want, calls := good.listing(), len(good.calls)
 	t.Logf("%d calls, %d resources", calls, len(want))
-	for _, m := range wantedMishaps() {
+	for _, m := range wantedMishaps(t) {
 		t.Run(m.name, func(t *testing.T) {
 			for n := 1; n <= calls; n++ {
 				f := newFakeCloud()
@@ -188,7 +185,7 @@ func TestEveryCallOfDestroy(t *testing.T) {
 	if got := good.listing(); !slices.Equal(got, want) {
 		t.Fatal(difference(got, want))
 	}
-	for _, m := range wantedMishaps() {
+	for _, m := range wantedMishaps(t) {
 		t.Run(m.name, func(t *testing.T) {
 			for n := 1; n <= calls; n++ {
 				f := made()

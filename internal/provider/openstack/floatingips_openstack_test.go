@@ -19,7 +19,7 @@ func TestAddressesAreGivenUpInACloud(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	const name, id = "t3-giveup", "t3-giveup-0badc0de"
-	spec := strings.NewReplacer("10.77.", "10.82.", "kind: direct", "kind: octavia").Replace(smallSpec)
+	spec := strings.NewReplacer("10.77.", "10.91.", "kind: direct", "kind: octavia").Replace(smallSpec)
 	doc := testDocument(t, name, spec)
 	clean(t, doc, id)
 	held := func() int {

@@ -21,28 +21,29 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/test/openstack/bed"
 	faults "github.com/naupegos/naupegos/test/openstack/fault"
 )
 
-// TestKilledAfterEveryCall kills an apply, and then a destroy, after every single call that changes something: the real cloud
-// carries it out, and the program does not hear of it and can't say another word. The next run goes on from there, up to one change
-// further. In the end the cloud's own listing shows exactly what is wanted, and after the destroy nothing.
+// TestKilledAfterEveryCall kills an apply, and then a destroy, after a call that changes something: the real cloud carries it out, and the
+// program does not hear of it and can't say another word. The next run goes on from there, up to a few changes further: with -full up to
+// the very next one, so that there is a run that ends with each, else a random number of one to seven. In the end the cloud's own listing shows exactly what is wanted, and after the destroy nothing.
 func TestKilledAfterEveryCall(t *testing.T) {
-	proxy, err := faults.New(useCloud(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer proxy.Close()
+	b := useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Minute)
 	defer cancel()
-	doc := testDocument(t, "t3-killed", strings.ReplaceAll(smallSpec, "10.77.", "10.79."))
-	const id = "t3-killed-0badc0de"
+	const name, id = "t3-killed", "t3-killed-0badc0de"
+	spec := strings.ReplaceAll(smallSpec, "10.77.", "10.79.")
+	doc := testDocument(t, name, spec)
 	clean(t, doc, id)
-	file, err := proxy.CloudsYAML(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
+	proxy, through := throughProxy(t, b, name, spec)
+	furthest := 7
+	if testkit.Full() {
+		furthest = 1
 	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	rnd := testkit.Rand(t)
 
 	again := func(what string, run func(context.Context, *Provider) error) {
 		for n := 1; ; n++ {
@@ -50,8 +51,8 @@ func TestKilledAfterEveryCall(t *testing.T) {
 				t.Fatalf("%s: still not done after 100 runs", what)
 			}
 			k := &killer{next: &http.Transport{DisableKeepAlives: true}}
-			p, _ := testProvider(t, doc, id, func(o *Options) { o.Retry.Attempts = 1; o.HTTPClient.Transport = k })
-			struck, err := runKilled(ctx, proxy, k, func(ctx context.Context) error { return run(ctx, p) })
+			p, _ := testProvider(t, through, id, func(o *Options) { o.Retry.Attempts = 1; o.HTTPClient.Transport = k })
+			struck, err := runKilled(ctx, proxy, k, 1+rnd.IntN(furthest), func(ctx context.Context) error { return run(ctx, p) })
 			if struck == "" {
 				proxy.Reset()
 				if err != nil {
@@ -83,6 +84,18 @@ func TestKilledAfterEveryCall(t *testing.T) {
 	}
 }
 
+// throughProxy returns a proxy before the bed's services, and the document of a cluster whose calls go that way.
+func throughProxy(t *testing.T, b *bed.Bed, name, spec string) (*faults.Proxy, *v1alpha1.Cluster) {
+	t.Helper()
+	proxy, err := faults.New(b)
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, proxy.Close()) })
+	file, err := proxy.CloudsYAML(t.TempDir())
+	testkit.Must(t, err)
+	addCloud(t, name, file, bed.Cloud)
+	return proxy, testDocument(t, name, strings.Replace(spec, "openstack:\n", "openstack:\n      cloud: "+name+"\n", 1))
+}
+
 // killer is the transport of a run that is killed: once the call that is its last has ended, the run is over.
 type killer struct {
 	next http.RoundTripper
@@ -102,8 +115,8 @@ func (k *killer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// runKilled lets a run make one change and then no other call. It returns the change; empty where the run ended without one.
-func runKilled(ctx context.Context, proxy *faults.Proxy, k *killer, run func(context.Context) error) (string, error) {
+// runKilled lets a run make so many changes and then no other call. It returns the last; empty where the run ended with fewer.
+func runKilled(ctx context.Context, proxy *faults.Proxy, k *killer, changes int, run func(context.Context) error) (string, error) {
 	proxy.Reset()
 	ctx, k.kill = context.WithCancel(ctx)
 	defer k.kill()
@@ -115,6 +128,9 @@ func runKilled(ctx context.Context, proxy *faults.Proxy, k *killer, run func(con
 	struck := ""
 	proxy.FailWhen(func(c faults.Call) bool {
 		if c.Method == http.MethodGet || strings.HasSuffix(c.Path, "/auth/tokens") || dead() {
+			return false
+		}
+		if changes--; changes > 0 {
 			return false
 		}
 		k.mu.Lock()

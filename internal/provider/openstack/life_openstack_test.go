@@ -60,7 +60,7 @@ func TestInfrastructureLife(t *testing.T) {
 // and the resources of a cluster whose name, and ID, is the beginning of ours. It returns the check that all are still there.
 func lookAlikes(ctx context.Context, t *testing.T, id string) (check func()) {
 	t.Helper()
-	doc := testDocument(t, "t3", strings.ReplaceAll(smallSpec, "10.77.", "10.78."))
+	doc := testDocument(t, "t3", strings.ReplaceAll(smallSpec, "10.77.", "10.86."))
 	other, _ := testProvider(t, doc, "t3-life") // the ID, too, is a prefix
 	c, err := other.cloud(ctx)
 	if err != nil {

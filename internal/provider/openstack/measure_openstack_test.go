@@ -4,6 +4,7 @@ package openstack
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
@@ -30,15 +32,19 @@ const measuredSpec = `  provider:
     - {name: w, replicas: WORKERS}
 `
 
-// TestMeasure makes one load balancer, three control-plane machines and ten workers, and counts calls and time. The number of calls
-// of a run that changes nothing must not depend on the number of machines.
+// TestMeasure makes one load balancer, three control-plane machines and three workers (with -full ten), and counts calls and time. The
+// number of calls of a run that changes nothing must not depend on the number of machines.
 func TestMeasure(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	const id = "t3-measure-0badc0de"
+	workers := 3
+	if testkit.Full() {
+		workers = 10
+	}
 	few := testDocument(t, "t3-measure", strings.ReplaceAll(measuredSpec, "WORKERS", "1"))
-	many := testDocument(t, "t3-measure", strings.ReplaceAll(measuredSpec, "WORKERS", "10"))
+	many := testDocument(t, "t3-measure", strings.ReplaceAll(measuredSpec, "WORKERS", strconv.Itoa(workers)))
 	clean(t, many, id)
 
 	timed := func(what string, p *Provider, calls *counter, run func(context.Context, *Provider) error) {
@@ -49,19 +55,19 @@ func TestMeasure(t *testing.T) {
 		t.Logf("%s: %d calls, %s: %s", what, calls.n.Load(), time.Since(began).Round(100*time.Millisecond), calls.summary())
 	}
 	p, calls := testProvider(t, many, id)
-	timed("create 1 + 3 + 10", p, calls, applyAll)
+	timed(fmt.Sprintf("create 1 + 3 + %d", workers), p, calls, applyAll)
 	inv, n, took := nothingToDo(ctx, t, many, id)
-	t.Logf("no change, 14 machines: %d calls, %s\n%s", n, took.Round(time.Millisecond), describe(inv))
+	t.Logf("no change, %d machines: %d calls, %s\n%s", len(inv.Machines), n, took.Round(time.Millisecond), describe(inv))
 	zones := map[string]int{}
 	for _, m := range inv.Machines {
 		zones[m.Zone]++
 	}
-	if len(inv.Machines) != 13 || len(zones) != 3 || zones["az1"] != 5 {
+	if len(inv.Machines) != 3+workers || len(zones) != 3 || zones["az1"] != 1+(workers+2)/3 {
 		t.Errorf("%d machines, spread over zones as %v", len(inv.Machines), zones)
 	}
 	volumesInZones(ctx, t, many, inv, id)
 	p, calls = testProvider(t, few, id)
-	timed("remove nine workers", p, calls, func(ctx context.Context, p *Provider) error {
+	timed("remove all workers but one", p, calls, func(ctx context.Context, p *Provider) error {
 		inv, err := p.Observe(ctx)
 		if err != nil {
 			return err
@@ -75,7 +81,7 @@ func TestMeasure(t *testing.T) {
 		return execute(ctx, "scale", steps)
 	})
 	if _, less, _ := nothingToDo(ctx, t, few, id); less != n {
-		t.Errorf("a run that changes nothing makes %d calls with 4 machines, %d with 13", less, n)
+		t.Errorf("a run that changes nothing makes %d calls with 4 machines, %d with %d", less, n, 3+workers)
 	}
 	p, calls = testProvider(t, few, id)
 	timed("destroy 1 + 3 + 1", p, calls, destroy)

@@ -73,7 +73,7 @@ func TestRegionWithoutVolumes(t *testing.T) {
 	defer cancel()
 	const id, region = "t4-bare-0badcafe", "RegionBare"
 	bareRegion(ctx, t, b.CloudsYAML(), region, "identity", "compute", "network", "image", "placement")
-	spec := strings.NewReplacer(", rootVolumeGiB: 1", "", "v1.small", "m1.small", "      externalNetwork", "      region: "+region+"\n      externalNetwork").Replace(smallSpec)
+	spec := strings.NewReplacer(", rootVolumeGiB: 1", "", "10.77.", "10.90.", "v1.small", "m1.small", "      externalNetwork", "      region: "+region+"\n      externalNetwork").Replace(smallSpec)
 	doc := testDocument(t, "t4-bare", spec)
 	clean(t, doc, id)
 

@@ -58,18 +58,19 @@ func TestPreflightTellsAll(t *testing.T) {
 // TestCredentialsAreTold has credentials that don't do, and checks that it is told clearly, with where they came from and without
 // the secret.
 func TestCredentialsAreTold(t *testing.T) {
+	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	newTenant(ctx, t, "reader")
+	n := newTenant(ctx, t, "reader")
 	for _, x := range []struct {
 		cloud string
 		kind  fail.Kind
 		want  []string
 	}{
-		{"wrong", fail.Unauthorized, []string{`cloud "wrong" of /`, "clouds.yaml"}},
-		{"naupegos-t4", fail.Refused, []string{"lack the role load-balancer_member", "they have reader", `cloud "naupegos-t4" of /`}},
+		{n.wrong, fail.Unauthorized, []string{`cloud "` + n.wrong + `" of /`, "clouds.yaml"}},
+		{n.cloud, fail.Refused, []string{"lack the role load-balancer_member", "they have reader", `cloud "` + n.cloud + `" of /`}},
 	} {
-		doc := testDocument(t, "t4-cred", strings.Replace(quotaSpec, "naupegos-t4", x.cloud, 1))
+		doc := testDocument(t, "t4-cred", strings.Replace(n.spec, n.cloud, x.cloud, 1))
 		p, _ := testProvider(t, doc, "t4-cred-0badcafe")
 		_, err := p.Observe(ctx)
 		if fail.KindOf(err) != x.kind {

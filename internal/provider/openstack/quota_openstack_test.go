@@ -19,11 +19,12 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
 const quotaSpec = `  provider:
     openstack:
-      cloud: naupegos-t4
+      cloud: naupegos
       externalNetwork: public
       trustOnFirstUse: true
       network: {cidr: 10.81.0.0/24}
@@ -39,13 +40,15 @@ type tenant struct {
 	t       *testing.T
 	admin   *cloud
 	project string
+	cloud   string // what clouds.yaml calls the user's access
+	wrong   string // the same with another password
+	spec    string // quotaSpec in that cloud
 }
 
-// newTenant makes project and user, and a clouds.yaml in which the user is called naupegos-t4.
+// newTenant makes project and user, and names them in clouds.yaml.
 func newTenant(ctx context.Context, t *testing.T, roleNames ...string) *tenant {
 	t.Helper()
-	useCloud(t)
-	doc := testDocument(t, "t4-admin", strings.Replace(quotaSpec, "naupegos-t4", "naupegos-admin", 1))
+	doc := testDocument(t, "t4-admin", strings.Replace(quotaSpec, bed.Cloud, bed.AdminCloud, 1))
 	p, _ := testProvider(t, doc, "t4-admin-0badcafe")
 	admin, err := p.cloud(ctx)
 	if err != nil {
@@ -78,15 +81,18 @@ func newTenant(ctx context.Context, t *testing.T, roleNames ...string) *tenant {
 	}
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	text := fmt.Sprintf(`clouds:
-  naupegos-t4:
+  right:
     auth: {auth_url: %q, username: %s, password: %s, project_name: %s, user_domain_name: Default, project_domain_name: Default}
     region_name: %s
   wrong:
     auth: {auth_url: %q, username: %s, password: not-%s, project_name: %s, user_domain_name: Default, project_domain_name: Default}
 `, admin.login.options.IdentityEndpoint, name, password, name, admin.login.where.Region, admin.login.options.IdentityEndpoint, name, password, name)
 	testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	return &tenant{t: t, admin: admin, project: project.ID}
+	n := &tenant{t: t, admin: admin, project: project.ID, cloud: name, wrong: name + "-wrong"}
+	addCloud(t, n.cloud, file, "right")
+	addCloud(t, n.wrong, file, "wrong")
+	n.spec = strings.Replace(quotaSpec, bed.Cloud, n.cloud, 1)
+	return n
 }
 
 // quota is where a quota is set: service, its name there.
@@ -149,10 +155,11 @@ func readOnly(t *testing.T, calls *counter) {
 // TestQuotas has each quota be just enough, and then too small by one: the preflight says which, and by how much, before
 // anything is made.
 func TestQuotas(t *testing.T) {
+	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	n := newTenant(ctx, t, "member", "load-balancer_member")
-	doc := testDocument(t, "t4-quota", quotaSpec)
+	doc := testDocument(t, "t4-quota", n.spec)
 	p, calls := testProvider(t, doc, "t4-quota-0badcafe")
 	if _, err := p.Observe(ctx); err != nil {
 		t.Fatal(err)

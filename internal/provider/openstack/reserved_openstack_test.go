@@ -4,6 +4,7 @@ package openstack
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -20,12 +21,15 @@ import (
 // what a cluster that no longer answers has made for a Service and a claim goes, so that its network can.
 func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 	useCloud(t)
-	for name, endpoint := range map[string]string{"t4-fip-gw": "kind: gateways", "t4-fip-lb": "kind: octavia"} {
+	for i, endpoint := range []string{"kind: gateways", "kind: octavia"} {
 		t.Run(endpoint, func(t *testing.T) {
+			t.Parallel()
+			name := fmt.Sprintf("t4-fip-%d", i)
 			ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 			defer cancel()
 			mine := reserve(ctx, t)
-			spec := strings.Replace(balancedSpec, "kind: octavia, octavia: {provider: amphora, ingress: {}, allowedCIDRs: [203.0.113.0/24]}", endpoint+", floatingIP: "+mine.FloatingIP, 1)
+			spec := strings.NewReplacer("10.78.", fmt.Sprintf("10.%d.", 87+i),
+				"kind: octavia, octavia: {provider: amphora, ingress: {}, allowedCIDRs: [203.0.113.0/24]}", endpoint+", floatingIP: "+mine.FloatingIP).Replace(balancedSpec)
 			doc, id := testDocument(t, name, spec), name+"-0badcafe"
 			clean(t, doc, id)
 			p, _ := testProvider(t, doc, id, patient)
@@ -82,7 +86,8 @@ func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
-	spec := strings.Replace(balancedSpec, "kind: octavia, octavia: {provider: amphora, ingress: {}, allowedCIDRs: [203.0.113.0/24]}", "kind: gateways", 1)
+	spec := strings.NewReplacer("10.78.", "10.89.",
+		"kind: octavia, octavia: {provider: amphora, ingress: {}, allowedCIDRs: [203.0.113.0/24]}", "kind: gateways").Replace(balancedSpec)
 	doc, id := testDocument(t, "t4-fip-own", spec), "t4-fip-own-0badcafe"
 	clean(t, doc, id)
 	run := func() *Provider {

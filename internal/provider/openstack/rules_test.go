@@ -1,17 +1,14 @@
 package openstack
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
-)
 
-var update = flag.Bool("update", false, "write golden files anew")
+	"github.com/naupegos/naupegos/internal/testkit"
+)
 
 // TestRules compares what each role's security group lets through with golden files.
 func TestRules(t *testing.T) {
@@ -51,7 +48,7 @@ func TestRules(t *testing.T) {
 					fmt.Fprintf(&b, "  %s\n", rule)
 				}
 			}
-			golden(t, "rules-"+name+".golden", b.String())
+			testkit.Golden(t, "rules-"+name+".golden", b.String())
 		})
 	}
 }
@@ -72,26 +69,6 @@ func (r rule) String() string {
 		s += " from " + string(r.from)
 	}
 	return s
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (-update writes it anew):\n%s", file, got)
-	}
 }
 
 // TestSameRule knows the ways in which Neutron writes back what it was asked for.

@@ -1,5 +1,0 @@
-//go:build integration
-
-package openstack
-
-func init() { everyMishap = true }
