@@ -9,14 +9,22 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// TestEtcdService makes a cluster whose etcd is a systemd unit on three control-plane machines; one of them loses its power
-// and comes back.
+// TestEtcdService makes a cluster whose etcd is a systemd unit, and takes its control plane from one machine to three under a client; one
+// of them loses its power and comes back. There are no workers: pods run there, as the smoke test shows.
 func TestEtcdService(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "etcdsvc")
-	s := size{controlPlanes: 3, gateways: 1, extra: "  etcd:\n    mode: service\n"}
+	s := size{controlPlanes: 1, gateways: 1, extra: "  etcd:\n    mode: service\n"}
 	r.document(s)
 	r.apply()
+	l := startLoad(t, r)
+	l.flows(t, 5)
+	m := l.mark()
+	s.controlPlanes, s.extra = 3, s.extra+auditLog
+	r.document(s)
+	r.apply()
+	l.report(t, "scale control plane 1 → 3, etcd as a service, with an audit log", m)
+	l.verify(t)
 	r.sameCluster(s)
 	for _, m := range machinesOf(r.status(), provider.ControlPlane) {
 		out := r.ssh(m.Name, "systemctl is-active etcd.service; systemctl is-enabled etcd.service; ls /etc/kubernetes/manifests")
@@ -24,9 +32,7 @@ func TestEtcdService(t *testing.T) {
 			t.Errorf("%s: etcd is not a unit: %s", m.Name, out)
 		}
 	}
-	l := startLoad(t, r)
-	l.flows(t, 5)
-	m := l.mark()
+	m = l.mark()
 	r.kill("etcdsvc-cp-2")
 	l.flows(t, 20)
 	l.report(t, "etcd as a service, one machine loses its power", m)

@@ -357,6 +357,7 @@ func hostReboots(t *testing.T, r *rig, l *load) {
 
 // TestGrow takes a control plane from one machine to three under a client. There are no workers: pods run there, as the smoke test shows.
 func TestGrow(t *testing.T) {
+	testkit.OnlyFull(t, "TestEtcdService and TestOpenStack do the same to clusters that they have")
 	t.Parallel()
 	r := newRig(t, "grow")
 	r.document(size{controlPlanes: 1, gateways: 1})

@@ -13,18 +13,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestKubeadmCompat proves that a cluster of ours is an ordinary kubeadm cluster: kubeadm plans an upgrade of it, knows its
-// certificates, and joins a machine that Naupegos knows nothing of.
+// TestKubeadmCompat proves that a small cluster of ours keeps its secrets, and is an ordinary kubeadm cluster: kubeadm plans an upgrade of
+// it, knows its certificates, and joins a machine that Naupegos knows nothing of.
 func TestKubeadmCompat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "compat")
 	r.document(size{controlPlanes: 1, workers: 1})
-	r.apply()
-	st := r.healthy()
-	cp, worker, version := "compat-cp-1", "compat-general-1", st.Kubernetes
+	args := testkit.WatchArguments(t)
+	applied := r.must(0, "apply", "-f", r.file, "--yes", "--progress", "json")
+	version := r.healthy().Kubernetes
+	r.live(t, nil, []part{
+		{"no secret is anywhere", func(_ *testing.T, r *rig, _ *load) { r.secretsNowhere(args, applied) }},
+		{"kubeadm knows the cluster", func(t *testing.T, r *rig, _ *load) { r.kubeadmKnows(t, "compat-cp-1", version) }},
+		{"kubeadm joins a machine", func(_ *testing.T, r *rig, _ *load) { r.joinForeign("compat-cp-1", "compat-general-1", version) }},
+	})
+	r.destroy()
+}
 
+// kubeadmKnows asserts that kubeadm, on a control-plane machine, plans upgrades and lists certificates.
+func (r *rig) kubeadmKnows(t *testing.T, cp, version string) {
+	t.Helper()
 	// To its own version there is nothing to plan; to the next one everything.
 	out := r.ssh(cp, "kubeadm upgrade plan "+version+" --ignore-preflight-errors=SystemVerification 2>&1")
 	t.Logf("kubeadm upgrade plan %s:\n%s", version, out)
@@ -49,8 +60,6 @@ func TestKubeadmCompat(t *testing.T) {
 	if strings.Contains(out, "MISSING") || strings.Contains(out, "<invalid>") {
 		t.Error("kubeadm misses certificates")
 	}
-	r.joinForeign(cp, worker, version)
-	r.destroy()
 }
 
 // nextPatch is the patch release after this one.

@@ -24,7 +24,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/naupegos/naupegos/internal/store"
-	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // needle is a piece of a secret by which it is recognised wherever it turns up.
@@ -33,20 +32,9 @@ type needle struct {
 	text []byte
 }
 
-// TestSecretsNowhere looks for the cluster's real secrets, and for one planted through the API, wherever they must not be:
-// user-data, consoles, logs, journals, process arguments, output, the store's file, etcd's data, the support archive.
-func TestSecretsNowhere(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, "secrets")
-	r.document(size{controlPlanes: 1, workers: 1})
-	args := testkit.WatchArguments(t)
-	applied := r.must(0, "apply", "-f", r.file, "--yes", "--progress", "json")
-	r.secretsNowhere(args, applied)
-	r.destroy()
-}
-
-// secretsNowhere looks for the cluster's secrets. args returns the arguments of processes that were seen, applied is what its
-// first apply has said.
+// secretsNowhere looks for the cluster's real secrets, and for one planted through the API, wherever they must not be: user-data, consoles,
+// logs, journals, process arguments, output, the store's file, etcd's data, the support archive. args returns the arguments of processes
+// that were seen, applied is what its first apply has said.
 func (r *rig) secretsNowhere(args func() []byte, applied result) {
 	t := r.t
 	t.Helper()
