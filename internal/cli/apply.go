@@ -8,11 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/fail"
 )
-
-// applyRounds bounds how often apply looks again when it could not see everything at first.
-const applyRounds = 4
 
 func newApplyCmd(a *App) *cobra.Command {
 	var file string
@@ -40,13 +36,20 @@ func (a *App) apply(ctx context.Context, file string, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.openDocument(ctx, doc, data, sessionOptions{verb: "apply", bundle: getBundle})
+	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: getBundle})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	began := time.Now()
-	changed, err := s.converge(ctx, doc, f)
+	first, err := s.cluster.PlanApply(ctx)
+	if err != nil {
+		return err
+	}
+	changed, err := s.converge(ctx, run{
+		flags: f, step: doc.Spec.Timeouts.Step.Duration, first: first, question: carryOut,
+		commit: func(ctx context.Context) error { return s.commit(ctx, "apply", data) },
+	})
 	if err != nil {
 		return err
 	}
@@ -55,33 +58,6 @@ func (a *App) apply(ctx context.Context, file string, f *runFlags) error {
 		return nil
 	}
 	return s.handOver(ctx, doc, time.Since(began))
-}
-
-// converge plans and executes until nothing is left to do.
-func (s *session) converge(ctx context.Context, doc *v1alpha1.Cluster, f *runFlags) (changed bool, err error) {
-	for round := range applyRounds {
-		ap, err := s.cluster.PlanApply(ctx)
-		if err != nil {
-			return changed, err
-		}
-		if ap.Plan.Empty() {
-			return changed, nil
-		}
-		if round == 0 {
-			if err := s.app.agree(f, ap.Plan, carryOut); err != nil {
-				return changed, err
-			}
-		}
-		changed = true
-		if err := s.execute(ctx, ap.Plan, f, doc.Spec.Timeouts.Step.Duration); err != nil {
-			return changed, err
-		}
-		if !ap.More {
-			return changed, nil
-		}
-	}
-	return changed, fail.New(fail.NotReady, "cluster %s still does not answer after %d rounds", doc.Metadata.Name, applyRounds).
-		Do("look at naupegos status %s and naupegos logs %s", doc.Metadata.Name, doc.Metadata.Name)
 }
 
 // handOver says that the cluster is there and what can be done with it.

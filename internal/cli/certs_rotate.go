@@ -53,22 +53,26 @@ func (a *App) rotateWireGuard(ctx context.Context, name string, f *runFlags) err
 		}
 		return doc, err
 	}
-	s, _, err := a.openNamed(ctx, name, sessionOptions{verb: "certs rotate", bundle: getBundle, edit: stored})
+	s, _, err := a.openNamed(ctx, name, sessionOptions{verb: "certs rotate", readOnly: true, bundle: getBundle, edit: stored})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := a.confirm(f, "Every WireGuard configuration of cluster "+name+" that was handed out is void afterwards. Go on?"); err != nil {
-		return err
-	}
 	began := time.Now()
 	who, err := s.cluster.RotateWireGuard(ctx)
 	if err != nil {
 		return err
 	}
-	again := *f
-	again.yes = true
-	if _, err := s.converge(ctx, doc, &again); err != nil {
+	first, err := s.cluster.PlanApply(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.converge(ctx, run{
+		flags: f, step: doc.Spec.Timeouts.Step.Duration, first: first,
+		question: "Every WireGuard configuration of cluster " + name + " that was handed out is void afterwards. Go on?",
+		commit:   func(ctx context.Context) error { return s.commit(ctx, "certs rotate", s.rec.Document) },
+	})
+	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "New WireGuard keys are in use (%s): %s.\nnaupegos handover %s DIR writes the peers' new configurations.\n",

@@ -32,7 +32,7 @@ type nodeChange struct {
 
 // carryOut plans, asks, remembers and executes.
 func (n *nodeChange) carryOut(ctx context.Context) error {
-	s, _, err := n.app.openNamed(ctx, n.name, sessionOptions{verb: n.verb, bundle: getBundle, edit: n.read})
+	s, _, err := n.app.openNamed(ctx, n.name, sessionOptions{verb: n.verb, readOnly: true, bundle: getBundle, edit: n.read})
 	if err != nil {
 		return err
 	}
@@ -42,23 +42,12 @@ func (n *nodeChange) carryOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := n.app.agree(&n.run, ap.Plan, carryOut); err != nil {
+	_, err = s.converge(ctx, run{
+		flags: &n.run, step: n.doc.Spec.Timeouts.Step.Duration, first: ap, question: carryOut,
+		commit: func(ctx context.Context) error { return n.remember(ctx, s) },
+	})
+	if err != nil {
 		return err
-	}
-	if err := n.remember(ctx, s); err != nil {
-		return err
-	}
-	if !ap.Plan.Empty() {
-		if err := s.execute(ctx, ap.Plan, &n.run, n.doc.Spec.Timeouts.Step.Duration); err != nil {
-			return err
-		}
-	}
-	if ap.More { // what could not be seen before
-		again := n.run
-		again.yes = true
-		if _, err := s.converge(ctx, n.doc, &again); err != nil {
-			return err
-		}
 	}
 	_, err = fmt.Fprintf(n.app.Out, "Cluster %s is as wanted (%s).\n", n.name, time.Since(began).Round(100*time.Millisecond))
 	return err
@@ -104,7 +93,7 @@ func (n *nodeChange) remember(ctx context.Context, s *session) error {
 	if n.changed && n.file == "" {
 		fmt.Fprintf(n.app.Err, "The stored document was changed; if you keep it in a file, change that too or name it with -f.\n")
 	}
-	if err := s.remember(ctx, s.rec, n.doc, n.data); err != nil {
+	if err := s.commit(ctx, n.verb, n.data); err != nil {
 		return err
 	}
 	if n.decide == nil {

@@ -32,11 +32,11 @@ Exit status: 0 where nothing is to do, 2 where there are changes, another one fo
 }
 
 func (a *App) plan(ctx context.Context, file string, out *output) error {
-	doc, data, err := a.readDocument(file)
+	doc, _, err := a.readDocument(file)
 	if err != nil {
 		return err
 	}
-	s, err := a.openDocument(ctx, doc, data, sessionOptions{readOnly: true, bundle: haveBundle})
+	s, err := a.openDocument(ctx, doc, sessionOptions{readOnly: true, bundle: haveBundle})
 	if err != nil {
 		return err
 	}

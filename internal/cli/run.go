@@ -5,8 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +35,9 @@ func (f *runFlags) bind(c *cobra.Command) {
 	c.Flags().Var(&f.progress, "progress", "how progress is shown: tty, plain, json or none (default tty on a terminal, else plain)")
 }
 
+// json reports whether progress is shown as lines of JSON, among which there may be no other text.
+func (f *runFlags) json() bool { return plan.ObserverKind(f.progress) == plan.ObserveJSON }
+
 // consents is the value of --consent. A name that no plan asks for is a slip, and told at once: the plan's refusal would come late, or never.
 type consents []string
 
@@ -56,15 +62,20 @@ func (c *consents) Set(names string) error {
 // carryOut is what is asked of whoever has seen a plan.
 const carryOut = "Carry this out?"
 
-// agree shows a plan and asks whether to carry it out. To those who said yes already only its warnings are shown.
+// agree shows a plan and asks whether to carry it out. Those who said yes already are shown it too: what was done can be read afterwards.
 func (a *App) agree(f *runFlags, p *plan.Plan, question string) error {
-	if f.yes {
-		return p.WriteWarnings(a.Err, a.Color(a.Err))
-	}
-	if err := p.WriteText(a.Err, a.Color(a.Err)); err != nil {
+	if err := a.show(f, p); err != nil {
 		return err
 	}
 	return a.confirm(f, question)
+}
+
+// show prints a plan where progress will be shown, in the same form.
+func (a *App) show(f *runFlags, p *plan.Plan) error {
+	if f.json() {
+		return p.WriteEvent(a.Err, time.Now())
+	}
+	return p.WriteText(a.Err, a.Color(a.Err))
 }
 
 // confirm asks the user, unless they said yes already.
@@ -73,17 +84,43 @@ func (a *App) confirm(f *runFlags, question string) error {
 		return nil
 	}
 	if !isTerminal(a.In) {
-		return fail.New(fail.Refused, "%s needs an answer, and standard input is no terminal", question).Do("add --yes")
+		return fail.New(fail.Refused, "cannot prompt %q: standard input is not a terminal", question).Do("add --yes")
 	}
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
-	line, err := bufio.NewReader(a.In).ReadString('\n')
-	if err != nil && err != io.EOF {
-		return fail.Wrap(fail.Internal, err, "read the answer")
+	answer, err := a.readAnswer()
+	if err != nil {
+		return err
 	}
-	if l := strings.ToLower(strings.TrimSpace(line)); l != "y" && l != "yes" {
+	if l := strings.ToLower(strings.TrimSpace(answer)); l != "y" && l != "yes" {
 		return fail.New(fail.Interrupted, "not confirmed: nothing was changed")
 	}
 	return nil
+}
+
+// readAnswer reads one line. Ctrl-C is an answer, too: what is held by then, such as a lease, is given back.
+func (a *App) readAnswer() (string, error) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	type answer struct {
+		line string
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() { // where a signal comes first, it ends with the process
+		line, err := bufio.NewReader(a.In).ReadString('\n')
+		read <- answer{line, err}
+	}()
+	select {
+	case <-signals:
+		fmt.Fprintln(a.Err)
+		return "", nil
+	case r := <-read:
+		if r.err != nil && r.err != io.EOF {
+			return "", fail.Wrap(fail.Internal, r.err, "read the answer")
+		}
+		return r.line, nil
+	}
 }
 
 // execute carries a plan out under the session's lease, with progress and journal.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -11,12 +12,23 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// TestAgree: warnings reach those who said yes already, too.
+// TestAgree: the plan and its warnings reach those who said yes already, too, in the form in which progress is shown.
 func TestAgree(t *testing.T) {
 	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: []*plan.Step{{ID: "a", Action: plan.Create, Title: "make a", Subject: "a"}}, Warnings: []string{"it is odd"}}
 	var said bytes.Buffer
 	a := &App{In: strings.NewReader(""), Err: &said}
-	if err := a.agree(&runFlags{yes: true}, p, carryOut); err != nil || said.String() != "Warning: it is odd\n" {
+	if err := a.agree(&runFlags{yes: true}, p, carryOut); err != nil || !strings.Contains(said.String(), "make a") || !strings.Contains(said.String(), "Warning: it is odd\n") {
+		t.Errorf("%q, %v", said.String(), err)
+	}
+	said.Reset()
+	var line struct {
+		Event string
+		Plan  struct{ Steps []struct{ Title string } }
+	}
+	if err := a.agree(&runFlags{yes: true, progress: "json"}, p, carryOut); err != nil {
+		t.Error(err)
+	}
+	if err := json.Unmarshal(said.Bytes(), &line); err != nil || line.Event != "plan" || line.Plan.Steps[0].Title != "make a" {
 		t.Errorf("%q, %v", said.String(), err)
 	}
 	said.Reset()

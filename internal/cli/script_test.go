@@ -2,16 +2,22 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -22,7 +28,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the command as a user does. Scripts have a store of their own, which is empty; `exits N naupegos …` wants an
-// exit status, `remember FILE` puts a document into the store as if it had been applied, `bundle FILE` makes a bundle whose kubectl is FILE.
+// exit status, `remember FILE` puts a document into the store as if it had been applied, `bundle FILE` makes a bundle whose kubectl is FILE,
+// `release VERSION` has an empty bundle of a Kubernetes release in the library: enough to plan with; `sshkey FILE` makes an SSH key.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -33,10 +40,25 @@ func TestScript(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("HOSTIP", ownAddress())
 			return besideCommand(e.Getenv("PATH"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey},
 	})
+}
+
+// ownAddress returns an address of this host that a document may name: a closed port there refuses at once. Where there is none,
+// one that nobody has.
+func ownAddress() string {
+	addrs, err := net.InterfaceAddrs()
+	if err == nil {
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsGlobalUnicast() {
+				return n.IP.String()
+			}
+		}
+	}
+	return "192.0.2.21"
 }
 
 // besideCommand puts something in the agent's place, for verbs that look for it there; no script gets as far as running it.
@@ -86,6 +108,29 @@ func remember(ts *testscript.TestScript, neg bool, args []string) {
 	st, err := store.Open(ctx, filepath.Join(ts.Getenv("XDG_STATE_HOME"), "naupegos"))
 	ts.Check(err)
 	defer st.Close()
-	_, err = st.CreateCluster(ctx, store.Cluster{Name: "demo", Provider: "local", Document: []byte(ts.ReadFile(args[0]))})
+	doc, err := v1alpha1.Parse(args[0], []byte(ts.ReadFile(args[0])))
 	ts.Check(err)
+	_, err = st.CreateCluster(ctx, store.Cluster{Name: "demo", Provider: doc.Spec.Provider.Name(), Document: []byte(ts.ReadFile(args[0]))})
+	ts.Check(err)
+}
+
+// haveABundle registers a bundle without content.
+func haveABundle(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: release VERSION")
+	}
+	manifest := fmt.Appendf(nil, `{"schema":1,"kubernetes":%q,"platform":"linux/%s","origin":"built"}`, args[0], runtime.GOARCH)
+	dir := filepath.Join(ts.Getenv("XDG_CACHE_HOME"), "naupegos", "bundles", "manifests")
+	ts.Check(os.MkdirAll(dir, 0o755))
+	ts.Check(os.WriteFile(filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256(manifest))), manifest, 0o644))
+}
+
+// sshKey writes a private key.
+func sshKey(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sshkey FILE")
+	}
+	private, _, err := remote.GenerateKey("test")
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), private, 0o600))
 }

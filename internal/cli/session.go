@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -22,16 +22,18 @@ type session struct {
 	store   *store.Store
 	rec     *store.Cluster
 	cluster *cluster.Cluster
-	lease   *store.Lease
+	lease   *store.Lease // nil for verbs that change nothing, and for a new cluster before commit
 	bundle  *bundle.Bundle
+	found   store.Cluster // rec as it was found
 }
 
 // sessionOptions says what a verb needs.
 type sessionOptions struct {
 	verb     string // shown to whoever is kept waiting by the lease; empty: no lease, nothing is changed
-	readOnly bool   // leave no trace, not even keys
+	readOnly bool   // leave no trace, not even keys, before commit
 	bundle   bundleNeed
-	// edit returns the document to work with in place of the stored one, which stays until the verb stores another.
+	newID    string // the ID that a cluster gets which the store does not know yet; empty: the store's next one
+	// edit returns the document to work with in place of the stored one, which stays until the verb commits another.
 	edit func(stored []byte) (*v1alpha1.Cluster, error)
 }
 
@@ -74,24 +76,26 @@ func (a *App) viewStore(ctx context.Context) (*store.Store, error) {
 	return store.View(ctx, a.StateDir)
 }
 
-// openDocument starts a session on the cluster that a document describes, known already or not.
-func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, data []byte, o sessionOptions) (*session, error) {
+// openDocument starts a session on the cluster that a document describes, known already or not. A new one is remembered when
+// the session commits.
+func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, o sessionOptions) (*session, error) {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &session{app: a, store: st}
-	rec, err := st.Cluster(ctx, doc.Metadata.Name)
-	switch {
-	case fail.KindOf(err) == fail.NotFound && o.readOnly:
-		rec = &store.Cluster{ID: doc.Metadata.Name + "-00000000", Name: doc.Metadata.Name, Provider: doc.Spec.Provider.Name()}
-	case fail.KindOf(err) == fail.NotFound:
-		rec, err = st.CreateCluster(ctx, store.Cluster{Name: doc.Metadata.Name, Provider: doc.Spec.Provider.Name(), Document: data})
+	name := doc.Metadata.Name
+	rec, err := st.Cluster(ctx, name)
+	if fail.KindOf(err) == fail.NotFound {
+		rec, err = &store.Cluster{ID: o.newID, Name: name, Provider: doc.Spec.Provider.Name()}, nil
+		if rec.ID == "" {
+			rec.ID, err = st.NextID(ctx, name)
+		}
 	}
-	if rec == nil {
+	if err != nil {
 		return nil, s.closeWith(err)
 	}
-	return s, s.closeOn(s.open(ctx, rec, doc, data, o))
+	return s, s.closeOn(s.open(ctx, rec, doc, o))
 }
 
 // openNamed starts a session on a cluster that the store knows, with the document that was applied last.
@@ -109,7 +113,7 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 	if err != nil {
 		return nil, nil, s.closeWith(err)
 	}
-	return s, doc, s.closeOn(s.open(ctx, rec, doc, rec.Document, o))
+	return s, doc, s.closeOn(s.open(ctx, rec, doc, o))
 }
 
 // onCluster does something with a cluster that the store knows, and gives everything back.
@@ -122,8 +126,8 @@ func (a *App) onCluster(ctx context.Context, name string, o sessionOptions, do f
 }
 
 // open takes the lease, gets the bundle and opens the cluster.
-func (s *session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte, o sessionOptions) (err error) {
-	if o.verb != "" {
+func (s *session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cluster, o sessionOptions) (err error) {
+	if o.verb != "" && !rec.CreatedAt.IsZero() {
 		if s.lease, err = s.store.AcquireLease(ctx, rec.ID, o.verb, store.LeaseOptions{}); err != nil {
 			return err
 		}
@@ -131,24 +135,22 @@ func (s *session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 		if rec, err = s.store.Cluster(ctx, rec.Name); err != nil {
 			return err
 		}
-		if o.edit == nil {
-			err = s.remember(ctx, rec, doc, data)
-		} else {
-			doc, err = o.edit(rec.Document)
-		}
-		if err != nil {
+	}
+	if o.edit != nil {
+		if doc, err = o.edit(rec.Document); err != nil {
 			return err
 		}
 	}
-	s.rec = rec
+	if rec.Provider != doc.Spec.Provider.Name() {
+		return fail.New(fail.Refused, "cluster %s lives on provider %s; it can't move to %s", rec.Name, rec.Provider, doc.Spec.Provider.Name()).
+			Do("naupegos destroy %s first, or give the new cluster another name", rec.Name)
+	}
+	s.rec, s.found = rec, *rec
 	if s.bundle, err = s.getBundle(ctx, doc, o.bundle); err != nil {
 		return err
 	}
-	deps := cluster.Deps{Document: doc, Record: rec, Store: s.store, Bundle: s.bundle, ReadOnly: o.readOnly}
-	if o.readOnly && rec.CreatedAt.IsZero() {
-		deps.Secrets = pki.Secrets(nil)
-	} else {
-		deps.Secrets = s.store.Secrets(rec.ID)
+	deps := cluster.Deps{
+		Document: doc, Record: rec, Store: s.store, Secrets: s.store.Secrets(rec.ID), Bundle: s.bundle, ReadOnly: o.readOnly,
 	}
 	if deps.AgentPath, err = findAgent(); err != nil {
 		return err
@@ -157,17 +159,31 @@ func (s *session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 	return err
 }
 
-// remember stores the document that is about to be carried out, so that destroy and status know it whatever happens.
-func (s *session) remember(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte) error {
-	if rec.Provider != doc.Spec.Provider.Name() {
-		return fail.New(fail.Refused, "cluster %s lives on provider %s; it can't move to %s", rec.Name, rec.Provider, doc.Spec.Provider.Name()).
-			Do("naupegos destroy %s first, or give the new cluster another name", rec.Name)
+// isNew reports whether the store does not know the cluster yet.
+func (s *session) isNew() bool { return s.rec.CreatedAt.IsZero() }
+
+// commit remembers, when a plan was agreed to, what is wanted now and what was made while planning: from then on the cluster is
+// changed. A new cluster gets its record and its lease; of two who planned the same new cluster, one gets them.
+func (s *session) commit(ctx context.Context, verb string, document []byte) error {
+	s.rec.Document = document
+	if s.isNew() {
+		created, err := s.store.CreateCluster(ctx, *s.rec)
+		if fail.KindOf(err) == fail.Conflict {
+			return fail.Wrap(fail.Conflict, err, "cluster %s changed while it was planned", s.rec.Name).Do("run the same command again: it plans anew")
+		}
+		if err != nil {
+			return err
+		}
+		*s.rec = *created
+		if s.lease, err = s.store.AcquireLease(ctx, s.rec.ID, verb, store.LeaseOptions{}); err != nil {
+			return err
+		}
+	} else if string(s.found.Document) != string(document) || !maps.Equal(s.found.Facts, s.rec.Facts) {
+		if err := s.store.SaveCluster(ctx, s.rec); err != nil {
+			return err
+		}
 	}
-	if string(rec.Document) == string(data) {
-		return nil
-	}
-	rec.Document = data
-	return s.store.SaveCluster(ctx, rec)
+	return s.cluster.Commit(ctx)
 }
 
 // getBundle finds or makes the bundle of a Kubernetes release.

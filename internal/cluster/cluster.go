@@ -23,7 +23,7 @@ type Deps struct {
 	Secrets   pki.Secrets // of this cluster
 	Bundle    *bundle.Bundle
 	AgentPath string // naupegos-agent on this side
-	ReadOnly  bool   // nothing is remembered: facts and secrets that are made are forgotten (for plan)
+	ReadOnly  bool   // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
 }
 
 // Cluster is one cluster with everything that is needed to observe and change it.
@@ -34,6 +34,7 @@ type Cluster struct {
 	bundle  *bundle.Bundle
 	agent   agentBinary
 	secrets pki.Secrets
+	store   *store.Store
 	pki     *pki.PKI
 	prov    provider.Provider
 	dialer  *remote.Dialer
@@ -56,7 +57,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 		secrets, st = newOverlay(secrets), nil
 	}
 	c := &Cluster{
-		doc: d.Document, rec: d.Record, bundle: d.Bundle, secrets: secrets, facts: &facts{store: st, rec: d.Record},
+		doc: d.Document, rec: d.Record, bundle: d.Bundle, secrets: secrets, store: d.Store, facts: &facts{store: st, rec: d.Record},
 		backups: filepath.Join(d.Store.Dir(), "backups", d.Record.Name),
 	}
 	c.pki = pki.Open(secrets, pki.Options{})
@@ -78,6 +79,18 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Commit ends planning for a Cluster that was opened ReadOnly: the secrets that were made are remembered, and whatever is made from
+// now on. The steps of plans made before do the same. The caller has stored the record, with the facts in it, already.
+func (c *Cluster) Commit(ctx context.Context) error {
+	if o, ok := c.secrets.(*overlay); ok {
+		if err := o.commit(ctx); err != nil {
+			return err
+		}
+	}
+	c.facts.commit(c.store)
+	return nil
 }
 
 // Close ends the connections to machines.

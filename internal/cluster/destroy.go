@@ -74,7 +74,14 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 		last.Needs = append(last.Needs, s.ID)
 	}
 	b.add(last)
-	p := &plan.Plan{Verb: "destroy", Cluster: c.Name(), Steps: b.steps}
+	for _, m := range inv.Machines {
+		for _, id := range []string{"reset/" + m.Name, provider.DestroyStep(m.Name)} {
+			if s := b.ids[id]; s != nil {
+				s.Removes = true
+			}
+		}
+	}
+	p := &plan.Plan{Verb: "destroy", Cluster: c.Name(), Steps: b.steps, Final: true}
 	return p, p.Check()
 }
 

@@ -24,7 +24,7 @@ const (
 // facts is the record's map, written through to the store; safe for parallel steps.
 type facts struct {
 	mu    sync.Mutex
-	store *store.Store
+	store *store.Store // nil while planning: what is set is kept in rec alone, until it is committed
 	rec   *store.Cluster
 }
 
@@ -57,7 +57,7 @@ func (f *facts) set(ctx context.Context, key, value string) error {
 	} else {
 		next[key] = value
 	}
-	if f.store == nil { // planning leaves no trace
+	if f.store == nil {
 		f.rec.Facts = next
 		return nil
 	}
@@ -68,6 +68,13 @@ func (f *facts) set(ctx context.Context, key, value string) error {
 	}
 	f.rec.Facts = next
 	return nil
+}
+
+// commit has what is set from now on written through to st, which holds the record already.
+func (f *facts) commit(st *store.Store) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.store = st
 }
 
 func (f *facts) bootstrapped() bool { return f.get(factBootstrapped) == "true" }

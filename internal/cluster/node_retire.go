@@ -95,18 +95,23 @@ func (o *Observed) silent(name string) bool {
 // disposeSteps ends the machine itself. One that is not ours to destroy is cleaned; where another cluster machine takes its
 // place, that is all.
 func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) []*plan.Step {
-	k, ok := c.prov.(provider.Keeper)
-	if !ok || !k.KeepsMachines() {
+	var steps []*plan.Step
+	replaced := o.Replaced[m.Name] != nil
+	switch k, ok := c.prov.(provider.Keeper); {
+	case !ok || !k.KeepsMachines():
 		s := c.prov.DestroyMachine(m)
 		s.Reason = reason
-		return []*plan.Step{s}
+		steps = append(steps, s)
+	default:
+		if m.State == provider.Running && (!o.silent(m.Name) || replaced) {
+			steps = append(steps, c.resetStep(m))
+		}
+		if !replaced {
+			steps = append(steps, c.prov.DestroyMachine(m))
+		}
 	}
-	var steps []*plan.Step
-	if m.State == provider.Running && (!o.silent(m.Name) || o.Replaced[m.Name] != nil) {
-		steps = append(steps, c.resetStep(m))
-	}
-	if o.Replaced[m.Name] == nil {
-		steps = append(steps, c.prov.DestroyMachine(m))
+	for _, s := range steps {
+		s.Rolling, s.Removes = replaced, !replaced
 	}
 	return steps
 }

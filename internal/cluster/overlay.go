@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -9,11 +10,12 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// overlay reads through to a cluster's secrets and keeps what is written in memory only: planning leaves no trace.
+// overlay reads through to a cluster's secrets and keeps what is written in memory only, until it is committed: planning
+// leaves no trace.
 type overlay struct {
 	under pki.Secrets // nil where the cluster does not exist yet
 	mu    sync.Mutex
-	over  map[string][]byte
+	over  map[string][]byte // nil once committed: writes go through
 }
 
 func newOverlay(under pki.Secrets) *overlay { return &overlay{under: under, over: map[string][]byte{}} }
@@ -33,15 +35,56 @@ func (o *overlay) Get(ctx context.Context, name string) ([]byte, error) {
 }
 
 // Put keeps a value in memory.
-func (o *overlay) Put(_ context.Context, name string, v []byte) error {
+func (o *overlay) Put(ctx context.Context, name string, v []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.over == nil {
+		return o.under.Put(ctx, name, v)
+	}
 	o.over[name] = v
 	return nil
 }
 
+// commit writes what was kept in memory; from then on every write goes through. Where it fails it can be called again.
+func (o *overlay) commit(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(o.over)) {
+		if err := o.under.Put(ctx, name, o.over[name]); err != nil {
+			return err
+		}
+	}
+	o.over = nil
+	return nil
+}
+
+func (o *overlay) committed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.over == nil
+}
+
+// Delete forgets a value: for good once committed, before that only what was written here.
+func (o *overlay) Delete(ctx context.Context, name string) error {
+	if d, ok := o.under.(deleter); ok && o.committed() {
+		return d.Delete(ctx, name)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.over, name)
+	return nil
+}
+
+// deleter is a keeper of secrets that can forget them.
+type deleter interface {
+	Delete(ctx context.Context, name string) error
+}
+
 // PutIfAbsent keeps v unless there is a value already, and returns the one that counts.
 func (o *overlay) PutIfAbsent(ctx context.Context, name string, v []byte) ([]byte, error) {
+	if o.committed() {
+		return o.under.PutIfAbsent(ctx, name, v)
+	}
 	have, err := o.Get(ctx, name)
 	if fail.KindOf(err) != fail.NotFound {
 		return have, err

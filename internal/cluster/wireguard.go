@@ -203,9 +203,7 @@ func (c *Cluster) planForgetWireGuard(b *builder) {
 // dropWireGuard forgets keys, then addresses: what is interrupted is found again by the addresses.
 func (c *Cluster) dropWireGuard(ctx context.Context, names []string) error {
 	for _, name := range names {
-		if d, ok := c.secrets.(interface {
-			Delete(ctx context.Context, name string) error
-		}); ok {
+		if d, ok := c.secrets.(deleter); ok {
 			if err := d.Delete(ctx, name); err != nil && fail.KindOf(err) != fail.NotFound {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// jsonLines writes one JSON object a line: {"event":"begin"|"step"|"note"|"end", "time":…, …}.
+// jsonLines writes one JSON object a line: {"event":"plan"|"begin"|"step"|"note"|"end", "time":…, …}.
 type jsonLines struct{ enc *json.Encoder }
 
 // lineJSON is one line. Fields may be added, never renamed or given another meaning.
@@ -25,6 +25,7 @@ type lineJSON struct {
 	Error   string    `json:"error,omitempty"`
 	Outcome Outcome   `json:"outcome,omitempty"` // of end
 	Text    string    `json:"text,omitempty"`    // of note
+	Plan    *Plan     `json:"plan,omitempty"`    // of plan: what is about to be carried out
 }
 
 func newJSONLines(w io.Writer) *jsonLines {
@@ -35,6 +36,11 @@ func newJSONLines(w io.Writer) *jsonLines {
 
 func (o *jsonLines) Begin(p *Plan, at time.Time) {
 	o.put(lineJSON{Event: "begin", Time: at, Verb: p.Verb, Cluster: p.Cluster, Steps: len(p.Steps)})
+}
+
+// WriteEvent writes the plan as a line of its own, as the observer of kind ObserveJSON writes what follows. The error is that of w.
+func (p *Plan) WriteEvent(w io.Writer, at time.Time) error {
+	return newJSONLines(w).enc.Encode(lineJSON{Event: "plan", Time: at, Verb: p.Verb, Cluster: p.Cluster, Steps: len(p.Steps), Plan: p})
 }
 
 func (o *jsonLines) Event(e Event) {

@@ -6,6 +6,7 @@ package plan
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -32,6 +33,7 @@ type Step struct {
 	Needs   []string      // IDs of steps that must have succeeded before
 	Consent string        // name of the consent without which the plan is refused; empty for none
 	Rolling bool          // it restarts or takes away one of several that serve, one after another
+	Removes bool          // it takes its subject away for good, with what only that holds
 	Timeout time.Duration // bound for the step with all its retries; 0 means the plan's default
 	// Run carries it out. It must be idempotent: after a crash it runs again from the start.
 	// Errors of kind fail.NotReady and fail.Unreachable are retried until Timeout; all others end the step.
@@ -45,25 +47,39 @@ type Disruption string
 const (
 	Undisturbed Disruption = "none"       // nothing that serves is restarted
 	Rolling     Disruption = "rolling"    // what serves is restarted or replaced one by one; the others carry on
+	Removing    Disruption = "removing"   // something is taken away for good, with what only it holds
 	Disruptive  Disruption = "disruptive" // something is given up for good: it needs a named consent
+	Final       Disruption = "final"      // nothing is left, no data either
 )
+
+var disruptions = []Disruption{Undisturbed, Rolling, Removing, Disruptive, Final}
+
+// atLeast reports whether d disturbs as much as o, or more.
+func (d Disruption) atLeast(o Disruption) bool {
+	return slices.Index(disruptions, d) >= slices.Index(disruptions, o)
+}
 
 // Disruption returns the step's class.
 func (s *Step) Disruption() Disruption {
 	switch {
 	case s.Consent != "":
 		return Disruptive
+	case s.Removes:
+		return Removing
 	case s.Rolling:
 		return Rolling
 	}
 	return Undisturbed
 }
 
-// Disruption returns the highest class among the plan's steps.
+// Disruption returns the plan's class: the highest among its steps, or Final.
 func (p *Plan) Disruption() Disruption {
+	if p.Final && !p.Empty() {
+		return Final
+	}
 	d := Undisturbed
 	for _, s := range p.Steps {
-		if c := s.Disruption(); c == Disruptive || c == Rolling && d == Undisturbed {
+		if c := s.Disruption(); c.atLeast(d) {
 			d = c
 		}
 	}
@@ -80,6 +96,7 @@ type Progress interface {
 type Plan struct {
 	Verb    string // "apply", "destroy", …
 	Cluster string // the cluster's name
+	Final   bool   // nothing of the cluster is left afterwards
 	Steps   []*Step
 	// Warnings say what is odd about what is wanted, though it can be had: one sentence each. They keep nothing from being carried out.
 	Warnings []string

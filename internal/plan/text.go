@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -43,10 +44,33 @@ func (p *Plan) Summary() string {
 	return "Plan: " + strings.Join(parts, ", ") + "."
 }
 
-var disruptionWords = map[Disruption]string{
-	Undisturbed: "none; nothing that serves is restarted.",
-	Rolling:     "rolling; what serves is restarted or replaced one by one.",
-	Disruptive:  "disruptive; the steps marked above need a named consent.",
+// disruptionWords say what the plan disturbs, one sentence for each class that is among its steps.
+func (p *Plan) disruptionWords() []string {
+	if p.Disruption() == Final {
+		return []string{"removes cluster " + p.Cluster + " and all its data."}
+	}
+	has := map[Disruption]bool{}
+	var removed []string
+	for _, s := range p.Steps {
+		has[s.Disruption()] = true
+		if s.Removes && !slices.Contains(removed, clean(s.Subject)) {
+			removed = append(removed, clean(s.Subject))
+		}
+	}
+	var words []string
+	if has[Disruptive] {
+		words = append(words, "disruptive; the steps marked above need a named consent.")
+	}
+	if len(removed) > 0 {
+		words = append(words, "removes "+shorten(removed, 10)+" for good, with the data that is only there.")
+	}
+	if has[Rolling] {
+		words = append(words, "rolling; what serves is restarted or replaced one by one.")
+	}
+	if len(words) == 0 {
+		words = []string{"none; nothing that serves is restarted."}
+	}
+	return words
 }
 
 // WriteText prints the plan for people: grouped by subject in the order of first appearance, each step with its mark,
@@ -64,7 +88,9 @@ func (p *Plan) WriteText(w io.Writer, color bool) error {
 	}
 	fmt.Fprintln(b, paint(color, bold, p.Summary()))
 	if !p.Empty() {
-		fmt.Fprintln(b, "Disruption: "+disruptionWords[p.Disruption()])
+		for _, words := range p.disruptionWords() {
+			fmt.Fprintln(b, "Disruption: "+words)
+		}
 	}
 	if err := p.WriteWarnings(b, color); err != nil {
 		return err

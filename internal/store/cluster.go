@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 
 // Cluster is what is remembered of one cluster.
 type Cluster struct {
-	ID        string            // name and 8 random hex digits; names and tags of everything that belongs to it
+	ID        string            // name and 8 hex digits; names and tags of everything that belongs to it
 	Name      string            // unique in the store
 	Provider  string            // where its machines come from
 	Document  []byte            // the YAML last applied
@@ -24,7 +26,27 @@ type Cluster struct {
 	UpdatedAt time.Time
 }
 
-// CreateCluster remembers a new cluster and returns it with its ID and times: fail.Conflict if the name is taken.
+// usedPrefix + ID: the store's fact that a cluster had this ID once. Late remains of that one would be taken for the next one's.
+const usedPrefix = "cluster-id/"
+
+// NextID returns the ID that the next cluster of a name gets in this store on this host. It stays the same until a cluster
+// takes it, so that what a plan shows is what comes; no ID is taken twice.
+func (s *Store) NextID(ctx context.Context, name string) (string, error) {
+	for n := 0; ; n++ {
+		sum := sha256.Sum256([]byte(strings.Join([]string{s.identity.Recipient().String(), s.self.Host, name, strconv.Itoa(n)}, "\x00")))
+		id := name + "-" + hex.EncodeToString(sum[:4])
+		var used int
+		if err := s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM store_facts WHERE name = ?", usedPrefix+id).Scan(&used); err != nil {
+			return "", s.wrap(err, "find an ID for the cluster %s", name)
+		}
+		if used == 0 {
+			return id, nil
+		}
+	}
+}
+
+// CreateCluster remembers a new cluster and returns it with its times and, where c has no ID, the next one: fail.Conflict if the
+// name is taken, or the ID was once.
 func (s *Store) CreateCluster(ctx context.Context, c Cluster) (*Cluster, error) {
 	if c.Name == "" {
 		return nil, fail.New(fail.Invalid, "a cluster needs a name")
@@ -33,20 +55,42 @@ func (s *Store) CreateCluster(ctx context.Context, c Cluster) (*Cluster, error) 
 	if err != nil {
 		return nil, err
 	}
-	c.ID = c.Name + "-" + randomHex(4)
+	if c.ID == "" {
+		if c.ID, err = s.NextID(ctx, c.Name); err != nil {
+			return nil, err
+		}
+	}
 	c.CreatedAt = time.Now().UTC().Truncate(time.Microsecond)
 	c.UpdatedAt = c.CreatedAt
-	_, err = s.db.ExecContext(ctx,
-		"INSERT INTO clusters (id, name, provider, document, facts, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		c.ID, c.Name, c.Provider, string(c.Document), facts, micros(c.CreatedAt), micros(c.UpdatedAt))
+	err = inTx(ctx, s.db, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx,
+			"INSERT INTO clusters (id, name, provider, document, facts, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			c.ID, c.Name, c.Provider, string(c.Document), facts, micros(c.CreatedAt), micros(c.UpdatedAt)); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES (?, ?)", usedPrefix+c.ID, c.CreatedAt.Format(time.RFC3339))
+		return err
+	})
 	if isUnique(err) {
-		return nil, fail.New(fail.Conflict, "there is a cluster of this name already").At(c.Name).
-			Do("use another name, or destroy it first: naupegos destroy %s", c.Name)
+		return nil, s.taken(ctx, c)
 	}
 	if err != nil {
 		return nil, s.wrap(err, "remember the cluster %s", c.Name)
 	}
 	return &c, nil
+}
+
+// taken says why a cluster can't be created: its name is another's, or its ID was.
+func (s *Store) taken(ctx context.Context, c Cluster) error {
+	_, err := s.Cluster(ctx, c.Name)
+	if fail.KindOf(err) == fail.NotFound {
+		return fail.New(fail.Conflict, "the ID %s belonged to a cluster that was destroyed", c.ID).At(c.Name).Do("plan again")
+	}
+	if err != nil {
+		return err
+	}
+	return fail.New(fail.Conflict, "there is a cluster of this name already").At(c.Name).
+		Do("use another name, or destroy it first: naupegos destroy %s", c.Name)
 }
 
 const selectCluster = "SELECT id, name, provider, document, facts, created_at, updated_at FROM clusters"

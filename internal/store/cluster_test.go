@@ -58,6 +58,41 @@ func TestClusters(t *testing.T) {
 	}
 }
 
+// TestNextID: an ID can be foreseen, by this store alone, and is taken once.
+func TestNextID(t *testing.T) {
+	s, ctx := open(t, t.TempDir()), t.Context()
+	next := func(s *Store) string {
+		t.Helper()
+		id, err := s.NextID(ctx, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	first := next(s)
+	if again := next(s); again != first {
+		t.Errorf("it changed from %s to %s though nobody took it", first, again)
+	}
+	if next(open(t, t.TempDir())) == first {
+		t.Error("another store has the same")
+	}
+	c := newCluster(t, s, "demo")
+	if c.ID != first {
+		t.Errorf("foreseen was %s, it is %s", first, c.ID)
+	}
+	if second := next(s); second == first {
+		t.Error("an ID that is taken is the next one, too")
+	}
+	if err := s.DeleteCluster(ctx, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.CreateCluster(ctx, Cluster{ID: first, Name: "demo"})
+	wantFail(t, err, fail.Conflict, "was destroyed")
+	if c, err := s.CreateCluster(ctx, Cluster{ID: "demo-12345678", Name: "demo"}); err != nil || c.ID != "demo-12345678" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 func TestSecrets(t *testing.T) {
 	dir := t.TempDir()
 	s, ctx := open(t, dir), t.Context()
