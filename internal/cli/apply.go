@@ -8,30 +8,46 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 func newApplyCmd(a *App) *cobra.Command {
 	var file string
 	var f runFlags
 	c := &cobra.Command{
-		Use:   "apply -f FILE",
+		Use:   "apply [PLAN]",
 		Short: "Build the cluster, or bring it to what the document says",
 		Long: `Compare the document with what is there and do what is missing: machines, control plane, workers, network, DNS.
 Where the work was interrupted, by a crash or by you, the same command goes on. Scaling is editing replicas and applying.
 
+The plan is shown and asked for; with --yes it is shown only. Where it turns out later that there is more to do, that is shown and asked
+for as well. Until you agree nothing is stored, made or reserved.
+
+A PLAN that naupegos plan --out saved is carried out without asking. It is refused, with the differences and exit status 6, where what is
+there has changed since; a plan that gives something up still needs --consent.
+
 The first Ctrl-C lets running steps end; a second one stops at once. Both leave a state from which apply goes on.`,
 		Example: `  naupegos apply -f cluster.yaml
   naupegos apply -f cluster.yaml --yes
-  naupegos apply -f - --yes < cluster.yaml`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.apply(cmd.Context(), file, &f) },
+  naupegos apply -f - --yes < cluster.yaml
+  naupegos plan -f cluster.yaml --out cluster.plan; naupegos apply cluster.plan`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return a.applyDocument(cmd.Context(), file, &f)
+			case file != "":
+				return fail.New(fail.Invalid, "-f %s and %s exclude each other", file, args[0]).Do("-f names a document, an argument a saved plan")
+			}
+			return a.applySaved(cmd.Context(), args[0], &f)
+		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "the Cluster document; - for standard input")
 	f.bind(c)
 	return c
 }
 
-func (a *App) apply(ctx context.Context, file string, f *runFlags) error {
+func (a *App) applyDocument(ctx context.Context, file string, f *runFlags) error {
 	doc, data, err := a.readDocument(file)
 	if err != nil {
 		return err
@@ -41,20 +57,24 @@ func (a *App) apply(ctx context.Context, file string, f *runFlags) error {
 		return err
 	}
 	defer s.Close()
-	began := time.Now()
 	first, err := s.cluster.PlanApply(ctx)
 	if err != nil {
 		return err
 	}
-	changed, err := s.converge(ctx, run{
-		flags: f, step: doc.Spec.Timeouts.Step.Duration, first: first, question: carryOut,
-		commit: func(ctx context.Context) error { return s.commit(ctx, "apply", data) },
-	})
+	return s.apply(ctx, file, doc, data, run{flags: f, first: first, question: carryOut})
+}
+
+// apply goes from the first plan to a cluster that is as the document says, and says so.
+func (s *session) apply(ctx context.Context, file string, doc *v1alpha1.Cluster, data []byte, r run) error {
+	began := time.Now()
+	r.step = doc.Spec.Timeouts.Step.Duration
+	r.commit = func(ctx context.Context) error { return s.commit(ctx, "apply", data) }
+	changed, err := s.converge(ctx, r)
 	if err != nil {
 		return err
 	}
 	if !changed {
-		fmt.Fprintf(a.Out, "No changes: cluster %s is as %s says.\n", doc.Metadata.Name, file)
+		fmt.Fprintf(s.app.Out, "No changes: cluster %s is as %s says.\n", doc.Metadata.Name, file)
 		return nil
 	}
 	return s.handOver(ctx, doc, time.Since(began))

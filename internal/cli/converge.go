@@ -62,6 +62,9 @@ func (s *session) begin(ctx context.Context, r run) error {
 		if later := ap.Later(); later != "" && !r.flags.json() {
 			fmt.Fprintln(s.app.Err, later)
 		}
+		if err := ap.Plan.CheckConsents(r.flags.consents.given); err != nil {
+			return err
+		}
 		if !r.reviewed {
 			if err := s.app.confirm(r.flags, r.question); err != nil {
 				return err

@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // power is a verb that switches machines.
@@ -32,13 +37,47 @@ func powers() []power {
 	}
 }
 
+// asks says in the help what is asked first.
+func (p power) asks() string {
+	if !p.ask {
+		return ""
+	}
+	return "\n\nWhat is disturbed is said and asked for first. Where etcd would lose its quorum, and with it the API of the cluster stop, it\nis refused without --consent " +
+		cluster.ConsentQuorum + "."
+}
+
+// examples are lines that work as they stand.
+func (p power) examples() string {
+	lines := fmt.Sprintf("  naupegos machine %s demo demo-general-1", p.verb)
+	if !p.ask {
+		return lines + fmt.Sprintf("\n  naupegos machine %s demo", p.verb)
+	}
+	return lines + fmt.Sprintf(" --yes\n  naupegos machine %s demo --consent %s", p.verb, cluster.ConsentQuorum)
+}
+
+// mayStop says what switching machines off disturbs, and refuses where etcd would lose its quorum without consent to that.
+func (s *session) mayStop(ctx context.Context, machines []string, f *runFlags) error {
+	o, err := s.cluster.Outage(ctx, machines)
+	if err != nil {
+		return err
+	}
+	for _, w := range o.Words {
+		fmt.Fprintln(s.app.Err, w)
+	}
+	if o.Quorum == nil || slices.Contains(f.consents.given, cluster.ConsentQuorum) {
+		return nil
+	}
+	return fail.Wrap(fail.Refused, o.Quorum, "nothing was switched").At(s.rec.Name).
+		Do("machine start brings it back; to allow it, run the same command with --consent %s", cluster.ConsentQuorum)
+}
+
 func newPowerCmd(a *App, p power) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:     p.verb + " NAME [MACHINE...]",
 		Short:   p.short,
-		Long:    p.long + "\n\nWithout a MACHINE, all machines of the cluster are meant.",
-		Example: fmt.Sprintf("  naupegos machine %s demo demo-general-1\n  naupegos machine %s demo", p.verb, p.verb),
+		Long:    p.long + p.asks() + "\n\nWithout a MACHINE, all machines of the cluster are meant.",
+		Example: p.examples(),
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.switchMachines(cmd.Context(), p, args[0], unique(args[1:]), &f)
@@ -46,6 +85,8 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 	}
 	if p.ask {
 		c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do it without asking")
+		f.consents.known = []string{cluster.ConsentQuorum}
+		c.Flags().Var(&f.consents, "consent", "consent to what is given up: "+cluster.ConsentQuorum)
 	} else {
 		f.yes = true
 	}
@@ -58,14 +99,20 @@ func (a *App) switchMachines(ctx context.Context, p power, name string, machines
 		return err
 	}
 	defer s.Close()
-	all := len(machines) == 0
+	what := strings.Join(machines, ", ")
 	if machines, err = s.cluster.CheckMachines(ctx, machines); err != nil {
 		return err
 	}
-	if all {
-		if err := a.confirm(f, fmt.Sprintf("%s: all %d of cluster %s?", p.short, len(machines), name)); err != nil {
+	if what == "" {
+		what = fmt.Sprintf("all %d of cluster %s", len(machines), name)
+	}
+	if p.ask {
+		if err := s.mayStop(ctx, machines, f); err != nil {
 			return err
 		}
+	}
+	if err := a.confirm(f, p.short+": "+what+"?"); err != nil {
+		return err
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(machines))

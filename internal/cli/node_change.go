@@ -21,6 +21,8 @@ type nodeChange struct {
 	name string // of the cluster
 	file string // the user's document; empty: the stored one
 	run  runFlags
+	dry  bool // show the plan, and change nothing
+	out  output
 
 	edit    func(doc *v1alpha1.Cluster, data []byte) ([]byte, error)          // nil: the document stays
 	plan    func(context.Context, *cluster.Cluster) (*cluster.Applied, error) // the first plan
@@ -32,7 +34,11 @@ type nodeChange struct {
 
 // carryOut plans, asks, remembers and executes.
 func (n *nodeChange) carryOut(ctx context.Context) error {
-	s, _, err := n.app.openNamed(ctx, n.name, sessionOptions{verb: n.verb, readOnly: true, bundle: getBundle, edit: n.read})
+	o := sessionOptions{verb: n.verb, readOnly: true, bundle: getBundle, edit: n.read}
+	if n.dry {
+		o.verb, o.bundle = "", haveBundle
+	}
+	s, _, err := n.app.openNamed(ctx, n.name, o)
 	if err != nil {
 		return err
 	}
@@ -41,6 +47,9 @@ func (n *nodeChange) carryOut(ctx context.Context) error {
 	ap, err := n.plan(ctx, s.cluster)
 	if err != nil {
 		return err
+	}
+	if n.dry {
+		return n.app.printPlan(ap.Plan, ap.Later(), &n.out)
 	}
 	_, err = s.converge(ctx, run{
 		flags: &n.run, step: n.doc.Spec.Timeouts.Step.Duration, first: ap, question: carryOut,
@@ -111,6 +120,11 @@ func rewrite(path string, data []byte) (err error) {
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "write %s", path)
 	}
+	return replaceFile(path, data, info.Mode().Perm())
+}
+
+// replaceFile writes a file, whole or not at all, in place of one that may be there.
+func replaceFile(path string, data []byte, mode os.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".naupegos-*")
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "write %s", path)
@@ -123,7 +137,7 @@ func rewrite(path string, data []byte) (err error) {
 	}()
 	for _, do := range []func() error{
 		func() error { _, err := f.Write(data); return err },
-		func() error { return f.Chmod(info.Mode().Perm()) },
+		func() error { return f.Chmod(mode) },
 		f.Sync, f.Close,
 		func() error { return os.Rename(f.Name(), path) },
 	} {

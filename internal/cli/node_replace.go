@@ -30,6 +30,6 @@ Interrupted, the same command or naupegos apply goes on.`,
 			return n.carryOut(cmd.Context())
 		},
 	}
-	n.run.bind(c)
+	n.bindRun(c)
 	return c
 }

@@ -23,7 +23,8 @@ func newNodeAddCmd(a *App) *cobra.Command {
 with it that file, whose comments stay. The control plane has 1, 3 or 5 machines, so it grows by two.`,
 		Example: `  naupegos node add demo
   naupegos node add demo --pool general --count 2 -f cluster.yaml
-  naupegos node add demo --control-plane --count 2`,
+  naupegos node add demo --control-plane --count 2
+  naupegos node add demo --dry-run`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if controlPlane && pool != "" {
@@ -60,7 +61,7 @@ func newNodeRemoveCmd(a *App) *cobra.Command {
 		Long: `Lower the number of machines that the document wants by those named, and let exactly those go: their pods move elsewhere,
 control-plane machines leave etcd (the quorum is foreseen before anything is begun), and the machines are destroyed. Without -f the
 stored document is changed; with it that file, whose comments stay. The control plane has 1, 3 or 5 machines, so two go together.`,
-		Example: "  naupegos node remove demo demo-general-2\n  naupegos node remove demo demo-cp-4 demo-cp-5 -f cluster.yaml",
+		Example: "  naupegos node remove demo demo-general-2\n  naupegos node remove demo demo-general-2 --dry-run\n  naupegos node remove demo demo-cp-4 demo-cp-5 -f cluster.yaml",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n.name = args[0]
@@ -79,7 +80,14 @@ stored document is changed; with it that file, whose comments stay. The control 
 
 func (n *nodeChange) bind(c *cobra.Command) {
 	c.Flags().StringVarP(&n.file, "file", "f", "", "the Cluster document to change too (default: the stored one only)")
+	n.bindRun(c)
+}
+
+// bindRun adds what all verbs have that change machines.
+func (n *nodeChange) bindRun(c *cobra.Command) {
 	n.run.bind(c)
+	n.out.bind(c)
+	c.Flags().BoolVar(&n.dry, "dry-run", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
 }
 
 // groupToGrow finds the group that the flags name.

@@ -6,37 +6,71 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
 )
 
 // exitChanges is what plan exits with when there are changes.
 const exitChanges exitCode = 2
 
+// planFlags are the flags of plan.
+type planFlags struct {
+	file, save           string
+	destroy, keepVolumes bool
+	out                  output
+}
+
 func newPlanCmd(a *App) *cobra.Command {
-	var file string
-	var out output
+	var f planFlags
 	c := &cobra.Command{
-		Use:   "plan -f FILE",
-		Short: "Show what apply would do, and change nothing",
+		Use:   "plan [NAME]",
+		Short: "Show what apply or destroy would do, and change nothing",
 		Long: `Compare the document with what is there and print the steps that apply would carry out: what is created, changed,
-replaced or destroyed, and why.
+replaced or destroyed, and why. Names, networks and addresses that are shown are those that come.
+
+With --out the plan is saved: naupegos apply PLAN carries out that plan and no other, without asking, and refuses where what is there has
+changed meanwhile. The file holds the document and the plan, and no secrets. The bundle is pulled or built first if it is not here.
+
+With --destroy it is what naupegos destroy would do, of the cluster NAME or of the one that FILE describes.
 
 Exit status: 0 where nothing is to do, 2 where there are changes, another one for errors.`,
 		Example: `  naupegos plan -f cluster.yaml
-  naupegos plan -f cluster.yaml -o json | jq '.steps[].id'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), file, &out) },
+  naupegos plan -f cluster.yaml -o json | jq '.steps[].id'
+  naupegos plan -f cluster.yaml --out cluster.plan
+  naupegos plan --destroy demo`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.destroy:
+				return a.planDestroy(cmd.Context(), args, &f)
+			case len(args) > 0:
+				return fail.New(fail.Invalid, "plan takes a document, not %q", args[0]).Do("name it with -f FILE; a NAME goes with --destroy")
+			case f.keepVolumes:
+				return fail.New(fail.Invalid, "--keep-volumes goes with --destroy")
+			}
+			return a.plan(cmd.Context(), &f)
+		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "the Cluster document; - for standard input")
-	out.bind(c)
+	c.Flags().StringVarP(&f.file, "file", "f", "", "the Cluster document; - for standard input")
+	c.Flags().StringVar(&f.save, "out", "", "save the plan to this file, for naupegos apply PLAN")
+	c.Flags().BoolVar(&f.destroy, "destroy", false, "show what naupegos destroy would do")
+	c.Flags().BoolVar(&f.keepVolumes, "keep-volumes", false, "with --destroy: as naupegos destroy --keep-volumes")
+	f.out.bind(c)
 	return c
 }
 
-func (a *App) plan(ctx context.Context, file string, out *output) error {
-	doc, _, err := a.readDocument(file)
+func (a *App) plan(ctx context.Context, f *planFlags) error {
+	doc, data, err := a.readDocument(f.file)
 	if err != nil {
 		return err
 	}
-	s, err := a.openDocument(ctx, doc, sessionOptions{readOnly: true, bundle: haveBundle})
+	o := sessionOptions{readOnly: true, bundle: haveBundle}
+	if f.save != "" { // apply has it, and what is on machines depends on it
+		o.bundle = getBundle
+	}
+	s, err := a.openDocument(ctx, doc, o)
 	if err != nil {
 		return err
 	}
@@ -45,14 +79,52 @@ func (a *App) plan(ctx context.Context, file string, out *output) error {
 	if err != nil {
 		return err
 	}
-	err = out.print(a.Out, ap.Plan, func(w io.Writer) error {
-		if err := ap.Plan.WriteText(w, a.Color(w)); err != nil || !ap.More {
+	if f.save != "" {
+		if err := s.savePlan(f.save, data, ap); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintln(w, ap.Later())
+		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s carries it out.\n", f.save)
+	}
+	return a.printPlan(ap.Plan, ap.Later(), &f.out)
+}
+
+// planDestroy shows what destroy would do.
+func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) error {
+	if f.save != "" {
+		return fail.New(fail.Invalid, "a plan of destroy can't be saved").Do("naupegos destroy shows it and asks")
+	}
+	if len(args) == 1 && f.file != "" || len(args) == 0 && f.file == "" {
+		return fail.New(fail.Invalid, "--destroy needs either a cluster's NAME or -f FILE")
+	}
+	name := ""
+	if len(args) == 1 {
+		name = args[0]
+	} else {
+		doc, _, err := a.readDocument(f.file)
+		if err != nil {
+			return err
+		}
+		name = doc.Metadata.Name
+	}
+	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
+		p, err := s.cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: f.keepVolumes, Forget: s.forget})
+		if err != nil {
+			return err
+		}
+		return a.printPlan(p, "", &f.out)
+	})
+}
+
+// printPlan writes a plan that is not carried out, with what may come later, and ends with exitChanges where it has steps.
+func (a *App) printPlan(p *plan.Plan, later string, out *output) error {
+	err := out.print(a.Out, p, func(w io.Writer) error {
+		if err := p.WriteText(w, a.Color(w)); err != nil || later == "" {
+			return err
+		}
+		_, err := fmt.Fprintln(w, later)
 		return err
 	})
-	if err == nil && !ap.Plan.Empty() {
+	if err == nil && !p.Empty() {
 		return exitChanges
 	}
 	return err

@@ -29,6 +29,7 @@ type runFlags struct {
 
 func (f *runFlags) bind(c *cobra.Command) {
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "carry the plan out without asking")
+	f.consents.known = cluster.Consents()
 	c.Flags().Var(&f.consents, "consent", "consent to a kind of disruption that the plan names (repeatable)")
 	f.parallel = 16
 	c.Flags().Var(&f.parallel, "parallel", "most steps at once")
@@ -38,23 +39,22 @@ func (f *runFlags) bind(c *cobra.Command) {
 // json reports whether progress is shown as lines of JSON, among which there may be no other text.
 func (f *runFlags) json() bool { return plan.ObserverKind(f.progress) == plan.ObserveJSON }
 
-// consents is the value of --consent. A name that no plan asks for is a slip, and told at once: the plan's refusal would come late, or never.
-type consents []string
+// consents is the value of --consent. A name that nothing asks for is a slip, and told at once: the refusal would come late, or never.
+type consents struct{ given, known []string }
 
 // String lists the names.
-func (c *consents) String() string { return strings.Join(*c, ",") }
+func (c *consents) String() string { return strings.Join(c.given, ",") }
 
 // Type is what help calls the value.
 func (c *consents) Type() string { return "strings" }
 
 // Set adds names, which commas part.
 func (c *consents) Set(names string) error {
-	known := cluster.Consents()
 	for name := range strings.SplitSeq(names, ",") {
-		if name = strings.TrimSpace(name); !slices.Contains(known, name) {
-			return fmt.Errorf("no plan asks for consent to %q; there are %s", name, strings.Join(known, ", "))
+		if name = strings.TrimSpace(name); !slices.Contains(c.known, name) {
+			return fmt.Errorf("no plan asks for consent to %q; there are %s", name, strings.Join(c.known, ", "))
 		}
-		*c = append(*c, name)
+		c.given = append(c.given, name)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (s *session) execute(ctx context.Context, p *plan.Plan, f *runFlags, step t
 		}
 	}()
 	_, err := plan.Execute(work, p, plan.Options{
-		Parallel: int(f.parallel), Timeout: step, Consents: f.consents, RetryMax: retryMax,
+		Parallel: int(f.parallel), Timeout: step, Consents: f.consents.given, RetryMax: retryMax,
 		Journal:  s.store.Journal(s.rec.ID),
 		Observer: plan.NewObserver(s.app.Err, plan.ObserverKind(f.progress)),
 		Stop:     soft, Hook: killPoint(), Meta: map[string]string{"version": version},

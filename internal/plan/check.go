@@ -31,8 +31,8 @@ func (p *Plan) MissingConsents(given []string) []string {
 	return missing
 }
 
-// refuse returns the error that names the missing consents and what each of them would allow; nil if none is missing.
-func (p *Plan) refuse(given []string) error {
+// CheckConsents returns the error that names the missing consents and what each of them would allow; nil if none is missing.
+func (p *Plan) CheckConsents(given []string) error {
 	missing := p.MissingConsents(given)
 	if len(missing) == 0 {
 		return nil

@@ -18,7 +18,7 @@ func Execute(ctx context.Context, p *Plan, o Options) (*Result, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	if err := p.refuse(o.Consents); err != nil {
+	if err := p.CheckConsents(o.Consents); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
