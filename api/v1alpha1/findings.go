@@ -44,6 +44,13 @@ func (r *findings) addAt(p position, field, problem, hint string) {
 	r.list = append(r.list, FieldError{File: r.file, Line: p.line, Column: p.column, Field: field, Problem: problem, Hint: hint})
 }
 
+// remark reports a field, whatever is reported already, and lets what lies in it be reported, too.
+func (r *findings) remark(field, problem, hint string) {
+	before := len(r.wrong)
+	r.addAt(r.place(field), field, problem, hint)
+	r.wrong = r.wrong[:before]
+}
+
 // full tells that looking further is of no use: nothing more would be shown.
 func (r *findings) full() bool { return r.more }
 

@@ -77,3 +77,21 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestMadeUp: what New made up for its user to replace makes a document, but none to be used.
+func TestMadeUp(t *testing.T) {
+	text, err := v1alpha1.New(v1alpha1.InitOptions{Provider: "hosts", ControlPlanes: 3, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v1alpha1.ParseFilledIn("hosts.yaml", text)
+	for _, want := range []string{"machines[0].address: 192.0.2.11 is an example's", "machines[5].hostKey: is the example key", "spec.endpoint.vip: 192.0.2.10 is an example's"} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hosts.yaml:0") {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+	mine := strings.NewReplacer("192.0.2.", "10.0.0.", machines()[0].HostKey, strings.TrimSuffix(machines()[0].HostKey, "A")+"B").Replace(string(text))
+	if _, err := v1alpha1.ParseFilledIn("hosts.yaml", []byte(mine)); err != nil {
+		t.Error(err)
+	}
+}

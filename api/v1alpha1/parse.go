@@ -16,14 +16,24 @@ import (
 
 // Parse reads one document strictly, fills in the defaults and validates it. The name is the file's, for messages.
 // The error is an Errors with all that is wrong.
-func Parse(name string, data []byte) (*Cluster, error) {
+func Parse(name string, data []byte) (*Cluster, error) { return parse(name, data, (*Cluster).check) }
+
+// ParseFilledIn is Parse for a document that somebody is about to use: what New made up, for its user to replace, is wrong, too.
+func ParseFilledIn(name string, data []byte) (*Cluster, error) {
+	return parse(name, data, func(c *Cluster, r *findings) {
+		c.check(r)
+		c.checkMadeUp(r)
+	})
+}
+
+func parse(name string, data []byte, check func(*Cluster, *findings)) (*Cluster, error) {
 	r := &findings{file: name, where: map[string]position{}}
 	c := &Cluster{}
 	if root := r.document(data); root != nil && r.known(root) {
 		d := &decoder{findings: r}
 		d.mapping("", root, reflect.ValueOf(c).Elem())
 		c.Default()
-		c.check(r)
+		check(c, r)
 	}
 	if errs := r.sorted(); len(errs) > 0 {
 		return nil, errs

@@ -98,7 +98,7 @@ func (c *Cluster) checkProvider(r *findings) {
 	const names = "keep one of local, hosts, openstack"
 	switch set := c.Spec.Provider.set(); {
 	case len(set) > 1:
-		r.add("spec.provider", "names more than one provider", names)
+		r.remark("spec.provider", "names more than one provider", names) // what is wrong with each is worth knowing at once
 	case len(set) == 0:
 		r.add("spec.provider", "no provider is chosen", `give one of local, hosts, openstack; the shortest is "provider: {local: {}}"`)
 	}

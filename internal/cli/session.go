@@ -62,7 +62,7 @@ func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
 	if err != nil {
 		return nil, nil, fail.Wrap(fail.Invalid, err, "read the document")
 	}
-	doc, err := v1alpha1.Parse(path, data)
+	doc, err := v1alpha1.ParseFilledIn(path, data)
 	return doc, data, err
 }
 
