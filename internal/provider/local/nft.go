@@ -28,7 +28,7 @@ table inet %[1]s {
 
 func tableExists(ctx context.Context, table string) (bool, error) {
 	if os.Geteuid() != 0 {
-		return false, fail.New(fail.Refused, "looking at this host's packet filter needs root").Do("run naupegos as root")
+		return false, fail.New(fail.Refused, "%s, even to look at what there is", needsRoot).Do(runAsRoot)
 	}
 	out, err := tool.Run(ctx, nil, "nft", "list", "tables", "inet")
 	if err != nil {

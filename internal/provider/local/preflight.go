@@ -28,6 +28,12 @@ const (
 	diskImage          = 3000 * mib
 )
 
+// What those are told who are not root. sudo -E keeps their store and their bundles.
+const (
+	needsRoot = "local machines need root"
+	runAsRoot = "run the same command with sudo -E"
+)
+
 // host is what Preflight needs to know of this host; tests fake it.
 type host struct {
 	uid         int
@@ -135,13 +141,48 @@ type hostNeeds struct {
 // check returns what is missing, each with what to do about it.
 func (h host) check(n hostNeeds) []string {
 	var out []string
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for _, p := range h.parts(n) {
+		out = append(out, p.problems...)
+	}
+	return out
+}
+
+// part is one thing that Preflight and CheckHost look at.
+type part struct {
+	name     string
+	problems []string // what is missing, each with what to do about it
+	found    string   // what there is, where nothing is missing
+	smaller  bool     // a smaller cluster may do with what there is
+}
+
+func (h host) parts(n hostNeeds) []part {
+	return []part{
+		{name: "platform", problems: h.checkPlatform(), found: h.os + "/" + h.arch},
+		{name: "root", problems: h.checkRoot(), found: "this is root"},
+		{name: "programs", problems: h.checkPrograms(n), found: "systemd-nspawn, nft, tar and mmdebstrap as far as they are needed"},
+		{name: "kernel", problems: h.checkKernel(), found: "overlay file system"},
+		{name: "machine ID", problems: h.checkMachineID(), found: "/etc/machine-id holds one"},
+		{name: "cgroups", problems: h.checkCgroups(), found: "cpu, memory, pids and cpuset"},
+		{name: "memory", problems: h.checkMemory(n), found: fmt.Sprintf("%d MiB are available", memAvailable(h.meminfo)/mib), smaller: true},
+		{name: "disk", problems: h.checkDisk(n), found: "enough for the machines", smaller: true},
+	}
+}
+
+func (h host) checkPlatform() []string {
 	if h.os != "linux" || h.arch != "amd64" && h.arch != "arm64" {
-		add("local machines need Linux on amd64 or arm64, this is %s on %s", h.os, h.arch)
+		return []string{fmt.Sprintf("local machines need Linux on amd64 or arm64, this is %s on %s", h.os, h.arch)}
 	}
+	return nil
+}
+
+func (h host) checkRoot() []string {
 	if h.uid != 0 {
-		add("local machines need root: run the command with sudo")
+		return []string{needsRoot + ": " + runAsRoot}
 	}
+	return nil
+}
+
+func (h host) checkPrograms(n hostNeeds) (out []string) {
 	for _, t := range []struct {
 		name, pkg string
 		needed    bool
@@ -149,18 +190,25 @@ func (h host) check(n hostNeeds) []string {
 		{"systemd-nspawn", "systemd-container", true}, {"nft", "nftables", true}, {"tar", "tar", n.image}, {"mmdebstrap", "mmdebstrap", n.base},
 	} {
 		if t.needed && !h.tool(t.name) {
-			add("%s is missing: apt-get install %s", t.name, t.pkg)
+			out = append(out, fmt.Sprintf("%s is missing: apt-get install %s", t.name, t.pkg))
 		}
 	}
+	return out
+}
+
+func (h host) checkKernel() []string {
 	if !strings.Contains(h.filesystems, "\toverlay\n") && !h.tool("modprobe") {
-		add("the kernel has no overlay file system")
+		return []string{"the kernel has no overlay file system"}
 	}
-	if id := strings.TrimSpace(h.machineID); len(id) != 32 { // systemd-nspawn makes the network's hardware addresses of it; see machine-id(5)
-		add("/etc/machine-id holds no machine ID: run systemd-machine-id-setup")
+	return nil
+}
+
+// checkMachineID: systemd-nspawn makes the network's hardware addresses of the host's machine ID; see machine-id(5).
+func (h host) checkMachineID() []string {
+	if id := strings.TrimSpace(h.machineID); len(id) != 32 {
+		return []string{"/etc/machine-id holds no machine ID: run systemd-machine-id-setup"}
 	}
-	out = append(out, h.checkCgroups()...)
-	out = append(out, h.checkMemory(n)...)
-	return append(out, h.checkDisk(n)...)
+	return nil
 }
 
 func (h host) checkCgroups() []string {

@@ -33,7 +33,7 @@ func TestPreflightMessages(t *testing.T) {
 		want   []string
 	}{
 		{"good", func(*host) {}, nil},
-		{"not root", func(h *host) { h.uid = 1000 }, []string{"need root: run the command with sudo"}},
+		{"not root", func(h *host) { h.uid = 1000 }, []string{"need root: run the same command with sudo -E"}},
 		{"another system", func(h *host) { h.os, h.arch = "darwin", "arm64" }, []string{"need Linux on amd64 or arm64, this is darwin on arm64"}},
 		{"no tools", func(h *host) { h.tool = without("systemd-nspawn", "mmdebstrap", "nft") }, []string{
 			"apt-get install systemd-container", "apt-get install nftables", "apt-get install mmdebstrap",

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/provider/openstack"
+)
+
+func newDoctorCmd(a *App) *cobra.Command {
+	var out output
+	var file string
+	c := &cobra.Command{
+		Use:   "doctor [NAME]",
+		Short: "Check what naupegos needs: host, credentials, agent, bundle, store",
+		Long: `Check this host and what naupegos needs, and say what to do about each thing that is missing. Nothing is changed.
+
+Without a document, look at what any cluster needs, and at this host as the place of local machines. With NAME or -f FILE, look at
+what that cluster needs of its provider: memory, disk and subnet of this host, quota and flavors of the cloud, and whether the machines
+that exist answer.
+
+Exit status: 0 where nothing fails, 4 where something does.`,
+		Example: "  naupegos doctor\n  naupegos doctor -f cluster.yaml\n  naupegos doctor demo -o json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file != "" && len(args) > 0 {
+				return fail.New(fail.Invalid, "NAME and -f exclude each other").Do("the document says which cluster it is")
+			}
+			checks := a.examine(cmd.Context(), strings.Join(args, ""), file)
+			if err := out.print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
+				return err
+			}
+			for _, check := range checks {
+				if check.Result == provider.Failing {
+					return exitCode(fail.Refused.ExitCode())
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "check for the cluster of this document; - for standard input")
+	out.bind(c)
+	return c
+}
+
+func checkTable(w io.Writer, checks []provider.Check) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "CHECK\tRESULT\tDETAIL")
+	count := map[provider.Result]int{}
+	for _, c := range checks {
+		count[c.Result]++
+		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, c.Result, strings.ReplaceAll(c.Detail, "\n", " "))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d ok, %d warnings, %d failures\n", count[provider.Fine], count[provider.Warning], count[provider.Failing])
+	return err
+}
+
+// check makes a check of what a look at something found.
+func check(name, detail string, err error) provider.Check {
+	if err != nil {
+		return provider.Check{Name: name, Result: provider.Failing, Detail: err.Error()}
+	}
+	return provider.Check{Name: name, Result: provider.Fine, Detail: detail}
+}
+
+// examine looks at everything, for one cluster or for any.
+func (a *App) examine(ctx context.Context, name, file string) []provider.Check {
+	path, err := findAgent()
+	checks := []provider.Check{check("naupegos", "version "+version, nil), check("agent", path, err)}
+	doc, data, of, err := a.examined(ctx, name, file)
+	checks = append(checks, a.checkStore(ctx))
+	if of != "" {
+		checks = append(checks, check("document", of, err))
+	}
+	if err != nil {
+		return checks
+	}
+	checks = append(checks, a.checkBundle(ctx, doc))
+	if doc == nil || doc.Spec.Provider.Local != nil {
+		host, err := local.CheckHost()
+		if err != nil {
+			host = []provider.Check{check("host", "", err)}
+		}
+		checks = append(checks, host...)
+	}
+	if doc == nil {
+		return append(checks, openstack.CheckLogin(ctx))
+	}
+	if doc.Spec.Provider.Local != nil && os.Geteuid() != 0 {
+		return checks // only root can look further, and the host's checks say so
+	}
+	return append(checks, a.checkCluster(ctx, name, doc, data)...)
+}
+
+// examined returns the document that is to be looked at, and where it comes from; no document is no error.
+func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cluster, data []byte, of string, err error) {
+	switch {
+	case file != "":
+		doc, data, err = a.readDocument(file)
+		return doc, data, file, err
+	case name != "":
+		st, err := a.viewStore(ctx)
+		if err != nil {
+			return nil, nil, name, err
+		}
+		defer st.Close()
+		rec, err := st.Cluster(ctx, name)
+		if err != nil {
+			return nil, nil, name, err
+		}
+		doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document)
+		return doc, rec.Document, "the stored document of " + name, err
+	}
+	return nil, nil, "", nil
+}
+
+func (a *App) checkStore(ctx context.Context) provider.Check {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return check("store", "", err)
+	}
+	defer st.Close()
+	all, err := st.Clusters(ctx)
+	return check("store", fmt.Sprintf("%s: clusters: %d", st.Dir(), len(all)), err)
+}
+
+// checkBundle looks for the bundle that a document, or a new one, needs. Where there is none, it can be made only with these programs.
+func (a *App) checkBundle(ctx context.Context, doc *v1alpha1.Cluster) provider.Check {
+	const name = "bundle"
+	kubernetes, addons := v1alpha1.LatestKubernetes, []string(nil)
+	if doc != nil {
+		kubernetes, addons = doc.Spec.Kubernetes.Version, addonsOf(doc)
+	}
+	lib, err := (&bundleCmd{app: a}).library()
+	if err != nil {
+		return check(name, "", err)
+	}
+	b, err := lib.Find(ctx, kubernetes, addons...)
+	if err == nil {
+		return check(name, fmt.Sprintf("Kubernetes %s: %s", b.Manifest.Title(), b.ID[:12]), nil)
+	}
+	if fail.KindOf(err) != fail.NotFound {
+		return check(name, "", err)
+	}
+	for _, program := range []string{"go", "apt-get", "dpkg-deb"} {
+		if _, lookErr := exec.LookPath(program); lookErr != nil {
+			return check(name, "", fail.Wrap(fail.NotFound, err, "none is here, and %s, which makes one, is missing", program).
+				Do("install it, or naupegos bundle import one that was made elsewhere"))
+		}
+	}
+	return provider.Check{Name: name, Result: provider.Warning,
+		Detail: fmt.Sprintf("Kubernetes %s is not here yet: apply gets it first, which takes minutes", kubernetes)}
+}
+
+// addonsOf lists the sets of addons that a document's bundle has.
+func addonsOf(doc *v1alpha1.Cluster) []string {
+	if doc.Spec.Provider.OpenStack != nil {
+		return []string{bundle.AddonOpenStack}
+	}
+	return nil
+}
+
+// checkCluster looks at what one cluster needs of its provider.
+func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Cluster, data []byte) (checks []provider.Check) {
+	o := sessionOptions{readOnly: true}
+	look := func(s *session) (err error) {
+		checks, err = s.cluster.Check(ctx)
+		return err
+	}
+	var err error
+	if name != "" {
+		err = a.onCluster(ctx, name, o, look)
+	} else if s, openErr := a.openDocument(ctx, doc, data, o); openErr != nil {
+		err = openErr
+	} else {
+		err = s.closeWith(look(s))
+	}
+	if err != nil {
+		checks = append(checks, check("cluster "+doc.Metadata.Name, "", err))
+	}
+	return checks
+}
