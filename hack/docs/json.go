@@ -22,12 +22,14 @@ type jsonPage struct {
 type goType struct{ file, name string }
 
 var jsonPages = []jsonPage{
+	{"Errors", "With `-o json` an error is one object on standard error. Exit statuses stay the same.", []goType{{"internal/cli/json.go", "failure"}}},
+	{"doctor", "`naupegos doctor -o json` prints a list of checks.", []goType{{"internal/provider/check.go", "Check"}}},
 	{"plan", "`naupegos plan -o json` prints the plan. It exits with 2 where `changes` is true.", []goType{
 		{"internal/plan/json.go", "planJSON"}, {"internal/plan/json.go", "stepJSON"}}},
 	{"Progress", "`--progress json` writes one object a line to standard error while a plan runs. `event` is begin, step, note or end.", []goType{
 		{"internal/plan/observer_json.go", "lineJSON"}}},
 	{"status", "`naupegos status -o json` prints a list of clusters, `naupegos status NAME -o json` one cluster in full.", []goType{
-		{"internal/cli/status.go", "clusterRow"}, {"internal/cluster/status.go", "Status"}, {"internal/cluster/status.go", "MachineStatus"}}},
+		{"internal/cli/status_list.go", "clusterRow"}, {"internal/cluster/status.go", "Status"}, {"internal/cluster/status.go", "MachineStatus"}}},
 	{"history", "`naupegos history [NAME] -o json` prints a list of runs, `naupegos history NAME RUN -o json` one run with its steps.", []goType{
 		{"internal/plan/record.go", "RunRecord"}, {"internal/plan/record.go", "StepRecord"}, {"internal/plan/record.go", "Retry"}}},
 	{"machine list", "`naupegos machine list NAME -o json` prints a list of machines.", []goType{{"internal/cli/machine.go", "machineRow"}}},
@@ -44,6 +46,9 @@ func jsonOutput(root string) ([]byte, error) {
 Commands that print a table take ` + "`-o json` and `-o yaml`" + `, with the same keys. Results go to standard output, everything else to standard
 error. Keys may be added; a key that is here is neither renamed nor given another meaning without a line in the changelog. Times are RFC 3339
 in UTC. A key that is marked "optional" is absent where its value would be empty.
+
+Each object begins with ` + "`schemaVersion`" + `, the number 1, which grows when a key is renamed or gets another meaning. What is called a list
+below is an object with the list under ` + "`items`" + `.
 `)
 	for _, p := range jsonPages {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", p.title, p.text)

@@ -2,17 +2,73 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/image"
 )
 
-// completeNames has shells complete the names of clusters and machines, for c and all below it.
+// flagValues are the values of flags that take one of a few, by the flag's name.
+func flagValues(flag string) []string {
+	switch flag {
+	case "progress":
+		return progressNames()
+	case "consent":
+		return cluster.Consents()
+	case "provider":
+		return []string{v1alpha1.ProviderLocal, v1alpha1.ProviderHosts, v1alpha1.ProviderOpenStack}
+	case "kubernetes":
+		var known []string
+		for _, r := range bundle.Releases() {
+			known = append(known, r.Kubernetes)
+		}
+		return known
+	case "etcd":
+		return []string{v1alpha1.EtcdStacked, v1alpha1.EtcdService}
+	case "endpoint":
+		return []string{v1alpha1.EndpointGateways, v1alpha1.EndpointOctavia, v1alpha1.EndpointAddress, v1alpha1.EndpointDirect}
+	case "addons":
+		return []string{bundle.AddonOpenStack}
+	case "format":
+		return []string{image.QCOW2, image.Raw}
+	case "output":
+		return []string{"table", "json", "yaml"}
+	}
+	return nil
+}
+
+// completeValues has shells complete the values of flags, of c and all below it.
+func completeValues(c *cobra.Command) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if values := flagValues(f.Name); values != nil {
+			// It fails only for a flag that has a completion already.
+			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	for _, sub := range c.Commands() {
+		completeValues(sub)
+	}
+}
+
+// completeNames has shells complete the names of clusters, machines, bundles and runs, for c and all below it.
 func completeNames(c *cobra.Command, a *App) {
 	_, arguments, _ := strings.Cut(strings.Trim(c.Use, " "), " ")
+	if strings.HasPrefix(arguments, "BUNDLE") {
+		several := strings.Contains(arguments, "BUNDLE...")
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 || several {
+				return a.bundleNames(c), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+	}
 	if strings.HasPrefix(strings.Trim(arguments, "["), "NAME") && c.ValidArgsFunction == nil {
 		machines := strings.Contains(arguments, "MACHINE")
 		several := strings.Contains(arguments, "MACHINE...")
@@ -24,6 +80,8 @@ func completeNames(c *cobra.Command, a *App) {
 			case machines && (len(args) == 1 || several):
 				names = a.machineNames(c.Context(), args[0])
 				names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args[1:], n) })
+			case strings.Contains(arguments, "[RUN]") && len(args) == 1:
+				names = a.runNames(c.Context(), args[0])
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -47,6 +105,45 @@ func (a *App) clusterNames(ctx context.Context) []string {
 	var names []string
 	for _, c := range all {
 		names = append(names, c.Name)
+	}
+	return names
+}
+
+// bundleNames lists the IDs of bundles, with what they are.
+func (a *App) bundleNames(c *cobra.Command) []string {
+	b := &bundleCmd{app: a}
+	if f := c.Flag("library"); f != nil {
+		b.root = f.Value.String()
+	}
+	lib, err := b.library()
+	if err != nil {
+		return nil
+	}
+	all, err := lib.List(c.Context())
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, b := range all {
+		names = append(names, b.ID[:12]+"\tKubernetes "+b.Manifest.Title())
+	}
+	return names
+}
+
+// runNames lists the runs on a cluster, the last one first.
+func (a *App) runNames(ctx context.Context, cluster string) []string {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil
+	}
+	defer st.Close()
+	all, err := st.Runs(ctx, cluster, 0)
+	if err != nil {
+		return nil
+	}
+	names := []string{"last"}
+	for _, r := range all {
+		names = append(names, fmt.Sprintf("%s\t%s, %s", r.ID, r.Verb, r.Outcome))
 	}
 	return names
 }

@@ -82,7 +82,7 @@ func check(name, detail string, err error) provider.Check {
 func (a *App) examine(ctx context.Context, name, file string) []provider.Check {
 	path, err := findAgent()
 	checks := []provider.Check{check("naupegos", "version "+version, nil), check("agent", path, err)}
-	doc, data, of, err := a.examined(ctx, name, file)
+	doc, of, err := a.examined(ctx, name, file)
 	checks = append(checks, a.checkStore(ctx))
 	if of != "" {
 		checks = append(checks, check("document", of, err))
@@ -104,29 +104,29 @@ func (a *App) examine(ctx context.Context, name, file string) []provider.Check {
 	if doc.Spec.Provider.Local != nil && os.Geteuid() != 0 {
 		return checks // only root can look further, and the host's checks say so
 	}
-	return append(checks, a.checkCluster(ctx, name, doc, data)...)
+	return append(checks, a.checkCluster(ctx, name, doc)...)
 }
 
 // examined returns the document that is to be looked at, and where it comes from; no document is no error.
-func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cluster, data []byte, of string, err error) {
+func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cluster, of string, err error) {
 	switch {
 	case file != "":
-		doc, data, err = a.readDocument(file)
-		return doc, data, file, err
+		doc, _, err = a.readDocument(file)
+		return doc, file, err
 	case name != "":
 		st, err := a.viewStore(ctx)
 		if err != nil {
-			return nil, nil, name, err
+			return nil, name, err
 		}
 		defer st.Close()
 		rec, err := st.Cluster(ctx, name)
 		if err != nil {
-			return nil, nil, name, err
+			return nil, name, err
 		}
 		doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document)
-		return doc, rec.Document, "the stored document of " + name, err
+		return doc, "the stored document of " + name, err
 	}
-	return nil, nil, "", nil
+	return nil, "", nil
 }
 
 func (a *App) checkStore(ctx context.Context) provider.Check {
@@ -176,8 +176,8 @@ func addonsOf(doc *v1alpha1.Cluster) []string {
 }
 
 // checkCluster looks at what one cluster needs of its provider.
-func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Cluster, data []byte) (checks []provider.Check) {
-	o := sessionOptions{readOnly: true}
+func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Cluster) (checks []provider.Check) {
+	o := sessionOptions{look: true, readOnly: true}
 	look := func(s *session) (err error) {
 		checks, err = s.cluster.Check(ctx)
 		return err
@@ -185,7 +185,7 @@ func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Clust
 	var err error
 	if name != "" {
 		err = a.onCluster(ctx, name, o, look)
-	} else if s, openErr := a.openDocument(ctx, doc, data, o); openErr != nil {
+	} else if s, openErr := a.openDocument(ctx, doc, o); openErr != nil {
 		err = openErr
 	} else {
 		err = s.closeWith(look(s))

@@ -57,6 +57,30 @@ func errorList(w io.Writer, file string, errs v1alpha1.Errors) error {
 	return nil
 }
 
+func newDocumentCmd(a *App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "document NAME",
+		Short: "Print the document that was applied last",
+		Long: `Print the Cluster document as the store has it: what the last apply carried out, with what naupegos node add and remove
+changed since. naupegos plan says where your file differs from it.`,
+		Example: "  naupegos document demo > cluster.yaml\n  naupegos document demo | diff cluster.yaml -",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			st, err := a.viewStore(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			rec, err := st.Cluster(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			_, err = a.Out.Write(rec.Document)
+			return err
+		},
+	}
+}
+
 func newSchemaCmd(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",

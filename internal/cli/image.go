@@ -48,7 +48,7 @@ The bundle comes from the library, and is made where it is not there. Identifier
 are the newest of Debian 12, so two builds are alike but not identical.
 
 Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils. No block device, no mount, no virtualisation.`,
-		Example: "  naupegos image build --output debian-12-k8s.qcow2\n  naupegos image build --kubernetes v1.35.4 --format raw --output disk.raw",
+		Example: "  naupegos image build --file debian-12-k8s.qcow2\n  naupegos image build --kubernetes v1.35.4 --format raw --file disk.raw",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := stoppable(cmd)
@@ -85,7 +85,7 @@ Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils.
 	c.Flags().StringVar(&kubernetes, "kubernetes", newest, "Kubernetes release of the bundle")
 	c.Flags().StringSliceVar(&addons, "addons", []string{bundle.AddonOpenStack}, `sets of addons that the bundle has as well; "" for none`)
 	c.Flags().StringVar(&root, "library", "", "directory of bundles (default $XDG_CACHE_HOME/naupegos/bundles)")
-	c.Flags().StringVar(&o.Output, "output", "", "the image's file (default naupegos-debian-12-RELEASE.FORMAT)")
+	c.Flags().StringVar(&o.Output, "file", "", "the image's file (default naupegos-debian-12-RELEASE.FORMAT)")
 	c.Flags().StringVar(&o.Format, "format", image.QCOW2, "qcow2 (compressed) or raw (sparse; for clouds that keep images in Ceph)")
 	c.Flags().IntVar(&o.SizeGiB, "size", 0, "GiB of the disk (default: as small as possible; machines grow it)")
 	return c

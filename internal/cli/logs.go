@@ -28,7 +28,7 @@ problems.json and do not stop the rest.
 
 No key, certificate, kubeconfig or Secret is collected, and all texts are searched for the cluster's own secrets and for what looks
 like keys, tokens or passwords. Logs may still hold what workloads write: look before you send it to anybody.`,
-		Example: "  naupegos logs demo\n  naupegos logs demo --since 10m -o demo.tar.gz",
+		Example: "  naupegos logs demo\n  naupegos logs demo --since 10m --file demo.tar.gz",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0] + "-logs-" + time.Now().UTC().Format("20060102T150405Z")
@@ -38,8 +38,8 @@ like keys, tokens or passwords. Logs may still hold what workloads write: look b
 			return a.logs(cmd.Context(), args[0], file, cluster.LogOptions{Since: since, Prefix: name})
 		},
 	}
-	c.Flags().StringVarP(&file, "output", "o", "", "the archive (default: NAME-logs-TIME.tar.gz)")
-	c.Flags().StringVar(&dir, "dir", ".", "the directory of the archive, where -o is not given")
+	c.Flags().StringVar(&file, "file", "", "the archive (default: NAME-logs-TIME.tar.gz)")
+	c.Flags().StringVar(&dir, "dir", ".", "the directory of the archive, where --file is not given")
 	c.Flags().DurationVar(&since, "since", time.Hour, "how far back logs go")
 	return c
 }

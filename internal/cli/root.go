@@ -5,11 +5,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// App carries what every verb needs from the outside: streams and where state lies. It has no other state.
+// App carries what every verb needs from the outside: streams, where state lies, and the log.
 type App struct {
 	In  io.Reader
 	Out io.Writer // results
@@ -26,6 +26,8 @@ type App struct {
 
 	StateDir string // of the store; empty: the default
 	NoColor  bool
+
+	logging logFlags
 }
 
 // Color reports whether w is a terminal that wants colour.
@@ -46,12 +48,13 @@ Start with:
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if !a.NoColor {
-				return nil
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if a.NoColor { // the observers of plans read it, and so do the programs that verbs run
+				if err := os.Setenv("NO_COLOR", "1"); err != nil {
+					return err
+				}
 			}
-			// The observers of plans read it, and so do the programs that verbs run.
-			return os.Setenv("NO_COLOR", "1")
+			return a.startLog(c.CommandPath())
 		},
 	}
 	root.SetVersionTemplate("naupegos {{.Version}}\n")
@@ -60,6 +63,7 @@ Start with:
 	root.SetErr(a.Err)
 	root.PersistentFlags().StringVar(&a.StateDir, "state-dir", a.StateDir, "directory of the store (default $XDG_STATE_HOME/naupegos)")
 	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", a.NoColor, "plain output, as with NO_COLOR")
+	a.logging.bind(root)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fail.Wrap(fail.Invalid, err, "command line").Do("see %s --help", c.CommandPath())
 	})
@@ -69,18 +73,30 @@ Start with:
 
 // Main runs the command and returns its exit status (docs/reference/exit-codes.md).
 func Main(ctx context.Context, a *App, args []string) int {
+	began := time.Now()
+	code, err := a.run(ctx, args)
+	a.endLog(err, code, time.Since(began))
+	return code
+}
+
+// run runs the command, and tells of its error.
+func (a *App) run(ctx context.Context, args []string) (int, error) {
 	root := New(a)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	verb, err := root.ExecuteContextC(ctx)
 	var code exitCode
 	switch {
 	case err == nil:
-		return 0
+		return 0, nil
 	case errors.As(err, &code):
-		return int(code)
+		return int(code), nil
 	}
-	fmt.Fprintf(a.Err, "naupegos: %v\n", err)
-	return fail.KindOf(err).ExitCode()
+	if f := verb.Flags().Lookup("output"); f == nil || f.Value.String() != "json" {
+		fmt.Fprintf(a.Err, "naupegos: %v\n", err)
+	} else if e := writeJSON(a.Err, failureOf(err)); e != nil {
+		fmt.Fprintf(a.Err, "naupegos: %v\n", errors.Join(err, e))
+	}
+	return fail.KindOf(err).ExitCode(), err
 }
 
 // exitCode ends the command with a status that is not an error, such as "there are changes".
@@ -96,17 +112,21 @@ func (o *output) bind(c *cobra.Command) {
 	c.Flags().StringVarP(&o.format, "output", "o", "table", "output format: table, json or yaml")
 }
 
+// isTable reports whether people are to read the output.
+func (o *output) isTable() bool { return o.format == "table" || o.format == "" }
+
 // print writes v as JSON or YAML, or calls table.
 func (o *output) print(w io.Writer, v any, table func(io.Writer) error) error {
 	switch o.format {
 	case "table", "":
 		return table(w)
 	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
+		return writeJSON(w, v)
 	case "yaml":
-		b, err := yaml.Marshal(v)
+		b, err := versioned(v)
+		if err == nil {
+			b, err = yaml.JSONToYAML(b)
+		}
 		if err != nil {
 			return fmt.Errorf("write YAML: %w", err)
 		}

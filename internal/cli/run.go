@@ -139,7 +139,7 @@ func (s *session) execute(ctx context.Context, p *plan.Plan, f *runFlags, step t
 	_, err := plan.Execute(work, p, plan.Options{
 		Parallel: int(f.parallel), Timeout: step, Consents: f.consents.given, RetryMax: retryMax,
 		Journal:  s.store.Journal(s.rec.ID),
-		Observer: plan.NewObserver(s.app.Err, plan.ObserverKind(f.progress)),
+		Observer: s.app.observer(f.progress),
 		Stop:     soft, Hook: killPoint(), Meta: map[string]string{"version": version},
 	})
 	select {

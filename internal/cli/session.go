@@ -30,6 +30,7 @@ type session struct {
 // sessionOptions says what a verb needs.
 type sessionOptions struct {
 	verb     string // shown to whoever is kept waiting by the lease; empty: no lease, nothing is changed
+	look     bool   // nothing is planned: a store that does not exist stays unmade
 	readOnly bool   // leave no trace, not even keys, before commit
 	bundle   bundleNeed
 	newID    string // the ID that a cluster gets which the store does not know yet; empty: the store's next one
@@ -79,7 +80,11 @@ func (a *App) viewStore(ctx context.Context) (*store.Store, error) {
 // openDocument starts a session on the cluster that a document describes, known already or not. A new one is remembered when
 // the session commits.
 func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, o sessionOptions) (*session, error) {
-	st, err := a.openStore(ctx)
+	open := a.openStore
+	if o.look {
+		open = a.viewStore
+	}
+	st, err := open(ctx)
 	if err != nil {
 		return nil, err
 	}

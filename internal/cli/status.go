@@ -13,35 +13,34 @@ import (
 )
 
 func newStatusCmd(a *App) *cobra.Command {
-	var out output
+	var f statusFlags
+	var within time.Duration
 	c := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show clusters, or one cluster's machines, nodes, etcd and certificates",
-		Long: `Without a name, list the clusters in the store. With one, look at its machines, the Kubernetes API and etcd now.
+		Long: `Without a name, list the clusters in the store with their health. With one, look at its machines, the Kubernetes API and etcd now.
+--watch prints the status again each time it changes, until you stop it. --wait waits until the cluster is healthy.
 
 Exit status: 0 where the cluster is healthy, 5 where something is missing, down or not as the document says.`,
-		Example: "  naupegos status\n  naupegos status demo\n  naupegos status demo -o json",
+		Example: "  naupegos status\n  naupegos status demo\n  naupegos status demo --watch\n  naupegos status demo --wait=5m\n  naupegos status demo -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.listClusters(cmd, &out)
+			switch {
+			case f.wait < 0:
+				return fail.New(fail.Invalid, "--wait=%s is negative", f.wait)
+			case len(args) == 1:
+				return a.showStatus(cmd.Context(), args[0], &f)
+			case f.watch || f.wait > 0:
+				return fail.New(fail.Invalid, "--watch and --wait look at one cluster").Do("name it: naupegos status NAME --wait")
 			}
-			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true, bundle: haveBundle}, func(s *session) error {
-				st, err := s.cluster.Status(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if err := out.print(a.Out, st, func(w io.Writer) error { return statusTable(w, st) }); err != nil {
-					return err
-				}
-				if !st.Healthy {
-					return exitCode(fail.NotReady.ExitCode())
-				}
-				return nil
-			})
+			return a.listClusters(cmd.Context(), &f.out, within)
 		},
 	}
-	out.bind(c)
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "print the status again each time it changes")
+	c.Flags().DurationVar(&f.wait, "wait", 0, "wait until the cluster is healthy, for as long as this (10m where no time is given)")
+	c.Flags().Lookup("wait").NoOptDefVal = "10m"
+	c.Flags().DurationVar(&within, "timeout", 15*time.Second, "without NAME: how long clusters have to show their health")
+	f.out.bind(c)
 	return c
 }
 
@@ -57,50 +56,4 @@ func statusTable(w io.Writer, s *cluster.Status) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, m.Address, m.State, m.Config, m.Node, m.Version, m.Etcd)
 	}
 	return t.Flush()
-}
-
-// clusterRow is one cluster in the list.
-type clusterRow struct {
-	Name     string    `json:"name"`
-	ID       string    `json:"id"`
-	Provider string    `json:"provider"`
-	Created  time.Time `json:"created"`
-	Lease    string    `json:"lease,omitempty"` // who is at work on it
-}
-
-func (a *App) listClusters(cmd *cobra.Command, out *output) error {
-	st, err := a.viewStore(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	clusters, err := st.Clusters(cmd.Context())
-	if err != nil {
-		return err
-	}
-	leases, err := st.Leases(cmd.Context())
-	if err != nil {
-		return err
-	}
-	rows := []clusterRow{}
-	for _, c := range clusters {
-		r := clusterRow{Name: c.Name, ID: c.ID, Provider: c.Provider, Created: c.CreatedAt}
-		for _, l := range leases {
-			if l.ClusterID == c.ID {
-				r.Lease = fmt.Sprintf("%s by %s (alive: %s, expires %s)", l.Verb, l.Holder, l.Alive, l.Expires.Format(time.TimeOnly))
-			}
-		}
-		rows = append(rows, r)
-	}
-	return out.print(a.Out, rows, func(w io.Writer) error {
-		if len(rows) == 0 {
-			return noClusters(w, st.Dir())
-		}
-		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(t, "NAME\tPROVIDER\tCREATED\tID\tAT WORK")
-		for _, r := range rows {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Provider, r.Created.Local().Format(time.DateTime), r.ID, r.Lease)
-		}
-		return t.Flush()
-	})
 }

@@ -60,8 +60,8 @@ func onTerminal(t *testing.T, env []string, args ...string) (string, time.Durati
 	return said.String(), time.Since(began)
 }
 
-// TestSilentTerminal: verbs ask the terminal nothing, so one that never answers costs no time. A busy host gets several attempts: a
-// wait for an answer would be in each of them.
+// TestSilentTerminal: verbs ask the terminal nothing, so one that never answers costs no time. A busy host gets several attempts, and
+// what the same command takes without a terminal on top: a wait for an answer would be in each of them.
 func TestSilentTerminal(t *testing.T) {
 	const most, attempts = 200 * time.Millisecond, 20
 	for _, args := range [][]string{{"version"}, {"--version"}, {"--help"}, {"status"}} {
@@ -71,7 +71,11 @@ func TestSilentTerminal(t *testing.T) {
 			if bytes.ContainsRune([]byte(said), '\x1b') || said == "" {
 				t.Fatalf("%v wrote %q to the terminal", args, said)
 			}
-			if best = min(best, took); best < most {
+			began := time.Now()
+			if out, err := exec.Command("naupegos", append(args, "--state-dir", t.TempDir())...).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if best = min(best, took-time.Since(began)); took < most || best < most {
 				break
 			}
 		}

@@ -49,7 +49,7 @@ func TestOwnImage(t *testing.T) {
 func (s *onCloud) upload(t *testing.T, r *rig) string {
 	t.Helper()
 	file := filepath.Join(r.dir, s.begin+"own.qcow2")
-	res := r.must(0, "image", "build", "--kubernetes", v1alpha1.LatestKubernetes, "--output", file)
+	res := r.must(0, "image", "build", "--kubernetes", v1alpha1.LatestKubernetes, "--file", file)
 	t.Logf("FIGURE image build: %v: %s", res.took.Round(time.Second), strings.TrimSpace(res.stdout))
 	var made struct{ ID, Name, Done string }
 	for _, want := range []string{"uploaded", "unchanged"} {
