@@ -12,7 +12,7 @@ DEFAULT_KUBERNETES := v1.36.3
 	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall clean
 
 help: ## this list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 build: ## bin/naupegos and bin/naupegos-agent
 	@mkdir -p bin
