@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -44,6 +45,9 @@ func report(out io.Writer, all []*tier, want []string) (err error) {
 			err = errFailed
 			failures(out, t)
 		}
+	}
+	if err != nil {
+		fmt.Fprintf(out, "\nwhat failed tests have saved is in %s\n", filepath.Dir(kept))
 	}
 	fmt.Fprintln(out)
 	closing(out, all, true)
