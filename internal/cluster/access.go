@@ -106,7 +106,7 @@ func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
 func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
 	var via []remote.Host
 	gateways := len(c.gateways()) > 0
-	for _, s := range c.slots {
+	for _, s := range c.known() {
 		if s.Name == to || gateways != (s.Role == provider.Gateway) {
 			continue
 		}
@@ -145,13 +145,27 @@ func (c *Cluster) settle(ctx context.Context) error {
 	return nil
 }
 
+// known returns the machines that there should be, as the last look at the provider had it.
+func (c *Cluster) known() []slot {
+	c.slotMu.Lock()
+	defer c.slotMu.Unlock()
+	return c.slots
+}
+
+// settleOn says which machines there should be. Nobody may change the slice any more.
+func (c *Cluster) settleOn(slots []slot) {
+	c.slotMu.Lock()
+	defer c.slotMu.Unlock()
+	c.slots = slots
+}
+
 // gateways lists the names of the wanted gateways.
 func (c *Cluster) gateways() []string { return c.namesOf(provider.Gateway) }
 
 // namesOf lists the wanted machines of a role, in order.
 func (c *Cluster) namesOf(r provider.Role) []string {
 	var names []string
-	for _, s := range c.slots {
+	for _, s := range c.known() {
 		if s.Role == r {
 			names = append(names, s.Name)
 		}

@@ -40,7 +40,8 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	if err != nil {
 		return nil, err
 	}
-	c.slots, _ = assign(c.doc, inv.Machines, c.decided())
+	want, _ := assign(c.doc, inv.Machines, c.decided())
+	c.settleOn(want)
 	b := newBuilder()
 	if k, ok := c.prov.(provider.Keeper); ok && k.KeepsMachines() {
 		for _, m := range inv.Machines {

@@ -67,7 +67,7 @@ func (c *Cluster) observeInventory(ctx context.Context, decided Fates) (*Observe
 	}
 	o := &Observed{Inventory: inv, Machines: map[string]*Seen{}, Replaced: map[string]*Seen{}}
 	o.Want, o.Remove = assign(c.doc, inv.Machines, decided)
-	c.slots = o.Want
+	c.settleOn(o.Want)
 	for _, m := range inv.Machines {
 		if decided[m.Name] == Renew && !removedFrom(o, m.Name) {
 			o.Replaced[m.Name] = &Seen{Machine: m}

@@ -78,7 +78,7 @@ func (c *Cluster) base(ctx context.Context, s slot) (machine.Config, error) {
 // addresses lists the wanted machines whose address is known, by name.
 func (c *Cluster) addresses(ctx context.Context) ([]provider.Machine, error) {
 	var ms []provider.Machine
-	for _, s := range c.slots {
+	for _, s := range c.known() {
 		m, err := c.prov.Machine(ctx, s.Name)
 		if fail.KindOf(err) == fail.NotFound {
 			continue
@@ -111,7 +111,7 @@ func (c *Cluster) renderGateway(ctx context.Context, s slot, f machine.Facts) (m
 	if p.Fronts, err = c.ingressFronts(ctx); err != nil {
 		return machine.Config{}, err
 	}
-	for _, m := range c.slots {
+	for _, m := range c.known() {
 		if m.Role == provider.Worker {
 			continue
 		}

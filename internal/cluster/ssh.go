@@ -24,7 +24,7 @@ func (c *Cluster) hosts(ctx context.Context) ([]remote.Host, error) {
 		return nil, err
 	}
 	var hs []remote.Host
-	for _, s := range c.slots {
+	for _, s := range c.known() {
 		h, err := c.Host(ctx, s.Name)
 		if fail.KindOf(err) == fail.NotFound {
 			continue // it is wanted but does not exist yet
