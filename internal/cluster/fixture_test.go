@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -136,6 +137,7 @@ type lab struct {
 	*Cluster
 	t     *testing.T
 	cloud *cloud
+	have  map[string]machine.Config // what machines are, by name
 }
 
 // newLab makes a lab for a document; nothing exists yet.
@@ -146,7 +148,7 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	secrets := newOverlay(nil)
 	c := &Cluster{
 		doc: doc, rec: rec, facts: &facts{rec: rec}, secrets: secrets, pki: pki.Open(secrets, pki.Options{}),
-		prov: p, bundle: &bundle.Bundle{}, backups: "backups",
+		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest("v1.36.3")}, agent: agentBinary{digest: "0badcafe"}, backups: "backups",
 		publicKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
 	}
 	return &lab{Cluster: c, t: t, cloud: p}
@@ -169,6 +171,7 @@ func (l *lab) running(doc *v1alpha1.Cluster) *lab {
 			l.t.Fatal(err)
 		}
 	}
+	l.configure(doc, want)
 	return l
 }
 
@@ -179,7 +182,7 @@ func (l *lab) state(name string, s provider.State) {
 	l.cloud.machines[name] = m
 }
 
-// observed is what would be seen of a cluster in which everything that runs is as wanted; members are the etcd members.
+// observed is what would be seen of a cluster whose machines are as the document wanted that they were configured by; members are the etcd members.
 func (l *lab) observed(decided Fates, members ...string) *Observed {
 	l.t.Helper()
 	o, err := l.observeInventory(l.t.Context(), decided)
@@ -196,7 +199,11 @@ func (l *lab) observed(decided Fates, members ...string) *Observed {
 			continue
 		}
 		if seen := o.Machines[s.Name]; seen != nil && m.State == provider.Running {
-			seen.Report = &machine.Report{Digest: "same"}
+			if c, err := l.configuration(s); err != nil {
+				seen.Err = err
+			} else {
+				seen.Report = &machine.Report{Changes: changes(l.have[s.Name], c)}
+			}
 		}
 		if s.Role != provider.Gateway {
 			o.Nodes[s.Name] = l.node(s, m.State == provider.Running)

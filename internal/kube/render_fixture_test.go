@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
@@ -33,7 +33,7 @@ func testParams() Params {
 	p := Params{
 		ClusterName: "demo", Endpoint: "10.0.0.10:6443", Version: "v1.36.3",
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16", DNSDomain: "cluster.local",
-		Bundle: testBundle("v1.36.3"), EtcdMode: EtcdStacked, CNI: CNIFlannel,
+		Bundle: bundletest.Manifest("v1.36.3"), EtcdMode: EtcdStacked, CNI: CNIFlannel,
 		APIServerSANs: []string{"demo.example.org", "192.0.2.7"},
 		AuditLog:      true, EncryptionAtRest: true, Harden: true,
 		AgentPath:       machine.AgentDir + "/0123abcd/naupegos-agent",
@@ -70,30 +70,4 @@ func testWorker(p Params) Node {
 
 func testInstance() CloudInstance {
 	return CloudInstance{ProviderID: "openstack:///6b4ac2ae-4bbd-4d38-9b1e-2a7d1f4ba3c5", Zone: "nova"}
-}
-
-func testBundle(version string) bundle.Manifest {
-	const digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
-	m := bundle.Manifest{Schema: 1, Kubernetes: version, Platform: "linux/amd64", Origin: "built", Repository: "naupegos.dev/k8s"}
-	for _, name := range []string{
-		"cni/bridge", "cni/flannel", "cni/host-local", "cni/loopback", "cni/portmap", "containerd", "containerd-shim-runc-v2", "ctr",
-		"etcd", "etcdctl", "etcdutl", "kubeadm", "kubectl", "kubelet",
-	} {
-		m.Binaries = append(m.Binaries, bundle.Artifact{Name: name, Digest: digest, Size: 1})
-	}
-	both := []string{"control-plane", "worker"}
-	for _, i := range []struct {
-		name, tag string
-		roles     []string
-	}{
-		{"coredns", "v1.14.2", both}, {"etcd", "3.6.8-0", both[:1]}, {"flannel", "v0.28.4", both},
-		{"kube-apiserver", version, both[:1]}, {"kube-controller-manager", version, both[:1]}, {"kube-proxy", version, both},
-		{"kube-scheduler", version, both[:1]}, {"pause", "3.10.2", both},
-	} {
-		m.Images = append(m.Images, bundle.Image{
-			Name: i.name, Ref: m.Repository + "/" + i.name + ":" + i.tag, ID: digest,
-			Archive: bundle.Artifact{Name: i.name + ".tar", Digest: digest, Size: 1}, Roles: i.roles,
-		})
-	}
-	return m
 }

@@ -31,7 +31,7 @@ func releases(t *testing.T) []release {
 	t.Helper()
 	var out []release
 	if kubeadm := os.Getenv("NAUPEGOS_KUBEADM"); kubeadm != "" {
-		out = append(out, release{testBundle(testParams().Version), func(name string) string {
+		out = append(out, release{bundletest.Manifest(testParams().Version), func(name string) string {
 			if path := os.Getenv("NAUPEGOS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))); path != "" {
 				return path
 			}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -270,7 +271,7 @@ func TestKubeadmConfigIsTheClustersOnEveryMachine(t *testing.T) {
 
 func TestOlderReleaseGivesTheAPIServersKubeletClientItsGroup(t *testing.T) {
 	p := testParams()
-	p.Version, p.Bundle = "v1.35.4", testBundle("v1.35.4")
+	p.Version, p.Bundle = "v1.35.4", bundletest.Manifest("v1.35.4")
 	crt := describePEM(content(t, render(t, p, testPKI(t, testTime), 0), pkiDir+"/apiserver-kubelet-client.crt"))
 	if !bytes.Contains(crt, []byte("O=kubeadm:cluster-admins")) {
 		t.Errorf("%s", crt)

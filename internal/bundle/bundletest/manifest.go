@@ -1,0 +1,30 @@
+package bundletest
+
+import "github.com/naupegos/naupegos/internal/bundle"
+
+// Manifest returns the manifest of a bundle that is made up: all that is rendered from one, and nothing that could run.
+func Manifest(version string) bundle.Manifest {
+	const digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	m := bundle.Manifest{Schema: 1, Kubernetes: version, Platform: "linux/amd64", Origin: "built", Repository: "naupegos.dev/k8s"}
+	for _, name := range []string{
+		"cni/bridge", "cni/flannel", "cni/host-local", "cni/loopback", "cni/portmap", "containerd", "containerd-shim-runc-v2", "ctr",
+		"etcd", "etcdctl", "etcdutl", "kubeadm", "kubectl", "kubelet",
+	} {
+		m.Binaries = append(m.Binaries, bundle.Artifact{Name: name, Digest: digest, Size: 1})
+	}
+	both := []string{"control-plane", "worker"}
+	for _, i := range []struct {
+		name, tag string
+		roles     []string
+	}{
+		{"coredns", "v1.14.2", both}, {"etcd", "3.6.8-0", both[:1]}, {"flannel", "v0.28.4", both},
+		{"kube-apiserver", version, both[:1]}, {"kube-controller-manager", version, both[:1]}, {"kube-proxy", version, both},
+		{"kube-scheduler", version, both[:1]}, {"pause", "3.10.2", both},
+	} {
+		m.Images = append(m.Images, bundle.Image{
+			Name: i.name, Ref: m.Repository + "/" + i.name + ":" + i.tag, ID: digest,
+			Archive: bundle.Artifact{Name: i.name + ".tar", Digest: digest, Size: 1}, Roles: i.roles,
+		})
+	}
+	return m
+}

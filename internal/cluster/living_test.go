@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// configuration renders what a machine should be, as its agent is asked about it.
+func (l *lab) configuration(s slot) (machine.Config, error) {
+	return l.render(l.t.Context(), s, machine.Facts{Interface: "eth0", CgroupVersion: 2, Dpkg: true, ResolvConf: "/etc/resolv.conf"})
+}
+
+// configure has all machines of doc be what that says.
+func (l *lab) configure(doc *v1alpha1.Cluster, slots []slot) {
+	l.t.Helper()
+	now := l.doc
+	defer func() { l.doc = now; l.settleOn(nil) }()
+	l.doc = doc
+	l.settleOn(slots)
+	l.have = map[string]machine.Config{}
+	for _, s := range slots {
+		l.have[s.Name] = testkit.Value(l.configuration(s))(l.t)
+	}
+}
+
+// changes are what an agent would do to a machine that has one configuration and is to have another.
+func changes(have, want machine.Config) []machine.Change {
+	old := map[string][]byte{}
+	for _, f := range have.Files {
+		old[f.Path] = f.Content
+	}
+	var all []machine.Change
+	var paths []string
+	for _, f := range want.Files {
+		before, there := old[f.Path]
+		delete(old, f.Path)
+		if there && (f.Once || bytes.Equal(before, f.Content)) {
+			continue
+		}
+		c := machine.Change{Kind: "file", Name: f.Path, Action: "update", Why: "content differs"}
+		if !there {
+			c.Action, c.Why = "create", "it is missing"
+		}
+		all, paths = append(all, c), append(paths, f.Path)
+	}
+	for path := range old {
+		all, paths = append(all, machine.Change{Kind: "file", Name: path, Action: "remove", Why: "it is not wanted any more"}), append(paths, path)
+	}
+	for _, u := range want.Units {
+		watched := func(path string) bool {
+			return slices.ContainsFunc(u.Watches, func(w string) bool { return path == w || strings.HasPrefix(path, w+"/") })
+		}
+		if !slices.ContainsFunc(paths, watched) {
+			continue
+		}
+		action := "restart"
+		if u.Reload {
+			action = "reload"
+		}
+		all = append(all, machine.Change{Kind: "unit", Name: u.Name, Action: action, Why: "a file that it reads changes"})
+	}
+	slices.SortStableFunc(all, func(a, b machine.Change) int { return strings.Compare(a.Kind+a.Name, b.Kind+b.Name) })
+	return all
+}
+
+// TestEditsOfALivingCluster changes the document of a cluster that runs: only machines that read what changed are touched.
+func TestEditsOfALivingCluster(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		edit           func(s *v1alpha1.Spec)
+		touched, still string // a machine whose configuration changes, one whose does not
+	}{
+		{"audit log", func(s *v1alpha1.Spec) { off := false; s.Security.AuditLog.Enabled = &off }, "demo-cp-1", "demo-a-1"},
+		{"port of the API", func(s *v1alpha1.Spec) { s.Endpoint.Port = 7443 }, "demo-gw-1", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before, after := document(t, 3, 2, 1), document(t, 3, 2, 1)
+			c.edit(&after.Spec)
+			l := newLab(t, after).running(before)
+			got := l.mustPlan(l.observed(nil, controlPlanes(3)...))
+			if !strings.Contains(got, "configure/"+c.touched) {
+				t.Errorf("%s is not configured:\n%s", c.touched, got)
+			}
+			if c.still != "" && strings.Contains(got, "configure/"+c.still) {
+				t.Errorf("%s is configured:\n%s", c.still, got)
+			}
+			t.Log(got)
+		})
+	}
+}
