@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +35,12 @@ type NodeInfo struct {
 	Created       time.Time
 	BootID        string    // of the machine's start whose kubelet reported last
 	Reported      time.Time // when kubelet said that it is ready or not, by its machine's clock, to the second
+	Renewed       time.Time // when kubelet last renewed the node's lease, by the same clock
 }
+
+// tellTime is how long after its start kubelet has told of the node what has changed: it looks every 5 seconds. What is as before it may
+// keep to itself for minutes (1.35); its lease shows that it lives.
+const tellTime = 10 * time.Second
 
 // Stale says why what kubelet reported of the node is from before its machine or kubelet was started last, as life knows it: the API goes
 // on telling it until kubelet reports again, or the controller manager misses it for a while. Empty where it is not from before, or life
@@ -42,7 +49,7 @@ func (n NodeInfo) Stale(life machine.Life) string {
 	switch began := life.Since["kubelet.service"]; {
 	case life.BootID != "" && n.BootID != life.BootID:
 		return "kubelet has not reported since the machine was started"
-	case n.Reported.Before(began.Truncate(time.Second)):
+	case n.Reported.Before(began.Truncate(time.Second)) && n.Renewed.Before(began.Add(tellTime)):
 		return "kubelet has not reported since it was started"
 	}
 	return ""
@@ -57,13 +64,26 @@ type Taint struct {
 
 // Nodes lists all nodes, sorted by name.
 func (c *Client) Nodes(ctx context.Context) ([]NodeInfo, error) {
-	list, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
+	var list *corev1.NodeList
+	var leases *coordinationv1.LeaseList
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) { list, err = c.set.CoreV1().Nodes().List(gctx, metav1.ListOptions{}); return err })
+	g.Go(func() (err error) {
+		leases, err = c.set.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(gctx, metav1.ListOptions{})
+		return err
+	})
+	if err := g.Wait(); err != nil {
 		return nil, apiError(ctx, err, "list nodes").At(c.server)
+	}
+	renewed := map[string]time.Time{}
+	for i := range leases.Items {
+		renewed[leases.Items[i].Name] = renewedAt(&leases.Items[i])
 	}
 	out := make([]NodeInfo, 0, len(list.Items))
 	for i := range list.Items {
-		out = append(out, nodeInfo(&list.Items[i]))
+		n := nodeInfo(&list.Items[i])
+		n.Renewed = renewed[n.Name]
+		out = append(out, n)
 	}
 	slices.SortFunc(out, func(a, b NodeInfo) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
@@ -75,7 +95,22 @@ func (c *Client) Node(ctx context.Context, name string) (NodeInfo, error) {
 	if err != nil {
 		return NodeInfo{}, apiError(ctx, err, "get node %s", name).At(c.server)
 	}
-	return nodeInfo(n), nil
+	i := nodeInfo(n)
+	lease, err := c.set.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return NodeInfo{}, apiError(ctx, err, "get the lease of node %s", name).At(c.server)
+	}
+	if err == nil {
+		i.Renewed = renewedAt(lease)
+	}
+	return i, nil
+}
+
+func renewedAt(l *coordinationv1.Lease) time.Time {
+	if l.Spec.RenewTime == nil {
+		return time.Time{}
+	}
+	return l.Spec.RenewTime.Time
 }
 
 func nodeInfo(n *corev1.Node) NodeInfo {
@@ -125,7 +160,22 @@ func (c *Client) WaitNode(ctx context.Context, name string, want NodeCondition) 
 // WaitNodeReady waits until the node is ready, as WaitNodes, and kubelet has said so since the machine and kubelet were started; life is of
 // the machine.
 func (c *Client) WaitNodeReady(ctx context.Context, name string, life machine.Life) error {
-	return c.waitNodes(ctx, func(o runtime.Object) string { return lacks(o, NodeReady, life) }, nil, name)
+	since := machine.Life{BootID: life.BootID}
+	if err := c.waitNodes(ctx, func(o runtime.Object) string { return lacks(o, NodeReady, since) }, nil, name); err != nil {
+		return err
+	}
+	return poll(ctx, retryPause, func(ctx context.Context) error {
+		n, err := c.Node(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case n.Stale(life) != "":
+			return fail.New(fail.NotReady, "wait for nodes: %s: not known to be ready, %s", name, n.Stale(life)).At(c.server)
+		case !n.Ready:
+			return fail.New(fail.NotReady, "wait for nodes: %s: not ready, %s", name, n.Reason).At(c.server)
+		}
+		return nil
+	})
 }
 
 // WaitNodes watches until all named nodes meet the condition or ctx ends; then fail.NotReady says of each what is missing.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -102,6 +103,11 @@ func TestReadyIsForgottenWithTheMachine(t *testing.T) {
 		if got := nodeInfo(n).Stale(life); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+		i := nodeInfo(n)
+		i.Renewed = began.Add(tellTime)
+		if got := i.Stale(life); c.boot == "second" && got != "" {
+			t.Errorf("%s: kubelet has lived long enough to tell what has changed, but %q", name, got)
+		}
 		if got := nodeInfo(n).Stale(machine.Life{}); got != "" {
 			t.Errorf("%s: nothing is known of the machine, but %q", name, got)
 		}
@@ -124,6 +130,25 @@ func TestWaitNodeReadyWaitsForTheNewKubelet(t *testing.T) {
 	}
 	if err := c.WaitNodeReady(t.Context(), "a", machine.Life{BootID: "second"}); err != nil {
 		t.Error(err)
+	}
+	began := time.Now()
+	life := machine.Life{BootID: "second", Since: map[string]time.Time{"kubelet.service": began}}
+	again, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := c.WaitNodeReady(again, "a", life); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "kubelet has not reported since it was started") {
+		t.Errorf("the condition of an earlier kubelet counts: %v", err)
+	}
+	renewed := metav1.NewMicroTime(began.Add(tellTime))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+	if _, err := c.set.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitNodeReady(t.Context(), "a", life); err != nil {
+		t.Error(err)
+	}
+	nodes, err := c.Nodes(t.Context())
+	if err != nil || len(nodes) != 1 || nodes[0].Stale(life) != "" {
+		t.Errorf("nodes %+v: %v", nodes, err)
 	}
 }
 
