@@ -5,6 +5,7 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,8 +33,10 @@ type fakeCloud struct {
 	gone  []map[string]any            // servers that were in their list once
 }
 
+// fakeNetwork's ID is another one in each run: two on one host must not take each other's machines for their own.
+var fakeNetwork = fmt.Sprintf("%08x-0000-4000-8000-000000000001", mathrand.Uint32())
+
 const (
-	fakeNetwork = "9a9b9c9d-0000-4000-8000-000000000001"
 	fakeServer  = "5e5e5e5e-0000-4000-8000-000000000001"
 	fakeAddress = "10.94.13.7"
 	fakeVIP     = "10.94.13.8"
@@ -160,6 +163,6 @@ func (f *fakeCloud) bed() Options {
 		}
 	}
 	o := Options{State: base, MetadataURL: f.URL, Networks: []string{fakeNetwork}, Pace: 200 * time.Millisecond}
-	o.Machines.Root = filepath.Join(base, "machines")
+	o.Machines.Root, o.Machines.Supervisor = filepath.Join(base, "machines"), supervisor()
 	return o
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestMain lets the test binary be its machines' supervisor, as the runner's command is.
@@ -40,6 +41,9 @@ func besideOthers(state, network, machines string) (Options, error) {
 		return o, err
 	}
 	o.MetadataURL = cmp.Or(os.Getenv("NAUPEGOS_TEST_METADATA"), o.MetadataURL)
-	o.State, o.Networks, o.Machines.Root = state, []string{network}, machines
+	o.State, o.Networks, o.Machines.Root, o.Machines.Supervisor = state, []string{network}, machines, supervisor()
 	return o, os.MkdirAll(state, 0o700)
 }
+
+// supervisor is the command of machines' supervisors: this test binary, in the network namespace that it is in.
+func supervisor() []string { return testkit.InOwnNetwork(os.Args[0], local.SupervisorCommand) }
