@@ -177,7 +177,7 @@ func addonsOf(doc *v1alpha1.Cluster) []string {
 
 // checkCluster looks at what one cluster needs of its provider.
 func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Cluster) (checks []provider.Check) {
-	o := sessionOptions{look: true, readOnly: true}
+	o := sessionOptions{look: true, readOnly: true, bundle: haveBundle}
 	look := func(s *session) (err error) {
 		checks, err = s.cluster.Check(ctx)
 		return err

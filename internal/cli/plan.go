@@ -75,6 +75,9 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 		return err
 	}
 	defer s.Close()
+	if err := a.warnOfDifference(f.file, doc, s.rec); err != nil {
+		return err
+	}
 	ap, err := s.cluster.PlanApply(ctx)
 	if err != nil {
 		return err

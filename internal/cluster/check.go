@@ -42,6 +42,8 @@ func checkMachine(name string, seen *Seen) provider.Check {
 		check.Result, check.Detail = provider.Warning, fmt.Sprintf("is %s: naupegos apply starts it", seen.Machine.State)
 	case seen.Err != nil:
 		check.Result, check.Detail = provider.Failing, seen.Err.Error()
+	case seen.Report == nil:
+		check.Result, check.Detail = provider.Warning, "was not asked: the cluster is not up yet, or its bundle is not here"
 	}
 	return check
 }
