@@ -67,7 +67,7 @@ type Octavia struct {
 // ProviderOVN is the provider of Octavia that needs no machines of its own: OVN spreads connections where they arise.
 const ProviderOVN = "ovn"
 
-// OVN tells whether OVN carries the load balancer. It leaves the clients' addresses as they are.
+// OVN reports whether OVN carries the load balancer. It leaves the clients' addresses as they are.
 func (o *Octavia) OVN() bool { return o != nil && o.Provider == ProviderOVN }
 
 // Ingress passes web traffic to NodePorts of the workers.

@@ -39,7 +39,7 @@ func (e FieldError) Error() string {
 }
 
 // Errors is everything that is wrong with a document, in the document's order. As an error it is of kind fail.Invalid;
-// get it back with errors.As. An empty Errors is no error: return it as error only where len > 0.
+// get it back with errors.As. An empty Errors is not an error: return it as error only where len > 0.
 type Errors []FieldError
 
 // Error renders one problem a line.

@@ -67,7 +67,7 @@ func number(s string) *int {
 	return &n
 }
 
-// isText tells whether values of type t are written as text that the type itself reads.
+// isText reports whether values of type t are written as text that the type itself reads.
 func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }

@@ -54,7 +54,7 @@ func (r *findings) remark(field, problem, hint string) {
 // full tells that looking further is of no use: nothing more would be shown.
 func (r *findings) full() bool { return r.more }
 
-// isWrong tells whether field, something in it or something around it is reported already.
+// isWrong reports whether field, something in it or something around it is reported already.
 func (r *findings) isWrong(field string) bool {
 	for _, w := range r.wrong {
 		if w == field || inside(w, field) || inside(field, w) {
@@ -64,7 +64,7 @@ func (r *findings) isWrong(field string) bool {
 	return false
 }
 
-// inside tells whether field a lies in field b.
+// inside reports whether field a lies in field b.
 func inside(a, b string) bool {
 	return len(a) > len(b) && strings.HasPrefix(a, b) && (a[len(b)] == '.' || a[len(b)] == '[')
 }

@@ -52,7 +52,7 @@ func (o *InitOptions) madeUpHosts() {
 	add(RoleWorker, min(o.Workers, 100), 101)
 }
 
-// MadeUp tells whether the machines are not the user's own, for the template.
+// MadeUp reports whether the machines are not the user's own, for the template.
 func (o InitOptions) MadeUp() bool {
 	return len(o.Hosts) > 0 && o.Hosts[0].HostKey == madeUpHostKey
 }

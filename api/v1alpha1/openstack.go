@@ -101,7 +101,7 @@ func (s MachineShape) over(base MachineShape) MachineShape {
 	return s
 }
 
-// Shape tells what machines of a role and pool are like, of a defaulted document with provider openstack.
+// Shape reports what machines of a role and pool are like, of a defaulted document with provider openstack.
 func (c *Cluster) Shape(role, pool string) MachineShape {
 	var s MachineShape
 	switch role {

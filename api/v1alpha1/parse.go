@@ -113,7 +113,7 @@ func (r *findings) syntax(err error, data []byte) {
 	r.addAt(p, "", "is not valid YAML: "+text, hint)
 }
 
-// isParserError tells whether the message comes from the parser proper, which counts lines from 0, and not from the
+// isParserError reports whether the message comes from the parser proper, which counts lines from 0, and not from the
 // scanner, which counts from 1.
 func isParserError(text string) bool {
 	for _, s := range []string{"did not find expected <", "did not find expected node content", "did not find expected '-' indicator",
@@ -125,7 +125,7 @@ func isParserError(text string) bool {
 	return false
 }
 
-// known tells whether this program can read the document's version and kind, and reports if not.
+// known reports whether this program can read the document's version and kind, and reports if not.
 func (r *findings) known(root *yaml.Node) bool {
 	if root.Kind != yaml.MappingNode {
 		r.addAt(r.where[""], "", "expected a mapping with apiVersion, kind, metadata and spec, got "+describe(root), "")

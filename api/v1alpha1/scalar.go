@@ -70,7 +70,7 @@ func decodeInt(n *yaml.Node, v reflect.Value, f field) (problem, hint string) {
 	return checkRange(i, f)
 }
 
-// looksLikeNumber tells whether n is a number in quotes or a number that is not whole.
+// looksLikeNumber reports whether n is a number in quotes or a number that is not whole.
 func looksLikeNumber(n *yaml.Node) bool {
 	_, err := strconv.Atoi(n.Value)
 	return n.Tag == "!!float" || n.Tag == "!!str" && err == nil
@@ -92,7 +92,7 @@ func decodeBool(n *yaml.Node, v reflect.Value) (problem, hint string) {
 	return "expected true or false, got " + shown(n), hint
 }
 
-// checkEnum tells what is wrong with a text of which only some values are known.
+// checkEnum reports what is wrong with a text of which only some values are known.
 func checkEnum(s string, f field) (problem, hint string) {
 	if len(f.enum) == 0 || slices.Contains(f.enum, s) {
 		return "", ""
@@ -103,7 +103,7 @@ func checkEnum(s string, f field) (problem, hint string) {
 	return "unknown value " + quote(s), "known: " + strings.Join(f.enum, ", ")
 }
 
-// checkRange tells what is wrong with a number outside its limits.
+// checkRange reports what is wrong with a number outside its limits.
 func checkRange(i int, f field) (problem, hint string) {
 	switch {
 	case f.min != nil && i < *f.min && f.max != nil, f.max != nil && i > *f.max && f.min != nil:

@@ -158,7 +158,7 @@ func (c *Cluster) checkEndpointAddress(r *findings, path string) {
 	}
 }
 
-// checkHostPort tells what is wrong with a host or host:port.
+// checkHostPort reports what is wrong with a host or host:port.
 func checkHostPort(s string) (problem, hint string) {
 	hint = `write it like "k8s.example.org" or "192.0.2.10:6443"`
 	host := s

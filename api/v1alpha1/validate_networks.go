@@ -78,7 +78,7 @@ func checkNetwork(r *findings, field, s string, minBits, maxBits int) (network, 
 	return network{field, p}, true
 }
 
-// parseNetwork reads an IPv4 network, or tells what is wrong with it; it is valid where only the address is not its first.
+// parseNetwork reads an IPv4 network, or reports what is wrong with it; it is valid where only the address is not its first.
 func parseNetwork(s string) (p netip.Prefix, problem, hint string) {
 	p, err := netip.ParsePrefix(s)
 	switch {
@@ -92,7 +92,7 @@ func parseNetwork(s string) (p netip.Prefix, problem, hint string) {
 	return p, "", ""
 }
 
-// unusable tells whether a network touches one that hosts treat specially.
+// unusable reports whether a network touches one that hosts treat specially.
 func unusable(p netip.Prefix) bool {
 	for _, s := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {
 		if p.Overlaps(netip.MustParsePrefix(s)) {
@@ -166,7 +166,7 @@ func (c *Cluster) checkAddressesOutside(r *findings, nets []network) {
 	outside("spec.endpoint.address", host)
 }
 
-// checkAddress tells what is wrong with the IPv4 address of a machine.
+// checkAddress reports what is wrong with the IPv4 address of a machine.
 func checkAddress(s string) (problem, hint string) {
 	a, err := netip.ParseAddr(s)
 	switch {

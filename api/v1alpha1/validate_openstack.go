@@ -61,7 +61,7 @@ func (c *Cluster) checkNoCloud(r *findings) {
 	only(len(a.NodePortCIDRs) > 0, "spec.access.nodePortCIDRs")
 }
 
-// empty tells whether nothing is said.
+// empty reports whether nothing is said.
 func (s MachineShape) empty() bool {
 	return s.Flavor == "" && s.Image == "" && s.RootVolumeGiB == nil && s.RootVolumeType == "" && len(s.Zones) == 0 &&
 		s.AntiAffinity == "" && s.FloatingIP == nil && s.UserData == "" && s.ConfigDrive == nil

@@ -29,7 +29,7 @@ func (c *Cluster) checkSecurity(r *findings) {
 	}
 }
 
-// checkAuditPolicy tells what is wrong with an audit policy, as far as an API server would refuse to start with it.
+// checkAuditPolicy reports what is wrong with an audit policy, as far as an API server would refuse to start with it.
 func checkAuditPolicy(text string) (problem, hint string) {
 	const form = `it starts with "apiVersion: audit.k8s.io/v1", "kind: Policy" and has a list of rules`
 	docs, err := yamlDocuments([]byte(text))
@@ -89,7 +89,7 @@ func (c *Cluster) checkAccess(r *findings) {
 	}
 }
 
-// checkPublicKey tells what is wrong with a public SSH key. It never shows the text: it may be a private key by mistake.
+// checkPublicKey reports what is wrong with a public SSH key. It never shows the text: it may be a private key by mistake.
 func checkPublicKey(s string) (problem, hint string) {
 	const form = `write it like "ssh-ed25519 AAAA... comment"`
 	if strings.Contains(s, "PRIVATE KEY") {

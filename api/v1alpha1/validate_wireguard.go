@@ -44,7 +44,7 @@ func (c *Cluster) checkWireGuard(r *findings) {
 	}
 }
 
-// checkWireGuardKey tells what is wrong with a public key. It never shows the text: it may be a private key by mistake.
+// checkWireGuardKey reports what is wrong with a public key. It never shows the text: it may be a private key by mistake.
 func checkWireGuardKey(s string) (problem, hint string) {
 	const form = `it is what "wg pubkey" prints: 44 characters that end in "="`
 	key, err := base64.StdEncoding.Strict().DecodeString(s)

@@ -13,7 +13,7 @@ type planProgress = plan.Progress
 
 func parseCertificate(b *pem.Block) (*x509.Certificate, error) {
 	if b == nil {
-		return nil, errors.New("the authority is no PEM")
+		return nil, errors.New("the authority is not PEM")
 	}
 	return x509.ParseCertificate(b.Bytes)
 }

@@ -45,7 +45,7 @@ func main() {
 	o := options{parallelism: []int{10, 32}}
 	flag.IntVar(&o.controlPlanes, "control-planes", 3, "control-plane machines")
 	flag.IntVar(&o.workers, "workers", 50, "workers")
-	flag.IntVar(&o.few, "few", 10, "workers of a first run of naupegos, which tells whether a no-change run's API calls depend on them; 0: no such run")
+	flag.IntVar(&o.few, "few", 10, "workers of a first run of naupegos, which reports whether a no-change run's API calls depend on them; 0: no such run")
 	flag.Func("parallelism", "of OpenTofu, one run each; the best counts (default 10,32)", func(s string) (err error) {
 		o.parallelism, err = numbers(s)
 		return err
@@ -76,7 +76,7 @@ func numbers(s string) ([]int, error) {
 	for _, f := range strings.Split(s, ",") {
 		n, err := strconv.Atoi(f)
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is no positive number", f)
+			return nil, fmt.Errorf("%q is not a positive number", f)
 		}
 		out = append(out, n)
 	}

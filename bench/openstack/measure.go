@@ -117,7 +117,7 @@ func (b *bench) empty(ctx context.Context, s side) error {
 	}
 }
 
-// same tells whether two sides made the same.
+// same reports whether two sides made the same.
 func same(a, b result) error {
 	if d := a.made.describe().diff(a.name, b.made.describe(), b.name); len(d) > 0 {
 		return fmt.Errorf("the sides did not make the same:\n  %s", strings.Join(d, "\n  "))

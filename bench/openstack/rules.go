@@ -38,7 +38,7 @@ func (c contents) rules() []rule {
 				Role: role(text(g, "name")), Direction: text(o, "direction"), EtherType: text(o, "ethertype"), Protocol: text(o, "protocol"),
 				CIDR: text(o, "remote_ip_prefix"), From: names[text(o, "remote_group_id")],
 			}
-			r.First, _ = strconv.Atoi(text(o, "port_range_min")) // 0 is no port
+			r.First, _ = strconv.Atoi(text(o, "port_range_min")) // 0 is not a port
 			r.Last, _ = strconv.Atoi(text(o, "port_range_max"))  // the same
 			out = append(out, r)
 		}

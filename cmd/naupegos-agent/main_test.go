@@ -69,7 +69,7 @@ func TestVerbs(t *testing.T) {
 		}
 		var f failure
 		if tc.status != 0 && (json.Unmarshal([]byte(errOut), &f) != nil || f.What == "") {
-			t.Errorf("%s: %q is no error", tc.args, errOut)
+			t.Errorf("%s: %q is not an error", tc.args, errOut)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// write makes every generated page anew.
+// write makes every generated page again.
 func write(root string) error {
 	pages, err := render(root)
 	if err != nil {

@@ -91,7 +91,7 @@ func (o OpenStack) Catalogue() ([]Addon, error) {
 	return all, nil
 }
 
-// check tells what is wrong with o, as a defect of the caller.
+// check reports what is wrong with o, as a defect of the caller.
 func (o OpenStack) check() error {
 	if o.ClusterID == "" || len(o.CloudConf) == 0 || o.ControlPlanes < 1 || o.PodCIDR == "" {
 		return fail.New(fail.Internal, "render the addons for OpenStack: cluster ID %q, %d bytes of configuration, %d control-plane machines, pods %q",

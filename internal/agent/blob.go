@@ -21,7 +21,7 @@ import (
 // blobTemp begins the names of blobs that are being received.
 const blobTemp = ".put-"
 
-// HasBlob tells whether the blob is here; a size other than 0 must match.
+// HasBlob reports whether the blob is here; a size other than 0 must match.
 func (a *Agent) HasBlob(digest string, size int64) (bool, error) {
 	if err := checkDigest(digest); err != nil {
 		return false, err
@@ -82,7 +82,7 @@ func receive(ctx context.Context, tmp, digest string, size int64, r io.Reader) (
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != digest {
 		return fail.New(fail.Refused, "a blob that should be %s is %s", digest, got).At(blobFile(digest)).
-			Do("it was damaged on its way or in the bundle: `naupegos bundle verify` tells which")
+			Do("it was damaged on its way or in the bundle: `naupegos bundle verify` reports which")
 	}
 	if err := f.Chmod(0o755); err != nil {
 		return fileError(err, "receive a blob", blobFile(digest))
@@ -106,7 +106,7 @@ func (a *Agent) sweepBlobs(dir string) {
 
 func checkDigest(digest string) error {
 	if !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(digest) {
-		return fail.New(fail.Invalid, "%q is no digest", digest).Do("write sha256: and 64 hexadecimal digits")
+		return fail.New(fail.Invalid, "%q is not a digest", digest).Do("write sha256: and 64 hexadecimal digits")
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ type diff struct {
 	resume  bool                 // the last run was cut short
 }
 
-// empty tells whether there is nothing to do.
+// empty reports whether there is nothing to do.
 func (d *diff) empty() bool { return len(d.changes()) == 0 && !d.reload && !d.resume }
 
 // changes lists what is done, in order.

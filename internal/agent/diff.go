@@ -44,7 +44,7 @@ func (a *Agent) look(p string) (*found, error) {
 	return f, nil
 }
 
-// attributes tells how mode and owner differ; empty when they don't.
+// attributes reports how mode and owner differ; empty when they don't.
 func (f *found) attributes(mode fs.FileMode, uid, gid int) string {
 	const bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	switch have := f.info.Mode() & bits; {

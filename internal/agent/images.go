@@ -48,7 +48,7 @@ func (a *Agent) knownImages(ctx context.Context, c machine.Config) (map[string]s
 	return known, nil
 }
 
-// inStore tells whether containerd's content store holds an image's manifest.
+// inStore reports whether containerd's content store holds an image's manifest.
 func (a *Agent) inStore(id string) bool {
 	const store = machine.ContainerdRoot + "/io.containerd.content.v1.content/blobs/sha256/"
 	_, err := os.Stat(a.path(store + strings.TrimPrefix(id, "sha256:")))

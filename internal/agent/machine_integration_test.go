@@ -105,7 +105,7 @@ func (m *realMachine) run(argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// apply applies and tells how long that took.
+// apply applies and reports how long that took.
 func (m *realMachine) apply(c machine.Config) machine.Report {
 	m.Helper()
 	start := time.Now()

@@ -25,7 +25,7 @@ func modulesDir() string {
 	return "/lib/modules/" + unix.ByteSliceToString(u.Release[:])
 }
 
-// loadsModules tells whether this host has modules for its kernel. Containers and kernels with everything built in don't;
+// loadsModules reports whether this host has modules for its kernel. Containers and kernels with everything built in don't;
 // what such a kernel can do can't be asked for by name, so nothing is tried.
 func (a *Agent) loadsModules() bool {
 	info, err := os.Stat(a.path(modulesDir()))

@@ -42,7 +42,7 @@ func installedPackages(status string) map[string]bool {
 	return have
 }
 
-// installPackages installs what lacks. The package lists are fetched anew only where the ones at hand don't do.
+// installPackages installs what lacks. The package lists are fetched again only where the ones at hand don't do.
 func (a *Agent) installPackages(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil

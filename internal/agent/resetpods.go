@@ -68,7 +68,7 @@ func (r *reset) podProcesses() []int {
 	return pids
 }
 
-// inPod tells whether /proc/PID/cgroup names a pod's cgroup of this host. Pods of machines nested in this host have a longer path.
+// inPod reports whether /proc/PID/cgroup names a pod's cgroup of this host. Pods of machines nested in this host have a longer path.
 func inPod(cgroup string) bool {
 	for line := range strings.Lines(cgroup) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -79,7 +79,7 @@ func inPod(cgroup string) bool {
 	return false
 }
 
-// ourPIDs tells whether a process numbers processes as we do: shims of machines nested in this host don't.
+// ourPIDs reports whether a process numbers processes as we do: shims of machines nested in this host don't.
 func (r *reset) ourPIDs(dir string) bool {
 	theirs, err1 := os.Readlink(r.path(dir + "/ns/pid"))
 	ours, err2 := os.Readlink(r.path("/proc/self/ns/pid"))

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// ticks a second, in which the kernel tells when a process began (USER_HZ).
+// ticks a second, in which the kernel reports when a process began (USER_HZ).
 const ticks = 100
 
 // Settled is fail.NotReady while a program still runs, or does not run, as before its file was written: by programs, files by the names of

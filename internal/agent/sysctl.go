@@ -91,7 +91,7 @@ func (a *Agent) sysctlPath(key string) string {
 	return a.path("/proc/sys/" + key)
 }
 
-// enough tells whether key is an upper limit that is already more generous than wanted: those are never lowered.
+// enough reports whether key is an upper limit that is already more generous than wanted: those are never lowered.
 func enough(key, have, want string) bool {
 	limit := strings.HasPrefix(key, "fs.inotify.max_")
 	for _, l := range []string{

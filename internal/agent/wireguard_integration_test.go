@@ -44,7 +44,7 @@ func TestWireGuardOnMachine(t *testing.T) {
 	}
 	m.wantPeers(w)
 	if now := m.run("cat", "/sys/class/net/"+gateway.WireGuardLink+"/ifindex"); now != link {
-		t.Errorf("the link was made anew: %s, then %s", link, now)
+		t.Errorf("the link was recreated: %s, then %s", link, now)
 	}
 	if rules := m.run("nft", "list", "ruleset"); strings.Count(rules, "10.78.0.0/24") != 1 || strings.Count(rules, "masquerade") != 1 {
 		t.Errorf("rules:\n%s", rules)
@@ -85,7 +85,7 @@ func (m *realMachine) userspaceDies(w gateway.WireGuard) {
 	m.wantPeers(w)
 }
 
-// wireGuard applies and tells what was done to units.
+// wireGuard applies and reports what was done to units.
 func (m *realMachine) wireGuard(w gateway.WireGuard) []string {
 	m.Helper()
 	c, err := gateway.WireGuardConfig(w)

@@ -25,7 +25,7 @@ const (
 func checkAddons(sets []string) error {
 	for _, s := range sets {
 		if s != AddonOpenStack {
-			return fail.New(fail.Invalid, "%q is no set of addons that this naupegos has a recipe for", s).Do("use %s", AddonOpenStack)
+			return fail.New(fail.Invalid, "%q is not a set of addons that this naupegos has a recipe for", s).Do("use %s", AddonOpenStack)
 		}
 	}
 	return nil

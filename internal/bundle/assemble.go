@@ -119,7 +119,7 @@ func (a *assembly) known(ctx context.Context, key string) (*Manifest, error) {
 	}
 	m, err := parseManifest(data)
 	if err != nil {
-		return nil, nil //nolint:nilerr // of another version of this program: made anew
+		return nil, nil //nolint:nilerr // of another version of this program: recreated
 	}
 	for _, art := range m.artifacts() {
 		info, err := os.Stat(filepath.Join(a.lib.blobDir(), hexOf(art.Digest)))

@@ -116,7 +116,7 @@ func (l *Library) addFile(ctx context.Context, a Artifact, file string, mode fs.
 	return err
 }
 
-// sameFile tells whether path exists and has a's size and digest.
+// sameFile reports whether path exists and has a's size and digest.
 func sameFile(ctx context.Context, path string, a Artifact) (bool, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != a.Size {

@@ -82,7 +82,7 @@ func (l *Library) cached(ctx context.Context, name, key string) (*cacheEntry, er
 			return e, nil
 		}
 	}
-	if err := os.RemoveAll(dir); err != nil { // absent, or damaged: it is made again
+	if err := os.RemoveAll(dir); err != nil { // absent, or damaged: it is recreated
 		return nil, ioError(err, "remove damaged cache", dir)
 	}
 	return nil, nil

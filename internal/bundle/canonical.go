@@ -72,7 +72,7 @@ func (m *Manifest) check() error {
 	seen := map[string]bool{}
 	for _, a := range m.artifacts() {
 		if !validDigest(a.Digest) {
-			return fmt.Errorf("artifact %q: %q is no sha256 digest", a.Name, a.Digest)
+			return fmt.Errorf("artifact %q: %q is not a sha256 digest", a.Name, a.Digest)
 		}
 		if a.Size < 0 {
 			return fmt.Errorf("artifact %q: size %d", a.Name, a.Size)
@@ -110,19 +110,19 @@ func parseVersion(v string) ([3]int, error) {
 	var out [3]int
 	parts := strings.Split(strings.TrimPrefix(v, "v"), ".")
 	if !strings.HasPrefix(v, "v") || len(parts) != 3 {
-		return out, fmt.Errorf("%q is no version of the form v1.36.3", v)
+		return out, fmt.Errorf("%q is not a version of the form v1.36.3", v)
 	}
 	for i, p := range parts {
 		n, err := strconv.Atoi(p)
 		if err != nil || n < 0 || strconv.Itoa(n) != p {
-			return out, fmt.Errorf("%q is no version of the form v1.36.3", v)
+			return out, fmt.Errorf("%q is not a version of the form v1.36.3", v)
 		}
 		out[i] = n
 	}
 	return out, nil
 }
 
-// compareVersions orders versions; what is no version comes first.
+// compareVersions orders versions; what is not a version comes first.
 func compareVersions(a, b string) int {
 	x, _ := parseVersion(a)
 	y, _ := parseVersion(b)

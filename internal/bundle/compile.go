@@ -165,7 +165,7 @@ func (c component) rename(out string) error {
 	return nil
 }
 
-// builtName tells what go build calls a program: the last element of its package's path that is no major version. The
+// builtName reports what go build calls a program: the last element of its package's path that is no major version. The
 // program of the recipe's own directory is named after its module.
 func (c component) builtName(t target) string {
 	if t.pkg == "." {

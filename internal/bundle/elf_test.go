@@ -86,7 +86,7 @@ func TestClosure(t *testing.T) {
 		paths = append(paths, f.Path)
 		got[f.Path] = f.Source
 		if info, err := os.Lstat(f.Source); err != nil || !info.Mode().IsRegular() {
-			t.Errorf("%s: source %s is no regular file (%v)", f.Path, f.Source, err)
+			t.Errorf("%s: source %s is not a regular file (%v)", f.Path, f.Source, err)
 		}
 	}
 	want := []string{"/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libx.so.1", "/usr/lib/x86_64-linux-gnu/liby.so.2", "/usr/sbin/nft"}

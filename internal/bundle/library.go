@@ -116,7 +116,7 @@ func (l *Library) manifestPath(id string) string { return filepath.Join(l.manife
 // resolve turns a unique prefix (4 digits or more) into the whole ID.
 func (l *Library) resolve(id string) (string, error) {
 	if !isHexDigits(id) || len(id) < 4 || len(id) > 64 {
-		return "", fail.New(fail.Invalid, "%q is no bundle ID", id).Do("give at least 4 hexadecimal digits of one that `naupegos bundle list` shows")
+		return "", fail.New(fail.Invalid, "%q is not a bundle ID", id).Do("give at least 4 hexadecimal digits of one that `naupegos bundle list` shows")
 	}
 	if len(id) == 64 {
 		return id, nil

@@ -148,7 +148,7 @@ func TestKilledBuild(t *testing.T) {
 	}
 }
 
-// compiling tells whether a process works below root.
+// compiling reports whether a process works below root.
 func compiling(t *testing.T, root string) bool {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")

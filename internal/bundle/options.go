@@ -10,7 +10,7 @@ const (
 	PhasePackage  = "package"  // Done and Total are images
 )
 
-// Event tells how far a build or pull has come.
+// Event reports how far a build or pull has come.
 type Event struct {
 	Component string
 	Phase     string

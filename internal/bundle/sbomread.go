@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// read takes over what the bill of materials of another bundle names; nil is no bundle.
+// read takes over what the bill of materials of another bundle names; nil is not a bundle.
 func (b *sbom) read(base *Bundle) error {
 	if base == nil {
 		return nil
@@ -24,7 +24,7 @@ func (b *sbom) read(base *Bundle) error {
 	defer f.Close() // read only
 	var bom cdx.BOM
 	if err := cdx.NewBOMDecoder(f, cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
-		return fail.Wrap(fail.Invalid, err, "read bill of materials").At("bundle " + base.ID[:12]).Do("run naupegos bundle verify, then get the bundle anew")
+		return fail.Wrap(fail.Invalid, err, "read bill of materials").At("bundle " + base.ID[:12]).Do("run naupegos bundle verify, then get the bundle again")
 	}
 	if bom.Components != nil {
 		for _, c := range *bom.Components {

@@ -68,7 +68,7 @@ func (l *Library) exportTo(ctx context.Context, t *tar.Writer, b *Bundle) error 
 
 func (l *Library) exportBlob(ctx context.Context, t *tar.Writer, a Artifact) error {
 	damaged := func(why string) error {
-		return fail.New(fail.Invalid, "export %s: %s", a.Name, why).Do("run naupegos bundle verify, then get the bundle anew")
+		return fail.New(fail.Invalid, "export %s: %s", a.Name, why).Do("run naupegos bundle verify, then get the bundle again")
 	}
 	f, err := os.Open(filepath.Join(l.blobDir(), hexOf(a.Digest)))
 	if err != nil {
@@ -182,10 +182,10 @@ func (im *importer) read() (Manifest, error) {
 func (im *importer) manifest() (Manifest, error) {
 	h, err := im.tar.Next()
 	if err != nil {
-		return Manifest{}, fmt.Errorf("this is no exported bundle: %w", err)
+		return Manifest{}, fmt.Errorf("this is not an exported bundle: %w", err)
 	}
 	if h.Name != exportManifest || h.Typeflag != tar.TypeReg || h.Size > maxManifest {
-		return Manifest{}, fmt.Errorf("this is no exported bundle: it begins with %q", h.Name)
+		return Manifest{}, fmt.Errorf("this is not an exported bundle: it begins with %q", h.Name)
 	}
 	data, err := io.ReadAll(im.tar)
 	if err != nil {

@@ -17,8 +17,8 @@ func newCertsRotateCmd(a *App) *cobra.Command {
 	var wireGuard, credential bool
 	c := &cobra.Command{
 		Use:   "rotate NAME",
-		Short: "Make keys anew and put them into use",
-		Long: `Make the named kind of keys anew, and carry them to the machines as apply does, with the document that was applied last.
+		Short: "Recreate keys and put them into use",
+		Long: `Make the named kind of keys again, and carry them to the machines as apply does, with the document that was applied last.
 
 With --wireguard these are the keys of the gateways, and of the peers whose keys Naupegos made. Every WireGuard configuration that was
 handed out before is void from then on: naupegos handover writes new ones. Peers with a publicKey in the document keep it.

@@ -107,7 +107,7 @@ func (a *App) examine(ctx context.Context, name, file string) []provider.Check {
 	return append(checks, a.checkCluster(ctx, name, doc)...)
 }
 
-// examined returns the document that is to be looked at, and where it comes from; no document is no error.
+// examined returns the document that is to be looked at, and where it comes from; no document is not an error.
 func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cluster, of string, err error) {
 	switch {
 	case file != "":

@@ -87,7 +87,7 @@ func describeImage(ctx context.Context, file string, progress *statusLines) (ope
 	}
 	if size != info.Size || sum != info.SHA512 {
 		return openstack.Image{}, fail.New(fail.Invalid, "the file is not the one that %s.json describes", filepath.Base(file)).At(file).
-			Do("it was changed or damaged: copy both again, or make the image anew")
+			Do("it was changed or damaged: copy both again, or build the image again")
 	}
 	return openstack.Image{
 		File: file, Format: info.Format, Size: size, SHA512: sum, MinDiskGiB: info.DiskGiB,

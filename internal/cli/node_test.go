@@ -30,7 +30,7 @@ func TestRewrite(t *testing.T) {
 		t.Errorf("the file behind the link holds %q, %v", got, err)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is no link any more: %v, %v", info, err)
+		t.Errorf("the link is not a link any more: %v, %v", info, err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v, %v", info.Mode(), err)

@@ -174,7 +174,7 @@ func (s *session) commit(ctx context.Context, verb string, document []byte) erro
 	if s.isNew() {
 		created, err := s.store.CreateCluster(ctx, *s.rec)
 		if fail.KindOf(err) == fail.Conflict {
-			return fail.Wrap(fail.Conflict, err, "cluster %s changed while it was planned", s.rec.Name).Do("run the same command again: it plans anew")
+			return fail.Wrap(fail.Conflict, err, "cluster %s changed while it was planned", s.rec.Name).Do("run the same command again: it plans again")
 		}
 		if err != nil {
 			return err

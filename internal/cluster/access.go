@@ -80,7 +80,7 @@ func (c *Cluster) userData(s slot) ([]byte, error) {
 	return u.Render(c.doc.Shape(string(s.Role), s.Pool).UserData)
 }
 
-// Host tells how a machine is reached by SSH: directly where it is a gateway or has an address of its own outside, all
+// Host reports how a machine is reached by SSH: directly where it is a gateway or has an address of its own outside, all
 // others through one of those, where there is one.
 func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
 	if err := c.settle(ctx); err != nil {

@@ -89,12 +89,12 @@ func (c *Cluster) look(ctx context.Context, decided Fates) (*Observed, []*plan.S
 	return o, machines, c.observeRest(ctx, o)
 }
 
-// blind tells whether the API or etcd of a cluster that is up could not be seen.
+// blind reports whether the API or etcd of a cluster that is up could not be seen.
 func (c *Cluster) blind(o *Observed) bool {
 	return c.facts.bootstrapped() && (o.APIErr != nil || o.EtcdErr != nil)
 }
 
-// strangers tells whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
+// strangers reports whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
 // the others name them, so those can be compared only afterwards. Of a cluster that is not up, gateways learn its workers afterwards.
 func (c *Cluster) strangers(ctx context.Context, o *Observed) bool {
 	return slices.ContainsFunc(o.Want, func(s slot) bool {
@@ -170,7 +170,7 @@ func (c *Cluster) checkInitial(o *Observed) error {
 	for name := range c.facts.initialMembers() {
 		if !wanted[name] {
 			return fail.New(fail.Refused, "the first apply began with control-plane machine %s, which the document no longer wants", name).
-				Do("apply with the former number until the cluster is up, then scale; or naupegos destroy %s and begin anew", c.Name())
+				Do("apply with the former number until the cluster is up, then scale; or naupegos destroy %s and begin again", c.Name())
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ func (b *builder) add(steps ...*plan.Step) {
 	}
 }
 
-// has tells whether the plan has a step.
+// has reports whether the plan has a step.
 func (b *builder) has(id string) bool { return b.ids[id] != nil }
 
 // after makes s wait for those of ids that are in the plan: what is not in the plan needs nothing done.
@@ -60,7 +60,7 @@ func compact(sorted []string) []string {
 	return out
 }
 
-// isManifest tells whether a file is a static pod's manifest, whose change restarts the pod.
+// isManifest reports whether a file is a static pod's manifest, whose change restarts the pod.
 func isManifest(file string) bool { return path.Dir(file) == "/etc/kubernetes/manifests" }
 
 func plural(n int, what string) string {

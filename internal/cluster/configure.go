@@ -107,7 +107,7 @@ var servers = map[string]bool{
 	"kubelet.service": true, "containerd.service": true, "etcd.service": true, "haproxy.service": true, "keepalived.service": true,
 }
 
-// disruptive tells whether the agent would restart anything that others depend on.
+// disruptive reports whether the agent would restart anything that others depend on.
 func disruptive(r *machine.Report) bool {
 	if r == nil {
 		return true
@@ -123,7 +123,7 @@ func disruptive(r *machine.Report) bool {
 	return false
 }
 
-// mayRestart tells whether configuring the machine is disruptive, as far as is known: one that does not answer now may well do later. What
+// mayRestart reports whether configuring the machine is disruptive, as far as is known: one that does not answer now may well do later. What
 // it should be can't be compared yet where it names machines that are still to be made; it disturbs nothing to name them.
 func (s *Seen) mayRestart() bool {
 	if s.Report == nil {

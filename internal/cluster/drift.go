@@ -14,7 +14,7 @@ const consentReplace = "replace-machines"
 // Consents lists the names of all consents that plans ask for.
 func Consents() []string { return []string{openstack.ConsentAddresses, consentReplace} }
 
-// drifted tells which of the wanted machines differ from the document in ways that only another machine mends, and how.
+// drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
 func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
 	d, ok := c.prov.(provider.Drifter)
 	if !ok || !c.facts.bootstrapped() {
@@ -38,7 +38,7 @@ func (fs Fates) with(how map[string][]string) Fates {
 	return out
 }
 
-// askConsent marks the steps that remove machines which drifted, and tells what differs.
+// askConsent marks the steps that remove machines which drifted, and reports what differs.
 func askConsent(steps []*plan.Step, drifted map[string][]string) {
 	for _, s := range steps {
 		how := drifted[s.Subject]

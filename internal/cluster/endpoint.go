@@ -219,7 +219,7 @@ func (c *Cluster) etcdClient(ctx context.Context, o *Observed) (*etcd.Client, er
 	dial := func(ctx context.Context, addr string) (net.Conn, error) {
 		name, ok := byAddr[addr]
 		if !ok {
-			return nil, fail.New(fail.Internal, "etcd client asked for %s, which is no member's address", addr)
+			return nil, fail.New(fail.Internal, "etcd client asked for %s, which is not a member's address", addr)
 		}
 		h, err := c.Host(ctx, name)
 		if err != nil {

@@ -21,7 +21,7 @@ type given struct {
 	silent error // why a cluster that is up can't be asked
 }
 
-// holds tells whether the cluster gives back a volume, or the load balancer of a Service, "namespace/name".
+// holds reports whether the cluster gives back a volume, or the load balancer of a Service, "namespace/name".
 func (g given) holds(volume, service string) bool {
 	return slices.ContainsFunc(g.held, func(r kube.CloudResource) bool {
 		return volume != "" && r.Volume == volume || service != "" && r.Kind == "Service" && r.Namespace+"/"+r.Name == service

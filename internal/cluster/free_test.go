@@ -72,7 +72,7 @@ spec:
 	return l, os
 }
 
-// TestLeftoversGoBetweenMachinesAndNetwork: machines would make them anew, and the network can't go while they are in it.
+// TestLeftoversGoBetweenMachinesAndNetwork: machines would make them again, and the network can't go while they are in it.
 func TestLeftoversGoBetweenMachinesAndNetwork(t *testing.T) {
 	l, os := inCloud(t, "", "")
 	nothing := func(context.Context, plan.Progress) error { return nil }

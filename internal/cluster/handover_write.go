@@ -80,7 +80,7 @@ func CheckHandoverPlace(dir string, force bool) error {
 	return err
 }
 
-// checkHandoverPlace tells whether dir is a former hand-over to replace, and refuses whatever else is not free.
+// checkHandoverPlace reports whether dir is a former hand-over to replace, and refuses whatever else is not free.
 func checkHandoverPlace(dir string, force bool) (replace bool, err error) {
 	info, err := os.Lstat(dir)
 	switch {
@@ -89,7 +89,7 @@ func checkHandoverPlace(dir string, force bool) (replace bool, err error) {
 	case err != nil:
 		return false, fail.Wrap(fail.Refused, err, "look at %s", dir)
 	case !info.IsDir():
-		return false, fail.New(fail.Refused, "%s exists and is no directory", dir).Do("name another place")
+		return false, fail.New(fail.Refused, "%s exists and is not a directory", dir).Do("name another place")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// joins tells whether a wanted control-plane machine has yet to become a voting member of the existing etcd cluster.
+// joins reports whether a wanted control-plane machine has yet to become a voting member of the existing etcd cluster.
 func (c *Cluster) joins(o *Observed, s slot) bool {
 	if !c.facts.bootstrapped() || o.EtcdErr != nil {
 		return false
@@ -20,7 +20,7 @@ func (c *Cluster) joins(o *Observed, s slot) bool {
 	return !ok || m.Learner || !m.Started || c.lost(o, s.Name)
 }
 
-// lost tells whether a member's machine, and its data with it, does not exist any more.
+// lost reports whether a member's machine, and its data with it, does not exist any more.
 func (c *Cluster) lost(o *Observed, name string) bool {
 	s := o.Machines[name]
 	return s == nil || s.Machine.State == provider.Partial || removedFrom(o, name)
@@ -75,7 +75,7 @@ func (c *Cluster) planStale(b *builder, o *Observed) (last string) {
 	return last
 }
 
-// ours tells whether a node or member of this name is one that Naupegos made: it is wanted, it was an initial member or
+// ours reports whether a node or member of this name is one that Naupegos made: it is wanted, it was an initial member or
 // joined through Naupegos, or its node carries our marks.
 func (c *Cluster) ours(o *Observed, name string) bool {
 	for _, s := range o.Want {
@@ -201,5 +201,5 @@ func (c *Cluster) waitServer(ctx context.Context, name string) error {
 }
 
 // registrationPause is how long a kubelet may take to register before it is restarted: it doubles its pauses between attempts
-// up to seven seconds, so one that began long before its API server is sooner there when it begins anew.
+// up to seven seconds, so one that began long before its API server is sooner there when it begins again.
 const registrationPause = 1500 * time.Millisecond

@@ -41,7 +41,7 @@ func (c *Cluster) newDialer(ctx context.Context) (*remote.Dialer, error) {
 	return remote.NewDialer([]remote.Key{key}, o), nil
 }
 
-// trustsFirstUse tells whether the user lets a machine whose host key is not known show it.
+// trustsFirstUse reports whether the user lets a machine whose host key is not known show it.
 func (c *Cluster) trustsFirstUse() bool {
 	p := c.doc.Spec.Provider
 	return p.Hosts != nil && p.Hosts.TrustOnFirstUse || p.OpenStack != nil && p.OpenStack.TrustOnFirstUse
@@ -79,14 +79,14 @@ func readKeyFile(path string) ([]byte, error) {
 // trustTimeout bounds remembering a key.
 const trustTimeout = 5 * time.Second
 
-// trust accepts the first key that a host shows and holds it to that one ever after. A machine made anew under the same name
+// trust accepts the first key that a host shows and holds it to that one ever after. A machine recreated under the same name
 // is another host, where the provider can tell.
 func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
 	line, fact := remote.AuthorizedLine(key), c.trustedFact(h.Name)
 	if known := c.facts.get(fact); known != "" {
 		if known != line {
 			return fail.New(fail.Unauthorized, "the host key is not the one that was trusted at first use").At(h.Name).
-				Do("if the host was installed anew, put its key into the document as hostKey")
+				Do("if the host was installed again, put its key into the document as hostKey")
 		}
 		return nil
 	}

@@ -81,7 +81,7 @@ func needlesOf(v []byte) []string {
 	return out
 }
 
-// random tells whether a word looks like key material and not like a name.
+// random reports whether a word looks like key material and not like a name.
 func random(s string) bool {
 	lower, upper, digit := 0, 0, 0
 	for _, r := range s {

@@ -72,7 +72,7 @@ func (c *Cluster) stopServerStep(name string) *plan.Step {
 	}
 }
 
-// dead tells whether a machine's kubelet would not confirm that pods have ended.
+// dead reports whether a machine's kubelet would not confirm that pods have ended.
 func (o *Observed) dead(m provider.Machine) bool {
 	if m.State != provider.Running {
 		return true
@@ -83,7 +83,7 @@ func (o *Observed) dead(m provider.Machine) bool {
 	return o.silent(m.Name)
 }
 
-// silent tells whether a machine was asked and did not answer.
+// silent reports whether a machine was asked and did not answer.
 func (o *Observed) silent(name string) bool {
 	s := o.Machines[name]
 	if s == nil {

@@ -38,7 +38,7 @@ func (c *Cluster) planNodes(b *builder, o *Observed) {
 	c.paceWorkers(b, o)
 }
 
-// restarts tells whether configuring a machine restarts what others depend on.
+// restarts reports whether configuring a machine restarts what others depend on.
 func (o *Observed) restarts(name string) bool {
 	s := o.Machines[name]
 	return s == nil || disruptive(s.Report)
@@ -83,7 +83,7 @@ func (c *Cluster) paceWorkers(b *builder, o *Observed) {
 }
 
 func (c *Cluster) nodeStep(b *builder, s slot, known bool) *plan.Step {
-	action, title := plan.Create, "bring node "+s.Name+" in"
+	action, title := plan.Create, "join node "+s.Name
 	if known {
 		action, title = plan.Change, "bring node "+s.Name+" back to what is wanted"
 	}

@@ -41,7 +41,7 @@ type Seen struct {
 	Err     error           // why it was not asked or did not answer
 }
 
-// UpToDate tells whether the machine runs, answers and is as wanted.
+// UpToDate reports whether the machine runs, answers and is as wanted.
 func (s *Seen) UpToDate() bool {
 	return s != nil && s.Machine.State == provider.Running && s.Err == nil && s.Report != nil &&
 		len(s.Report.Changes) == 0 && len(s.Report.Missing) == 0
@@ -109,7 +109,7 @@ func (c *Cluster) observeMachines(ctx context.Context, o *Observed) error {
 	return ctx.Err()
 }
 
-// canRender tells whether a machine's configuration can be known yet: the first apply makes what it depends on.
+// canRender reports whether a machine's configuration can be known yet: the first apply makes what it depends on.
 func (c *Cluster) canRender(s slot) bool {
 	return c.bundle != nil && (c.facts.bootstrapped() || c.facts.get(factInitial) != "")
 }
@@ -172,7 +172,7 @@ func (o *Observed) member(name string) (etcd.Member, bool) {
 	return etcd.Member{}, false
 }
 
-// serves tells whether a control-plane machine runs and its etcd member answers: what restarts it must not restart others at once.
+// serves reports whether a control-plane machine runs and its etcd member answers: what restarts it must not restart others at once.
 func (o *Observed) serves(name string) bool {
 	s := o.Machines[name]
 	if s == nil || s.Machine.State != provider.Running || o.EtcdErr != nil {
@@ -181,12 +181,12 @@ func (o *Observed) serves(name string) bool {
 	return !o.mute(name)
 }
 
-// mute tells whether a machine's etcd member was asked and does not answer.
+// mute reports whether a machine's etcd member was asked and does not answer.
 func (o *Observed) mute(name string) bool {
 	return slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return h.Name == name && !h.Reachable })
 }
 
-// running tells whether the machine exists and runs.
+// running reports whether the machine exists and runs.
 func (o *Observed) running(name string) bool {
 	s := o.Machines[name]
 	if s == nil {

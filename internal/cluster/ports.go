@@ -85,7 +85,7 @@ func evict(l machine.Listener) string {
 	return fmt.Sprintf("stop process %d", l.PID)
 }
 
-// unfit tells which of the wanted machines can't be what they should be: nothing is begun before that is mended.
+// unfit reports which of the wanted machines can't be what they should be: nothing is begun before that is mended.
 func (o *Observed) unfit() error {
 	var all []error
 	for _, s := range o.Want {

@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// actionFor tells whether a machine is configured for the first time.
+// actionFor reports whether a machine is configured for the first time.
 func actionFor(s *Seen) plan.Action {
 	if s == nil || s.Report == nil {
 		return plan.Create

@@ -19,7 +19,7 @@ const smokeTimeout = 3 * time.Minute
 // cloudSmokeTimeout bounds the smoke test of the cloud, whose load balancers may take minutes.
 const cloudSmokeTimeout = 15 * time.Minute
 
-// observeAddons tells whether kubeadm's records and the pod network are in the cluster as wanted.
+// observeAddons reports whether kubeadm's records and the pod network are in the cluster as wanted.
 func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Observed) error {
 	p, err := c.kubeParams(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *Cluster) admit(ctx context.Context) error {
 	return c.admitted(ctx)
 }
 
-// admitted tells whether administrators may act by now: an API server learns of a new binding a moment after it was stored.
+// admitted reports whether administrators may act by now: an API server learns of a new binding a moment after it was stored.
 // It asks by the connection that the steps after it will use. fail.NotReady while they may not.
 func (c *Cluster) admitted(ctx context.Context) error {
 	client, err := c.Kube(ctx)
@@ -224,7 +224,7 @@ func (c *Cluster) planSmoke(b *builder, o *Observed) {
 	c.planCloudSmoke(b)
 }
 
-// wantsSmoke tells whether there is something to prove and somewhere to prove it.
+// wantsSmoke reports whether there is something to prove and somewhere to prove it.
 func (c *Cluster) wantsSmoke() bool {
 	return *c.doc.Spec.SmokeTest && (c.doc.WorkerCount() > 0 || c.doc.Spec.ControlPlane.Schedulable)
 }

@@ -97,7 +97,7 @@ func (c *Cluster) viewOf(o *Observed, m provider.Machine) etcd.MachineView {
 	return etcd.Gone
 }
 
-// remake makes a machine anew where the provider knew another one when the plan was made: it is asked again.
+// remake makes a machine again where the provider knew another one when the plan was made: it is asked again.
 func (c *Cluster) remake(slots []slot, name string) func(context.Context, plan.Progress) error {
 	return func(ctx context.Context, p plan.Progress) error {
 		want, err := c.wantedMachines(slots)

@@ -34,7 +34,7 @@ func TestReplacePlans(t *testing.T) {
 	}
 }
 
-// TestReplaceKept cleans machines that are not ours to destroy, and sets them up anew.
+// TestReplaceKept cleans machines that are not ours to destroy, and sets them up again.
 func TestReplaceKept(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
 	l.cloud.keeps = true

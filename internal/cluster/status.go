@@ -71,7 +71,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	return s, c.soonest(ctx, s)
 }
 
-// ok tells whether nothing is wrong with a machine.
+// ok reports whether nothing is wrong with a machine.
 func (m MachineStatus) ok() bool {
 	return m.State == string(provider.Running) && m.Config == upToDate && (m.Node == "" || m.Node == "Ready" || m.Node == "Ready, cordoned")
 }

@@ -137,7 +137,7 @@ func freeAddress(network netip.Prefix, taken func(netip.Addr) bool) (netip.Addr,
 }
 
 // wireGuardReach lists what peers may reach: the machines' network or, where nobody knows that, each machine. Pods and
-// Services are not among it: gateways are no nodes and have no way to them.
+// Services are not among it: gateways are not nodes and have no way to them.
 func (c *Cluster) wireGuardReach(ctx context.Context) ([]string, error) {
 	p := c.doc.Spec.Provider
 	switch {

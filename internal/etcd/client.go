@@ -41,7 +41,7 @@ type Client struct {
 	one       map[string]*clientv3.Client // by endpoint URL: bound to that member
 }
 
-// Connect prepares a client. It opens no connection before the first request, so a member that is down is no error here.
+// Connect prepares a client. It opens no connection before the first request, so a member that is down is not an error here.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	if len(o.Endpoints) == 0 {
 		return nil, fail.New(fail.Invalid, "connect to etcd: no endpoints given")

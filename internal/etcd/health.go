@@ -29,11 +29,11 @@ type Health struct {
 	Alarms    []string // "NOSPACE", "CORRUPT"; also "no leader"
 }
 
-// OK tells whether the member helps: it answers, knows a leader and has raised no alarm.
+// OK reports whether the member helps: it answers, knows a leader and has raised no alarm.
 func (h Health) OK() bool { return h.Reachable && len(h.Alarms) == 0 }
 
 // Health asks every endpoint about itself, all at once, and returns one entry a member, in the order of members.
-// A member that does not answer is no error: Reachable is false and Err says why.
+// A member that does not answer is not an error: Reachable is false and Err says why.
 func (c *Client) Health(ctx context.Context, members []Member) []Health {
 	answers := make([]*clientv3.StatusResponse, len(c.endpoints))
 	errs := make([]error, len(c.endpoints))

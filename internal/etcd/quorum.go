@@ -135,7 +135,7 @@ func (p Projection) String() string {
 	return fmt.Sprintf("%d of %d voters healthy, %d needed", p.Healthy, p.Voters, p.Quorum)
 }
 
-// CheckRemove tells whether a member may be removed: the projection allows it, and the machine's owner says that the
+// CheckRemove reports whether a member may be removed: the projection allows it, and the machine's owner says that the
 // machine is gone or drained, and the two views don't contradict each other (gone, but its etcd answers).
 func CheckRemove(members []Member, health []Health, id uint64, seen MachineView) (Projection, error) {
 	p, err := Project(members, health, Change{Action: Drop, ID: id})
@@ -160,7 +160,7 @@ func CheckRemove(members []Member, health []Health, id uint64, seen MachineView)
 	}
 }
 
-// CheckReplace tells whether a voter may be replaced by a new member, stage by stage. With removeFirst (the new machine has
+// CheckReplace reports whether a voter may be replaced by a new member, stage by stage. With removeFirst (the new machine has
 // the old one's address) the old member goes, then the new learner is promoted; otherwise the other way round, and the new
 // one is assumed to work because etcd promotes only a learner that has caught up.
 func CheckReplace(members []Member, health []Health, old uint64, seen MachineView, removeFirst bool) ([]Projection, error) {

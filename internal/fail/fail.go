@@ -134,7 +134,7 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// Waitable tells whether trying again can help: the kind says so, and nobody in the chain has waited for long enough already.
+// Waitable reports whether trying again can help: the kind says so, and nobody in the chain has waited for long enough already.
 func Waitable(err error) bool {
 	var e *Error
 	for cur := err; errors.As(cur, &e); cur = e.Err {

@@ -108,7 +108,7 @@ func (g *gatewayLab) answers() bool {
 	return err == nil
 }
 
-// up tells which servers a gateway's HAProxy takes for healthy, by its own socket.
+// up reports which servers a gateway's HAProxy takes for healthy, by its own socket.
 func (g *gatewayLab) up(gateway string) string {
 	conn, err := net.DialTimeout("unix", filepath.Join(g.dir, gateway, "haproxy.sock"), time.Second)
 	if err != nil {

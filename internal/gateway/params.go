@@ -56,7 +56,7 @@ func RouterID(clusterID string) int {
 	return int(h.Sum32()%255) + 1
 }
 
-// HealthURL is where a gateway tells whether it can reach at least one API server.
+// HealthURL is where a gateway reports whether it can reach at least one API server.
 func (p Params) HealthURL() string { return fmt.Sprintf("http://127.0.0.1:%d/healthz", p.statsPort()) }
 
 func (p Params) statsPort() int {

@@ -19,7 +19,7 @@ import (
 // console is where kernel and GRUB talk: a screen, and the serial line that clouds show as the console log.
 const console = "console=tty0 console=ttyS0,115200 consoleblank=0"
 
-// grubConfig boots the kernel that Debian's links name. When a machine gets a new kernel, Debian's own scripts write it anew.
+// grubConfig boots the kernel that Debian's links name. When a machine gets a new kernel, Debian's own scripts write it again.
 func (b *builder) grubConfig() string {
 	return fmt.Sprintf(`# made by naupegos; update-grub replaces it
 set timeout=1

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ids are the identifiers on the disk. They follow from what is in the image: the same image made again has the same.
+// ids are the identifiers on the disk. They follow from what is in the image: the same image recreated has the same.
 type ids struct {
 	disk, bios, efi, system string // GPT
 	root                    string // root file system

@@ -157,7 +157,7 @@ func (b *builder) finish(ctx context.Context, d layout, file string) (*Info, err
 	return info, info.write(b.Output)
 }
 
-// Check tells whether the options make sense and this host has what it takes, before a bundle is at hand.
+// Check reports whether the options make sense and this host has what it takes, before a bundle is at hand.
 func (o *Options) Check() error {
 	switch o.Format {
 	case QCOW2, Raw:

@@ -36,7 +36,7 @@ func TestIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for _, id := range []string{a.disk, a.bios, a.efi, a.system, a.root} {
 		if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(id) || seen[id] {
-			t.Errorf("%s is no UUID, or not the only one", id)
+			t.Errorf("%s is not a UUID, or not the only one", id)
 		}
 		seen[id] = true
 	}

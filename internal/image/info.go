@@ -60,10 +60,10 @@ func ReadInfo(image string) (*Info, error) {
 	}
 	var i Info
 	if err := json.Unmarshal(data, &i); err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "read the image's description").At(file).Do("make the image anew: naupegos image build")
+		return nil, fail.Wrap(fail.Invalid, err, "read the image's description").At(file).Do("build the image again: naupegos image build")
 	}
 	if i.Schema != 1 || i.SHA512 == "" || i.Bundle == "" {
-		return nil, fail.New(fail.Invalid, "this is no description of an image, or one of another version of naupegos").At(file)
+		return nil, fail.New(fail.Invalid, "this is not a description of an image, or one of another version of naupegos").At(file)
 	}
 	return &i, nil
 }

@@ -200,7 +200,7 @@ func established(u *unstructured.Unstructured) bool {
 	})
 }
 
-// UpToDate tells whether the cluster holds the objects of the manifests as they were applied last: every object is there and
+// UpToDate reports whether the cluster holds the objects of the manifests as they were applied last: every object is there and
 // carries the digest of what is wanted now. It costs one request a kind (with an addon) or one an object, and does not see
 // fields that others changed since; Apply mends these.
 func (c *Client) UpToDate(ctx context.Context, manifests []byte, o ApplyOptions) (bool, error) {

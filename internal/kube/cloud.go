@@ -18,7 +18,7 @@ type CloudInstance struct {
 	Zone       string // availability zone
 }
 
-// knowsInstance tells whether a machine can be told which server of the cloud it is.
+// knowsInstance reports whether a machine can be told which server of the cloud it is.
 func (p Params) knowsInstance(n Node) bool { return p.ExternalCloud && n.Cloud.ProviderID != "" }
 
 // addInstance writes down which server the machine is, where that is known.

@@ -130,7 +130,7 @@ func (c *Client) deleteVolume(ctx context.Context, v *corev1.PersistentVolume) e
 	return nil
 }
 
-// stopUsers keeps pods from being scheduled, and StatefulSets from making claims anew.
+// stopUsers keeps pods from being scheduled, and StatefulSets from making claims again.
 func (c *Client) stopUsers(ctx context.Context) error {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {

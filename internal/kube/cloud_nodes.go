@@ -12,7 +12,7 @@ import (
 // (k8s.io/cloud-provider/api).
 const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// CheckInitialized tells whether the named nodes are registered and initialized by their cloud's controller. fail.NotReady names
+// CheckInitialized reports whether the named nodes are registered and initialized by their cloud's controller. fail.NotReady names
 // those that are not.
 func (c *Client) CheckInitialized(ctx context.Context, names []string) error {
 	nodes, err := c.Nodes(ctx)

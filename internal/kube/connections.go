@@ -97,7 +97,7 @@ func withConnectionEnv(manifests []byte) ([]byte, error) {
 	return bytes.Join(docs, []byte("---\n")), nil
 }
 
-// ProxyPatient tells whether kube-proxy waits for dead machines as long as client-go does by default: so it is after somebody's own
+// ProxyPatient reports whether kube-proxy waits for dead machines as long as client-go does by default: so it is after somebody's own
 // "kubeadm upgrade", which puts it back. Where there is no kube-proxy, something else does its work.
 func (c *Client) ProxyPatient(ctx context.Context) (bool, error) {
 	ds, err := c.set.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, "kube-proxy", metav1.GetOptions{})
@@ -110,7 +110,7 @@ func (c *Client) ProxyPatient(ctx context.Context) (bool, error) {
 	return patient(ds.Spec.Template.Spec.Containers), nil
 }
 
-// patient tells whether kube-proxy's own container lacks some of the environment; what others run beside it is their business.
+// patient reports whether kube-proxy's own container lacks some of the environment; what others run beside it is their business.
 func patient(containers []corev1.Container) bool {
 	for _, container := range containers {
 		if container.Name != "kube-proxy" {
@@ -133,7 +133,7 @@ func addConnectionEnv(u *unstructured.Unstructured) error {
 	for _, c := range containers {
 		container, ok := c.(map[string]any)
 		if !ok {
-			return fail.New(fail.Internal, "a container of %s is no object", nameOf(u))
+			return fail.New(fail.Internal, "a container of %s is not an object", nameOf(u))
 		}
 		env, _ := container["env"].([]any)
 		for _, e := range connectionEnv() {

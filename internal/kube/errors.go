@@ -51,19 +51,19 @@ func kindOf(ctx context.Context, err error) fail.Kind {
 	return fail.Internal
 }
 
-// outOfTime tells whether client-go gave up because its next attempt could not begin before the deadline; it has no error
+// outOfTime reports whether client-go gave up because its next attempt could not begin before the deadline; it has no error
 // value for that.
 func outOfTime(err error) bool {
 	return strings.Contains(err.Error(), "would exceed context deadline")
 }
 
-// missingNamespace tells whether a request failed because its namespace does not exist.
+// missingNamespace reports whether a request failed because its namespace does not exist.
 func missingNamespace(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }
 
-// immutable tells whether the API refused to change a field that never changes.
+// immutable reports whether the API refused to change a field that never changes.
 func immutable(err error) bool {
 	return apierrors.IsInvalid(err) && (strings.Contains(err.Error(), "is immutable") || strings.Contains(err.Error(), "are forbidden"))
 }

@@ -151,7 +151,7 @@ func (c *Client) Addons(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// sameKind tells whether all these objects, of one kind, are there with their digests.
+// sameKind reports whether all these objects, of one kind, are there with their digests.
 func (c *Client) sameKind(ctx context.Context, objects []*unstructured.Unstructured, addon string) (bool, error) {
 	m, err := c.mapping(ctx, refOf(objects[0]))
 	if meta.IsNoMatchError(err) {

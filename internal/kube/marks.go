@@ -28,14 +28,14 @@ type Marks struct {
 }
 
 // Mark makes a node carry these labels and taints, and takes away those that an earlier Mark put there and that are no
-// longer wanted. Labels and taints of others stay. It tells whether anything changed.
+// longer wanted. Labels and taints of others stay. It reports whether anything changed.
 func (c *Client) Mark(ctx context.Context, node string, m Marks) (bool, error) {
 	changed := false
 	err := c.change(ctx, node, func(n *corev1.Node) { changed = mark(n, m) })
 	return changed && err == nil, err
 }
 
-// Marked tells whether Mark would change nothing.
+// Marked reports whether Mark would change nothing.
 func Marked(n NodeInfo, m Marks) bool {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(n.Labels), Annotations: maps.Clone(n.Annotations)}}
 	for _, t := range n.Taints {
@@ -139,7 +139,7 @@ func sameTaints(a, b []corev1.Taint) bool {
 	return slices.EqualFunc(a, b, func(x, y corev1.Taint) bool { return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect })
 }
 
-// mark edits a node and tells whether that changed anything.
+// mark edits a node and reports whether that changed anything.
 func mark(n *corev1.Node, m Marks) bool {
 	before := n.DeepCopy()
 	for _, k := range split(n.Annotations[OwnedLabels]) {

@@ -85,7 +85,7 @@ func TestMergeIntoNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := MergeKubeconfig(conf, "demo"); err == nil {
-		t.Error("merged into what is no kubeconfig")
+		t.Error("merged into what is not a kubeconfig")
 	}
 	if left, err := os.ReadFile(path); err != nil || string(left) != "{" {
 		t.Errorf("%q, %v", left, err)

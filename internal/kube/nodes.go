@@ -244,7 +244,7 @@ func lacks(o runtime.Object, want NodeCondition, life machine.Life) string {
 	return ""
 }
 
-// keepsPodsOff tells whether a taint is what keeps pods off a node until it is known to be ready. Its sibling with the effect
+// keepsPodsOff reports whether a taint is what keeps pods off a node until it is known to be ready. Its sibling with the effect
 // NoExecute, which may stay for seconds more, is tolerated by every pod for five minutes.
 func keepsPodsOff(t Taint) bool {
 	return t.Key == corev1.TaintNodeNotReady && t.Effect == string(corev1.TaintEffectNoSchedule)

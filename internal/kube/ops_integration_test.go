@@ -191,7 +191,7 @@ func (o *operations) apply(t *testing.T) {
 	if !slices.Equal(addons, []string{"demo"}) {
 		t.Errorf("addons: %v", addons)
 	}
-	for _, zone := range []string{"a", "b"} { // a class can't be changed: it is made anew
+	for _, zone := range []string{"a", "b"} { // a class can't be changed: it is recreated
 		_, err = c.Apply(t.Context(), []byte("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: slow}\nprovisioner: x.example.org\nparameters: {zone: "+zone+"}\n"), ApplyOptions{})
 		testkit.Must(t, err)
 		class, err := c.set.StorageV1().StorageClasses().Get(t.Context(), "slow", metav1.GetOptions{})

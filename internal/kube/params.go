@@ -141,7 +141,7 @@ func (p Params) minor() int {
 	return n
 }
 
-// Check tells what is wrong with p, as a defect of the caller: users' input has been validated before.
+// Check reports what is wrong with p, as a defect of the caller: users' input has been validated before.
 func (p Params) Check() error {
 	var wrong []string
 	note := func(bad bool, what string) {

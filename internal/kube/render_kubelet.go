@@ -148,7 +148,7 @@ func (p Params) kubeletFlags(n Node) string {
 	return fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", strings.Join(args, " "))
 }
 
-// kubeletMayLabel tells whether a kubelet may give itself a label of this key (NodeRestriction); others come from the
+// kubeletMayLabel reports whether a kubelet may give itself a label of this key (NodeRestriction); others come from the
 // operator through the API.
 func kubeletMayLabel(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
@@ -218,7 +218,7 @@ func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 	return marshal(c)
 }
 
-// protectKernel tells whether kubelets insist on the kernel settings they need.
+// protectKernel reports whether kubelets insist on the kernel settings they need.
 func (p Params) protectKernel() bool { return p.Harden && !p.SharedKernel }
 
 // kubeletSysctls returns the kernel settings that a kubelet with protectKernelDefaults insists on.

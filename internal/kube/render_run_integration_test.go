@@ -120,7 +120,7 @@ func (r *running) phases(t *testing.T, n Node) {
 	}
 }
 
-// allIn tells whether the bundle has every image.
+// allIn reports whether the bundle has every image.
 func allIn(p Params, refs string) bool {
 	for _, ref := range strings.Fields(refs) {
 		found := false

@@ -69,7 +69,7 @@ func TestRenderingTwiceGivesTheSame(t *testing.T) {
 func TestOnlyPodsThatUseAFileRestart(t *testing.T) {
 	api, kcm, sched, etcd := "kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"
 	for name, c := range map[string]struct {
-		drop string // the secret that is forgotten, and so made anew
+		drop string // the secret that is forgotten, and so recreated
 		mod  func(*Params)
 		want []string
 	}{

@@ -124,7 +124,7 @@ func smokePlacement(nodes []NodeInfo) (backends []string, client string, err err
 	return open, open[0], nil
 }
 
-// closedBy tells what keeps ordinary pods off nodes that are ready; empty where there is no such node.
+// closedBy reports what keeps ordinary pods off nodes that are ready; empty where there is no such node.
 func closedBy(nodes []NodeInfo) string {
 	var out []string
 	for _, n := range nodes {

@@ -71,11 +71,11 @@ func quote(s string) string {
 func (o UserData) validate() error {
 	label := regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	if !label.MatchString(o.Hostname) {
-		return fail.New(fail.Invalid, "hostname %q is no DNS label", o.Hostname)
+		return fail.New(fail.Invalid, "hostname %q is not a DNS label", o.Hostname)
 	}
 	for _, l := range strings.Split(o.FQDN, ".") {
 		if o.FQDN != "" && !label.MatchString(l) {
-			return fail.New(fail.Invalid, "fully qualified name %q is no DNS name", o.FQDN).At(o.Hostname)
+			return fail.New(fail.Invalid, "fully qualified name %q is not a DNS name", o.FQDN).At(o.Hostname)
 		}
 	}
 	if len(o.SSHKeys) == 0 {

@@ -47,7 +47,7 @@ type Image struct {
 	Refs   []string `json:"refs"`
 	Digest string   `json:"digest"` // of the archive blob
 	Size   int64    `json:"size"`   // bytes
-	ID     string   `json:"id"`     // digest of the image (manifest), by which the agent tells whether it is already imported
+	ID     string   `json:"id"`     // digest of the image (manifest), by which the agent reports whether it is already imported
 }
 
 // Unit is a systemd unit.
@@ -72,7 +72,7 @@ type Report struct {
 	Digest  string   `json:"digest"`            // Config.Digest() of what is installed now (empty after a dry run that found changes)
 	Changes []Change `json:"changes,omitempty"` // what was (dry run: would be) changed
 	Missing []string `json:"missing,omitempty"` // blob digests the machine lacks; nothing was changed while any is missing
-	// Warnings tells what could not be made as wanted without being an error: a kernel module that this kernel does not have.
+	// Warnings reports what could not be made as wanted without being an error: a kernel module that this kernel does not have.
 	Warnings []string `json:"warnings,omitempty"`
 	Life              // before anything was changed
 }

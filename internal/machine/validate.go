@@ -61,7 +61,7 @@ func (c Config) Validate() error {
 	return v.err(c.Machine)
 }
 
-// validator gathers faults. paths tells what claims each path.
+// validator gathers faults. paths reports what claims each path.
 type validator struct {
 	faults   []error
 	paths    map[string]string
@@ -87,7 +87,7 @@ func (v *validator) match(what, form, value string) {
 
 func (v *validator) mode(what string, m fs.FileMode) {
 	if m&^(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0 || m.Perm() == 0 {
-		v.add("%s: %v is no permission mode", what, m)
+		v.add("%s: %v is not a permission mode", what, m)
 	}
 }
 
@@ -144,7 +144,7 @@ func (v *validator) units(units []Unit) {
 		}
 		for _, w := range u.Watches {
 			if !path.IsAbs(w) {
-				v.add("unit %s watches %q, which is no absolute path", u.Name, w)
+				v.add("unit %s watches %q, which is not an absolute path", u.Name, w)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // errKeyMismatch says that a remembered certificate and key are not of each other.
 var errKeyMismatch = errors.New("its key is not that of its certificate")
 
-// LeafSpec says what a certificate is for. A leaf that is remembered under Name and no longer matches is issued anew.
+// LeafSpec says what a certificate is for. A leaf that is remembered under Name and no longer matches is reissued.
 type LeafSpec struct {
 	Name          string // under which it is remembered: "demo-cp-1/apiserver"
 	Authority     string // the authority that signs: KubernetesCA, …
@@ -61,7 +61,7 @@ func (k *PKI) Leaf(ctx context.Context, s LeafSpec) (Pair, error) {
 	return p, nil
 }
 
-// current tells whether p can go on serving s. A damaged pair can't: it costs nothing to issue another.
+// current reports whether p can go on serving s. A damaged pair can't: it costs nothing to issue another.
 func (k *PKI) current(p Pair, s LeafSpec, a *authority) bool {
 	cert, err := parseCert(p.CertPEM)
 	if err != nil {

@@ -14,7 +14,7 @@ type Options struct {
 	Now          func() time.Time // the clock; nil means time.Now
 	CAValidity   time.Duration    // of authorities; 0 means 10 years
 	LeafValidity time.Duration    // of leaves; 0 means 1 year
-	RenewBefore  time.Duration    // a leaf is issued anew this long before it expires; 0 means a third of LeafValidity
+	RenewBefore  time.Duration    // a leaf is reissued this long before it expires; 0 means a third of LeafValidity
 }
 
 const (

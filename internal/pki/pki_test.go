@@ -69,7 +69,7 @@ func TestEnsureMakesOnce(t *testing.T) {
 	for _, name := range pki.Authorities() {
 		a, b := testkit.Value(k.Authority(t.Context(), name))(t), testkit.Value(again.Authority(t.Context(), name))(t)
 		if !bytes.Equal(a.CertPEM, b.CertPEM) || !bytes.Equal(a.KeyPEM, b.KeyPEM) {
-			t.Errorf("%s was made anew", name)
+			t.Errorf("%s was recreated", name)
 		}
 		cert := parse(t, a)
 		if !cert.IsCA || !cert.NotBefore.Equal(start.Add(-5*time.Minute)) || !cert.NotAfter.Equal(start.Add(10*365*24*time.Hour)) {
@@ -105,12 +105,12 @@ func TestLeafIsRemembered(t *testing.T) {
 	c.now = start.Add(243 * 24 * time.Hour) // a little before two thirds
 	k2 := pki.Open(s, pki.Options{Now: c.Now})
 	if again := testkit.Value(k2.Leaf(t.Context(), same))(t); !bytes.Equal(again.CertPEM, first.CertPEM) || !bytes.Equal(again.KeyPEM, first.KeyPEM) {
-		t.Error("a certificate that still serves was issued anew")
+		t.Error("a certificate that still serves was reissued")
 	}
 	c.now = start.Add(244 * 24 * time.Hour)
 	renewed := testkit.Value(k2.Leaf(t.Context(), same))(t)
 	if bytes.Equal(renewed.CertPEM, first.CertPEM) || bytes.Equal(renewed.KeyPEM, first.KeyPEM) {
-		t.Error("a certificate in its last third was not issued anew, with a new key")
+		t.Error("a certificate in its last third was not reissued, with a new key")
 	}
 	if again := testkit.Value(k2.Leaf(t.Context(), same))(t); !bytes.Equal(again.CertPEM, renewed.CertPEM) {
 		t.Error("the new certificate was not remembered")

@@ -7,10 +7,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Empty tells whether there is nothing to do: no steps at all.
+// Empty reports whether there is nothing to do: no steps at all.
 func (p *Plan) Empty() bool { return len(p.Steps) == 0 }
 
-// Counts tells how many steps there are of each action.
+// Counts reports how many steps there are of each action.
 func (p *Plan) Counts() map[Action]int {
 	n := map[Action]int{}
 	for _, s := range p.Steps {
@@ -52,7 +52,7 @@ func (p *Plan) CheckConsents(given []string) error {
 		At(p.Cluster).Do("to allow it, run the same command with %s", strings.Join(flags, " "))
 }
 
-// Check tells whether the plan can be executed: no two steps of one ID, no need that isn't there, no cycle, no step without Run.
+// Check reports whether the plan can be executed: no two steps of one ID, no need that isn't there, no cycle, no step without Run.
 // It names every fault. A plan that fails is a defect of whoever made it.
 func (p *Plan) Check() error {
 	var faults []string

@@ -59,7 +59,7 @@ func NewObserver(w io.Writer, kind ObserverKind) Observer {
 	}
 }
 
-// WantColor tells whether colours should be written to w: it is a terminal, and NO_COLOR is not set.
+// WantColor reports whether colours should be written to w: it is a terminal, and NO_COLOR is not set.
 func WantColor(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && isTerminal(w) }
 
 func isTerminal(w io.Writer) bool {

@@ -42,7 +42,7 @@ func play(o Observer) {
 
 func TestPlainObserver(t *testing.T) {
 	var b bytes.Buffer
-	play(NewObserver(&b, ObserveAuto)) // a buffer is no terminal
+	play(NewObserver(&b, ObserveAuto)) // a buffer is not a terminal
 	golden(t, "observer.plain.txt", b.Bytes())
 }
 

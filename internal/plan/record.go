@@ -19,7 +19,7 @@ const (
 	Skipped   StepState = "skipped"   // never started, because the run ended before
 )
 
-// Final tells whether a step in this state is over.
+// Final reports whether a step in this state is over.
 func (s StepState) Final() bool {
 	return s == Succeeded || s == Failed || s == Stopped || s == Skipped
 }

@@ -79,7 +79,7 @@ type Provider interface {
 	// Steps returns the steps that make the infrastructure and each wanted machine exist and run: none where nothing is to do.
 	// The step that leaves machine NAME running has the ID MachineStep(NAME).
 	Steps(want Wanted, seen *Inventory) ([]*plan.Step, error)
-	// Machine tells what is now known of one machine (its address once it is assigned). fail.NotFound where it isn't.
+	// Machine reports what is now known of one machine (its address once it is assigned). fail.NotFound where it isn't.
 	Machine(ctx context.Context, name string) (Machine, error)
 	// VIP returns the virtual address for gateways; fail.NotFound where there is none (yet).
 	VIP(ctx context.Context) (string, error)

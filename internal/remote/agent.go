@@ -84,7 +84,7 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 	}
 }
 
-// missing tells whether the agent isn't there (shell: 127) or can't be run (126). sudo says 1 and "command not found".
+// missing reports whether the agent isn't there (shell: 127) or can't be run (126). sudo says 1 and "command not found".
 func missing(h Host, status int, stderr string) bool {
 	return status == 127 || status == 126 || h.user() != "root" && status == 1 && strings.Contains(stderr, "command not found")
 }

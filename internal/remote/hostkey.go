@@ -69,7 +69,7 @@ func (c *hostKeyCheck) callback(_ string, _ net.Addr, key ssh.PublicKey) error {
 	return c.err
 }
 
-// isAuthError tells whether the server refused all that was offered. The library has no type for that on the client's side.
+// isAuthError reports whether the server refused all that was offered. The library has no type for that on the client's side.
 func isAuthError(err error) bool {
 	var partial *ssh.PartialSuccessError
 	return errors.As(err, &partial) || strings.Contains(err.Error(), "unable to authenticate")

@@ -87,7 +87,7 @@ func feed(s *ssh.Session, stdin io.Reader) error {
 		return err
 	}
 	go func() {
-		// A command may end without having read everything: its status tells how it went.
+		// A command may end without having read everything: its status reports how it went.
 		_, _ = io.Copy(w, stdin)
 		_ = w.Close()
 	}()

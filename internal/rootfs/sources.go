@@ -119,7 +119,7 @@ func entry(uri, suite string, components []string, key string) string {
 	return "deb " + option + uri + " " + suite + " " + strings.Join(components, " ")
 }
 
-// debianEntry tells whether an entry is one of Debian's own for suite.
+// debianEntry reports whether an entry is one of Debian's own for suite.
 func debianEntry(line, suite string) bool {
 	f := strings.Fields(strings.TrimPrefix(line, "deb "))
 	if len(f) > 0 && strings.HasPrefix(f[0], "[") {

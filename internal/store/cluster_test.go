@@ -45,7 +45,7 @@ func TestClusters(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].Name != "alpha" {
 		t.Errorf("%v, %v", all, err)
 	}
-	for range 2 { // the second finds nothing, which is no error
+	for range 2 { // the second finds nothing, which is not an error
 		if err := s.DeleteCluster(ctx, c.ID); err != nil {
 			t.Fatal(err)
 		}

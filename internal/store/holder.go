@@ -57,7 +57,7 @@ func whoAmI() (holder, error) {
 	return h, nil
 }
 
-// lives tells whether h still runs, as far as the process self can tell.
+// lives reports whether h still runs, as far as the process self can tell.
 func (h holder) lives(self holder) life {
 	if h.Boot == "" || h.Start == "" || h.Boot != self.Boot || h.PIDNS != self.PIDNS {
 		return unknown

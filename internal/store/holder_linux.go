@@ -19,7 +19,7 @@ func processFacts(pid int) (boot, pidns, start string) {
 	return boot, pidns, start
 }
 
-// processLives tells whether the process pid that started at start still runs here. A zombie does not.
+// processLives reports whether the process pid that started at start still runs here. A zombie does not.
 func processLives(pid int, start string) life {
 	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
 		return dead

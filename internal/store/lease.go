@@ -99,7 +99,7 @@ func (l *Lease) keep(ctx context.Context) {
 	}
 }
 
-// beat sends one heartbeat and tells whether the lease is over. One that fails is tried again at the next tick; if none
+// beat sends one heartbeat and reports whether the lease is over. One that fails is tried again at the next tick; if none
 // comes through in time, the expiry timer ends the lease.
 func (l *Lease) beat(ctx context.Context) (over bool) {
 	ctx, cancel := context.WithTimeout(ctx, l.ttl)
@@ -159,7 +159,7 @@ func (l *Lease) gone() error {
 		Do("see who holds it, then run the same command again")
 }
 
-// Release gives the lease back, also when ctx is cancelled. One that was lost, or whose cluster is forgotten, is no error.
+// Release gives the lease back, also when ctx is cancelled. One that was lost, or whose cluster is forgotten, is not an error.
 func (l *Lease) Release(ctx context.Context) error {
 	l.cancel()
 	<-l.done

@@ -121,7 +121,7 @@ func applyEvent(st *plan.StepRecord, state plan.StepState, at time.Time, text st
 	}
 }
 
-// isGone tells whether the process of a run that never ended is gone: seen dead on this host, or (where that can't be
+// isGone reports whether the process of a run that never ended is gone: seen dead on this host, or (where that can't be
 // seen) no longer holding the cluster's lease.
 func (s *Store) isGone(ctx context.Context, r *runRow) (bool, error) {
 	switch r.holder.lives(s.self) {

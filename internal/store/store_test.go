@@ -132,7 +132,7 @@ func TestOpenRefusesNewerSchema(t *testing.T) {
 
 func TestOpenRefusesDamage(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, dbFile), []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, dbFile), []byte(strings.Repeat("this is not a database ", 500)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), dir)

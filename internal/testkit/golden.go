@@ -1,4 +1,4 @@
-// Package testkit holds what the tests of several packages share. It is no part of the program: only tests import it.
+// Package testkit holds what the tests of several packages share. It is not part of the program: only tests import it.
 //
 // It knows nothing of the packages it serves.
 package testkit
@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Updating tells whether golden files are to be written anew (go test -update).
+// Updating reports whether golden files are to be written again (go test -update).
 func Updating() bool { return *update }
 
-// Golden compares got with a file below the package's testdata directory, or writes that file anew. A difference is an error
+// Golden compares got with a file below the package's testdata directory, or writes that file again. A difference is an error
 // of the test, and does not end it.
 func Golden[T ~string | ~[]byte](t testing.TB, name string, got T) {
 	t.Helper()
@@ -35,6 +35,6 @@ func Golden[T ~string | ~[]byte](t testing.TB, name string, got T) {
 		t.Fatalf("%v (go test -update writes it)", err)
 	}
 	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s differs (-want +got; go test -update writes it anew):\n%s", file, d)
+		t.Errorf("%s differs (-want +got; go test -update rewrites it):\n%s", file, d)
 	}
 }

@@ -20,7 +20,7 @@ func FreePort(t testing.TB) int {
 	t.Helper()
 	var last error
 	for range 100 {
-		port := firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // a port is no secret
+		port := firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // a port is not a secret
 		if last = reserve(port); last == nil {
 			return port
 		}

@@ -80,7 +80,7 @@ func Env() []string {
 	return env
 }
 
-// DiskFull tells whether an error comes from a disk without room, as the kernel or a program says it.
+// DiskFull reports whether an error comes from a disk without room, as the kernel or a program says it.
 func DiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || err != nil && strings.Contains(strings.ToLower(err.Error()), "no space left on device")
 }

@@ -37,7 +37,7 @@ func editsKubelets(t *testing.T, r *rig, l *load) {
 	r.edit(t, l, to, map[provider.Role][]string{provider.Worker: {"kubelet"}}, nil)
 }
 
-// editsServers restarts API servers, one after another. What holds a lease of them may lose it meanwhile, and then begins anew.
+// editsServers restarts API servers, one after another. What holds a lease of them may lose it meanwhile, and then begins again.
 func editsServers(t *testing.T, r *rig, l *load) {
 	to := r.size
 	to.extra += auditLog
@@ -48,7 +48,7 @@ func editsServers(t *testing.T, r *rig, l *load) {
 	}
 }
 
-// edit applies a changed document to the living cluster, and asserts that just these programs were started anew on machines of these roles.
+// edit applies a changed document to the living cluster, and asserts that just these programs were started again on machines of these roles.
 func (r *rig) edit(t *testing.T, l *load, to size, restarts map[provider.Role][]string, may []string) {
 	t.Helper()
 	before, m := r.programs(), l.mark()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// evidence collects, after a failure and before the cluster goes, what tells why: the journal of runs, status, machines'
+// evidence collects, after a failure and before the cluster goes, what reports why: the journal of runs, status, machines'
 // consoles, their journals and their pods' logs, into .evidence/TEST/CLUSTER/ at the top of the work tree.
 func (r *rig) evidence() {
 	if r.record() == nil {

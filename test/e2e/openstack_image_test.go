@@ -79,7 +79,7 @@ func (s *onCloud) deleteImage(t *testing.T, id string) {
 func (s *onCloud) hasAll(t *testing.T, r *rig, name string) {
 	t.Helper()
 	if inside := r.ssh(name, "cat /usr/local/lib/naupegos/image"); !strings.Contains(inside, v1alpha1.LatestKubernetes) {
-		t.Errorf("%s is no machine of the image: %q", name, inside)
+		t.Errorf("%s is not a machine of the image: %q", name, inside)
 	}
 	// its machine ID was written when its disk was made
 	if sent := r.ssh(name, fmt.Sprintf("find %s %s -type f -newer /etc/machine-id", machine.BlobDir, machine.AgentDir)); sent != "" {

@@ -59,7 +59,7 @@ var counters = regexp.MustCompile(`\[\d+:\d+\]|<[A-Z,_]+>`)
 
 var named = regexp.MustCompile(`nau-?[0-9a-f]{8}|naupegos`)
 
-// ours tells whether a line speaks of anything of Naupegos.
+// ours reports whether a line speaks of anything of Naupegos.
 func ours(line string) bool { return named.MatchString(line) }
 
 // mountOf finds whose mount a line of mountinfo tells of: an overlay's options name its directories.
@@ -182,7 +182,7 @@ func shorts(line string) []string {
 	return out
 }
 
-// shared tells whether a line speaks of what all clusters share.
+// shared reports whether a line speaks of what all clusters share.
 func shared(line string) bool {
 	for _, path := range []string{hostDir, "/sys/fs/cgroup"} {
 		if strings.HasPrefix(line, "file "+path) && !clusterID.MatchString(line) {
@@ -192,7 +192,7 @@ func shared(line string) bool {
 	return false
 }
 
-// othersThan tells whether a line names a cluster, but not the one with this short ID, or what others share with it.
+// othersThan reports whether a line names a cluster, but not the one with this short ID, or what others share with it.
 func othersThan(line, short string) bool {
 	if shared(line) {
 		return othersLive()
@@ -201,7 +201,7 @@ func othersThan(line, short string) bool {
 	return len(named) > 0 && !slices.Contains(named, short)
 }
 
-// othersLive tells whether clusters of others are on this host, which keep what all share.
+// othersLive reports whether clusters of others are on this host, which keep what all share.
 func othersLive() bool {
 	nets, err := filepath.Glob(filepath.Join(machineRoot, "*", "network.json"))
 	return err == nil && len(nets) > 0

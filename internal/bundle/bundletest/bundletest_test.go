@@ -6,7 +6,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 )
 
-// TestEmptyLibrary: a host without bundles is no error by itself.
+// TestEmptyLibrary: a host without bundles is not an error by itself.
 func TestEmptyLibrary(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	if all := bundletest.All(t); len(all) > 0 {

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// ConsoleFile is where a machine's console log lies; it need not exist. Bounded: it begins anew at 1 MiB.
+// ConsoleFile is where a machine's console log lies; it need not exist. Bounded: it starts over at 1 MiB.
 func (p *Provider) ConsoleFile(name string) string { return consoleFile(p.n.machine(name)) }
 
 // Console returns the end of a machine's console log, at most limit bytes; nothing where it has not booted yet.

@@ -17,7 +17,7 @@ import (
 )
 
 // baseLayer is the machines' root file system, made fit for a container that boots fast. It depends on the host's cgroup
-// hierarchies, because a unit inside mounts them anew.
+// hierarchies, because a unit inside mounts them again.
 func (p *Provider) baseLayer() (layer, error) {
 	hs, err := hierarchies()
 	if err != nil {

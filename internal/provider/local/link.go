@@ -49,7 +49,7 @@ func ownerOf(name string) (string, error) {
 	return l.Attrs().Alias, nil
 }
 
-// bridgeReady tells whether the bridge is there, up, and has the host's address.
+// bridgeReady reports whether the bridge is there, up, and has the host's address.
 func bridgeReady(name string, subnet netip.Prefix) (bool, error) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
@@ -88,7 +88,7 @@ func attachLink(link, bridge string) error {
 	return netlink.LinkSetUp(l)
 }
 
-// attached tells whether link is on bridge and up.
+// attached reports whether link is on bridge and up.
 func attached(link, bridge string) (bool, error) {
 	l, err := netlink.LinkByName(link)
 	if err != nil {

@@ -56,7 +56,7 @@ func (p *Provider) planSubnet() (netip.Prefix, error) {
 	return subnet, nil
 }
 
-// checkNetwork tells what of the cluster's network is missing; nothing where all is well. Changes nothing.
+// checkNetwork reports what of the cluster's network is missing; nothing where all is well. Changes nothing.
 func (p *Provider) checkNetwork(ctx context.Context, subnet netip.Prefix) ([]string, error) {
 	var missing []string
 	add := func(ok bool, what string) {
@@ -144,7 +144,7 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	return err
 }
 
-// checkFree tells whether the cluster may have the subnet, and what is named by its ID. Call it under the host's lock.
+// checkFree reports whether the cluster may have the subnet, and what is named by its ID. Call it under the host's lock.
 func (p *Provider) checkFree(subnet netip.Prefix) error {
 	if err := p.checkOwner(); err != nil {
 		return err

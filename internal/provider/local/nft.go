@@ -60,7 +60,7 @@ func forwardRules(bridge, table string) [][]string {
 	}
 }
 
-// forwardDrops tells whether iptables is there and drops what it forwards.
+// forwardDrops reports whether iptables is there and drops what it forwards.
 func forwardDrops(ctx context.Context) (bool, error) {
 	if _, err := exec.LookPath("iptables"); err != nil {
 		return false, nil // without iptables nobody can have set its policy

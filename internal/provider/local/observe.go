@@ -36,7 +36,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	return inv, err
 }
 
-// observed tells what state a recorded machine is in.
+// observed reports what state a recorded machine is in.
 func (p *Provider) observed(r record) (provider.Machine, error) {
 	m := provider.Machine{
 		Name: r.Name, Role: r.Role, Pool: r.Pool, Index: r.Index, Address: r.ip(), User: "root", Port: 22, State: provider.Stopped,
@@ -98,7 +98,7 @@ func (p *Provider) others(rs []record) ([]string, error) {
 	return out, nil
 }
 
-// Machine tells what is known of one machine now. A machine that Steps has given an address, but that is not made yet, is
+// Machine reports what is known of one machine now. A machine that Steps has given an address, but that is not made yet, is
 // Partial.
 func (p *Provider) Machine(_ context.Context, name string) (provider.Machine, error) {
 	r, err := readRecord(p.n.machine(name))

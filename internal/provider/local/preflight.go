@@ -68,7 +68,7 @@ func thisHost() (host, error) {
 	}, err
 }
 
-// Preflight tells whether this host can serve the wanted machines: all that is missing at once, as one fail.Refused.
+// Preflight reports whether this host can serve the wanted machines: all that is missing at once, as one fail.Refused.
 func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 	h, err := thisHost()
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *Provider) missesBase(missing []layer) bool {
 	return false
 }
 
-// checkSubnet tells whether the cluster's subnet, or some subnet, is free.
+// checkSubnet reports whether the cluster's subnet, or some subnet, is free.
 func (p *Provider) checkSubnet() error {
 	subnet, err := p.planSubnet()
 	if err != nil {
@@ -275,7 +275,7 @@ func memAvailable(text string) int64 {
 	return 0
 }
 
-// freeBytes tells how much may be written to the file system that path, or its nearest existing parent, is on.
+// freeBytes reports how much may be written to the file system that path, or its nearest existing parent, is on.
 func freeBytes(path string) (int64, error) {
 	for {
 		var st unix.Statfs_t

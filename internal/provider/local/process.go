@@ -27,7 +27,7 @@ func self() (process, error) {
 	return process{PID: os.Getpid(), Start: start, Boot: boot}, err
 }
 
-// alive tells whether the process still runs; a zombie does not.
+// alive reports whether the process still runs; a zombie does not.
 func (p process) alive() bool {
 	if p.PID <= 0 {
 		return false

@@ -91,7 +91,7 @@ func (p *Provider) usedLayers() ([]string, error) {
 		}
 		for _, r := range rs {
 			if r.damage != "" {
-				return nil, fail.New(fail.Conflict, "it can't be known which image machine %s stands on: its record is damaged", r.Name)
+				return nil, fail.New(fail.Conflict, "it can't be known which image machine %s uses: its record is damaged", r.Name)
 			}
 			for _, l := range r.Lower {
 				out = append(out, filepath.Base(filepath.Dir(l)))

@@ -47,7 +47,7 @@ func (p *Provider) startMachine(ctx context.Context, name string, progress plan.
 	return nil
 }
 
-// startSupervisor makes sure that the supervisor runs. The returned function tells whether it has ended since.
+// startSupervisor makes sure that the supervisor runs. The returned function reports whether it has ended since.
 func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (ended func() (bool, string), err error) {
 	running, err := supervisor(dir)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 	}, nil
 }
 
-// repairLink puts a running machine's link back on the bridge, should the bridge have been made anew.
+// repairLink puts a running machine's link back on the bridge, should the bridge have been recreated.
 func (p *Provider) repairLink(r record) error {
 	ok, err := attached(r.Link, r.Bridge)
 	if err != nil || ok {
@@ -104,7 +104,7 @@ func (p *Provider) repairLink(r record) error {
 	return attachLink(r.Link, r.Bridge)
 }
 
-// answers tells whether the machine's SSH server takes connections and greets.
+// answers reports whether the machine's SSH server takes connections and greets.
 func answers(ctx context.Context, ip string) bool {
 	d := net.Dialer{Timeout: 500 * time.Millisecond}
 	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(ip, "22"))

@@ -166,7 +166,7 @@ func (s *supervision) connect(ctx context.Context, exited chan error) error {
 		select {
 		case err := <-exited:
 			exited <- err
-			return true, nil // boot tells why
+			return true, nil // boot reports why
 		default:
 		}
 		err := attachLink(s.record.Link, s.record.Bridge)

@@ -13,7 +13,7 @@ import (
 // slice is where machines' transient units lie on hosts whose pid 1 is systemd.
 const slice = "naupegos.slice"
 
-// hostSystemd tells whether this host's pid 1 is systemd (sd_booted(3)).
+// hostSystemd reports whether this host's pid 1 is systemd (sd_booted(3)).
 func hostSystemd() bool {
 	info, err := os.Stat("/run/systemd/system")
 	return err == nil && info.IsDir()

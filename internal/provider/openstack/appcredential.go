@@ -54,7 +54,7 @@ func (c *cloud) whoami() (whoami, error) {
 	return w, nil
 }
 
-// has tells whether one has a role, whatever the case it is written in.
+// has reports whether one has a role, whatever the case it is written in.
 func (w whoami) has(name string) bool {
 	return slices.ContainsFunc(w.Roles, func(r role) bool { return strings.EqualFold(r.Name, name) })
 }
@@ -86,7 +86,7 @@ func (p *Provider) EnsureCloudCredential(ctx context.Context, have *CloudCredent
 	return p.NewCloudCredential(ctx)
 }
 
-// accepts tells whether the cloud lets a credential log in, to the project that one is logged in to.
+// accepts reports whether the cloud lets a credential log in, to the project that one is logged in to.
 func (p *Provider) accepts(ctx context.Context, c *cloud, cred CloudCredential) (bool, error) {
 	me, err := c.whoami()
 	if err != nil || cred.ProjectID != me.Project.ID {

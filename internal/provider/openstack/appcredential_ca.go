@@ -58,7 +58,7 @@ func caFileOf(file, cloud string) (string, error) {
 		return "", fail.Wrap(fail.Invalid, err, "read the clouds' settings")
 	}
 	if yaml.Unmarshal(data, &all) != nil { // what it says could repeat a password
-		return "", fail.New(fail.Invalid, "%s is no YAML that describes clouds", file)
+		return "", fail.New(fail.Invalid, "%s is not YAML that describes clouds", file)
 	}
 	return all.Clouds[cloud].CACert, nil
 }

@@ -92,7 +92,7 @@ func loginFromEnv() (login, error) {
 }
 
 // optionsFromEnv takes an application credential, a user and a password, or a token, in this order, by the names that other OpenStack
-// tools know; missing tells which variable lacks. gophercloud's own reader knows fewer of them, and wants OS_DOMAIN_NAME where openrc
+// tools know; missing reports which variable lacks. gophercloud's own reader knows fewer of them, and wants OS_DOMAIN_NAME where openrc
 // files of our days set OS_USER_DOMAIN_NAME.
 func optionsFromEnv() (o gophercloud.AuthOptions, missing string) {
 	o.IdentityEndpoint = os.Getenv("OS_AUTH_URL")
@@ -136,7 +136,7 @@ func optionsFromEnv() (o gophercloud.AuthOptions, missing string) {
 	return o, ""
 }
 
-// tokenFromEnv tells whether one logs in by token: where the variables say so, or where they hold nothing else. A token that is left
+// tokenFromEnv reports whether one logs in by token: where the variables say so, or where they hold nothing else. A token that is left
 // in the environment beside a password ends in the middle of a run.
 func tokenFromEnv() (wanted bool, token string) {
 	token = firstOf("OS_TOKEN", "OS_AUTH_TOKEN")

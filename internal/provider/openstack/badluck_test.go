@@ -192,7 +192,7 @@ func TestSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestRemovedByHand: what somebody removes is made again, and a rule that somebody adds is removed.
+// TestRemovedByHand: what somebody removes is recreated, and a rule that somebody adds is removed.
 func TestRemovedByHand(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -285,11 +285,11 @@ func TestFloatingIPComesAndGoes(t *testing.T) {
 		}
 	}
 	if f.get("servers", server) == nil {
-		t.Error("the server was made anew")
+		t.Error("the server was recreated")
 	}
 }
 
-// TestDrift tells what only a new machine mends.
+// TestDrift reports what only a new machine mends.
 func TestDrift(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)

@@ -88,7 +88,7 @@ func TestEveryCallOfBalancing(t *testing.T) {
 	}
 }
 
-// TestBrokenBalancer has Octavia give a load balancer up: it is made anew, with its address and floating IP; but not again and again.
+// TestBrokenBalancer has Octavia give a load balancer up: it is recreated, with its address and floating IP; but not again and again.
 func TestBrokenBalancer(t *testing.T) {
 	useFake(t)
 	doc := balancedDocument(t)

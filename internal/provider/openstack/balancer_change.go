@@ -25,7 +25,7 @@ const (
 // errBroken says that Octavia gave a load balancer up: it can only be deleted.
 var errBroken = errors.New("load balancer is in state ERROR")
 
-// immutable tells whether Octavia refuses a change, or a deletion, because it still carries out another one.
+// immutable reports whether Octavia refuses a change, or a deletion, because it still carries out another one.
 func immutable(err error) bool {
 	text := strings.ToLower(err.Error())
 	return status(err) == http.StatusConflict && (strings.Contains(text, "immutable") || strings.Contains(text, "invalid state pending"))

@@ -45,7 +45,7 @@ func (p *Provider) balancerSteps(want provider.Wanted) []*plan.Step {
 	return []*plan.Step{s}
 }
 
-// defects tells what of the load balancer a balancerSteps' step would mend. That it has all members is Balance's business, and so
+// defects reports what of the load balancer a balancerSteps' step would mend. That it has all members is Balance's business, and so
 // are its other ports.
 func (p *Provider) defects(b *balancer, want provider.Wanted) []string {
 	var out []string
@@ -79,7 +79,7 @@ func (p *Provider) apiFront(b *balancer) (frontWant, front) {
 	return w, f
 }
 
-// within tells whether the seen networks are the wanted ones and at most one more. The first wanted one is not known.
+// within reports whether the seen networks are the wanted ones and at most one more. The first wanted one is not known.
 func within(want, seen []string) bool {
 	for _, w := range want {
 		if w != "" && !slices.Contains(seen, w) {
@@ -89,7 +89,7 @@ func within(want, seen []string) bool {
 	return len(seen) <= len(want)
 }
 
-// served tells whether a wanted control-plane machine is in the API's pool.
+// served reports whether a wanted control-plane machine is in the API's pool.
 func (p *Provider) served(f front, want provider.Wanted) bool {
 	for _, m := range f.members {
 		for _, s := range want.Machines {
@@ -224,7 +224,7 @@ func (p *Provider) monitorOpts(w frontWant) monitors.CreateOpts {
 	}
 }
 
-// others tells what exists, for people.
+// others reports what exists, for people.
 func (b *balancer) others() []string {
 	if b == nil {
 		return nil

@@ -46,7 +46,7 @@ func (p *Provider) removeMember(ctx context.Context, m provider.Machine) error {
 	return err
 }
 
-// serves tells whether a machine is in a pool.
+// serves reports whether a machine is in a pool.
 func (b *balancer) serves(m provider.Machine) bool {
 	if b == nil {
 		return false

@@ -154,7 +154,7 @@ func memberOf(m pools.Member) member {
 	return member{name: m.Name, address: m.Address, port: m.ProtocolPort}
 }
 
-// settings tells what differs between the front that is wanted and the one that was seen, members aside.
+// settings reports what differs between the front that is wanted and the one that was seen, members aside.
 func (w frontWant) settings(f front) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -188,7 +188,7 @@ func openTo(cidrs []string) string {
 	return fmt.Sprint(sorted(cidrs))
 }
 
-// changes tells what has to change in a pool so that its members are these.
+// changes reports what has to change in a pool so that its members are these.
 func changes(have, want []member) []string {
 	var out []string
 	for _, m := range want {

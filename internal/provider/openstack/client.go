@@ -28,7 +28,7 @@ type cloud struct {
 	region   string // of the services; empty where the catalogue names none
 }
 
-// session logs in once, when it is first needed. A failed login is tried anew at the next call.
+// session logs in once, when it is first needed. A failed login is tried again at the next call.
 type session struct {
 	mu sync.Mutex
 	c  *cloud

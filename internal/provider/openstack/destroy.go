@@ -103,7 +103,7 @@ func (p *Provider) Destroy(seen *provider.Inventory) []*plan.Step {
 		})
 }
 
-// sweep lists everything anew and removes what is still there, until a list shows that nothing is.
+// sweep lists everything again and removes what is still there, until a list shows that nothing is.
 func (p *Provider) sweep(ctx context.Context, progress plan.Progress) error {
 	limit := time.Now().Add(p.opts.Timeouts.Delete)
 	var last error

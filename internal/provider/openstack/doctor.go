@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// CheckLogin reports whether the cloud that the environment chooses lets one log in. Choosing none is no fault: only provider openstack
+// CheckLogin reports whether the cloud that the environment chooses lets one log in. Choosing none is not a fault: only provider openstack
 // needs one, and a document may name it.
 func CheckLogin(ctx context.Context) provider.Check {
 	c := provider.Check{Name: "cloud credentials", Result: provider.Fine}

@@ -99,7 +99,7 @@ func hostOf(raw string) string {
 var quotaWords = regexp.MustCompile(`(?i)quota|maximum number of|limit.*exceeded`)
 
 func kindOfFault(f *fault) (fail.Kind, string) {
-	const quota = "ask for a larger quota, or free some of it; naupegos plan tells how much is needed"
+	const quota = "ask for a larger quota, or free some of it; naupegos plan reports how much is needed"
 	over := quotaWords.MatchString(f.Text)
 	switch {
 	case f.Status == http.StatusUnauthorized:
@@ -178,5 +178,5 @@ func status(err error) int {
 	return 0
 }
 
-// gone tells whether err says that a thing does not exist.
+// gone reports whether err says that a thing does not exist.
 func gone(err error) bool { return status(err) == http.StatusNotFound }

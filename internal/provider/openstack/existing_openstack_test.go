@@ -62,7 +62,7 @@ func give(ctx context.Context, t *testing.T, c *cloud, name, external string) gi
 	return g
 }
 
-// look tells what somebody would miss: everything about them but revisions and times, and who else is there.
+// look reports what somebody would miss: everything about them but revisions and times, and who else is there.
 func (g given) look(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	var b strings.Builder

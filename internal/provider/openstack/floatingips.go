@@ -48,7 +48,7 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 	return f, nil
 }
 
-// isFree tells whether a floating IP belongs to nobody, or to the one whose tags these are.
+// isFree reports whether a floating IP belongs to nobody, or to the one whose tags these are.
 func (p *Provider) isFree(f floatingips.FloatingIP, tags []string) bool {
 	if f.PortID != "" || p.isReserved(f) {
 		return false
@@ -109,7 +109,7 @@ func (p *Provider) unwantedAddresses(m provider.MachineSpec) []string {
 	return out
 }
 
-// floatingMissing tells whether a machine lacks the floating IP that its shape asks for.
+// floatingMissing reports whether a machine lacks the floating IP that its shape asks for.
 func (p *Provider) floatingMissing(m provider.MachineSpec) bool {
 	return wantsFloating(p.shape(m.Role, m.Pool)) && p.public(m.Name) == ""
 }

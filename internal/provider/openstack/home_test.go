@@ -6,7 +6,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// TestHome: what was begun in one project or region is neither made again nor destroyed in another.
+// TestHome: what was begun in one project or region is neither recreated nor destroyed in another.
 func TestHome(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)

@@ -137,7 +137,7 @@ func consoleKeys(log string) []string {
 	return keys
 }
 
-// isKey tells whether base64 holds a key of the kind that its line names: a line that the kernel wrote into does not.
+// isKey reports whether base64 holds a key of the kind that its line names: a line that the kernel wrote into does not.
 func isKey(kind, text string) bool {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) < 4 {

@@ -208,7 +208,7 @@ func (s *ImageService) await(ctx context.Context, want Image, id string, progres
 	}
 }
 
-// sameData tells whether an active image holds the file's data, as the image service itself says.
+// sameData reports whether an active image holds the file's data, as the image service itself says.
 func sameData(want Image, i *images.Image) error {
 	sum := i.Properties["os_hash_value"]
 	if i.SizeBytes == want.Size && (i.Properties["os_hash_algo"] != "sha512" || sum == want.SHA512) {

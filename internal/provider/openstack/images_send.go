@@ -45,7 +45,7 @@ func (s *ImageService) undo(ctx context.Context, id string, err error) error {
 	return err
 }
 
-// uploadMeter tells how far an upload has come. It can be read again from the beginning: a token may turn out to be expired.
+// uploadMeter reports how far an upload has come. It can be read again from the beginning: a token may turn out to be expired.
 type uploadMeter struct {
 	f        *os.File
 	size     int64

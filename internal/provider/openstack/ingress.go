@@ -38,7 +38,7 @@ func (p *Provider) Balance(want provider.Wanted, _ *provider.Inventory) []*plan.
 	return []*plan.Step{s}
 }
 
-// unbalanced tells what differs between the load balancer and the machines that are wanted.
+// unbalanced reports what differs between the load balancer and the machines that are wanted.
 func (p *Provider) unbalanced(b *balancer, want provider.Wanted) []string {
 	var out []string
 	for i, w := range p.wantedFronts(p.cidr()) {

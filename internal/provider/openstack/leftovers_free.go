@@ -22,7 +22,7 @@ const LeftoversStep = "cloud/leftovers"
 
 // FreeLeftovers returns the step that removes what the cluster itself made in the cloud and did not give back, as a cluster that does not
 // answer can't: load balancers of Services with their floating IPs and, unless they are kept, volumes of claims. It has to wait for
-// the machines to be gone, which would make these things anew and hold the volumes; DestroyNetworkStep has to wait for it. seen is what
+// the machines to be gone, which would make these things again and hold the volumes; DestroyNetworkStep has to wait for it. seen is what
 // Leftovers said when the plan was made, for its reader to be told: no other volume is removed, nor one that a server has that is not
 // the cluster's. Load balancers hold no data, and the network can't go while they are in it: they go whenever they came.
 func (p *Provider) FreeLeftovers(seen Leftovers, keepVolumes bool) *plan.Step {

@@ -190,7 +190,7 @@ func (p *Provider) listServerGroups(ctx context.Context) ([]servergroups.ServerG
 	}
 }
 
-// listKeypairs tells whether the cluster's keypair is there.
+// listKeypairs reports whether the cluster's keypair is there.
 func (p *Provider) listKeypairs(ctx context.Context) ([]keypairs.KeyPair, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {

@@ -138,7 +138,7 @@ func (p *Provider) ensurePublic(ctx context.Context, m provider.MachineSpec, pro
 // remedy says what can be done about a server that Nova does not make.
 func (p *Provider) remedy(m provider.MachineSpec, fault string) string {
 	if !strings.Contains(fault, "No valid host") {
-		return "see openstack server show, and the cloud's operators; apply again makes it anew"
+		return "see openstack server show, and the cloud's operators; apply again recreates it"
 	}
 	out := "no hypervisor has room for flavor " + p.shape(m.Role, m.Pool).Flavor
 	if z := zone(p.shape(m.Role, m.Pool), m.Index); z != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// made keeps what a call made or changed. After an error what is known is in doubt: the next attempt of the step lists anew,
+// made keeps what a call made or changed. After an error what is known is in doubt: the next attempt of the step lists again,
 // and adopts what was made after all.
 func made[T any](s *shelf[T], item *T, err error, format string, args ...any) (T, error) {
 	if err != nil {

@@ -37,7 +37,7 @@ func (n names) name(parts ...string) string {
 	return strings.Join(append([]string{n.id}, parts...), ".")
 }
 
-// owns tells whether a name was made by name.
+// owns reports whether a name was made by name.
 func (n names) owns(name string) bool { return name == n.id || strings.HasPrefix(name, n.id+".") }
 
 // tags lists the marks of a resource that has tags; machine may be the zero value.
@@ -84,7 +84,7 @@ func tagged(tags []string, key string) string {
 	return ""
 }
 
-// ours tells whether what Neutron or Octavia keeps is the cluster's.
+// ours reports whether what Neutron or Octavia keeps is the cluster's.
 func (n names) ours(description string, tags []string) bool {
 	return description == n.mark() || slices.Contains(tags, n.mark())
 }

@@ -91,13 +91,13 @@ func (p *Provider) missingRouter() []string {
 	return out
 }
 
-// marked tells whether tags say that something is the cluster's.
+// marked reports whether tags say that something is the cluster's.
 func (p *Provider) marked(tags []string) bool { return slices.Contains(tags, p.n.mark()) }
 
 // sameDNS accepts whatever name servers a subnet has where the document names none.
 func sameDNS(have, want []string) bool { return len(want) == 0 || slices.Equal(have, want) }
 
-// ownRouter tells whether the cluster has a router of its own.
+// ownRouter reports whether the cluster has a router of its own.
 func (p *Provider) ownRouter() bool { return p.spec().Network.Router == "" }
 
 func (p *Provider) isRouterPort(o ports.Port) bool {

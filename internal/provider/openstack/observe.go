@@ -32,7 +32,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	return inv, nil
 }
 
-// reload lists everything anew.
+// reload lists everything again.
 func (p *Provider) reload(ctx context.Context) error {
 	if _, err := p.cloud(ctx); err != nil {
 		return err
@@ -97,7 +97,7 @@ func byRole(a, b provider.Machine) int {
 	return a.Index - b.Index
 }
 
-// machineOf tells what is known of a machine.
+// machineOf reports what is known of a machine.
 func (p *Provider) machineOf(m provider.MachineSpec) provider.Machine {
 	out := provider.Machine{
 		Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index, User: "root", Port: portSSH, State: provider.Partial,
@@ -173,7 +173,7 @@ func each[T any](s *shelf[T], out *[]string, what string, name func(i int) strin
 	}
 }
 
-// Machine tells what is known of one machine: the last observation, and what steps have done since.
+// Machine reports what is known of one machine: the last observation, and what steps have done since.
 func (p *Provider) Machine(ctx context.Context, name string) (provider.Machine, error) {
 	if err := fresh(ctx, p.known.servers, p.known.ports, p.known.floating, p.known.volumes); err != nil {
 		return provider.Machine{}, err

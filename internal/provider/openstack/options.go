@@ -11,7 +11,7 @@ import (
 )
 
 // HostKeyMemory remembers the SSH host keys that were pinned from machines' consoles, which serve them only for some time.
-// Keys are in authorized_keys form; a server's UUID is its name there, so that a machine made anew is not taken for the old one.
+// Keys are in authorized_keys form; a server's UUID is its name there, so that a machine recreated is not taken for the old one.
 type HostKeyMemory interface {
 	Get(name string) []string
 	Set(ctx context.Context, name string, keys []string) error
@@ -31,7 +31,7 @@ type Options struct {
 	Timeouts   Timeouts     // zero fields are taken from the document, or have defaults
 }
 
-// Retry bounds how often and how patiently a single call is made again: reads and deletes after a cut connection or an answer of
+// Retry bounds how often and how patiently a single call is recreated: reads and deletes after a cut connection or an answer of
 // 500 to 504, every call that the cloud asks to be made later (429, 413 and 503 with Retry-After).
 type Retry struct {
 	Attempts int           // of one call, the first included; default 5; 1: never again

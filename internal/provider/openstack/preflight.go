@@ -65,7 +65,7 @@ func (f *findings) all() []string {
 	return out
 }
 
-// Preflight tells whether the cloud can and may serve what is wanted: roles, versions of its services, flavors, images, zones, volume
+// Preflight reports whether the cloud can and may serve what is wanted: roles, versions of its services, flavors, images, zones, volume
 // types, networks and quotas. All that is missing is told at once, as one fail.Refused, before anything is made. It
 // makes a number of calls that depends on how many flavors and images the document names, not on the number of machines.
 // Credentials that don't let one log in are fail.Unauthorized. What exists already is taken from the last Observe.
@@ -162,7 +162,7 @@ func (f preflight) networks(ctx context.Context) error {
 	return nil
 }
 
-// suits tells whether an existing subnet is apart from the cluster's other networks, and large enough. Of one that is made for the
+// suits reports whether an existing subnet is apart from the cluster's other networks, and large enough. Of one that is made for the
 // cluster the document's check has told that already.
 func (f preflight) suits(sub subnets.Subnet) {
 	own, err := netip.ParsePrefix(sub.CIDR)
@@ -205,14 +205,14 @@ func addressesOf(sub subnets.Subnet) int {
 	return n
 }
 
-// wantsFloating tells whether anything gets a floating IP.
+// wantsFloating reports whether anything gets a floating IP.
 func (f preflight) wantsFloating() bool {
 	o := f.octavia()
 	return f.sharesVIP() || o != nil && !o.Internal ||
 		slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { return wantsFloating(f.shape(m.Role, m.Pool)) })
 }
 
-// volumes tells what a cloud without volumes does not give.
+// volumes reports what a cloud without volumes does not give.
 func (f preflight) volumes() {
 	why := f.NoVolumes()
 	if why == "" {

@@ -58,7 +58,7 @@ func (f preflight) shapes(ctx context.Context, all map[string]flavors.Flavor) er
 	return nil
 }
 
-// fits tells whether an image fits onto a machine.
+// fits reports whether an image fits onto a machine.
 func (f preflight) fits(m provider.MachineSpec, s v1alpha1.MachineShape, flavor flavors.Flavor, image images.Image) {
 	disk, what := s.RootVolume(), fmt.Sprintf("the root volume has %d GiB", s.RootVolume())
 	if disk == 0 {

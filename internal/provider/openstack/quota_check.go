@@ -65,7 +65,7 @@ func (f preflight) allowances(ctx context.Context) (allowances, error) {
 	return out, nil
 }
 
-// untold tells whether a service keeps its quotas to itself.
+// untold reports whether a service keeps its quotas to itself.
 func untold(err error) bool {
 	return status(err) == http.StatusForbidden || status(err) == http.StatusNotFound
 }

@@ -96,7 +96,7 @@ func (p *Provider) roles() []provider.Role {
 	return out
 }
 
-// anyFloating tells whether machines of a role have floating IPs.
+// anyFloating reports whether machines of a role have floating IPs.
 func (p *Provider) anyFloating(r provider.Role) bool {
 	if r != provider.Worker {
 		return wantsFloating(p.shape(r, ""))
@@ -233,7 +233,7 @@ func (r rule) request(group string, groupOf func(provider.Role) string) rules.Cr
 	return o
 }
 
-// sameRule tells whether a rule that is there is the one that is asked for, whichever way Neutron writes it.
+// sameRule reports whether a rule that is there is the one that is asked for, whichever way Neutron writes it.
 func sameRule(have rules.SecGroupRule, want rules.CreateOpts) bool {
 	return have.Direction == string(want.Direction) && have.EtherType == string(want.EtherType) &&
 		protocol(have.Protocol) == protocol(string(want.Protocol)) &&

@@ -49,7 +49,7 @@ func (p *Provider) serverOf(machine string) (servers.Server, bool) {
 	return s, true
 }
 
-// halfMade tells whether a server never ran: nothing can be lost with it.
+// halfMade reports whether a server never ran: nothing can be lost with it.
 func halfMade(s servers.Server) bool {
 	return s.LaunchedAt.IsZero() && (s.Status == serverBuild || s.Status == serverError)
 }
@@ -199,7 +199,7 @@ func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news,
 	return news, true, err
 }
 
-// glanceAtAll forgets servers that are gone, and tells whether there are some that nobody knows.
+// glanceAtAll forgets servers that are gone, and reports whether there are some that nobody knows.
 func (p *Provider) glanceAtAll(ctx context.Context, _ time.Time) (news, all bool, err error) {
 	known := p.known.servers.all()
 	left, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.serverTag()})

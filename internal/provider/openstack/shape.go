@@ -42,7 +42,7 @@ var shapeWords = map[string]string{
 	"flavor": "flavor", "image": "image", "volume": "size of the root volume in GiB", "type": "type of the root volume", "digest": "shape",
 }
 
-// drift tells what of a shape that was asked for once is not what is asked for now.
+// drift reports what of a shape that was asked for once is not what is asked for now.
 func drift(have string, s v1alpha1.MachineShape) []string {
 	want := shapeMark(s)
 	if have == "" || have == want {

@@ -215,7 +215,7 @@ const (
 	glancesAtMost = 10
 )
 
-// look lists anew, unless a glance shows that nothing is new, or not enough to list already.
+// look lists again, unless a glance shows that nothing is new, or not enough to list already.
 func (s *shelf[T]) look(ctx context.Context, pause time.Duration, cast glance) error {
 	s.mu.Lock()
 	age, since, pause := time.Since(s.listed), s.looked, max(pause, s.took)

@@ -12,8 +12,8 @@ import (
 // transport makes calls again where that is safe, and reads answers whole, so that one that is cut half-way is an error of
 // the call and not of whoever decodes it.
 //
-// Reads and deletes are made again after anything that looks like the cloud's trouble. Others may have been carried out; they
-// are made again only where the cloud says that it did nothing (429, or Retry-After). Whoever creates something looks for it
+// Reads and deletes are recreated after anything that looks like the cloud's trouble. Others may have been carried out; they
+// are recreated only where the cloud says that it did nothing (429, or Retry-After). Whoever creates something looks for it
 // before the next attempt.
 type transport struct {
 	next  http.RoundTripper
@@ -74,11 +74,11 @@ func (t *transport) once(req *http.Request, attempt int) (*http.Response, error)
 	return resp, nil
 }
 
-// again tells whether an attempt is followed by another one, and after how long.
+// again reports whether an attempt is followed by another one, and after how long.
 func (t *transport) again(req *http.Request, resp *http.Response, err error, pause time.Duration) (time.Duration, bool) {
 	pause = min(pause, t.retry.Max)
 	if isUpload(req) {
-		return 0, false // it can't be made again from here
+		return 0, false // it can't be recreated from here
 	}
 	safe := req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodDelete || isLogin(req)
 	if err != nil {

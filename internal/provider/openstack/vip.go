@@ -46,7 +46,7 @@ func (p *Provider) PublicVIP(context.Context) (string, error) {
 	return "", fail.New(fail.NotFound, "cluster %s has no floating virtual address", p.n.cluster)
 }
 
-// sharesVIP tells whether the document wants gateways that share an address.
+// sharesVIP reports whether the document wants gateways that share an address.
 func (p *Provider) sharesVIP() bool {
 	return p.opts.Cluster.Spec.Endpoint.Kind == v1alpha1.EndpointGateways
 }
@@ -131,7 +131,7 @@ func (p *Provider) ensureBalancerIP(ctx context.Context, progress plan.Progress)
 	return p.removeFloating(ctx, []floatingips.FloatingIP{f})
 }
 
-// hasFloatingIP tells whether a port has a floating IP of the cluster.
+// hasFloatingIP reports whether a port has a floating IP of the cluster.
 func (p *Provider) hasFloatingIP(portID string) bool {
 	_, ok := p.floatingOf(portID)
 	return ok

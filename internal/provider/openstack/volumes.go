@@ -47,7 +47,7 @@ func (p *Provider) volumesPlan(fresh []provider.MachineSpec) *plan.Step {
 	}
 }
 
-// hasNothing tells whether a machine has neither server nor volume. What there is, the machine's own step takes over or removes.
+// hasNothing reports whether a machine has neither server nor volume. What there is, the machine's own step takes over or removes.
 func (p *Provider) hasNothing(machine string) bool {
 	return len(p.everyServerOf(machine)) == 0 && len(p.volumesOf(machine)) == 0
 }
@@ -97,7 +97,7 @@ func (p *Provider) ensureVolume(ctx context.Context, m provider.MachineSpec, pro
 	return p.waitVolume(ctx, m.Name, fit[0].ID, progress)
 }
 
-// usable tells whether a volume is, or will be, one that a server can be made of.
+// usable reports whether a volume is, or will be, one that a server can be made of.
 func usable(status string) bool {
 	switch status {
 	case volumeAvailable, "creating", "downloading":

@@ -114,7 +114,7 @@ func TestServiceOrder(t *testing.T) {
 	}
 }
 
-// fake is a service that is no OpenStack: a shell with children.
+// fake is a service that is not OpenStack: a shell with children.
 func fake(b *Bed, script string) *Service {
 	return &Service{Name: "fake", b: b, args: []string{"/bin/sh", "-c", script}, ready: func(context.Context) (bool, error) { return true, nil }}
 }
@@ -205,7 +205,7 @@ func TestServiceLogs(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if err := errors.Join(s.Start(ctx), s.Stop(ctx)); err != nil {
-				t.Fatalf("a log that begins anew (%t) has not %d lines: %v", fresh, want, err)
+				t.Fatalf("a log that begins again (%t) has not %d lines: %v", fresh, want, err)
 			}
 		}
 	}

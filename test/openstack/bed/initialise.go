@@ -127,7 +127,7 @@ func (b *Bed) initialise(ctx context.Context, versions string) error {
 	return b.pack(ctx, file)
 }
 
-// contains tells whether all packages that made a state are there in the same versions; others may have come.
+// contains reports whether all packages that made a state are there in the same versions; others may have come.
 func contains(versions, made string) bool {
 	now := strings.Split(versions, "\n")
 	for p := range strings.SplitSeq(made, "\n") {

@@ -144,7 +144,7 @@ func startsTheRest(t *testing.T, b *bed.Bed) {
 		t.Error("octavia-worker does not run after Up")
 	}
 	if after, err := os.ReadFile(filepath.Join(b.Root(), "run", "nova-api.json")); err != nil || string(after) != string(before) {
-		t.Errorf("nova-api was started anew: %s, %s; %v", before, after, err)
+		t.Errorf("nova-api was started again: %s, %s; %v", before, after, err)
 	}
 }
 

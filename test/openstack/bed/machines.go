@@ -44,7 +44,7 @@ func (b *Bed) Machines(ctx context.Context, dir, agent, bundle string) error {
 	return s.Start(ctx)
 }
 
-// EnsureMachineImage makes MachineImage, anew where its bundle is another one. The hypervisor is fake: what is in it matters to nobody.
+// EnsureMachineImage makes MachineImage, again where its bundle is another one. The hypervisor is fake: what is in it matters to nobody.
 func (b *Bed) EnsureMachineImage(ctx context.Context, bundle string) error {
 	a, err := b.login(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (b *Bed) EnsureMachineImage(ctx context.Context, bundle string) error {
 	return err
 }
 
-// runner is the service that makes machines of servers. It is no part of the cloud: it is started by Machines only.
+// runner is the service that makes machines of servers. It is not part of the cloud: it is started by Machines only.
 func (b *Bed) runner() *Service {
 	s := &Service{Name: "runner", b: b, args: []string{b.runnerProgram(), "-state", b.o.Root}}
 	s.ready = func(context.Context) (bool, error) { return s.Running(), nil }

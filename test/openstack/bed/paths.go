@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The state directory: var is what the bed remembers, the rest is made anew at each start.
+// The state directory: var is what the bed remembers, the rest is recreated at each start.
 func (b *Bed) etc() string     { return filepath.Join(b.o.Root, "etc") }
 func (b *Bed) run() string     { return filepath.Join(b.o.Root, "run") }
 func (b *Bed) state() string   { return filepath.Join(b.o.Root, "var") }

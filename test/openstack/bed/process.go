@@ -82,7 +82,7 @@ func startedAt(p process) (time.Time, error) {
 // ticks of the kernel's clock a second, as user space sees them on every architecture that matters.
 const ticks = 100
 
-// alive tells whether the leader still runs; a zombie does not.
+// alive reports whether the leader still runs; a zombie does not.
 func (p process) alive() bool {
 	if p.PID <= 0 {
 		return false

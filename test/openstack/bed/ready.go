@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// listens tells whether all ports of the service are open, and whether those of an API answer.
+// listens reports whether all ports of the service are open, and whether those of an API answer.
 func (s *Service) listens(ctx context.Context) (bool, error) {
 	for _, p := range s.ports {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -29,7 +29,7 @@ func (s *Service) listens(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// answers tells why a service can't be asked at url; nil: it can.
+// answers reports why a service can't be asked at url; nil: it can.
 func answers(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -51,7 +51,7 @@ func (b *Bed) answersSQL(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// reported tells whether n processes of a worker have reported to the database since the service was started, which is
+// reported reports whether n processes of a worker have reported to the database since the service was started, which is
 // what Nova and Cinder themselves go by.
 func (b *Bed) reported(database, binary string, n int) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
@@ -68,7 +68,7 @@ func (b *Bed) reported(database, binary string, n int) func(context.Context) (bo
 	}
 }
 
-// count tells whether a query that counts yields at least n.
+// count reports whether a query that counts yields at least n.
 func (b *Bed) count(ctx context.Context, n int, database, query string) (bool, error) {
 	rows, err := b.DB(ctx, database, query)
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *Bed) count(ctx context.Context, n int, database, query string) (bool, e
 	return have >= n, err
 }
 
-// schedulesVolumes tells whether Cinder's scheduler has heard from every backend. Until then it fails each volume after a minute,
+// schedulesVolumes reports whether Cinder's scheduler has heard from every backend. Until then it fails each volume after a minute,
 // although it runs and reports.
 func (b *Bed) schedulesVolumes(ctx context.Context) (bool, error) {
 	if ok, err := b.reported("cinder", "cinder-scheduler", 1)(ctx); !ok || err != nil {
@@ -101,7 +101,7 @@ func (b *Bed) schedulesVolumes(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// consumes tells whether Octavia's worker listens to its queue: it holds a connection to the broker.
+// consumes reports whether Octavia's worker listens to its queue: it holds a connection to the broker.
 func (b *Bed) consumes(context.Context) (bool, error) {
 	p, err := readProcess(b.record("octavia-worker"))
 	if err != nil {

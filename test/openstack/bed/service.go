@@ -26,7 +26,7 @@ type Service struct {
 	ports []string                            // address:port that it listens on; nobody else may
 	ready func(context.Context) (bool, error) // whether it serves, without waiting
 	needs []string                            // services that have to be ready before it starts
-	fresh bool                                // its log begins anew at each start
+	fresh bool                                // its log begins again at each start
 }
 
 // maxLog is the size from which on a log is put aside at the next start.
@@ -35,13 +35,13 @@ const maxLog = 32 << 20
 // patience is how long a service may take to end by itself before it is killed.
 const patience = 15 * time.Second
 
-// Running tells whether the service's leading process lives.
+// Running reports whether the service's leading process lives.
 func (s *Service) Running() bool {
 	p, err := readProcess(s.b.record(s.Name))
 	return err == nil && p.alive()
 }
 
-// LogFile holds what the service has said since the state directory was made, or, where its log begins anew, since it was started.
+// LogFile holds what the service has said since the state directory was made, or, where its log begins again, since it was started.
 func (s *Service) LogFile() string { return filepath.Join(s.b.LogDir(), s.Name+".log") }
 
 // Start starts the service if it does not run, and waits until it serves or ctx ends.

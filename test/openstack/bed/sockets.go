@@ -56,7 +56,7 @@ func listener(port int) string {
 	return "an unknown process"
 }
 
-// connectedTo tells whether a process has an established connection to a port of this machine.
+// connectedTo reports whether a process has an established connection to a port of this machine.
 func connectedTo(pid, port int) bool {
 	inodes := sockets(port, "01", 2)
 	entries, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

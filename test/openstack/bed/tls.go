@@ -28,7 +28,7 @@ func (b *Bed) haproxy() *Service {
 	return s
 }
 
-// answersTLS tells whether the services of tlsRegion answer somebody who trusts nobody but the bed's authority.
+// answersTLS reports whether the services of tlsRegion answer somebody who trusts nobody but the bed's authority.
 func (b *Bed) answersTLS(ctx context.Context) (bool, error) {
 	pem, err := os.ReadFile(b.CACertFile())
 	if err != nil {

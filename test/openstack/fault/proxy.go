@@ -130,7 +130,7 @@ func (p *Proxy) Settle(ctx context.Context) error {
 	}
 }
 
-// begin counts a call and tells which fault it meets.
+// begin counts a call and reports which fault it meets.
 func (p *Proxy) begin(c Call) (n int, f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

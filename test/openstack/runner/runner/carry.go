@@ -50,7 +50,7 @@ func (r *Runner) carryBalancers(ctx context.Context) error {
 	return err
 }
 
-// readBalancers reads Octavia anew where something may have changed.
+// readBalancers reads Octavia again where something may have changed.
 func (r *Runner) readBalancers(ctx context.Context) error {
 	heads, print, err := r.cloud.balancerHeads(ctx)
 	if err != nil {

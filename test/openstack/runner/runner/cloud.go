@@ -58,7 +58,7 @@ func connect(ctx context.Context, o Options) (*cloud, error) {
 	return c, nil
 }
 
-// lastReboot tells when a server was told to reboot last; the zero time for never.
+// lastReboot reports when a server was told to reboot last; the zero time for never.
 func (c *cloud) lastReboot(ctx context.Context, id string) (last time.Time, err error) {
 	page, err := instanceactions.List(c.compute, id, nil).AllPages(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// carried tells whether Octavia would have a load balancer in its amphorae by now. One in ERROR stays as it was.
+// carried reports whether Octavia would have a load balancer in its amphorae by now. One in ERROR stays as it was.
 func carried(status string) bool { return status != "PENDING_CREATE" && !deleted(status) }
 
 // deleted is all that is asked of what hangs on a load balancer: where everything was created in one call, it says

@@ -15,7 +15,7 @@ import (
 // consoleLimit is how much of a machine's console Nova serves.
 const consoleLimit = 256 << 10
 
-// seen tells whether a console's log has changed.
+// seen reports whether a console's log has changed.
 type seen struct {
 	size int64
 	at   time.Time

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// proxyConfig renders the load balancers as one HAProxy configuration, and tells what of them it can't carry. socket is
+// proxyConfig renders the load balancers as one HAProxy configuration, and reports what of them it can't carry. socket is
 // HAProxy's control socket. The configuration names its own digest, by which a running HAProxy tells that it has read it.
 func proxyConfig(socket string, all []balancer) (text string, problems []string) {
 	var body strings.Builder

@@ -50,7 +50,7 @@ func TestKilledRunner(t *testing.T) {
 	look := func() error {
 		now, err := sshtest.Login{Key: x.signer, Timeout: 2 * time.Second}.Run(public, "systemctl show -p UserspaceTimestampMonotonic --value")
 		if err == nil && boot != "" && now != boot {
-			t.Fatal("the machine has booted anew")
+			t.Fatal("the machine has booted again")
 		}
 		boot = now
 		return err

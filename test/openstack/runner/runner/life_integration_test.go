@@ -58,7 +58,7 @@ func alone(t *testing.T) bool {
 	return testkit.OwnNetwork(t)
 }
 
-// bootStamp logs in at an address and tells which boot the machine is in.
+// bootStamp logs in at an address and reports which boot the machine is in.
 func (f *fakeCloud) bootStamp(address string) (string, error) {
 	l := sshtest.Login{Key: f.signer, Timeout: 2 * time.Second}
 	return l.Run(address, "hostname; systemctl show -p UserspaceTimestampMonotonic --value")

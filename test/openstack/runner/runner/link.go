@@ -43,7 +43,7 @@ func ensureOutside(link string, nets []subnet) (skipped []netip.Prefix, err erro
 	return skipped, setAddresses(l, want, nil)
 }
 
-// routed tells whether another link than own leads into prefix, other than by a default route.
+// routed reports whether another link than own leads into prefix, other than by a default route.
 func routed(prefix netip.Prefix, own int) (bool, error) {
 	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {

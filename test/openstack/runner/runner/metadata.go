@@ -28,7 +28,7 @@ type metadata struct {
 func newMetadata(base, secret string) (*metadata, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
-		return nil, fail.New(fail.Invalid, "the metadata service's address %q is no URL", base)
+		return nil, fail.New(fail.Invalid, "the metadata service's address %q is not a URL", base)
 	}
 	return &metadata{base: u, secret: secret, client: &http.Client{Timeout: callTimeout}}, nil
 }
@@ -97,7 +97,7 @@ type metadataProxy struct {
 	server   *http.Server
 }
 
-// startProxy listens on the network's own address of this host. who tells which server has an address there.
+// startProxy listens on the network's own address of this host. who reports which server has an address there.
 func (m *metadata) startProxy(address netip.Addr, who func(netip.Addr) (server, bool)) (*metadataProxy, error) {
 	l, err := net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
 	if err != nil {

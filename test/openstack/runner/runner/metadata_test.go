@@ -89,6 +89,6 @@ func TestMetadataProxy(t *testing.T) {
 	}
 	known = false
 	if code, body := ask(); code != 404 {
-		t.Errorf("from an address that is no server's: %d %s", code, body)
+		t.Errorf("from an address that is not a server's: %d %s", code, body)
 	}
 }

@@ -74,7 +74,7 @@ func (n *network) machines(ctx context.Context) (map[string]provider.Machine, er
 
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// nameFor is the machine's name: the server's host name, or its ID where that is no name or another's already.
+// nameFor is the machine's name: the server's host name, or its ID where that is not a name or another's already.
 // Call it under the lock.
 func (n *network) nameFor(s server, hostname string, inv *provider.Inventory) string {
 	if name := n.names[s.ID]; name != "" {
@@ -227,7 +227,7 @@ func (n *network) remove(ctx context.Context) error {
 	return nil
 }
 
-// served tells what the packet filter needs of the network; false while it is not made.
+// served reports what the packet filter needs of the network; false while it is not made.
 func (n *network) served() (served, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

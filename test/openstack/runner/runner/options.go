@@ -77,7 +77,7 @@ func (o *Options) setDefaults() error {
 // TestPrefix is how the names of networks begin that tests make for a runner of their own.
 const TestPrefix = "test-"
 
-// serves tells whether the servers of a network are to be made real.
+// serves reports whether the servers of a network are to be made real.
 func (o *Options) serves(sub subnet) bool {
 	if len(o.Networks) == 0 {
 		return !strings.HasPrefix(sub.Name, TestPrefix)

@@ -195,7 +195,7 @@ func (r *Runner) trouble(what string, err error) {
 	}
 }
 
-// whoIn tells which server has an address on a network.
+// whoIn reports which server has an address on a network.
 func (r *Runner) whoIn(network string) func(netip.Addr) (server, bool) {
 	return func(a netip.Addr) (server, bool) {
 		r.mu.Lock()

@@ -239,7 +239,7 @@ func (x *tenant) webAgain(id string) {
 	}
 }
 
-// reboot has Nova reboot a server, and waits until its machine has booted anew.
+// reboot has Nova reboot a server, and waits until its machine has booted again.
 func (x *tenant) reboot(id string, c *ssh.Client) {
 	x.t.Helper()
 	const stamp = "systemctl show -p UserspaceTimestampMonotonic --value"

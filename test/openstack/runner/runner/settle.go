@@ -41,7 +41,7 @@ func (r *Runner) locate(ctx context.Context, list []server) error {
 		return err
 	}
 	if !slices.Equal(r.external, outside) {
-		r.external, r.rules = outside, "" // the rules are made anew, and with them the ways out
+		r.external, r.rules = outside, "" // the rules are recreated, and with them the ways out
 	}
 	for _, s := range list {
 		p, found := places[s.ID]
@@ -60,7 +60,7 @@ func (r *Runner) locate(ctx context.Context, list []server) error {
 	return nil
 }
 
-// remember keeps the list, and tells whether it has a running server whose place is not known.
+// remember keeps the list, and reports whether it has a running server whose place is not known.
 func (r *Runner) remember(list []server) (unknown bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,7 +202,7 @@ type lastSeen struct {
 	reboot  time.Time // reboots that began until then are over
 }
 
-// rebootAsked tells whether a server that runs was rebooted since it was looked at last: Nova's status tells it for a
+// rebootAsked reports whether a server that runs was rebooted since it was looked at last: Nova's status tells it for a
 // moment only, which a look can miss, but the server's time of change stays.
 func (r *Runner) rebootAsked(ctx context.Context, s server) bool {
 	was, known := r.seen[s.ID]
@@ -251,7 +251,7 @@ func (r *Runner) drop(ctx context.Context, id string, n *network) error {
 	return r.forget(id)
 }
 
-// busy tells whether anything goes on with machines of a network.
+// busy reports whether anything goes on with machines of a network.
 func (r *Runner) busy(network string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
