@@ -126,7 +126,7 @@ func TestValidate(t *testing.T) {
 		"absolute and clean":       func(c *Config) { c.Files[0].Path = "/etc/../x" },
 		"claimed twice: as":        func(c *Config) { c.Files[1].Path = "/usr/local/bin/kubelet" },
 		"lets others":              func(c *Config) { c.Files[1].Mode = 0o644 },
-		"not a permission mode":       func(c *Config) { c.Files[0].Mode = 0 },
+		"not a permission mode":    func(c *Config) { c.Files[0].Mode = 0 },
 		"owner: \"x\"":             func(c *Config) { c.Files[0].Owner = "x" },
 		"digest: \"sha256:short\"": func(c *Config) { c.Binaries[0].Digest = "sha256:short" },
 		"is not positive":          func(c *Config) { c.Binaries[0].Size = 0 },
@@ -138,7 +138,7 @@ func TestValidate(t *testing.T) {
 		"must be one line":         func(c *Config) { c.Sysctls["a.b"] = "1\nc.d=2" },
 		"unit: \"x\"":              func(c *Config) { c.Units[0].Name = "x" },
 		"drop-in: ":                func(c *Config) { c.Units[0].DropIns[0].Name = "../a.conf" },
-		"not an absolute path":         func(c *Config) { c.Units[0].Watches[0] = "b" },
+		"not an absolute path":     func(c *Config) { c.Units[0].Watches[0] = "b" },
 		"keeps its own":            func(c *Config) { c.Files[0].Path = StateKey },
 		"which is a file":          func(c *Config) { c.Files[0].Path = "/etc/a/y/z" },
 	}
