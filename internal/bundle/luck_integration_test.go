@@ -123,15 +123,20 @@ func TestKilledBuild(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for s := bufio.NewScanner(out); s.Scan(); {
-		if strings.Contains(s.Text(), "phase "+PhaseCompile) {
-			break
-		}
+	compiles := false
+	for s := bufio.NewScanner(out); !compiles && s.Scan(); {
+		compiles = strings.Contains(s.Text(), "phase "+PhaseCompile)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait()
+	_ = cmd.Wait() // its state says how it ended
+	if !compiles || cmd.ProcessState.ExitCode() != -1 {
+		t.Fatalf("it was not killed while it compiled: it said so is %v, and it ended with %s", compiles, cmd.ProcessState)
+	}
+	if left := names(t, l.tmpDir()); len(left) == 0 {
+		t.Fatal("a killed build leaves nothing to clean up")
+	}
 	// What it started ends a moment later, and could still write.
 	ended := testkit.That("the go command has ended with the build", func() bool { return !compiling(t, l.Root()) })
 	testkit.Until(t, time.Minute, 100*time.Millisecond, ended)

@@ -88,7 +88,8 @@ func (s *servers) start(name, initialCluster, state string) {
 	ca, crt, key := filepath.Join(s.dir, "ca.crt"), filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key")
 	p.cmd = exec.Command(s.binary, "--name", name, "--data-dir", filepath.Join(s.dir, name),
 		"--listen-client-urls", p.client, "--advertise-client-urls", p.client, "--listen-peer-urls", p.peer, "--initial-advertise-peer-urls", p.peer,
-		"--initial-cluster", initialCluster, "--initial-cluster-state", state, "--heartbeat-interval", "50", "--election-timeout", "500",
+		"--initial-cluster", initialCluster, "--initial-cluster-state", state, "--heartbeat-interval", "200", "--election-timeout", "2500", // a busy host must not seem a dead leader
+
 		"--cert-file", crt, "--key-file", key, "--trusted-ca-file", ca, "--client-cert-auth",
 		"--peer-cert-file", crt, "--peer-key-file", key, "--peer-trusted-ca-file", ca, "--peer-client-cert-auth", "--logger", "zap", "--log-level", "warn")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // gatewayLab starts two gateways, three API servers and an impostor, and waits until the VIP answers.
@@ -22,6 +24,7 @@ type gatewayLab struct {
 	backends   map[string]*backend
 	haproxy    map[string]*exec.Cmd
 	keepalived map[string]*exec.Cmd
+	worst      time.Duration // of the healthy VIP's answers, so far
 }
 
 const vip = "10.77.0.10:6443"
@@ -90,21 +93,42 @@ func (g *gatewayLab) holder() string {
 	return found[0]
 }
 
-// eventually waits for a condition, as long as it says, and returns how long it took.
-func eventually(t *testing.T, limit time.Duration, what string, cond func() bool) time.Duration {
+// patience is for what happens within seconds, unless the host is busy. How soon it is to happen is asserted besides, by pace.
+const patience = time.Minute
+
+func eventually(t *testing.T, what string, cond func() bool) time.Duration {
 	t.Helper()
-	start := time.Now()
-	for !cond() {
-		if time.Since(start) > limit {
-			t.Fatalf("not within %s: %s", limit, what)
+	return testkit.Until(t, patience, 20*time.Millisecond, testkit.That(what, cond))
+}
+
+// pace measures how long the lab's healthy VIP keeps the slowest of some requests waiting: a failover takes what its timers say and a few
+// of these, so a busy host makes both longer.
+func (g *gatewayLab) pace(t *testing.T) time.Duration {
+	t.Helper()
+	var worst time.Duration
+	for range 20 {
+		began := time.Now()
+		if _, err := g.ask(vip, patience); err != nil {
+			t.Fatalf("the healthy VIP: %v", err)
 		}
-		time.Sleep(20 * time.Millisecond)
+		worst = max(worst, time.Since(began))
 	}
-	return time.Since(start)
+	g.worst = max(g.worst, worst)
+	return worst
+}
+
+// soon is eventually for what a timer of the configuration decides: it allows what that says and some of the host's pace.
+func (g *gatewayLab) soon(t *testing.T, timer time.Duration, what string, cond func() bool) {
+	t.Helper()
+	allowed := timer + 10*g.pace(t)
+	took := eventually(t, what, cond)
+	if t.Logf("%s after %s", what, took); took > allowed {
+		t.Errorf("%s after %s, %s are allowed", what, took, allowed)
+	}
 }
 
 func (g *gatewayLab) answers() bool {
-	_, err := g.ask(vip, 500*time.Millisecond)
+	_, err := g.ask(vip, 500*time.Millisecond+2*g.worst) // packets to nobody are waited for in vain
 	return err == nil
 }
 
@@ -139,11 +163,11 @@ func (g *gatewayLab) up(gateway string) string {
 
 func TestGateways(t *testing.T) {
 	g := newGatewayLab(t)
-	t.Logf("the VIP answers %s after start", eventually(t, 10*time.Second, "the VIP answers", g.answers))
-	eventually(t, 10*time.Second, "exactly the API servers are up, the impostor is not", func() bool {
+	t.Logf("the VIP answers %s after start", eventually(t, "the VIP answers", g.answers))
+	eventually(t, "exactly the API servers are up, the impostor is not", func() bool {
 		return g.up("gw1") == "cp-1 cp-2 cp-3" && g.up("gw2") == "cp-1 cp-2 cp-3"
 	})
-	eventually(t, 10*time.Second, "one gateway holds the VIP", func() bool { return g.holder() != "" })
+	eventually(t, "one gateway holds the VIP", func() bool { return g.holder() != "" })
 	t.Run("slow servers stay", g.slowStays)
 	t.Run("unready server is left out", g.unready)
 	t.Run("reload", g.reload)
@@ -169,9 +193,9 @@ func (g *gatewayLab) slowStays(t *testing.T) {
 
 func (g *gatewayLab) unready(t *testing.T) {
 	g.backends["cp-1"].ready.Store(false)
-	t.Logf("left out after %s", eventually(t, 5*time.Second, "cp-1 is left out", func() bool { return g.up("gw1") == "cp-2 cp-3" }))
+	g.soon(t, 5*time.Second, "cp-1 is left out", func() bool { return g.up("gw1") == "cp-2 cp-3" })
 	g.backends["cp-1"].ready.Store(true)
-	t.Logf("back after %s", eventually(t, 4*time.Second, "cp-1 is back", func() bool { return g.up("gw1") == "cp-1 cp-2 cp-3" }))
+	g.soon(t, 4*time.Second, "cp-1 is back", func() bool { return g.up("gw1") == "cp-1 cp-2 cp-3" })
 }
 
 // reload: a change of the configuration costs no connection, neither a held one nor a new one. The one exception: a server that
@@ -183,7 +207,7 @@ func (g *gatewayLab) reload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	asked, strayed, lost := 0, 0, 0
+	asked, strayed, lost, pace := 0, 0, 0, g.pace(t)
 	for start, reloads := time.Now(), 0; time.Since(start) < 4*time.Second; asked++ {
 		if time.Since(start) > time.Duration(reloads)*time.Second {
 			reloads++
@@ -191,7 +215,7 @@ func (g *gatewayLab) reload(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := g.ask(vip, 2*time.Second); err != nil {
+		if _, err := g.ask(vip, 2*time.Second+10*pace); err != nil {
 			if strings.Contains(err.Error(), "valid for worker-1") {
 				strayed++
 				continue
@@ -205,12 +229,12 @@ func (g *gatewayLab) reload(t *testing.T) {
 	if strayed > 20 || lost > 1+asked/100 {
 		t.Errorf("too many connections went astray or were lost")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if _, err := g.request(ctx, tls.Client(held, g.clientTLS())); err != nil {
 		t.Errorf("a held connection did not outlive the reloads: %v", err)
 	}
-	eventually(t, 5*time.Second, "health is known again", func() bool { return g.up(holder) == "cp-1 cp-2 cp-3" })
+	eventually(t, "health is known again", func() bool { return g.up(holder) == "cp-1 cp-2 cp-3" })
 }
 
 // serverDies: new connections find another server at once, held ones are closed so that clients notice.
@@ -223,12 +247,13 @@ func (g *gatewayLab) serverDies(t *testing.T) {
 		}
 		held = append(held, conn)
 	}
+	pace := g.pace(t)
 	hangups := make(chan time.Duration, len(held))
 	g.cable("cp-1", "down")
 	defer g.cable("cp-1", "up")
 	start := time.Now()
 	for _, conn := range held {
-		_ = conn.SetReadDeadline(start.Add(6 * time.Second))
+		_ = conn.SetReadDeadline(start.Add(6*time.Second + 5*pace))
 		go func() {
 			if _, err := conn.Read(make([]byte, 1)); err != nil && !os.IsTimeout(err) {
 				hangups <- time.Since(start)
@@ -237,19 +262,19 @@ func (g *gatewayLab) serverDies(t *testing.T) {
 		}()
 	}
 	failed, worst := 0, time.Duration(0)
-	for time.Since(start) < 5*time.Second {
+	for time.Since(start) < 5*time.Second+4*pace {
 		one := time.Now()
-		if _, err := g.ask(vip, 5*time.Second); err != nil {
+		if _, err := g.ask(vip, 5*time.Second+4*pace); err != nil {
 			failed++
 			t.Logf("%s after the death: %v", one.Sub(start), err)
 		}
 		worst = max(worst, time.Since(one))
 	}
-	t.Logf("new connections: %d failed, the slowest took %s", failed, worst)
-	if failed > 1 || worst > 3*time.Second { // the one that waits for the dead server when it is found out may be lost
+	t.Logf("new connections: %d failed, the slowest took %s, where the slowest took %s before", failed, worst, pace)
+	if failed > 1 || worst > 3*time.Second+4*pace { // the one that waits for the dead server when it is found out may be lost
 		t.Errorf("a dead server must cost new connections a moment at most")
 	}
-	time.Sleep(time.Until(start.Add(6 * time.Second)))
+	time.Sleep(time.Until(start.Add(6*time.Second + 5*pace)))
 	closed := len(hangups)
 	for range closed {
 		t.Logf("a held connection was closed after %s", <-hangups)
@@ -261,22 +286,22 @@ func (g *gatewayLab) serverDies(t *testing.T) {
 
 func (g *gatewayLab) gatewayDies(t *testing.T) {
 	for round := range 3 {
-		eventually(t, 5*time.Second, "one gateway holds the VIP", func() bool { return g.holder() != "" })
-		victim := g.holder()
+		eventually(t, "one gateway holds the VIP", func() bool { return g.holder() != "" })
+		victim, pace := g.holder(), g.pace(t)
 		g.cable(victim, "down")
 		kill(g.keepalived[victim])
 		kill(g.haproxy[victim])
-		took := eventually(t, 10*time.Second, "the VIP answers again", g.answers)
-		t.Logf("round %d: %s died; the VIP answered again after %s", round+1, victim, took)
-		if took >= 3*time.Second {
-			t.Errorf("failover took %s, 3 s are allowed", took)
+		took := eventually(t, "the VIP answers again", g.answers)
+		t.Logf("round %d: %s died; the VIP answered again after %s, where the slowest answer took %s before", round+1, victim, took, pace)
+		if allowed := 3*time.Second + 10*pace; took >= allowed {
+			t.Errorf("failover took %s, %s are allowed", took, allowed)
 		}
 		survivor := other(g.p.Nodes, victim)
 		g.ip("-n", g.prefix+victim, "addr", "flush", "dev", "eth0", "to", g.p.VIP) // as after a reboot
 		g.cable(victim, "up")
 		g.start(node(g.p.Nodes, victim))
 		for start := time.Now(); time.Since(start) < 5*time.Second; time.Sleep(50 * time.Millisecond) {
-			if _, err := g.ask(vip, time.Second); err != nil {
+			if _, err := g.ask(vip, time.Second+10*pace); err != nil {
 				t.Fatalf("a gateway came back and disturbed the VIP: %v", err)
 			}
 		}
@@ -305,7 +330,7 @@ func (g *gatewayLab) noBackends(t *testing.T) {
 	for _, b := range g.backends {
 		b.ready.Store(true)
 	}
-	took := eventually(t, 10*time.Second, "the gateway that reaches servers takes the VIP", func() bool { return g.holder() == other(g.p.Nodes, loser) && g.answers() })
+	took := eventually(t, "the gateway that reaches servers takes the VIP", func() bool { return g.holder() == other(g.p.Nodes, loser) && g.answers() })
 	t.Logf("moved from %s, which reached no server, after %s", loser, took)
 }
 
