@@ -74,7 +74,7 @@ func TestBadLuckBefore(t *testing.T) {
 	t.Run("full disk for machines", func(t *testing.T) {
 		r := newRig(t, "fulldisk")
 		r.document(size{controlPlanes: 1, workers: 1})
-		r.inv.wrap = inMounts("mount -t tmpfs -o size=4m tmpfs " + machineRoot)
+		r.inv.wrap = inMounts("mkdir -p " + machineRoot + " && mount -t tmpfs -o size=4m tmpfs " + machineRoot)
 		res := r.run("apply", "-f", r.file, "--yes")
 		saysClearly(t, res, 4, machineRoot)
 		r.gone()
@@ -83,7 +83,7 @@ func TestBadLuckBefore(t *testing.T) {
 
 // inMounts is a command line before naupegos' own that runs it in a mount name space prepared by a shell command.
 func inMounts(prepare string) []string {
-	return []string{"unshare", "-m", "--propagation", "private", "sh", "-c", "(" + prepare + `); exec "$@"`, "sh"}
+	return []string{"unshare", "-m", "--propagation", "private", "sh", "-c", "(" + prepare + `) && exec "$@"`, "sh"}
 }
 
 // open lets nobody into the test's directory.

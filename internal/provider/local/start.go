@@ -78,6 +78,9 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 		return nil, err
 	}
 	defer log.Close()
+	if err := keepDescriptors(); err != nil {
+		return nil, err
+	}
 	cmd := supervisorCommand(argv, dir, log)
 	if err := cmd.Start(); err != nil {
 		return nil, err

@@ -2,10 +2,14 @@ package local
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/tool"
 )
@@ -68,6 +72,15 @@ func removeEmptySlice(ctx context.Context) error {
 		return err
 	}
 	return removeUnits(ctx, slice)
+}
+
+// keepDescriptors makes sure that programs started from now on inherit only the descriptors that they are given. What the caller of this
+// process left open besides (a terminal, a pipe that somebody reads to its end) would else stay open as long as a machine runs.
+func keepDescriptors() error {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("keep inherited descriptors from machines: %w", err)
+	}
+	return nil
 }
 
 // supervisorCommand makes the command for a host without systemd: in a session of its own, so that neither the shell's end
