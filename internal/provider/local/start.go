@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -59,7 +60,7 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 	if err := p.clearRemains(ctx, r.Name); err != nil {
 		return nil, err
 	}
-	argv, err := absolute(append(p.opts.Supervisor, dir))
+	argv, err := absolute(append(slices.Clip(p.opts.Supervisor), dir)) // machines start side by side
 	if err != nil {
 		return nil, err
 	}
