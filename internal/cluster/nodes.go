@@ -235,6 +235,10 @@ func (c *Cluster) drainStep(m provider.Machine) *plan.Step {
 				Timeout: c.doc.Spec.Timeouts.Drain.Duration, DeleteEmptyDir: true,
 				Log: func(line string) { p.Status("%s", line) },
 			})
+			if err == nil {
+				p.Status("waiting until its volumes are detached")
+				err = client.WaitDetached(ctx, m.Name)
+			}
 			if fail.KindOf(err) == fail.NotReady {
 				return fail.Wrap(fail.Refused, err, "drain %s", m.Name) // waited long enough
 			}
