@@ -66,7 +66,7 @@ func TestBadLuckBefore(t *testing.T) {
 	t.Run("full disk for the store", func(t *testing.T) {
 		r := newRig(t, "fullstore")
 		r.document(size{controlPlanes: 1, workers: 1})
-		r.inv.wrap = inMounts("mkdir -p " + r.state + " && mount -t tmpfs -o size=64k tmpfs " + r.state + " && dd if=/dev/zero of=" + r.state + "/fill bs=1k 2>/dev/null")
+		r.inv.wrap = inMounts("mkdir -p " + r.state + " && mount -t tmpfs -o size=64k tmpfs " + r.state + " && { dd if=/dev/zero of=" + r.state + "/fill bs=1k 2>/dev/null; true; }") // until it is full
 		res := r.run("apply", "-f", r.file, "--yes")
 		saysClearly(t, res, 4, r.state, "full")
 		r.gone()
