@@ -102,17 +102,17 @@ func TestClassify(t *testing.T) {
 }
 
 func TestNobodyAnswers(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	refuse := func(context.Context, string) (net.Conn, error) { return nil, errors.New("jump host says no") }
-	c, err := Connect(ctx, Options{Endpoints: []Endpoint{{"cp-1", "http://192.0.2.1:2379"}}, Dial: refuse, Timeout: 300 * time.Millisecond})
+	c, err := Connect(ctx, Options{Endpoints: []Endpoint{{"cp-1", "http://192.0.2.1:2379"}}, Dial: refuse, Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	start := time.Now()
 	_, err = c.Members(ctx)
-	if fail.KindOf(err) != fail.Unreachable || time.Since(start) > 3*time.Second {
+	if fail.KindOf(err) != fail.Unreachable || time.Since(start) > 20*time.Second {
 		t.Errorf("after %s: %v, want unreachable soon", time.Since(start), err)
 	}
 	h := c.Health(ctx, []Member{{ID: 1, Name: "cp-1"}, {ID: 2, Name: "cp-2"}})
