@@ -14,10 +14,13 @@ DEFAULT_KUBERNETES := v1.36.3
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
+# As bundles are compiled (internal/bundle, fixedEnv), so that the standard library is compiled once.
+GO_BUILD = CGO_ENABLED=0 GOGC=400 go build -trimpath -gcflags=all=-dwarf=false
+
 build: ## bin/naupegos and bin/naupegos-agent
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X github.com/naupegos/naupegos/internal/cli.version=$(VERSION)' -o bin/naupegos ./cmd/naupegos
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/naupegos-agent ./cmd/naupegos-agent
+	$(GO_BUILD) -ldflags '-s -w -X github.com/naupegos/naupegos/internal/cli.version=$(VERSION)' -o bin/naupegos ./cmd/naupegos
+	$(GO_BUILD) -ldflags '-s -w' -o bin/naupegos-agent ./cmd/naupegos-agent
 
 setup:
 	@hack/setup demo

@@ -24,12 +24,15 @@ func TestGoRunsInAnEnvironmentOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"-mod=readonly -trimpath -buildvcs=false", "none", "0", "linux", "sum.golang.org", "https://proxy.example.org"}
+	want := []string{"-mod=readonly -trimpath -buildvcs=false -gcflags=all=-dwarf=false", "none", "0", "linux", "sum.golang.org", "https://proxy.example.org"}
 	if got := strings.Split(strings.TrimSpace(out), "\n"); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if !slices.Contains(g.env, "KEPT=1") {
 		t.Error("other settings are lost, such as a proxy's")
+	}
+	if !slices.Contains(g.env, "GOGC=400") || !slices.ContainsFunc(g.env, func(kv string) bool { return strings.HasPrefix(kv, "GOMEMLIMIT=") }) {
+		t.Error("compilers are not told how much memory they may spend")
 	}
 }
 
