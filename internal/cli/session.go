@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -218,8 +221,37 @@ func (s *session) getBundle(ctx context.Context, doc *v1alpha1.Cluster, need bun
 		return nil, nil
 	}
 	fmt.Fprintf(s.app.Err, "Getting the bundle of Kubernetes %s: pulled where the official downloads can be reached, built from source where not.\n", version)
-	return lib.Ensure(ctx, version, bundle.EnsureOptions{Addons: addons, Progress: bundleProgress(s.app.Err)})
+	report := bundleProgress(s.app.Err)
+	group, ctx := errgroup.WithContext(ctx)
+	if l := doc.Spec.Provider.Local; l != nil && os.Geteuid() == 0 {
+		group.Go(func() error { return makeBase(ctx, l.Image.Suite, report) }) // it is mostly waiting, as for a mirror
+	}
+	group.Go(func() error {
+		b, err = lib.Ensure(ctx, version, bundle.EnsureOptions{Addons: addons, Progress: report})
+		return err
+	})
+	err = group.Wait()
+	return b, err
 }
+
+// makeBase puts the root file system of local machines into the cache, and reports it as a component of a bundle is reported.
+func makeBase(ctx context.Context, suite string, report func(bundle.Event)) error {
+	e := bundle.Event{Component: "debian " + suite, Phase: "make"}
+	report(e)
+	began := time.Now()
+	err := local.MakeBase(ctx, suite, noProgress{})
+	if err == nil {
+		e.Finished, e.Elapsed = true, time.Since(began)
+		report(e)
+	}
+	return err
+}
+
+// noProgress is for work of which begin and end are reported.
+type noProgress struct{}
+
+// Status drops what is going on.
+func (noProgress) Status(string, ...any) {}
 
 // findAgent returns the path of naupegos-agent: beside this program.
 func findAgent() (string, error) {

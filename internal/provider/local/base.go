@@ -20,18 +20,36 @@ import (
 // baseRecipe changes whenever the base image is made differently from the same packages.
 const baseRecipe = "base 2"
 
-func (p *Provider) baseKey() string {
-	return digest(baseRecipe, p.opts.Suite, runtime.GOARCH, strings.Join(rootfs.MachinePackages, " "), strings.Join(rootfs.Excluded, " "))[:16]
+// baseImage is Debian's root file system as a tar in the cache, which machines of all clusters begin with.
+type baseImage struct {
+	suite string // Debian release
+	cache string // directory
 }
 
-func (p *Provider) baseTar() string {
-	return filepath.Join(p.opts.Cache, "local", "base-"+p.opts.Suite+"-"+p.baseKey()+".tar.zst")
+func (p *Provider) debian() baseImage { return baseImage{p.opts.Suite, p.opts.Cache} }
+
+func (b baseImage) key() string {
+	return digest(baseRecipe, b.suite, runtime.GOARCH, strings.Join(rootfs.MachinePackages, " "), strings.Join(rootfs.Excluded, " "))[:16]
 }
 
-// makeBase makes the base image's tar with mmdebstrap, unless the cache has it. It takes one to three minutes.
+func (b baseImage) tar() string {
+	return filepath.Join(b.cache, "local", "base-"+b.suite+"-"+b.key()+".tar.zst")
+}
+
+// MakeBase puts what machines of a Debian release begin with into the user's cache, unless it is there: for who has a reason to wait
+// meanwhile, as for a bundle. Without it, the first step that needs it does the same.
+func MakeBase(ctx context.Context, suite string, progress plan.Progress) error {
+	o := Options{ClusterID: "base", Suite: suite}
+	if err := o.setDefaults(); err != nil {
+		return err
+	}
+	return baseImage{o.Suite, o.Cache}.make(ctx, progress)
+}
+
+// make makes the tar with mmdebstrap, unless the cache has it. It takes one to three minutes.
 // Interrupted, it leaves a temporary directory that the next run removes, and no image.
-func (p *Provider) makeBase(ctx context.Context, progress plan.Progress) error {
-	target := p.baseTar()
+func (b baseImage) make(ctx context.Context, progress plan.Progress) error {
+	target := b.tar()
 	release, err := lockFile(ctx, filepath.Join(filepath.Dir(target), ".lock"))
 	if err != nil {
 		return err
@@ -48,11 +66,11 @@ func (p *Provider) makeBase(ctx context.Context, progress plan.Progress) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	progress.Status("making Debian %s root file system with mmdebstrap", p.opts.Suite)
+	progress.Status("making Debian %s root file system with mmdebstrap", b.suite)
 	file := filepath.Join(tmp, "base.tar.zst")
-	if err := p.debootstrap(ctx, tmp, file, progress); err != nil {
+	if err := b.debootstrap(ctx, tmp, file, progress); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "make the base image").At(target).
-			Do("check that this host reaches its Debian mirror (apt-get update) and has 3 GiB free in %s", p.opts.Cache)
+			Do("check that this host reaches its Debian mirror (apt-get update) and has 3 GiB free in %s", b.cache)
 	}
 	if err := os.Rename(file, target); err != nil {
 		return err
@@ -60,8 +78,8 @@ func (p *Provider) makeBase(ctx context.Context, progress plan.Progress) error {
 	return syncDir(filepath.Dir(target))
 }
 
-func (p *Provider) debootstrap(ctx context.Context, tmp, file string, progress plan.Progress) error {
-	d := rootfs.Debian{Suite: p.opts.Suite, Packages: rootfs.MachinePackages}
+func (b baseImage) debootstrap(ctx context.Context, tmp, file string, progress plan.Progress) error {
+	d := rootfs.Debian{Suite: b.suite, Packages: rootfs.MachinePackages}
 	return compressed(file, progress, func(w io.Writer) error { return d.Tar(ctx, tmp, w) })
 }
 

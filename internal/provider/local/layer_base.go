@@ -25,7 +25,7 @@ func (p *Provider) baseLayer() (layer, error) {
 	}
 	base := p.opts.Base
 	if base == nil {
-		base = &Base{Key: p.baseKey(), Title: "Debian " + p.opts.Suite + " root file system", Unpack: p.unpackDebian}
+		base = &Base{Key: p.debian().key(), Title: "Debian " + p.opts.Suite + " root file system", Unpack: p.unpackDebian}
 	}
 	tweaks := baseTweaks(hs)
 	build := func(ctx context.Context, dir string, progress plan.Progress) error {
@@ -43,11 +43,11 @@ func (p *Provider) baseLayer() (layer, error) {
 
 // unpackDebian unpacks Debian's root file system, which it makes where the cache has none.
 func (p *Provider) unpackDebian(ctx context.Context, root string, progress plan.Progress) error {
-	if err := p.makeBase(ctx, progress); err != nil {
+	if err := p.debian().make(ctx, progress); err != nil {
 		return err
 	}
 	progress.Status("unpacking Debian %s", p.opts.Suite)
-	return extract(ctx, p.baseTar(), root)
+	return extract(ctx, p.debian().tar(), root)
 }
 
 // takeStore moves containerd's root out of a root file system, where there is one: machines get a copy of their own.

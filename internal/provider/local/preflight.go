@@ -82,7 +82,7 @@ func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(p.baseTar())
+	_, err = os.Stat(p.debian().tar())
 	needs := hostNeeds{image: len(missing) > 0, base: p.opts.Base == nil && errors.Is(err, os.ErrNotExist), roots: []string{p.n.root, p.opts.ImageRoot}}
 	for _, spec := range want.Machines {
 		known := false
