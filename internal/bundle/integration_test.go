@@ -4,7 +4,9 @@ package bundle
 
 import (
 	"context"
+	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -240,7 +242,7 @@ func TestCompilationIsReproducible(t *testing.T) {
 	}
 }
 
-func TestBuildStopsAndResumes(t *testing.T) {
+func TestBuildStops(t *testing.T) {
 	l := newLibrary(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	_, err := l.Build(ctx, BuildOptions{Kubernetes: Releases()[0].Kubernetes, Parallel: 1, Progress: func(e Event) {
@@ -254,6 +256,40 @@ func TestBuildStopsAndResumes(t *testing.T) {
 	}
 	if left := names(t, l.manifestDir()); len(left) > 0 {
 		t.Errorf("registered: %v", left)
+	}
+}
+
+// A build that was stopped goes on where it was: what was compiled stays, and what was not is compiled then.
+func TestBuildResumes(t *testing.T) {
+	l, r := newLibrary(t), Releases()[0]
+	g, err := newGoTool(t.Context(), "")
+	testkit.Must(t, err)
+	list := []component{r.tools(), r.cniPlugins()}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _, err = l.compileAll(ctx, g, list, 1, &reporter{to: func(e Event) {
+		if e.Component == list[1].name && e.Phase == PhaseCompile {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) && fail.KindOf(err) != fail.Interrupted {
+		t.Fatalf("not stopped: %v", err)
+	}
+	cached := map[string]bool{}
+	made, _, err := l.compileAll(t.Context(), g, list, 1, &reporter{to: func(e Event) {
+		if e.Phase == PhaseCompile && e.Finished {
+			cached[e.Component] = e.Cached
+		}
+	}})
+	testkit.Must(t, err)
+	if want := map[string]bool{list[0].name: true, list[1].name: false}; !maps.Equal(cached, want) {
+		t.Errorf("taken from the cache: %v, want %v", cached, want)
+	}
+	for _, c := range list {
+		for _, target := range c.targets {
+			if _, ok := made[target.name]; !ok {
+				t.Errorf("%s was not made", target.name)
+			}
+		}
 	}
 }
 

@@ -38,7 +38,8 @@ type invocation struct {
 	wrap    []string      // a command line before naupegos' own: unshare, setpriv
 }
 
-// naupegos runs the command and returns what it came to, whatever that was. It never outlives the test's bounds.
+// naupegos runs the command and returns what it came to, whatever that was. It never outlives the test's bounds. Any goroutine may call it:
+// where the command can't even be started, the test has failed and the exit status is -1.
 func naupegos(t testing.TB, i invocation, args ...string) result {
 	t.Helper()
 	if i.bin == "" {
@@ -65,7 +66,8 @@ func naupegos(t testing.TB, i invocation, args ...string) result {
 	case errors.As(err, &exit):
 		r.code = exit.ExitCode()
 	default:
-		t.Fatalf("run %s: %v", strings.Join(argv, " "), err)
+		t.Errorf("run %s: %v", strings.Join(argv, " "), err)
+		r.code = -1
 	}
 	if ctx.Err() != nil {
 		t.Errorf("not done after %v: %v", i.timeout, r)
