@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// look observes everything and asks the provider for the steps to the machines that are wanted. The provider comes first: it
+// gives new machines their addresses, which the other machines' configurations name.
+func (c *Cluster) look(ctx context.Context, decided Fates) (*Observed, []*plan.Step, error) {
+	o, err := c.observeInventory(ctx, decided)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.checkInitial(o); err != nil {
+		return nil, nil, err
+	}
+	if err := c.checkKind(); err != nil {
+		return nil, nil, err
+	}
+	machines, err := c.infrastructure(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o, machines, c.observeRest(ctx, o)
+}
+
+// blind reports whether the API or etcd of a cluster that is up could not be seen.
+func (c *Cluster) blind(o *Observed) bool {
+	return c.facts.bootstrapped() && (o.APIErr != nil || o.EtcdErr != nil)
+}
+
+// strangers reports whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
+// the others name them, so those can be compared only afterwards. Of a cluster that is not up, gateways learn its workers afterwards.
+func (c *Cluster) strangers(ctx context.Context, o *Observed) bool {
+	return slices.ContainsFunc(o.Want, func(s slot) bool {
+		if !c.facts.bootstrapped() && (s.Role != provider.Worker || c.doc.Spec.Endpoint.IngressWanted() == nil) {
+			return false
+		}
+		m, err := c.prov.Machine(ctx, s.Name)
+		return err != nil || m.Address == ""
+	})
+}
+
+// infrastructure asks the provider for what machines need and for the machines themselves.
+func (c *Cluster) infrastructure(ctx context.Context, o *Observed) ([]*plan.Step, error) {
+	want, err := c.wantedMachines(o.Want)
+	if err != nil {
+		return nil, err
+	}
+	left := *o.Inventory
+	left.Machines = slices.DeleteFunc(slices.Clone(left.Machines), func(m provider.Machine) bool { return o.Replaced[m.Name] != nil })
+	steps, err := c.prov.Steps(want, &left)
+	if err != nil {
+		return nil, err
+	}
+	if len(steps) > 0 {
+		if err := c.prov.Preflight(ctx, want); err != nil {
+			return nil, err
+		}
+		if w, ok := c.prov.(provider.Warner); ok {
+			o.Warnings = w.Warnings()
+		}
+	}
+	c.settleHome(steps)
+	return steps, nil
+}
+
+// settleHome has the provider's steps remember, before the first of them makes anything, where the cluster lives.
+func (c *Cluster) settleHome(steps []*plan.Step) {
+	h, ok := c.prov.(provider.Housed)
+	if !ok || c.facts.get(factHome) != "" {
+		return
+	}
+	for _, s := range steps {
+		run := s.Run
+		s.Run = func(ctx context.Context, p plan.Progress) error {
+			home, err := h.Home(ctx)
+			if err == nil {
+				err = c.facts.set(ctx, factHome, home)
+			}
+			if err != nil {
+				return err
+			}
+			return run(ctx, p)
+		}
+	}
+}
+
+// wantedMachines is what the provider is asked for.
+func (c *Cluster) wantedMachines(slots []slot) (provider.Wanted, error) {
+	want := provider.Wanted{VIP: c.doc.GatewayCount() > 0}
+	for _, s := range slots {
+		data, err := c.userData(s)
+		if err != nil {
+			return want, err
+		}
+		want.Machines = append(want.Machines, provider.MachineSpec{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, UserData: data})
+	}
+	return want, nil
+}
