@@ -33,6 +33,9 @@ func Explain(path string) (string, error) {
 		case f.def != "":
 			fmt.Fprintf(&b, "DEFAULT:  %s\n", f.def)
 		}
+		if change := changeText(f.rule, f.field); change != "" {
+			fmt.Fprintf(&b, "CHANGE:   %s\n", change)
+		}
 		fmt.Fprintf(&b, "\n%s\n", wrap(f.doc(docs)))
 		t = below(f.typ)
 	}
@@ -62,13 +65,14 @@ func FieldPaths() []string {
 type explained struct {
 	field
 	parent reflect.Type
+	rule   string // its path with "[]" for list items
 }
 
 func (e explained) doc(docs map[string]string) string { return docs[e.parent.Name()+"."+e.name] }
 
 // findField returns the field at path and the path as it is written in errors; no field, but the document's type, for the empty path.
 func findField(path string) (string, *explained, reflect.Type, error) {
-	t, at := reflect.TypeFor[Cluster](), ""
+	t, at, rule := reflect.TypeFor[Cluster](), "", ""
 	var found *explained
 	for key := range strings.SplitSeq(path, ".") {
 		if path == "" {
@@ -81,14 +85,17 @@ func findField(path string) (string, *explained, reflect.Type, error) {
 			for _, f := range fieldsOf(t) {
 				known = append(known, f.key)
 				if f.key == key {
-					next = &explained{f, t}
+					next = &explained{f, t, join(rule, f.key)}
 				}
 			}
 		}
 		if next == nil {
 			return "", nil, nil, unknownField(at, key, known)
 		}
-		at, found, t = join(at, key), next, below(next.typ)
+		at, found, t, rule = join(at, key), next, below(next.typ), next.rule
+		if next.typ.Kind() == reflect.Slice {
+			rule += "[]"
+		}
 	}
 	return at, found, reflect.TypeFor[Cluster](), nil
 }

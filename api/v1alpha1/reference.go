@@ -17,6 +17,7 @@ func Reference() ([]byte, error) {
 	fmt.Fprintf(&b, "# The Cluster document\n\n`apiVersion: %s`, `kind: %s`. Generated from the types in `api/%s`; do not edit.\n\n", APIVersion, Kind, Version)
 	fmt.Fprintf(&b, "A document is YAML in UTF-8 of at most %d KiB. Unknown keys, duplicate keys, aliases, merge keys and tags are errors. Durations are written like `90s`, `5m`, `1h30m`.\n\n", MaxDocumentBytes>>10)
 	fmt.Fprintf(&b, "Supported Kubernetes minor releases: %s.\n", strings.Join(SupportedMinors(), ", "))
+	b.WriteString("\nThe column *change* says what it means to change a field of a cluster that is up. **free**: nothing that runs is disturbed. **rolling**: services restart, one machine after another. **consent**: something is given up for good, and `apply` needs `--consent` with the name. **verb**: another command does it. **refused**: it can't change while the cluster lives.\n")
 	section(&b, docs, "", reflect.TypeFor[Cluster]())
 	return b.Bytes(), nil
 }
@@ -27,7 +28,7 @@ func section(b *bytes.Buffer, docs map[string]string, path string, t reflect.Typ
 	if path != "" {
 		title = "`" + path + "`"
 	}
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| field | type | default | description |\n|---|---|---|---|\n", title, docs[t.Name()])
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| field | type | default | change | description |\n|---|---|---|---|---|\n", title, docs[t.Name()])
 	fields := fieldsOf(t)
 	for _, f := range fields {
 		def := ""
@@ -37,7 +38,7 @@ func section(b *bytes.Buffer, docs map[string]string, path string, t reflect.Typ
 		case f.def != "":
 			def = "`" + f.def + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.key, typeText(f), def, strings.ReplaceAll(docs[t.Name()+"."+f.name], "|", `\|`))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.key, typeText(f), def, changeText(join(path, f.key), f), strings.ReplaceAll(docs[t.Name()+"."+f.name], "|", `\|`))
 	}
 	for _, f := range fields {
 		p, e := join(path, f.key), f.typ

@@ -54,7 +54,7 @@ func (a *App) applyDocument(ctx context.Context, file string, f *runFlags) error
 	}
 	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: getBundle})
 	if err != nil {
-		return err
+		return located(err, file, data)
 	}
 	defer s.Close()
 	first, err := s.cluster.PlanApply(ctx)

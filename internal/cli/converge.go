@@ -29,6 +29,14 @@ func (s *session) converge(ctx context.Context, r run) (changed bool, err error)
 	if err := s.begin(ctx, r); err != nil {
 		return false, err
 	}
+	if changed, err = s.rounds(ctx, r); err != nil {
+		return changed, err
+	}
+	return changed, s.cluster.Converged(ctx)
+}
+
+// rounds carries out the first plan and then those that follow from it.
+func (s *session) rounds(ctx context.Context, r run) (changed bool, err error) {
 	shown := &plan.Shown{}
 	for ap := r.first; !ap.Plan.Empty(); {
 		shown.Add(ap.Plan)

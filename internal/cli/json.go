@@ -61,6 +61,11 @@ func failureOf(err error) failure {
 	if errors.As(err, &f.Problems) {
 		return f
 	}
+	var refused v1alpha1.Refusal
+	if errors.As(err, &refused) {
+		f.Problems = v1alpha1.Errors(refused)
+		return f
+	}
 	var e *fail.Error
 	if errors.As(err, &e) {
 		f.Where, f.Hint = e.Where, e.Hint

@@ -72,7 +72,7 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 	}
 	s, err := a.openDocument(ctx, doc, o)
 	if err != nil {
-		return err
+		return located(err, f.file, data)
 	}
 	defer s.Close()
 	if err := a.warnOfDifference(f.file, doc, s.rec); err != nil {

@@ -155,7 +155,7 @@ func (a *App) applySaved(ctx context.Context, file string, f *runFlags) error {
 	}
 	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: getBundle, newID: saved.ClusterID})
 	if err != nil {
-		return err
+		return located(err, "the document in "+file, []byte(saved.Document))
 	}
 	defer s.Close()
 	first, err := s.cluster.PlanApply(ctx)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -70,6 +71,15 @@ func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
 	return doc, data, err
 }
 
+// located says of the changes that were refused where in the document they stand.
+func located(err error, file string, data []byte) error {
+	var refused v1alpha1.Refusal
+	if errors.As(err, &refused) {
+		return refused.Locate(file, data)
+	}
+	return err
+}
+
 // openStore opens the user's store.
 func (a *App) openStore(ctx context.Context) (*store.Store, error) {
 	return store.Open(ctx, a.StateDir)
@@ -99,6 +109,9 @@ func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, o session
 		if rec.ID == "" {
 			rec.ID, err = st.NextID(ctx, name)
 		}
+	}
+	if err == nil {
+		err = cluster.CheckChanges(rec, doc) // before a bundle is made that is not wanted
 	}
 	if err != nil {
 		return nil, s.closeWith(err)

@@ -139,16 +139,6 @@ func (c *Cluster) checkInitial(o *Observed) error {
 	return nil
 }
 
-// checkKind refuses to move the API of a cluster that is up to an address of another kind, by which none of its machines knows it.
-func (c *Cluster) checkKind() error {
-	was, now := c.facts.get(factKind), c.doc.Spec.Endpoint.Kind
-	if was == "" || was == now {
-		return nil
-	}
-	return fail.New(fail.Refused, "the API of cluster %s has an endpoint of kind %s, which can't become %s", c.Name(), was, now).At("spec.endpoint.kind").
-		Do("set it back; what you want needs another cluster")
-}
-
 // planInitial fixes, once, which control-plane machines start etcd together.
 func (c *Cluster) planInitial(b *builder) {
 	if c.facts.get(factInitial) != "" {
@@ -266,9 +256,6 @@ func (c *Cluster) planAPI(b *builder, o *Observed, infrastructure []*plan.Step) 
 			}
 			p.Status("waiting for %s/readyz", client.Server())
 			if err := lookAfter(ctx, c.admit, c.apiTrouble); err != nil {
-				return err
-			}
-			if err := c.facts.set(ctx, factKind, c.doc.Spec.Endpoint.Kind); err != nil {
 				return err
 			}
 			return c.facts.set(ctx, factBootstrapped, "true")

@@ -105,22 +105,3 @@ func TestFloatingIPChanges(t *testing.T) {
 		t.Errorf("the first certificates do not wait for the address: %v", err)
 	}
 }
-
-// TestKindOfEndpointLasts: a cluster that is up keeps the kind of its endpoint.
-func TestKindOfEndpointLasts(t *testing.T) {
-	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
-	if err := l.checkKind(); err != nil {
-		t.Errorf("made before Naupegos remembered it: %v", err)
-	}
-	if err := l.facts.set(t.Context(), factKind, v1alpha1.EndpointDirect); err != nil {
-		t.Fatal(err)
-	}
-	err := l.checkKind()
-	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "spec.endpoint.kind") || !strings.Contains(err.Error(), "direct, which can't become gateways") {
-		t.Errorf("another kind: %v", err)
-	}
-	l.doc.Spec.Endpoint.Kind = v1alpha1.EndpointDirect
-	if err := l.checkKind(); err != nil {
-		t.Errorf("the same kind: %v", err)
-	}
-}

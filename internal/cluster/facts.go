@@ -11,7 +11,7 @@ import (
 // The facts that Naupegos remembers of a cluster; none is a secret.
 const (
 	factBootstrapped = "bootstrapped"   // "true" once the API answered through the endpoint for the first time
-	factKind         = "endpoint-kind"  // what carried the API's address then
+	factConverged    = "converged"      // the document that the cluster was last brought to, with defaults
 	factHome         = "home"           // where in the cloud the cluster lives (provider.Housed); set before anything is made there
 	factInitial      = "etcd-initial"   // the static initial etcd cluster, "name=peerURL,…"; fixed at the first apply
 	factEtcdPrefix   = "etcd-join/"     // + machine: the --initial-cluster value with which a later member joined

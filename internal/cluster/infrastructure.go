@@ -18,7 +18,7 @@ func (c *Cluster) look(ctx context.Context, decided Fates) (*Observed, []*plan.S
 	if err := c.checkInitial(o); err != nil {
 		return nil, nil, err
 	}
-	if err := c.checkKind(); err != nil {
+	if err := c.facts.checkChanges(c.doc); err != nil {
 		return nil, nil, err
 	}
 	machines, err := c.infrastructure(ctx, o)

@@ -1,0 +1,151 @@
+package v1alpha1
+
+// ChangeClass is what a change of a field means to a cluster that is up.
+type ChangeClass string
+
+// The classes.
+const (
+	ChangeFree    ChangeClass = "free"    // nothing that runs is disturbed
+	ChangeRolling ChangeClass = "rolling" // services restart, one machine after another
+	ChangeConsent ChangeClass = "consent" // something is given up for good: apply needs --consent
+	ChangeVerb    ChangeClass = "verb"    // apply refuses it: another command does it
+	ChangeRefused ChangeClass = "refused" // it can't be changed while the cluster lives
+)
+
+// ChangeRule says what a change of one field means.
+type ChangeRule struct {
+	Class ChangeClass
+	Say   string // free and rolling: what happens, may be empty; consent: its name and for what; else what to do instead
+	// Live: the provider compares the field with what is there, for the same thing can be written in several ways (a name, an ID).
+	Live bool
+}
+
+// backOrAnew is what to do about a field that can't change.
+const backOrAnew = "set it back; what you want needs another cluster"
+
+// changeRules has a rule for every field of the document, by its path with "[]" for list items; a test holds it complete. A field that
+// holds others has a rule where it may come and go as a whole: a pointer, or an item of a list.
+var changeRules = rules{
+	"apiVersion":    {Class: ChangeFree, Say: "it is the form of the document only"},
+	"kind":          {Class: ChangeRefused, Say: backOrAnew},
+	"metadata.name": {Class: ChangeRefused, Say: "another name is another cluster"},
+
+	"spec.kubernetes.version":     {Class: ChangeVerb, Say: "set it back; a running cluster stays with its release: upgrades come with naupegos upgrade, which this version does not have yet"},
+	"spec.kubernetes.podCIDR":     {Class: ChangeRefused, Say: backOrAnew},
+	"spec.kubernetes.serviceCIDR": {Class: ChangeRefused, Say: backOrAnew},
+	"spec.kubernetes.dnsDomain":   {Class: ChangeRefused, Say: backOrAnew},
+	"spec.kubernetes.cni":         {Class: ChangeRefused, Say: backOrAnew},
+
+	"spec.provider.local":              {Class: ChangeRefused, Say: backOrAnew},
+	"spec.provider.local.network.cidr": {Class: ChangeRefused, Say: backOrAnew, Live: true},
+	"spec.provider.local.image.suite":  {Class: ChangeRefused, Say: backOrAnew},
+
+	"spec.provider.hosts":                    {Class: ChangeRefused, Say: backOrAnew},
+	"spec.provider.hosts.sshKeyFile":         {Class: ChangeFree},
+	"spec.provider.hosts.user":               {Class: ChangeFree},
+	"spec.provider.hosts.port":               {Class: ChangeFree},
+	"spec.provider.hosts.machines[]":         {Class: ChangeFree, Say: "a machine that leaves the list is drained and leaves the cluster"},
+	"spec.provider.hosts.machines[].address": {Class: ChangeRefused, Say: "set it back; a machine with another address is another machine: add it under another name, then remove this one"},
+	"spec.provider.hosts.machines[].name":    {Class: ChangeFree, Say: "a machine with another name is another machine"},
+	"spec.provider.hosts.machines[].role":    {Class: ChangeRefused, Say: "set it back; to give a machine another role, remove it, apply, and add it again under another name"},
+	"spec.provider.hosts.machines[].pool":    {Class: ChangeRefused, Say: "set it back; to move a machine to another pool, remove it, apply, and add it again under another name"},
+	"spec.provider.hosts.machines[].hostKey": {Class: ChangeFree, Say: "the machine must show that key"},
+	"spec.provider.hosts.trustOnFirstUse":    {Class: ChangeFree, Say: "it concerns machines that are met for the first time"},
+
+	"spec.provider.openstack":                    {Class: ChangeRefused, Say: backOrAnew},
+	"spec.provider.openstack.cloud":              {Class: ChangeFree, Say: "it must lead to the same project", Live: true},
+	"spec.provider.openstack.region":             {Class: ChangeRefused, Say: backOrAnew, Live: true},
+	"spec.provider.openstack.externalNetwork":    {Class: ChangeRefused, Say: backOrAnew, Live: true},
+	"spec.provider.openstack.network.cidr":       {Class: ChangeRefused, Say: backOrAnew, Live: true},
+	"spec.provider.openstack.network.dnsServers": {Class: ChangeFree, Say: "machines take them over when they renew their lease"},
+	"spec.provider.openstack.network.existing":   {Class: ChangeRefused, Say: backOrAnew, Live: true},
+	"spec.provider.openstack.network.subnet":     {Class: ChangeRefused, Say: backOrAnew, Live: true},
+	"spec.provider.openstack.network.router":     {Class: ChangeRefused, Say: backOrAnew, Live: true},
+	"spec.provider.openstack.trustOnFirstUse":    {Class: ChangeFree, Say: "it concerns machines that are met for the first time"},
+
+	"spec.endpoint.kind":                           {Class: ChangeRefused, Say: backOrAnew},
+	"spec.endpoint.octavia":                        {Class: ChangeFree},
+	"spec.endpoint.octavia.provider":               {Class: ChangeRefused, Say: backOrAnew, Live: true},
+	"spec.endpoint.octavia.allowedCIDRs":           {Class: ChangeFree},
+	"spec.endpoint.octavia.monitor":                {Class: ChangeFree},
+	"spec.endpoint.octavia.flavor":                 {Class: ChangeRefused, Say: backOrAnew, Live: true},
+	"spec.endpoint.octavia.zone":                   {Class: ChangeRefused, Say: backOrAnew, Live: true},
+	"spec.endpoint.octavia.internal":               {Class: ChangeConsent, Say: "give-up-addresses, where a floating IP is given back"},
+	"spec.endpoint.octavia.ingress":                {Class: ChangeFree},
+	"spec.endpoint.octavia.ingress.httpNodePort":   {Class: ChangeFree},
+	"spec.endpoint.octavia.ingress.httpsNodePort":  {Class: ChangeFree},
+	"spec.endpoint.gateways":                       {Class: ChangeFree},
+	"spec.endpoint.gateways.replicas":              {Class: ChangeFree},
+	"spec.endpoint.gateways.ingress":               {Class: ChangeRolling},
+	"spec.endpoint.gateways.ingress.httpNodePort":  {Class: ChangeRolling},
+	"spec.endpoint.gateways.ingress.httpsNodePort": {Class: ChangeRolling},
+	"spec.endpoint.vip":                            {Class: ChangeRefused, Say: backOrAnew},
+	"spec.endpoint.dnsName":                        {Class: ChangeRolling, Say: "the API servers get certificates with the new name"},
+	"spec.endpoint.floatingIP":                     {Class: ChangeRefused, Say: backOrAnew},
+	"spec.endpoint.address":                        {Class: ChangeRefused, Say: backOrAnew},
+	"spec.endpoint.port":                           {Class: ChangeRefused, Say: backOrAnew},
+
+	"spec.controlPlane.replicas":    {Class: ChangeFree, Say: "etcd members join and leave one by one"},
+	"spec.controlPlane.schedulable": {Class: ChangeFree, Say: "pods that run stay where they are"},
+	"spec.controlPlane.labels":      {Class: ChangeFree},
+	"spec.etcd.mode":                {Class: ChangeRefused, Say: backOrAnew},
+
+	"spec.workers[]":          {Class: ChangeFree, Say: "the machines of a pool that leaves the list are drained and removed"},
+	"spec.workers[].name":     {Class: ChangeFree, Say: "a pool with another name is another pool"},
+	"spec.workers[].replicas": {Class: ChangeFree, Say: "machines that go are drained first"},
+	"spec.workers[].labels":   {Class: ChangeFree},
+	"spec.workers[].taints":   {Class: ChangeFree, Say: "NoExecute evicts pods that do not tolerate it"},
+
+	"spec.security.auditLog.enabled":    {Class: ChangeRolling},
+	"spec.security.auditLog.maxAgeDays": {Class: ChangeRolling},
+	"spec.security.auditLog.maxBackups": {Class: ChangeRolling},
+	"spec.security.auditLog.maxSizeMiB": {Class: ChangeRolling},
+	"spec.security.auditLog.policy":     {Class: ChangeRolling},
+	"spec.security.encryptionAtRest":    {Class: ChangeRefused, Say: "set it back; Secrets that are stored would have to be rewritten, which this version does not do"},
+	"spec.security.cisDefaults":         {Class: ChangeRolling},
+
+	"spec.access.sshKeys":                     {Class: ChangeFree},
+	"spec.access.sshCIDRs":                    {Class: ChangeFree},
+	"spec.access.apiCIDRs":                    {Class: ChangeFree},
+	"spec.access.nodePortCIDRs":               {Class: ChangeFree},
+	"spec.access.wireguard":                   {Class: ChangeFree, Say: "the gateways' WireGuard alone starts or stops"},
+	"spec.access.wireguard.cidr":              {Class: ChangeRefused, Say: "set it back; to move the network, take wireguard out, apply, and put it in again: peers need new client configurations then"},
+	"spec.access.wireguard.port":              {Class: ChangeRolling, Say: "peers need the new port in their client configurations"},
+	"spec.access.wireguard.peers[]":           {Class: ChangeFree},
+	"spec.access.wireguard.peers[].name":      {Class: ChangeFree, Say: "a peer with another name is another peer"},
+	"spec.access.wireguard.peers[].publicKey": {Class: ChangeFree},
+
+	"spec.updates.maxUnavailable": {Class: ChangeFree},
+	"spec.timeouts.machineBoot":   {Class: ChangeFree},
+	"spec.timeouts.nodeReady":     {Class: ChangeFree},
+	"spec.timeouts.drain":         {Class: ChangeFree},
+	"spec.timeouts.step":          {Class: ChangeFree},
+	"spec.smokeTest":              {Class: ChangeFree},
+}.shapes("spec.provider.openstack.machine", "spec.endpoint.gateways.machine", "spec.controlPlane.machine", "spec.workers[].machine")
+
+// rules are what changes mean, by path.
+type rules map[string]ChangeRule
+
+// shapes adds the rules of a MachineShape in each of these places.
+func (r rules) shapes(places ...string) rules {
+	another := ChangeRule{Class: ChangeConsent, Say: "replace-machines, for machines that are of another kind now"}
+	next := ChangeRule{Class: ChangeFree, Say: "machines that are made from now on have it"}
+	for _, p := range places {
+		for _, key := range []string{"flavor", "image", "rootVolumeGiB", "rootVolumeType"} {
+			r[join(p, key)] = another
+		}
+		for _, key := range []string{"zones", "antiAffinity", "userData", "configDrive"} {
+			r[join(p, key)] = next
+		}
+		r[join(p, "floatingIP")] = ChangeRule{Class: ChangeConsent, Say: "give-up-addresses, where floating IPs are given back"}
+	}
+	return r
+}
+
+// text is the rule for people.
+func (r ChangeRule) text() string {
+	if r.Say == "" || r.Say == backOrAnew {
+		return string(r.Class)
+	}
+	return string(r.Class) + ": " + r.Say
+}

@@ -1,0 +1,36 @@
+package v1alpha1
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Every field of the document has a rule, and no rule is of a field that is not there.
+func TestEveryFieldHasAChangeRule(t *testing.T) {
+	left := map[string]bool{}
+	for path := range changeRules {
+		left[path] = true
+	}
+	walk(reflect.TypeFor[Cluster](), "", func(path string, parent reflect.Type, f field) {
+		if parent == reflect.TypeFor[Taint]() || !ruled(f) { // a list of taints is one value
+			return
+		}
+		key := ruleKey(path, f)
+		r, ok := changeRules[key]
+		if !ok {
+			t.Errorf("%s has no rule", key)
+			return
+		}
+		delete(left, key)
+		if r.Say == "" && (r.Class == ChangeVerb || r.Class == ChangeRefused || r.Class == ChangeConsent) {
+			t.Errorf("%s: %s, but not what to do", key, r.Class)
+		}
+		if r.Class == ChangeVerb && !strings.Contains(r.Say, "naupegos ") {
+			t.Errorf("%s: which verb?", key)
+		}
+	})
+	for path := range left {
+		t.Errorf("%s has a rule, but is no field", path)
+	}
+}

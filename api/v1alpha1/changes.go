@@ -1,0 +1,196 @@
+package v1alpha1
+
+import (
+	"bytes"
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Change is one field in which a document differs from another.
+type Change struct {
+	Field string // "spec.workers[0].replicas", as in the newer document, or where it stood in the older one
+	Was   string // as text; empty: it was left out
+	Now   string // as text; empty: it is left out
+	Rule  ChangeRule
+}
+
+// Changes lists the fields in which one defaulted document differs from an older one, in the documents' order, with what such a change
+// means to a cluster that is up. Items of lists that have names are compared by these, wherever they stand.
+func Changes(was, now *Cluster) []Change {
+	var d differ
+	d.mapping("", "", reflect.ValueOf(was).Elem(), reflect.ValueOf(now).Elem())
+	return d.found
+}
+
+// differ collects changes. Paths come in pairs: as they are shown, and with "[]" as the rules have them.
+type differ struct{ found []Change }
+
+func (d *differ) add(path, key string, was, now reflect.Value) {
+	d.found = append(d.found, Change{Field: path, Was: valueText(was), Now: valueText(now), Rule: changeRules[key]})
+}
+
+func (d *differ) mapping(path, key string, was, now reflect.Value) {
+	for _, f := range fieldsOf(was.Type()) {
+		d.value(join(path, f.key), join(key, f.key), was.Field(f.index), now.Field(f.index))
+	}
+}
+
+func (d *differ) value(path, key string, was, now reflect.Value) {
+	if was.Kind() == reflect.Pointer && (was.IsNil() || now.IsNil()) {
+		if was.IsNil() != now.IsNil() {
+			d.add(path, key, was, now)
+		}
+		return
+	}
+	if was.Kind() == reflect.Pointer {
+		was, now = was.Elem(), now.Elem()
+	}
+	switch {
+	case was.Kind() == reflect.Struct && !isText(was.Type()):
+		d.mapping(path, key, was, now)
+	case was.Kind() == reflect.Slice && named(was.Type().Elem()):
+		d.list(path, key+"[]", was, now)
+	case !reflect.DeepEqual(was.Interface(), now.Interface()) && (was.Kind() != reflect.Slice && was.Kind() != reflect.Map || was.Len()+now.Len() > 0):
+		d.add(path, key, was, now)
+	}
+}
+
+// list compares items by their names.
+func (d *differ) list(path, key string, was, now reflect.Value) {
+	place := func(list reflect.Value, name string) int {
+		for i := range list.Len() {
+			if nameOf(list.Index(i)) == name {
+				return i
+			}
+		}
+		return -1
+	}
+	for i := range now.Len() {
+		if j := place(was, nameOf(now.Index(i))); j >= 0 {
+			d.mapping(item(path, i), key, was.Index(j), now.Index(i))
+		} else {
+			d.add(item(path, i), key, reflect.Value{}, now.Index(i))
+		}
+	}
+	for i := range was.Len() {
+		if place(now, nameOf(was.Index(i))) < 0 {
+			d.add(item(path, i), key, was.Index(i), reflect.Value{})
+		}
+	}
+}
+
+// named reports whether values of a type are told apart by a name.
+func named(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && slices.ContainsFunc(fieldsOf(t), func(f field) bool { return f.key == "name" })
+}
+
+func nameOf(v reflect.Value) string { return v.FieldByName("Name").String() }
+
+// valueText is a value in few words; empty where there is none.
+func valueText(v reflect.Value) string {
+	for v.IsValid() && v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	switch {
+	case !v.IsValid():
+		return ""
+	case isText(v.Type()):
+		if m, ok := v.Interface().(encoding.TextMarshaler); ok {
+			if b, err := m.MarshalText(); err == nil {
+				return string(b)
+			}
+		}
+	case v.Kind() == reflect.Struct && named(v.Type()):
+		return nameOf(v)
+	case v.Kind() == reflect.Struct:
+		return "given"
+	case v.Kind() == reflect.Slice, v.Kind() == reflect.Map:
+		if v.Len() == 0 {
+			return ""
+		}
+	}
+	return clip(fmt.Sprint(v.Interface()))
+}
+
+// Refusal is what a living cluster can't follow: the changes of a document that are refused, in its order. As an error it is of kind
+// fail.Refused.
+type Refusal []FieldError
+
+// Error renders one change a line.
+func (r Refusal) Error() string { return Errors(r).Error() }
+
+// Unwrap gives the kind.
+func (r Refusal) Unwrap() error {
+	return fail.New(fail.Refused, "%d changes that the living cluster can't follow", len(r))
+}
+
+// Refused returns the changes that apply refuses, nil where there is none. It leaves alone what the provider compares with what is there.
+func Refused(changes []Change) Refusal {
+	var out Refusal
+	for _, c := range changes {
+		if c.Rule.Live || c.Rule.Class != ChangeRefused && c.Rule.Class != ChangeVerb {
+			continue
+		}
+		problem := fmt.Sprintf("can't change on a living cluster from %s to %s", orNone(c.Was), orNone(c.Now))
+		out = append(out, FieldError{Field: c.Field, Problem: problem, Hint: c.Rule.Say})
+	}
+	return out
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// Locate fills in where the fields stand in a document, or the nearest ones around them, and brings them into the document's order.
+func (r Refusal) Locate(file string, data []byte) Refusal {
+	f := &findings{file: file, where: map[string]position{}}
+	root := f.document(bytes.Clone(data))
+	if root == nil {
+		return r
+	}
+	(&decoder{findings: f}).mapping("", root, reflect.ValueOf(&Cluster{}).Elem())
+	out := slices.Clone(r)
+	for i := range out {
+		p := f.place(out[i].Field)
+		out[i].File, out[i].Line, out[i].Column = file, p.line, p.column
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].Line < out[j].Line })
+	return out
+}
+
+// changeText says what a change of the field at a path means; empty for a field that is no more than the fields below it.
+func changeText(path string, f field) string {
+	if !ruled(f) {
+		return ""
+	}
+	return changeRules[ruleKey(path, f)].text()
+}
+
+// ruled reports whether a field needs a rule of its own: a value, or something that may come and go as a whole.
+func ruled(f field) bool {
+	t := f.typ
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return true
+	case t.Kind() == reflect.Struct:
+		return isText(t)
+	}
+	return true
+}
+
+// ruleKey is the path by which a field's rule is found.
+func ruleKey(path string, f field) string {
+	if f.typ.Kind() == reflect.Slice && named(f.typ.Elem()) {
+		return strings.TrimSuffix(path, "[]") + "[]"
+	}
+	return strings.TrimSuffix(path, "[]")
+}
