@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster"
@@ -87,9 +88,32 @@ func (s *session) further(f *runFlags, p *plan.Plan, shown *plan.Shown) error {
 	if p.Empty() || shown.Covers(p) {
 		return nil
 	}
+	if f.yes {
+		if err := s.beyondYes(f, p, shown); err != nil {
+			return err
+		}
+	}
 	err := s.app.agree(f, p, "More was found to do. Carry this out, too?")
 	if fail.KindOf(err) == fail.Interrupted {
 		return fail.New(fail.Interrupted, "not confirmed: what was shown first is done, what was shown last is not").Do("naupegos apply continues")
 	}
 	return err
+}
+
+// beyondYes refuses, of a plan that is found later, what --yes does not cover: to give up something that nobody was shown.
+func (s *session) beyondYes(f *runFlags, p *plan.Plan, shown *plan.Shown) error {
+	var lost []string
+	for _, st := range shown.Beyond(p) {
+		if st.Disruption().AtLeast(plan.Removing) {
+			lost = append(lost, st.Title)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	if err := s.app.show(f, p); err != nil {
+		return err
+	}
+	return fail.New(fail.Refused, "what was shown first is done; now more was found to do, which takes something away that was not shown: %s", strings.Join(lost, "; ")).
+		Do("look at the plan above; the same command again carries it out")
 }

@@ -1,5 +1,7 @@
 package plan
 
+import "slices"
+
 // Shown is what somebody was shown of one command: the plans before the one at hand. The zero value is ready.
 type Shown struct{ plans []*Plan }
 
@@ -11,20 +13,18 @@ func (s *Shown) Plans() int { return len(s.plans) }
 
 // Covers reports whether p does nothing that was not shown: each of its steps was there, no less disturbing, needing the same
 // consent, and doing the same. What was shown as created may come again as changed or waited for: it is finished then.
-func (s *Shown) Covers(p *Plan) bool {
-	for _, st := range p.Steps {
-		if !s.covers(st) {
-			return false
-		}
-	}
-	return true
+func (s *Shown) Covers(p *Plan) bool { return len(s.Beyond(p)) == 0 }
+
+// Beyond returns the steps of p that were not shown, in the sense of Covers.
+func (s *Shown) Beyond(p *Plan) []*Step {
+	return slices.DeleteFunc(slices.Clone(p.Steps), s.covers)
 }
 
 func (s *Shown) covers(st *Step) bool {
 	for _, p := range s.plans {
 		for _, was := range p.Steps {
 			same := was.Action == st.Action || was.Action == Create && (st.Action == Change || st.Action == Wait)
-			if was.ID == st.ID && same && was.Consent == st.Consent && was.Disruption().atLeast(st.Disruption()) {
+			if was.ID == st.ID && same && was.Consent == st.Consent && was.Disruption().AtLeast(st.Disruption()) {
 				return true
 			}
 		}

@@ -54,8 +54,8 @@ const (
 
 var disruptions = []Disruption{Undisturbed, Rolling, Removing, Disruptive, Final}
 
-// atLeast reports whether d disturbs as much as o, or more.
-func (d Disruption) atLeast(o Disruption) bool {
+// AtLeast reports whether d disturbs as much as o, or more.
+func (d Disruption) AtLeast(o Disruption) bool {
 	return slices.Index(disruptions, d) >= slices.Index(disruptions, o)
 }
 
@@ -79,7 +79,7 @@ func (p *Plan) Disruption() Disruption {
 	}
 	d := Undisturbed
 	for _, s := range p.Steps {
-		if c := s.Disruption(); c.atLeast(d) {
+		if c := s.Disruption(); c.AtLeast(d) {
 			d = c
 		}
 	}
