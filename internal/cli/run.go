@@ -30,7 +30,7 @@ type runFlags struct {
 func (f *runFlags) bind(c *cobra.Command) {
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "carry the plan out without asking")
 	f.consents.known = cluster.Consents()
-	c.Flags().Var(&f.consents, "consent", "consent to a kind of disruption that the plan names (repeatable)")
+	c.Flags().Var(&f.consents, "consent", "consent to a kind of disruption that the plan names, NAME or NAME=MACHINE (repeatable)")
 	f.parallel = 16
 	c.Flags().Var(&f.parallel, "parallel", "most steps at once")
 	c.Flags().Var(&f.progress, "progress", "how progress is shown: tty, plain, json or none (default tty on a terminal, else plain)")
@@ -51,7 +51,8 @@ func (c *consents) Type() string { return "strings" }
 // Set adds names, which commas part.
 func (c *consents) Set(names string) error {
 	for name := range strings.SplitSeq(names, ",") {
-		if name = strings.TrimSpace(name); !slices.Contains(c.known, name) {
+		name = strings.TrimSpace(name)
+		if kind, _, _ := strings.Cut(name, "="); !slices.Contains(c.known, kind) {
 			return fmt.Errorf("no plan asks for consent to %q; there are %s", name, strings.Join(c.known, ", "))
 		}
 		c.given = append(c.given, name)

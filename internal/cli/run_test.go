@@ -43,10 +43,13 @@ func TestConsentFlag(t *testing.T) {
 	var f runFlags
 	c := &cobra.Command{}
 	f.bind(c)
-	if err := c.ParseFlags([]string{"--consent", "replace-machines", "--consent=give-up-addresses,replace-machines"}); err != nil {
+	if err := c.ParseFlags([]string{"--consent", "replace-machines", "--consent=give-up-addresses,replace-machines=demo-a-1"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.consents.String(); got != "replace-machines,give-up-addresses,replace-machines" {
+	if got := f.consents.String(); got != "replace-machines,give-up-addresses,replace-machines=demo-a-1" {
 		t.Errorf("consent is given to %s", got)
+	}
+	if err := c.ParseFlags([]string{"--consent", "replace-nodes=demo-a-1"}); err == nil {
+		t.Error("an unknown kind is taken")
 	}
 }

@@ -23,12 +23,18 @@ func (p *Plan) Counts() map[Action]int {
 func (p *Plan) MissingConsents(given []string) []string {
 	var missing []string
 	for _, s := range p.Steps {
-		if s.Consent != "" && !slices.Contains(given, s.Consent) && !slices.Contains(missing, s.Consent) {
+		if !s.consented(given) && !slices.Contains(missing, s.Consent) {
 			missing = append(missing, s.Consent)
 		}
 	}
 	slices.Sort(missing)
 	return missing
+}
+
+// consented reports whether a step may be carried out: it asks for no consent, or one was given to its kind as a whole or to what it is
+// about alone, as "replace-machines=demo-general-1".
+func (s *Step) consented(given []string) bool {
+	return s.Consent == "" || slices.Contains(given, s.Consent) || slices.Contains(given, s.Consent+"="+s.Subject)
 }
 
 // CheckConsents returns the error that names the missing consents and what each of them would allow; nil if none is missing.
@@ -41,7 +47,7 @@ func (p *Plan) CheckConsents(given []string) error {
 	for _, name := range missing {
 		var titles []string
 		for _, s := range p.Steps {
-			if s.Consent == name {
+			if s.Consent == name && !s.consented(given) {
 				titles = append(titles, s.Title)
 			}
 		}
@@ -49,7 +55,7 @@ func (p *Plan) CheckConsents(given []string) error {
 		flags = append(flags, "--consent "+name)
 	}
 	return fail.New(fail.Refused, "%s needs your consent to %s; nothing was changed", p.Verb, strings.Join(why, "; ")).
-		At(p.Cluster).Do("to allow it, run the same command with %s", strings.Join(flags, " "))
+		At(p.Cluster).Do("to allow it, run the same command with %s; NAME=MACHINE consents for one machine alone", strings.Join(flags, " "))
 }
 
 // Check reports whether the plan can be executed: no two steps of one ID, no need that isn't there, no cycle, no step without Run.

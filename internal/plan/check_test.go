@@ -61,6 +61,18 @@ func TestConsents(t *testing.T) {
 	if ran.Load() || len(j.states) > 0 {
 		t.Error("something was done without consent")
 	}
+	var subject string
+	for _, s := range p.Steps {
+		if s.Consent == "replace-machine" {
+			subject = s.Subject
+		}
+	}
+	if got := p.MissingConsents([]string{"delete-data", "replace-machine=other"}); len(got) != 1 {
+		t.Errorf("consent to another machine is none to this one: %v", got)
+	}
+	if got := p.MissingConsents([]string{"delete-data", "replace-machine=" + subject}); len(got) != 0 {
+		t.Errorf("consent to %s alone is not enough: %v", subject, got)
+	}
 	if _, err := Execute(t.Context(), p, Options{Consents: []string{"delete-data", "replace-machine"}}); err != nil || !ran.Load() {
 		t.Errorf("%v", err)
 	}
