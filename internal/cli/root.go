@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // App carries what every verb needs from the outside: streams, where state lies, and the log.
@@ -92,7 +93,7 @@ func (a *App) run(ctx context.Context, args []string) (int, error) {
 		return int(code), nil
 	}
 	if f := verb.Flags().Lookup("output"); f == nil || f.Value.String() != "json" {
-		fmt.Fprintf(a.Err, "naupegos: %v\n", err)
+		fmt.Fprintf(a.Err, "naupegos: %s\n", tool.Printable(err.Error())) // a machine may have written a part of it
 	} else if e := writeJSON(a.Err, failureOf(err)); e != nil {
 		fmt.Fprintf(a.Err, "naupegos: %v\n", errors.Join(err, e))
 	}

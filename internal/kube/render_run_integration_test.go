@@ -173,6 +173,21 @@ func (r *running) secrets(t *testing.T) {
 	if strings.Contains(log, secret) {
 		t.Error("the audit log holds a secret")
 	}
+	// Who has stolen the token of one of the cluster's own parts leaves a trace, even where nothing is handed out.
+	token := r.must(t, "admin", "-n", "kube-system", "create", "token", "default")
+	if out, err := r.h.try(t.Context(), nil, binDir+"/kubectl", "--kubeconfig", "/dev/null", "--server", "https://"+r.p.Endpoint,
+		"--certificate-authority", pkiDir+"/ca.crt", "--token", strings.TrimSpace(token), "get", "secrets"); err == nil {
+		t.Errorf("an account without rights reads Secrets: %s", out)
+	}
+	r.eventually(t, "the audit log tells who of kube-system asked for Secrets", func() bool {
+		log, _ := r.h.try(t.Context(), nil, "cat", auditLogDir+"/audit.log")
+		for line := range strings.Lines(log) {
+			if strings.Contains(line, "/namespaces/default/secrets") && strings.Contains(line, "system:serviceaccount:kube-system:default") {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func (r *running) approver(t *testing.T) {

@@ -54,6 +54,9 @@ func (d *Dialer) AgentPath() (string, error) {
 	return path.Join(machine.AgentDir, d.agent.hex, "naupegos-agent"), nil
 }
 
+// maxAgentOutput bounds what the agent of a machine may say. A snapshot of all logs is far below.
+const maxAgentOutput = 256 << 20
+
 // Agent runs a verb of the agent on h and returns its standard output. The agent is uploaded where it is missing. stdin is
 // called again for each attempt; nil means none. The agent's errors keep their kind and hint.
 func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args ...string) ([]byte, error) {
@@ -61,15 +64,20 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for try := 0; ; try++ {
 		var in io.Reader
 		if stdin != nil {
 			in = stdin()
 		}
-		var out bytes.Buffer
+		out := &limitedBuffer{limit: maxAgentOutput, full: cancel}
 		stderr := &tailWriter{limit: 16 << 10}
-		status, err := d.exec(ctx, h, in, &out, stderr, asRoot(h, append([]string{bin}, args...)))
+		status, err := d.exec(ctx, h, in, out, stderr, asRoot(h, append([]string{bin}, args...)))
 		switch {
+		case out.over:
+			return nil, fail.New(fail.Refused, "naupegos-agent %s says more than %d MiB", args[0], maxAgentOutput>>20).At(h.where()).
+				Do("look at the machine: its agent, or what answers in its place, is not what it should be")
 		case err != nil:
 			return nil, err
 		case status == 0:

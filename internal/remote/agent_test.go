@@ -23,6 +23,7 @@ const agentScript = `#!/bin/sh
 dir=${0%/*}
 case "$1 $2" in
 "version --sha256") sha256sum "$0" | cut -d' ' -f1;;
+"endless ") yes;;
 "facts ") echo '{"hostname":"m","cpus":2}';;
 "blob put") cat > "$dir/blob"; echo "$3 $4 $5" > "$dir/put";;
 "apply --dry-run") cat > "$dir/cfg"; echo '{"changes":[{"kind":"file","name":"/x","action":"create"}],"missing":["sha256:b"]}';;
@@ -189,5 +190,14 @@ func TestKeys(t *testing.T) {
 	_, err = ParseKey([]byte("-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0\n-----END OPENSSH PRIVATE KEY-----\n"))
 	if fail.KindOf(err) != fail.Invalid || strings.Contains(err.Error(), "c2VjcmV0") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestAgentThatNeverEnds: what answers in the agent's place can't fill this machine's memory.
+func TestAgentThatNeverEnds(t *testing.T) {
+	a := newAgentHost(t)
+	out, err := a.d.Agent(t.Context(), a.h, nil, "endless")
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "says more than") || len(out) > 0 {
+		t.Errorf("%d bytes, %v", len(out), err)
 	}
 }

@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"bytes"
+	"errors"
 	"strings"
 	"sync"
 )
@@ -33,4 +35,21 @@ func (t *tailWriter) String() string {
 		s = "…" + s
 	}
 	return s
+}
+
+// limitedBuffer keeps what is written to it, up to a limit. A write beyond it fails.
+type limitedBuffer struct {
+	bytes.Buffer
+	limit int
+	full  func() // called when the limit is exceeded
+	over  bool
+}
+
+// Write implements io.Writer.
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if b.over = b.over || b.Len()+len(p) > b.limit; b.over {
+		b.full()
+		return 0, errors.New("too much output")
+	}
+	return b.Buffer.Write(p)
 }

@@ -71,5 +71,5 @@ func consoleTail(dir string, lines int) string {
 	if err != nil {
 		return ""
 	}
-	return tool.LastLines(printable(string(data)), lines)
+	return tool.LastLines(tool.Printable(string(data)), lines)
 }

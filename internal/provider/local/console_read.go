@@ -5,6 +5,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // ConsoleFile is where a machine's console log lies; it need not exist. Bounded: it starts over at 1 MiB.
@@ -26,5 +28,5 @@ func (p *Provider) Console(name string, limit int64) ([]byte, error) {
 		}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit))
-	return []byte(printable(string(data))), err
+	return []byte(tool.Printable(string(data))), err
 }

@@ -88,6 +88,11 @@ func TestPruneKeepsWhatOtherRootsUse(t *testing.T) {
 	for _, o := range []*Provider{gone, other, other, p} {
 		testkit.Must(t, o.noteRoot())
 	}
+	for _, dir := range []string{p.opts.ImageRoot, p.opts.Root, other.opts.Root} {
+		if info := testkit.Value(os.Stat(dir))(t); info.Mode().Perm() != 0o700 {
+			t.Errorf("%s is open to others: %v", dir, info.Mode())
+		}
+	}
 	if roots, err := p.roots(); err != nil || !slices.Equal(roots, []string{p.n.root, other.n.root}) {
 		t.Errorf("the roots are %v (%v)", roots, err)
 	}

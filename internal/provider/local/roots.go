@@ -15,8 +15,16 @@ func (p *Provider) rootsDir() string { return filepath.Join(p.opts.ImageRoot, "r
 
 // noteRoot notes that Options.Root uses Options.ImageRoot, and forgets roots that are gone. Call it under the host's lock.
 func (p *Provider) noteRoot() error {
-	if err := os.MkdirAll(p.rootsDir(), 0o755); err != nil {
-		return err
+	for _, dir := range []string{p.rootsDir(), p.n.machines()} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	// Root file systems have setuid programs, which age: nobody but root comes near them, as with /var/lib/machines.
+	for _, dir := range []string{p.opts.ImageRoot, p.opts.Root} {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return err
+		}
 	}
 	links, err := filepath.Glob(filepath.Join(p.rootsDir(), "*"))
 	if err != nil {
