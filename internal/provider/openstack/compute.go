@@ -126,6 +126,9 @@ func (p *Provider) ensureKeypair(ctx context.Context) error {
 		}
 	}
 	k, err := keypairs.Create(ctx, c.compute, keypairs.CreateOpts{Name: p.n.name(), PublicKey: p.opts.PublicKey}).Extract()
+	if _, ok, failed := late(ctx, p.known.keypairs, err, func(k keypairs.KeyPair) bool { return sameKey(k.PublicKey, p.opts.PublicKey) }); ok || failed != nil {
+		return failed
+	}
 	_, err = made(p.known.keypairs, k, err, "make keypair %s", p.n.name())
 	return err
 }

@@ -44,6 +44,7 @@ type fault0 struct {
 	status     int    // answered in place of being carried out
 	text       string // with it
 	retryAfter string
+	late       bool // what is asked for comes about all the same, as by a run that was killed
 	before     bool // the connection is cut before the cloud gets the call
 	after      bool // the cloud carries the call out, but its answer is lost
 }
@@ -98,6 +99,9 @@ func (f *fakeCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 	if what.status != 0 {
 		if what.retryAfter != "" {
 			w.Header().Set("Retry-After", what.retryAfter)
+		}
+		if what.late {
+			f.serve(httptest.NewRecorder(), r)
 		}
 		refuse(w, what.status, what.text)
 	} else {

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
@@ -38,12 +37,9 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 			return f, err
 		}
 		got, err := floatingips.Create(ctx, c, floatingips.CreateOpts{FloatingNetworkID: external, PortID: portID, Description: p.n.mark()}).Extract()
-		if status(err) == http.StatusConflict {
-			// What an interrupted run had asked for may have come about only now. A port has one floating IP at most.
-			if err := p.known.floating.load(ctx); err != nil {
-				return f, err
-			}
-			f, ok = p.floatingOf(portID)
+		var failed error
+		if f, ok, failed = late(ctx, p.known.floating, err, func(f floatingips.FloatingIP) bool { return f.PortID == portID }); failed != nil {
+			return f, failed
 		}
 		if !ok {
 			if f, err = made(p.known.floating, got, err, "create a floating IP for port %s", portID); err != nil {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestSubnetOfAKilledRun: what a run had asked for when it was killed comes about after the next one has looked.
@@ -27,33 +29,37 @@ func TestSubnetOfAKilledRun(t *testing.T) {
 	}
 }
 
-// TestFloatingIPOfAKilledRun: the floating IP that a killed run had asked for comes about after the next one has looked, and Neutron refuses a second.
-func TestFloatingIPOfAKilledRun(t *testing.T) {
+// TestTwinOfAKilledRun: of what there can be one only, the cloud refuses a second; the one that a killed run had asked for came about when
+// the next had looked already.
+func TestTwinOfAKilledRun(t *testing.T) {
 	useFake(t)
-	f := newFakeCloud()
-	f.fault = func(_ int, call string) fault0 {
-		if call != http.MethodPost+" /v2.0/floatingips" {
-			return fault0{}
-		}
-		net := f.kinds["networks"][0]
-		for _, n := range f.kinds["networks"] {
-			if n["router:external"] == true {
-				net = n
+	for call, c := range map[string]struct {
+		kind   string
+		status int
+	}{
+		"/v2.0/floatingips":                         {"floatingips", http.StatusConflict},
+		"/v2.1/servers":                             {"servers", http.StatusBadRequest},
+		"/v2.1/os-keypairs":                         {"keypairs", http.StatusConflict},
+		"/v2.0/security-group-rules":                {"security-group-rules", http.StatusConflict},
+		"/v2.0/routers/ROUTER/add_router_interface": {"routers", http.StatusConflict},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			f, doc := newFakeCloud(), fakeDocument(t)
+			testkit.Must(t, apply(t.Context(), fakeProvider(t, f, doc)))
+			want := len(f.kinds[c.kind])
+			f, refused := newFakeCloud(), 0
+			f.fault = func(_ int, said string) fault0 {
+				path := strings.Split(call, "ROUTER")
+				if refused > 0 || !strings.HasPrefix(said, "POST "+path[0]) && !strings.HasPrefix(said, "PUT "+path[0]) || !strings.HasSuffix(said, path[len(path)-1]) {
+					return fault0{}
+				}
+				refused++
+				return fault0{status: c.status, text: "there is one", late: true}
 			}
-		}
-		port := f.kinds["ports"][0]
-		for _, o := range f.kinds["ports"] {
-			if strings.HasSuffix(o.str("name"), "cp-1") {
-				port = o
+			testkit.Must(t, apply(t.Context(), fakeProvider(t, f, doc)))
+			if got := len(f.kinds[c.kind]); got != want || refused != 1 {
+				t.Errorf("%d, %d are wanted; %d calls were refused", got, want, refused)
 			}
-		}
-		f.makeNeutron("floatingips", thing{"floating_network_id": net["id"], "port_id": port["id"], "description": port["description"]})
-		return fault0{status: http.StatusConflict, text: "that fixed IP already has a floating IP on external network"}
-	}
-	if err := apply(t.Context(), fakeProvider(t, f, fakeDocument(t))); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(f.kinds["floatingips"]); n != 1 {
-		t.Errorf("%d floating IPs", n)
+		})
 	}
 }

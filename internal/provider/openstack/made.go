@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"net/http"
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -20,6 +21,20 @@ func made[T any](s *shelf[T], item *T, err error, format string, args ...any) (T
 	}
 	s.keep(*item)
 	return *item, nil
+}
+
+// late looks again where the cloud refuses to make something: a run that was killed may have asked for the same, and it came about only after
+// this one had looked. ok reports whether it is there now. Where err is no such refusal, nothing is asked.
+func late[T any](ctx context.Context, s *shelf[T], err error, fits func(T) bool) (item T, ok bool, failed error) {
+	if st := status(err); st != http.StatusConflict && st != http.StatusBadRequest {
+		return item, false, nil
+	}
+	s.doubt()
+	if err := s.fresh(ctx); err != nil {
+		return item, false, err
+	}
+	item, ok = s.find(fits)
+	return item, ok, nil
 }
 
 // removed forgets what a call deleted. What is gone already is as good.

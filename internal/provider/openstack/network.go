@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -172,14 +171,8 @@ func (p *Provider) makeSubnet(ctx context.Context, c *gophercloud.ServiceClient,
 		NetworkID: net.ID, CIDR: p.spec().Network.CIDR, IPVersion: 4, Name: p.n.name(), Description: p.n.mark(),
 		DNSNameservers: p.spec().Network.DNSServers,
 	}).Extract()
-	if status(err) == http.StatusBadRequest { // it overlaps with another one
-		p.known.subnets.doubt()
-		if err := p.known.subnets.fresh(ctx); err != nil {
-			return subnets.Subnet{}, err
-		}
-		if late, ok := p.known.subnets.find(func(s subnets.Subnet) bool { return s.NetworkID == net.ID }); ok {
-			return late, nil
-		}
+	if there, ok, err := late(ctx, p.known.subnets, err, func(s subnets.Subnet) bool { return s.NetworkID == net.ID }); ok || err != nil {
+		return there, err // else it would overlap with another one
 	}
 	return made(p.known.subnets, s, err, "make subnet %s in network %s", p.spec().Network.CIDR, net.Name)
 }
@@ -287,8 +280,14 @@ func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subn
 			return err
 		}
 		if _, err := routers.AddInterface(ctx, c, router, routers.AddInterfaceOpts{PortID: port.ID}).Extract(); err != nil {
-			p.known.ports.doubt()
-			return wrap(err, "attach subnet %s to router %s", sub.CIDR, router)
+			_, ok, again := late(ctx, p.known.ports, err, func(o ports.Port) bool { return o.ID == port.ID && o.DeviceID == router })
+			if again != nil {
+				return again
+			}
+			if !ok {
+				p.known.ports.doubt()
+				return wrap(err, "attach subnet %s to router %s", sub.CIDR, router)
+			}
 		}
 		port.DeviceID = router
 	}

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -148,6 +149,13 @@ func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient
 	if len(add) > 0 {
 		got, err := rules.CreateBulk(ctx, c, add).Extract()
 		if err != nil {
+			_, _, failed := late(ctx, p.known.groups, err, anything)
+			if failed != nil {
+				return failed
+			}
+			if left, _ := p.ruleChanges(a, r); status(err) == http.StatusConflict && len(left) < len(add) {
+				return p.ensureRules(ctx, c, a, r) // fewer are missing each time
+			}
 			p.known.groups.doubt()
 			return wrap(err, "add %s to security group %s", count(len(add), "rule"), g.Name)
 		}

@@ -25,9 +25,14 @@ const (
 
 // serversOf lists the servers of a machine: one, but for what an interrupted run left. What is deleted already may show for a moment.
 func (p *Provider) serversOf(machine string) []servers.Server {
-	return p.known.servers.filter(func(s servers.Server) bool {
+	return p.known.servers.filter(isServerOf(machine))
+}
+
+// isServerOf returns what reports whether a server is a machine's, and not on its way out.
+func isServerOf(machine string) func(servers.Server) bool {
+	return func(s servers.Server) bool {
 		return s.Metadata[underscored(keyMachine)] == machine && s.Status != serverDeleted && s.TaskState != "deleting"
-	})
+	}
 }
 
 // serverOf returns the server of a machine: where there are several, the one that has the machine's port.
@@ -110,6 +115,9 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	}
 	progress.Status("asking for the server")
 	s, err := servers.Create(ctx, c.compute, p.withKey(o), hints).Extract()
+	if there, ok, err := late(ctx, p.known.servers, err, isServerOf(m.Name)); ok || err != nil {
+		return there, err // it has the port and the volume, of which there is one each
+	}
 	if err == nil { // Nova answers with the ID and little more
 		s.Name, s.Status, s.Metadata = m.Name, serverBuild, meta
 	}
