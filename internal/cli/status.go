@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
 func newStatusCmd(a *App) *cobra.Command {
@@ -52,8 +55,45 @@ func statusTable(w io.Writer, s *cluster.Status) error {
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "MACHINE\tROLE\tADDRESS\tSTATE\tCONFIGURATION\tNODE\tVERSION\tETCD")
+	var long footnotes
 	for _, m := range s.Machines {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, m.Address, m.State, m.Config, m.Node, m.Version, m.Etcd)
+		cell := func(text string) string { return long.cell(m.Name, text) }
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, m.Address, cell(m.State), cell(m.Config), cell(m.Node), cell(m.Version), cell(m.Etcd))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return long.write(w)
+}
+
+// cellWidth is how many characters a cell of a table may have; an error of a machine may have hundreds, in several lines.
+const cellWidth = 48
+
+// footnotes are what did not fit into a table's cells.
+type footnotes []string
+
+// cell returns text where it fits, else its beginning: the whole becomes a footnote.
+func (f *footnotes) cell(row, text string) string {
+	line := []rune(strings.Join(strings.Fields(text), " "))
+	if len(line) <= cellWidth {
+		return string(line)
+	}
+	if note := row + ": " + strings.ReplaceAll(strings.TrimSpace(tool.Printable(text)), "\n", "\n    "); !slices.Contains(*f, note) {
+		*f = append(*f, note)
+	}
+	return string(line[:cellWidth-1]) + "…"
+}
+
+// write puts the footnotes below the table.
+func (f *footnotes) write(w io.Writer) error {
+	for i, note := range *f {
+		before := ""
+		if i == 0 {
+			before = "\n"
+		}
+		if _, err := fmt.Fprintf(w, "%s  %s\n", before, note); err != nil {
+			return err
+		}
+	}
+	return nil
 }
