@@ -113,7 +113,21 @@ func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) [
 	for _, s := range steps {
 		s.Rolling, s.Removes = replaced, !replaced
 	}
+	if len(steps) > 0 {
+		steps[0].Run = c.afterForgettingKeys(m.Name, steps[0].Run)
+	}
 	return steps
+}
+
+// afterForgettingKeys forgets a machine's certificates and keys before it goes, so that no crash lets another machine of its name inherit
+// them: one that was broken into stays out once it is replaced.
+func (c *Cluster) afterForgettingKeys(name string, run func(context.Context, plan.Progress) error) func(context.Context, plan.Progress) error {
+	return func(ctx context.Context, p plan.Progress) error {
+		if err := c.pki.ForgetMachine(ctx, name); err != nil {
+			return err
+		}
+		return run(ctx, p)
+	}
 }
 
 // thenForget forgets a machine's fate once it has met it.

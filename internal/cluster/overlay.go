@@ -66,18 +66,13 @@ func (o *overlay) committed() bool {
 
 // Delete forgets a value: for good once committed, before that only what was written here.
 func (o *overlay) Delete(ctx context.Context, name string) error {
-	if d, ok := o.under.(deleter); ok && o.committed() {
-		return d.Delete(ctx, name)
+	if o.committed() {
+		return o.under.Delete(ctx, name)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.over, name)
 	return nil
-}
-
-// deleter is a keeper of secrets that can forget them.
-type deleter interface {
-	Delete(ctx context.Context, name string) error
 }
 
 // PutIfAbsent keeps v unless there is a value already, and returns the one that counts.

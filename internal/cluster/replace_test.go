@@ -9,6 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestReplacePlans(t *testing.T) {
@@ -129,5 +130,23 @@ func TestRunWith(t *testing.T) {
 	}
 	if err := runWith(t.Context(), silent{}, steps, "machine/y"); err != nil {
 		t.Errorf("a machine that runs already: %v", err)
+	}
+}
+
+// TestReplacementInheritsNoKey: what is put in a machine's place gets keys of its own, also where destroying the old one is interrupted.
+func TestReplacementInheritsNoKey(t *testing.T) {
+	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+	others := []string{"leaf/demo-a-10/kubelet", "leaf/demo-cp-1/apiserver"}
+	for _, name := range append([]string{"leaf/demo-a-1/kubelet", "leaf/demo-a-1/node"}, others...) {
+		testkit.Must(t, l.secrets.Put(t.Context(), name, []byte("x")))
+	}
+	steps := l.disposeSteps(l.observed(Fates{"demo-a-1": Renew}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = steps[0].Run(ctx, nil) // however it ends
+	left := testkit.Value(l.secrets.Names(t.Context()))(t)
+	left = slices.DeleteFunc(left, func(n string) bool { return !strings.HasPrefix(n, "leaf/") || !strings.Contains(n, "demo-a-1") && !strings.Contains(n, "demo-cp-1/apiserver") })
+	if !slices.Equal(left, others) {
+		t.Errorf("left of a machine that goes: %v, want %v", left, others)
 	}
 }

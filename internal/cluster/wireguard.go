@@ -203,10 +203,8 @@ func (c *Cluster) planForgetWireGuard(b *builder) {
 // dropWireGuard forgets keys, then addresses: what is interrupted is found again by the addresses.
 func (c *Cluster) dropWireGuard(ctx context.Context, names []string) error {
 	for _, name := range names {
-		if d, ok := c.secrets.(deleter); ok {
-			if err := d.Delete(ctx, name); err != nil && fail.KindOf(err) != fail.NotFound {
-				return err
-			}
+		if err := c.secrets.Delete(ctx, name); err != nil {
+			return err
 		}
 		if err := c.facts.set(ctx, name, ""); err != nil {
 			return err

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 
@@ -34,22 +33,12 @@ func wireGuardDoc(t *testing.T, cidr string, peers ...string) *v1alpha1.Cluster 
 	return doc
 }
 
-// wgLab is a running cluster of such a document, whose secrets can be forgotten as the store's can.
+// wgLab is a running cluster of such a document.
 func wgLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	t.Helper()
 	l := newLab(t, doc).running(doc)
-	l.secrets = &forgetful{overlay: newOverlay(nil)}
+	l.secrets = newOverlay(nil)
 	return l
-}
-
-// forgetful is an overlay that can delete, as the store.
-type forgetful struct{ *overlay }
-
-func (f *forgetful) Delete(_ context.Context, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.over, name)
-	return nil
 }
 
 // layers renders both gateways' layers.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -160,4 +161,23 @@ func compactIPs(in []net.IP) []net.IP {
 		}
 	}
 	return out
+}
+
+// ForgetMachine forgets the certificates and keys of a machine that goes: whatever takes its place, by the same name even, gets others.
+func (k *PKI) ForgetMachine(ctx context.Context, machine string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	names, err := k.secrets.Names(ctx)
+	if err != nil {
+		return wrap(err, "list the certificates").at(machine)
+	}
+	for _, n := range names {
+		if !strings.HasPrefix(n, leafPrefix+machine+"/") {
+			continue
+		}
+		if err := k.secrets.Delete(ctx, n); err != nil {
+			return wrap(err, "forget the certificate").at(strings.TrimPrefix(n, leafPrefix))
+		}
+	}
+	return nil
 }

@@ -10,6 +10,8 @@ type Secrets interface {
 	Put(ctx context.Context, name string, value []byte) error
 	// PutIfAbsent sets the value of name unless there is one, and returns the value that is there now.
 	PutIfAbsent(ctx context.Context, name string, value []byte) ([]byte, error)
+	// Delete forgets the value of name. It is no error where there is none.
+	Delete(ctx context.Context, name string) error
 	// Names returns the names that have a value, in no particular order.
 	Names(ctx context.Context) ([]string, error)
 }

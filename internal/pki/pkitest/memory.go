@@ -61,6 +61,16 @@ func (m *MemorySecrets) PutIfAbsent(_ context.Context, name string, value []byte
 	return slices.Clone(value), m.put(name, value)
 }
 
+// Delete implements pki.Secrets.
+func (m *MemorySecrets) Delete(_ context.Context, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Err == nil {
+		delete(m.values, name)
+	}
+	return m.Err
+}
+
 // Names implements pki.Secrets.
 func (m *MemorySecrets) Names(context.Context) ([]string, error) {
 	m.mu.Lock()
