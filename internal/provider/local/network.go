@@ -125,6 +125,12 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	if err := p.noteRoot(); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(p.n.machines(), 0o755); err != nil {
+		return err
+	}
+	if err := p.closeRoots(); err != nil {
+		return err
+	}
 	if err := writeJSON(p.n.network(), networkRecord{Subnet: subnet, Bridge: p.n.bridge(), Table: p.n.table()}); err != nil {
 		return err
 	}

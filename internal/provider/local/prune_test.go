@@ -88,7 +88,8 @@ func TestPruneKeepsWhatOtherRootsUse(t *testing.T) {
 	for _, o := range []*Provider{gone, other, other, p} {
 		testkit.Must(t, o.noteRoot())
 	}
-	for _, dir := range []string{p.opts.ImageRoot, p.opts.Root, other.opts.Root} {
+	testkit.Must(t, p.closeRoots())
+	for _, dir := range []string{p.opts.ImageRoot, p.opts.Root} {
 		if info := testkit.Value(os.Stat(dir))(t); info.Mode().Perm() != 0o700 {
 			t.Errorf("%s is open to others: %v", dir, info.Mode())
 		}

@@ -15,16 +15,8 @@ func (p *Provider) rootsDir() string { return filepath.Join(p.opts.ImageRoot, "r
 
 // noteRoot notes that Options.Root uses Options.ImageRoot, and forgets roots that are gone. Call it under the host's lock.
 func (p *Provider) noteRoot() error {
-	for _, dir := range []string{p.rootsDir(), p.n.machines()} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
-	// Root file systems have setuid programs, which age: nobody but root comes near them, as with /var/lib/machines.
-	for _, dir := range []string{p.opts.ImageRoot, p.opts.Root} {
-		if err := os.Chmod(dir, 0o700); err != nil {
-			return err
-		}
+	if err := os.MkdirAll(p.rootsDir(), 0o755); err != nil {
+		return err
 	}
 	links, err := filepath.Glob(filepath.Join(p.rootsDir(), "*"))
 	if err != nil {
@@ -42,6 +34,12 @@ func (p *Provider) noteRoot() error {
 		return err
 	}
 	return nil
+}
+
+// closeRoots keeps everybody but root away from machines and what they are made from, as from /var/lib/machines: root file systems have
+// setuid programs, which age.
+func (p *Provider) closeRoots() error {
+	return errors.Join(os.Chmod(p.opts.ImageRoot, 0o700), os.Chmod(p.opts.Root, 0o700))
 }
 
 // roots lists the state roots that use Options.ImageRoot, Options.Root first.
