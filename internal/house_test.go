@@ -34,7 +34,7 @@ var owners = map[string][]string{
 	"github.com/vishvananda/netlink":         {"internal/provider/local", "test/openstack/runner/runner"},
 	"github.com/spf13/cobra":                 {"internal/cli", "hack/docs"},
 	"charm.land":                             {"internal/cli"},
-	"github.com/charmbracelet":               {"internal/plan"},
+	"github.com/charmbracelet":               {"internal/plan", "internal/tool"},
 	"github.com/google/go-containerregistry": {"internal/bundle"},
 	"github.com/coreos/ignition":             {"internal/machine"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys

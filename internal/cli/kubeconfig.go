@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
+	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -13,41 +16,101 @@ import (
 )
 
 func newKubeconfigCmd(a *App) *cobra.Command {
-	var file string
-	var merge bool
+	var f kubeconfigFlags
 	c := &cobra.Command{
 		Use:   "kubeconfig NAME",
-		Short: "Print the administrator's kubeconfig, write it to a file, or merge it into yours",
+		Short: "Print a kubeconfig, write it to a file, or merge it into yours",
 		Long: `Print a kubeconfig that makes its holder an administrator of the cluster. It holds a private key: keep it where only you can
 read it. --file writes it to a file of mode 0600, replacing what was there.
 
+--user makes one for a person or a program in place of the administrator's: with a certificate and a key of its own, in the groups that
+--group names, for as long as --ttl says. It may do what RoleBindings and ClusterRoleBindings grant to the user or the groups, at first
+nothing; the audit log has the user's name. Kubernetes can't revoke a certificate: keep the time short.
+
 --merge adds it to the file that kubectl uses: the first one that $KUBECONFIG names, else ~/.kube/config. The context gets the
-cluster's name and becomes the current one; other clusters, users and contexts stay as they are.`,
+cluster's name (USER@NAME with --user) and becomes the current one; other clusters, users and contexts stay as they are.`,
 		Example: `  naupegos kubeconfig demo --merge && kubectl get nodes
-  naupegos kubeconfig demo --file demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig get nodes`,
+  naupegos kubeconfig demo --file demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig get nodes
+  naupegos kubeconfig demo --user ann --group developers --ttl 8h --file ann.kubeconfig`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if merge && file != "" {
-				return fail.New(fail.Invalid, "--merge and --file exclude each other").Do("KUBECONFIG=%s with --merge merges into that file", file)
+			if err := f.check(cmd); err != nil {
+				return err
 			}
 			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true}, func(s *session) error {
-				return s.kubeconfig(cmd.Context(), args[0], file, merge)
+				return s.kubeconfig(cmd.Context(), args[0], &f)
 			})
 		},
 	}
-	c.Flags().StringVar(&file, "file", "", "write it to this file (mode 0600) instead of standard output")
-	c.Flags().BoolVar(&merge, "merge", false, "merge it into $KUBECONFIG or ~/.kube/config, and make it the current context")
+	c.Flags().StringVar(&f.file, "file", "", "write it to this file (mode 0600) instead of standard output")
+	c.Flags().BoolVar(&f.merge, "merge", false, "merge it into $KUBECONFIG or ~/.kube/config, and make it the current context")
+	c.Flags().StringVar(&f.user, "user", "", "whose it is, as RoleBindings name users (default the administrator)")
+	c.Flags().StringSliceVar(&f.groups, "group", nil, "a group that the user is in (repeatable)")
+	c.Flags().DurationVar(&f.ttl, "ttl", 8*time.Hour, "how long the certificate of --user is valid, up to 8760h")
 	return c
 }
 
-func (s *session) kubeconfig(ctx context.Context, name, file string, merge bool) error {
-	conf, err := s.cluster.Kubeconfig(ctx)
+// kubeconfigFlags say whose kubeconfig goes where.
+type kubeconfigFlags struct {
+	file   string
+	merge  bool
+	user   string // empty: the administrator
+	groups []string
+	ttl    time.Duration
+}
+
+// The bounds of --ttl. Certificates are dated back a little, for clocks that are behind.
+const (
+	minTTL = 5 * time.Minute
+	maxTTL = 365 * 24 * time.Hour
+)
+
+func (f *kubeconfigFlags) check(c *cobra.Command) error {
+	if f.merge && f.file != "" {
+		return fail.New(fail.Invalid, "--merge and --file exclude each other").Do("KUBECONFIG=%s with --merge merges into that file", f.file)
+	}
+	if f.user == "" && (c.Flags().Changed("user") || c.Flags().Changed("group") || c.Flags().Changed("ttl")) {
+		return fail.New(fail.Invalid, "--group and --ttl need --user").Do("name whose kubeconfig it is: --user ann")
+	}
+	for _, name := range append([]string{f.user}, f.groups...) {
+		switch {
+		case name == "system:masters":
+			return fail.New(fail.Refused, "group system:masters passes by all authorization, and nothing could take that back before the certificate ends").
+				Do("--group kubeadm:cluster-admins makes an administrator by a ClusterRoleBinding, which can be deleted")
+		case strings.HasPrefix(name, "system:"):
+			return fail.New(fail.Refused, "%s is a name of Kubernetes' own parts", name).Do("take a name without system: in front")
+		case name == "" && f.user != "", strings.ContainsFunc(name, unicode.IsControl), len(name) > 64: // X.509's upper bound of names
+			return fail.New(fail.Invalid, "%q can't name a user or group", name).Do("take 1 to 64 characters")
+		}
+	}
+	if f.ttl < minTTL || f.ttl > maxTTL {
+		return fail.New(fail.Invalid, "--ttl=%s is not between %s and %s", f.ttl, minTTL, maxTTL)
+	}
+	return nil
+}
+
+// owner says whose kubeconfig it is.
+func (f *kubeconfigFlags) owner() string {
+	if f.user == "" {
+		return "administrator"
+	}
+	return fmt.Sprintf("user %s for %s", f.user, f.ttl)
+}
+
+func (s *session) kubeconfig(ctx context.Context, name string, f *kubeconfigFlags) error {
+	render := s.cluster.Kubeconfig
+	if f.user != "" {
+		render = func(ctx context.Context) ([]byte, error) {
+			return s.cluster.UserKubeconfig(ctx, f.user, f.groups, f.ttl)
+		}
+	}
+	conf, err := render(ctx)
 	if err != nil {
 		return err
 	}
 	switch {
-	case merge:
-		path, replaced, err := kube.MergeKubeconfig(conf, name)
+	case f.merge:
+		path, replaced, err := kube.MergeKubeconfig(conf, name, f.user)
 		if err != nil {
 			return err
 		}
@@ -55,13 +118,13 @@ func (s *session) kubeconfig(ctx context.Context, name, file string, merge bool)
 		if replaced {
 			done = "replaced"
 		}
-		_, err = fmt.Fprintf(s.app.Out, "context %s %s in %s; it is the current one\n", name, done, path)
+		_, err = fmt.Fprintf(s.app.Out, "context %s %s in %s; it is the current one\n", kube.ContextName(name, f.user), done, path)
 		return err
-	case file != "":
-		if err := cluster.WritePrivate(file, func(w io.Writer) error { _, err := w.Write(conf); return err }); err != nil {
+	case f.file != "":
+		if err := cluster.WritePrivate(f.file, func(w io.Writer) error { _, err := w.Write(conf); return err }); err != nil {
 			return fail.Wrap(fail.KindOf(err), err, "write the kubeconfig of cluster %s", name)
 		}
-		_, err := fmt.Fprintf(s.app.Out, "%s (mode 0600): administrator of cluster %s\n", file, name)
+		_, err := fmt.Fprintf(s.app.Out, "%s (mode 0600): %s of cluster %s\n", f.file, f.owner(), name)
 		return err
 	}
 	_, err = s.app.Out.Write(conf)

@@ -171,6 +171,15 @@ func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
 	return c.adminKubeconfig(ctx, endpoint)
 }
 
+// UserKubeconfig returns a kubeconfig of one user with a new certificate that is valid for so long; see kube.UserKubeconfig.
+func (c *Cluster) UserKubeconfig(ctx context.Context, user string, groups []string, validity time.Duration) ([]byte, error) {
+	endpoint, err := c.publicEndpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return kube.Params{ClusterName: c.Name()}.UserKubeconfig(ctx, c.pki, endpoint, user, groups, validity)
+}
+
 func (c *Cluster) adminKubeconfig(ctx context.Context, endpoint string) ([]byte, error) {
 	return kube.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.pki, endpoint)
 }

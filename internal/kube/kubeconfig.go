@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
@@ -24,6 +25,20 @@ func (p Params) AdminKubeconfig(ctx context.Context, k *pki.PKI, endpoint string
 	cert, err := k.Leaf(ctx, pki.LeafSpec{
 		Name: "admin", Authority: pki.KubernetesCA, CommonName: user, Organizations: []string{adminsGroup}, Client: true,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return p.kubeconfig("https://"+endpoint, user, ca, pairCredentials(cert))
+}
+
+// UserKubeconfig renders a kubeconfig of a person or program for the API at endpoint (host:port), with a certificate of its own that is
+// valid for so long and that nothing can revoke. What it may do depends on what is bound to the user and the groups.
+func (p Params) UserKubeconfig(ctx context.Context, k *pki.PKI, endpoint, user string, groups []string, validity time.Duration) ([]byte, error) {
+	ca, err := k.CABundle(ctx, pki.KubernetesCA)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := k.Issue(ctx, pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: user, Organizations: groups, Client: true}, validity)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -14,9 +15,9 @@ import (
 )
 
 // MergeKubeconfig adds the cluster, user and context of conf to the kubeconfig that kubectl uses, under the cluster's name, and makes
-// the context the current one. What the file holds of other clusters stays. It returns the file's path, and whether a context of
+// the context the current one. For the administrator user is empty; others get a context USER@NAME. What the file holds of other clusters stays. It returns the file's path, and whether a context of
 // this name was there before. The file is written whole or not at all, has mode 0600, and stays its owner's where root merges.
-func MergeKubeconfig(conf []byte, name string) (path string, replaced bool, err error) {
+func MergeKubeconfig(conf []byte, name, user string) (path string, replaced bool, err error) {
 	from, err := clientcmd.Load(conf)
 	if err != nil {
 		return "", false, fail.Wrap(fail.Internal, err, "read the kubeconfig of cluster %s", name)
@@ -34,17 +35,26 @@ func MergeKubeconfig(conf []byte, name string) (path string, replaced bool, err 
 		return "", false, fail.Wrap(fail.Invalid, err, "read the kubeconfig to merge into").At(path).
 			Do("mend it, or use --file")
 	}
-	user := name + "-admin"
-	_, replaced = to.Contexts[name]
+	login := name + "-" + cmp.Or(user, "admin")
+	now := ContextName(name, user)
+	_, replaced = to.Contexts[now]
 	to.Clusters[name] = from.Clusters[context.Cluster]
-	to.AuthInfos[user] = from.AuthInfos[context.AuthInfo]
-	to.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
-	to.CurrentContext = name
+	to.AuthInfos[login] = from.AuthInfos[context.AuthInfo]
+	to.Contexts[now] = &clientcmdapi.Context{Cluster: name, AuthInfo: login}
+	to.CurrentContext = now
 	data, err := clientcmd.Write(*to)
 	if err != nil {
 		return "", false, fail.Wrap(fail.Internal, err, "render the merged kubeconfig")
 	}
 	return path, replaced, replacePrivately(path, data)
+}
+
+// ContextName is what MergeKubeconfig calls the context of a cluster's user; empty: its administrator.
+func ContextName(cluster, user string) string {
+	if user == "" {
+		return cluster
+	}
+	return user + "@" + cluster
 }
 
 // replacePrivately writes a file of mode 0600 whole or not at all. A new one belongs to the owner of its directory, which matters to

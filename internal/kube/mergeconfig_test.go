@@ -38,7 +38,7 @@ func TestMergeKubeconfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path, replaced, err := MergeKubeconfig(conf, "demo")
+		path, replaced, err := MergeKubeconfig(conf, "demo", "")
 		if err != nil || path != file || replaced != (i > 0) {
 			t.Fatalf("%s, replaced: %t, %v", path, replaced, err)
 		}
@@ -74,7 +74,7 @@ func TestMergeIntoNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, _, err := MergeKubeconfig(conf, "demo")
+	path, _, err := MergeKubeconfig(conf, "demo", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestMergeIntoNothing(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := MergeKubeconfig(conf, "demo"); err == nil {
+	if _, _, err := MergeKubeconfig(conf, "demo", ""); err == nil {
 		t.Error("merged into what is not a kubeconfig")
 	}
 	if left, err := os.ReadFile(path); err != nil || string(left) != "{" {

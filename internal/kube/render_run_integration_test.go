@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -32,7 +33,7 @@ func TestControlPlaneRuns(t *testing.T) {
 	for _, name := range []string{"kubeadm", "kubectl", "etcdctl"} {
 		h.exec(t, nil, "ln", "-sf", bundletest.Program(t, b, name), binDir+"/"+name)
 	}
-	r := &running{h: h, p: p}
+	r := &running{h: h, p: p, k: k}
 	begin := time.Now()
 	r.eventually(t, "the API is ready", func() bool { _, err := r.kubectl(t, "super-admin", "get", "--raw", "/readyz"); return err == nil })
 	t.Logf("the API is ready after %v", time.Since(begin).Round(time.Millisecond))
@@ -41,6 +42,7 @@ func TestControlPlaneRuns(t *testing.T) {
 	t.Run("anonymous", func(t *testing.T) { r.anonymous(t) })
 	t.Run("no token lets anybody join", func(t *testing.T) { r.tokens(t) })
 	t.Run("secrets are encrypted and not logged", func(t *testing.T) { r.secrets(t) })
+	t.Run("users", func(t *testing.T) { r.users(t) })
 	t.Run("approver", func(t *testing.T) { r.approver(t) })
 	t.Run("flannel", func(t *testing.T) { r.flannel(t) })
 	t.Run("leaders", func(t *testing.T) {
@@ -57,6 +59,7 @@ func TestControlPlaneRuns(t *testing.T) {
 type running struct {
 	h host
 	p Params
+	k *pki.PKI
 }
 
 func (r *running) kubectl(t *testing.T, conf string, args ...string) (string, error) {
@@ -188,6 +191,23 @@ func (r *running) secrets(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// users: somebody's own kubeconfig signs in by their name and groups, and may do what is granted to these.
+func (r *running) users(t *testing.T) {
+	conf := testkit.Value(r.p.UserKubeconfig(t.Context(), r.k, r.p.Endpoint, "ann", []string{"developers", "readers"}, time.Hour))(t)
+	as := func(args ...string) (string, error) {
+		return r.h.try(t.Context(), conf, append([]string{binDir + "/kubectl", "--kubeconfig", "/dev/stdin"}, args...)...)
+	}
+	out, err := as("auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}")
+	if err != nil || out != `ann ["developers","readers","system:authenticated"]` {
+		t.Errorf("signed in as %s (%v)", out, err)
+	}
+	if out, err := as("get", "pods"); err == nil || !strings.Contains(out, "forbidden") {
+		t.Errorf("nothing is granted, but: %s (%v)", out, err)
+	}
+	r.must(t, "admin", "create", "rolebinding", "readers", "--clusterrole=view", "--group=readers")
+	r.eventually(t, "the group's rights count", func() bool { _, err := as("get", "pods"); return err == nil })
 }
 
 func (r *running) approver(t *testing.T) {

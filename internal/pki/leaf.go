@@ -12,6 +12,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -52,12 +53,27 @@ func (k *PKI) Leaf(ctx context.Context, s LeafSpec) (Pair, error) {
 	case fail.KindOf(err) != fail.NotFound:
 		return Pair{}, wrap(err, "read the certificate").at(s.Name)
 	}
-	p, err := k.issue(s, a)
+	p, err := k.issue(s, a, k.o.LeafValidity)
 	if err != nil {
 		return Pair{}, wrap(err, "issue the certificate").at(s.Name)
 	}
 	if err := k.secrets.Put(ctx, leafPrefix+s.Name, slices.Concat(p.CertPEM, p.KeyPEM)); err != nil {
 		return Pair{}, wrap(err, "remember the certificate").at(s.Name)
+	}
+	return p, nil
+}
+
+// Issue returns a certificate of s with a new key that is valid for so long, or until its authority ends. Nothing remembers it.
+func (k *PKI) Issue(ctx context.Context, s LeafSpec, validity time.Duration) (Pair, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a, err := k.lockedAuthority(ctx, s.Authority)
+	if err != nil {
+		return Pair{}, err
+	}
+	p, err := k.issue(s, a, validity)
+	if err != nil {
+		return Pair{}, wrap(err, "issue the certificate").at(s.CommonName)
 	}
 	return p, nil
 }
@@ -81,7 +97,7 @@ func (k *PKI) current(p Pair, s LeafSpec, a *authority) bool {
 		slices.Equal(cert.ExtKeyUsage, s.usages())
 }
 
-func (k *PKI) issue(s LeafSpec, a *authority) (Pair, error) {
+func (k *PKI) issue(s LeafSpec, a *authority, validity time.Duration) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Pair{}, err
@@ -97,7 +113,7 @@ func (k *PKI) issue(s LeafSpec, a *authority) (Pair, error) {
 		DNSNames:              compact(s.DNSNames),
 		IPAddresses:           compactIPs(s.IPs),
 		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(k.o.LeafValidity),
+		NotAfter:              now.Add(validity),
 		KeyUsage:              x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           s.usages(),
 		BasicConstraintsValid: true,

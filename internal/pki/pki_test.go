@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -271,5 +272,25 @@ func TestList(t *testing.T) {
 		len(got.SANs) != 4 || len(got.Fingerprint) != 64 || got.Usages[0] != "server" || !got.NotAfter.Equal(parse(t, p).NotAfter) ||
 		!got.RenewAt.Before(got.NotAfter) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestIssue: a certificate for a while is valid for as long as was asked, no longer than its authority, and is forgotten.
+func TestIssue(t *testing.T) {
+	s := &pkitest.MemorySecrets{}
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	k := pki.Open(s, pki.Options{Now: func() time.Time { return now }, CAValidity: 48 * time.Hour, LeafValidity: time.Hour})
+	testkit.Must(t, k.Ensure(t.Context()))
+	before := testkit.Value(s.Names(t.Context()))(t)
+	for validity, want := range map[time.Duration]time.Time{8 * time.Hour: now.Add(8 * time.Hour), 100 * time.Hour: now.Add(48 * time.Hour)} {
+		p := testkit.Value(k.Issue(t.Context(), pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: "ann", Organizations: []string{"developers"}, Client: true}, validity))(t)
+		block, _ := pem.Decode(p.CertPEM)
+		c := testkit.Value(x509.ParseCertificate(block.Bytes))(t)
+		if !c.NotAfter.Equal(want) || c.Subject.CommonName != "ann" || !slices.Equal(c.Subject.Organization, []string{"developers"}) {
+			t.Errorf("for %s: %s until %s, want %s", validity, c.Subject, c.NotAfter, want)
+		}
+	}
+	if after := testkit.Value(s.Names(t.Context()))(t); len(after) != len(before) {
+		t.Errorf("remembered: %v", after)
 	}
 }
