@@ -92,6 +92,7 @@ func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error
 		c.planRecords(b, o)
 		c.planWorkers(b, o)
 		c.planNodes(b, o)
+		c.orderRolls(b, o)
 		c.spreadPods(b)
 		orderReplacements(b, replaced)
 		if err := c.planRemovals(b, o); err != nil {

@@ -183,7 +183,7 @@ func (c *Cluster) kubeAt(ctx context.Context, name string) (*kube.Client, error)
 
 // planRemovals takes machines out that are no longer wanted, when those that stay are settled.
 func (c *Cluster) planRemovals(b *builder, o *Observed) error {
-	settled := append(b.with("configure/"), append(b.with("node/"), b.with("etcd/promote/")...)...)
+	settled := slices.Concat(b.with("configure/"), b.with("node/"), b.with("etcd/promote/"), b.with("health/"))
 	previous := ""
 	for _, m := range o.Remove {
 		if m.Role == provider.ControlPlane {

@@ -83,6 +83,27 @@ func TestPlans(t *testing.T) {
 			}
 			return l.mustPlan(o)
 		}},
+		{"scale-up-and-roll", func(t *testing.T) string { // the only API server is restarted when two others serve
+			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 1, 2, 1))
+			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
+		}},
+		{"lost-member-and-roll", func(t *testing.T) string {
+			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+			delete(l.cloud.machines, "demo-cp-2")
+			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(3)...)))
+		}},
+		{"removal-and-roll", func(t *testing.T) string {
+			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 2))
+			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(3)...)))
+		}},
+		{"replace-and-roll", func(t *testing.T) string {
+			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+			return l.mustPlan(l.restarting(l.observed(Fates{"demo-cp-2": Renew, "demo-a-1": Renew}, controlPlanes(3)...)))
+		}},
+		{"roll-one", func(t *testing.T) string { // a single control-plane machine
+			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
+		}},
 		{"mute-member", func(t *testing.T) string { // all is as wanted on its machine: it may be on its way
 			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
 			o := l.observed(nil, controlPlanes(3)...)
@@ -135,6 +156,14 @@ func TestPlans(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { golden(t, c.name, c.plan(t)) })
 	}
+}
+
+// restarting has all machines differ from the document in what restarts their services.
+func (l *lab) restarting(o *Observed) *Observed {
+	for _, seen := range o.Machines {
+		seen.Report = &machine.Report{Changes: []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "restart", Why: "its file changed"}}}
+	}
+	return o
 }
 
 func TestNothingToDo(t *testing.T) {
