@@ -70,12 +70,13 @@ func (r *rig) hostsDocument(f *fleet, roles map[string]string) {
 	}
 }
 
-// census lists what a cluster could leave on a machine: files where clusters put theirs, units, links, processes, mounts.
+// census lists what a cluster could leave on a machine: files where clusters put theirs, units, links, processes, mounts. What cloud-init
+// writes in its last stage, which comes at its own time, is left out.
 func (f *fleet) census(name string) string {
 	f.t.Helper()
 	return f.run(name, `
 for d in /etc /opt /usr/local /var/lib/kubelet /var/lib/etcd /var/lib/containerd /var/lib/cni /var/log/pods /var/log/containers /var/log/kubernetes /run/flannel /run/containerd /run/naupegos; do
-  find $d -xdev \( -path /etc/naupegos-\* -o -name '*~' -o -name '*.cache' -o -name ld.so.cache \) -prune -o -print 2>/dev/null | sed 's/^/file /'
+  find $d -xdev \( -path /etc/naupegos-\* -o -name 50-cloud-init.conf -o -name '*~' -o -name '*.cache' -o -name ld.so.cache \) -prune -o -print 2>/dev/null | sed 's/^/file /'
 done
 systemctl list-unit-files --no-legend --plain --type=service | sed 's/ .*//; s/^/unit /'
 ip -o link | sed 's/^[0-9]*: //; s/[:@].*//; s/^/link /'
