@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 func addVerbs(root *cobra.Command, a *App) {
 	root.AddCommand(
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
-		newPlanCmd(a), newApplyCmd(a), newStatusCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
+		newPlanCmd(a), newApplyCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newDestroyCmd(a),
 		newBundleCmd(a), newImageCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),

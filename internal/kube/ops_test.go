@@ -194,7 +194,7 @@ func TestSmokePlacement(t *testing.T) {
 }
 
 func TestSmokeManifestsParse(t *testing.T) {
-	objects, err := parse([]byte(smokeManifests("x/echo:1", []string{"a", "b"}) + "---\n" + smokeClient("x/echo:1", "c", map[string]string{"by-address": "http://1/", "by-name": "http://n/"})))
+	objects, err := parse([]byte(smokeManifests("x/echo:1", []string{"a", "b"}, true) + "---\n" + smokeClient("x/echo:1", "c", map[string]string{"by-address": "http://1/", "by-name": "http://n/"})))
 	if err != nil || len(objects) != 5 {
 		t.Fatalf("%d objects, %v", len(objects), err)
 	}

@@ -25,6 +25,7 @@ type SmokeOptions struct {
 	DNSDomain string                           // of the cluster; empty means cluster.local
 	Timeout   time.Duration                    // for all of it; 0 means 2 minutes
 	Status    func(format string, args ...any) // what is waited for; may be nil
+	NodePorts int                              // on how many nodes, at most, the Service's NodePort is asked as well
 }
 
 // SmokeResult is what the smoke test found.
@@ -34,7 +35,14 @@ type SmokeResult struct {
 	CrossNode bool          // the client's node is none of the backends'
 	ClusterIP time.Duration // from the start of the test until the Service answered by its address
 	DNS       time.Duration // and by its name
+	NodePorts []NodePort    // and by a port of nodes
 	Answers   []string      // what the servers said, where the client's log could be read
+}
+
+// NodePort is a node through which a Service was asked.
+type NodePort struct {
+	Node     string
+	Answered time.Duration // from the start of the test
 }
 
 // Smoke proves that the cluster works: echo servers on two workers behind a Service, asked from another node by the Service's
@@ -75,7 +83,7 @@ func (c *Client) smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error)
 		return r, err
 	}
 	o.Status("starting echo servers on %s", strings.Join(r.Backends, ", "))
-	if _, err := c.Apply(ctx, []byte(smokeManifests(o.Image, r.Backends)), ApplyOptions{}); err != nil {
+	if _, err := c.Apply(ctx, []byte(smokeManifests(o.Image, r.Backends, o.NodePorts > 0)), ApplyOptions{}); err != nil {
 		return r, err
 	}
 	svc, err := c.set.CoreV1().Services(SmokeNamespace).Get(ctx, "echo", metav1.GetOptions{})
@@ -83,18 +91,48 @@ func (c *Client) smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error)
 		return r, apiError(ctx, err, "get the Service of the smoke test").At(c.server)
 	}
 	urls := map[string]string{
-		"by-address": "http://" + bracketed(svc.Spec.ClusterIP) + "/",
-		"by-name":    fmt.Sprintf("http://echo.%s.svc.%s/", SmokeNamespace, o.DNSDomain),
+		byAddress: "http://" + bracketed(svc.Spec.ClusterIP) + "/",
+		byName:    fmt.Sprintf("http://echo.%s.svc.%s/", SmokeNamespace, o.DNSDomain),
+	}
+	for _, n := range nodes {
+		if n.Ready && len(n.Addresses) > 0 && len(r.NodePorts) < o.NodePorts {
+			r.NodePorts = append(r.NodePorts, NodePort{Node: n.Name})
+			urls[byNodePort(len(r.NodePorts))] = fmt.Sprintf("http://%s:%d/", bracketed(n.Addresses[0]), svc.Spec.Ports[0].NodePort)
+		}
 	}
 	if _, err := c.Apply(ctx, []byte(smokeClient(o.Image, r.Client, urls)), ApplyOptions{}); err != nil {
 		return r, err
 	}
-	o.Status("asking the Service from %s, by address and by DNS name", r.Client)
+	o.Status("asking the Service from %s", r.Client)
 	if err := c.smokeAnswers(ctx, start, &r); err != nil {
 		return r, err
 	}
 	r.Answers = c.smokeLogs(ctx)
 	return r, nil
+}
+
+// How the client asks the Service: the names of its containers.
+const (
+	byAddress = "by-address"
+	byName    = "by-name"
+)
+
+func byNodePort(i int) string { return fmt.Sprintf("by-node-port-%d", i) }
+
+// answered returns where the time is kept at which the Service answered one of the client's containers, and how it was asked.
+func (r *SmokeResult) answered(container string) (at *time.Duration, how string) {
+	switch container {
+	case byAddress:
+		return &r.ClusterIP, "its address"
+	case byName:
+		return &r.DNS, "its name"
+	}
+	for i := range r.NodePorts {
+		if container == byNodePort(i+1) {
+			return &r.NodePorts[i].Answered, "its port of node " + r.NodePorts[i].Node
+		}
+	}
+	return new(time.Duration), container
 }
 
 // smokePlacement chooses nodes: up to two that take ordinary pods for the servers, and another for the client. A node for the
@@ -217,31 +255,31 @@ func (c *Client) smokeAnswers(ctx context.Context, start time.Time, r *SmokeResu
 // smokeProgress reads the client pod: what is missing, whether both answers are in. A client that gave up is fail.NotReady's
 // business no more: it had asked until its own deadline.
 func smokeProgress(p *corev1.Pod, elapsed time.Duration, r *SmokeResult) (missing string, done bool, err error) {
-	times := map[string]*time.Duration{"by-address": &r.ClusterIP, "by-name": &r.DNS}
 	waiting := []string{}
 	for _, s := range p.Status.ContainerStatuses {
 		t := s.State.Terminated
+		at, how := r.answered(s.Name)
 		switch {
 		case t == nil:
-			waiting = append(waiting, s.Name)
+			waiting = append(waiting, how)
 		case t.ExitCode != 0:
-			return "", false, fail.New(fail.NotReady, "the Service did not answer %s from node %s: %s", s.Name, p.Spec.NodeName, strings.TrimSpace(t.Message))
-		case *times[s.Name] == 0:
-			*times[s.Name] = elapsed
+			return "", false, fail.New(fail.NotReady, "the Service did not answer by %s from node %s: %s", how, p.Spec.NodeName, strings.TrimSpace(t.Message))
+		case *at == 0:
+			*at = elapsed
 		}
 	}
 	if len(p.Status.ContainerStatuses) == 0 {
 		return "the client pod on " + p.Spec.NodeName + " has not started", false, nil
 	}
 	slices.Sort(waiting)
-	return "no answer yet " + strings.Join(waiting, ", "), len(waiting) == 0, nil
+	return "no answer yet by " + strings.Join(waiting, ", "), len(waiting) == 0, nil
 }
 
 // smokeLogs reads what the servers answered. It is for show: reading logs needs kubelet's serving certificate, which may come
 // later than the Service.
 func (c *Client) smokeLogs(ctx context.Context) []string {
 	var out []string
-	for _, container := range []string{"by-address", "by-name"} {
+	for _, container := range []string{byAddress, byName} {
 		raw, err := c.set.CoreV1().Pods(SmokeNamespace).GetLogs("client", &corev1.PodLogOptions{Container: container}).DoRaw(ctx)
 		if err == nil {
 			out = append(out, container+": "+strings.TrimSpace(string(raw)))

@@ -2,7 +2,9 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +29,11 @@ automountServiceAccountToken: false
 }
 
 // smokeManifests is the server's side of the smoke test.
-func smokeManifests(image string, backends []string) string {
+func smokeManifests(image string, backends []string, nodePort bool) string {
+	kind := "ClusterIP"
+	if nodePort {
+		kind = "NodePort"
+	}
 	var terms strings.Builder // one a node: a field may be matched with one value only, terms are alternatives
 	for _, node := range backends {
 		fmt.Fprintf(&terms, "              - matchFields: [{key: metadata.name, operator: In, values: [%s]}]\n", node)
@@ -36,6 +42,7 @@ func smokeManifests(image string, backends []string) string {
 kind: Service
 metadata: {name: echo, namespace: %[1]s}
 spec:
+  type: %[6]s
   selector: {app: echo}
   ports: [{name: http, port: 80, targetPort: 8080}]
 ---
@@ -66,7 +73,7 @@ spec:
           ports: [{containerPort: 8080}]
           resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
           securityContext: %[5]s
-`, SmokeNamespace, image, len(backends), terms.String(), restricted)
+`, SmokeNamespace, image, len(backends), terms.String(), restricted, kind)
 }
 
 // smokeClient is a pod bound to one node, whatever its taints, that asks each URL until it is answered. It starts beside cluster
@@ -88,7 +95,7 @@ spec:
   dnsConfig: {options: [{name: timeout, value: "1"}]}
   containers:
 `, SmokeNamespace, node)
-	for _, name := range []string{"by-address", "by-name"} {
+	for _, name := range slices.Sorted(maps.Keys(urls)) {
 		fmt.Fprintf(&b, `    - name: %s
       image: %q
       imagePullPolicy: IfNotPresent

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
+)
+
+func newTestCmd(a *App) *cobra.Command {
+	var out output
+	var junit string
+	var limit time.Duration
+	c := &cobra.Command{
+		Use:   "test NAME",
+		Short: "Prove that a cluster does what it is for",
+		Long: `Try on the living cluster what workloads need: the API through the endpoint and through every gateway, cluster DNS, a Service that is
+asked from another node by its address, its name and the ports of nodes, and on OpenStack a load balancer and a volume of the cloud.
+
+Everything runs in namespaces of its own (naupegos-smoke, naupegos-smoke-cloud) with an image of the bundle, and is removed afterwards.
+What is tried does not depend on spec.smokeTest, which is about apply.
+
+Exit status: 0 where all holds, 5 where something does not.`,
+		Example: "  naupegos test demo\n  naupegos test demo -o json\n  naupegos test demo --junit demo.xml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 0 {
+				return fail.New(fail.Invalid, "--timeout=%s is negative", limit)
+			}
+			return a.onCluster(cmd.Context(), args[0], sessionOptions{verb: "test", readOnly: true, bundle: haveBundle}, func(s *session) error {
+				tell := func(cluster.Proof) {}
+				if out.isTable() {
+					tell = func(p cluster.Proof) { fmt.Fprint(a.Out, proofLines(p)) }
+				}
+				proofs, err := s.cluster.Prove(cmd.Context(), limit, &statusLines{w: a.Err}, tell)
+				if err != nil {
+					return err
+				}
+				if junit != "" {
+					if err := writeJUnit(junit, args[0], proofs); err != nil {
+						return err
+					}
+				}
+				if err := out.print(a.Out, proofs, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%d of %d hold.\n", len(proofs)-failed(proofs), len(proofs))
+					return err
+				}); err != nil {
+					return err
+				}
+				if failed(proofs) > 0 {
+					return exitCode(fail.NotReady.ExitCode())
+				}
+				return nil
+			})
+		},
+	}
+	c.Flags().DurationVar(&limit, "timeout", 0, "how long each thing may take (default 20s for the API, 1m for DNS, 3m for the Service, 15m for the cloud)")
+	c.Flags().StringVar(&junit, "junit", "", "also write the result to this file as JUnit XML")
+	out.bind(c)
+	return c
+}
+
+func failed(proofs []cluster.Proof) int {
+	n := 0
+	for _, p := range proofs {
+		if !p.Passed {
+			n++
+		}
+	}
+	return n
+}
+
+// proofLines shows one thing that was tried, and below it why it does not hold.
+func proofLines(p cluster.Proof) string {
+	mark, detail, failure := "✓", "", ""
+	if !p.Passed {
+		mark = "✗"
+	}
+	if p.Detail != "" {
+		detail = "  (" + p.Detail + ")"
+	}
+	if p.Failure != "" {
+		failure = "    " + tool.Printable(p.Failure) + "\n"
+	}
+	return fmt.Sprintf("%s %s%s  %.1fs\n%s", mark, p.Title, detail, p.Seconds, failure)
+}
+
+// The elements of JUnit's XML that tools read.
+type (
+	junitSuite struct {
+		XMLName  xml.Name    `xml:"testsuite"`
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Seconds  float64     `xml:"time,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Seconds float64       `xml:"time,attr"`
+		Failure *junitFailure `xml:"failure,omitempty"`
+	}
+	junitFailure struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+// writeJUnit writes what was tried as a test suite, for the programs that show these.
+func writeJUnit(path, name string, proofs []cluster.Proof) error {
+	suite := junitSuite{Name: "naupegos test " + name, Tests: len(proofs), Failures: failed(proofs)}
+	for _, p := range proofs {
+		c := junitCase{Class: name, Name: p.Name, Seconds: p.Seconds}
+		if !p.Passed {
+			c.Failure = &junitFailure{Message: p.Title + ": it does not hold", Text: tool.Printable(p.Failure)}
+		}
+		suite.Seconds += p.Seconds
+		suite.Cases = append(suite.Cases, c)
+	}
+	data, err := xml.MarshalIndent(suite, "", "  ")
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "write JUnit XML")
+	}
+	return replaceFile(path, append([]byte(xml.Header), append(data, '\n')...), 0o644)
+}

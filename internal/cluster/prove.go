@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/gateway"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Proof is one thing that was tried on a living cluster.
+type Proof struct {
+	Name    string        `json:"name"`   // "api", "gateway/demo-gw-1", "dns", "service", "node-port/demo-a-1", "cloud"
+	Title   string        `json:"title"`  // what holds, for people
+	Passed  bool          `json:"passed"` //
+	Detail  string        `json:"detail,omitempty"`
+	Failure string        `json:"failure,omitempty"` // why it does not hold, and what to do
+	Took    time.Duration `json:"-"`
+	Seconds float64       `json:"seconds"`
+}
+
+// nodePortNodes bounds on how many nodes a NodePort is asked.
+const nodePortNodes = 5
+
+// Prove tries what a cluster is for, and says of each thing whether it holds: the API through the endpoint and through every gateway, cluster DNS, a
+// Service by address, by name and by the ports of nodes from another node, and on a cloud its load balancers and volumes. It leaves nothing behind.
+// Each may take as long as limit says; 0: what usually does. It is told as soon as it is known. The error is what kept Prove from trying at all.
+func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progress, tell func(Proof)) ([]Proof, error) {
+	if !c.facts.bootstrapped() {
+		return nil, errNotBootstrapped(c.Name())
+	}
+	if err := c.settle(ctx); err != nil {
+		return nil, err
+	}
+	var out []Proof
+	try := func(name, title string, timeout time.Duration, run func(context.Context) (string, error)) bool {
+		began := time.Now()
+		bounded, cancel := context.WithTimeout(ctx, cmp.Or(limit, timeout))
+		defer cancel()
+		detail, err := run(bounded)
+		proof := Proof{Name: name, Title: title, Passed: err == nil, Detail: detail, Took: time.Since(began)}
+		proof.Seconds = proof.Took.Round(time.Millisecond).Seconds()
+		if err != nil {
+			proof.Failure = err.Error()
+		}
+		out = append(out, proof)
+		tell(proof)
+		return err == nil
+	}
+	up := try("api", "the API answers through the endpoint", observeTimeout, c.proveAPI)
+	for _, name := range c.namesOf(provider.Gateway) {
+		try("gateway/"+name, "the API answers through gateway "+name, observeTimeout, func(ctx context.Context) (string, error) {
+			h, err := c.Host(ctx, name)
+			if err == nil {
+				_, err = c.dialer.Agent(ctx, h, nil, "gateway-check", "--url", gateway.Params{}.HealthURL())
+			}
+			return "", err
+		})
+	}
+	if !up { // nothing else can be asked
+		return out, ctx.Err()
+	}
+	try("dns", "cluster DNS is available", time.Minute, c.proveDNS)
+	try("service", "a Service answers by address, by name and by the ports of nodes", smokeTimeout, c.proveService)
+	if c.openStack() != nil {
+		try("cloud", "the cloud gives load balancers and volumes", cloudSmokeTimeout, func(ctx context.Context) (string, error) {
+			return "", c.cloudSmoke(ctx, p)
+		})
+	}
+	return out, ctx.Err()
+}
+
+func (c *Cluster) proveAPI(ctx context.Context) (string, error) {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return "", err
+	}
+	return client.Server(), client.WaitReady(ctx)
+}
+
+func (c *Cluster) proveDNS(ctx context.Context) (string, error) {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := client.WaitDeployment(ctx, "kube-system", "coredns"); err != nil {
+		return "", err
+	}
+	n, err := client.ReadyEndpoints(ctx, "kube-system", "kube-dns")
+	if err == nil && n == 0 {
+		err = fail.New(fail.NotReady, "Service kube-system/kube-dns has no ready endpoint").Do("look at Deployment kube-system/coredns: has somebody scaled it to 0?")
+	}
+	return plural(n, "endpoint"), err
+}
+
+func (c *Cluster) proveService(ctx context.Context) (string, error) {
+	if c.doc.WorkerCount() == 0 && !c.doc.Spec.ControlPlane.Schedulable {
+		return "", fail.New(fail.Refused, "no node takes ordinary pods").Do("add workers, or set spec.controlPlane.schedulable")
+	}
+	if c.bundle == nil {
+		return "", errors.New("the bundle that names the test's image is not on this machine")
+	}
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return "", err
+	}
+	img, err := c.bundle.Image("echo")
+	if err != nil {
+		return "", err
+	}
+	r, err := client.Smoke(ctx, kube.SmokeOptions{Image: img.Ref, DNSDomain: c.doc.Spec.Kubernetes.DNSDomain, NodePorts: nodePortNodes, Timeout: smokeTimeout})
+	if err != nil {
+		return "", err
+	}
+	var ports []string
+	for _, n := range r.NodePorts {
+		ports = append(ports, n.Node)
+	}
+	slices.Sort(ports)
+	return fmt.Sprintf("from %s to %s; NodePort of %s", r.Client, strings.Join(r.Backends, ", "), strings.Join(ports, ", ")), nil
+}
