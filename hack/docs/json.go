@@ -33,6 +33,7 @@ var jsonPages = []jsonPage{
 	{"history", "`naupegos history [NAME] -o json` prints a list of runs, `naupegos history NAME RUN -o json` one run with its steps.", []goType{
 		{"internal/plan/record.go", "RunRecord"}, {"internal/plan/record.go", "StepRecord"}, {"internal/plan/record.go", "Retry"}}},
 	{"machine list", "`naupegos machine list NAME -o json` prints a list of machines.", []goType{{"internal/cli/machine.go", "machineRow"}}},
+	{"test", "`naupegos test NAME -o json` prints a list of what was tried.", []goType{{"internal/cluster/prove.go", "Proof"}}},
 	{"certs list", "`naupegos certs list NAME -o json` prints a list of certificates.", []goType{{"internal/pki/list.go", "CertInfo"}}},
 	{"bundle list, bundle inspect", "`naupegos bundle list -o json` prints a list of bundles, `naupegos bundle inspect BUNDLE -o json` one.", []goType{
 		{"internal/bundle/manifest.go", "Manifest"}, {"internal/bundle/manifest.go", "Component"}, {"internal/bundle/manifest.go", "Artifact"}, {"internal/bundle/manifest.go", "Image"}}},

@@ -18,13 +18,13 @@ import (
 
 // Proof is one thing that was tried on a living cluster.
 type Proof struct {
-	Name    string        `json:"name"`   // "api", "gateway/demo-gw-1", "dns", "service", "node-port/demo-a-1", "cloud"
-	Title   string        `json:"title"`  // what holds, for people
-	Passed  bool          `json:"passed"` //
-	Detail  string        `json:"detail,omitempty"`
+	Name    string        `json:"name"`              // "api", "gateway/demo-gw-1", "dns", "service", "cloud"
+	Title   string        `json:"title"`             // what holds, for people
+	Passed  bool          `json:"passed"`            // it holds
+	Detail  string        `json:"detail,omitempty"`  // what was asked by what
 	Failure string        `json:"failure,omitempty"` // why it does not hold, and what to do
 	Took    time.Duration `json:"-"`
-	Seconds float64       `json:"seconds"`
+	Seconds float64       `json:"seconds"` // that it took
 }
 
 // nodePortNodes bounds on how many nodes a NodePort is asked.
