@@ -87,6 +87,11 @@ func TestPlans(t *testing.T) {
 			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 1, 2, 1))
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
 		}},
+		{"scale-up-and-roll-behind-a-load-balancer", func(t *testing.T) string { // it knows the new ones first
+			l := newLab(t, document(t, 3, 0, 1)).running(document(t, 1, 0, 1))
+			l.prov = balanced{l.cloud}
+			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
+		}},
 		{"lost-member-and-roll", func(t *testing.T) string {
 			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
 			delete(l.cloud.machines, "demo-cp-2")
@@ -156,6 +161,14 @@ func TestPlans(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { golden(t, c.name, c.plan(t)) })
 	}
+}
+
+// balanced is a cloud whose load balancer has something to learn.
+type balanced struct{ *cloud }
+
+func (balanced) Balance(provider.Wanted, *provider.Inventory) []*plan.Step {
+	return []*plan.Step{{ID: "balance/loadbalancer", Action: plan.Change, Subject: "cluster", Title: "tell the load balancer", Reason: "machines came",
+		Run: func(context.Context, plan.Progress) error { return nil }}}
 }
 
 // restarting has all machines differ from the document in what restarts their services.

@@ -4,7 +4,7 @@ import "github.com/naupegos/naupegos/internal/provider"
 
 // orderRolls puts what restarts something that serves behind what must come first: gateways roll before the control plane, joins end
 // before the control plane rolls, for a member that has just got its vote counts for the quorum, and workers roll when every API server is what
-// the document says: no kubelet gets ahead of them. Machines that are replaced are the exception: they go when the others have rolled.
+// the document says: no kubelet gets ahead of them. A load balancer of the cloud knows the new API servers before an old one restarts. Machines that are replaced are the exception: they go when the others have rolled.
 func (c *Cluster) orderRolls(b *builder, o *Observed) {
 	var first, gates []string
 	for _, s := range o.Want {
@@ -18,6 +18,9 @@ func (c *Cluster) orderRolls(b *builder, o *Observed) {
 				first = append(first, "etcd/promote/"+s.Name)
 			}
 		}
+	}
+	if len(o.Replaced) == 0 { // else what it waits for may wait for the rolls
+		first = append(first, b.with("balance/")...)
 	}
 	for _, s := range o.Want {
 		st := b.ids[configureID(s.Name)]
