@@ -350,7 +350,7 @@ func (o *operations) smoke(t *testing.T) {
 	}
 	o.k.set(func() { o.k.exit = 1 })
 	_, err := o.c.Smoke(t.Context(), opts)
-	wantFail(t, err, fail.NotReady, "did not answer by-address from node w3: what the client said")
+	wantFail(t, err, fail.NotReady, "did not answer by its address from node w3: what the client said")
 	o.k.set(func() { o.k.exit, o.k.stuck = 0, "echo:2" })
 	testkit.Must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))
 	opts.Image, opts.Timeout = "echo:2", 6*time.Second
