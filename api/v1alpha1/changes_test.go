@@ -140,3 +140,14 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("nothing changed, and is refused: %v", same)
 	}
 }
+
+// TestFilledInDocumentsCompare: a document with its defaults written out is read again, and nothing in it has changed.
+func TestFilledInDocumentsCompare(t *testing.T) {
+	for of, text := range living {
+		was := testkit.Value(v1alpha1.Parse(of, []byte(text)))(t)
+		now := testkit.Value(v1alpha1.Parse(of, testkit.Value(was.Marshal())(t)))(t)
+		if changes := v1alpha1.Changes(was, now); len(changes) > 0 {
+			t.Errorf("%s: %+v", of, changes)
+		}
+	}
+}

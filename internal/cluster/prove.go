@@ -3,14 +3,12 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/gateway"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -18,13 +16,12 @@ import (
 
 // Proof is one thing that was tried on a living cluster.
 type Proof struct {
-	Name    string        `json:"name"`              // "api", "gateway/demo-gw-1", "dns", "service", "cloud"
-	Title   string        `json:"title"`             // what holds, for people
-	Passed  bool          `json:"passed"`            // it holds
-	Detail  string        `json:"detail,omitempty"`  // what was asked by what
-	Failure string        `json:"failure,omitempty"` // why it does not hold, and what to do
-	Took    time.Duration `json:"-"`
-	Seconds float64       `json:"seconds"` // that it took
+	Name    string  `json:"name"`              // "api", "gateway/demo-gw-1", "dns", "service", "cloud"
+	Title   string  `json:"title"`             // what holds, for people
+	Passed  bool    `json:"passed"`            // it holds
+	Detail  string  `json:"detail,omitempty"`  // what was asked by what
+	Failure string  `json:"failure,omitempty"` // why it does not hold, and what to do
+	Seconds float64 `json:"seconds"`           // that it took
 }
 
 // nodePortNodes bounds on how many nodes a NodePort is asked.
@@ -37,6 +34,10 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 	if !c.facts.bootstrapped() {
 		return nil, errNotBootstrapped(c.Name())
 	}
+	if c.bundle == nil {
+		return nil, fail.New(fail.NotFound, "the bundle of Kubernetes %s, which names the test's image, is not on this machine", c.doc.Spec.Kubernetes.Version).
+			Do("naupegos bundle build --kubernetes %s", c.doc.Spec.Kubernetes.Version)
+	}
 	if err := c.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -46,8 +47,7 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 		bounded, cancel := context.WithTimeout(ctx, cmp.Or(limit, timeout))
 		defer cancel()
 		detail, err := run(bounded)
-		proof := Proof{Name: name, Title: title, Passed: err == nil, Detail: detail, Took: time.Since(began)}
-		proof.Seconds = proof.Took.Round(time.Millisecond).Seconds()
+		proof := Proof{Name: name, Title: title, Passed: err == nil, Detail: detail, Seconds: time.Since(began).Round(time.Millisecond).Seconds()}
 		if err != nil {
 			proof.Failure = err.Error()
 		}
@@ -58,11 +58,7 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 	up := try("api", "the API answers through the endpoint", observeTimeout, c.proveAPI)
 	for _, name := range c.namesOf(provider.Gateway) {
 		try("gateway/"+name, "the API answers through gateway "+name, observeTimeout, func(ctx context.Context) (string, error) {
-			h, err := c.Host(ctx, name)
-			if err == nil {
-				_, err = c.dialer.Agent(ctx, h, nil, "gateway-check", "--url", gateway.Params{}.HealthURL())
-			}
-			return "", err
+			return "", c.checkGateway(ctx, name)
 		})
 	}
 	if !up { // nothing else can be asked
@@ -70,7 +66,7 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 	}
 	try("dns", "cluster DNS is available", time.Minute, c.proveDNS)
 	try("service", "a Service answers by address, by name and by the ports of nodes", smokeTimeout, c.proveService)
-	if c.openStack() != nil {
+	if os := c.openStack(); os != nil && (os.NoBalancing() == "" || os.NoVolumes() == "") {
 		try("cloud", "the cloud gives load balancers and volumes", cloudSmokeTimeout, func(ctx context.Context) (string, error) {
 			return "", c.cloudSmoke(ctx, p)
 		})
@@ -104,9 +100,6 @@ func (c *Cluster) proveDNS(ctx context.Context) (string, error) {
 func (c *Cluster) proveService(ctx context.Context) (string, error) {
 	if c.doc.WorkerCount() == 0 && !c.doc.Spec.ControlPlane.Schedulable {
 		return "", fail.New(fail.Refused, "no node takes ordinary pods").Do("add workers, or set spec.controlPlane.schedulable")
-	}
-	if c.bundle == nil {
-		return "", errors.New("the bundle that names the test's image is not on this machine")
 	}
 	client, err := c.Kube(ctx)
 	if err != nil {

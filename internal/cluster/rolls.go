@@ -2,9 +2,9 @@ package cluster
 
 import "github.com/naupegos/naupegos/internal/provider"
 
-// orderRolls puts what restarts something that serves behind what must come first: gateways roll before the control plane, joins end
-// before the control plane rolls, for a member that has just got its vote counts for the quorum, and workers roll when every API server is what
-// the document says: no kubelet gets ahead of them. A load balancer of the cloud knows the new API servers before an old one restarts. Machines that are replaced are the exception: they go when the others have rolled.
+// orderRolls puts what restarts something that serves behind what must come first: gateways roll before the control plane. Joins end, and a
+// load balancer of the cloud knows the new API servers, before an old one restarts. Workers roll when every API server is what the document
+// says: no kubelet gets ahead of them. Machines that are replaced are the exception: they go when the others have rolled.
 func (c *Cluster) orderRolls(b *builder, o *Observed) {
 	var first, gates []string
 	for _, s := range o.Want {
