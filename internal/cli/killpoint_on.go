@@ -31,7 +31,7 @@ func killPoint() func(string, plan.Phase) {
 		n++
 		where := string(phase) + " " + step
 		if n == at || once != "" && isNew(once, where) {
-			os.Stderr.WriteString("killpoint " + strconv.Itoa(n) + ": " + where + "\n")
+			_, _ = os.Stderr.WriteString("killpoint " + strconv.Itoa(n) + ": " + where + "\n")
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -117,7 +118,7 @@ func (a *App) readAnswer() (string, error) {
 		fmt.Fprintln(a.Err)
 		return "", nil
 	case r := <-read:
-		if r.err != nil && r.err != io.EOF {
+		if r.err != nil && !errors.Is(r.err, io.EOF) {
 			return "", fail.Wrap(fail.Internal, r.err, "read the answer")
 		}
 		return r.line, nil

@@ -123,11 +123,12 @@ func disruptive(r *machine.Report) bool {
 	return false
 }
 
-// mayRestart reports whether configuring the machine is disruptive, as far as is known: one that does not answer now may well do later. What
-// it should be can't be compared yet where it names machines that are still to be made; it disturbs nothing to name them.
+// mayRestart reports whether configuring the machine is disruptive, as far as is known: one that does not answer now may well do later, and
+// what one should be can't be compared yet while it names machines that are still to be made.
 func (s *Seen) mayRestart() bool {
 	if s.Report == nil {
-		return fail.KindOf(s.Err) == fail.Unreachable
+		kind := fail.KindOf(s.Err)
+		return kind == fail.Unreachable || kind == fail.NotReady
 	}
 	return disruptive(s.Report)
 }

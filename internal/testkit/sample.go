@@ -37,7 +37,7 @@ func Rand(t testing.TB) *rand.Rand {
 		}
 	}
 	t.Logf("seed: %s chooses with -seed=%d", t.Name(), seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a sample is to be drawn again
 }
 
 // Sample returns n of all in random order, and all of them, in their order, where Full reports true or there are no more.

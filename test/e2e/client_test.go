@@ -228,8 +228,6 @@ var (
 	gentle = bound{failed: 10, stall: 10 * time.Second}
 	// A machine loses its power: requests time out until everybody has found out, the last by its connection, which takes 8 seconds.
 	harsh = bound{failed: 40, stall: 20 * time.Second}
-	// The only API server restarts: nobody answers until it serves, and a cloud's load balancer looks for it every few seconds.
-	lone = bound{failed: 60, stall: 90 * time.Second}
 )
 
 // report asserts that a client did not suffer more since m than where a machine loses its power.

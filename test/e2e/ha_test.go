@@ -255,11 +255,7 @@ func scaleTo(to size) func(*testing.T, *rig, *load) {
 		if res.code != 0 {
 			t.Fatal(res)
 		}
-		suffers := gentle
-		if from.controlPlanes == 1 && to.extra != from.extra {
-			suffers = lone
-		}
-		l.suffered(t, fmt.Sprintf("scale control plane %d → %d, workers %d → %d", from.controlPlanes, to.controlPlanes, from.workers, to.workers), m, suffers)
+		l.suffered(t, fmt.Sprintf("scale control plane %d → %d, workers %d → %d", from.controlPlanes, to.controlPlanes, from.workers, to.workers), m, gentle)
 		r.healthy()
 		l.verify(t)
 	}

@@ -3,6 +3,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,7 +157,7 @@ func eventually(t *testing.T, what string, port int, want map[string]bool) {
 			got[name] = true
 		}
 		if !maps.Equal(got, want) {
-			return fmt.Errorf("answers come from %v (%v)", got, last)
+			return fmt.Errorf("answers come from %v: %w", got, cmp.Or(last, errors.New("all were answered")))
 		}
 		return nil
 	})
