@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -43,19 +44,23 @@ func (c *Cluster) manifests(ctx context.Context, p kube.Params, name string) ([]
 
 func addonID(name string) string { return "addon/" + name }
 
+// lacks reports whether an addon that is wanted is absent, or not as wanted.
+func (a *applying) lacks(name string) bool {
+	return !a.o.Addons[name] && slices.ContainsFunc(a.addonList(), func(ad addon.Addon) bool { return ad.Name == name })
+}
+
 // planAddons installs what is absent or not as wanted.
-func (c *Cluster) planAddons(b *builder, o *Observed) {
-	c.planCredential(b)
-	for _, a := range c.addonList() {
-		if o.Addons[a.Name] {
+func (a *applying) planAddons() {
+	a.planCredential()
+	for _, ad := range a.addonList() {
+		if a.o.Addons[ad.Name] {
 			continue
 		}
-		s := c.addonStep(a)
-		b.after(s, "api")
-		if a.Name != addonApprover && a.Name != addonFlannel {
-			b.after(s, credentialStep, addonID(addon.NameCloudConfig))
+		var needs []plan.Need
+		if ad.Name != addonApprover && ad.Name != addonFlannel {
+			needs = plan.IfPlanned(credentialStep, addonID(addon.NameCloudConfig))
 		}
-		b.add(s)
+		a.add(stageRecord, a.addonStep(ad), needs...)
 	}
 }
 

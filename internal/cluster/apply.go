@@ -69,59 +69,6 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided Fates) (*A
 	return &Applied{Plan: p, Observed: o, More: c.blind(o) || len(o.Replaced) > 0 || c.strangers(ctx, o)}, p.Check()
 }
 
-// steps lists what takes the observed to the wanted; machines are the provider's own steps.
-func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error) {
-	b, blind := newBuilder(), c.blind(o)
-	b.add(machines...)
-	c.planInitial(b)
-	c.planGateways(b, o)
-	c.planControlPlane(b, o)
-	var replaced []*plan.Step
-	if !blind {
-		var err error
-		if replaced, err = c.planReplacements(b, o); err != nil {
-			return nil, err
-		}
-		c.planJoins(b, o)
-	}
-	c.planAPI(b, o, machines)
-	if err := c.planBalance(b, o); err != nil {
-		return nil, err
-	}
-	if !blind {
-		c.planRecords(b, o)
-		c.planWorkers(b, o)
-		c.planNodes(b, o)
-		c.orderRolls(b, o)
-		c.spreadPods(b)
-		orderReplacements(b, replaced)
-		if err := c.planRemovals(b, o); err != nil {
-			return nil, err
-		}
-		c.planForgetWireGuard(b)
-		c.planSmoke(b, o)
-	}
-	askConsent(b.steps, o.Drifted)
-	return inOrder(b.steps), nil
-}
-
-// inOrder puts steps after those that they need, for the printed plan; else they stay in the order in which they were added.
-func inOrder(steps []*plan.Step) []*plan.Step {
-	out, done := make([]*plan.Step, 0, len(steps)), map[string]bool{}
-	waits := func(s *plan.Step) bool {
-		return slices.ContainsFunc(s.Needs, func(id string) bool { return !done[id] })
-	}
-	for len(steps) > 0 {
-		i := slices.IndexFunc(steps, func(s *plan.Step) bool { return !waits(s) })
-		if i < 0 { // a circle or an unknown need: Check names it
-			return append(out, steps...)
-		}
-		out, done[steps[i].ID] = append(out, steps[i]), true
-		steps = slices.Delete(slices.Clone(steps), i, i+1)
-	}
-	return out
-}
-
 // checkInitial refuses to go on with a bootstrap whose control plane is no longer the one that was begun.
 func (c *Cluster) checkInitial(o *Observed) error {
 	if c.facts.bootstrapped() {
@@ -141,154 +88,114 @@ func (c *Cluster) checkInitial(o *Observed) error {
 }
 
 // planInitial fixes, once, which control-plane machines start etcd together.
-func (c *Cluster) planInitial(b *builder) {
-	if c.facts.get(factInitial) != "" {
+func (a *applying) planInitial() {
+	if a.facts.get(factInitial) != "" {
 		return
 	}
-	names := c.namesOf(provider.ControlPlane)
-	s := &plan.Step{
-		ID: "etcd/initial", Action: plan.Create, Subject: "cluster", Title: "settle the initial etcd members",
+	names := a.namesOf(provider.ControlPlane)
+	a.add(stagePrepare, &plan.Step{
+		ID: initialStep, Action: plan.Create, Subject: "cluster", Title: "settle the initial etcd members",
 		Reason: "all members start together, as one static cluster",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			var parts []string
 			for _, n := range names {
-				addr, err := c.address(ctx, n)
+				addr, err := a.address(ctx, n)
 				if err != nil {
 					return err
 				}
 				parts = append(parts, n+"="+peerURL(addr))
 			}
 			sort.Strings(parts)
-			return c.facts.set(ctx, factInitial, join(parts))
+			return a.facts.set(ctx, factInitial, join(parts))
 		},
-	}
-	c.afterAddresses(b, s, names)
-	b.add(s)
+	}, a.addressesOf(names)...)
 }
 
-// afterAddresses makes s wait for machines whose address only their creation tells.
-func (c *Cluster) afterAddresses(b *builder, s *plan.Step, names []string) {
-	for _, n := range names {
-		if m, err := c.prov.Machine(context.Background(), n); err != nil || m.Address == "" {
-			b.after(s, provider.MachineStep(n))
-		}
-	}
+// addressUnknown reports whether only a machine's creation tells its address.
+func (c *Cluster) addressUnknown(name string) bool {
+	m, err := c.prov.Machine(context.Background(), name)
+	return err != nil || m.Address == ""
 }
 
-// planGateways configures gateways that are not as wanted, one after another where they serve already.
-func (c *Cluster) planGateways(b *builder, o *Observed) {
-	previous, named := "", append(c.gateways(), c.namesOf(provider.ControlPlane)...)
-	for _, s := range o.Want {
-		if s.Role != provider.Gateway {
+// planGateways configures gateways that are not as wanted, one after another once the cluster is up, and replaces those that are to be.
+func (a *applying) planGateways() {
+	var previous []plan.Need
+	addresses := a.addressesOf(append(a.gateways(), a.namesOf(provider.ControlPlane)...))
+	for _, s := range a.o.Want {
+		if s.Role != provider.Gateway || a.upToDate(s) {
 			continue
 		}
-		seen := o.Machines[s.Name]
-		if seen.UpToDate() && !b.has(provider.MachineStep(s.Name)) {
+		st := a.configured(s)
+		if !a.facts.bootstrapped() {
+			a.add(stageBootstrap, st, addresses...)
 			continue
 		}
-		st := c.configureStep(s, actionFor(seen), reasonFor(seen, b.has(provider.MachineStep(s.Name))), details(seen))
-		b.after(st, provider.MachineStep(s.Name))
-		c.afterAddresses(b, st, named)
-		if c.facts.bootstrapped() {
-			b.after(st, previous)
-			previous = st.ID
+		unit := append(a.replacement(s), st)
+		if !a.blind(a.o) { // else the API is waited for anyway
+			unit = append(unit, a.gatewayGate(s.Name))
 		}
-		b.add(st)
-		if c.facts.bootstrapped() && !c.blind(o) { // else the API is waited for anyway
-			gate := c.gatewayGate(s.Name)
-			b.after(gate, st.ID)
-			b.add(gate)
-			previous = gate.ID
-		}
+		others := slices.DeleteFunc(slices.Clone(addresses), func(n plan.Need) bool { return n.ID == provider.MachineStep(s.Name) })
+		previous = a.chain(stageRollGateways, unit, append(others, previous...)...)
 	}
 }
 
 // planControlPlane configures control-plane machines that are members already, or are to be from the start. What serves is restarted one
-// machine after another, once those are configured that don't serve: nothing is lost by restarting them, and each waits for all to be well.
-func (c *Cluster) planControlPlane(b *builder, o *Observed) {
-	var rolling []*plan.Step
-	var before []string
-	for _, s := range o.Want {
-		if !s.isControlPlane() || c.joins(o, s) {
+// machine after another, once those are configured that don't serve, and the load balancer knows who else does: nothing is lost by
+// restarting them, and each waits for all to be well.
+func (a *applying) planControlPlane(balanced []string) {
+	var previous []plan.Need
+	if !a.blind(a.o) { // else the load balancer waits for the API
+		previous = plan.After(balanced...)
+	}
+	for _, s := range a.o.Want {
+		if !s.isControlPlane() || a.joins(a.o, s) {
 			continue
 		}
-		seen := o.Machines[s.Name]
-		if seen.UpToDate() && !b.has(provider.MachineStep(s.Name)) {
-			if o.mute(s.Name) {
-				b.add(c.gate(s.Name, "its etcd member does not answer"))
+		if a.upToDate(s) {
+			if a.o.mute(s.Name) {
+				a.add(stageBootstrap, a.gate(s.Name, "its etcd member does not answer"))
 			}
 			continue
 		}
-		st := c.configureStep(s, actionFor(seen), reasonFor(seen, b.has(provider.MachineStep(s.Name))), details(seen))
-		b.after(st, provider.MachineStep(s.Name), "etcd/initial")
-		serves := c.facts.bootstrapped() && o.serves(s.Name)
-		if serves && seen.mayRestart() {
-			rolling = append(rolling, st)
+		st := a.configured(s)
+		if !a.facts.bootstrapped() || !a.o.serves(s.Name) || !a.o.Machines[s.Name].mayRestart() {
+			a.add(stageBootstrap, st, plan.IfPlanned(initialStep)...)
 			continue
 		}
-		if b.add(st); !serves {
-			before = append(before, st.ID)
-		}
-	}
-	for _, st := range rolling {
 		st.Rolling = true
-		c.afterOthers(st, o)
-		b.after(st, before...)
-		gate := c.gate(st.Subject, "one control-plane machine at a time")
-		b.add(st)
-		b.after(gate, st.ID)
-		b.add(gate)
-		before = []string{gate.ID}
+		a.afterOthers(st, a.o)
+		previous = a.chain(stageRollControlPlane, []*plan.Step{st, a.gate(s.Name, "one control-plane machine at a time")}, previous...)
 	}
 }
 
-// planAPI waits for the API through the endpoint, where it was not seen answering.
-func (c *Cluster) planAPI(b *builder, o *Observed, infrastructure []*plan.Step) {
-	if c.facts.bootstrapped() && o.APIErr == nil && o.EtcdErr == nil {
+// IDs of steps that others wait for.
+const (
+	initialStep = "etcd/initial"
+	apiStep     = "api"
+)
+
+// planAPI waits for the API through the endpoint, where it was not seen answering. Workers' machines may never come: it does not wait for them.
+func (a *applying) planAPI(infrastructure []*plan.Step) {
+	if a.facts.bootstrapped() && a.o.APIErr == nil && a.o.EtcdErr == nil {
 		return
 	}
-	s := &plan.Step{
-		ID: "api", Action: plan.Wait, Subject: "cluster", Title: "wait for the Kubernetes API",
+	workers := idsOf(provider.MachineStep, a.namesOf(provider.Worker))
+	others := slices.DeleteFunc(ids(infrastructure), func(id string) bool { return slices.Contains(workers, id) })
+	a.add(stageServe, &plan.Step{
+		ID: apiStep, Action: plan.Wait, Subject: "cluster", Title: "wait for the Kubernetes API",
 		Reason: "everything that follows goes through it",
 		Run: func(ctx context.Context, p plan.Progress) error {
-			client, err := c.Kube(ctx)
+			client, err := a.Kube(ctx)
 			if err != nil {
 				return err
 			}
 			p.Status("waiting for %s/readyz", client.Server())
-			if err := lookAfter(ctx, c.admit, c.apiTrouble); err != nil {
+			if err := lookAfter(ctx, a.admit, a.apiTrouble); err != nil {
 				return err
 			}
-			return c.facts.set(ctx, factBootstrapped, "true")
+			return a.facts.set(ctx, factBootstrapped, "true")
 		},
-	}
-	b.after(s, b.with("configure/")...)
-	workers := map[string]bool{} // which may never come
-	for _, name := range c.namesOf(provider.Worker) {
-		workers[provider.MachineStep(name)] = true
-	}
-	for _, i := range infrastructure {
-		if !workers[i.ID] {
-			b.after(s, i.ID)
-		}
-	}
-	b.add(s)
-}
-
-// planWorkers configures workers that are not as wanted; see paceWorkers.
-func (c *Cluster) planWorkers(b *builder, o *Observed) {
-	for _, s := range o.Want {
-		if s.Role != provider.Worker {
-			continue
-		}
-		seen := o.Machines[s.Name]
-		if seen.UpToDate() && !b.has(provider.MachineStep(s.Name)) {
-			continue
-		}
-		st := c.configureStep(s, actionFor(seen), reasonFor(seen, b.has(provider.MachineStep(s.Name))), details(seen))
-		b.after(st, provider.MachineStep(s.Name), "api")
-		b.add(st)
-	}
+	}, plan.After(others...)...)
 }
 
 // marks says which labels and taints a machine's node should carry.

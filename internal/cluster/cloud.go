@@ -51,19 +51,19 @@ func (c *Cluster) keepCredential(ctx context.Context, cred openstack.CloudCreden
 }
 
 // planCredential gives the cluster a credential of its own, where it has none.
-func (c *Cluster) planCredential(b *builder) {
-	os := c.openStack()
+func (a *applying) planCredential() {
+	os := a.openStack()
 	if os == nil {
 		return
 	}
-	if cred, err := c.credential(context.Background()); err == nil && cred != nil {
+	if cred, err := a.credential(context.Background()); err == nil && cred != nil {
 		return
 	}
-	b.add(&plan.Step{
+	a.add(stagePrepare, &plan.Step{
 		ID: credentialStep, Action: plan.Create, Subject: "cluster", Title: "make a restricted credential for the cluster",
 		Reason: "what runs in the cluster never sees yours",
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			have, err := c.credential(ctx)
+			have, err := a.credential(ctx)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ func (c *Cluster) planCredential(b *builder) {
 			if err != nil {
 				return err
 			}
-			return c.keepCredential(ctx, cred)
+			return a.keepCredential(ctx, cred)
 		},
 	})
 }
@@ -131,29 +131,27 @@ const initializedStep = "cloud/nodes"
 
 // planInitialized has kube-proxy started, for the first time, on nodes that the cloud's controller has initialized already: it was
 // seen to lose its nftables elements where a node got its zone seconds after kube-proxy's first rules (1.36.3).
-func (c *Cluster) planInitialized(b *builder, o *Observed) {
-	if c.openStack() == nil || o.Recorded {
+func (a *applying) planInitialized() {
+	if a.openStack() == nil || a.o.Recorded {
 		return
 	}
 	var names []string
-	for _, s := range o.Want {
+	for _, s := range a.o.Want {
 		if s.Role != provider.Gateway {
 			names = append(names, s.Name)
 		}
 	}
-	s := &plan.Step{
+	a.add(stageRecord, &plan.Step{
 		ID: initializedStep, Action: plan.Wait, Subject: "cluster", Title: "wait until the cloud's controller knows the nodes",
-		Reason: "it tells them their addresses and zones", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration,
+		Reason: "it tells them their addresses and zones", Timeout: a.doc.Spec.Timeouts.NodeReady.Duration,
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			client, err := c.Kube(ctx)
+			client, err := a.Kube(ctx)
 			if err != nil {
 				return err
 			}
 			return client.CheckInitialized(ctx, names)
 		},
-	}
-	b.after(s, "api", addonID(addon.NameOpenStack))
-	b.add(s)
+	}, plan.IfPlanned(addonID(addon.NameOpenStack))...)
 }
 
 // cloudInstance says what a machine is in the cloud; zero where there is none.
@@ -174,15 +172,15 @@ func (c *Cluster) cloudFiles(s slot) ([]machine.File, error) {
 }
 
 // planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
-func (c *Cluster) planCloudSmoke(b *builder) {
-	os := c.openStack()
-	if os == nil || !c.wantsSmoke() || c.facts.get(factCloudSmoked) == "true" {
+func (a *applying) planCloudSmoke() {
+	os := a.openStack()
+	if os == nil || !a.wantsSmoke() || a.facts.get(factCloudSmoked) == "true" {
 		return
 	}
 	s := &plan.Step{
 		ID: "smoke/cloud", Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service gets a load balancer, a claim a volume",
 		Reason: "the cloud serves the cluster when it gives it what it asks for; both are given back", Timeout: cloudSmokeTimeout,
-		Run: c.cloudSmoke,
+		Run: a.cloudSmoke,
 	}
 	const serves = "the cloud serves the cluster when it gives it what it asks for; no "
 	switch noBalancers, noVolumes := os.NoBalancing(), os.NoVolumes(); {
@@ -193,9 +191,7 @@ func (c *Cluster) planCloudSmoke(b *builder) {
 	case noVolumes != "":
 		s.Title, s.Reason = "smoke test: a Service gets a load balancer", serves+"volume, for "+noVolumes
 	}
-	b.after(s, "smoke")
-	b.after(s, append(b.with("node/"), append(b.with("addon/"), b.with("balance/")...)...)...)
-	b.add(s)
+	a.add(stageProve, s, plan.IfPlanned(smokeStep)...)
 }
 
 func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) error {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"path"
 	"strconv"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -142,3 +143,6 @@ func status(p plan.Progress, format string, args ...any) {
 
 // role tells a slot's role for conditions that read better so.
 func (s slot) isControlPlane() bool { return s.Role == provider.ControlPlane }
+
+// isManifest reports whether a file is a static pod's manifest, whose change restarts the pod.
+func isManifest(file string) bool { return path.Dir(file) == "/etc/kubernetes/manifests" }

@@ -12,10 +12,12 @@ import (
 // drainedView is what is known of a machine whose node was drained just before.
 const drainedView = etcd.Drained
 
+func resetID(name string) string { return "reset/" + name }
+
 // resetStep cleans a machine that outlives the cluster.
 func (c *Cluster) resetStep(m provider.Machine) *plan.Step {
 	return &plan.Step{
-		ID: "reset/" + m.Name, Action: plan.Destroy, Subject: m.Name, Title: "clean " + m.Name,
+		ID: resetID(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "clean " + m.Name,
 		Reason: "the machine stays, what Naupegos put on it goes",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, m.Name)
@@ -34,6 +36,18 @@ type DestroyOptions struct {
 	Forget      func(context.Context) error // runs last, when nothing of the cluster is left
 }
 
+// The stages of a destruction.
+const (
+	stageClean  plan.Stage = "clean"  // machines that stay are cleaned
+	stageFree   plan.Stage = "free"   // the cluster gives back to its cloud what it took
+	stageRemove plan.Stage = "remove" // the provider's steps
+)
+
+var destroyRules = []plan.Rule{
+	{Stage: stageClean}, {Stage: stageFree},
+	{Stage: stageRemove, Waits: []plan.Stage{stageClean, stageFree}}, {Stage: stageForget, Waits: []plan.Stage{stageRemove}},
+}
+
 // PlanDestroy removes everything of the cluster and, last, forgets it.
 func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.Plan, error) {
 	inv, err := c.prov.Observe(ctx)
@@ -42,48 +56,48 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	}
 	want, _ := assign(c.doc, inv.Machines, c.decided())
 	c.settleOn(want)
-	b := newBuilder()
+	var graph plan.Graph
 	if k, ok := c.prov.(provider.Keeper); ok && k.KeepsMachines() {
-		for _, m := range inv.Machines {
-			s := c.resetStep(m)
-			if m.Role == provider.Gateway {
-				// the others are reached through it
-				for _, other := range inv.Machines {
-					if other.Role != provider.Gateway {
-						s.Needs = append(s.Needs, "reset/"+other.Name)
-					}
-				}
-			}
-			b.add(s)
-		}
+		c.planClean(&graph, inv.Machines)
 	}
-	g := c.planFree(ctx, b, opts)
-	before := append(b.with("reset/"), b.with("cloud/")...)
+	g := c.planFree(ctx, &graph, opts)
 	steps, err := c.planLeftovers(ctx, c.prov.Destroy(inv), inv.Machines, g, opts)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range steps {
-		s.Needs = append(s.Needs, before...)
+	machines := map[string]bool{}
+	for _, m := range inv.Machines {
+		machines[provider.DestroyStep(m.Name)] = true
 	}
-	b.add(steps...)
-	last := &plan.Step{
+	for _, s := range steps {
+		s.Removes = s.Removes || machines[s.ID]
+		graph.Add(stageRemove, s)
+	}
+	graph.Add(stageForget, &plan.Step{
 		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "forget the cluster and its keys", Reason: "nothing of it is left",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.Forget(ctx) },
-	}
-	for _, s := range b.steps {
-		last.Needs = append(last.Needs, s.ID)
-	}
-	b.add(last)
-	for _, m := range inv.Machines {
-		for _, id := range []string{"reset/" + m.Name, provider.DestroyStep(m.Name)} {
-			if s := b.ids[id]; s != nil {
-				s.Removes = true
-			}
+	})
+	steps, err = graph.Seal(destroyRules)
+	return &plan.Plan{Verb: "destroy", Cluster: c.Name(), Steps: steps, Final: true}, err
+}
+
+// planClean cleans machines that outlive the cluster: gateways last, for the others are reached through them.
+func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine) {
+	var others []string
+	for _, m := range machines {
+		if m.Role != provider.Gateway {
+			others = append(others, resetID(m.Name))
 		}
 	}
-	p := &plan.Plan{Verb: "destroy", Cluster: c.Name(), Steps: b.steps, Final: true}
-	return p, p.Check()
+	for _, m := range machines {
+		var needs []plan.Need
+		if m.Role == provider.Gateway {
+			needs = plan.After(others...)
+		}
+		s := c.resetStep(m)
+		s.Removes = true
+		graph.Add(stageClean, s, needs...)
+	}
 }
 
 // errNoSuchMachine names the machines that there are.

@@ -38,16 +38,15 @@ func (fs Fates) with(how map[string][]string) Fates {
 	return out
 }
 
-// askConsent marks the steps that remove machines which drifted, and reports what differs.
-func askConsent(steps []*plan.Step, drifted map[string][]string) {
-	for _, s := range steps {
-		how := drifted[s.Subject]
-		if how == nil || s.Action != plan.Destroy && s.Action != plan.Replace {
-			continue
-		}
-		s.Consent = consentReplace
-		if s.Action == plan.Replace {
-			s.Details = append(slices.Clone(s.Details), how...)
-		}
+// askConsent marks a step that removes a machine which drifted, and says how.
+func askConsent(s *plan.Step, how []string) *plan.Step {
+	if how == nil || s.Action != plan.Destroy && s.Action != plan.Replace {
+		return s
 	}
+	marked := *s
+	marked.Consent = consentReplace
+	if s.Action == plan.Replace {
+		marked.Details = append(slices.Clone(s.Details), how...)
+	}
+	return &marked
 }

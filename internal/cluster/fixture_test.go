@@ -241,7 +241,7 @@ func (l *lab) node(s slot, ready bool) kube.NodeInfo {
 	return n
 }
 
-// plan renders the steps that lead from o to what is wanted, one a line, with what they need.
+// plan renders the steps that lead from o to what is wanted, by stage, one a line, with what they need.
 func (l *lab) plan(o *Observed) (string, error) {
 	l.t.Helper()
 	machines, err := l.infrastructure(l.t.Context(), o)
@@ -257,8 +257,13 @@ func (l *lab) plan(o *Observed) (string, error) {
 		l.t.Errorf("the plan is faulty: %v", err)
 	}
 	var b strings.Builder
+	var stage plan.Stage
 	for _, s := range p.Steps {
-		fmt.Fprintf(&b, "%-8s%s", s.Action, s.ID)
+		if s.Stage != stage {
+			stage = s.Stage
+			fmt.Fprintf(&b, "%s:\n", stage)
+		}
+		fmt.Fprintf(&b, "  %-8s%s", s.Action, s.ID)
 		if len(s.Needs) > 0 {
 			fmt.Fprintf(&b, "  <- %s", strings.Join(s.Needs, " "))
 		}

@@ -29,7 +29,7 @@ func (g given) holds(volume, service string) bool {
 }
 
 // planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credential.
-func (c *Cluster) planFree(ctx context.Context, b *builder, opts DestroyOptions) given {
+func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyOptions) given {
 	os := c.openStack()
 	if os == nil {
 		return given{}
@@ -38,19 +38,17 @@ func (c *Cluster) planFree(ctx context.Context, b *builder, opts DestroyOptions)
 	if c.facts.bootstrapped() {
 		var free *plan.Step
 		if free, g = c.freeStep(ctx, opts); g.silent == nil {
-			b.add(free)
+			graph.Add(stageFree, free)
 		}
 	}
-	s := &plan.Step{
+	graph.Add(stageFree, &plan.Step{
 		ID: "cloud/credentials", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's credential of the cloud",
 		Reason: "nothing uses it any more",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			_, err := os.PruneCloudCredentials(ctx)
 			return err
 		},
-	}
-	b.after(s, freeStepID)
-	b.add(s)
+	}, plan.IfPlanned(freeStepID)...)
 	return g
 }
 
@@ -172,8 +170,8 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) 
 	if _, err := os.Home(ctx); err != nil { // what the cloud has is known once one is logged in
 		return nil, err
 	}
-	b := newBuilder()
-	b.add(&plan.Step{
+	var graph plan.Graph
+	graph.Add(stagePrepare, &plan.Step{
 		ID: credentialStep, Action: plan.Replace, Subject: "cluster", Title: "make another credential for the cluster", Reason: "you asked for it",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			cred, err := os.NewCloudCredential(ctx)
@@ -186,10 +184,9 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) 
 	for _, a := range c.cloudAddonList() {
 		s := c.addonStep(a)
 		s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it signs in with the credential", len(a.Workloads) > 0
-		b.after(s, credentialStep, addonID(addon.NameCloudConfig))
-		b.add(s)
+		graph.Add(stageRecord, s, plan.IfPlanned(addonID(addon.NameCloudConfig))...)
 	}
-	last := &plan.Step{
+	graph.Add(stageForget, &plan.Step{
 		ID: "cloud/prune", Action: plan.Destroy, Subject: "cluster", Title: "delete the former credential", Reason: "everything uses the new one",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := c.Kube(ctx)
@@ -206,9 +203,12 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) 
 			_, err = os.PruneCloudCredentials(ctx, cred.ID)
 			return err
 		},
-	}
-	b.after(last, b.with("addon/")...)
-	b.add(last)
-	p := &plan.Plan{Verb: "rotate", Cluster: c.Name(), Steps: b.steps}
-	return p, p.Check()
+	})
+	steps, err := graph.Seal(rotateRules)
+	return &plan.Plan{Verb: "rotate", Cluster: c.Name(), Steps: steps}, err
+}
+
+// rotateRules say in which order the cloud's credential is renewed.
+var rotateRules = []plan.Rule{
+	{Stage: stagePrepare}, {Stage: stageRecord, Waits: []plan.Stage{stagePrepare}}, {Stage: stageForget, Waits: []plan.Stage{stageRecord}},
 }

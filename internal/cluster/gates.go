@@ -11,11 +11,13 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
+func healthID(name string) string { return "health/" + name }
+
 // gate lets what follows begin only when this control-plane machine works again, by what it says itself now: kubelet takes a moment to see
 // that a manifest has changed, during which the servers of before still answer.
 func (c *Cluster) gate(name, reason string) *plan.Step {
 	return &plan.Step{
-		ID: "health/" + name, Action: plan.Wait, Subject: name, Title: "wait until " + name + " serves again", Reason: reason,
+		ID: healthID(name), Action: plan.Wait, Subject: name, Title: "wait until " + name + " serves again", Reason: reason,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			p.Status("waiting until kubelet on %s has started what its manifests say", name)
 			if err := c.settled(ctx, name); err != nil {
@@ -78,7 +80,7 @@ func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 // gatewayGate lets what follows begin only when this gateway passes on the API, and the API answers through the endpoint.
 func (c *Cluster) gatewayGate(name string) *plan.Step {
 	return &plan.Step{
-		ID: "health/" + name, Action: plan.Wait, Subject: name, Title: "wait until " + name + " reaches the API", Reason: "one gateway at a time",
+		ID: healthID(name), Action: plan.Wait, Subject: name, Title: "wait until " + name + " reaches the API", Reason: "one gateway at a time",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			p.Status("waiting until HAProxy on %s reaches an API server", name)
 			if err := c.checkGateway(ctx, name); err != nil {

@@ -19,13 +19,15 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 	if err != nil || len(fronts) != 2 || len(fronts[0].Backends) != 1 || fronts[0].Backends[0].Name != "demo-a-1" {
 		t.Errorf("a worker's address is not known yet, and traffic is passed to %+v: %v", fronts, err)
 	}
-	b := newBuilder()
-	b.add(&plan.Step{ID: provider.MachineStep("demo-a-2"), Subject: "demo-a-2"})
+	made := &plan.Step{ID: provider.MachineStep("demo-a-2"), Subject: "demo-a-2"}
 	o.Machines["demo-gw-1"].Report = nil
-	l.planGateways(b, o)
-	s := b.ids[configureID("demo-gw-1")]
-	if s == nil || slices.Contains(s.Needs, provider.MachineStep("demo-a-2")) {
-		t.Errorf("a gateway, and with it the API, waits for a worker: %+v", s)
+	a := l.applying(o, []*plan.Step{made})
+	a.planMachines([]*plan.Step{made})
+	a.planGateways()
+	steps, err := a.graph.Seal(applyRules)
+	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == configureID("demo-gw-1") })
+	if err != nil || i < 0 || len(steps[i].Needs) > 0 {
+		t.Errorf("a gateway, and with it the API, waits for a worker: step %d of %+v: %v", i, steps, err)
 	}
 	if !l.strangers(t.Context(), o) {
 		t.Error("nobody tells the gateways of the new worker")

@@ -35,44 +35,40 @@ func removedFrom(o *Observed, name string) bool {
 	return false
 }
 
-// planJoins brings new control-plane machines in, one after another: learner, configuration, vote.
-func (c *Cluster) planJoins(b *builder, o *Observed) {
-	previous := c.planStale(b, o)
-	for _, s := range o.Want {
-		if !s.isControlPlane() || !c.joins(o, s) {
-			continue
+// planJoins brings new control-plane machines in, one after another.
+func (a *applying) planJoins() {
+	var previous []plan.Need
+	for _, s := range a.o.Want {
+		if s.isControlPlane() && a.joins(a.o, s) && a.o.Replaced[s.Name] == nil {
+			previous = a.chain(stageJoin, a.joining(s), previous...)
 		}
-		add := c.addMemberStep(s)
-		b.after(add, provider.MachineStep(s.Name), "etcd/remove/"+s.Name, previous)
-		conf := c.configureStep(s, plan.Create, "it joins the control plane", details(o.Machines[s.Name]))
-		b.add(add)
-		b.after(conf, add.ID)
-		b.add(conf)
-		vote := c.promoteStep(s.Name)
-		b.after(vote, conf.ID)
-		b.add(vote)
-		previous = vote.ID
 	}
 }
 
-// planStale removes members whose machine is gone, so that they no longer count against the quorum.
-func (c *Cluster) planStale(b *builder, o *Observed) (last string) {
-	for _, m := range o.Members {
-		if m.Name == "" || o.Machines[m.Name] != nil && !c.lost(o, m.Name) {
+// joining lists the steps that make a machine a member of the control plane: learner, configuration, vote.
+func (a *applying) joining(s slot) []*plan.Step {
+	return []*plan.Step{
+		a.addMemberStep(s), a.configureStep(s, plan.Create, "it joins the control plane", details(a.o.Machines[s.Name])), a.promoteStep(s.Name),
+	}
+}
+
+// planStale removes members whose machine is gone, one after another, so that they no longer count against the quorum. It returns their IDs.
+func (a *applying) planStale() []string {
+	var stale []*plan.Step
+	for _, m := range a.o.Members {
+		if m.Name == "" || a.o.Machines[m.Name] != nil && !a.lost(a.o, m.Name) {
 			continue
 		}
-		if o.Machines[m.Name] == nil && !c.ours(o, m.Name) {
+		if a.o.Machines[m.Name] == nil && !a.ours(a.o, m.Name) {
 			continue // somebody joined a control plane of their own with kubeadm
 		}
-		if removedFrom(o, m.Name) || o.Replaced[m.Name] != nil {
+		if removedFrom(a.o, m.Name) || a.o.Replaced[m.Name] != nil {
 			continue // its node is drained first
 		}
-		s := c.removeMemberStep(m.Name, "its machine is gone", etcd.Gone)
-		b.after(s, last)
-		b.add(s)
-		last = s.ID
+		stale = append(stale, a.removeMemberStep(m.Name, "its machine is gone", etcd.Gone))
 	}
-	return last
+	a.chain(stageRepair, stale)
+	return ids(stale)
 }
 
 // ours reports whether a node or member of this name is one that Naupegos made: it is wanted, it was an initial member or

@@ -20,22 +20,49 @@ const poolLabel = "naupegos.dev/pool"
 
 func nodeID(name string) string { return "node/" + name }
 
-// planNodes waits for nodes that are not ready yet, and gives nodes the labels and taints that the document wants.
-func (c *Cluster) planNodes(b *builder, o *Observed) {
-	for _, s := range o.Want {
-		if s.Role == provider.Gateway {
+// planNodes waits for nodes that are not ready yet, and gives nodes the labels and taints that the document wants. Those of workers that
+// restart and of machines that are replaced are waited for there.
+func (a *applying) planNodes() {
+	for _, s := range a.o.Want {
+		if s.Role == provider.Gateway || a.o.Replaced[s.Name] != nil || s.Role == provider.Worker && a.rolls(s) {
 			continue
 		}
-		node, known := o.Nodes[s.Name]
-		known = known && o.Machines[s.Name] != nil // else it is the node of a machine that is gone
-		touched := b.has(provider.MachineStep(s.Name)) || b.has(configureID(s.Name)) && (o.restarts(s.Name) || o.starts(s.Name))
+		node, known := a.o.Nodes[s.Name]
+		known = known && a.o.Machines[s.Name] != nil // else it is the node of a machine that is gone
+		touched := a.made[s.Name] != nil || !a.upToDate(s) && (a.o.restarts(s.Name) || a.o.starts(s.Name))
 		// A node that somebody cordoned stays so: that is theirs to undo.
-		if known && !touched && node.Ready && o.stale(node) == "" && kube.Marked(node, c.marks(s)) {
+		if known && !touched && node.Ready && a.o.stale(node) == "" && kube.Marked(node, a.marks(s)) {
 			continue
 		}
-		b.add(c.nodeStep(b, s, known))
+		a.add(stageNodes, a.nodeStep(s, known), plan.IfPlanned(apiStep)...)
 	}
-	c.paceWorkers(b, o)
+}
+
+// planWorkers configures workers that are not as wanted: at most maxUnavailable at a time of those that serve. It replaces those that are to be.
+func (a *applying) planWorkers() {
+	lanes := make([][]plan.Need, a.doc.Spec.Updates.MaxUnavailable)
+	next := 0
+	for _, s := range a.o.Want {
+		if s.Role != provider.Worker || a.upToDate(s) {
+			continue
+		}
+		st := a.configured(s)
+		replaced := a.replacement(s)
+		if len(replaced) == 0 && !a.rolls(s) {
+			a.add(stageWorkers, st, plan.IfPlanned(apiStep)...)
+			continue
+		}
+		st.Rolling = len(replaced) == 0
+		unit := append(replaced, st, a.nodeStep(s, st.Rolling))
+		lanes[next] = a.chain(stageRollWorkers, unit, lanes[next]...)
+		next = (next + 1) % len(lanes)
+	}
+}
+
+// rolls reports whether a worker serves and is to be restarted.
+func (a *applying) rolls(s slot) bool {
+	seen := a.o.Machines[s.Name]
+	return !a.upToDate(s) && seen != nil && seen.Machine.State == provider.Running && a.o.Nodes[s.Name].Ready && a.o.restarts(s.Name)
 }
 
 // restarts reports whether configuring a machine restarts what others depend on.
@@ -66,34 +93,16 @@ func (o *Observed) stale(n kube.NodeInfo) string {
 	return n.Stale(s.Report.Life)
 }
 
-// paceWorkers lets at most maxUnavailable of the workers that serve already be restarted at a time.
-func (c *Cluster) paceWorkers(b *builder, o *Observed) {
-	lanes := make([]string, c.doc.Spec.Updates.MaxUnavailable)
-	next := 0
-	for _, s := range o.Want {
-		st := b.ids[configureID(s.Name)]
-		if st == nil || s.Role != provider.Worker || o.Nodes[s.Name].Name == "" || !o.restarts(s.Name) || o.Replaced[s.Name] != nil {
-			continue
-		}
-		st.Rolling = true
-		b.after(st, lanes[next])
-		lanes[next] = nodeID(s.Name)
-		next = (next + 1) % len(lanes)
-	}
-}
-
-func (c *Cluster) nodeStep(b *builder, s slot, known bool) *plan.Step {
+func (c *Cluster) nodeStep(s slot, known bool) *plan.Step {
 	action, title := plan.Create, "join node "+s.Name
 	if known {
 		action, title = plan.Change, "bring node "+s.Name+" back to what is wanted"
 	}
-	st := &plan.Step{
+	return &plan.Step{
 		ID: nodeID(s.Name), Action: action, Subject: s.Name, Title: title,
 		Reason: "a node is of use when it is registered, labelled and Ready", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration + lookTime,
 		Run: func(ctx context.Context, p plan.Progress) error { return c.bringNode(ctx, s, p) },
 	}
-	b.after(st, configureID(s.Name), provider.MachineStep(s.Name), "etcd/promote/"+s.Name, "api")
-	return st
 }
 
 // bringNode waits until the node is registered, marks it, and waits until it is Ready. Where that takes too long, the machine
@@ -181,33 +190,20 @@ func (c *Cluster) kubeAt(ctx context.Context, name string) (*kube.Client, error)
 	return kube.NewClient(conf, kube.ClientOptions{Dial: dial})
 }
 
-// planRemovals takes machines out that are no longer wanted, when those that stay are settled.
-func (c *Cluster) planRemovals(b *builder, o *Observed) error {
-	settled := slices.Concat(b.with("configure/"), b.with("node/"), b.with("etcd/promote/"), b.with("health/"))
-	previous := ""
-	for _, m := range o.Remove {
-		if m.Role == provider.ControlPlane {
-			if err := c.checkRemoval(o, m); err != nil {
-				return err
-			}
+// planRemovals takes machines out that are no longer wanted: control-plane machines one after another.
+func (a *applying) planRemovals() error {
+	var previous []plan.Need
+	for _, m := range a.o.Remove {
+		chain := a.retire(a.o, m, "its machine goes")
+		if m.Role != provider.ControlPlane {
+			a.chain(stageRetire, chain)
+			continue
 		}
-		chain := c.retire(o, m, "its machine goes")
-		for i, s := range chain {
-			switch {
-			case i > 0:
-				b.after(s, chain[i-1].ID)
-			case m.Role == provider.ControlPlane:
-				b.after(s, append(settled, previous)...)
-			default:
-				b.after(s, settled...)
-			}
-			b.add(s)
+		if err := a.checkRemoval(a.o, m); err != nil {
+			return err
 		}
-		if m.Role == provider.ControlPlane {
-			previous = chain[len(chain)-1].ID
-		}
+		previous = a.chain(stageRetire, chain, previous...)
 	}
-	c.planOrphans(b, o)
 	return nil
 }
 
@@ -261,19 +257,11 @@ func (c *Cluster) deleteNodeStep(name, reason string) *plan.Step {
 	}
 }
 
-// planOrphans deletes nodes that we made and whose machine does not exist any more.
-func (c *Cluster) planOrphans(b *builder, o *Observed) {
-	for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
-		n := o.Nodes[name]
-		if o.Machines[name] != nil || o.Replaced[name] != nil || n.Annotations[kube.OwnedLabels] == "" {
-			continue
-		}
-		s := c.giveUpNodeStep(name)
-		b.add(s)
-		for _, id := range []string{configureID(name), "etcd/add/" + name} { // before a new machine of this name registers
-			if st := b.ids[id]; st != nil {
-				b.after(st, s.ID)
-			}
+// planOrphans deletes nodes that we made and whose machine does not exist any more, before a new machine of the name registers.
+func (a *applying) planOrphans() {
+	for _, name := range slices.Sorted(maps.Keys(a.o.Nodes)) {
+		if a.o.Machines[name] == nil && a.o.Replaced[name] == nil && a.o.Nodes[name].Annotations[kube.OwnedLabels] != "" {
+			a.add(stageRepair, a.giveUpNodeStep(name))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/plan"
@@ -45,3 +46,10 @@ func details(s *Seen) []string {
 }
 
 func join(parts []string) string { return strings.Join(parts, ",") }
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -63,60 +63,47 @@ func recordDigest(p kube.Params) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// planRecords records the cluster with kubeadm's own phases and installs the pod network.
-func (c *Cluster) planRecords(b *builder, o *Observed) {
-	first := c.namesOf(provider.ControlPlane)[0]
-	c.planAddons(b, o)
-	c.planInitialized(b, o)
-	if o.Recorded && o.ProxyBack {
-		s := c.phaseStep(first, kube.InstallProxy())
+// planRecords records the cluster with kubeadm's own phases and installs the pod network. What should run on several nodes waits for those
+// of the control plane. Workers are not waited for: one that never comes should not leave the others without cluster DNS.
+func (a *applying) planRecords() {
+	first := a.namesOf(provider.ControlPlane)[0]
+	a.planAddons()
+	a.planInitialized()
+	if a.o.Recorded && a.o.ProxyBack {
+		s := a.phaseStep(first, kube.InstallProxy())
 		s.Action, s.Rolling, s.Reason = plan.Change, true, "kubeadm has put it back: it would wait 45 s for an API server whose machine died"
-		b.after(s, "api", configureID(first))
-		b.add(s)
+		a.add(stageRecord, s)
 	}
-	if !o.Recorded {
-		var last string
-		for i, ph := range kube.Phases() {
-			s := c.phaseStep(first, ph)
-			b.after(s, "api", configureID(first))
-			if i > 0 {
-				b.after(s, phaseID(kube.Phases()[0]), initializedStep)
+	if a.o.Recorded {
+		return
+	}
+	var all []string
+	for i, ph := range kube.Phases() {
+		var needs []plan.Need
+		if i > 0 {
+			needs = append(plan.IfPlanned(initializedStep), plan.After(all[0])...)
+		}
+		if ph.Spreads {
+			needs = append(needs, plan.IfPlanned(idsOf(nodeID, a.namesOf(provider.ControlPlane))...)...)
+		}
+		a.add(stageRecord, a.phaseStep(first, ph), needs...)
+		all = append(all, phaseID(ph))
+	}
+	a.add(stageRecord, &plan.Step{
+		ID: "kubeadm/recorded", Action: plan.Create, Subject: "cluster", Title: "remember what kubeadm has recorded",
+		Reason: "so that a changed configuration is noticed",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			p, err := a.kubeParams(ctx)
+			if err != nil {
+				return err
 			}
-			b.add(s)
-			last = s.ID
-		}
-		done := &plan.Step{
-			ID: "kubeadm/recorded", Action: plan.Create, Subject: "cluster", Title: "remember what kubeadm has recorded",
-			Reason: "so that a changed configuration is noticed",
-			Run: func(ctx context.Context, _ plan.Progress) error {
-				p, err := c.kubeParams(ctx)
-				if err != nil {
-					return err
-				}
-				digest, err := recordDigest(p)
-				if err != nil {
-					return err
-				}
-				return c.facts.set(ctx, factRecorded, digest)
-			},
-		}
-		b.after(done, append(b.with("kubeadm/"), last)...)
-		b.add(done)
-	}
-}
-
-// spreadPods lets what should run on several nodes wait for those of the control plane. Workers are not waited for: one that
-// never comes should not leave the others without cluster DNS.
-func (c *Cluster) spreadPods(b *builder) {
-	for _, ph := range kube.Phases() {
-		s := b.ids[phaseID(ph)]
-		if s == nil || !ph.Spreads {
-			continue
-		}
-		for _, n := range c.namesOf(provider.ControlPlane) {
-			b.after(s, nodeID(n))
-		}
-	}
+			digest, err := recordDigest(p)
+			if err != nil {
+				return err
+			}
+			return a.facts.set(ctx, factRecorded, digest)
+		},
+	}, plan.After(all...)...)
 }
 
 func phaseID(ph kube.Phase) string {
@@ -190,39 +177,36 @@ func (c *Cluster) admitted(ctx context.Context) error {
 	return err
 }
 
-// planSmoke waits for cluster DNS and proves that a Service works, where anything changed that it depends on.
-func (c *Cluster) planSmoke(b *builder, o *Observed) {
-	proven := c.facts.get(factSmoked) == "true" || !c.wantsSmoke()
-	if proven && c.facts.bootstrapped() && len(b.with("kubeadm/")) == 0 && !b.has(addonID(addonFlannel)) {
-		c.planCloudSmoke(b)
-		return // machines that came or went were waited for one by one
+// planSmoke waits for cluster DNS and proves that a Service works, where anything changed that it depends on: machines that came or went
+// were waited for one by one.
+func (a *applying) planSmoke() {
+	a.planCloudSmoke()
+	proven := a.facts.get(factSmoked) == "true" || !a.wantsSmoke()
+	if proven && a.facts.bootstrapped() && a.o.Recorded && !a.o.ProxyBack && !a.lacks(addonFlannel) {
+		return
 	}
-	dns := &plan.Step{
+	a.add(stageProve, &plan.Step{
 		ID: "dns", Action: plan.Wait, Subject: "cluster", Title: "wait for cluster DNS", Reason: "Services are found by name",
 		Run: func(ctx context.Context, p plan.Progress) error {
-			client, err := c.Kube(ctx)
+			client, err := a.Kube(ctx)
 			if err != nil {
 				return err
 			}
 			p.Status("waiting for CoreDNS")
 			return client.WaitDeployment(ctx, "kube-system", "coredns")
 		},
-	}
-	b.after(dns, b.with("kubeadm/")...)
-	b.after(dns, append(b.with("node/"), b.with("addon/")...)...)
-	b.add(dns)
-	if !c.wantsSmoke() {
+	})
+	if !a.wantsSmoke() {
 		return
 	}
-	smoke := &plan.Step{
-		ID: "smoke", Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service answers by address and by name",
+	a.add(stageProve, &plan.Step{
+		ID: smokeStep, Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service answers by address and by name",
 		Reason: "a cluster is up when a workload is served", Timeout: smokeTimeout,
-		Run: c.smoke,
-	}
-	b.after(smoke, append(b.with("node/"), b.with("addon/")...)...)
-	b.add(smoke)
-	c.planCloudSmoke(b)
+		Run: a.smoke,
+	})
 }
+
+const smokeStep = "smoke"
 
 // wantsSmoke reports whether there is something to prove and somewhere to prove it.
 func (c *Cluster) wantsSmoke() bool {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"slices"
 
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -10,69 +9,50 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// planReplacements takes machines out that others of the same name replace, and makes what brings those in wait for it.
-// It returns the first step of each machine's chain.
-func (c *Cluster) planReplacements(b *builder, o *Observed) ([]*plan.Step, error) {
-	var firsts []*plan.Step
-	for _, s := range o.Want {
-		old := o.Replaced[s.Name]
-		if old == nil {
+// planRepairs puts right what is broken, and replaces control-plane machines one after another, when the other ones are well.
+func (a *applying) planRepairs() error {
+	for _, s := range a.o.Want {
+		if old := a.o.Replaced[s.Name]; old != nil {
+			if err := a.checkReplace(a.o, old.Machine); err != nil {
+				return err
+			}
+		}
+	}
+	well := a.planStale()
+	a.planOrphans()
+	for _, s := range a.o.Want {
+		if s.isControlPlane() && a.o.mute(s.Name) && a.o.Replaced[s.Name] == nil {
+			well = append(well, healthID(s.Name))
+		}
+	}
+	var previous []plan.Need
+	for _, s := range a.o.Want {
+		if !s.isControlPlane() || a.o.Replaced[s.Name] == nil {
 			continue
 		}
-		if err := c.checkReplace(o, old.Machine); err != nil {
-			return nil, err
+		if previous == nil {
+			a.add(stagePrepare, a.snapshotStep())
+			previous = plan.IfPlanned(well...)
 		}
-		chain := c.retire(o, old.Machine, "it is replaced")
-		if s.isControlPlane() && !b.has(snapshotID) {
-			b.add(c.snapshotStep())
-		}
-		if s.isControlPlane() {
-			b.after(chain[0], snapshotID)
-		}
-		for i, st := range chain {
-			if i > 0 {
-				b.after(st, chain[i-1].ID)
-			}
-			b.add(st)
-		}
-		if made := b.ids[provider.MachineStep(s.Name)]; made != nil {
-			made.Action, made.Reason = plan.Replace, "it takes the place of the old one"
-			made.Run = c.remake(o.Want, s.Name)
-			b.after(made, chain[len(chain)-1].ID)
-		}
-		firsts = append(firsts, chain[0])
+		unit := append(append(a.replacement(s), a.joining(s)...), a.nodeStep(s, false))
+		previous = a.chain(stageRepair, unit, previous...)
 	}
-	return firsts, nil
+	return nil
 }
 
-// orderReplacements replaces one machine after another, control-plane machines when the other ones are settled, and lets a
-// machine that outlives its replacement be configured when it is clean.
-func orderReplacements(b *builder, firsts []*plan.Step) {
-	replaced := map[string]bool{}
-	for _, s := range firsts {
-		replaced[s.Subject] = true
+// replacement lists the steps that take a machine out and put another one in its place; none where that was not decided.
+func (a *applying) replacement(s slot) []*plan.Step {
+	old := a.o.Replaced[s.Name]
+	if old == nil {
+		return nil
 	}
-	for i, s := range firsts {
-		if st := b.ids["reset/"+s.Subject]; st != nil {
-			for _, id := range []string{configureID(s.Subject), "etcd/add/" + s.Subject} {
-				if later := b.ids[id]; later != nil {
-					b.after(later, st.ID, "node/delete/"+s.Subject)
-				}
-			}
-		}
-		if i > 0 {
-			before := firsts[i-1].Subject
-			b.after(s, nodeID(before), configureID(before), provider.MachineStep(before), "health/"+before)
-		}
-		if s.Needs == nil || !slices.Contains(s.Needs, snapshotID) {
-			continue
-		}
-		for _, other := range b.steps {
-			if !replaced[other.Subject] && (other.ID == "etcd/remove/"+other.Subject || other.ID == "health/"+other.Subject) {
-				b.after(s, other.ID)
-			}
-		}
+	unit := a.retire(a.o, old.Machine, "it is replaced")
+	if made := a.made[s.Name]; made != nil { // else the machine outlives its replacement
+		other := *made
+		other.Action, other.Reason, other.Run = plan.Replace, "it takes the place of the old one", a.remake(a.o.Want, s.Name)
+		unit = append(unit, &other)
 	}
+	return unit
 }
 
 // checkReplace foresees etcd while a machine is replaced, before anything is begun.

@@ -186,18 +186,16 @@ func (c *Cluster) staleWireGuard() []string {
 
 // planForgetWireGuard forgets addresses and keys of removed peers and gateways, once the gateways that are left no longer
 // know them.
-func (c *Cluster) planForgetWireGuard(b *builder) {
-	stale := c.staleWireGuard()
+func (a *applying) planForgetWireGuard() {
+	stale := a.staleWireGuard()
 	if len(stale) == 0 {
 		return
 	}
-	s := &plan.Step{
+	a.add(stageForget, &plan.Step{
 		ID: "wireguard/forget", Action: plan.Change, Subject: "cluster", Title: "forget removed WireGuard peers",
 		Reason: "no longer wanted: " + strings.ReplaceAll(strings.Join(stale, ", "), "wireguard/", ""),
-		Run:    func(ctx context.Context, _ plan.Progress) error { return c.dropWireGuard(ctx, stale) },
-	}
-	b.after(s, append(b.with("configure/"), b.with("destroy/")...)...)
-	b.add(s)
+		Run:    func(ctx context.Context, _ plan.Progress) error { return a.dropWireGuard(ctx, stale) },
+	})
 }
 
 // dropWireGuard forgets keys, then addresses: what is interrupted is found again by the addresses.

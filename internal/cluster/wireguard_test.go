@@ -127,13 +127,11 @@ func TestWireGuardAddresses(t *testing.T) {
 func TestWireGuardForget(t *testing.T) {
 	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "carl"))
 	l.layers()
-	if b := newBuilder(); len(l.forgetSteps(b)) != 0 {
-		t.Errorf("nothing is to be forgotten: %+v", b.steps)
+	if steps := l.forgetSteps(); len(steps) != 0 {
+		t.Errorf("nothing is to be forgotten: %+v", steps)
 	}
 	l.doc = wireGuardDoc(t, "10.9.0.0/28", "carl")
-	b := newBuilder()
-	b.add(&plan.Step{ID: "configure/demo-gw-1"}, &plan.Step{ID: "configure/demo-gw-2"})
-	steps := l.forgetSteps(b)
+	steps := l.forgetSteps("configure/demo-gw-1", "configure/demo-gw-2")
 	if len(steps) != 1 || strings.Join(steps[0].Needs, " ") != "configure/demo-gw-1 configure/demo-gw-2" || !strings.Contains(steps[0].Reason, "anna") {
 		t.Fatalf("got %+v", steps)
 	}
@@ -143,19 +141,28 @@ func TestWireGuardForget(t *testing.T) {
 	if _, err := l.secrets.Get(t.Context(), wireGuardPeer+"anna"); fail.KindOf(err) != fail.NotFound || l.facts.get(wireGuardPeer+"anna") != "" {
 		t.Errorf("anna is still remembered: %v", err)
 	}
-	if _, err := l.secrets.Get(t.Context(), wireGuardPeer+"carl"); err != nil || len(l.forgetSteps(newBuilder())) != 0 {
+	if _, err := l.secrets.Get(t.Context(), wireGuardPeer+"carl"); err != nil || len(l.forgetSteps()) != 0 {
 		t.Errorf("carl is forgotten, or something is left: %v", err)
 	}
 	l.doc.Spec.Access.WireGuard = nil
-	if len(l.forgetSteps(newBuilder())) != 1 {
+	if len(l.forgetSteps()) != 1 {
 		t.Error("without WireGuard all is to be forgotten")
 	}
 }
 
-func (l *lab) forgetSteps(b *builder) []*plan.Step {
-	n := len(b.steps)
-	l.planForgetWireGuard(b)
-	return b.steps[n:]
+// forgetSteps plans beside steps that roll gateways.
+func (l *lab) forgetSteps(gateways ...string) []*plan.Step {
+	l.t.Helper()
+	a := l.applying(&Observed{}, nil)
+	for _, id := range gateways {
+		a.add(stageRollGateways, &plan.Step{ID: id})
+	}
+	a.planForgetWireGuard()
+	steps, err := a.graph.Seal(applyRules)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return steps[len(gateways):]
 }
 
 // TestWireGuardRotate: new keys for gateways and for peers whose key we made; addresses stay.

@@ -90,8 +90,7 @@ func (p *Plan) Check() error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return fail.New(fail.Internal, "the plan is faulty: %s", strings.Join(faults, "; ")).At(p.Cluster).
-		Do("this is a defect of naupegos; please report it")
+	return defect(p.Cluster, faults)
 }
 
 // cycle returns the IDs along one circle of needs, its first step repeated at the end; nil if there is none.

@@ -24,6 +24,7 @@ type stepJSON struct {
 	Subject        string     `json:"subject"`
 	Reason         string     `json:"reason,omitempty"`
 	Details        []string   `json:"details,omitempty"`
+	Stage          Stage      `json:"stage,omitempty"` // the phase of the plan that it is in
 	Needs          []string   `json:"needs,omitempty"`
 	Consent        string     `json:"consent,omitempty"`
 	Disruption     Disruption `json:"disruption"`
@@ -44,7 +45,7 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 	}
 	for _, s := range p.Steps {
 		out.Steps = append(out.Steps, stepJSON{
-			ID: s.ID, Action: s.Action, Title: s.Title, Subject: s.Subject, Reason: s.Reason, Details: s.Details,
+			ID: s.ID, Action: s.Action, Title: s.Title, Subject: s.Subject, Reason: s.Reason, Details: s.Details, Stage: s.Stage,
 			Needs: s.Needs, Consent: s.Consent, Disruption: s.Disruption(), TimeoutSeconds: s.Timeout.Round(time.Millisecond).Seconds(),
 		})
 	}

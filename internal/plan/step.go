@@ -30,6 +30,7 @@ type Step struct {
 	Subject string        // the thing acted upon, for grouping: a machine's name, or "cluster"
 	Reason  string        // why it is needed
 	Details []string      // what exactly changes, e.g. "file /etc/haproxy/haproxy.cfg"; shown under the step
+	Stage   Stage         // the phase of the plan that it is in; empty where the plan has none
 	Needs   []string      // IDs of steps that must have succeeded before
 	Consent string        // name of the consent without which the plan is refused; empty for none
 	Rolling bool          // it restarts or takes away one of several that serve, one after another

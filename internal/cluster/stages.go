@@ -1,0 +1,181 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// The stages of an apply.
+const (
+	stagePrepare          plan.Stage = "prepare"            // what must be there before anything is changed
+	stageMachines         plan.Stage = "machines"           // the provider's steps
+	stageRepair           plan.Stage = "repair"             // lost members and nodes go, control-plane machines are replaced
+	stageBootstrap        plan.Stage = "bootstrap"          // gateways and control-plane machines that don't serve yet
+	stageJoin             plan.Stage = "join"               // new members of the control plane, one after another
+	stageBalance          plan.Stage = "balance"            // a load balancer of the cloud learns of them
+	stageRollGateways     plan.Stage = "roll-gateways"      // one after another
+	stageRollControlPlane plan.Stage = "roll-control-plane" // one after another
+	stageServe            plan.Stage = "serve"              // the API answers
+	stageRecord           plan.Stage = "record"             // kubeadm's records and addons
+	stageWorkers          plan.Stage = "workers"            // workers that don't serve yet
+	stageNodes            plan.Stage = "nodes"              // nodes are registered, labelled and Ready
+	stageRollWorkers      plan.Stage = "roll-workers"       // in as many lanes as may be unavailable
+	stageRetire           plan.Stage = "retire"             // machines that are no longer wanted go
+	stageProve            plan.Stage = "prove"              // smoke tests
+	stageForget           plan.Stage = "forget"             // what is remembered of those that went
+)
+
+// applyRules say in which order a cluster is changed: what is broken is repaired first, then comes what is new, then what is restarted, and
+// what goes comes last. Gateways learn where replaced machines are, and know new API servers before an old one restarts; no kubelet gets ahead of an API server. Workers that are
+// new are waited for by nobody but those that go: one that never comes is no reason to leave others as they are.
+var applyRules = []plan.Rule{
+	{Stage: stagePrepare},
+	{Stage: stageMachines},
+	{Stage: stageRepair, Waits: []plan.Stage{stagePrepare}},
+	{Stage: stageBootstrap, Waits: []plan.Stage{stageMachines}, Per: plan.SameSubject},
+	{Stage: stageJoin, Waits: []plan.Stage{stageRepair}},
+	{Stage: stageJoin, Waits: []plan.Stage{stageMachines}, Per: plan.SameSubject},
+	{Stage: stageBalance, Waits: []plan.Stage{stageBootstrap, stageJoin}},
+	{Stage: stageRollGateways, Waits: []plan.Stage{stageRepair}},
+	{Stage: stageRollGateways, Waits: []plan.Stage{stageMachines}, Per: plan.SameSubject},
+	{Stage: stageRollControlPlane, Waits: []plan.Stage{stageBootstrap, stageJoin, stageRollGateways}},
+	{Stage: stageServe, Waits: []plan.Stage{stageBootstrap, stageRollGateways, stageRollControlPlane}},
+	{Stage: stageRecord, Waits: []plan.Stage{stageServe, stageRollControlPlane}},
+	{Stage: stageWorkers, Waits: []plan.Stage{stageMachines, stageRepair}, Per: plan.SameSubject},
+	{Stage: stageNodes, Waits: []plan.Stage{stageMachines, stageBootstrap, stageJoin, stageRollControlPlane, stageWorkers}, Per: plan.SameSubject},
+	{Stage: stageRollWorkers, Waits: []plan.Stage{stageRollControlPlane}},
+	{Stage: stageRollWorkers, Waits: []plan.Stage{stageMachines}, Per: plan.SameSubject},
+	{Stage: stageRetire, Waits: []plan.Stage{stageBootstrap, stageJoin, stageBalance, stageRollControlPlane, stageWorkers, stageNodes, stageRollWorkers}},
+	{Stage: stageProve, Waits: []plan.Stage{stageRecord, stageBalance, stageNodes, stageRollWorkers, stageRetire}},
+	{Stage: stageForget, Waits: []plan.Stage{stageRetire}},
+}
+
+// applying is an apply while it is planned.
+type applying struct {
+	*Cluster
+	o     *Observed
+	graph plan.Graph
+	made  map[string]*plan.Step // the provider's step that leaves a machine running, by the machine's name
+}
+
+func (c *Cluster) applying(o *Observed, machines []*plan.Step) *applying {
+	a := &applying{Cluster: c, o: o, made: map[string]*plan.Step{}}
+	for _, s := range machines {
+		if s.ID == provider.MachineStep(s.Subject) {
+			a.made[s.Subject] = s
+		}
+	}
+	return a
+}
+
+// steps lists what takes the observed to the wanted; machines are the provider's own steps.
+func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error) {
+	a := c.applying(o, machines)
+	a.planMachines(machines)
+	a.planInitial()
+	a.planGateways()
+	balanced, err := a.planBalance()
+	if err != nil {
+		return nil, err
+	}
+	a.planControlPlane(balanced)
+	a.planAPI(machines)
+	if !c.blind(o) {
+		if err := a.planRepairs(); err != nil {
+			return nil, err
+		}
+		a.planJoins()
+		a.planRecords()
+		a.planWorkers()
+		a.planNodes()
+		if err := a.planRemovals(); err != nil {
+			return nil, err
+		}
+		a.planForgetWireGuard()
+		a.planSmoke()
+	}
+	return a.graph.Seal(applyRules)
+}
+
+// add puts a step into a stage, marked as in need of consent where it removes a machine that drifted.
+func (a *applying) add(stage plan.Stage, s *plan.Step, needs ...plan.Need) {
+	a.graph.Add(stage, askConsent(s, a.o.Drifted[s.Subject]), needs...)
+}
+
+// chain puts steps into a stage, each of which waits for the one before; the first waits for needs. It returns the need of the last.
+func (a *applying) chain(stage plan.Stage, steps []*plan.Step, needs ...plan.Need) []plan.Need {
+	for _, s := range steps {
+		a.add(stage, s, needs...)
+		needs = plan.After(s.ID)
+	}
+	return needs
+}
+
+// upToDate reports whether nothing is to be done on a machine.
+func (a *applying) upToDate(s slot) bool {
+	return a.o.Machines[s.Name].UpToDate() && a.made[s.Name] == nil
+}
+
+// configured is the step that makes a machine as it should be.
+func (a *applying) configured(s slot) *plan.Step {
+	seen := a.o.Machines[s.Name]
+	return a.configureStep(s, actionFor(seen), reasonFor(seen, a.made[s.Name] != nil), details(seen))
+}
+
+// planMachines takes over the provider's steps, but for those that wait until the machine has gone whose place they fill: see replacement.
+func (a *applying) planMachines(machines []*plan.Step) {
+	for _, s := range machines {
+		if a.o.Replaced[s.Subject] == nil || s != a.made[s.Subject] {
+			a.add(stageMachines, s)
+		}
+	}
+}
+
+// addressesOf are the needs of machines whose address only their creation tells.
+func (a *applying) addressesOf(names []string) []plan.Need {
+	var ids []string
+	for _, n := range names {
+		if a.addressUnknown(n) {
+			ids = append(ids, provider.MachineStep(n))
+		}
+	}
+	return plan.IfPlanned(ids...)
+}
+
+// planBalance has the provider's own load balancer, where the API is behind one, follow the machines once the API answers. It does not wait
+// for those that restart: they wait for it, so that others serve meanwhile.
+func (a *applying) planBalance() (ids []string, err error) {
+	balancer, ok := a.prov.(provider.Balancer)
+	if !ok {
+		return nil, nil
+	}
+	want, err := a.wantedMachines(a.o.Want)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range balancer.Balance(want, a.o.Inventory) {
+		a.add(stageBalance, s, plan.IfPlanned(apiStep)...)
+		ids = append(ids, s.ID)
+	}
+	return ids, nil
+}
+
+// ids returns the steps' IDs.
+func ids(steps []*plan.Step) []string {
+	var out []string
+	for _, s := range steps {
+		out = append(out, s.ID)
+	}
+	return out
+}
+
+// idsOf returns the IDs that f gives to names.
+func idsOf(f func(string) string, names []string) []string {
+	out := slices.Clone(names)
+	for i, n := range names {
+		out[i] = f(n)
+	}
+	return out
+}

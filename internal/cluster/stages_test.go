@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestOrderHolds plans for clusters of all shapes, with whatever may be to do at once, and holds what must be true of every order: at most
+// one control-plane machine is away at a time, others are restarted when all that joins has joined, workers after the control plane, and
+// nothing is removed before the rest is done.
+func TestOrderHolds(t *testing.T) {
+	r := testkit.Rand(t)
+	for range 40 {
+		l, about := anyCluster(t, r)
+		o := anyChange(l, r, &about)
+		machines, err := l.infrastructure(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps, err := l.steps(o, machines)
+		if fail.KindOf(err) == fail.Refused {
+			continue // etcd would lose its quorum
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", about, err)
+		}
+		if err := (&plan.Plan{Steps: steps}).Check(); err != nil {
+			t.Fatalf("%s: %v", about, err)
+		}
+		for _, fault := range faultsOf(o, steps) {
+			t.Errorf("%s: %s", about, fault)
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+}
+
+// anyCluster is a cluster that is up, and another document for it.
+func anyCluster(t *testing.T, r *rand.Rand) (l *lab, about string) {
+	odd := func() int { return 1 + 2*r.IntN(3) }
+	gateways, from, to, workers, wanted := 2*r.IntN(2), odd(), odd(), r.IntN(4), r.IntN(4)
+	l = newLab(t, document(t, to, gateways, wanted)).running(document(t, from, gateways, workers))
+	if gateways == 0 && to > 1 && from > 1 && r.IntN(2) == 0 {
+		l.prov = balanced{l.cloud}
+	}
+	return l, fmt.Sprintf("%d gateways, %d to %d control-plane machines, %d to %d workers", gateways, from, to, workers, wanted)
+}
+
+// anyChange loses, stops, silences, replaces and reconfigures some of the machines.
+func anyChange(l *lab, r *rand.Rand, about *string) *Observed {
+	var members []string
+	fates := Fates{}
+	names := l.cloud.names()
+	for _, name := range names {
+		if strings.Contains(name, "-cp-") {
+			members = append(members, name)
+		}
+		switch r.IntN(8) {
+		case 0:
+			fates[name] = Renew
+		case 1:
+			fates[name] = Leave
+		case 2:
+			l.state(name, provider.Stopped)
+		case 3:
+			if r.IntN(3) == 0 {
+				delete(l.cloud.machines, name)
+			}
+		default:
+			continue
+		}
+		*about += fmt.Sprintf(", %s: %v %v", name, l.cloud.machines[name].State, fates[name])
+	}
+	o := l.observed(fates, members...)
+	for _, name := range names {
+		seen := o.Machines[name]
+		if seen == nil || seen.Machine.State != provider.Running {
+			continue
+		}
+		switch r.IntN(3) {
+		case 0:
+			seen.Report = &machine.Report{Changes: []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "restart"}}}
+			*about += ", restart " + name
+		case 1:
+			if r.IntN(4) == 0 {
+				seen.Report, seen.Err = nil, fail.New(fail.Unreachable, "no answer")
+				*about += ", silent " + name
+			}
+		}
+	}
+	o.Recorded, o.Addons[addonFlannel] = r.IntN(2) == 0, r.IntN(2) == 0
+	return o
+}
+
+// names lists the machines that there are.
+func (p *cloud) names() []string {
+	var out []string
+	for name := range p.machines {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// faultsOf says what is wrong with the order of steps.
+func faultsOf(o *Observed, steps []*plan.Step) (faults []string) {
+	above := map[string]map[string]bool{}
+	ends := map[string]string{} // by control-plane machine that is away for a while: the step that finds it back
+	for _, s := range steps {
+		above[s.ID] = map[string]bool{}
+		for _, n := range s.Needs {
+			above[s.ID][n] = true
+			maps.Copy(above[s.ID], above[n])
+		}
+		switch {
+		case s.Stage == stageRollControlPlane && s.Action == plan.Wait, s.ID == "etcd/promote/"+s.Subject && o.Replaced[s.Subject] != nil:
+			ends[s.Subject] = s.ID
+		}
+	}
+	for a, end := range ends {
+		for b, other := range ends {
+			if a != b && !above[firstOf(steps, b)][end] && !above[firstOf(steps, a)][other] {
+				faults = append(faults, a+" and "+b+" are away at the same time")
+			}
+		}
+	}
+	for _, s := range steps {
+		for _, before := range steps {
+			if s != before && mustWait(s, before) && !above[s.ID][before.ID] {
+				faults = append(faults, s.ID+" does not wait for "+before.ID)
+			}
+		}
+	}
+	return faults
+}
+
+// firstOf returns the ID of the first step that takes a control-plane machine away.
+func firstOf(steps []*plan.Step, name string) string {
+	i := slices.IndexFunc(steps, func(s *plan.Step) bool {
+		return s.Subject == name && (s.Stage == stageRollControlPlane || s.Stage == stageRepair)
+	})
+	return steps[i].ID
+}
+
+// mustWait reports whether one step must come after another, by what an operator would expect.
+func mustWait(s, before *plan.Step) bool {
+	in := func(stages ...plan.Stage) bool { return slices.Contains(stages, before.Stage) }
+	switch {
+	case s.Stage == stageRollControlPlane:
+		return in(stageRepair, stageJoin, stageBalance, stageRollGateways)
+	case s.Stage == stageRollWorkers && in(stageRollControlPlane), s.Stage == stageProve && in(stageRecord):
+		return true
+	case s.Stage == stageRetire:
+		return in(stageRepair, stageJoin, stageBalance, stageRollGateways, stageRollControlPlane, stageRollWorkers, stageWorkers, stageNodes)
+	case s.Subject != before.Subject:
+		return false
+	case s.ID == configureID(s.Subject):
+		return before.ID == provider.MachineStep(s.Subject) || before.Action == plan.Destroy
+	case s.ID == nodeID(s.Subject):
+		return before.ID == configureID(s.Subject) || before.ID == "etcd/promote/"+s.Subject
+	}
+	return false
+}
