@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -48,7 +49,7 @@ func (c *Cluster) settled(ctx context.Context, name string) error {
 }
 
 // afterOthers has a step that restarts what serves wait until the other control-plane machines have taken up what they were told: by this
-// apply, or by one before that was cut short. What was sick before is not waited for: the step may be what mends it.
+// apply, or by one before that was cut short; and until etcd can do without its member. What was sick before is not waited for beyond that.
 func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 	var others []string
 	for _, m := range o.Want {
@@ -57,12 +58,11 @@ func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 		}
 	}
 	well := !slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return !h.OK() })
-	if len(others) == 0 {
-		return
-	}
 	run := s.Run
 	s.Run = func(ctx context.Context, p plan.Progress) error {
-		p.Status("waiting until the other control-plane machines serve")
+		if len(others) > 0 {
+			p.Status("waiting until the other control-plane machines serve")
+		}
 		for _, name := range others {
 			if err := c.settled(ctx, name); err != nil {
 				return err
@@ -73,8 +73,34 @@ func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 				return err
 			}
 		}
+		if err := c.mayStop(ctx, s.Subject); err != nil {
+			return err
+		}
 		return run(ctx, p)
 	}
+}
+
+// mayStop is fail.NotReady while etcd would lose its quorum without a machine's member. Where that is the only one, it is as it is.
+func (c *Cluster) mayStop(ctx context.Context, name string) error {
+	return c.withEtcd(ctx, func(e *etcd.Client) error {
+		members, err := e.Members(ctx)
+		if err != nil {
+			return err
+		}
+		return stoppable(members, e.Health(ctx, members), name)
+	})
+}
+
+func stoppable(members []etcd.Member, health []etcd.Health, name string) error {
+	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
+	if i < 0 || etcd.Now(members, health).Voters == 1 {
+		return nil
+	}
+	if _, err := etcd.Project(members, health, etcd.Change{Action: etcd.Stop, ID: members[i].ID}); err != nil {
+		return fail.Wrap(fail.NotReady, err, "restart %s", name).At(name).
+			Do("bring the other control-plane machines back, or replace them: naupegos status shows which don't answer; apply goes on then")
+	}
+	return nil
 }
 
 // gatewayGate lets what follows begin only when this gateway passes on the API, and the API answers through the endpoint.

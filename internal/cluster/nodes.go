@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net"
+	"path"
 	"slices"
 	"strconv"
 
@@ -31,10 +32,12 @@ func (a *applying) planNodes() {
 		known = known && a.o.Machines[s.Name] != nil // else it is the node of a machine that is gone
 		touched := a.made[s.Name] != nil || !a.upToDate(s) && (a.o.restarts(s.Name) || a.o.starts(s.Name))
 		// A node that somebody cordoned stays so: that is theirs to undo.
-		if known && !touched && node.Ready && a.o.stale(node) == "" && kube.Marked(node, a.marks(s)) {
-			continue
+		if !known || touched || !node.Ready || a.o.stale(node) != "" || !kube.Marked(node, a.marks(s)) {
+			a.add(stageNodes, a.nodeStep(s, known), plan.IfPlanned(apiStep)...)
 		}
-		a.add(stageNodes, a.nodeStep(s, known), plan.IfPlanned(apiStep)...)
+		if known && node.Annotations[kube.OwnedCordon] != "" { // a change was cut off, or called off
+			a.chain(stageNodes, a.uncordonSteps(s), plan.IfPlanned(nodeID(s.Name))...)
+		}
 	}
 }
 
@@ -54,9 +57,41 @@ func (a *applying) planWorkers() {
 		}
 		st.Rolling = len(replaced) == 0
 		unit := append(replaced, st, a.nodeStep(s, st.Rolling))
+		if m := a.o.Machines[s.Name]; st.Rolling && endsPods(m.Report) {
+			unit = slices.Concat([]*plan.Step{a.drainStep(m.Machine)}, unit, a.uncordonSteps(s))
+		}
 		lanes[next] = a.chain(stageRollWorkers, unit, lanes[next]...)
 		next = (next + 1) % len(lanes)
 	}
+}
+
+// uncordonSteps lets pods onto a node again that was drained for a change of its machine; none where somebody else had cordoned it before.
+func (a *applying) uncordonSteps(s slot) []*plan.Step {
+	if n := a.o.Nodes[s.Name]; n.Unschedulable && n.Annotations[kube.OwnedCordon] == "" {
+		return nil
+	}
+	return []*plan.Step{{
+		ID: "uncordon/" + s.Name, Action: plan.Change, Subject: s.Name, Title: "let pods onto node " + s.Name + " again",
+		Reason: "it was drained for a change of its machine",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			client, err := a.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			return client.Uncordon(ctx, s.Name)
+		},
+	}}
+}
+
+// runtimePrograms run pods.
+var runtimePrograms = map[string]bool{"kubelet": true, "containerd": true, "containerd-shim-runc-v2": true, "runc": true}
+
+// endsPods reports whether a change may end pods that run: other programs take them over, or containerd restarts. They don't notice a
+// restart of kubelet alone.
+func endsPods(r *machine.Report) bool {
+	return r != nil && slices.ContainsFunc(r.Changes, func(ch machine.Change) bool {
+		return ch.Kind == "binary" && runtimePrograms[path.Base(ch.Name)] || ch.Kind == "unit" && ch.Name == "containerd.service" && ch.Action != "start"
+	})
 }
 
 // rolls reports whether a worker serves and is to be restarted.
@@ -228,7 +263,7 @@ func (c *Cluster) drainStep(m provider.Machine) *plan.Step {
 				return err
 			}
 			err = client.Drain(ctx, m.Name, kube.DrainOptions{
-				Timeout: c.doc.Spec.Timeouts.Drain.Duration, DeleteEmptyDir: true,
+				Timeout: c.doc.Spec.Timeouts.Drain.Duration, DeleteEmptyDir: true, Own: true,
 				Log: func(line string) { p.Status("%s", line) },
 			})
 			if err == nil {

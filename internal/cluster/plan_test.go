@@ -83,6 +83,22 @@ func TestPlans(t *testing.T) {
 			}
 			return l.mustPlan(o)
 		}},
+		{"another-runtime", func(t *testing.T) string { // pods are moved before; a-2 was cordoned by somebody, a-3 by an apply that was cut off
+			l := newLab(t, document(t, 1, 0, 3)).running(document(t, 1, 0, 3))
+			o := l.observed(nil, controlPlanes(1)...)
+			for name, seen := range o.Machines {
+				n := o.Nodes[name]
+				n.Unschedulable = name != "demo-a-1"
+				if name != "demo-a-3" {
+					seen.Report = &machine.Report{Changes: []machine.Change{{Kind: "binary", Name: "/usr/local/bin/containerd", Action: "update"},
+						{Kind: "unit", Name: "containerd.service", Action: "restart", Why: "its program changed"}}}
+				} else {
+					n.Annotations[kube.OwnedCordon] = "true"
+				}
+				o.Nodes[name] = n
+			}
+			return l.mustPlan(o)
+		}},
 		{"scale-up-and-roll", func(t *testing.T) string { // the only API server is restarted when two others serve
 			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 1, 2, 1))
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))

@@ -25,6 +25,7 @@ type DrainOptions struct {
 	DeleteEmptyDir bool              // also pods with emptyDir volumes: their content is lost
 	GracePeriod    time.Duration     // for each pod in place of its own; 0 means its own
 	Dead           bool              // the machine is surely off: nobody will end the pods, so all are deleted at once, budgets or not
+	Own            bool              // the node is annotated with OwnedCordon, unless it is cordoned already: the caller uncordons it
 	Log            func(line string) // each eviction and each refusal; may be nil
 }
 
@@ -32,7 +33,11 @@ type DrainOptions struct {
 // fail.Refused names pods that it may not touch without Force or DeleteEmptyDir; fail.NotReady names those that did not go in
 // time and the budgets that hold them. The node stays cordoned in any case. A node that does not exist is fine.
 func (c *Client) Drain(ctx context.Context, node string, o DrainOptions) error {
-	if err := c.Cordon(ctx, node); err != nil {
+	cordon := c.Cordon
+	if o.Own {
+		cordon = c.cordonForUs
+	}
+	if err := cordon(ctx, node); err != nil {
 		if fail.KindOf(err) == fail.NotFound {
 			return nil
 		}

@@ -15,10 +15,12 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Annotations of a node that say which of its labels and taints are ours, so that those no longer wanted can go.
+// Annotations of a node that say what of it is ours: labels and taints, so that those no longer wanted can go, and that it was cordoned for
+// a change of its machine, so that it is uncordoned afterwards, and only then.
 const (
 	OwnedLabels = "naupegos.dev/owned-labels" // keys, comma-separated, sorted
 	OwnedTaints = "naupegos.dev/owned-taints" // "key:effect", comma-separated, sorted
+	OwnedCordon = "naupegos.dev/owned-cordon" // "true"
 )
 
 // Marks is what a pool wants on its nodes.
@@ -44,14 +46,32 @@ func Marked(n NodeInfo, m Marks) bool {
 	return !mark(&node, m)
 }
 
-// Cordon keeps new pods away from a node; Uncordon lets them in again. A node that is so already is fine.
+// Cordon keeps new pods away from a node until somebody calls Uncordon: from now on that is for the caller to do, even if OwnedCordon said
+// that it was for us. A node that is cordoned already is fine.
 func (c *Client) Cordon(ctx context.Context, node string) error {
-	return c.change(ctx, node, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	return c.change(ctx, node, func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		delete(n.Annotations, OwnedCordon)
+	})
 }
 
-// Uncordon is the opposite of Cordon.
+// cordonForUs keeps new pods away from a node and annotates it with OwnedCordon, unless somebody else has cordoned it.
+func (c *Client) cordonForUs(ctx context.Context, node string) error {
+	return c.change(ctx, node, func(n *corev1.Node) {
+		if n.Spec.Unschedulable {
+			return
+		}
+		n.Spec.Unschedulable = true
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, OwnedCordon, "true")
+	})
+}
+
+// Uncordon lets new pods in again. A node that was not cordoned is fine.
 func (c *Client) Uncordon(ctx context.Context, node string) error {
-	return c.change(ctx, node, func(n *corev1.Node) { n.Spec.Unschedulable = false })
+	return c.change(ctx, node, func(n *corev1.Node) {
+		n.Spec.Unschedulable = false
+		delete(n.Annotations, OwnedCordon)
+	})
 }
 
 // conflictTries bounds how often a change is tried again because the node changed meanwhile (kubelet writes status all the

@@ -1,0 +1,96 @@
+//go:build integration
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+func (o *operations) drain(t *testing.T) {
+	ctx := short(t, 2*time.Minute)
+	_, err := o.c.Apply(ctx, []byte(`apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: keep-two, namespace: default}
+spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
+`), ApplyOptions{})
+	testkit.Must(t, err)
+	o.eventually(t, "the budget is counted", func() bool {
+		b, err := o.c.set.PolicyV1().PodDisruptionBudgets("default").Get(ctx, "keep-two", metav1.GetOptions{})
+		return err == nil && b.Status.ObservedGeneration == b.Generation && b.Status.CurrentHealthy == 2
+	})
+	pods, err := o.c.PodsOn(ctx, "w1")
+	testkit.Must(t, err)
+	if len(pods) < 2 || pods[0].Owner == "" {
+		t.Fatalf("pods of the Deployment and the DaemonSet should be on w1: %+v", pods)
+	}
+	var log []string
+	opts := DrainOptions{Timeout: 3 * time.Second, Log: func(s string) { log = append(log, s) }}
+	err = o.c.Drain(ctx, "w1", opts)
+	wantFail(t, err, fail.NotReady, "default/deployment-", "disruption budget keep-two (2 healthy, 2 needed)")
+	if len(log) == 0 {
+		t.Error("nothing was logged")
+	}
+	_, err = o.c.set.CoreV1().Pods("default").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lonely"},
+		Spec: corev1.PodSpec{NodeName: "w1", Containers: []corev1.Container{{Name: "c", Image: "good:1"}}}}, metav1.CreateOptions{})
+	testkit.Must(t, err)
+	wantFail(t, o.c.Drain(ctx, "w1", opts), fail.Refused, "default/lonely")
+	testkit.Must(t, o.c.set.PolicyV1().PodDisruptionBudgets("default").Delete(ctx, "keep-two", metav1.DeleteOptions{}))
+	o.k.set(func() { o.k.hang = "lonely" })
+	opts.Force = true
+	wantFail(t, o.c.Drain(ctx, "w1", opts), fail.NotReady, "lonely is terminating since")
+	o.k.set(func() { o.k.hang = "" })
+	testkit.Must(t, o.c.Drain(ctx, "w1", opts))
+	testkit.Must(t, o.c.WaitDeployment(ctx, "default", "deployment"))
+	pods, err = o.c.PodsOn(ctx, "w1")
+	testkit.Must(t, err)
+	for _, p := range pods {
+		if p.Owner != "DaemonSet" {
+			t.Errorf("%s/%s is still on the drained node", p.Namespace, p.Name)
+		}
+	}
+	testkit.Must(t, o.c.Uncordon(ctx, "w1"))
+	testkit.Must(t, o.c.Drain(ctx, "nobody", opts))
+	o.cordons(ctx, t)
+
+	o.k.set(func() { o.k.hang = "deployment" }) // a machine that is off confirms nothing
+	testkit.Must(t, o.c.Drain(ctx, "w2", DrainOptions{Timeout: 30 * time.Second, Dead: true}))
+	o.k.set(func() { o.k.hang = "" })
+	testkit.Must(t, o.c.WaitDeployment(ctx, "default", "deployment"))
+	testkit.Must(t, o.c.Uncordon(ctx, "w2"))
+}
+
+// cordons: a node that somebody cordoned stays theirs.
+func (o *operations) cordons(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for _, by := range []struct {
+		what string
+		do   func() error
+		want string
+	}{
+		{"drained on top of a cordon of somebody's", func() error { return o.c.Drain(ctx, "w1", DrainOptions{Own: true}) }, "true "},
+		{"uncordoned", func() error { return o.c.Uncordon(ctx, "w1") }, "false "},
+		{"drained by us", func() error { return o.c.Drain(ctx, "w1", DrainOptions{Own: true}) }, "true true"},
+		{"drained by us again", func() error { return o.c.Drain(ctx, "w1", DrainOptions{Own: true}) }, "true true"},
+		{"cordoned by somebody", func() error { return o.c.Cordon(ctx, "w1") }, "true "},
+		{"drained by us, uncordoned", func() error {
+			return errors.Join(o.c.Uncordon(ctx, "w1"), o.c.Drain(ctx, "w1", DrainOptions{Own: true}), o.c.Uncordon(ctx, "w1"))
+		}, "false "},
+		{"cordoned", func() error { return o.c.Cordon(ctx, "w1") }, "true "},
+	} {
+		testkit.Must(t, by.do())
+		n := testkit.Value(o.c.Node(ctx, "w1"))(t)
+		if got := fmt.Sprintf("%t %s", n.Unschedulable, n.Annotations[OwnedCordon]); got != by.want {
+			t.Errorf("%s: unschedulable, ours: %s, want %s", by.what, got, by.want)
+		}
+	}
+}
