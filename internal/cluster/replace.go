@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"context"
-
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -49,7 +47,7 @@ func (a *applying) replacement(s slot) []*plan.Step {
 	unit := a.retire(a.o, old.Machine, "it is replaced")
 	if made := a.made[s.Name]; made != nil { // else the machine outlives its replacement
 		other := *made
-		other.Action, other.Reason, other.Run = plan.Replace, "it takes the place of the old one", a.remake(a.o.Want, s.Name)
+		other.Action, other.Reason = plan.Replace, "it takes the place of the old one"
 		unit = append(unit, &other)
 	}
 	return unit
@@ -75,39 +73,4 @@ func (c *Cluster) viewOf(o *Observed, m provider.Machine) etcd.MachineView {
 		return drainedView
 	}
 	return etcd.Gone
-}
-
-// remake makes a machine again where the provider knew another one when the plan was made: it is asked again.
-func (c *Cluster) remake(slots []slot, name string) func(context.Context, plan.Progress) error {
-	return func(ctx context.Context, p plan.Progress) error {
-		want, err := c.wantedMachines(slots)
-		if err != nil {
-			return err
-		}
-		inv, err := c.prov.Observe(ctx)
-		if err != nil {
-			return err
-		}
-		steps, err := c.prov.Steps(want, inv)
-		if err != nil {
-			return err
-		}
-		return runWith(ctx, p, steps, provider.MachineStep(name))
-	}
-}
-
-// runWith runs the step of an ID after those that it needs. It does nothing where there is no such step.
-func runWith(ctx context.Context, p plan.Progress, steps []*plan.Step, id string) error {
-	for _, s := range steps {
-		if s.ID != id {
-			continue
-		}
-		for _, need := range s.Needs {
-			if err := runWith(ctx, p, steps, need); err != nil {
-				return err
-			}
-		}
-		return s.Run(ctx, p)
-	}
-	return nil
 }

@@ -116,23 +116,6 @@ func TestFatesAreForgotten(t *testing.T) {
 	}
 }
 
-func TestRunWith(t *testing.T) {
-	var log []string
-	step := func(id string, needs ...string) *plan.Step {
-		return &plan.Step{ID: id, Needs: needs, Run: func(context.Context, plan.Progress) error { log = append(log, id); return nil }}
-	}
-	steps := []*plan.Step{step("other"), step("machine/x", "image", "network"), step("image", "network"), step("network")}
-	if err := runWith(t.Context(), silent{}, steps, "machine/x"); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(log, " "); got != "network image network machine/x" { // steps are idempotent
-		t.Errorf("ran %s", got)
-	}
-	if err := runWith(t.Context(), silent{}, steps, "machine/y"); err != nil {
-		t.Errorf("a machine that runs already: %v", err)
-	}
-}
-
 // TestReplacementInheritsNoKey: what is put in a machine's place gets keys of its own, also where destroying the old one is interrupted.
 func TestReplacementInheritsNoKey(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))

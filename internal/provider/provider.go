@@ -77,7 +77,8 @@ type Provider interface {
 	// Observe finds everything of this cluster. It changes nothing.
 	Observe(ctx context.Context) (*Inventory, error)
 	// Steps returns the steps that make the infrastructure and each wanted machine exist and run: none where nothing is to do.
-	// The step that leaves machine NAME running has the ID MachineStep(NAME).
+	// The step that leaves machine NAME running has the ID MachineStep(NAME). A machine that seen does not have, though it exists, is
+	// destroyed before that step runs: the step makes again what is the machine's own, whatever was there when it was planned.
 	Steps(want Wanted, seen *Inventory) ([]*plan.Step, error)
 	// Machine reports what is now known of one machine (its address once it is assigned). fail.NotFound where it isn't.
 	Machine(ctx context.Context, name string) (Machine, error)

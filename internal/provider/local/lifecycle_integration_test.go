@@ -258,6 +258,23 @@ func TestMachineThatNeverBoots(t *testing.T) {
 	}
 	r.carryOut([]*plan.Step{r.p.DestroyMachine(provider.Machine{Name: spec.Name})})
 	r.apply(w)
+	r.replaced(w)
+}
+
+// replaced destroys a machine that was there when its step was planned: the step makes another one in its place.
+func (r *rig) replaced(w provider.Wanted) {
+	r.t.Helper()
+	name := w.Machines[len(w.Machines)-1].Name
+	was := r.address(name)
+	inv := r.observe()
+	inv.Machines = slices.DeleteFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name })
+	steps := testkit.Value(r.p.Steps(w, inv))(r.t)
+	r.carryOut([]*plan.Step{r.p.DestroyMachine(provider.Machine{Name: name})})
+	r.carryOut(steps)
+	r.expect(name, provider.Running)
+	if now := r.address(name); now != was {
+		r.t.Errorf("%s was at %s and is at %s", name, was, now)
+	}
 }
 
 func (r *rig) address(name string) string {

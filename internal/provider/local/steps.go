@@ -162,9 +162,24 @@ func (p *Provider) recordOf(name string) (record, error) {
 	return r, nil
 }
 
+// planAgain gives a machine an address whose record is gone.
+func (p *Provider) planAgain(spec provider.MachineSpec) (record, error) {
+	subnet, err := p.planSubnet()
+	if err != nil {
+		return record{}, err
+	}
+	if err := p.planAddresses(provider.Wanted{Machines: []provider.MachineSpec{spec}}, subnet); err != nil {
+		return record{}, err
+	}
+	return p.recordOf(spec.Name)
+}
+
 // ensureMachine is a machine's step: makes its disk unless it is complete, and starts it unless it runs.
 func (p *Provider) ensureMachine(ctx context.Context, spec provider.MachineSpec, progress plan.Progress) error {
 	r, err := p.recordOf(spec.Name)
+	if err != nil { // it went with the machine whose place this one takes
+		r, err = p.planAgain(spec)
+	}
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // failsWith runs an apply that must fail, with an error of a kind that says all of words.
@@ -361,5 +363,28 @@ func TestDestroyMachine(t *testing.T) {
 	}
 	if got := f.listing(); !slices.Equal(got, want) {
 		t.Error(difference(got, want))
+	}
+}
+
+// TestReplacedMachine: the step of a machine that was there when it was planned makes all that went with it meanwhile.
+func TestReplacedMachine(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), fakeDocument(t)
+	testkit.Must(t, apply(t.Context(), fakeProvider(t, f, doc)))
+	before := f.listing()
+	p := fakeProvider(t, f, doc)
+	inv := testkit.Value(p.Observe(t.Context()))(t)
+	old := inv.Machines[0]
+	inv.Machines = inv.Machines[1:]
+	steps := testkit.Value(p.Steps(wanted(doc), inv))(t)
+	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == provider.MachineStep(old.Name) })
+	if i < 0 {
+		t.Fatalf("no step makes %s: %v", old.Name, steps)
+	}
+	for _, s := range []*plan.Step{p.DestroyMachine(old), steps[i]} {
+		testkit.Must(t, s.Run(t.Context(), silent{}))
+	}
+	if got := f.listing(); !slices.Equal(got, before) {
+		t.Error(difference(got, before))
 	}
 }

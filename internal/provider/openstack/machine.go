@@ -117,6 +117,11 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 	if err := fresh(ctx, p.known.volumes, p.known.ports); err != nil {
 		return s, err
 	}
+	if len(p.portsOf(m.Name)) == 0 { // it went with the machine whose place this one takes
+		if err := p.ensurePorts(ctx, []provider.MachineSpec{m}, progress); err != nil {
+			return s, err
+		}
+	}
 	*makes++
 	return p.createServer(ctx, m, progress)
 }
