@@ -141,13 +141,20 @@ func (s *Store) SaveCluster(ctx context.Context, c *Cluster) error {
 		return err
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	res, err := s.db.ExecContext(ctx, "UPDATE clusters SET provider = ?, document = ?, facts = ?, updated_at = ? WHERE id = ?",
-		c.Provider, string(c.Document), facts, micros(now), c.ID)
+	var there int64
+	err = s.fenced(ctx, c.ID, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, "UPDATE clusters SET provider = ?, document = ?, facts = ?, updated_at = ? WHERE id = ?",
+			c.Provider, string(c.Document), facts, micros(now), c.ID)
+		if err == nil {
+			there, err = res.RowsAffected()
+		}
+		return err
+	})
 	if err != nil {
 		return s.wrap(err, "save the cluster %s", c.Name)
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(s.wrap(err, "save the cluster %s", c.Name), s.unknownCluster(ctx, c.ID))
+	if there == 0 {
+		return s.unknownCluster(ctx, c.ID)
 	}
 	c.UpdatedAt = now
 	return nil
@@ -155,7 +162,10 @@ func (s *Store) SaveCluster(ctx context.Context, c *Cluster) error {
 
 // DeleteCluster forgets a cluster with its secrets and lease; the journal stays. A cluster that isn't there is no error.
 func (s *Store) DeleteCluster(ctx context.Context, id string) error {
-	_, err := s.db.ExecContext(ctx, "DELETE FROM clusters WHERE id = ?", id)
+	err := s.fenced(ctx, id, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM clusters WHERE id = ?", id)
+		return err
+	})
 	if err != nil {
 		return s.wrap(err, "forget the cluster %s", id)
 	}

@@ -62,6 +62,7 @@ func (s *Store) AcquireLease(ctx context.Context, clusterID, verb string, o Leas
 	if err != nil {
 		return nil, s.wrap(err, "take the lease of %s", clusterID)
 	}
+	s.setFence(clusterID, l.generation)
 	var beat context.Context
 	beat, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	l.expiry = time.AfterFunc(time.Until(now.Add(o.TTL)), l.markLost)
@@ -154,9 +155,43 @@ func (l *Lease) Check(ctx context.Context) error {
 	return l.s.wrap(err, "check the lease of %s", l.cluster)
 }
 
-func (l *Lease) gone() error {
-	return fail.New(fail.Conflict, "the lease was lost: another process took over, or this one was held up too long").At(l.cluster).
+func (l *Lease) gone() error { return overtaken(l.cluster) }
+
+func overtaken(cluster string) error {
+	return fail.New(fail.Conflict, "the lease was lost: another process took over, or this one was held up too long").At(cluster).
 		Do("see who holds it, then run the same command again")
+}
+
+// setFence has what this Store writes about a cluster refused once somebody else holds a later lease; 0 ends that.
+func (s *Store) setFence(cluster string, generation int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if generation == 0 {
+		delete(s.fences, cluster)
+		return
+	}
+	s.fences[cluster] = generation
+}
+
+// fenced writes about a cluster: fail.Conflict, and nothing is written, where its lease was held here and another took it over. A process
+// that was held up, by a suspended machine or a slow disk, learns of that only when it wakes; what it writes then would undo what the
+// other one has done.
+func (s *Store) fenced(ctx context.Context, cluster string, write func(tx *sql.Tx) error) error {
+	s.mu.Lock()
+	generation, held := s.fences[cluster]
+	s.mu.Unlock()
+	return inTx(ctx, s.db, func(tx *sql.Tx) error {
+		if held {
+			var later int
+			if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM leases WHERE cluster_id = ? AND generation > ?", cluster, generation).Scan(&later); err != nil {
+				return err
+			}
+			if later > 0 {
+				return overtaken(cluster)
+			}
+		}
+		return write(tx)
+	})
 }
 
 // Release gives the lease back, also when ctx is cancelled. One that was lost, or whose cluster is forgotten, is not an error.
@@ -167,5 +202,6 @@ func (l *Lease) Release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	_, err := l.s.log.ExecContext(ctx, "UPDATE leases SET held = 0 WHERE cluster_id = ? AND generation = ?", l.cluster, l.generation)
+	l.s.setFence(l.cluster, 0)
 	return l.s.wrap(err, "release the lease of %s", l.cluster)
 }

@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // pretend makes a store's process look like another one.
@@ -100,6 +102,51 @@ func TestLeaseTakenOverIsLost(t *testing.T) {
 	}
 	if err := l.Release(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNothingIsWrittenAfterTakeover: a holder that was held up writes nothing over what the next one did, and another cluster is not
+// concerned.
+func TestNothingIsWrittenAfterTakeover(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	first, second := open(t, dir), open(t, dir)
+	c, other := newCluster(t, first, "demo"), newCluster(t, first, "other")
+	slow := pretend(first, func(h *holder) { h.Boot = "x" }) // nobody sees here whether it lives
+	old := testkit.Value(slow.AcquireLease(ctx, c.ID, "apply", LeaseOptions{TTL: time.Millisecond}))(t)
+	testkit.Must(t, slow.Secrets(c.ID).Put(ctx, "a", []byte("first")))
+	old.cancel() // no more heartbeats: the process is held up
+	var now *Lease
+	testkit.Until(t, time.Minute, time.Millisecond, func() (err error) {
+		now, err = second.AcquireLease(ctx, c.ID, "apply", LeaseOptions{})
+		return err
+	})
+	late := *c
+	late.Facts = map[string]string{"from": "first"}
+	for what, err := range map[string]error{
+		"its facts":     slow.SaveCluster(ctx, &late),
+		"a secret":      slow.Secrets(c.ID).Put(ctx, "a", []byte("late")),
+		"a new secret":  func() error { _, err := slow.Secrets(c.ID).PutIfAbsent(ctx, "b", []byte("late")); return err }(),
+		"a secret less": slow.Secrets(c.ID).Delete(ctx, "a"),
+		"its end":       slow.DeleteCluster(ctx, c.ID),
+	} {
+		if fail.KindOf(err) != fail.Conflict || !strings.Contains(err.Error(), "the lease was lost") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	testkit.Must(t, slow.SaveCluster(ctx, other))
+	late.Facts = map[string]string{"from": "second"}
+	testkit.Must(t, second.SaveCluster(ctx, &late))
+	testkit.Must(t, old.Release(ctx))
+	testkit.Must(t, now.Check(ctx))
+	testkit.Must(t, now.Release(ctx))
+	if got := testkit.Value(second.Cluster(ctx, "demo"))(t); got.Facts["from"] != "second" {
+		t.Errorf("the facts are %v", got.Facts)
+	}
+	if v := testkit.Value(second.Secrets(c.ID).Get(ctx, "a"))(t); string(v) != "first" {
+		t.Errorf("the secret is %q", v)
+	}
+	if names := testkit.Value(second.Secrets(c.ID).Names(ctx))(t); len(names) != 1 {
+		t.Errorf("there are secrets %v", names)
 	}
 }
 

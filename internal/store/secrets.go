@@ -70,9 +70,12 @@ func (x *Secrets) insert(ctx context.Context, name string, value []byte, onConfl
 	if err != nil {
 		return err
 	}
-	_, err = x.s.db.ExecContext(ctx,
-		"INSERT INTO secrets (cluster_id, name, sealed, updated_at) VALUES (?, ?, ?, ?) ON CONFLICT (cluster_id, name) "+onConflict, //nolint:gosec // one of two constants
-		x.cluster, name, base64.StdEncoding.EncodeToString(raw), micros(time.Now()))
+	err = x.s.fenced(ctx, x.cluster, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx,
+			"INSERT INTO secrets (cluster_id, name, sealed, updated_at) VALUES (?, ?, ?, ?) ON CONFLICT (cluster_id, name) "+onConflict, //nolint:gosec // one of two constants
+			x.cluster, name, base64.StdEncoding.EncodeToString(raw), micros(time.Now()))
+		return err
+	})
 	if isForeignKey(err) {
 		return x.s.unknownCluster(ctx, x.cluster)
 	}
@@ -81,7 +84,10 @@ func (x *Secrets) insert(ctx context.Context, name string, value []byte, onConfl
 
 // Delete forgets a secret. One that isn't there is no error.
 func (x *Secrets) Delete(ctx context.Context, name string) error {
-	_, err := x.s.db.ExecContext(ctx, "DELETE FROM secrets WHERE cluster_id = ? AND name = ?", x.cluster, name)
+	err := x.s.fenced(ctx, x.cluster, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM secrets WHERE cluster_id = ? AND name = ?", x.cluster, name)
+		return err
+	})
 	return x.s.wrap(err, "forget the secret %s", name)
 }
 

@@ -33,8 +33,9 @@ type Store struct {
 	identity *age.X25519Identity
 	self     holder
 
-	mu   sync.Mutex
-	keys map[string][]byte // data keys by cluster ID
+	mu     sync.Mutex
+	keys   map[string][]byte // data keys by cluster ID
+	fences map[string]int64  // by cluster ID: the generation of the lease that is held, see fenced
 }
 
 // DefaultDir returns $XDG_STATE_HOME/naupegos, or ~/.local/state/naupegos.
@@ -66,7 +67,7 @@ func openWith(ctx context.Context, dir string, how func(*Store, context.Context)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, self: self, keys: map[string][]byte{}}
+	s := &Store{dir: dir, self: self, keys: map[string][]byte{}, fences: map[string]int64{}}
 	if err := how(s, ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
