@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 )
 
 func newApplyCmd(a *App) *cobra.Command {
@@ -57,19 +59,18 @@ func (a *App) applyDocument(ctx context.Context, file string, f *runFlags) error
 		return located(err, file, data)
 	}
 	defer s.Close()
-	first, err := s.cluster.PlanApply(ctx)
+	first, err := s.Cluster.PlanApply(ctx)
 	if err != nil {
 		return err
 	}
-	return s.apply(ctx, file, doc, data, run{flags: f, first: first, question: carryOut})
+	return s.apply(ctx, file, doc, data, first, a.terms(f, doc))
 }
 
 // apply goes from the first plan to a cluster that is as the document says, and says so.
-func (s *session) apply(ctx context.Context, file string, doc *v1alpha1.Cluster, data []byte, r run) error {
+func (s *session) apply(ctx context.Context, file string, doc *v1alpha1.Cluster, data []byte, first *cluster.Applied, t operate.Terms) error {
 	began := time.Now()
-	r.step = doc.Spec.Timeouts.Step.Duration
-	r.commit = func(ctx context.Context) error { return s.commit(ctx, "apply", data) }
-	changed, err := s.converge(ctx, r)
+	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, data) }
+	changed, err := s.Converge(ctx, first, t)
 	if err != nil {
 		return err
 	}

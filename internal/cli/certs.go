@@ -29,7 +29,7 @@ Certificates are renewed by naupegos apply once their renewal date is past; kube
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true}, func(s *session) error {
-				certs, err := s.cluster.Certificates(cmd.Context())
+				certs, err := s.Cluster.Certificates(cmd.Context())
 				if err != nil {
 					return err
 				}

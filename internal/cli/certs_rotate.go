@@ -59,20 +59,18 @@ func (a *App) rotateWireGuard(ctx context.Context, name string, f *runFlags) err
 	}
 	defer s.Close()
 	began := time.Now()
-	who, err := s.cluster.RotateWireGuard(ctx)
+	who, err := s.Cluster.RotateWireGuard(ctx)
 	if err != nil {
 		return err
 	}
-	first, err := s.cluster.PlanApply(ctx)
+	first, err := s.Cluster.PlanApply(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = s.converge(ctx, run{
-		flags: f, step: doc.Spec.Timeouts.Step.Duration, first: first,
-		question: "Every WireGuard configuration of cluster " + name + " that was handed out is void afterwards. Go on?",
-		commit:   func(ctx context.Context) error { return s.commit(ctx, "certs rotate", s.rec.Document) },
-	})
-	if err != nil {
+	t := a.terms(f, doc)
+	t.Question = "Every WireGuard configuration of cluster " + name + " that was handed out is void afterwards. Go on?"
+	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
+	if _, err := s.Converge(ctx, first, t); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "New WireGuard keys are in use (%s): %s.\nnaupegos handover %s DIR writes the peers' new configurations.\n",
@@ -95,14 +93,11 @@ func (a *App) rotateCredential(ctx context.Context, name string, f *runFlags) er
 		return err
 	}
 	defer s.Close()
-	p, err := s.cluster.PlanRotateCredential(ctx)
+	p, err := s.Cluster.PlanRotateCredential(ctx)
 	if err != nil {
 		return err
 	}
-	if err := a.agree(f, p, carryOut); err != nil {
-		return err
-	}
-	if err := s.execute(ctx, p, f, doc.Spec.Timeouts.Step.Duration); err != nil {
+	if err := s.CarryOut(ctx, p, a.terms(f, doc)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "Cluster %s signs in to its cloud with a new credential; the former one is deleted.\n", name)

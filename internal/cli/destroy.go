@@ -39,17 +39,16 @@ func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *run
 		return err
 	}
 	defer s.Close()
-	p, err := s.cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: keepVolumes, Forget: s.forget})
+	p, err := s.Cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: keepVolumes, Forget: s.forget})
 	if err != nil {
 		return err
 	}
-	if err := a.agree(f, p, fmt.Sprintf("Destroy cluster %s and all its data?", name)); err != nil {
+	t := a.terms(f, doc)
+	t.Question = fmt.Sprintf("Destroy cluster %s and all its data?", name)
+	if err := s.CarryOut(ctx, p, t); err != nil {
 		return err
 	}
-	if err := s.execute(ctx, p, f, doc.Spec.Timeouts.Step.Duration); err != nil {
-		return err
-	}
-	kept, err := s.cluster.KeptVolumes(ctx)
+	kept, err := s.Cluster.KeptVolumes(ctx)
 	if err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "cluster %s is gone; list the volumes that are kept", name)
 	}
@@ -67,5 +66,5 @@ func (s *session) forget(ctx context.Context) error {
 	if err := os.RemoveAll(s.sshDir()); err != nil {
 		return fail.Wrap(fail.Internal, err, "remove the ssh configuration")
 	}
-	return s.store.DeleteCluster(ctx, s.rec.ID)
+	return s.Store.DeleteCluster(ctx, s.Record.ID)
 }

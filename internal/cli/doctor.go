@@ -179,7 +179,7 @@ func addonsOf(doc *v1alpha1.Cluster) []string {
 func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Cluster) (checks []provider.Check) {
 	o := sessionOptions{look: true, readOnly: true, bundle: haveBundle}
 	look := func(s *session) (err error) {
-		checks, err = s.cluster.Check(ctx)
+		checks, err = s.Cluster.Check(ctx)
 		return err
 	}
 	var err error
@@ -188,7 +188,7 @@ func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Clust
 	} else if s, openErr := a.openDocument(ctx, doc, o); openErr != nil {
 		err = openErr
 	} else {
-		err = s.closeWith(look(s))
+		err = s.CloseWith(look(s))
 	}
 	if err != nil {
 		checks = append(checks, check("cluster "+doc.Metadata.Name, "", err))

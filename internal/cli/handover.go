@@ -49,11 +49,11 @@ cluster. The directory is written whole or not at all; one that exists is replac
 func (a *App) handover(ctx context.Context, name, dir string, force bool) error {
 	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
 		now := time.Now()
-		o := cluster.HandoverOptions{Now: now, CloudsYAML: s.cluster.CloudsYAML, CloudCA: s.cluster.CloudCA}
+		o := cluster.HandoverOptions{Now: now, CloudsYAML: s.Cluster.CloudsYAML, CloudCA: s.Cluster.CloudCA}
 		if err := cluster.CheckHandoverPlace(dir, force); err != nil { // before anybody is asked
 			return err
 		}
-		files, err := s.cluster.Handover(ctx, o)
+		files, err := s.Cluster.Handover(ctx, o)
 		if err != nil {
 			return err
 		}

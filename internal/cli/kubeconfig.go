@@ -98,10 +98,10 @@ func (f *kubeconfigFlags) owner() string {
 }
 
 func (s *session) kubeconfig(ctx context.Context, name string, f *kubeconfigFlags) error {
-	render := s.cluster.Kubeconfig
+	render := s.Cluster.Kubeconfig
 	if f.user != "" {
 		render = func(ctx context.Context) ([]byte, error) {
-			return s.cluster.UserKubeconfig(ctx, f.user, f.groups, f.ttl)
+			return s.Cluster.UserKubeconfig(ctx, f.user, f.groups, f.ttl)
 		}
 	}
 	conf, err := render(ctx)

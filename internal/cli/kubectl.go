@@ -42,16 +42,16 @@ func (a *App) kubectl(ctx context.Context, name string, args []string) error {
 	var program string
 	var conf []byte
 	err := a.onCluster(ctx, name, sessionOptions{readOnly: true, bundle: haveBundle}, func(s *session) (err error) {
-		if s.bundle == nil {
+		if s.Bundle == nil {
 			return fail.New(fail.NotFound, "the bundle that holds kubectl is not on this machine").
 				Do("naupegos bundle build makes it; or use your own kubectl after naupegos kubeconfig %s --merge", name)
 		}
-		binary, err := s.bundle.Binary("kubectl")
+		binary, err := s.Bundle.Binary("kubectl")
 		if err != nil {
 			return err
 		}
-		program = s.bundle.Path(binary.Digest)
-		conf, err = s.cluster.Kubeconfig(ctx)
+		program = s.Bundle.Path(binary.Digest)
+		conf, err = s.Cluster.Kubeconfig(ctx)
 		return err
 	})
 	if err != nil {

@@ -50,7 +50,7 @@ func (a *App) logs(ctx context.Context, name, file string, o cluster.LogOptions)
 		return err
 	}
 	defer s.Close()
-	runs, err := s.store.Runs(ctx, name, logRuns)
+	runs, err := s.Store.Runs(ctx, name, logRuns)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (a *App) logs(ctx context.Context, name, file string, o cluster.LogOptions)
 	o.Status = func(line string) { fmt.Fprintln(a.Err, line) }
 	var problems []cluster.LogProblem
 	err = cluster.WritePrivate(file, func(w io.Writer) (err error) {
-		problems, err = s.cluster.Logs(ctx, w, o)
+		problems, err = s.Cluster.Logs(ctx, w, o)
 		return err
 	})
 	if err != nil {

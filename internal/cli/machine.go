@@ -43,7 +43,7 @@ func newMachineListCmd(a *App) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true}, func(s *session) error {
-				ms, others, err := s.cluster.MachineList(cmd.Context())
+				ms, others, err := s.Cluster.MachineList(cmd.Context())
 				if err != nil {
 					return err
 				}

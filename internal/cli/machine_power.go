@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +55,7 @@ func (p power) examples() string {
 
 // mayStop says what switching machines off disturbs, and refuses where etcd would lose its quorum without consent to that.
 func (s *session) mayStop(ctx context.Context, machines []string, f *runFlags) error {
-	o, err := s.cluster.Outage(ctx, machines)
+	o, err := s.Cluster.Outage(ctx, machines)
 	if err != nil {
 		return err
 	}
@@ -67,7 +65,7 @@ func (s *session) mayStop(ctx context.Context, machines []string, f *runFlags) e
 	if o.Quorum == nil || slices.Contains(f.consents.given, cluster.ConsentQuorum) {
 		return nil
 	}
-	return fail.Wrap(fail.Refused, o.Quorum, "nothing was switched").At(s.rec.Name).
+	return fail.Wrap(fail.Refused, o.Quorum, "nothing was switched").At(s.Record.Name).
 		Do("machine start brings it back; to allow it, run the same command with --consent %s", cluster.ConsentQuorum)
 }
 
@@ -94,13 +92,13 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 }
 
 func (a *App) switchMachines(ctx context.Context, p power, name string, machines []string, f *runFlags) error {
-	s, _, err := a.openNamed(ctx, name, sessionOptions{verb: "machine " + p.verb, bundle: haveBundle})
+	s, doc, err := a.openNamed(ctx, name, sessionOptions{verb: "machine " + p.verb, bundle: haveBundle})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	what := strings.Join(machines, ", ")
-	if machines, err = s.cluster.CheckMachines(ctx, machines); err != nil {
+	if machines, err = s.Cluster.CheckMachines(ctx, machines); err != nil {
 		return err
 	}
 	if what == "" {
@@ -111,24 +109,16 @@ func (a *App) switchMachines(ctx context.Context, p power, name string, machines
 			return err
 		}
 	}
-	if err := a.confirm(f, p.short+": "+what+"?"); err != nil {
+	t := a.terms(f, doc)
+	t.Plain = true // what is disturbed was said above
+	if err := t.Front.Agree(p.short + ": " + what + "?"); err != nil {
 		return err
 	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(machines))
-	var mu sync.Mutex // of the output
-	for i, m := range machines {
-		wg.Go(func() {
-			for _, state := range p.states {
-				if errs[i] = s.cluster.Provider().Power(ctx, m, state); errs[i] != nil {
-					return
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			fmt.Fprintf(a.Out, "%s %s\n", m, p.done)
-		})
+	if err := s.CarryOut(ctx, s.Cluster.PlanPower("machine "+p.verb, machines, p.states), t); err != nil {
+		return err
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	for _, m := range machines {
+		fmt.Fprintf(a.Out, "%s %s\n", m, p.done)
+	}
+	return nil
 }

@@ -33,7 +33,7 @@ func newNodeListCmd(a *App) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true}, func(s *session) error {
-				list, err := s.cluster.NodeList(cmd.Context())
+				list, err := s.Cluster.NodeList(cmd.Context())
 				if err != nil {
 					return err
 				}

@@ -44,18 +44,16 @@ func (n *nodeChange) carryOut(ctx context.Context) error {
 	}
 	defer s.Close()
 	began := time.Now()
-	ap, err := n.plan(ctx, s.cluster)
+	ap, err := n.plan(ctx, s.Cluster)
 	if err != nil {
 		return err
 	}
 	if n.dry {
 		return n.app.printPlan(ap.Plan, ap.Later(), &n.out)
 	}
-	_, err = s.converge(ctx, run{
-		flags: &n.run, step: n.doc.Spec.Timeouts.Step.Duration, first: ap, question: carryOut,
-		commit: func(ctx context.Context) error { return n.remember(ctx, s) },
-	})
-	if err != nil {
+	t := n.app.terms(&n.run, n.doc)
+	t.Commit = func(ctx context.Context) error { return n.remember(ctx, s) }
+	if _, err := s.Converge(ctx, ap, t); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(n.app.Out, "Cluster %s is as wanted (%s).\n", n.name, time.Since(began).Round(100*time.Millisecond))
@@ -102,13 +100,13 @@ func (n *nodeChange) remember(ctx context.Context, s *session) error {
 	if n.changed && n.file == "" {
 		fmt.Fprintf(n.app.Err, "The stored document was changed; if you keep it in a file, change that too or name it with -f.\n")
 	}
-	if err := s.commit(ctx, n.verb, n.data); err != nil {
+	if err := s.Commit(ctx, n.data); err != nil {
 		return err
 	}
 	if n.decide == nil {
 		return nil
 	}
-	return n.decide(ctx, s.cluster)
+	return n.decide(ctx, s.Cluster)
 }
 
 // rewrite puts new content in place of a file's, whole or not at all, and keeps its mode. A link stays a link.

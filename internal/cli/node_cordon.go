@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
 )
 
 func newNodeCordonCmd(a *App) *cobra.Command {
@@ -17,8 +19,8 @@ func newNodeCordonCmd(a *App) *cobra.Command {
 		Example: "  naupegos node cordon demo demo-general-1",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.eachNode(cmd.Context(), "cordon", args, "cordoned", func(ctx context.Context, s *session, node string) error {
-				return s.cluster.Cordon(ctx, node, true)
+			return a.onNodes(cmd.Context(), "node cordon", args, "cordoned", func(c *cluster.Cluster) *plan.Plan {
+				return c.PlanCordon("node cordon", args[1:], true)
 			})
 		},
 	}
@@ -31,8 +33,8 @@ func newNodeUncordonCmd(a *App) *cobra.Command {
 		Example: "  naupegos node uncordon demo demo-general-1",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.eachNode(cmd.Context(), "uncordon", args, "open for new pods", func(ctx context.Context, s *session, node string) error {
-				return s.cluster.Cordon(ctx, node, false)
+			return a.onNodes(cmd.Context(), "node uncordon", args, "open for new pods", func(c *cluster.Cluster) *plan.Plan {
+				return c.PlanCordon("node uncordon", args[1:], false)
 			})
 		},
 	}
@@ -48,9 +50,8 @@ nodes stay cordoned: naupegos node uncordon lets pods in again.`,
 		Example: "  naupegos node drain demo demo-general-1\n  naupegos node drain demo demo-general-1 --timeout 2m --delete-emptydir-data",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Log = func(line string) { fmt.Fprintln(a.Err, line) }
-			return a.eachNode(cmd.Context(), "drain", args, "drained", func(ctx context.Context, s *session, node string) error {
-				return s.cluster.Drain(ctx, node, o)
+			return a.onNodes(cmd.Context(), "node drain", args, "drained", func(c *cluster.Cluster) *plan.Plan {
+				return c.PlanDrain("node drain", args[1:], o)
 			})
 		},
 	}
@@ -61,17 +62,19 @@ nodes stay cordoned: naupegos node uncordon lets pods in again.`,
 	return c
 }
 
-// eachNode does something with every node that is named after the cluster, one after another, under the cluster's lease.
-func (a *App) eachNode(ctx context.Context, verb string, args []string, done string, do func(context.Context, *session, string) error) error {
-	s, _, err := a.openNamed(ctx, args[0], sessionOptions{verb: "node " + verb})
+// onNodes carries out what a verb does with the nodes that are named after the cluster, without asking, and says what they are then.
+func (a *App) onNodes(ctx context.Context, verb string, args []string, done string, p func(*cluster.Cluster) *plan.Plan) error {
+	s, doc, err := a.openNamed(ctx, args[0], sessionOptions{verb: verb})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	t := a.terms(&runFlags{}, doc)
+	t.Plain = true
+	if err := s.CarryOut(ctx, p(s.Cluster), t); err != nil {
+		return err
+	}
 	for _, node := range args[1:] {
-		if err := do(ctx, s, node); err != nil {
-			return err
-		}
 		fmt.Fprintf(a.Out, "%s is %s\n", node, done)
 	}
 	return nil

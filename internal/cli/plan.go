@@ -75,10 +75,10 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 		return located(err, f.file, data)
 	}
 	defer s.Close()
-	if err := a.warnOfDifference(f.file, doc, s.rec); err != nil {
+	if err := a.warnOfDifference(f.file, doc, s.Record); err != nil {
 		return err
 	}
-	ap, err := s.cluster.PlanApply(ctx)
+	ap, err := s.Cluster.PlanApply(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 		name = doc.Metadata.Name
 	}
 	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
-		p, err := s.cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: f.keepVolumes, Forget: s.forget})
+		p, err := s.Cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: f.keepVolumes, Forget: s.forget})
 		if err != nil {
 			return err
 		}

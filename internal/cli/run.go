@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
@@ -64,22 +65,6 @@ func (c *consents) Set(names string) error {
 // carryOut is what is asked of whoever has seen a plan.
 const carryOut = "Carry this out?"
 
-// agree shows a plan and asks whether to carry it out. Those who said yes already are shown it too: what was done can be read afterwards.
-func (a *App) agree(f *runFlags, p *plan.Plan, question string) error {
-	if err := a.show(f, p); err != nil {
-		return err
-	}
-	return a.confirm(f, question)
-}
-
-// show prints a plan where progress will be shown, in the same form.
-func (a *App) show(f *runFlags, p *plan.Plan) error {
-	if f.json() {
-		return p.WriteEvent(a.Err, time.Now())
-	}
-	return p.WriteText(a.Err, a.Color(a.Err))
-}
-
 // confirm asks the user, unless they said yes already.
 func (a *App) confirm(f *runFlags, question string) error {
 	if f.yes {
@@ -125,33 +110,35 @@ func (a *App) readAnswer() (string, error) {
 	}
 }
 
-// execute carries a plan out under the session's lease, with progress and journal.
-func (s *session) execute(ctx context.Context, p *plan.Plan, f *runFlags, step time.Duration) error {
-	soft, hard, stop := plan.Interruptible(ctx)
-	defer stop()
-	work, cancel := context.WithCancel(hard)
-	defer cancel()
-	go func() { // without the lease somebody else may be at work: stop at once
-		select {
-		case <-s.lease.Lost():
-			cancel()
-		case <-work.Done():
-		}
-	}()
-	_, err := plan.Execute(work, p, plan.Options{
-		Parallel: int(f.parallel), Timeout: step, Consents: f.consents.given, RetryMax: retryMax,
-		Journal:  s.store.Journal(s.rec.ID),
-		Observer: s.app.observer(f.progress),
-		Stop:     soft, Hook: killPoint(), Meta: map[string]string{"version": version},
-	})
-	select {
-	case <-s.lease.Lost():
-		return fail.Wrap(fail.Conflict, err, "the lease on cluster %s was lost", p.Cluster).Do("look at naupegos status %s, then run the same command again", p.Cluster)
-	default:
-		return err
-	}
+// front is the operator's terminal, with the flags of a verb.
+type front struct {
+	app   *App
+	flags *runFlags
 }
 
-// retryMax is the longest pause between two attempts of a step: what is waited for is near (a machine booting, a server
-// starting), and asking costs little.
-const retryMax = 500 * time.Millisecond
+// Show prints a plan where progress will be shown, in the same form. Those who said yes already are shown it too: what was done can be read
+// afterwards.
+func (f front) Show(p *plan.Plan, later string) error {
+	if f.flags.json() {
+		return p.WriteEvent(f.app.Err, time.Now())
+	}
+	err := p.WriteText(f.app.Err, f.app.Color(f.app.Err))
+	if err == nil && later != "" {
+		_, err = fmt.Fprintln(f.app.Err, later)
+	}
+	return err
+}
+
+// Agree asks the user, unless they said yes already.
+func (f front) Agree(question string) error { return f.app.confirm(f.flags, question) }
+
+// Observer shows a run as the flags say, and logs it.
+func (f front) Observer() plan.Observer { return f.app.observer(f.flags.progress) }
+
+// terms say how a verb's plans are carried out, by its flags.
+func (a *App) terms(f *runFlags, doc *v1alpha1.Cluster) operate.Terms {
+	return operate.Terms{
+		Front: front{a, f}, Question: carryOut, Yes: f.yes, Consents: f.consents.given, Parallel: int(f.parallel), Step: doc.Spec.Timeouts.Step.Duration,
+		Interrupts: plan.Interruptible, Meta: map[string]string{"version": version}, Hook: killPoint(),
+	}
+}

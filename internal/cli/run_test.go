@@ -17,7 +17,14 @@ func TestAgree(t *testing.T) {
 	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: []*plan.Step{{ID: "a", Action: plan.Create, Title: "make a", Subject: "a"}}, Warnings: []string{"it is odd"}}
 	var said bytes.Buffer
 	a := &App{In: strings.NewReader(""), Err: &said}
-	if err := a.agree(&runFlags{yes: true}, p, carryOut); err != nil || !strings.Contains(said.String(), "make a") || !strings.Contains(said.String(), "Warning: it is odd\n") {
+	agree := func(flags *runFlags) error {
+		f := front{a, flags}
+		if err := f.Show(p, "There may be more."); err != nil {
+			return err
+		}
+		return f.Agree(carryOut)
+	}
+	if err := agree(&runFlags{yes: true}); err != nil || !strings.Contains(said.String(), "make a") || !strings.Contains(said.String(), "Warning: it is odd\n") || !strings.HasSuffix(said.String(), "There may be more.\n") {
 		t.Errorf("%q, %v", said.String(), err)
 	}
 	said.Reset()
@@ -25,14 +32,14 @@ func TestAgree(t *testing.T) {
 		Event string
 		Plan  struct{ Steps []struct{ Title string } }
 	}
-	if err := a.agree(&runFlags{yes: true, progress: "json"}, p, carryOut); err != nil {
+	if err := agree(&runFlags{yes: true, progress: "json"}); err != nil {
 		t.Error(err)
 	}
 	if err := json.Unmarshal(said.Bytes(), &line); err != nil || line.Event != "plan" || line.Plan.Steps[0].Title != "make a" {
 		t.Errorf("%q, %v", said.String(), err)
 	}
 	said.Reset()
-	err := a.agree(&runFlags{}, p, carryOut)
+	err := agree(&runFlags{})
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(said.String(), "make a") || !strings.Contains(said.String(), "Warning: it is odd") {
 		t.Errorf("%q, %v", said.String(), err)
 	}

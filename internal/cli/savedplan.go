@@ -48,8 +48,8 @@ type savedState struct {
 // stateOf describes what a plan of the session was made from.
 func (s *session) stateOf(ap *cluster.Applied) savedState {
 	things := ap.Observed.Things()
-	if !s.isNew() {
-		things = append(things, "stored document "+sum(s.found.Document))
+	if !s.IsNew() {
+		things = append(things, "stored document "+sum(s.Found.Document))
 	}
 	return savedState{Digest: sum([]byte(strings.Join(things, "\n"))), Things: things}
 }
@@ -71,7 +71,7 @@ func (s *session) savePlan(path string, document []byte, ap *cluster.Applied) er
 	}
 	p := savedPlan{
 		Kind: savedKind, Format: savedFormat, Naupegos: version, Made: time.Now().UTC().Truncate(time.Second),
-		Cluster: s.rec.Name, ClusterID: s.rec.ID, New: s.isNew(), Document: string(document), Observed: s.stateOf(ap), More: ap.More, Plan: steps,
+		Cluster: s.Record.Name, ClusterID: s.Record.ID, New: s.IsNew(), Document: string(document), Observed: s.stateOf(ap), More: ap.More, Plan: steps,
 	}
 	if p.Checksum, err = p.checksum(); err != nil {
 		return fail.Wrap(fail.Internal, err, "save the plan")
@@ -118,12 +118,12 @@ func notAPlan(path string, data []byte) error {
 func (p *savedPlan) check(s *session, ap *cluster.Applied) error {
 	var changes []string
 	switch {
-	case p.New && !s.isNew():
+	case p.New && !s.IsNew():
 		changes = append(changes, "+ cluster "+p.Cluster+" exists by now")
-	case !p.New && s.isNew():
+	case !p.New && s.IsNew():
 		changes = append(changes, "- cluster "+p.Cluster+" is not in the store")
-	case p.ClusterID != s.rec.ID:
-		changes = append(changes, "~ cluster "+p.Cluster+" is another one: "+s.rec.ID+", not "+p.ClusterID)
+	case p.ClusterID != s.Record.ID:
+		changes = append(changes, "~ cluster "+p.Cluster+" is another one: "+s.Record.ID+", not "+p.ClusterID)
 	}
 	steps, err := ap.Plan.Differences(p.Plan)
 	if err != nil {
@@ -158,12 +158,14 @@ func (a *App) applySaved(ctx context.Context, file string, f *runFlags) error {
 		return located(err, "the document in "+file, []byte(saved.Document))
 	}
 	defer s.Close()
-	first, err := s.cluster.PlanApply(ctx)
+	first, err := s.Cluster.PlanApply(ctx)
 	if err != nil {
 		return err
 	}
 	if err := saved.check(s, first); err != nil {
 		return err
 	}
-	return s.apply(ctx, file, doc, []byte(saved.Document), run{flags: f, first: first, reviewed: true})
+	t := a.terms(f, doc)
+	t.Reviewed = true
+	return s.apply(ctx, file, doc, []byte(saved.Document), first, t)
 }

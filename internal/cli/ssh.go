@@ -38,14 +38,14 @@ func (s *session) shell(ctx context.Context, machine string, argv []string) (int
 	out, outOK := s.app.Out.(*os.File)
 	errOut, errOK := s.app.Err.(*os.File)
 	if !inOK || !outOK || !errOK || len(argv) > 0 {
-		return s.cluster.Shell(ctx, machine, remote.Terminal{In: s.app.In, Out: s.app.Out, Err: s.app.Err}, argv...)
+		return s.Cluster.Shell(ctx, machine, remote.Terminal{In: s.app.In, Out: s.app.Out, Err: s.app.Err}, argv...)
 	}
 	t, restore, err := remote.OpenTerminal(in, out, errOut)
 	defer restore()
 	if err != nil {
 		return 0, err
 	}
-	return s.cluster.Shell(ctx, machine, t, argv...)
+	return s.Cluster.Shell(ctx, machine, t, argv...)
 }
 
 func newSSHConfigCmd(a *App) *cobra.Command {
@@ -63,7 +63,7 @@ address no key is written: config points at your sshKeyFile. Print how to use th
 				if dir == "" {
 					dir = s.sshDir()
 				}
-				machines, err := s.cluster.SSHConfig(cmd.Context(), dir)
+				machines, err := s.Cluster.SSHConfig(cmd.Context(), dir)
 				if err != nil {
 					return err
 				}
@@ -79,4 +79,4 @@ address no key is written: config points at your sshKeyFile. Print how to use th
 }
 
 // sshDir is where the cluster's ssh configuration lies unless the user says otherwise.
-func (s *session) sshDir() string { return filepath.Join(s.store.Dir(), "ssh", s.rec.Name) }
+func (s *session) sshDir() string { return filepath.Join(s.Store.Dir(), "ssh", s.Record.Name) }

@@ -63,7 +63,7 @@ func (a *App) showStatus(ctx context.Context, name string, f *statusFlags) error
 // lookAt observes a cluster now, through a session of its own: what is known of it may have changed meanwhile.
 func (a *App) lookAt(ctx context.Context, name string) (st *cluster.Status, err error) {
 	err = a.onCluster(ctx, name, sessionOptions{readOnly: true, bundle: haveBundle}, func(s *session) (err error) {
-		st, err = s.cluster.Status(ctx)
+		st, err = s.Cluster.Status(ctx)
 		return err
 	})
 	return st, err

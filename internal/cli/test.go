@@ -38,7 +38,7 @@ Exit status: 0 where all holds, 5 where something does not.`,
 				if out.isTable() {
 					tell = func(p cluster.Proof) { fmt.Fprint(a.Out, proofLines(p)) }
 				}
-				proofs, err := s.cluster.Prove(cmd.Context(), limit, &statusLines{w: a.Err}, tell)
+				proofs, err := s.Cluster.Prove(cmd.Context(), limit, &statusLines{w: a.Err}, tell)
 				if err != nil {
 					return err
 				}

@@ -2,33 +2,96 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Cordon keeps new pods away from a machine's node, or lets them in again.
-func (c *Cluster) Cordon(ctx context.Context, machine string, on bool) error {
-	client, err := c.Kube(ctx)
-	if err != nil {
-		return err
+// oneByOne is a plan of steps that follow each other.
+func (c *Cluster) oneByOne(verb string, steps []*plan.Step) *plan.Plan {
+	for i, s := range steps {
+		if i > 0 {
+			s.Needs = append(s.Needs, steps[i-1].ID)
+		}
 	}
-	if on {
-		return client.Cordon(ctx, machine)
-	}
-	return client.Uncordon(ctx, machine)
+	return &plan.Plan{Verb: verb, Cluster: c.Name(), Steps: steps}
 }
 
-// Drain moves a node's pods elsewhere, with respect to their disruption budgets; the node stays cordoned.
-func (c *Cluster) Drain(ctx context.Context, machine string, o kube.DrainOptions) error {
-	client, err := c.Kube(ctx)
-	if err != nil {
-		return err
+// PlanCordon keeps new pods away from nodes, or lets them in again.
+func (c *Cluster) PlanCordon(verb string, nodes []string, on bool) *plan.Plan {
+	var steps []*plan.Step
+	for _, name := range nodes {
+		s := &plan.Step{ID: "cordon/" + name, Action: plan.Change, Subject: name, Title: "keep new pods away from node " + name, Reason: "you asked for it"}
+		if !on {
+			s.ID, s.Title = "uncordon/"+name, "let pods onto node "+name+" again"
+		}
+		s.Run = func(ctx context.Context, _ plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			if on {
+				return client.Cordon(ctx, name)
+			}
+			return client.Uncordon(ctx, name)
+		}
+		steps = append(steps, s)
 	}
-	if _, err := client.Node(ctx, machine); err != nil { // draining a node that does not exist would succeed
-		return err
-	}
+	return c.oneByOne(verb, steps)
+}
+
+// PlanDrain moves the pods of nodes elsewhere, one node after another, with respect to disruption budgets; the nodes stay cordoned.
+func (c *Cluster) PlanDrain(verb string, nodes []string, o kube.DrainOptions) *plan.Plan {
 	if o.Timeout == 0 {
 		o.Timeout = c.doc.Spec.Timeouts.Drain.Duration
 	}
-	return client.Drain(ctx, machine, o)
+	var steps []*plan.Step
+	for _, name := range nodes {
+		steps = append(steps, &plan.Step{
+			ID: "drain/" + name, Action: plan.Change, Subject: name, Rolling: true, Title: "drain node " + name, Reason: "you asked for it",
+			Timeout: o.Timeout + observeTimeout,
+			Run: func(ctx context.Context, p plan.Progress) error {
+				client, err := c.Kube(ctx)
+				if err != nil {
+					return err
+				}
+				if _, err := client.Node(ctx, name); err != nil { // draining a node that does not exist would succeed
+					return err
+				}
+				return drainOnce(ctx, client, name, o, p)
+			},
+		})
+	}
+	return c.oneByOne(verb, steps)
+}
+
+// drainOnce drains a node as a step's only attempt: o.Timeout is all the time that pods have.
+func drainOnce(ctx context.Context, client *kube.Client, name string, o kube.DrainOptions, p plan.Progress) error {
+	o.Log = func(line string) { p.Status("%s", line) }
+	err := client.Drain(ctx, name, o)
+	if fail.KindOf(err) == fail.NotReady {
+		return fail.Wrap(fail.Refused, err, "drain %s", name) // waited long enough
+	}
+	return err
+}
+
+// PlanPower switches machines, each through states (of provider.Power) one after another, all side by side.
+func (c *Cluster) PlanPower(verb string, machines, states []string) *plan.Plan {
+	titles := map[string]string{"on": "switch machine %s on", "off": "shut machine %s down", "kill": "switch machine %s off at once"}
+	p := &plan.Plan{Verb: verb, Cluster: c.Name()}
+	for _, name := range machines {
+		var before []string
+		for _, state := range states {
+			s := &plan.Step{
+				ID: "power/" + state + "/" + name, Action: plan.Change, Subject: name, Rolling: state != "on", Title: fmt.Sprintf(titles[state], name), Reason: "you asked for it",
+				Needs: before, Timeout: c.doc.Spec.Timeouts.MachineBoot.Duration,
+				Run: func(ctx context.Context, p plan.Progress) error { return c.prov.Power(ctx, name, state) },
+			}
+			before = []string{s.ID}
+			p.Steps = append(p.Steps, s)
+		}
+	}
+	return p
 }

@@ -262,15 +262,12 @@ func (c *Cluster) drainStep(m provider.Machine) *plan.Step {
 			if err != nil {
 				return err
 			}
-			err = client.Drain(ctx, m.Name, kube.DrainOptions{
-				Timeout: c.doc.Spec.Timeouts.Drain.Duration, DeleteEmptyDir: true, Own: true,
-				Log: func(line string) { p.Status("%s", line) },
-			})
-			if err == nil {
-				p.Status("waiting until its volumes are detached")
-				err = client.WaitDetached(ctx, m.Name)
+			o := kube.DrainOptions{Timeout: c.doc.Spec.Timeouts.Drain.Duration, DeleteEmptyDir: true, Own: true}
+			if err := drainOnce(ctx, client, m.Name, o, p); err != nil {
+				return err
 			}
-			if fail.KindOf(err) == fail.NotReady {
+			p.Status("waiting until its volumes are detached")
+			if err = client.WaitDetached(ctx, m.Name); fail.KindOf(err) == fail.NotReady {
 				return fail.Wrap(fail.Refused, err, "drain %s", m.Name) // waited long enough
 			}
 			return err

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"time"
 )
 
@@ -15,18 +16,19 @@ const (
 
 // Options says how a plan is executed. The zero value is usable: nothing is recorded or shown.
 type Options struct {
-	Parallel      int                              // most steps at once; 0 means 16
-	Timeout       time.Duration                    // for steps that name none; 0 means 10 minutes
-	Grace         time.Duration                    // how long a step may take to return once its time is up or it is stopped; 0 means 10 s
-	RetryInterval time.Duration                    // first pause between attempts; 0 means 100 ms
-	RetryMax      time.Duration                    // longest pause between attempts; 0 means 2 s
-	KeepGoing     bool                             // after a failure, still start steps that do not depend on it
-	Consents      []string                         // what the user has consented to
-	Meta          map[string]string                // free facts for the journal; never a secret
-	Journal       Journal                          // nil records nothing
-	Observer      Observer                         // nil shows nothing
-	Stop          <-chan struct{}                  // closed when the user asks to stop: no new steps, running ones finish
-	Hook          func(stepID string, phase Phase) // called around each step; for crash tests
+	Parallel      int                                // most steps at once; 0 means 16
+	Timeout       time.Duration                      // for steps that name none; 0 means 10 minutes
+	Grace         time.Duration                      // how long a step may take to return once its time is up or it is stopped; 0 means 10 s
+	RetryInterval time.Duration                      // first pause between attempts; 0 means 100 ms
+	RetryMax      time.Duration                      // longest pause between attempts; 0 means 2 s
+	KeepGoing     bool                               // after a failure, still start steps that do not depend on it
+	Consents      []string                           // what the user has consented to
+	Meta          map[string]string                  // free facts for the journal; never a secret
+	Journal       Journal                            // nil records nothing
+	Observer      Observer                           // nil shows nothing
+	Stop          <-chan struct{}                    // closed when the user asks to stop: no new steps, running ones finish
+	Before        func(context.Context, *Step) error // asked before each attempt of a step; an error is the attempt's. nil asks nobody
+	Hook          func(stepID string, phase Phase)   // called around each step; for crash tests
 }
 
 // Result is what an execution came to. It is returned also with an error.

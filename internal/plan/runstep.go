@@ -103,6 +103,11 @@ func (x *execution) attempt(ctx context.Context, i int) error {
 			}
 			done <- result
 		}()
+		if x.o.Before != nil {
+			if result = x.o.Before(ctx, s); result != nil {
+				return
+			}
+		}
 		result = s.Run(ctx, &progress{x, i})
 	}()
 	select {

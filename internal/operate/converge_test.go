@@ -1,4 +1,4 @@
-package cli
+package operate
 
 import (
 	"bytes"
@@ -29,10 +29,9 @@ func TestYesCoversWhatWasShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			s := &session{app: &App{In: strings.NewReader(""), Err: &out}}
 			shown := &plan.Shown{}
 			shown.Add(first)
-			err := s.further(&runFlags{yes: true}, &plan.Plan{Verb: "apply", Cluster: "demo", Steps: []*plan.Step{c.later}}, shown)
+			err := further(&plan.Plan{Verb: "apply", Cluster: "demo", Steps: []*plan.Step{c.later}}, shown, Terms{Front: &desk{out: &out}, Yes: true})
 			if c.want == "" {
 				if err != nil {
 					t.Error(err)

@@ -1,4 +1,4 @@
-package cli
+package operate
 
 import (
 	"bufio"
@@ -74,7 +74,7 @@ func carryOutHeldUp(t *testing.T, dir string) {
 	defer st.Close()
 	rec := testkit.Value(st.Cluster(t.Context(), "demo"))(t)
 	lease := testkit.Value(st.AcquireLease(t.Context(), rec.ID, "apply", store.LeaseOptions{TTL: 3 * time.Second}))(t)
-	s := &session{app: &App{Err: os.Stderr}, store: st, rec: rec, lease: lease}
+	s := &Session{Store: st, Record: rec, lease: lease}
 	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: []*plan.Step{
 		{ID: "first", Action: plan.Change, Title: "first", Subject: "a", Run: func(ctx context.Context, _ plan.Progress) error {
 			fmt.Println("the first step runs")
@@ -90,9 +90,7 @@ func carryOutHeldUp(t *testing.T, dir string) {
 			return os.WriteFile(filepath.Join(dir, "second"), nil, 0o600)
 		}},
 	}}
-	f := &runFlags{parallel: 1}
-	testkit.Must(t, f.progress.Set("plain"))
-	err := s.execute(t.Context(), p, f, time.Minute)
+	err := s.CarryOut(t.Context(), p, Terms{Front: &desk{out: os.Stderr}, Parallel: 1, Step: time.Minute})
 	fmt.Printf("%s: %v\n", fail.KindOf(err), err)
 	testkit.Must(t, lease.Release(t.Context()))
 }

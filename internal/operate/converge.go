@@ -1,0 +1,79 @@
+package operate
+
+import (
+	"context"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// rounds bounds how often Converge looks again when not everything could be seen at first.
+const rounds = 4
+
+// Converge shows the first plan, asks, commits and carries it out; then it plans again until nothing is left to do. What a later
+// plan would do beyond what was shown is shown and asked for as well. It reports whether anything was changed.
+func (s *Session) Converge(ctx context.Context, first *cluster.Applied, t Terms) (changed bool, err error) {
+	if err := s.begin(ctx, first.Plan, first.Later(), t); err != nil {
+		return false, err
+	}
+	if changed, err = s.rounds(ctx, first, t); err != nil {
+		return changed, err
+	}
+	return changed, s.Cluster.Converged(ctx)
+}
+
+// rounds carries out the first plan and then those that follow from it.
+func (s *Session) rounds(ctx context.Context, ap *cluster.Applied, t Terms) (changed bool, err error) {
+	shown := &plan.Shown{}
+	for !ap.Plan.Empty() {
+		shown.Add(ap.Plan)
+		if err := s.execute(ctx, ap.Plan, t); err != nil {
+			return true, err
+		}
+		if changed = true; !ap.More {
+			return changed, nil
+		}
+		if shown.Plans() == rounds {
+			name := s.Record.Name
+			return changed, fail.New(fail.NotReady, "cluster %s still does not answer after %d rounds", name, rounds).
+				Do("look at naupegos status %s and naupegos logs %s", name, name)
+		}
+		if ap, err = s.Cluster.PlanApply(ctx); err != nil {
+			return changed, err
+		}
+		if err := further(ap.Plan, shown, t); err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+// further shows and asks for a later plan, unless it holds only what was shown already. Who agrees to all beforehand does not agree to give
+// up something that nobody was shown.
+func further(p *plan.Plan, shown *plan.Shown, t Terms) error {
+	if p.Empty() || shown.Covers(p) {
+		return nil
+	}
+	if err := t.Front.Show(p, ""); err != nil {
+		return err
+	}
+	if t.Yes {
+		var lost []string
+		for _, st := range shown.Beyond(p) {
+			if st.Disruption().AtLeast(plan.Removing) {
+				lost = append(lost, st.Title)
+			}
+		}
+		if len(lost) > 0 {
+			return fail.New(fail.Refused, "what was shown first is done; now more was found to do, which takes something away that was not shown: %s", strings.Join(lost, "; ")).
+				Do("look at the plan above; the same command again carries it out")
+		}
+	}
+	err := t.Front.Agree("More was found to do. Carry this out, too?")
+	if fail.KindOf(err) == fail.Interrupted {
+		return fail.New(fail.Interrupted, "not confirmed: what was shown first is done, what was shown last is not").Do("naupegos apply continues")
+	}
+	return err
+}

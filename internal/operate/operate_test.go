@@ -1,0 +1,112 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// desk is a front whose user answers what no says, and sees what out takes.
+type desk struct {
+	out   io.Writer
+	no    error
+	asked []string
+}
+
+func (d *desk) Show(p *plan.Plan, _ string) error { return p.WriteText(d.out, false) }
+func (d *desk) Agree(question string) error {
+	d.asked = append(d.asked, question)
+	return d.no
+}
+func (d *desk) Observer() plan.Observer { return plan.NewObserver(d.out, plan.ObservePlain) }
+
+// leased is a session on a cluster of a new store, with its lease.
+func leased(t *testing.T) *Session {
+	t.Helper()
+	st := testkit.Value(store.Open(t.Context(), t.TempDir()))(t)
+	rec := testkit.Value(st.CreateCluster(t.Context(), store.Cluster{Name: "demo", Provider: "local", Document: []byte("kind: Cluster\n")}))(t)
+	lease := testkit.Value(st.AcquireLease(t.Context(), rec.ID, "apply", store.LeaseOptions{}))(t)
+	s := &Session{Store: st, Record: rec, lease: lease}
+	t.Cleanup(func() { testkit.Must(t, s.Close()) })
+	return s
+}
+
+// steps is a plan of one change after another.
+func steps(log *[]string, actions ...plan.Action) *plan.Plan {
+	p := &plan.Plan{Verb: "apply", Cluster: "demo"}
+	for i, a := range actions {
+		s := &plan.Step{ID: string(a) + "/" + string(rune('a'+i)), Action: a, Title: string(a), Subject: "demo"}
+		s.Run = func(context.Context, plan.Progress) error { *log = append(*log, s.ID); return nil }
+		if i > 0 {
+			s.Needs = []string{p.Steps[i-1].ID}
+		}
+		p.Steps = append(p.Steps, s)
+	}
+	return p
+}
+
+// TestAgreement: nothing is committed or done before the plan was shown and agreed to, and everything is in the journal afterwards.
+func TestAgreement(t *testing.T) {
+	s := leased(t)
+	var log []string
+	commit := func(context.Context) error { log = append(log, "commit"); return nil }
+	d := &desk{out: t.Output(), no: fail.New(fail.Interrupted, "not confirmed")}
+	err := s.CarryOut(t.Context(), steps(&log, plan.Create), Terms{Front: d, Question: "Really?", Commit: commit})
+	if fail.KindOf(err) != fail.Interrupted || len(log) > 0 || !slices.Equal(d.asked, []string{"Really?"}) {
+		t.Fatalf("declined: %v; asked %v, done %v", err, d.asked, log)
+	}
+	d.no = nil
+	testkit.Must(t, s.CarryOut(t.Context(), steps(&log, plan.Create, plan.Change), Terms{Front: d, Commit: commit, Meta: map[string]string{"version": "v0"}}))
+	if want := []string{"commit", "create/a", "change/b"}; !slices.Equal(log, want) {
+		t.Errorf("done %v, want %v", log, want)
+	}
+	asked := len(d.asked)
+	testkit.Must(t, s.CarryOut(t.Context(), steps(&log, plan.Change), Terms{Front: d, Plain: true}))
+	testkit.Must(t, s.CarryOut(t.Context(), steps(&log, plan.Change), Terms{Front: d, Reviewed: true}))
+	if len(d.asked) != asked {
+		t.Errorf("asked again: %v", d.asked)
+	}
+	runs := testkit.Value(s.Store.Runs(t.Context(), "demo", 0))(t)
+	if len(runs) != 3 || runs[2].Meta["version"] != "v0" || len(runs[2].Steps) != 2 || runs[2].Outcome != plan.OutcomeSucceeded {
+		t.Errorf("the journal has %+v", runs)
+	}
+}
+
+// overtaken has somebody else take the lease, and do something.
+func overtaken(ctx context.Context, s *Session) error {
+	other, err := store.Open(ctx, s.Store.Dir())
+	if err != nil {
+		return err
+	}
+	l, err := other.AcquireLease(ctx, s.Record.ID, "apply", store.LeaseOptions{})
+	if err != nil {
+		return errors.Join(err, other.Close())
+	}
+	return errors.Join(l.Release(ctx), other.Close())
+}
+
+// TestNothingIsTakenAwayWithoutTheLease: somebody else has the lease, and no heartbeat has found out yet.
+func TestNothingIsTakenAwayWithoutTheLease(t *testing.T) {
+	for _, action := range []plan.Action{plan.Create, plan.Destroy} {
+		s := leased(t)
+		var log []string
+		p := steps(&log, plan.Wait, action)
+		p.Steps[0].Run = func(ctx context.Context, _ plan.Progress) error {
+			return errors.Join(s.lease.Release(ctx), overtaken(ctx, s))
+		}
+		err := s.CarryOut(t.Context(), p, Terms{Front: &desk{out: t.Output()}, Step: time.Minute})
+		if action == plan.Create {
+			testkit.Must(t, err) // the next heartbeat ends it
+		} else if fail.KindOf(err) != fail.Conflict || len(log) > 0 {
+			t.Errorf("%v; done: %v", err, log)
+		}
+	}
+}

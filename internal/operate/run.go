@@ -1,0 +1,105 @@
+package operate
+
+import (
+	"context"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// Front is whoever asked for a verb.
+type Front interface {
+	// Show shows a plan, and what it can't tell yet (empty: nothing), before it is agreed to.
+	Show(p *plan.Plan, later string) error
+	// Agree asks a question. An error says that the answer was not yes.
+	Agree(question string) error
+	// Observer returns a new observer, for one run.
+	Observer() plan.Observer
+}
+
+// Terms say how a verb's plans are carried out.
+type Terms struct {
+	Front    Front
+	Question string                      // asked below the first plan
+	Reviewed bool                        // the first plan was agreed to before: it is shown, and not asked for
+	Plain    bool                        // the verb does what it says and no more: its plan is neither shown nor asked for
+	Yes      bool                        // Front agrees to whatever is asked: what takes something away has to be shown first
+	Consents []string                    // what is consented to
+	Parallel int                         // most steps at once; 0: plan.Options' default
+	Step     time.Duration               // bound of a step that has none of its own
+	Commit   func(context.Context) error // remembers what is wanted now: after the agreement, before the first step. nil: nothing
+	// Interrupts has the user stop runs: see plan.Interruptible. nil: only the context does.
+	Interrupts func(context.Context) (soft <-chan struct{}, hard context.Context, stop func())
+	Meta       map[string]string                 // of the run, in the journal
+	Hook       func(stepID string, p plan.Phase) // for crash tests
+}
+
+// CarryOut shows one plan, asks, commits and carries it out.
+func (s *Session) CarryOut(ctx context.Context, p *plan.Plan, t Terms) error {
+	if err := s.begin(ctx, p, "", t); err != nil {
+		return err
+	}
+	return s.execute(ctx, p, t)
+}
+
+// begin shows the first plan, asks, and commits. A plan without steps asks nobody: what is wanted is remembered all the same.
+func (s *Session) begin(ctx context.Context, p *plan.Plan, later string, t Terms) error {
+	if !p.Empty() && !t.Plain {
+		if err := t.Front.Show(p, later); err != nil {
+			return err
+		}
+		if err := p.CheckConsents(t.Consents); err != nil {
+			return err
+		}
+		if !t.Reviewed {
+			if err := t.Front.Agree(t.Question); err != nil {
+				return err
+			}
+		}
+	}
+	if t.Commit == nil {
+		return nil
+	}
+	return t.Commit(ctx)
+}
+
+// retryMax is the longest pause between two attempts of a step: what is waited for is near (a machine booting, a server
+// starting), and asking costs little.
+const retryMax = 500 * time.Millisecond
+
+// execute carries a plan out under the lease, with progress and journal. Before a step takes something away the store is asked whether the
+// lease is still held: a process that was held up does not know yet that somebody else took over.
+func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
+	var soft <-chan struct{}
+	if t.Interrupts != nil {
+		var stop func()
+		soft, ctx, stop = t.Interrupts(ctx)
+		defer stop()
+	}
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // without the lease somebody else may be at work: stop at once
+		select {
+		case <-s.lease.Lost():
+			cancel()
+		case <-work.Done():
+		}
+	}()
+	_, err := plan.Execute(work, p, plan.Options{
+		Parallel: t.Parallel, Timeout: t.Step, Consents: t.Consents, RetryMax: retryMax,
+		Journal: s.Store.Journal(s.Record.ID), Observer: t.Front.Observer(), Stop: soft, Hook: t.Hook, Meta: t.Meta,
+		Before: func(ctx context.Context, st *plan.Step) error {
+			if !irrevocable(st) {
+				return nil
+			}
+			return s.lease.Check(ctx)
+		},
+	})
+	select {
+	case <-s.lease.Lost():
+		return fail.Wrap(fail.Conflict, err, "the lease on cluster %s was lost", p.Cluster).Do("look at naupegos status %s, then run the same command again", p.Cluster)
+	default:
+		return err
+	}
+}

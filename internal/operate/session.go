@@ -1,0 +1,174 @@
+// Package operate carries verbs out on clusters: it holds the lease, the document and the record while a verb plans, is agreed to and runs.
+// The operator's command calls it, and whatever else acts for an operator; a Front shows plans to whoever asked, and asks.
+package operate
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Session is one verb at work on one cluster. Close it in any case.
+type Session struct {
+	Store   *store.Store
+	Record  *store.Cluster
+	Found   store.Cluster // Record as it was found
+	Cluster *cluster.Cluster
+	Bundle  *bundle.Bundle // nil where the verb needs none, or it is not here
+
+	verb  string
+	lease *store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
+}
+
+// Options says what a verb needs.
+type Options struct {
+	Verb     string                          // shown to whoever is kept waiting by the lease; empty: no lease, nothing is changed
+	ReadOnly bool                            // leave no trace, not even keys, before Commit
+	NewID    string                          // the ID that a cluster gets which the store does not know yet; empty: the store's next one
+	Agent    func() (path string, err error) // finds naupegos-agent on this side
+	// Edit returns the document to work with in place of the stored one, which stays until the verb commits another. nil keeps it.
+	Edit func(stored []byte) (*v1alpha1.Cluster, error)
+	// Bundle finds or makes the bundle of the document's Kubernetes release. nil: the verb needs none.
+	Bundle func(context.Context, *v1alpha1.Cluster) (*bundle.Bundle, error)
+}
+
+// OpenDocument starts a session on the cluster that a document describes, known already or not. A new one is remembered when the session
+// commits. The session closes the store, also where it can't be opened.
+func OpenDocument(ctx context.Context, st *store.Store, doc *v1alpha1.Cluster, o Options) (*Session, error) {
+	s := &Session{Store: st, verb: o.Verb}
+	name := doc.Metadata.Name
+	rec, err := st.Cluster(ctx, name)
+	if fail.KindOf(err) == fail.NotFound {
+		rec, err = &store.Cluster{ID: o.NewID, Name: name, Provider: doc.Spec.Provider.Name()}, nil
+		if rec.ID == "" {
+			rec.ID, err = st.NextID(ctx, name)
+		}
+	}
+	if err == nil {
+		err = cluster.CheckChanges(rec, doc) // before a bundle is made that is not wanted
+	}
+	if err == nil {
+		err = s.open(ctx, rec, doc, o)
+	}
+	if err != nil {
+		return nil, s.CloseWith(err)
+	}
+	return s, nil
+}
+
+// OpenNamed starts a session on a cluster that the store knows, with the document that was applied last, which it returns. The session
+// closes the store, also where it can't be opened.
+func OpenNamed(ctx context.Context, st *store.Store, name string, o Options) (*Session, *v1alpha1.Cluster, error) {
+	s := &Session{Store: st, verb: o.Verb}
+	rec, err := st.Cluster(ctx, name)
+	if err != nil {
+		return nil, nil, s.CloseWith(err)
+	}
+	doc, err := v1alpha1.Parse("the stored document of "+name, rec.Document)
+	if err == nil {
+		err = s.open(ctx, rec, doc, o)
+	}
+	if err != nil {
+		return nil, nil, s.CloseWith(err)
+	}
+	return s, doc, nil
+}
+
+// open takes the lease, gets the bundle and opens the cluster.
+func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cluster, o Options) (err error) {
+	if o.Verb != "" && !rec.CreatedAt.IsZero() {
+		if s.lease, err = s.Store.AcquireLease(ctx, rec.ID, o.Verb, store.LeaseOptions{}); err != nil {
+			return err
+		}
+		// Whoever held the lease before may have changed the record.
+		if rec, err = s.Store.Cluster(ctx, rec.Name); err != nil {
+			return err
+		}
+	}
+	if o.Edit != nil {
+		if doc, err = o.Edit(rec.Document); err != nil {
+			return err
+		}
+	}
+	if rec.Provider != doc.Spec.Provider.Name() {
+		return fail.New(fail.Refused, "cluster %s lives on provider %s; it can't move to %s", rec.Name, rec.Provider, doc.Spec.Provider.Name()).
+			Do("naupegos destroy %s first, or give the new cluster another name", rec.Name)
+	}
+	s.Record, s.Found = rec, *rec
+	if o.Bundle != nil {
+		if s.Bundle, err = o.Bundle(ctx, doc); err != nil {
+			return err
+		}
+	}
+	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Bundle: s.Bundle, ReadOnly: o.ReadOnly}
+	if deps.AgentPath, err = o.Agent(); err != nil {
+		return err
+	}
+	s.Cluster, err = cluster.Open(ctx, deps)
+	return err
+}
+
+// IsNew reports whether the store does not know the cluster yet.
+func (s *Session) IsNew() bool { return s.Record.CreatedAt.IsZero() }
+
+// Commit remembers, when a plan was agreed to, what is wanted now and what was made while planning: from then on the cluster is
+// changed. A new cluster gets its record and its lease; of two who planned the same new cluster, one gets them: fail.Conflict.
+func (s *Session) Commit(ctx context.Context, document []byte) error {
+	s.Record.Document = document
+	if s.IsNew() {
+		created, err := s.Store.CreateCluster(ctx, *s.Record)
+		if fail.KindOf(err) == fail.Conflict {
+			return fail.Wrap(fail.Conflict, err, "cluster %s changed while it was planned", s.Record.Name).Do("run the same command again: it plans again")
+		}
+		if err != nil {
+			return err
+		}
+		*s.Record = *created
+		if s.lease, err = s.Store.AcquireLease(ctx, s.Record.ID, s.verb, store.LeaseOptions{}); err != nil {
+			return err
+		}
+	} else if string(s.Found.Document) != string(document) || !maps.Equal(s.Found.Facts, s.Record.Facts) {
+		if err := s.Store.SaveCluster(ctx, s.Record); err != nil {
+			return err
+		}
+	}
+	return s.Cluster.Commit(ctx)
+}
+
+// releaseTimeout bounds giving the lease back.
+const releaseTimeout = 5 * time.Second
+
+// Close gives everything back.
+func (s *Session) Close() error { return s.CloseWith(nil) }
+
+// CloseWith gives everything back and returns err, or what went wrong meanwhile.
+func (s *Session) CloseWith(err error) error {
+	if s.Cluster != nil {
+		if e := s.Cluster.Close(); err == nil {
+			err = e
+		}
+	}
+	if s.lease != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+		defer cancel()
+		if e := s.lease.Release(ctx); err == nil {
+			err = e
+		}
+	}
+	if e := s.Store.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// irrevocable reports whether what a step does can't be taken back.
+func irrevocable(s *plan.Step) bool {
+	return s.Action == plan.Destroy || s.Disruption().AtLeast(plan.Removing)
+}
