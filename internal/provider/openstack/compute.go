@@ -40,37 +40,58 @@ func (p *Provider) serverGroupName(m provider.MachineSpec) (name, policy string)
 // serverGroup returns the ID of the server group that a new machine goes into; empty where it goes into none.
 func (p *Provider) serverGroup(m provider.MachineSpec) string {
 	name, _ := p.serverGroupName(m)
-	g, _ := p.known.serverGroups.find(func(g servergroups.ServerGroup) bool { return g.Name == name })
+	g, _ := p.serverGroupCalled(name)
 	return g.ID
 }
 
-// serverGroupsPlan returns the step that makes the server groups that new machines go into.
-func (p *Provider) serverGroupsPlan(fresh []provider.MachineSpec) *plan.Step {
-	wanted := map[string]string{}
-	var missing []string
-	for _, m := range fresh {
+// serverGroupCalled returns the server group of a name, the one with the most members, and those without members that were made twice.
+func (p *Provider) serverGroupCalled(name string) (g servergroups.ServerGroup, twice []servergroups.ServerGroup) {
+	all := p.known.serverGroups.filter(func(g servergroups.ServerGroup) bool { return g.Name == name })
+	if len(all) == 0 {
+		return g, nil
+	}
+	g, twice = best(all, func(g servergroups.ServerGroup) int { return len(g.Members) })
+	return g, slices.DeleteFunc(twice, func(g servergroups.ServerGroup) bool { return len(g.Members) > 0 })
+}
+
+// serverGroupsPlan returns the step that makes the server groups that new machines go into, and removes those of wanted machines that were
+// made twice.
+func (p *Provider) serverGroupsPlan(want, fresh []provider.MachineSpec) *plan.Step {
+	policies := map[string]string{}
+	var names, details []string
+	missing := 0
+	for _, m := range want {
 		name, policy := p.serverGroupName(m)
-		if name == "" || wanted[name] != "" {
+		if name == "" || policies[name] != "" {
 			continue
 		}
-		wanted[name] = policy
-		if p.serverGroup(m) == "" {
-			missing = append(missing, name)
+		needed := slices.ContainsFunc(fresh, func(f provider.MachineSpec) bool { n, _ := p.serverGroupName(f); return n == name })
+		switch g, twice := p.serverGroupCalled(name); {
+		case g.ID == "" && needed:
+			missing++
+			details = append(details, "server group "+name+": "+policy)
+		case len(twice) > 0:
+			details = append(details, "remove a server group "+name+" that was made twice")
+		default:
+			continue
 		}
+		policies[name] = policy
+		names = append(names, name)
 	}
-	if len(missing) == 0 {
+	if len(names) == 0 {
 		return nil
 	}
-	slices.Sort(missing)
+	slices.Sort(names)
+	slices.Sort(details)
 	s := &plan.Step{
-		ID: serverGroupsStep, Action: plan.Create, Title: "make " + count(len(missing), "server group"), Subject: "cluster",
+		ID: serverGroupsStep, Action: plan.Create, Title: "make " + count(missing, "server group"), Subject: "cluster", Details: details,
 		Reason: "machines of a role or pool are kept on different hypervisors", Timeout: p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, progress plan.Progress) error {
-			return p.ensureServerGroups(ctx, missing, wanted, progress)
+			return p.ensureServerGroups(ctx, names, policies, progress)
 		},
 	}
-	for _, name := range missing {
-		s.Details = append(s.Details, "server group "+name+": "+wanted[name])
+	if missing == 0 {
+		s.Action, s.Title, s.Reason = plan.Change, "mend the server groups", "there is one too many of a name"
 	}
 	return s
 }
@@ -84,12 +105,18 @@ func (p *Provider) ensureServerGroups(ctx context.Context, names []string, polic
 		return err
 	}
 	for _, name := range names {
-		if _, ok := p.known.serverGroups.find(func(g servergroups.ServerGroup) bool { return g.Name == name }); ok {
+		progress.Status("server group %s", name)
+		g, twice := p.serverGroupCalled(name)
+		for _, o := range twice {
+			if err := removed(p.known.serverGroups, o.ID, servergroups.Delete(ctx, c.compute, o.ID).ExtractErr(), "remove server group %s, which was made twice", name); err != nil {
+				return err
+			}
+		}
+		if g.ID != "" {
 			continue
 		}
-		progress.Status("server group %s", name)
-		g, err := servergroups.Create(ctx, c.compute, servergroups.CreateOpts{Name: name, Policy: policies[name]}).Extract()
-		if _, err := made(p.known.serverGroups, g, err, "make server group %s", name); err != nil {
+		created, err := servergroups.Create(ctx, c.compute, servergroups.CreateOpts{Name: name, Policy: policies[name]}).Extract()
+		if _, err := made(p.known.serverGroups, created, err, "make server group %s", name); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,12 @@
 package openstack
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -61,5 +63,35 @@ func TestTwinOfAKilledRun(t *testing.T) {
 				t.Errorf("%d, %d are wanted; %d calls were refused", got, want, refused)
 			}
 		})
+	}
+}
+
+// TestServerGroupTwice: Nova lets two server groups have one name. Of those that a killed run's request left, the one with servers stays.
+func TestServerGroupTwice(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), fakeDocument(t)
+	testkit.Must(t, apply(t.Context(), fakeProvider(t, f, doc)))
+	want := len(f.kinds["os-server-groups"])
+	used := f.kinds["os-server-groups"][0]
+	used["members"] = []any{"a-server"}
+	twin := maps.Clone(used)
+	twin["id"], twin["members"] = "twin", []any{}
+	f.kinds["os-server-groups"] = append([]thing{twin}, f.kinds["os-server-groups"]...)
+	p := fakeProvider(t, f, doc)
+	inv := testkit.Value(p.Observe(t.Context()))(t)
+	steps := testkit.Value(p.Steps(wanted(doc), inv))(t)
+	if len(steps) != 1 || steps[0].ID != serverGroupsStep || steps[0].Action != plan.Change || len(steps[0].Details) != 1 {
+		t.Fatalf("planned: %+v", steps)
+	}
+	testkit.Must(t, apply(t.Context(), fakeProvider(t, f, doc)))
+	if got := f.kinds["os-server-groups"]; len(got) != want || f.get("os-server-groups", "twin") != nil || f.get("os-server-groups", used.str("id")) == nil {
+		t.Errorf("there are %v", got)
+	}
+	twin["members"] = []any{"another"} // both are used: neither can go
+	f.kinds["os-server-groups"] = append(f.kinds["os-server-groups"], twin)
+	p = fakeProvider(t, f, doc)
+	inv = testkit.Value(p.Observe(t.Context()))(t)
+	if steps := testkit.Value(p.Steps(wanted(doc), inv))(t); len(steps) > 0 {
+		t.Errorf("planned: %+v", steps[0])
 	}
 }

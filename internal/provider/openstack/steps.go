@@ -37,9 +37,9 @@ func (p *Provider) Steps(want provider.Wanted, seen *provider.Inventory) ([]*pla
 		cidr = sub.CIDR
 	}
 	machines, fresh := p.machineSteps(want, seen)
-	steps = append(steps, p.groupsPlan(cidr))
+	steps = append(steps, p.groupsPlan(cidr), p.serverGroupsPlan(want.Machines, fresh))
 	if len(fresh) > 0 {
-		steps = append(steps, p.keypairPlan(), p.serverGroupsPlan(fresh), p.volumesPlan(fresh))
+		steps = append(steps, p.keypairPlan(), p.volumesPlan(fresh))
 	}
 	steps = append(steps, p.vipSteps(want)...)
 	ports, portsOf := p.portsPlans(want)
