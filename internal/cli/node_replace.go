@@ -26,7 +26,9 @@ Interrupted, the same command or naupegos apply goes on.`,
 			n.plan = func(ctx context.Context, c *cluster.Cluster) (*cluster.Applied, error) {
 				return c.PlanReplace(ctx, machines...)
 			}
-			n.decide = func(ctx context.Context, c *cluster.Cluster) error { return c.Decide(ctx, cluster.Renew, machines...) }
+			n.decide = func(ctx context.Context, c *cluster.Cluster) error {
+				return c.Decide(ctx, cluster.Replace, machines...)
+			}
 			return n.carryOut(cmd.Context())
 		},
 	}

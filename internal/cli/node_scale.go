@@ -70,7 +70,7 @@ stored document is changed; with it that file, whose comments stay. The control 
 			n.plan = func(ctx context.Context, c *cluster.Cluster) (*cluster.Applied, error) {
 				return c.PlanRemove(ctx, machines...)
 			}
-			n.decide = func(ctx context.Context, c *cluster.Cluster) error { return c.Decide(ctx, cluster.Leave, machines...) }
+			n.decide = func(ctx context.Context, c *cluster.Cluster) error { return c.Decide(ctx, cluster.Remove, machines...) }
 			return n.carryOut(cmd.Context())
 		},
 	}

@@ -83,7 +83,7 @@ func (c *Cluster) userData(s slot) ([]byte, error) {
 // Host reports how a machine is reached by SSH: directly where it is a gateway or has an address of its own outside, all
 // others through one of those, where there is one.
 func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
-	if err := c.settle(ctx); err != nil {
+	if err := c.loadTarget(ctx); err != nil {
 		return remote.Host{}, err
 	}
 	m, err := c.prov.Machine(ctx, name)
@@ -130,8 +130,8 @@ func toHost(m provider.Machine) remote.Host {
 	return h
 }
 
-// settle finds out which machines there should be, where no verb has observed yet.
-func (c *Cluster) settle(ctx context.Context) error {
+// loadTarget finds out which machines there should be, where no verb has observed yet.
+func (c *Cluster) loadTarget(ctx context.Context) error {
 	c.slotMu.Lock()
 	defer c.slotMu.Unlock()
 	if c.slots != nil {
@@ -152,8 +152,8 @@ func (c *Cluster) known() []slot {
 	return c.slots
 }
 
-// settleOn says which machines there should be. Nobody may change the slice any more.
-func (c *Cluster) settleOn(slots []slot) {
+// setTarget says which machines there should be. Nobody may change the slice any more.
+func (c *Cluster) setTarget(slots []slot) {
 	c.slotMu.Lock()
 	defer c.slotMu.Unlock()
 	c.slots = slots

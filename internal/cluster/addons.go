@@ -90,8 +90,8 @@ func (c *Cluster) addonStep(a addon.Addon) *plan.Step {
 	}
 }
 
-// settleAddons waits until what addons run does.
-func (c *Cluster) settleAddons(ctx context.Context, client *kube.Client, p plan.Progress) error {
+// waitAddons waits until what addons run does.
+func (c *Cluster) waitAddons(ctx context.Context, client *kube.Client, p plan.Progress) error {
 	for _, a := range c.addonList() {
 		for _, w := range a.Workloads {
 			p.Status("waiting for %s", w.Name)

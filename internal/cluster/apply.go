@@ -37,7 +37,7 @@ func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 }
 
 // planApply plans for the document and for what was decided about single machines.
-func (c *Cluster) planApply(ctx context.Context, verb string, decided Fates) (*Applied, error) {
+func (c *Cluster) planApply(ctx context.Context, verb string, decided Decisions) (*Applied, error) {
 	o, machines, err := c.look(ctx, decided)
 	if err != nil {
 		return nil, err
@@ -47,18 +47,18 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided Fates) (*A
 	}
 	if drifted, err := c.drifted(o); err != nil {
 		return nil, err
-	} else if len(drifted) > 0 && !c.blind(o) {
+	} else if len(drifted) > 0 && !c.controlPlaneUnseen(o) {
 		if o, machines, err = c.look(ctx, decided.with(drifted)); err != nil {
 			return nil, err
 		}
 		o.Drifted = drifted
 	}
-	if c.blind(o) && len(o.Replaced) > 0 { // nothing is replaced before it is known that the others can carry on
+	if c.controlPlaneUnseen(o) && len(o.Replaced) > 0 { // nothing is replaced before it is known that the others can carry on
 		apiErr, etcdErr := o.APIErr, o.EtcdErr
-		if o, machines, err = c.look(ctx, decided.without(Renew)); err != nil {
+		if o, machines, err = c.look(ctx, decided.without(Replace)); err != nil {
 			return nil, err
 		}
-		if !c.blind(o) { // it can be seen by now; but this plan is not the one to act upon it
+		if !c.controlPlaneUnseen(o) { // it can be seen by now; but this plan is not the one to act upon it
 			o.APIErr, o.EtcdErr = apiErr, etcdErr
 		}
 	}
@@ -66,7 +66,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided Fates) (*A
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}
-	return &Applied{Plan: p, Observed: o, More: c.blind(o) || len(o.Replaced) > 0 || c.strangers(ctx, o)}, p.Check()
+	return &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o)}, p.Check()
 }
 
 // checkInitial refuses to go on with a bootstrap whose control plane is no longer the one that was begun.
@@ -131,7 +131,7 @@ func (a *applying) planGateways() {
 			continue
 		}
 		unit := append(a.replacement(s), st)
-		if !a.blind(a.o) { // else the API is waited for anyway
+		if !a.controlPlaneUnseen(a.o) { // else the API is waited for anyway
 			unit = append(unit, a.gatewayGate(s.Name))
 		}
 		others := slices.DeleteFunc(slices.Clone(addresses), func(n plan.Need) bool { return n.ID == provider.MachineStep(s.Name) })
@@ -144,7 +144,7 @@ func (a *applying) planGateways() {
 // restarting them, and each waits for all to be well.
 func (a *applying) planControlPlane(balanced []string) {
 	var previous []plan.Need
-	if !a.blind(a.o) { // else the load balancer waits for the API
+	if !a.controlPlaneUnseen(a.o) { // else the load balancer waits for the API
 		previous = plan.After(balanced...)
 	}
 	for _, s := range a.o.Want {
@@ -190,7 +190,7 @@ func (a *applying) planAPI(infrastructure []*plan.Step) {
 				return err
 			}
 			p.Status("waiting for %s/readyz", client.Server())
-			if err := lookAfter(ctx, a.admit, a.apiTrouble); err != nil {
+			if err := waitThenDiagnose(ctx, a.admit, a.apiTrouble); err != nil {
 				return err
 			}
 			return a.facts.set(ctx, factBootstrapped, "true")

@@ -199,7 +199,7 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) error {
 	if err != nil {
 		return err
 	}
-	if err := c.settleAddons(ctx, client, p); err != nil {
+	if err := c.waitAddons(ctx, client, p); err != nil {
 		return err
 	}
 	img, err := c.bundle.Image("echo")

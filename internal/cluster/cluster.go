@@ -42,7 +42,7 @@ type Cluster struct {
 	backups   string // directory for etcd snapshots of this cluster
 	publicKey string // Naupegos' own SSH key, as a line of authorized_keys
 
-	slotMu sync.Mutex // guards slots; held during the first look, for which all others wait: see settle
+	slotMu sync.Mutex // guards slots; held during the first look, for which all others wait: see loadTarget
 	slots  []slot     // the wanted machines; read it by known
 
 	mu  sync.Mutex

@@ -55,7 +55,7 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 		return nil, err
 	}
 	want, _ := assign(c.doc, inv.Machines, c.decided())
-	c.settleOn(want)
+	c.setTarget(want)
 	var graph plan.Graph
 	if k, ok := c.prov.(provider.Keeper); ok && k.KeepsMachines() {
 		c.planClean(&graph, inv.Machines)

@@ -27,12 +27,12 @@ func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
 	return d.Drift(want, o.Inventory), nil
 }
 
-// with returns the fates with the machines of how decided to be renewed, unless something was decided about them already.
-func (fs Fates) with(how map[string][]string) Fates {
+// with returns the decisions with the machines of how decided to be renewed, unless something was decided about them already.
+func (fs Decisions) with(how map[string][]string) Decisions {
 	out := fs.without("")
 	for name := range how {
 		if _, ok := out[name]; !ok {
-			out[name] = Renew
+			out[name] = Replace
 		}
 	}
 	return out

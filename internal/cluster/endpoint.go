@@ -41,7 +41,7 @@ func (c *Cluster) endpoint(ctx context.Context) (string, error) {
 
 // vip returns the virtual address; fail.NotReady while it is not made yet.
 func (c *Cluster) vip(ctx context.Context) (string, error) {
-	if err := c.settle(ctx); err != nil { // a provider knows what it has looked at
+	if err := c.loadTarget(ctx); err != nil { // a provider knows what it has looked at
 		return "", err
 	}
 	vip, err := c.prov.VIP(ctx)
@@ -125,7 +125,7 @@ func (c *Cluster) publicEndpoint(ctx context.Context) (string, error) {
 
 // directEndpoint is the single control-plane machine itself.
 func (c *Cluster) directEndpoint(ctx context.Context) (string, error) {
-	if err := c.settle(ctx); err != nil {
+	if err := c.loadTarget(ctx); err != nil {
 		return "", err
 	}
 	names := c.namesOf(provider.ControlPlane)

@@ -14,7 +14,7 @@ import (
 // name may not be there yet.
 func TestDNSName(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
-	if err := l.settle(t.Context()); err != nil {
+	if err := l.loadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.pki.Ensure(t.Context()); err != nil {
@@ -65,7 +65,7 @@ func TestFloatingIPChanges(t *testing.T) {
 	cloud := &fronted{cloud: l.cloud}
 	l.prov = cloud
 	l.doc.Spec.Provider.OpenStack = &v1alpha1.OpenStack{}
-	if err := l.settle(t.Context()); err != nil {
+	if err := l.loadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.pki.Ensure(t.Context()); err != nil {

@@ -183,7 +183,7 @@ func (l *lab) state(name string, s provider.State) {
 }
 
 // observed is what would be seen of a cluster whose machines are as the document wanted that they were configured by; members are the etcd members.
-func (l *lab) observed(decided Fates, members ...string) *Observed {
+func (l *lab) observed(decided Decisions, members ...string) *Observed {
 	l.t.Helper()
 	o, err := l.observeInventory(l.t.Context(), decided)
 	if err != nil {

@@ -193,7 +193,7 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) 
 			if err != nil {
 				return err
 			}
-			if err := c.settleAddons(ctx, client, p); err != nil {
+			if err := c.waitAddons(ctx, client, p); err != nil {
 				return err
 			}
 			cred, err := c.credential(ctx)

@@ -10,7 +10,7 @@ import (
 
 // look observes everything and asks the provider for the steps to the machines that are wanted. The provider comes first: it
 // gives new machines their addresses, which the other machines' configurations name.
-func (c *Cluster) look(ctx context.Context, decided Fates) (*Observed, []*plan.Step, error) {
+func (c *Cluster) look(ctx context.Context, decided Decisions) (*Observed, []*plan.Step, error) {
 	o, err := c.observeInventory(ctx, decided)
 	if err != nil {
 		return nil, nil, err
@@ -28,14 +28,14 @@ func (c *Cluster) look(ctx context.Context, decided Fates) (*Observed, []*plan.S
 	return o, machines, c.observeRest(ctx, o)
 }
 
-// blind reports whether the API or etcd of a cluster that is up could not be seen.
-func (c *Cluster) blind(o *Observed) bool {
+// controlPlaneUnseen reports whether the API or etcd of a cluster that is up could not be seen.
+func (c *Cluster) controlPlaneUnseen(o *Observed) bool {
 	return c.facts.bootstrapped() && (o.APIErr != nil || o.EtcdErr != nil)
 }
 
-// strangers reports whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
+// addressesPending reports whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
 // the others name them, so those can be compared only afterwards. Of a cluster that is not up, gateways learn its workers afterwards.
-func (c *Cluster) strangers(ctx context.Context, o *Observed) bool {
+func (c *Cluster) addressesPending(ctx context.Context, o *Observed) bool {
 	return slices.ContainsFunc(o.Want, func(s slot) bool {
 		if !c.facts.bootstrapped() && (s.Role != provider.Worker || c.doc.Spec.Endpoint.IngressWanted() == nil) {
 			return false
@@ -65,12 +65,12 @@ func (c *Cluster) infrastructure(ctx context.Context, o *Observed) ([]*plan.Step
 			o.Warnings = w.Warnings()
 		}
 	}
-	c.settleHome(steps)
+	c.recordLocation(steps)
 	return steps, nil
 }
 
-// settleHome has the provider's steps remember, before the first of them makes anything, where the cluster lives.
-func (c *Cluster) settleHome(steps []*plan.Step) {
+// recordLocation has the provider's steps remember, before the first of them makes anything, where the cluster lives.
+func (c *Cluster) recordLocation(steps []*plan.Step) {
 	h, ok := c.prov.(provider.Housed)
 	if !ok || c.facts.get(factHome) != "" {
 		return

@@ -29,13 +29,13 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 	if err != nil || i < 0 || len(steps[i].Needs) > 0 {
 		t.Errorf("a gateway, and with it the API, waits for a worker: step %d of %+v: %v", i, steps, err)
 	}
-	if !l.strangers(t.Context(), o) {
+	if !l.addressesPending(t.Context(), o) {
 		t.Error("nobody tells the gateways of the new worker")
 	}
 	if err := l.facts.set(t.Context(), factBootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
-	if !l.strangers(t.Context(), o) {
+	if !l.addressesPending(t.Context(), o) {
 		t.Error("nobody tells the gateways of a cluster's first workers")
 	}
 

@@ -20,9 +20,9 @@ func (l *lab) configuration(s slot) (machine.Config, error) {
 func (l *lab) configure(doc *v1alpha1.Cluster, slots []slot) {
 	l.t.Helper()
 	now := l.doc
-	defer func() { l.doc = now; l.settleOn(nil) }()
+	defer func() { l.doc = now; l.setTarget(nil) }()
 	l.doc = doc
-	l.settleOn(slots)
+	l.setTarget(slots)
 	l.have = map[string]machine.Config{}
 	for _, s := range slots {
 		l.have[s.Name] = testkit.Value(l.configuration(s))(l.t)

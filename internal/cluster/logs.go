@@ -77,7 +77,7 @@ func (c *Cluster) collect(ctx context.Context, col *collection) error {
 	if err != nil {
 		return err
 	}
-	if err := c.settle(ctx); err != nil {
+	if err := c.loadTarget(ctx); err != nil {
 		return err
 	}
 	var g errgroup.Group

@@ -21,7 +21,7 @@ type slot struct {
 // (as numbers: 9 comes before 10), except those that are decided to go; new ones take the lowest free index. A machine that
 // is decided to be replaced keeps its slot: it is wanted, and another machine will fill it.
 // Where the document itself names the machines (provider hosts), they are taken from there.
-func assign(doc *v1alpha1.Cluster, existing []provider.Machine, decided Fates) (want []slot, remove []provider.Machine) {
+func assign(doc *v1alpha1.Cluster, existing []provider.Machine, decided Decisions) (want []slot, remove []provider.Machine) {
 	if doc.Spec.Provider.Hosts != nil {
 		return assignHosts(doc, existing, decided)
 	}
@@ -85,12 +85,12 @@ func groups(doc *v1alpha1.Cluster) []group {
 }
 
 // fill says which machines of one group should exist, by index, and which existing ones should go.
-func (g group) fill(cluster string, have []provider.Machine, decided Fates) (want []slot, gone []provider.Machine) {
+func (g group) fill(cluster string, have []provider.Machine, decided Decisions) (want []slot, gone []provider.Machine) {
 	sort.Slice(have, func(i, j int) bool { return have[i].Index < have[j].Index })
 	taken := map[int]bool{}
 	for _, m := range have {
 		taken[m.Index] = true
-		if len(want) >= g.replicas || decided[m.Name] == Leave {
+		if len(want) >= g.replicas || decided[m.Name] == Remove {
 			gone = append(gone, m)
 			continue
 		}
@@ -107,10 +107,10 @@ func (g group) fill(cluster string, have []provider.Machine, decided Fates) (wan
 }
 
 // assignHosts takes the machines that the document names.
-func assignHosts(doc *v1alpha1.Cluster, existing []provider.Machine, decided Fates) (want []slot, remove []provider.Machine) {
+func assignHosts(doc *v1alpha1.Cluster, existing []provider.Machine, decided Decisions) (want []slot, remove []provider.Machine) {
 	named := map[string]bool{}
 	for _, m := range doc.Machines() {
-		if decided[m.Name] != Leave {
+		if decided[m.Name] != Remove {
 			named[m.Name] = true
 			want = append(want, slot{Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index})
 		}

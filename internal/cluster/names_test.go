@@ -44,7 +44,7 @@ func TestAssign(t *testing.T) {
 		controlPlanes int
 		pools         []int
 		have          []provider.Machine
-		decided       Fates
+		decided       Decisions
 		want, remove  string
 	}{
 		{name: "nothing exists", controlPlanes: 1, pools: []int{2}, want: "cp-1 a-1 a-2"},
@@ -58,19 +58,19 @@ func TestAssign(t *testing.T) {
 		{name: "a pool goes", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), w("a", "1"), w("old", "1", "2")), want: "cp-1 a-1", remove: "old-2 old-1"},
 		{name: "the pool stays, empty", controlPlanes: 1, pools: []int{0}, have: join(cp("1"), w("a", "1")), want: "cp-1", remove: "a-1"},
 		{name: "gateways go", controlPlanes: 1, have: join(cp("1"), existing(provider.Gateway, "", "demo-gw-", "1", "2")), want: "cp-1", remove: "gw-2 gw-1"},
-		{name: "one that is named goes first", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2", "3")), decided: Fates{"demo-a-1": Leave},
+		{name: "one that is named goes first", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2", "3")), decided: Decisions{"demo-a-1": Remove},
 			want: "cp-1 a-2 a-3", remove: "a-1"},
-		{name: "one that is named goes, another comes", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2")), decided: Fates{"demo-a-1": Leave},
+		{name: "one that is named goes, another comes", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2")), decided: Decisions{"demo-a-1": Remove},
 			want: "cp-1 a-2 a-3", remove: "a-1"},
-		{name: "one that is replaced keeps its slot", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2")), decided: Fates{"demo-a-1": Renew},
+		{name: "one that is replaced keeps its slot", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2")), decided: Decisions{"demo-a-1": Replace},
 			want: "cp-1 a-1 a-2"},
 		{name: "one that is replaced goes where it is too many", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), w("a", "1", "2")),
-			decided: Fates{"demo-a-2": Renew}, want: "cp-1 a-1", remove: "a-2"},
+			decided: Decisions{"demo-a-2": Replace}, want: "cp-1 a-1", remove: "a-2"},
 		{name: "half-made ones of which only the name is known", controlPlanes: 1, pools: []int{2},
 			have: join(bare("demo-cp-1", "demo-a-2", "demo-a-3", "demo-old-1", "nonsense"), w("a", "1")), want: "cp-1 a-1 a-2", remove: "old-1 nonsense a-3"},
-		{name: "a half-made one that is to go", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), bare("demo-a-1")), decided: Fates{"demo-a-1": Leave},
+		{name: "a half-made one that is to go", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), bare("demo-a-1")), decided: Decisions{"demo-a-1": Remove},
 			want: "cp-1 a-2", remove: "a-1"},
-		{name: "a fate of nobody", controlPlanes: 1, have: cp("1"), decided: Fates{"demo-cp-7": Leave, "nonsense": Renew}, want: "cp-1"},
+		{name: "a decision of nobody", controlPlanes: 1, have: cp("1"), decided: Decisions{"demo-cp-7": Remove, "nonsense": Replace}, want: "cp-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, remove := assign(document(t, c.controlPlanes, 0, c.pools...), c.have, c.decided)

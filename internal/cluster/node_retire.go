@@ -130,13 +130,13 @@ func (c *Cluster) afterForgettingKeys(name string, run func(context.Context, pla
 	}
 }
 
-// thenForget forgets a machine's fate once it has met it.
+// thenForget forgets a machine's decision once it is carried out.
 func (c *Cluster) thenForget(name string, run func(context.Context, plan.Progress) error) func(context.Context, plan.Progress) error {
 	return func(ctx context.Context, p plan.Progress) error {
 		if err := run(ctx, p); err != nil {
 			return err
 		}
-		return c.facts.set(ctx, factFate+name, "")
+		return c.facts.set(ctx, factDecision+name, "")
 	}
 }
 

@@ -143,7 +143,7 @@ func (c *Cluster) nodeStep(s slot, known bool) *plan.Step {
 // bringNode waits until the node is registered, marks it, and waits until it is Ready. Where that takes too long, the machine
 // is asked why, in the time that is left for it.
 func (c *Cluster) bringNode(ctx context.Context, s slot, p plan.Progress) error {
-	return lookAfter(ctx, func(ctx context.Context) error { return c.awaitNode(ctx, s, p) }, func(ctx context.Context, waited error) error {
+	return waitThenDiagnose(ctx, func(ctx context.Context) error { return c.awaitNode(ctx, s, p) }, func(ctx context.Context, waited error) error {
 		p.Status("asking %s why its node is not ready", s.Name)
 		return c.nodeTrouble(ctx, s, waited)
 	})

@@ -29,9 +29,9 @@ const (
 // nodeUnits are what a node needs to be ready, the one that the others rest on last.
 var nodeUnits = []string{"kubelet.service", "containerd.service"}
 
-// lookAfter runs wait in the time that is left but for lookTime. Where that was not enough, explain is given the error and the
+// waitThenDiagnose runs wait in the time that is left but for lookTime. Where that was not enough, explain is given the error and the
 // rest of the time, to find out why.
-func lookAfter(ctx context.Context, wait func(context.Context) error, explain func(context.Context, error) error) error {
+func waitThenDiagnose(ctx context.Context, wait func(context.Context) error, explain func(context.Context, error) error) error {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if deadline, ok := ctx.Deadline(); ok {
 		within, cancel = context.WithDeadline(ctx, deadline.Add(-lookTime))

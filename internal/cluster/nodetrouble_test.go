@@ -173,18 +173,18 @@ func TestLookAfter(t *testing.T) {
 	wait := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	ctx, cancel := context.WithTimeout(t.Context(), lookTime+20*time.Millisecond)
 	defer cancel()
-	if err := lookAfter(ctx, wait, explain); !errors.Is(err, why) {
+	if err := waitThenDiagnose(ctx, wait, explain); !errors.Is(err, why) {
 		t.Errorf("a wait that took too long is not explained: %v", err)
 	}
 	stopped, stop := context.WithCancel(ctx)
 	stop()
-	if err := lookAfter(stopped, wait, explain); errors.Is(err, why) {
+	if err := waitThenDiagnose(stopped, wait, explain); errors.Is(err, why) {
 		t.Errorf("the user's stop is explained: %v", err)
 	}
 	at := errors.New("at once")
 	ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	if err := lookAfter(ctx, func(context.Context) error { return at }, explain); !errors.Is(err, at) || errors.Is(err, why) {
+	if err := waitThenDiagnose(ctx, func(context.Context) error { return at }, explain); !errors.Is(err, at) || errors.Is(err, why) {
 		t.Errorf("an error that came in time: %v", err)
 	}
 }

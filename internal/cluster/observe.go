@@ -17,21 +17,21 @@ import (
 // Observed is what was found of a cluster: the provider's machines, what each machine says of itself, and, where they
 // answer, the Kubernetes API and etcd.
 type Observed struct {
-	Inventory *provider.Inventory
-	Machines  map[string]*Seen         // by name; every machine of the inventory but those in Replaced
-	Replaced  map[string]*Seen         // by name; machines that another one of the same name is to replace
-	Drifted   map[string][]string      // by name; what only another machine mends, of those in Replaced
-	Nodes     map[string]kube.NodeInfo // by name; nil where the API does not answer
-	APIErr    error                    // why the API does not answer; nil where it does or where it isn't there yet
-	Members   []etcd.Member            // nil where etcd does not answer
-	Health    []etcd.Health            // of Members
-	EtcdErr   error                    // why etcd does not answer
-	Recorded  bool                     // kubeadm's records and addons are in the cluster and as we want them
-	ProxyBack bool                     // somebody's kubeadm has put kube-proxy back to what it is elsewhere
-	Addons    map[string]bool          // whether an addon's manifests are in the cluster and as we want them
-	Want      []slot                   // machines that should exist
-	Remove    []provider.Machine       // machines that should go
-	Warnings  []string                 // what the provider finds odd about machines that are to be made
+	Inventory             *provider.Inventory
+	Machines              map[string]*Seen         // by name; every machine of the inventory but those in Replaced
+	Replaced              map[string]*Seen         // by name; machines that another one of the same name is to replace
+	Drifted               map[string][]string      // by name; what only another machine mends, of those in Replaced
+	Nodes                 map[string]kube.NodeInfo // by name; nil where the API does not answer
+	APIErr                error                    // why the API does not answer; nil where it does or where it isn't there yet
+	Members               []etcd.Member            // nil where etcd does not answer
+	Health                []etcd.Health            // of Members
+	EtcdErr               error                    // why etcd does not answer
+	Recorded              bool                     // kubeadm's records and addons are in the cluster and as we want them
+	ProxyTimeoutsReverted bool                     // somebody's kubeadm has put kube-proxy back to what it is elsewhere
+	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
+	Want                  []slot                   // machines that should exist
+	Remove                []provider.Machine       // machines that should go
+	Warnings              []string                 // what the provider finds odd about machines that are to be made
 }
 
 // Seen is one machine as observed.
@@ -57,7 +57,7 @@ func (c *Cluster) Observe(ctx context.Context) (*Observed, error) {
 }
 
 // observeInventory finds the machines that there are and says which there should be.
-func (c *Cluster) observeInventory(ctx context.Context, decided Fates) (*Observed, error) {
+func (c *Cluster) observeInventory(ctx context.Context, decided Decisions) (*Observed, error) {
 	inv, err := c.prov.Observe(ctx)
 	if err != nil {
 		return nil, err
@@ -67,9 +67,9 @@ func (c *Cluster) observeInventory(ctx context.Context, decided Fates) (*Observe
 	}
 	o := &Observed{Inventory: inv, Machines: map[string]*Seen{}, Replaced: map[string]*Seen{}}
 	o.Want, o.Remove = assign(c.doc, inv.Machines, decided)
-	c.settleOn(o.Want)
+	c.setTarget(o.Want)
 	for _, m := range inv.Machines {
-		if decided[m.Name] == Renew && !removedFrom(o, m.Name) {
+		if decided[m.Name] == Replace && !removedFrom(o, m.Name) {
 			o.Replaced[m.Name] = &Seen{Machine: m}
 		} else {
 			o.Machines[m.Name] = &Seen{Machine: m}

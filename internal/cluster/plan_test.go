@@ -119,7 +119,7 @@ func TestPlans(t *testing.T) {
 		}},
 		{"replace-and-roll", func(t *testing.T) string {
 			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
-			return l.mustPlan(l.restarting(l.observed(Fates{"demo-cp-2": Renew, "demo-a-1": Renew}, controlPlanes(3)...)))
+			return l.mustPlan(l.restarting(l.observed(Decisions{"demo-cp-2": Replace, "demo-a-1": Replace}, controlPlanes(3)...)))
 		}},
 		{"roll-one", func(t *testing.T) string { // a single control-plane machine
 			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
@@ -155,7 +155,7 @@ func TestPlans(t *testing.T) {
 		{"proxy-back", func(t *testing.T) string { // somebody ran kubeadm upgrade
 			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
 			o := l.observed(nil, "demo-cp-1")
-			o.ProxyBack = true
+			o.ProxyTimeoutsReverted = true
 			return l.mustPlan(o)
 		}},
 		{"pool-gone", func(t *testing.T) string {
@@ -170,7 +170,7 @@ func TestPlans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o = l.observed(Fates{}.with(drifted), controlPlanes(3)...)
+			o = l.observed(Decisions{}.with(drifted), controlPlanes(3)...)
 			o.Drifted = drifted
 			return l.mustPlan(o)
 		}},
@@ -289,7 +289,7 @@ func TestDriftNeedsConsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := l.observed(Fates{}.with(drifted), "demo-cp-1")
+	o := l.observed(Decisions{}.with(drifted), "demo-cp-1")
 	o.Drifted = drifted
 	machines, err := l.infrastructure(t.Context(), o)
 	if err != nil {

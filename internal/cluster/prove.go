@@ -38,7 +38,7 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 		return nil, fail.New(fail.NotFound, "the bundle of Kubernetes %s, which names the test's image, is not on this machine", c.doc.Spec.Kubernetes.Version).
 			Do("naupegos bundle build --kubernetes %s", c.doc.Spec.Kubernetes.Version)
 	}
-	if err := c.settle(ctx); err != nil {
+	if err := c.loadTarget(ctx); err != nil {
 		return nil, err
 	}
 	var out []Proof

@@ -30,7 +30,7 @@ func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Obs
 		return err
 	}
 	o.Recorded = c.facts.get(factRecorded) == digest
-	if o.ProxyBack, err = client.ProxyPatient(ctx); err != nil {
+	if o.ProxyTimeoutsReverted, err = client.ProxyPatient(ctx); err != nil {
 		o.APIErr = err
 		return nil
 	}
@@ -69,7 +69,7 @@ func (a *applying) planRecords() {
 	first := a.namesOf(provider.ControlPlane)[0]
 	a.planAddons()
 	a.planInitialized()
-	if a.o.Recorded && a.o.ProxyBack {
+	if a.o.Recorded && a.o.ProxyTimeoutsReverted {
 		s := a.phaseStep(first, kube.InstallProxy())
 		s.Action, s.Rolling, s.Reason = plan.Change, true, "kubeadm has put it back: it would wait 45 s for an API server whose machine died"
 		a.add(stageRecord, s)
@@ -182,7 +182,7 @@ func (c *Cluster) admitted(ctx context.Context) error {
 func (a *applying) planSmoke() {
 	a.planCloudSmoke()
 	proven := a.facts.get(factSmoked) == "true" || !a.wantsSmoke()
-	if proven && a.facts.bootstrapped() && a.o.Recorded && !a.o.ProxyBack && !a.lacks(addonFlannel) {
+	if proven && a.facts.bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
 		return
 	}
 	a.add(stageProve, &plan.Step{

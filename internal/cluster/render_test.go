@@ -12,7 +12,7 @@ import (
 func TestRecordedCgroupDriver(t *testing.T) {
 	doc := document(t, 3, 0, 1)
 	l := newLab(t, doc).running(doc)
-	if err := l.settle(t.Context()); err != nil {
+	if err := l.loadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestRecordedCgroupDriver(t *testing.T) {
 func TestConfiguringWaitsForAReplacedMachine(t *testing.T) {
 	doc := document(t, 3, 2, 1)
 	l := newLab(t, doc).running(doc)
-	if err := l.settle(t.Context()); err != nil {
+	if err := l.loadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	delete(l.cloud.machines, "demo-cp-2")

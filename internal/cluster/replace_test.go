@@ -16,14 +16,14 @@ func TestReplacePlans(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dead    []string
-		decided Fates
+		decided Decisions
 	}{
-		{"replace-worker", nil, Fates{"demo-a-1": Renew}},
-		{"replace-dead-worker", []string{"demo-a-1"}, Fates{"demo-a-1": Renew}},
-		{"replace-control-plane", nil, Fates{"demo-cp-1": Renew}},
-		{"replace-dead-control-plane", []string{"demo-cp-3"}, Fates{"demo-cp-3": Renew}},
-		{"replace-gateway", nil, Fates{"demo-gw-1": Renew}},
-		{"replace-several", nil, Fates{"demo-cp-1": Renew, "demo-cp-2": Renew, "demo-a-1": Renew}},
+		{"replace-worker", nil, Decisions{"demo-a-1": Replace}},
+		{"replace-dead-worker", []string{"demo-a-1"}, Decisions{"demo-a-1": Replace}},
+		{"replace-control-plane", nil, Decisions{"demo-cp-1": Replace}},
+		{"replace-dead-control-plane", []string{"demo-cp-3"}, Decisions{"demo-cp-3": Replace}},
+		{"replace-gateway", nil, Decisions{"demo-gw-1": Replace}},
+		{"replace-several", nil, Decisions{"demo-cp-1": Replace, "demo-cp-2": Replace, "demo-a-1": Replace}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
@@ -39,25 +39,25 @@ func TestReplacePlans(t *testing.T) {
 func TestReplaceKept(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
 	l.cloud.keeps = true
-	golden(t, "replace-kept", l.mustPlan(l.observed(Fates{"demo-cp-1": Renew, "demo-a-1": Renew}, controlPlanes(3)...)))
+	golden(t, "replace-kept", l.mustPlan(l.observed(Decisions{"demo-cp-1": Replace, "demo-a-1": Replace}, controlPlanes(3)...)))
 }
 
 func TestRemovePlans(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 3))
-	golden(t, "remove-worker", l.mustPlan(l.observed(Fates{"demo-a-1": Leave}, controlPlanes(3)...)))
+	golden(t, "remove-worker", l.mustPlan(l.observed(Decisions{"demo-a-1": Remove}, controlPlanes(3)...)))
 	l = newLab(t, document(t, 3, 2, 1)).running(document(t, 5, 2, 1))
-	golden(t, "remove-control-planes", l.mustPlan(l.observed(Fates{"demo-cp-1": Leave, "demo-cp-2": Leave}, controlPlanes(5)...)))
+	golden(t, "remove-control-planes", l.mustPlan(l.observed(Decisions{"demo-cp-1": Remove, "demo-cp-2": Remove}, controlPlanes(5)...)))
 }
 
 func TestReplaceRefused(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
-	_, err := l.plan(l.observed(Fates{"demo-cp-1": Renew}, "demo-cp-1"))
+	_, err := l.plan(l.observed(Decisions{"demo-cp-1": Replace}, "demo-cp-1"))
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "only control-plane machine") {
 		t.Errorf("the only control-plane machine: %v", err)
 	}
 	l = newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
 	l.state("demo-cp-2", provider.Stopped)
-	_, err = l.plan(l.observed(Fates{"demo-cp-1": Renew}, controlPlanes(3)...))
+	_, err = l.plan(l.observed(Decisions{"demo-cp-1": Replace}, controlPlanes(3)...))
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "quorum") {
 		t.Errorf("while another one is down: %v", err)
 	}
@@ -69,10 +69,10 @@ type silent struct{}
 func (silent) Status(string, ...any) {}
 
 // TestReplaceRuns carries out what a provider does for a gateway: the old machine goes before the new one is made, and the
-// fate is forgotten in between.
+// decision is forgotten in between.
 func TestReplaceRuns(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
-	if err := l.Decide(t.Context(), Renew, "demo-gw-1"); err != nil {
+	if err := l.Decide(t.Context(), Replace, "demo-gw-1"); err != nil {
 		t.Fatal(err)
 	}
 	o := l.observed(l.decided(), controlPlanes(3)...)
@@ -89,7 +89,7 @@ func TestReplaceRuns(t *testing.T) {
 			continue // nobody answers SSH here
 		}
 		if s.ID == provider.MachineStep("demo-gw-1") && len(l.decided()) > 0 {
-			t.Error("the new machine is made while the old one's fate stands: it would meet it again")
+			t.Error("the new machine is made while the old one's decision stands: it would meet it again")
 		}
 		if err := s.Run(t.Context(), silent{}); err != nil {
 			t.Fatalf("%s: %v", s.ID, err)
@@ -103,12 +103,12 @@ func TestReplaceRuns(t *testing.T) {
 // TestFatesAreForgotten lets a crash come between a machine's end and the moment that this is remembered.
 func TestFatesAreForgotten(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 2)).running(document(t, 1, 2, 2))
-	if err := l.Decide(t.Context(), Renew, "demo-a-1", "demo-a-2"); err != nil {
+	if err := l.Decide(t.Context(), Replace, "demo-a-1", "demo-a-2"); err != nil {
 		t.Fatal(err)
 	}
 	delete(l.cloud.machines, "demo-a-1")
 	o := l.observed(l.decided(), "demo-cp-1")
-	if d := l.decided(); len(d) != 1 || d["demo-a-2"] != Renew {
+	if d := l.decided(); len(d) != 1 || d["demo-a-2"] != Replace {
 		t.Errorf("remembered: %v", d)
 	}
 	if o.Replaced["demo-a-1"] != nil || o.Replaced["demo-a-2"] == nil {
@@ -123,7 +123,7 @@ func TestReplacementInheritsNoKey(t *testing.T) {
 	for _, name := range append([]string{"leaf/demo-a-1/kubelet", "leaf/demo-a-1/node"}, others...) {
 		testkit.Must(t, l.secrets.Put(t.Context(), name, []byte("x")))
 	}
-	steps := l.disposeSteps(l.observed(Fates{"demo-a-1": Renew}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")
+	steps := l.disposeSteps(l.observed(Decisions{"demo-a-1": Replace}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = steps[0].Run(ctx, nil) // however it ends

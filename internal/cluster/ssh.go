@@ -20,7 +20,7 @@ func (c *Cluster) Shell(ctx context.Context, name string, t remote.Terminal, arg
 
 // hosts lists how all machines are reached.
 func (c *Cluster) hosts(ctx context.Context) ([]remote.Host, error) {
-	if err := c.settle(ctx); err != nil {
+	if err := c.loadTarget(ctx); err != nil {
 		return nil, err
 	}
 	var hs []remote.Host

@@ -82,7 +82,7 @@ func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error
 	}
 	a.planControlPlane(balanced)
 	a.planAPI(machines)
-	if !c.blind(o) {
+	if !c.controlPlaneUnseen(o) {
 		if err := a.planRepairs(); err != nil {
 			return nil, err
 		}

@@ -60,7 +60,7 @@ func anyCluster(t *testing.T, r *rand.Rand) (l *lab, about string) {
 // anyChange loses, stops, silences, replaces and reconfigures some of the machines.
 func anyChange(l *lab, r *rand.Rand, about *string) *Observed {
 	var members []string
-	fates := Fates{}
+	decisions := Decisions{}
 	names := l.cloud.names()
 	for _, name := range names {
 		if strings.Contains(name, "-cp-") {
@@ -68,9 +68,9 @@ func anyChange(l *lab, r *rand.Rand, about *string) *Observed {
 		}
 		switch r.IntN(8) {
 		case 0:
-			fates[name] = Renew
+			decisions[name] = Replace
 		case 1:
-			fates[name] = Leave
+			decisions[name] = Remove
 		case 2:
 			l.state(name, provider.Stopped)
 		case 3:
@@ -80,9 +80,9 @@ func anyChange(l *lab, r *rand.Rand, about *string) *Observed {
 		default:
 			continue
 		}
-		*about += fmt.Sprintf(", %s: %v %v", name, l.cloud.machines[name].State, fates[name])
+		*about += fmt.Sprintf(", %s: %v %v", name, l.cloud.machines[name].State, decisions[name])
 	}
-	o := l.observed(fates, members...)
+	o := l.observed(decisions, members...)
 	for _, name := range names {
 		seen := o.Machines[name]
 		if seen == nil || seen.Machine.State != provider.Running {

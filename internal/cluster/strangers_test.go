@@ -7,13 +7,13 @@ import "testing"
 func TestStrangers(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 2)).running(document(t, 1, 0, 1))
 	o := l.observed(nil, controlPlanes(1)...)
-	if !l.strangers(t.Context(), o) {
+	if !l.addressesPending(t.Context(), o) {
 		t.Error("a new machine's address is taken for known")
 	}
 	if _, err := l.infrastructure(t.Context(), o); err != nil { // from here on it is, as a local machine's
 		t.Fatal(err)
 	}
-	if l.strangers(t.Context(), o) {
+	if l.addressesPending(t.Context(), o) {
 		t.Error("apply would look again for nothing")
 	}
 }

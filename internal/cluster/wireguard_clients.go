@@ -17,7 +17,7 @@ func (c *Cluster) RotateWireGuard(ctx context.Context) ([]string, error) {
 	if w == nil {
 		return nil, fail.New(fail.Invalid, "cluster %s has no WireGuard", c.Name()).Do("spec.access.wireguard in its document turns it on")
 	}
-	if err := c.settle(ctx); err != nil {
+	if err := c.loadTarget(ctx); err != nil {
 		return nil, err
 	}
 	names := c.wireGuardNames(w)
@@ -47,7 +47,7 @@ func (c *Cluster) WireGuardClients(ctx context.Context) (map[string][]byte, erro
 	if w == nil {
 		return nil, nil
 	}
-	if err := c.settle(ctx); err != nil {
+	if err := c.loadTarget(ctx); err != nil {
 		return nil, err
 	}
 	reach, err := c.wireGuardReach(ctx)

@@ -44,7 +44,7 @@ func wgLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 // layers renders both gateways' layers.
 func (l *lab) layers() (first, second machine.Config) {
 	l.t.Helper()
-	if err := l.settle(l.t.Context()); err != nil {
+	if err := l.loadTarget(l.t.Context()); err != nil {
 		l.t.Fatal(err)
 	}
 	first, err := l.wireGuardLayer(l.t.Context(), "demo-gw-1")
@@ -227,7 +227,7 @@ func TestWireGuardClients(t *testing.T) {
 // TestWireGuardReach: the machines' network where it is known, else each machine.
 func TestWireGuardReach(t *testing.T) {
 	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna"))
-	if err := l.settle(t.Context()); err != nil {
+	if err := l.loadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	each, err := l.wireGuardReach(t.Context())

@@ -99,8 +99,8 @@ func (p *Provider) deleteBalancers(ctx context.Context, c *gophercloud.ServiceCl
 			return err
 		}
 	}
-	p.known.floating.doubt() // the port that had one went, too
-	p.known.reserved.doubt()
+	p.known.floating.invalidate() // the port that had one went, too
+	p.known.reserved.invalidate()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.balancer = nil

@@ -149,7 +149,7 @@ func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		f.octavia(w, r, rest[1:], body)
-	case "glance":
+	case "probe":
 		answer(w, 200, thing{"images": f.query("images", r.URL.Query())})
 	default:
 		refuse(w, 404, "no such service: "+service)
@@ -161,7 +161,7 @@ func (f *fakeCloud) login(w http.ResponseWriter) {
 	var catalog []thing
 	for kind, u := range map[string]string{
 		"network": "http://neutron/", "compute": "http://nova/v2.1", "block-storage": "http://cinder/v3/project",
-		"image": "http://glance/", "identity": "http://keystone/v3",
+		"image": "http://probe/", "identity": "http://keystone/v3",
 		"load-balancer": "http://octavia/",
 	} {
 		if slices.Contains(strings.Fields(f.lacks), kind) {

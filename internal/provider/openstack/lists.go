@@ -18,8 +18,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
-// shelves says of each kind of resource how the cluster's own ones are listed.
-func (p *Provider) shelves() known {
+// caches says of each kind of resource how the cluster's own ones are listed.
+func (p *Provider) caches() known {
 	return known{
 		networks: neutron(p, "networks", networks.ExtractNetworks,
 			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
@@ -51,23 +51,23 @@ func (p *Provider) shelves() known {
 				return floatingips.List(c, floatingips.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(f floatingips.FloatingIP) (string, string, []string) { return f.ID, f.Description, f.Tags }),
-		reserved:     newShelf(func(f floatingips.FloatingIP) string { return f.ID }, p.listReserved),
-		servers:      newShelf(func(s servers.Server) string { return s.ID }, p.listServers),
-		volumes:      newShelf(func(v volumes.Volume) string { return v.ID }, p.listVolumes),
-		serverGroups: newShelf(func(g servergroups.ServerGroup) string { return g.ID }, p.listServerGroups),
-		keypairs:     newShelf(func(k keypairs.KeyPair) string { return k.Name }, p.listKeypairs),
+		reserved:     newCache(func(f floatingips.FloatingIP) string { return f.ID }, p.listReserved),
+		servers:      newCache(func(s servers.Server) string { return s.ID }, p.listServers),
+		volumes:      newCache(func(v volumes.Volume) string { return v.ID }, p.listVolumes),
+		serverGroups: newCache(func(g servergroups.ServerGroup) string { return g.ID }, p.listServerGroups),
+		keypairs:     newCache(func(k keypairs.KeyPair) string { return k.Name }, p.listKeypairs),
 	}
 }
 
 // query is the question of a list of Neutron.
 type query struct{ description, tags, notTags, network, device, group string }
 
-// neutron makes the shelf of one kind of Neutron's resources. The cluster's are those that carry its tag, whatever somebody made of
+// neutron makes the cache of one kind of Neutron's resources. The cluster's are those that carry its tag, whatever somebody made of
 // their description, and those that only say so in their description, which they do from the moment they exist. These are asked for
 // apart: there are none but after a run that was cut off, and a list of nothing costs the cloud next to nothing.
 func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T, error),
 	pager func(*gophercloud.ServiceClient, query) pagination.Pager, marks func(T) (id, description string, tags []string),
-) *shelf[T] {
+) *cache[T] {
 	mark := p.n.mark()
 	list := func(ctx context.Context) ([]T, error) {
 		c, err := p.cloud(ctx)
@@ -91,7 +91,7 @@ func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T
 		}
 		return out, nil
 	}
-	return newShelf(func(item T) string { id, _, _ := marks(item); return id }, list)
+	return newCache(func(item T) string { id, _, _ := marks(item); return id }, list)
 }
 
 // pages reads a list to its end.

@@ -285,7 +285,7 @@ func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subn
 				return again
 			}
 			if !ok {
-				p.known.ports.doubt()
+				p.known.ports.invalidate()
 				return wrap(err, "attach subnet %s to router %s", sub.CIDR, router)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// all lists the shelves.
+// all lists the caches.
 func (k *known) all() []refresher {
 	return []refresher{k.networks, k.subnets, k.routers, k.groups, k.ports, k.floating, k.reserved, k.servers, k.volumes, k.serverGroups, k.keypairs}
 }
@@ -165,7 +165,7 @@ func (p *Provider) others() []string {
 	return out
 }
 
-func each[T any](s *shelf[T], out *[]string, what string, name func(i int) string) {
+func each[T any](s *cache[T], out *[]string, what string, name func(i int) string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.items {

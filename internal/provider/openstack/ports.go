@@ -49,7 +49,7 @@ func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Por
 			got, err = postPorts(ctx, c, some)
 		}
 		if err != nil {
-			p.known.ports.doubt()
+			p.known.ports.invalidate()
 			return out, wrap(err, "make %s", count(len(some), "port"))
 		}
 		p.known.ports.keep(got...)

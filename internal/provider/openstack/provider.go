@@ -52,17 +52,17 @@ var (
 
 // known is what is known of the cluster's own resources.
 type known struct {
-	networks     *shelf[networks.Network]
-	subnets      *shelf[subnets.Subnet]
-	routers      *shelf[routers.Router]
-	groups       *shelf[groups.SecGroup]
-	ports        *shelf[ports.Port]
-	floating     *shelf[floatingips.FloatingIP]
-	reserved     *shelf[floatingips.FloatingIP] // the user's own, for the API's address; see reserved.go
-	servers      *shelf[servers.Server]
-	volumes      *shelf[volumes.Volume]
-	serverGroups *shelf[servergroups.ServerGroup]
-	keypairs     *shelf[keypairs.KeyPair] // the cluster has one
+	networks     *cache[networks.Network]
+	subnets      *cache[subnets.Subnet]
+	routers      *cache[routers.Router]
+	groups       *cache[groups.SecGroup]
+	ports        *cache[ports.Port]
+	floating     *cache[floatingips.FloatingIP]
+	reserved     *cache[floatingips.FloatingIP] // the user's own, for the API's address; see reserved.go
+	servers      *cache[servers.Server]
+	volumes      *cache[volumes.Volume]
+	serverGroups *cache[servergroups.ServerGroup]
+	keypairs     *cache[keypairs.KeyPair] // the cluster has one
 }
 
 // New returns the provider of a cluster. It asks nobody.
@@ -71,7 +71,7 @@ func New(o Options) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{opts: o, n: names{id: o.ClusterID, cluster: o.Cluster.Metadata.Name}}
-	p.known = p.shelves()
+	p.known = p.caches()
 	return p, nil
 }
 

@@ -204,7 +204,7 @@ func (p *Provider) releaseReserved(ctx context.Context) error {
 		return err
 	}
 	for _, f := range all {
-		p.known.reserved.doubt()
+		p.known.reserved.invalidate()
 		if err := p.takeOff(ctx, f); err != nil {
 			return err
 		}

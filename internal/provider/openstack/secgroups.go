@@ -156,7 +156,7 @@ func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient
 			if left, _ := p.ruleChanges(a, r); status(err) == http.StatusConflict && len(left) < len(add) {
 				return p.ensureRules(ctx, c, a, r) // fewer are missing each time
 			}
-			p.known.groups.doubt()
+			p.known.groups.invalidate()
 			return wrap(err, "add %s to security group %s", count(len(add), "rule"), g.Name)
 		}
 		g.Rules = append(slices.Clone(g.Rules), got...)
@@ -164,7 +164,7 @@ func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient
 	}
 	for _, d := range drop {
 		if err := rules.Delete(ctx, c, d.ID).ExtractErr(); err != nil && !gone(err) {
-			p.known.groups.doubt()
+			p.known.groups.invalidate()
 			return wrap(err, "remove a rule of security group %s", g.Name)
 		}
 		g.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(h rules.SecGroupRule) bool { return h.ID == d.ID })

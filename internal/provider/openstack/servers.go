@@ -147,7 +147,7 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 		s, ok := p.known.servers.find(func(s servers.Server) bool { return s.ID == id })
 		switch {
 		case !ok || s.Status == serverDeleted || s.TaskState == "deleting":
-			p.known.servers.doubt()
+			p.known.servers.invalidate()
 			return s, fail.New(fail.NotReady, "its server %s was deleted while it was waited for", id).At(machine)
 		case s.Status == serverActive && s.TaskState == "":
 			return s, nil
@@ -170,7 +170,7 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 				started = s.Status
 			}
 		}
-		var look glance
+		var look probe
 		if s.Status == serverBuild {
 			look = p.glanceAtBuilding
 		}
@@ -180,7 +180,7 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 	}
 }
 
-// clockSkew is by how much the cloud's clock may be behind ours before a glance misses what it is for, and a list is made in its place.
+// clockSkew is by how much the cloud's clock may be behind ours before a probe misses what it is for, and a list is made in its place.
 const clockSkew = 10 * time.Second
 
 // glanceAtBuilding notes which of the servers that were being built run now; what became of others is news. For servers with their
@@ -259,7 +259,7 @@ func (p *Provider) removeServers(ctx context.Context, all []servers.Server, prog
 			continue
 		}
 		if err := servers.Delete(ctx, c.compute, s.ID).ExtractErr(); err != nil && !gone(err) {
-			p.known.servers.doubt()
+			p.known.servers.invalidate()
 			return wrap(err, "remove server %s (%s)", s.Name, s.ID)
 		}
 	}
@@ -275,7 +275,7 @@ func (p *Provider) removeServers(ctx context.Context, all []servers.Server, prog
 			}
 		}
 		if len(left) == 0 {
-			p.known.volumes.doubt() // Nova has removed some of them
+			p.known.volumes.invalidate() // Nova has removed some of them
 			p.letGo(all)
 			return nil
 		}

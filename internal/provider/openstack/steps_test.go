@@ -59,7 +59,7 @@ func TestVolumesAhead(t *testing.T) {
 	f.add("volumes", thing{"name": "t3-life-w-1", "status": "in-use", "metadata": thing{
 		"naupegos_cluster": "t3-life-0badc0de", "naupegos_machine": "t3-life-w-1",
 	}})
-	p.known.volumes.doubt()
+	p.known.volumes.invalidate()
 	for _, s := range steps {
 		if s.ID == volumesStep {
 			if err := s.Run(t.Context(), silent{}); err != nil {

@@ -139,7 +139,7 @@ func (p *Provider) waitVolume(ctx context.Context, machine, id string, progress 
 		v, ok := p.known.volumes.find(func(v volumes.Volume) bool { return v.ID == id })
 		switch {
 		case !ok:
-			p.known.volumes.doubt()
+			p.known.volumes.invalidate()
 			return v, fail.New(fail.NotReady, "its root volume %s was deleted while it was made", id).At(machine)
 		case v.Status == volumeAvailable:
 			return v, nil
@@ -188,7 +188,7 @@ func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, prog
 			case status(err) == 400 || status(err) == 409:
 				last = wrap(err, "remove volume %s", v.ID)
 			default:
-				p.known.volumes.doubt()
+				p.known.volumes.invalidate()
 				return wrap(err, "remove volume %s", v.ID)
 			}
 		}

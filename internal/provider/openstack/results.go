@@ -13,9 +13,9 @@ import (
 
 // made keeps what a call made or changed. After an error what is known is in doubt: the next attempt of the step lists again,
 // and adopts what was made after all.
-func made[T any](s *shelf[T], item *T, err error, format string, args ...any) (T, error) {
+func made[T any](s *cache[T], item *T, err error, format string, args ...any) (T, error) {
 	if err != nil {
-		s.doubt()
+		s.invalidate()
 		var none T
 		return none, wrap(err, format, args...)
 	}
@@ -25,11 +25,11 @@ func made[T any](s *shelf[T], item *T, err error, format string, args ...any) (T
 
 // late looks again where the cloud refuses to make something: a run that was killed may have asked for the same, and it came about only after
 // this one had looked. ok reports whether it is there now. Where err is no such refusal, nothing is asked.
-func late[T any](ctx context.Context, s *shelf[T], err error, fits func(T) bool) (item T, ok bool, failed error) {
+func late[T any](ctx context.Context, s *cache[T], err error, fits func(T) bool) (item T, ok bool, failed error) {
 	if st := status(err); st != http.StatusConflict && st != http.StatusBadRequest {
 		return item, false, nil
 	}
-	s.doubt()
+	s.invalidate()
 	if err := s.fresh(ctx); err != nil {
 		return item, false, err
 	}
@@ -38,9 +38,9 @@ func late[T any](ctx context.Context, s *shelf[T], err error, fits func(T) bool)
 }
 
 // removed forgets what a call deleted. What is gone already is as good.
-func removed[T any](s *shelf[T], id string, err error, format string, args ...any) error {
+func removed[T any](s *cache[T], id string, err error, format string, args ...any) error {
 	if err != nil && !gone(err) {
-		s.doubt()
+		s.invalidate()
 		return wrap(err, format, args...)
 	}
 	s.drop(id)
@@ -90,16 +90,16 @@ func (p *Provider) network(ctx context.Context) (*gophercloud.ServiceClient, err
 	return c.network, nil
 }
 
-// refresher is a shelf of whatever kind.
+// refresher is a cache of whatever kind.
 type refresher interface {
 	fresh(ctx context.Context) error
 	load(ctx context.Context) error
-	doubt()
+	invalidate()
 }
 
 // fresh makes sure that what is known of some kinds is certain.
-func fresh(ctx context.Context, shelves ...refresher) error {
-	for _, s := range shelves {
+func fresh(ctx context.Context, caches ...refresher) error {
+	for _, s := range caches {
 		if err := s.fresh(ctx); err != nil {
 			return err
 		}

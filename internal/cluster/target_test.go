@@ -12,7 +12,7 @@ import (
 func TestLooksAtOnce(t *testing.T) {
 	doc := document(t, 3, 2, 1)
 	l := newLab(t, doc).running(doc)
-	testkit.Must(t, l.settle(t.Context()))
+	testkit.Must(t, l.loadTarget(t.Context()))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// shelf holds what is known of one kind of resource: what the last list said, and what was made or deleted since.
+// cache holds what is known of one kind of resource: what the last list said, and what was made or deleted since.
 // Many steps use it at once; the order of keeping is the order of finding.
-type shelf[T any] struct {
+type cache[T any] struct {
 	id   func(T) string
 	list func(ctx context.Context) ([]T, error)
 
@@ -23,25 +23,25 @@ type shelf[T any] struct {
 	begun  int           // lists begun
 	shown  int           // the latest begun list that has come in
 	flight chan struct{} // closed when the list under way is there
-	looked time.Time     // when the last list, or glance, ended
+	looked time.Time     // when the last list, or probe, ended
 	listed time.Time     // when the last list ended
 	took   time.Duration // how long it took
 	err    error         // of the last list
 }
 
-func newShelf[T any](id func(T) string, list func(context.Context) ([]T, error)) *shelf[T] {
-	return &shelf[T]{id: id, list: list, put: map[string]int{}, gone: map[string]int{}}
+func newCache[T any](id func(T) string, list func(context.Context) ([]T, error)) *cache[T] {
+	return &cache[T]{id: id, list: list, put: map[string]int{}, gone: map[string]int{}}
 }
 
 // all returns what is known.
-func (s *shelf[T]) all() []T {
+func (s *cache[T]) all() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.items)
 }
 
 // find returns the first known item that fits.
-func (s *shelf[T]) find(fits func(T) bool) (T, bool) {
+func (s *cache[T]) find(fits func(T) bool) (T, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.IndexFunc(s.items, fits); i >= 0 {
@@ -52,7 +52,7 @@ func (s *shelf[T]) find(fits func(T) bool) (T, bool) {
 }
 
 // filter returns the known items that fit.
-func (s *shelf[T]) filter(fits func(T) bool) []T {
+func (s *cache[T]) filter(fits func(T) bool) []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []T
@@ -65,7 +65,7 @@ func (s *shelf[T]) filter(fits func(T) bool) []T {
 }
 
 // keep remembers something that was just made, changed or looked at.
-func (s *shelf[T]) keep(items ...T) {
+func (s *cache[T]) keep(items ...T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tick++
@@ -82,7 +82,7 @@ func (s *shelf[T]) keep(items ...T) {
 }
 
 // change notes a change of something that is known; a list that comes in later is believed in its place.
-func (s *shelf[T]) change(id string, with func(*T)) {
+func (s *cache[T]) change(id string, with func(*T)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := s.index(id); i >= 0 {
@@ -91,7 +91,7 @@ func (s *shelf[T]) change(id string, with func(*T)) {
 }
 
 // drop forgets something that was deleted.
-func (s *shelf[T]) drop(id string) {
+func (s *cache[T]) drop(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tick++
@@ -102,12 +102,12 @@ func (s *shelf[T]) drop(id string) {
 	}
 }
 
-func (s *shelf[T]) index(id string) int {
+func (s *cache[T]) index(id string) int {
 	return slices.IndexFunc(s.items, func(t T) bool { return s.id(t) == id })
 }
 
-// doubt has the next fresh ask again: a call ended without telling what it did.
-func (s *shelf[T]) doubt() {
+// invalidate has the next fresh ask again: a call ended without telling what it did.
+func (s *cache[T]) invalidate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loaded = false
@@ -115,7 +115,7 @@ func (s *shelf[T]) doubt() {
 }
 
 // fresh asks the cloud unless what is known is certain.
-func (s *shelf[T]) fresh(ctx context.Context) error {
+func (s *cache[T]) fresh(ctx context.Context) error {
 	s.mu.Lock()
 	loaded := s.loaded
 	s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *shelf[T]) fresh(ctx context.Context) error {
 }
 
 // load asks the cloud now.
-func (s *shelf[T]) load(ctx context.Context) error {
+func (s *cache[T]) load(ctx context.Context) error {
 	s.mu.Lock()
 	s.begun++
 	start, doubts, mine := s.tick, s.doubts, s.begun
@@ -141,7 +141,7 @@ func (s *shelf[T]) load(ctx context.Context) error {
 		return err
 	}
 	s.shown = mine
-	s.loaded = s.loaded || s.doubts == doubts // a doubt that came up meanwhile stays
+	s.loaded = s.loaded || s.doubts == doubts // a invalidate that came up meanwhile stays
 	var items []T
 	listed := map[string]bool{}
 	for _, item := range found {
@@ -164,26 +164,26 @@ func (s *shelf[T]) load(ctx context.Context) error {
 	return nil
 }
 
-// glance is a question that costs the cloud less than a list: would one show anything new since the last look? all: even all that is
+// probe is a question that costs the cloud less than a list: would one show anything new since the last look? all: even all that is
 // waited for?
-type glance func(ctx context.Context, since time.Time) (news, all bool, err error)
+type probe func(ctx context.Context, since time.Time) (news, all bool, err error)
 
-// next waits for the next list, at least pause after the last one; with a glance, for the next glance, and the list that this may
+// next waits for the next list, at least pause after the last one; with a probe, for the next probe, and the list that this may
 // call for. All who wait share one.
-func (s *shelf[T]) next(ctx context.Context, pause time.Duration, cast glance) error {
+func (s *cache[T]) next(ctx context.Context, pause time.Duration, check probe) error {
 	for {
 		s.mu.Lock()
 		if s.flight == nil {
 			flight := make(chan struct{})
 			s.flight = flight
-			if cast == nil {
+			if check == nil {
 				pause = max(pause, s.took)
 			}
 			wait := time.Until(s.looked.Add(pause))
 			s.mu.Unlock()
 			err := sleep(ctx, wait)
 			if err == nil {
-				err = s.look(ctx, pause, cast)
+				err = s.look(ctx, pause, check)
 			}
 			s.mu.Lock()
 			s.flight = nil
@@ -208,22 +208,22 @@ func (s *shelf[T]) next(ctx context.Context, pause time.Duration, cast glance) e
 	}
 }
 
-// Bounds of how old what is known gets while glances are cast at it, in pauses, or in the time that a list takes where that is longer: where
+// Bounds of how old what is known gets while probes check it, in pauses, or in the time that a list takes where that is longer: where
 // there is more to come, no list follows another one sooner; whatever glances say, one is made later.
 const (
 	restAfterList = 3
 	glancesAtMost = 10
 )
 
-// look lists again, unless a glance shows that nothing is new, or not enough to list already.
-func (s *shelf[T]) look(ctx context.Context, pause time.Duration, cast glance) error {
+// look lists again, unless a probe shows that nothing is new, or not enough to list already.
+func (s *cache[T]) look(ctx context.Context, pause time.Duration, check probe) error {
 	s.mu.Lock()
 	age, since, pause := time.Since(s.listed), s.looked, max(pause, s.took)
 	s.mu.Unlock()
-	if cast == nil || age > glancesAtMost*pause {
+	if check == nil || age > glancesAtMost*pause {
 		return s.load(ctx)
 	}
-	news, all, err := cast(ctx, since)
+	news, all, err := check(ctx, since)
 	if err == nil && news && (all || age > restAfterList*pause) {
 		return s.load(ctx)
 	}

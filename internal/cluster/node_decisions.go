@@ -9,21 +9,21 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Fate is what was decided about one machine, beside what the document says of its group.
-type Fate string
+// Decision is what was decided about one machine, beside what the document says of its group.
+type Decision string
 
-// The fates of a machine.
+// The decisions of a machine.
 const (
-	Leave Fate = "leave" // it goes before any other of its group
-	Renew Fate = "renew" // another machine of the same name takes its place
+	Remove  Decision = "leave" // it goes before any other of its group
+	Replace Decision = "renew" // another machine of the same name takes its place
 )
 
-// Fates maps machines' names to what was decided.
-type Fates map[string]Fate
+// Decisions maps machines' names to what was decided.
+type Decisions map[string]Decision
 
-// without returns the fates that are not f.
-func (fs Fates) without(f Fate) Fates {
-	out := Fates{}
+// without returns the decisions that are not f.
+func (fs Decisions) without(f Decision) Decisions {
+	out := Decisions{}
 	for name, v := range fs {
 		if v != f {
 			out[name] = v
@@ -32,38 +32,38 @@ func (fs Fates) without(f Fate) Fates {
 	return out
 }
 
-// factFate + machine: its Fate. It is remembered before anything is done and forgotten once the machine is gone, so that
+// factDecision + machine: its Decision. It is remembered before anything is done and forgotten once the machine is gone, so that
 // apply goes on where the verb was interrupted.
-const factFate = "fate/"
+const factDecision = "fate/"
 
-// decided returns the remembered fates.
-func (c *Cluster) decided() Fates {
-	fs := Fates{}
+// decided returns the remembered decisions.
+func (c *Cluster) decided() Decisions {
+	fs := Decisions{}
 	for key, v := range c.facts.all() {
-		if name, ok := strings.CutPrefix(key, factFate); ok {
-			fs[name] = Fate(v)
+		if name, ok := strings.CutPrefix(key, factDecision); ok {
+			fs[name] = Decision(v)
 		}
 	}
 	return fs
 }
 
-// Decide remembers a fate for machines.
-func (c *Cluster) Decide(ctx context.Context, fate Fate, machines ...string) error {
+// Decide remembers a decision for machines.
+func (c *Cluster) Decide(ctx context.Context, decision Decision, machines ...string) error {
 	for _, m := range machines {
-		if err := c.facts.set(ctx, factFate+m, string(fate)); err != nil {
+		if err := c.facts.set(ctx, factDecision+m, string(decision)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// forgetGone forgets the fates of machines that have met it, where a crash came before that was remembered.
+// forgetGone forgets the decisions of machines that were carried out, where a crash came before that was remembered.
 func (c *Cluster) forgetGone(ctx context.Context, inv *provider.Inventory) error {
 	for name := range c.decided() {
 		if slices.ContainsFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name }) {
 			continue
 		}
-		if err := c.facts.set(ctx, factFate+name, ""); err != nil {
+		if err := c.facts.set(ctx, factDecision+name, ""); err != nil {
 			return err
 		}
 	}
@@ -72,16 +72,16 @@ func (c *Cluster) forgetGone(ctx context.Context, inv *provider.Inventory) error
 
 // PlanRemove plans for a document whose groups are smaller by these machines: they go, whatever their index.
 func (c *Cluster) PlanRemove(ctx context.Context, machines ...string) (*Applied, error) {
-	return c.planFate(ctx, "remove", Leave, machines)
+	return c.planDecision(ctx, "remove", Remove, machines)
 }
 
 // PlanReplace plans to put another machine of the same name in each machine's place: the old one is drained where it answers,
 // taken out of etcd and Kubernetes, and destroyed before the new one is made.
 func (c *Cluster) PlanReplace(ctx context.Context, machines ...string) (*Applied, error) {
-	return c.planFate(ctx, "replace", Renew, machines)
+	return c.planDecision(ctx, "replace", Replace, machines)
 }
 
-func (c *Cluster) planFate(ctx context.Context, verb string, fate Fate, machines []string) (*Applied, error) {
+func (c *Cluster) planDecision(ctx context.Context, verb string, decision Decision, machines []string) (*Applied, error) {
 	if !c.facts.bootstrapped() {
 		return nil, errNotBootstrapped(c.Name())
 	}
@@ -100,13 +100,13 @@ func (c *Cluster) planFate(ctx context.Context, verb string, fate Fate, machines
 		if !have[m] {
 			return nil, errNoSuchMachine(m, c.Name(), names)
 		}
-		decided[m] = fate
+		decided[m] = decision
 	}
 	ap, err := c.planApply(ctx, verb, decided)
 	if err != nil {
 		return nil, err
 	}
-	if c.blind(ap.Observed) {
+	if c.controlPlaneUnseen(ap.Observed) {
 		return nil, fail.Wrap(fail.NotReady, firstError(ap.Observed.EtcdErr, ap.Observed.APIErr),
 			"%s %s: it can't be foreseen whether the others carry on", verb, join(machines)).
 			Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())

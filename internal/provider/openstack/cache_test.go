@@ -12,10 +12,10 @@ import (
 
 func same(s string) string { return s }
 
-// TestShelfKeepsWhatIsNewerThanTheList: a list that began before something was made or deleted does not undo that.
-func TestShelfKeepsWhatIsNewerThanTheList(t *testing.T) {
-	var s *shelf[string]
-	s = newShelf(same, func(context.Context) ([]string, error) {
+// TestCacheKeepsWhatIsNewerThanTheList: a list that began before something was made or deleted does not undo that.
+func TestCacheKeepsWhatIsNewerThanTheList(t *testing.T) {
+	var s *cache[string]
+	s = newCache(same, func(context.Context) ([]string, error) {
 		s.keep("made meanwhile")
 		s.drop("deleted meanwhile")
 		return []string{"old", "deleted meanwhile"}, nil
@@ -35,14 +35,14 @@ func TestShelfKeepsWhatIsNewerThanTheList(t *testing.T) {
 	}
 }
 
-// TestShelfDoubt: only doubt has fresh ask again, also a doubt that comes up while a list is made.
-func TestShelfDoubt(t *testing.T) {
-	var s *shelf[string]
+// TestCacheDoubt: only invalidate has fresh ask again, also a invalidate that comes up while a list is made.
+func TestCacheDoubt(t *testing.T) {
+	var s *cache[string]
 	asked, doubtful := 0, false
-	s = newShelf(same, func(context.Context) ([]string, error) {
+	s = newCache(same, func(context.Context) ([]string, error) {
 		asked++
 		if doubtful {
-			s.doubt()
+			s.invalidate()
 		}
 		if asked == 1 {
 			return nil, errors.New("no answer")
@@ -59,17 +59,17 @@ func TestShelfDoubt(t *testing.T) {
 	ask(1) // fails
 	ask(2)
 	ask(2)
-	s.doubt()
+	s.invalidate()
 	doubtful = true
 	ask(3)
 	ask(4)
 }
 
-// TestShelfDoubtOutlivesAListUnderWay: after a doubt, fresh returns only with a list that began later, and has ended.
-func TestShelfDoubtOutlivesAListUnderWay(t *testing.T) {
+// TestCacheDoubtOutlivesAListUnderWay: after a doubt, fresh returns only with a list that began later, and has ended.
+func TestCacheDoubtOutlivesAListUnderWay(t *testing.T) {
 	var lists atomic.Int32
 	begun, release := make(chan struct{}, 1), make(chan struct{})
-	s := newShelf(same, func(context.Context) ([]string, error) {
+	s := newCache(same, func(context.Context) ([]string, error) {
 		if lists.Add(1) == 1 {
 			begun <- struct{}{}
 			<-release
@@ -77,7 +77,7 @@ func TestShelfDoubtOutlivesAListUnderWay(t *testing.T) {
 		}
 		return []string{"made, but the answer was lost"}, nil
 	})
-	s.doubt()
+	s.invalidate()
 	ended := make(chan error)
 	go func() { ended <- s.load(t.Context()) }() // another step's
 	<-begun
@@ -85,7 +85,7 @@ func TestShelfDoubtOutlivesAListUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(s.all()) != 1 {
-		t.Error("fresh returned while the list that ends the doubt was still under way")
+		t.Error("fresh returned while the list that ends the invalidate was still under way")
 	}
 	close(release)
 	if err := <-ended; err != nil {
@@ -96,11 +96,11 @@ func TestShelfDoubtOutlivesAListUnderWay(t *testing.T) {
 	}
 }
 
-// TestShelfNext: all who wait share one list, and one who is stopped takes nobody along.
-func TestShelfNext(t *testing.T) {
+// TestCacheNext: all who wait share one list, and one who is stopped takes nobody along.
+func TestCacheNext(t *testing.T) {
 	var lists atomic.Int32
 	release := make(chan struct{})
-	s := newShelf(same, func(ctx context.Context) ([]string, error) {
+	s := newCache(same, func(ctx context.Context) ([]string, error) {
 		lists.Add(1)
 		select {
 		case <-release:
@@ -134,18 +134,18 @@ func TestShelfNext(t *testing.T) {
 	}
 }
 
-// TestShelfGlance: a list is made only where a glance shows enough news, and now and then whatever it shows.
-func TestShelfGlance(t *testing.T) {
+// TestCacheGlance: a list is made only where a probe shows enough news, and now and then whatever it shows.
+func TestCacheGlance(t *testing.T) {
 	lists, news, all := 0, false, false
-	s := newShelf(same, func(context.Context) ([]string, error) {
+	s := newCache(same, func(context.Context) ([]string, error) {
 		lists++
 		return nil, nil
 	})
-	cast := func(context.Context, time.Time) (bool, bool, error) { return news, all, nil }
+	check := func(context.Context, time.Time) (bool, bool, error) { return news, all, nil }
 	next := func(pause time.Duration, want int, why string) {
 		t.Helper()
 		s.looked = time.Time{} // it is due
-		if err := s.next(t.Context(), pause, cast); err != nil {
+		if err := s.next(t.Context(), pause, check); err != nil {
 			t.Fatal(err)
 		}
 		if lists != want {
