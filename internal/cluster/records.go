@@ -22,8 +22,11 @@ const cloudSmokeTimeout = 15 * time.Minute
 // observeAddons reports whether kubeadm's records and the pod network are in the cluster as wanted.
 func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Observed) error {
 	p, err := c.kubeParams(ctx)
+	if fail.KindOf(err) == fail.NotReady {
+		return nil // addresses are not known yet: the plan makes them known and everything is recorded then
+	}
 	if err != nil {
-		return nil //nolint:nilerr // addresses are not known yet: the plan makes them known and everything is recorded then
+		return err
 	}
 	digest, err := recordDigest(p)
 	if err != nil {
