@@ -57,7 +57,7 @@ func (a *applying) planWorkers() {
 		}
 		st.Rolling = len(replaced) == 0
 		unit := append(replaced, st, a.nodeStep(s, st.Rolling))
-		if m := a.o.Machines[s.Name]; st.Rolling && endsPods(m.Report) {
+		if m := a.o.Machines[s.Name]; st.Rolling && endsPods(m.Report) && a.elsewhere(s) {
 			unit = slices.Concat([]*plan.Step{a.drainStep(m.Machine)}, unit, a.uncordonSteps(s))
 		}
 		lanes[next] = a.chain(stageRollWorkers, unit, lanes[next]...)
@@ -94,10 +94,19 @@ func endsPods(r *machine.Report) bool {
 	})
 }
 
-// rolls reports whether a worker serves and is to be restarted.
+// elsewhere reports whether pods of a worker can run on another node meanwhile: there they are better off, otherwise where they are.
+func (a *applying) elsewhere(s slot) bool {
+	return slices.ContainsFunc(a.o.Want, func(other slot) bool {
+		n := a.o.Nodes[other.Name]
+		takes := other.Role == provider.Worker || other.isControlPlane() && a.doc.Spec.ControlPlane.Schedulable
+		return other.Name != s.Name && takes && n.Ready && !n.Unschedulable
+	})
+}
+
+// rolls reports whether a worker serves and is to be restarted. One whose kubelet was found stopped does not, whatever its node says yet.
 func (a *applying) rolls(s slot) bool {
 	seen := a.o.Machines[s.Name]
-	return !a.upToDate(s) && seen != nil && seen.Machine.State == provider.Running && a.o.Nodes[s.Name].Ready && a.o.restarts(s.Name)
+	return !a.upToDate(s) && seen != nil && seen.Machine.State == provider.Running && a.o.Nodes[s.Name].Ready && a.o.restarts(s.Name) && !a.o.starts(s.Name)
 }
 
 // restarts reports whether configuring a machine restarts what others depend on.

@@ -83,21 +83,13 @@ func TestPlans(t *testing.T) {
 			}
 			return l.mustPlan(o)
 		}},
-		{"another-runtime", func(t *testing.T) string { // pods are moved before; a-2 was cordoned by somebody, a-3 by an apply that was cut off
-			l := newLab(t, document(t, 1, 0, 3)).running(document(t, 1, 0, 3))
-			o := l.observed(nil, controlPlanes(1)...)
-			for name, seen := range o.Machines {
-				n := o.Nodes[name]
-				n.Unschedulable = name != "demo-a-1"
-				if name != "demo-a-3" {
-					seen.Report = &machine.Report{Changes: []machine.Change{{Kind: "binary", Name: "/usr/local/bin/containerd", Action: "update"},
-						{Kind: "unit", Name: "containerd.service", Action: "restart", Why: "its program changed"}}}
-				} else {
-					n.Annotations[kube.OwnedCordon] = "true"
-				}
-				o.Nodes[name] = n
-			}
-			return l.mustPlan(o)
+		{"another-runtime", func(t *testing.T) string { // pods are moved before, from a-1; a-2 was cordoned by somebody, a-3 by an apply that was cut off
+			l := newLab(t, document(t, 1, 0, 5)).running(document(t, 1, 0, 5))
+			return l.mustPlan(l.anotherRuntime(l.observed(nil, controlPlanes(1)...)))
+		}},
+		{"another-runtime-alone", func(t *testing.T) string { // pods have nowhere to go
+			l := newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
+			return l.mustPlan(l.anotherRuntime(l.observed(nil, controlPlanes(1)...)))
 		}},
 		{"scale-up-and-roll", func(t *testing.T) string { // the only API server is restarted when two others serve
 			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 1, 2, 1))
@@ -185,6 +177,25 @@ type balanced struct{ *cloud }
 func (balanced) Balance(provider.Wanted, *provider.Inventory) []*plan.Step {
 	return []*plan.Step{{ID: "balance/loadbalancer", Action: plan.Change, Subject: "cluster", Title: "tell the load balancer", Reason: "machines came",
 		Run: func(context.Context, plan.Progress) error { return nil }}}
+}
+
+// anotherRuntime has containerd become another; but a-3 only has an apply behind it that was cut off, and kubelet does not run on a-4.
+func (l *lab) anotherRuntime(o *Observed) *Observed {
+	for name, seen := range o.Machines {
+		n := o.Nodes[name]
+		seen.Report = &machine.Report{Changes: []machine.Change{{Kind: "binary", Name: "/usr/local/bin/containerd", Action: "update"},
+			{Kind: "unit", Name: "containerd.service", Action: "restart", Why: "its program changed"}}}
+		switch name {
+		case "demo-a-2":
+			n.Unschedulable = true
+		case "demo-a-3":
+			n.Unschedulable, n.Annotations[kube.OwnedCordon], seen.Report.Changes = true, "true", nil
+		case "demo-a-4":
+			seen.Report.Changes = append(seen.Report.Changes, machine.Change{Kind: "unit", Name: "kubelet.service", Action: "start", Why: "is inactive"})
+		}
+		o.Nodes[name] = n
+	}
+	return o
 }
 
 // restarting has all machines differ from the document in what restarts their services.

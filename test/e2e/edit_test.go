@@ -136,3 +136,22 @@ func together(all []*prober, patience time.Duration) []string {
 	}
 	return out
 }
+
+// runtimeRestarts has the containerd of one of several workers restart: its pods are moved before, and may come back afterwards.
+func runtimeRestarts(t *testing.T, r *rig, l *load) {
+	w, m := machinesOf(r.status(), provider.Worker)[0].Name, l.mark()
+	r.ssh(w, "echo '# changed by hand' >> /etc/containerd/config.toml")
+	plan := r.must(2, "plan", "-f", r.file).stdout
+	for _, want := range []string{"drain node " + w, "restart unit containerd.service", "let pods onto node " + w} {
+		if !strings.Contains(plan, want) {
+			t.Errorf("the plan does not say %q:\n%s", want, plan)
+		}
+	}
+	r.apply()
+	l.suffered(t, t.Name(), m, gentle)
+	if cordoned := r.must(0, "kubectl", r.name, "--", "get", "nodes", "--field-selector", "spec.unschedulable=true", "-o", "name").stdout; cordoned != "" {
+		t.Errorf("cordoned afterwards: %s", cordoned)
+	}
+	r.healthy()
+	r.unchanged()
+}

@@ -40,6 +40,7 @@ func TestHA(t *testing.T) {
 		{"an edit restarts nothing", editsNothing},
 		{"an edit restarts kubelets and servers", editsPrograms},
 		{"scale up", scaleTo(more)},
+		{"a worker's containerd restarts", runtimeRestarts},
 		{"scale down", scaleTo(fewer)},
 		{"drift is mended", drift},
 		{"a changed host key is refused", hostKeyChanges},
