@@ -18,7 +18,7 @@ import (
 
 const (
 	module   = "github.com/naupegos/naupegos"
-	maxLines = 600 // of a file that people write
+	maxLines = 400 // of a file that people write
 )
 
 // owners says which packages alone may import a library, by the beginning of its import path. Tests are free.

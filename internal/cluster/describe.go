@@ -8,9 +8,14 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// actionFor reports whether a machine is configured for the first time.
+// actionFor reports whether a machine is configured for the first time. One that runs and could not be examined may well be configured.
 func actionFor(s *Seen) plan.Action {
-	if s == nil || s.Report == nil {
+	switch {
+	case s == nil:
+		return plan.Create
+	case s.Report == nil && s.Err != nil && s.Machine.State == provider.Running:
+		return plan.Change
+	case s.Report == nil:
 		return plan.Create
 	}
 	for _, ch := range s.Report.Changes {
