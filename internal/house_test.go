@@ -66,10 +66,14 @@ var knows = map[string][]string{
 	"internal/rootfs":             {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/tool"},
 	"internal/store":              {"internal/fail", "internal/plan"},
 	"internal/provider":           {"internal/fail", "internal/plan"},
+	"internal/provider/providers": {"api/v1alpha1", "internal/bundle", "internal/fail", "internal/provider", "internal/provider/hosts", "internal/provider/local", "internal/provider/openstack"},
 	"internal/provider/hosts":     {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/remote"},
 	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider"},
 	"internal/provider/local":     {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider", "internal/rootfs", "internal/tool"},
 }
+
+// mayUseProviders lists the only packages that may know one provider or another; all others go by provider.Provider.
+var mayUseProviders = []string{"internal/provider/providers", "internal/cli", "cmd/naupegos", "bench/local", "bench/openstack", "test/openstack/runner", "test/openstack/runner/runner"}
 
 // mayUseCLI lists the only packages that may import internal/cli.
 var mayUseCLI = []string{"cmd/naupegos", "hack/docs"}
@@ -83,6 +87,8 @@ func TestImports(t *testing.T) {
 				switch {
 				case listed && !slices.Contains(allowed, own):
 					t.Errorf("%s imports %s: it may know only %v", name, own, allowed)
+				case !listed && strings.HasPrefix(own, "internal/provider/") && own != "internal/provider/providers" && !slices.Contains(mayUseProviders, name):
+					t.Errorf("%s imports %s: only %v may", name, own, mayUseProviders)
 				case own == "internal/cli" && !slices.Contains(mayUseCLI, name):
 					t.Errorf("%s imports %s: only %v may", name, own, mayUseCLI)
 				}

@@ -11,9 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/hosts"
-	"github.com/naupegos/naupegos/internal/provider/local"
-	"github.com/naupegos/naupegos/internal/provider/openstack"
+	"github.com/naupegos/naupegos/internal/provider/providers"
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
@@ -43,26 +41,10 @@ func readAgent(path string) (agentBinary, error) {
 
 // newProvider makes the provider that the document names.
 func (c *Cluster) newProvider() (provider.Provider, error) {
-	spec := c.doc.Spec.Provider
-	switch {
-	case spec.Local != nil:
-		return local.New(local.Options{
-			ClusterID: c.rec.ID, ClusterName: c.Name(), Suite: spec.Local.Image.Suite, CIDR: spec.Local.Network.CIDR,
-			Bundle: c.bundle, AgentBinary: c.agent.path, SSHPublicKeys: []string{c.publicKey},
-			Timeouts: local.Timeouts{Boot: c.doc.Spec.Timeouts.MachineBoot.Duration},
-		})
-	case spec.Hosts != nil:
-		return hosts.New(c.doc, c.dialer, hostMemory{c.facts}), nil
-	case spec.OpenStack != nil:
-		var bundleID string
-		if c.bundle != nil {
-			bundleID = c.bundle.ID
-		}
-		return openstack.New(openstack.Options{
-			Cluster: c.doc, ClusterID: c.rec.ID, BundleID: bundleID, PublicKey: c.publicKey, HostKeys: hostKeyMemory{c.facts}, Home: c.facts.get(factHome),
-		})
-	}
-	return nil, fail.New(fail.Invalid, "spec.provider names no provider that this version knows").Do("use local, hosts or openstack")
+	return providers.New(providers.Options{
+		Document: c.doc, ClusterID: c.rec.ID, Bundle: c.bundle, AgentPath: c.agent.path, PublicKey: c.publicKey, Home: c.facts.get(factHome),
+		Runner: c.dialer, Hosts: hostMemory{c.facts}, HostKeys: hostKeyMemory{c.facts},
+	})
 }
 
 // authorizedKeys lists who may log in to machines: Naupegos and the keys of the document.
@@ -73,7 +55,7 @@ func (c *Cluster) authorizedKeys() []string {
 // userData renders a machine's user-data in the form that its image reads; it holds no secret.
 func (c *Cluster) userData(s slot) ([]byte, error) {
 	u := machine.UserData{Hostname: s.Name, SSHKeys: c.authorizedKeys()}
-	if c.doc.Spec.Provider.OpenStack == nil {
+	if !c.prov.Traits().HostKeysConsole {
 		return machine.CloudInit(u)
 	}
 	u.HostKeysToConsole = true // where Naupegos reads them

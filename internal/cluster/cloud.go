@@ -10,7 +10,6 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack"
 )
 
 const (
@@ -20,14 +19,14 @@ const (
 	cloudCAFile      = addon.AuthoritiesDir + "/cloud-ca.crt"
 )
 
-// openStack returns the provider where it is OpenStack; nil elsewhere.
-func (c *Cluster) openStack() *openstack.Provider {
-	p, _ := c.prov.(*openstack.Provider)
+// cloud returns the provider where its cloud serves what runs in the cluster; nil elsewhere.
+func (c *Cluster) cloud() provider.CloudIntegration {
+	p, _ := c.prov.(provider.CloudIntegration)
 	return p
 }
 
 // credential returns what the cluster itself signs in to the cloud with; nil where it has nothing yet.
-func (c *Cluster) credential(ctx context.Context) (*openstack.CloudCredential, error) {
+func (c *Cluster) credential(ctx context.Context) (*provider.CloudCredential, error) {
 	data, err := c.secrets.Get(ctx, secretCredential)
 	if fail.KindOf(err) == fail.NotFound || err == nil && len(data) == 0 {
 		return nil, nil
@@ -35,14 +34,14 @@ func (c *Cluster) credential(ctx context.Context) (*openstack.CloudCredential, e
 	if err != nil {
 		return nil, err
 	}
-	cred := &openstack.CloudCredential{}
+	cred := &provider.CloudCredential{}
 	if err := json.Unmarshal(data, cred); err != nil {
 		return nil, fail.New(fail.Internal, "the stored credential of the cloud can't be read").Do("naupegos certs rotate %s --cloud-credential", c.Name())
 	}
 	return cred, nil
 }
 
-func (c *Cluster) keepCredential(ctx context.Context, cred openstack.CloudCredential) error {
+func (c *Cluster) keepCredential(ctx context.Context, cred provider.CloudCredential) error {
 	data, err := json.Marshal(cred) //nolint:gosec // it is encrypted where it goes
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "keep the credential of the cloud")
@@ -52,8 +51,8 @@ func (c *Cluster) keepCredential(ctx context.Context, cred openstack.CloudCreden
 
 // planCredential gives the cluster a credential of its own, where it has none.
 func (a *applying) planCredential() {
-	os := a.openStack()
-	if os == nil {
+	cloud := a.cloud()
+	if cloud == nil {
 		return
 	}
 	if cred, err := a.credential(context.Background()); err == nil && cred != nil {
@@ -67,7 +66,7 @@ func (a *applying) planCredential() {
 			if err != nil {
 				return err
 			}
-			cred, err := os.EnsureCloudCredential(ctx, have)
+			cred, err := cloud.EnsureCloudCredential(ctx, have)
 			if err != nil {
 				return err
 			}
@@ -78,24 +77,24 @@ func (a *applying) planCredential() {
 
 // cloudAddonList lists what clusters on this cloud have, without the manifests. One has to be logged in there.
 func (c *Cluster) cloudAddonList() []addon.Addon {
-	os := c.openStack()
-	if os == nil {
+	cloud := c.cloud()
+	if cloud == nil {
 		return nil
 	}
-	return addon.OpenStackAddons(os.NoVolumes() != "")
+	return addon.OpenStackAddons(cloud.NoVolumes() != "")
 }
 
 // cloudAddons renders the cloud's addons by name: none where there is no such cloud or no credential yet.
 func (c *Cluster) cloudAddons(ctx context.Context, p kube.Params) (map[string][]byte, error) {
-	os := c.openStack()
-	if os == nil {
+	cloud := c.cloud()
+	if cloud == nil {
 		return nil, nil
 	}
 	cred, err := c.credential(ctx)
 	if err != nil || cred == nil {
 		return nil, err
 	}
-	info, err := os.CloudInfo(ctx)
+	info, err := cloud.CloudInfo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +116,7 @@ func (c *Cluster) cloudAddons(ctx context.Context, p kube.Params) (map[string][]
 	}
 	all, err := addon.OpenStack{
 		ClusterID: c.rec.ID, Bundle: p.Bundle, CloudConf: text, Authorities: ca, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
-		NoVolumes: os.NoVolumes() != "",
+		NoVolumes: cloud.NoVolumes() != "",
 	}.Catalogue()
 	out := map[string][]byte{}
 	for _, a := range all {
@@ -132,7 +131,7 @@ const initializedStep = "cloud/nodes"
 // planInitialized has kube-proxy started, for the first time, on nodes that the cloud's controller has initialized already: it was
 // seen to lose its nftables elements where a node got its zone seconds after kube-proxy's first rules (1.36.3).
 func (a *applying) planInitialized() {
-	if a.openStack() == nil || a.o.Recorded {
+	if a.cloud() == nil || a.o.Recorded {
 		return
 	}
 	var names []string
@@ -173,8 +172,8 @@ func (c *Cluster) cloudFiles(s slot) ([]machine.File, error) {
 
 // planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
 func (a *applying) planCloudSmoke() {
-	os := a.openStack()
-	if os == nil || !a.wantsSmoke() || a.facts.get(factCloudSmoked) == "true" {
+	cloud := a.cloud()
+	if cloud == nil || !a.wantsSmoke() || a.facts.get(factCloudSmoked) == "true" {
 		return
 	}
 	s := &plan.Step{
@@ -183,7 +182,7 @@ func (a *applying) planCloudSmoke() {
 		Run: a.cloudSmoke,
 	}
 	const serves = "the cloud serves the cluster when it gives it what it asks for; no "
-	switch noBalancers, noVolumes := os.NoBalancing(), os.NoVolumes(); {
+	switch noBalancers, noVolumes := cloud.NoBalancing(), cloud.NoVolumes(); {
 	case noBalancers != "" && noVolumes != "":
 		return
 	case noBalancers != "":
@@ -207,7 +206,7 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) error {
 		return err
 	}
 	o := kube.CloudSmokeOptions{Image: img.Ref, Status: p.Status}
-	o.NoLoadBalancer, o.NoVolume = c.openStack().NoBalancing() != "", c.openStack().NoVolumes() != ""
+	o.NoLoadBalancer, o.NoVolume = c.cloud().NoBalancing() != "", c.cloud().NoVolumes() != ""
 	if _, err := client.CloudSmoke(ctx, o); err != nil {
 		return err
 	}
@@ -216,7 +215,7 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) error {
 
 // CloudsYAML renders a clouds.yaml with the cluster's own credential, to hand over. fail.NotFound where the cluster has none.
 func (c *Cluster) CloudsYAML(ctx context.Context) ([]byte, error) {
-	if c.openStack() == nil {
+	if c.cloud() == nil {
 		return nil, fail.New(fail.NotFound, "cluster %s is on no cloud", c.Name())
 	}
 	cred, err := c.credential(ctx)
@@ -231,8 +230,8 @@ func (c *Cluster) CloudsYAML(ctx context.Context) ([]byte, error) {
 
 // CloudCA returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.
 func (c *Cluster) CloudCA(context.Context) ([]byte, error) {
-	if os := c.openStack(); os != nil {
-		ca, err := os.CACert()
+	if cloud := c.cloud(); cloud != nil {
+		ca, err := cloud.CACert()
 		return []byte(ca), err
 	}
 	return nil, nil

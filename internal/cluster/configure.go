@@ -43,7 +43,7 @@ func (c *Cluster) configure(ctx context.Context, s slot, dryRun bool, p plan.Pro
 
 // rememberFacts keeps what the cluster as a whole depends on of what a machine is.
 func (c *Cluster) rememberFacts(ctx context.Context, s slot, f machine.Facts) error {
-	if f.Container && c.doc.Spec.Provider.Local == nil { // of local machines it is known beforehand
+	if f.Container && !c.prov.Traits().SharedKernel { // of local machines it is known beforehand
 		if err := c.facts.set(ctx, factShared, "true"); err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (c *Cluster) checkFacts(s slot, f machine.Facts) error {
 		return fail.New(fail.Refused, "its operating system (%s) has no Debian packages", f.OS).At(s.Name).
 			Do("use Debian or Ubuntu; Fedora CoreOS, Flatcar and the like can't be machines of a cluster yet")
 	}
-	if f.Hostname != s.Name && c.doc.Spec.Provider.Hosts == nil {
+	if f.Hostname != s.Name && !c.prov.Traits().Given {
 		return fail.New(fail.Conflict, "it calls itself %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
 	}
 	return c.checkPorts(s, f)

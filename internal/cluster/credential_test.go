@@ -161,7 +161,7 @@ func TestRotateCredential(t *testing.T) {
 	if err := l.facts.set(ctx, factBootstrapped, "true"); err != nil {
 		t.Fatal(err)
 	}
-	first, err := l.openStack().NewCloudCredential(ctx)
+	first, err := l.Cluster.cloud().NewCloudCredential(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

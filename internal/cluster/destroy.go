@@ -57,7 +57,7 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	want, _ := assign(c.doc, inv.Machines, c.decided())
 	c.setTarget(want)
 	var graph plan.Graph
-	if k, ok := c.prov.(provider.Keeper); ok && k.KeepsMachines() {
+	if c.prov.Traits().Keeps {
 		c.planClean(&graph, inv.Machines)
 	}
 	g := c.planFree(ctx, &graph, opts)

@@ -5,14 +5,13 @@ import (
 
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack"
 )
 
 // consentReplace is what the user must consent to before machines are replaced because the document's shape of them changed.
 const consentReplace = "replace-machines"
 
 // Consents lists the names of all consents that plans ask for.
-func Consents() []string { return []string{openstack.ConsentAddresses, consentReplace} }
+func Consents() []string { return []string{provider.ConsentAddresses, consentReplace} }
 
 // drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
 func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {

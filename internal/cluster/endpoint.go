@@ -55,7 +55,7 @@ func (c *Cluster) vip(ctx context.Context) (string, error) {
 // fail.NotReady while an address that it is to have is not made yet.
 func (c *Cluster) outerEndpoint(ctx context.Context) (string, error) {
 	inner, err := c.endpoint(ctx)
-	if err != nil || c.doc.Spec.Provider.OpenStack == nil {
+	if err != nil || !c.prov.Traits().Outside {
 		return inner, err
 	}
 	host, err := c.outerAddress(ctx)

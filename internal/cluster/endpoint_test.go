@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
 )
 
 // TestDNSName: people are told the API's name, and certificates hold it; Naupegos itself goes by the address, for the record of the
@@ -58,13 +58,14 @@ func (f *fronted) PublicVIP(context.Context) (string, error) {
 	return f.floating, nil
 }
 
+func (f *fronted) Traits() provider.Traits { return provider.Traits{Outside: true} }
+
 // TestFloatingIPChanges: while the API's floating IP is another one than before, or is not there yet, a cluster that is up can be asked
 // and its machines compared; one that is not up waits for the address, which its first certificates are to hold.
 func TestFloatingIPChanges(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
 	cloud := &fronted{cloud: l.cloud}
 	l.prov = cloud
-	l.doc.Spec.Provider.OpenStack = &v1alpha1.OpenStack{}
 	if err := l.loadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack"
 )
 
 const freeTimeout = 20 * time.Minute
@@ -30,8 +29,8 @@ func (g given) holds(volume, service string) bool {
 
 // planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credential.
 func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyOptions) given {
-	os := c.openStack()
-	if os == nil {
+	cloud := c.cloud()
+	if cloud == nil {
 		return given{}
 	}
 	var g given
@@ -45,7 +44,7 @@ func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 		ID: "cloud/credentials", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's credential of the cloud",
 		Reason: "nothing uses it any more",
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			_, err := os.PruneCloudCredentials(ctx)
+			_, err := cloud.PruneCloudCredentials(ctx)
 			return err
 		},
 	}, plan.IfPlanned(freeStepID)...)
@@ -55,15 +54,15 @@ func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 // planLeftovers removes, once the machines are gone, what the cluster made in the cloud and did not give back: all of it, where it could
 // not be asked to. What it does not hold any more, such as a volume whose PersistentVolume somebody deleted, is named here.
 func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, machines []provider.Machine, g given, opts DestroyOptions) ([]*plan.Step, error) {
-	os := c.openStack()
-	if os == nil {
+	cloud := c.cloud()
+	if cloud == nil {
 		return steps, nil
 	}
-	all, err := os.Leftovers(ctx)
+	all, err := cloud.Leftovers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	left := os.FreeLeftovers(all, opts.KeepVolumes)
+	left := cloud.FreeLeftovers(all, opts.KeepVolumes)
 	for _, m := range machines {
 		left.Needs = append(left.Needs, provider.DestroyStep(m.Name))
 	}
@@ -75,7 +74,7 @@ func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, machine
 		left.Reason = "the cluster does not give it back by itself"
 	}
 	for i, s := range steps {
-		if s.ID == openstack.DestroyNetworkStep {
+		if s.ID == provider.DestroyNetworkStep {
 			s.Needs = append(s.Needs, left.ID)
 			return slices.Insert(steps, i, left), nil
 		}
@@ -84,7 +83,7 @@ func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, machine
 }
 
 // leftoverNames names what the cluster made in the cloud and does not give back.
-func leftoverNames(all openstack.Leftovers, g given, keepVolumes bool) []string {
+func leftoverNames(all provider.Leftovers, g given, keepVolumes bool) []string {
 	var out []string
 	for _, b := range all.LoadBalancers {
 		if !b.Shared && !slices.ContainsFunc(b.Services, func(s string) bool { return g.holds("", s) }) {
@@ -105,11 +104,11 @@ func leftoverNames(all openstack.Leftovers, g given, keepVolumes bool) []string 
 
 // KeptVolumes names the volumes of claims that are still in the cloud, once the cluster is gone.
 func (c *Cluster) KeptVolumes(ctx context.Context) ([]string, error) {
-	os := c.openStack()
-	if os == nil {
+	cloud := c.cloud()
+	if cloud == nil {
 		return nil, nil
 	}
-	all, err := os.Leftovers(ctx)
+	all, err := cloud.Leftovers(ctx)
 	var out []string
 	for _, v := range all.Volumes {
 		out = append(out, v.String())
@@ -160,21 +159,21 @@ func (c *Cluster) heldOfCloud(ctx context.Context, o kube.FreeOptions) ([]kube.C
 
 // PlanRotateCredential makes another credential of the cloud for what runs in the cluster, puts it into use, and deletes the former.
 func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) {
-	os := c.openStack()
-	if os == nil {
+	cloud := c.cloud()
+	if cloud == nil {
 		return nil, fail.New(fail.Invalid, "cluster %s has no credential of a cloud", c.Name()).Do("only clusters on OpenStack have one")
 	}
 	if !c.facts.bootstrapped() {
 		return nil, errNotBootstrapped(c.Name())
 	}
-	if _, err := os.Home(ctx); err != nil { // what the cloud has is known once one is logged in
+	if _, err := cloud.Home(ctx); err != nil { // what the cloud has is known once one is logged in
 		return nil, err
 	}
 	var graph plan.Graph
 	graph.Add(stagePrepare, &plan.Step{
 		ID: credentialStep, Action: plan.Replace, Subject: "cluster", Title: "make another credential for the cluster", Reason: "you asked for it",
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			cred, err := os.NewCloudCredential(ctx)
+			cred, err := cloud.NewCloudCredential(ctx)
 			if err != nil {
 				return err
 			}
@@ -200,7 +199,7 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) 
 			if err != nil || cred == nil {
 				return err
 			}
-			_, err = os.PruneCloudCredentials(ctx, cred.ID)
+			_, err = cloud.PruneCloudCredentials(ctx, cred.ID)
 			return err
 		},
 	})

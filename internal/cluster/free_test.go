@@ -91,7 +91,7 @@ func TestLeftoversGoBetweenMachinesAndNetwork(t *testing.T) {
 	at := func(id string) *plan.Step {
 		return steps[slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == id })]
 	}
-	left, network := at(openstack.LeftoversStep), at(openstack.DestroyNetworkStep)
+	left, network := at(openstack.LeftoversStep), at(provider.DestroyNetworkStep)
 	if want := []string{"destroy/demo-cp-1", "destroy/demo-a-1"}; !slices.Equal(left.Needs, want) {
 		t.Errorf("leftovers wait for %v, not %v", left.Needs, want)
 	}

@@ -97,7 +97,7 @@ func (c *Cluster) handOverSSH(ctx context.Context, files map[string][]byte) erro
 	}
 	files[handoverSSHConfig] = remote.SSHConfig(hs, handoverKey, handoverKnownHosts)
 	files[handoverKnownHosts] = remote.KnownHosts(hs)
-	if c.doc.Spec.Provider.Hosts != nil {
+	if c.prov.Traits().Given {
 		return nil
 	}
 	if files[handoverKey], err = c.pki.SSHKey(ctx); err != nil {

@@ -37,7 +37,7 @@ func (h hostMemory) Forget(ctx context.Context, name string) error {
 
 // rememberHost notes, before anything is put on it, that a host given by address is in use.
 func (c *Cluster) rememberHost(ctx context.Context, name string) error {
-	if c.doc.Spec.Provider.Hosts == nil {
+	if !c.prov.Traits().Given {
 		return nil
 	}
 	m, err := c.prov.Machine(ctx, name)

@@ -119,7 +119,7 @@ func (c *Cluster) withTrusted(hs []remote.Host) []remote.Host {
 // loginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep
 // their own.
 func (c *Cluster) loginFiles(hosts string) []machine.File {
-	if c.doc.Spec.Provider.Hosts != nil {
+	if c.prov.Traits().Given {
 		return nil
 	}
 	return []machine.File{

@@ -97,18 +97,15 @@ func (o *Observed) silent(name string) bool {
 func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) []*plan.Step {
 	var steps []*plan.Step
 	replaced := o.Replaced[m.Name] != nil
-	switch k, ok := c.prov.(provider.Keeper); {
-	case !ok || !k.KeepsMachines():
-		s := c.prov.DestroyMachine(m)
-		s.Reason = reason
-		steps = append(steps, s)
-	default:
-		if m.State == provider.Running && (!o.silent(m.Name) || replaced) {
-			steps = append(steps, c.resetStep(m))
-		}
-		if !replaced {
-			steps = append(steps, c.prov.DestroyMachine(m))
-		}
+	keeps := c.prov.Traits().Keeps
+	if keeps && m.State == provider.Running && (!o.silent(m.Name) || replaced) {
+		steps = append(steps, c.resetStep(m))
+	}
+	if !keeps || !replaced {
+		steps = append(steps, c.prov.DestroyMachine(m))
+	}
+	if !keeps {
+		steps[0].Reason = reason
 	}
 	for _, s := range steps {
 		s.Rolling, s.Removes = replaced, !replaced

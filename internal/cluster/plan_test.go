@@ -14,7 +14,6 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack"
 )
 
 // TestPlans holds the shape of plans: which steps, why, and what each waits for.
@@ -315,7 +314,7 @@ func TestDriftNeedsConsent(t *testing.T) {
 		s.Run = func(context.Context, plan.Progress) error { ran.Add(1); return nil }
 	}
 	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: steps}
-	for _, given := range [][]string{nil, {openstack.ConsentAddresses}} {
+	for _, given := range [][]string{nil, {provider.ConsentAddresses}} {
 		_, err := plan.Execute(t.Context(), p, plan.Options{Consents: given})
 		if fail.KindOf(err) != fail.Refused || ran.Load() > 0 {
 			t.Fatalf("with consent to %q %d steps ran: %v", given, ran.Load(), err)

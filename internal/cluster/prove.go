@@ -66,7 +66,7 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 	}
 	try("dns", "cluster DNS is available", time.Minute, c.proveDNS)
 	try("service", "a Service answers by address, by name and by the ports of nodes", smokeTimeout, c.proveService)
-	if os := c.openStack(); os != nil && (os.NoBalancing() == "" || os.NoVolumes() == "") {
+	if cloud := c.cloud(); cloud != nil && (cloud.NoBalancing() == "" || cloud.NoVolumes() == "") {
 		try("cloud", "the cloud gives load balancers and volumes", cloudSmokeTimeout, func(ctx context.Context) (string, error) {
 			return "", c.cloudSmoke(ctx, p)
 		})

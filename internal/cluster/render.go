@@ -186,9 +186,9 @@ func (c *Cluster) kubeParams(ctx context.Context) (kube.Params, error) {
 		ClusterName: c.Name(), Endpoint: endpoint, Version: s.Kubernetes.Version, PodCIDR: s.Kubernetes.PodCIDR,
 		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain, Bundle: c.bundle.Manifest,
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
-		ExternalCloud:    s.Provider.OpenStack != nil,
+		ExternalCloud:    c.prov.Traits().ExternalCloud,
 		EncryptionAtRest: *s.Security.EncryptionAtRest, Harden: *s.Security.CISDefaults,
-		SharedKernel: s.Provider.Local != nil || c.facts.get(factShared) == "true", AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
+		SharedKernel: c.prov.Traits().SharedKernel || c.facts.get(factShared) == "true", AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
 	}
 	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {
 		return p, err

@@ -72,6 +72,8 @@ type Inventory struct {
 
 // Provider makes, finds and removes the machines of one cluster.
 type Provider interface {
+	// Traits says what its machines are.
+	Traits() Traits
 	// Preflight tells, before anything is created, whether want can be had: fail.Refused with what is missing.
 	Preflight(ctx context.Context, want Wanted) error
 	// Observe finds everything of this cluster. It changes nothing.
@@ -97,6 +99,19 @@ func MachineStep(name string) string { return "machine/" + name }
 
 // DestroyStep is the ID of the step that removes the named machine.
 func DestroyStep(name string) string { return "destroy/" + name }
+
+// ConsentAddresses is what the user must consent to before addresses are given back: nobody gets the same one again.
+const ConsentAddresses = "give-up-addresses"
+
+// Traits say what the machines of a provider are.
+type Traits struct {
+	SharedKernel    bool // they are containers, with the kernel of one host
+	Given           bool // the document names them, and says where they are and how to log in; they call themselves what they like
+	Keeps           bool // they outlive the cluster, and are cleaned, not destroyed
+	ExternalCloud   bool // kubelets wait for a controller of the cloud that tells them their addresses and zones
+	Outside         bool // they, and the API, can have addresses that the outside uses in place of their own
+	HostKeysConsole bool // their SSH host keys are read from their console
+}
 
 // Warner is a provider that can tell more of what is wanted than whether it can be had.
 type Warner interface {
@@ -129,6 +144,3 @@ type Housed interface {
 	// Home says which place it is, in one line, to be remembered before anything is made.
 	Home(ctx context.Context) (string, error)
 }
-
-// Keeper is a provider whose machines outlive the cluster, such as hosts given by address: they are cleaned, not destroyed.
-type Keeper interface{ KeepsMachines() bool }

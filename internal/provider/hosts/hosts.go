@@ -38,8 +38,8 @@ func New(doc *v1alpha1.Cluster, run Runner, memory Memory) *Provider {
 	return &Provider{doc: doc, run: run, memory: memory}
 }
 
-// KeepsMachines says that machines outlive the cluster, so what Naupegos put on them must be removed.
-func (p *Provider) KeepsMachines() bool { return true }
+// Traits says that machines are given by the document and outlive the cluster.
+func (p *Provider) Traits() provider.Traits { return provider.Traits{Given: true, Keeps: true} }
 
 // Preflight accepts every host: whether one answers shows when it is reached.
 func (p *Provider) Preflight(context.Context, provider.Wanted) error { return nil }

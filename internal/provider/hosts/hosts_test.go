@@ -119,7 +119,7 @@ func TestNothingIsMadeOrRemoved(t *testing.T) {
 	p := New(document(t, named), nobody{t}, m)
 	inv := testkit.Value(p.Observe(t.Context()))(t)
 	steps, err := p.Steps(provider.Wanted{Machines: []provider.MachineSpec{{Name: "new"}}}, inv)
-	if err != nil || len(steps) > 0 || len(p.Destroy(inv)) > 0 || !p.KeepsMachines() {
+	if err != nil || len(steps) > 0 || len(p.Destroy(inv)) > 0 || !p.Traits().Keeps {
 		t.Errorf("steps %v, %v; to destroy it: %v", steps, err, p.Destroy(inv))
 	}
 	testkit.Must(t, p.Preflight(t.Context(), provider.Wanted{}))

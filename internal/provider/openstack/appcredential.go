@@ -1,6 +1,8 @@
 package openstack
 
 import (
+	"github.com/naupegos/naupegos/internal/provider"
+
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -67,13 +69,13 @@ const balancerRole = "load-balancer_member"
 // EnsureCloudCredential returns a restricted application credential for what runs in the cluster: have, where the cloud still
 // accepts it, else a new one. The caller keeps it encrypted, and once all use it, calls PruneCloudCredentials with its ID.
 // Errors: fail.Refused where the user's own credentials may not make others.
-func (p *Provider) EnsureCloudCredential(ctx context.Context, have *CloudCredential) (CloudCredential, error) {
+func (p *Provider) EnsureCloudCredential(ctx context.Context, have *provider.CloudCredential) (provider.CloudCredential, error) {
 	if have == nil || have.ID == "" {
 		return p.NewCloudCredential(ctx)
 	}
 	c, err := p.cloud(ctx)
 	if err != nil {
-		return CloudCredential{}, err
+		return provider.CloudCredential{}, err
 	}
 	got, err := p.withCloud(*have, c)
 	if err != nil {
@@ -87,7 +89,7 @@ func (p *Provider) EnsureCloudCredential(ctx context.Context, have *CloudCredent
 }
 
 // accepts reports whether the cloud lets a credential log in, to the project that one is logged in to.
-func (p *Provider) accepts(ctx context.Context, c *cloud, cred CloudCredential) (bool, error) {
+func (p *Provider) accepts(ctx context.Context, c *cloud, cred provider.CloudCredential) (bool, error) {
 	me, err := c.whoami()
 	if err != nil || cred.ProjectID != me.Project.ID {
 		return false, err
@@ -108,30 +110,30 @@ func (p *Provider) accepts(ctx context.Context, c *cloud, cred CloudCredential) 
 
 // NewCloudCredential makes another restricted application credential: to rotate the one that is in use. That stays valid until
 // PruneCloudCredentials, so that nothing in the cluster is without one meanwhile.
-func (p *Provider) NewCloudCredential(ctx context.Context) (CloudCredential, error) {
+func (p *Provider) NewCloudCredential(ctx context.Context) (provider.CloudCredential, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
-		return CloudCredential{}, err
+		return provider.CloudCredential{}, err
 	}
 	me, err := c.whoami()
 	if err != nil {
-		return CloudCredential{}, err
+		return provider.CloudCredential{}, err
 	}
 	if err := me.mayDelegate(c.login.source); err != nil {
-		return CloudCredential{}, err
+		return provider.CloudCredential{}, err
 	}
 	var nonce [4]byte
 	if _, err := rand.Read(nonce[:]); err != nil {
-		return CloudCredential{}, fail.Wrap(fail.Internal, err, "read random bytes")
+		return provider.CloudCredential{}, fail.Wrap(fail.Internal, err, "read random bytes")
 	}
 	opts := applicationcredentials.CreateOpts{
 		Name: p.n.name("cloud", hex.EncodeToString(nonce[:])), Description: p.n.mark(), Unrestricted: false, Roles: me.delegated(),
 	}
 	made, err := applicationcredentials.Create(ctx, c.identity, me.User.ID, opts).Extract()
 	if err != nil {
-		return CloudCredential{}, cannotDelegate(wrap(err, "make an application credential for the cluster with the credentials of %s", c.login.source))
+		return provider.CloudCredential{}, cannotDelegate(wrap(err, "make an application credential for the cluster with the credentials of %s", c.login.source))
 	}
-	cred := CloudCredential{ID: made.ID, Name: made.Name, Secret: made.Secret, ProjectID: me.Project.ID, UserID: me.User.ID}
+	cred := provider.CloudCredential{ID: made.ID, Name: made.Name, Secret: made.Secret, ProjectID: me.Project.ID, UserID: me.User.ID}
 	for _, r := range made.Roles {
 		cred.Roles = append(cred.Roles, r.Name)
 	}
@@ -224,7 +226,7 @@ func (p *Provider) PruneCloudCredentials(ctx context.Context, keep ...string) (i
 }
 
 // withCloud adds how the cloud is reached, which can change while the credential stays.
-func (p *Provider) withCloud(cred CloudCredential, c *cloud) (CloudCredential, error) {
+func (p *Provider) withCloud(cred provider.CloudCredential, c *cloud) (provider.CloudCredential, error) {
 	cred.AuthURL, cred.Region = c.login.options.IdentityEndpoint, c.login.where.Region
 	cred.Interface = ""
 	if a := c.login.where.Availability; a != gophercloud.AvailabilityPublic {

@@ -3,6 +3,8 @@
 package openstack
 
 import (
+	"github.com/naupegos/naupegos/internal/provider"
+
 	"context"
 	"os"
 	"path/filepath"
@@ -68,7 +70,7 @@ func TestCloudCredential(t *testing.T) {
 }
 
 // worksAlone uses a credential by the clouds.yaml that is handed over: it lists what it may, and makes no other credential.
-func worksAlone(ctx context.Context, t *testing.T, n *tenant, cred CloudCredential) {
+func worksAlone(ctx context.Context, t *testing.T, n *tenant, cred provider.CloudCredential) {
 	t.Helper()
 	data, err := cred.CloudsYAML("naupegos-t4", "")
 	testkit.Must(t, err)

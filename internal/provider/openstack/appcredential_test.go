@@ -1,6 +1,8 @@
 package openstack
 
 import (
+	"github.com/naupegos/naupegos/internal/provider"
+
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,14 +14,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-var testCredential = CloudCredential{
+var testCredential = provider.CloudCredential{
 	ID: "0123", Name: "t4-0000abcd.cloud.00000001", Secret: `s"e\cret`, AuthURL: "https://keystone.example.org:5000/v3", Region: "RegionOne", Interface: "internal",
 	ProjectID: "p1", UserID: "u1", Roles: []string{"member"}, CACert: "-----BEGIN CERTIFICATE-----\n",
 }
 
 func TestCredentialHidesItsSecret(t *testing.T) {
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
-		for _, x := range []any{testCredential, &testCredential, struct{ C CloudCredential }{testCredential}} {
+		for _, x := range []any{testCredential, &testCredential, struct{ C provider.CloudCredential }{testCredential}} {
 			if s := fmt.Sprintf(format, x); strings.Contains(s, "cret") {
 				t.Errorf("%s of %T shows the secret: %s", format, x, s)
 			}

@@ -279,7 +279,7 @@ func TestFloatingIPComesAndGoes(t *testing.T) {
 	for _, want := range []bool{false, true} {
 		doc.Spec.ControlPlane.Machine.FloatingIP = &want
 		p := fakeProvider(t, f, doc)
-		if err := applyWith(t.Context(), p, ConsentAddresses); err != nil {
+		if err := applyWith(t.Context(), p, provider.ConsentAddresses); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := p.Machine(t.Context(), "t3-life-cp-1"); err != nil || (m.Public != "") != want || len(f.kinds["floatingips"]) > 0 != want {

@@ -1,8 +1,9 @@
 package openstack
 
 import (
+	"github.com/naupegos/naupegos/internal/provider"
+
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,47 +12,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 )
-
-// Leftovers are what the cluster itself has made in the cloud: the cloud controller manager for Services of type LoadBalancer, the volume
-// driver for PersistentVolumeClaims.
-type Leftovers struct {
-	LoadBalancers []LeftBalancer
-	Volumes       []LeftVolume
-}
-
-// LeftBalancer is the load balancer of a Service.
-type LeftBalancer struct {
-	ID, Name, State, Address string
-	Services                 []string // of the cluster, that it was made for: "namespace/name"
-	Shared                   bool     // it is somebody else's, or serves somebody else's Services too
-	port                     string   // ID of the one that its address is at
-}
-
-// LeftVolume is the volume of a PersistentVolumeClaim.
-type LeftVolume struct {
-	ID, Name, State string
-	GiB             int
-	Claim           string // "namespace/name"; empty where the driver does not write it down
-	Zone            string
-	Stranger        string // ID of a server that is not the cluster's and has it attached; empty: none has
-}
-
-// String tells it for people.
-func (b LeftBalancer) String() string {
-	return fmt.Sprintf("load balancer %s (%s, %s)", b.Name, b.ID, strings.ToLower(b.State))
-}
-
-// String tells it for people.
-func (v LeftVolume) String() string {
-	s := fmt.Sprintf("volume %s (%s, %d GiB, %s)", v.Name, v.ID, v.GiB, v.State)
-	if v.Claim != "" {
-		s += " of claim " + v.Claim
-	}
-	if v.Stranger != "" {
-		s += ", attached to server " + v.Stranger + ", which is not the cluster's"
-	}
-	return s
-}
 
 // csiCluster is the key by which cinder-csi-plugin writes down whose a volume is; it is told our cluster ID with --cluster.
 const csiCluster = "cinder.csi.openstack.org/cluster"
@@ -63,8 +23,8 @@ func (n names) servicePrefix() string { return "kube_service_" + n.id + "_" }
 
 // Leftovers lists what the cluster itself has made and is still there: two lists, whatever there is, and a look at each server that the
 // last observation does not know and that has a volume attached.
-func (p *Provider) Leftovers(ctx context.Context) (Leftovers, error) {
-	var out Leftovers
+func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
+	var out provider.Leftovers
 	c, err := p.cloud(ctx)
 	if err != nil {
 		return out, err
@@ -93,8 +53,8 @@ func (p *Provider) Leftovers(ctx context.Context) (Leftovers, error) {
 	}
 	for _, b := range bs {
 		if services := p.servicesOf(b); len(services) > 0 && b.ProvisioningStatus != lbDeleted {
-			out.LoadBalancers = append(out.LoadBalancers, LeftBalancer{
-				ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress, Services: services, Shared: p.isShared(b), port: b.VipPortID,
+			out.LoadBalancers = append(out.LoadBalancers, provider.LeftBalancer{
+				ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress, Services: services, Shared: p.isShared(b), Port: b.VipPortID,
 			})
 		}
 	}
@@ -143,8 +103,8 @@ func (p *Provider) stranger(ctx context.Context, v volumes.Volume) (string, erro
 	return "", nil
 }
 
-func leftVolume(v volumes.Volume) LeftVolume {
-	out := LeftVolume{ID: v.ID, Name: v.Name, State: v.Status, GiB: v.Size, Zone: v.AvailabilityZone}
+func leftVolume(v volumes.Volume) provider.LeftVolume {
+	out := provider.LeftVolume{ID: v.ID, Name: v.Name, State: v.Status, GiB: v.Size, Zone: v.AvailabilityZone}
 	const claim = "csi.storage.k8s.io/pvc/"
 	if name := v.Metadata[claim+"name"]; name != "" {
 		out.Claim = v.Metadata[claim+"namespace"] + "/" + name

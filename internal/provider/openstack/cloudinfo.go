@@ -25,24 +25,13 @@ func (p *Provider) Network(ctx context.Context) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// CloudInfo is what the cloud's controllers in a cluster need to know of the cloud beside their credential.
-type CloudInfo struct {
-	SubnetID          string // of the machines: load balancers have their addresses there
-	FloatingNetworkID string // floating IPs of load balancers are taken from it
-	IgnoreVolumeZone  bool   // volumes of any availability zone can be attached to any machine
-	VolumeZone        string // the one zone that volumes are made in; empty: the zone of the machine
-	NoLoadBalancers   bool   // the cloud has no load-balancer service
-	LBProvider        string // of load balancers; empty: the cloud's default
-	LBMethod          string // by which they spread connections; empty: any
-}
-
 // CloudInfo returns what the cloud's controllers need to know. fail.NotReady where the machines' network is not made yet.
-func (p *Provider) CloudInfo(ctx context.Context) (CloudInfo, error) {
+func (p *Provider) CloudInfo(ctx context.Context) (provider.CloudInfo, error) {
 	s, err := p.subnet(ctx)
 	if err != nil {
-		return CloudInfo{}, err
+		return provider.CloudInfo{}, err
 	}
-	info := CloudInfo{SubnetID: s.ID}
+	info := provider.CloudInfo{SubnetID: s.ID}
 	if info.FloatingNetworkID, err = p.externalNetwork(ctx); err != nil {
 		return info, err
 	}
@@ -54,7 +43,7 @@ func (p *Provider) CloudInfo(ctx context.Context) (CloudInfo, error) {
 	if err != nil {
 		return info, err
 	}
-	info.placeVolumes(volumes, nodes)
+	placeVolumes(&info, volumes, nodes)
 	if o := p.octavia(); o != nil {
 		info.LBProvider = o.Provider
 		if o.OVN() {
@@ -106,7 +95,7 @@ func (p *Provider) checkVolumes() error {
 
 // placeVolumes decides where volumes are made, given the zones for volumes and those that nodes can be in. It must not depend on
 // where nodes happen to be: a StorageClass can't be changed.
-func (i *CloudInfo) placeVolumes(volumes, nodes []string) {
+func placeVolumes(i *provider.CloudInfo, volumes, nodes []string) {
 	foreign := func(zone string) bool { return !slices.Contains(volumes, zone) }
 	if len(volumes) > 0 && slices.ContainsFunc(nodes, foreign) {
 		i.IgnoreVolumeZone, i.VolumeZone = true, volumes[0]

@@ -1,6 +1,8 @@
 package openstack
 
 import (
+	"github.com/naupegos/naupegos/internal/provider"
+
 	"strings"
 	"testing"
 
@@ -18,8 +20,8 @@ func TestWhereVolumesAreMade(t *testing.T) {
 		{"one zone of many has no volumes", []string{"a", "b"}, []string{"a", "c"}, "a"},
 		{"a cloud without zones for volumes", nil, []string{"a"}, ""},
 	} {
-		var i CloudInfo
-		i.placeVolumes(c.volumes, c.nodes)
+		var i provider.CloudInfo
+		placeVolumes(&i, c.volumes, c.nodes)
 		if i.VolumeZone != c.zone || i.IgnoreVolumeZone != (c.zone != "") {
 			t.Errorf("%s: %+v", c.name, i)
 		}

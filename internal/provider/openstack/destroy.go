@@ -12,9 +12,6 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// DestroyNetworkStep is the ID of the step that removes what machines and load balancer were in.
-const DestroyNetworkStep = "destroy-network"
-
 const sweepStep = "destroy-rest"
 
 // DestroyMachine returns the step that removes a machine and all that is its own: server, root volume, floating IP, port.
@@ -92,13 +89,13 @@ func (p *Provider) Destroy(seen *provider.Inventory) []*plan.Step {
 	}
 	return append(steps,
 		&plan.Step{
-			ID: DestroyNetworkStep, Action: plan.Destroy, Title: what, Subject: "cluster", Reason: "the cluster is destroyed",
+			ID: provider.DestroyNetworkStep, Action: plan.Destroy, Title: what, Subject: "cluster", Reason: "the cluster is destroyed",
 			Details: p.others(), Needs: first, Timeout: 2 * p.opts.Timeouts.Delete,
 			Run: func(ctx context.Context, progress plan.Progress) error { return p.destroyRest(ctx, progress) },
 		},
 		&plan.Step{
 			ID: sweepStep, Action: plan.Destroy, Title: "check that nothing is left, and remove what is", Subject: "cluster",
-			Reason: "the cluster is destroyed", Needs: []string{DestroyNetworkStep}, Timeout: 2 * p.opts.Timeouts.Delete,
+			Reason: "the cluster is destroyed", Needs: []string{provider.DestroyNetworkStep}, Timeout: 2 * p.opts.Timeouts.Delete,
 			Run: func(ctx context.Context, progress plan.Progress) error { return p.sweep(ctx, progress) },
 		})
 }

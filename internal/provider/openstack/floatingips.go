@@ -101,9 +101,6 @@ func (p *Provider) removeFloating(ctx context.Context, all []floatingips.Floatin
 	return nil
 }
 
-// ConsentAddresses is what the user must consent to before floating IPs are given back: nobody gets the same address again.
-const ConsentAddresses = "give-up-addresses"
-
 // unwantedAddresses names the floating IPs of a machine whose shape asks for none any more.
 func (p *Provider) unwantedAddresses(m provider.MachineSpec) []string {
 	var out []string

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
 )
 
 // TestAddressesAreGivenUpWithConsent: a floating IP that is given back is lost for good.
@@ -31,11 +32,11 @@ func TestAddressesAreGivenUpWithConsent(t *testing.T) {
 func givesUpWithConsent(t *testing.T, apply func(consents ...string) error, held func() int) {
 	t.Helper()
 	had := held()
-	failsWith(t, apply(), fail.Refused, "--consent "+ConsentAddresses)
+	failsWith(t, apply(), fail.Refused, "--consent "+provider.ConsentAddresses)
 	if n := held(); n != had {
 		t.Errorf("%d of %d floating IPs are left without consent", n, had)
 	}
-	if err := apply(ConsentAddresses); err != nil || held() != had-1 {
+	if err := apply(provider.ConsentAddresses); err != nil || held() != had-1 {
 		t.Errorf("%d of %d floating IPs are left: %v", held(), had, err)
 	}
 }

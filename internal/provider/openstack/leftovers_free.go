@@ -1,6 +1,8 @@
 package openstack
 
 import (
+	"github.com/naupegos/naupegos/internal/provider"
+
 	"context"
 	"errors"
 	"math"
@@ -25,7 +27,7 @@ const LeftoversStep = "cloud/leftovers"
 // the machines to be gone, which would make these things again and hold the volumes; DestroyNetworkStep has to wait for it. seen is what
 // Leftovers said when the plan was made, for its reader to be told: no other volume is removed, nor one that a server has that is not
 // the cluster's. Load balancers hold no data, and the network can't go while they are in it: they go whenever they came.
-func (p *Provider) FreeLeftovers(seen Leftovers, keepVolumes bool) *plan.Step {
+func (p *Provider) FreeLeftovers(seen provider.Leftovers, keepVolumes bool) *plan.Step {
 	most := len(seen.LoadBalancers) + len(seen.Volumes)
 	s := &plan.Step{
 		ID: LeftoversStep, Action: plan.Destroy, Subject: "cluster", Title: "remove what the cluster made in the cloud and did not give back",
@@ -43,8 +45,8 @@ func (p *Provider) FreeLeftovers(seen Leftovers, keepVolumes bool) *plan.Step {
 			if err != nil {
 				return err
 			}
-			left.LoadBalancers = slices.DeleteFunc(left.LoadBalancers, func(b LeftBalancer) bool { return b.Shared })
-			left.Volumes = slices.DeleteFunc(left.Volumes, func(v LeftVolume) bool { return !wanted[v.ID] || v.Stranger != "" })
+			left.LoadBalancers = slices.DeleteFunc(left.LoadBalancers, func(b provider.LeftBalancer) bool { return b.Shared })
+			left.Volumes = slices.DeleteFunc(left.Volumes, func(v provider.LeftVolume) bool { return !wanted[v.ID] || v.Stranger != "" })
 			n := len(left.LoadBalancers) + len(left.Volumes)
 			if n == 0 {
 				return nil
@@ -68,7 +70,7 @@ func (p *Provider) FreeLeftovers(seen Leftovers, keepVolumes bool) *plan.Step {
 }
 
 // stillLeft names what could not be removed in time, with the cloud's last refusal.
-func stillLeft(left Leftovers, refused error) error {
+func stillLeft(left provider.Leftovers, refused error) error {
 	var names []string
 	for _, b := range left.LoadBalancers {
 		names = append(names, b.String())
@@ -84,7 +86,7 @@ func stillLeft(left Leftovers, refused error) error {
 }
 
 // freeRound asks the cloud to delete what it does not delete already. refused is the last answer of something that is still in use.
-func (p *Provider) freeRound(ctx context.Context, left Leftovers, progress plan.Progress) (refused, err error) {
+func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progress plan.Progress) (refused, err error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
 		return nil, err
@@ -130,18 +132,18 @@ func (p *Provider) freeRound(ctx context.Context, left Leftovers, progress plan.
 // freeAddresses gives back the floating IPs in front of a Service's load balancer that the cluster's controller made, before the load
 // balancer goes, so that they are found again after a crash. The controller says so in their description; one that somebody gave to a
 // Service stays.
-func (p *Provider) freeAddresses(ctx context.Context, b LeftBalancer) error {
+func (p *Provider) freeAddresses(ctx context.Context, b provider.LeftBalancer) error {
 	c, err := p.network(ctx)
 	if err != nil {
 		return err
 	}
-	all, err := pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: b.port}), floatingips.ExtractFloatingIPs)
+	all, err := pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: b.Port}), floatingips.ExtractFloatingIPs)
 	if err != nil {
 		return wrap(err, "list the floating IPs of %s", b)
 	}
 	for _, f := range all {
 		made := strings.HasPrefix(f.Description, "Floating IP for Kubernetes external service ") && strings.HasSuffix(f.Description, " from cluster "+p.n.id)
-		if !made || f.PortID != b.port {
+		if !made || f.PortID != b.Port {
 			continue
 		}
 		if err := floatingips.Delete(ctx, c, f.ID).ExtractErr(); err != nil && !gone(err) {

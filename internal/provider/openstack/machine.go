@@ -46,7 +46,7 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 		s.Action, s.Title, s.Details = plan.Change, "start machine "+m.Name, nil
 	}
 	if lost := p.unwantedAddresses(m); len(lost) > 0 {
-		s.Consent, s.Details = ConsentAddresses, append(s.Details, lost...)
+		s.Consent, s.Details = provider.ConsentAddresses, append(s.Details, lost...)
 	}
 	return s
 }

@@ -48,7 +48,14 @@ var (
 	_ provider.Drifter  = (*Provider)(nil)
 	_ provider.Housed   = (*Provider)(nil)
 	_ provider.Warner   = (*Provider)(nil)
+
+	_ provider.CloudIntegration = (*Provider)(nil)
 )
+
+// Traits says that machines are in a cloud, which knows more addresses of them than they do.
+func (p *Provider) Traits() provider.Traits {
+	return provider.Traits{ExternalCloud: true, Outside: true, HostKeysConsole: true}
+}
 
 // known is what is known of the cluster's own resources.
 type known struct {

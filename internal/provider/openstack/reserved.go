@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
 )
 
 // The API's floating IP is made for the cluster, or is one of the user's, who has told others of it already: that one carries no mark,
@@ -128,10 +129,10 @@ func (p *Provider) frontIPLack(portID string) string {
 func (p *Provider) askForAddress(s *plan.Step, portID string) {
 	f, ok := p.floatingOf(portID)
 	if o := p.octavia(); ok && !p.isReserved(f) && (p.reservedIP() != "" || o != nil && o.Internal) {
-		s.Consent, s.Details = ConsentAddresses, append(s.Details, "give back floating IP "+f.FloatingIP)
+		s.Consent, s.Details = provider.ConsentAddresses, append(s.Details, "give back floating IP "+f.FloatingIP)
 	}
 	for _, f := range p.former {
-		s.Consent, s.Details = ConsentAddresses, append(s.Details, "take floating IP "+f.FloatingIP+" off, which stays yours")
+		s.Consent, s.Details = provider.ConsentAddresses, append(s.Details, "take floating IP "+f.FloatingIP+" off, which stays yours")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -57,7 +58,7 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 				testkit.Must(t, err)
 				steps, err = other.Steps(wanted(doc), inv)
 				testkit.Must(t, err)
-				testkit.Must(t, executeWith(ctx, "apply", withoutMachines(steps), time.Second, ConsentAddresses))
+				testkit.Must(t, executeWith(ctx, "apply", withoutMachines(steps), time.Second, provider.ConsentAddresses))
 				if got, err := other.PublicVIP(ctx); err != nil || (got == mine.FloatingIP) != (named != "") {
 					t.Errorf("the API is at %q, the document names %q: %v", got, named, err)
 				}

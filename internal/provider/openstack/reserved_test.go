@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
 )
 
 // TestReservedFloatingIP: the user's own floating IP leads to the API, and is the user's again when the cluster is gone.
@@ -25,9 +26,9 @@ func TestReservedFloatingIP(t *testing.T) {
 				t.Fatal(err)
 			}
 			had := len(f.kinds["floatingips"])
-			failsWith(t, apply(t.Context(), fakeProvider(t, f, reserved)), fail.Refused, "--consent "+ConsentAddresses)
+			failsWith(t, apply(t.Context(), fakeProvider(t, f, reserved)), fail.Refused, "--consent "+provider.ConsentAddresses)
 			p := fakeProvider(t, f, reserved)
-			if err := applyWith(t.Context(), p, ConsentAddresses); err != nil {
+			if err := applyWith(t.Context(), p, provider.ConsentAddresses); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := p.PublicVIP(t.Context()); err != nil || got != "198.51.100.251" || mine.str("port_id") != p.frontPort() {
@@ -39,9 +40,9 @@ func TestReservedFloatingIP(t *testing.T) {
 			nothingLeftToDo(t, f, reserved)
 			other := f.add("floatingips", thing{"floating_ip_address": "198.51.100.252", "project_id": f.project})
 			for _, doc := range []*v1alpha1.Cluster{plain, reserved, document(", floatingIP: 198.51.100.252"), reserved} { // there and back again
-				failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "--consent "+ConsentAddresses)
+				failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "--consent "+provider.ConsentAddresses)
 				p := fakeProvider(t, f, doc)
-				if err := applyWith(t.Context(), p, ConsentAddresses); err != nil {
+				if err := applyWith(t.Context(), p, provider.ConsentAddresses); err != nil {
 					t.Fatal(err)
 				}
 				want := doc.Spec.Endpoint.FloatingIP
@@ -212,11 +213,11 @@ func TestInternalTakesTheFloatingIPOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := frontDocument(t, "kind: octavia, octavia: {internal: true}")
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "--consent "+ConsentAddresses)
+	failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "--consent "+provider.ConsentAddresses)
 	if mine.str("port_id") == "" {
 		t.Error("it is taken off without consent")
 	}
-	if err := applyWith(t.Context(), fakeProvider(t, f, doc), ConsentAddresses); err != nil {
+	if err := applyWith(t.Context(), fakeProvider(t, f, doc), provider.ConsentAddresses); err != nil {
 		t.Fatal(err)
 	}
 	if f.get("floatingips", mine.str("id")) == nil || mine.str("port_id") != "" {
@@ -249,7 +250,7 @@ func TestFloatingIPThatWasMovedMeanwhile(t *testing.T) {
 			}
 			mine["port_id"] = "web"
 			other := f.add("floatingips", thing{"floating_ip_address": "198.51.100.252", "project_id": f.project, "port_id": front})
-			if err := executeWith(t.Context(), "apply", steps, p.opts.Timeouts.Poll, ConsentAddresses); err != nil {
+			if err := executeWith(t.Context(), "apply", steps, p.opts.Timeouts.Poll, provider.ConsentAddresses); err != nil {
 				t.Fatal(err)
 			}
 			if mine.str("port_id") != "web" || other.str("port_id") != front {

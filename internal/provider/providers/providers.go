@@ -1,0 +1,46 @@
+// Package providers knows every source of machines: it makes the one that a document names.
+package providers
+
+import (
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/hosts"
+	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/provider/openstack"
+)
+
+// Options is what providers are made from.
+type Options struct {
+	Document  *v1alpha1.Cluster
+	ClusterID string
+	Bundle    *bundle.Bundle          // nil where it is not here: nothing can be made then
+	AgentPath string                  // naupegos-agent on this side
+	PublicKey string                  // that machines let in, as a line of authorized_keys
+	Home      string                  // where in its cloud the cluster lives; empty where that is not known yet
+	Runner    hosts.Runner            // runs commands on hosts
+	Hosts     hosts.Memory            // which hosts are in use
+	HostKeys  openstack.HostKeyMemory // SSH host keys that were read from consoles
+}
+
+// New returns the provider that the document names: fail.Invalid where this version has none.
+func New(o Options) (provider.Provider, error) {
+	switch spec := o.Document.Spec.Provider; {
+	case spec.Local != nil:
+		return local.New(local.Options{
+			ClusterID: o.ClusterID, ClusterName: o.Document.Metadata.Name, Suite: spec.Local.Image.Suite, CIDR: spec.Local.Network.CIDR,
+			Bundle: o.Bundle, AgentBinary: o.AgentPath, SSHPublicKeys: []string{o.PublicKey},
+			Timeouts: local.Timeouts{Boot: o.Document.Spec.Timeouts.MachineBoot.Duration},
+		})
+	case spec.Hosts != nil:
+		return hosts.New(o.Document, o.Runner, o.Hosts), nil
+	case spec.OpenStack != nil:
+		with := openstack.Options{Cluster: o.Document, ClusterID: o.ClusterID, PublicKey: o.PublicKey, HostKeys: o.HostKeys, Home: o.Home}
+		if o.Bundle != nil {
+			with.BundleID = o.Bundle.ID
+		}
+		return openstack.New(with)
+	}
+	return nil, fail.New(fail.Invalid, "spec.provider names no provider that this version knows").Do("use local, hosts or openstack")
+}
