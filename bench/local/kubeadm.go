@@ -53,7 +53,7 @@ func runKubeadm(ctx context.Context, program string) (_ times, err error) {
 	if err != nil {
 		return times{}, err
 	}
-	steps, err := s.prov.Steps(provider.Wanted{Machines: s.list, VIP: true}, &provider.Inventory{})
+	steps, err := s.prov.Steps(ctx, provider.Wanted{Machines: s.list, VIP: true}, &provider.Inventory{})
 	if err != nil {
 		return times{}, err
 	}
@@ -298,7 +298,7 @@ func (s *side) destroy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return execute(ctx, s.prov.Destroy(seen))
+	return execute(ctx, s.prov.Destroy(ctx, seen))
 }
 
 // publicKeyHash is what kubeadm's discovery pins the authority by.

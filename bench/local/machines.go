@@ -55,7 +55,7 @@ func prepare(ctx context.Context, program string) error {
 	if err != nil {
 		return err
 	}
-	steps, err := p.Steps(provider.Wanted{Machines: list[:1]}, &provider.Inventory{})
+	steps, err := p.Steps(ctx, provider.Wanted{Machines: list[:1]}, &provider.Inventory{})
 	if err != nil {
 		return err
 	}

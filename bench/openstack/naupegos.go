@@ -63,7 +63,7 @@ func (n naupegos) steps(ctx context.Context) ([]*plan.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, err := p.Steps(want, seen)
+	steps, err := p.Steps(ctx, want, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (n naupegos) destroy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.execute(ctx, "destroy", p.Destroy(seen))
+	return n.execute(ctx, "destroy", p.Destroy(ctx, seen))
 }
 
 func (n naupegos) execute(ctx context.Context, verb string, steps []*plan.Step) error {

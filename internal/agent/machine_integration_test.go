@@ -77,7 +77,7 @@ func boot(t *testing.T) *realMachine {
 	t.Cleanup(func() {
 		inv, err := p.Observe(context.Background())
 		testkit.Must(t, err)
-		for _, s := range p.Destroy(inv) {
+		for _, s := range p.Destroy(context.Background(), inv) {
 			testkit.Must(t, s.Run(context.Background(), noted{t}))
 		}
 	})
@@ -85,7 +85,7 @@ func boot(t *testing.T) *realMachine {
 	testkit.Must(t, err)
 	userData, err := machine.CloudInit(machine.UserData{Hostname: "gw-1", SSHKeys: []string{public}})
 	testkit.Must(t, err)
-	steps, err := p.Steps(provider.Wanted{Machines: []provider.MachineSpec{{Name: "gw-1", Role: provider.Gateway, Index: 1, UserData: userData}}}, inv)
+	steps, err := p.Steps(t.Context(), provider.Wanted{Machines: []provider.MachineSpec{{Name: "gw-1", Role: provider.Gateway, Index: 1, UserData: userData}}}, inv)
 	testkit.Must(t, err)
 	for _, s := range steps {
 		testkit.Must(t, s.Run(t.Context(), noted{t}))

@@ -61,7 +61,7 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 		c.planClean(&graph, inv.Machines)
 	}
 	g := c.planFree(ctx, &graph, opts)
-	steps, err := c.planLeftovers(ctx, c.prov.Destroy(inv), inv.Machines, g, opts)
+	steps, err := c.planLeftovers(ctx, c.prov.Destroy(ctx, inv), inv.Machines, g, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -69,12 +69,12 @@ type cloud struct {
 	keeps    bool
 }
 
-func (p *cloud) Traits() provider.Traits                          { return provider.Traits{SharedKernel: true, Keeps: p.keeps} }
-func (p *cloud) Preflight(context.Context, provider.Wanted) error { return p.refuse }
-func (p *cloud) Warnings() []string                               { return p.odd }
-func (p *cloud) VIP(context.Context) (string, error)              { return "10.0.0.10", nil }
-func (p *cloud) Power(context.Context, string, string) error      { return nil }
-func (p *cloud) Destroy(*provider.Inventory) []*plan.Step         { return nil }
+func (p *cloud) Traits() provider.Traits                                   { return provider.Traits{SharedKernel: true, Keeps: p.keeps} }
+func (p *cloud) Preflight(context.Context, provider.Wanted) error          { return p.refuse }
+func (p *cloud) Warnings() []string                                        { return p.odd }
+func (p *cloud) VIP(context.Context) (string, error)                       { return "10.0.0.10", nil }
+func (p *cloud) Power(context.Context, string, string) error               { return nil }
+func (p *cloud) Destroy(context.Context, *provider.Inventory) []*plan.Step { return nil }
 func (p *cloud) Drift(provider.Wanted, *provider.Inventory) map[string][]string {
 	return p.drift
 }
@@ -96,7 +96,7 @@ func (p *cloud) Machine(_ context.Context, name string) (provider.Machine, error
 	return provider.Machine{}, fail.New(fail.NotFound, "no machine %s", name)
 }
 
-func (p *cloud) Steps(want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
+func (p *cloud) Steps(_ context.Context, want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
 	var steps []*plan.Step
 	if p.keeps {
 		return nil, nil // the machines are somebody's, and are there

@@ -53,7 +53,7 @@ func (c *Cluster) infrastructure(ctx context.Context, o *Observed) ([]*plan.Step
 	}
 	left := *o.Inventory
 	left.Machines = slices.DeleteFunc(slices.Clone(left.Machines), func(m provider.Machine) bool { return o.Replaced[m.Name] != nil })
-	steps, err := c.prov.Steps(want, &left)
+	steps, err := c.prov.Steps(ctx, want, &left)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ type Provider interface {
 	// Steps returns the steps that make the infrastructure and each wanted machine exist and run: none where nothing is to do.
 	// The step that leaves machine NAME running has the ID MachineStep(NAME). A machine that seen does not have, though it exists, is
 	// destroyed before that step runs: the step makes again what is the machine's own, whatever was there when it was planned.
-	Steps(want Wanted, seen *Inventory) ([]*plan.Step, error)
+	Steps(ctx context.Context, want Wanted, seen *Inventory) ([]*plan.Step, error)
 	// Machine reports what is now known of one machine (its address once it is assigned). fail.NotFound where it isn't.
 	Machine(ctx context.Context, name string) (Machine, error)
 	// VIP returns the virtual address for gateways; fail.NotFound where there is none (yet).
@@ -89,7 +89,7 @@ type Provider interface {
 	// DestroyMachine returns the step that removes one machine and all that is its own. ID: DestroyStep(NAME).
 	DestroyMachine(m Machine) *plan.Step
 	// Destroy returns the steps that remove everything of the cluster, machines included, and prove that nothing is left.
-	Destroy(seen *Inventory) []*plan.Step
+	Destroy(ctx context.Context, seen *Inventory) []*plan.Step
 	// Power starts ("on"), stops ("off", cleanly) or kills ("kill", at once) one machine.
 	Power(ctx context.Context, name, state string) error
 }

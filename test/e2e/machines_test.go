@@ -64,7 +64,7 @@ func newFleet(t testing.TB, name string, b *bundle.Bundle, names ...string) *fle
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.carryOut("destroy", p.Destroy(inv))
+		f.carryOut("destroy", p.Destroy(context.Background(), inv))
 		for _, d := range was.diff(takeSnapshot(t), id) {
 			t.Errorf("%s left its mark: %s", id, d)
 		}
@@ -77,7 +77,7 @@ func newFleet(t testing.TB, name string, b *bundle.Bundle, names ...string) *fle
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := p.Steps(want, inv)
+	steps, err := p.Steps(t.Context(), want, inv)
 	if err != nil {
 		t.Fatal(err)
 	}

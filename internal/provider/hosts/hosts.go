@@ -73,7 +73,9 @@ func (p *Provider) convert(m v1alpha1.Machine) provider.Machine {
 }
 
 // Steps has nothing to make.
-func (p *Provider) Steps(provider.Wanted, *provider.Inventory) ([]*plan.Step, error) { return nil, nil }
+func (p *Provider) Steps(context.Context, provider.Wanted, *provider.Inventory) ([]*plan.Step, error) {
+	return nil, nil
+}
 
 // Machine tells of one of the document's hosts.
 func (p *Provider) Machine(_ context.Context, name string) (provider.Machine, error) {
@@ -108,7 +110,7 @@ func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 }
 
 // Destroy has nothing to remove: hosts are cleaned by the agent before.
-func (p *Provider) Destroy(*provider.Inventory) []*plan.Step { return nil }
+func (p *Provider) Destroy(context.Context, *provider.Inventory) []*plan.Step { return nil }
 
 // Power reboots or switches off a host through its own systemd; nobody can switch it on from here.
 func (p *Provider) Power(ctx context.Context, name, state string) error {

@@ -118,9 +118,9 @@ func TestNothingIsMadeOrRemoved(t *testing.T) {
 	m := &memory{known: []provider.Machine{{Name: "demo-old", Address: "192.0.2.99"}, {Name: "kept"}}}
 	p := New(document(t, named), nobody{t}, m)
 	inv := testkit.Value(p.Observe(t.Context()))(t)
-	steps, err := p.Steps(provider.Wanted{Machines: []provider.MachineSpec{{Name: "new"}}}, inv)
-	if err != nil || len(steps) > 0 || len(p.Destroy(inv)) > 0 || !p.Traits().Keeps {
-		t.Errorf("steps %v, %v; to destroy it: %v", steps, err, p.Destroy(inv))
+	steps, err := p.Steps(t.Context(), provider.Wanted{Machines: []provider.MachineSpec{{Name: "new"}}}, inv)
+	if err != nil || len(steps) > 0 || len(p.Destroy(t.Context(), inv)) > 0 || !p.Traits().Keeps {
+		t.Errorf("steps %v, %v; to destroy it: %v", steps, err, p.Destroy(t.Context(), inv))
 	}
 	testkit.Must(t, p.Preflight(t.Context(), provider.Wanted{}))
 	s := p.DestroyMachine(m.known[0])

@@ -28,7 +28,7 @@ func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 }
 
 // Destroy returns the steps that remove the cluster: machines side by side, then the network, then a proof that nothing is left.
-func (p *Provider) Destroy(seen *provider.Inventory) []*plan.Step {
+func (p *Provider) Destroy(_ context.Context, seen *provider.Inventory) []*plan.Step {
 	var steps []*plan.Step
 	var machines []string
 	if seen != nil {

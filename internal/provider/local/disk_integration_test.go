@@ -41,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
 	w := wanted(0)
-	if _, err := r.p.Steps(w, r.observe()); err != nil {
+	if _, err := r.p.Steps(r.t.Context(), w, r.observe()); err != nil {
 		t.Fatal(err)
 	}
 	err = r.p.ensureMachine(t.Context(), w.Machines[0], silent{})

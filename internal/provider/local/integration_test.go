@@ -163,7 +163,7 @@ func (r *rig) observe() *provider.Inventory {
 
 func (r *rig) apply(w provider.Wanted) []*plan.Step {
 	r.t.Helper()
-	steps, err := r.p.Steps(w, r.observe())
+	steps, err := r.p.Steps(r.t.Context(), w, r.observe())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func (r *rig) apply(w provider.Wanted) []*plan.Step {
 	return steps
 }
 
-func (r *rig) destroy() { r.carryOut(r.p.Destroy(r.observe())) }
+func (r *rig) destroy() { r.carryOut(r.p.Destroy(r.t.Context(), r.observe())) }
 
 // ssh runs a command on a machine, whose host key must be the recorded one.
 func (r *rig) ssh(name, command string) string {

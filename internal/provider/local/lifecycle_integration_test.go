@@ -182,7 +182,7 @@ func TestHalfMadeMachines(t *testing.T) {
 	r := newRig(t, nil)
 	w := wanted(2)
 	r.apply(provider.Wanted{}) // the network alone
-	if _, err := r.p.Steps(w, r.observe()); err != nil {
+	if _, err := r.p.Steps(r.t.Context(), w, r.observe()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(r.p.n.machine("gw-1"), 0o700); err != nil { // killed before the record
@@ -213,7 +213,7 @@ func TestMachineThatNeverBoots(t *testing.T) {
 	if err := r.p.makeLayers(t.Context(), silent{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.p.Steps(w, r.observe()); err != nil {
+	if _, err := r.p.Steps(r.t.Context(), w, r.observe()); err != nil {
 		t.Fatal(err)
 	}
 	rec, err := r.p.recordOf(spec.Name)
@@ -268,7 +268,7 @@ func (r *rig) replaced(w provider.Wanted) {
 	was := r.address(name)
 	inv := r.observe()
 	inv.Machines = slices.DeleteFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name })
-	steps := testkit.Value(r.p.Steps(w, inv))(r.t)
+	steps := testkit.Value(r.p.Steps(r.t.Context(), w, inv))(r.t)
 	r.carryOut([]*plan.Step{r.p.DestroyMachine(provider.Machine{Name: name})})
 	r.carryOut(steps)
 	r.expect(name, provider.Running)

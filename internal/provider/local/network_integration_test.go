@@ -70,7 +70,7 @@ func TestTwoClusters(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, r := range rigs {
 		wg.Go(func() {
-			steps, err := r.p.Steps(wanted(0), &provider.Inventory{})
+			steps, err := r.p.Steps(r.t.Context(), wanted(0), &provider.Inventory{})
 			if err != nil {
 				t.Error(err)
 				return

@@ -137,7 +137,7 @@ func planned(t *testing.T, p *Provider, want provider.Wanted, seen *provider.Inv
 	if os.Geteuid() != 0 {
 		t.Skip("looking at nftables needs root")
 	}
-	steps, err := p.Steps(want, seen)
+	steps, err := p.Steps(t.Context(), want, seen)
 	if err != nil {
 		t.Fatal(err)
 	}

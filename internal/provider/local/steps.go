@@ -16,8 +16,8 @@ import (
 
 // Steps returns the steps that make the network, the image and every wanted machine exist and run. It gives machines that
 // don't exist their addresses, which Machine and VIP tell from then on.
-func (p *Provider) Steps(want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	subnet, err := p.planSubnet()
 	if err != nil {

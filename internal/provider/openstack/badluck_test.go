@@ -113,7 +113,7 @@ func TestUserDataTooLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.Steps(w, inv)
+	_, err = p.Steps(t.Context(), w, inv)
 	failsWith(t, err, fail.Refused, w.Machines[1].Name, "80", "65535")
 	for _, c := range f.calls {
 		if !strings.HasPrefix(c, "GET ") && !strings.HasSuffix(c, "/auth/tokens") {
@@ -376,7 +376,7 @@ func TestReplacedMachine(t *testing.T) {
 	inv := testkit.Value(p.Observe(t.Context()))(t)
 	old := inv.Machines[0]
 	inv.Machines = inv.Machines[1:]
-	steps := testkit.Value(p.Steps(wanted(doc), inv))(t)
+	steps := testkit.Value(p.Steps(t.Context(), wanted(doc), inv))(t)
 	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == provider.MachineStep(old.Name) })
 	if i < 0 {
 		t.Fatalf("no step makes %s: %v", old.Name, steps)

@@ -59,7 +59,7 @@ func TestBalancerLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := p.Steps(wanted(doc), inv)
+	steps, err := p.Steps(t.Context(), wanted(doc), inv)
 	if err != nil {
 		t.Fatal(err)
 	}

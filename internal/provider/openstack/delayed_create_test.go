@@ -79,7 +79,7 @@ func TestServerGroupTwice(t *testing.T) {
 	f.kinds["os-server-groups"] = append([]thing{twin}, f.kinds["os-server-groups"]...)
 	p := fakeProvider(t, f, doc)
 	inv := testkit.Value(p.Observe(t.Context()))(t)
-	steps := testkit.Value(p.Steps(wanted(doc), inv))(t)
+	steps := testkit.Value(p.Steps(t.Context(), wanted(doc), inv))(t)
 	if len(steps) != 1 || steps[0].ID != serverGroupsStep || steps[0].Action != plan.Change || len(steps[0].Details) != 1 {
 		t.Fatalf("planned: %+v", steps)
 	}
@@ -91,7 +91,7 @@ func TestServerGroupTwice(t *testing.T) {
 	f.kinds["os-server-groups"] = append(f.kinds["os-server-groups"], twin)
 	p = fakeProvider(t, f, doc)
 	inv = testkit.Value(p.Observe(t.Context()))(t)
-	if steps := testkit.Value(p.Steps(wanted(doc), inv))(t); len(steps) > 0 {
+	if steps := testkit.Value(p.Steps(t.Context(), wanted(doc), inv))(t); len(steps) > 0 {
 		t.Errorf("planned: %+v", steps[0])
 	}
 }

@@ -69,7 +69,7 @@ func (p *Provider) removePorts(ctx context.Context, all []ports.Port) error {
 
 // Destroy returns the steps that remove the cluster: machines and load balancer side by side, then the network, then a proof that
 // nothing is left.
-func (p *Provider) Destroy(seen *provider.Inventory) []*plan.Step {
+func (p *Provider) Destroy(_ context.Context, seen *provider.Inventory) []*plan.Step {
 	steps := p.destroyBalancer()
 	if seen != nil {
 		for _, m := range seen.Machines {

@@ -40,7 +40,7 @@ func TestGateways(t *testing.T) {
 			t.Errorf("%s: floating IP %q, may use %v", m.Name, m.Public, port.AllowedAddressPairs)
 		}
 	}
-	steps, err := p.Steps(wanted(doc), inv)
+	steps, err := p.Steps(t.Context(), wanted(doc), inv)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func applyWith(ctx context.Context, p *Provider, consents ...string) error {
 	if err != nil {
 		return err
 	}
-	steps, err := p.Steps(wanted(p.opts.Cluster), inv)
+	steps, err := p.Steps(ctx, wanted(p.opts.Cluster), inv)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func destroy(ctx context.Context, p *Provider) error {
 	if err != nil {
 		return err
 	}
-	return executeWith(ctx, "destroy", p.Destroy(inv), p.opts.Timeouts.Poll)
+	return executeWith(ctx, "destroy", p.Destroy(ctx, inv), p.opts.Timeouts.Poll)
 }
 
 // clean destroys what a failed test left.
@@ -161,7 +161,7 @@ func nothingToDo(ctx context.Context, t *testing.T, doc *v1alpha1.Cluster, id st
 		t.Fatal(err)
 	}
 	took := time.Since(began)
-	steps, err := p.Steps(wanted(doc), inv)
+	steps, err := p.Steps(t.Context(), wanted(doc), inv)
 	if err != nil {
 		t.Fatal(err)
 	}

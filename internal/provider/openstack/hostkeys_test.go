@@ -41,7 +41,7 @@ func TestHostKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if steps, err := p.Steps(wanted(doc), inv); err != nil || len(steps) > 0 {
+	if steps, err := p.Steps(t.Context(), wanted(doc), inv); err != nil || len(steps) > 0 {
 		t.Errorf("%d steps, %v", len(steps), err)
 	}
 }

@@ -45,7 +45,7 @@ func TestCloudWithoutVolumes(t *testing.T) {
 	if left, err := p.Leftovers(t.Context()); err != nil || len(left.Volumes) > 0 {
 		t.Errorf("%v: %v", left, err)
 	}
-	steps := append([]*plan.Step{p.FreeLeftovers(provider.Leftovers{}, false)}, p.Destroy(nil)...)
+	steps := append([]*plan.Step{p.FreeLeftovers(provider.Leftovers{}, false)}, p.Destroy(t.Context(), nil)...)
 	if err := execute(t.Context(), "destroy", steps); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 			p, _ := testProvider(t, doc, id, patient)
 			inv, err := p.Observe(ctx)
 			testkit.Must(t, err)
-			steps, err := p.Steps(wanted(doc), inv)
+			steps, err := p.Steps(t.Context(), wanted(doc), inv)
 			testkit.Must(t, err)
 			testkit.Must(t, execute(ctx, "apply", withoutMachines(steps)))
 			if got, err := p.PublicVIP(ctx); err != nil || got != mine.FloatingIP {
@@ -46,7 +46,7 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 			again, _ := testProvider(t, doc, id, patient)
 			inv, err = again.Observe(ctx)
 			testkit.Must(t, err)
-			steps, err = again.Steps(wanted(doc), inv)
+			steps, err = again.Steps(t.Context(), wanted(doc), inv)
 			testkit.Must(t, err)
 			for _, s := range withoutMachines(steps) {
 				t.Errorf("there is still to do: %s: %s %v", s.ID, s.Reason, s.Details)
@@ -56,7 +56,7 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 				other, _ := testProvider(t, doc, id, patient)
 				inv, err = other.Observe(ctx)
 				testkit.Must(t, err)
-				steps, err = other.Steps(wanted(doc), inv)
+				steps, err = other.Steps(t.Context(), wanted(doc), inv)
 				testkit.Must(t, err)
 				testkit.Must(t, executeWith(ctx, "apply", withoutMachines(steps), time.Second, provider.ConsentAddresses))
 				if got, err := other.PublicVIP(ctx); err != nil || (got == mine.FloatingIP) != (named != "") {
@@ -96,7 +96,7 @@ func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
 		p, _ := testProvider(t, doc, id, patient)
 		inv, err := p.Observe(ctx)
 		testkit.Must(t, err)
-		steps, err := p.Steps(wanted(doc), inv)
+		steps, err := p.Steps(t.Context(), wanted(doc), inv)
 		testkit.Must(t, err)
 		testkit.Must(t, execute(ctx, "apply", withoutMachines(steps)))
 		return p

@@ -73,7 +73,7 @@ func nothingLeftToDo(t *testing.T, f *fakeCloud, doc *v1alpha1.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := p.Steps(wanted(doc), inv)
+	steps, err := p.Steps(t.Context(), wanted(doc), inv)
 	for _, s := range steps {
 		t.Errorf("there is still to do: %s: %s %v", s.ID, s.Reason, s.Details)
 	}
@@ -244,7 +244,7 @@ func TestFloatingIPThatWasMovedMeanwhile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps, err := p.Steps(wanted(doc), inv)
+			steps, err := p.Steps(t.Context(), wanted(doc), inv)
 			if err != nil || len(steps) == 0 {
 				t.Fatal(steps, err)
 			}

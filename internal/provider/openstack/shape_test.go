@@ -97,7 +97,7 @@ func TestNameServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps, err := p.Steps(wanted(doc), inv)
+		steps, err := p.Steps(t.Context(), wanted(doc), inv)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 
 // Steps returns the steps that make the network, the security groups and every wanted machine exist and run: none where nothing
 // is to do. It goes by the last observation.
-func (p *Provider) Steps(want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Timeouts.Step)
+func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Step)
 	defer cancel()
 	for _, m := range want.Machines {
 		if _, err := encodeUserData(m); err != nil {

@@ -17,7 +17,7 @@ func TestStepsSideBySide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := p.Steps(wanted(doc), seen)
+	steps, err := p.Steps(t.Context(), wanted(doc), seen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestVolumesAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := p.Steps(wanted(doc), seen)
+	steps, err := p.Steps(t.Context(), wanted(doc), seen)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestBehindTLS(t *testing.T) {
 		t.Errorf("it is said %d times", n)
 	}
 	t.Logf("%v", err)
-	testkit.Must(t, execute(ctx, "destroy", p.Destroy(inv)))
+	testkit.Must(t, execute(ctx, "destroy", p.Destroy(t.Context(), inv)))
 	if ca, err := p.CACert(); err != nil || !strings.HasPrefix(ca, "-----BEGIN CERTIFICATE-----") {
 		t.Errorf("the authority is %q, %v", ca, err)
 	}

@@ -48,7 +48,7 @@ func alone(t *testing.T) bool {
 	needMachines(t)
 	p, err := local.New(local.Options{ClusterID: clusterID(fakeNetwork)})
 	testkit.Must(t, err)
-	steps, err := p.Steps(provider.Wanted{Machines: []provider.MachineSpec{{Name: "one", Role: provider.Worker}}}, &provider.Inventory{})
+	steps, err := p.Steps(t.Context(), provider.Wanted{Machines: []provider.MachineSpec{{Name: "one", Role: provider.Worker}}}, &provider.Inventory{})
 	testkit.Must(t, err)
 	for _, s := range steps {
 		if s.ID == "image" {

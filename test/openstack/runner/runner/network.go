@@ -127,7 +127,7 @@ func (n *network) prepare(ctx context.Context, p *local.Provider, s server, at n
 		return nil, err
 	}
 	spec := provider.MachineSpec{Name: name, Role: provider.Worker, Pool: s.ID, Index: 1, Address: at.String(), UserData: data}
-	steps, err := p.Steps(provider.Wanted{Machines: []provider.MachineSpec{spec}}, inv)
+	steps, err := p.Steps(ctx, provider.Wanted{Machines: []provider.MachineSpec{spec}}, inv)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (n *network) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range p.Destroy(inv) { // in the order of their needs
+	for _, s := range p.Destroy(ctx, inv) { // in the order of their needs
 		if err := n.run(ctx, s); err != nil {
 			return fail.Wrap(fail.KindOf(err), err, "%s", s.Title).At(n.sub.Name)
 		}

@@ -78,7 +78,7 @@ func (c cluster) inventory() *provider.Inventory {
 
 func (c cluster) steps() []*plan.Step {
 	c.t.Helper()
-	steps, err := c.p.Steps(provider.Wanted{}, c.inventory())
+	steps, err := c.p.Steps(c.t.Context(), provider.Wanted{}, c.inventory())
 	testkit.Must(c.t, err)
 	return steps
 }
@@ -91,4 +91,4 @@ func (c cluster) run(steps []*plan.Step) {
 }
 
 func (c cluster) makeNetwork() { c.t.Helper(); c.run(c.steps()) }
-func (c cluster) destroy()     { c.t.Helper(); c.run(c.p.Destroy(c.inventory())) }
+func (c cluster) destroy()     { c.t.Helper(); c.run(c.p.Destroy(c.t.Context(), c.inventory())) }
