@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -50,10 +51,19 @@ func (a *Agent) Facts() (machine.Facts, error) {
 	if err != nil {
 		return machine.Facts{}, err
 	}
-	if len(st.Units) == 0 {
-		f.Listeners = a.listeners()
+	if f.Fresh = len(st.Units) == 0; f.Fresh {
+		f.Listeners, f.DiskFree, f.Clock = a.listeners(), a.diskFree("/var/lib"), time.Now()
 	}
 	return f, nil
+}
+
+// diskFree returns how many bytes root can still write to the file system of dir; 0 where that can't be found out.
+func (a *Agent) diskFree(dir string) int64 {
+	var st unix.Statfs_t
+	if err := unix.Statfs(a.path(dir), &st); err != nil {
+		return 0
+	}
+	return int64(st.Bfree) * st.Bsize //nolint:gosec // no file system has 2^63 bytes
 }
 
 // resolvConf finds the resolv.conf with real name servers: behind systemd-resolved's stub, cluster DNS would ask itself.

@@ -34,6 +34,10 @@ func TestFacts(t *testing.T) {
 		got.BootID != "def" || !got.Systemd || !got.Dpkg || !got.AppArmor || got.CgroupVersion != 1 || got.CPUs == 0 || got.Kernel == "" || got.Hostname == "" {
 		t.Errorf("facts %+v", got)
 	}
+	write(t, f.root+"/var/lib/x", "")
+	if got, err = f.agent().Facts(); err != nil || !got.Fresh || got.DiskFree == 0 || time.Since(got.Clock).Abs() > time.Minute {
+		t.Errorf("a machine that nothing was configured on: %+v, %v", got, err)
+	}
 	if got.Container {
 		t.Error("a host counts as a container")
 	}

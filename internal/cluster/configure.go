@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 	"strconv"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -66,7 +67,36 @@ func (c *Cluster) checkFacts(s slot, f machine.Facts) error {
 	if f.Hostname != s.Name && !c.prov.Traits().Given {
 		return fail.New(fail.Conflict, "it calls itself %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
 	}
+	if f.Fresh {
+		if err := checkRoom(s, f, time.Now()); err != nil {
+			return err
+		}
+	}
 	return c.checkPorts(s, f)
+}
+
+// What a machine must have before anything is put on it.
+const (
+	nodeDisk    = 3 << 30         // bytes: programs, images, and what they become when they run
+	gatewayDisk = 512 << 20       // bytes: programs and packages
+	clockSkew   = 5 * time.Minute // by which its clock may differ from ours: certificates are valid from a little before they were made
+)
+
+// checkRoom refuses a machine whose disk is too full or whose clock is wrong.
+func checkRoom(s slot, f machine.Facts, now time.Time) error {
+	need := int64(nodeDisk)
+	if s.Role == provider.Gateway {
+		need = gatewayDisk
+	}
+	if f.DiskFree > 0 && f.DiskFree < need {
+		return fail.New(fail.Refused, "%d MiB are free below /var/lib, %d MiB are needed", f.DiskFree>>20, need>>20).At(s.Name).
+			Do("make room there, or mount a larger disk")
+	}
+	if skew := f.Clock.Sub(now); !f.Clock.IsZero() && skew.Abs() > clockSkew {
+		return fail.New(fail.Refused, "its clock says %s, which is %s off from here", f.Clock.UTC().Format(time.RFC3339), skew.Abs().Round(time.Second)).At(s.Name).
+			Do("set it: timedatectl set-ntp true on %s; or is it this host's clock that is wrong?", s.Name)
+	}
+	return nil
 }
 
 // configureStep is the step that makes one machine as it should be.

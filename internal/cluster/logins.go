@@ -117,10 +117,14 @@ func (c *Cluster) withTrusted(hs []remote.Host) []remote.Host {
 }
 
 // loginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep
-// their own.
+// their own, and let the document's keys in besides.
 func (c *Cluster) loginFiles(hosts string) []machine.File {
-	if c.prov.Traits().Given {
+	keys := strings.Join(c.doc.Spec.Access.SSHKeys, "\n") + "\n"
+	switch {
+	case c.prov.Traits().Given && keys == "\n":
 		return nil
+	case c.prov.Traits().Given: // sshd reads both; the other one is the user's
+		return []machine.File{{Path: "/root/.ssh/authorized_keys2", Mode: 0o600, Content: []byte(keys)}}
 	}
 	return []machine.File{
 		{Path: "/etc/hosts", Mode: 0o644, Content: []byte(hosts)},

@@ -114,12 +114,22 @@ func (c *Cluster) examine(ctx context.Context, s slot) (machine.Facts, error) {
 	}
 	f, err := c.dialer.Facts(ctx, h)
 	if err != nil {
-		return f, err
+		return f, c.neverReached(s, err)
 	}
 	if err := c.checkFacts(s, f); err != nil {
 		return f, &unfitError{err}
 	}
 	return f, nil
+}
+
+// neverReached makes of a host that is given by address, was not in use before and does not let us in one that can't be used: what the
+// document says of it is wrong, or it is not ready. One that was in use may come back, and others go on without it.
+func (c *Cluster) neverReached(s slot, err error) error {
+	kind := fail.KindOf(err)
+	if !c.prov.Traits().Given || c.facts.get(factHostPrefix+s.Name) != "" || kind != fail.Unreachable && kind != fail.Unauthorized {
+		return err
+	}
+	return &unfitError{err}
 }
 
 // examineFresh examines the running machines whose configuration can't be known yet.

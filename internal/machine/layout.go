@@ -1,5 +1,7 @@
 package machine
 
+import "time"
+
 // Where things lie on every machine. Prepared images and the agent agree on these.
 const (
 	StateDir       = "/var/lib/naupegos"             // everything of ours that lasts on a machine
@@ -30,8 +32,11 @@ type Facts struct {
 	Swap          bool   `json:"swap"`
 	MachineID     string `json:"machineID"`
 	BootID        string `json:"bootID"`
-	// Listeners are the TCP ports that are taken, as long as nothing was configured on the machine: none of them is ours.
+	Fresh         bool   `json:"fresh"` // nothing was configured on it yet; what follows is told of such machines alone
+	// Listeners are the TCP ports that are taken: none of them is ours.
 	Listeners []Listener `json:"listeners,omitempty"`
+	DiskFree  int64      `json:"diskFree,omitempty"` // bytes that root can still write below /var/lib
+	Clock     time.Time  `json:"clock,omitzero"`     // when it answered, by its own clock
 }
 
 // Listener is a TCP port that a process listens on.

@@ -21,6 +21,7 @@ func TestHostsProvider(t *testing.T) {
 	r.hostsDocument(f, map[string]string{cp: "control-plane", worker: "worker"})
 
 	r.portsInUse(f, cp, worker)
+	r.neverReached(f)
 	res := r.must(2, "plan", "-f", r.file)
 	if strings.Contains(res.stdout, "destroy") {
 		t.Errorf("the first plan destroys: %v", res)
@@ -28,11 +29,15 @@ func TestHostsProvider(t *testing.T) {
 	r.apply()
 	r.healthy()
 	r.unchanged()
+	if keys := f.run(cp, "cat /root/.ssh/authorized_keys2"); keys != somebodysKey {
+		t.Errorf("the document's key does not let anybody in: %q", keys)
+	}
 	if res := r.must(0, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stdout, "No changes") {
 		t.Errorf("the second apply changes something: %v", res)
 	}
 	r.must(0, "destroy", r.name, "--yes")
 	for _, m := range []string{cp, worker} {
+		f.run(m, "test ! -e /root/.ssh/authorized_keys2")
 		f.run(m, "test ! -e /var/lib/naupegos || test -z \"$(find /var/lib/naupegos -type f)\"")
 		after := f.census(m) // which proves that it still runs, and lets its owner in
 		for _, line := range difference(before[m], after) {
@@ -41,6 +46,29 @@ func TestHostsProvider(t *testing.T) {
 		if out := f.run(m, "systemctl is-active kubelet containerd || true"); strings.Contains(out+"\n", "\nactive\n") || strings.HasPrefix(out, "active") {
 			t.Errorf("%s: kubelet or containerd still runs: %s", m, out)
 		}
+	}
+}
+
+// somebodysKey may log in, by the document.
+const somebodysKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA e2e"
+
+// neverReached adds a host that does not answer: nothing is begun anywhere.
+func (r *rig) neverReached(f *fleet) {
+	r.t.Helper()
+	doc, err := os.ReadFile(r.file)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	where := f.machine["host-a"].Address
+	where = where[:strings.LastIndex(where, ".")] + ".251"
+	line := "        - name: host-z\n          address: " + where + "\n          role: worker\n          hostKey: " + f.machine["host-a"].HostKeys[0] + "\n"
+	file := filepath.Join(r.dir, "unreachable.yaml")
+	if err := os.WriteFile(file, append(doc, line...), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+	res := r.run("apply", "-f", file, "--yes")
+	if res.code == 0 || !strings.Contains(res.stderr, "host-z") || strings.Contains(res.stderr, "configure ") {
+		r.t.Errorf("a host does not answer: %v", res)
 	}
 }
 
@@ -59,7 +87,7 @@ func (r *rig) hostsDocument(f *fleet, roles map[string]string) {
 		r.t.Fatal(err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: %s\nspec:\n  endpoint:\n    kind: direct\n", r.name)
+	fmt.Fprintf(&b, "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: %s\nspec:\n  access:\n    sshKeys: [%s]\n  endpoint:\n    kind: direct\n", r.name, somebodysKey)
 	fmt.Fprintf(&b, "  provider:\n    hosts:\n      sshKeyFile: %s\n      machines:\n", key)
 	for name, role := range roles {
 		m := f.machine[name]
