@@ -24,7 +24,7 @@ func newStatusCmd(a *App) *cobra.Command {
 		Long: `Without a name, list the clusters in the store with their health. With one, look at its machines, the Kubernetes API and etcd now.
 --watch prints the status again each time it changes, until you stop it. --wait waits until the cluster is healthy.
 
-Exit status: 0 where the cluster is healthy, 5 where something is missing, down or not as the document says.`,
+Exit status: 0 where the cluster is healthy, 5 where something is missing, down, not as the document says, or due for renewal.`,
 		Example: "  naupegos status\n  naupegos status demo\n  naupegos status demo --watch\n  naupegos status demo --wait=5m\n  naupegos status demo -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,6 +51,9 @@ func statusTable(w io.Writer, s *cluster.Status) error {
 	fmt.Fprintf(w, "%s\n  endpoint  %s\n  API       %s\n  etcd      %s\n", s.Summary(), s.Endpoint, s.API, s.Etcd)
 	if !s.Expires.IsZero() {
 		fmt.Fprintf(w, "  next certificate to expire  %s (%s)\n", s.Expires.Format(time.DateOnly), s.ExpiresOf)
+	}
+	if n := len(s.Due); n > 0 {
+		fmt.Fprintf(w, "  due for renewal             %d, the first is %s: naupegos apply renews them\n", n, s.Due[0])
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)

@@ -22,6 +22,7 @@ type Status struct {
 	Machines   []MachineStatus `json:"machines"`
 	Expires    time.Time       `json:"certificateExpires,omitzero"` // of the certificate that expires first
 	ExpiresOf  string          `json:"certificateName,omitempty"`
+	Due        []string        `json:"certificatesDue,omitempty"` // names of certificates that the next apply renews
 }
 
 // MachineStatus is one machine as it is now.
@@ -68,7 +69,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 		s.Healthy = false
 		s.Machines = append(s.Machines, MachineStatus{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: "unwanted"})
 	}
-	return s, c.soonest(ctx, s)
+	return s, c.certificateStatus(ctx, s, time.Now())
 }
 
 // ok reports whether nothing is wrong with a machine.
@@ -153,8 +154,8 @@ func (c *Cluster) etcdStatus(o *Observed) string {
 	return etcdProjection(o)
 }
 
-// soonest finds the certificate that expires first.
-func (c *Cluster) soonest(ctx context.Context, s *Status) error {
+// certificateStatus finds the certificate that expires first, and those that are due for renewal: nobody renews them but the next apply.
+func (c *Cluster) certificateStatus(ctx context.Context, s *Status, now time.Time) error {
 	certs, err := c.Certificates(ctx)
 	if err != nil {
 		return err
@@ -162,6 +163,9 @@ func (c *Cluster) soonest(ctx context.Context, s *Status) error {
 	for _, i := range certs {
 		if s.Expires.IsZero() || i.NotAfter.Before(s.Expires) {
 			s.Expires, s.ExpiresOf = i.NotAfter, i.Name
+		}
+		if !i.CA && now.After(i.RenewAt) {
+			s.Due, s.Healthy = append(s.Due, i.Name), false
 		}
 	}
 	return nil
