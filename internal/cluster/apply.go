@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sort"
 
@@ -18,6 +19,8 @@ type Applied struct {
 	// More tells that not everything could be seen (the API or etcd does not answer yet, the address of a new machine is not known):
 	// after this plan, plan again.
 	More bool
+	// Unready says which machines can't be used yet, so that nothing is to be begun; nil where all can.
+	Unready error
 }
 
 // Later says why there may be more to do after this plan; empty where there is not.
@@ -66,7 +69,14 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided Decisions)
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}
-	return &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o)}, p.Check()
+	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o)}
+	if all := o.unready(); len(all) > 0 {
+		for _, err := range all {
+			p.Warnings = append(p.Warnings, "apply does not begin before this is mended: "+err.Error())
+		}
+		ap.Unready = fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "%s can't be used yet; nothing was begun", plural(len(all), "machine"))
+	}
+	return ap, p.Check()
 }
 
 // checkInitial refuses to go on with a bootstrap whose control plane is no longer the one that was begun.

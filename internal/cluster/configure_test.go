@@ -52,15 +52,15 @@ func TestNeverReached(t *testing.T) {
 	for name, want := range map[string]bool{"demo-a-1": false, "demo-a-2": true} {
 		s := slot{Name: name, Role: provider.Worker}
 		o := &Observed{Want: []slot{s}, Machines: map[string]*Seen{name: {Err: l.neverReached(s, away)}}}
-		if err := o.unfit(); (err != nil) != want || err != nil && fail.KindOf(err) != fail.Unreachable {
-			t.Errorf("%s: %v", name, err)
+		if all := o.unready(); (len(all) > 0) != want || want && fail.KindOf(all[0]) != fail.Unreachable || o.unfit() != nil {
+			t.Errorf("%s: %v", name, all)
 		}
 		if !o.silent(name) {
 			t.Errorf("%s does not count as silent", name)
 		}
 	}
 	l.prov = l.cloud
-	if err := l.neverReached(slot{Name: "demo-a-2"}, away); !errors.Is(err, away) || errors.As(err, new(*unfitError)) {
+	if err := l.neverReached(slot{Name: "demo-a-2"}, away); !errors.Is(err, away) || errors.As(err, new(*unreadyError)) {
 		t.Errorf("a machine that is ours: %v", err)
 	}
 }

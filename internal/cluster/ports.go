@@ -122,14 +122,31 @@ func (c *Cluster) examine(ctx context.Context, s slot) (machine.Facts, error) {
 	return f, nil
 }
 
-// neverReached makes of a host that is given by address, was not in use before and does not let us in one that can't be used: what the
-// document says of it is wrong, or it is not ready. One that was in use may come back, and others go on without it.
+// unreadyError is why a host that was never in use can't be used yet.
+type unreadyError struct{ error }
+
+// Unwrap returns the reason.
+func (e *unreadyError) Unwrap() error { return e.error }
+
+// neverReached marks the error of a host that is given by address, was not in use before and does not let us in: what the document says of it
+// is wrong, or it is not ready, and apply does not begin before that is mended. One that was in use may come back, and others go on without it.
 func (c *Cluster) neverReached(s slot, err error) error {
 	kind := fail.KindOf(err)
 	if !c.prov.Traits().Given || c.facts.get(factHostPrefix+s.Name) != "" || kind != fail.Unreachable && kind != fail.Unauthorized {
 		return err
 	}
-	return &unfitError{err}
+	return &unreadyError{err}
+}
+
+// unready reports which of the wanted machines can't be used yet; nil where all can.
+func (o *Observed) unready() (all []error) {
+	for _, s := range o.Want {
+		var not *unreadyError
+		if seen := o.Machines[s.Name]; seen != nil && errors.As(seen.Err, &not) {
+			all = append(all, not.error)
+		}
+	}
+	return all
 }
 
 // examineFresh examines the running machines whose configuration can't be known yet.

@@ -15,6 +15,9 @@ const rounds = 4
 // Converge shows the first plan, asks, commits and carries it out; then it plans again until nothing is left to do. What a later
 // plan would do beyond what was shown is shown and asked for as well. It reports whether anything was changed.
 func (s *Session) Converge(ctx context.Context, first *cluster.Applied, t Terms) (changed bool, err error) {
+	if first.Unready != nil { // it is shown and agreed to all the same: whoever plans ahead sees what comes
+		t.Commit = func(context.Context) error { return first.Unready }
+	}
 	if err := s.begin(ctx, first.Plan, first.Later(), t); err != nil {
 		return false, err
 	}
