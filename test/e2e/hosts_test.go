@@ -29,7 +29,7 @@ func TestHostsProvider(t *testing.T) {
 	r.apply()
 	r.healthy()
 	r.unchanged()
-	if keys := f.run(cp, "cat /root/.ssh/authorized_keys2"); keys != somebodysKey {
+	if keys := f.run(cp, "cat /root/.ssh/authorized_keys2"); strings.TrimSpace(keys) != somebodysKey {
 		t.Errorf("the document's key does not let anybody in: %q", keys)
 	}
 	if res := r.must(0, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stdout, "No changes") {
@@ -67,8 +67,11 @@ func (r *rig) neverReached(f *fleet) {
 		r.t.Fatal(err)
 	}
 	res := r.run("apply", "-f", file, "--yes")
-	if res.code == 0 || !strings.Contains(res.stderr, "host-z") || strings.Contains(res.stderr, "configure ") {
+	if res.code != 7 || !strings.Contains(res.stderr, "1 machine can't be used yet; nothing was begun: host-z") {
 		r.t.Errorf("a host does not answer: %v", res)
+	}
+	if res := r.must(0, "status"); !strings.Contains(res.stdout, "No clusters") {
+		r.t.Errorf("something was begun: %v", res)
 	}
 }
 
