@@ -63,7 +63,7 @@ func (a *Agent) diskFree(dir string) int64 {
 	if err := unix.Statfs(a.path(dir), &st); err != nil {
 		return 0
 	}
-	return int64(st.Bfree) * st.Bsize //nolint:gosec // no file system has 2^63 bytes
+	return int64(st.Bfree) * st.Bsize
 }
 
 // resolvConf finds the resolv.conf with real name servers: behind systemd-resolved's stub, cluster DNS would ask itself.
