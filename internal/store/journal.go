@@ -31,7 +31,7 @@ func (j *journal) Begin(ctx context.Context, p *plan.Plan, meta map[string]strin
 		return "", err
 	}
 	now := time.Now()
-	id := now.UTC().Format("20060102-150405") + "-" + randomHex(3)
+	id := now.UTC().Format("20060102-150405") + "-" + randomHex(6)
 	err = inTx(ctx, j.s.log, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO runs (id, cluster_id, cluster_name, verb, holder, meta, outcome, started, ended)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)`,
