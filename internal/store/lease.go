@@ -201,7 +201,11 @@ func (l *Lease) Release(ctx context.Context) error {
 	l.expiry.Stop()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
-	_, err := l.s.log.ExecContext(ctx, "UPDATE leases SET held = 0 WHERE cluster_id = ? AND generation = ?", l.cluster, l.generation)
-	l.s.setFence(l.cluster, 0)
+	res, err := l.s.log.ExecContext(ctx, "UPDATE leases SET held = 0 WHERE cluster_id = ? AND generation = ?", l.cluster, l.generation)
+	if err == nil {
+		if n, rowsErr := res.RowsAffected(); rowsErr == nil && n == 1 { // else somebody has it, and what still runs here must not write
+			l.s.setFence(l.cluster, 0)
+		}
+	}
 	return l.s.wrap(err, "release the lease of %s", l.cluster)
 }

@@ -137,6 +137,9 @@ func TestNothingIsWrittenAfterTakeover(t *testing.T) {
 	late.Facts = map[string]string{"from": "second"}
 	testkit.Must(t, second.SaveCluster(ctx, &late))
 	testkit.Must(t, old.Release(ctx))
+	if err := slow.Secrets(c.ID).Put(ctx, "a", []byte("later")); fail.KindOf(err) != fail.Conflict {
+		t.Errorf("what still runs after the release: %v", err)
+	}
 	testkit.Must(t, now.Check(ctx))
 	testkit.Must(t, now.Release(ctx))
 	if got := testkit.Value(second.Cluster(ctx, "demo"))(t); got.Facts["from"] != "second" {
