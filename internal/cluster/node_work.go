@@ -23,23 +23,33 @@ func (c *Cluster) oneByOne(verb string, steps []*plan.Step) *plan.Plan {
 func (c *Cluster) PlanCordon(verb string, nodes []string, on bool) *plan.Plan {
 	var steps []*plan.Step
 	for _, name := range nodes {
-		s := &plan.Step{ID: "cordon/" + name, Action: plan.Change, Subject: name, Title: "keep new pods away from node " + name, Reason: "you asked for it"}
-		if !on {
-			s.ID, s.Title = "uncordon/"+name, "let pods onto node "+name+" again"
-		}
-		s.Run = func(ctx context.Context, _ plan.Progress) error {
-			client, err := c.Kube(ctx)
-			if err != nil {
-				return err
-			}
-			if on {
-				return client.Cordon(ctx, name)
-			}
-			return client.Uncordon(ctx, name)
+		s := c.uncordonStep(name, "you asked for it")
+		if on {
+			s.ID, s.Title = "cordon/"+name, "keep new pods away from node "+name
+			s.Run = c.onNode(name, (*kube.Client).Cordon)
 		}
 		steps = append(steps, s)
 	}
 	return c.oneByOne(verb, steps)
+}
+
+// uncordonStep lets new pods onto a node.
+func (c *Cluster) uncordonStep(name, reason string) *plan.Step {
+	return &plan.Step{
+		ID: "uncordon/" + name, Action: plan.Change, Subject: name, Title: "let pods onto node " + name + " again", Reason: reason,
+		Run: c.onNode(name, (*kube.Client).Uncordon),
+	}
+}
+
+// onNode is a step that does something with a node.
+func (c *Cluster) onNode(name string, do func(*kube.Client, context.Context, string) error) func(context.Context, plan.Progress) error {
+	return func(ctx context.Context, _ plan.Progress) error {
+		client, err := c.Kube(ctx)
+		if err != nil {
+			return err
+		}
+		return do(client, ctx, name)
+	}
 }
 
 // PlanDrain moves the pods of nodes elsewhere, one node after another, with respect to disruption budgets; the nodes stay cordoned.

@@ -57,8 +57,13 @@ func (a *applying) planWorkers() {
 		}
 		st.Rolling = len(replaced) == 0
 		unit := append(replaced, st, a.nodeStep(s, st.Rolling))
-		if m := a.o.Machines[s.Name]; st.Rolling && endsPods(m.Report) && a.elsewhere(s) {
-			unit = slices.Concat([]*plan.Step{a.drainStep(m.Machine)}, unit, a.uncordonSteps(s))
+		m := a.o.Machines[s.Name]
+		drained := st.Rolling && endsPods(m.Report) && a.elsewhere(s)
+		if drained {
+			unit = slices.Concat([]*plan.Step{a.drainStep(m.Machine)}, unit)
+		}
+		if drained || st.Rolling && a.o.Nodes[s.Name].Annotations[kube.OwnedCordon] != "" { // now, or by an apply that was cut off
+			unit = append(unit, a.uncordonSteps(s)...)
 		}
 		lanes[next] = a.chain(stageRollWorkers, unit, lanes[next]...)
 		next = (next + 1) % len(lanes)
@@ -70,17 +75,7 @@ func (a *applying) uncordonSteps(s slot) []*plan.Step {
 	if n := a.o.Nodes[s.Name]; n.Unschedulable && n.Annotations[kube.OwnedCordon] == "" {
 		return nil
 	}
-	return []*plan.Step{{
-		ID: "uncordon/" + s.Name, Action: plan.Change, Subject: s.Name, Title: "let pods onto node " + s.Name + " again",
-		Reason: "it was drained for a change of its machine",
-		Run: func(ctx context.Context, _ plan.Progress) error {
-			client, err := a.Kube(ctx)
-			if err != nil {
-				return err
-			}
-			return client.Uncordon(ctx, s.Name)
-		},
-	}}
+	return []*plan.Step{a.uncordonStep(s.Name, "it was drained for a change of its machine")}
 }
 
 // runtimePrograms run pods.

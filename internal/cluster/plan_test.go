@@ -86,6 +86,14 @@ func TestPlans(t *testing.T) {
 			l := newLab(t, document(t, 1, 0, 5)).running(document(t, 1, 0, 5))
 			return l.mustPlan(l.anotherRuntime(l.observed(nil, controlPlanes(1)...)))
 		}},
+		{"roll-after-a-drain", func(t *testing.T) string { // an apply was cut off after it had drained a-1; now only its kubelet restarts
+			l := newLab(t, document(t, 1, 0, 2)).running(document(t, 1, 0, 2))
+			o := l.observed(nil, controlPlanes(1)...)
+			n := o.Nodes["demo-a-1"]
+			n.Unschedulable, n.Annotations[kube.OwnedCordon] = true, "true"
+			o.Nodes["demo-a-1"], o.Machines["demo-a-1"].Report = n, restart
+			return l.mustPlan(o)
+		}},
 		{"another-runtime-alone", func(t *testing.T) string { // pods have nowhere to go
 			l := newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
 			return l.mustPlan(l.anotherRuntime(l.observed(nil, controlPlanes(1)...)))

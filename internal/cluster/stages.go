@@ -29,7 +29,7 @@ const (
 
 // applyRules say in which order a cluster is changed: what is broken is repaired first, then comes what is new, then what is restarted, and
 // what goes comes last. Gateways learn where replaced machines are, and know new API servers before an old one restarts; no kubelet gets ahead of an API server. Workers that are
-// new are waited for by nobody but those that go: one that never comes is no reason to leave others as they are.
+// new are waited for by those that go and by the smoke tests alone: one that never comes is no reason to leave others as they are.
 var applyRules = []plan.Rule{
 	{Stage: stagePrepare},
 	{Stage: stageMachines},

@@ -67,14 +67,6 @@ func (g *Graph) Add(stage Stage, s *Step, needs ...Need) {
 	g.vertices = append(g.vertices, v)
 }
 
-// Chain puts steps into a stage, each of which waits for the one before; the first waits for needs.
-func (g *Graph) Chain(stage Stage, steps []*Step, needs ...Need) {
-	for _, s := range steps {
-		g.Add(stage, s, needs...)
-		needs = After(s.ID)
-	}
-}
-
 // Seal orders the steps by needs and rules, and returns them so that each comes after what it needs, stage by stage as far as that allows.
 // What follows from other needs is left out of Step.Needs. A stage without a rule, two steps of one ID, an unknown need or a circle is a
 // defect of whoever made the graph, and named as such.

@@ -42,7 +42,8 @@ var houseRules = []Rule{
 func TestSeal(t *testing.T) {
 	g := &Graph{}
 	g.Add("feast", step("feast", "all"))
-	g.Chain("walls", []*Step{step("wall/1", "east"), step("wall/2", "east")})
+	g.Add("walls", step("wall/1", "east"))
+	g.Add("walls", step("wall/2", "east"), After("wall/1")...)
 	g.Add("walls", step("wall/3", "west"), IfPlanned("wall/1", "window")...)
 	g.Add("rooms", step("room/east", "east"))
 	g.Add("rooms", step("room/west", "west"))
