@@ -13,6 +13,12 @@ import (
 func (a *Agent) life(states map[string]unitState) machine.Life {
 	l := machine.Life{BootID: a.read("/proc/sys/kernel/random/boot_id")}
 	for name, s := range states {
+		if !s.up() {
+			if l.Down == nil {
+				l.Down = map[string]string{}
+			}
+			l.Down[name] = s.words()
+		}
 		if s.began.IsZero() || !s.running() {
 			continue
 		}

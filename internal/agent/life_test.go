@@ -37,12 +37,12 @@ func TestLife(t *testing.T) {
 	testkit.Must(t, os.MkdirAll(f.root+"/proc/sys/kernel/random", 0o755))
 	write(t, f.root+"/proc/sys/kernel/random/boot_id", "first\n")
 	c := machine.Config{Machine: "m", Units: []machine.Unit{{Name: "app.service", Content: "[Service]\nExecStart=/bin/app\n", Active: true}}}
-	if r, err := f.agent().Apply(t.Context(), c, true); err != nil || r.BootID != "first" || len(r.Since) != 0 {
+	if r, err := f.agent().Apply(t.Context(), c, true); err != nil || r.BootID != "first" || len(r.Since) != 0 || r.Down["app.service"] != "inactive (x)" {
 		t.Errorf("before it runs: %+v %v", r.Life, err)
 	}
 	f.apply(t, c)
 	r, err := f.agent().Apply(t.Context(), c, true)
-	if want := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC); err != nil || r.BootID != "first" || !r.Since["app.service"].Equal(want) {
+	if want := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC); err != nil || r.BootID != "first" || !r.Since["app.service"].Equal(want) || len(r.Down) != 0 {
 		t.Errorf("%+v %v, want a start at %v", r.Life, err, want)
 	}
 	s, err := f.agent().Status(t.Context())
@@ -51,7 +51,7 @@ func TestLife(t *testing.T) {
 	}
 	_, err = f.Run(t.Context(), nil, "systemctl", "stop", "app.service")
 	testkit.Must(t, err)
-	if s, err = f.agent().Status(t.Context()); err != nil || len(s.Since) != 0 {
+	if s, err = f.agent().Status(t.Context()); err != nil || len(s.Since) != 0 || len(s.Down) != 1 {
 		t.Errorf("what was stopped still runs: %+v %v", s.Life, err)
 	}
 }

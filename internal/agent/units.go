@@ -23,6 +23,12 @@ func (s unitState) running() bool {
 	return s.active == "active" || s.active == "reloading" || s.active == "activating"
 }
 
+// up counts a unit only once it has started.
+func (s unitState) up() bool { return s.active == "active" || s.active == "reloading" }
+
+// words are systemd's for the unit's state, as systemctl prints them.
+func (s unitState) words() string { return s.active + " (" + s.sub + ")" }
+
 func (s unitState) enabled() bool { return s.file == "enabled" }
 
 // systemctl runs one systemctl command, bounded in time.

@@ -118,7 +118,7 @@ func (o *Observed) starts(name string) bool {
 	})
 }
 
-// stale says why what the API tells of a node is from before its machine or kubelet was started; empty where it is not, or nobody knows.
+// stale says why what the API tells of a node does not count: its machine or kubelet is down, or was started after it was told; empty where it is not, or nobody knows.
 func (o *Observed) stale(n kube.NodeInfo) string {
 	s := o.Machines[n.Name]
 	switch {
@@ -165,12 +165,8 @@ func (c *Cluster) awaitNode(ctx context.Context, s slot, p plan.Progress) error 
 	if _, err := client.Mark(ctx, s.Name, c.marks(s)); err != nil {
 		return err
 	}
-	life, err := c.life(ctx, s.Name)
-	if err != nil {
-		return err
-	}
 	p.Status("waiting until it is Ready")
-	return client.WaitNodeReady(ctx, s.Name, life)
+	return client.WaitNodeReady(ctx, s.Name, func(ctx context.Context) (machine.Life, error) { return c.life(ctx, s.Name) })
 }
 
 // life asks a machine since when it and its kubelet run.

@@ -234,13 +234,16 @@ func TestReadyFromBefore(t *testing.T) {
 	for name, c := range map[string]struct {
 		boot     string
 		reported time.Time
+		down     string
 		changes  []machine.Change
 		want     bool
 	}{
-		"all is well":                  {"second", began, nil, false},
-		"its machine was started":      {"first", began.Add(time.Hour), nil, true},
-		"its kubelet was started":      {"second", began.Add(-time.Second), nil, true},
-		"its kubelet is to be started": {"second", began, stopped, true},
+		"all is well":                     {"second", began, "", nil, false},
+		"its machine was started":         {"first", began.Add(time.Hour), "", nil, true},
+		"its kubelet was started":         {"second", began.Add(-time.Second), "", nil, true},
+		"its kubelet is to be started":    {"second", began, "", stopped, true},
+		"its kubelet ends time and again": {"second", began.Add(time.Hour), "kubelet.service", nil, true},
+		"its containerd does not come up": {"second", began.Add(time.Hour), "containerd.service", nil, true},
 	} {
 		l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
 		o := l.observed(nil, controlPlanes(3)...)
@@ -248,7 +251,7 @@ func TestReadyFromBefore(t *testing.T) {
 		n.BootID, n.Reported = c.boot, c.reported
 		o.Nodes["demo-a-1"] = n
 		o.Machines["demo-a-1"].Report = &machine.Report{Changes: c.changes,
-			Life: machine.Life{BootID: "second", Since: map[string]time.Time{"kubelet.service": began}}}
+			Life: machine.Life{BootID: "second", Since: map[string]time.Time{"kubelet.service": began}, Down: map[string]string{c.down: "activating (auto-restart)"}}}
 		if got := l.mustPlan(o); strings.Contains(got, "node/demo-a-1") != c.want {
 			t.Errorf("%s: the plan is\n%s", name, got)
 		}

@@ -42,10 +42,15 @@ type NodeInfo struct {
 // keep to itself for minutes (1.35); its lease shows that it lives.
 const tellTime = 10 * time.Second
 
-// Stale says why what kubelet reported of the node is from before its machine or kubelet was started last, as life knows it: the API goes
-// on telling it until kubelet reports again, or the controller manager misses it for a while. Empty where it is not from before, or life
-// does not know.
+// Stale says why what kubelet reported of the node does not count, as life knows it: kubelet or containerd does not run, or it is from
+// before the machine or kubelet was started last. The API goes on telling it until kubelet reports again, or the controller manager misses
+// it for a while. Empty where it counts, or life does not know.
 func (n NodeInfo) Stale(life machine.Life) string {
+	for _, unit := range []string{"kubelet.service", "containerd.service"} {
+		if state, down := life.Down[unit]; down {
+			return unit + " is " + state
+		}
+	}
 	switch began := life.Since["kubelet.service"]; {
 	case life.BootID != "" && n.BootID != life.BootID:
 		return "kubelet has not reported since the machine was started"
@@ -157,24 +162,35 @@ func (c *Client) WaitNode(ctx context.Context, name string, want NodeCondition) 
 	return c.WaitNodes(ctx, want, nil, name)
 }
 
-// WaitNodeReady waits until the node is ready, as WaitNodes, and kubelet has said so since the machine and kubelet were started; life is of
-// the machine.
-func (c *Client) WaitNodeReady(ctx context.Context, name string, life machine.Life) error {
+// WaitNodeReady waits until the node is ready, as WaitNodes, kubelet has said so since the machine and kubelet were started, and it runs.
+// ask gets the machine's life; it is called again while what kubelet said does not count.
+func (c *Client) WaitNodeReady(ctx context.Context, name string, ask func(ctx context.Context) (machine.Life, error)) error {
+	life, err := ask(ctx)
+	if err != nil {
+		return err
+	}
 	since := machine.Life{BootID: life.BootID}
 	if err := c.waitNodes(ctx, func(o runtime.Object) string { return lacks(o, NodeReady, since) }, nil, name); err != nil {
 		return err
 	}
 	return poll(ctx, retryPause, func(ctx context.Context) error {
 		n, err := c.Node(ctx, name)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case n.Stale(life) != "":
-			return fail.New(fail.NotReady, "wait for nodes: %s: not known to be ready, %s", name, n.Stale(life)).At(c.server)
-		case !n.Ready:
-			return fail.New(fail.NotReady, "wait for nodes: %s: not ready, %s", name, n.Reason).At(c.server)
 		}
-		return nil
+		stale := n.Stale(life)
+		switch {
+		case !n.Ready:
+			err = fail.New(fail.NotReady, "wait for nodes: %s: not ready, %s", name, n.Reason).At(c.server)
+		case stale != "":
+			err = fail.New(fail.NotReady, "wait for nodes: %s: not known to be ready, %s", name, stale).At(c.server)
+		}
+		if stale != "" {
+			if now, aerr := ask(ctx); aerr == nil { // else what was known last counts
+				life = now
+			}
+		}
+		return err
 	})
 }
 

@@ -90,13 +90,24 @@ func TestReadyIsForgottenWithTheMachine(t *testing.T) {
 	}
 }
 
+// lives answers each question after the machine's life with the next of all, and goes on with the last.
+func lives(all ...machine.Life) func(context.Context) (machine.Life, error) {
+	return func(context.Context) (machine.Life, error) {
+		l := all[0]
+		if len(all) > 1 {
+			all = all[1:]
+		}
+		return l, nil
+	}
+}
+
 func TestWaitNodeReadyWaitsForTheNewKubelet(t *testing.T) {
 	n := readyNode("a", corev1.ConditionTrue)
 	n.Status.NodeInfo.BootID = "first"
 	c := fakeClient(n)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err := c.WaitNodeReady(ctx, "a", machine.Life{BootID: "second"})
+	err := c.WaitNodeReady(ctx, "a", lives(machine.Life{BootID: "second"}))
 	if err == nil || fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "a: not known to be ready, kubelet has not reported since the machine was started") {
 		t.Errorf("the condition of an earlier start counts: %v", err)
 	}
@@ -104,14 +115,14 @@ func TestWaitNodeReadyWaitsForTheNewKubelet(t *testing.T) {
 	if _, err := c.set.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.WaitNodeReady(t.Context(), "a", machine.Life{BootID: "second"}); err != nil {
+	if err := c.WaitNodeReady(t.Context(), "a", lives(machine.Life{BootID: "second"})); err != nil {
 		t.Error(err)
 	}
 	began := time.Now()
 	life := machine.Life{BootID: "second", Since: map[string]time.Time{"kubelet.service": began}}
 	again, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := c.WaitNodeReady(again, "a", life); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "kubelet has not reported since it was started") {
+	if err := c.WaitNodeReady(again, "a", lives(life)); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "kubelet has not reported since it was started") {
 		t.Errorf("the condition of an earlier kubelet counts: %v", err)
 	}
 	renewed := metav1.NewMicroTime(began.Add(tellTime))
@@ -119,7 +130,17 @@ func TestWaitNodeReadyWaitsForTheNewKubelet(t *testing.T) {
 	if _, err := c.set.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.WaitNodeReady(t.Context(), "a", life); err != nil {
+	if err := c.WaitNodeReady(t.Context(), "a", lives(life)); err != nil {
+		t.Error(err)
+	}
+	// Between two starts of a kubelet that systemd keeps restarting there is none; it is asked for again.
+	down := machine.Life{BootID: "second", Down: map[string]string{"kubelet.service": "activating (auto-restart)"}}
+	again, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := c.WaitNodeReady(again, "a", lives(down)); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "kubelet.service is activating (auto-restart)") {
+		t.Errorf("a kubelet that does not run counts: %v", err)
+	}
+	if err := c.WaitNodeReady(t.Context(), "a", lives(down, life)); err != nil {
 		t.Error(err)
 	}
 	nodes, err := c.Nodes(t.Context())

@@ -9,4 +9,6 @@ type Life struct {
 	// Since has the units that run with a process, and when that process began: by the machine's own clock, to be compared only with what
 	// the machine itself has written.
 	Since map[string]time.Time `json:"since,omitempty"`
+	// Down has the managed units that are not up, with what systemd says of them: also one that it keeps restarting, or that still starts.
+	Down map[string]string `json:"down,omitempty"`
 }

@@ -203,7 +203,7 @@ func TestBadLuckAfter(t *testing.T) {
 	part("a kubelet that never gets ready", func(t *testing.T) {
 		const dropIn = "/etc/systemd/system/kubelet.service.d/99-e2e.conf"
 		r.ssh(w, "printf '[Service]\\nExecStart=\\nExecStart=/usr/local/bin/kubelet --config=/nowhere/e2e.yaml\\n' > "+dropIn+"; systemctl daemon-reload; systemctl restart kubelet || true")
-		r.notReady(w)
+		// The API still calls the node ready: apply knows better.
 		saysClearly(t, r.run("apply", "-f", r.file, "--yes"), 5, w, "kubelet.service is", "failed to load kubelet config file", "/nowhere/e2e.yaml", "naupegos ssh luck "+w)
 		r.ssh(w, "rm "+dropIn+"; systemctl daemon-reload; systemctl reset-failed kubelet; systemctl restart kubelet")
 	})
@@ -211,7 +211,7 @@ func TestBadLuckAfter(t *testing.T) {
 		const dropIn = "/etc/systemd/system/containerd.service.d/99-e2e.conf"
 		r.ssh(w, "mkdir -p $(dirname "+dropIn+"); printf '[Unit]\\nStartLimitIntervalSec=0\\n[Service]\\nExecStart=\\nExecStart=/usr/local/bin/containerd --config /nowhere/e2e.toml\\n' > "+dropIn+
 			"; systemctl daemon-reload; systemctl restart containerd || true")
-		r.notReady(w)
+		r.notReady(w, "KubeletNotReady")
 		saysClearly(t, r.run("apply", "-f", r.file, "--yes"), 5, w, "KubeletNotReady", "containerd.service is", "/nowhere/e2e.toml")
 		r.ssh(w, "rm "+dropIn+"; systemctl daemon-reload; systemctl reset-failed containerd; systemctl restart containerd")
 	})
@@ -246,12 +246,12 @@ func (r *rig) portsInUse(f *fleet, cp, worker string) {
 	}
 }
 
-// notReady waits until the API has noticed that a node is not ready.
-func (r *rig) notReady(node string) {
+// notReady waits until the API says for this reason that a node is not ready.
+func (r *rig) notReady(node, reason string) {
 	r.t.Helper()
 	until(r.t, 5*time.Minute, time.Second, func() error {
 		for _, m := range r.status().Machines {
-			if m.Name == node && strings.HasPrefix(m.Node, "not ready") {
+			if m.Name == node && strings.HasPrefix(m.Node, "not ready: "+reason) {
 				return nil
 			}
 		}
