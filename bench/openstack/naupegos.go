@@ -48,7 +48,7 @@ func (n naupegos) open() (*openstack.Provider, provider.Wanted, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	transport.Proxy = http.ProxyURL(through)
 	p, err := openstack.New(openstack.Options{
-		Cluster: doc, ClusterID: clusterID, PublicKey: publicKey, HostKeys: knownKeys{}, HTTPClient: &http.Client{Transport: transport},
+		Cluster: doc, ClusterID: clusterID, PublicKey: publicKey, HostKeys: knownKeys{}, Calls: openstack.Calls{HTTPClient: &http.Client{Transport: transport}},
 	})
 	return p, want, err
 }

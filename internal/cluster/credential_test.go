@@ -118,7 +118,7 @@ spec:
 		t.Fatal(err)
 	}
 	l := newLab(t, doc)
-	if l.prov, err = openstack.New(openstack.Options{Cluster: doc, ClusterID: l.rec.ID, HTTPClient: &http.Client{Transport: k}}); err != nil {
+	if l.prov, err = openstack.New(openstack.Options{Cluster: doc, ClusterID: l.rec.ID, Calls: openstack.Calls{HTTPClient: &http.Client{Transport: k}}}); err != nil {
 		t.Fatal(err)
 	}
 	return l

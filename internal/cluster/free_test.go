@@ -58,13 +58,13 @@ spec:
 		services = append(services, fmt.Sprintf(entry, kind, kind, kind, path))
 	}
 	l := newLab(t, doc)
-	os, err := openstack.New(openstack.Options{Cluster: doc, ClusterID: "demo-00000000", HTTPClient: &http.Client{Transport: answers{
+	os, err := openstack.New(openstack.Options{Cluster: doc, ClusterID: "demo-00000000", Calls: openstack.Calls{HTTPClient: &http.Client{Transport: answers{
 		"/v3/auth/tokens": `{"token": {"project": {"id": "project"}, "expires_at": "2099-01-01T00:00:00.000000Z", "catalog": [` +
 			strings.Join(services, ",") + `]}}`,
 		"/v3/volumes/detail":        `{"volumes": [` + volumes + `]}`,
 		"/v2.0/lbaas/loadbalancers": `{"loadbalancers": [` + balancers + `]}`,
 		"/v2.1/servers/database":    `{"server": {"id": "database"}}`,
-	}}})
+	}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

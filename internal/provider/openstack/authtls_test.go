@@ -33,7 +33,7 @@ func TestUnknownAuthority(t *testing.T) {
 	defer srv.Close()
 	useFake(t)
 	t.Setenv("OS_AUTH_URL", srv.URL+"/v3")
-	p, _ := testProvider(t, fakeDocument(t), "t3-tls-0badc0de", func(o *Options) { o.HTTPClient = nil })
+	p, _ := testProvider(t, fakeDocument(t), "t3-tls-0badc0de", func(o *Options) { o.Calls.HTTPClient = nil })
 	_, err := p.cloud(t.Context())
 	failsWith(t, err, fail.Refused, "log in to "+strings.TrimPrefix(srv.URL, "https://"), "unknown authority", "cacert in clouds.yaml", "$OS_CACERT")
 	if tried.Load() != 1 || asked.Load() != 0 {

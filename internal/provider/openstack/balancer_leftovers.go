@@ -19,7 +19,7 @@ const csiCluster = "cinder.csi.openstack.org/cluster"
 // servicePrefix begins the names of load balancers of Services: openstack-cloud-controller-manager calls them
 // kube_service_CLUSTER_NAMESPACE_NAME, and it is told our cluster ID with --cluster-name. No cluster ID holds an underscore, so
 // the name says exactly whose it is.
-func (n names) servicePrefix() string { return "kube_service_" + n.id + "_" }
+func servicePrefix(n names) string { return "kube_service_" + n.id + "_" }
 
 // Leftovers lists what the cluster itself has made and is still there: two lists, whatever there is, and a look at each server that the
 // last observation does not know and that has a volume attached.
@@ -29,7 +29,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	if err != nil {
 		return out, err
 	}
-	all, err := c.volumesWith(ctx, csiCluster, p.n.id)
+	all, err := volumesWith(ctx, c, csiCluster, p.n.id)
 	if err != nil {
 		return out, wrap(err, "list the volumes of claims")
 	}
@@ -65,7 +65,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
 	var out []string
 	for _, s := range append([]string{b.Name}, b.Tags...) {
-		if service, ok := strings.CutPrefix(s, p.n.servicePrefix()); ok {
+		if service, ok := strings.CutPrefix(s, servicePrefix(p.n)); ok {
 			out = append(out, strings.Replace(service, "_", "/", 1))
 		}
 	}
@@ -74,7 +74,7 @@ func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
 
 // isShared tells of a load balancer that Services of the cluster use and that is not the cluster's alone.
 func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
-	own := p.n.servicePrefix()
+	own := servicePrefix(p.n)
 	return !strings.HasPrefix(b.Name, own) || slices.ContainsFunc(b.Tags, func(t string) bool {
 		return strings.HasPrefix(t, "kube_service_") && !strings.HasPrefix(t, own)
 	})

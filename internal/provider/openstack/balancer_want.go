@@ -100,12 +100,6 @@ func (p *Provider) wantedFronts(cidr string) []frontWant {
 	return out
 }
 
-func sorted(s []string) []string {
-	out := slices.Clone(s)
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // wantedMembers lists the wanted machines behind a front whose addresses are known.
 func (p *Provider) wantedMembers(ctx context.Context, w frontWant, want provider.Wanted) []member {
 	var out []member

@@ -41,7 +41,8 @@ func regionOf(all []tokens.CatalogEntry, l login) (string, error) {
 			}
 		}
 	}
-	have = sorted(have)
+	slices.Sort(have)
+	have = slices.Compact(have)
 	const field = "spec.provider.openstack.region"
 	switch want := l.where.Region; {
 	case len(have) == 0: // the search for the service says what is wrong

@@ -2,10 +2,8 @@ package openstack
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net/http"
-	"sync"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -19,6 +17,7 @@ const computeMicroversion = "2.79"
 // cloud is a cloud that one is logged in to. Not every cloud has volumes, nor load balancing, which is asked for on its own.
 type cloud struct {
 	login    login
+	calls    Calls
 	provider *gophercloud.ProviderClient
 	compute  *gophercloud.ServiceClient
 	network  *gophercloud.ServiceClient
@@ -28,42 +27,14 @@ type cloud struct {
 	region   string // of the services; empty where the catalogue names none
 }
 
-// session logs in once, when it is first needed. A failed login is tried again at the next call.
-type session struct {
-	mu sync.Mutex
-	c  *cloud
-}
-
-// cloud returns the cloud, logged in.
-func (p *Provider) cloud(ctx context.Context) (*cloud, error) {
-	p.session.mu.Lock()
-	defer p.session.mu.Unlock()
-	if p.session.c != nil {
-		return p.session.c, nil
-	}
-	spec := p.spec()
-	l, err := readLogin(spec.Cloud, spec.Region)
-	if err != nil {
-		return nil, err
-	}
-	c, err := p.connect(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.checkHome(p.opts.Home, p.n.cluster); err != nil {
-		return nil, err
-	}
-	p.session.c = c
-	return c, nil
-}
-
 // connect logs in and finds the services.
-func (p *Provider) connect(ctx context.Context, l login) (*cloud, error) {
+func connect(ctx context.Context, l login, calls Calls) (*cloud, error) {
+	calls.setDefaults()
 	pc, err := openstack.NewClient(l.options.IdentityEndpoint)
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use the identity service's address of %s", l.source)
 	}
-	pc.HTTPClient = p.httpClient(l.tls)
+	pc.HTTPClient = calls.client(l.tls)
 	pc.UserAgent.Prepend("naupegos")
 	if err := openstack.Authenticate(ctx, pc, l.options); err != nil {
 		return nil, loginFailed(err, l)
@@ -73,7 +44,7 @@ func (p *Provider) connect(ctx context.Context, l login) (*cloud, error) {
 		return nil, fail.Wrap(fail.Internal, err, "read the service catalogue of %s", l.source)
 	}
 	pc.EndpointLocator = locator(all)
-	c := &cloud{login: l, provider: pc}
+	c := &cloud{login: l, provider: pc, calls: calls}
 	if c.region, err = regionOf(all, l); err != nil {
 		return nil, err
 	}
@@ -139,24 +110,5 @@ func loginFailed(err error, l login) error {
 	return e
 }
 
-// httpClient puts retries and the cloud's TLS settings below gophercloud.
-func (p *Provider) httpClient(cfg *tls.Config) http.Client {
-	base := http.DefaultTransport
-	var out http.Client
-	if p.opts.HTTPClient != nil {
-		out = *p.opts.HTTPClient
-		if out.Transport != nil {
-			base = out.Transport
-		}
-	}
-	if t, ok := base.(*http.Transport); ok {
-		t = t.Clone()
-		if cfg != nil {
-			t.TLSClientConfig = cfg
-		}
-		t.MaxIdleConnsPerHost = maxCalls
-		base = t
-	}
-	out.Transport = &transport{next: base, retry: p.opts.Retry, limit: p.opts.Timeouts.Call, slots: make(chan struct{}, maxCalls)}
-	return out
-}
+// httpClient makes calls as the cloud's other clients do.
+func (c *cloud) httpClient() http.Client { return c.calls.client(c.login.tls) }

@@ -16,11 +16,24 @@ func CheckLogin(ctx context.Context) provider.Check {
 		c.Detail = "no cloud is chosen by $OS_CLOUD or $OS_AUTH_URL; only provider openstack needs one"
 		return c
 	}
-	s, err := OpenImages(ctx, ImageOptions{})
+	where, who, err := tryLogin(ctx)
 	if err != nil {
 		c.Result, c.Detail = provider.Failing, err.Error()
 		return c
 	}
-	c.Detail = fmt.Sprintf("%s lets user %s into project %s", s.c.login.source, s.me.User.Name, s.me.Project.Name)
+	c.Detail = fmt.Sprintf("%s lets user %s into project %s", where, who.User.Name, who.Project.Name)
 	return c
+}
+
+func tryLogin(ctx context.Context) (string, whoami, error) {
+	l, err := readLogin("", "")
+	if err != nil {
+		return "", whoami{}, err
+	}
+	c, err := connect(ctx, l, Calls{})
+	if err != nil {
+		return "", whoami{}, err
+	}
+	me, err := c.whoami()
+	return l.source, me, err
 }

@@ -180,3 +180,8 @@ func status(err error) int {
 
 // gone reports whether err says that a thing does not exist.
 func gone(err error) bool { return status(err) == http.StatusNotFound }
+
+// interrupted reports whether err says that somebody was stopped, or their time was up.
+func interrupted(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

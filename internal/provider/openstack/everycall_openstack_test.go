@@ -83,7 +83,7 @@ func TestEveryCallOnTheRealServices(t *testing.T) {
 	proxy, through := throughProxy(t, b, name, spec)
 	fresh := func() *Provider { // as a new run of the command has one
 		p, _ := testProvider(t, through, id, patient, func(o *Options) {
-			o.Retry.Attempts, o.Timeouts.Poll, o.HTTPClient.Transport = 1, 500*time.Millisecond, &http.Transport{DisableKeepAlives: true}
+			o.Calls.Retry.Attempts, o.Timeouts.Poll, o.Calls.HTTPClient.Transport = 1, 500*time.Millisecond, &http.Transport{DisableKeepAlives: true}
 		})
 		return p
 	}

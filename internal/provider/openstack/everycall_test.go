@@ -28,8 +28,8 @@ func useFake(t *testing.T) {
 func fakeProvider(t *testing.T, f *fakeCloud, doc *v1alpha1.Cluster, change ...func(*Options)) *Provider {
 	t.Helper()
 	p, _ := testProvider(t, doc, "t3-life-0badc0de", append([]func(*Options){func(o *Options) {
-		o.HTTPClient = &http.Client{Transport: f}
-		o.Retry = Retry{Attempts: 3, Pause: time.Microsecond, Max: time.Millisecond}
+		o.Calls.HTTPClient = &http.Client{Transport: f}
+		o.Calls.Retry = Retry{Attempts: 3, Pause: time.Microsecond, Max: time.Millisecond}
 		o.Timeouts.Poll = time.Microsecond
 	}}, change...)...)
 	return p

@@ -1,23 +1,10 @@
 package openstack
 
 import (
-	"context"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
-
-// Home says where a cluster is: the ID of the project and the region. It is to be remembered before anything is made, and given as
-// Options.Home from then on: with credentials for another place nothing of the cluster would be found, and destroying it would seem
-// to be done.
-func (p *Provider) Home(ctx context.Context) (string, error) {
-	c, err := p.cloud(ctx)
-	if err != nil {
-		return "", err
-	}
-	me, err := c.whoami()
-	return strings.TrimSpace(me.Project.ID + " " + c.region), err
-}
 
 // checkHome refuses credentials for another place than the cluster's. An empty home is any place.
 func (c *cloud) checkHome(home, cluster string) error {

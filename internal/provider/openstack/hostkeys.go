@@ -85,7 +85,7 @@ func (p *Provider) pinHostKeys(ctx context.Context, machine string, s servers.Se
 
 // Console returns the end of a machine's console log, at most limit bytes; nothing where it has no server, or the cloud keeps no such log.
 func (p *Provider) Console(name string, limit int64) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Timeouts.Call)
+	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Calls.Limit)
 	defer cancel()
 	s, ok := p.serverOf(name)
 	if !ok {

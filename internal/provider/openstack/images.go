@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"time"
 
@@ -52,8 +51,7 @@ const (
 type ImageOptions struct {
 	Cloud, Region string        // as in the document; empty: $OS_CLOUD or OS_*
 	Timeout       time.Duration // of the whole upload; default an hour
-	HTTPClient    *http.Client  // as in Options
-	Retry         Retry
+	Calls         Calls         // as in Options
 	Poll          time.Duration // between two looks at an image; default 1 second
 }
 
@@ -72,10 +70,7 @@ func OpenImages(ctx context.Context, o ImageOptions) (*ImageService, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{opts: Options{HTTPClient: o.HTTPClient, Retry: o.Retry}}
-	p.opts.Retry.setDefaults()
-	p.opts.Timeouts.setDefaults(0)
-	c, err := p.connect(ctx, l)
+	c, err := connect(ctx, l, o.Calls)
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func randomImage(t *testing.T) Image {
 // imageService logs in, and has the test remove every image of a name in the end.
 func imageService(ctx context.Context, t *testing.T, name string, via http.RoundTripper) *ImageService {
 	t.Helper()
-	s, err := OpenImages(ctx, ImageOptions{HTTPClient: &http.Client{Transport: via}, Retry: Retry{Attempts: 1}, Poll: 100 * time.Millisecond})
+	s, err := OpenImages(ctx, ImageOptions{Calls: Calls{HTTPClient: &http.Client{Transport: via}, Retry: Retry{Attempts: 1}}, Poll: 100 * time.Millisecond})
 	testkit.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -51,7 +51,7 @@ func TestKilledAfterEveryCall(t *testing.T) {
 				t.Fatalf("%s: still not done after 100 runs", what)
 			}
 			k := &killer{next: &http.Transport{DisableKeepAlives: true}}
-			p, _ := testProvider(t, through, id, func(o *Options) { o.Retry.Attempts = 1; o.HTTPClient.Transport = k })
+			p, _ := testProvider(t, through, id, func(o *Options) { o.Calls.Retry.Attempts = 1; o.Calls.HTTPClient.Transport = k })
 			struck, err := runKilled(ctx, proxy, k, 1+rnd.IntN(furthest), func(ctx context.Context) error { return run(ctx, p) })
 			if struck == "" {
 				proxy.Reset()

@@ -99,7 +99,7 @@ func TestVolumesThatNobodyWasTold(t *testing.T) {
 	s := freeLeftovers(t, p, false)
 	claimed("pvc-2")
 	port := f.add("ports", thing{"device_owner": "Octavia", "fixed_ips": []any{map[string]any{}}})
-	f.add("loadbalancers", thing{"name": p.n.servicePrefix() + "shop_late", "provisioning_status": lbActive, "vip_port_id": port.str("id")})
+	f.add("loadbalancers", thing{"name": servicePrefix(p.n) + "shop_late", "provisioning_status": lbActive, "vip_port_id": port.str("id")})
 	if err := execute(t.Context(), "destroy", []*plan.Step{s}); err != nil {
 		t.Fatal(err)
 	}

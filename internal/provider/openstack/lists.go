@@ -94,17 +94,6 @@ func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T
 	return newCache(func(item T) string { id, _, _ := marks(item); return id }, list)
 }
 
-// pages reads a list to its end.
-func pages[T any](ctx context.Context, pager pagination.Pager, extract func(pagination.Page) ([]T, error)) ([]T, error) {
-	var all []T
-	err := pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
-		items, err := extract(page)
-		all = append(all, items...)
-		return err == nil, err
-	})
-	return all, err
-}
-
 // listServers lists the cluster's servers.
 func (p *Provider) listServers(ctx context.Context) ([]servers.Server, error) {
 	return p.serverDetails(ctx, servers.ListOpts{})
@@ -126,7 +115,7 @@ func (p *Provider) serverDetails(ctx context.Context, o servers.ListOpts) ([]ser
 		if s.Metadata[underscored(keyCluster)] != p.n.id {
 			continue
 		}
-		if s, err = c.withFault(ctx, s); err != nil {
+		if s, err = withFault(ctx, c, s); err != nil {
 			return nil, err
 		}
 		out = append(out, s)
@@ -136,7 +125,7 @@ func (p *Provider) serverDetails(ctx context.Context, o servers.ListOpts) ([]ser
 
 // withFault asks for a failed server alone where the list does not say why: of those for which no host was found it never does, for
 // Nova keeps them and their faults in a database (cell0) of which its lists read the former only.
-func (c *cloud) withFault(ctx context.Context, s servers.Server) (servers.Server, error) {
+func withFault(ctx context.Context, c *cloud, s servers.Server) (servers.Server, error) {
 	if s.Status != serverError || s.Fault.Message != "" {
 		return s, nil
 	}
@@ -153,12 +142,12 @@ func (p *Provider) listVolumes(ctx context.Context) ([]volumes.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := c.volumesWith(ctx, underscored(keyCluster), p.n.id)
+	all, err := volumesWith(ctx, c, underscored(keyCluster), p.n.id)
 	return all, wrap(err, "list volumes")
 }
 
 // volumesWith lists the volumes whose metadata say so: none where the cloud has no volumes.
-func (c *cloud) volumesWith(ctx context.Context, key, value string) ([]volumes.Volume, error) {
+func volumesWith(ctx context.Context, c *cloud, key, value string) ([]volumes.Volume, error) {
 	if c.volume == nil {
 		return nil, nil
 	}

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"net/http"
 	"regexp"
 	"time"
 
@@ -26,22 +25,12 @@ type Options struct {
 	Home      string            // what Provider.Home said when the cluster was begun: elsewhere everything is refused; empty: not begun
 	HostKeys  HostKeyMemory     // nil: host keys are remembered only as long as the Provider lives
 
-	HTTPClient *http.Client // its transport and timeout are used; nil: the default. Tests count calls and inject faults with it
-	Retry      Retry        // of calls that the cloud did not answer properly
-	Timeouts   Timeouts     // zero fields are taken from the document, or have defaults
-}
-
-// Retry bounds how often and how patiently a single call is recreated: reads and deletes after a cut connection or an answer of
-// 500 to 504, every call that the cloud asks to be made later (429, 413 and 503 with Retry-After).
-type Retry struct {
-	Attempts int           // of one call, the first included; default 5; 1: never again
-	Pause    time.Duration // before the second attempt, doubled with each one; default 300 ms
-	Max      time.Duration // longest pause, Retry-After included; default 30 seconds
+	Calls    Calls    // how the cloud is asked. Tests count calls and inject faults with its HTTPClient
+	Timeouts Timeouts // zero fields are taken from the document, or have defaults
 }
 
 // Timeouts bounds what the provider waits for. Zero means the default.
 type Timeouts struct {
-	Call    time.Duration // one HTTP request; default 2 minutes
 	Boot    time.Duration // from the request for a server until it is ACTIVE; default spec.timeouts.machineBoot
 	Console time.Duration // until the console log shows host keys; default spec.timeouts.machineBoot
 	Volume  time.Duration // until a volume is made from an image; default 10 minutes, or spec.timeouts.machineBoot where that is longer
@@ -62,22 +51,13 @@ func (o *Options) setDefaults() error {
 	if o.HostKeys == nil {
 		o.HostKeys = &sessionKeys{}
 	}
-	o.Retry.setDefaults()
+	o.Calls.setDefaults()
 	o.Timeouts.setDefaults(o.Cluster.Spec.Timeouts.MachineBoot.Duration)
 	return nil
 }
 
-func (r *Retry) setDefaults() {
-	if r.Attempts == 0 {
-		r.Attempts = 5
-	}
-	def(&r.Pause, 300*time.Millisecond)
-	def(&r.Max, 30*time.Second)
-}
-
 func (t *Timeouts) setDefaults(boot time.Duration) {
 	def(&boot, 5*time.Minute)
-	def(&t.Call, 2*time.Minute)
 	def(&t.Boot, boot)
 	def(&t.Console, boot)
 	def(&t.Volume, max(10*time.Minute, boot))

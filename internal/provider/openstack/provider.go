@@ -2,7 +2,7 @@ package openstack
 
 import (
 	"context"
-	"errors"
+	"strings"
 	"sync"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
@@ -90,6 +90,43 @@ func (p *Provider) shape(role provider.Role, pool string) v1alpha1.MachineShape 
 	return p.opts.Cluster.Shape(string(role), pool)
 }
 
-func interrupted(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+// Home says where a cluster is: the ID of the project and the region. It is to be remembered before anything is made, and given as
+// Options.Home from then on: with credentials for another place nothing of the cluster would be found, and destroying it would seem
+// to be done.
+func (p *Provider) Home(ctx context.Context) (string, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return "", err
+	}
+	me, err := c.whoami()
+	return strings.TrimSpace(me.Project.ID + " " + c.region), err
+}
+
+// session logs in once, when it is first needed. A failed login is tried again at the next call.
+type session struct {
+	mu sync.Mutex
+	c  *cloud
+}
+
+// cloud returns the cloud, logged in.
+func (p *Provider) cloud(ctx context.Context) (*cloud, error) {
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
+	if p.session.c != nil {
+		return p.session.c, nil
+	}
+	spec := p.spec()
+	l, err := readLogin(spec.Cloud, spec.Region)
+	if err != nil {
+		return nil, err
+	}
+	c, err := connect(ctx, l, p.opts.Calls)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkHome(p.opts.Home, p.n.cluster); err != nil {
+		return nil, err
+	}
+	p.session.c = c
+	return c, nil
 }

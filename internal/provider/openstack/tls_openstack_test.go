@@ -29,7 +29,7 @@ func TestBehindTLS(t *testing.T) {
   controlPlane: {replicas: 1, schedulable: true}
 `)
 	const id = "t4-tls-0badcafe"
-	direct := func(o *Options) { o.HTTPClient = nil } // the counter of calls knows nothing of authorities
+	direct := func(o *Options) { o.Calls.HTTPClient = nil } // the counter of calls knows nothing of authorities
 	p, _ := testProvider(t, doc, id, direct)
 	inv, err := p.Observe(ctx)
 	testkit.Must(t, err)

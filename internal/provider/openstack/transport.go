@@ -2,12 +2,58 @@ package openstack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"io"
 	"net/http"
 	"strconv"
 	"time"
 )
+
+// Calls says how calls to a cloud are made.
+type Calls struct {
+	HTTPClient *http.Client  // its transport and timeout are used; nil: the default
+	Retry      Retry         // of calls that the cloud did not answer properly
+	Limit      time.Duration // one HTTP request; default 2 minutes
+}
+
+// Retry bounds how often and how patiently a single call is repeated: reads and deletes after a cut connection or an answer of
+// 500 to 504, every call that the cloud asks to be made later (429, 413 and 503 with Retry-After). Zero means the default.
+type Retry struct {
+	Attempts int           // of one call, the first included; default 5; 1: never again
+	Pause    time.Duration // before the second attempt, doubled with each one; default 300 ms
+	Max      time.Duration // longest pause, Retry-After included; default 30 seconds
+}
+
+func (c *Calls) setDefaults() {
+	c.Limit = cmp.Or(c.Limit, 2*time.Minute)
+	c.Retry.Attempts = cmp.Or(c.Retry.Attempts, 5)
+	c.Retry.Pause = cmp.Or(c.Retry.Pause, 300*time.Millisecond)
+	c.Retry.Max = cmp.Or(c.Retry.Max, 30*time.Second)
+}
+
+// client puts retries and the cloud's TLS settings below gophercloud.
+func (c Calls) client(cfg *tls.Config) http.Client {
+	base := http.DefaultTransport
+	var out http.Client
+	if c.HTTPClient != nil {
+		out = *c.HTTPClient
+		if out.Transport != nil {
+			base = out.Transport
+		}
+	}
+	if t, ok := base.(*http.Transport); ok {
+		t = t.Clone()
+		if cfg != nil {
+			t.TLSClientConfig = cfg
+		}
+		t.MaxIdleConnsPerHost = maxCalls
+		base = t
+	}
+	out.Transport = &transport{next: base, retry: c.Retry, limit: c.Limit, slots: make(chan struct{}, maxCalls)}
+	return out
+}
 
 // transport makes calls again where that is safe, and reads answers whole, so that one that is cut half-way is an error of
 // the call and not of whoever decodes it.
