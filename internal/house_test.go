@@ -45,7 +45,7 @@ var owners = map[string][]string{
 var knows = map[string][]string{
 	"api/v1alpha1":                {"internal/fail"},
 	"internal/fail":               {},
-	"internal/testkit":            {},
+	"internal/testkit":            {"internal/fail"},
 	"internal/testkit/sshtest":    {"internal/testkit"},
 	"internal/plan":               {"internal/fail"},
 	"internal/machine":            {"internal/fail"},

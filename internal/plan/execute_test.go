@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // seen is an observer that remembers notes and states.
@@ -33,21 +34,6 @@ func one(action Action, timeout time.Duration, run func(context.Context, Progres
 }
 
 // wantError checks that an error is of a kind and says each of words.
-func wantError(t *testing.T, err error, kind fail.Kind, words ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want %s", kind)
-	}
-	if k := fail.KindOf(err); k != kind {
-		t.Errorf("kind %s, want %s: %v", k, kind, err)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error does not say %q:\n%v", w, err)
-		}
-	}
-}
-
 func TestWaitsUntilTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -55,7 +41,7 @@ func TestWaitsUntilTimeout(t *testing.T) {
 			p.Status("waiting for SSH on %s", "10.0.0.5")
 			return fail.New(fail.Unreachable, "connection refused").At("10.0.0.5:22")
 		}), Options{})
-		wantError(t, err, fail.NotReady, "boot", "gave up after 60.0s", "attempts", "waiting for SSH on 10.0.0.5", "connection refused",
+		testkit.Fails(t, err, fail.NotReady, "boot", "gave up after 60.0s", "attempts", "waiting for SSH on 10.0.0.5", "connection refused",
 			"1 step was not started", "run the same command again to continue")
 		if d := time.Since(began); d != time.Minute {
 			t.Errorf("took %s, want its timeout", d)
@@ -77,7 +63,7 @@ func TestCutShortAttemptSaysLess(t *testing.T) {
 			<-ctx.Done()
 			return fail.New(fail.Unreachable, "neutron: the request took too long")
 		}), Options{})
-		wantError(t, err, fail.NotReady, "gave up after 60.0s and 3 attempts", "DB is away")
+		testkit.Fails(t, err, fail.NotReady, "gave up after 60.0s and 3 attempts", "DB is away")
 	})
 }
 
@@ -87,7 +73,7 @@ func TestOtherErrorsAreNotRetried(t *testing.T) {
 		n++
 		return fail.New(fail.Unauthorized, "host key has changed").Do("look who answers there")
 	}), Options{})
-	wantError(t, err, fail.Unauthorized, "1 of 2 steps failed", "host key has changed", "look who answers there")
+	testkit.Fails(t, err, fail.Unauthorized, "1 of 2 steps failed", "host key has changed", "look who answers there")
 	if n != 1 {
 		t.Errorf("%d attempts", n)
 	}
@@ -118,7 +104,7 @@ func TestPanicIsAnErrorThatNamesTheStep(t *testing.T) {
 		m["x"] = 1 //nolint:staticcheck // the panic is the point
 		return nil
 	}), Options{})
-	wantError(t, err, fail.Internal, "boot", "panic: assignment to entry in nil map", "execute_test.go:", "defect")
+	testkit.Fails(t, err, fail.Internal, "boot", "panic: assignment to entry in nil map", "execute_test.go:", "defect")
 }
 
 func TestStepThatHeedsNothingIsAbandoned(t *testing.T) {
@@ -126,7 +112,7 @@ func TestStepThatHeedsNothingIsAbandoned(t *testing.T) {
 		free := make(chan struct{})
 		began := time.Now()
 		_, err := Execute(t.Context(), one(Create, time.Minute, func(context.Context, Progress) error { <-free; return nil }), Options{Grace: 5 * time.Second})
-		wantError(t, err, fail.NotReady, "did not stop within 5.0s")
+		testkit.Fails(t, err, fail.NotReady, "did not stop within 5.0s")
 		if d := time.Since(began); d != 65*time.Second {
 			t.Errorf("took %s", d)
 		}
@@ -142,7 +128,7 @@ func TestFirstStopLetsRunningStepsFinish(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			return ctx.Err()
 		}), Options{Stop: stop, Observer: o})
-		wantError(t, err, fail.Interrupted, "stopped after 1 of 2 steps", "1 step was not started", "run the same command again")
+		testkit.Fails(t, err, fail.Interrupted, "stopped after 1 of 2 steps", "1 step was not started", "run the same command again")
 		if res.Outcome != OutcomeInterrupted || res.Steps[0].State != Succeeded || !o.ended || len(o.notes) != 1 {
 			t.Errorf("%+v %+v", res, o)
 		}
@@ -159,7 +145,7 @@ func TestStopEndsWaiting(t *testing.T) {
 			stop, began := make(chan struct{}), time.Now()
 			time.AfterFunc(10*time.Second, func() { close(stop) })
 			res, err := Execute(t.Context(), p, Options{Stop: stop})
-			wantError(t, err, fail.Interrupted, "stopped: boot")
+			testkit.Fails(t, err, fail.Interrupted, "stopped: boot")
 			if time.Since(began) != 10*time.Second || res.Steps[0].State != Stopped {
 				t.Errorf("%s: %s, %+v", name, time.Since(began), res)
 			}
@@ -172,12 +158,12 @@ func TestSecondStopCancels(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		res, err := Execute(ctx, one(Create, 0, func(ctx context.Context, _ Progress) error { <-ctx.Done(); return ctx.Err() }), Options{})
-		wantError(t, err, fail.Interrupted, "stopped: boot")
+		testkit.Fails(t, err, fail.Interrupted, "stopped: boot")
 		if res.Steps[0].State != Stopped || res.Steps[1].State != Skipped {
 			t.Errorf("%+v", res)
 		}
 		_, err = Execute(ctx, one(Create, 0, done), Options{})
-		wantError(t, err, fail.Interrupted, "nothing was changed")
+		testkit.Fails(t, err, fail.Interrupted, "nothing was changed")
 	})
 }
 
@@ -186,7 +172,7 @@ func TestCauseOfCancelIsTheError(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(fail.New(fail.Conflict, "the lease was lost")) })
 		_, err := Execute(ctx, one(Create, 0, func(ctx context.Context, _ Progress) error { <-ctx.Done(); return ctx.Err() }), Options{})
-		wantError(t, err, fail.Conflict, "stopped: boot", "the lease was lost")
+		testkit.Fails(t, err, fail.Conflict, "stopped: boot", "the lease was lost")
 	})
 }
 
@@ -240,7 +226,7 @@ func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
 		})
 		j := &memory{refuse: func(id string, s StepState) bool { return id == "boot" && s == state }}
 		res, err := Execute(t.Context(), p, Options{Journal: j})
-		wantError(t, err, fail.Internal, "disk full", "record in the journal")
+		testkit.Fails(t, err, fail.Internal, "disk full", "record in the journal")
 		if state == Failed && !strings.Contains(err.Error(), "its own error") {
 			t.Errorf("the step's own error is lost: %v", err)
 		}

@@ -138,7 +138,7 @@ func (p *Provider) withCloud(cred provider.CloudCredential, c *cloud) (provider.
 		cred.Interface = string(a)
 	}
 	cred.Insecure = c.login.tls != nil && c.login.tls.InsecureSkipVerify
-	ca, err := p.caCert()
+	ca, err := p.CACert()
 	cred.CACert = ca
 	return cred, err
 }

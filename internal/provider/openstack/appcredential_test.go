@@ -4,8 +4,6 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -85,35 +83,5 @@ func TestRestrictedCredentialMakesNoOthers(t *testing.T) {
 	err := w.mayDelegate("cloud x of clouds.yaml")
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "--unrestricted") || !strings.Contains(err.Error(), "clouds.yaml") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestCACert(t *testing.T) {
-	dir := t.TempDir()
-	ca, clouds := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "clouds.yaml")
-	for file, text := range map[string]string{ca: "PEM", clouds: "clouds: {naupegos: {cacert: " + ca + "}, other: {}}"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", clouds)
-	t.Setenv("OS_CACERT", "")
-	p, _ := frontProvider(t, octaviaDocument)
-	if got, err := p.caCert(); got != "PEM" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	p.opts.Cluster.Spec.Provider.OpenStack.Cloud = "other"
-	if got, err := p.caCert(); got != "" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "secure.yaml"), []byte("clouds: {other: {cacert: "+ca+"}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := p.caCert(); got != "PEM" || err != nil {
-		t.Errorf("secure.yaml: %q, %v", got, err)
-	}
-	t.Setenv("OS_CACERT", clouds) // login prefers it, too
-	if got, err := p.caCert(); !strings.HasPrefix(got, "clouds:") || err != nil {
-		t.Errorf("OS_CACERT: %q, %v", got, err)
 	}
 }

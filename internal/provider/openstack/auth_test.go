@@ -9,6 +9,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // noEnv takes all OS_* variables away.
@@ -61,13 +62,13 @@ func TestLoginFromFile(t *testing.T) {
 		t.Errorf("the application credential is not what the files say: %v", err)
 	}
 	_, err = readLogin("two", "")
-	failsWith(t, err, fail.Invalid, `"two" not found`, "spec.provider.openstack.cloud")
+	testkit.Fails(t, err, fail.Invalid, `"two" not found`, "spec.provider.openstack.cloud")
 }
 
 func TestLoginFromEnv(t *testing.T) {
 	noEnv(t)
 	_, err := readLogin("", "")
-	failsWith(t, err, fail.Invalid, "no cloud is named", "openrc")
+	testkit.Fails(t, err, fail.Invalid, "no cloud is named", "openrc")
 	for k, v := range map[string]string{ // what Horizon's openrc sets
 		"OS_AUTH_URL": "https://keystone.example/v3", "OS_USERNAME": "anna", "OS_PASSWORD": "s3cret", "OS_PROJECT_ID": "p1", "OS_PROJECT_NAME": "demo",
 		"OS_USER_DOMAIN_NAME": "Users", "OS_PROJECT_DOMAIN_ID": "d1", "OS_REGION_NAME": "north", "OS_INTERFACE": "internal", "OS_INSECURE": "true",
@@ -89,7 +90,7 @@ func TestLoginFromEnv(t *testing.T) {
 	}
 	t.Setenv("OS_CACERT", filepath.Join(t.TempDir(), "missing"))
 	_, err = readLogin("", "")
-	failsWith(t, err, fail.Invalid, "CA certificate", "OS_CACERT")
+	testkit.Fails(t, err, fail.Invalid, "CA certificate", "OS_CACERT")
 }
 
 // TestWaysToLogIn by variables: each by the names that other OpenStack tools know, and what is missing is named.
@@ -143,7 +144,7 @@ func TestWaysToLogIn(t *testing.T) {
 			}
 			l, err := readLogin("", "")
 			if c.missing != "" {
-				failsWith(t, err, fail.Invalid, c.missing+" is not set", "the OS_* variables")
+				testkit.Fails(t, err, fail.Invalid, c.missing+" is not set", "the OS_* variables")
 				return
 			}
 			if err != nil || !c.is(l.options) || l.where.Availability != gophercloud.AvailabilityInternal {

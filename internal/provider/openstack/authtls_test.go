@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestUnknownAuthority: that a cloud's certificate is of nobody known is told at once, with what to do; with its authority one gets through.
@@ -35,7 +36,7 @@ func TestUnknownAuthority(t *testing.T) {
 	t.Setenv("OS_AUTH_URL", srv.URL+"/v3")
 	p, _ := testProvider(t, fakeDocument(t), "t3-tls-0badc0de", func(o *Options) { o.Calls.HTTPClient = nil })
 	_, err := p.cloud(t.Context())
-	failsWith(t, err, fail.Refused, "log in to "+strings.TrimPrefix(srv.URL, "https://"), "unknown authority", "cacert in clouds.yaml", "$OS_CACERT")
+	testkit.Fails(t, err, fail.Refused, "log in to "+strings.TrimPrefix(srv.URL, "https://"), "unknown authority", "cacert in clouds.yaml", "$OS_CACERT")
 	if tried.Load() != 1 || asked.Load() != 0 {
 		t.Errorf("it was tried %d times, and %d questions were asked", tried.Load(), asked.Load())
 	}
@@ -45,5 +46,5 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 	t.Setenv("OS_CACERT", file)
 	_, err = p.cloud(t.Context())
-	failsWith(t, err, fail.Unauthorized, "who are you?")
+	testkit.Fails(t, err, fail.Unauthorized, "who are you?")
 }

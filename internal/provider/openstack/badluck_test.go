@@ -13,25 +13,6 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// failsWith runs an apply that must fail, with an error of a kind that says all of words.
-func failsWith(t *testing.T, err error, kind fail.Kind, words ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatal("it did not fail")
-	}
-	if got := fail.KindOf(err); got != kind {
-		t.Errorf("the error is of kind %q, not %q: %v", got, kind, err)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error does not say %q: %v", w, err)
-		}
-	}
-	if strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("the error tells the secret: %v", err)
-	}
-}
-
 // TestNoValidHost: Nova's own words, what to do, a bounded number of attempts; the next apply puts it right.
 func TestNoValidHost(t *testing.T) {
 	useFake(t)
@@ -43,7 +24,7 @@ func TestNoValidHost(t *testing.T) {
 		}
 		return ""
 	}
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "t3-life-w-1", "No valid host was found", "no hypervisor has room for flavor m1.small")
+	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "t3-life-w-1", "No valid host was found", "no hypervisor has room for flavor m1.small")
 	made := slices.DeleteFunc(slices.Clone(f.calls), func(c string) bool { return c != "POST /v2.1/servers" })
 	if len(made) != 1+maxMakes {
 		t.Errorf("%d servers were asked for", len(made))
@@ -97,7 +78,7 @@ func TestRefusals(t *testing.T) {
 			f := newFakeCloud()
 			f.fault = tc.fault
 			p := fakeProvider(t, f, fakeDocument(t), func(o *Options) { o.Timeouts.Step = 200 * time.Millisecond })
-			failsWith(t, apply(t.Context(), p), tc.kind, tc.words...)
+			testkit.Fails(t, apply(t.Context(), p), tc.kind, tc.words...)
 		})
 	}
 }
@@ -114,7 +95,7 @@ func TestUserDataTooLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = p.Steps(t.Context(), w, inv)
-	failsWith(t, err, fail.Refused, w.Machines[1].Name, "80", "65535")
+	testkit.Fails(t, err, fail.Refused, w.Machines[1].Name, "80", "65535")
 	for _, c := range f.calls {
 		if !strings.HasPrefix(c, "GET ") && !strings.HasSuffix(c, "/auth/tokens") {
 			t.Errorf("%s was made", c)
@@ -162,7 +143,7 @@ func TestBrokenServer(t *testing.T) {
 	s := f.kinds["servers"][0]
 	s["status"], s["fault"] = "ERROR", thing{"message": "disk is gone"}
 	before := len(f.kinds["servers"])
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "disk is gone", "node replace t3-life "+s.str("name"))
+	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "disk is gone", "node replace t3-life "+s.str("name"))
 	if f.get("servers", s.str("id")) == nil || len(f.kinds["servers"]) != before {
 		t.Error("the server was thrown away")
 	}
@@ -221,7 +202,7 @@ func TestStuckVolume(t *testing.T) {
 	f, doc := newFakeCloud(), fakeDocument(t)
 	f.stuck = true
 	p := fakeProvider(t, f, doc, func(o *Options) { o.Timeouts.Volume = 50 * time.Millisecond })
-	failsWith(t, apply(t.Context(), p), fail.Refused, "is still creating after 50ms", "Cinder is slow or stuck")
+	testkit.Fails(t, apply(t.Context(), p), fail.Refused, "is still creating after 50ms", "Cinder is slow or stuck")
 	f.stuck = false
 	if err := apply(t.Context(), fakeProvider(t, f, doc)); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestBalancerFlavor: the load balancer is made of the flavor and in the zone that the document names, and stays of them.
@@ -13,7 +14,7 @@ func TestBalancerFlavor(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()
 	f.add("flavors", thing{"name": "pair"}) // the fake cloud has one list for machines and load balancers
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, "flavor: triple"))), fail.Refused, "no load-balancer flavor called triple", "spec.endpoint.octavia.flavor")
+	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, "flavor: triple"))), fail.Refused, "no load-balancer flavor called triple", "spec.endpoint.octavia.flavor")
 	doc := withBalancer(t, "flavor: pair, zone: az1")
 	if err := apply(t.Context(), fakeProvider(t, f, doc)); err != nil {
 		t.Fatal(err)
@@ -23,8 +24,8 @@ func TestBalancerFlavor(t *testing.T) {
 		t.Errorf("the load balancer is %v", lb)
 	}
 	nothingLeftToDo(t, f, doc)
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, "flavor: m1.small"))), fail.Refused, "spec.endpoint.octavia.flavor", "another cluster")
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, "zone: az2"))), fail.Refused, "spec.endpoint.octavia.zone", `is in zone "az1"`)
+	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, "flavor: m1.small"))), fail.Refused, "spec.endpoint.octavia.flavor", "another cluster")
+	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, "zone: az2"))), fail.Refused, "spec.endpoint.octavia.zone", `is in zone "az1"`)
 	nothingLeftToDo(t, f, withBalancer(t, ""))
 }
 
@@ -39,7 +40,7 @@ func TestBalancerOfOVN(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()
 	f.balancers = "ovn"
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, ""))), fail.Refused, "the cloud makes load balancers with ovn", "spec.endpoint.octavia.provider")
+	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, ""))), fail.Refused, "the cloud makes load balancers with ovn", "spec.endpoint.octavia.provider")
 	doc := withBalancer(t, "provider: ovn, allowedCIDRs: [203.0.113.0/24], ingress: {}")
 	doc.Spec.Provider.OpenStack.Machine.Zones = []string{"a"}
 	if err := apply(t.Context(), fakeProvider(t, f, doc)); err != nil {
@@ -63,7 +64,7 @@ func TestBalancerOfOVN(t *testing.T) {
 	if info, err := p.CloudInfo(t.Context()); err != nil || info.LBProvider != "ovn" || info.LBMethod != "SOURCE_IP_PORT" {
 		t.Errorf("%+v: %v", info, err)
 	}
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, "provider: amphora"))), fail.Refused, "spec.endpoint.octavia.provider", "another cluster")
+	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, "provider: amphora"))), fail.Refused, "spec.endpoint.octavia.provider", "another cluster")
 }
 
 // TestProvidersOfTheCloud names those that there are.

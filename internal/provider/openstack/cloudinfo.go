@@ -200,4 +200,4 @@ func (p *Provider) volumeZoneFor(ctx context.Context, machine string) (string, e
 
 // CACert returns the PEM of the authorities that sign the cloud's certificates, as the user's clouds.yaml names them; empty: the
 // system's.
-func (p *Provider) CACert() (string, error) { return p.caCert() }
+func (p *Provider) CACert() (string, error) { return CACert(p.spec().Cloud) }

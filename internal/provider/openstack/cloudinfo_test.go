@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 
 	"strings"
 	"testing"
@@ -113,5 +114,5 @@ func TestBalancerOutOfSight(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.lacks = "load-balancer"
-	failsWith(t, destroy(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "find the load-balancer service")
+	testkit.Fails(t, destroy(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "find the load-balancer service")
 }

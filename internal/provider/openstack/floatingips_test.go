@@ -6,6 +6,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestAddressesAreGivenUpWithConsent: a floating IP that is given back is lost for good.
@@ -32,7 +33,7 @@ func TestAddressesAreGivenUpWithConsent(t *testing.T) {
 func givesUpWithConsent(t *testing.T, apply func(consents ...string) error, held func() int) {
 	t.Helper()
 	had := held()
-	failsWith(t, apply(), fail.Refused, "--consent "+provider.ConsentAddresses)
+	testkit.Fails(t, apply(), fail.Refused, "--consent "+provider.ConsentAddresses)
 	if n := held(); n != had {
 		t.Errorf("%d of %d floating IPs are left without consent", n, had)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestHome: what was begun in one project or region is neither recreated nor destroyed in another.
@@ -27,11 +28,11 @@ func TestHome(t *testing.T) {
 		func() error { return apply(t.Context(), fakeProvider(t, f, doc, settled)) },
 		func() error { return destroy(t.Context(), fakeProvider(t, f, doc, settled)) },
 	} {
-		failsWith(t, do(), fail.Refused, "name of other (other) in region r", "project project in region r", "that it was made with")
+		testkit.Fails(t, do(), fail.Refused, "name of other (other) in region r", "project project in region r", "that it was made with")
 	}
 	f.project, f.regions = "project", []string{"r", "s"}
 	doc.Spec.Provider.OpenStack.Region = "s"
-	failsWith(t, destroy(t.Context(), fakeProvider(t, f, doc, settled)), fail.Refused, "in region s", "in region r")
+	testkit.Fails(t, destroy(t.Context(), fakeProvider(t, f, doc, settled)), fail.Refused, "in region s", "in region r")
 	doc.Spec.Provider.OpenStack.Region = "r"
 	if err := destroy(t.Context(), fakeProvider(t, f, doc, settled)); err != nil {
 		t.Fatal(err)
@@ -44,10 +45,10 @@ func TestRegions(t *testing.T) {
 	f, doc := newFakeCloud(), fakeDocument(t)
 	f.regions = []string{"south", "north"}
 	_, err := fakeProvider(t, f, doc).Observe(t.Context())
-	failsWith(t, err, fail.Invalid, "has 2 regions", "spec.provider.openstack.region", "one of north, south", "OS_REGION_NAME")
+	testkit.Fails(t, err, fail.Invalid, "has 2 regions", "spec.provider.openstack.region", "one of north, south", "OS_REGION_NAME")
 	doc.Spec.Provider.OpenStack.Region = "west"
 	_, err = fakeProvider(t, f, doc).Observe(t.Context())
-	failsWith(t, err, fail.Refused, "no region west", "north, south")
+	testkit.Fails(t, err, fail.Refused, "no region west", "north, south")
 	t.Setenv("OS_REGION_NAME", "north")
 	doc.Spec.Provider.OpenStack.Region = ""
 	if _, err = fakeProvider(t, f, doc).Observe(t.Context()); err != nil {

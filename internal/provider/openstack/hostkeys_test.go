@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func consoleWith(keys ...string) string {
@@ -74,14 +75,14 @@ func TestNoHostKeys(t *testing.T) {
 	doc.Spec.Provider.OpenStack.TrustOnFirstUse = false
 	f := newFakeCloud()
 	f.console = "login: "
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "shows no SSH host keys", "trustOnFirstUse")
+	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "shows no SSH host keys", "trustOnFirstUse")
 	f.fault = func(_ int, call string) fault0 {
 		if strings.HasSuffix(call, "/action") {
 			return fault0{status: 501, text: "not implemented by this hypervisor"}
 		}
 		return fault0{}
 	}
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "serves no console log", "not implemented by this hypervisor", "trustOnFirstUse")
+	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "serves no console log", "not implemented by this hypervisor", "trustOnFirstUse")
 	doc.Spec.Provider.OpenStack.TrustOnFirstUse = true
 	if err := apply(t.Context(), fakeProvider(t, f, doc)); err != nil {
 		t.Error(err)

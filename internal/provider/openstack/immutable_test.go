@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // twoOfEach is a cloud with networks and routers of others.
@@ -55,7 +56,7 @@ func TestLasting(t *testing.T) {
 			}
 			before := strings.Join(f.listing(), "\n")
 			c.after(doc.Spec.Provider.OpenStack)
-			failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, c.field, "another cluster")
+			testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, c.field, "another cluster")
 			if after := strings.Join(f.listing(), "\n"); after != before {
 				t.Errorf("it was changed:\n%s\ninto\n%s", before, after)
 			}
@@ -99,6 +100,6 @@ func TestLastingEndpoint(t *testing.T) {
 		if err := apply(t.Context(), fakeProvider(t, f, document(kinds[0]))); err != nil {
 			t.Fatal(err)
 		}
-		failsWith(t, apply(t.Context(), fakeProvider(t, f, document(kinds[1]))), fail.Refused, "spec.endpoint.kind", "can't become "+kinds[1][len("endpoint: {kind: "):len(kinds[1])-1])
+		testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, document(kinds[1]))), fail.Refused, "spec.endpoint.kind", "can't become "+kinds[1][len("endpoint: {kind: "):len(kinds[1])-1])
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // leave puts into a cloud what a cluster of that ID made for a Service and a claim, and what others have that looks like it.
@@ -83,7 +84,7 @@ func TestLeftoversThatStay(t *testing.T) {
 	f.add("volumes", thing{"name": "pvc-1", "status": "in-use", "size": 3, "metadata": map[string]any{
 		csiCluster: p.n.id, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop",
 	}})
-	failsWith(t, execute(t.Context(), "destroy", []*plan.Step{freeLeftovers(t, p, false)}), fail.Refused,
+	testkit.Fails(t, execute(t.Context(), "destroy", []*plan.Step{freeLeftovers(t, p, false)}), fail.Refused,
 		"volume pvc-1", "3 GiB, in-use) of claim shop/data", "Volume status must be available", "--keep-volumes")
 }
 
@@ -139,7 +140,7 @@ func TestVolumesOfStrangers(t *testing.T) {
 	for _, server := range []string{own.str("id"), "gone"} {
 		f.kinds["volumes"] = nil
 		attached("pvc-2", server)
-		failsWith(t, execute(t.Context(), "destroy", []*plan.Step{freeLeftovers(t, p, false)}), fail.Refused, "volume pvc-2")
+		testkit.Fails(t, execute(t.Context(), "destroy", []*plan.Step{freeLeftovers(t, p, false)}), fail.Refused, "volume pvc-2")
 	}
 }
 

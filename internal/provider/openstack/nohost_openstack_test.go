@@ -46,7 +46,7 @@ func TestNoValidHostOnTheRealServices(t *testing.T) {
 
 	doc.Spec.Workers[0].Replicas = new(2)
 	p, _ = testProvider(t, doc, id, patient)
-	failsWith(t, apply(ctx, p), fail.Refused, "t3-nohost-w-2", "No valid host was found", "in zone "+zone, "antiAffinity soft")
+	testkit.Fails(t, apply(ctx, p), fail.Refused, "t3-nohost-w-2", "No valid host was found", "in zone "+zone, "antiAffinity soft")
 	p, _ = testProvider(t, doc, id, patient)
 	inv, err := p.Observe(ctx)
 	testkit.Must(t, err)

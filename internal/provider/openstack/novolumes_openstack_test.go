@@ -82,7 +82,7 @@ func TestRegionWithoutVolumes(t *testing.T) {
 	_, err := p.Observe(ctx)
 	testkit.Must(t, err)
 	err = p.Preflight(ctx, wanted(doc))
-	failsWith(t, err, fail.Refused, "the cloud has no block-storage service, and pool w wants root volumes")
+	testkit.Fails(t, err, fail.Refused, "the cloud has no block-storage service, and pool w wants root volumes")
 
 	doc.Spec.Workers[0].Machine.RootVolumeGiB = nil
 	p, _ = testProvider(t, doc, id, patient)

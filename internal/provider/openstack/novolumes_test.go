@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func TestCloudWithoutVolumes(t *testing.T) {
 		t.Errorf("%q", all)
 	}
 	_, err = p.createVolume(t.Context(), check.want.Machines[1])
-	failsWith(t, err, fail.Refused, "block-storage service", "rootVolumeGiB")
+	testkit.Fails(t, err, fail.Refused, "block-storage service", "rootVolumeGiB")
 	if left, err := p.Leftovers(t.Context()); err != nil || len(left.Volumes) > 0 {
 		t.Errorf("%v: %v", left, err)
 	}
@@ -62,5 +63,5 @@ func TestVolumesOutOfSight(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.lacks = "block-storage"
-	failsWith(t, destroy(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "it has a root volume", "no block-storage service", "interface")
+	testkit.Fails(t, destroy(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "it has a root volume", "no block-storage service", "interface")
 }

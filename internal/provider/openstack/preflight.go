@@ -113,15 +113,6 @@ func (f preflight) roles() {
 	}
 }
 
-func (w whoami) roleNames() string {
-	var out []string
-	for _, r := range w.Roles {
-		out = append(out, r.Name)
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
-}
-
 // balancerForbidden says which role is missing where Octavia lets one do nothing.
 func balancerForbidden(err error, c *cloud) error {
 	if status(err) != http.StatusForbidden {

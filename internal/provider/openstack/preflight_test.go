@@ -7,6 +7,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestExistingSubnetSuits: a network that is there already keeps clear of the cluster's own, and has room.
@@ -43,7 +44,7 @@ func TestTooOldServices(t *testing.T) {
 	f, doc := newFakeCloud(), withBalancer(t, "")
 	f.compute = "2.78"
 	_, err := fakeProvider(t, f, doc).Observe(t.Context())
-	failsWith(t, err, fail.Refused, "Version 2.79 is not supported by the API. Minimum is 2.1 and maximum is 2.78.", "OpenStack Train (2019) or later is needed")
+	testkit.Fails(t, err, fail.Refused, "Version 2.79 is not supported by the API. Minimum is 2.1 and maximum is 2.78.", "OpenStack Train (2019) or later is needed")
 	f.compute = "2.79"
 	if _, err := fakeProvider(t, f, doc).Observe(t.Context()); err != nil {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestReservedFloatingIP: the user's own floating IP leads to the API, and is the user's again when the cluster is gone.
@@ -26,7 +27,7 @@ func TestReservedFloatingIP(t *testing.T) {
 				t.Fatal(err)
 			}
 			had := len(f.kinds["floatingips"])
-			failsWith(t, apply(t.Context(), fakeProvider(t, f, reserved)), fail.Refused, "--consent "+provider.ConsentAddresses)
+			testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, reserved)), fail.Refused, "--consent "+provider.ConsentAddresses)
 			p := fakeProvider(t, f, reserved)
 			if err := applyWith(t.Context(), p, provider.ConsentAddresses); err != nil {
 				t.Fatal(err)
@@ -40,7 +41,7 @@ func TestReservedFloatingIP(t *testing.T) {
 			nothingLeftToDo(t, f, reserved)
 			other := f.add("floatingips", thing{"floating_ip_address": "198.51.100.252", "project_id": f.project})
 			for _, doc := range []*v1alpha1.Cluster{plain, reserved, document(", floatingIP: 198.51.100.252"), reserved} { // there and back again
-				failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "--consent "+provider.ConsentAddresses)
+				testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "--consent "+provider.ConsentAddresses)
 				p := fakeProvider(t, f, doc)
 				if err := applyWith(t.Context(), p, provider.ConsentAddresses); err != nil {
 					t.Fatal(err)
@@ -119,7 +120,7 @@ func TestReservedFloatingIPRefused(t *testing.T) {
 					t.Errorf("%q is not in %q", w, said)
 				}
 			}
-			failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, c.says...)
+			testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, c.says...)
 		})
 	}
 }
@@ -154,7 +155,7 @@ func TestFloatingIPBecomesTheUsers(t *testing.T) {
 				}
 				return fault0{}
 			}
-			failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "tags off floating IP "+front.FloatingIP, "not now")
+			testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "tags off floating IP "+front.FloatingIP, "not now")
 			if it.str("port_id") != front.PortID {
 				t.Errorf("meanwhile it leads to %q", it.str("port_id"))
 			}
@@ -213,7 +214,7 @@ func TestInternalTakesTheFloatingIPOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := frontDocument(t, "kind: octavia, octavia: {internal: true}")
-	failsWith(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "--consent "+provider.ConsentAddresses)
+	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, doc)), fail.Refused, "--consent "+provider.ConsentAddresses)
 	if mine.str("port_id") == "" {
 		t.Error("it is taken off without consent")
 	}

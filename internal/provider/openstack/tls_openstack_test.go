@@ -34,7 +34,7 @@ func TestBehindTLS(t *testing.T) {
 	inv, err := p.Observe(ctx)
 	testkit.Must(t, err)
 	err = p.Preflight(ctx, wanted(doc))
-	failsWith(t, err, fail.Refused, "find the load-balancer service in region RegionTLS", "such as gateways", "called outback")
+	testkit.Fails(t, err, fail.Refused, "find the load-balancer service in region RegionTLS", "such as gateways", "called outback")
 	if n := strings.Count(err.Error(), "load-balancer service"); n != 1 {
 		t.Errorf("it is said %d times", n)
 	}
@@ -47,7 +47,7 @@ func TestBehindTLS(t *testing.T) {
 	p, _ = testProvider(t, doc, id) // whose client knows the system's authorities alone
 	began := time.Now()
 	_, err = p.Observe(ctx)
-	failsWith(t, err, fail.Refused, "unknown authority", "cacert in clouds.yaml")
+	testkit.Fails(t, err, fail.Refused, "unknown authority", "cacert in clouds.yaml")
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("it was tried again and again: %v", took)
 	}

@@ -54,6 +54,16 @@ func (w whoami) has(name string) bool {
 	return slices.ContainsFunc(w.Roles, func(r role) bool { return strings.EqualFold(r.Name, name) })
 }
 
+// roleNames lists the roles that one has, for people.
+func (w whoami) roleNames() string {
+	var out []string
+	for _, r := range w.Roles {
+		out = append(out, r.Name)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
 // Roles that what runs in the cluster needs: one of memberRoles for servers, volumes and networks, balancerRole for load balancers.
 var memberRoles = []string{"member", "_member_"}
 

@@ -13,11 +13,11 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// caCert returns the certificates (PEM) that the user's settings name for checking the cloud's; empty where they name none. gophercloud
-// reads them, but does not tell what it has read.
-func (p *Provider) caCert() (string, error) {
+// CACert returns the certificates (PEM) that the user's settings name for checking those of a cloud of clouds.yaml, of $OS_CLOUD where
+// none is named; empty where they name none. gophercloud reads them, but does not tell what it has read.
+func CACert(cloud string) (string, error) {
 	file := os.Getenv("OS_CACERT")
-	if name := cmp.Or(p.spec().Cloud, os.Getenv("OS_CLOUD")); file == "" && name != "" {
+	if name := cmp.Or(cloud, os.Getenv("OS_CLOUD")); file == "" && name != "" {
 		for _, f := range []string{filepath.Join(filepath.Dir(cloudsFile()), "secure.yaml"), cloudsFile()} { // the first goes before the second
 			named, err := caFileOf(f, name)
 			if err != nil {
