@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
-	"github.com/naupegos/naupegos/internal/provider/openstack"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 func newDoctorCmd(a *App) *cobra.Command {
@@ -99,7 +99,7 @@ func (a *App) examine(ctx context.Context, name, file string) []provider.Check {
 		checks = append(checks, host...)
 	}
 	if doc == nil {
-		return append(checks, openstack.CheckLogin(ctx))
+		return append(checks, cloud.CheckLogin(ctx))
 	}
 	if doc.Spec.Provider.Local != nil && os.Geteuid() != 0 {
 		return checks // only root can look further, and the host's checks say so

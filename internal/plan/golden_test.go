@@ -6,39 +6,15 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s differs (go test -update rewrites it):\n%s", path, d)
-	}
-}
 
 func done(context.Context, Progress) error { return nil }
 
@@ -81,7 +57,7 @@ func TestWriteText(t *testing.T) {
 		if err := sample().WriteText(&b, color); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, b.Bytes())
+		testkit.Golden(t, name, b.Bytes())
 	}
 	var b bytes.Buffer
 	if err := (&Plan{}).WriteText(&b, true); err != nil || ansi.Strip(b.String()) != "No changes.\n" {
@@ -102,7 +78,7 @@ func TestMarshalJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, append(raw, '\n'))
+		testkit.Golden(t, name, append(raw, '\n'))
 	}
 }
 
@@ -117,7 +93,7 @@ func TestWriteTimeline(t *testing.T) {
 				t.Errorf("%d columns wide: %q", w, l)
 			}
 		}
-		golden(t, name, b.Bytes())
+		testkit.Golden(t, name, b.Bytes())
 	}
 	for _, r := range []RunRecord{{}, {Started: time.Now(), Steps: []StepRecord{{ID: "a", Started: time.Now()}}}} { // must not panic
 		if err := errors.Join(WriteTimeline(io.Discard, r, 0), WriteHTML(io.Discard, r), WriteTimeline(io.Discard, r, 500)); err != nil {
@@ -131,7 +107,7 @@ func TestWriteHTML(t *testing.T) {
 	if err := WriteHTML(&b, record()); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "timeline.html", b.Bytes())
+	testkit.Golden(t, "timeline.html", b.Bytes())
 	page := b.String()
 	for _, bad := range []string{"<script", "http://", "https://", "ZgotmplZ", "<nothing>"} {
 		if strings.Contains(page, bad) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // play shows a short run to an observer, in made-up time.
@@ -43,13 +44,13 @@ func play(o Observer) {
 func TestPlainObserver(t *testing.T) {
 	var b bytes.Buffer
 	play(NewObserver(&b, ObserveAuto)) // a buffer is not a terminal
-	golden(t, "observer.plain.txt", b.Bytes())
+	testkit.Golden(t, "observer.plain.txt", b.Bytes())
 }
 
 func TestJSONObserver(t *testing.T) {
 	var b bytes.Buffer
 	play(NewObserver(&b, ObserveJSON))
-	golden(t, "observer.jsonl", b.Bytes())
+	testkit.Golden(t, "observer.jsonl", b.Bytes())
 	for l := range strings.Lines(b.String()) {
 		if !json.Valid([]byte(l)) {
 			t.Errorf("not JSON: %s", l)

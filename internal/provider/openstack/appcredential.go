@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // EnsureCloudCredential returns a restricted application credential for what runs in the cluster: have, where the cloud still
@@ -37,23 +38,23 @@ func (p *Provider) EnsureCloudCredential(ctx context.Context, have *provider.Clo
 }
 
 // accepts reports whether the cloud lets a credential log in, to the project that one is logged in to.
-func (p *Provider) accepts(ctx context.Context, c *cloud, cred provider.CloudCredential) (bool, error) {
-	me, err := c.whoami()
+func (p *Provider) accepts(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential) (bool, error) {
+	me, err := c.WhoAmI()
 	if err != nil || cred.ProjectID != me.Project.ID {
 		return false, err
 	}
 	pc, err := openstack.NewClient(cred.AuthURL)
 	if err != nil {
-		return false, wrap(err, "use %s", cred.AuthURL)
+		return false, cloud.Wrap(err, "use %s", cred.AuthURL)
 	}
-	pc.HTTPClient = c.httpClient()
+	pc.HTTPClient = c.HTTPClient()
 	err = openstack.Authenticate(ctx, pc, gophercloud.AuthOptions{
 		IdentityEndpoint: cred.AuthURL, ApplicationCredentialID: cred.ID, ApplicationCredentialSecret: cred.Secret,
 	})
-	if kind, _, _ := classify(err); err != nil && (kind == fail.Unauthorized || kind == fail.NotFound) {
+	if kind, _, _ := cloud.Classify(err); err != nil && (kind == fail.Unauthorized || kind == fail.NotFound) {
 		return false, nil
 	}
-	return err == nil, wrap(err, "try the cluster's %s", cred)
+	return err == nil, cloud.Wrap(err, "try the cluster's %s", cred)
 }
 
 // NewCloudCredential makes another restricted application credential: to rotate the one that is in use. That stays valid until
@@ -63,11 +64,11 @@ func (p *Provider) NewCloudCredential(ctx context.Context) (provider.CloudCreden
 	if err != nil {
 		return provider.CloudCredential{}, err
 	}
-	me, err := c.whoami()
+	me, err := c.WhoAmI()
 	if err != nil {
 		return provider.CloudCredential{}, err
 	}
-	if err := me.mayDelegate(c.login.source); err != nil {
+	if err := me.MayDelegate(c.Login.Source); err != nil {
 		return provider.CloudCredential{}, err
 	}
 	var nonce [4]byte
@@ -75,11 +76,11 @@ func (p *Provider) NewCloudCredential(ctx context.Context) (provider.CloudCreden
 		return provider.CloudCredential{}, fail.Wrap(fail.Internal, err, "read random bytes")
 	}
 	opts := applicationcredentials.CreateOpts{
-		Name: p.n.name("cloud", hex.EncodeToString(nonce[:])), Description: p.n.mark(), Unrestricted: false, Roles: me.delegated(),
+		Name: p.n.name("cloud", hex.EncodeToString(nonce[:])), Description: p.n.mark(), Unrestricted: false, Roles: me.Delegated(),
 	}
-	made, err := applicationcredentials.Create(ctx, c.identity, me.User.ID, opts).Extract()
+	made, err := applicationcredentials.Create(ctx, c.Identity, me.User.ID, opts).Extract()
 	if err != nil {
-		return provider.CloudCredential{}, cannotDelegate(wrap(err, "make an application credential for the cluster with the credentials of %s", c.login.source))
+		return provider.CloudCredential{}, cloud.CannotDelegate(cloud.Wrap(err, "make an application credential for the cluster with the credentials of %s", c.Login.Source))
 	}
 	cred := provider.CloudCredential{ID: made.ID, Name: made.Name, Secret: made.Secret, ProjectID: me.Project.ID, UserID: me.User.ID}
 	for _, r := range made.Roles {
@@ -94,12 +95,12 @@ func (p *Provider) DeleteCloudCredential(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	me, err := c.whoami()
+	me, err := c.WhoAmI()
 	if err != nil {
 		return err
 	}
-	err = unlessGone(applicationcredentials.Delete(ctx, c.identity, me.User.ID, id).ExtractErr())
-	return cannotDelegate(wrap(err, "delete application credential %s", id))
+	err = unlessGone(applicationcredentials.Delete(ctx, c.Identity, me.User.ID, id).ExtractErr())
+	return cloud.CannotDelegate(cloud.Wrap(err, "delete application credential %s", id))
 }
 
 // PruneCloudCredentials deletes the cluster's application credentials that this user has made, but those to keep: former ones, and
@@ -109,13 +110,13 @@ func (p *Provider) PruneCloudCredentials(ctx context.Context, keep ...string) (i
 	if err != nil {
 		return 0, err
 	}
-	me, err := c.whoami()
+	me, err := c.WhoAmI()
 	if err != nil {
 		return 0, err
 	}
-	all, err := pages(ctx, applicationcredentials.List(c.identity, me.User.ID, nil), applicationcredentials.ExtractApplicationCredentials)
+	all, err := cloud.Pages(ctx, applicationcredentials.List(c.Identity, me.User.ID, nil), applicationcredentials.ExtractApplicationCredentials)
 	if err != nil {
-		return 0, wrap(err, "list application credentials")
+		return 0, cloud.Wrap(err, "list application credentials")
 	}
 	n := 0
 	for _, a := range all {
@@ -131,13 +132,13 @@ func (p *Provider) PruneCloudCredentials(ctx context.Context, keep ...string) (i
 }
 
 // withCloud adds how the cloud is reached, which can change while the credential stays.
-func (p *Provider) withCloud(cred provider.CloudCredential, c *cloud) (provider.CloudCredential, error) {
-	cred.AuthURL, cred.Region = c.login.options.IdentityEndpoint, c.login.where.Region
+func (p *Provider) withCloud(cred provider.CloudCredential, c *cloud.Cloud) (provider.CloudCredential, error) {
+	cred.AuthURL, cred.Region = c.Login.Options.IdentityEndpoint, c.Login.Where.Region
 	cred.Interface = ""
-	if a := c.login.where.Availability; a != gophercloud.AvailabilityPublic {
+	if a := c.Login.Where.Availability; a != gophercloud.AvailabilityPublic {
 		cred.Interface = string(a)
 	}
-	cred.Insecure = c.login.tls != nil && c.login.tls.InsecureSkipVerify
+	cred.Insecure = c.Login.TLS != nil && c.Login.TLS.InsecureSkipVerify
 	ca, err := p.CACert()
 	cred.CACert = ca
 	return cred, err

@@ -4,6 +4,7 @@ package openstack
 
 import (
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 
 	"context"
 	"os"
@@ -89,8 +90,8 @@ func worksAlone(ctx context.Context, t *testing.T, n *tenant, cred provider.Clou
 	}
 	c, err := p.cloud(ctx)
 	testkit.Must(t, err)
-	p.session.c.login.source = "test"
-	if me, err := c.whoami(); err != nil || me.AppCredential == nil || !me.AppCredential.Restricted {
+	p.session.c.Login.Source = "test"
+	if me, err := c.WhoAmI(); err != nil || me.AppCredential == nil || !me.AppCredential.Restricted {
 		t.Errorf("the token says %+v, %v", me, err)
 	}
 }
@@ -109,7 +110,7 @@ func TestLeftovers(t *testing.T) {
 		"pvc-1": {csiCluster: id, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop"},
 		"pvc-2": {csiCluster: id + "0"}, "pvc-3": {csiCluster: "t4-left"}, "pvc-" + id: {},
 	} {
-		v, err := volumes.Create(ctx, c.volume, volumes.CreateOpts{Name: name, Size: 1, Metadata: meta}, nil).Extract()
+		v, err := volumes.Create(ctx, c.Volume, volumes.CreateOpts{Name: name, Size: 1, Metadata: meta}, nil).Extract()
 		testkit.Must(t, err)
 		t.Cleanup(func() { deleteVolume(t, p, v.ID) })
 	}
@@ -125,11 +126,11 @@ func deleteVolume(t *testing.T, p *Provider, id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	for {
-		err := volumes.Delete(ctx, p.session.c.volume, id, nil).ExtractErr()
-		if err == nil || gone(err) {
+		err := volumes.Delete(ctx, p.session.c.Volume, id, nil).ExtractErr()
+		if err == nil || cloud.Gone(err) {
 			return
 		}
-		if status(err) != 400 || sleep(ctx, time.Second) != nil {
+		if cloud.Status(err) != 400 || cloud.Sleep(ctx, time.Second) != nil {
 			t.Error(err)
 			return
 		}

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 
 	"fmt"
 	"strings"
@@ -59,28 +60,28 @@ func TestDelegatedRoles(t *testing.T) {
 		{"project_user load-balancer_admin", "project_user"},
 		{"admin", ""},
 	} {
-		var w whoami
+		var w cloud.User
 		for _, r := range strings.Fields(x.roles) {
-			w.Roles = append(w.Roles, role{ID: r, Name: r})
+			w.Roles = append(w.Roles, cloud.Role{ID: r, Name: r})
 		}
 		var got []string
-		for _, r := range w.delegated() {
+		for _, r := range w.Delegated() {
 			got = append(got, r.ID)
 		}
 		if strings.Join(got, " ") != x.want {
 			t.Errorf("of %q %q are handed on, want %q", x.roles, got, x.want)
 		}
-		if err := w.mayDelegate("clouds.yaml"); (err == nil) != (x.want != "") {
+		if err := w.MayDelegate("clouds.yaml"); (err == nil) != (x.want != "") {
 			t.Errorf("with %q: %v", x.roles, err)
 		}
 	}
 }
 
 func TestRestrictedCredentialMakesNoOthers(t *testing.T) {
-	var w whoami
-	w.Roles = []role{{ID: "m", Name: "member"}}
-	w.AppCredential = &appCredential{Name: "ci", Restricted: true}
-	err := w.mayDelegate("cloud x of clouds.yaml")
+	var w cloud.User
+	w.Roles = []cloud.Role{{ID: "m", Name: "member"}}
+	w.AppCredential = &cloud.AppCredential{Name: "ci", Restricted: true}
+	err := w.MayDelegate("cloud x of clouds.yaml")
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "--unrestricted") || !strings.Contains(err.Error(), "clouds.yaml") {
 		t.Errorf("%v", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // balancer is what was last seen of the cluster's load balancer.
@@ -58,9 +60,9 @@ func (p *Provider) observeBalancer(ctx context.Context) error {
 		return nil
 	}
 	_, err = p.lookAtBalancer(ctx, c)
-	if status(err) == http.StatusForbidden {
+	if cloud.Status(err) == http.StatusForbidden {
 		if p.octavia() == nil { // who may not look at load balancers has made none
-			p.setNoBalancing("the credentials lack the role " + balancerRole)
+			p.setNoBalancing("the credentials lack the role " + cloud.BalancerRole)
 			return nil
 		}
 		cloud, cloudErr := p.cloud(ctx)
@@ -79,7 +81,7 @@ func (p *Provider) balancing(ctx context.Context) (*gophercloud.ServiceClient, e
 	if err != nil {
 		return nil, err
 	}
-	c, err := cloud.loadBalancer()
+	c, err := cloud.LoadBalancer()
 	if err != nil {
 		return nil, nil //nolint:nilerr // see above
 	}
@@ -105,7 +107,7 @@ func (p *Provider) neededBalancing(ctx context.Context) (*gophercloud.ServiceCli
 	if err != nil {
 		return nil, err
 	}
-	return cloud.loadBalancer()
+	return cloud.LoadBalancer()
 }
 
 // lookAtBalancer reads the load balancer and remembers it; nil where there is none.
@@ -140,9 +142,9 @@ func (p *Provider) seenBalancer() *balancer {
 // listBalancers lists the cluster's load balancers by their tag, the oldest first: one call.
 func (p *Provider) listBalancers(ctx context.Context, c *gophercloud.ServiceClient) ([]loadbalancers.LoadBalancer, error) {
 	mark := p.n.mark()
-	all, err := pages(ctx, loadbalancers.List(c, loadbalancers.ListOpts{Tags: []string{mark}}), loadbalancers.ExtractLoadBalancers)
+	all, err := cloud.Pages(ctx, loadbalancers.List(c, loadbalancers.ListOpts{Tags: []string{mark}}), loadbalancers.ExtractLoadBalancers)
 	if err != nil {
-		return nil, wrap(err, "list load balancers")
+		return nil, cloud.Wrap(err, "list load balancers")
 	}
 	all = slices.DeleteFunc(all, func(lb loadbalancers.LoadBalancer) bool {
 		return !slices.Contains(lb.Tags, mark) || lb.ProvisioningStatus == lbDeleted
@@ -160,16 +162,16 @@ func (p *Provider) lookInside(ctx context.Context, c *gophercloud.ServiceClient,
 	var ms []monitors.Monitor
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		ls, err = pages(gctx, listeners.List(c, listeners.ListOpts{LoadbalancerID: b.lb.ID}), listeners.ExtractListeners)
-		return wrap(err, "list listeners of load balancer %s", b.lb.Name)
+		ls, err = cloud.Pages(gctx, listeners.List(c, listeners.ListOpts{LoadbalancerID: b.lb.ID}), listeners.ExtractListeners)
+		return cloud.Wrap(err, "list listeners of load balancer %s", b.lb.Name)
 	})
 	g.Go(func() (err error) {
-		ps, err = pages(gctx, pools.List(c, pools.ListOpts{LoadbalancerID: b.lb.ID}), pools.ExtractPools)
-		return wrap(err, "list pools of load balancer %s", b.lb.Name)
+		ps, err = cloud.Pages(gctx, pools.List(c, pools.ListOpts{LoadbalancerID: b.lb.ID}), pools.ExtractPools)
+		return cloud.Wrap(err, "list pools of load balancer %s", b.lb.Name)
 	})
 	g.Go(func() (err error) {
-		ms, err = pages(gctx, monitors.List(c, monitors.ListOpts{Tags: []string{p.n.mark()}}), monitors.ExtractMonitors)
-		return wrap(err, "list health monitors")
+		ms, err = cloud.Pages(gctx, monitors.List(c, monitors.ListOpts{Tags: []string{p.n.mark()}}), monitors.ExtractMonitors)
+		return cloud.Wrap(err, "list health monitors")
 	})
 	if err := g.Wait(); err != nil {
 		return err
@@ -200,8 +202,8 @@ func (p *Provider) lookAtMembers(ctx context.Context, c *gophercloud.ServiceClie
 		to := new([]pools.Member)
 		found[name] = to
 		g.Go(func() (err error) {
-			*to, err = pages(gctx, pools.ListMembers(c, f.pool.ID, pools.ListMembersOpts{}), pools.ExtractMembers)
-			return wrap(err, "list members of pool %s", name)
+			*to, err = cloud.Pages(gctx, pools.ListMembers(c, f.pool.ID, pools.ListMembersOpts{}), pools.ExtractMembers)
+			return cloud.Wrap(err, "list members of pool %s", name)
 		})
 	}
 	if err := g.Wait(); err != nil {

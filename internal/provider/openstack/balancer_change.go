@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // Provisioning states of Octavia. Operating states are not looked at: they tell how the machines behind are doing.
@@ -28,7 +29,7 @@ var errBroken = errors.New("load balancer is in state ERROR")
 // immutable reports whether Octavia refuses a change, or a deletion, because it still carries out another one.
 func immutable(err error) bool {
 	text := strings.ToLower(err.Error())
-	return status(err) == http.StatusConflict && (strings.Contains(text, "immutable") || strings.Contains(text, "invalid state pending"))
+	return cloud.Status(err) == http.StatusConflict && (strings.Contains(text, "immutable") || strings.Contains(text, "invalid state pending"))
 }
 
 // change makes one change to the load balancer and waits until it is carried out. Octavia takes one change at a time: where it
@@ -45,14 +46,14 @@ func (p *Provider) change(
 		case err == nil:
 			return p.settle(ctx, c, lbID, what, progress)
 		case !immutable(err):
-			return wrap(err, "%s", what)
+			return cloud.Wrap(err, "%s", what)
 		}
 		if err := p.settle(ctx, c, lbID, what, progress); err != nil {
 			return err
 		}
 		progress.Status("%s: the load balancer takes no change yet", what)
 		// It may be the very change that the last call, cut off on its way back, began; or a child that is behind.
-		if err := sleep(ctx, p.opts.Timeouts.Poll); err != nil {
+		if err := cloud.Sleep(ctx, p.opts.Timeouts.Poll); err != nil {
 			return p.stuck(ctx, c, lbID, what)
 		}
 	}
@@ -67,10 +68,10 @@ func (p *Provider) settle(ctx context.Context, c *gophercloud.ServiceClient, lbI
 	for {
 		lb, err := loadbalancers.Get(ctx, c, lbID).Extract()
 		switch {
-		case interrupted(err) && last != nil:
+		case cloud.Interrupted(err) && last != nil:
 			return p.notSettled(ctx, c, last, what)
 		case err != nil:
-			return wrap(err, "look at load balancer %s", lbID)
+			return cloud.Wrap(err, "look at load balancer %s", lbID)
 		case lb.ProvisioningStatus == lbActive:
 			return nil
 		case lb.ProvisioningStatus == lbError:
@@ -79,7 +80,7 @@ func (p *Provider) settle(ctx context.Context, c *gophercloud.ServiceClient, lbI
 		}
 		last = lb
 		progress.Status("%s: load balancer is %s", what, lb.ProvisioningStatus)
-		if sleep(ctx, pause) != nil {
+		if cloud.Sleep(ctx, pause) != nil {
 			return p.notSettled(ctx, c, last, what)
 		}
 		pause = min(pause*3/2, p.opts.Timeouts.Poll)

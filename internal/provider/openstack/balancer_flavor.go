@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // balancerFlavor returns the ID of the load balancer's flavor; empty where the document names none. fail.Refused where there is no such
@@ -20,9 +21,9 @@ func (p *Provider) balancerFlavor(ctx context.Context, c *gophercloud.ServiceCli
 	if want == "" {
 		return "", nil
 	}
-	all, err := pages(ctx, flavors.List(c, flavors.ListOpts{}), flavors.ExtractFlavors)
+	all, err := cloud.Pages(ctx, flavors.List(c, flavors.ListOpts{}), flavors.ExtractFlavors)
 	if err != nil {
-		return "", wrap(err, "list flavors of load balancers")
+		return "", cloud.Wrap(err, "list flavors of load balancers")
 	}
 	var fit []string
 	for _, f := range all {
@@ -42,12 +43,12 @@ func (p *Provider) checkBalancerProvider(ctx context.Context, c *gophercloud.Ser
 	if want == "" {
 		return nil
 	}
-	all, err := pages(ctx, providers.List(c, providers.ListOpts{}), providers.ExtractProviders)
+	all, err := cloud.Pages(ctx, providers.List(c, providers.ListOpts{}), providers.ExtractProviders)
 	if untold(err) {
 		return nil
 	}
 	if err != nil {
-		return wrap(err, "list providers of load balancers")
+		return cloud.Wrap(err, "list providers of load balancers")
 	}
 	var have []string
 	for _, x := range all {

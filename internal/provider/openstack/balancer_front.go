@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // fronting changes the fronts of one load balancer.
@@ -145,7 +146,7 @@ func (f fronting) remove(ctx context.Context, name string, seen front) error {
 
 // unlessGone forgives that what is deleted is not there.
 func unlessGone(err error) error {
-	if gone(err) {
+	if cloud.Gone(err) {
 		return nil
 	}
 	return err

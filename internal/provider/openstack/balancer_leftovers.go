@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 
 	"context"
 	"net/http"
@@ -31,7 +32,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	}
 	all, err := volumesWith(ctx, c, csiCluster, p.n.id)
 	if err != nil {
-		return out, wrap(err, "list the volumes of claims")
+		return out, cloud.Wrap(err, "list the volumes of claims")
 	}
 	for _, v := range all {
 		left := leftVolume(v)
@@ -44,12 +45,12 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	if err != nil || lb == nil {
 		return out, err
 	}
-	bs, err := pages(ctx, loadbalancers.List(lb, nil), loadbalancers.ExtractLoadBalancers)
-	if status(err) == http.StatusForbidden && p.octavia() == nil {
+	bs, err := cloud.Pages(ctx, loadbalancers.List(lb, nil), loadbalancers.ExtractLoadBalancers)
+	if cloud.Status(err) == http.StatusForbidden && p.octavia() == nil {
 		return out, nil // nor may the cluster then
 	}
 	if err != nil {
-		return out, wrap(err, "list the load balancers of Services")
+		return out, cloud.Wrap(err, "list the load balancers of Services")
 	}
 	for _, b := range bs {
 		if services := p.servicesOf(b); len(services) > 0 && b.ProvisioningStatus != lbDeleted {
@@ -91,11 +92,11 @@ func (p *Provider) stranger(ctx context.Context, v volumes.Volume) (string, erro
 		if _, own := p.known.servers.find(func(s servers.Server) bool { return s.ID == a.ServerID }); own {
 			continue
 		}
-		s, err := servers.Get(ctx, c.compute, a.ServerID).Extract()
+		s, err := servers.Get(ctx, c.Compute, a.ServerID).Extract()
 		switch {
-		case gone(err):
+		case cloud.Gone(err):
 		case err != nil:
-			return "", wrap(err, "look at server %s, which has volume %s attached", a.ServerID, v.ID)
+			return "", cloud.Wrap(err, "look at server %s, which has volume %s attached", a.ServerID, v.ID)
 		case s.Metadata[underscored(keyCluster)] != p.n.id:
 			return s.ID, nil
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 const balancerStep = "loadbalancer"
@@ -196,7 +197,7 @@ func (p *Provider) createBalancer(ctx context.Context, c *gophercloud.ServiceCli
 	progress.Status("asking for it")
 	lb, err := loadbalancers.Create(ctx, c, opts).Extract()
 	if err != nil {
-		return nil, wrap(err, "make load balancer %s", opts.Name)
+		return nil, cloud.Wrap(err, "make load balancer %s", opts.Name)
 	}
 	b := &balancer{lb: *lb, fronts: map[string]front{}, ports: map[int]string{}}
 	p.mu.Lock()

@@ -220,8 +220,8 @@ func changeMeanwhile(ctx context.Context, t *testing.T, p *Provider) {
 	t.Helper()
 	c := octaviaOf(ctx, t, p)
 	b := p.seenBalancer()
-	refused := &conflicts{next: p.session.c.provider.HTTPClient.Transport}
-	defer func() { p.session.c.provider.HTTPClient.Transport = refused.next }()
+	refused := &conflicts{next: p.session.c.Client.HTTPClient.Transport}
+	defer func() { p.session.c.Client.HTTPClient.Transport = refused.next }()
 	pool := b.front(p.n.name(frontHTTP)).pool.ID
 	name := "by hand"
 	f := fronting{p, c, b, silent{}}
@@ -232,11 +232,11 @@ func changeMeanwhile(ctx context.Context, t *testing.T, p *Provider) {
 		testkit.Until(t, 2*time.Minute, time.Second, func() error {
 			return pools.BatchUpdateMembers(ctx, c, pool, []pools.BatchUpdateMemberOpts{{Name: &name, Address: "10.78.0.250", ProtocolPort: n}}).ExtractErr()
 		})
-		p.session.c.provider.HTTPClient.Transport = refused // from here on conflicts count
+		p.session.c.Client.HTTPClient.Transport = refused // from here on conflicts count
 		if err := f.ensureMembers(ctx, p.n.name(frontHTTPS), b.front(p.n.name(frontHTTPS)).pool.ID, nil, []member{{"x", "10.78.0.251", n + 1}}); err != nil {
 			t.Fatal(err)
 		}
-		p.session.c.provider.HTTPClient.Transport = refused.next
+		p.session.c.Client.HTTPClient.Transport = refused.next
 	}
 	if _, err := p.lookAtBalancer(ctx, c); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // removeMember takes a machine out of all pools, before it is destroyed. Where the last look shows no such member, nobody is asked.
@@ -126,22 +127,22 @@ func (p *Provider) deleteBalancer(ctx context.Context, c *gophercloud.ServiceCli
 	for {
 		lb, err := loadbalancers.Get(ctx, c, id).Extract()
 		switch {
-		case gone(err) || err == nil && lb.ProvisioningStatus == lbDeleted:
+		case cloud.Gone(err) || err == nil && lb.ProvisioningStatus == lbDeleted:
 			return nil
-		case interrupted(err) && last != nil:
+		case cloud.Interrupted(err) && last != nil:
 			return undeleted(ctx, last)
 		case err != nil:
-			return wrap(err, "look at load balancer %s", id)
+			return cloud.Wrap(err, "look at load balancer %s", id)
 		case !asked || lb.ProvisioningStatus == lbActive || lb.ProvisioningStatus == lbError:
 			err := loadbalancers.Delete(ctx, c, id, loadbalancers.DeleteOpts{Cascade: true}).ExtractErr()
-			if err != nil && !gone(err) && !immutable(err) && !interrupted(err) {
-				return wrap(err, "delete load balancer %s", lb.Name)
+			if err != nil && !cloud.Gone(err) && !immutable(err) && !cloud.Interrupted(err) {
+				return cloud.Wrap(err, "delete load balancer %s", lb.Name)
 			}
 			asked = err == nil
 		}
 		last = lb
 		progress.Status("load balancer %s is %s", lb.Name, lb.ProvisioningStatus)
-		if sleep(ctx, pause) != nil {
+		if cloud.Sleep(ctx, pause) != nil {
 			return undeleted(ctx, last)
 		}
 		pause = min(pause*3/2, p.opts.Timeouts.Poll)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // cache holds what is known of one kind of resource: what the last list said, and what was made or deleted since.
@@ -181,7 +183,7 @@ func (s *cache[T]) next(ctx context.Context, pause time.Duration, check probe) e
 			}
 			wait := time.Until(s.looked.Add(pause))
 			s.mu.Unlock()
-			err := sleep(ctx, wait)
+			err := cloud.Sleep(ctx, wait)
 			if err == nil {
 				err = s.look(ctx, pause, check)
 			}
@@ -202,7 +204,7 @@ func (s *cache[T]) next(ctx context.Context, pause time.Duration, check probe) e
 		s.mu.Lock()
 		err := s.err
 		s.mu.Unlock()
-		if err == nil || !interrupted(err) { // else the one who asked was stopped, not we
+		if err == nil || !cloud.Interrupted(err) { // else the one who asked was stopped, not we
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // Network returns the IPv4 network that the machines are in. fail.NotReady where it is not made yet.
@@ -72,7 +73,7 @@ func (p *Provider) setNoBalancing(why string) {
 func (p *Provider) NoVolumes() string {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
-	if p.session.c == nil || p.session.c.volume != nil {
+	if p.session.c == nil || p.session.c.Volume != nil {
 		return ""
 	}
 	return "the cloud has no block-storage service"
@@ -138,8 +139,8 @@ func (p *Provider) serverZones(ctx context.Context) ([]string, error) {
 			} `json:"zoneState"`
 		} `json:"availabilityZoneInfo"`
 	}
-	if err := get(ctx, c.compute, &zones, "os-availability-zone"); err != nil {
-		return nil, wrap(err, "list availability zones")
+	if err := get(ctx, c.Compute, &zones, "os-availability-zone"); err != nil {
+		return nil, cloud.Wrap(err, "list availability zones")
 	}
 	names := []string{}
 	for _, z := range zones.Info {
@@ -163,16 +164,16 @@ func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.volume == nil {
+	if c.Volume == nil {
 		return nil, nil
 	}
-	page, err := availabilityzones.List(c.volume).AllPages(ctx) // EachPage can't read this kind of page
+	page, err := availabilityzones.List(c.Volume).AllPages(ctx) // EachPage can't read this kind of page
 	if err != nil {
-		return nil, wrap(err, "list the availability zones of volumes")
+		return nil, cloud.Wrap(err, "list the availability zones of volumes")
 	}
 	list, err := availabilityzones.ExtractAvailabilityZones(page)
 	if err != nil {
-		return nil, wrap(err, "read the availability zones of volumes")
+		return nil, cloud.Wrap(err, "read the availability zones of volumes")
 	}
 	names := []string{}
 	for _, z := range list {
@@ -200,4 +201,4 @@ func (p *Provider) volumeZoneFor(ctx context.Context, machine string) (string, e
 
 // CACert returns the PEM of the authorities that sign the cloud's certificates, as the user's clouds.yaml names them; empty: the
 // system's.
-func (p *Provider) CACert() (string, error) { return CACert(p.spec().Cloud) }
+func (p *Provider) CACert() (string, error) { return cloud.CACert(p.spec().Cloud) }

@@ -108,14 +108,14 @@ func (p *Provider) ensureServerGroups(ctx context.Context, names []string, polic
 		progress.Status("server group %s", name)
 		g, twice := p.serverGroupCalled(name)
 		for _, o := range twice {
-			if err := removed(p.known.serverGroups, o.ID, servergroups.Delete(ctx, c.compute, o.ID).ExtractErr(), "remove server group %s, which was made twice", name); err != nil {
+			if err := removed(p.known.serverGroups, o.ID, servergroups.Delete(ctx, c.Compute, o.ID).ExtractErr(), "remove server group %s, which was made twice", name); err != nil {
 				return err
 			}
 		}
 		if g.ID != "" {
 			continue
 		}
-		created, err := servergroups.Create(ctx, c.compute, servergroups.CreateOpts{Name: name, Policy: policies[name]}).Extract()
+		created, err := servergroups.Create(ctx, c.Compute, servergroups.CreateOpts{Name: name, Policy: policies[name]}).Extract()
 		if _, err := made(p.known.serverGroups, created, err, "make server group %s", name); err != nil {
 			return err
 		}
@@ -147,12 +147,12 @@ func (p *Provider) ensureKeypair(ctx context.Context) error {
 		if sameKey(k.PublicKey, p.opts.PublicKey) {
 			return nil
 		}
-		err := keypairs.Delete(ctx, c.compute, k.Name, nil).ExtractErr() // servers keep what they were made with
+		err := keypairs.Delete(ctx, c.Compute, k.Name, nil).ExtractErr() // servers keep what they were made with
 		if err := removed(p.known.keypairs, k.Name, err, "replace keypair %s", k.Name); err != nil {
 			return err
 		}
 	}
-	k, err := keypairs.Create(ctx, c.compute, keypairs.CreateOpts{Name: p.n.name(), PublicKey: p.opts.PublicKey}).Extract()
+	k, err := keypairs.Create(ctx, c.Compute, keypairs.CreateOpts{Name: p.n.name(), PublicKey: p.opts.PublicKey}).Extract()
 	if _, ok, failed := late(ctx, p.known.keypairs, err, func(k keypairs.KeyPair) bool { return sameKey(k.PublicKey, p.opts.PublicKey) }); ok || failed != nil {
 		return failed
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 const sweepStep = "destroy-rest"
@@ -129,7 +130,7 @@ func (p *Provider) sweep(ctx context.Context, progress plan.Progress) error {
 		if last = p.destroyRest(ctx, progress); last != nil && !fail.Waitable(last) {
 			return last
 		}
-		if err := sleep(ctx, p.opts.Timeouts.Poll); err != nil {
+		if err := cloud.Sleep(ctx, p.opts.Timeouts.Poll); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
 
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
 	faults "github.com/naupegos/naupegos/test/openstack/fault"
 )
@@ -146,17 +147,17 @@ func listedBalancing(ctx context.Context, t *testing.T, p *Provider, count func(
 	if err != nil || c == nil {
 		t.Fatalf("no load balancing: %v", err)
 	}
-	lbs, err := pages(ctx, loadbalancers.List(c, nil), loadbalancers.ExtractLoadBalancers)
+	lbs, err := cloud.Pages(ctx, loadbalancers.List(c, nil), loadbalancers.ExtractLoadBalancers)
 	count("load balancers", err, texts(lbs, func(b loadbalancers.LoadBalancer) string { return b.Name })...)
-	ls, err := pages(ctx, listeners.List(c, nil), listeners.ExtractListeners)
+	ls, err := cloud.Pages(ctx, listeners.List(c, nil), listeners.ExtractListeners)
 	count("listeners", err, texts(ls, func(l listeners.Listener) string { return l.Name })...)
-	all, err := pages(ctx, pools.List(c, nil), pools.ExtractPools)
+	all, err := cloud.Pages(ctx, pools.List(c, nil), pools.ExtractPools)
 	count("pools", err, texts(all, func(o pools.Pool) string { return o.Name })...)
-	ms, err := pages(ctx, monitors.List(c, nil), monitors.ExtractMonitors)
+	ms, err := cloud.Pages(ctx, monitors.List(c, nil), monitors.ExtractMonitors)
 	count("health monitors", err, texts(ms, func(m monitors.Monitor) string { return m.Name })...)
 	var members []string
 	for _, o := range all {
-		some, err := pages(ctx, pools.ListMembers(c, o.ID, nil), pools.ExtractMembers)
+		some, err := cloud.Pages(ctx, pools.ListMembers(c, o.ID, nil), pools.ExtractMembers)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -29,7 +30,7 @@ func fakeProvider(t *testing.T, f *fakeCloud, doc *v1alpha1.Cluster, change ...f
 	t.Helper()
 	p, _ := testProvider(t, doc, "t3-life-0badc0de", append([]func(*Options){func(o *Options) {
 		o.Calls.HTTPClient = &http.Client{Transport: f}
-		o.Calls.Retry = Retry{Attempts: 3, Pause: time.Microsecond, Max: time.Millisecond}
+		o.Calls.Retry = cloud.Retry{Attempts: 3, Pause: time.Microsecond, Max: time.Millisecond}
 		o.Timeouts.Poll = time.Microsecond
 	}}, change...)...)
 	return p

@@ -15,19 +15,20 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
 // given is a network with two subnets, one of which leads to the outside by a router, as users have made before there is a cluster.
 type given struct {
-	c               *cloud
+	c               *cloud.Cloud
 	network, router string
 	subnets         []string
 }
 
 // give makes all that, under one name, as long as the test lives.
-func give(ctx context.Context, t *testing.T, c *cloud, name, external string) given {
+func give(ctx context.Context, t *testing.T, c *cloud.Cloud, name, external string) given {
 	t.Helper()
 	g := given{c: c}
 	undo := func(what string, do func(context.Context) error) {
@@ -37,27 +38,27 @@ func give(ctx context.Context, t *testing.T, c *cloud, name, external string) gi
 			}
 		})
 	}
-	net, err := networks.Create(ctx, c.network, networks.CreateOpts{Name: name, Description: "a user's"}).Extract()
+	net, err := networks.Create(ctx, c.Network, networks.CreateOpts{Name: name, Description: "a user's"}).Extract()
 	testkit.Must(t, err)
 	g.network = net.ID
-	undo("network", func(ctx context.Context) error { return networks.Delete(ctx, c.network, net.ID).ExtractErr() })
+	undo("network", func(ctx context.Context) error { return networks.Delete(ctx, c.Network, net.ID).ExtractErr() })
 	for _, cidr := range []string{"10.82.1.0/24", "10.82.2.0/24"} {
-		s, err := subnets.Create(ctx, c.network, subnets.CreateOpts{NetworkID: net.ID, CIDR: cidr, IPVersion: 4, Name: cidr}).Extract()
+		s, err := subnets.Create(ctx, c.Network, subnets.CreateOpts{NetworkID: net.ID, CIDR: cidr, IPVersion: 4, Name: cidr}).Extract()
 		testkit.Must(t, err)
 		g.subnets = append(g.subnets, s.ID)
 	}
-	r, err := routers.Create(ctx, c.network, routers.CreateOpts{Name: name, GatewayInfo: &routers.GatewayInfo{NetworkID: external}}).Extract()
+	r, err := routers.Create(ctx, c.Network, routers.CreateOpts{Name: name, GatewayInfo: &routers.GatewayInfo{NetworkID: external}}).Extract()
 	testkit.Must(t, err)
 	g.router = r.ID
-	undo("router", func(ctx context.Context) error { return routers.Delete(ctx, c.network, r.ID).ExtractErr() })
+	undo("router", func(ctx context.Context) error { return routers.Delete(ctx, c.Network, r.ID).ExtractErr() })
 	inner := g.subnets[1]
-	_, err = routers.AddInterface(ctx, c.network, r.ID, routers.AddInterfaceOpts{SubnetID: inner}).Extract()
+	_, err = routers.AddInterface(ctx, c.Network, r.ID, routers.AddInterfaceOpts{SubnetID: inner}).Extract()
 	testkit.Must(t, err)
 	undo("router's interface", func(ctx context.Context) error {
-		_, err := routers.RemoveInterface(ctx, c.network, r.ID, routers.RemoveInterfaceOpts{SubnetID: inner}).Extract()
+		_, err := routers.RemoveInterface(ctx, c.Network, r.ID, routers.RemoveInterfaceOpts{SubnetID: inner}).Extract()
 		return err
 	})
-	_, err = attributestags.ReplaceAll(ctx, c.network, "networks", net.ID, attributestags.ReplaceAllOpts{Tags: []string{"mine"}}).Extract()
+	_, err = attributestags.ReplaceAll(ctx, c.Network, "networks", net.ID, attributestags.ReplaceAllOpts{Tags: []string{"mine"}}).Extract()
 	testkit.Must(t, err)
 	return g
 }
@@ -66,19 +67,19 @@ func give(ctx context.Context, t *testing.T, c *cloud, name, external string) gi
 func (g given) look(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	n, err := networks.Get(ctx, g.c.network, g.network).Extract()
+	n, err := networks.Get(ctx, g.c.Network, g.network).Extract()
 	testkit.Must(t, err)
 	fmt.Fprintln(&b, n.Name, n.Description, n.Tags, n.AdminStateUp, sorted(n.Subnets))
 	for _, id := range g.subnets {
-		s, err := subnets.Get(ctx, g.c.network, id).Extract()
+		s, err := subnets.Get(ctx, g.c.Network, id).Extract()
 		testkit.Must(t, err)
 		fmt.Fprintln(&b, s.Name, s.Description, s.Tags, s.CIDR, s.GatewayIP, s.DNSNameservers, s.AllocationPools, s.HostRoutes)
 	}
-	r, err := routers.Get(ctx, g.c.network, g.router).Extract()
+	r, err := routers.Get(ctx, g.c.Network, g.router).Extract()
 	testkit.Must(t, err)
 	fmt.Fprintln(&b, r.Name, r.Description, r.Tags, r.AdminStateUp, r.GatewayInfo.NetworkID, r.GatewayInfo.ExternalFixedIPs, r.Routes)
 	for _, o := range []ports.ListOpts{{NetworkID: g.network}, {DeviceID: g.router}} {
-		all, err := pages(ctx, ports.List(g.c.network, o), ports.ExtractPorts)
+		all, err := cloud.Pages(ctx, ports.List(g.c.Network, o), ports.ExtractPorts)
 		testkit.Must(t, err)
 		fmt.Fprintln(&b, sorted(texts(all, func(o ports.Port) string { return o.ID })))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -26,7 +27,7 @@ func TestAddressesAreGivenUpInACloud(t *testing.T) {
 		p, _ := testProvider(t, doc, id)
 		c, err := p.cloud(ctx)
 		testkit.Must(t, err)
-		all, err := pages(ctx, floatingips.List(c.network, floatingips.ListOpts{}), floatingips.ExtractFloatingIPs)
+		all, err := cloud.Pages(ctx, floatingips.List(c.Network, floatingips.ListOpts{}), floatingips.ExtractFloatingIPs)
 		testkit.Must(t, err)
 		return len(keepIf(all, func(f floatingips.FloatingIP) bool { return strings.Contains(f.Description, id) }))
 	}

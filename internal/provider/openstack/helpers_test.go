@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // testKey is a public key whose private half nobody has.
@@ -77,7 +78,7 @@ func testProvider(t *testing.T, doc *v1alpha1.Cluster, id string, change ...func
 	t.Helper()
 	calls := &counter{next: http.DefaultTransport}
 	o := Options{
-		Cluster: doc, ClusterID: id, PublicKey: strings.TrimSpace(testKey), Calls: Calls{HTTPClient: &http.Client{Transport: calls}},
+		Cluster: doc, ClusterID: id, PublicKey: strings.TrimSpace(testKey), Calls: cloud.Calls{HTTPClient: &http.Client{Transport: calls}},
 		Timeouts: Timeouts{Console: time.Nanosecond, Poll: 500 * time.Millisecond, Step: 10 * time.Minute, Boot: 15 * time.Minute, Delete: 10 * time.Minute},
 	}
 	for _, f := range change {

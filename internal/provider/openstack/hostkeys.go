@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // sessionKeys is a HostKeyMemory for as long as the program runs.
@@ -60,24 +61,24 @@ func (p *Provider) pinHostKeys(ctx context.Context, machine string, s servers.Se
 	limit := time.Now().Add(wait)
 	for {
 		progress.Status("waiting for SSH host keys on the console")
-		log, err := servers.ShowConsoleOutput(ctx, c.compute, s.ID, servers.ShowConsoleOutputOpts{}).Extract()
+		log, err := servers.ShowConsoleOutput(ctx, c.Compute, s.ID, servers.ShowConsoleOutputOpts{}).Extract()
 		switch keys := consoleKeys(log); {
 		case err == nil && len(keys) > 0:
 			return p.opts.HostKeys.Set(ctx, s.ID, keys)
 		case err != nil && noConsole(err) && trust:
 			return nil
 		case err != nil && noConsole(err):
-			return fail.Wrap(fail.Refused, wrap(err, "read the console"), "this cloud serves no console log, from which its SSH host keys could be known").At(machine).
+			return fail.Wrap(fail.Refused, cloud.Wrap(err, "read the console"), "this cloud serves no console log, from which its SSH host keys could be known").At(machine).
 				Do("set spec.provider.openstack.trustOnFirstUse to true, if nobody can be between you and the machine at the first contact")
-		case err != nil && !fail.Waitable(wrap(err, "")) && status(err) != 409: // 409: not ready for that yet
-			return wrap(err, "read the console of %s", machine)
+		case err != nil && !fail.Waitable(cloud.Wrap(err, "")) && cloud.Status(err) != 409: // 409: not ready for that yet
+			return cloud.Wrap(err, "read the console of %s", machine)
 		case time.Now().After(limit) && trust:
 			return nil
 		case time.Now().After(limit):
 			return fail.New(fail.Refused, "its console shows no SSH host keys after %s", wait).At(machine).
 				Do("see openstack console log show; the image needs cloud-init, and a kernel that writes to the console that the cloud reads; or set spec.provider.openstack.trustOnFirstUse")
 		}
-		if err := sleep(ctx, 2*p.opts.Timeouts.Poll); err != nil {
+		if err := cloud.Sleep(ctx, 2*p.opts.Timeouts.Poll); err != nil {
 			return err
 		}
 	}
@@ -95,19 +96,19 @@ func (p *Provider) Console(name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := servers.ShowConsoleOutput(ctx, c.compute, s.ID, servers.ShowConsoleOutputOpts{}).Extract()
+	log, err := servers.ShowConsoleOutput(ctx, c.Compute, s.ID, servers.ShowConsoleOutputOpts{}).Extract()
 	if noConsole(err) {
 		return nil, nil
 	}
 	if cut := len(log) - int(limit); cut > 0 {
 		log = log[cut:]
 	}
-	return []byte(log), wrap(err, "read the console of %s", name)
+	return []byte(log), cloud.Wrap(err, "read the console of %s", name)
 }
 
 // noConsole tells of the ways in which clouds say that they have no console log.
 func noConsole(err error) bool {
-	s := status(err)
+	s := cloud.Status(err)
 	return s == 404 || s == 400 || s == 501 || s == 403
 }
 

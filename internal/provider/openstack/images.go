@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // Image is an image to have in a cloud's image service.
@@ -51,14 +52,14 @@ const (
 type ImageOptions struct {
 	Cloud, Region string        // as in the document; empty: $OS_CLOUD or OS_*
 	Timeout       time.Duration // of the whole upload; default an hour
-	Calls         Calls         // as in Options
+	Calls         cloud.Calls   // as in Options
 	Poll          time.Duration // between two looks at an image; default 1 second
 }
 
 // ImageService is the image service of a cloud that one is logged in to.
 type ImageService struct {
-	c    *cloud
-	me   whoami
+	c    *cloud.Cloud
+	me   cloud.User
 	opts ImageOptions
 }
 
@@ -66,15 +67,15 @@ type ImageService struct {
 func OpenImages(ctx context.Context, o ImageOptions) (*ImageService, error) {
 	def(&o.Timeout, time.Hour)
 	def(&o.Poll, time.Second)
-	l, err := readLogin(o.Cloud, o.Region)
+	l, err := cloud.ReadLogin(o.Cloud, o.Region)
 	if err != nil {
 		return nil, err
 	}
-	c, err := connect(ctx, l, o.Calls)
+	c, err := cloud.Connect(ctx, l, o.Calls)
 	if err != nil {
 		return nil, err
 	}
-	me, err := c.whoami()
+	me, err := c.WhoAmI()
 	return &ImageService{c: c, me: me, opts: o}, err
 }
 
@@ -120,9 +121,9 @@ func (s *ImageService) Upload(ctx context.Context, want Image, progress plan.Pro
 // find looks for the image: whole, or as an interrupted upload left it. nil where there is none.
 func (s *ImageService) find(ctx context.Context, want Image) (*images.Image, error) {
 	for began := time.Now(); ; {
-		all, err := pages(ctx, images.List(s.c.image, images.ListOpts{Name: want.Name, Owner: s.me.Project.ID}), images.ExtractImages)
+		all, err := cloud.Pages(ctx, images.List(s.c.Image, images.ListOpts{Name: want.Name, Owner: s.me.Project.ID}), images.ExtractImages)
 		if err != nil {
-			return nil, wrap(err, "look for image %s", want.Name)
+			return nil, cloud.Wrap(err, "look for image %s", want.Name)
 		}
 		var mine, others []images.Image
 		for _, i := range all {
@@ -149,7 +150,7 @@ func (s *ImageService) find(ctx context.Context, want Image) (*images.Image, err
 			return nil, fail.New(fail.Conflict, "somebody is uploading image %s since %s", want.Name, mine[0].UpdatedAt.Local().Format(time.DateTime)).At(mine[0].ID).
 				Do("wait for it; if nobody is, delete the image and run the same command again")
 		}
-		if err := sleep(ctx, s.opts.Poll); err != nil {
+		if err := cloud.Sleep(ctx, s.opts.Poll); err != nil {
 			return nil, err
 		}
 	}
@@ -177,18 +178,18 @@ func (s *ImageService) clear(ctx context.Context, name string, others []images.I
 
 func (s *ImageService) create(ctx context.Context, want Image) (*images.Image, error) {
 	private := images.ImageVisibilityPrivate
-	made, err := images.Create(ctx, s.c.image, images.CreateOpts{
+	made, err := images.Create(ctx, s.c.Image, images.CreateOpts{
 		Name: want.Name, DiskFormat: want.Format, ContainerFormat: "bare", Visibility: &private, MinDisk: want.MinDiskGiB, Properties: want.Properties,
 	}).Extract()
-	return made, wrap(err, "make image %s", want.Name)
+	return made, cloud.Wrap(err, "make image %s", want.Name)
 }
 
 // await waits until the image is active and compares it with the file.
 func (s *ImageService) await(ctx context.Context, want Image, id string, progress plan.Progress) (*images.Image, error) {
 	for {
-		i, err := images.Get(ctx, s.c.image, id).Extract()
+		i, err := images.Get(ctx, s.c.Image, id).Extract()
 		if err != nil {
-			return nil, wrap(err, "look at image %s", want.Name)
+			return nil, cloud.Wrap(err, "look at image %s", want.Name)
 		}
 		switch i.Status {
 		case images.ImageStatusActive:
@@ -197,7 +198,7 @@ func (s *ImageService) await(ctx context.Context, want Image, id string, progres
 			return nil, fail.New(fail.Unreachable, "the cloud did not take the data: the image is %s", i.Status).At(id).Do("run the same command again")
 		}
 		progress.Status("waiting for the cloud to store image %s", want.Name)
-		if err := sleep(ctx, s.opts.Poll); err != nil {
+		if err := cloud.Sleep(ctx, s.opts.Poll); err != nil {
 			return nil, err
 		}
 	}
@@ -220,9 +221,9 @@ func (s *ImageService) mend(ctx context.Context, want Image, have *images.Image)
 	}
 	done := ImageUnchanged
 	if patch := imageChanges(want, have); len(patch) > 0 {
-		changed, err := images.Update(ctx, s.c.image, have.ID, patch).Extract()
+		changed, err := images.Update(ctx, s.c.Image, have.ID, patch).Extract()
 		if err != nil {
-			return nil, wrap(err, "set the properties of image %s", want.Name)
+			return nil, cloud.Wrap(err, "set the properties of image %s", want.Name)
 		}
 		have, done = changed, ImageChanged
 	}
@@ -249,5 +250,5 @@ func imageChanges(want Image, have *images.Image) images.UpdateOpts {
 }
 
 func (s *ImageService) delete(ctx context.Context, id string) error {
-	return wrap(unlessGone(images.Delete(ctx, s.c.image, id).ExtractErr()), "delete image %s", id)
+	return cloud.Wrap(unlessGone(images.Delete(ctx, s.c.Image, id).ExtractErr()), "delete image %s", id)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -127,7 +128,7 @@ func randomImage(t *testing.T) Image {
 // imageService logs in, and has the test remove every image of a name in the end.
 func imageService(ctx context.Context, t *testing.T, name string, via http.RoundTripper) *ImageService {
 	t.Helper()
-	s, err := OpenImages(ctx, ImageOptions{Calls: Calls{HTTPClient: &http.Client{Transport: via}, Retry: Retry{Attempts: 1}}, Poll: 100 * time.Millisecond})
+	s, err := OpenImages(ctx, ImageOptions{Calls: cloud.Calls{HTTPClient: &http.Client{Transport: via}, Retry: cloud.Retry{Attempts: 1}}, Poll: 100 * time.Millisecond})
 	testkit.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -150,7 +151,7 @@ func (s *ImageService) upload(ctx context.Context, t *testing.T, want Image) *Up
 
 func (s *ImageService) named(ctx context.Context, t *testing.T, name string) []images.Image {
 	t.Helper()
-	all, err := pages(ctx, images.List(s.c.image, images.ListOpts{Name: name}), images.ExtractImages)
+	all, err := cloud.Pages(ctx, images.List(s.c.Image, images.ListOpts{Name: name}), images.ExtractImages)
 	if err != nil && !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func (d *dyingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if d.dead.Load() {
 		return nil, errDead
 	}
-	if isUpload(r) && d.after.Load() > 0 {
+	if cloud.IsUpload(r) && d.after.Load() > 0 {
 		r.Body = &dyingBody{ReadCloser: r.Body, d: d}
 	}
 	resp, err := d.next.RoundTrip(r)

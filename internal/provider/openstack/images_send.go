@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // send uploads the file's data.
@@ -22,11 +23,11 @@ func (s *ImageService) send(ctx context.Context, want Image, id string, progress
 	}
 	defer f.Close() // read only
 	body := &uploadMeter{f: f, size: want.Size, progress: progress}
-	if err := imagedata.Upload(ctx, s.c.image, id, body).ExtractErr(); err != nil {
+	if err := imagedata.Upload(ctx, s.c.Image, id, body).ExtractErr(); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return fail.Wrap(fail.KindOf(cause), cause, "upload %s, %d of %d MiB", want.File, body.sent.Load()>>20, want.Size>>20)
 		}
-		return wrap(err, "upload %s, %d of %d MiB", want.File, body.sent.Load()>>20, want.Size>>20)
+		return cloud.Wrap(err, "upload %s, %d of %d MiB", want.File, body.sent.Load()>>20, want.Size>>20)
 	}
 	return nil
 }

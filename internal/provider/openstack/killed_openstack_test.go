@@ -22,6 +22,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 	faults "github.com/naupegos/naupegos/test/openstack/fault"
@@ -164,25 +165,25 @@ func listed(ctx context.Context, t *testing.T, id string) map[string]int {
 			}
 		}
 	}
-	nets, err := pages(ctx, networks.List(c.network, networks.ListOpts{}), networks.ExtractNetworks)
+	nets, err := cloud.Pages(ctx, networks.List(c.Network, networks.ListOpts{}), networks.ExtractNetworks)
 	count("networks", err, texts(nets, func(n networks.Network) string { return n.Name })...)
-	subs, err := pages(ctx, subnets.List(c.network, subnets.ListOpts{}), subnets.ExtractSubnets)
+	subs, err := cloud.Pages(ctx, subnets.List(c.Network, subnets.ListOpts{}), subnets.ExtractSubnets)
 	count("subnets", err, texts(subs, func(s subnets.Subnet) string { return s.Name })...)
-	rts, err := pages(ctx, routers.List(c.network, routers.ListOpts{}), routers.ExtractRouters)
+	rts, err := cloud.Pages(ctx, routers.List(c.Network, routers.ListOpts{}), routers.ExtractRouters)
 	count("routers", err, texts(rts, func(r routers.Router) string { return r.Name })...)
-	pts, err := pages(ctx, ports.List(c.network, ports.ListOpts{}), ports.ExtractPorts)
+	pts, err := cloud.Pages(ctx, ports.List(c.Network, ports.ListOpts{}), ports.ExtractPorts)
 	count("ports", err, texts(pts, func(o ports.Port) string { return o.Name })...)
-	sgs, err := pages(ctx, groups.List(c.network, groups.ListOpts{}), groups.ExtractGroups)
+	sgs, err := cloud.Pages(ctx, groups.List(c.Network, groups.ListOpts{}), groups.ExtractGroups)
 	count("security groups", err, texts(sgs, func(g groups.SecGroup) string { return g.Name })...)
-	fips, err := pages(ctx, floatingips.List(c.network, floatingips.ListOpts{}), floatingips.ExtractFloatingIPs)
+	fips, err := cloud.Pages(ctx, floatingips.List(c.Network, floatingips.ListOpts{}), floatingips.ExtractFloatingIPs)
 	count("floating IPs", err, texts(fips, func(f floatingips.FloatingIP) string { return f.Description })...)
-	srv, err := pages(ctx, servers.List(c.compute, servers.ListOpts{}), servers.ExtractServers)
+	srv, err := cloud.Pages(ctx, servers.List(c.Compute, servers.ListOpts{}), servers.ExtractServers)
 	count("servers", err, texts(srv, func(s servers.Server) string { return s.Name })...)
-	vol, err := pages(ctx, volumes.List(c.volume, volumes.ListOpts{}), volumes.ExtractVolumes)
+	vol, err := cloud.Pages(ctx, volumes.List(c.Volume, volumes.ListOpts{}), volumes.ExtractVolumes)
 	count("volumes", err, texts(vol, func(v volumes.Volume) string { return v.Name })...)
-	sg, err := pages(ctx, servergroups.List(c.compute, servergroups.ListOpts{}), servergroups.ExtractServerGroups)
+	sg, err := cloud.Pages(ctx, servergroups.List(c.Compute, servergroups.ListOpts{}), servergroups.ExtractServerGroups)
 	count("server groups", err, texts(sg, func(g servergroups.ServerGroup) string { return g.Name })...)
-	kp, err := pages(ctx, keypairs.List(c.compute, nil), keypairs.ExtractKeyPairs)
+	kp, err := cloud.Pages(ctx, keypairs.List(c.Compute, nil), keypairs.ExtractKeyPairs)
 	count("keypairs", err, texts(kp, func(k keypairs.KeyPair) string { return k.Name })...)
 	listedBalancing(ctx, t, p, count)
 	return out

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 
 	"context"
 	"errors"
@@ -61,7 +62,7 @@ func (p *Provider) FreeLeftovers(seen provider.Leftovers, keepVolumes bool) *pla
 			if time.Now().After(limit) {
 				return stillLeft(left, refused)
 			}
-			if err := sleep(ctx, p.opts.Timeouts.Poll); err != nil {
+			if err := cloud.Sleep(ctx, p.opts.Timeouts.Poll); err != nil {
 				return err
 			}
 		}
@@ -92,14 +93,14 @@ func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progr
 		return nil, err
 	}
 	keep := func(err error, what string) error {
-		switch s := status(err); {
+		switch s := cloud.Status(err); {
 		case err == nil || s == http.StatusNotFound:
 			return nil
 		case s == http.StatusBadRequest || s == http.StatusConflict: // attached, or changing
-			refused = wrap(err, "delete %s", what)
+			refused = cloud.Wrap(err, "delete %s", what)
 			return nil
 		}
-		return wrap(err, "delete %s", what)
+		return cloud.Wrap(err, "delete %s", what)
 	}
 	for _, b := range left.LoadBalancers {
 		progress.Status("%s", b)
@@ -122,7 +123,7 @@ func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progr
 		if v.State == volumeDeleting {
 			continue
 		}
-		if err := keep(volumes.Delete(ctx, c.volume, v.ID, nil).ExtractErr(), v.String()); err != nil {
+		if err := keep(volumes.Delete(ctx, c.Volume, v.ID, nil).ExtractErr(), v.String()); err != nil {
 			return refused, err
 		}
 	}
@@ -137,17 +138,17 @@ func (p *Provider) freeAddresses(ctx context.Context, b provider.LeftBalancer) e
 	if err != nil {
 		return err
 	}
-	all, err := pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: b.Port}), floatingips.ExtractFloatingIPs)
+	all, err := cloud.Pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: b.Port}), floatingips.ExtractFloatingIPs)
 	if err != nil {
-		return wrap(err, "list the floating IPs of %s", b)
+		return cloud.Wrap(err, "list the floating IPs of %s", b)
 	}
 	for _, f := range all {
 		made := strings.HasPrefix(f.Description, "Floating IP for Kubernetes external service ") && strings.HasSuffix(f.Description, " from cluster "+p.n.id)
 		if !made || f.PortID != b.Port {
 			continue
 		}
-		if err := floatingips.Delete(ctx, c, f.ID).ExtractErr(); err != nil && !gone(err) {
-			return wrap(err, "give back floating IP %s", f.FloatingIP)
+		if err := floatingips.Delete(ctx, c, f.ID).ExtractErr(); err != nil && !cloud.Gone(err) {
+			return cloud.Wrap(err, "give back floating IP %s", f.FloatingIP)
 		}
 	}
 	return nil

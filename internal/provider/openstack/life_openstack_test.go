@@ -66,26 +66,26 @@ func lookAlikes(ctx context.Context, t *testing.T, id string) (check func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	net, err := networks.Create(ctx, c.network, networks.CreateOpts{Name: id, Description: "naupegos-cluster=" + id + "x"}).Extract()
+	net, err := networks.Create(ctx, c.Network, networks.CreateOpts{Name: id, Description: "naupegos-cluster=" + id + "x"}).Extract()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { networks.Delete(context.Background(), c.network, net.ID) })
-	vol, err := volumes.Create(ctx, c.volume, volumes.CreateOpts{Name: "t3-life-cp-1", Size: 1, Metadata: map[string]string{"naupegos_cluster": id + "x"}}, nil).Extract()
+	t.Cleanup(func() { networks.Delete(context.Background(), c.Network, net.ID) })
+	vol, err := volumes.Create(ctx, c.Volume, volumes.CreateOpts{Name: "t3-life-cp-1", Size: 1, Metadata: map[string]string{"naupegos_cluster": id + "x"}}, nil).Extract()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { volumes.Delete(context.Background(), c.volume, vol.ID, nil) })
+	t.Cleanup(func() { volumes.Delete(context.Background(), c.Volume, vol.ID, nil) })
 	clean(t, doc, "t3-life")
 	if err := apply(ctx, other); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
 		t.Helper()
-		if err := networks.Get(ctx, c.network, net.ID).Err; err != nil {
+		if err := networks.Get(ctx, c.Network, net.ID).Err; err != nil {
 			t.Errorf("the foreign network: %v", err)
 		}
-		if err := volumes.Get(ctx, c.volume, vol.ID).Err; err != nil {
+		if err := volumes.Get(ctx, c.Volume, vol.ID).Err; err != nil {
 			t.Errorf("the foreign volume: %v", err)
 		}
 		nothingToDo(ctx, t, doc, "t3-life")

@@ -16,6 +16,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"github.com/gophercloud/gophercloud/v2/pagination"
+
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // caches says of each kind of resource how the cluster's own ones are listed.
@@ -77,9 +79,9 @@ func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T
 		var out []T
 		seen := map[string]bool{}
 		for _, q := range []query{{description: mark, notTags: mark}, {tags: mark}} { // in this order: what gets its tag meanwhile is in the second
-			all, err := pages(ctx, pager(c.network, q), extract)
+			all, err := cloud.Pages(ctx, pager(c.Network, q), extract)
 			if err != nil {
-				return nil, wrap(err, "list %s", what)
+				return nil, cloud.Wrap(err, "list %s", what)
 			}
 			for _, item := range all { // an old cloud may not know a filter and ignore it, so everything is looked at
 				id, description, tags := marks(item)
@@ -106,9 +108,9 @@ func (p *Provider) serverDetails(ctx context.Context, o servers.ListOpts) ([]ser
 		return nil, err
 	}
 	o.Tags = p.n.serverTag()
-	all, err := pages(ctx, servers.List(c.compute, o), servers.ExtractServers)
+	all, err := cloud.Pages(ctx, servers.List(c.Compute, o), servers.ExtractServers)
 	if err != nil {
-		return nil, wrap(err, "list servers")
+		return nil, cloud.Wrap(err, "list servers")
 	}
 	var out []servers.Server
 	for _, s := range all {
@@ -125,15 +127,15 @@ func (p *Provider) serverDetails(ctx context.Context, o servers.ListOpts) ([]ser
 
 // withFault asks for a failed server alone where the list does not say why: of those for which no host was found it never does, for
 // Nova keeps them and their faults in a database (cell0) of which its lists read the former only.
-func withFault(ctx context.Context, c *cloud, s servers.Server) (servers.Server, error) {
+func withFault(ctx context.Context, c *cloud.Cloud, s servers.Server) (servers.Server, error) {
 	if s.Status != serverError || s.Fault.Message != "" {
 		return s, nil
 	}
-	whole, err := servers.Get(ctx, c.compute, s.ID).Extract()
+	whole, err := servers.Get(ctx, c.Compute, s.ID).Extract()
 	if err == nil {
 		s.Fault = whole.Fault
 	}
-	return s, wrap(unlessGone(err), "look why server %s failed", s.Name)
+	return s, cloud.Wrap(unlessGone(err), "look why server %s failed", s.Name)
 }
 
 // listVolumes lists the root volumes of the cluster's machines. Those of PersistentVolumeClaims carry other metadata.
@@ -143,15 +145,15 @@ func (p *Provider) listVolumes(ctx context.Context) ([]volumes.Volume, error) {
 		return nil, err
 	}
 	all, err := volumesWith(ctx, c, underscored(keyCluster), p.n.id)
-	return all, wrap(err, "list volumes")
+	return all, cloud.Wrap(err, "list volumes")
 }
 
 // volumesWith lists the volumes whose metadata say so: none where the cloud has no volumes.
-func volumesWith(ctx context.Context, c *cloud, key, value string) ([]volumes.Volume, error) {
-	if c.volume == nil {
+func volumesWith(ctx context.Context, c *cloud.Cloud, key, value string) ([]volumes.Volume, error) {
+	if c.Volume == nil {
 		return nil, nil
 	}
-	all, err := pages(ctx, volumes.List(c.volume, volumes.ListOpts{Metadata: map[string]string{key: value}}), volumes.ExtractVolumes)
+	all, err := cloud.Pages(ctx, volumes.List(c.Volume, volumes.ListOpts{Metadata: map[string]string{key: value}}), volumes.ExtractVolumes)
 	return slices.DeleteFunc(all, func(v volumes.Volume) bool { return v.Metadata[key] != value }), err
 }
 
@@ -164,9 +166,9 @@ func (p *Provider) listServerGroups(ctx context.Context) ([]servergroups.ServerG
 	var out []servergroups.ServerGroup
 	const page = 500
 	for offset := 0; ; offset += page {
-		all, err := pages(ctx, servergroups.List(c.compute, servergroups.ListOpts{Limit: page, Offset: offset}), servergroups.ExtractServerGroups)
+		all, err := cloud.Pages(ctx, servergroups.List(c.Compute, servergroups.ListOpts{Limit: page, Offset: offset}), servergroups.ExtractServerGroups)
 		if err != nil {
-			return nil, wrap(err, "list server groups")
+			return nil, cloud.Wrap(err, "list server groups")
 		}
 		for _, g := range all {
 			if p.n.owns(g.Name) {
@@ -185,12 +187,12 @@ func (p *Provider) listKeypairs(ctx context.Context) ([]keypairs.KeyPair, error)
 	if err != nil {
 		return nil, err
 	}
-	k, err := keypairs.Get(ctx, c.compute, p.n.name(), nil).Extract()
+	k, err := keypairs.Get(ctx, c.Compute, p.n.name(), nil).Extract()
 	switch {
-	case gone(err):
+	case cloud.Gone(err):
 		return nil, nil
 	case err != nil:
-		return nil, wrap(err, "look for keypair %s", p.n.name())
+		return nil, cloud.Wrap(err, "look for keypair %s", p.n.name())
 	}
 	return []keypairs.KeyPair{*k}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // lookups remembers what the document's names stand for. They are looked up when something is to be made of them, not before.
@@ -55,9 +56,9 @@ func (p *Provider) existingSubnet(ctx context.Context) (subnets.Subnet, error) {
 	if err != nil {
 		return subnets.Subnet{}, err
 	}
-	all, err := pages(ctx, subnets.List(c.network, subnets.ListOpts{NetworkID: network.ID, IPVersion: 4}), subnets.ExtractSubnets)
+	all, err := cloud.Pages(ctx, subnets.List(c.Network, subnets.ListOpts{NetworkID: network.ID, IPVersion: 4}), subnets.ExtractSubnets)
 	if err != nil {
-		return subnets.Subnet{}, wrap(err, "list the subnets of network %s", network.Name)
+		return subnets.Subnet{}, cloud.Wrap(err, "list the subnets of network %s", network.Name)
 	}
 	want := p.spec().Network.Subnet
 	var fit []subnets.Subnet
@@ -87,12 +88,12 @@ func (p *Provider) findNetwork(ctx context.Context, name string) (networks.Netwo
 	if err != nil {
 		return networks.Network{}, err
 	}
-	all, err := pages(ctx, networks.List(c.network, networks.ListOpts{Name: name}), networks.ExtractNetworks)
+	all, err := cloud.Pages(ctx, networks.List(c.Network, networks.ListOpts{Name: name}), networks.ExtractNetworks)
 	if err == nil && len(all) == 0 && uuid.MatchString(name) {
-		all, err = pages(ctx, networks.List(c.network, networks.ListOpts{ID: name}), networks.ExtractNetworks)
+		all, err = cloud.Pages(ctx, networks.List(c.Network, networks.ListOpts{ID: name}), networks.ExtractNetworks)
 	}
 	if err != nil {
-		return networks.Network{}, wrap(err, "look for network %s", name)
+		return networks.Network{}, cloud.Wrap(err, "look for network %s", name)
 	}
 	if len(all) != 1 {
 		return networks.Network{}, notOne(len(all), "networks", name, "spec.provider.openstack.network.existing")
@@ -120,9 +121,9 @@ func (p *Provider) externalNetwork(ctx context.Context) (string, error) {
 		return "", err
 	}
 	yes := true
-	all, err := pages(ctx, networks.List(c.network, external.ListOptsExt{ListOptsBuilder: networks.ListOpts{}, External: &yes}), networks.ExtractNetworks)
+	all, err := cloud.Pages(ctx, networks.List(c.Network, external.ListOptsExt{ListOptsBuilder: networks.ListOpts{}, External: &yes}), networks.ExtractNetworks)
 	if err != nil {
-		return "", wrap(err, "list external networks")
+		return "", cloud.Wrap(err, "list external networks")
 	}
 	want := p.spec().ExternalNetwork
 	var fit, have []string
@@ -152,12 +153,12 @@ func (p *Provider) existingRouter(ctx context.Context) (string, error) {
 		return "", err
 	}
 	name := p.spec().Network.Router
-	all, err := pages(ctx, routers.List(c.network, routers.ListOpts{Name: name}), routers.ExtractRouters)
+	all, err := cloud.Pages(ctx, routers.List(c.Network, routers.ListOpts{Name: name}), routers.ExtractRouters)
 	if err == nil && len(all) == 0 && uuid.MatchString(name) {
-		all, err = pages(ctx, routers.List(c.network, routers.ListOpts{ID: name}), routers.ExtractRouters)
+		all, err = cloud.Pages(ctx, routers.List(c.Network, routers.ListOpts{ID: name}), routers.ExtractRouters)
 	}
 	if err != nil {
-		return "", wrap(err, "look for router %s", name)
+		return "", cloud.Wrap(err, "look for router %s", name)
 	}
 	if len(all) != 1 {
 		return "", notOne(len(all), "routers", name, "spec.provider.openstack.network.router")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 const (
@@ -286,7 +287,7 @@ func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subn
 			}
 			if !ok {
 				p.known.ports.invalidate()
-				return wrap(err, "attach subnet %s to router %s", sub.CIDR, router)
+				return cloud.Wrap(err, "attach subnet %s to router %s", sub.CIDR, router)
 			}
 		}
 		port.DeviceID = router

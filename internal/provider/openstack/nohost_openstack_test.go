@@ -37,10 +37,10 @@ func TestNoValidHostOnTheRealServices(t *testing.T) {
 	p, _ := testProvider(t, doc, id, patient)
 	c, err := p.cloud(ctx)
 	testkit.Must(t, err)
-	token := c.provider.Token()
-	testkit.Must(t, tokens.Revoke(ctx, c.identity, token).Err)
+	token := c.Client.Token()
+	testkit.Must(t, tokens.Revoke(ctx, c.Identity, token).Err)
 	testkit.Must(t, apply(ctx, p))
-	if c.provider.Token() == token {
+	if c.Client.Token() == token {
 		t.Error("the token was revoked, and yet it is still used")
 	}
 

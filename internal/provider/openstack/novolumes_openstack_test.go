@@ -17,6 +17,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/services"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
@@ -30,9 +31,9 @@ func bareRegion(ctx context.Context, t *testing.T, file, name string, kinds ...s
 	testkit.Must(t, err)
 	keystone, err := gopher.NewIdentityV3(pc, gophercloud.EndpointOpts{Region: "RegionOne"})
 	testkit.Must(t, err)
-	offered, err := pages(ctx, services.List(keystone, nil), services.ExtractServices)
+	offered, err := cloud.Pages(ctx, services.List(keystone, nil), services.ExtractServices)
 	testkit.Must(t, err)
-	there, err := pages(ctx, endpoints.List(keystone, endpoints.ListOpts{RegionID: "RegionOne", Availability: gophercloud.AvailabilityPublic}), endpoints.ExtractEndpoints)
+	there, err := cloud.Pages(ctx, endpoints.List(keystone, endpoints.ListOpts{RegionID: "RegionOne", Availability: gophercloud.AvailabilityPublic}), endpoints.ExtractEndpoints)
 	testkit.Must(t, err)
 	testkit.Must(t, removeRegion(ctx, keystone, name)) // which a killed test may have left
 	_, err = regions.Create(ctx, keystone, regions.CreateOpts{ID: name}).Extract()
@@ -51,16 +52,16 @@ func bareRegion(ctx context.Context, t *testing.T, file, name string, kinds ...s
 
 // removeRegion removes a region with its endpoints, where it is.
 func removeRegion(ctx context.Context, keystone *gophercloud.ServiceClient, name string) error {
-	there, err := pages(ctx, endpoints.List(keystone, endpoints.ListOpts{RegionID: name}), endpoints.ExtractEndpoints)
+	there, err := cloud.Pages(ctx, endpoints.List(keystone, endpoints.ListOpts{RegionID: name}), endpoints.ExtractEndpoints)
 	if err != nil {
 		return err
 	}
 	for _, e := range there {
-		if err := endpoints.Delete(ctx, keystone, e.ID).ExtractErr(); err != nil && !gone(err) {
+		if err := endpoints.Delete(ctx, keystone, e.ID).ExtractErr(); err != nil && !cloud.Gone(err) {
 			return err
 		}
 	}
-	if err := regions.Delete(ctx, keystone, name).ExtractErr(); err != nil && !gone(err) {
+	if err := regions.Delete(ctx, keystone, name).ExtractErr(); err != nil && !cloud.Gone(err) {
 		return err
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // HostKeyMemory remembers the SSH host keys that were pinned from machines' consoles, which serve them only for some time.
@@ -25,8 +26,8 @@ type Options struct {
 	Home      string            // what Provider.Home said when the cluster was begun: elsewhere everything is refused; empty: not begun
 	HostKeys  HostKeyMemory     // nil: host keys are remembered only as long as the Provider lives
 
-	Calls    Calls    // how the cloud is asked. Tests count calls and inject faults with its HTTPClient
-	Timeouts Timeouts // zero fields are taken from the document, or have defaults
+	Calls    cloud.Calls // how the cloud is asked. Tests count calls and inject faults with its HTTPClient
+	Timeouts Timeouts    // zero fields are taken from the document, or have defaults
 }
 
 // Timeouts bounds what the provider waits for. Zero means the default.
@@ -51,7 +52,7 @@ func (o *Options) setDefaults() error {
 	if o.HostKeys == nil {
 		o.HostKeys = &sessionKeys{}
 	}
-	o.Calls.setDefaults()
+	o.Calls.SetDefaults()
 	o.Timeouts.setDefaults(o.Cluster.Spec.Timeouts.MachineBoot.Duration)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 const portsStep = "ports"
@@ -42,7 +43,7 @@ func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Por
 	var out []ports.Port
 	for some := range slices.Chunk(want, perRequest) {
 		got, err := postPorts(ctx, c, some)
-		if status(err) == http.StatusBadRequest && strings.Contains(err.Error(), "tags") { // a Neutron that can't tag what it makes: "ports" does it after
+		if cloud.Status(err) == http.StatusBadRequest && strings.Contains(err.Error(), "tags") { // a Neutron that can't tag what it makes: "ports" does it after
 			for i := range some {
 				some[i].Tags = nil
 			}
@@ -50,7 +51,7 @@ func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Por
 		}
 		if err != nil {
 			p.known.ports.invalidate()
-			return out, wrap(err, "make %s", count(len(some), "port"))
+			return out, cloud.Wrap(err, "make %s", count(len(some), "port"))
 		}
 		p.known.ports.keep(got...)
 		out = append(out, got...)
@@ -207,7 +208,7 @@ func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec,
 	}
 	progress.Status("tags, security groups and addresses of ports")
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxCalls)
+	g.SetLimit(cloud.MaxCalls)
 	for _, m := range want { // new ones too: not every Neutron tags what it makes in the same call
 		g.Go(func() error { return p.mendPort(ctx, m) })
 	}

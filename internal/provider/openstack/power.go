@@ -7,6 +7,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // switchOn does what leaves a server's state for ACTIVE; false where there is nothing to do but to wait.
@@ -17,20 +18,20 @@ func (p *Provider) switchOn(ctx context.Context, s servers.Server) (bool, error)
 	}
 	switch s.Status {
 	case serverShutoff:
-		err = servers.Start(ctx, c.compute, s.ID).ExtractErr()
+		err = servers.Start(ctx, c.Compute, s.ID).ExtractErr()
 	case "PAUSED":
-		err = servers.Unpause(ctx, c.compute, s.ID).ExtractErr()
+		err = servers.Unpause(ctx, c.Compute, s.ID).ExtractErr()
 	case "SUSPENDED":
-		err = servers.Resume(ctx, c.compute, s.ID).ExtractErr()
+		err = servers.Resume(ctx, c.Compute, s.ID).ExtractErr()
 	case "SHELVED", "SHELVED_OFFLOADED":
-		err = servers.Unshelve(ctx, c.compute, s.ID, servers.UnshelveOpts{}).ExtractErr()
+		err = servers.Unshelve(ctx, c.Compute, s.ID, servers.UnshelveOpts{}).ExtractErr()
 	default:
 		return false, nil
 	}
-	if status(err) == 409 { // it changes already
+	if cloud.Status(err) == 409 { // it changes already
 		return false, nil
 	}
-	return err == nil, wrap(err, "switch on server %s (%s)", s.Name, s.ID)
+	return err == nil, cloud.Wrap(err, "switch on server %s (%s)", s.Name, s.ID)
 }
 
 // Power starts ("on") or stops a machine's server, and waits until Nova says that it is so. Nova asks a server to shut down and
@@ -60,8 +61,8 @@ func (p *Provider) switchOff(ctx context.Context, s servers.Server) error {
 		return err
 	}
 	if s.Status == serverActive {
-		if err := servers.Stop(ctx, c.compute, s.ID).ExtractErr(); err != nil && status(err) != 409 {
-			return wrap(err, "switch off server %s (%s)", s.Name, s.ID)
+		if err := servers.Stop(ctx, c.Compute, s.ID).ExtractErr(); err != nil && cloud.Status(err) != 409 {
+			return cloud.Wrap(err, "switch off server %s (%s)", s.Name, s.ID)
 		}
 	}
 	limit := time.Now().Add(p.opts.Timeouts.Boot)

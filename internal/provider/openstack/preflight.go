@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // findings collects what stands in the way, by section, so that the order in which the cloud answers does not show.
@@ -74,7 +75,7 @@ func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 	if err != nil {
 		return err
 	}
-	me, err := c.whoami()
+	me, err := c.WhoAmI()
 	if err != nil {
 		return err
 	}
@@ -100,32 +101,32 @@ func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 // preflight is one check of what is wanted against the cloud.
 type preflight struct {
 	*Provider
-	c     *cloud
-	me    whoami
+	c     *cloud.Cloud
+	me    cloud.User
 	want  provider.Wanted
 	found *findings
 }
 
 // roles looks at what the token says; whether a role really lets one do something is the cloud's policy, which nobody can ask for.
 func (f preflight) roles() {
-	if err := f.me.mayDelegate(f.c.login.source); err != nil {
+	if err := f.me.MayDelegate(f.c.Login.Source); err != nil {
 		f.found.add(aboutRoles, "%v", err)
 	}
 }
 
 // balancerForbidden says which role is missing where Octavia lets one do nothing.
-func balancerForbidden(err error, c *cloud) error {
-	if status(err) != http.StatusForbidden {
+func balancerForbidden(err error, c *cloud.Cloud) error {
+	if cloud.Status(err) != http.StatusForbidden {
 		return err
 	}
-	me, whoErr := c.whoami()
+	me, whoErr := c.WhoAmI()
 	if whoErr != nil {
 		return errors.Join(err, whoErr)
 	}
-	said := new(fault)
+	said := new(cloud.Fault)
 	errors.As(err, &said)
 	return fail.Wrap(fail.Refused, said, "the credentials of %s lack the role %s in project %s (they have %s)",
-		c.login.source, balancerRole, me.Project.Name, me.roleNames()).
+		c.Login.Source, cloud.BalancerRole, me.Project.Name, me.RoleNames()).
 		Do("have the cloud's operator grant it, or use another kind of spec.endpoint, such as gateways")
 }
 
@@ -227,7 +228,7 @@ func (f preflight) volumeTypes(ctx context.Context) error {
 			wanted[s.RootVolumeType] = poolName(m)
 		}
 	}
-	if len(wanted) == 0 || f.c.volume == nil { // volumes tells
+	if len(wanted) == 0 || f.c.Volume == nil { // volumes tells
 		return nil
 	}
 	var types struct {
@@ -236,8 +237,8 @@ func (f preflight) volumeTypes(ctx context.Context) error {
 			Name string `json:"name"`
 		} `json:"volume_types"`
 	}
-	if err := get(ctx, f.c.volume, &types, "types"); err != nil {
-		return wrap(err, "list volume types")
+	if err := get(ctx, f.c.Volume, &types, "types"); err != nil {
+		return cloud.Wrap(err, "list volume types")
 	}
 	var have []string
 	for _, t := range types.Types {

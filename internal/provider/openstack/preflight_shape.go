@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // sizes looks at what depends on flavors: images, and quotas.
@@ -80,9 +81,9 @@ func (f preflight) fits(m provider.MachineSpec, s v1alpha1.MachineShape, flavor 
 
 // listFlavors lists the flavors by name and by ID.
 func (f preflight) listFlavors(ctx context.Context) (map[string]flavors.Flavor, error) {
-	list, err := pages(ctx, flavors.ListDetail(f.c.compute, nil), flavors.ExtractFlavors)
+	list, err := cloud.Pages(ctx, flavors.ListDetail(f.c.Compute, nil), flavors.ExtractFlavors)
 	if err != nil {
-		return nil, wrap(err, "list flavors")
+		return nil, cloud.Wrap(err, "list flavors")
 	}
 	out := map[string]flavors.Flavor{}
 	for _, x := range list {
@@ -104,12 +105,12 @@ func flavorNames(all map[string]flavors.Flavor) string {
 
 // lookForImage finds the one active image of a name or ID; nil where there is none, or several.
 func (f preflight) lookForImage(ctx context.Context, name string) (*images.Image, error) {
-	all, err := pages(ctx, images.List(f.c.image, images.ListOpts{Name: name}), images.ExtractImages)
+	all, err := cloud.Pages(ctx, images.List(f.c.Image, images.ListOpts{Name: name}), images.ExtractImages)
 	if err == nil && len(all) == 0 && uuid.MatchString(name) {
-		all, err = pages(ctx, images.List(f.c.image, images.ListOpts{ID: name}), images.ExtractImages)
+		all, err = cloud.Pages(ctx, images.List(f.c.Image, images.ListOpts{ID: name}), images.ExtractImages)
 	}
 	if err != nil {
-		return nil, wrap(err, "look for image %s", name)
+		return nil, cloud.Wrap(err, "look for image %s", name)
 	}
 	all = slices.DeleteFunc(all, func(i images.Image) bool { return i.Status != images.ImageStatusActive })
 	if len(all) != 1 {
@@ -158,7 +159,7 @@ func (f preflight) versions(ctx context.Context) error {
 		f.found.warn("with load balancers of ovn, which leave the clients' addresses as they are, Services of type LoadBalancer are reached from the " +
 			"machines' own network only: say in spec.access.nodePortCIDRs who else may")
 	}
-	c, err := f.c.loadBalancer()
+	c, err := f.c.LoadBalancer()
 	if err != nil {
 		return f.found.refusal(aboutAPIs, err)
 	}
@@ -189,7 +190,7 @@ func newestVersion(ctx context.Context, c *gophercloud.ServiceClient) (string, e
 		} `json:"versions"`
 	}
 	if err := getURL(ctx, c, &doc, strings.TrimSuffix(strings.TrimSuffix(c.Endpoint, "v2.0/"), "v2/")); err != nil {
-		return "", wrap(err, "ask the load-balancer service for its versions")
+		return "", cloud.Wrap(err, "ask the load-balancer service for its versions")
 	}
 	newest := ""
 	for _, v := range doc.Versions {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // Provider makes, finds and removes the machines of one cluster in an OpenStack cloud.
@@ -98,33 +99,33 @@ func (p *Provider) Home(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	me, err := c.whoami()
-	return strings.TrimSpace(me.Project.ID + " " + c.region), err
+	me, err := c.WhoAmI()
+	return strings.TrimSpace(me.Project.ID + " " + c.Region), err
 }
 
 // session logs in once, when it is first needed. A failed login is tried again at the next call.
 type session struct {
 	mu sync.Mutex
-	c  *cloud
+	c  *cloud.Cloud
 }
 
 // cloud returns the cloud, logged in.
-func (p *Provider) cloud(ctx context.Context) (*cloud, error) {
+func (p *Provider) cloud(ctx context.Context) (*cloud.Cloud, error) {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
 	if p.session.c != nil {
 		return p.session.c, nil
 	}
 	spec := p.spec()
-	l, err := readLogin(spec.Cloud, spec.Region)
+	l, err := cloud.ReadLogin(spec.Cloud, spec.Region)
 	if err != nil {
 		return nil, err
 	}
-	c, err := connect(ctx, l, p.opts.Calls)
+	c, err := cloud.Connect(ctx, l, p.opts.Calls)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkHome(p.opts.Home, p.n.cluster); err != nil {
+	if err := c.CheckHome(p.opts.Home, p.n.cluster); err != nil {
 		return nil, err
 	}
 	p.session.c = c

@@ -7,6 +7,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // quotas compares what would be made with what the project's quotas leave. A service that does not tell its quotas (403, 404) is not
@@ -36,13 +38,13 @@ func (f preflight) quotas(ctx context.Context, all map[string]flavors.Flavor) er
 func (f preflight) allowances(ctx context.Context) (allowances, error) {
 	project := f.me.Project.ID
 	readers := []func(context.Context) (allowances, error){
-		func(ctx context.Context) (allowances, error) { return computeAllowances(ctx, f.c.compute) },
-		func(ctx context.Context) (allowances, error) { return networkAllowances(ctx, f.c.network, project) },
+		func(ctx context.Context) (allowances, error) { return computeAllowances(ctx, f.c.Compute) },
+		func(ctx context.Context) (allowances, error) { return networkAllowances(ctx, f.c.Network, project) },
 	}
-	if f.c.volume != nil {
-		readers = append(readers, func(ctx context.Context) (allowances, error) { return volumeAllowances(ctx, f.c.volume, project) })
+	if f.c.Volume != nil {
+		readers = append(readers, func(ctx context.Context) (allowances, error) { return volumeAllowances(ctx, f.c.Volume, project) })
 	}
-	if c, err := f.c.loadBalancer(); f.octavia() != nil && err == nil { // that there is none is told by versions
+	if c, err := f.c.LoadBalancer(); f.octavia() != nil && err == nil { // that there is none is told by versions
 		readers = append(readers, func(ctx context.Context) (allowances, error) { return balancerAllowances(ctx, c, project) })
 	}
 	parts := make([]allowances, len(readers))
@@ -52,7 +54,7 @@ func (f preflight) allowances(ctx context.Context) (allowances, error) {
 			if parts[i], err = read(gctx); untold(err) {
 				return nil
 			}
-			return wrap(err, "read quotas")
+			return cloud.Wrap(err, "read quotas")
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -67,5 +69,5 @@ func (f preflight) allowances(ctx context.Context) (allowances, error) {
 
 // untold reports whether a service keeps its quotas to itself.
 func untold(err error) bool {
-	return status(err) == http.StatusForbidden || status(err) == http.StatusNotFound
+	return cloud.Status(err) == http.StatusForbidden || cloud.Status(err) == http.StatusNotFound
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
@@ -38,7 +39,7 @@ const quotaSpec = `  provider:
 // tenant is a project of a test's own, with an ordinary user, so that quotas can be set without disturbing anybody.
 type tenant struct {
 	t       *testing.T
-	admin   *cloud
+	admin   *cloud.Cloud
 	project string
 	cloud   string // what clouds.yaml calls the user's access
 	wrong   string // the same with another password
@@ -55,27 +56,27 @@ func newTenant(ctx context.Context, t *testing.T, roleNames ...string) *tenant {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("t4-%x", time.Now().UnixNano())
-	project, err := projects.Create(ctx, admin.identity, projects.CreateOpts{Name: name, DomainID: "default"}).Extract()
+	project, err := projects.Create(ctx, admin.Identity, projects.CreateOpts{Name: name, DomainID: "default"}).Extract()
 	testkit.Must(t, err)
 	t.Cleanup(func() {
-		if err := projects.Delete(context.Background(), admin.identity, project.ID).ExtractErr(); err != nil {
+		if err := projects.Delete(context.Background(), admin.Identity, project.ID).ExtractErr(); err != nil {
 			t.Error(err)
 		}
 	})
 	const password = "t4-is-not-secret"
-	user, err := users.Create(ctx, admin.identity, users.CreateOpts{Name: name, DomainID: "default", Password: password, DefaultProjectID: project.ID}).Extract()
+	user, err := users.Create(ctx, admin.Identity, users.CreateOpts{Name: name, DomainID: "default", Password: password, DefaultProjectID: project.ID}).Extract()
 	testkit.Must(t, err)
 	t.Cleanup(func() {
-		if err := users.Delete(context.Background(), admin.identity, user.ID).ExtractErr(); err != nil {
+		if err := users.Delete(context.Background(), admin.Identity, user.ID).ExtractErr(); err != nil {
 			t.Error(err)
 		}
 	})
-	known, err := pages(ctx, roles.List(admin.identity, nil), roles.ExtractRoles)
+	known, err := cloud.Pages(ctx, roles.List(admin.Identity, nil), roles.ExtractRoles)
 	testkit.Must(t, err)
 	for _, r := range known {
 		for _, want := range roleNames {
 			if r.Name == want {
-				testkit.Must(t, roles.Assign(ctx, admin.identity, r.ID, roles.AssignOpts{UserID: user.ID, ProjectID: project.ID}).ExtractErr())
+				testkit.Must(t, roles.Assign(ctx, admin.Identity, r.ID, roles.AssignOpts{UserID: user.ID, ProjectID: project.ID}).ExtractErr())
 			}
 		}
 	}
@@ -86,7 +87,7 @@ func newTenant(ctx context.Context, t *testing.T, roleNames ...string) *tenant {
     region_name: %s
   wrong:
     auth: {auth_url: %q, username: %s, password: not-%s, project_name: %s, user_domain_name: Default, project_domain_name: Default}
-`, admin.login.options.IdentityEndpoint, name, password, name, admin.login.where.Region, admin.login.options.IdentityEndpoint, name, password, name)
+`, admin.Login.Options.IdentityEndpoint, name, password, name, admin.Login.Where.Region, admin.Login.Options.IdentityEndpoint, name, password, name)
 	testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	n := &tenant{t: t, admin: admin, project: project.ID, cloud: name, wrong: name + "-wrong"}
 	addCloud(t, n.cloud, file, "right")
@@ -122,15 +123,15 @@ func (n *tenant) set(ctx context.Context, limits map[resource]int) {
 		by[q.service][q.key] = limit
 	}
 	for service, values := range by {
-		lb, err := n.admin.loadBalancer()
+		lb, err := n.admin.LoadBalancer()
 		testkit.Must(n.t, err)
 		for name, x := range map[string]struct {
 			c    *gophercloud.ServiceClient
 			path []string
 			key  string
 		}{
-			"compute": {n.admin.compute, []string{"os-quota-sets", n.project}, "quota_set"}, "volume": {n.admin.volume, []string{"os-quota-sets", n.project}, "quota_set"},
-			"network": {n.admin.network, []string{"quotas", n.project}, "quota"}, "balancer": {lb, []string{"lbaas", "quotas", n.project}, "quota"},
+			"compute": {n.admin.Compute, []string{"os-quota-sets", n.project}, "quota_set"}, "volume": {n.admin.Volume, []string{"os-quota-sets", n.project}, "quota_set"},
+			"network": {n.admin.Network, []string{"quotas", n.project}, "quota"}, "balancer": {lb, []string{"lbaas", "quotas", n.project}, "quota"},
 		} {
 			if name != service {
 				continue
@@ -165,7 +166,7 @@ func TestQuotas(t *testing.T) {
 		t.Fatal(err)
 	}
 	me := p.session.c
-	who, err := me.whoami()
+	who, err := me.WhoAmI()
 	testkit.Must(t, err)
 	check := preflight{Provider: p, c: me, me: who, want: wanted(doc), found: &findings{}}
 	flavors, err := check.listFlavors(ctx)

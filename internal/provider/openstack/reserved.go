@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // The API's floating IP is made for the cluster, or is one of the user's, who has told others of it already: that one carries no mark,
@@ -31,14 +32,14 @@ func (p *Provider) listReserved(ctx context.Context) ([]floatingips.FloatingIP, 
 	if err != nil {
 		return nil, err
 	}
-	me, err := c.whoami()
+	me, err := c.WhoAmI()
 	if err != nil {
 		return nil, err
 	}
 	// an administrator is shown those of all projects
 	opts := floatingips.ListOpts{FloatingIP: p.reservedIP(), ProjectID: me.Project.ID}
-	all, err := pages(ctx, floatingips.List(c.network, opts), floatingips.ExtractFloatingIPs)
-	return keepReserved(all, p.reservedIP(), me.Project.ID), wrap(err, "look for floating IP %s", p.reservedIP())
+	all, err := cloud.Pages(ctx, floatingips.List(c.Network, opts), floatingips.ExtractFloatingIPs)
+	return keepReserved(all, p.reservedIP(), me.Project.ID), cloud.Wrap(err, "look for floating IP %s", p.reservedIP())
 }
 
 // keepReserved is for clouds that don't know the filters.
@@ -158,9 +159,9 @@ func (p *Provider) usersOwn(ctx context.Context, portID string) ([]floatingips.F
 	if err != nil {
 		return nil, err
 	}
-	all, err := pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: portID}), floatingips.ExtractFloatingIPs)
+	all, err := cloud.Pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: portID}), floatingips.ExtractFloatingIPs)
 	return slices.DeleteFunc(all, func(f floatingips.FloatingIP) bool { return f.PortID != portID || p.n.ours(f.Description, f.Tags) }),
-		wrap(err, "list the floating IPs of port %s", portID)
+		cloud.Wrap(err, "list the floating IPs of port %s", portID)
 }
 
 // ensureFrontIP has the user's floating IP, or one made for it, lead to the port of the API's address.
@@ -259,12 +260,12 @@ func (p *Provider) adoptReserved(ctx context.Context) error {
 	}
 	opts := floatingips.UpdateOpts{Description: new(""), PortID: &f.PortID}
 	if err := floatingips.Update(ctx, c, f.ID, opts).Err; err != nil {
-		return wrap(err, "take the cluster's mark off floating IP %s", f.FloatingIP)
+		return cloud.Wrap(err, "take the cluster's mark off floating IP %s", f.FloatingIP)
 	}
 	f.Description = ""
 	f.Tags = slices.DeleteFunc(slices.Clone(f.Tags), func(t string) bool { return strings.HasPrefix(t, keyPrefix) })
 	if err := attributestags.ReplaceAll(ctx, c, "floatingips", f.ID, attributestags.ReplaceAllOpts{Tags: f.Tags}).Err; err != nil {
-		return wrap(err, "take the cluster's tags off floating IP %s", f.FloatingIP)
+		return cloud.Wrap(err, "take the cluster's tags off floating IP %s", f.FloatingIP)
 	}
 	p.known.floating.drop(f.ID)
 	p.known.reserved.keep(f)
@@ -278,7 +279,7 @@ func (p *Provider) takeOff(ctx context.Context, f floatingips.FloatingIP) error 
 		return err
 	}
 	err = floatingips.Update(ctx, c, f.ID, floatingips.UpdateOpts{PortID: new("")}).Err
-	return wrap(unlessGone(err), "take floating IP %s off the cluster", f.FloatingIP)
+	return cloud.Wrap(unlessGone(err), "take floating IP %s off the cluster", f.FloatingIP)
 }
 
 func (p *Provider) leadReserved(ctx context.Context, f floatingips.FloatingIP, portID string) error {

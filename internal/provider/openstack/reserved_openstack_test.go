@@ -73,7 +73,7 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 			}
 			testkit.Must(t, destroy(ctx, again))
 			isEmpty(ctx, t, doc, id)
-			f, err := floatingips.Get(ctx, p.session.c.network, mine.ID).Extract()
+			f, err := floatingips.Get(ctx, p.session.c.Network, mine.ID).Extract()
 			if err != nil || f.PortID != "" {
 				t.Errorf("the user's floating IP: %+v %v", f, err)
 			}
@@ -109,17 +109,17 @@ func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
 	doc.Spec.Endpoint.FloatingIP = made.FloatingIP
 	p = run()
 	t.Cleanup(func() { // nobody else would
-		if err := floatingips.Delete(context.Background(), p.session.c.network, made.ID).ExtractErr(); err != nil {
+		if err := floatingips.Delete(context.Background(), p.session.c.Network, made.ID).ExtractErr(); err != nil {
 			t.Error(err)
 		}
 	})
-	now, err := floatingips.Get(ctx, p.session.c.network, made.ID).Extract()
+	now, err := floatingips.Get(ctx, p.session.c.Network, made.ID).Extract()
 	if err != nil || now.PortID != made.PortID || now.Description != "" || len(now.Tags) > 0 {
 		t.Errorf("it is %+v: %v", now, err)
 	}
 	testkit.Must(t, destroy(ctx, p))
 	isEmpty(ctx, t, doc, id)
-	if now, err = floatingips.Get(ctx, p.session.c.network, made.ID).Extract(); err != nil || now.PortID != "" {
+	if now, err = floatingips.Get(ctx, p.session.c.Network, made.ID).Extract(); err != nil || now.PortID != "" {
 		t.Errorf("after the cluster's end it is %+v: %v", now, err)
 	}
 }
@@ -130,10 +130,10 @@ func reserve(ctx context.Context, t *testing.T) *floatingips.FloatingIP {
 	p, _ := testProvider(t, testDocument(t, "t4-user", balancedSpec), "t4-user-0badcafe")
 	external, err := p.externalNetwork(ctx)
 	testkit.Must(t, err)
-	f, err := floatingips.Create(ctx, p.session.c.network, floatingips.CreateOpts{FloatingNetworkID: external, Description: "a user's"}).Extract()
+	f, err := floatingips.Create(ctx, p.session.c.Network, floatingips.CreateOpts{FloatingNetworkID: external, Description: "a user's"}).Extract()
 	testkit.Must(t, err)
 	t.Cleanup(func() {
-		if err := floatingips.Delete(context.Background(), p.session.c.network, f.ID).ExtractErr(); err != nil {
+		if err := floatingips.Delete(context.Background(), p.session.c.Network, f.ID).ExtractErr(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -151,11 +151,11 @@ func leaveBehind(ctx context.Context, t *testing.T, p *Provider) {
 	testkit.Must(t, err)
 	b, err := loadbalancers.Create(ctx, lb, loadbalancers.CreateOpts{Name: servicePrefix(p.n) + "shop_front", VipSubnetID: sub.ID}).Extract()
 	testkit.Must(t, err)
-	_, err = floatingips.Create(ctx, p.session.c.network, floatingips.CreateOpts{
+	_, err = floatingips.Create(ctx, p.session.c.Network, floatingips.CreateOpts{
 		FloatingNetworkID: external, PortID: b.VipPortID, Description: "Floating IP for Kubernetes external service shop/front from cluster " + p.n.id,
 	}).Extract()
 	testkit.Must(t, err)
 	meta := map[string]string{csiCluster: p.n.id}
-	_, err = volumes.Create(ctx, p.session.c.volume, volumes.CreateOpts{Name: "pvc-1", Size: 1, Metadata: meta}, nil).Extract()
+	_, err = volumes.Create(ctx, p.session.c.Volume, volumes.CreateOpts{Name: "pvc-1", Size: 1, Metadata: meta}, nil).Extract()
 	testkit.Must(t, err)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // made keeps what a call made or changed. After an error what is known is in doubt: the next attempt of the step lists again,
@@ -17,7 +18,7 @@ func made[T any](s *cache[T], item *T, err error, format string, args ...any) (T
 	if err != nil {
 		s.invalidate()
 		var none T
-		return none, wrap(err, format, args...)
+		return none, cloud.Wrap(err, format, args...)
 	}
 	s.keep(*item)
 	return *item, nil
@@ -26,7 +27,7 @@ func made[T any](s *cache[T], item *T, err error, format string, args ...any) (T
 // late looks again where the cloud refuses to make something: a run that was killed may have asked for the same, and it came about only after
 // this one had looked. ok reports whether it is there now. Where err is no such refusal, nothing is asked.
 func late[T any](ctx context.Context, s *cache[T], err error, fits func(T) bool) (item T, ok bool, failed error) {
-	if st := status(err); st != http.StatusConflict && st != http.StatusBadRequest {
+	if st := cloud.Status(err); st != http.StatusConflict && st != http.StatusBadRequest {
 		return item, false, nil
 	}
 	s.invalidate()
@@ -39,9 +40,9 @@ func late[T any](ctx context.Context, s *cache[T], err error, fits func(T) bool)
 
 // removed forgets what a call deleted. What is gone already is as good.
 func removed[T any](s *cache[T], id string, err error, format string, args ...any) error {
-	if err != nil && !gone(err) {
+	if err != nil && !cloud.Gone(err) {
 		s.invalidate()
-		return wrap(err, format, args...)
+		return cloud.Wrap(err, format, args...)
 	}
 	s.drop(id)
 	return nil
@@ -77,8 +78,8 @@ func (p *Provider) tag(ctx context.Context, kind, id string, have, want []string
 	if err != nil {
 		return have, err
 	}
-	got, err := attributestags.ReplaceAll(ctx, c.network, kind, id, attributestags.ReplaceAllOpts{Tags: all}).Extract()
-	return got, wrap(err, "tag %s %s", kind, id)
+	got, err := attributestags.ReplaceAll(ctx, c.Network, kind, id, attributestags.ReplaceAllOpts{Tags: all}).Extract()
+	return got, cloud.Wrap(err, "tag %s %s", kind, id)
 }
 
 // network returns the client of the network service.
@@ -87,7 +88,7 @@ func (p *Provider) network(ctx context.Context) (*gophercloud.ServiceClient, err
 	if err != nil {
 		return nil, err
 	}
-	return c.network, nil
+	return c.Network, nil
 }
 
 // refresher is a cache of whatever kind.
@@ -109,7 +110,7 @@ func fresh(ctx context.Context, caches ...refresher) error {
 
 // still turns the refusal to delete something that is in use into a reason to wait.
 func still(err error, by func() string) error {
-	if s := status(err); s == 409 || s == 400 {
+	if s := cloud.Status(err); s == 409 || s == 400 {
 		if who := by(); who != "" {
 			return fail.Wrap(fail.NotReady, err, "%s", who)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 const groupsStep = "security-groups"
@@ -153,19 +154,19 @@ func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient
 			if failed != nil {
 				return failed
 			}
-			if left, _ := p.ruleChanges(a, r); status(err) == http.StatusConflict && len(left) < len(add) {
+			if left, _ := p.ruleChanges(a, r); cloud.Status(err) == http.StatusConflict && len(left) < len(add) {
 				return p.ensureRules(ctx, c, a, r) // fewer are missing each time
 			}
 			p.known.groups.invalidate()
-			return wrap(err, "add %s to security group %s", count(len(add), "rule"), g.Name)
+			return cloud.Wrap(err, "add %s to security group %s", count(len(add), "rule"), g.Name)
 		}
 		g.Rules = append(slices.Clone(g.Rules), got...)
 		p.known.groups.keep(g)
 	}
 	for _, d := range drop {
-		if err := rules.Delete(ctx, c, d.ID).ExtractErr(); err != nil && !gone(err) {
+		if err := rules.Delete(ctx, c, d.ID).ExtractErr(); err != nil && !cloud.Gone(err) {
 			p.known.groups.invalidate()
-			return wrap(err, "remove a rule of security group %s", g.Name)
+			return cloud.Wrap(err, "remove a rule of security group %s", g.Name)
 		}
 		g.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(h rules.SecGroupRule) bool { return h.ID == d.ID })
 		p.known.groups.keep(g)

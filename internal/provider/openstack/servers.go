@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // States of a server, as Nova calls them.
@@ -64,7 +65,7 @@ func faultOf(s servers.Server) string {
 	if s.Fault.Message == "" {
 		return "Nova gives no reason"
 	}
-	return oneLine(s.Fault.Message)
+	return cloud.OneLine(s.Fault.Message)
 }
 
 // createServer asks Nova for a machine's server. Its port exists; its root volume, where it has one, is made here.
@@ -114,7 +115,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 		hints = servers.SchedulerHintOpts{Group: g}
 	}
 	progress.Status("asking for the server")
-	s, err := servers.Create(ctx, c.compute, p.withKey(o), hints).Extract()
+	s, err := servers.Create(ctx, c.Compute, p.withKey(o), hints).Extract()
 	if there, ok, err := late(ctx, p.known.servers, err, isServerOf(m.Name)); ok || err != nil {
 		return there, err // it has the port and the volume, of which there is one each
 	}
@@ -229,12 +230,12 @@ func (p *Provider) serverIDs(ctx context.Context, o servers.ListOpts) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	all, err := pages(ctx, servers.ListSimple(c.compute, o), servers.ExtractServers)
+	all, err := cloud.Pages(ctx, servers.ListSimple(c.Compute, o), servers.ExtractServers)
 	ids := map[string]bool{}
 	for _, s := range all {
 		ids[s.ID] = true
 	}
-	return ids, wrap(err, "list servers")
+	return ids, cloud.Wrap(err, "list servers")
 }
 
 // stateText is a server's state with what Nova is doing to it.
@@ -258,9 +259,9 @@ func (p *Provider) removeServers(ctx context.Context, all []servers.Server, prog
 		if s.TaskState == "deleting" {
 			continue
 		}
-		if err := servers.Delete(ctx, c.compute, s.ID).ExtractErr(); err != nil && !gone(err) {
+		if err := servers.Delete(ctx, c.Compute, s.ID).ExtractErr(); err != nil && !cloud.Gone(err) {
 			p.known.servers.invalidate()
-			return wrap(err, "remove server %s (%s)", s.Name, s.ID)
+			return cloud.Wrap(err, "remove server %s (%s)", s.Name, s.ID)
 		}
 	}
 	limit := time.Now().Add(p.opts.Timeouts.Delete)

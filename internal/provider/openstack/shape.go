@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // shapeMark is what a server was asked to be, written down with it: the document's own words, which are what it is compared
@@ -100,9 +101,9 @@ func (p *Provider) flavorID(ctx context.Context, name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		all, err := pages(ctx, flavors.ListDetail(c.compute, nil), flavors.ExtractFlavors)
+		all, err := cloud.Pages(ctx, flavors.ListDetail(c.Compute, nil), flavors.ExtractFlavors)
 		if err != nil {
-			return "", wrap(err, "list flavors")
+			return "", cloud.Wrap(err, "list flavors")
 		}
 		p.lookups.flavors = map[string]string{}
 		for _, f := range all {
@@ -129,12 +130,12 @@ func (p *Provider) imageID(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all, err := pages(ctx, images.List(c.image, images.ListOpts{Name: name}), images.ExtractImages)
+	all, err := cloud.Pages(ctx, images.List(c.Image, images.ListOpts{Name: name}), images.ExtractImages)
 	if err == nil && len(all) == 0 && uuid.MatchString(name) {
-		all, err = pages(ctx, images.List(c.image, images.ListOpts{ID: name}), images.ExtractImages)
+		all, err = cloud.Pages(ctx, images.List(c.Image, images.ListOpts{ID: name}), images.ExtractImages)
 	}
 	if err != nil {
-		return "", wrap(err, "look for image %s", name)
+		return "", cloud.Wrap(err, "look for image %s", name)
 	}
 	all = slices.DeleteFunc(all, func(i images.Image) bool { return i.Status != images.ImageStatusActive })
 	if len(all) != 1 {

@@ -16,6 +16,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // everyServerOf lists the servers of a machine, those that are being deleted included.
@@ -50,17 +51,17 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 		return err
 	}
 	progress.Status("ports")
-	if err := p.detachRouter(ctx, c.network); err != nil {
+	if err := p.detachRouter(ctx, c.Network); err != nil {
 		return err
 	}
 	if err := p.removePorts(ctx, k.ports.all()); err != nil {
 		return err
 	}
 	progress.Status("server groups and keypair")
-	if err := p.removePlacement(ctx, c.compute); err != nil {
+	if err := p.removePlacement(ctx, c.Compute); err != nil {
 		return err
 	}
-	return p.removeNetwork(ctx, c.network, progress)
+	return p.removeNetwork(ctx, c.Network, progress)
 }
 
 // isStray tells of a volume that no server holds.
@@ -139,7 +140,7 @@ func (p *Provider) usedBy(ctx context.Context, c *gophercloud.ServiceClient, wha
 	if q.group != "" {
 		o.SecurityGroups = []string{q.group}
 	}
-	all, err := pages(ctx, ports.List(c, o), ports.ExtractPorts)
+	all, err := cloud.Pages(ctx, ports.List(c, o), ports.ExtractPorts)
 	if err != nil || len(all) == 0 {
 		return ""
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 const volumesStep = "volumes"
@@ -59,7 +60,7 @@ func (p *Provider) askForVolumes(ctx context.Context, want []provider.MachineSpe
 	}
 	progress.Status("asking for %s", count(len(want), "root volume"))
 	var g errgroup.Group // one that fails does not cut the others off: what they have asked for would come late
-	g.SetLimit(maxCalls)
+	g.SetLimit(cloud.MaxCalls)
 	for _, m := range want {
 		if !p.hasNothing(m.Name) {
 			continue
@@ -111,7 +112,7 @@ func (p *Provider) createVolume(ctx context.Context, m provider.MachineSpec) (vo
 	if err != nil {
 		return volumes.Volume{}, err
 	}
-	cinder, err := c.blockStorage()
+	cinder, err := c.BlockStorage()
 	if err != nil {
 		return volumes.Volume{}, err
 	}
@@ -180,16 +181,16 @@ func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, prog
 			if v.Status == volumeDeleting || asked[v.ID] {
 				continue
 			}
-			switch err := volumes.Delete(ctx, c.volume, v.ID, nil).ExtractErr(); {
-			case gone(err):
+			switch err := volumes.Delete(ctx, c.Volume, v.ID, nil).ExtractErr(); {
+			case cloud.Gone(err):
 				p.known.volumes.drop(v.ID)
 			case err == nil:
 				asked[v.ID] = true
-			case status(err) == 400 || status(err) == 409:
-				last = wrap(err, "remove volume %s", v.ID)
+			case cloud.Status(err) == 400 || cloud.Status(err) == 409:
+				last = cloud.Wrap(err, "remove volume %s", v.ID)
 			default:
 				p.known.volumes.invalidate()
-				return wrap(err, "remove volume %s", v.ID)
+				return cloud.Wrap(err, "remove volume %s", v.ID)
 			}
 		}
 		switch {

@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"bytes"
@@ -26,7 +26,8 @@ type Retry struct {
 	Max      time.Duration // longest pause, Retry-After included; default 30 seconds
 }
 
-func (c *Calls) setDefaults() {
+// SetDefaults fills in what is zero.
+func (c *Calls) SetDefaults() {
 	c.Limit = cmp.Or(c.Limit, 2*time.Minute)
 	c.Retry.Attempts = cmp.Or(c.Retry.Attempts, 5)
 	c.Retry.Pause = cmp.Or(c.Retry.Pause, 300*time.Millisecond)
@@ -48,10 +49,10 @@ func (c Calls) client(cfg *tls.Config) http.Client {
 		if cfg != nil {
 			t.TLSClientConfig = cfg
 		}
-		t.MaxIdleConnsPerHost = maxCalls
+		t.MaxIdleConnsPerHost = MaxCalls
 		base = t
 	}
-	out.Transport = &transport{next: base, retry: c.Retry, limit: c.Limit, slots: make(chan struct{}, maxCalls)}
+	out.Transport = &transport{next: base, retry: c.Retry, limit: c.Limit, slots: make(chan struct{}, MaxCalls)}
 	return out
 }
 
@@ -68,7 +69,8 @@ type transport struct {
 	slots chan struct{} // as many calls at once; more would only queue up in the cloud
 }
 
-const maxCalls = 16
+// MaxCalls is how many calls a cloud is asked at once.
+const MaxCalls = 16
 
 // RoundTrip makes one call, with its retries.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -79,7 +81,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if !again || attempt >= t.retry.Attempts || req.Context().Err() != nil {
 			return resp, err
 		}
-		if err := sleep(req.Context(), wait); err != nil {
+		if err := Sleep(req.Context(), wait); err != nil {
 			return nil, err
 		}
 		pause *= 2
@@ -95,7 +97,7 @@ func (t *transport) once(req *http.Request, attempt int) (*http.Response, error)
 		return nil, context.Cause(req.Context())
 	}
 	ctx, cancel := req.Context(), context.CancelFunc(func() {})
-	if !isUpload(req) { // which lasts as long as its caller allows
+	if !IsUpload(req) { // which lasts as long as its caller allows
 		ctx, cancel = context.WithTimeout(ctx, t.limit)
 	}
 	defer cancel()
@@ -123,7 +125,7 @@ func (t *transport) once(req *http.Request, attempt int) (*http.Response, error)
 // again reports whether an attempt is followed by another one, and after how long.
 func (t *transport) again(req *http.Request, resp *http.Response, err error, pause time.Duration) (time.Duration, bool) {
 	pause = min(pause, t.retry.Max)
-	if isUpload(req) {
+	if IsUpload(req) {
 		return 0, false // it can't be recreated from here
 	}
 	safe := req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodDelete || isLogin(req)
@@ -145,8 +147,8 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, pau
 	return 0, false
 }
 
-// isUpload tells of a request whose body is read from elsewhere, and only once.
-func isUpload(req *http.Request) bool {
+// IsUpload reports whether it is a request whose body is read from elsewhere, and only once.
+func IsUpload(req *http.Request) bool {
 	return req.Body != nil && req.Body != http.NoBody && req.GetBody == nil
 }
 
@@ -171,8 +173,8 @@ func retryAfter(resp *http.Response) (time.Duration, bool) {
 	return 0, false
 }
 
-// sleep waits, or ends with ctx.
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits, or ends with ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

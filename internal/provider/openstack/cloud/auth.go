@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"crypto/tls"
@@ -12,20 +12,20 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// login is how one logs in to a cloud, as the user has set it up for every OpenStack tool.
-type login struct {
-	options gophercloud.AuthOptions
-	where   gophercloud.EndpointOpts
-	tls     *tls.Config
-	source  string // where the credentials came from, for people; never the secret
+// Login is how one logs in to a cloud, as the user has set it up for every OpenStack tool.
+type Login struct {
+	Options gophercloud.AuthOptions
+	Where   gophercloud.EndpointOpts
+	TLS     *tls.Config
+	Source  string // where the credentials came from, for people; never the secret
 }
 
-// readLogin reads clouds.yaml (and secure.yaml) where the document or $OS_CLOUD names a cloud, else the OS_* variables.
-func readLogin(cloud, region string) (login, error) {
+// ReadLogin reads clouds.yaml (and secure.yaml) where the document or $OS_CLOUD names a cloud, else the OS_* variables.
+func ReadLogin(cloud, region string) (Login, error) {
 	if cloud == "" {
 		cloud = os.Getenv("OS_CLOUD")
 	}
-	l, err := login{}, error(nil)
+	l, err := Login{}, error(nil)
 	if cloud != "" {
 		l, err = loginFromFile(cloud)
 	} else {
@@ -35,22 +35,22 @@ func readLogin(cloud, region string) (login, error) {
 		return l, err
 	}
 	if region != "" {
-		l.where.Region = region
+		l.Where.Region = region
 	}
-	l.options.AllowReauth = l.options.TokenID == "" // tokens expire in the middle of a long run
+	l.Options.AllowReauth = l.Options.TokenID == "" // tokens expire in the middle of a long run
 	return l, nil
 }
 
-func loginFromFile(cloud string) (login, error) {
-	l := login{source: `cloud "` + cloud + `" of ` + cloudsFile()}
+func loginFromFile(cloud string) (Login, error) {
+	l := Login{Source: `cloud "` + cloud + `" of ` + cloudsFile()}
 	var err error
-	l.options, l.where, l.tls, err = clouds.Parse(clouds.WithCloudName(cloud))
+	l.Options, l.Where, l.TLS, err = clouds.Parse(clouds.WithCloudName(cloud))
 	if err != nil {
-		return l, fail.Wrap(fail.Invalid, err, "read the credentials of %s", l.source).
+		return l, fail.Wrap(fail.Invalid, err, "read the credentials of %s", l.Source).
 			Do("name a cloud of your clouds.yaml in spec.provider.openstack.cloud or $OS_CLOUD; $OS_CLIENT_CONFIG_FILE tells where the file is")
 	}
-	if l.options.IdentityEndpoint == "" {
-		return l, fail.New(fail.Invalid, "%s has no auth.auth_url", l.source)
+	if l.Options.IdentityEndpoint == "" {
+		return l, fail.New(fail.Invalid, "%s has no auth.auth_url", l.Source)
 	}
 	return l, nil
 }
@@ -75,19 +75,19 @@ func cloudsFile() string {
 	return "clouds.yaml"
 }
 
-func loginFromEnv() (login, error) {
-	l := login{source: "the OS_* variables"}
+func loginFromEnv() (Login, error) {
+	l := Login{Source: "the OS_* variables"}
 	if os.Getenv("OS_AUTH_URL") == "" {
 		return l, fail.New(fail.Invalid, "no cloud is named: neither spec.provider.openstack.cloud nor $OS_CLOUD nor $OS_AUTH_URL is set").
 			Do(`put "cloud: NAME" of your clouds.yaml into the document, or source your openrc file`)
 	}
 	var missing string
-	if l.options, missing = optionsFromEnv(); missing != "" {
-		return l, fail.New(fail.Invalid, "read the credentials of %s: %s is not set", l.source, missing).Do("source your openrc file, or name a cloud of your clouds.yaml")
+	if l.Options, missing = optionsFromEnv(); missing != "" {
+		return l, fail.New(fail.Invalid, "read the credentials of %s: %s is not set", l.Source, missing).Do("source your openrc file, or name a cloud of your clouds.yaml")
 	}
-	l.where = gophercloud.EndpointOpts{Region: os.Getenv("OS_REGION_NAME"), Availability: availability(firstOf("OS_INTERFACE", "OS_ENDPOINT_TYPE"))}
+	l.Where = gophercloud.EndpointOpts{Region: os.Getenv("OS_REGION_NAME"), Availability: availability(firstOf("OS_INTERFACE", "OS_ENDPOINT_TYPE"))}
 	var err error
-	l.tls, err = tlsFromEnv()
+	l.TLS, err = tlsFromEnv()
 	return l, err
 }
 

@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"cmp"
@@ -32,11 +32,11 @@ func catalogue(pc *gophercloud.ProviderClient) ([]tokens.CatalogEntry, error) {
 
 // regionOf returns the region that the services are in: the one that is asked for, or the only one. Where there are several and none is
 // asked for, each service would be taken from whichever comes first.
-func regionOf(all []tokens.CatalogEntry, l login) (string, error) {
+func regionOf(all []tokens.CatalogEntry, l Login) (string, error) {
 	var have []string
 	for _, s := range all {
 		for _, e := range s.Endpoints {
-			if r := cmp.Or(e.Region, e.RegionID); s.Type == "compute" && e.Interface == string(l.where.Availability) && r != "" {
+			if r := cmp.Or(e.Region, e.RegionID); s.Type == "compute" && e.Interface == string(l.Where.Availability) && r != "" {
 				have = append(have, r)
 			}
 		}
@@ -44,15 +44,15 @@ func regionOf(all []tokens.CatalogEntry, l login) (string, error) {
 	slices.Sort(have)
 	have = slices.Compact(have)
 	const field = "spec.provider.openstack.region"
-	switch want := l.where.Region; {
+	switch want := l.Where.Region; {
 	case len(have) == 0: // the search for the service says what is wrong
 		return want, nil
 	case want != "" && !slices.Contains(have, want):
-		return "", fail.New(fail.Refused, "%s has no region %s", l.source, want).At(field).Do("it has %s", strings.Join(have, ", "))
+		return "", fail.New(fail.Refused, "%s has no region %s", l.Source, want).At(field).Do("it has %s", strings.Join(have, ", "))
 	case want != "":
 		return want, nil
 	case len(have) > 1:
-		return "", fail.New(fail.Invalid, "%s has %d regions, and none is named", l.source, len(have)).At(field).
+		return "", fail.New(fail.Invalid, "%s has %d regions, and none is named", l.Source, len(have)).At(field).
 			Do("give one of %s there, as region_name in clouds.yaml or as $OS_REGION_NAME", strings.Join(have, ", "))
 	}
 	return have[0], nil

@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"context"
@@ -16,12 +16,12 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// wrap gives a cloud's refusal its kind, says what was attempted and repeats the cloud's own words. nil stays nil.
-func wrap(err error, format string, args ...any) error {
+// Wrap gives a cloud's refusal its kind, says what was attempted and repeats the cloud's own words. nil stays nil.
+func Wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
-	kind, cause, hint := classify(err)
+	kind, cause, hint := Classify(err)
 	e := fail.Wrap(kind, cause, format, args...)
 	if hint != "" {
 		e = e.Do("%s", hint)
@@ -29,14 +29,14 @@ func wrap(err error, format string, args ...any) error {
 	return e
 }
 
-// fault is what a cloud answered, in its own words.
-type fault struct {
+// Fault is what a cloud answered, in its own words.
+type Fault struct {
 	Status int
 	Text   string
 }
 
 // Error is the cloud's text with its status.
-func (f *fault) Error() string {
+func (f *Fault) Error() string {
 	status := http.StatusText(f.Status)
 	if f.Text == "" {
 		return "the cloud answers " + status
@@ -44,21 +44,21 @@ func (f *fault) Error() string {
 	return f.Text + " (" + status + ")"
 }
 
-// classify tells of what kind an error of a call is, what to say of it, and what to do about it.
-func classify(err error) (kind fail.Kind, cause error, hint string) { //nolint:revive,staticcheck // the cause is a result, no failure of this call
+// Classify tells of what kind an error of a call is, what to say of it, and what to do about it.
+func Classify(err error) (kind fail.Kind, cause error, hint string) { //nolint:revive,staticcheck // the cause is a result, no failure of this call
 	var known *fail.Error
 	if errors.As(err, &known) {
 		return fail.KindOf(err), err, ""
 	}
 	if e := new(gophercloud.ErrUnableToReauthenticate); errors.As(err, &e) {
-		return classify(e.ErrReauth)
+		return Classify(e.ErrReauth)
 	}
 	if e := new(gophercloud.ErrErrorAfterReauthentication); errors.As(err, &e) {
-		return classify(e.ErrOriginal)
+		return Classify(e.ErrOriginal)
 	}
 	var code gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &code) {
-		f := &fault{Status: code.Actual, Text: faultText(code.Body)}
+		f := &Fault{Status: code.Actual, Text: faultText(code.Body)}
 		kind, hint = kindOfFault(f)
 		return kind, f, hint
 	}
@@ -98,7 +98,7 @@ func hostOf(raw string) string {
 
 var quotaWords = regexp.MustCompile(`(?i)quota|maximum number of|limit.*exceeded`)
 
-func kindOfFault(f *fault) (fail.Kind, string) {
+func kindOfFault(f *Fault) (fail.Kind, string) {
 	const quota = "ask for a larger quota, or free some of it; naupegos plan reports how much is needed"
 	over := quotaWords.MatchString(f.Text)
 	switch {
@@ -131,10 +131,10 @@ func faultText(body []byte) string {
 	var any any
 	if json.Unmarshal(body, &any) == nil {
 		if s := findText(any); s != "" {
-			return oneLine(s)
+			return OneLine(s)
 		}
 	}
-	return oneLine(markup.ReplaceAllString(string(body), " "))
+	return OneLine(markup.ReplaceAllString(string(body), " "))
 }
 
 var markup = regexp.MustCompile(`(?s)<head>.*?</head>|<[^>]*>`)
@@ -157,7 +157,7 @@ func findText(v any) string {
 	return ""
 }
 
-func oneLine(s string) string {
+func OneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 500 {
 		s = s[:500] + "…"
@@ -165,9 +165,9 @@ func oneLine(s string) string {
 	return s
 }
 
-// status returns the HTTP status of a refusal; 0 where err is something else.
-func status(err error) int {
-	var f *fault
+// Status returns the HTTP status of a refusal; 0 where err is something else.
+func Status(err error) int {
+	var f *Fault
 	if errors.As(err, &f) {
 		return f.Status
 	}
@@ -178,10 +178,10 @@ func status(err error) int {
 	return 0
 }
 
-// gone reports whether err says that a thing does not exist.
-func gone(err error) bool { return status(err) == http.StatusNotFound }
+// Gone reports whether err says that a thing does not exist.
+func Gone(err error) bool { return Status(err) == http.StatusNotFound }
 
-// interrupted reports whether err says that somebody was stopped, or their time was up.
-func interrupted(err error) bool {
+// Interrupted reports whether err says that somebody was stopped, or their time was up.
+func Interrupted(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"os"
@@ -45,29 +45,29 @@ func TestLoginFromFile(t *testing.T) {
   app: {auth: {application_credential_secret: s3cret}}
 `)
 	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "clouds.yaml"))
-	l, err := readLogin("one", "south")
+	l, err := ReadLogin("one", "south")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := l.options
+	o := l.Options
 	if o.Username != "anna" || o.Password != "s3cret" || o.DomainName != "Users" || o.Scope == nil || o.Scope.ProjectName != "demo" ||
-		o.Scope.DomainName != "Projects" || !o.AllowReauth || l.where.Region != "south" {
+		o.Scope.DomainName != "Projects" || !o.AllowReauth || l.Where.Region != "south" {
 		t.Error("the login is not what the files say")
 	}
-	if !strings.Contains(l.source, `cloud "one"`) || !strings.Contains(l.source, "clouds.yaml") {
-		t.Error(l.source)
+	if !strings.Contains(l.Source, `cloud "one"`) || !strings.Contains(l.Source, "clouds.yaml") {
+		t.Error(l.Source)
 	}
 	t.Setenv("OS_CLOUD", "app")
-	if l, err = readLogin("", ""); err != nil || l.options.ApplicationCredentialID != "abc" || l.options.ApplicationCredentialSecret != "s3cret" {
+	if l, err = ReadLogin("", ""); err != nil || l.Options.ApplicationCredentialID != "abc" || l.Options.ApplicationCredentialSecret != "s3cret" {
 		t.Errorf("the application credential is not what the files say: %v", err)
 	}
-	_, err = readLogin("two", "")
+	_, err = ReadLogin("two", "")
 	testkit.Fails(t, err, fail.Invalid, `"two" not found`, "spec.provider.openstack.cloud")
 }
 
 func TestLoginFromEnv(t *testing.T) {
 	noEnv(t)
-	_, err := readLogin("", "")
+	_, err := ReadLogin("", "")
 	testkit.Fails(t, err, fail.Invalid, "no cloud is named", "openrc")
 	for k, v := range map[string]string{ // what Horizon's openrc sets
 		"OS_AUTH_URL": "https://keystone.example/v3", "OS_USERNAME": "anna", "OS_PASSWORD": "s3cret", "OS_PROJECT_ID": "p1", "OS_PROJECT_NAME": "demo",
@@ -75,21 +75,21 @@ func TestLoginFromEnv(t *testing.T) {
 	} {
 		t.Setenv(k, v)
 	}
-	l, err := readLogin("", "")
+	l, err := ReadLogin("", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := l.options
-	if o.Username != "anna" || o.DomainName != "Users" || o.Scope == nil || o.Scope.ProjectID != "p1" || l.where.Region != "north" ||
-		l.where.Availability != "internal" || l.tls == nil || !l.tls.InsecureSkipVerify {
-		t.Errorf("%+v %+v", o.Scope, l.where)
+	o := l.Options
+	if o.Username != "anna" || o.DomainName != "Users" || o.Scope == nil || o.Scope.ProjectID != "p1" || l.Where.Region != "north" ||
+		l.Where.Availability != "internal" || l.TLS == nil || !l.TLS.InsecureSkipVerify {
+		t.Errorf("%+v %+v", o.Scope, l.Where)
 	}
 	t.Setenv("OS_PROJECT_ID", "")
-	if l, err = readLogin("", ""); err != nil || l.options.Scope.ProjectName != "demo" || l.options.Scope.DomainID != "d1" || l.options.DomainName != "Users" {
-		t.Errorf("%+v %v", l.options.Scope, err)
+	if l, err = ReadLogin("", ""); err != nil || l.Options.Scope.ProjectName != "demo" || l.Options.Scope.DomainID != "d1" || l.Options.DomainName != "Users" {
+		t.Errorf("%+v %v", l.Options.Scope, err)
 	}
 	t.Setenv("OS_CACERT", filepath.Join(t.TempDir(), "missing"))
-	_, err = readLogin("", "")
+	_, err = ReadLogin("", "")
 	testkit.Fails(t, err, fail.Invalid, "CA certificate", "OS_CACERT")
 }
 
@@ -142,13 +142,13 @@ func TestWaysToLogIn(t *testing.T) {
 			for k, v := range c.set {
 				t.Setenv(k, v)
 			}
-			l, err := readLogin("", "")
+			l, err := ReadLogin("", "")
 			if c.missing != "" {
 				testkit.Fails(t, err, fail.Invalid, c.missing+" is not set", "the OS_* variables")
 				return
 			}
-			if err != nil || !c.is(l.options) || l.where.Availability != gophercloud.AvailabilityInternal {
-				t.Errorf("%v; it logs in otherwise, or at %s", err, l.where.Availability)
+			if err != nil || !c.is(l.Options) || l.Where.Availability != gophercloud.AvailabilityInternal {
+				t.Errorf("%v; it logs in otherwise, or at %s", err, l.Where.Availability)
 			}
 		})
 	}

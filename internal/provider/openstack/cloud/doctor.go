@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"context"
@@ -25,15 +25,15 @@ func CheckLogin(ctx context.Context) provider.Check {
 	return c
 }
 
-func tryLogin(ctx context.Context) (string, whoami, error) {
-	l, err := readLogin("", "")
+func tryLogin(ctx context.Context) (string, User, error) {
+	l, err := ReadLogin("", "")
 	if err != nil {
-		return "", whoami{}, err
+		return "", User{}, err
 	}
-	c, err := connect(ctx, l, Calls{})
+	c, err := Connect(ctx, l, Calls{})
 	if err != nil {
-		return "", whoami{}, err
+		return "", User{}, err
 	}
-	me, err := c.whoami()
-	return l.source, me, err
+	me, err := c.WhoAmI()
+	return l.Source, me, err
 }

@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"slices"
@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// whoami is what the identity service says of who is logged in.
-type whoami struct {
+// User is what the identity service says of who is logged in.
+type User struct {
 	User struct {
 		ID   string `json:"id"`
 		Name string `json:"name"`
@@ -19,43 +19,45 @@ type whoami struct {
 		ID   string `json:"id"`
 		Name string `json:"name"`
 	} `json:"project"`
-	Roles         []role         `json:"roles"`
-	AppCredential *appCredential `json:"application_credential"` // nil: logged in by password or token
+	Roles         []Role         `json:"roles"`
+	AppCredential *AppCredential `json:"application_credential"` // nil: logged in by password or token
 }
 
-type role struct {
+// Role is a role that one has in the project.
+type Role struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-type appCredential struct {
+// AppCredential is the application credential that one is logged in with. A restricted one can't make others.
+type AppCredential struct {
 	Name       string `json:"name"`
 	Restricted bool   `json:"restricted"`
 }
 
-// whoami tells who is logged in. It asks nobody: the token came with it.
-func (c *cloud) whoami() (whoami, error) {
-	var w whoami
-	r, ok := c.provider.GetAuthResult().(interface{ ExtractInto(any) error })
+// WhoAmI says who is logged in. It asks nobody: the token came with it.
+func (c *Cloud) WhoAmI() (User, error) {
+	var w User
+	r, ok := c.Client.GetAuthResult().(interface{ ExtractInto(any) error })
 	if !ok {
-		return w, fail.New(fail.Internal, "the token of %s says nothing of its user", c.login.source)
+		return w, fail.New(fail.Internal, "the token of %s says nothing of its user", c.Login.Source)
 	}
 	if err := r.ExtractInto(&w); err != nil {
-		return w, fail.Wrap(fail.Internal, err, "read the token of %s", c.login.source)
+		return w, fail.Wrap(fail.Internal, err, "read the token of %s", c.Login.Source)
 	}
 	if w.Project.ID == "" {
-		return w, fail.New(fail.Refused, "the credentials of %s are for no project", c.login.source).Do("add project_name or project_id to them")
+		return w, fail.New(fail.Refused, "the credentials of %s are for no project", c.Login.Source).Do("add project_name or project_id to them")
 	}
 	return w, nil
 }
 
 // has reports whether one has a role, whatever the case it is written in.
-func (w whoami) has(name string) bool {
-	return slices.ContainsFunc(w.Roles, func(r role) bool { return strings.EqualFold(r.Name, name) })
+func (w User) has(name string) bool {
+	return slices.ContainsFunc(w.Roles, func(r Role) bool { return strings.EqualFold(r.Name, name) })
 }
 
-// roleNames lists the roles that one has, for people.
-func (w whoami) roleNames() string {
+// RoleNames lists the roles that one has, for people.
+func (w User) RoleNames() string {
 	var out []string
 	for _, r := range w.Roles {
 		out = append(out, r.Name)
@@ -67,15 +69,15 @@ func (w whoami) roleNames() string {
 // Roles that what runs in the cluster needs: one of memberRoles for servers, volumes and networks, balancerRole for load balancers.
 var memberRoles = []string{"member", "_member_"}
 
-const balancerRole = "load-balancer_member"
+const BalancerRole = "load-balancer_member"
 
-// mayDelegate tells, without asking, whether one may make application credentials.
-func (w whoami) mayDelegate(source string) error {
+// MayDelegate tells, without asking, whether one may make application credentials.
+func (w User) MayDelegate(source string) error {
 	if w.AppCredential != nil && w.AppCredential.Restricted {
-		return cannotDelegate(fail.New(fail.Refused, "the application credential %s of %s may not make others, and the cluster needs one of its own",
+		return CannotDelegate(fail.New(fail.Refused, "the application credential %s of %s may not make others, and the cluster needs one of its own",
 			w.AppCredential.Name, source))
 	}
-	if len(w.delegated()) == 0 {
+	if len(w.Delegated()) == 0 {
 		return fail.New(fail.Refused, "the credentials of %s have no role that can be handed on to the cluster (%s)",
 			source, strings.Join(memberRoles, " or ")).
 			Do("have the cloud's operator give you the role member in project %s", w.Project.Name)
@@ -83,8 +85,8 @@ func (w whoami) mayDelegate(source string) error {
 	return nil
 }
 
-// cannotDelegate adds what to do about it.
-func cannotDelegate(err error) error {
+// CannotDelegate adds what to do about it.
+func CannotDelegate(err error) error {
 	if fail.KindOf(err) != fail.Refused {
 		return err
 	}
@@ -92,14 +94,14 @@ func cannotDelegate(err error) error {
 		Do("use credentials with a password, or an application credential made with `openstack application credential create --unrestricted`")
 }
 
-// delegated lists the roles that are handed on: those that the cluster needs and nothing else. Where the cloud calls its roles
+// Delegated lists the roles that are handed on: those that the cluster needs and nothing else. Where the cloud calls its roles
 // otherwise, all but those of administrators.
-func (w whoami) delegated() []applicationcredentials.Role {
+func (w User) Delegated() []applicationcredentials.Role {
 	var needed, ordinary []applicationcredentials.Role
 	for _, r := range w.Roles {
 		name := strings.ToLower(r.Name)
 		id := applicationcredentials.Role{ID: r.ID}
-		if slices.Contains(memberRoles, name) || name == balancerRole {
+		if slices.Contains(memberRoles, name) || name == BalancerRole {
 			needed = append(needed, id)
 		}
 		if !strings.Contains(name, "admin") && name != "service" && name != "manager" {

@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
-// pages reads a list to its end.
-func pages[T any](ctx context.Context, pager pagination.Pager, extract func(pagination.Page) ([]T, error)) ([]T, error) {
+// Pages reads a list to its end.
+func Pages[T any](ctx context.Context, pager pagination.Pager, extract func(pagination.Page) ([]T, error)) ([]T, error) {
 	var all []T
 	err := pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
 		items, err := extract(page)

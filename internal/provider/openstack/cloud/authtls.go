@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"crypto/tls"

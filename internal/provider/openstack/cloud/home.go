@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"strings"
@@ -6,21 +6,21 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// checkHome refuses credentials for another place than the cluster's. An empty home is any place.
-func (c *cloud) checkHome(home, cluster string) error {
+// CheckHome refuses credentials for another place than the cluster's. An empty home is any place.
+func (c *Cloud) CheckHome(home, cluster string) error {
 	if home == "" {
 		return nil
 	}
-	me, err := c.whoami()
+	me, err := c.WhoAmI()
 	if err != nil {
 		return err
 	}
 	project, region, _ := strings.Cut(home, " ")
-	if me.Project.ID == project && c.region == region {
+	if me.Project.ID == project && c.Region == region {
 		return nil
 	}
 	return fail.New(fail.Refused, "the credentials of %s are for project %s (%s)%s, and the cluster lives in project %s%s",
-		c.login.source, me.Project.Name, me.Project.ID, inRegion(c.region), project, inRegion(region)).At(cluster).
+		c.Login.Source, me.Project.Name, me.Project.ID, inRegion(c.Region), project, inRegion(region)).At(cluster).
 		Do("use the cloud, project and region that it was made with")
 }
 

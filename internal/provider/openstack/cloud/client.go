@@ -1,0 +1,114 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// computeMicroversion is Nova's of OpenStack Train (2019): server tags at creation, server groups with one policy.
+const computeMicroversion = "2.79"
+
+// Cloud is a cloud that one is logged in to. Not every cloud has volumes, nor load balancing, which is asked for on its own.
+type Cloud struct {
+	Login    Login
+	calls    Calls
+	Client   *gophercloud.ProviderClient
+	Compute  *gophercloud.ServiceClient
+	Network  *gophercloud.ServiceClient
+	Volume   *gophercloud.ServiceClient // nil: it has none
+	Image    *gophercloud.ServiceClient
+	Identity *gophercloud.ServiceClient
+	Region   string // of the services; empty where the catalogue names none
+}
+
+// Connect logs in and finds the services.
+func Connect(ctx context.Context, l Login, calls Calls) (*Cloud, error) {
+	calls.SetDefaults()
+	pc, err := openstack.NewClient(l.Options.IdentityEndpoint)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "use the identity service's address of %s", l.Source)
+	}
+	pc.HTTPClient = calls.client(l.TLS)
+	pc.UserAgent.Prepend("naupegos")
+	if err := openstack.Authenticate(ctx, pc, l.Options); err != nil {
+		return nil, loginFailed(err, l)
+	}
+	all, err := catalogue(pc)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the service catalogue of %s", l.Source)
+	}
+	pc.EndpointLocator = locator(all)
+	c := &Cloud{Login: l, Client: pc, calls: calls}
+	if c.Region, err = regionOf(all, l); err != nil {
+		return nil, err
+	}
+	for _, s := range []struct {
+		to   **gophercloud.ServiceClient
+		make func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error)
+		name string
+	}{
+		{&c.Compute, openstack.NewComputeV2, "compute"}, {&c.Network, openstack.NewNetworkV2, "network"},
+		{&c.Image, openstack.NewImageV2, "image"}, {&c.Identity, openstack.NewIdentityV3, "identity"},
+	} {
+		if *s.to, err = s.make(pc, l.Where); err != nil {
+			return nil, noService(err, s.name, l)
+		}
+	}
+	var absent *gophercloud.ErrEndpointNotFound
+	if c.Volume, err = openstack.NewBlockStorageV3(pc, l.Where); errors.As(err, &absent) {
+		c.Volume = nil
+	} else if err != nil {
+		return nil, noService(err, "block storage", l)
+	}
+	c.Compute.Microversion = computeMicroversion
+	return c, nil
+}
+
+// BlockStorage returns the client of Cinder; fail.Refused where the cloud has none.
+func (c *Cloud) BlockStorage() (*gophercloud.ServiceClient, error) {
+	if c.Volume == nil {
+		return nil, noService(&gophercloud.ErrEndpointNotFound{}, "block-storage", c.Login).Do("want no root volumes: leave rootVolumeGiB out, or set it to 0")
+	}
+	return c.Volume, nil
+}
+
+// LoadBalancer returns the client of Octavia; fail.Refused where the cloud has none.
+func (c *Cloud) LoadBalancer() (*gophercloud.ServiceClient, error) {
+	sc, err := openstack.NewLoadBalancerV2(c.Client, c.Login.Where)
+	if err != nil {
+		return nil, noService(err, "load-balancer", c.Login).Do("use another kind of spec.endpoint, such as gateways")
+	}
+	return sc, nil
+}
+
+func noService(err error, name string, l Login) *fail.Error {
+	return fail.Wrap(fail.Refused, err, "find the %s service%s in the catalogue of %s", name, inRegion(l.Where.Region), l.Source)
+}
+
+// loginFailed says whose credentials were not accepted, never which.
+func loginFailed(err error, l Login) error {
+	kind, cause, hint := Classify(err)
+	e := fail.Wrap(kind, cause, "log in to %s with the credentials of %s", hostOf(l.Options.IdentityEndpoint), l.Source)
+	switch kind {
+	case fail.Unauthorized:
+		if l.Options.ApplicationCredentialSecret != "" {
+			return e.Do("the application credential is wrong, expired or was deleted")
+		}
+		return e.Do("user, password, project or domain is wrong; try openstack token issue with the same settings")
+	case fail.NotFound:
+		return e.Do("the identity service is not at %s", l.Options.IdentityEndpoint)
+	}
+	if hint != "" {
+		e = e.Do("%s", hint)
+	}
+	return e
+}
+
+// HTTPClient makes calls as the cloud's other clients do.
+func (c *Cloud) HTTPClient() http.Client { return c.calls.client(c.Login.TLS) }
