@@ -11,7 +11,6 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack"
-	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // naupegos is the side of the provider, called as `naupegos apply` and `naupegos destroy` call it. Like these it begins every phase with
@@ -49,7 +48,7 @@ func (n naupegos) open() (*openstack.Provider, provider.Wanted, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	transport.Proxy = http.ProxyURL(through)
 	p, err := openstack.New(openstack.Options{
-		Cluster: doc, ClusterID: clusterID, PublicKey: publicKey, HostKeys: knownKeys{}, Calls: cloud.Calls{HTTPClient: &http.Client{Transport: transport}},
+		Cluster: doc, ClusterID: clusterID, PublicKey: publicKey, HostKeys: knownKeys{}, Calls: openstack.Calls{HTTPClient: &http.Client{Transport: transport}},
 	})
 	return p, want, err
 }

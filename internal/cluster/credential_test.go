@@ -19,7 +19,6 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider/openstack"
-	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 type object = map[string]any
@@ -119,7 +118,7 @@ spec:
 		t.Fatal(err)
 	}
 	l := newLab(t, doc)
-	if l.prov, err = openstack.New(openstack.Options{Cluster: doc, ClusterID: l.rec.ID, Calls: cloud.Calls{HTTPClient: &http.Client{Transport: k}}}); err != nil {
+	if l.prov, err = openstack.New(openstack.Options{Cluster: doc, ClusterID: l.rec.ID, Calls: openstack.Calls{HTTPClient: &http.Client{Transport: k}}}); err != nil {
 		t.Fatal(err)
 	}
 	return l

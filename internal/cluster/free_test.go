@@ -15,7 +15,6 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack"
-	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // answers is a cloud that says the same each time: by path, what the body is.
@@ -59,7 +58,7 @@ spec:
 		services = append(services, fmt.Sprintf(entry, kind, kind, kind, path))
 	}
 	l := newLab(t, doc)
-	os, err := openstack.New(openstack.Options{Cluster: doc, ClusterID: "demo-00000000", Calls: cloud.Calls{HTTPClient: &http.Client{Transport: answers{
+	os, err := openstack.New(openstack.Options{Cluster: doc, ClusterID: "demo-00000000", Calls: openstack.Calls{HTTPClient: &http.Client{Transport: answers{
 		"/v3/auth/tokens": `{"token": {"project": {"id": "project"}, "expires_at": "2099-01-01T00:00:00.000000Z", "catalog": [` +
 			strings.Join(services, ",") + `]}}`,
 		"/v3/volumes/detail":        `{"volumes": [` + volumes + `]}`,

@@ -99,7 +99,7 @@ func (p *Provider) DeleteCloudCredential(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	err = unlessGone(applicationcredentials.Delete(ctx, c.Identity, me.User.ID, id).ExtractErr())
+	err = cloud.UnlessGone(applicationcredentials.Delete(ctx, c.Identity, me.User.ID, id).ExtractErr())
 	return cloud.CannotDelegate(cloud.Wrap(err, "delete application credential %s", id))
 }
 

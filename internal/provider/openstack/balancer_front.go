@@ -81,7 +81,7 @@ func (f fronting) ensureMembers(ctx context.Context, name, pool string, have, wa
 func (f fronting) ensureMonitor(ctx context.Context, w frontWant, pool string, seen monitors.Monitor) error {
 	if seen.ID != "" && seen.Type != w.monitor { // the type of one can't be changed
 		err := f.change(ctx, "remove monitor "+w.name, func(ctx context.Context) error {
-			return unlessGone(monitors.Delete(ctx, f.c, seen.ID).ExtractErr())
+			return cloud.UnlessGone(monitors.Delete(ctx, f.c, seen.ID).ExtractErr())
 		})
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (f fronting) ensureListener(ctx context.Context, w frontWant, pool string, 
 
 func (f fronting) removeListener(ctx context.Context, name, id string) error {
 	return f.change(ctx, "remove listener "+name, func(ctx context.Context) error {
-		return unlessGone(listeners.Delete(ctx, f.c, id).ExtractErr())
+		return cloud.UnlessGone(listeners.Delete(ctx, f.c, id).ExtractErr())
 	})
 }
 
@@ -140,14 +140,6 @@ func (f fronting) remove(ctx context.Context, name string, seen front) error {
 		return nil
 	}
 	return f.change(ctx, "remove pool "+name, func(ctx context.Context) error { // its members and its monitor go with it
-		return unlessGone(pools.Delete(ctx, f.c, seen.pool.ID).ExtractErr())
+		return cloud.UnlessGone(pools.Delete(ctx, f.c, seen.pool.ID).ExtractErr())
 	})
-}
-
-// unlessGone forgives that what is deleted is not there.
-func unlessGone(err error) error {
-	if cloud.Gone(err) {
-		return nil
-	}
-	return err
 }

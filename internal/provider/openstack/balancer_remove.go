@@ -36,7 +36,7 @@ func (p *Provider) removeMember(ctx context.Context, m provider.Machine) error {
 				continue
 			}
 			err := p.change(ctx, c, b.lb.ID, "take "+m.Name+" out of pool "+name, silent{}, func(ctx context.Context) error {
-				return unlessGone(pools.DeleteMember(ctx, c, f.pool.ID, member.ID).ExtractErr())
+				return cloud.UnlessGone(pools.DeleteMember(ctx, c, f.pool.ID, member.ID).ExtractErr())
 			})
 			if err != nil {
 				return err

@@ -1,10 +1,13 @@
 package openstack
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
@@ -82,17 +85,21 @@ func whole(p *Provider, members ...member) *balancer {
 
 // place gives machines ports, and with them addresses.
 func place(p *Provider, names ...string) {
+	p.known.servers = empty(func(s servers.Server) string { return s.ID })
+	p.known.ports = empty(func(o ports.Port) string { return o.ID })
+	p.known.floating = empty(func(f floatingips.FloatingIP) string { return f.ID })
+	p.known.volumes = empty(func(v volumes.Volume) string { return v.ID })
 	for i, name := range names {
 		p.known.ports.keep(ports.Port{
 			ID: "port-" + name, Name: name, Tags: []string{p.n.mark(), keyMachine + "=" + name},
 			FixedIPs: []ports.IP{{IPAddress: "10.87.0." + string(rune('1'+i))}},
 		})
 	}
-	for _, s := range []*bool{
-		&p.known.servers.loaded, &p.known.ports.loaded, &p.known.floating.loaded, &p.known.volumes.loaded,
-	} {
-		*s = true // nobody is asked
-	}
+}
+
+// empty is a cache of what there is nothing of until it is kept there; the cloud is not asked.
+func empty[T any](id func(T) string) *cache[T] {
+	return newCache(id, func(context.Context) ([]T, error) { return nil, nil })
 }
 
 func TestBalanceFollows(t *testing.T) {

@@ -139,7 +139,7 @@ func (p *Provider) serverZones(ctx context.Context) ([]string, error) {
 			} `json:"zoneState"`
 		} `json:"availabilityZoneInfo"`
 	}
-	if err := get(ctx, c.Compute, &zones, "os-availability-zone"); err != nil {
+	if err := cloud.Get(ctx, c.Compute, &zones, "os-availability-zone"); err != nil {
 		return nil, cloud.Wrap(err, "list availability zones")
 	}
 	names := []string{}

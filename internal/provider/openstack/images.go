@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -65,8 +66,7 @@ type ImageService struct {
 
 // OpenImages logs in.
 func OpenImages(ctx context.Context, o ImageOptions) (*ImageService, error) {
-	def(&o.Timeout, time.Hour)
-	def(&o.Poll, time.Second)
+	o.Timeout, o.Poll = cmp.Or(o.Timeout, time.Hour), cmp.Or(o.Poll, time.Second)
 	l, err := cloud.ReadLogin(o.Cloud, o.Region)
 	if err != nil {
 		return nil, err
@@ -250,5 +250,5 @@ func imageChanges(want Image, have *images.Image) images.UpdateOpts {
 }
 
 func (s *ImageService) delete(ctx context.Context, id string) error {
-	return cloud.Wrap(unlessGone(images.Delete(ctx, s.c.Image, id).ExtractErr()), "delete image %s", id)
+	return cloud.Wrap(cloud.UnlessGone(images.Delete(ctx, s.c.Image, id).ExtractErr()), "delete image %s", id)
 }

@@ -135,7 +135,7 @@ func withFault(ctx context.Context, c *cloud.Cloud, s servers.Server) (servers.S
 	if err == nil {
 		s.Fault = whole.Fault
 	}
-	return s, cloud.Wrap(unlessGone(err), "look why server %s failed", s.Name)
+	return s, cloud.Wrap(cloud.UnlessGone(err), "look why server %s failed", s.Name)
 }
 
 // listVolumes lists the root volumes of the cluster's machines. Those of PersistentVolumeClaims carry other metadata.

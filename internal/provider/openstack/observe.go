@@ -7,7 +7,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -141,12 +147,12 @@ func stateOf(s servers.Server) (provider.State, string) {
 // others lists what exists of the cluster besides machines.
 func (p *Provider) others() []string {
 	var out []string
-	each(p.known.networks, &out, "network", func(i int) string { return p.known.networks.items[i].Name })
-	each(p.known.subnets, &out, "subnet", func(i int) string { return p.known.subnets.items[i].CIDR })
-	each(p.known.routers, &out, "router", func(i int) string { return p.known.routers.items[i].Name })
-	each(p.known.groups, &out, "security group", func(i int) string { return p.known.groups.items[i].Name })
-	each(p.known.serverGroups, &out, "server group", func(i int) string { return p.known.serverGroups.items[i].Name })
-	each(p.known.keypairs, &out, "keypair", func(i int) string { return p.known.keypairs.items[i].Name })
+	each(p.known.networks, &out, "network", func(x networks.Network) string { return x.Name })
+	each(p.known.subnets, &out, "subnet", func(x subnets.Subnet) string { return x.CIDR })
+	each(p.known.routers, &out, "router", func(x routers.Router) string { return x.Name })
+	each(p.known.groups, &out, "security group", func(x groups.SecGroup) string { return x.Name })
+	each(p.known.serverGroups, &out, "server group", func(x servergroups.ServerGroup) string { return x.Name })
+	each(p.known.keypairs, &out, "keypair", func(x keypairs.KeyPair) string { return x.Name })
 	for _, o := range p.known.ports.all() {
 		if _, ok := p.n.machineOf(portMachine(o), func(k string) string { return tagged(o.Tags, k) }); !ok {
 			out = append(out, "port "+o.Name+" ("+address(o)+")")
@@ -165,11 +171,9 @@ func (p *Provider) others() []string {
 	return out
 }
 
-func each[T any](s *cache[T], out *[]string, what string, name func(i int) string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.items {
-		*out = append(*out, what+" "+name(i))
+func each[T any](s *cache[T], out *[]string, what string, name func(T) string) {
+	for _, item := range s.all() {
+		*out = append(*out, what+" "+name(item))
 	}
 }
 

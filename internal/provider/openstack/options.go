@@ -10,6 +10,9 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
+// Calls says how calls to a cloud are made.
+type Calls = cloud.Calls
+
 // HostKeyMemory remembers the SSH host keys that were pinned from machines' consoles, which serve them only for some time.
 // Keys are in authorized_keys form; a server's UUID is its name there, so that a machine recreated is not taken for the old one.
 type HostKeyMemory interface {
@@ -26,8 +29,8 @@ type Options struct {
 	Home      string            // what Provider.Home said when the cluster was begun: elsewhere everything is refused; empty: not begun
 	HostKeys  HostKeyMemory     // nil: host keys are remembered only as long as the Provider lives
 
-	Calls    cloud.Calls // how the cloud is asked. Tests count calls and inject faults with its HTTPClient
-	Timeouts Timeouts    // zero fields are taken from the document, or have defaults
+	Calls    Calls    // how the cloud is asked. Tests count calls and inject faults with its HTTPClient
+	Timeouts Timeouts // zero fields are taken from the document, or have defaults
 }
 
 // Timeouts bounds what the provider waits for. Zero means the default.

@@ -237,7 +237,7 @@ func (f preflight) volumeTypes(ctx context.Context) error {
 			Name string `json:"name"`
 		} `json:"volume_types"`
 	}
-	if err := get(ctx, f.c.Volume, &types, "types"); err != nil {
+	if err := cloud.Get(ctx, f.c.Volume, &types, "types"); err != nil {
 		return cloud.Wrap(err, "list volume types")
 	}
 	var have []string

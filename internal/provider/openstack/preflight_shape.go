@@ -189,7 +189,7 @@ func newestVersion(ctx context.Context, c *gophercloud.ServiceClient) (string, e
 			ID string `json:"id"`
 		} `json:"versions"`
 	}
-	if err := getURL(ctx, c, &doc, strings.TrimSuffix(strings.TrimSuffix(c.Endpoint, "v2.0/"), "v2/")); err != nil {
+	if err := cloud.GetURL(ctx, c, &doc, strings.TrimSuffix(strings.TrimSuffix(c.Endpoint, "v2.0/"), "v2/")); err != nil {
 		return "", cloud.Wrap(err, "ask the load-balancer service for its versions")
 	}
 	newest := ""

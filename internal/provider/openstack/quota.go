@@ -96,3 +96,14 @@ func (d demand) resources() []resource {
 
 // most raises d's count of r to n: for what is limited per thing and not in total.
 func (d demand) most(r resource, n int) { d[r] = max(d[r], n) }
+
+// volume adds a volume, which counts against the quotas of all volumes and of those of its type.
+func (d demand) volume(gib int, volumeType string) {
+	d[resVolumes]++
+	d[resGigabytes] += gib
+	d.most(resVolumeSize, gib)
+	if volumeType != "" {
+		d[resVolumes.ofType(volumeType)]++
+		d[resGigabytes.ofType(volumeType)] += gib
+	}
+}

@@ -54,17 +54,6 @@ func (p *Provider) needMachines(d demand, want provider.Wanted, sizes map[string
 	}
 }
 
-// volume adds a volume, which counts against the quotas of all volumes and of those of its type.
-func (d demand) volume(gib int, volumeType string) {
-	d[resVolumes]++
-	d[resGigabytes] += gib
-	d.most(resVolumeSize, gib)
-	if volumeType != "" {
-		d[resVolumes.ofType(volumeType)]++
-		d[resGigabytes.ofType(volumeType)] += gib
-	}
-}
-
 func (p *Provider) needNetwork(d demand) {
 	if p.spec().Network.Existing != "" {
 		return

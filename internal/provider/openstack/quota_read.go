@@ -8,18 +8,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
-
-// get reads one document of a service.
-func get(ctx context.Context, c *gophercloud.ServiceClient, into any, path ...string) error {
-	return getURL(ctx, c, into, c.ServiceURL(path...))
-}
-
-func getURL(ctx context.Context, c *gophercloud.ServiceClient, into any, url string) error {
-	resp, err := c.Get(ctx, url, into, nil) //nolint:bodyclose // gophercloud closes it
-	_, _, err = gophercloud.ParseResponse(resp, err)
-	return err
-}
 
 // nextPage finds the address of the next page among a list's links; empty: there is none.
 func nextPage(links json.RawMessage) string {
@@ -44,13 +34,13 @@ func computeAllowances(ctx context.Context, c *gophercloud.ServiceClient) (allow
 			Absolute map[string]int `json:"absolute"`
 		} `json:"limits"`
 	}
-	if err := get(ctx, c, &limits, "limits"); err != nil {
+	if err := cloud.Get(ctx, c, &limits, "limits"); err != nil {
 		return nil, err
 	}
 	var keys struct {
 		Keypairs []json.RawMessage `json:"keypairs"`
 	}
-	if err := get(ctx, c, &keys, "os-keypairs"); err != nil {
+	if err := cloud.Get(ctx, c, &keys, "os-keypairs"); err != nil {
 		return nil, err
 	}
 	out := allowances{}
@@ -74,7 +64,7 @@ func volumeAllowances(ctx context.Context, c *gophercloud.ServiceClient, project
 	var answer struct {
 		Set map[string]json.RawMessage `json:"quota_set"`
 	}
-	if err := get(ctx, c, &answer, "os-quota-sets", project+"?usage=True"); err != nil {
+	if err := cloud.Get(ctx, c, &answer, "os-quota-sets", project+"?usage=True"); err != nil {
 		return nil, err
 	}
 	out := allowances{}
@@ -119,7 +109,7 @@ func networkAllowances(ctx context.Context, c *gophercloud.ServiceClient, projec
 	var answer struct {
 		Quota map[string]detail `json:"quota"`
 	}
-	if err := get(ctx, c, &answer, "quotas", project, "details.json"); err != nil {
+	if err := cloud.Get(ctx, c, &answer, "quotas", project, "details.json"); err != nil {
 		return nil, err
 	}
 	out := allowances{}
@@ -143,7 +133,7 @@ func balancerAllowances(ctx context.Context, c *gophercloud.ServiceClient, proje
 	var answer struct {
 		Quota map[string]*int `json:"quota"`
 	}
-	if err := get(ctx, c, &answer, "lbaas", "quotas", project); err != nil {
+	if err := cloud.Get(ctx, c, &answer, "lbaas", "quotas", project); err != nil {
 		return nil, err
 	}
 	out := allowances{}
@@ -180,7 +170,7 @@ func countBalancing(ctx context.Context, c *gophercloud.ServiceClient, kind, pro
 	}
 	for url := c.ServiceURL("lbaas", kind) + "?fields=id&fields=members&project_id=" + project; url != ""; {
 		var page map[string]json.RawMessage
-		if err := getURL(ctx, c, &page, url); err != nil {
+		if err := cloud.GetURL(ctx, c, &page, url); err != nil {
 			return 0, 0, err
 		}
 		var items []item

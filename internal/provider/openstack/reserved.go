@@ -279,7 +279,7 @@ func (p *Provider) takeOff(ctx context.Context, f floatingips.FloatingIP) error 
 		return err
 	}
 	err = floatingips.Update(ctx, c, f.ID, floatingips.UpdateOpts{PortID: new("")}).Err
-	return cloud.Wrap(unlessGone(err), "take floating IP %s off the cluster", f.FloatingIP)
+	return cloud.Wrap(cloud.UnlessGone(err), "take floating IP %s off the cluster", f.FloatingIP)
 }
 
 func (p *Provider) leadReserved(ctx context.Context, f floatingips.FloatingIP, portID string) error {

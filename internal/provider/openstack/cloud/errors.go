@@ -185,3 +185,11 @@ func Gone(err error) bool { return Status(err) == http.StatusNotFound }
 func Interrupted(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
+
+// UnlessGone forgives that what is deleted is not there.
+func UnlessGone(err error) error {
+	if Gone(err) {
+		return nil
+	}
+	return err
+}

@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
@@ -15,4 +16,16 @@ func Pages[T any](ctx context.Context, pager pagination.Pager, extract func(pagi
 		return err == nil, err
 	})
 	return all, err
+}
+
+// Get reads one document of a service.
+func Get(ctx context.Context, c *gophercloud.ServiceClient, into any, path ...string) error {
+	return GetURL(ctx, c, into, c.ServiceURL(path...))
+}
+
+// GetURL reads what is at an address of a service.
+func GetURL(ctx context.Context, c *gophercloud.ServiceClient, into any, url string) error {
+	resp, err := c.Get(ctx, url, into, nil) //nolint:bodyclose // gophercloud closes it
+	_, _, err = gophercloud.ParseResponse(resp, err)
+	return err
 }

@@ -66,9 +66,10 @@ func (w User) RoleNames() string {
 	return strings.Join(out, ", ")
 }
 
-// Roles that what runs in the cluster needs: one of memberRoles for servers, volumes and networks, balancerRole for load balancers.
+// memberRoles are the roles of which what runs in the cluster needs one, for servers, volumes and networks.
 var memberRoles = []string{"member", "_member_"}
 
+// BalancerRole is the role that load balancers need.
 const BalancerRole = "load-balancer_member"
 
 // MayDelegate tells, without asking, whether one may make application credentials.
