@@ -89,7 +89,7 @@ func (p *Provider) stranger(ctx context.Context, v volumes.Volume) (string, erro
 		return "", err
 	}
 	for _, a := range v.Attachments {
-		if _, own := p.known.servers.find(func(s servers.Server) bool { return s.ID == a.ServerID }); own {
+		if _, own := p.known.servers.Find(func(s servers.Server) bool { return s.ID == a.ServerID }); own {
 			continue
 		}
 		s, err := servers.Get(ctx, c.Compute, a.ServerID).Extract()

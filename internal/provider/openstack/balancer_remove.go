@@ -100,8 +100,8 @@ func (p *Provider) deleteBalancers(ctx context.Context, c *gophercloud.ServiceCl
 			return err
 		}
 	}
-	p.known.floating.invalidate() // the port that had one went, too
-	p.known.reserved.invalidate()
+	p.known.floating.Invalidate() // the port that had one went, too
+	p.known.reserved.Invalidate()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.balancer = nil

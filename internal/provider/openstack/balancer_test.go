@@ -17,6 +17,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 )
 
 const octaviaEndpoint = "endpoint: {kind: octavia, octavia: {ingress: {}}}"
@@ -90,7 +91,7 @@ func place(p *Provider, names ...string) {
 	p.known.floating = empty(func(f floatingips.FloatingIP) string { return f.ID })
 	p.known.volumes = empty(func(v volumes.Volume) string { return v.ID })
 	for i, name := range names {
-		p.known.ports.keep(ports.Port{
+		p.known.ports.Keep(ports.Port{
 			ID: "port-" + name, Name: name, Tags: []string{p.n.mark(), keyMachine + "=" + name},
 			FixedIPs: []ports.IP{{IPAddress: "10.87.0." + string(rune('1'+i))}},
 		})
@@ -98,8 +99,10 @@ func place(p *Provider, names ...string) {
 }
 
 // empty is a cache of what there is nothing of until it is kept there; the cloud is not asked.
-func empty[T any](id func(T) string) *cache[T] {
-	return newCache(id, func(context.Context) ([]T, error) { return nil, nil })
+func empty[T any](id func(T) string) *cache.Cache[T] {
+	c := cache.New(id, func(context.Context) ([]T, error) { return nil, nil })
+	_ = c.Load(context.Background()) // it can't fail
+	return c
 }
 
 func TestBalanceFollows(t *testing.T) {
@@ -111,7 +114,7 @@ func TestBalanceFollows(t *testing.T) {
 		{"t4-general-1", "10.87.0.4", 30443}, {"t4-general-2", "10.87.0.5", 30443},
 	}
 	p.balancer = whole(p, all...)
-	p.known.floating.keep(floatingips.FloatingIP{ID: "f", PortID: "vip-port", FloatingIP: "198.51.100.9", Tags: p.n.roleTags(frontAPI)})
+	p.known.floating.Keep(floatingips.FloatingIP{ID: "f", PortID: "vip-port", FloatingIP: "198.51.100.9", Tags: p.n.roleTags(frontAPI)})
 	if s := append(p.Balance(want, nil), p.balancerSteps(want)...); len(s) != 0 {
 		t.Fatalf("all is as wanted, and yet: %v", s[0].Details)
 	}

@@ -85,7 +85,7 @@ func (p *Provider) checkVolumes() error {
 	if why == "" {
 		return nil
 	}
-	for _, s := range p.known.servers.all() {
+	for _, s := range p.known.servers.All() {
 		if splitShape(s.Metadata[underscored(keyShape)])["volume"] != "" {
 			return fail.New(fail.Refused, "it has a root volume, and %s, as the catalogue says", why).At(s.Name).
 				Do("use the cloud, region and interface that it was made with")

@@ -46,7 +46,7 @@ func (p *Provider) serverGroup(m provider.MachineSpec) string {
 
 // serverGroupCalled returns the server group of a name, the one with the most members, and those without members that were made twice.
 func (p *Provider) serverGroupCalled(name string) (g servergroups.ServerGroup, twice []servergroups.ServerGroup) {
-	all := p.known.serverGroups.filter(func(g servergroups.ServerGroup) bool { return g.Name == name })
+	all := p.known.serverGroups.Filter(func(g servergroups.ServerGroup) bool { return g.Name == name })
 	if len(all) == 0 {
 		return g, nil
 	}
@@ -97,7 +97,7 @@ func (p *Provider) serverGroupsPlan(want, fresh []provider.MachineSpec) *plan.St
 }
 
 func (p *Provider) ensureServerGroups(ctx context.Context, names []string, policies map[string]string, progress plan.Progress) error {
-	if err := p.known.serverGroups.fresh(ctx); err != nil {
+	if err := p.known.serverGroups.Fresh(ctx); err != nil {
 		return err
 	}
 	c, err := p.cloud(ctx)
@@ -125,7 +125,7 @@ func (p *Provider) ensureServerGroups(ctx context.Context, names []string, polic
 
 // keypairPlan returns the step that gives Nova the key that Naupegos logs in with.
 func (p *Provider) keypairPlan() *plan.Step {
-	if k, ok := p.known.keypairs.find(anything); p.opts.PublicKey == "" || ok && sameKey(k.PublicKey, p.opts.PublicKey) {
+	if k, ok := p.known.keypairs.Find(anything); p.opts.PublicKey == "" || ok && sameKey(k.PublicKey, p.opts.PublicKey) {
 		return nil
 	}
 	return &plan.Step{
@@ -136,14 +136,14 @@ func (p *Provider) keypairPlan() *plan.Step {
 }
 
 func (p *Provider) ensureKeypair(ctx context.Context) error {
-	if err := p.known.keypairs.fresh(ctx); err != nil {
+	if err := p.known.keypairs.Fresh(ctx); err != nil {
 		return err
 	}
 	c, err := p.cloud(ctx)
 	if err != nil {
 		return err
 	}
-	if k, ok := p.known.keypairs.find(anything); ok {
+	if k, ok := p.known.keypairs.Find(anything); ok {
 		if sameKey(k.PublicKey, p.opts.PublicKey) {
 			return nil
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -32,7 +33,7 @@ func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 // wipe removes a machine, from whatever state it is in.
 func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress) error {
 	k := &p.known
-	if err := fresh(ctx, k.servers, k.volumes, k.ports, k.floating); err != nil {
+	if err := cache.Fresh(ctx, k.servers, k.volumes, k.ports, k.floating); err != nil {
 		return err
 	}
 	if err := p.removeServers(ctx, p.everyServerOf(name), progress); err != nil {
@@ -46,7 +47,7 @@ func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress
 		return err
 	}
 	if len(p.volumesOf(name)) > 0 {
-		if err := p.known.volumes.next(ctx, 0, nil); err != nil { // most are gone with their server
+		if err := p.known.volumes.Next(ctx, 0, nil); err != nil { // most are gone with their server
 			return err
 		}
 	}
@@ -142,12 +143,12 @@ func (p *Provider) left() []string {
 	for _, m := range p.machines() {
 		out = append(out, "machine "+m.Name)
 	}
-	for _, s := range p.known.servers.all() {
+	for _, s := range p.known.servers.All() {
 		if s.Status != serverDeleted {
 			out = append(out, "server "+s.Name)
 		}
 	}
-	for _, v := range p.known.volumes.all() {
+	for _, v := range p.known.volumes.All() {
 		out = append(out, "volume "+v.Name+" ("+v.Status+")")
 	}
 	return out

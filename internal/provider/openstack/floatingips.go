@@ -14,7 +14,7 @@ import (
 func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []string) (floatingips.FloatingIP, error) {
 	p.floatingMu.Lock() // two steps must not adopt the same one
 	defer p.floatingMu.Unlock()
-	if err := p.known.floating.fresh(ctx); err != nil {
+	if err := p.known.floating.Fresh(ctx); err != nil {
 		return floatingips.FloatingIP{}, err
 	}
 	c, err := p.network(ctx)
@@ -23,7 +23,7 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 	}
 	f, ok := p.floatingOf(portID)
 	if !ok {
-		f, ok = p.known.floating.find(func(f floatingips.FloatingIP) bool { return p.isFree(f, tags) })
+		f, ok = p.known.floating.Find(func(f floatingips.FloatingIP) bool { return p.isFree(f, tags) })
 		if ok {
 			got, err := floatingips.Update(ctx, c, f.ID, floatingips.UpdateOpts{PortID: &portID}).Extract()
 			if f, err = made(p.known.floating, got, err, "give floating IP %s to port %s", f.FloatingIP, portID); err != nil {
@@ -50,7 +50,7 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 	if f.Tags, err = p.tag(ctx, "floatingips", f.ID, f.Tags, tags); err != nil {
 		return f, err
 	}
-	p.known.floating.keep(f)
+	p.known.floating.Keep(f)
 	return f, nil
 }
 
@@ -65,7 +65,7 @@ func (p *Provider) isFree(f floatingips.FloatingIP, tags []string) bool {
 
 // floatingOf returns the floating IP of a port.
 func (p *Provider) floatingOf(portID string) (floatingips.FloatingIP, bool) {
-	return p.known.floating.find(func(f floatingips.FloatingIP) bool { return portID != "" && f.PortID == portID })
+	return p.known.floating.Find(func(f floatingips.FloatingIP) bool { return portID != "" && f.PortID == portID })
 }
 
 // floatingOfMachine lists the floating IPs of a machine: that of its port, and those whose tags name it.
@@ -74,7 +74,7 @@ func (p *Provider) floatingOfMachine(name string) []floatingips.FloatingIP {
 	for _, o := range p.portsOf(name) {
 		ports[o.ID] = true
 	}
-	return p.known.floating.filter(func(f floatingips.FloatingIP) bool {
+	return p.known.floating.Filter(func(f floatingips.FloatingIP) bool {
 		return tagged(f.Tags, keyMachine) == name || ports[f.PortID]
 	})
 }

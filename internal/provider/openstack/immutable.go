@@ -40,7 +40,7 @@ func (p *Provider) checkEndpointKind(context.Context) error {
 // checkPlace compares the network and subnet that machines are in with those that they would be made in.
 func (p *Provider) checkPlace(ctx context.Context) error {
 	const field = "spec.provider.openstack.network"
-	there := p.known.ports.filter(func(o ports.Port) bool { return portMachine(o) != "" && len(o.FixedIPs) > 0 })
+	there := p.known.ports.Filter(func(o ports.Port) bool { return portMachine(o) != "" && len(o.FixedIPs) > 0 })
 	if len(there) == 0 {
 		return nil
 	}
@@ -64,13 +64,13 @@ func (p *Provider) checkPlace(ctx context.Context) error {
 
 // checkRouter compares the router that leads out of the cluster's own network with the one that the document names.
 func (p *Provider) checkRouter(ctx context.Context) error {
-	port, ok := p.known.ports.find(p.isRouterPort)
+	port, ok := p.known.ports.Find(p.isRouterPort)
 	if !ok || port.DeviceID == "" || p.spec().Network.Existing != "" {
 		return nil
 	}
 	const field = "spec.provider.openstack.network.router"
 	if p.ownRouter() {
-		if _, own := p.known.routers.find(func(r routers.Router) bool { return r.ID == port.DeviceID }); !own {
+		if _, own := p.known.routers.Find(func(r routers.Router) bool { return r.ID == port.DeviceID }); !own {
 			return lasts(field, "the machines' network is attached to router %s, and can't move to one made for the cluster", port.DeviceID)
 		}
 		return nil
@@ -86,10 +86,10 @@ func (p *Provider) checkRouter(ctx context.Context) error {
 // none, they stay where they are.
 func (p *Provider) checkExternal(ctx context.Context) error {
 	var have []string
-	for _, r := range p.known.routers.all() {
+	for _, r := range p.known.routers.All() {
 		have = append(have, r.GatewayInfo.NetworkID)
 	}
-	for _, f := range p.known.floating.all() {
+	for _, f := range p.known.floating.All() {
 		have = append(have, f.FloatingNetworkID)
 	}
 	if len(have) == 0 || p.spec().ExternalNetwork == "" {

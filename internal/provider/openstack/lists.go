@@ -17,6 +17,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"github.com/gophercloud/gophercloud/v2/pagination"
 
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -53,11 +54,11 @@ func (p *Provider) caches() known {
 				return floatingips.List(c, floatingips.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(f floatingips.FloatingIP) (string, string, []string) { return f.ID, f.Description, f.Tags }),
-		reserved:     newCache(func(f floatingips.FloatingIP) string { return f.ID }, p.listReserved),
-		servers:      newCache(func(s servers.Server) string { return s.ID }, p.listServers),
-		volumes:      newCache(func(v volumes.Volume) string { return v.ID }, p.listVolumes),
-		serverGroups: newCache(func(g servergroups.ServerGroup) string { return g.ID }, p.listServerGroups),
-		keypairs:     newCache(func(k keypairs.KeyPair) string { return k.Name }, p.listKeypairs),
+		reserved:     cache.New(func(f floatingips.FloatingIP) string { return f.ID }, p.listReserved),
+		servers:      cache.New(func(s servers.Server) string { return s.ID }, p.listServers),
+		volumes:      cache.New(func(v volumes.Volume) string { return v.ID }, p.listVolumes),
+		serverGroups: cache.New(func(g servergroups.ServerGroup) string { return g.ID }, p.listServerGroups),
+		keypairs:     cache.New(func(k keypairs.KeyPair) string { return k.Name }, p.listKeypairs),
 	}
 }
 
@@ -69,7 +70,7 @@ type query struct{ description, tags, notTags, network, device, group string }
 // apart: there are none but after a run that was cut off, and a list of nothing costs the cloud next to nothing.
 func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T, error),
 	pager func(*gophercloud.ServiceClient, query) pagination.Pager, marks func(T) (id, description string, tags []string),
-) *cache[T] {
+) *cache.Cache[T] {
 	mark := p.n.mark()
 	list := func(ctx context.Context) ([]T, error) {
 		c, err := p.cloud(ctx)
@@ -93,7 +94,7 @@ func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T
 		}
 		return out, nil
 	}
-	return newCache(func(item T) string { id, _, _ := marks(item); return id }, list)
+	return cache.New(func(item T) string { id, _, _ := marks(item); return id }, list)
 }
 
 // listServers lists the cluster's servers.

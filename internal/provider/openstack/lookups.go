@@ -35,7 +35,7 @@ func (p *Provider) subnet(ctx context.Context) (subnets.Subnet, error) {
 	if p.spec().Network.Existing != "" {
 		return p.existingSubnet(ctx)
 	}
-	if s, ok := p.known.subnets.find(func(subnets.Subnet) bool { return true }); ok {
+	if s, ok := p.known.subnets.Find(func(subnets.Subnet) bool { return true }); ok {
 		return s, nil
 	}
 	return subnets.Subnet{}, fail.New(fail.NotReady, "the cluster's subnet is not made yet").At(p.n.id)

@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 )
 
 // maxMakes bounds how often one step makes a server that Nova then fails to build.
@@ -70,7 +71,7 @@ func (p *Provider) incomplete(m provider.MachineSpec) []string {
 // reads its SSH host keys. makes counts, over the attempts of the step, how often a server was made.
 func (p *Provider) ensureMachine(ctx context.Context, m provider.MachineSpec, makes *int, progress plan.Progress) error {
 	k := &p.known
-	if err := fresh(ctx, k.ports, k.servers, k.volumes, k.floating, k.serverGroups, k.groups); err != nil {
+	if err := cache.Fresh(ctx, k.ports, k.servers, k.volumes, k.floating, k.serverGroups, k.groups); err != nil {
 		return err
 	}
 	for {
@@ -114,7 +115,7 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 	if ok {
 		return s, nil
 	}
-	if err := fresh(ctx, p.known.volumes, p.known.ports); err != nil {
+	if err := cache.Fresh(ctx, p.known.volumes, p.known.ports); err != nil {
 		return s, err
 	}
 	if len(p.portsOf(m.Name)) == 0 { // it went with the machine whose place this one takes

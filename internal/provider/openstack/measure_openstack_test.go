@@ -96,7 +96,7 @@ func volumesInZones(ctx context.Context, t *testing.T, doc *v1alpha1.Cluster, in
 		t.Fatal(err)
 	}
 	for _, m := range inv.Machines {
-		v, ok := p.known.volumes.find(func(v volumes.Volume) bool { return v.Name == m.Name })
+		v, ok := p.known.volumes.Find(func(v volumes.Volume) bool { return v.Name == m.Name })
 		want := "nova"
 		if m.Zone == bed.VolumeZone {
 			want = bed.VolumeZone

@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -31,7 +32,7 @@ func (p *Provider) networkPlans() ([]*plan.Step, error) {
 	if p.spec().Network.Existing != "" {
 		return nil, nil
 	}
-	if s, ok := p.known.subnets.find(anything); ok && s.CIDR != p.spec().Network.CIDR {
+	if s, ok := p.known.subnets.Find(anything); ok && s.CIDR != p.spec().Network.CIDR {
 		return nil, fail.New(fail.Refused, "the machines' network is %s, and can't become %s", s.CIDR, p.spec().Network.CIDR).
 			At("spec.provider.openstack.network.cidr").Do("set it back; another network needs another cluster")
 	}
@@ -41,7 +42,7 @@ func (p *Provider) networkPlans() ([]*plan.Step, error) {
 			ID: networkStep, Action: plan.Create, Title: "make the machines' network", Subject: "cluster", Reason: "it does not exist",
 			Details: missing, Timeout: p.opts.Timeouts.Step, Run: p.ensureNetwork,
 		}
-		if len(p.known.networks.all()) > 0 {
+		if len(p.known.networks.All()) > 0 {
 			s.Action, s.Title, s.Reason = plan.Change, "complete the machines' network", "it is not as wanted"
 		}
 		out = append(out, s)
@@ -68,26 +69,26 @@ func (m *missing) add(is bool, what string) {
 // missingNetwork says what of network and subnet is not as wanted.
 func (p *Provider) missingNetwork() []string {
 	var out missing
-	net, haveNet := p.known.networks.find(anything)
-	sub, haveSub := p.known.subnets.find(anything)
+	net, haveNet := p.known.networks.Find(anything)
+	sub, haveSub := p.known.subnets.Find(anything)
 	out.add(!haveNet, "network "+p.n.name())
 	out.add(!haveSub, "subnet "+p.spec().Network.CIDR)
 	out.add(haveSub && !sameDNS(sub.DNSNameservers, p.spec().Network.DNSServers), "name servers "+strings.Join(p.spec().Network.DNSServers, ", "))
 	out.add(haveNet && !p.marked(net.Tags) || haveSub && !p.marked(sub.Tags), "tags")
-	out.add(len(p.known.networks.all()) > 1 || len(p.known.subnets.all()) > 1, "remove what was made twice")
+	out.add(len(p.known.networks.All()) > 1 || len(p.known.subnets.All()) > 1, "remove what was made twice")
 	return out
 }
 
 // missingRouter says what of the network's way out is not as wanted.
 func (p *Provider) missingRouter() []string {
 	var out missing
-	rt, haveRouter := p.known.routers.find(anything)
-	port, havePort := p.known.ports.find(p.isRouterPort)
+	rt, haveRouter := p.known.routers.Find(anything)
+	port, havePort := p.known.ports.Find(p.isRouterPort)
 	out.add(p.ownRouter() && !haveRouter, "router "+p.n.name())
 	out.add(p.ownRouter() && haveRouter && rt.GatewayInfo.NetworkID == "", "the router's way out")
 	out.add(!havePort || port.DeviceID == "", "the router's address in the network")
 	out.add(haveRouter && !p.marked(rt.Tags) || havePort && !p.marked(port.Tags), "tags")
-	out.add(len(p.known.routers.all()) > 1, "remove what was made twice")
+	out.add(len(p.known.routers.All()) > 1, "remove what was made twice")
 	return out
 }
 
@@ -106,7 +107,7 @@ func (p *Provider) isRouterPort(o ports.Port) bool {
 
 // ensureNetwork makes what is missing of network and subnet.
 func (p *Provider) ensureNetwork(ctx context.Context, progress plan.Progress) error {
-	if err := fresh(ctx, p.known.networks, p.known.subnets); err != nil {
+	if err := cache.Fresh(ctx, p.known.networks, p.known.subnets); err != nil {
 		return err
 	}
 	progress.Status("network")
@@ -121,7 +122,7 @@ func (p *Provider) ensureNetwork(ctx context.Context, progress plan.Progress) er
 
 // ensureWayOut makes what is missing of the router and of its port in the machines' network.
 func (p *Provider) ensureWayOut(ctx context.Context, progress plan.Progress) error {
-	if err := fresh(ctx, p.known.subnets, p.known.routers, p.known.ports); err != nil {
+	if err := cache.Fresh(ctx, p.known.subnets, p.known.routers, p.known.ports); err != nil {
 		return err
 	}
 	sub, err := p.subnet(ctx)
@@ -143,7 +144,7 @@ func (p *Provider) ensureNet(ctx context.Context) (networks.Network, error) {
 		return networks.Network{}, err
 	}
 	var net networks.Network
-	if all := p.known.networks.all(); len(all) > 0 {
+	if all := p.known.networks.All(); len(all) > 0 {
 		var twice []networks.Network
 		net, twice = best(all, func(n networks.Network) int { return len(n.Subnets) })
 		for _, n := range twice {
@@ -162,7 +163,7 @@ func (p *Provider) ensureNet(ctx context.Context) (networks.Network, error) {
 	if net.Tags, err = p.tag(ctx, "networks", net.ID, net.Tags, []string{p.n.mark()}); err != nil {
 		return net, err
 	}
-	p.known.networks.keep(net)
+	p.known.networks.Keep(net)
 	return net, nil
 }
 
@@ -184,7 +185,7 @@ func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subn
 		return subnets.Subnet{}, err
 	}
 	var sub subnets.Subnet
-	if all := p.known.subnets.all(); len(all) > 0 {
+	if all := p.known.subnets.All(); len(all) > 0 {
 		sub, _ = best(all, func(s subnets.Subnet) int {
 			if s.NetworkID == net.ID {
 				return 1
@@ -203,7 +204,7 @@ func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subn
 	if sub.Tags, err = p.tag(ctx, "subnets", sub.ID, sub.Tags, []string{p.n.mark()}); err != nil {
 		return sub, err
 	}
-	p.known.subnets.keep(sub)
+	p.known.subnets.Keep(sub)
 	return sub, nil
 }
 
@@ -221,9 +222,9 @@ func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
 		return "", err
 	}
 	var router routers.Router
-	if all := p.known.routers.all(); len(all) > 0 {
+	if all := p.known.routers.All(); len(all) > 0 {
 		var twice []routers.Router
-		port, _ := p.known.ports.find(p.isRouterPort)
+		port, _ := p.known.ports.Find(p.isRouterPort)
 		router, twice = best(all, func(r routers.Router) int {
 			if r.ID == port.DeviceID {
 				return 1
@@ -254,13 +255,13 @@ func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
 	if router.Tags, err = p.tag(ctx, "routers", router.ID, router.Tags, []string{p.n.mark()}); err != nil {
 		return "", err
 	}
-	p.known.routers.keep(router)
+	p.known.routers.Keep(router)
 	return router.ID, nil
 }
 
 // ensureRouterPort makes the port that is the subnet's gateway, and has the router take it.
 func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subnets.Subnet) error {
-	port, ok := p.known.ports.find(p.isRouterPort)
+	port, ok := p.known.ports.Find(p.isRouterPort)
 	if !ok {
 		made, err := p.createPorts(ctx, []newPort{{
 			Name: p.n.name(roleRouter), Description: p.n.mark(), NetworkID: sub.NetworkID, Tags: p.n.roleTags(roleRouter),
@@ -286,12 +287,12 @@ func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subn
 				return again
 			}
 			if !ok {
-				p.known.ports.invalidate()
+				p.known.ports.Invalidate()
 				return cloud.Wrap(err, "attach subnet %s to router %s", sub.CIDR, router)
 			}
 		}
 		port.DeviceID = router
 	}
-	p.known.ports.keep(port)
+	p.known.ports.Keep(port)
 	return nil
 }

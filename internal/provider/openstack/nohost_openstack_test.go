@@ -50,12 +50,12 @@ func TestNoValidHostOnTheRealServices(t *testing.T) {
 	p, _ = testProvider(t, doc, id, patient)
 	inv, err := p.Observe(ctx)
 	testkit.Must(t, err)
-	for _, g := range p.known.serverGroups.all() {
+	for _, g := range p.known.serverGroups.All() {
 		if g.Policy == nil || *g.Policy != "anti-affinity" || len(g.Members) == 0 {
 			t.Errorf("server group %+v", g)
 		}
 	}
-	if n := len(p.known.serverGroups.all()); n != 2 {
+	if n := len(p.known.serverGroups.All()); n != 2 {
 		t.Errorf("%d server groups", n)
 	}
 	i := slices.IndexFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == "t3-nohost-w-2" })
@@ -71,7 +71,7 @@ func TestNoValidHostOnTheRealServices(t *testing.T) {
 	p, _ = testProvider(t, doc, id, patient)
 	testkit.Must(t, apply(ctx, p))
 	nothingToDo(ctx, t, doc, id)
-	soft, ok := p.known.serverGroups.find(func(g servergroups.ServerGroup) bool { return strings.HasSuffix(g.Name, ".w.soft") })
+	soft, ok := p.known.serverGroups.Find(func(g servergroups.ServerGroup) bool { return strings.HasSuffix(g.Name, ".w.soft") })
 	if !ok || soft.Policy == nil || *soft.Policy != "soft-anti-affinity" {
 		t.Errorf("the group of those that may be together is %+v", soft)
 	}

@@ -17,11 +17,12 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 )
 
 // all lists the caches.
-func (k *known) all() []refresher {
-	return []refresher{k.networks, k.subnets, k.routers, k.groups, k.ports, k.floating, k.reserved, k.servers, k.volumes, k.serverGroups, k.keypairs}
+func (k *known) all() []cache.Any {
+	return []cache.Any{k.networks, k.subnets, k.routers, k.groups, k.ports, k.floating, k.reserved, k.servers, k.volumes, k.serverGroups, k.keypairs}
 }
 
 // Observe finds everything of the cluster, with a number of calls that does not depend on how much there is. It changes nothing.
@@ -45,7 +46,7 @@ func (p *Provider) reload(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, s := range p.known.all() {
-		g.Go(func() error { return s.load(ctx) })
+		g.Go(func() error { return s.Load(ctx) })
 	}
 	g.Go(func() error { return p.observeBalancer(ctx) })
 	if err := g.Wait(); err != nil {
@@ -75,15 +76,15 @@ func (p *Provider) specs(fits func(name string) bool) map[string]provider.Machin
 			out[m.Name] = m
 		}
 	}
-	for _, s := range p.known.servers.all() {
+	for _, s := range p.known.servers.All() {
 		add(s.Name, func(k string) string { return s.Metadata[underscored(k)] })
 	}
-	for _, v := range p.known.volumes.all() {
+	for _, v := range p.known.volumes.All() {
 		if v.Status != volumeDeleting {
 			add(v.Name, func(k string) string { return v.Metadata[underscored(k)] })
 		}
 	}
-	for _, o := range p.known.ports.all() {
+	for _, o := range p.known.ports.All() {
 		if portMachine(o) != "" {
 			add(o.Name, func(k string) string { return tagged(o.Tags, k) })
 		}
@@ -153,12 +154,12 @@ func (p *Provider) others() []string {
 	each(p.known.groups, &out, "security group", func(x groups.SecGroup) string { return x.Name })
 	each(p.known.serverGroups, &out, "server group", func(x servergroups.ServerGroup) string { return x.Name })
 	each(p.known.keypairs, &out, "keypair", func(x keypairs.KeyPair) string { return x.Name })
-	for _, o := range p.known.ports.all() {
+	for _, o := range p.known.ports.All() {
 		if _, ok := p.n.machineOf(portMachine(o), func(k string) string { return tagged(o.Tags, k) }); !ok {
 			out = append(out, "port "+o.Name+" ("+address(o)+")")
 		}
 	}
-	for _, f := range p.known.floating.all() {
+	for _, f := range p.known.floating.All() {
 		if tagged(f.Tags, keyMachine) == "" && !p.isReserved(f) {
 			out = append(out, "floating IP "+f.FloatingIP)
 		}
@@ -171,15 +172,15 @@ func (p *Provider) others() []string {
 	return out
 }
 
-func each[T any](s *cache[T], out *[]string, what string, name func(T) string) {
-	for _, item := range s.all() {
+func each[T any](s *cache.Cache[T], out *[]string, what string, name func(T) string) {
+	for _, item := range s.All() {
 		*out = append(*out, what+" "+name(item))
 	}
 }
 
 // Machine reports what is known of one machine: the last observation, and what steps have done since.
 func (p *Provider) Machine(ctx context.Context, name string) (provider.Machine, error) {
-	if err := fresh(ctx, p.known.servers, p.known.ports, p.known.floating, p.known.volumes); err != nil {
+	if err := cache.Fresh(ctx, p.known.servers, p.known.ports, p.known.floating, p.known.volumes); err != nil {
 		return provider.Machine{}, err
 	}
 	for _, m := range p.specs(func(n string) bool { return n == name }) {

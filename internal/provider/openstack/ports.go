@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -50,10 +51,10 @@ func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Por
 			got, err = postPorts(ctx, c, some)
 		}
 		if err != nil {
-			p.known.ports.invalidate()
+			p.known.ports.Invalidate()
 			return out, cloud.Wrap(err, "make %s", count(len(some), "port"))
 		}
-		p.known.ports.keep(got...)
+		p.known.ports.Keep(got...)
 		out = append(out, got...)
 	}
 	return out, nil
@@ -79,7 +80,7 @@ func count(n int, what string) string {
 
 // portsOf lists the ports of a machine: one, unless Neutron answered a request too late.
 func (p *Provider) portsOf(machine string) []ports.Port {
-	return p.known.ports.filter(func(o ports.Port) bool { return portMachine(o) == machine })
+	return p.known.ports.Filter(func(o ports.Port) bool { return portMachine(o) == machine })
 }
 
 // portOf returns the port of a machine.
@@ -187,7 +188,7 @@ func samePairs(o ports.Port, want []ports.AddressPair) bool {
 
 // ensurePorts is the step of some machines' ports.
 func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec, progress plan.Progress) error {
-	if err := fresh(ctx, p.known.ports, p.known.groups, p.known.subnets); err != nil {
+	if err := cache.Fresh(ctx, p.known.ports, p.known.groups, p.known.subnets); err != nil {
 		return err
 	}
 	sub, err := p.subnet(ctx)
@@ -256,7 +257,7 @@ func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
 	}
 	if !slices.Equal(tags, port.Tags) {
 		port.Tags = tags
-		p.known.ports.keep(port)
+		p.known.ports.Keep(port)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -38,7 +39,7 @@ func (p *Provider) switchOn(ctx context.Context, s servers.Server) (bool, error)
 // switches it off after a while (os_shutdown_timeout of the image, 60 seconds by default); it knows no way to do so at once, so
 // "kill" is the same as "off" here.
 func (p *Provider) Power(ctx context.Context, name, state string) error {
-	if err := fresh(ctx, p.known.servers, p.known.ports); err != nil {
+	if err := cache.Fresh(ctx, p.known.servers, p.known.ports); err != nil {
 		return err
 	}
 	s, ok := p.serverOf(name)
@@ -67,10 +68,10 @@ func (p *Provider) switchOff(ctx context.Context, s servers.Server) error {
 	}
 	limit := time.Now().Add(p.opts.Timeouts.Boot)
 	for {
-		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll, nil); err != nil {
+		if err := p.known.servers.Next(ctx, p.opts.Timeouts.Poll, nil); err != nil {
 			return err
 		}
-		now, ok := p.known.servers.find(func(o servers.Server) bool { return o.ID == s.ID })
+		now, ok := p.known.servers.Find(func(o servers.Server) bool { return o.ID == s.ID })
 		switch {
 		case !ok || now.Status == serverShutoff:
 			return nil

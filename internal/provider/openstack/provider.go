@@ -18,6 +18,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -60,17 +61,17 @@ func (p *Provider) Traits() provider.Traits {
 
 // known is what is known of the cluster's own resources.
 type known struct {
-	networks     *cache[networks.Network]
-	subnets      *cache[subnets.Subnet]
-	routers      *cache[routers.Router]
-	groups       *cache[groups.SecGroup]
-	ports        *cache[ports.Port]
-	floating     *cache[floatingips.FloatingIP]
-	reserved     *cache[floatingips.FloatingIP] // the user's own, for the API's address; see reserved.go
-	servers      *cache[servers.Server]
-	volumes      *cache[volumes.Volume]
-	serverGroups *cache[servergroups.ServerGroup]
-	keypairs     *cache[keypairs.KeyPair] // the cluster has one
+	networks     *cache.Cache[networks.Network]
+	subnets      *cache.Cache[subnets.Subnet]
+	routers      *cache.Cache[routers.Router]
+	groups       *cache.Cache[groups.SecGroup]
+	ports        *cache.Cache[ports.Port]
+	floating     *cache.Cache[floatingips.FloatingIP]
+	reserved     *cache.Cache[floatingips.FloatingIP] // the user's own, for the API's address; see reserved.go
+	servers      *cache.Cache[servers.Server]
+	volumes      *cache.Cache[volumes.Volume]
+	serverGroups *cache.Cache[servergroups.ServerGroup]
+	keypairs     *cache.Cache[keypairs.KeyPair] // the cluster has one
 }
 
 // New returns the provider of a cluster. It asks nobody.

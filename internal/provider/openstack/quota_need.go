@@ -19,7 +19,7 @@ func (p *Provider) demand(want provider.Wanted, sizes map[string]size, subnet st
 	p.needNetwork(d)
 	p.needGroups(d, subnet)
 	p.needFront(d, want, subnet)
-	if p.opts.PublicKey != "" && len(p.known.keypairs.all()) == 0 {
+	if p.opts.PublicKey != "" && len(p.known.keypairs.All()) == 0 {
 		d[resKeypairs]++
 	}
 	return d
@@ -63,12 +63,12 @@ func (p *Provider) needNetwork(d demand) {
 			d[r]++
 		}
 	}
-	missing(resNetworks, len(p.known.networks.all()))
-	missing(resSubnets, len(p.known.subnets.all()))
+	missing(resNetworks, len(p.known.networks.All()))
+	missing(resSubnets, len(p.known.subnets.All()))
 	if p.ownRouter() {
-		missing(resRouters, len(p.known.routers.all()))
+		missing(resRouters, len(p.known.routers.All()))
 	}
-	missing(resPorts, len(p.known.ports.filter(func(o ports.Port) bool { return p.isRouterPort(o) })))
+	missing(resPorts, len(p.known.ports.Filter(func(o ports.Port) bool { return p.isRouterPort(o) })))
 }
 
 // needGroups counts rules as Neutron does: those that a new group comes with are counted.

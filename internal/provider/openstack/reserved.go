@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -86,7 +87,7 @@ func (p *Provider) checkReserved(context.Context) error {
 	if p.reservedIP() == "" {
 		return nil
 	}
-	f, ok := p.known.reserved.find(anything)
+	f, ok := p.known.reserved.Find(anything)
 	switch {
 	case !ok:
 		return fail.New(fail.Refused, "the project has no floating IP %s", p.reservedIP()).At(reservedField).
@@ -106,7 +107,7 @@ func (p *Provider) frontIP(portID string) (floatingips.FloatingIP, bool) {
 	if p.reservedIP() == "" {
 		return p.floatingOf(portID)
 	}
-	return p.known.reserved.find(func(f floatingips.FloatingIP) bool { return portID != "" && f.PortID == portID })
+	return p.known.reserved.Find(func(f floatingips.FloatingIP) bool { return portID != "" && f.PortID == portID })
 }
 
 // frontIPLack says what of the floating IP of the API's address is not as wanted; empty: nothing.
@@ -173,7 +174,7 @@ func (p *Provider) ensureFrontIP(ctx context.Context, portID, role string) error
 		_, err := p.ensureFloatingIP(ctx, portID, p.n.roleTags(role))
 		return err
 	}
-	if err := fresh(ctx, p.known.reserved, p.known.floating); err != nil {
+	if err := cache.Fresh(ctx, p.known.reserved, p.known.floating); err != nil {
 		return err
 	}
 	if err := p.checkReserved(ctx); err != nil {
@@ -182,7 +183,7 @@ func (p *Provider) ensureFrontIP(ctx context.Context, portID, role string) error
 	if err := p.adoptReserved(ctx); err != nil {
 		return err
 	}
-	f, _ := p.known.reserved.find(anything)
+	f, _ := p.known.reserved.Find(anything)
 	if f.PortID == portID {
 		return nil
 	}
@@ -206,7 +207,7 @@ func (p *Provider) releaseReserved(ctx context.Context) error {
 		return err
 	}
 	for _, f := range all {
-		p.known.reserved.invalidate()
+		p.known.reserved.Invalidate()
 		if err := p.takeOff(ctx, f); err != nil {
 			return err
 		}
@@ -238,7 +239,7 @@ func (p *Provider) takeOffFormer(ctx context.Context, portID string) error {
 
 // adoptable returns the floating IP that was made for the API and that the document names since.
 func (p *Provider) adoptable() (floatingips.FloatingIP, bool) {
-	return p.known.reserved.find(func(f floatingips.FloatingIP) bool { return p.n.ours(f.Description, f.Tags) && p.madeFor(f) == "" })
+	return p.known.reserved.Find(func(f floatingips.FloatingIP) bool { return p.n.ours(f.Description, f.Tags) && p.madeFor(f) == "" })
 }
 
 // adoptReserved makes that floating IP the user's: the marks go by which it would be given back with the cluster. The tags go last:
@@ -251,7 +252,7 @@ func (p *Provider) adoptReserved(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.known.reserved.load(ctx); err != nil { // where it leads has to be said, or it would lead nowhere
+	if err := p.known.reserved.Load(ctx); err != nil { // where it leads has to be said, or it would lead nowhere
 		return err
 	}
 	f, ok := p.adoptable()
@@ -267,8 +268,8 @@ func (p *Provider) adoptReserved(ctx context.Context) error {
 	if err := attributestags.ReplaceAll(ctx, c, "floatingips", f.ID, attributestags.ReplaceAllOpts{Tags: f.Tags}).Err; err != nil {
 		return cloud.Wrap(err, "take the cluster's tags off floating IP %s", f.FloatingIP)
 	}
-	p.known.floating.drop(f.ID)
-	p.known.reserved.keep(f)
+	p.known.floating.Drop(f.ID)
+	p.known.reserved.Keep(f)
 	return nil
 }
 

@@ -282,7 +282,7 @@ func TestMarksOfOthersAreSeenInEveryPlan(t *testing.T) {
 		f := newFakeCloud()
 		p := fakeProvider(t, f, frontDocument(t, "kind: gateways, floatingIP: 198.51.100.251"))
 		f.add("floatingips", thing{"floating_ip_address": "198.51.100.251", "project_id": f.project, "tags": []any{mark}, "port_id": "front"})
-		if err := p.known.reserved.load(t.Context()); err != nil {
+		if err := p.known.reserved.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if lack := p.frontIPLack("front"); !strings.Contains(lack, "was made for") {

@@ -9,42 +9,43 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // made keeps what a call made or changed. After an error what is known is in doubt: the next attempt of the step lists again,
 // and adopts what was made after all.
-func made[T any](s *cache[T], item *T, err error, format string, args ...any) (T, error) {
+func made[T any](s *cache.Cache[T], item *T, err error, format string, args ...any) (T, error) {
 	if err != nil {
-		s.invalidate()
+		s.Invalidate()
 		var none T
 		return none, cloud.Wrap(err, format, args...)
 	}
-	s.keep(*item)
+	s.Keep(*item)
 	return *item, nil
 }
 
 // late looks again where the cloud refuses to make something: a run that was killed may have asked for the same, and it came about only after
 // this one had looked. ok reports whether it is there now. Where err is no such refusal, nothing is asked.
-func late[T any](ctx context.Context, s *cache[T], err error, fits func(T) bool) (item T, ok bool, failed error) {
+func late[T any](ctx context.Context, s *cache.Cache[T], err error, fits func(T) bool) (item T, ok bool, failed error) {
 	if st := cloud.Status(err); st != http.StatusConflict && st != http.StatusBadRequest {
 		return item, false, nil
 	}
-	s.invalidate()
-	if err := s.fresh(ctx); err != nil {
+	s.Invalidate()
+	if err := s.Fresh(ctx); err != nil {
 		return item, false, err
 	}
-	item, ok = s.find(fits)
+	item, ok = s.Find(fits)
 	return item, ok, nil
 }
 
 // removed forgets what a call deleted. What is gone already is as good.
-func removed[T any](s *cache[T], id string, err error, format string, args ...any) error {
+func removed[T any](s *cache.Cache[T], id string, err error, format string, args ...any) error {
 	if err != nil && !cloud.Gone(err) {
-		s.invalidate()
+		s.Invalidate()
 		return cloud.Wrap(err, format, args...)
 	}
-	s.drop(id)
+	s.Drop(id)
 	return nil
 }
 
@@ -89,23 +90,6 @@ func (p *Provider) network(ctx context.Context) (*gophercloud.ServiceClient, err
 		return nil, err
 	}
 	return c.Network, nil
-}
-
-// refresher is a cache of whatever kind.
-type refresher interface {
-	fresh(ctx context.Context) error
-	load(ctx context.Context) error
-	invalidate()
-}
-
-// fresh makes sure that what is known of some kinds is certain.
-func fresh(ctx context.Context, caches ...refresher) error {
-	for _, s := range caches {
-		if err := s.fresh(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // still turns the refusal to delete something that is in use into a reason to wait.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -25,7 +26,7 @@ func (p *Provider) groupOf(r provider.Role) string {
 }
 
 func (p *Provider) groupFor(r provider.Role) (groups.SecGroup, bool) {
-	return p.known.groups.find(func(g groups.SecGroup) bool { return g.Name == p.n.name(string(r)) })
+	return p.known.groups.Find(func(g groups.SecGroup) bool { return g.Name == p.n.name(string(r)) })
 }
 
 // groupIDs are the security groups of the ports of machines of a role.
@@ -72,7 +73,7 @@ func (p *Provider) groupsPlan(subnet string) *plan.Step {
 }
 
 func (p *Provider) groupsCalled(name string) []groups.SecGroup {
-	return p.known.groups.filter(func(g groups.SecGroup) bool { return g.Name == name })
+	return p.known.groups.Filter(func(g groups.SecGroup) bool { return g.Name == name })
 }
 
 // ruleChanges compares a role's rules with what they should be.
@@ -97,7 +98,7 @@ func (p *Provider) ruleChanges(a access, r provider.Role) (add []rules.CreateOpt
 
 // ensureGroups makes the groups first, because rules name other groups, and then adds rules before it removes any.
 func (p *Provider) ensureGroups(ctx context.Context, a access, progress plan.Progress) error {
-	if err := fresh(ctx, p.known.groups); err != nil {
+	if err := cache.Fresh(ctx, p.known.groups); err != nil {
 		return err
 	}
 	c, err := p.network(ctx)
@@ -140,7 +141,7 @@ func (p *Provider) ensureGroup(ctx context.Context, c *gophercloud.ServiceClient
 		return err
 	}
 	g.Tags = tags
-	p.known.groups.keep(g)
+	p.known.groups.Keep(g)
 	return nil
 }
 
@@ -157,19 +158,19 @@ func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient
 			if left, _ := p.ruleChanges(a, r); cloud.Status(err) == http.StatusConflict && len(left) < len(add) {
 				return p.ensureRules(ctx, c, a, r) // fewer are missing each time
 			}
-			p.known.groups.invalidate()
+			p.known.groups.Invalidate()
 			return cloud.Wrap(err, "add %s to security group %s", count(len(add), "rule"), g.Name)
 		}
 		g.Rules = append(slices.Clone(g.Rules), got...)
-		p.known.groups.keep(g)
+		p.known.groups.Keep(g)
 	}
 	for _, d := range drop {
 		if err := rules.Delete(ctx, c, d.ID).ExtractErr(); err != nil && !cloud.Gone(err) {
-			p.known.groups.invalidate()
+			p.known.groups.Invalidate()
 			return cloud.Wrap(err, "remove a rule of security group %s", g.Name)
 		}
 		g.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(h rules.SecGroupRule) bool { return h.ID == d.ID })
-		p.known.groups.keep(g)
+		p.known.groups.Keep(g)
 	}
 	return nil
 }

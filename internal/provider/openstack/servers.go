@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // serversOf lists the servers of a machine: one, but for what an interrupted run left. What is deleted already may show for a moment.
 func (p *Provider) serversOf(machine string) []servers.Server {
-	return p.known.servers.filter(isServerOf(machine))
+	return p.known.servers.Filter(isServerOf(machine))
 }
 
 // isServerOf returns what reports whether a server is a machine's, and not on its way out.
@@ -145,10 +146,10 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 	limit := time.Now().Add(p.opts.Timeouts.Boot)
 	started := ""
 	for {
-		s, ok := p.known.servers.find(func(s servers.Server) bool { return s.ID == id })
+		s, ok := p.known.servers.Find(func(s servers.Server) bool { return s.ID == id })
 		switch {
 		case !ok || s.Status == serverDeleted || s.TaskState == "deleting":
-			p.known.servers.invalidate()
+			p.known.servers.Invalidate()
 			return s, fail.New(fail.NotReady, "its server %s was deleted while it was waited for", id).At(machine)
 		case s.Status == serverActive && s.TaskState == "":
 			return s, nil
@@ -171,11 +172,11 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 				started = s.Status
 			}
 		}
-		var look probe
+		var look cache.Probe
 		if s.Status == serverBuild {
 			look = p.glanceAtBuilding
 		}
-		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll, look); err != nil {
+		if err := p.known.servers.Next(ctx, p.opts.Timeouts.Poll, look); err != nil {
 			return s, err
 		}
 	}
@@ -187,7 +188,7 @@ const clockSkew = 10 * time.Second
 // glanceAtBuilding notes which of the servers that were being built run now; what became of others is news. For servers with their
 // details, Nova asks Neutron for their ports and security groups; so only the details of those are asked for that have changed.
 func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news, all bool, err error) {
-	known := p.known.servers.filter(func(s servers.Server) bool { return s.Status == serverBuild })
+	known := p.known.servers.Filter(func(s servers.Server) bool { return s.Status == serverBuild })
 	building, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.serverTag(), Status: serverBuild})
 	if err != nil {
 		return false, false, err
@@ -203,21 +204,21 @@ func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news,
 			news = true
 			continue
 		}
-		p.known.servers.change(s.ID, func(s *servers.Server) { *s = running[i] })
+		p.known.servers.Change(s.ID, func(s *servers.Server) { *s = running[i] })
 	}
 	return news, true, err
 }
 
 // glanceAtAll forgets servers that are gone, and reports whether there are some that nobody knows.
 func (p *Provider) glanceAtAll(ctx context.Context, _ time.Time) (news, all bool, err error) {
-	known := p.known.servers.all()
+	known := p.known.servers.All()
 	left, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.serverTag()})
 	if err != nil {
 		return false, false, err
 	}
 	for _, s := range known {
 		if !left[s.ID] {
-			p.known.servers.drop(s.ID)
+			p.known.servers.Drop(s.ID)
 		}
 		delete(left, s.ID)
 	}
@@ -260,23 +261,23 @@ func (p *Provider) removeServers(ctx context.Context, all []servers.Server, prog
 			continue
 		}
 		if err := servers.Delete(ctx, c.Compute, s.ID).ExtractErr(); err != nil && !cloud.Gone(err) {
-			p.known.servers.invalidate()
+			p.known.servers.Invalidate()
 			return cloud.Wrap(err, "remove server %s (%s)", s.Name, s.ID)
 		}
 	}
 	limit := time.Now().Add(p.opts.Timeouts.Delete)
 	for {
-		if err := p.known.servers.next(ctx, p.opts.Timeouts.Poll, p.glanceAtAll); err != nil {
+		if err := p.known.servers.Next(ctx, p.opts.Timeouts.Poll, p.glanceAtAll); err != nil {
 			return err
 		}
 		var left []servers.Server
 		for _, old := range all {
-			if s, ok := p.known.servers.find(func(s servers.Server) bool { return s.ID == old.ID }); ok && s.Status != serverDeleted {
+			if s, ok := p.known.servers.Find(func(s servers.Server) bool { return s.ID == old.ID }); ok && s.Status != serverDeleted {
 				left = append(left, s)
 			}
 		}
 		if len(left) == 0 {
-			p.known.volumes.invalidate() // Nova has removed some of them
+			p.known.volumes.Invalidate() // Nova has removed some of them
 			p.letGo(all)
 			return nil
 		}
@@ -290,10 +291,10 @@ func (p *Provider) removeServers(ctx context.Context, all []servers.Server, prog
 
 // letGo notes that ports no longer belong to servers that are gone: Nova has seen to that before it forgot them.
 func (p *Provider) letGo(of []servers.Server) {
-	for _, o := range p.known.ports.all() {
+	for _, o := range p.known.ports.All() {
 		if slices.ContainsFunc(of, func(s servers.Server) bool { return s.ID == o.DeviceID }) {
 			o.DeviceID, o.DeviceOwner = "", ""
-			p.known.ports.keep(o)
+			p.known.ports.Keep(o)
 		}
 	}
 }

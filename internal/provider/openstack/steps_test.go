@@ -59,7 +59,7 @@ func TestVolumesAhead(t *testing.T) {
 	f.add("volumes", thing{"name": "t3-life-w-1", "status": "in-use", "metadata": thing{
 		"naupegos_cluster": "t3-life-0badc0de", "naupegos_machine": "t3-life-w-1",
 	}})
-	p.known.volumes.invalidate()
+	p.known.volumes.Invalidate()
 	for _, s := range steps {
 		if s.ID == volumesStep {
 			if err := s.Run(t.Context(), silent{}); err != nil {
@@ -86,11 +86,11 @@ func TestMarksThatSomebodyChanged(t *testing.T) {
 	f.add("ports", thing{"name": "description", "description": mark})
 	f.add("ports", thing{"name": "neither", "description": mark + "0", "tags": []any{mark + "0"}})
 	p := fakeProvider(t, f, fakeDocument(t))
-	if err := p.known.ports.load(t.Context()); err != nil {
+	if err := p.known.ports.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, o := range p.known.ports.all() {
+	for _, o := range p.known.ports.All() {
 		names = append(names, o.Name)
 	}
 	slices.Sort(names)

@@ -16,12 +16,13 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // everyServerOf lists the servers of a machine, those that are being deleted included.
 func (p *Provider) everyServerOf(machine string) []servers.Server {
-	return p.known.servers.filter(func(s servers.Server) bool {
+	return p.known.servers.Filter(func(s servers.Server) bool {
 		return s.Metadata[underscored(keyMachine)] == machine && s.Status != serverDeleted
 	})
 }
@@ -30,7 +31,7 @@ func (p *Provider) everyServerOf(machine string) []servers.Server {
 // of each other.
 func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) error {
 	k := &p.known
-	if err := fresh(ctx, k.all()...); err != nil {
+	if err := cache.Fresh(ctx, k.all()...); err != nil {
 		return err
 	}
 	c, err := p.cloud(ctx)
@@ -41,10 +42,10 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 	if err := p.adoptReserved(ctx); err != nil {
 		return err
 	}
-	if err := p.removeFloating(ctx, k.floating.all()); err != nil {
+	if err := p.removeFloating(ctx, k.floating.All()); err != nil {
 		return err
 	}
-	if err := p.removeVolumes(ctx, k.volumes.filter(p.isStray), progress); err != nil {
+	if err := p.removeVolumes(ctx, k.volumes.Filter(p.isStray), progress); err != nil {
 		return err
 	}
 	if err := p.releaseReserved(ctx); err != nil {
@@ -54,7 +55,7 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 	if err := p.detachRouter(ctx, c.Network); err != nil {
 		return err
 	}
-	if err := p.removePorts(ctx, k.ports.all()); err != nil {
+	if err := p.removePorts(ctx, k.ports.All()); err != nil {
 		return err
 	}
 	progress.Status("server groups and keypair")
@@ -72,7 +73,7 @@ func (p *Provider) isStray(v volumes.Volume) bool {
 
 // detachRouter takes the router out of the network; Neutron removes its port with that.
 func (p *Provider) detachRouter(ctx context.Context, c *gophercloud.ServiceClient) error {
-	for _, o := range p.known.ports.filter(p.isRouterPort) {
+	for _, o := range p.known.ports.Filter(p.isRouterPort) {
 		if o.DeviceID == "" {
 			continue // made, but never attached: an ordinary port
 		}
@@ -85,13 +86,13 @@ func (p *Provider) detachRouter(ctx context.Context, c *gophercloud.ServiceClien
 }
 
 func (p *Provider) removePlacement(ctx context.Context, c *gophercloud.ServiceClient) error {
-	for _, g := range p.known.serverGroups.all() {
+	for _, g := range p.known.serverGroups.All() {
 		err := servergroups.Delete(ctx, c, g.ID).ExtractErr()
 		if err := removed(p.known.serverGroups, g.ID, err, "remove server group %s", g.Name); err != nil {
 			return err
 		}
 	}
-	for _, kp := range p.known.keypairs.all() {
+	for _, kp := range p.known.keypairs.All() {
 		err := keypairs.Delete(ctx, c, kp.Name, nil).ExtractErr()
 		if err := removed(p.known.keypairs, kp.Name, err, "remove keypair %s", kp.Name); err != nil {
 			return err
@@ -103,28 +104,28 @@ func (p *Provider) removePlacement(ctx context.Context, c *gophercloud.ServiceCl
 // removeNetwork removes security groups, router, subnet and network; never those that the document names as existing.
 func (p *Provider) removeNetwork(ctx context.Context, c *gophercloud.ServiceClient, progress plan.Progress) error {
 	k := &p.known
-	for _, g := range k.groups.all() {
+	for _, g := range k.groups.All() {
 		progress.Status("security group %s", g.Name)
 		err := removed(k.groups, g.ID, groups.Delete(ctx, c, g.ID).ExtractErr(), "remove security group %s", g.Name)
 		if err != nil {
 			return still(err, func() string { return p.usedBy(ctx, c, "security group "+g.Name, query{group: g.ID}) })
 		}
 	}
-	for _, r := range k.routers.all() {
+	for _, r := range k.routers.All() {
 		progress.Status("router %s", r.Name)
 		err := removed(k.routers, r.ID, routers.Delete(ctx, c, r.ID).ExtractErr(), "remove router %s", r.Name)
 		if err != nil {
 			return still(err, func() string { return p.usedBy(ctx, c, "router "+r.Name, query{device: r.ID}) })
 		}
 	}
-	for _, s := range k.subnets.all() {
+	for _, s := range k.subnets.All() {
 		progress.Status("subnet %s", s.CIDR)
 		err := removed(k.subnets, s.ID, subnets.Delete(ctx, c, s.ID).ExtractErr(), "remove subnet %s", s.CIDR)
 		if err != nil {
 			return still(err, func() string { return p.usedBy(ctx, c, "subnet "+s.CIDR, query{network: s.NetworkID}) })
 		}
 	}
-	for _, n := range k.networks.all() {
+	for _, n := range k.networks.All() {
 		progress.Status("network %s", n.Name)
 		err := removed(k.networks, n.ID, networks.Delete(ctx, c, n.ID).ExtractErr(), "remove network %s", n.Name)
 		if err != nil {

@@ -80,7 +80,7 @@ func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 // vipPort returns the port that holds the gateways' virtual address. No machine is ever bound to it: it reserves the address, and its
 // floating IP leads to whichever gateway holds that.
 func (p *Provider) vipPort() (ports.Port, bool) {
-	return p.known.ports.find(func(o ports.Port) bool { return o.Name == p.n.name(vipRole) })
+	return p.known.ports.Find(func(o ports.Port) bool { return o.Name == p.n.name(vipRole) })
 }
 
 // vipAddress is the address of that port; empty where there is none (yet).
@@ -91,7 +91,7 @@ func (p *Provider) vipAddress() string {
 
 // ensureVIPPort finds or makes the port.
 func (p *Provider) ensureVIPPort(ctx context.Context) (ports.Port, error) {
-	if err := p.known.ports.fresh(ctx); err != nil {
+	if err := p.known.ports.Fresh(ctx); err != nil {
 		return ports.Port{}, err
 	}
 	if port, ok := p.vipPort(); ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // volumesOf lists the root volumes of a machine: one, but for what an interrupted run left.
 func (p *Provider) volumesOf(machine string) []volumes.Volume {
-	return p.known.volumes.filter(func(v volumes.Volume) bool { return v.Metadata[underscored(keyMachine)] == machine })
+	return p.known.volumes.Filter(func(v volumes.Volume) bool { return v.Metadata[underscored(keyMachine)] == machine })
 }
 
 // volumesPlan returns the step that asks for the root volumes of machines that are to be made, all at once: Cinder fills them while the
@@ -55,7 +56,7 @@ func (p *Provider) hasNothing(machine string) bool {
 
 // askForVolumes makes root volumes and waits for none of them.
 func (p *Provider) askForVolumes(ctx context.Context, want []provider.MachineSpec, progress plan.Progress) error {
-	if err := fresh(ctx, p.known.servers, p.known.volumes); err != nil {
+	if err := cache.Fresh(ctx, p.known.servers, p.known.volumes); err != nil {
 		return err
 	}
 	progress.Status("asking for %s", count(len(want), "root volume"))
@@ -137,10 +138,10 @@ func (p *Provider) createVolume(ctx context.Context, m provider.MachineSpec) (vo
 func (p *Provider) waitVolume(ctx context.Context, machine, id string, progress plan.Progress) (volumes.Volume, error) {
 	limit := time.Now().Add(p.opts.Timeouts.Volume)
 	for {
-		v, ok := p.known.volumes.find(func(v volumes.Volume) bool { return v.ID == id })
+		v, ok := p.known.volumes.Find(func(v volumes.Volume) bool { return v.ID == id })
 		switch {
 		case !ok:
-			p.known.volumes.invalidate()
+			p.known.volumes.Invalidate()
 			return v, fail.New(fail.NotReady, "its root volume %s was deleted while it was made", id).At(machine)
 		case v.Status == volumeAvailable:
 			return v, nil
@@ -151,7 +152,7 @@ func (p *Provider) waitVolume(ctx context.Context, machine, id string, progress 
 				Do("Cinder is slow or stuck (is its volume service running?); apply again later: the volume is taken over or replaced; a longer spec.timeouts.machineBoot gives it more time")
 		}
 		progress.Status("root volume is %s", v.Status)
-		if err := p.known.volumes.next(ctx, p.opts.Timeouts.Poll, nil); err != nil {
+		if err := p.known.volumes.Next(ctx, p.opts.Timeouts.Poll, nil); err != nil {
 			return v, err
 		}
 	}
@@ -172,7 +173,7 @@ func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, prog
 		left := 0
 		var last error
 		for _, old := range all {
-			v, ok := p.known.volumes.find(func(v volumes.Volume) bool { return v.ID == old.ID })
+			v, ok := p.known.volumes.Find(func(v volumes.Volume) bool { return v.ID == old.ID })
 			if !ok {
 				continue
 			}
@@ -183,13 +184,13 @@ func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, prog
 			}
 			switch err := volumes.Delete(ctx, c.Volume, v.ID, nil).ExtractErr(); {
 			case cloud.Gone(err):
-				p.known.volumes.drop(v.ID)
+				p.known.volumes.Drop(v.ID)
 			case err == nil:
 				asked[v.ID] = true
 			case cloud.Status(err) == 400 || cloud.Status(err) == 409:
 				last = cloud.Wrap(err, "remove volume %s", v.ID)
 			default:
-				p.known.volumes.invalidate()
+				p.known.volumes.Invalidate()
 				return cloud.Wrap(err, "remove volume %s", v.ID)
 			}
 		}
@@ -202,7 +203,7 @@ func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, prog
 			return fail.New(fail.Refused, "%s: still there %s after the request to delete it", all[0].ID, p.opts.Timeouts.Delete).
 				Do("see openstack volume show; run the same again later")
 		}
-		if err := p.known.volumes.next(ctx, p.opts.Timeouts.Poll, nil); err != nil {
+		if err := p.known.volumes.Next(ctx, p.opts.Timeouts.Poll, nil); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package openstack
+package cache
 
 import (
 	"context"
@@ -14,35 +14,35 @@ func same(s string) string { return s }
 
 // TestCacheKeepsWhatIsNewerThanTheList: a list that began before something was made or deleted does not undo that.
 func TestCacheKeepsWhatIsNewerThanTheList(t *testing.T) {
-	var s *cache[string]
-	s = newCache(same, func(context.Context) ([]string, error) {
-		s.keep("made meanwhile")
-		s.drop("deleted meanwhile")
+	var s *Cache[string]
+	s = New(same, func(context.Context) ([]string, error) {
+		s.Keep("made meanwhile")
+		s.Drop("deleted meanwhile")
 		return []string{"old", "deleted meanwhile"}, nil
 	})
-	if err := s.load(t.Context()); err != nil {
+	if err := s.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.all(); !slices.Equal(got, []string{"old", "made meanwhile"}) {
+	if got := s.All(); !slices.Equal(got, []string{"old", "made meanwhile"}) {
 		t.Errorf("%q", got)
 	}
 	s.list = func(context.Context) ([]string, error) { return []string{"old"}, nil }
-	if err := s.load(t.Context()); err != nil {
+	if err := s.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.all(); !slices.Equal(got, []string{"old"}) {
+	if got := s.All(); !slices.Equal(got, []string{"old"}) {
 		t.Errorf("what a later list does not show is still there: %q", got)
 	}
 }
 
 // TestCacheDoubt: only invalidate has fresh ask again, also a invalidate that comes up while a list is made.
 func TestCacheDoubt(t *testing.T) {
-	var s *cache[string]
+	var s *Cache[string]
 	asked, doubtful := 0, false
-	s = newCache(same, func(context.Context) ([]string, error) {
+	s = New(same, func(context.Context) ([]string, error) {
 		asked++
 		if doubtful {
-			s.invalidate()
+			s.Invalidate()
 		}
 		if asked == 1 {
 			return nil, errors.New("no answer")
@@ -51,7 +51,7 @@ func TestCacheDoubt(t *testing.T) {
 	})
 	ask := func(want int) {
 		t.Helper()
-		_ = s.fresh(t.Context()) // counted below
+		_ = s.Fresh(t.Context()) // counted below
 		if asked != want {
 			t.Fatalf("asked %d times, not %d", asked, want)
 		}
@@ -59,7 +59,7 @@ func TestCacheDoubt(t *testing.T) {
 	ask(1) // fails
 	ask(2)
 	ask(2)
-	s.invalidate()
+	s.Invalidate()
 	doubtful = true
 	ask(3)
 	ask(4)
@@ -69,7 +69,7 @@ func TestCacheDoubt(t *testing.T) {
 func TestCacheDoubtOutlivesAListUnderWay(t *testing.T) {
 	var lists atomic.Int32
 	begun, release := make(chan struct{}, 1), make(chan struct{})
-	s := newCache(same, func(context.Context) ([]string, error) {
+	s := New(same, func(context.Context) ([]string, error) {
 		if lists.Add(1) == 1 {
 			begun <- struct{}{}
 			<-release
@@ -77,21 +77,21 @@ func TestCacheDoubtOutlivesAListUnderWay(t *testing.T) {
 		}
 		return []string{"made, but the answer was lost"}, nil
 	})
-	s.invalidate()
+	s.Invalidate()
 	ended := make(chan error)
-	go func() { ended <- s.load(t.Context()) }() // another step's
+	go func() { ended <- s.Load(t.Context()) }() // another step's
 	<-begun
-	if err := s.fresh(t.Context()); err != nil {
+	if err := s.Fresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.all()) != 1 {
+	if len(s.All()) != 1 {
 		t.Error("fresh returned while the list that ends the invalidate was still under way")
 	}
 	close(release)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if len(s.all()) != 1 {
+	if len(s.All()) != 1 {
 		t.Error("a list that was overtaken undid the later one")
 	}
 }
@@ -100,7 +100,7 @@ func TestCacheDoubtOutlivesAListUnderWay(t *testing.T) {
 func TestCacheNext(t *testing.T) {
 	var lists atomic.Int32
 	release := make(chan struct{})
-	s := newCache(same, func(ctx context.Context) ([]string, error) {
+	s := New(same, func(ctx context.Context) ([]string, error) {
 		lists.Add(1)
 		select {
 		case <-release:
@@ -111,14 +111,14 @@ func TestCacheNext(t *testing.T) {
 	})
 	stopped, stop := context.WithCancel(t.Context())
 	first := make(chan error, 1)
-	go func() { first <- s.next(stopped, 0, nil) }()
+	go func() { first <- s.Next(stopped, 0, nil) }()
 	for lists.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, 20)
 	for i := range errs {
-		wg.Go(func() { errs[i] = s.next(t.Context(), 0, nil) })
+		wg.Go(func() { errs[i] = s.Next(t.Context(), 0, nil) })
 	}
 	stop()
 	if err := <-first; !errors.Is(err, context.Canceled) {
@@ -137,7 +137,7 @@ func TestCacheNext(t *testing.T) {
 // TestCacheGlance: a list is made only where a probe shows enough news, and now and then whatever it shows.
 func TestCacheGlance(t *testing.T) {
 	lists, news, all := 0, false, false
-	s := newCache(same, func(context.Context) ([]string, error) {
+	s := New(same, func(context.Context) ([]string, error) {
 		lists++
 		return nil, nil
 	})
@@ -145,7 +145,7 @@ func TestCacheGlance(t *testing.T) {
 	next := func(pause time.Duration, want int, why string) {
 		t.Helper()
 		s.looked = time.Time{} // it is due
-		if err := s.next(t.Context(), pause, check); err != nil {
+		if err := s.Next(t.Context(), pause, check); err != nil {
 			t.Fatal(err)
 		}
 		if lists != want {

@@ -1,4 +1,4 @@
-package openstack
+package cache
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// cache holds what is known of one kind of resource: what the last list said, and what was made or deleted since.
+// Cache holds what is known of one kind of resource: what the last list said, and what was made or deleted since.
 // Many steps use it at once; the order of keeping is the order of finding.
-type cache[T any] struct {
+type Cache[T any] struct {
 	id   func(T) string
 	list func(ctx context.Context) ([]T, error)
 
@@ -31,19 +31,19 @@ type cache[T any] struct {
 	err    error         // of the last list
 }
 
-func newCache[T any](id func(T) string, list func(context.Context) ([]T, error)) *cache[T] {
-	return &cache[T]{id: id, list: list, put: map[string]int{}, gone: map[string]int{}}
+func New[T any](id func(T) string, list func(context.Context) ([]T, error)) *Cache[T] {
+	return &Cache[T]{id: id, list: list, put: map[string]int{}, gone: map[string]int{}}
 }
 
-// all returns what is known.
-func (s *cache[T]) all() []T {
+// All returns what is known.
+func (s *Cache[T]) All() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.items)
 }
 
-// find returns the first known item that fits.
-func (s *cache[T]) find(fits func(T) bool) (T, bool) {
+// Find returns the first known item that fits.
+func (s *Cache[T]) Find(fits func(T) bool) (T, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.IndexFunc(s.items, fits); i >= 0 {
@@ -53,8 +53,8 @@ func (s *cache[T]) find(fits func(T) bool) (T, bool) {
 	return none, false
 }
 
-// filter returns the known items that fit.
-func (s *cache[T]) filter(fits func(T) bool) []T {
+// Filter returns the known items that fit.
+func (s *Cache[T]) Filter(fits func(T) bool) []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []T
@@ -66,8 +66,8 @@ func (s *cache[T]) filter(fits func(T) bool) []T {
 	return out
 }
 
-// keep remembers something that was just made, changed or looked at.
-func (s *cache[T]) keep(items ...T) {
+// Keep remembers something that was just made, changed or looked at.
+func (s *Cache[T]) Keep(items ...T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tick++
@@ -83,8 +83,8 @@ func (s *cache[T]) keep(items ...T) {
 	}
 }
 
-// change notes a change of something that is known; a list that comes in later is believed in its place.
-func (s *cache[T]) change(id string, with func(*T)) {
+// Change notes a change of something that is known; a list that comes in later is believed in its place.
+func (s *Cache[T]) Change(id string, with func(*T)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := s.index(id); i >= 0 {
@@ -92,8 +92,8 @@ func (s *cache[T]) change(id string, with func(*T)) {
 	}
 }
 
-// drop forgets something that was deleted.
-func (s *cache[T]) drop(id string) {
+// Drop forgets something that was deleted.
+func (s *Cache[T]) Drop(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tick++
@@ -104,31 +104,31 @@ func (s *cache[T]) drop(id string) {
 	}
 }
 
-func (s *cache[T]) index(id string) int {
+func (s *Cache[T]) index(id string) int {
 	return slices.IndexFunc(s.items, func(t T) bool { return s.id(t) == id })
 }
 
-// invalidate has the next fresh ask again: a call ended without telling what it did.
-func (s *cache[T]) invalidate() {
+// Invalidate has the next fresh ask again: a call ended without telling what it did.
+func (s *Cache[T]) Invalidate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loaded = false
 	s.doubts++
 }
 
-// fresh asks the cloud unless what is known is certain.
-func (s *cache[T]) fresh(ctx context.Context) error {
+// Fresh asks the cloud unless what is known is certain.
+func (s *Cache[T]) Fresh(ctx context.Context) error {
 	s.mu.Lock()
 	loaded := s.loaded
 	s.mu.Unlock()
 	if loaded {
 		return nil
 	}
-	return s.load(ctx)
+	return s.Load(ctx)
 }
 
-// load asks the cloud now.
-func (s *cache[T]) load(ctx context.Context) error {
+// Load asks the cloud now.
+func (s *Cache[T]) Load(ctx context.Context) error {
 	s.mu.Lock()
 	s.begun++
 	start, doubts, mine := s.tick, s.doubts, s.begun
@@ -166,13 +166,13 @@ func (s *cache[T]) load(ctx context.Context) error {
 	return nil
 }
 
-// probe is a question that costs the cloud less than a list: would one show anything new since the last look? all: even all that is
+// Probe is a question that costs the cloud less than a list: would one show anything new since the last look? all: even all that is
 // waited for?
-type probe func(ctx context.Context, since time.Time) (news, all bool, err error)
+type Probe func(ctx context.Context, since time.Time) (news, all bool, err error)
 
-// next waits for the next list, at least pause after the last one; with a probe, for the next probe, and the list that this may
+// Next waits for the next list, at least pause after the last one; with a probe, for the next probe, and the list that this may
 // call for. All who wait share one.
-func (s *cache[T]) next(ctx context.Context, pause time.Duration, check probe) error {
+func (s *Cache[T]) Next(ctx context.Context, pause time.Duration, check Probe) error {
 	for {
 		s.mu.Lock()
 		if s.flight == nil {
@@ -218,16 +218,16 @@ const (
 )
 
 // look lists again, unless a probe shows that nothing is new, or not enough to list already.
-func (s *cache[T]) look(ctx context.Context, pause time.Duration, check probe) error {
+func (s *Cache[T]) look(ctx context.Context, pause time.Duration, check Probe) error {
 	s.mu.Lock()
 	age, since, pause := time.Since(s.listed), s.looked, max(pause, s.took)
 	s.mu.Unlock()
 	if check == nil || age > glancesAtMost*pause {
-		return s.load(ctx)
+		return s.Load(ctx)
 	}
 	news, all, err := check(ctx, since)
 	if err == nil && news && (all || age > restAfterList*pause) {
-		return s.load(ctx)
+		return s.Load(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
