@@ -76,7 +76,7 @@ func (p *Provider) NewCloudCredential(ctx context.Context) (provider.CloudCreden
 		return provider.CloudCredential{}, fail.Wrap(fail.Internal, err, "read random bytes")
 	}
 	opts := applicationcredentials.CreateOpts{
-		Name: p.n.name("cloud", hex.EncodeToString(nonce[:])), Description: p.n.mark(), Unrestricted: false, Roles: me.Delegated(),
+		Name: p.n.Name("cloud", hex.EncodeToString(nonce[:])), Description: p.n.Mark(), Unrestricted: false, Roles: me.Delegated(),
 	}
 	made, err := applicationcredentials.Create(ctx, c.Identity, me.User.ID, opts).Extract()
 	if err != nil {
@@ -120,7 +120,7 @@ func (p *Provider) PruneCloudCredentials(ctx context.Context, keep ...string) (i
 	}
 	n := 0
 	for _, a := range all {
-		if a.Description != p.n.mark() || slices.Contains(keep, a.ID) {
+		if a.Description != p.n.Mark() || slices.Contains(keep, a.ID) {
 			continue
 		}
 		if err := p.DeleteCloudCredential(ctx, a.ID); err != nil {

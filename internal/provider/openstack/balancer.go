@@ -141,7 +141,7 @@ func (p *Provider) seenBalancer() *balancer {
 
 // listBalancers lists the cluster's load balancers by their tag, the oldest first: one call.
 func (p *Provider) listBalancers(ctx context.Context, c *gophercloud.ServiceClient) ([]loadbalancers.LoadBalancer, error) {
-	mark := p.n.mark()
+	mark := p.n.Mark()
 	all, err := cloud.Pages(ctx, loadbalancers.List(c, loadbalancers.ListOpts{Tags: []string{mark}}), loadbalancers.ExtractLoadBalancers)
 	if err != nil {
 		return nil, cloud.Wrap(err, "list load balancers")
@@ -170,7 +170,7 @@ func (p *Provider) lookInside(ctx context.Context, c *gophercloud.ServiceClient,
 		return cloud.Wrap(err, "list pools of load balancer %s", b.lb.Name)
 	})
 	g.Go(func() (err error) {
-		ms, err = cloud.Pages(gctx, monitors.List(c, monitors.ListOpts{Tags: []string{p.n.mark()}}), monitors.ExtractMonitors)
+		ms, err = cloud.Pages(gctx, monitors.List(c, monitors.ListOpts{Tags: []string{p.n.Mark()}}), monitors.ExtractMonitors)
 		return cloud.Wrap(err, "list health monitors")
 	})
 	if err := g.Wait(); err != nil {

@@ -71,7 +71,7 @@ func (f fronting) ensureMembers(ctx context.Context, name, pool string, have, wa
 	}
 	opts := make([]pools.BatchUpdateMemberOpts, 0, len(want))
 	for _, m := range want {
-		opts = append(opts, pools.BatchUpdateMemberOpts{Name: &m.name, Address: m.address, ProtocolPort: m.port, Tags: []string{f.p.n.mark()}})
+		opts = append(opts, pools.BatchUpdateMemberOpts{Name: &m.name, Address: m.address, ProtocolPort: m.port, Tags: []string{f.p.n.Mark()}})
 	}
 	return f.change(ctx, "set members of pool "+name, func(ctx context.Context) error {
 		return pools.BatchUpdateMembers(ctx, f.c, pool, opts).ExtractErr()

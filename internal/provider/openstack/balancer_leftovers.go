@@ -3,6 +3,7 @@ package openstack
 import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 
 	"context"
 	"net/http"
@@ -20,7 +21,7 @@ const csiCluster = "cinder.csi.openstack.org/cluster"
 // servicePrefix begins the names of load balancers of Services: openstack-cloud-controller-manager calls them
 // kube_service_CLUSTER_NAMESPACE_NAME, and it is told our cluster ID with --cluster-name. No cluster ID holds an underscore, so
 // the name says exactly whose it is.
-func servicePrefix(n names) string { return "kube_service_" + n.id + "_" }
+func servicePrefix(n marks.Names) string { return "kube_service_" + n.ID + "_" }
 
 // Leftovers lists what the cluster itself has made and is still there: two lists, whatever there is, and a look at each server that the
 // last observation does not know and that has a volume attached.
@@ -30,7 +31,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	if err != nil {
 		return out, err
 	}
-	all, err := volumesWith(ctx, c, csiCluster, p.n.id)
+	all, err := volumesWith(ctx, c, csiCluster, p.n.ID)
 	if err != nil {
 		return out, cloud.Wrap(err, "list the volumes of claims")
 	}
@@ -97,7 +98,7 @@ func (p *Provider) stranger(ctx context.Context, v volumes.Volume) (string, erro
 		case cloud.Gone(err):
 		case err != nil:
 			return "", cloud.Wrap(err, "look at server %s, which has volume %s attached", a.ServerID, v.ID)
-		case s.Metadata[underscored(keyCluster)] != p.n.id:
+		case s.Metadata[marks.Underscored(marks.KeyCluster)] != p.n.ID:
 			return s.ID, nil
 		}
 	}

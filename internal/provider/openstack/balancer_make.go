@@ -29,7 +29,7 @@ func (p *Provider) balancerSteps(want provider.Wanted) []*plan.Step {
 	}
 	b := p.seenBalancer()
 	s := &plan.Step{
-		ID: balancerStep, Action: plan.Create, Title: "make load balancer " + p.n.name(frontAPI), Subject: "cluster", Reason: "it does not exist",
+		ID: balancerStep, Action: plan.Create, Title: "make load balancer " + p.n.Name(frontAPI), Subject: "cluster", Reason: "it does not exist",
 		Needs: []string{networkStep, routerStep}, Timeout: 2*p.opts.Timeouts.Boot + p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, progress plan.Progress) error { return p.ensureBalancer(ctx, want, progress) },
 	}
@@ -72,7 +72,7 @@ func (p *Provider) defects(b *balancer, want provider.Wanted) []string {
 
 // apiFront returns the API's front as it is wanted and as it was seen.
 func (p *Provider) apiFront(b *balancer) (frontWant, front) {
-	f := b.front(p.n.name(frontAPI))
+	f := b.front(p.n.Name(frontAPI))
 	w := p.wantedFronts(p.cidr())[0]
 	if p.cidr() == "" && len(w.allowed) > 0 && within(w.allowed, f.listener.AllowedCIDRs) {
 		w.allowed = sorted(f.listener.AllowedCIDRs) // an existing network's, which nobody has asked for
@@ -187,7 +187,7 @@ func (p *Provider) first(ctx context.Context, want provider.Wanted) ([]member, e
 // createBalancer asks for an empty load balancer. It carries its tag from the start: where the answer never comes, the next attempt finds it.
 func (p *Provider) createBalancer(ctx context.Context, c *gophercloud.ServiceClient, subnetID string, progress plan.Progress) (*balancer, error) {
 	opts := loadbalancers.CreateOpts{
-		Name: p.n.name(frontAPI), Description: p.n.mark(), VipSubnetID: subnetID, VipAddress: p.fronts.lost, Tags: p.n.roleTags(frontAPI),
+		Name: p.n.Name(frontAPI), Description: p.n.Mark(), VipSubnetID: subnetID, VipAddress: p.fronts.lost, Tags: p.n.RoleTags(frontAPI),
 		AvailabilityZone: p.octavia().Zone, Provider: p.octavia().Provider,
 	}
 	var err error
@@ -210,18 +210,18 @@ func (p *Provider) listenerOpts(w frontWant) listeners.CreateOpts {
 	idle := w.idle
 	return listeners.CreateOpts{
 		Name: w.name, Protocol: listeners.ProtocolTCP, ProtocolPort: w.port, AllowedCIDRs: w.allowed,
-		TimeoutClientData: &idle, TimeoutMemberData: &idle, Tags: []string{p.n.mark()},
+		TimeoutClientData: &idle, TimeoutMemberData: &idle, Tags: []string{p.n.Mark()},
 	}
 }
 
 func (p *Provider) poolOpts(w frontWant) pools.CreateOpts {
-	return pools.CreateOpts{Name: w.name, Protocol: pools.ProtocolTCP, LBMethod: w.spread, Tags: []string{p.n.mark()}}
+	return pools.CreateOpts{Name: w.name, Protocol: pools.ProtocolTCP, LBMethod: w.spread, Tags: []string{p.n.Mark()}}
 }
 
 func (p *Provider) monitorOpts(w frontWant) monitors.CreateOpts {
 	return monitors.CreateOpts{
 		Name: w.name, Type: w.monitor, Delay: monitorDelay, Timeout: monitorTimeout, MaxRetries: monitorTries, MaxRetriesDown: monitorTries,
-		Tags: []string{p.n.mark()},
+		Tags: []string{p.n.Mark()},
 	}
 }
 

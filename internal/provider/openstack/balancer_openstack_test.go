@@ -87,7 +87,7 @@ func TestBalancerLife(t *testing.T) {
 	p.opts.Cluster.Spec.Endpoint.Octavia.AllowedCIDRs = []string{"192.0.2.0/24"}
 	p.opts.Cluster.Spec.Endpoint.Octavia.Monitor = "tcp"
 	mend(ctx, t, p)
-	api := p.seenBalancer().front(p.n.name(frontAPI))
+	api := p.seenBalancer().front(p.n.Name(frontAPI))
 	if !slices.Equal(sorted(api.listener.AllowedCIDRs), []string{"10.78.0.0/24", "192.0.2.0/24"}) || api.monitor.Type != "TCP" {
 		t.Errorf("after the change the API is open to %v and checked by %s", api.listener.AllowedCIDRs, api.monitor.Type)
 	}
@@ -181,7 +181,7 @@ func members(ctx context.Context, t *testing.T, p *Provider, want map[string]str
 	}
 	for name, w := range want {
 		var got []string
-		for _, m := range b.front(p.n.name(name)).machines() {
+		for _, m := range b.front(p.n.Name(name)).machines() {
 			got = append(got, m.name)
 		}
 		if strings.Join(got, " ") != w {
@@ -222,7 +222,7 @@ func changeMeanwhile(ctx context.Context, t *testing.T, p *Provider) {
 	b := p.seenBalancer()
 	refused := &conflicts{next: p.session.c.Client.HTTPClient.Transport}
 	defer func() { p.session.c.Client.HTTPClient.Transport = refused.next }()
-	pool := b.front(p.n.name(frontHTTP)).pool.ID
+	pool := b.front(p.n.Name(frontHTTP)).pool.ID
 	name := "by hand"
 	f := fronting{p, c, b, silent{}}
 	for n := 1; refused.n == 0; n++ { // Octavia may be quick: again, until the change has met another
@@ -233,7 +233,7 @@ func changeMeanwhile(ctx context.Context, t *testing.T, p *Provider) {
 			return pools.BatchUpdateMembers(ctx, c, pool, []pools.BatchUpdateMemberOpts{{Name: &name, Address: "10.78.0.250", ProtocolPort: n}}).ExtractErr()
 		})
 		p.session.c.Client.HTTPClient.Transport = refused // from here on conflicts count
-		if err := f.ensureMembers(ctx, p.n.name(frontHTTPS), b.front(p.n.name(frontHTTPS)).pool.ID, nil, []member{{"x", "10.78.0.251", n + 1}}); err != nil {
+		if err := f.ensureMembers(ctx, p.n.Name(frontHTTPS), b.front(p.n.Name(frontHTTPS)).pool.ID, nil, []member{{"x", "10.78.0.251", n + 1}}); err != nil {
 			t.Fatal(err)
 		}
 		p.session.c.Client.HTTPClient.Transport = refused.next
@@ -280,7 +280,7 @@ func TestBalancerDestroyedWhilePending(t *testing.T) {
 	}
 	c := octaviaOf(ctx, t, p)
 	for range 2 { // one of them from a call that was cut off
-		_, err := loadbalancers.Create(ctx, c, loadbalancers.CreateOpts{Name: p.n.name(frontAPI), VipSubnetID: sub.ID, Tags: p.n.roleTags(frontAPI)}).Extract()
+		_, err := loadbalancers.Create(ctx, c, loadbalancers.CreateOpts{Name: p.n.Name(frontAPI), VipSubnetID: sub.ID, Tags: p.n.RoleTags(frontAPI)}).Extract()
 		if err != nil {
 			t.Fatal(err)
 		}

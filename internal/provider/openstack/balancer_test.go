@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 const octaviaEndpoint = "endpoint: {kind: octavia, octavia: {ingress: {}}}"
@@ -65,7 +66,7 @@ func providerOf(t *testing.T, document string, o Options) (*Provider, provider.W
 // whole is a load balancer as it should be, with these members behind the API.
 func whole(p *Provider, members ...member) *balancer {
 	b := &balancer{fronts: map[string]front{}, ports: map[int]string{}}
-	b.lb = loadbalancers.LoadBalancer{ID: "lb", Name: p.n.name(frontAPI), ProvisioningStatus: lbActive, VipAddress: "10.87.0.9", VipPortID: "vip-port"}
+	b.lb = loadbalancers.LoadBalancer{ID: "lb", Name: p.n.Name(frontAPI), ProvisioningStatus: lbActive, VipAddress: "10.87.0.9", VipPortID: "vip-port"}
 	for _, w := range p.wantedFronts(p.cidr()) {
 		f := front{
 			listener: listeners.Listener{
@@ -92,7 +93,7 @@ func place(p *Provider, names ...string) {
 	p.known.volumes = empty(func(v volumes.Volume) string { return v.ID })
 	for i, name := range names {
 		p.known.ports.Keep(ports.Port{
-			ID: "port-" + name, Name: name, Tags: []string{p.n.mark(), keyMachine + "=" + name},
+			ID: "port-" + name, Name: name, Tags: []string{p.n.Mark(), marks.KeyMachine + "=" + name},
 			FixedIPs: []ports.IP{{IPAddress: "10.87.0." + string(rune('1'+i))}},
 		})
 	}
@@ -114,7 +115,7 @@ func TestBalanceFollows(t *testing.T) {
 		{"t4-general-1", "10.87.0.4", 30443}, {"t4-general-2", "10.87.0.5", 30443},
 	}
 	p.balancer = whole(p, all...)
-	p.known.floating.Keep(floatingips.FloatingIP{ID: "f", PortID: "vip-port", FloatingIP: "198.51.100.9", Tags: p.n.roleTags(frontAPI)})
+	p.known.floating.Keep(floatingips.FloatingIP{ID: "f", PortID: "vip-port", FloatingIP: "198.51.100.9", Tags: p.n.RoleTags(frontAPI)})
 	if s := append(p.Balance(want, nil), p.balancerSteps(want)...); len(s) != 0 {
 		t.Fatalf("all is as wanted, and yet: %v", s[0].Details)
 	}

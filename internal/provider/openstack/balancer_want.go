@@ -62,7 +62,7 @@ func (p *Provider) octavia() *v1alpha1.Octavia {
 
 // frontNames lists the full names of all fronts that there can be.
 func (p *Provider) frontNames() []string {
-	return []string{p.n.name(frontAPI), p.n.name(frontHTTP), p.n.name(frontHTTPS)}
+	return []string{p.n.Name(frontAPI), p.n.Name(frontHTTP), p.n.Name(frontHTTPS)}
 }
 
 // wantedFronts lists what the load balancer is to listen on: the API first. cidr is the machines' own network.
@@ -72,7 +72,7 @@ func (p *Provider) wantedFronts(cidr string) []frontWant {
 		return nil
 	}
 	api := frontWant{
-		name: p.n.name(frontAPI), port: p.opts.Cluster.Spec.Endpoint.Port, to: v1alpha1.APIServerPort, idle: apiIdle,
+		name: p.n.Name(frontAPI), port: p.opts.Cluster.Spec.Endpoint.Port, to: v1alpha1.APIServerPort, idle: apiIdle,
 		monitor: monitors.TypeTLSHELLO, role: provider.ControlPlane,
 	}
 	if o.Monitor == "tcp" || o.OVN() { // which can do no more
@@ -84,8 +84,8 @@ func (p *Provider) wantedFronts(cidr string) []frontWant {
 	out := []frontWant{api}
 	if i := o.Ingress; i != nil {
 		for _, f := range []frontWant{
-			{name: p.n.name(frontHTTP), port: v1alpha1.HTTPPort, to: i.HTTPNodePort},
-			{name: p.n.name(frontHTTPS), port: v1alpha1.HTTPSPort, to: i.HTTPSNodePort},
+			{name: p.n.Name(frontHTTP), port: v1alpha1.HTTPPort, to: i.HTTPNodePort},
+			{name: p.n.Name(frontHTTPS), port: v1alpha1.HTTPSPort, to: i.HTTPSNodePort},
 		} {
 			f.idle, f.monitor, f.role = ingressIdle, monitors.TypeTCP, provider.Worker
 			out = append(out, f)

@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // Network returns the IPv4 network that the machines are in. fail.NotReady where it is not made yet.
@@ -86,7 +87,7 @@ func (p *Provider) checkVolumes() error {
 		return nil
 	}
 	for _, s := range p.known.servers.All() {
-		if splitShape(s.Metadata[underscored(keyShape)])["volume"] != "" {
+		if splitShape(s.Metadata[marks.Underscored(marks.KeyShape)])["volume"] != "" {
 			return fail.New(fail.Refused, "it has a root volume, and %s, as the catalogue says", why).At(s.Name).
 				Do("use the cloud, region and interface that it was made with")
 		}

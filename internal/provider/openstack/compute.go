@@ -34,7 +34,7 @@ func (p *Provider) serverGroupName(m provider.MachineSpec) (name, policy string)
 	if m.Pool != "" {
 		parts = append(parts, m.Pool)
 	}
-	return p.n.name(append(parts, kind)...), policy
+	return p.n.Name(append(parts, kind)...), policy
 }
 
 // serverGroup returns the ID of the server group that a new machine goes into; empty where it goes into none.
@@ -130,7 +130,7 @@ func (p *Provider) keypairPlan() *plan.Step {
 	}
 	return &plan.Step{
 		ID: keypairStep, Action: plan.Create, Title: "make the keypair", Subject: "cluster", Reason: "new servers are given it",
-		Details: []string{"keypair " + p.n.name()}, Timeout: p.opts.Timeouts.Step,
+		Details: []string{"keypair " + p.n.Name()}, Timeout: p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, _ plan.Progress) error { return p.ensureKeypair(ctx) },
 	}
 }
@@ -152,11 +152,11 @@ func (p *Provider) ensureKeypair(ctx context.Context) error {
 			return err
 		}
 	}
-	k, err := keypairs.Create(ctx, c.Compute, keypairs.CreateOpts{Name: p.n.name(), PublicKey: p.opts.PublicKey}).Extract()
+	k, err := keypairs.Create(ctx, c.Compute, keypairs.CreateOpts{Name: p.n.Name(), PublicKey: p.opts.PublicKey}).Extract()
 	if _, ok, failed := late(ctx, p.known.keypairs, err, func(k keypairs.KeyPair) bool { return sameKey(k.PublicKey, p.opts.PublicKey) }); ok || failed != nil {
 		return failed
 	}
-	_, err = made(p.known.keypairs, k, err, "make keypair %s", p.n.name())
+	_, err = made(p.known.keypairs, k, err, "make keypair %s", p.n.Name())
 	return err
 }
 

@@ -116,9 +116,9 @@ func (p *Provider) sweep(ctx context.Context, progress plan.Progress) error {
 			return nil
 		}
 		if time.Now().After(limit) {
-			e := fail.New(fail.Refused, "%s of cluster %s are left: %s", count(len(left), "thing"), p.n.id, strings.Join(left, ", "))
+			e := fail.New(fail.Refused, "%s of cluster %s are left: %s", count(len(left), "thing"), p.n.ID, strings.Join(left, ", "))
 			if last != nil {
-				e = fail.Wrap(fail.Refused, last, "%s of cluster %s are left: %s", count(len(left), "thing"), p.n.id, strings.Join(left, ", "))
+				e = fail.Wrap(fail.Refused, last, "%s of cluster %s are left: %s", count(len(left), "thing"), p.n.ID, strings.Join(left, ", "))
 			}
 			return e.Do("run naupegos destroy again")
 		}

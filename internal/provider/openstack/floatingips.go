@@ -7,6 +7,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // ensureFloatingIP returns the floating IP of a port: the one it has, else one that an interrupted run left without a port, else
@@ -36,7 +37,7 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 		if err != nil {
 			return f, err
 		}
-		got, err := floatingips.Create(ctx, c, floatingips.CreateOpts{FloatingNetworkID: external, PortID: portID, Description: p.n.mark()}).Extract()
+		got, err := floatingips.Create(ctx, c, floatingips.CreateOpts{FloatingNetworkID: external, PortID: portID, Description: p.n.Mark()}).Extract()
 		var failed error
 		if f, ok, failed = late(ctx, p.known.floating, err, func(f floatingips.FloatingIP) bool { return f.PortID == portID }); failed != nil {
 			return f, failed
@@ -59,8 +60,8 @@ func (p *Provider) isFree(f floatingips.FloatingIP, tags []string) bool {
 	if f.PortID != "" || p.isReserved(f) {
 		return false
 	}
-	machine, role := tagged(f.Tags, keyMachine), tagged(f.Tags, keyRole)
-	return machine == tagged(tags, keyMachine) && (role == "" || role == tagged(tags, keyRole)) || machine == "" && role == ""
+	machine, role := marks.Tagged(f.Tags, marks.KeyMachine), marks.Tagged(f.Tags, marks.KeyRole)
+	return machine == marks.Tagged(tags, marks.KeyMachine) && (role == "" || role == marks.Tagged(tags, marks.KeyRole)) || machine == "" && role == ""
 }
 
 // floatingOf returns the floating IP of a port.
@@ -75,7 +76,7 @@ func (p *Provider) floatingOfMachine(name string) []floatingips.FloatingIP {
 		ports[o.ID] = true
 	}
 	return p.known.floating.Filter(func(f floatingips.FloatingIP) bool {
-		return tagged(f.Tags, keyMachine) == name || ports[f.PortID]
+		return marks.Tagged(f.Tags, marks.KeyMachine) == name || ports[f.PortID]
 	})
 }
 
@@ -130,7 +131,7 @@ func (p *Provider) floatingLack(m provider.MachineSpec) string {
 	switch {
 	case !ok:
 		return "it has no floating IP"
-	case !slices.Contains(f.Tags, p.n.mark()):
+	case !slices.Contains(f.Tags, p.n.Mark()):
 		return "its floating IP lacks tags"
 	}
 	return ""

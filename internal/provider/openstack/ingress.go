@@ -93,7 +93,7 @@ func (p *Provider) follow(ctx context.Context, want provider.Wanted, progress pl
 		return err
 	}
 	if b == nil {
-		return fail.New(fail.NotReady, "the load balancer does not exist").At(p.n.name(frontAPI)).Do("apply again")
+		return fail.New(fail.NotReady, "the load balancer does not exist").At(p.n.Name(frontAPI)).Do("apply again")
 	}
 	for _, w := range p.wantedFronts(subnet.CIDR) {
 		members := p.wantedMembers(ctx, w, want)

@@ -143,7 +143,7 @@ func (p *Provider) freeAddresses(ctx context.Context, b provider.LeftBalancer) e
 		return cloud.Wrap(err, "list the floating IPs of %s", b)
 	}
 	for _, f := range all {
-		made := strings.HasPrefix(f.Description, "Floating IP for Kubernetes external service ") && strings.HasSuffix(f.Description, " from cluster "+p.n.id)
+		made := strings.HasPrefix(f.Description, "Floating IP for Kubernetes external service ") && strings.HasSuffix(f.Description, " from cluster "+p.n.ID)
 		if !made || f.PortID != b.Port {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -55,11 +56,11 @@ func TestFreeLeftovers(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		f, doc := newFakeCloud(), fakeDocument(t)
 		p := fakeProvider(t, f, doc)
-		f.leave(p.n.id)
+		f.leave(p.n.ID)
 		if err := execute(t.Context(), "destroy", []*plan.Step{freeLeftovers(t, p, keep)}); err != nil {
 			t.Fatal(err)
 		}
-		id := p.n.id
+		id := p.n.ID
 		if got, want := f.names("loadbalancers", "name"), "company kube_service_"+id+"0_shop_front kube_service_"+id+"_shop_lent"; got != want {
 			t.Errorf("load balancers %s are left, not %s", got, want)
 		}
@@ -82,7 +83,7 @@ func TestLeftoversThatStay(t *testing.T) {
 	f, doc := newFakeCloud(), fakeDocument(t)
 	p := fakeProvider(t, f, doc, func(o *Options) { o.Timeouts.Delete = 10 * time.Millisecond })
 	f.add("volumes", thing{"name": "pvc-1", "status": "in-use", "size": 3, "metadata": map[string]any{
-		csiCluster: p.n.id, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop",
+		csiCluster: p.n.ID, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop",
 	}})
 	testkit.Fails(t, execute(t.Context(), "destroy", []*plan.Step{freeLeftovers(t, p, false)}), fail.Refused,
 		"volume pvc-1", "3 GiB, in-use) of claim shop/data", "Volume status must be available", "--keep-volumes")
@@ -94,7 +95,7 @@ func TestVolumesThatNobodyWasTold(t *testing.T) {
 	f, doc := newFakeCloud(), fakeDocument(t)
 	p := fakeProvider(t, f, doc)
 	claimed := func(name string) {
-		f.add("volumes", thing{"name": name, "status": "available", "metadata": map[string]any{csiCluster: p.n.id}})
+		f.add("volumes", thing{"name": name, "status": "available", "metadata": map[string]any{csiCluster: p.n.ID}})
 	}
 	claimed("pvc-1")
 	s := freeLeftovers(t, p, false)
@@ -120,7 +121,7 @@ func TestVolumesOfStrangers(t *testing.T) {
 	p := fakeProvider(t, f, doc, func(o *Options) { o.Timeouts.Delete = 10 * time.Millisecond })
 	attached := func(name, server string) {
 		f.add("volumes", thing{
-			"name": name, "status": "in-use", "metadata": map[string]any{csiCluster: p.n.id}, "attachments": []any{map[string]any{"server_id": server}},
+			"name": name, "status": "in-use", "metadata": map[string]any{csiCluster: p.n.ID}, "attachments": []any{map[string]any{"server_id": server}},
 		})
 	}
 	stranger := f.add("servers", thing{"name": "database", "status": "ACTIVE", "metadata": map[string]any{}})
@@ -136,7 +137,7 @@ func TestVolumesOfStrangers(t *testing.T) {
 	if got := f.names("volumes", "status"); got != "in-use" {
 		t.Errorf("the volume is %q", got)
 	}
-	own := f.add("servers", thing{"name": "t3-life-w-1", "status": "ACTIVE", "metadata": map[string]any{underscored(keyCluster): p.n.id}})
+	own := f.add("servers", thing{"name": "t3-life-w-1", "status": "ACTIVE", "metadata": map[string]any{marks.Underscored(marks.KeyCluster): p.n.ID}})
 	for _, server := range []string{own.str("id"), "gone"} {
 		f.kinds["volumes"] = nil
 		attached("pvc-2", server)
@@ -152,7 +153,7 @@ func TestEachLeftoverHasItsTime(t *testing.T) {
 		const each, volumes = 5 * time.Minute, 4
 		p := fakeProvider(t, f, doc, func(o *Options) { o.Timeouts.Delete, o.Timeouts.Poll = each, 3*time.Second })
 		for range volumes {
-			f.add("volumes", thing{"name": "pvc", "status": "in-use", "metadata": map[string]any{csiCluster: p.n.id}})
+			f.add("volumes", thing{"name": "pvc", "status": "in-use", "metadata": map[string]any{csiCluster: p.n.ID}})
 		}
 		s, began, freed := freeLeftovers(t, p, false), time.Now(), time.Duration(0)
 		f.fault = func(int, string) fault0 {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // caches says of each kind of resource how the cluster's own ones are listed.
@@ -71,7 +72,7 @@ type query struct{ description, tags, notTags, network, device, group string }
 func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T, error),
 	pager func(*gophercloud.ServiceClient, query) pagination.Pager, marks func(T) (id, description string, tags []string),
 ) *cache.Cache[T] {
-	mark := p.n.mark()
+	mark := p.n.Mark()
 	list := func(ctx context.Context) ([]T, error) {
 		c, err := p.cloud(ctx)
 		if err != nil {
@@ -86,7 +87,7 @@ func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T
 			}
 			for _, item := range all { // an old cloud may not know a filter and ignore it, so everything is looked at
 				id, description, tags := marks(item)
-				if p.n.ours(description, tags) && !seen[id] {
+				if p.n.Ours(description, tags) && !seen[id] {
 					seen[id] = true
 					out = append(out, item)
 				}
@@ -108,14 +109,14 @@ func (p *Provider) serverDetails(ctx context.Context, o servers.ListOpts) ([]ser
 	if err != nil {
 		return nil, err
 	}
-	o.Tags = p.n.serverTag()
+	o.Tags = p.n.ServerTag()
 	all, err := cloud.Pages(ctx, servers.List(c.Compute, o), servers.ExtractServers)
 	if err != nil {
 		return nil, cloud.Wrap(err, "list servers")
 	}
 	var out []servers.Server
 	for _, s := range all {
-		if s.Metadata[underscored(keyCluster)] != p.n.id {
+		if s.Metadata[marks.Underscored(marks.KeyCluster)] != p.n.ID {
 			continue
 		}
 		if s, err = withFault(ctx, c, s); err != nil {
@@ -145,7 +146,7 @@ func (p *Provider) listVolumes(ctx context.Context) ([]volumes.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := volumesWith(ctx, c, underscored(keyCluster), p.n.id)
+	all, err := volumesWith(ctx, c, marks.Underscored(marks.KeyCluster), p.n.ID)
 	return all, cloud.Wrap(err, "list volumes")
 }
 
@@ -172,7 +173,7 @@ func (p *Provider) listServerGroups(ctx context.Context) ([]servergroups.ServerG
 			return nil, cloud.Wrap(err, "list server groups")
 		}
 		for _, g := range all {
-			if p.n.owns(g.Name) {
+			if p.n.Owns(g.Name) {
 				out = append(out, g)
 			}
 		}
@@ -188,12 +189,12 @@ func (p *Provider) listKeypairs(ctx context.Context) ([]keypairs.KeyPair, error)
 	if err != nil {
 		return nil, err
 	}
-	k, err := keypairs.Get(ctx, c.Compute, p.n.name(), nil).Extract()
+	k, err := keypairs.Get(ctx, c.Compute, p.n.Name(), nil).Extract()
 	switch {
 	case cloud.Gone(err):
 		return nil, nil
 	case err != nil:
-		return nil, cloud.Wrap(err, "look for keypair %s", p.n.name())
+		return nil, cloud.Wrap(err, "look for keypair %s", p.n.Name())
 	}
 	return []keypairs.KeyPair{*k}, nil
 }

@@ -38,7 +38,7 @@ func (p *Provider) subnet(ctx context.Context) (subnets.Subnet, error) {
 	if s, ok := p.known.subnets.Find(func(subnets.Subnet) bool { return true }); ok {
 		return s, nil
 	}
-	return subnets.Subnet{}, fail.New(fail.NotReady, "the cluster's subnet is not made yet").At(p.n.id)
+	return subnets.Subnet{}, fail.New(fail.NotReady, "the cluster's subnet is not made yet").At(p.n.ID)
 }
 
 // existingSubnet finds the IPv4 subnet of the existing network that the document names.

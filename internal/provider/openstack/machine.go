@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // maxMakes bounds how often one step makes a server that Nova then fails to build.
@@ -103,7 +104,7 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 	s, ok := p.serverOf(m.Name)
 	var rest []servers.Server
 	for _, o := range p.serversOf(m.Name) {
-		bad := o.ID != s.ID || halfMade(o) && (o.Status == serverError || len(drift(o.Metadata[underscored(keyShape)], p.shape(m.Role, m.Pool))) > 0)
+		bad := o.ID != s.ID || halfMade(o) && (o.Status == serverError || len(drift(o.Metadata[marks.Underscored(marks.KeyShape)], p.shape(m.Role, m.Pool))) > 0)
 		if bad {
 			rest = append(rest, o)
 			ok = ok && o.ID != s.ID
@@ -137,7 +138,7 @@ func (p *Provider) ensurePublic(ctx context.Context, m provider.MachineSpec, pro
 		return fail.New(fail.NotReady, "its port is not made yet").At(m.Name)
 	}
 	progress.Status("floating IP")
-	_, err := p.ensureFloatingIP(ctx, port.ID, p.n.tags(m))
+	_, err := p.ensureFloatingIP(ctx, port.ID, p.n.Tags(m))
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 const (
@@ -71,7 +72,7 @@ func (p *Provider) missingNetwork() []string {
 	var out missing
 	net, haveNet := p.known.networks.Find(anything)
 	sub, haveSub := p.known.subnets.Find(anything)
-	out.add(!haveNet, "network "+p.n.name())
+	out.add(!haveNet, "network "+p.n.Name())
 	out.add(!haveSub, "subnet "+p.spec().Network.CIDR)
 	out.add(haveSub && !sameDNS(sub.DNSNameservers, p.spec().Network.DNSServers), "name servers "+strings.Join(p.spec().Network.DNSServers, ", "))
 	out.add(haveNet && !p.marked(net.Tags) || haveSub && !p.marked(sub.Tags), "tags")
@@ -84,7 +85,7 @@ func (p *Provider) missingRouter() []string {
 	var out missing
 	rt, haveRouter := p.known.routers.Find(anything)
 	port, havePort := p.known.ports.Find(p.isRouterPort)
-	out.add(p.ownRouter() && !haveRouter, "router "+p.n.name())
+	out.add(p.ownRouter() && !haveRouter, "router "+p.n.Name())
 	out.add(p.ownRouter() && haveRouter && rt.GatewayInfo.NetworkID == "", "the router's way out")
 	out.add(!havePort || port.DeviceID == "", "the router's address in the network")
 	out.add(haveRouter && !p.marked(rt.Tags) || havePort && !p.marked(port.Tags), "tags")
@@ -93,7 +94,7 @@ func (p *Provider) missingRouter() []string {
 }
 
 // marked reports whether tags say that something is the cluster's.
-func (p *Provider) marked(tags []string) bool { return slices.Contains(tags, p.n.mark()) }
+func (p *Provider) marked(tags []string) bool { return slices.Contains(tags, p.n.Mark()) }
 
 // sameDNS accepts whatever name servers a subnet has where the document names none.
 func sameDNS(have, want []string) bool { return len(want) == 0 || slices.Equal(have, want) }
@@ -102,7 +103,7 @@ func sameDNS(have, want []string) bool { return len(want) == 0 || slices.Equal(h
 func (p *Provider) ownRouter() bool { return p.spec().Network.Router == "" }
 
 func (p *Provider) isRouterPort(o ports.Port) bool {
-	return tagged(o.Tags, keyRole) == roleRouter || o.Name == p.n.name(roleRouter)
+	return marks.Tagged(o.Tags, marks.KeyRole) == roleRouter || o.Name == p.n.Name(roleRouter)
 }
 
 // ensureNetwork makes what is missing of network and subnet.
@@ -155,12 +156,12 @@ func (p *Provider) ensureNet(ctx context.Context) (networks.Network, error) {
 		}
 	} else {
 		up := true
-		n, err := networks.Create(ctx, c, networks.CreateOpts{Name: p.n.name(), Description: p.n.mark(), AdminStateUp: &up}).Extract()
-		if net, err = made(p.known.networks, n, err, "make network %s", p.n.name()); err != nil {
+		n, err := networks.Create(ctx, c, networks.CreateOpts{Name: p.n.Name(), Description: p.n.Mark(), AdminStateUp: &up}).Extract()
+		if net, err = made(p.known.networks, n, err, "make network %s", p.n.Name()); err != nil {
 			return net, err
 		}
 	}
-	if net.Tags, err = p.tag(ctx, "networks", net.ID, net.Tags, []string{p.n.mark()}); err != nil {
+	if net.Tags, err = p.tag(ctx, "networks", net.ID, net.Tags, []string{p.n.Mark()}); err != nil {
 		return net, err
 	}
 	p.known.networks.Keep(net)
@@ -170,7 +171,7 @@ func (p *Provider) ensureNet(ctx context.Context) (networks.Network, error) {
 // makeSubnet makes the subnet, or returns that which a run that was killed had asked for, and which came about only now.
 func (p *Provider) makeSubnet(ctx context.Context, c *gophercloud.ServiceClient, net networks.Network) (subnets.Subnet, error) {
 	s, err := subnets.Create(ctx, c, subnets.CreateOpts{
-		NetworkID: net.ID, CIDR: p.spec().Network.CIDR, IPVersion: 4, Name: p.n.name(), Description: p.n.mark(),
+		NetworkID: net.ID, CIDR: p.spec().Network.CIDR, IPVersion: 4, Name: p.n.Name(), Description: p.n.Mark(),
 		DNSNameservers: p.spec().Network.DNSServers,
 	}).Extract()
 	if there, ok, err := late(ctx, p.known.subnets, err, func(s subnets.Subnet) bool { return s.NetworkID == net.ID }); ok || err != nil {
@@ -197,11 +198,11 @@ func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subn
 	}
 	if want := p.spec().Network.DNSServers; !sameDNS(sub.DNSNameservers, want) {
 		s, err := subnets.Update(ctx, c, sub.ID, subnets.UpdateOpts{DNSNameservers: &want}).Extract()
-		if sub, err = made(p.known.subnets, s, err, "set the name servers of subnet %s", p.n.name()); err != nil {
+		if sub, err = made(p.known.subnets, s, err, "set the name servers of subnet %s", p.n.Name()); err != nil {
 			return sub, err
 		}
 	}
-	if sub.Tags, err = p.tag(ctx, "subnets", sub.ID, sub.Tags, []string{p.n.mark()}); err != nil {
+	if sub.Tags, err = p.tag(ctx, "subnets", sub.ID, sub.Tags, []string{p.n.Mark()}); err != nil {
 		return sub, err
 	}
 	p.known.subnets.Keep(sub)
@@ -240,19 +241,19 @@ func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
 	} else {
 		up := true
 		r, err := routers.Create(ctx, c, routers.CreateOpts{
-			Name: p.n.name(), Description: p.n.mark(), AdminStateUp: &up, GatewayInfo: &routers.GatewayInfo{NetworkID: external},
+			Name: p.n.Name(), Description: p.n.Mark(), AdminStateUp: &up, GatewayInfo: &routers.GatewayInfo{NetworkID: external},
 		}).Extract()
-		if router, err = made(p.known.routers, r, err, "make router %s", p.n.name()); err != nil {
+		if router, err = made(p.known.routers, r, err, "make router %s", p.n.Name()); err != nil {
 			return "", err
 		}
 	}
 	if router.GatewayInfo.NetworkID == "" {
 		r, err := routers.Update(ctx, c, router.ID, routers.UpdateOpts{GatewayInfo: &routers.GatewayInfo{NetworkID: external}}).Extract()
-		if router, err = made(p.known.routers, r, err, "lead router %s to the external network", p.n.name()); err != nil {
+		if router, err = made(p.known.routers, r, err, "lead router %s to the external network", p.n.Name()); err != nil {
 			return "", err
 		}
 	}
-	if router.Tags, err = p.tag(ctx, "routers", router.ID, router.Tags, []string{p.n.mark()}); err != nil {
+	if router.Tags, err = p.tag(ctx, "routers", router.ID, router.Tags, []string{p.n.Mark()}); err != nil {
 		return "", err
 	}
 	p.known.routers.Keep(router)
@@ -264,7 +265,7 @@ func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subn
 	port, ok := p.known.ports.Find(p.isRouterPort)
 	if !ok {
 		made, err := p.createPorts(ctx, []newPort{{
-			Name: p.n.name(roleRouter), Description: p.n.mark(), NetworkID: sub.NetworkID, Tags: p.n.roleTags(roleRouter),
+			Name: p.n.Name(roleRouter), Description: p.n.Mark(), NetworkID: sub.NetworkID, Tags: p.n.RoleTags(roleRouter),
 			FixedIPs: []ports.IP{{SubnetID: sub.ID, IPAddress: sub.GatewayIP}},
 		}})
 		if err != nil {
@@ -273,7 +274,7 @@ func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subn
 		port = made[0]
 	}
 	var err error
-	if port.Tags, err = p.tag(ctx, "ports", port.ID, port.Tags, p.n.roleTags(roleRouter)); err != nil {
+	if port.Tags, err = p.tag(ctx, "ports", port.ID, port.Tags, p.n.RoleTags(roleRouter)); err != nil {
 		return err
 	}
 	if port.DeviceID == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // all lists the caches.
@@ -72,21 +73,21 @@ func (p *Provider) machines() []provider.Machine {
 func (p *Provider) specs(fits func(name string) bool) map[string]provider.MachineSpec {
 	out := map[string]provider.MachineSpec{}
 	add := func(name string, mark func(key string) string) {
-		if m, ok := p.n.machineOf(name, mark); ok && fits(m.Name) {
+		if m, ok := p.n.MachineOf(name, mark); ok && fits(m.Name) {
 			out[m.Name] = m
 		}
 	}
 	for _, s := range p.known.servers.All() {
-		add(s.Name, func(k string) string { return s.Metadata[underscored(k)] })
+		add(s.Name, func(k string) string { return s.Metadata[marks.Underscored(k)] })
 	}
 	for _, v := range p.known.volumes.All() {
 		if v.Status != volumeDeleting {
-			add(v.Name, func(k string) string { return v.Metadata[underscored(k)] })
+			add(v.Name, func(k string) string { return v.Metadata[marks.Underscored(k)] })
 		}
 	}
 	for _, o := range p.known.ports.All() {
 		if portMachine(o) != "" {
-			add(o.Name, func(k string) string { return tagged(o.Tags, k) })
+			add(o.Name, func(k string) string { return marks.Tagged(o.Tags, k) })
 		}
 	}
 	return out
@@ -155,12 +156,12 @@ func (p *Provider) others() []string {
 	each(p.known.serverGroups, &out, "server group", func(x servergroups.ServerGroup) string { return x.Name })
 	each(p.known.keypairs, &out, "keypair", func(x keypairs.KeyPair) string { return x.Name })
 	for _, o := range p.known.ports.All() {
-		if _, ok := p.n.machineOf(portMachine(o), func(k string) string { return tagged(o.Tags, k) }); !ok {
+		if _, ok := p.n.MachineOf(portMachine(o), func(k string) string { return marks.Tagged(o.Tags, k) }); !ok {
 			out = append(out, "port "+o.Name+" ("+address(o)+")")
 		}
 	}
 	for _, f := range p.known.floating.All() {
-		if tagged(f.Tags, keyMachine) == "" && !p.isReserved(f) {
+		if marks.Tagged(f.Tags, marks.KeyMachine) == "" && !p.isReserved(f) {
 			out = append(out, "floating IP "+f.FloatingIP)
 		}
 	}
@@ -190,5 +191,5 @@ func (p *Provider) Machine(ctx context.Context, name string) (provider.Machine, 
 }
 
 func (p *Provider) noMachine(name string) error {
-	return fail.New(fail.NotFound, "cluster %s has no machine of this name in the cloud", p.n.cluster).At(name)
+	return fail.New(fail.NotFound, "cluster %s has no machine of this name in the cloud", p.n.Cluster).At(name)
 }

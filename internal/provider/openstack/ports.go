@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 const portsStep = "ports"
@@ -102,10 +103,10 @@ func attached(o ports.Port) int {
 
 // portMachine tells whose port it is: the tag says so, and before there is one, the name.
 func portMachine(o ports.Port) string {
-	if m := tagged(o.Tags, keyMachine); m != "" {
+	if m := marks.Tagged(o.Tags, marks.KeyMachine); m != "" {
 		return m
 	}
-	if tagged(o.Tags, keyRole) != "" {
+	if marks.Tagged(o.Tags, marks.KeyRole) != "" {
 		return ""
 	}
 	return o.Name
@@ -164,7 +165,7 @@ func (p *Provider) portDetail(m provider.MachineSpec) string {
 	switch {
 	case len(all) > 1:
 		return "remove a port of " + m.Name + " that was made twice"
-	case !slices.Contains(port.Tags, p.n.mark()):
+	case !slices.Contains(port.Tags, p.n.Mark()):
 		return "tags of the port of " + m.Name
 	case !slices.Equal(port.SecurityGroups, p.groupIDs(m.Role)):
 		return "security group of " + m.Name
@@ -219,8 +220,8 @@ func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec,
 func (p *Provider) wantedPort(m provider.MachineSpec, network, subnet string) newPort {
 	groups := p.groupIDs(m.Role)
 	return newPort{
-		Name: m.Name, Description: p.n.mark(), NetworkID: network, FixedIPs: []ports.IP{{SubnetID: subnet, IPAddress: m.Address}},
-		SecurityGroups: &groups, AllowedAddressPairs: p.pairs(m.Role), Tags: p.n.tags(m),
+		Name: m.Name, Description: p.n.Mark(), NetworkID: network, FixedIPs: []ports.IP{{SubnetID: subnet, IPAddress: m.Address}},
+		SecurityGroups: &groups, AllowedAddressPairs: p.pairs(m.Role), Tags: p.n.Tags(m),
 	}
 }
 
@@ -251,7 +252,7 @@ func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
 			return err
 		}
 	}
-	tags, err := p.tag(ctx, "ports", port.ID, port.Tags, p.n.tags(m))
+	tags, err := p.tag(ctx, "ports", port.ID, port.Tags, p.n.Tags(m))
 	if err != nil {
 		return err
 	}

@@ -88,11 +88,11 @@ func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 		g.Go(func() error { return f(gctx) })
 	}
 	if err := g.Wait(); err != nil {
-		return fail.Wrap(fail.KindOf(err), err, "check whether the cloud can serve the cluster").At(p.n.cluster)
+		return fail.Wrap(fail.KindOf(err), err, "check whether the cloud can serve the cluster").At(p.n.Cluster)
 	}
 	if all := check.found.all(); len(all) > 0 {
 		return fail.New(fail.Refused, "the cloud can't serve the cluster as it is wanted; nothing was made:\n  %s",
-			strings.Join(all, "\n  ")).At(p.n.cluster)
+			strings.Join(all, "\n  ")).At(p.n.Cluster)
 	}
 	p.odd = sorted(check.found.odd)
 	return nil

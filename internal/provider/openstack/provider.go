@@ -20,12 +20,13 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // Provider makes, finds and removes the machines of one cluster in an OpenStack cloud.
 type Provider struct {
 	opts    Options
-	n       names
+	n       marks.Names
 	session session
 	lookups lookups
 	known   known
@@ -79,7 +80,7 @@ func New(o Options) (*Provider, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	p := &Provider{opts: o, n: names{id: o.ClusterID, cluster: o.Cluster.Metadata.Name}}
+	p := &Provider{opts: o, n: marks.Names{ID: o.ClusterID, Cluster: o.Cluster.Metadata.Name}}
 	p.known = p.caches()
 	return p, nil
 }
@@ -126,7 +127,7 @@ func (p *Provider) cloud(ctx context.Context) (*cloud.Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.CheckHome(p.opts.Home, p.n.cluster); err != nil {
+	if err := c.CheckHome(p.opts.Home, p.n.Cluster); err != nil {
 		return nil, err
 	}
 	p.session.c = c

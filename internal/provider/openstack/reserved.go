@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // The API's floating IP is made for the cluster, or is one of the user's, who has told others of it already: that one carries no mark,
@@ -60,11 +61,11 @@ func (p *Provider) isReserved(f floatingips.FloatingIP) bool {
 
 // madeFor names the machine, or the other cluster, that a floating IP was made for; empty: neither.
 func (p *Provider) madeFor(f floatingips.FloatingIP) string {
-	marks := append([]string{f.Description}, f.Tags...)
-	if machine := tagged(marks, keyMachine); machine != "" {
+	tags := append([]string{f.Description}, f.Tags...)
+	if machine := marks.Tagged(tags, marks.KeyMachine); machine != "" {
 		return "machine " + machine
 	}
-	if id := tagged(marks, keyCluster); id != "" && id != p.n.id {
+	if id := marks.Tagged(tags, marks.KeyCluster); id != "" && id != p.n.ID {
 		return "cluster " + id
 	}
 	return ""
@@ -118,7 +119,7 @@ func (p *Provider) frontIPLack(portID string) string {
 		return "floating IP " + p.reservedIP() + " does not lead to it"
 	case ok && p.reservedIP() != "" && p.madeFor(f) != "": // which checkReserved refuses
 		return "floating IP " + p.reservedIP() + " was made for " + p.madeFor(f)
-	case ok && p.reservedIP() != "" && p.n.ours(f.Description, f.Tags):
+	case ok && p.reservedIP() != "" && p.n.Ours(f.Description, f.Tags):
 		return "floating IP " + p.reservedIP() + " goes with the cluster so far, and becomes yours"
 	case !ok || p.reservedIP() == "" && !p.marked(f.Tags): // a run that was cut off can leave one without
 		return "its floating IP is missing, or lacks tags"
@@ -161,7 +162,7 @@ func (p *Provider) usersOwn(ctx context.Context, portID string) ([]floatingips.F
 		return nil, err
 	}
 	all, err := cloud.Pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: portID}), floatingips.ExtractFloatingIPs)
-	return slices.DeleteFunc(all, func(f floatingips.FloatingIP) bool { return f.PortID != portID || p.n.ours(f.Description, f.Tags) }),
+	return slices.DeleteFunc(all, func(f floatingips.FloatingIP) bool { return f.PortID != portID || p.n.Ours(f.Description, f.Tags) }),
 		cloud.Wrap(err, "list the floating IPs of port %s", portID)
 }
 
@@ -171,7 +172,7 @@ func (p *Provider) ensureFrontIP(ctx context.Context, portID, role string) error
 		return err
 	}
 	if p.reservedIP() == "" {
-		_, err := p.ensureFloatingIP(ctx, portID, p.n.roleTags(role))
+		_, err := p.ensureFloatingIP(ctx, portID, p.n.RoleTags(role))
 		return err
 	}
 	if err := cache.Fresh(ctx, p.known.reserved, p.known.floating); err != nil {
@@ -239,7 +240,7 @@ func (p *Provider) takeOffFormer(ctx context.Context, portID string) error {
 
 // adoptable returns the floating IP that was made for the API and that the document names since.
 func (p *Provider) adoptable() (floatingips.FloatingIP, bool) {
-	return p.known.reserved.Find(func(f floatingips.FloatingIP) bool { return p.n.ours(f.Description, f.Tags) && p.madeFor(f) == "" })
+	return p.known.reserved.Find(func(f floatingips.FloatingIP) bool { return p.n.Ours(f.Description, f.Tags) && p.madeFor(f) == "" })
 }
 
 // adoptReserved makes that floating IP the user's: the marks go by which it would be given back with the cluster. The tags go last:
@@ -264,7 +265,7 @@ func (p *Provider) adoptReserved(ctx context.Context) error {
 		return cloud.Wrap(err, "take the cluster's mark off floating IP %s", f.FloatingIP)
 	}
 	f.Description = ""
-	f.Tags = slices.DeleteFunc(slices.Clone(f.Tags), func(t string) bool { return strings.HasPrefix(t, keyPrefix) })
+	f.Tags = slices.DeleteFunc(slices.Clone(f.Tags), func(t string) bool { return strings.HasPrefix(t, marks.KeyPrefix) })
 	if err := attributestags.ReplaceAll(ctx, c, "floatingips", f.ID, attributestags.ReplaceAllOpts{Tags: f.Tags}).Err; err != nil {
 		return cloud.Wrap(err, "take the cluster's tags off floating IP %s", f.FloatingIP)
 	}

@@ -152,10 +152,10 @@ func leaveBehind(ctx context.Context, t *testing.T, p *Provider) {
 	b, err := loadbalancers.Create(ctx, lb, loadbalancers.CreateOpts{Name: servicePrefix(p.n) + "shop_front", VipSubnetID: sub.ID}).Extract()
 	testkit.Must(t, err)
 	_, err = floatingips.Create(ctx, p.session.c.Network, floatingips.CreateOpts{
-		FloatingNetworkID: external, PortID: b.VipPortID, Description: "Floating IP for Kubernetes external service shop/front from cluster " + p.n.id,
+		FloatingNetworkID: external, PortID: b.VipPortID, Description: "Floating IP for Kubernetes external service shop/front from cluster " + p.n.ID,
 	}).Extract()
 	testkit.Must(t, err)
-	meta := map[string]string{csiCluster: p.n.id}
+	meta := map[string]string{csiCluster: p.n.ID}
 	_, err = volumes.Create(ctx, p.session.c.Volume, volumes.CreateOpts{Name: "pvc-1", Size: 1, Metadata: meta}, nil).Extract()
 	testkit.Must(t, err)
 }

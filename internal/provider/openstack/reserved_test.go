@@ -267,8 +267,8 @@ func TestNamedFloatingIPIsForNoMachine(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()
 	p := fakeProvider(t, f, frontDocument(t, "kind: octavia, floatingIP: 198.51.100.251"))
-	f.add("floatingips", thing{"floating_ip_address": "198.51.100.251", "project_id": f.project, "description": p.n.mark()})
-	got, err := p.ensureFloatingIP(t.Context(), "port", p.n.tags(wanted(p.opts.Cluster).Machines[0]))
+	f.add("floatingips", thing{"floating_ip_address": "198.51.100.251", "project_id": f.project, "description": p.n.Mark()})
+	got, err := p.ensureFloatingIP(t.Context(), "port", p.n.Tags(wanted(p.opts.Cluster).Machines[0]))
 	if err != nil || got.FloatingIP == "198.51.100.251" {
 		t.Errorf("the machine gets %q: %v", got.FloatingIP, err)
 	}

@@ -26,7 +26,7 @@ func (p *Provider) groupOf(r provider.Role) string {
 }
 
 func (p *Provider) groupFor(r provider.Role) (groups.SecGroup, bool) {
-	return p.known.groups.Find(func(g groups.SecGroup) bool { return g.Name == p.n.name(string(r)) })
+	return p.known.groups.Find(func(g groups.SecGroup) bool { return g.Name == p.n.Name(string(r)) })
 }
 
 // groupIDs are the security groups of the ports of machines of a role.
@@ -49,10 +49,10 @@ func (p *Provider) groupsPlan(subnet string) *plan.Step {
 		add, drop := p.ruleChanges(a, r)
 		switch {
 		case !ok:
-			details = append(details, fmt.Sprintf("security group %s with %d rules", p.n.name(string(r)), len(a.rules(r))))
+			details = append(details, fmt.Sprintf("security group %s with %d rules", p.n.Name(string(r)), len(a.rules(r))))
 		case len(add)+len(drop) > 0:
 			details = append(details, fmt.Sprintf("security group %s: %d rules more, %d less", g.Name, len(add), len(drop)))
-		case !slices.Contains(g.Tags, p.n.mark()):
+		case !slices.Contains(g.Tags, p.n.Mark()):
 			details = append(details, "tags of security group "+g.Name)
 		case len(p.groupsCalled(g.Name)) > 1:
 			details = append(details, "remove a security group "+g.Name+" that was made twice")
@@ -121,10 +121,10 @@ func (p *Provider) ensureGroups(ctx context.Context, a access, progress plan.Pro
 }
 
 func (p *Provider) ensureGroup(ctx context.Context, c *gophercloud.ServiceClient, r provider.Role) error {
-	name := p.n.name(string(r))
+	name := p.n.Name(string(r))
 	g, ok := p.groupFor(r)
 	if !ok {
-		got, err := groups.Create(ctx, c, groups.CreateOpts{Name: name, Description: p.n.mark()}).Extract()
+		got, err := groups.Create(ctx, c, groups.CreateOpts{Name: name, Description: p.n.Mark()}).Extract()
 		if g, err = made(p.known.groups, got, err, "make security group %s", name); err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (p *Provider) ensureGroup(ctx context.Context, c *gophercloud.ServiceClient
 			}
 		}
 	}
-	tags, err := p.tag(ctx, "security-groups", g.ID, g.Tags, p.n.roleTags(string(r)))
+	tags, err := p.tag(ctx, "security-groups", g.ID, g.Tags, p.n.RoleTags(string(r)))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // States of a server, as Nova calls them.
@@ -33,7 +34,7 @@ func (p *Provider) serversOf(machine string) []servers.Server {
 // isServerOf returns what reports whether a server is a machine's, and not on its way out.
 func isServerOf(machine string) func(servers.Server) bool {
 	return func(s servers.Server) bool {
-		return s.Metadata[underscored(keyMachine)] == machine && s.Status != serverDeleted && s.TaskState != "deleting"
+		return s.Metadata[marks.Underscored(marks.KeyMachine)] == machine && s.Status != serverDeleted && s.TaskState != "deleting"
 	}
 }
 
@@ -88,11 +89,11 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	if err != nil {
 		return servers.Server{}, err
 	}
-	meta := p.n.metadata(m)
-	meta[underscored(keyShape)] = shapeMark(shape)
+	meta := p.n.Metadata(m)
+	meta[marks.Underscored(marks.KeyShape)] = shapeMark(shape)
 	o := servers.CreateOpts{
 		Name: m.Name, FlavorRef: flavor, UserData: data, AvailabilityZone: zone(shape, m.Index), ConfigDrive: shape.ConfigDrive,
-		Networks: []servers.Network{{Port: port.ID}}, Metadata: meta, Tags: []string{p.n.serverTag()},
+		Networks: []servers.Network{{Port: port.ID}}, Metadata: meta, Tags: []string{p.n.ServerTag()},
 	}
 	if shape.RootVolume() > 0 {
 		v, err := p.ensureVolume(ctx, m, progress)
@@ -131,7 +132,7 @@ func (p *Provider) withKey(o servers.CreateOpts) servers.CreateOptsBuilder {
 	if p.opts.PublicKey == "" {
 		return o
 	}
-	return keypairs.CreateOptsExt{CreateOptsBuilder: o, KeyName: p.n.name()}
+	return keypairs.CreateOptsExt{CreateOptsBuilder: o, KeyName: p.n.Name()}
 }
 
 // errFailed is a server that Nova could not make.
@@ -157,7 +158,7 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 			return s, &errFailed{faultOf(s)}
 		case s.Status == serverError:
 			return s, fail.New(fail.Refused, "its server %s is in state ERROR: %s", id, faultOf(s)).At(machine).
-				Do("see openstack server show; if it can't be saved: naupegos node replace %s %s", p.n.cluster, machine)
+				Do("see openstack server show; if it can't be saved: naupegos node replace %s %s", p.n.Cluster, machine)
 		case time.Now().After(limit):
 			return s, fail.New(fail.Refused, "its server %s is %s, not ACTIVE, after %s", id, stateText(s), p.opts.Timeouts.Boot).At(machine).
 				Do("see openstack server show; apply again waits longer, spec.timeouts.machineBoot says how long")
@@ -189,7 +190,7 @@ const clockSkew = 10 * time.Second
 // details, Nova asks Neutron for their ports and security groups; so only the details of those are asked for that have changed.
 func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news, all bool, err error) {
 	known := p.known.servers.Filter(func(s servers.Server) bool { return s.Status == serverBuild })
-	building, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.serverTag(), Status: serverBuild})
+	building, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag(), Status: serverBuild})
 	if err != nil {
 		return false, false, err
 	}
@@ -212,7 +213,7 @@ func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news,
 // glanceAtAll forgets servers that are gone, and reports whether there are some that nobody knows.
 func (p *Provider) glanceAtAll(ctx context.Context, _ time.Time) (news, all bool, err error) {
 	known := p.known.servers.All()
-	left, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.serverTag()})
+	left, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag()})
 	if err != nil {
 		return false, false, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // shapeMark is what a server was asked to be, written down with it: the document's own words, which are what it is compared
@@ -77,7 +78,7 @@ func (p *Provider) Drift(want provider.Wanted, _ *provider.Inventory) map[string
 		if !ok {
 			continue
 		}
-		if d := drift(s.Metadata[underscored(keyShape)], p.shape(m.Role, m.Pool)); len(d) > 0 {
+		if d := drift(s.Metadata[marks.Underscored(marks.KeyShape)], p.shape(m.Role, m.Pool)); len(d) > 0 {
 			out[m.Name] = d
 		}
 	}

@@ -18,12 +18,13 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // everyServerOf lists the servers of a machine, those that are being deleted included.
 func (p *Provider) everyServerOf(machine string) []servers.Server {
 	return p.known.servers.Filter(func(s servers.Server) bool {
-		return s.Metadata[underscored(keyMachine)] == machine && s.Status != serverDeleted
+		return s.Metadata[marks.Underscored(marks.KeyMachine)] == machine && s.Status != serverDeleted
 	})
 }
 
@@ -67,7 +68,7 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 
 // isStray tells of a volume that no server holds.
 func (p *Provider) isStray(v volumes.Volume) bool {
-	_, ok := p.serverOf(v.Metadata[underscored(keyMachine)])
+	_, ok := p.serverOf(v.Metadata[marks.Underscored(marks.KeyMachine)])
 	return !ok
 }
 

@@ -27,7 +27,7 @@ func (p *Provider) VIP(context.Context) (string, error) {
 	} else if a := p.vipAddress(); a != "" {
 		return a, nil
 	}
-	return "", fail.New(fail.NotFound, "cluster %s has no virtual address yet", p.n.cluster)
+	return "", fail.New(fail.NotFound, "cluster %s has no virtual address yet", p.n.Cluster)
 }
 
 // PublicVIP returns the floating IP of the virtual address. fail.NotFound where there is none (yet).
@@ -43,7 +43,7 @@ func (p *Provider) PublicVIP(context.Context) (string, error) {
 	if f, ok := p.frontIP(port); ok {
 		return f.FloatingIP, nil
 	}
-	return "", fail.New(fail.NotFound, "cluster %s has no floating virtual address", p.n.cluster)
+	return "", fail.New(fail.NotFound, "cluster %s has no floating virtual address", p.n.Cluster)
 }
 
 // sharesVIP reports whether the document wants gateways that share an address.
@@ -80,7 +80,7 @@ func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 // vipPort returns the port that holds the gateways' virtual address. No machine is ever bound to it: it reserves the address, and its
 // floating IP leads to whichever gateway holds that.
 func (p *Provider) vipPort() (ports.Port, bool) {
-	return p.known.ports.Find(func(o ports.Port) bool { return o.Name == p.n.name(vipRole) })
+	return p.known.ports.Find(func(o ports.Port) bool { return o.Name == p.n.Name(vipRole) })
 }
 
 // vipAddress is the address of that port; empty where there is none (yet).
@@ -102,8 +102,8 @@ func (p *Provider) ensureVIPPort(ctx context.Context) (ports.Port, error) {
 		return ports.Port{}, err
 	}
 	made, err := p.createPorts(ctx, []newPort{{
-		Name: p.n.name(vipRole), Description: p.n.mark(), NetworkID: subnet.NetworkID, FixedIPs: []ports.IP{{SubnetID: subnet.ID}},
-		SecurityGroups: &[]string{}, Tags: p.n.roleTags(vipRole),
+		Name: p.n.Name(vipRole), Description: p.n.Mark(), NetworkID: subnet.NetworkID, FixedIPs: []ports.IP{{SubnetID: subnet.ID}},
+		SecurityGroups: &[]string{}, Tags: p.n.RoleTags(vipRole),
 	}})
 	if err != nil {
 		return ports.Port{}, err
@@ -115,7 +115,7 @@ func (p *Provider) ensureVIPPort(ctx context.Context) (ports.Port, error) {
 func (p *Provider) ensureBalancerIP(ctx context.Context, progress plan.Progress) error {
 	b := p.seenBalancer()
 	if b == nil {
-		return fail.New(fail.NotReady, "the load balancer does not exist").At(p.n.name(frontAPI))
+		return fail.New(fail.NotReady, "the load balancer does not exist").At(p.n.Name(frontAPI))
 	}
 	if !p.octavia().Internal {
 		progress.Status("floating IP for %s", b.lb.VipAddress)

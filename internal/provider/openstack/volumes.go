@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 const volumesStep = "volumes"
@@ -25,7 +26,7 @@ const (
 
 // volumesOf lists the root volumes of a machine: one, but for what an interrupted run left.
 func (p *Provider) volumesOf(machine string) []volumes.Volume {
-	return p.known.volumes.Filter(func(v volumes.Volume) bool { return v.Metadata[underscored(keyMachine)] == machine })
+	return p.known.volumes.Filter(func(v volumes.Volume) bool { return v.Metadata[marks.Underscored(marks.KeyMachine)] == machine })
 }
 
 // volumesPlan returns the step that asks for the root volumes of machines that are to be made, all at once: Cinder fills them while the
@@ -80,7 +81,7 @@ func (p *Provider) ensureVolume(ctx context.Context, m provider.MachineSpec, pro
 	mark := shapeMark(p.shape(m.Role, m.Pool))
 	var fit, rest []volumes.Volume
 	for _, v := range p.volumesOf(m.Name) {
-		if v.Metadata[underscored(keyShape)] == mark && len(fit) == 0 && usable(v.Status) {
+		if v.Metadata[marks.Underscored(marks.KeyShape)] == mark && len(fit) == 0 && usable(v.Status) {
 			fit = append(fit, v)
 		} else {
 			rest = append(rest, v)
@@ -126,8 +127,8 @@ func (p *Provider) createVolume(ctx context.Context, m provider.MachineSpec) (vo
 	if err != nil {
 		return volumes.Volume{}, err
 	}
-	meta := p.n.metadata(m)
-	meta[underscored(keyShape)] = shapeMark(shape)
+	meta := p.n.Metadata(m)
+	meta[marks.Underscored(marks.KeyShape)] = shapeMark(shape)
 	v, err := volumes.Create(ctx, cinder, volumes.CreateOpts{
 		Name: m.Name, Size: shape.RootVolume(), ImageID: image, VolumeType: shape.RootVolumeType, AvailabilityZone: place, Metadata: meta,
 	}, nil).Extract()
