@@ -44,7 +44,7 @@ func TestImageUpload(t *testing.T) {
 	if fail.KindOf(err) != fail.Interrupted {
 		t.Fatalf("stopped: %v", err)
 	}
-	if all := s.named(ctx, t, want.Name); len(all) != 0 {
+	if all := named(ctx, t, s, want.Name); len(all) != 0 {
 		t.Fatalf("a stopped upload left %v", all)
 	}
 	t.Logf("stopped: %v", err)
@@ -55,28 +55,28 @@ func TestImageUpload(t *testing.T) {
 		t.Fatalf("killed: %v", err)
 	}
 	t.Logf("killed: %v", err)
-	left := s.named(ctx, t, want.Name)
+	left := named(ctx, t, s, want.Name)
 	if len(left) != 0 {
 		t.Fatalf("there is an answer without a connection: %v", left)
 	}
 	dying.after.Store(0)
 	dying.dead.Store(false)
-	if left = s.named(ctx, t, want.Name); len(left) != 1 || left[0].Status == images.ImageStatusActive {
+	if left = named(ctx, t, s, want.Name); len(left) != 1 || left[0].Status == images.ImageStatusActive {
 		t.Fatalf("the killed upload left %v", left)
 	}
 
-	made := s.upload(ctx, t, want)
+	made := upload(ctx, t, s, want)
 	if made.Done != ImageUploaded || made.ID != left[0].ID || made.Status != "active" || made.MinDiskGiB != 4 || made.Properties["os_distro"] != "debian" {
 		t.Errorf("the next run: %+v", made)
 	}
-	if again := s.upload(ctx, t, want); again.Done != ImageUnchanged || again.ID != made.ID {
+	if again := upload(ctx, t, s, want); again.Done != ImageUnchanged || again.ID != made.ID {
 		t.Errorf("run again: %+v", again)
 	}
 	want.Properties["os_distro"], want.Properties["hw_disk_bus"], want.MinDiskGiB = "ubuntu", "scsi", 5
-	if changed := s.upload(ctx, t, want); changed.Done != ImageChanged || changed.ID != made.ID || changed.Properties["hw_disk_bus"] != "scsi" || changed.MinDiskGiB != 5 {
+	if changed := upload(ctx, t, s, want); changed.Done != ImageChanged || changed.ID != made.ID || changed.Properties["hw_disk_bus"] != "scsi" || changed.MinDiskGiB != 5 {
 		t.Errorf("other properties: %+v", changed)
 	}
-	if all := s.named(ctx, t, want.Name); len(all) != 1 {
+	if all := named(ctx, t, s, want.Name); len(all) != 1 {
 		t.Errorf("there are %d images of the name", len(all))
 	}
 
@@ -98,8 +98,8 @@ func TestImageLeftOfAnotherFile(t *testing.T) {
 	other.Properties = map[string]string{digestProperty: strings.Repeat("0", 128)}
 	left, err := s.create(ctx, other)
 	testkit.Must(t, err)
-	made := s.upload(ctx, t, want)
-	if all := s.named(ctx, t, want.Name); len(all) != 1 || made.ID == left.ID {
+	made := upload(ctx, t, s, want)
+	if all := named(ctx, t, s, want.Name); len(all) != 1 || made.ID == left.ID {
 		t.Errorf("%v", all)
 	}
 	wrong := want
@@ -133,7 +133,7 @@ func imageService(ctx context.Context, t *testing.T, name string, via http.Round
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		for _, i := range s.named(ctx, t, name) {
+		for _, i := range named(ctx, t, s, name) {
 			if err := s.delete(ctx, i.ID); err != nil {
 				t.Error(err)
 			}
@@ -142,14 +142,14 @@ func imageService(ctx context.Context, t *testing.T, name string, via http.Round
 	return s
 }
 
-func (s *ImageService) upload(ctx context.Context, t *testing.T, want Image) *UploadedImage {
+func upload(ctx context.Context, t *testing.T, s *ImageService, want Image) *UploadedImage {
 	t.Helper()
 	made, err := s.Upload(ctx, want, progressFunc(func(string, ...any) {}))
 	testkit.Must(t, err)
 	return made
 }
 
-func (s *ImageService) named(ctx context.Context, t *testing.T, name string) []images.Image {
+func named(ctx context.Context, t *testing.T, s *ImageService, name string) []images.Image {
 	t.Helper()
 	all, err := cloud.Pages(ctx, images.List(s.c.Image, images.ListOpts{Name: name}), images.ExtractImages)
 	if err != nil && !errors.Is(err, errDead) {

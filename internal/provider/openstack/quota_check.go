@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/quota"
 )
 
 // quotas compares what would be made with what the project's quotas leave. A service that does not tell its quotas (403, 404) is not
@@ -23,7 +24,7 @@ func (f preflight) quotas(ctx context.Context, all map[string]flavors.Flavor) er
 	if err != nil {
 		return err
 	}
-	short := have.shortages(d)
+	short := have.Shortages(d)
 	if len(short) == 0 {
 		return nil
 	}
@@ -35,19 +36,19 @@ func (f preflight) quotas(ctx context.Context, all map[string]flavors.Flavor) er
 }
 
 // allowances reads all services' quotas, side by side.
-func (f preflight) allowances(ctx context.Context) (allowances, error) {
+func (f preflight) allowances(ctx context.Context) (quota.Allowances, error) {
 	project := f.me.Project.ID
-	readers := []func(context.Context) (allowances, error){
-		func(ctx context.Context) (allowances, error) { return computeAllowances(ctx, f.c.Compute) },
-		func(ctx context.Context) (allowances, error) { return networkAllowances(ctx, f.c.Network, project) },
+	readers := []func(context.Context) (quota.Allowances, error){
+		func(ctx context.Context) (quota.Allowances, error) { return quota.OfCompute(ctx, f.c.Compute) },
+		func(ctx context.Context) (quota.Allowances, error) { return quota.OfNetwork(ctx, f.c.Network, project) },
 	}
 	if f.c.Volume != nil {
-		readers = append(readers, func(ctx context.Context) (allowances, error) { return volumeAllowances(ctx, f.c.Volume, project) })
+		readers = append(readers, func(ctx context.Context) (quota.Allowances, error) { return quota.OfVolumes(ctx, f.c.Volume, project) })
 	}
 	if c, err := f.c.LoadBalancer(); f.octavia() != nil && err == nil { // that there is none is told by versions
-		readers = append(readers, func(ctx context.Context) (allowances, error) { return balancerAllowances(ctx, c, project) })
+		readers = append(readers, func(ctx context.Context) (quota.Allowances, error) { return quota.OfBalancing(ctx, c, project) })
 	}
-	parts := make([]allowances, len(readers))
+	parts := make([]quota.Allowances, len(readers))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, read := range readers {
 		g.Go(func() (err error) {
@@ -60,7 +61,7 @@ func (f preflight) allowances(ctx context.Context) (allowances, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	out := allowances{}
+	out := quota.Allowances{}
 	for _, part := range parts {
 		maps.Copy(out, part)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/quota"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
@@ -96,23 +97,23 @@ func newTenant(ctx context.Context, t *testing.T, roleNames ...string) *tenant {
 	return n
 }
 
-// quota is where a quota is set: service, its name there.
-type quota struct {
+// setting is where a quota is set: service, its name there.
+type setting struct {
 	service, key string
 }
 
-var quotas = map[resource]quota{
-	resServers: {"compute", "instances"}, resCores: {"compute", "cores"}, resRAM: {"compute", "ram"},
-	resServerGroups: {"compute", "server_groups"}, resGroupMembers: {"compute", "server_group_members"}, resKeypairs: {"compute", "key_pairs"},
-	resVolumes: {"volume", "volumes"}, resGigabytes: {"volume", "gigabytes"}, resVolumeSize: {"volume", "per_volume_gigabytes"},
-	resNetworks: {"network", "network"}, resSubnets: {"network", "subnet"}, resRouters: {"network", "router"}, resPorts: {"network", "port"},
-	resFloatingIPs: {"network", "floatingip"}, resSecurityGroups: {"network", "security_group"}, resRules: {"network", "security_group_rule"},
-	resLoadBalancers: {"balancer", "loadbalancer"}, resListeners: {"balancer", "listener"}, resPools: {"balancer", "pool"},
-	resMembers: {"balancer", "member"}, resMonitors: {"balancer", "healthmonitor"},
+var quotas = map[quota.Resource]setting{
+	quota.Servers: {"compute", "instances"}, quota.Cores: {"compute", "cores"}, quota.RAM: {"compute", "ram"},
+	quota.ServerGroups: {"compute", "server_groups"}, quota.GroupMembers: {"compute", "server_group_members"}, quota.Keypairs: {"compute", "key_pairs"},
+	quota.Volumes: {"volume", "volumes"}, quota.Gigabytes: {"volume", "gigabytes"}, quota.VolumeSize: {"volume", "per_volume_gigabytes"},
+	quota.Networks: {"network", "network"}, quota.Subnets: {"network", "subnet"}, quota.Routers: {"network", "router"}, quota.Ports: {"network", "port"},
+	quota.FloatingIPs: {"network", "floatingip"}, quota.SecurityGroups: {"network", "security_group"}, quota.Rules: {"network", "security_group_rule"},
+	quota.LoadBalancers: {"balancer", "loadbalancer"}, quota.Listeners: {"balancer", "listener"}, quota.Pools: {"balancer", "pool"},
+	quota.Members: {"balancer", "member"}, quota.Monitors: {"balancer", "healthmonitor"},
 }
 
 // set sets quotas of the project, one call for each service.
-func (n *tenant) set(ctx context.Context, limits map[resource]int) {
+func (n *tenant) set(ctx context.Context, limits map[quota.Resource]int) {
 	n.t.Helper()
 	by := map[string]map[string]int{}
 	for r, limit := range limits {
@@ -175,12 +176,12 @@ func TestQuotas(t *testing.T) {
 	need := p.demand(check.want, map[string]size{"v1.small": {vcpus: small.VCPUs, ramMiB: small.RAM}}, "10.81.0.0/24")
 	have, err := check.allowances(ctx)
 	testkit.Must(t, err)
-	enough := map[resource]int{}
+	enough := map[quota.Resource]int{}
 	for r := range quotas {
 		if _, ok := have[r]; !ok {
 			t.Errorf("the quota of %s can't be read", r)
 		}
-		enough[r] = have[r].used + need[r]
+		enough[r] = have[r].Used + need[r]
 	}
 	n.set(ctx, enough)
 	before := len(calls.seen)
@@ -189,13 +190,13 @@ func TestQuotas(t *testing.T) {
 	}
 	t.Logf("a preflight makes %d calls", len(calls.seen)-before)
 	for r := range quotas {
-		n.set(ctx, map[resource]int{r: enough[r] - 1})
+		n.set(ctx, map[quota.Resource]int{r: enough[r] - 1})
 		err := p.Preflight(ctx, check.want)
-		want := fmt.Sprintf("%s: %d needed, %d of %d used: 1 too few", r, need[r], have[r].used, enough[r]-1)
+		want := fmt.Sprintf("%s: %d needed, %d of %d used: 1 too few", r, need[r], have[r].Used, enough[r]-1)
 		if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "too few") != 1 {
 			t.Errorf("with one %s less, want %q, got: %v", r, want, err)
 		}
-		n.set(ctx, map[resource]int{r: enough[r]})
+		n.set(ctx, map[quota.Resource]int{r: enough[r]})
 	}
 	readOnly(t, calls)
 }

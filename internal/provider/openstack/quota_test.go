@@ -4,42 +4,44 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/naupegos/naupegos/internal/provider/openstack/quota"
 )
 
 func TestShortages(t *testing.T) {
-	have := allowances{
-		resCores: {used: 12, limit: 20}, resServers: {used: 1, limit: 4}, resPorts: {used: 100, limit: -1},
-		resVolumes: {used: 0, limit: 3}, resVolumes.ofType("ssd"): {used: 2, limit: 3},
+	have := quota.Allowances{
+		quota.Cores: {Used: 12, Limit: 20}, quota.Servers: {Used: 1, Limit: 4}, quota.Ports: {Used: 100, Limit: -1},
+		quota.Volumes: {Used: 0, Limit: 3}, quota.Volumes.OfType("ssd"): {Used: 2, Limit: 3},
 	}
-	need := demand{resCores: 26, resServers: 3, resPorts: 1000, resVolumes: 3, resVolumes.ofType("ssd"): 2, resRouters: 9}
+	need := quota.Demand{quota.Cores: 26, quota.Servers: 3, quota.Ports: 1000, quota.Volumes: 3, quota.Volumes.OfType("ssd"): 2, quota.Routers: 9}
 	var got []string
-	for _, s := range have.shortages(need) {
+	for _, s := range have.Shortages(need) {
 		got = append(got, s.String())
 	}
 	want := []string{"cores: 26 needed, 12 of 20 used: 18 too few", "volumes of type ssd: 2 needed, 2 of 3 used: 1 too few"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	need[resServers]++
-	if n := len(have.shortages(need)); n != 3 {
+	need[quota.Servers]++
+	if n := len(have.Shortages(need)); n != 3 {
 		t.Errorf("a fourth server beside one of four is no shortage: %d shortages, 3 are wanted", n)
 	}
 }
 
 // TestShortageOfWhatIsNotNeeded: a project that is over its quota already can still be served with what needs none of it.
 func TestShortageOfWhatIsNotNeeded(t *testing.T) {
-	have := allowances{resRouters: {used: 11, limit: 10}}
-	if s := have.shortages(demand{resRouters: 0}); len(s) != 0 {
+	have := quota.Allowances{quota.Routers: {Used: 11, Limit: 10}}
+	if s := have.Shortages(quota.Demand{quota.Routers: 0}); len(s) != 0 {
 		t.Errorf("nothing is needed, and yet: %v", s)
 	}
 }
 
 func TestVolumeDemand(t *testing.T) {
-	d := demand{}
-	d.volume(20, "")
-	d.volume(30, "ssd")
-	for r, want := range map[resource]int{
-		resVolumes: 2, resGigabytes: 50, resVolumeSize: 30, resVolumes.ofType("ssd"): 1, resGigabytes.ofType("ssd"): 30,
+	d := quota.Demand{}
+	d.Volume(20, "")
+	d.Volume(30, "ssd")
+	for r, want := range map[quota.Resource]int{
+		quota.Volumes: 2, quota.Gigabytes: 50, quota.VolumeSize: 30, quota.Volumes.OfType("ssd"): 1, quota.Gigabytes.OfType("ssd"): 30,
 	} {
 		if d[r] != want {
 			t.Errorf("%s: %d, want %d", r, d[r], want)
@@ -56,12 +58,12 @@ func TestDemand(t *testing.T) {
 	for _, r := range a.roles {
 		rules += len(a.rules(r))
 	}
-	for r, n := range (demand{
-		resServers: 5, resCores: 10, resRAM: 5 * 4096, resServerGroups: 2, resGroupMembers: 3, resKeypairs: 1,
-		resVolumes: 5, resGigabytes: 50, resVolumeSize: 10, resNetworks: 1, resSubnets: 1, resRouters: 1,
-		resPorts:       5 + 1 + 1, // machines, router, load balancer
-		resFloatingIPs: 3 + 1, resSecurityGroups: 2, resRules: rules,
-		resLoadBalancers: 1, resListeners: 3, resPools: 3, resMonitors: 3, resMembers: 3 + 2 + 2,
+	for r, n := range (quota.Demand{
+		quota.Servers: 5, quota.Cores: 10, quota.RAM: 5 * 4096, quota.ServerGroups: 2, quota.GroupMembers: 3, quota.Keypairs: 1,
+		quota.Volumes: 5, quota.Gigabytes: 50, quota.VolumeSize: 10, quota.Networks: 1, quota.Subnets: 1, quota.Routers: 1,
+		quota.Ports:       5 + 1 + 1, // machines, router, load balancer
+		quota.FloatingIPs: 3 + 1, quota.SecurityGroups: 2, quota.Rules: rules,
+		quota.LoadBalancers: 1, quota.Listeners: 3, quota.Pools: 3, quota.Monitors: 3, quota.Members: 3 + 2 + 2,
 	}) {
 		if d[r] != n {
 			t.Errorf("%s: %d, want %d", r, d[r], n)
@@ -76,8 +78,8 @@ func TestDemand(t *testing.T) {
 func TestDemandOfGateways(t *testing.T) {
 	p, want := frontProvider(t, strings.Replace(octaviaDocument, octaviaEndpoint, "endpoint: {kind: gateways, gateways: {replicas: 2}}", 1))
 	d := p.demand(want, nil, "10.87.0.0/24")
-	for r, n := range (demand{
-		resServers: 7, resPorts: 7 + 1 + 1, resFloatingIPs: 3 + 2 + 1, resSecurityGroups: 3, resLoadBalancers: 0, resServerGroups: 3,
+	for r, n := range (quota.Demand{
+		quota.Servers: 7, quota.Ports: 7 + 1 + 1, quota.FloatingIPs: 3 + 2 + 1, quota.SecurityGroups: 3, quota.LoadBalancers: 0, quota.ServerGroups: 3,
 	}) {
 		if d[r] != n {
 			t.Errorf("%s: %d, want %d", r, d[r], n)

@@ -17,7 +17,7 @@ func TestPreflightWarns(t *testing.T) {
 	defer cancel()
 	image := randomImage(t)
 	image.Properties[PropertyBundle], image.Properties[PropertyKubernetes] = "0badcafe", "v1.0.0"
-	imageService(ctx, t, image.Name, http.DefaultTransport).upload(ctx, t, image)
+	upload(ctx, t, imageService(ctx, t, image.Name, http.DefaultTransport), image)
 	doc := testDocument(t, "t3-warn", `  provider:
     openstack:
       externalNetwork: public

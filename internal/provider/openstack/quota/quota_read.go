@@ -1,4 +1,4 @@
-package openstack
+package quota
 
 import (
 	"context"
@@ -27,8 +27,8 @@ func nextPage(links json.RawMessage) string {
 
 // The readers below ask one service each for a project's quotas and their use, in a fixed number of calls. In each answer -1 is no limit.
 
-// computeAllowances reads Nova's: one call, and one for the user's keypairs, which Nova doesn't count.
-func computeAllowances(ctx context.Context, c *gophercloud.ServiceClient) (allowances, error) {
+// OfCompute reads Nova's: one call, and one for the user's keypairs, which Nova doesn't count.
+func OfCompute(ctx context.Context, c *gophercloud.ServiceClient) (Allowances, error) {
 	var limits struct {
 		Limits struct {
 			Absolute map[string]int `json:"absolute"`
@@ -43,31 +43,31 @@ func computeAllowances(ctx context.Context, c *gophercloud.ServiceClient) (allow
 	if err := cloud.Get(ctx, c, &keys, "os-keypairs"); err != nil {
 		return nil, err
 	}
-	out := allowances{}
-	set := func(r resource, used int, limit string) {
+	out := Allowances{}
+	set := func(r Resource, used int, limit string) {
 		if max, ok := limits.Limits.Absolute[limit]; ok {
-			out[r] = allowance{used: used, limit: max}
+			out[r] = allowance{Used: used, Limit: max}
 		}
 	}
 	used := func(key string) int { return limits.Limits.Absolute[key] }
-	set(resServers, used("totalInstancesUsed"), "maxTotalInstances")
-	set(resCores, used("totalCoresUsed"), "maxTotalCores")
-	set(resRAM, used("totalRAMUsed"), "maxTotalRAMSize")
-	set(resServerGroups, used("totalServerGroupsUsed"), "maxServerGroups")
-	set(resGroupMembers, 0, "maxServerGroupMembers")
-	set(resKeypairs, len(keys.Keypairs), "maxTotalKeypairs")
+	set(Servers, used("totalInstancesUsed"), "maxTotalInstances")
+	set(Cores, used("totalCoresUsed"), "maxTotalCores")
+	set(RAM, used("totalRAMUsed"), "maxTotalRAMSize")
+	set(ServerGroups, used("totalServerGroupsUsed"), "maxServerGroups")
+	set(GroupMembers, 0, "maxServerGroupMembers")
+	set(Keypairs, len(keys.Keypairs), "maxTotalKeypairs")
 	return out, nil
 }
 
-// volumeAllowances reads Cinder's: one call.
-func volumeAllowances(ctx context.Context, c *gophercloud.ServiceClient, project string) (allowances, error) {
+// OfVolumes reads Cinder's: one call.
+func OfVolumes(ctx context.Context, c *gophercloud.ServiceClient, project string) (Allowances, error) {
 	var answer struct {
 		Set map[string]json.RawMessage `json:"quota_set"`
 	}
 	if err := cloud.Get(ctx, c, &answer, "os-quota-sets", project+"?usage=True"); err != nil {
 		return nil, err
 	}
-	out := allowances{}
+	out := Allowances{}
 	for key, raw := range answer.Set {
 		var q struct {
 			InUse    int `json:"in_use"`
@@ -78,29 +78,29 @@ func volumeAllowances(ctx context.Context, c *gophercloud.ServiceClient, project
 		if !ok || json.Unmarshal(raw, &q) != nil { // "id" is a text, not a quota
 			continue
 		}
-		out[r] = allowance{used: q.InUse + q.Reserved, limit: q.Limit}
+		out[r] = allowance{Used: q.InUse + q.Reserved, Limit: q.Limit}
 	}
 	return out, nil
 }
 
 // volumeResource translates Cinder's name of a quota, such as "gigabytes_ssd".
-func volumeResource(key string) (resource, bool) {
+func volumeResource(key string) (Resource, bool) {
 	for _, k := range []struct {
 		key string
-		res resource
-	}{{"volumes", resVolumes}, {"gigabytes", resGigabytes}} {
+		res Resource
+	}{{"volumes", Volumes}, {"gigabytes", Gigabytes}} {
 		if key == k.key {
 			return k.res, true
 		}
 		if t, ok := strings.CutPrefix(key, k.key+"_"); ok {
-			return k.res.ofType(t), true
+			return k.res.OfType(t), true
 		}
 	}
-	return resVolumeSize, key == "per_volume_gigabytes"
+	return VolumeSize, key == "per_volume_gigabytes"
 }
 
-// networkAllowances reads Neutron's: one call.
-func networkAllowances(ctx context.Context, c *gophercloud.ServiceClient, project string) (allowances, error) {
+// OfNetwork reads Neutron's: one call.
+func OfNetwork(ctx context.Context, c *gophercloud.ServiceClient, project string) (Allowances, error) {
 	type detail struct {
 		Used     int             `json:"used"`
 		Limit    int             `json:"limit"`
@@ -112,40 +112,40 @@ func networkAllowances(ctx context.Context, c *gophercloud.ServiceClient, projec
 	if err := cloud.Get(ctx, c, &answer, "quotas", project, "details.json"); err != nil {
 		return nil, err
 	}
-	out := allowances{}
-	for key, r := range map[string]resource{
-		"network": resNetworks, "subnet": resSubnets, "router": resRouters, "port": resPorts, "floatingip": resFloatingIPs,
-		"security_group": resSecurityGroups, "security_group_rule": resRules,
+	out := Allowances{}
+	for key, r := range map[string]Resource{
+		"network": Networks, "subnet": Subnets, "router": Routers, "port": Ports, "floatingip": FloatingIPs,
+		"security_group": SecurityGroups, "security_group_rule": Rules,
 	} {
 		if d, ok := answer.Quota[key]; ok {
 			var reserved int
 			if json.Unmarshal(d.Reserved, &reserved) != nil {
 				reserved = 0
 			}
-			out[r] = allowance{used: d.Used + reserved, limit: d.Limit}
+			out[r] = allowance{Used: d.Used + reserved, Limit: d.Limit}
 		}
 	}
 	return out, nil
 }
 
-// balancerAllowances reads Octavia's, which does not tell what is used: one call, and four lists.
-func balancerAllowances(ctx context.Context, c *gophercloud.ServiceClient, project string) (allowances, error) {
+// OfBalancing reads Octavia's, which does not tell what is used: one call, and four lists.
+func OfBalancing(ctx context.Context, c *gophercloud.ServiceClient, project string) (Allowances, error) {
 	var answer struct {
 		Quota map[string]*int `json:"quota"`
 	}
 	if err := cloud.Get(ctx, c, &answer, "lbaas", "quotas", project); err != nil {
 		return nil, err
 	}
-	out := allowances{}
+	out := Allowances{}
 	for _, k := range []struct {
-		res  resource
+		res  Resource
 		list string
 		keys []string // some releases know one, some both
 	}{
-		{resLoadBalancers, "loadbalancers", []string{"loadbalancer", "load_balancer"}},
-		{resListeners, "listeners", []string{"listener"}},
-		{resPools, "pools", []string{"pool"}},
-		{resMonitors, "healthmonitors", []string{"healthmonitor", "health_monitor"}},
+		{LoadBalancers, "loadbalancers", []string{"loadbalancer", "load_balancer"}},
+		{Listeners, "listeners", []string{"listener"}},
+		{Pools, "pools", []string{"pool"}},
+		{Monitors, "healthmonitors", []string{"healthmonitor", "health_monitor"}},
 	} {
 		used, members, err := countBalancing(ctx, c, k.list, project)
 		if err != nil {
@@ -153,11 +153,11 @@ func balancerAllowances(ctx context.Context, c *gophercloud.ServiceClient, proje
 		}
 		for _, key := range k.keys {
 			if limit := answer.Quota[key]; limit != nil {
-				out[k.res] = allowance{used: used, limit: *limit}
+				out[k.res] = allowance{Used: used, Limit: *limit}
 			}
 		}
 		if limit := answer.Quota["member"]; k.list == "pools" && limit != nil {
-			out[resMembers] = allowance{used: members, limit: *limit}
+			out[Members] = allowance{Used: members, Limit: *limit}
 		}
 	}
 	return out, nil
