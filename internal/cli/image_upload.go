@@ -15,10 +15,11 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/image"
 	"github.com/naupegos/naupegos/internal/provider/openstack"
+	"github.com/naupegos/naupegos/internal/provider/openstack/images"
 )
 
 func newImageUploadCmd(a *App) *cobra.Command {
-	var o openstack.ImageOptions
+	var o images.Options
 	var name string
 	var properties []string
 	var out output
@@ -48,7 +49,7 @@ and naupegos_bundle, naupegos_kubernetes, naupegos_version, naupegos_sha512, whi
 			if err := addProperties(want.Properties, properties); err != nil {
 				return err
 			}
-			service, err := openstack.OpenImages(ctx, o)
+			service, err := images.Open(ctx, o)
 			if err != nil {
 				return err
 			}
@@ -72,24 +73,24 @@ and naupegos_bundle, naupegos_kubernetes, naupegos_version, naupegos_sha512, whi
 }
 
 var imageDone = map[string]string{
-	openstack.ImageUploaded: "uploaded", openstack.ImageChanged: "its properties were changed", openstack.ImageUnchanged: "nothing to do",
+	images.Uploaded: "uploaded", images.Changed: "its properties were changed", images.Unchanged: "nothing to do",
 }
 
 // describeImage reads what lies beside an image's file, and checks that it is about this file.
-func describeImage(ctx context.Context, file string, progress *statusLines) (openstack.Image, error) {
+func describeImage(ctx context.Context, file string, progress *statusLines) (images.Image, error) {
 	info, err := image.ReadInfo(file)
 	if err != nil {
-		return openstack.Image{}, err
+		return images.Image{}, err
 	}
 	size, sum, err := image.Checksum(ctx, file, func(n int64) { progress.Status("reading the file: %d of %d MiB", n>>20, info.Size>>20) })
 	if err != nil {
-		return openstack.Image{}, err
+		return images.Image{}, err
 	}
 	if size != info.Size || sum != info.SHA512 {
-		return openstack.Image{}, fail.New(fail.Invalid, "the file is not the one that %s.json describes", filepath.Base(file)).At(file).
+		return images.Image{}, fail.New(fail.Invalid, "the file is not the one that %s.json describes", filepath.Base(file)).At(file).
 			Do("it was changed or damaged: copy both again, or build the image again")
 	}
-	return openstack.Image{
+	return images.Image{
 		File: file, Format: info.Format, Size: size, SHA512: sum, MinDiskGiB: info.DiskGiB,
 		Properties: map[string]string{
 			"os_type": "linux", "os_distro": info.Distribution, "os_version": info.Release, "architecture": machineName(info.Architecture),

@@ -31,6 +31,7 @@ type Cache[T any] struct {
 	err    error         // of the last list
 }
 
+// New returns a cache of what list lists, each item known by its ID. It asks nobody.
 func New[T any](id func(T) string, list func(context.Context) ([]T, error)) *Cache[T] {
 	return &Cache[T]{id: id, list: list, put: map[string]int{}, gone: map[string]int{}}
 }

@@ -157,6 +157,7 @@ func findText(v any) string {
 	return ""
 }
 
+// OneLine puts what a cloud says on one line, of at most 500 bytes.
 func OneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 500 {

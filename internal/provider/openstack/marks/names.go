@@ -72,6 +72,7 @@ func machineMarks(m provider.MachineSpec) [][2]string {
 	return out
 }
 
+// Underscored is a key as metadata have it.
 func Underscored(key string) string { return strings.ReplaceAll(key, "-", "_") }
 
 // Tagged returns the value of a tag "key=value".

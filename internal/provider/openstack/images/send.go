@@ -1,4 +1,4 @@
-package openstack
+package images
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // send uploads the file's data.
-func (s *ImageService) send(ctx context.Context, want Image, id string, progress plan.Progress) error {
+func (s *Service) send(ctx context.Context, want Image, id string, progress plan.Progress) error {
 	f, err := os.Open(want.File)
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "read the image")
@@ -36,7 +36,7 @@ func (s *ImageService) send(ctx context.Context, want Image, id string, progress
 const undoTime = 30 * time.Second
 
 // undo removes an image that could not be completed, also where the run was stopped.
-func (s *ImageService) undo(ctx context.Context, id string, err error) error {
+func (s *Service) undo(ctx context.Context, id string, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	if undone := s.delete(ctx, id); undone != nil {

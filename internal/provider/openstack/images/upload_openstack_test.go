@@ -1,6 +1,6 @@
 //go:build openstack
 
-package openstack
+package images
 
 import (
 	"context"
@@ -23,12 +23,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
 // TestImageUpload takes an image through its life in the real Glance: stopped, killed and cut off half-way, then whole, then found
 // again, with other properties, and beside another of its name.
 func TestImageUpload(t *testing.T) {
-	useCloud(t)
+	useBed(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	want := randomImage(t)
@@ -66,14 +67,14 @@ func TestImageUpload(t *testing.T) {
 	}
 
 	made := upload(ctx, t, s, want)
-	if made.Done != ImageUploaded || made.ID != left[0].ID || made.Status != "active" || made.MinDiskGiB != 4 || made.Properties["os_distro"] != "debian" {
+	if made.Done != Uploaded || made.ID != left[0].ID || made.Status != "active" || made.MinDiskGiB != 4 || made.Properties["os_distro"] != "debian" {
 		t.Errorf("the next run: %+v", made)
 	}
-	if again := upload(ctx, t, s, want); again.Done != ImageUnchanged || again.ID != made.ID {
+	if again := upload(ctx, t, s, want); again.Done != Unchanged || again.ID != made.ID {
 		t.Errorf("run again: %+v", again)
 	}
 	want.Properties["os_distro"], want.Properties["hw_disk_bus"], want.MinDiskGiB = "ubuntu", "scsi", 5
-	if changed := upload(ctx, t, s, want); changed.Done != ImageChanged || changed.ID != made.ID || changed.Properties["hw_disk_bus"] != "scsi" || changed.MinDiskGiB != 5 {
+	if changed := upload(ctx, t, s, want); changed.Done != Changed || changed.ID != made.ID || changed.Properties["hw_disk_bus"] != "scsi" || changed.MinDiskGiB != 5 {
 		t.Errorf("other properties: %+v", changed)
 	}
 	if all := named(ctx, t, s, want.Name); len(all) != 1 {
@@ -89,7 +90,7 @@ func TestImageUpload(t *testing.T) {
 
 // TestImageLeftOfAnotherFile frees a name of what an interrupted upload of another file left.
 func TestImageLeftOfAnotherFile(t *testing.T) {
-	useCloud(t)
+	useBed(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	want := randomImage(t)
@@ -125,10 +126,18 @@ func randomImage(t *testing.T) Image {
 	}
 }
 
-// imageService logs in, and has the test remove every image of a name in the end.
-func imageService(ctx context.Context, t *testing.T, name string, via http.RoundTripper) *ImageService {
+// useBed has the test speak to the test bed of test/openstack, and never to a cloud that the user's environment names.
+func useBed(t *testing.T) {
 	t.Helper()
-	s, err := OpenImages(ctx, ImageOptions{Calls: cloud.Calls{HTTPClient: &http.Client{Transport: via}, Retry: cloud.Retry{Attempts: 1}}, Poll: 100 * time.Millisecond})
+	b := testkit.Value(bed.Open(bed.Options{}))(t)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", b.CloudsYAML())
+	t.Setenv("OS_CLOUD", bed.Cloud)
+}
+
+// imageService logs in, and has the test remove every image of a name in the end.
+func imageService(ctx context.Context, t *testing.T, name string, via http.RoundTripper) *Service {
+	t.Helper()
+	s, err := Open(ctx, Options{Calls: cloud.Calls{HTTPClient: &http.Client{Transport: via}, Retry: cloud.Retry{Attempts: 1}}, Poll: 100 * time.Millisecond})
 	testkit.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -142,14 +151,14 @@ func imageService(ctx context.Context, t *testing.T, name string, via http.Round
 	return s
 }
 
-func upload(ctx context.Context, t *testing.T, s *ImageService, want Image) *UploadedImage {
+func upload(ctx context.Context, t *testing.T, s *Service, want Image) *Result {
 	t.Helper()
 	made, err := s.Upload(ctx, want, progressFunc(func(string, ...any) {}))
 	testkit.Must(t, err)
 	return made
 }
 
-func named(ctx context.Context, t *testing.T, s *ImageService, name string) []images.Image {
+func named(ctx context.Context, t *testing.T, s *Service, name string) []images.Image {
 	t.Helper()
 	all, err := cloud.Pages(ctx, images.List(s.c.Image, images.ListOpts{Name: name}), images.ExtractImages)
 	if err != nil && !errors.Is(err, errDead) {

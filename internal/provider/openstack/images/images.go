@@ -1,4 +1,4 @@
-package openstack
+package images
 
 import (
 	"cmp"
@@ -29,8 +29,8 @@ type Image struct {
 // what an interrupted upload left is found again.
 const digestProperty = "naupegos_sha512"
 
-// UploadedImage is an image in a cloud.
-type UploadedImage struct {
+// Result is an image in a cloud.
+type Result struct {
 	ID         string         `json:"id"`
 	Name       string         `json:"name"`
 	Status     string         `json:"status"`
@@ -44,28 +44,28 @@ type UploadedImage struct {
 
 // What UploadImage did.
 const (
-	ImageUploaded  = "uploaded"
-	ImageChanged   = "changed" // its properties
-	ImageUnchanged = "unchanged"
+	Uploaded  = "uploaded"
+	Changed   = "changed" // its properties
+	Unchanged = "unchanged"
 )
 
-// ImageOptions says which cloud's image service it is.
-type ImageOptions struct {
+// Options says which cloud's image service it is.
+type Options struct {
 	Cloud, Region string        // as in the document; empty: $OS_CLOUD or OS_*
 	Timeout       time.Duration // of the whole upload; default an hour
 	Calls         cloud.Calls   // as in Options
 	Poll          time.Duration // between two looks at an image; default 1 second
 }
 
-// ImageService is the image service of a cloud that one is logged in to.
-type ImageService struct {
+// Service is the image service of a cloud that one is logged in to.
+type Service struct {
 	c    *cloud.Cloud
 	me   cloud.User
-	opts ImageOptions
+	opts Options
 }
 
-// OpenImages logs in.
-func OpenImages(ctx context.Context, o ImageOptions) (*ImageService, error) {
+// Open logs in.
+func Open(ctx context.Context, o Options) (*Service, error) {
 	o.Timeout, o.Poll = cmp.Or(o.Timeout, time.Hour), cmp.Or(o.Poll, time.Second)
 	l, err := cloud.ReadLogin(o.Cloud, o.Region)
 	if err != nil {
@@ -76,13 +76,13 @@ func OpenImages(ctx context.Context, o ImageOptions) (*ImageService, error) {
 		return nil, err
 	}
 	me, err := c.WhoAmI()
-	return &ImageService{c: c, me: me, opts: o}, err
+	return &Service{c: c, me: me, opts: o}, err
 }
 
 // Upload makes sure that the cloud has the image, whole and with its properties. What an interrupted upload of the same file left is
 // completed. Where it fails or is stopped, nothing half-made stays.
 // Errors: fail.Conflict where another image has the name, or somebody is uploading this one; fail.Interrupted; what the cloud says.
-func (s *ImageService) Upload(ctx context.Context, want Image, progress plan.Progress) (*UploadedImage, error) {
+func (s *Service) Upload(ctx context.Context, want Image, progress plan.Progress) (*Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout,
 		fail.New(fail.NotReady, "the upload took longer than %v", s.opts.Timeout).Do("give it a longer --timeout"))
 	defer cancel()
@@ -113,13 +113,13 @@ func (s *ImageService) Upload(ctx context.Context, want Image, progress plan.Pro
 	}
 	out, err := s.mend(ctx, want, made)
 	if err == nil {
-		out.Done = ImageUploaded
+		out.Done = Uploaded
 	}
 	return out, err
 }
 
 // find looks for the image: whole, or as an interrupted upload left it. nil where there is none.
-func (s *ImageService) find(ctx context.Context, want Image) (*images.Image, error) {
+func (s *Service) find(ctx context.Context, want Image) (*images.Image, error) {
 	for began := time.Now(); ; {
 		all, err := cloud.Pages(ctx, images.List(s.c.Image, images.ListOpts{Name: want.Name, Owner: s.me.Project.ID}), images.ExtractImages)
 		if err != nil {
@@ -161,7 +161,7 @@ const settleTime = 30 * time.Second
 
 // clear makes sure that the name is free: a document that names an image must mean one. Of interrupted uploads of other files, which
 // hold no data, it is made free.
-func (s *ImageService) clear(ctx context.Context, name string, others []images.Image) error {
+func (s *Service) clear(ctx context.Context, name string, others []images.Image) error {
 	for _, i := range others {
 		_, ours := i.Properties[digestProperty]
 		if ours && (i.Status == images.ImageStatusQueued || i.Status == images.ImageStatusKilled) {
@@ -176,7 +176,7 @@ func (s *ImageService) clear(ctx context.Context, name string, others []images.I
 	return nil
 }
 
-func (s *ImageService) create(ctx context.Context, want Image) (*images.Image, error) {
+func (s *Service) create(ctx context.Context, want Image) (*images.Image, error) {
 	private := images.ImageVisibilityPrivate
 	made, err := images.Create(ctx, s.c.Image, images.CreateOpts{
 		Name: want.Name, DiskFormat: want.Format, ContainerFormat: "bare", Visibility: &private, MinDisk: want.MinDiskGiB, Properties: want.Properties,
@@ -185,7 +185,7 @@ func (s *ImageService) create(ctx context.Context, want Image) (*images.Image, e
 }
 
 // await waits until the image is active and compares it with the file.
-func (s *ImageService) await(ctx context.Context, want Image, id string, progress plan.Progress) (*images.Image, error) {
+func (s *Service) await(ctx context.Context, want Image, id string, progress plan.Progress) (*images.Image, error) {
 	for {
 		i, err := images.Get(ctx, s.c.Image, id).Extract()
 		if err != nil {
@@ -215,19 +215,19 @@ func sameData(want Image, i *images.Image) error {
 }
 
 // mend compares an active image with the wanted one and changes those of its properties that differ. Others it leaves alone.
-func (s *ImageService) mend(ctx context.Context, want Image, have *images.Image) (*UploadedImage, error) {
+func (s *Service) mend(ctx context.Context, want Image, have *images.Image) (*Result, error) {
 	if err := sameData(want, have); err != nil {
 		return nil, err
 	}
-	done := ImageUnchanged
+	done := Unchanged
 	if patch := imageChanges(want, have); len(patch) > 0 {
 		changed, err := images.Update(ctx, s.c.Image, have.ID, patch).Extract()
 		if err != nil {
 			return nil, cloud.Wrap(err, "set the properties of image %s", want.Name)
 		}
-		have, done = changed, ImageChanged
+		have, done = changed, Changed
 	}
-	return &UploadedImage{
+	return &Result{
 		ID: have.ID, Name: have.Name, Status: string(have.Status), Format: have.DiskFormat, Size: have.SizeBytes, SHA512: want.SHA512,
 		MinDiskGiB: have.MinDiskGigabytes, Properties: have.Properties, Done: done,
 	}, nil
@@ -249,6 +249,6 @@ func imageChanges(want Image, have *images.Image) images.UpdateOpts {
 	return patch
 }
 
-func (s *ImageService) delete(ctx context.Context, id string) error {
+func (s *Service) delete(ctx context.Context, id string) error {
 	return cloud.Wrap(cloud.UnlessGone(images.Delete(ctx, s.c.Image, id).ExtractErr()), "delete image %s", id)
 }
