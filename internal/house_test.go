@@ -38,7 +38,8 @@ var owners = map[string][]string{
 	"github.com/google/go-containerregistry": {"internal/bundle"},
 	"github.com/coreos/ignition":             {"internal/machine"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
-	"github.com/gophercloud":                 {"internal/provider/openstack", "test/openstack/runner/runner"},
+	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/cloud", "internal/provider/openstack/images",
+		"internal/provider/openstack/quota", "test/openstack/runner/runner"},
 }
 
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
@@ -68,8 +69,14 @@ var knows = map[string][]string{
 	"internal/provider":           {"internal/fail", "internal/plan"},
 	"internal/provider/providers": {"api/v1alpha1", "internal/bundle", "internal/fail", "internal/provider", "internal/provider/hosts", "internal/provider/local", "internal/provider/openstack"},
 	"internal/provider/hosts":     {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/remote"},
-	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider"},
-	"internal/provider/local":     {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider", "internal/rootfs", "internal/tool"},
+	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/cache",
+		"internal/provider/openstack/cloud", "internal/provider/openstack/marks", "internal/provider/openstack/quota"},
+	"internal/provider/openstack/cache":  {"internal/provider/openstack/cloud"},
+	"internal/provider/openstack/cloud":  {"internal/fail", "internal/provider"},
+	"internal/provider/openstack/images": {"internal/fail", "internal/plan", "internal/provider/openstack/cloud"},
+	"internal/provider/openstack/marks":  {"internal/provider"},
+	"internal/provider/openstack/quota":  {"internal/fail", "internal/provider/openstack/cloud"},
+	"internal/provider/local":            {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider", "internal/rootfs", "internal/tool"},
 }
 
 // mayUseProviders lists the only packages that may know one provider or another; all others go by provider.Provider.

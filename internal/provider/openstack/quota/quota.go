@@ -48,31 +48,31 @@ func (r Resource) OfType(volumeType string) Resource { return r + Resource(" of 
 // Demand is how many of each resource an apply would make, of what does not exist yet.
 type Demand map[Resource]int
 
-// allowance is what one quota says. Limit -1: there is none.
-type allowance struct{ Used, Limit int }
+// Allowance is what one quota says. Limit -1: there is none.
+type Allowance struct{ Used, Limit int }
 
 // Allowances are a project's quotas. A resource that is not in it has no quota that could be read.
-type Allowances map[Resource]allowance
+type Allowances map[Resource]Allowance
 
-// shortage is a quota that a demand does not fit into.
-type shortage struct {
+// Shortage is a quota that a demand does not fit into.
+type Shortage struct {
 	Resource
 	needed int
-	allowance
+	Allowance
 }
 
 // String tells it as "cores: 26 needed, 12 of 20 used: 18 too few".
-func (s shortage) String() string {
+func (s Shortage) String() string {
 	return fmt.Sprintf("%s: %d needed, %d of %d used: %d too few", s.Resource, s.needed, s.Used, s.Limit, s.needed+s.Used-s.Limit)
 }
 
 // Shortages lists the quotas that d does not fit into.
-func (a Allowances) Shortages(d Demand) []shortage {
-	var out []shortage
+func (a Allowances) Shortages(d Demand) []Shortage {
+	var out []Shortage
 	for _, r := range d.resources() {
 		q, known := a[r]
 		if need := d[r]; known && need > 0 && q.Limit >= 0 && q.Used+need > q.Limit {
-			out = append(out, shortage{r, need, q})
+			out = append(out, Shortage{r, need, q})
 		}
 	}
 	return out

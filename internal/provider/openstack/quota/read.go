@@ -46,7 +46,7 @@ func OfCompute(ctx context.Context, c *gophercloud.ServiceClient) (Allowances, e
 	out := Allowances{}
 	set := func(r Resource, used int, limit string) {
 		if max, ok := limits.Limits.Absolute[limit]; ok {
-			out[r] = allowance{Used: used, Limit: max}
+			out[r] = Allowance{Used: used, Limit: max}
 		}
 	}
 	used := func(key string) int { return limits.Limits.Absolute[key] }
@@ -78,7 +78,7 @@ func OfVolumes(ctx context.Context, c *gophercloud.ServiceClient, project string
 		if !ok || json.Unmarshal(raw, &q) != nil { // "id" is a text, not a quota
 			continue
 		}
-		out[r] = allowance{Used: q.InUse + q.Reserved, Limit: q.Limit}
+		out[r] = Allowance{Used: q.InUse + q.Reserved, Limit: q.Limit}
 	}
 	return out, nil
 }
@@ -122,7 +122,7 @@ func OfNetwork(ctx context.Context, c *gophercloud.ServiceClient, project string
 			if json.Unmarshal(d.Reserved, &reserved) != nil {
 				reserved = 0
 			}
-			out[r] = allowance{Used: d.Used + reserved, Limit: d.Limit}
+			out[r] = Allowance{Used: d.Used + reserved, Limit: d.Limit}
 		}
 	}
 	return out, nil
@@ -153,11 +153,11 @@ func OfBalancing(ctx context.Context, c *gophercloud.ServiceClient, project stri
 		}
 		for _, key := range k.keys {
 			if limit := answer.Quota[key]; limit != nil {
-				out[k.res] = allowance{Used: used, Limit: *limit}
+				out[k.res] = Allowance{Used: used, Limit: *limit}
 			}
 		}
 		if limit := answer.Quota["member"]; k.list == "pools" && limit != nil {
-			out[Members] = allowance{Used: members, Limit: *limit}
+			out[Members] = Allowance{Used: members, Limit: *limit}
 		}
 	}
 	return out, nil
