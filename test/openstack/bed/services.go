@@ -22,8 +22,8 @@ func (b *Bed) services() []*Service {
 		{Name: "memcached", args: []string{"memcached", "-u", "memcache", "-l", "127.0.0.1", "-p", strconv.Itoa(inner.Memcached), "-m", "64"}, ports: []string{local(inner.Memcached)}},
 		{Name: "epmd", args: []string{"epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(inner.Epmd)}, ports: []string{local(inner.Epmd)}},
 		b.rabbitmq(),
-		b.wsgi("keystone", 5000, "/usr/bin/keystone-wsgi-public", "keystone.conf"),
-		b.wsgi("placement", 8778, "/usr/bin/placement-api", "placement.conf"),
+		b.wsgi("keystone", 5000, "/usr/bin/keystone-wsgi-public", "keystone.conf", 3, 1), // its threads find roles missing that tokens have (Zed)
+		b.wsgi("placement", 8778, "/usr/bin/placement-api", "placement.conf", 1, 4),
 		{Name: "nova-conductor", args: append([]string{"nova-conductor"}, nova...), needs: core, ready: b.reported("nova", "nova-conductor", 1)},
 		{Name: "nova-compute", args: compute, needs: append(core, "keystone", "placement"), ready: b.reported("nova", "nova-compute", len(Hosts))},
 		{Name: "neutron-server", args: append([]string{"neutron-server"}, neutron...), needs: core, ports: []string{b.api(9696)}},
@@ -33,7 +33,7 @@ func (b *Bed) services() []*Service {
 		{Name: "nova-api", args: append([]string{"nova-api"}, nova...), needs: core, ports: []string{b.api(8774), b.api(8775)}},
 		{Name: "cinder-api", args: append([]string{"cinder-api"}, cinder...), needs: core, ports: []string{b.api(8776)}},
 		{Name: "glance-api", args: append([]string{"glance-api"}, b.conf("glance", "glance-api.conf")...), needs: core, ports: []string{b.api(9292)}},
-		b.wsgi("octavia-api", 9876, "/usr/bin/octavia-wsgi", "octavia.conf"),
+		b.wsgi("octavia-api", 9876, "/usr/bin/octavia-wsgi", "octavia.conf", 1, 4),
 		{Name: "octavia-worker", args: append([]string{"octavia-worker"}, b.conf("octavia", "octavia.conf")...), needs: core, ready: b.consumes},
 		b.haproxy(),
 	}
@@ -83,8 +83,8 @@ func (b *Bed) rabbitmq() *Service {
 	}
 }
 
-// wsgi is a service that needs a WSGI server around it.
-func (b *Bed) wsgi(name string, port int, script, config string) *Service {
+// wsgi is a service that needs a WSGI server around it, of so many processes with so many threads each.
+func (b *Bed) wsgi(name string, port int, script, config string, processes, threads int) *Service {
 	service := configs[config]
 	dir, upper := filepath.Join(b.etc(), service), strings.ToUpper(service)
 	return &Service{
@@ -92,7 +92,7 @@ func (b *Bed) wsgi(name string, port int, script, config string) *Service {
 		env: []string{"OS_" + upper + "_CONFIG_DIR=" + dir, "OS_" + upper + "_CONFIG_FILES=" + filepath.Join(dir, config)},
 		args: []string{
 			"uwsgi_python3", "--master", "--need-app", "--die-on-term", "--lazy-apps", "--enable-threads", "--thunder-lock", "--disable-logging",
-			"--buffer-size", "65535", "--processes", "1", "--threads", "4", "--http-socket", b.api(port), "--wsgi-file", script,
+			"--buffer-size", "65535", "--processes", strconv.Itoa(processes), "--threads", strconv.Itoa(threads), "--http-socket", b.api(port), "--wsgi-file", script,
 			// It closes connections without saying so, and clients would see resets.
 			"--add-header", "Connection: close",
 			"--pyargv", "--config-file " + filepath.Join(dir, config),
