@@ -16,24 +16,47 @@ import (
 )
 
 // PlaceBlobs puts blobs of the bundle where machine.BlobDir is below root, executable by everyone, owned by root. A blob on the
-// same file system that root owns is linked, not copied.
+// same file system that root owns is linked, not copied. What is put there has the content that the bundle's manifest names: the library
+// may be somebody else's.
 func PlaceBlobs(b *bundle.Bundle, blobs []bundle.Artifact, root string) error {
 	dir := filepath.Join(root, machine.BlobDir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	for _, a := range blobs {
-		src, dst := b.Path(a.Digest), filepath.Join(dir, Hex(a.Digest))
-		var st unix.Stat_t
-		if err := unix.Stat(src, &st); err != nil {
-			return fail.Wrap(fail.Refused, err, "read blob %s of bundle %s", a.Name, b.ID).At(src).Do("run: naupegos bundle verify")
-		}
-		if err := SameFile(src, dst, st.Uid == 0); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := placeBlob(b, a, filepath.Join(dir, Hex(a.Digest))); err != nil {
 			return err
 		}
-		if err := errors.Join(os.Chown(dst, 0, 0), os.Chmod(dst, 0o755)); err != nil {
-			return err
-		}
+	}
+	return nil
+}
+
+func placeBlob(b *bundle.Bundle, a bundle.Artifact, dst string) error {
+	return place(b.Path(a.Digest), fmt.Sprintf("%s of bundle %s", a.Name, b.ID), Hex(a.Digest), dst)
+}
+
+// place puts a file at dst, owned by root, unless there is one already, and then reads it: fail.Refused where its SHA-256 is not want; dst
+// is removed then.
+func place(src, what, want, dst string) error {
+	refused := func(err error, verb string) error {
+		return fail.Wrap(fail.Refused, err, "%s %s", verb, what).At(src).Do("run: naupegos bundle verify")
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(src, &st); err != nil {
+		return refused(err, "read")
+	}
+	if err := SameFile(src, dst, st.Uid == 0); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := errors.Join(os.Chown(dst, 0, 0), os.Chmod(dst, 0o755)); err != nil {
+		return err
+	}
+	sum, err := FileDigest(dst)
+	if err == nil && sum != want {
+		err = refused(fmt.Errorf("its SHA-256 is %s, and %s is wanted", sum, want), "use")
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(dst))
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ const imageNamespace = "k8s.io"
 const pinned = "io.cri-containerd.pinned=pinned"
 
 // ImageStore fills dir as containerd's root with all images of the bundle, unpacked for overlayfs, by running the bundle's
-// own containerd on this host for a few seconds, with a state directory in tmp and a mount name space of its own.
+// own containerd on this host for a few seconds, with a state directory in tmp and a mount name space of its own. Root runs and reads
+// only copies, or links, that it has compared with the manifest.
 func ImageStore(ctx context.Context, b *bundle.Bundle, dir, tmp string, progress plan.Progress) error {
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return err
@@ -45,21 +46,32 @@ func ImageStore(ctx context.Context, b *bundle.Bundle, dir, tmp string, progress
 		return err
 	}
 	defer os.RemoveAll(state)
-	stop, err := startContainerd(ctx, b.Path(containerd.Digest), dir, state)
+	for _, a := range []bundle.Artifact{containerd, ctr} {
+		if err := placeBlob(b, a, filepath.Join(state, a.Name)); err != nil {
+			return err
+		}
+	}
+	stop, err := startContainerd(ctx, dir, state)
 	if err != nil {
 		return err
 	}
-	err = importImages(ctx, b, b.Path(ctr.Digest), filepath.Join(state, "c.sock"), progress)
-	return errors.Join(err, stop())
+	return errors.Join(importImages(ctx, b, state, progress), stop())
 }
 
-func importImages(ctx context.Context, b *bundle.Bundle, ctr, socket string, progress plan.Progress) error {
+func importImages(ctx context.Context, b *bundle.Bundle, state string, progress plan.Progress) error {
+	archive := filepath.Join(state, "image")
 	for i, image := range b.Manifest.Images {
 		progress.Status("unpacking image %d of %d: %s", i+1, len(b.Manifest.Images), image.Name)
-		_, err := tool.Run(ctx, nil, ctr, "--address", socket, "--namespace", imageNamespace,
-			"images", "import", "--local", "--snapshotter", "overlayfs", "--label", pinned, b.Path(image.Archive.Digest))
+		if err := placeBlob(b, image.Archive, archive); err != nil {
+			return err
+		}
+		_, err := tool.Run(ctx, nil, filepath.Join(state, "ctr"), "--address", filepath.Join(state, "c.sock"), "--namespace", imageNamespace,
+			"images", "import", "--local", "--snapshotter", "overlayfs", "--label", pinned, archive)
 		if err != nil {
 			return fail.Wrap(fail.KindOf(err), err, "import image %s", image.Ref)
+		}
+		if err := os.Remove(archive); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -77,8 +89,8 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", 
   address = %q
 `
 
-// startContainerd runs containerd with its root in dir, and waits until it answers. stop ends it cleanly.
-func startContainerd(ctx context.Context, binary, dir, state string) (stop func() error, err error) {
+// startContainerd runs state's containerd with its root in dir, and waits until it answers. stop ends it cleanly.
+func startContainerd(ctx context.Context, dir, state string) (stop func() error, err error) {
 	config := filepath.Join(state, "config.toml")
 	socket := filepath.Join(state, "c.sock")
 	text := fmt.Sprintf(containerdConfig, dir, filepath.Join(state, "state"), socket, filepath.Join(state, "t.sock"))
@@ -90,7 +102,7 @@ func startContainerd(ctx context.Context, binary, dir, state string) (stop func(
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(binary, "--config", config)
+	cmd := exec.Command(filepath.Join(state, "containerd"), "--config", config)
 	cmd.Env = tool.Env()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
