@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/remote"
@@ -38,7 +40,7 @@ func (c *Cluster) hosts(ctx context.Context) ([]remote.Host, error) {
 }
 
 // SSHConfig writes an ssh configuration for all machines, the key and the pinned host keys into dir (made 0700, files 0600),
-// and returns the machines' names.
+// and returns the machines' names. fail.Refused where others may write into dir: they could have ssh do what they like.
 func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
 	hs, err := c.hosts(ctx)
 	if err != nil {
@@ -47,8 +49,8 @@ func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "directory %s", dir)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "make directory %s", dir)
+	if err := privateDir(dir); err != nil {
+		return nil, err
 	}
 	knownHosts := filepath.Join(dir, "known_hosts")
 	files := map[string][]byte{knownHosts: remote.KnownHosts(hs)}
@@ -62,8 +64,9 @@ func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
 	}
 	files[filepath.Join(dir, "config")] = remote.SSHConfig(hs, keyFile, knownHosts)
 	for path, data := range files {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "write %s", path)
+		err := WritePrivate(path, func(w io.Writer) error { _, err := w.Write(data); return err })
+		if err != nil {
+			return nil, err
 		}
 	}
 	names := make([]string, 0, len(hs))
@@ -71,4 +74,23 @@ func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
 		names = append(names, h.Name)
 	}
 	return names, nil
+}
+
+// privateDir makes a directory that only its owner may look into, or makes sure that one that exists is nobody else's to change.
+func privateDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fail.Wrap(fail.Refused, err, "make directory %s", dir)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "look at %s", dir)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fail.New(fail.Refused, "others may write into %s (mode %04o), and keys are to lie there", dir, info.Mode().Perm()).
+			Do("chmod go-w %s, or name a directory of your own", dir)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return fail.New(fail.Refused, "%s belongs to another user, and keys are to lie there", dir).Do("name a directory of your own")
+	}
+	return nil
 }
