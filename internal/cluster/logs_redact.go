@@ -26,7 +26,12 @@ var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`AGE-SECRET-KEY-1[A-Z0-9]+`),                                                                      //
 	regexp.MustCompile(`(?i)\b(?:password|passwd|passphrase)["']?\s*[:=]\s*["']?[^\s"',;]{6,}`),
 	regexp.MustCompile(`(?i)\bbearer\s+[A-Za-z0-9+/_.~-]{16,}={0,2}`),
+	regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*["']?basic\s+[A-Za-z0-9+/_-]+={0,2}`),
+	regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), // keys of Amazon's and its like's object stores
 }
+
+// logins are user names and passwords in addresses.
+var logins = regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://[^\s/:@"']*:)([^\s/@"']+)@`)
 
 // named are words after the name of a secret; they are one if they look like key material.
 var named = regexp.MustCompile(`(?i)\b(token|secret|certificate-key|encryption-key|client-key-data|api[-_]?key)(["']?\s*[:= ]\s*["']?)([A-Za-z0-9+/_.~-]{16,}={0,2})`)
@@ -103,6 +108,7 @@ func (r *redactor) redact(text []byte) []byte {
 	for _, form := range secretForms {
 		s = form.ReplaceAllString(s, redacted)
 	}
+	s = logins.ReplaceAllString(s, "${1}"+redacted+"@")
 	return []byte(named.ReplaceAllStringFunc(s, func(all string) string {
 		part := named.FindStringSubmatch(all)
 		if !strings.ContainsAny(part[3], "0123456789") || strings.Contains(part[3], "/") && !random(part[3]) {

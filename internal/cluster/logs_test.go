@@ -75,6 +75,9 @@ func foreign() map[string][2]string {
 		"password":                {`password="correct-horse-battery-staple"`, "correct-horse"},
 		"password in JSON":        {`{"password": "correct-horse-battery-staple"}`, "correct-horse"},
 		"certificate key":         {"--certificate-key 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "9f86d081884c7d65"},
+		"basic authorization":     {"Authorization: Basic bWU6Y29ycmVjdC1ob3JzZQ==", "bWU6Y29ycmVjdC1ob3JzZQ"},
+		"login in an address":     {"dial postgres://naupegos:correct-horse@db.example:5432/naupegos: refused", "correct-horse"},
+		"key of an object store":  {"access key AKIAIOSFODNN7EXAMPLE is unknown", "AKIAIOSFODNN7EXAMPLE"},
 		"age":                     {"AGE-SECRET-KEY-1QQPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LQQPZRY9X8GF2TVDW0S3", "QQPZRY9X8GF2TVDW0"},
 	}
 }
@@ -83,6 +86,7 @@ const harmless = `Nov 21 09:00:00 demo-cp-1 kubelet[812]: I1121 09:00:00.123456 
 Nov 21 09:00:01 demo-cp-1 containerd[300]: time="2026-11-21T09:00:01Z" level=info msg="RunPodSandbox" id=5566753e-ceb6-42d7-96f1-f3e0a08957c2
 2026-11-21T09:00:02Z stderr F I1121 serving securely on [::]:6443 cert="/etc/kubernetes/pki/apiserver.crt" secret="kube-system/bootstrap-token"
 image naupegos.dev/k8s/pause@sha256:9943015667b7d0a3f0b1f0a9a1c8d7e6f5a4b3c2d1e0f9a8b7c6d5e4f3a2b1c0
+dial tcp https://10.0.0.11:6443/healthz: refused by https://[::1]:6443, ssh://root@10.0.0.11
 the token controller started; passwords are not used; system:kube-controller-manager-client
 `
 
