@@ -74,13 +74,13 @@ func located(err error, file string, data []byte) error {
 }
 
 // openStore opens the user's store.
-func (a *App) openStore(ctx context.Context) (*store.Store, error) {
-	return store.Open(ctx, a.StateDir)
+func (a *App) openStore(ctx context.Context) (store.Store, error) {
+	return store.Open(ctx, store.Location{Dir: a.StateDir})
 }
 
 // viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.
-func (a *App) viewStore(ctx context.Context) (*store.Store, error) {
-	return store.View(ctx, a.StateDir)
+func (a *App) viewStore(ctx context.Context) (store.Store, error) {
+	return store.View(ctx, store.Location{Dir: a.StateDir})
 }
 
 // openDocument starts a session on the cluster that a document describes, known already or not.

@@ -49,7 +49,7 @@ func (a *App) listClusters(ctx context.Context, out *output, within time.Duratio
 	})
 }
 
-func clusterRows(ctx context.Context, st *store.Store) ([]clusterRow, error) {
+func clusterRows(ctx context.Context, st store.Store) ([]clusterRow, error) {
 	clusters, err := st.Clusters(ctx)
 	if err != nil {
 		return nil, err

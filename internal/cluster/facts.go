@@ -24,7 +24,7 @@ const (
 // facts is the record's map, written through to the store; safe for parallel steps.
 type facts struct {
 	mu    sync.Mutex
-	store *store.Store // nil while planning: what is set is kept in rec alone, until it is committed
+	store store.Store // nil while planning: what is set is kept in rec alone, until it is committed
 	rec   *store.Cluster
 }
 
@@ -71,7 +71,7 @@ func (f *facts) set(ctx context.Context, key, value string) error {
 }
 
 // commit has what is set from now on written through to st, which holds the record already.
-func (f *facts) commit(st *store.Store) {
+func (f *facts) commit(st store.Store) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.store = st

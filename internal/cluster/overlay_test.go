@@ -10,7 +10,7 @@ import (
 // TestCommit: what planning makes is in memory alone; committed, it is in the store, and so is all that follows.
 func TestCommit(t *testing.T) {
 	ctx := t.Context()
-	st, err := store.Open(ctx, t.TempDir())
+	st, err := store.Open(ctx, store.Location{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

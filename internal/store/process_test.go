@@ -20,13 +20,13 @@ import (
 const roleEnv, dirEnv = "STORE_TEST_ROLE", "STORE_TEST_DIR"
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(context.Context, *Store) error{"write": roleWrite, "hold": roleHold, "run": roleRun, "race": roleRace}
+	roles := map[string]func(context.Context, *database) error{"write": roleWrite, "hold": roleHold, "run": roleRun, "race": roleRace}
 	role := roles[os.Getenv(roleEnv)]
 	if role == nil {
 		os.Exit(m.Run())
 	}
 	ctx := context.Background()
-	s, err := Open(ctx, os.Getenv(dirEnv))
+	s, err := openWith(ctx, Location{Dir: os.Getenv(dirEnv)}, (*database).openOrMake)
 	if err == nil {
 		err = role(ctx, s)
 	}
@@ -80,7 +80,7 @@ func (c *child) line(t *testing.T) string {
 }
 
 // roleWrite writes a secret and a journal entry again and again, and prints the number of each once it is acknowledged.
-func roleWrite(ctx context.Context, s *Store) error {
+func roleWrite(ctx context.Context, s *database) error {
 	c, err := s.Cluster(ctx, "demo")
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func roleWrite(ctx context.Context, s *Store) error {
 }
 
 // roleHold takes the lease and keeps it until standard input ends.
-func roleHold(ctx context.Context, s *Store) error {
+func roleHold(ctx context.Context, s *database) error {
 	c, err := s.Cluster(ctx, "demo")
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func roleHold(ctx context.Context, s *Store) error {
 }
 
 // roleRun begins a run, and never ends it.
-func roleRun(ctx context.Context, s *Store) error {
+func roleRun(ctx context.Context, s *database) error {
 	run, err := s.Journal("demo-12345678").Begin(ctx, &plan.Plan{Verb: "apply", Cluster: "demo"}, nil)
 	fmt.Println(run)
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -127,7 +127,7 @@ func roleRun(ctx context.Context, s *Store) error {
 }
 
 // roleRace takes and releases the lease 20 times, and prints each time it has it and when it gives it back.
-func roleRace(ctx context.Context, s *Store) error {
+func roleRace(ctx context.Context, s *database) error {
 	c, err := s.Cluster(ctx, "demo")
 	if err != nil {
 		return err

@@ -16,9 +16,9 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-func open(t *testing.T, dir string) *Store {
+func open(t *testing.T, dir string) *database {
 	t.Helper()
-	s, err := Open(t.Context(), dir)
+	s, err := openWith(t.Context(), Location{Dir: dir}, (*database).openOrMake)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func open(t *testing.T, dir string) *Store {
 	return s
 }
 
-func newCluster(t *testing.T, s *Store, name string) *Cluster {
+func newCluster(t *testing.T, s *database, name string) *Cluster {
 	t.Helper()
 	c, err := s.CreateCluster(t.Context(), Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n"), Facts: map[string]string{"vip": "10.0.0.10"}})
 	if err != nil {
@@ -99,12 +99,12 @@ func TestOpenRunsNoMigration(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
 	newCluster(t, first, "demo")
-	unlock, err := first.lock(t.Context())
+	unlock, err := first.d.lock(t.Context())
 	testkit.Must(t, err)
 	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // for a busy host; who wants the lock gets it never
 	defer cancel()
-	s, err := Open(ctx, dir)
+	s, err := Open(ctx, Location{Dir: dir})
 	testkit.Must(t, err)
 	testkit.Must(t, s.Close())
 }
@@ -126,7 +126,7 @@ func TestOpenRefusesNewerSchema(t *testing.T) {
 	if _, err := s.db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), dir)
+	_, err := Open(t.Context(), Location{Dir: dir})
 	wantFail(t, err, fail.Refused, "newer naupegos", "99", dir)
 }
 
@@ -135,7 +135,7 @@ func TestOpenRefusesDamage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, dbFile), []byte(strings.Repeat("this is not a database ", 500)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), dir)
+	_, err := Open(t.Context(), Location{Dir: dir})
 	wantFail(t, err, fail.Internal, "damaged", dbFile)
 }
 
@@ -144,7 +144,7 @@ func TestOpenRefusesUnusableDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), filepath.Join(file, "naupegos"))
+	_, err := Open(t.Context(), Location{Dir: filepath.Join(file, "naupegos")})
 	wantFail(t, err, fail.Refused, file, "XDG_STATE_HOME")
 }
 
@@ -174,21 +174,21 @@ func TestIdentityIsNeverReplaced(t *testing.T) {
 	}
 
 	put(wrong, 0o600)
-	_, err = Open(t.Context(), dir)
+	_, err = Open(t.Context(), Location{Dir: dir})
 	wantFail(t, err, fail.Unauthorized, "not the one", path, "backup")
 	put([]byte("garbage AGE-SECRET-KEY-1NOTONE"), 0o600)
-	_, err = Open(t.Context(), dir)
+	_, err = Open(t.Context(), Location{Dir: dir})
 	wantFail(t, err, fail.Invalid, "not an age identity", path)
 	if strings.Contains(err.Error(), "NOTONE") {
 		t.Error("the error shows the file's text")
 	}
 	put(right, 0o644)
-	_, err = Open(t.Context(), dir)
+	_, err = Open(t.Context(), Location{Dir: dir})
 	wantFail(t, err, fail.Refused, "0644", "chmod 600")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Open(t.Context(), dir)
+	_, err = Open(t.Context(), Location{Dir: dir})
 	wantFail(t, err, fail.Unauthorized, "missing", path)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("a new identity was made over secrets that it can't open")
@@ -225,7 +225,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 	ids := make([]string, 8)
 	for i := range ids {
 		wg.Go(func() {
-			s, err := Open(t.Context(), dir)
+			s, err := openWith(t.Context(), Location{Dir: dir}, (*database).openOrMake)
 			if err != nil {
 				t.Error(err)
 				return
@@ -250,7 +250,7 @@ func TestWrapNamesWhatHelps(t *testing.T) {
 	if _, err := b.db.Exec("PRAGMA busy_timeout = 10"); err != nil {
 		t.Fatal(err)
 	}
-	err := inTx(t.Context(), a.db, func(*sql.Tx) error {
+	_, err := inTx(t.Context(), a.db, func(*sql.Tx) error {
 		_, err := b.CreateCluster(t.Context(), Cluster{Name: "demo"})
 		wantFail(t, err, fail.Conflict, "another naupegos process", dbFile)
 		return nil
