@@ -16,7 +16,6 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/provider/local"
-	"github.com/naupegos/naupegos/internal/store"
 )
 
 // session is one verb at work on one cluster. Close it in any case.
@@ -71,16 +70,6 @@ func located(err error, file string, data []byte) error {
 		return refused.Locate(file, data)
 	}
 	return err
-}
-
-// openStore opens the user's store.
-func (a *App) openStore(ctx context.Context) (store.Store, error) {
-	return store.Open(ctx, store.Location{Dir: a.StateDir})
-}
-
-// viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.
-func (a *App) viewStore(ctx context.Context) (store.Store, error) {
-	return store.View(ctx, store.Location{Dir: a.StateDir})
 }
 
 // openDocument starts a session on the cluster that a document describes, known already or not.

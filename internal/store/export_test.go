@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"time"
 )
 
@@ -29,3 +30,17 @@ func SetPatience(s Store, d time.Duration) { s.(*database).patience = d }
 
 // IdentityFile is the name of the identity in a store's directory.
 const IdentityFile = identityFile
+
+// The variables that tell a process of this test binary what to do.
+const RoleEnv, DirEnv, URLEnv = roleEnv, dirEnv, urlEnv
+
+// Fenced changes a cluster's provider, and calls meanwhile inside of the transaction.
+func Fenced(ctx context.Context, s Store, cluster string, meanwhile func()) error {
+	return s.(*database).fenced(ctx, cluster, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE clusters SET provider = 'late' WHERE id = $1", cluster)
+		if err == nil {
+			meanwhile()
+		}
+		return err
+	})
+}

@@ -17,16 +17,16 @@ import (
 )
 
 // The test binary runs itself as another process: roles[$STORE_TEST_ROLE] on the store in $STORE_TEST_DIR.
-const roleEnv, dirEnv = "STORE_TEST_ROLE", "STORE_TEST_DIR"
+const roleEnv, dirEnv, urlEnv = "STORE_TEST_ROLE", "STORE_TEST_DIR", "STORE_TEST_URL"
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(context.Context, *database) error{"write": roleWrite, "hold": roleHold, "run": roleRun, "race": roleRace}
+	roles := map[string]func(context.Context, *database) error{"write": roleWrite, "hold": roleHold, "run": roleRun, "race": roleRace, "overwrite": roleOverwrite}
 	role := roles[os.Getenv(roleEnv)]
 	if role == nil {
 		os.Exit(m.Run())
 	}
 	ctx := context.Background()
-	s, err := openWith(ctx, Location{Dir: os.Getenv(dirEnv)}, (*database).openOrMake)
+	s, err := openWith(ctx, Location{Dir: os.Getenv(dirEnv), URL: os.Getenv(urlEnv)}, (*database).openOrMake)
 	if err == nil {
 		err = role(ctx, s)
 	}
@@ -100,6 +100,26 @@ func roleWrite(ctx context.Context, s *database) error {
 			return err
 		}
 		fmt.Println(i)
+	}
+}
+
+// roleOverwrite takes the lease as another machine, and writes one secret until that is refused.
+func roleOverwrite(ctx context.Context, s *database) error {
+	s.self.Host, s.self.Boot = "child", "boot of child"
+	c, err := s.Cluster(ctx, "demo")
+	if err != nil {
+		return err
+	}
+	if _, err := s.AcquireLease(ctx, c.ID, "apply", LeaseOptions{TTL: 2 * time.Second}); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		if err := s.Secrets(c.ID).Put(ctx, "a", fmt.Append(nil, i)); err != nil {
+			return err
+		}
+		if i == 20 {
+			fmt.Println("writing")
+		}
 	}
 }
 
