@@ -83,6 +83,9 @@ func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, o session
 		return nil, err
 	}
 	s, err := operate.OpenDocument(ctx, st, doc, a.options(o))
+	if err == nil {
+		a.tellIfRestored(s.Record)
+	}
 	return &session{s, a}, err
 }
 
@@ -93,6 +96,9 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 		return nil, nil, err
 	}
 	s, doc, err := operate.OpenNamed(ctx, st, name, a.options(o))
+	if err == nil {
+		a.tellIfRestored(s.Record)
+	}
 	return &session{s, a}, doc, err
 }
 

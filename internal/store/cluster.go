@@ -51,6 +51,9 @@ func (s *database) CreateCluster(ctx context.Context, c Cluster) (*Cluster, erro
 	c.CreatedAt = time.Now().UTC().Truncate(time.Microsecond)
 	c.UpdatedAt = c.CreatedAt
 	err = s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+		if err := s.used(ctx, tx); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx,
 			"INSERT INTO clusters (id, name, provider, document, facts, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
 			c.ID, c.Name, c.Provider, string(c.Document), facts, micros(c.CreatedAt), micros(c.UpdatedAt)); err != nil {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -28,9 +29,10 @@ type dialect interface {
 // words are where the two languages differ.
 type words struct {
 	goose     goose.Dialect
-	has       string // asks for the number of tables of the name $1
-	forUpdate string // ends a SELECT whose rows nobody else may change until the transaction ends
-	prepare   string // run once before the first migration; may be empty
-	exclusive string // keeps everybody else from writing until the transaction ends; may be empty
-	shared    bool   // several people use it, each with a copy of one identity
+	has       string         // asks for the number of tables of the name $1
+	forUpdate string         // ends a SELECT whose rows nobody else may change until the transaction ends
+	prepare   string         // run once before the first migration; may be empty
+	exclusive string         // keeps everybody else from writing until the transaction ends; empty where every transaction does
+	reading   *sql.TxOptions // of a transaction that sees the database as it is at one moment; nil where every transaction does
+	shared    bool           // several people use it, each with a copy of one identity
 }

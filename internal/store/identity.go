@@ -141,12 +141,17 @@ func makeIdentity(path string) (*age.X25519Identity, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "make an identity")
 	}
-	text := "# Opens the secrets in " + dbFile + ". Keep a copy in a safe place: without it they are lost.\n# public key: " +
+	return id, writeIdentity(path, id)
+}
+
+// writeIdentity writes an identity to a file that must not exist yet.
+func writeIdentity(path string, id *age.X25519Identity) error {
+	text := "# Opens the secrets in the store. Keep a copy in a safe place: without it they are lost.\n# public key: " +
 		id.Recipient().String() + "\n" + id.String() + "\n"
 	if err := writeNew(path, []byte(text)); err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
+		return fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
 	}
-	return id, nil
+	return nil
 }
 
 // writeNew writes a file of mode 0600 that must not exist yet, whole or not at all, and waits for the disk.

@@ -55,6 +55,9 @@ func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string) error {
 	if !known {
 		return s.unknown(ctx, tx, l.cluster)
 	}
+	if err := s.used(ctx, tx); err != nil {
+		return err
+	}
 	now, err := s.now(ctx, tx)
 	if err != nil {
 		return err

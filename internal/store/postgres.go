@@ -118,7 +118,9 @@ func placeOf(cfg *pgx.ConnConfig) string {
 func (postgres) sql() words {
 	return words{
 		goose: goose.DialectPostgres, forUpdate: " FOR UPDATE", shared: true,
-		has: "SELECT COUNT(*) FROM (SELECT to_regclass($1) AS id) AS t WHERE id IS NOT NULL",
+		exclusive: "LOCK TABLE " + strings.Join(tables(), ", ") + " IN EXCLUSIVE MODE",
+		reading:   &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		has:       "SELECT COUNT(*) FROM (SELECT to_regclass($1) AS id) AS t WHERE id IS NOT NULL",
 	}
 }
 

@@ -13,28 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
+
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/store/storetest"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
-
-func cluster(t *testing.T, s store.Store, name string) *store.Cluster {
-	t.Helper()
-	return testkit.Value(s.CreateCluster(t.Context(), store.Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n")}))(t)
-}
-
-func wantFail(t *testing.T, err error, kind fail.Kind, words ...string) {
-	t.Helper()
-	if fail.KindOf(err) != kind || err == nil {
-		t.Fatalf("%v, want %s", err, kind)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("it does not say %q: %v", w, err)
-		}
-	}
-}
 
 // TestPostgresGoesAndComesBack stops the server and starts it again: a short absence nobody notices, a long one ends in one clear error,
 // and afterwards the same store works on.
@@ -218,4 +203,22 @@ func TestPostgresKilledOperator(t *testing.T) {
 		}
 		testkit.Must(t, l.Release(ctx))
 	}
+}
+
+// TestPostgresMove moves a store from a file to a database and back.
+func TestPostgresMove(t *testing.T) {
+	server := storetest.StartPostgres(t)
+	t.Setenv("PGPASSWORD", storetest.Password)
+	dir := t.TempDir()
+	moves(t, store.Location{Dir: dir}, store.Location{Dir: dir, URL: server.NewDatabase(t)})
+	moves(t, store.Location{Dir: t.TempDir(), URL: server.NewDatabase(t)}, store.Location{Dir: t.TempDir()})
+}
+
+// TestPostgresRestore restores a backup of a database into another one.
+func TestPostgresRestore(t *testing.T) {
+	server := storetest.StartPostgres(t)
+	t.Setenv("PGPASSWORD", storetest.Password)
+	id := testkit.Value(age.GenerateX25519Identity())(t)
+	key := store.Key{Recipients: []string{id.Recipient().String()}, Identities: []byte(id.String())}
+	restores(t, store.Location{Dir: t.TempDir(), URL: server.NewDatabase(t)}, store.Location{Dir: t.TempDir(), URL: server.NewDatabase(t)}, key, key)
 }

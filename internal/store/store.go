@@ -90,6 +90,17 @@ func openWith(ctx context.Context, at Location, how func(*database, context.Cont
 }
 
 func (s *database) openOrMake(ctx context.Context, url string) error {
+	if err := s.openBare(ctx, url); err != nil {
+		return err
+	}
+	if err := s.used(ctx, s.db); err != nil {
+		return err
+	}
+	return s.loadIdentity(ctx)
+}
+
+// openBare opens a store, or makes it, whatever its identity is and wherever it was moved to.
+func (s *database) openBare(ctx context.Context, url string) error {
 	if err := privateDir(s.dir); err != nil {
 		return err
 	}
@@ -102,10 +113,7 @@ func (s *database) openOrMake(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.migrate(ctx); err != nil {
-		return err
-	}
-	return s.loadIdentity(ctx)
+	return s.migrate(ctx)
 }
 
 // Close implements Store.
