@@ -92,7 +92,7 @@ func (a *App) tellRestored(done *store.Restored) error {
 
 // tellIfRestored reminds that what is known of a cluster came out of a backup, until the cluster is applied again.
 func (a *App) tellIfRestored(rec *store.Cluster) {
-	made, err := time.Parse(time.RFC3339, rec.Facts[store.FactRestored])
+	made, err := time.Parse(time.RFC3339, rec.Facts[store.Fact{Kind: store.FactRestored}])
 	if err != nil {
 		return // there is no such fact
 	}

@@ -42,5 +42,5 @@ func (c *Cluster) Converged(ctx context.Context) error {
 	if err := c.facts.set(ctx, factConverged, string(text)); err != nil {
 		return err
 	}
-	return c.facts.set(ctx, store.FactRestored, "") // what came out of a backup is true again
+	return c.facts.set(ctx, factRestored, "") // what came out of a backup is true again
 }

@@ -54,7 +54,7 @@ func TestCommit(t *testing.T) {
 		}
 	}
 	got, err := st.Cluster(ctx, "demo")
-	if err != nil || got.Facts["fact"] != "one" || got.Facts["later"] != "three" {
+	if err != nil || got.Facts[store.Fact{Kind: "fact"}] != "one" || got.Facts[store.Fact{Kind: "later"}] != "three" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if err := over.Delete(ctx, "key"); err != nil {

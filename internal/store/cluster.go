@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -39,24 +38,24 @@ func (s *database) CreateCluster(ctx context.Context, c Cluster) (*Cluster, erro
 	if c.Name == "" {
 		return nil, fail.New(fail.Invalid, "a cluster needs a name")
 	}
-	facts, err := encodeFacts(c.Facts)
-	if err != nil {
-		return nil, err
-	}
 	if c.ID == "" {
+		var err error
 		if c.ID, err = s.NextID(ctx, c.Name); err != nil {
 			return nil, err
 		}
 	}
 	c.CreatedAt = time.Now().UTC().Truncate(time.Microsecond)
 	c.UpdatedAt = c.CreatedAt
-	err = s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
 		if err := s.used(ctx, tx); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx,
-			"INSERT INTO clusters (id, name, provider, document, facts, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-			c.ID, c.Name, c.Provider, string(c.Document), facts, micros(c.CreatedAt), micros(c.UpdatedAt)); err != nil {
+			"INSERT INTO clusters (id, name, provider, document, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6)",
+			c.ID, c.Name, c.Provider, string(c.Document), micros(c.CreatedAt), micros(c.UpdatedAt)); err != nil {
+			return err
+		}
+		if err := putFacts(ctx, tx, c.ID, c.Facts); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2)", usedPrefix+c.ID, c.CreatedAt.Format(time.RFC3339))
@@ -84,13 +83,16 @@ func (s *database) taken(ctx context.Context, c Cluster) error {
 		Do("use another name, or destroy it first: naupegos destroy %s", c.Name)
 }
 
-const selectCluster = "SELECT id, name, provider, document, facts, created_at, updated_at FROM clusters"
+const selectCluster = "SELECT id, name, provider, document, created_at, updated_at FROM clusters"
 
 // Cluster implements Store.
 func (s *database) Cluster(ctx context.Context, name string) (*Cluster, error) {
 	c, err := one(ctx, s, s.db, scanCluster, selectCluster+" WHERE name = $1", name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, s.unknownCluster(ctx, name)
+	}
+	if err == nil {
+		c.Facts, err = s.facts(ctx, c.ID)
 	}
 	if err != nil {
 		return nil, s.wrap(err, "read the cluster %s", name)
@@ -128,8 +130,15 @@ func (s *database) clusters(ctx context.Context, q querier) ([]Cluster, error) {
 	if err != nil {
 		return nil, s.wrap(err, "list the clusters")
 	}
+	facts, err := s.allFacts(ctx, q)
+	if err != nil {
+		return nil, s.wrap(err, "list the clusters")
+	}
 	all := make([]Cluster, 0, len(found))
 	for _, c := range found {
+		if c.Facts = facts[c.ID]; c.Facts == nil {
+			c.Facts = Facts{}
+		}
 		all = append(all, *c)
 	}
 	slices.SortFunc(all, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) }) // databases sort each in its own way
@@ -138,24 +147,20 @@ func (s *database) clusters(ctx context.Context, q querier) ([]Cluster, error) {
 
 // SaveCluster implements Store.
 func (s *database) SaveCluster(ctx context.Context, c *Cluster) error {
-	facts, err := encodeFacts(c.Facts)
-	if err != nil {
-		return err
-	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	var there int64
-	err = s.fenced(ctx, c.ID, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, "UPDATE clusters SET provider = $1, document = $2, facts = $3, updated_at = $4 WHERE id = $5",
-			c.Provider, string(c.Document), facts, micros(now), c.ID)
-		if err == nil {
-			there, err = res.RowsAffected()
+	known := false
+	err := s.fenced(ctx, c.ID, func(tx *sql.Tx) (err error) {
+		known, err = updated(tx.ExecContext(ctx, "UPDATE clusters SET provider = $1, document = $2, updated_at = $3 WHERE id = $4",
+			c.Provider, string(c.Document), micros(now), c.ID))
+		if err != nil || !known {
+			return err
 		}
-		return err
+		return putFacts(ctx, tx, c.ID, c.Facts)
 	})
 	if err != nil {
 		return s.wrap(err, "save the cluster %s", c.Name)
 	}
-	if there == 0 {
+	if !known {
 		return s.unknownCluster(ctx, c.ID)
 	}
 	c.UpdatedAt = now
@@ -179,24 +184,13 @@ func (s *database) DeleteCluster(ctx context.Context, id string) error {
 
 func scanCluster(row scanner) (*Cluster, error) {
 	var c Cluster
-	var document, facts string
+	var document string
 	var created, updated int64
-	if err := row.Scan(&c.ID, &c.Name, &c.Provider, &document, &facts, &created, &updated); err != nil {
+	if err := row.Scan(&c.ID, &c.Name, &c.Provider, &document, &created, &updated); err != nil {
 		return nil, err
 	}
 	c.Document, c.CreatedAt, c.UpdatedAt = []byte(document), fromMicros(created), fromMicros(updated)
-	return &c, json.Unmarshal([]byte(facts), &c.Facts)
-}
-
-func encodeFacts(m map[string]string) (string, error) {
-	if m == nil {
-		m = map[string]string{}
-	}
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return "", fail.Wrap(fail.Internal, err, "encode facts")
-	}
-	return string(raw), nil
+	return &c, nil
 }
 
 // randomHex returns n random bytes in hexadecimal.

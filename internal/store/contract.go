@@ -22,6 +22,8 @@ type Store interface {
 	Clusters(ctx context.Context) ([]Cluster, error)
 	// SaveCluster writes Provider, Document and Facts of the cluster with c.ID, and sets c.UpdatedAt.
 	SaveCluster(ctx context.Context, c *Cluster) error
+	// SetFact remembers one fact of a cluster, in place of an older value; an empty value forgets it.
+	SetFact(ctx context.Context, clusterID string, f Fact, value string) error
 	// DeleteCluster forgets a cluster with its secrets and lease; the journal stays. A cluster that isn't there is no error.
 	DeleteCluster(ctx context.Context, id string) error
 
@@ -101,11 +103,31 @@ type LeaseInfo struct {
 
 // Cluster is what is remembered of one cluster.
 type Cluster struct {
-	ID        string            // name and 8 hex digits; names and tags of everything that belongs to it
-	Name      string            // unique in the store
-	Provider  string            // where its machines come from
-	Document  []byte            // the YAML last applied
-	Facts     map[string]string // small things learned of it; never a secret
+	ID        string // name and 8 hex digits; names and tags of everything that belongs to it
+	Name      string // unique in the store
+	Provider  string // where its machines come from
+	Document  []byte // the YAML last applied
+	Facts     Facts
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
+
+// Fact names a small thing that was learned of a cluster; never a secret.
+type Fact struct {
+	Kind    string // what it is, such as "bootstrapped" or "host"
+	Subject string // of which machine, peer and so on; empty where it is the cluster's
+}
+
+// String is the fact for people, and in JSON: its kind, and its subject if it has one.
+func (f Fact) String() string {
+	if f.Subject == "" {
+		return f.Kind
+	}
+	return f.Kind + "/" + f.Subject
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (f Fact) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// Facts are what was learned of one cluster.
+type Facts map[Fact]string

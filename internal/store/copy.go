@@ -16,7 +16,7 @@ const batch = 200
 
 // tables lists every table in an order in which rows can be written.
 func tables() []string {
-	return []string{"store_facts", "clusters", "cluster_keys", "secrets", "leases", "runs", "run_steps", "run_events"}
+	return []string{"store_facts", "clusters", "facts", "cluster_keys", "secrets", "leases", "runs", "run_steps", "run_events"}
 }
 
 // ownFacts are what a store remembers of itself: no copy has them.

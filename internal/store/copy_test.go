@@ -164,10 +164,10 @@ func restores(t *testing.T, home, away store.Location, seal, open store.Key) {
 	}
 	got := contentOf(t, away)
 	for i := range got.Clusters {
-		if made := got.Clusters[i].Facts[store.FactRestored]; made != done.Made.Format(time.RFC3339) {
+		if made := got.Clusters[i].Facts[store.Fact{Kind: store.FactRestored}]; made != done.Made.Format(time.RFC3339) {
 			t.Errorf("the cluster says that it was restored from %q", made)
 		}
-		delete(got.Clusters[i].Facts, store.FactRestored)
+		delete(got.Clusters[i].Facts, store.Fact{Kind: store.FactRestored})
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("what was restored differs: %s", d)

@@ -27,16 +27,19 @@ func (s *database) Journal(clusterID string) plan.Journal { return &journal{s: s
 
 // Begin records the plan.
 func (j *journal) Begin(ctx context.Context, p *plan.Plan, meta map[string]string) (string, error) {
-	facts, err := encodeFacts(meta)
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	text, err := json.Marshal(meta)
 	if err != nil {
-		return "", err
+		return "", fail.Wrap(fail.Internal, err, "encode what is said of the run")
 	}
 	now := time.Now()
 	id := now.UTC().Format("20060102-150405") + "-" + randomHex(6)
 	err = j.s.change(ctx, j.s.log, once, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO runs (id, cluster_id, cluster_name, verb, holder, meta, outcome, started, ended)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)`,
-			id, j.cluster, p.Cluster, p.Verb, j.s.self.encode(), facts, plan.OutcomeRunning, micros(now))
+			id, j.cluster, p.Cluster, p.Verb, j.s.self.encode(), string(text), plan.OutcomeRunning, micros(now))
 		if err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schemaVersion is the number of the newest file in migrations.
-const schemaVersion = 1
+// schemaVersion is the number of the newest migration: those in migrations, and those in Go.
+const schemaVersion = 2
 
 // migrate brings the schema up to date. Where it is, that costs one query.
 func (s *database) migrate(ctx context.Context) error {
@@ -36,21 +36,21 @@ func (s *database) migrate(ctx context.Context) error {
 			return s.wrap(err, "make the store")
 		}
 	}
-	return s.up(ctx, have)
+	return s.up(ctx, have, schemaVersion)
 }
 
-// up runs the migrations that the schema lacks.
-func (s *database) up(ctx context.Context, have int) error {
+// up runs the migrations that the schema lacks, up to a version.
+func (s *database) up(ctx context.Context, have, to int) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return s.wrap(err, "find the store's migrations")
 	}
-	provider, err := goose.NewProvider(s.d.sql().goose, s.db, files)
+	provider, err := goose.NewProvider(s.d.sql().goose, s.db, files, goose.WithGoMigrations(factsTable()))
 	if err != nil {
 		return s.wrap(err, "read the store's migrations")
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return s.wrap(err, "bring the store's schema from version %d to %d", have, schemaVersion)
+	if _, err := provider.UpTo(ctx, int64(to)); err != nil {
+		return s.wrap(err, "bring the store's schema from version %d to %d", have, to)
 	}
 	return nil
 }

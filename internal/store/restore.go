@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// FactRestored is the fact of a cluster whose record came out of a backup: when that was made (RFC 3339). What was done since is not
+// FactRestored is the kind of the fact of a cluster whose record came out of a backup: when that was made (RFC 3339). What was done since is not
 // known; it stays until the cluster is brought to its document again.
 const FactRestored = "restored-from"
 
@@ -146,24 +146,11 @@ func newer(before, now []Kept) (lost []Kept) {
 
 // markRestored remembers with each cluster when its backup was made.
 func (s *database) markRestored(ctx context.Context, tx *sql.Tx, made string) error {
-	all, err := s.clusters(ctx, tx)
-	if err != nil {
-		return err
+	_, err := tx.ExecContext(ctx, "DELETE FROM facts WHERE kind = $1", FactRestored)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "INSERT INTO facts (cluster_id, kind, subject, value) SELECT id, $1, '', $2 FROM clusters", FactRestored, made)
 	}
-	for _, c := range all {
-		if c.Facts == nil {
-			c.Facts = map[string]string{}
-		}
-		c.Facts[FactRestored] = made
-		facts, err := encodeFacts(c.Facts)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, "UPDATE clusters SET facts = $1 WHERE id = $2", facts, c.ID); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // putIdentity makes an identity the one of a store. Another one that is there is kept beside it.

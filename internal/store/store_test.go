@@ -32,7 +32,7 @@ func open(t *testing.T, dir string) *database {
 
 func newCluster(t *testing.T, s *database, name string) *Cluster {
 	t.Helper()
-	c, err := s.CreateCluster(t.Context(), Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n"), Facts: map[string]string{"vip": "10.0.0.10"}})
+	c, err := s.CreateCluster(t.Context(), Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n"), Facts: Facts{{Kind: "vip"}: "10.0.0.10"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +111,8 @@ func TestOpenRunsNoMigration(t *testing.T) {
 
 func TestSchemaVersionIsTheNewestMigration(t *testing.T) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil || len(files) != schemaVersion {
-		t.Errorf("%d migrations, schemaVersion is %d (%v)", len(files), schemaVersion, err)
+	if newest := factsTable().Version; err != nil || newest != schemaVersion || len(files)+1 != schemaVersion {
+		t.Errorf("%d migrations and number %d, schemaVersion is %d (%v)", len(files), newest, schemaVersion, err)
 	}
 	v, err := open(t, t.TempDir()).version(t.Context())
 	if err != nil || v != schemaVersion {

@@ -44,7 +44,7 @@ func (s *database) openOrImagine(ctx context.Context, url string) error {
 	if s.identity, err = age.GenerateX25519Identity(); err != nil {
 		return fail.Wrap(fail.Internal, err, "make an identity")
 	}
-	return s.up(ctx, 0)
+	return s.up(ctx, 0, schemaVersion)
 }
 
 // exists reports whether there is a store, and makes nothing.

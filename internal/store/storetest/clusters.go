@@ -28,7 +28,7 @@ func clusters(t *testing.T, at Opener, d Database) {
 	_, err = s.Cluster(ctx, "dmeo")
 	wantFail(t, err, fail.NotFound, "dmeo", "alpha, demo")
 
-	c.Document, c.Facts = []byte("new"), map[string]string{"a": "b"}
+	c.Document, c.Facts = []byte("new"), store.Facts{{Kind: "a"}: "b", {Kind: "a", Subject: "x"}: "c"}
 	if err := s.SaveCluster(ctx, c); err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +54,52 @@ func clusters(t *testing.T, at Opener, d Database) {
 	if again := newCluster(t, s, "demo"); again.ID == c.ID {
 		t.Error("an ID was used twice")
 	}
+}
+
+// facts are written one by one, or all at once with the record.
+func facts(t *testing.T, at Opener, _ Database) {
+	s, ctx := at(""), t.Context()
+	c, other := newCluster(t, s, "demo"), newCluster(t, s, "other")
+	want := store.Facts{{Kind: "vip"}: "10.0.0.10"}
+	set := func(f store.Fact, value string) {
+		t.Helper()
+		if err := s.SetFact(ctx, c.ID, f, value); err != nil {
+			t.Fatal(err)
+		}
+		if want[f] = value; value == "" {
+			delete(want, f)
+		}
+		got, err := s.Cluster(ctx, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got.Facts); d != "" {
+			t.Error(d)
+		}
+		if !got.UpdatedAt.After(c.UpdatedAt) {
+			t.Error("the record is as old as before")
+		}
+	}
+	set(store.Fact{Kind: "host", Subject: "a/b"}, "one")
+	set(store.Fact{Kind: "host", Subject: "c"}, "two")
+	set(store.Fact{Kind: "host", Subject: "a/b"}, "three")
+	set(store.Fact{Kind: "vip"}, "")
+	set(store.Fact{Kind: "vip"}, "") // the second finds nothing, which is not an error
+	c.Facts = store.Facts{}
+	for i := range 450 { // more than one statement writes
+		c.Facts[store.Fact{Kind: "host", Subject: fmt.Sprint(i)}] = "x"
+	}
+	if err := s.SaveCluster(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Clusters(ctx)
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	if d := cmp.Diff([]store.Facts{c.Facts, other.Facts}, []store.Facts{all[0].Facts, all[1].Facts}); d != "" {
+		t.Error(d)
+	}
+	wantFail(t, s.SetFact(ctx, "nobody-12345678", store.Fact{Kind: "a"}, "b"), fail.NotFound, "nobody", "demo")
 }
 
 // nextID: an ID can be foreseen, by this store alone, and is taken once.

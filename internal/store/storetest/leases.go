@@ -92,9 +92,10 @@ func nothingIsWrittenAfterTakeover(t *testing.T, at Opener, d Database) {
 		return err
 	})
 	late := *c
-	late.Facts = map[string]string{"from": "first"}
+	late.Facts = store.Facts{{Kind: "from"}: "first"}
 	for what, err := range map[string]error{
 		"its facts":     slow.SaveCluster(ctx, &late),
+		"a fact":        slow.SetFact(ctx, c.ID, store.Fact{Kind: "from"}, "first"),
 		"a secret":      slow.Secrets(c.ID).Put(ctx, "a", []byte("late")),
 		"a new secret":  func() error { _, err := slow.Secrets(c.ID).PutIfAbsent(ctx, "b", []byte("late")); return err }(),
 		"a secret less": slow.Secrets(c.ID).Delete(ctx, "a"),
@@ -105,7 +106,7 @@ func nothingIsWrittenAfterTakeover(t *testing.T, at Opener, d Database) {
 		}
 	}
 	testkit.Must(t, slow.SaveCluster(ctx, other))
-	late.Facts = map[string]string{"from": "second"}
+	late.Facts = store.Facts{{Kind: "from"}: "second"}
 	testkit.Must(t, second.SaveCluster(ctx, &late))
 	testkit.Must(t, old.Release(ctx))
 	if err := slow.Secrets(c.ID).Put(ctx, "a", []byte("later")); fail.KindOf(err) != fail.Conflict {
@@ -113,7 +114,7 @@ func nothingIsWrittenAfterTakeover(t *testing.T, at Opener, d Database) {
 	}
 	testkit.Must(t, now.Check(ctx))
 	testkit.Must(t, now.Release(ctx))
-	if got := testkit.Value(second.Cluster(ctx, "demo"))(t); got.Facts["from"] != "second" {
+	if got := testkit.Value(second.Cluster(ctx, "demo"))(t); got.Facts[store.Fact{Kind: "from"}] != "second" {
 		t.Errorf("the facts are %v", got.Facts)
 	}
 	if v := testkit.Value(second.Secrets(c.ID).Get(ctx, "a"))(t); string(v) != "first" {

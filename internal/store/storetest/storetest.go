@@ -24,7 +24,7 @@ type Database struct {
 // Run runs the contract's tests.
 func Run(t *testing.T, d Database) {
 	for name, test := range map[string]func(*testing.T, Opener, Database){
-		"clusters": clusters, "next ID": nextID, "secrets": secrets, "secret made once": putIfAbsentHasOneWinner,
+		"clusters": clusters, "facts": facts, "next ID": nextID, "secrets": secrets, "secret made once": putIfAbsentHasOneWinner,
 		"journal": journalTellsWhatHappened, "journal, newest first": runsNewestFirst, "journal of nobody": journalRefusesWhatItDoesNotKnow,
 		"journal, what machines say": journalKeepsWhatMachinesSay, "journal, bounded": journalKeepsABoundedNumber,
 		"run of a far process": runOfFarProcess, "lease": leaseIsExclusiveAndRenewed, "lease of another host": leaseOfAnotherHostEndsByExpiry,
@@ -36,7 +36,7 @@ func Run(t *testing.T, d Database) {
 
 func newCluster(t *testing.T, s store.Store, name string) *store.Cluster {
 	t.Helper()
-	c, err := s.CreateCluster(t.Context(), store.Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n"), Facts: map[string]string{"vip": "10.0.0.10"}})
+	c, err := s.CreateCluster(t.Context(), store.Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n"), Facts: store.Facts{{Kind: "vip"}: "10.0.0.10"}})
 	if err != nil {
 		t.Fatal(err)
 	}
