@@ -121,11 +121,13 @@ func unpack(r io.Reader, dir string, k Key) error {
 		if err != nil {
 			return fail.Wrap(fail.Invalid, err, "read the backup").Do("the file is damaged or cut off: take another one")
 		}
-		if !slices.Contains(archived(), h.Name) {
+		i := slices.Index(archived(), h.Name)
+		if i < 0 {
 			continue // of a later naupegos
 		}
-		if err := unpackFile(t, filepath.Join(dir, h.Name)); err != nil {
-			return fail.Wrap(fail.Invalid, err, "unpack %s", h.Name).Do("the file is damaged or cut off, or the disk is full")
+		name := archived()[i]
+		if err := unpackFile(t, filepath.Join(dir, name)); err != nil {
+			return fail.Wrap(fail.Invalid, err, "unpack %s", name).Do("the file is damaged or cut off, or the disk is full")
 		}
 		found++
 	}

@@ -62,11 +62,11 @@ func IsURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
-// HasPassword reports whether a URL holds a password.
+// HasPassword reports whether a URL holds a password; one that can't be read is not used at all.
 func HasPassword(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
-		return strings.Contains(address, "@") // whatever stands before it: better not shown
+		return false
 	}
 	_, set := u.User.Password()
 	return set || u.Query().Has("password") || u.Query().Has("sslpassword")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -23,10 +24,11 @@ type querier interface {
 // scanner is one row.
 type scanner interface{ Scan(...any) error }
 
-// again calls try, and again while the database is away, for as long as patience lasts. try must do no harm twice.
+// again calls try, and again while the database is away, for as long as patience lasts: once for each absence, however many ask. try must do
+// no harm twice.
 func (s *database) again(ctx context.Context, try func() error) error {
 	err := try()
-	for end, pause := time.Now().Add(s.patience), 50*time.Millisecond; s.d.away(err) && time.Now().Before(end); pause = min(2*pause, time.Second) {
+	for pause := 50 * time.Millisecond; s.absence.note(s.d.away(err)) < s.patience && s.d.away(err); pause = min(2*pause, time.Second) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -35,6 +37,27 @@ func (s *database) again(ctx context.Context, try func() error) error {
 		err = try()
 	}
 	return err
+}
+
+// absence is the time that a database is away.
+type absence struct {
+	mu    sync.Mutex
+	since time.Time // zero while it is there
+}
+
+// note says whether the database is away now, and returns for how long it has been.
+func (a *absence) note(away bool) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !away:
+		a.since = time.Time{}
+	case a.since.IsZero():
+		a.since = time.Now()
+	default:
+		return time.Since(a.since)
+	}
+	return 0
 }
 
 // one reads the one row that a query finds: sql.ErrNoRows if it finds none.

@@ -35,6 +35,7 @@ type database struct {
 	log      *sql.DB // where that differs from db: commits outlive the process, but perhaps not a power cut. For the journal and leases
 	identity *age.X25519Identity
 	self     holder
+	absence  absence
 	patience time.Duration // how long a database that went away is waited for; none while it is opened
 
 	mu     sync.Mutex

@@ -22,7 +22,7 @@ import (
 // Owner is who owns the databases of a Postgres, and Password what he logs in with: full of what has to be escaped somewhere.
 const (
 	Owner    = "team"
-	Password = "Pa55:w/o@rd%20'\\"
+	Password = "Pa55:w/o@rd%20'\\" //nolint:gosec // of servers that live as long as a test
 )
 
 // Postgres is a PostgreSQL server of a test's own, on a loopback port, with data that goes with the test.
@@ -50,7 +50,7 @@ func StartPostgres(t testing.TB) *Postgres {
 	if os.Geteuid() == 0 {
 		u := testkit.Value(user.Lookup("nobody"))(t)
 		uid, gid := testkit.Value(strconv.Atoi(u.Uid))(t), testkit.Value(strconv.Atoi(u.Gid))(t)
-		p.as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // of the kernel's own range
+		p.as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		testkit.Must(t, os.Chown(dir, uid, gid))
 	}
 	p.log = testkit.Value(os.Create(filepath.Join(dir, "log")))(t)
