@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestSecretsOpenNowhereElse moves sealed values about in the database.
@@ -24,12 +25,12 @@ func TestSecretsOpenNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := x.Get(ctx, "a")
-	wantFail(t, err, fail.Internal, "damaged", "a")
+	testkit.Fails(t, err, fail.Internal, "damaged", "a")
 	if _, err := s.db.Exec("UPDATE secrets SET sealed = 'AAAA' WHERE name = 'a'"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = x.Get(ctx, "a")
-	wantFail(t, err, fail.Internal, "damaged")
+	testkit.Fails(t, err, fail.Internal, "damaged")
 }
 
 // TestNothingSecretInPlain greps every file but the identity for planted secrets, names of secrets aside.

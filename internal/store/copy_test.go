@@ -23,18 +23,6 @@ func cluster(t *testing.T, s store.Store, name string) *store.Cluster {
 	return testkit.Value(s.CreateCluster(t.Context(), store.Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n")}))(t)
 }
 
-func wantFail(t *testing.T, err error, kind fail.Kind, words ...string) {
-	t.Helper()
-	if fail.KindOf(err) != kind || err == nil {
-		t.Fatalf("%v, want %s", err, kind)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("it does not say %q: %v", w, err)
-		}
-	}
-}
-
 // inhabited makes a store with two clusters, secrets, a lease that was held, and a run.
 func inhabited(t *testing.T, at store.Location) {
 	t.Helper()
@@ -101,11 +89,11 @@ func moves(t *testing.T, home, away store.Location) {
 		t.Errorf("what was moved differs: %s", d)
 	}
 	_, err := store.Open(ctx, home)
-	wantFail(t, err, fail.Refused, "was moved to "+done.To, "--store")
+	testkit.Fails(t, err, fail.Refused, "was moved to "+done.To, "--store")
 	_, err = store.Move(ctx, home, away, false)
-	wantFail(t, err, fail.Refused, "was moved")
+	testkit.Fails(t, err, fail.Refused, "was moved")
 	_, err = store.Move(ctx, away, away, false)
-	wantFail(t, err, fail.Invalid, "already")
+	testkit.Fails(t, err, fail.Invalid, "already")
 
 	s := testkit.Value(store.Open(ctx, away))(t)
 	demo := testkit.Value(s.Cluster(ctx, "demo"))(t)
@@ -114,7 +102,7 @@ func moves(t *testing.T, home, away store.Location) {
 		t.Errorf("the lease is number %d after a move: an older one may be out there", l.Generation())
 	}
 	_, err = store.Move(ctx, away, home, false)
-	wantFail(t, err, fail.Conflict, "apply is running")
+	testkit.Fails(t, err, fail.Conflict, "apply is running")
 	testkit.Must(t, l.Release(ctx))
 	testkit.Must(t, s.SaveCluster(ctx, demo))
 	testkit.Must(t, s.Close())
@@ -139,9 +127,9 @@ func TestMoveHasNobodyWriteBehind(t *testing.T) {
 	c := testkit.Value(s.Cluster(ctx, "demo"))(t)
 	testkit.Value(store.Move(ctx, home, store.Location{Dir: t.TempDir()}, false))(t)
 	_, err := s.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{})
-	wantFail(t, err, fail.Refused, "was moved")
+	testkit.Fails(t, err, fail.Refused, "was moved")
 	_, err = s.CreateCluster(ctx, store.Cluster{Name: "new"})
-	wantFail(t, err, fail.Refused, "was moved")
+	testkit.Fails(t, err, fail.Refused, "was moved")
 }
 
 // restores is the drill: a backup is put into another place, which then has everything, with a word that it is of that time.
@@ -179,7 +167,7 @@ func restores(t *testing.T, home, away store.Location, seal, open store.Key) {
 func refusals(t *testing.T, home, away store.Location, file []byte, open store.Key) {
 	ctx := t.Context()
 	_, err := store.Restore(ctx, home, bytes.NewReader(file), open, false)
-	wantFail(t, err, fail.Refused, "demo, other", "--replace")
+	testkit.Fails(t, err, fail.Refused, "demo, other", "--replace")
 
 	s := testkit.Value(store.Open(ctx, away))(t)
 	demo := testkit.Value(s.Cluster(ctx, "demo"))(t)
@@ -187,7 +175,7 @@ func refusals(t *testing.T, home, away store.Location, file []byte, open store.K
 	cluster(t, s, "later")
 	l := testkit.Value(s.AcquireLease(ctx, demo.ID, "apply", store.LeaseOptions{}))(t)
 	_, err = store.Restore(ctx, away, bytes.NewReader(file), open, true)
-	wantFail(t, err, fail.Conflict, "apply is running")
+	testkit.Fails(t, err, fail.Conflict, "apply is running")
 	testkit.Must(t, l.Release(ctx))
 	testkit.Must(t, s.Close())
 	before := l.Generation()
@@ -203,7 +191,7 @@ func refusals(t *testing.T, home, away store.Location, file []byte, open store.K
 	}
 	testkit.Must(t, l.Release(ctx))
 	_, err = s.CreateCluster(ctx, store.Cluster{ID: done.Newer[1].ID, Name: "later"})
-	wantFail(t, err, fail.Conflict, "was destroyed")
+	testkit.Fails(t, err, fail.Conflict, "was destroyed")
 }
 
 func TestBackupToPassphrase(t *testing.T) {
@@ -242,11 +230,11 @@ func TestBackupBadInput(t *testing.T) {
 	id := testkit.Value(age.GenerateX25519Identity())(t)
 	home, key := store.Location{Dir: t.TempDir()}, store.Key{Recipients: []string{id.Recipient().String()}, Identities: []byte(id.String())}
 	_, err := store.Backup(ctx, store.Location{Dir: filepath.Join(t.TempDir(), "none")}, &bytes.Buffer{}, key)
-	wantFail(t, err, fail.NotFound, "no store")
+	testkit.Fails(t, err, fail.NotFound, "no store")
 	inhabited(t, home)
 	for _, k := range []store.Key{{}, {Recipients: []string{"age1nobody"}}, {Recipients: []string{"AGE-SECRET-KEY-1"}}} {
 		_, err := store.Backup(ctx, home, &bytes.Buffer{}, k)
-		wantFail(t, err, fail.Invalid, "recipient")
+		testkit.Fails(t, err, fail.Invalid, "recipient")
 	}
 	var file bytes.Buffer
 	testkit.Value(store.Backup(ctx, home, &file, key))(t)

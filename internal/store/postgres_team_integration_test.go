@@ -48,7 +48,7 @@ func TestPostgresGoesAndComesBack(t *testing.T) {
 	_, listed := s.Clusters(ctx)
 	_, begun := s.AcquireLease(ctx, c.ID, "destroy", store.LeaseOptions{})
 	for _, err := range []error{listed, begun, s.SaveCluster(ctx, c), l.Check(ctx)} {
-		wantFail(t, err, fail.Unreachable, "postgres://team@127.0.0.1", "see that the PostgreSQL server runs", "run the same command again")
+		testkit.Fails(t, err, fail.Unreachable, "postgres://team@127.0.0.1", "see that the PostgreSQL server runs", "run the same command again")
 		if strings.Contains(err.Error(), storetest.Password) {
 			t.Errorf("the password is in %v", err)
 		}
@@ -80,7 +80,7 @@ func TestPostgresEndsWhatWasHeldUp(t *testing.T) {
 		t.Errorf("whoever takes over waited %s", took)
 	}
 	close(goOn)
-	wantFail(t, <-ended, fail.Conflict, "the lease was lost")
+	testkit.Fails(t, <-ended, fail.Conflict, "the lease was lost")
 	if got := testkit.Value(near.Cluster(ctx, "demo"))(t); got.Provider != "local" {
 		t.Errorf("the provider is %q", got.Provider)
 	}
@@ -122,7 +122,7 @@ func TestPostgresKeepsNoSecret(t *testing.T) {
 		{storetest.WithPassword(t, address) + "?sslmode=verify-full", fail.Unreachable, "tls error"},
 	} {
 		_, err := store.Open(ctx, store.Location{Dir: t.TempDir(), URL: test.url})
-		wantFail(t, err, test.kind, test.says)
+		testkit.Fails(t, err, test.kind, test.says)
 		if strings.Contains(err.Error(), "w/o@rd") || strings.Contains(err.Error(), "w%2Fo") {
 			t.Errorf("the password is in %v", err)
 		}
@@ -155,13 +155,13 @@ func TestPostgresIdentityIsShared(t *testing.T) {
 	testkit.Must(t, testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir(), URL: address}))(t).Close())
 	mine := t.TempDir()
 	_, err := store.Open(t.Context(), store.Location{Dir: mine, URL: address})
-	wantFail(t, err, fail.Unauthorized, "copy identity.age", address)
+	testkit.Fails(t, err, fail.Unauthorized, "copy identity.age", address)
 	if _, err := os.Stat(filepath.Join(mine, store.IdentityFile)); err == nil {
 		t.Error("an identity was made")
 	}
 	testkit.Must(t, testkit.Value(store.Open(t.Context(), store.Location{Dir: mine}))(t).Close()) // a store of one's own
 	_, err = store.Open(t.Context(), store.Location{Dir: mine, URL: address})
-	wantFail(t, err, fail.Unauthorized, "--state-dir", address)
+	testkit.Fails(t, err, fail.Unauthorized, "--state-dir", address)
 }
 
 // TestPostgresKilledOperator kills one operator in the middle of its writing, and suspends another: the next one takes over, and of what

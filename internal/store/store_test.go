@@ -39,22 +39,6 @@ func newCluster(t *testing.T, s *database, name string) *Cluster {
 	return c
 }
 
-// wantFail checks the kind of an error and that it says each of words.
-func wantFail(t *testing.T, err error, kind fail.Kind, words ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want %s", kind)
-	}
-	if got := fail.KindOf(err); got != kind {
-		t.Errorf("kind %s, want %s: %v", got, kind, err)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error does not say %q: %v", w, err)
-		}
-	}
-}
-
 func TestOpenMakesPrivateFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a b?c#d%41", "naupegos")
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, dbFile), nil, 0o644)); err != nil { // left open by another
@@ -127,7 +111,7 @@ func TestOpenRefusesNewerSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), Location{Dir: dir})
-	wantFail(t, err, fail.Refused, "newer naupegos", "99", dir)
+	testkit.Fails(t, err, fail.Refused, "newer naupegos", "99", dir)
 }
 
 func TestOpenRefusesDamage(t *testing.T) {
@@ -136,7 +120,7 @@ func TestOpenRefusesDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), Location{Dir: dir})
-	wantFail(t, err, fail.Internal, "damaged", dbFile)
+	testkit.Fails(t, err, fail.Internal, "damaged", dbFile)
 }
 
 func TestOpenRefusesUnusableDirectory(t *testing.T) {
@@ -145,7 +129,7 @@ func TestOpenRefusesUnusableDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), Location{Dir: filepath.Join(file, "naupegos")})
-	wantFail(t, err, fail.Refused, file, "XDG_STATE_HOME")
+	testkit.Fails(t, err, fail.Refused, file, "XDG_STATE_HOME")
 }
 
 func TestIdentityIsNeverReplaced(t *testing.T) {
@@ -175,21 +159,21 @@ func TestIdentityIsNeverReplaced(t *testing.T) {
 
 	put(wrong, 0o600)
 	_, err = Open(t.Context(), Location{Dir: dir})
-	wantFail(t, err, fail.Unauthorized, "not the one", path, "backup")
+	testkit.Fails(t, err, fail.Unauthorized, "not the one", path, "backup")
 	put([]byte("garbage AGE-SECRET-KEY-1NOTONE"), 0o600)
 	_, err = Open(t.Context(), Location{Dir: dir})
-	wantFail(t, err, fail.Invalid, "not an age identity", path)
+	testkit.Fails(t, err, fail.Invalid, "not an age identity", path)
 	if strings.Contains(err.Error(), "NOTONE") {
 		t.Error("the error shows the file's text")
 	}
 	put(right, 0o644)
 	_, err = Open(t.Context(), Location{Dir: dir})
-	wantFail(t, err, fail.Refused, "0644", "chmod 600")
+	testkit.Fails(t, err, fail.Refused, "0644", "chmod 600")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), Location{Dir: dir})
-	wantFail(t, err, fail.Unauthorized, "missing", path)
+	testkit.Fails(t, err, fail.Unauthorized, "missing", path)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("a new identity was made over secrets that it can't open")
 	}
@@ -252,7 +236,7 @@ func TestWrapNamesWhatHelps(t *testing.T) {
 	}
 	_, err := inTx(t.Context(), a.db, func(*sql.Tx) error {
 		_, err := b.CreateCluster(t.Context(), Cluster{Name: "demo"})
-		wantFail(t, err, fail.Conflict, "another naupegos process", dbFile)
+		testkit.Fails(t, err, fail.Conflict, "another naupegos process", dbFile)
 		return nil
 	})
 	if err != nil {
@@ -272,7 +256,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Document = []byte(strings.Repeat("x", 1<<20))
-	wantFail(t, s.SaveCluster(t.Context(), c), fail.Refused, "disk is full", "make room")
+	testkit.Fails(t, s.SaveCluster(t.Context(), c), fail.Refused, "disk is full", "make room")
 	if got, err := s.Cluster(t.Context(), "demo"); err != nil || string(got.Document) != "kind: Cluster\n" {
 		t.Errorf("the old document is not intact: %q, %v", got.Document, err)
 	}

@@ -10,23 +10,24 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func clusters(t *testing.T, at Opener, d Database) {
 	s, ctx := at(""), t.Context()
 	_, err := s.Cluster(ctx, "demo")
-	wantFail(t, err, fail.NotFound, "demo", "none")
+	testkit.Fails(t, err, fail.NotFound, "demo", "none")
 	c := newCluster(t, s, "demo")
 	if !regexp.MustCompile(`^demo-[0-9a-f]{8}$`).MatchString(c.ID) {
 		t.Errorf("ID %q", c.ID)
 	}
 	newCluster(t, s, "alpha")
 	_, err = s.CreateCluster(ctx, store.Cluster{Name: "demo"})
-	wantFail(t, err, fail.Conflict, "demo")
+	testkit.Fails(t, err, fail.Conflict, "demo")
 	_, err = s.CreateCluster(ctx, store.Cluster{})
-	wantFail(t, err, fail.Invalid, "name")
+	testkit.Fails(t, err, fail.Invalid, "name")
 	_, err = s.Cluster(ctx, "dmeo")
-	wantFail(t, err, fail.NotFound, "dmeo", "alpha, demo")
+	testkit.Fails(t, err, fail.NotFound, "dmeo", "alpha, demo")
 
 	c.Document, c.Facts = []byte("new"), store.Facts{{Kind: "a"}: "b", {Kind: "a", Subject: "x"}: "c"}
 	if err := s.SaveCluster(ctx, c); err != nil {
@@ -49,8 +50,8 @@ func clusters(t *testing.T, at Opener, d Database) {
 		}
 	}
 	_, err = s.Cluster(ctx, "demo")
-	wantFail(t, err, fail.NotFound)
-	wantFail(t, s.SaveCluster(ctx, c), fail.NotFound, c.ID)
+	testkit.Fails(t, err, fail.NotFound)
+	testkit.Fails(t, s.SaveCluster(ctx, c), fail.NotFound, c.ID)
 	if again := newCluster(t, s, "demo"); again.ID == c.ID {
 		t.Error("an ID was used twice")
 	}
@@ -99,7 +100,7 @@ func facts(t *testing.T, at Opener, _ Database) {
 	if d := cmp.Diff([]store.Facts{c.Facts, other.Facts}, []store.Facts{all[0].Facts, all[1].Facts}); d != "" {
 		t.Error(d)
 	}
-	wantFail(t, s.SetFact(ctx, "nobody-12345678", store.Fact{Kind: "a"}, "b"), fail.NotFound, "nobody", "demo")
+	testkit.Fails(t, s.SetFact(ctx, "nobody-12345678", store.Fact{Kind: "a"}, "b"), fail.NotFound, "nobody", "demo")
 }
 
 // nextID: an ID can be foreseen, by this store alone, and is taken once.
@@ -131,7 +132,7 @@ func nextID(t *testing.T, at Opener, d Database) {
 		t.Fatal(err)
 	}
 	_, err := s.CreateCluster(ctx, store.Cluster{ID: first, Name: "demo"})
-	wantFail(t, err, fail.Conflict, "was destroyed")
+	testkit.Fails(t, err, fail.Conflict, "was destroyed")
 	if c, err := s.CreateCluster(ctx, store.Cluster{ID: "demo-12345678", Name: "demo"}); err != nil || c.ID != "demo-12345678" {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -142,7 +143,7 @@ func secrets(t *testing.T, at Opener, d Database) {
 	c := newCluster(t, s, "demo")
 	x := s.Secrets(c.ID)
 	_, err := x.Get(ctx, "ca")
-	wantFail(t, err, fail.NotFound, "ca", c.ID)
+	testkit.Fails(t, err, fail.NotFound, "ca", c.ID)
 	for _, v := range []string{"one", "two"} {
 		if err := x.Put(ctx, "ca", []byte(v)); err != nil {
 			t.Fatal(err)
@@ -163,8 +164,8 @@ func secrets(t *testing.T, at Opener, d Database) {
 	if err := x.Delete(ctx, "empty"); err != nil {
 		t.Fatal(err)
 	}
-	wantFail(t, x.Put(ctx, "", nil), fail.Invalid)
-	wantFail(t, s.Secrets("nobody-12345678").Put(ctx, "ca", nil), fail.NotFound, "nobody", "demo")
+	testkit.Fails(t, x.Put(ctx, "", nil), fail.Invalid)
+	testkit.Fails(t, s.Secrets("nobody-12345678").Put(ctx, "ca", nil), fail.NotFound, "nobody", "demo")
 
 	other := at("") // reads through the disk, not the cached key
 	if v, err := other.Secrets(c.ID).Get(ctx, "ca"); err != nil || string(v) != "two" {
@@ -174,7 +175,7 @@ func secrets(t *testing.T, at Opener, d Database) {
 		t.Fatal(err)
 	}
 	_, err = x.Get(ctx, "ca")
-	wantFail(t, err, fail.NotFound)
+	testkit.Fails(t, err, fail.NotFound)
 }
 
 func putIfAbsentHasOneWinner(t *testing.T, at Opener, d Database) {

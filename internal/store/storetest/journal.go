@@ -60,7 +60,7 @@ func journalTellsWhatHappened(t *testing.T, at Opener, _ Database) {
 		t.Errorf("%+v", got)
 	}
 	_, err = s.Run(t.Context(), "20200101-000000-000000")
-	wantFail(t, err, fail.NotFound, "naupegos history")
+	testkit.Fails(t, err, fail.NotFound, "naupegos history")
 }
 
 func runsNewestFirst(t *testing.T, at Opener, _ Database) {
@@ -103,7 +103,7 @@ func journalRefusesWhatItDoesNotKnow(t *testing.T, at Opener, _ Database) {
 	if err := j.Step(t.Context(), "no-run", "a", plan.Running, time.Now(), ""); err == nil {
 		t.Error("a step of an unknown run was recorded")
 	}
-	wantFail(t, j.End(t.Context(), "no-run", plan.OutcomeFailed), fail.NotFound, "no-run")
+	testkit.Fails(t, j.End(t.Context(), "no-run", plan.OutcomeFailed), fail.NotFound, "no-run")
 }
 
 // journalKeepsWhatMachinesSay: a machine's own words may be no text.

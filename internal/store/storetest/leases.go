@@ -23,7 +23,7 @@ func leaseIsExclusiveAndRenewed(t *testing.T, at Opener, d Database) {
 	}
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		_, err := s.AcquireLease(t.Context(), c.ID, "apply", store.LeaseOptions{})
-		wantFail(t, err, fail.Conflict, "apply is running")
+		testkit.Fails(t, err, fail.Conflict, "apply is running")
 	}
 	if err := l.Check(t.Context()); err != nil {
 		t.Error(err)
@@ -33,12 +33,12 @@ func leaseIsExclusiveAndRenewed(t *testing.T, at Opener, d Database) {
 	if err := l.Release(ctx); err != nil { // also when the run was cancelled
 		t.Fatal(err)
 	}
-	wantFail(t, l.Check(t.Context()), fail.Conflict, "lost")
+	testkit.Fails(t, l.Check(t.Context()), fail.Conflict, "lost")
 	if ls, err := s.Leases(t.Context()); err != nil || len(ls) != 0 {
 		t.Error(ls, err)
 	}
 	_, err = s.AcquireLease(t.Context(), "nobody-12345678", "apply", store.LeaseOptions{})
-	wantFail(t, err, fail.NotFound, "nobody", "demo")
+	testkit.Fails(t, err, fail.NotFound, "nobody", "demo")
 }
 
 // leaseOfAnotherHostEndsByExpiry takes over, after expiry only, from a holder whose process can't be seen.
@@ -52,7 +52,7 @@ func leaseOfAnotherHostEndsByExpiry(t *testing.T, at Opener, d Database) {
 	}
 	d.HoldUp(l) // as when the host hangs
 	_, err = near.AcquireLease(t.Context(), c.ID, "apply", store.LeaseOptions{})
-	wantFail(t, err, fail.Conflict, "@far", "when it expires")
+	testkit.Fails(t, err, fail.Conflict, "@far", "when it expires")
 	if ls, err := near.Leases(t.Context()); err != nil || ls[0].Alive != "unknown" {
 		t.Error(ls, err)
 	}
@@ -65,7 +65,7 @@ func leaseOfAnotherHostEndsByExpiry(t *testing.T, at Opener, d Database) {
 	if err != nil || mine.Generation() != 2 {
 		t.Fatal(mine, err)
 	}
-	wantFail(t, l.Check(t.Context()), fail.Conflict)
+	testkit.Fails(t, l.Check(t.Context()), fail.Conflict)
 	if err := l.Release(t.Context()); err != nil { // must not take the new holder's lease away
 		t.Error(err)
 	}

@@ -3,10 +3,8 @@
 package storetest
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -41,20 +39,4 @@ func newCluster(t *testing.T, s store.Store, name string) *store.Cluster {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// wantFail checks the kind of an error and that it says each of words.
-func wantFail(t *testing.T, err error, kind fail.Kind, words ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want %s", kind)
-	}
-	if got := fail.KindOf(err); got != kind {
-		t.Errorf("kind %s, want %s: %v", got, kind, err)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error does not say %q: %v", w, err)
-		}
-	}
 }
