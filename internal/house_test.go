@@ -29,6 +29,7 @@ var owners = map[string][]string{
 	"database/sql":                           {"internal/store"},
 	"modernc.org/sqlite":                     {"internal/store"},
 	"github.com/pressly/goose":               {"internal/store"},
+	"github.com/jackc/pgx":                   {"internal/store"},
 	"filippo.io/age":                         {"internal/store"},
 	"golang.org/x/crypto/ssh":                {"internal/remote", "internal/testkit/sshtest", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // the last three only read and write keys
 	"github.com/vishvananda/netlink":         {"internal/provider/local", "test/openstack/runner/runner"},
@@ -66,6 +67,7 @@ var knows = map[string][]string{
 	"internal/image":              {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/rootfs", "internal/tool"},
 	"internal/rootfs":             {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/tool"},
 	"internal/store":              {"internal/fail", "internal/plan"},
+	"internal/store/storetest":    {"internal/fail", "internal/plan", "internal/store", "internal/testkit"},
 	"internal/provider":           {"internal/fail", "internal/plan"},
 	"internal/provider/providers": {"api/v1alpha1", "internal/bundle", "internal/fail", "internal/provider", "internal/provider/hosts", "internal/provider/local", "internal/provider/openstack"},
 	"internal/provider/hosts":     {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/remote"},

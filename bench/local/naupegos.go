@@ -82,8 +82,8 @@ func runNaupegos(ctx context.Context, program, html string) (_ times, err error)
 // watchNaupegos looks at the cluster from outside, while apply makes it.
 func watchNaupegos(ctx context.Context, dir string, began time.Time) (times, error) {
 	var rec *store.Cluster
-	var secrets *store.Secrets
-	st, err := store.Open(ctx, dir)
+	var secrets store.Secrets
+	st, err := store.Open(ctx, store.Location{Dir: dir})
 	if err != nil {
 		return times{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -57,6 +58,9 @@ func completeValues(c *cobra.Command) {
 	}
 }
 
+// completionTime bounds looking into the store for names: a team's may be far away.
+const completionTime = 3 * time.Second
+
 // completeNames has shells complete the names of clusters, machines, bundles and runs, for c and all below it.
 func completeNames(c *cobra.Command, a *App) {
 	_, arguments, _ := strings.Cut(strings.Trim(c.Use, " "), " ")
@@ -93,6 +97,8 @@ func completeNames(c *cobra.Command, a *App) {
 
 // clusterNames lists the clusters in the store. Completion has no way to tell an error: nothing is completed then.
 func (a *App) clusterNames(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return nil

@@ -136,7 +136,7 @@ func (a *App) checkStore(ctx context.Context) provider.Check {
 	}
 	defer st.Close()
 	all, err := st.Clusters(ctx)
-	return check("store", fmt.Sprintf("%s: clusters: %d", st.Dir(), len(all)), err)
+	return check("store", fmt.Sprintf("%s: clusters: %d", st.Where(), len(all)), err)
 }
 
 // checkBundle looks for the bundle that a document, or a new one, needs. Where there is none, it can be made only with these programs.

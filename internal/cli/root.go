@@ -25,7 +25,8 @@ type App struct {
 	Out io.Writer // results
 	Err io.Writer // progress, warnings and errors
 
-	StateDir string // of the store; empty: the default
+	StateDir string // this user's own directory; empty: the default
+	StoreURL string // of the database that several people share; empty: $NAUPEGOS_STORE, else one in StateDir
 	NoColor  bool
 
 	logging logFlags
@@ -62,7 +63,8 @@ Start with:
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.PersistentFlags().StringVar(&a.StateDir, "state-dir", a.StateDir, "directory of the store (default $XDG_STATE_HOME/naupegos)")
+	root.PersistentFlags().StringVar(&a.StateDir, "state-dir", a.StateDir, "this user's directory: the store, and what is not shared (default $XDG_STATE_HOME/naupegos)")
+	root.PersistentFlags().StringVar(&a.StoreURL, "store", "", "the store of a team: a PostgreSQL database, postgres://USER@HOST/DATABASE (default $NAUPEGOS_STORE, else a file in the state directory)")
 	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", a.NoColor, "plain output, as with NO_COLOR")
 	a.logging.bind(root)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

@@ -107,7 +107,7 @@ func remember(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: remember FILE")
 	}
 	ctx := context.Background()
-	st, err := store.Open(ctx, filepath.Join(ts.Getenv("XDG_STATE_HOME"), "naupegos"))
+	st, err := store.Open(ctx, store.Location{Dir: filepath.Join(ts.Getenv("XDG_STATE_HOME"), "naupegos")})
 	ts.Check(err)
 	defer st.Close()
 	doc, err := v1alpha1.Parse(args[0], []byte(ts.ReadFile(args[0])))

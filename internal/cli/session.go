@@ -16,7 +16,6 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/provider/local"
-	"github.com/naupegos/naupegos/internal/store"
 )
 
 // session is one verb at work on one cluster. Close it in any case.
@@ -73,16 +72,6 @@ func located(err error, file string, data []byte) error {
 	return err
 }
 
-// openStore opens the user's store.
-func (a *App) openStore(ctx context.Context) (*store.Store, error) {
-	return store.Open(ctx, a.StateDir)
-}
-
-// viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.
-func (a *App) viewStore(ctx context.Context) (*store.Store, error) {
-	return store.View(ctx, a.StateDir)
-}
-
 // openDocument starts a session on the cluster that a document describes, known already or not.
 func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, o sessionOptions) (*session, error) {
 	open := a.openStore
@@ -94,6 +83,9 @@ func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, o session
 		return nil, err
 	}
 	s, err := operate.OpenDocument(ctx, st, doc, a.options(o))
+	if err == nil {
+		a.tellIfRestored(s.Record)
+	}
 	return &session{s, a}, err
 }
 
@@ -104,6 +96,9 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 		return nil, nil, err
 	}
 	s, doc, err := operate.OpenNamed(ctx, st, name, a.options(o))
+	if err == nil {
+		a.tellIfRestored(s.Record)
+	}
 	return &session{s, a}, doc, err
 }
 

@@ -36,7 +36,7 @@ func (a *App) listClusters(ctx context.Context, out *output, within time.Duratio
 		return err
 	}
 	if len(rows) == 0 && out.isTable() {
-		return noClusters(a.Out, st.Dir())
+		return noClusters(a.Out, st)
 	}
 	a.addHealth(ctx, rows, within)
 	return out.print(a.Out, rows, func(w io.Writer) error {
@@ -49,7 +49,7 @@ func (a *App) listClusters(ctx context.Context, out *output, within time.Duratio
 	})
 }
 
-func clusterRows(ctx context.Context, st *store.Store) ([]clusterRow, error) {
+func clusterRows(ctx context.Context, st store.Store) ([]clusterRow, error) {
 	clusters, err := st.Clusters(ctx)
 	if err != nil {
 		return nil, err

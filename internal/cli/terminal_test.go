@@ -7,11 +7,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // silentTerminal opens a pseudo-terminal that answers no query. Both ends are closed after the test.
@@ -104,5 +107,27 @@ func TestColor(t *testing.T) {
 		if got := (&App{NoColor: c.flag}).Color(c.w); got != c.want {
 			t.Errorf("%+v: colour: %t", c, got)
 		}
+	}
+}
+
+// TestPassphraseOnTerminal types passphrases where nothing shows them, twice for a new one.
+func TestPassphraseOnTerminal(t *testing.T) {
+	for typed, want := range map[string]string{"horse\nhorse\n": "", "horse\ncow\n": "differ", "\n": "is empty"} {
+		user, program := silentTerminal(t)
+		if _, err := user.WriteString(typed); err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		got, err := (&App{In: program, Err: &said}).passphrase("", true)
+		if want == "" && (err != nil || got != "horse") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %q, %v", typed, got, err)
+		}
+		if strings.Contains(said.String(), "horse") {
+			t.Errorf("it was shown: %q", said.String())
+		}
+	}
+	_, err := (&App{In: &bytes.Buffer{}}).passphrase("", false)
+	if fail.KindOf(err) != fail.Refused {
+		t.Errorf("without a terminal: %v", err)
 	}
 }

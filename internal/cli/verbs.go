@@ -8,7 +8,7 @@ func addVerbs(root *cobra.Command, a *App) {
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
 		newPlanCmd(a), newApplyCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newDestroyCmd(a),
-		newBundleCmd(a), newImageCmd(a),
+		newBundleCmd(a), newImageCmd(a), newStoreCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
 	)
 	root.SetHelpCommand(helpCommand(root))

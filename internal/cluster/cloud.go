@@ -15,7 +15,6 @@ import (
 const (
 	secretCredential = "cloud-credential" //nolint:gosec // a name: among the cluster's secrets: its restricted application credential, as JSON
 	credentialStep   = "cloud/credential" //nolint:gosec // a name
-	factCloudSmoked  = "cloud-smoked"     // "true" once the cloud's smoke test has passed
 	cloudCAFile      = addon.AuthoritiesDir + "/cloud-ca.crt"
 )
 
@@ -173,7 +172,7 @@ func (c *Cluster) cloudFiles(s slot) ([]machine.File, error) {
 // planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
 func (a *applying) planCloudSmoke() {
 	cloud := a.cloud()
-	if cloud == nil || !a.wantsSmoke() || a.facts.get(factCloudSmoked) == "true" {
+	if cloud == nil || !a.wantsSmoke() || a.facts.is(factCloudSmoked) {
 		return
 	}
 	s := &plan.Step{

@@ -19,7 +19,7 @@ import (
 type Deps struct {
 	Document  *v1alpha1.Cluster // defaulted and valid
 	Record    *store.Cluster    // what the store knows of it
-	Store     *store.Store
+	Store     store.Store
 	Secrets   pki.Secrets // of this cluster
 	Bundle    *bundle.Bundle
 	AgentPath string // naupegos-agent on this side
@@ -34,7 +34,7 @@ type Cluster struct {
 	bundle  *bundle.Bundle
 	agent   agentBinary
 	secrets pki.Secrets
-	store   *store.Store
+	store   store.Store
 	pki     *pki.PKI
 	prov    provider.Provider
 	dialer  *remote.Dialer

@@ -47,7 +47,7 @@ func (hostsGiven) Traits() provider.Traits { return provider.Traits{Given: true,
 func TestNeverReached(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 2))
 	l.prov = hostsGiven{l.cloud}
-	testkit.Must(t, l.facts.set(t.Context(), factHostPrefix+"demo-a-1", "{}"))
+	testkit.Must(t, l.facts.setOf(t.Context(), factHost, "demo-a-1", "{}"))
 	away := fail.New(fail.Unreachable, "no answer").At("demo-a-2")
 	for name, want := range map[string]bool{"demo-a-1": false, "demo-a-2": true} {
 		s := slot{Name: name, Role: provider.Worker}

@@ -144,7 +144,7 @@ type lab struct {
 func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	t.Helper()
 	p := &cloud{machines: map[string]provider.Machine{}, planned: map[string]bool{}}
-	rec := &store.Cluster{ID: "demo-00000000", Name: doc.Metadata.Name, Facts: map[string]string{}}
+	rec := &store.Cluster{ID: "demo-00000000", Name: doc.Metadata.Name, Facts: store.Facts{}}
 	secrets := newOverlay(nil)
 	c := &Cluster{
 		doc: doc, rec: rec, facts: &facts{rec: rec}, secrets: secrets, pki: pki.Open(secrets, pki.Options{}),
@@ -166,7 +166,7 @@ func (l *lab) running(doc *v1alpha1.Cluster) *lab {
 			initial = append(initial, s.Name+"="+peerURL(addr))
 		}
 	}
-	for k, v := range map[string]string{factBootstrapped: "true", factInitial: join(initial), factSmoked: "true"} {
+	for k, v := range map[factKind]string{factBootstrapped: "true", factInitial: join(initial), factSmoked: "true"} {
 		if err := l.facts.set(l.t.Context(), k, v); err != nil {
 			l.t.Fatal(err)
 		}

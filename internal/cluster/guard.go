@@ -39,5 +39,8 @@ func (c *Cluster) Converged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.facts.set(ctx, factConverged, string(text))
+	if err := c.facts.set(ctx, factConverged, string(text)); err != nil {
+		return err
+	}
+	return c.facts.set(ctx, factRestored, "") // what came out of a backup is true again
 }

@@ -9,19 +9,13 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// factHostPrefix + machine: a host given by address that Naupegos has worked on, as JSON.
-const factHostPrefix = "host/"
-
 // hostMemory keeps the hosts that were worked on among the cluster's facts.
 type hostMemory struct{ facts *facts }
 
 // Known lists the hosts.
 func (h hostMemory) Known() []provider.Machine {
 	var list []provider.Machine
-	for key, value := range h.facts.all() {
-		if !strings.HasPrefix(key, factHostPrefix) {
-			continue
-		}
+	for _, value := range h.facts.each(factHost) {
 		var m provider.Machine
 		if json.Unmarshal([]byte(value), &m) == nil { // what we wrote ourselves
 			list = append(list, m)
@@ -32,7 +26,7 @@ func (h hostMemory) Known() []provider.Machine {
 
 // Forget drops a host that was cleaned.
 func (h hostMemory) Forget(ctx context.Context, name string) error {
-	return h.facts.set(ctx, factHostPrefix+name, "")
+	return h.facts.setOf(ctx, factHost, name, "")
 }
 
 // rememberHost notes, before anything is put on it, that a host given by address is in use.
@@ -48,21 +42,18 @@ func (c *Cluster) rememberHost(ctx context.Context, name string) error {
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "remember host %s", name)
 	}
-	return c.facts.set(ctx, factHostPrefix+name, string(data))
+	return c.facts.setOf(ctx, factHost, name, string(data))
 }
-
-// factKeyPrefix + server ID: SSH host keys that were read from the server's console, one a line.
-const factKeyPrefix = "hostkeys/"
 
 // hostKeyMemory keeps pinned SSH host keys among the cluster's facts: a cloud serves a machine's first console lines only for some time.
 type hostKeyMemory struct{ facts *facts }
 
 // Get returns the keys pinned for a server; none where none are known.
 func (h hostKeyMemory) Get(id string) []string {
-	return strings.FieldsFunc(h.facts.get(factKeyPrefix+id), func(r rune) bool { return r == '\n' })
+	return strings.FieldsFunc(h.facts.of(factConsoleKeys, id), func(r rune) bool { return r == '\n' })
 }
 
 // Set pins a server's keys, or forgets them where there are none.
 func (h hostKeyMemory) Set(ctx context.Context, id string, keys []string) error {
-	return h.facts.set(ctx, factKeyPrefix+id, strings.Join(keys, "\n"))
+	return h.facts.setOf(ctx, factConsoleKeys, id, strings.Join(keys, "\n"))
 }

@@ -80,7 +80,7 @@ func (c *Cluster) ours(o *Observed, name string) bool {
 		}
 	}
 	_, initial := c.facts.initialMembers()[name]
-	return initial || c.facts.get(factEtcdPrefix+name) != "" || o.Nodes[name].Annotations[kube.OwnedLabels] != ""
+	return initial || c.facts.of(factEtcdJoin, name) != "" || o.Nodes[name].Annotations[kube.OwnedLabels] != ""
 }
 
 // addMemberStep adds the machine's member as a learner and remembers with which initial cluster it starts.
@@ -98,14 +98,14 @@ func (c *Cluster) addMemberStep(s slot) *plan.Step {
 				if err != nil {
 					return err
 				}
-				if m.Started && c.facts.get(factEtcdPrefix+s.Name) != "" {
+				if m.Started && c.facts.of(factEtcdJoin, s.Name) != "" {
 					return nil
 				}
 				members, err := e.Members(ctx)
 				if err != nil {
 					return err
 				}
-				return c.facts.set(ctx, factEtcdPrefix+s.Name, etcd.InitialCluster(members, etcd.Endpoint{Name: s.Name, URL: peerURL(addr)}))
+				return c.facts.setOf(ctx, factEtcdJoin, s.Name, etcd.InitialCluster(members, etcd.Endpoint{Name: s.Name, URL: peerURL(addr)}))
 			})
 		},
 	}
@@ -157,7 +157,7 @@ func (c *Cluster) removeMemberStep(name, reason string, seen etcd.MachineView) *
 			if err != nil {
 				return err
 			}
-			return c.facts.set(ctx, factEtcdPrefix+name, "")
+			return c.facts.setOf(ctx, factEtcdJoin, name, "")
 		},
 	}
 }

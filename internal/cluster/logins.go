@@ -12,9 +12,6 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// factHostKeyPrefix + machine: the SSH host key that was trusted at first use, where the user allowed that.
-const factHostKeyPrefix = "host-key/"
-
 // newDialer makes the SSH connections: with the cluster's own key, and for hosts given by address with the user's.
 func (c *Cluster) newDialer(ctx context.Context) (*remote.Dialer, error) {
 	private, err := c.pki.SSHKey(ctx)
@@ -82,8 +79,8 @@ const trustTimeout = 5 * time.Second
 // trust accepts the first key that a host shows and holds it to that one ever after. A machine recreated under the same name
 // is another host, where the provider can tell.
 func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
-	line, fact := remote.AuthorizedLine(key), c.trustedFact(h.Name)
-	if known := c.facts.get(fact); known != "" {
+	line, subject := remote.AuthorizedLine(key), c.trusted(h.Name)
+	if known := c.facts.of(factTrusted, subject); known != "" {
 		if known != line {
 			return fail.New(fail.Unauthorized, "the host key is not the one that was trusted at first use").At(h.Name).
 				Do("if the host was installed again, put its key into the document as hostKey")
@@ -92,22 +89,22 @@ func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), trustTimeout)
 	defer cancel()
-	return c.facts.set(ctx, fact, line)
+	return c.facts.setOf(ctx, factTrusted, subject, line)
 }
 
-// trustedFact is where the key of a machine that was trusted at first use is remembered.
-func (c *Cluster) trustedFact(name string) string {
+// trusted is by what the key of a machine that was trusted at first use is remembered: its ID, where it has one.
+func (c *Cluster) trusted(name string) string {
 	if m, err := c.prov.Machine(context.Background(), name); err == nil && m.ID != "" {
-		return factHostKeyPrefix + m.ID
+		return m.ID
 	}
-	return factHostKeyPrefix + name
+	return name
 }
 
 // withTrusted gives hosts whose keys only their first use has told, and those on the way to them, these keys: for ssh, which asks nobody.
 func (c *Cluster) withTrusted(hs []remote.Host) []remote.Host {
 	out := make([]remote.Host, 0, len(hs))
 	for _, h := range hs {
-		if key := c.facts.get(c.trustedFact(h.Name)); len(h.HostKeys) == 0 && key != "" {
+		if key := c.facts.of(factTrusted, c.trusted(h.Name)); len(h.HostKeys) == 0 && key != "" {
 			h.HostKeys = []string{key}
 		}
 		h.Via = c.withTrusted(h.Via)

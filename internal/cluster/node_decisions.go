@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -32,17 +31,11 @@ func (fs Decisions) without(f Decision) Decisions {
 	return out
 }
 
-// factDecision + machine: its Decision. It is remembered before anything is done and forgotten once the machine is gone, so that
-// apply goes on where the verb was interrupted.
-const factDecision = "fate/"
-
 // decided returns the remembered decisions.
 func (c *Cluster) decided() Decisions {
 	fs := Decisions{}
-	for key, v := range c.facts.all() {
-		if name, ok := strings.CutPrefix(key, factDecision); ok {
-			fs[name] = Decision(v)
-		}
+	for name, v := range c.facts.each(factDecision) {
+		fs[name] = Decision(v)
 	}
 	return fs
 }
@@ -50,7 +43,7 @@ func (c *Cluster) decided() Decisions {
 // Decide remembers a decision for machines.
 func (c *Cluster) Decide(ctx context.Context, decision Decision, machines ...string) error {
 	for _, m := range machines {
-		if err := c.facts.set(ctx, factDecision+m, string(decision)); err != nil {
+		if err := c.facts.setOf(ctx, factDecision, m, string(decision)); err != nil {
 			return err
 		}
 	}
@@ -63,7 +56,7 @@ func (c *Cluster) forgetGone(ctx context.Context, inv *provider.Inventory) error
 		if slices.ContainsFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name }) {
 			continue
 		}
-		if err := c.facts.set(ctx, factDecision+name, ""); err != nil {
+		if err := c.facts.setOf(ctx, factDecision, name, ""); err != nil {
 			return err
 		}
 	}

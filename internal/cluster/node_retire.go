@@ -133,7 +133,7 @@ func (c *Cluster) thenForget(name string, run func(context.Context, plan.Progres
 		if err := run(ctx, p); err != nil {
 			return err
 		}
-		return c.facts.set(ctx, factDecision+name, "")
+		return c.facts.setOf(ctx, factDecision, name, "")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // TestCommit: what planning makes is in memory alone; committed, it is in the store, and so is all that follows.
 func TestCommit(t *testing.T) {
 	ctx := t.Context()
-	st, err := store.Open(ctx, t.TempDir())
+	st, err := store.Open(ctx, store.Location{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestCommit(t *testing.T) {
 		}
 	}
 	got, err := st.Cluster(ctx, "demo")
-	if err != nil || got.Facts["fact"] != "one" || got.Facts["later"] != "three" {
+	if err != nil || got.Facts[store.Fact{Kind: "fact"}] != "one" || got.Facts[store.Fact{Kind: "later"}] != "three" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if err := over.Delete(ctx, "key"); err != nil {

@@ -132,7 +132,7 @@ func (e *unreadyError) Unwrap() error { return e.error }
 // is wrong, or it is not ready, and apply does not begin before that is mended. One that was in use may come back, and others go on without it.
 func (c *Cluster) neverReached(s slot, err error) error {
 	kind := fail.KindOf(err)
-	if !c.prov.Traits().Given || c.facts.get(factHostPrefix+s.Name) != "" || kind != fail.Unreachable && kind != fail.Unauthorized {
+	if !c.prov.Traits().Given || c.facts.of(factHost, s.Name) != "" || kind != fail.Unreachable && kind != fail.Unauthorized {
 		return err
 	}
 	return &unreadyError{err}

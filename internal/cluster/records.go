@@ -184,7 +184,7 @@ func (c *Cluster) admitted(ctx context.Context) error {
 // were waited for one by one.
 func (a *applying) planSmoke() {
 	a.planCloudSmoke()
-	proven := a.facts.get(factSmoked) == "true" || !a.wantsSmoke()
+	proven := a.facts.is(factSmoked) || !a.wantsSmoke()
 	if proven && a.facts.bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
 		return
 	}

@@ -188,7 +188,7 @@ func (c *Cluster) kubeParams(ctx context.Context) (kube.Params, error) {
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
 		ExternalCloud:    c.prov.Traits().ExternalCloud,
 		EncryptionAtRest: *s.Security.EncryptionAtRest, Harden: *s.Security.CISDefaults,
-		SharedKernel: c.prov.Traits().SharedKernel || c.facts.get(factShared) == "true", AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
+		SharedKernel: c.prov.Traits().SharedKernel || c.facts.is(factShared), AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
 	}
 	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {
 		return p, err
@@ -238,7 +238,7 @@ func (c *Cluster) kubeNode(ctx context.Context, name string) (kube.Node, error) 
 // etcdStart says how the member on a control-plane machine starts for the first time: all initial members at once, later
 // ones as they were when they joined. It never changes afterwards, for a changed manifest would restart the member.
 func (c *Cluster) etcdStart(ctx context.Context, name string) (kube.EtcdStart, error) {
-	if joined := c.facts.get(factEtcdPrefix + name); joined != "" {
+	if joined := c.facts.of(factEtcdJoin, name); joined != "" {
 		return kube.EtcdStart{InitialCluster: parseInitialCluster(joined), State: "existing"}, nil
 	}
 	start := kube.EtcdStart{InitialCluster: map[string]string{}, State: "new"}

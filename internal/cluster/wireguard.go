@@ -13,12 +13,34 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// What is remembered of WireGuard, as facts (addresses) and secrets (private keys) of the same names: whoever once had an
+// wireGuardEnd is a gateway or a peer, of whom an address (a fact) and a private key (a secret) are remembered: whoever once had an
 // address keeps it.
-const (
-	wireGuardGateway = "wireguard/gateway/" // + machine
-	wireGuardPeer    = "wireguard/peer/"    // + name
-)
+type wireGuardEnd struct {
+	kind factKind // of its address
+	name string
+}
+
+func wireGuardGateway(name string) wireGuardEnd { return wireGuardEnd{factWireGuardGateway, name} }
+func wireGuardPeer(name string) wireGuardEnd    { return wireGuardEnd{factWireGuardPeer, name} }
+
+// String is the end for people: "peer/anna".
+func (e wireGuardEnd) String() string {
+	return strings.TrimPrefix(string(e.kind), "wireguard-") + "/" + e.name
+}
+
+// secret is the name of its private key.
+func (e wireGuardEnd) secret() string { return "wireguard/" + e.String() }
+
+// wireGuardEnds returns what is remembered: addresses by end.
+func (c *Cluster) wireGuardEnds() map[wireGuardEnd]string {
+	all := map[wireGuardEnd]string{}
+	for _, kind := range []factKind{factWireGuardGateway, factWireGuardPeer} {
+		for name, address := range c.facts.each(kind) {
+			all[wireGuardEnd{kind, name}] = address
+		}
+	}
+	return all
+}
 
 // networked is a provider that knows the network its machines are in; invalid where it does not exist yet.
 type networked interface {
@@ -36,19 +58,19 @@ func (c *Cluster) wireGuardLayer(ctx context.Context, name string) (machine.Conf
 		return machine.Config{}, err
 	}
 	g := gateway.WireGuard{
-		ClusterName: c.Name(), Gateway: name, Network: w.CIDR, Address: c.facts.get(wireGuardGateway + name), Port: w.Port,
+		ClusterName: c.Name(), Gateway: name, Network: w.CIDR, Address: c.facts.of(factWireGuardGateway, name), Port: w.Port,
 	}
 	var err error
-	if g.PrivateKey, err = c.wireGuardKey(ctx, wireGuardGateway+name); err != nil {
+	if g.PrivateKey, err = c.wireGuardKey(ctx, wireGuardGateway(name)); err != nil {
 		return machine.Config{}, err
 	}
 	if g.Reach, err = c.wireGuardReach(ctx); err != nil {
 		return machine.Config{}, err
 	}
 	for _, p := range w.Peers {
-		peer := gateway.WireGuardPeer{Name: p.Name, Address: c.facts.get(wireGuardPeer + p.Name), PublicKey: p.PublicKey}
+		peer := gateway.WireGuardPeer{Name: p.Name, Address: c.facts.of(factWireGuardPeer, p.Name), PublicKey: p.PublicKey}
 		if p.PublicKey == "" {
-			private, err := c.wireGuardKey(ctx, wireGuardPeer+p.Name)
+			private, err := c.wireGuardKey(ctx, wireGuardPeer(p.Name))
 			if err != nil {
 				return machine.Config{}, err
 			}
@@ -62,8 +84,8 @@ func (c *Cluster) wireGuardLayer(ctx context.Context, name string) (machine.Conf
 }
 
 // wireGuardKey returns a private key, made where there is none.
-func (c *Cluster) wireGuardKey(ctx context.Context, name string) (string, error) {
-	have, err := c.secrets.Get(ctx, name)
+func (c *Cluster) wireGuardKey(ctx context.Context, end wireGuardEnd) (string, error) {
+	have, err := c.secrets.Get(ctx, end.secret())
 	if fail.KindOf(err) != fail.NotFound {
 		return string(have), err
 	}
@@ -71,7 +93,7 @@ func (c *Cluster) wireGuardKey(ctx context.Context, name string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	have, err = c.secrets.PutIfAbsent(ctx, name, []byte(private))
+	have, err = c.secrets.PutIfAbsent(ctx, end.secret(), []byte(private))
 	return string(have), err
 }
 
@@ -82,21 +104,18 @@ func (c *Cluster) allocateWireGuard(ctx context.Context, w *v1alpha1.WireGuard) 
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "spec.access.wireguard.cidr") // the document was checked
 	}
-	wanted, facts := c.wireGuardNames(w), c.facts.all()
+	wanted, known := c.wireGuardWanted(w), c.wireGuardEnds()
 	taken, inUse := map[netip.Addr]bool{}, map[netip.Addr]bool{} // by anybody, by those who are wanted
-	for key, value := range facts {
-		if !strings.HasPrefix(key, wireGuardGateway) && !strings.HasPrefix(key, wireGuardPeer) {
-			continue
-		}
+	for end, value := range known {
 		a, err := netip.ParseAddr(value)
 		if err != nil {
-			return fail.Wrap(fail.Internal, err, "the remembered address of %s", key)
+			return fail.Wrap(fail.Internal, err, "the remembered address of %s", end)
 		}
 		taken[a] = true
-		inUse[a] = inUse[a] || slices.Contains(wanted, key)
+		inUse[a] = inUse[a] || slices.Contains(wanted, end)
 	}
-	for _, key := range wanted {
-		if a, err := netip.ParseAddr(facts[key]); err == nil && network.Contains(a) {
+	for _, end := range wanted {
+		if a, err := netip.ParseAddr(known[end]); err == nil && network.Contains(a) {
 			continue
 		}
 		a, ok := freeAddress(network, func(a netip.Addr) bool { return taken[a] })
@@ -104,26 +123,26 @@ func (c *Cluster) allocateWireGuard(ctx context.Context, w *v1alpha1.WireGuard) 
 			a, ok = freeAddress(network, func(a netip.Addr) bool { return inUse[a] })
 		}
 		if !ok {
-			return fail.New(fail.Refused, "no address is left in %s for %s", network, key).At("spec.access.wireguard.cidr").Do("choose a larger network")
+			return fail.New(fail.Refused, "no address is left in %s for %s", network, end).At("spec.access.wireguard.cidr").Do("choose a larger network")
 		}
 		taken[a], inUse[a] = true, true
-		if err := c.facts.set(ctx, key, a.String()); err != nil {
+		if err := c.facts.setOf(ctx, end.kind, end.name, a.String()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// wireGuardNames lists the facts of all who want an address: gateways, then peers in the document's order.
-func (c *Cluster) wireGuardNames(w *v1alpha1.WireGuard) []string {
-	var names []string
+// wireGuardWanted lists all who want an address: gateways, then peers in the document's order.
+func (c *Cluster) wireGuardWanted(w *v1alpha1.WireGuard) []wireGuardEnd {
+	var ends []wireGuardEnd
 	for _, g := range c.gateways() {
-		names = append(names, wireGuardGateway+g)
+		ends = append(ends, wireGuardGateway(g))
 	}
 	for _, p := range w.Peers {
-		names = append(names, wireGuardPeer+p.Name)
+		ends = append(ends, wireGuardPeer(p.Name))
 	}
-	return names
+	return ends
 }
 
 // freeAddress finds the first host address that is not taken.
@@ -169,18 +188,18 @@ func (c *Cluster) wireGuardReach(ctx context.Context) ([]string, error) {
 	return slices.Compact(reach), nil
 }
 
-// staleWireGuard lists the facts of gateways and peers that are no longer wanted.
-func (c *Cluster) staleWireGuard() []string {
-	var wanted, stale []string
+// staleWireGuard lists gateways and peers that are no longer wanted.
+func (c *Cluster) staleWireGuard() []wireGuardEnd {
+	var wanted, stale []wireGuardEnd
 	if w := c.doc.Spec.Access.WireGuard; w != nil {
-		wanted = c.wireGuardNames(w)
+		wanted = c.wireGuardWanted(w)
 	}
-	for key := range c.facts.all() {
-		if (strings.HasPrefix(key, wireGuardGateway) || strings.HasPrefix(key, wireGuardPeer)) && !slices.Contains(wanted, key) {
-			stale = append(stale, key)
+	for end := range c.wireGuardEnds() {
+		if !slices.Contains(wanted, end) {
+			stale = append(stale, end)
 		}
 	}
-	slices.Sort(stale)
+	slices.SortFunc(stale, func(a, b wireGuardEnd) int { return strings.Compare(a.String(), b.String()) })
 	return stale
 }
 
@@ -191,20 +210,24 @@ func (a *applying) planForgetWireGuard() {
 	if len(stale) == 0 {
 		return
 	}
+	var names []string
+	for _, end := range stale {
+		names = append(names, end.String())
+	}
 	a.add(stageForget, &plan.Step{
 		ID: "wireguard/forget", Action: plan.Change, Subject: "cluster", Title: "forget removed WireGuard peers",
-		Reason: "no longer wanted: " + strings.ReplaceAll(strings.Join(stale, ", "), "wireguard/", ""),
+		Reason: "no longer wanted: " + strings.Join(names, ", "),
 		Run:    func(ctx context.Context, _ plan.Progress) error { return a.dropWireGuard(ctx, stale) },
 	})
 }
 
 // dropWireGuard forgets keys, then addresses: what is interrupted is found again by the addresses.
-func (c *Cluster) dropWireGuard(ctx context.Context, names []string) error {
-	for _, name := range names {
-		if err := c.secrets.Delete(ctx, name); err != nil {
+func (c *Cluster) dropWireGuard(ctx context.Context, ends []wireGuardEnd) error {
+	for _, end := range ends {
+		if err := c.secrets.Delete(ctx, end.secret()); err != nil {
 			return err
 		}
-		if err := c.facts.set(ctx, name, ""); err != nil {
+		if err := c.facts.setOf(ctx, end.kind, end.name, ""); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -20,22 +19,22 @@ func (c *Cluster) RotateWireGuard(ctx context.Context) ([]string, error) {
 	if err := c.loadTarget(ctx); err != nil {
 		return nil, err
 	}
-	names := c.wireGuardNames(w)
+	ends := c.wireGuardWanted(w)
 	for _, p := range w.Peers {
 		if p.PublicKey != "" {
-			names = slices.DeleteFunc(names, func(n string) bool { return n == wireGuardPeer+p.Name })
+			ends = slices.DeleteFunc(ends, func(e wireGuardEnd) bool { return e == wireGuardPeer(p.Name) })
 		}
 	}
 	var done []string
-	for _, name := range names {
+	for _, end := range ends {
 		private, err := gateway.NewWireGuardKey()
 		if err == nil {
-			err = c.secrets.Put(ctx, name, []byte(private))
+			err = c.secrets.Put(ctx, end.secret(), []byte(private))
 		}
 		if err != nil {
 			return done, err
 		}
-		done = append(done, strings.TrimPrefix(name, "wireguard/"))
+		done = append(done, end.String())
 	}
 	return done, nil
 }
@@ -60,7 +59,7 @@ func (c *Cluster) WireGuardClients(ctx context.Context) (map[string][]byte, erro
 		if err != nil {
 			return nil, err
 		}
-		private, address, err := c.wireGuardOf(ctx, wireGuardGateway+name)
+		private, address, err := c.wireGuardOf(ctx, wireGuardGateway(name))
 		if err != nil {
 			return nil, err
 		}
@@ -82,27 +81,27 @@ func (c *Cluster) WireGuardClients(ctx context.Context) (map[string][]byte, erro
 
 // forPeer fills in what is the peer's own.
 func (c *Cluster) forPeer(ctx context.Context, client gateway.WireGuardClient, p v1alpha1.WireGuardPeer) (gateway.WireGuardClient, error) {
-	client.Peer, client.PrivateKey, client.Address = p.Name, "", c.facts.get(wireGuardPeer+p.Name)
+	client.Peer, client.PrivateKey, client.Address = p.Name, "", c.facts.of(factWireGuardPeer, p.Name)
 	var err error
 	if p.PublicKey == "" {
-		client.PrivateKey, client.Address, err = c.wireGuardOf(ctx, wireGuardPeer+p.Name)
+		client.PrivateKey, client.Address, err = c.wireGuardOf(ctx, wireGuardPeer(p.Name))
 	} else if client.Address == "" {
-		err = c.noWireGuardYet(wireGuardPeer + p.Name)
+		err = c.noWireGuardYet(wireGuardPeer(p.Name))
 	}
 	return client, err
 }
 
 // wireGuardOf returns what is remembered of a gateway or peer.
-func (c *Cluster) wireGuardOf(ctx context.Context, name string) (private, address string, err error) {
-	key, err := c.secrets.Get(ctx, name)
-	address = c.facts.get(name)
+func (c *Cluster) wireGuardOf(ctx context.Context, end wireGuardEnd) (private, address string, err error) {
+	key, err := c.secrets.Get(ctx, end.secret())
+	address = c.facts.of(end.kind, end.name)
 	if fail.KindOf(err) == fail.NotFound || err == nil && address == "" {
-		err = c.noWireGuardYet(name)
+		err = c.noWireGuardYet(end)
 	}
 	return string(key), address, err
 }
 
-func (c *Cluster) noWireGuardYet(name string) error {
-	return fail.New(fail.NotReady, "%s has no WireGuard key and address yet", strings.TrimPrefix(name, "wireguard/")).At(c.Name()).
+func (c *Cluster) noWireGuardYet(end wireGuardEnd) error {
+	return fail.New(fail.NotReady, "%s has no WireGuard key and address yet", end).At(c.Name()).
 		Do("naupegos apply makes them")
 }

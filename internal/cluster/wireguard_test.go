@@ -86,7 +86,7 @@ func TestWireGuardAddresses(t *testing.T) {
 	l.doc = wireGuardDoc(t, "10.9.0.0/28", "carl", "ben")
 	after, _ := l.layers()
 	for name, want := range map[string]string{"carl": "10.9.0.5", "ben": "10.9.0.4", "anna": "10.9.0.3"} {
-		if got := l.facts.get(wireGuardPeer + name); got != want {
+		if got := l.facts.of(factWireGuardPeer, name); got != want {
 			t.Errorf("%s has %s, want %s", name, got, want)
 		}
 	}
@@ -103,7 +103,7 @@ func TestWireGuardAddresses(t *testing.T) {
 	l.layers()
 	seen := map[string]bool{}
 	for _, n := range names {
-		a := l.facts.get(wireGuardPeer + n)
+		a := l.facts.of(factWireGuardPeer, n)
 		if a == "" || seen[a] || a == "10.9.0.15" || a == "10.9.0.0" {
 			t.Errorf("%s has address %q", n, a)
 		}
@@ -112,13 +112,13 @@ func TestWireGuardAddresses(t *testing.T) {
 
 	l.doc = wireGuardDoc(t, "10.9.0.0/28", append(names[:len(names)-1:len(names)-1], "late")...)
 	l.layers()
-	if a, gone := l.facts.get(wireGuardPeer+"late"), l.facts.get(wireGuardPeer+names[len(names)-1]); a != gone || a == "" {
+	if a, gone := l.facts.of(factWireGuardPeer, "late"), l.facts.of(factWireGuardPeer, names[len(names)-1]); a != gone || a == "" {
 		t.Errorf("late has %s, only %s is to be had", a, gone)
 	}
 
 	l.doc = wireGuardDoc(t, "10.8.0.0/24", names[0])
 	l.layers()
-	if a := l.facts.get(wireGuardPeer + names[0]); a != "10.8.0.3" {
+	if a := l.facts.of(factWireGuardPeer, names[0]); a != "10.8.0.3" {
 		t.Errorf("in a new network: %s", a)
 	}
 }
@@ -138,10 +138,10 @@ func TestWireGuardForget(t *testing.T) {
 	if err := steps[0].Run(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.secrets.Get(t.Context(), wireGuardPeer+"anna"); fail.KindOf(err) != fail.NotFound || l.facts.get(wireGuardPeer+"anna") != "" {
+	if _, err := l.secrets.Get(t.Context(), wireGuardPeer("anna").secret()); fail.KindOf(err) != fail.NotFound || l.facts.of(factWireGuardPeer, "anna") != "" {
 		t.Errorf("anna is still remembered: %v", err)
 	}
-	if _, err := l.secrets.Get(t.Context(), wireGuardPeer+"carl"); err != nil || len(l.forgetSteps()) != 0 {
+	if _, err := l.secrets.Get(t.Context(), wireGuardPeer("carl").secret()); err != nil || len(l.forgetSteps()) != 0 {
 		t.Errorf("carl is forgotten, or something is left: %v", err)
 	}
 	l.doc.Spec.Access.WireGuard = nil
@@ -210,7 +210,7 @@ func TestWireGuardClients(t *testing.T) {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
 	anna, ben := files["anna-demo-gw-2.conf"], files["ben-demo-gw-1.conf"]
-	private, err := l.secrets.Get(t.Context(), wireGuardPeer+"anna")
+	private, err := l.secrets.Get(t.Context(), wireGuardPeer("anna").secret())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestLostLease(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	s := testkit.Value(store.Open(t.Context(), dir))(t)
+	s := testkit.Value(store.Open(t.Context(), store.Location{Dir: dir}))(t)
 	defer s.Close()
 	c := testkit.Value(s.CreateCluster(t.Context(), store.Cluster{Name: "demo", Provider: "local", Document: []byte("kind: Cluster\n")}))(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestLostLease$")
@@ -43,7 +43,7 @@ func TestLostLease(t *testing.T) {
 		t.Fatalf("said %q: %s", out.Text(), &stderr)
 	}
 	testkit.Must(t, cmd.Process.Signal(syscall.SIGSTOP))
-	var l *store.Lease
+	var l store.Lease
 	testkit.Until(t, time.Minute, 20*time.Millisecond, func() (err error) {
 		l, err = s.AcquireLease(t.Context(), c.ID, "destroy", store.LeaseOptions{})
 		return err
@@ -70,7 +70,7 @@ func TestLostLease(t *testing.T) {
 
 // carryOutHeldUp carries a plan out whose first step ends when it is told to stop, and not otherwise.
 func carryOutHeldUp(t *testing.T, dir string) {
-	st := testkit.Value(store.Open(t.Context(), dir))(t)
+	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: dir}))(t)
 	defer st.Close()
 	rec := testkit.Value(st.Cluster(t.Context(), "demo"))(t)
 	lease := testkit.Value(st.AcquireLease(t.Context(), rec.ID, "apply", store.LeaseOptions{TTL: 3 * time.Second}))(t)

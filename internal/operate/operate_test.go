@@ -31,7 +31,7 @@ func (d *desk) Observer() plan.Observer { return plan.NewObserver(d.out, plan.Ob
 // leased is a session on a cluster of a new store, with its lease.
 func leased(t *testing.T) *Session {
 	t.Helper()
-	st := testkit.Value(store.Open(t.Context(), t.TempDir()))(t)
+	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
 	rec := testkit.Value(st.CreateCluster(t.Context(), store.Cluster{Name: "demo", Provider: "local", Document: []byte("kind: Cluster\n")}))(t)
 	lease := testkit.Value(st.AcquireLease(t.Context(), rec.ID, "apply", store.LeaseOptions{}))(t)
 	s := &Session{Store: st, Record: rec, lease: lease}
@@ -82,7 +82,7 @@ func TestAgreement(t *testing.T) {
 
 // overtaken has somebody else take the lease, and do something.
 func overtaken(ctx context.Context, s *Session) error {
-	other, err := store.Open(ctx, s.Store.Dir())
+	other, err := store.Open(ctx, store.Location{Dir: s.Store.Dir()})
 	if err != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ import (
 
 // Session is one verb at work on one cluster. Close it in any case.
 type Session struct {
-	Store   *store.Store
+	Store   store.Store
 	Record  *store.Cluster
 	Found   store.Cluster // Record as it was found
 	Cluster *cluster.Cluster
 	Bundle  *bundle.Bundle // nil where the verb needs none, or it is not here
 
 	verb  string
-	lease *store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
+	lease store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
 }
 
 // Options says what a verb needs.
@@ -41,7 +41,7 @@ type Options struct {
 
 // OpenDocument starts a session on the cluster that a document describes, known already or not. A new one is remembered when the session
 // commits. The session closes the store, also where it can't be opened.
-func OpenDocument(ctx context.Context, st *store.Store, doc *v1alpha1.Cluster, o Options) (*Session, error) {
+func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o Options) (*Session, error) {
 	s := &Session{Store: st, verb: o.Verb}
 	name := doc.Metadata.Name
 	rec, err := st.Cluster(ctx, name)
@@ -65,7 +65,7 @@ func OpenDocument(ctx context.Context, st *store.Store, doc *v1alpha1.Cluster, o
 
 // OpenNamed starts a session on a cluster that the store knows, with the document that was applied last, which it returns. The session
 // closes the store, also where it can't be opened.
-func OpenNamed(ctx context.Context, st *store.Store, name string, o Options) (*Session, *v1alpha1.Cluster, error) {
+func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Session, *v1alpha1.Cluster, error) {
 	s := &Session{Store: st, verb: o.Verb}
 	rec, err := st.Cluster(ctx, name)
 	if err != nil {

@@ -5,134 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
-
-func TestClusters(t *testing.T) {
-	s, ctx := open(t, t.TempDir()), t.Context()
-	_, err := s.Cluster(ctx, "demo")
-	wantFail(t, err, fail.NotFound, "demo", "none")
-	c := newCluster(t, s, "demo")
-	if !regexp.MustCompile(`^demo-[0-9a-f]{8}$`).MatchString(c.ID) {
-		t.Errorf("ID %q", c.ID)
-	}
-	newCluster(t, s, "alpha")
-	_, err = s.CreateCluster(ctx, Cluster{Name: "demo"})
-	wantFail(t, err, fail.Conflict, "demo")
-	_, err = s.CreateCluster(ctx, Cluster{})
-	wantFail(t, err, fail.Invalid, "name")
-	_, err = s.Cluster(ctx, "dmeo")
-	wantFail(t, err, fail.NotFound, "dmeo", "alpha, demo")
-
-	c.Document, c.Facts = []byte("new"), map[string]string{"a": "b"}
-	if err := s.SaveCluster(ctx, c); err != nil {
-		t.Fatal(err)
-	}
-	got, err := s.Cluster(ctx, "demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(c, got); d != "" {
-		t.Error(d)
-	}
-	all, err := s.Clusters(ctx)
-	if err != nil || len(all) != 2 || all[0].Name != "alpha" {
-		t.Errorf("%v, %v", all, err)
-	}
-	for range 2 { // the second finds nothing, which is not an error
-		if err := s.DeleteCluster(ctx, c.ID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, err = s.Cluster(ctx, "demo")
-	wantFail(t, err, fail.NotFound)
-	wantFail(t, s.SaveCluster(ctx, c), fail.NotFound, c.ID)
-	if again := newCluster(t, s, "demo"); again.ID == c.ID {
-		t.Error("an ID was used twice")
-	}
-}
-
-// TestNextID: an ID can be foreseen, by this store alone, and is taken once.
-func TestNextID(t *testing.T) {
-	s, ctx := open(t, t.TempDir()), t.Context()
-	next := func(s *Store) string {
-		t.Helper()
-		id, err := s.NextID(ctx, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
-	first := next(s)
-	if again := next(s); again != first {
-		t.Errorf("it changed from %s to %s though nobody took it", first, again)
-	}
-	if next(open(t, t.TempDir())) == first {
-		t.Error("another store has the same")
-	}
-	c := newCluster(t, s, "demo")
-	if c.ID != first {
-		t.Errorf("foreseen was %s, it is %s", first, c.ID)
-	}
-	if second := next(s); second == first {
-		t.Error("an ID that is taken is the next one, too")
-	}
-	if err := s.DeleteCluster(ctx, c.ID); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.CreateCluster(ctx, Cluster{ID: first, Name: "demo"})
-	wantFail(t, err, fail.Conflict, "was destroyed")
-	if c, err := s.CreateCluster(ctx, Cluster{ID: "demo-12345678", Name: "demo"}); err != nil || c.ID != "demo-12345678" {
-		t.Errorf("%+v, %v", c, err)
-	}
-}
-
-func TestSecrets(t *testing.T) {
-	dir := t.TempDir()
-	s, ctx := open(t, dir), t.Context()
-	c := newCluster(t, s, "demo")
-	x := s.Secrets(c.ID)
-	_, err := x.Get(ctx, "ca")
-	wantFail(t, err, fail.NotFound, "ca", c.ID)
-	for _, v := range []string{"one", "two"} {
-		if err := x.Put(ctx, "ca", []byte(v)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if v, err := x.Get(ctx, "ca"); err != nil || string(v) != "two" {
-		t.Errorf("%q, %v", v, err)
-	}
-	if v, err := x.PutIfAbsent(ctx, "ca", []byte("three")); err != nil || string(v) != "two" {
-		t.Errorf("%q, %v", v, err)
-	}
-	if v, err := x.PutIfAbsent(ctx, "empty", nil); err != nil || len(v) != 0 {
-		t.Errorf("%q, %v", v, err)
-	}
-	if names, err := x.Names(ctx); err != nil || !cmp.Equal(names, []string{"ca", "empty"}) {
-		t.Errorf("%v, %v", names, err)
-	}
-	if err := x.Delete(ctx, "empty"); err != nil {
-		t.Fatal(err)
-	}
-	wantFail(t, x.Put(ctx, "", nil), fail.Invalid)
-	wantFail(t, s.Secrets("nobody-12345678").Put(ctx, "ca", nil), fail.NotFound, "nobody", "demo")
-
-	other := open(t, dir) // reads through the disk, not the cached key
-	if v, err := other.Secrets(c.ID).Get(ctx, "ca"); err != nil || string(v) != "two" {
-		t.Errorf("%q, %v", v, err)
-	}
-	if err := s.DeleteCluster(ctx, c.ID); err != nil {
-		t.Fatal(err)
-	}
-	_, err = x.Get(ctx, "ca")
-	wantFail(t, err, fail.NotFound)
-}
 
 // TestSecretsOpenNowhereElse moves sealed values about in the database.
 func TestSecretsOpenNowhereElse(t *testing.T) {
@@ -148,12 +25,12 @@ func TestSecretsOpenNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := x.Get(ctx, "a")
-	wantFail(t, err, fail.Internal, "damaged", "a")
+	testkit.Fails(t, err, fail.Internal, "damaged", "a")
 	if _, err := s.db.Exec("UPDATE secrets SET sealed = 'AAAA' WHERE name = 'a'"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = x.Get(ctx, "a")
-	wantFail(t, err, fail.Internal, "damaged")
+	testkit.Fails(t, err, fail.Internal, "damaged")
 }
 
 // TestNothingSecretInPlain greps every file but the identity for planted secrets, names of secrets aside.
@@ -184,29 +61,6 @@ func TestNothingSecretInPlain(t *testing.T) {
 		}
 		if filepath.Base(f) != identityFile && bytes.Contains(raw, identity) {
 			t.Errorf("%s holds the identity", f)
-		}
-	}
-}
-
-func TestPutIfAbsentHasOneWinner(t *testing.T) {
-	dir := t.TempDir()
-	c := newCluster(t, open(t, dir), "demo")
-	var wg sync.WaitGroup
-	got := make([]string, 8)
-	for i := range got {
-		s := open(t, dir)
-		wg.Go(func() {
-			v, err := s.Secrets(c.ID).PutIfAbsent(t.Context(), "ca", fmt.Append(nil, i))
-			if err != nil {
-				t.Error(err)
-			}
-			got[i] = string(v)
-		})
-	}
-	wg.Wait()
-	for _, v := range got {
-		if v == "" || v != got[0] {
-			t.Fatalf("different winners: %q", got)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // dataKey returns the key that encrypts a cluster's secrets. It lies in the database, encrypted to the age identity.
 // create says whether to make one if there is none yet; of several who try at once, all get the same.
-func (s *Store) dataKey(ctx context.Context, cluster string, create bool) ([]byte, error) {
+func (s *database) dataKey(ctx context.Context, cluster string, create bool) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if key := s.keys[cluster]; key != nil {
@@ -36,18 +36,17 @@ func (s *Store) dataKey(ctx context.Context, cluster string, create bool) ([]byt
 	key, err := s.unwrapKey(wrapped)
 	if err != nil {
 		return nil, fail.New(fail.Internal, "the key of the cluster's secrets is damaged: it does not decrypt").At(cluster).
-			Do("put back a copy of %s together with %s", dbFile, identityFile)
+			Do("put back a backup: naupegos store restore")
 	}
 	s.keys[cluster] = key
 	return key, nil
 }
 
-func (s *Store) wrappedKey(ctx context.Context, cluster string) (wrapped string, err error) {
-	err = s.db.QueryRowContext(ctx, "SELECT wrapped FROM cluster_keys WHERE cluster_id = ?", cluster).Scan(&wrapped)
-	return wrapped, err
+func (s *database) wrappedKey(ctx context.Context, cluster string) (wrapped string, err error) {
+	return one(ctx, s, s.db, value[string], "SELECT wrapped FROM cluster_keys WHERE cluster_id = $1", cluster)
 }
 
-func (s *Store) makeKey(ctx context.Context, cluster string) error {
+func (s *database) makeKey(ctx context.Context, cluster string) error {
 	key := make([]byte, chacha20poly1305.KeySize)
 	_, _ = rand.Read(key) // never fails: crypto/rand ends the program instead
 	var buf bytes.Buffer
@@ -59,15 +58,15 @@ func (s *Store) makeKey(ctx context.Context, cluster string) error {
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "encrypt a new key").At(cluster)
 	}
-	_, err = s.db.ExecContext(ctx, "INSERT INTO cluster_keys (cluster_id, wrapped) VALUES (?, ?) ON CONFLICT (cluster_id) DO NOTHING",
+	_, err = s.exec(ctx, s.db, "INSERT INTO cluster_keys (cluster_id, wrapped) VALUES ($1, $2) ON CONFLICT (cluster_id) DO NOTHING",
 		cluster, base64.StdEncoding.EncodeToString(buf.Bytes()))
-	if isForeignKey(err) {
+	if s.d.isForeignKey(err) {
 		return s.unknownCluster(ctx, cluster)
 	}
 	return s.wrap(err, "store a new key of %s", cluster)
 }
 
-func (s *Store) unwrapKey(wrapped string) ([]byte, error) {
+func (s *database) unwrapKey(wrapped string) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(wrapped)
 	if err != nil {
 		return nil, err

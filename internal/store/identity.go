@@ -18,7 +18,7 @@ import (
 const recipientFact = "age-recipient"
 
 // loadIdentity reads the identity that opens the secrets. It is made on first use, and never again once there are secrets.
-func (s *Store) loadIdentity(ctx context.Context) error {
+func (s *database) loadIdentity(ctx context.Context) error {
 	path := filepath.Join(s.dir, identityFile)
 	id, err := readIdentity(path)
 	known, factErr := s.recipient(ctx)
@@ -33,7 +33,7 @@ func (s *Store) loadIdentity(ctx context.Context) error {
 		return err
 	}
 	// First use; or the identity is missing or another one, which matters only if there are secrets.
-	unlock, err := s.lock(ctx)
+	unlock, err := s.d.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (s *Store) loadIdentity(ctx context.Context) error {
 }
 
 // settleIdentity is called with the lock held.
-func (s *Store) settleIdentity(ctx context.Context, path string) error {
+func (s *database) settleIdentity(ctx context.Context, path string) error {
 	id, err := readIdentity(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
@@ -53,8 +53,11 @@ func (s *Store) settleIdentity(ctx context.Context, path string) error {
 		return err
 	}
 	if known != "" && (missing || id.Recipient().String() != known) {
-		var secrets int
-		if err := s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM cluster_keys").Scan(&secrets); err != nil {
+		if s.d.sql().shared { // somebody else's may be about to encrypt the first secret
+			return s.notTheirs(path, missing, known)
+		}
+		secrets, err := one(ctx, s, s.db, value[int], "SELECT COUNT(*) FROM cluster_keys")
+		if err != nil {
 			return s.wrap(err, "look for secrets")
 		}
 		if secrets > 0 {
@@ -66,8 +69,8 @@ func (s *Store) settleIdentity(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	_, err = s.db.ExecContext(ctx,
-		"INSERT INTO store_facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+	_, err = s.exec(ctx, s.db,
+		"INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
 		recipientFact, id.Recipient().String())
 	s.identity = id
 	return s.wrap(err, "remember the identity")
@@ -82,10 +85,22 @@ func wrongIdentity(path string, missing bool, known string) error {
 		Do("put the right file back from a backup; without it the secrets are lost, and the clusters can only be destroyed by hand")
 }
 
+// notTheirs says what somebody lacks who shares a store with others.
+func (s *database) notTheirs(path string, missing bool, known string) error {
+	what := "this identity is not the one of those who share the store (%s)"
+	if missing {
+		what = "the identity is missing that opens the secrets of this store (%s)"
+	}
+	e := fail.New(fail.Unauthorized, what, known).At(path)
+	if missing {
+		return e.Do("copy identity.age, mode 600, from the state directory of somebody who uses %s", s.where)
+	}
+	return e.Do("it is another store's: name a directory of its own by --state-dir, and copy identity.age, mode 600, there from somebody who uses %s", s.where)
+}
+
 // recipient returns the public half of the identity that the database remembers; empty if none.
-func (s *Store) recipient(ctx context.Context) (string, error) {
-	var v string
-	err := s.db.QueryRowContext(ctx, "SELECT value FROM store_facts WHERE name = ?", recipientFact).Scan(&v)
+func (s *database) recipient(ctx context.Context) (string, error) {
+	v, err := one(ctx, s, s.db, value[string], "SELECT value FROM store_facts WHERE name = $1", recipientFact)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
@@ -126,12 +141,17 @@ func makeIdentity(path string) (*age.X25519Identity, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "make an identity")
 	}
-	text := "# Opens the secrets in " + dbFile + ". Keep a copy in a safe place: without it they are lost.\n# public key: " +
+	return id, writeIdentity(path, id)
+}
+
+// writeIdentity writes an identity to a file that must not exist yet.
+func writeIdentity(path string, id *age.X25519Identity) error {
+	text := "# Opens the secrets in the store. Keep a copy in a safe place: without it they are lost.\n# public key: " +
 		id.Recipient().String() + "\n" + id.String() + "\n"
 	if err := writeNew(path, []byte(text)); err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
+		return fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
 	}
-	return id, nil
+	return nil
 }
 
 // writeNew writes a file of mode 0600 that must not exist yet, whole or not at all, and waits for the disk.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,31 +12,34 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// keepRuns is how many runs of one cluster name the journal keeps.
-const keepRuns = 500
+// KeepRuns is how many runs of one cluster name the journal keeps.
+const KeepRuns = 500
 
 // journal writes the runs of one cluster.
 type journal struct {
-	s       *Store
+	s       *database
 	cluster string
 	seq     atomic.Int64
 }
 
-// Journal returns the journal of the cluster with this ID. Its runs outlive the cluster, under the cluster's name.
-func (s *Store) Journal(clusterID string) plan.Journal { return &journal{s: s, cluster: clusterID} }
+// Journal implements Store.
+func (s *database) Journal(clusterID string) plan.Journal { return &journal{s: s, cluster: clusterID} }
 
 // Begin records the plan.
 func (j *journal) Begin(ctx context.Context, p *plan.Plan, meta map[string]string) (string, error) {
-	facts, err := encodeFacts(meta)
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	text, err := json.Marshal(meta)
 	if err != nil {
-		return "", err
+		return "", fail.Wrap(fail.Internal, err, "encode what is said of the run")
 	}
 	now := time.Now()
 	id := now.UTC().Format("20060102-150405") + "-" + randomHex(6)
-	err = inTx(ctx, j.s.log, func(tx *sql.Tx) error {
+	err = j.s.change(ctx, j.s.log, once, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO runs (id, cluster_id, cluster_name, verb, holder, meta, outcome, started, ended)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)`,
-			id, j.cluster, p.Cluster, p.Verb, j.s.self.encode(), facts, plan.OutcomeRunning, micros(now))
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)`,
+			id, j.cluster, p.Cluster, p.Verb, j.s.self.encode(), string(text), plan.OutcomeRunning, micros(now))
 		if err != nil {
 			return err
 		}
@@ -44,8 +48,8 @@ func (j *journal) Begin(ctx context.Context, p *plan.Plan, meta map[string]strin
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM runs WHERE cluster_name = ? AND id NOT IN
-			(SELECT id FROM runs WHERE cluster_name = ? ORDER BY started DESC, id DESC LIMIT ?)`, p.Cluster, p.Cluster, keepRuns)
+		_, err = tx.ExecContext(ctx, `DELETE FROM runs WHERE cluster_name = $1 AND id NOT IN
+			(SELECT id FROM runs WHERE cluster_name = $2 ORDER BY started DESC, id DESC LIMIT $3)`, p.Cluster, p.Cluster, KeepRuns)
 		return err
 	})
 	return id, j.s.wrap(err, "record the plan")
@@ -61,25 +65,30 @@ func insertStep(ctx context.Context, tx *sql.Tx, run string, seq int, st *plan.S
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO run_steps (run_id, seq, step_id, action, title, subject, reason, needs)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, run, seq, st.ID, st.Action, st.Title, st.Subject, st.Reason, string(raw))
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, run, seq, st.ID, st.Action, st.Title, st.Subject, st.Reason, string(raw))
 	return err
 }
 
 // Step records that a step came into a state.
 func (j *journal) Step(ctx context.Context, run, id string, state plan.StepState, at time.Time, errText string) error {
-	_, err := j.s.log.ExecContext(ctx, "INSERT INTO run_events (run_id, seq, step_id, state, at, error) VALUES (?, ?, ?, ?, ?, ?)",
-		run, j.seq.Add(1), id, state, micros(at), errText)
+	_, err := j.s.exec(ctx, j.s.log, `INSERT INTO run_events (run_id, seq, step_id, state, at, error) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (run_id, seq) DO NOTHING`, run, j.seq.Add(1), id, state, micros(at), printable(errText))
 	return j.s.wrap(err, "record that %s is %s", id, state)
 }
 
 // End records the run's outcome.
 func (j *journal) End(ctx context.Context, run string, outcome plan.Outcome) error {
-	res, err := j.s.log.ExecContext(ctx, "UPDATE runs SET outcome = ?, ended = ? WHERE id = ?", outcome, micros(time.Now()), run)
+	n, err := j.s.exec(ctx, j.s.log, "UPDATE runs SET outcome = $1, ended = $2 WHERE id = $3", outcome, micros(time.Now()), run)
 	if err != nil {
 		return j.s.wrap(err, "record the end of run %s", run)
 	}
-	if n, err := res.RowsAffected(); err == nil && n == 0 {
+	if n == 0 {
 		return fail.New(fail.NotFound, "there is no run %s in the journal", run)
 	}
 	return nil
+}
+
+// printable is text without what a database may refuse to keep: machines may have written a part of it.
+func printable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

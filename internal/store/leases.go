@@ -2,38 +2,23 @@ package store
 
 import (
 	"context"
-	"time"
+	"slices"
+	"strings"
 )
 
-// LeaseInfo is a lease that is held, as others see it.
-type LeaseInfo struct {
-	ClusterID  string    `json:"clusterID"`
-	Cluster    string    `json:"cluster"` // the cluster's name
-	Verb       string    `json:"verb"`
-	Holder     string    `json:"holder"` // "user@host, pid 42"
-	Alive      string    `json:"alive"`  // "yes", "no" or "unknown": a process on another host
-	Generation int64     `json:"generation"`
-	Acquired   time.Time `json:"acquired"`
-	Heartbeat  time.Time `json:"heartbeat"`
-	Expires    time.Time `json:"expires"`
-}
-
-// Leases returns the leases that are held, or were when their holder died, by cluster.
-func (s *Store) Leases(ctx context.Context) ([]LeaseInfo, error) {
-	rows, err := s.log.QueryContext(ctx, selectLease+" WHERE l.held = 1 ORDER BY c.name")
+// Leases implements Store.
+func (s *database) Leases(ctx context.Context) ([]LeaseInfo, error) {
+	found, err := list(ctx, s, s.log, scanLease, selectLease+" WHERE l.held = 1")
 	if err != nil {
 		return nil, s.wrap(err, "list the leases")
 	}
-	found, err := collect(rows, scanLease)
-	if err != nil {
-		return nil, s.wrap(err, "list the leases")
-	}
-	list := make([]LeaseInfo, 0, len(found))
+	all := make([]LeaseInfo, 0, len(found))
 	for _, l := range found {
 		l.info.Alive = string(l.holder.lives(s.self))
-		list = append(list, l.info)
+		all = append(all, l.info)
 	}
-	return list, nil
+	slices.SortFunc(all, func(a, b LeaseInfo) int { return strings.Compare(a.Cluster, b.Cluster) })
+	return all, nil
 }
 
 const selectLease = `SELECT l.cluster_id, c.name, l.generation, l.held, l.verb, l.holder, l.acquired, l.heartbeat, l.expires
@@ -46,7 +31,7 @@ type leaseRow struct {
 	holder holder
 }
 
-func scanLease(row interface{ Scan(...any) error }) (*leaseRow, error) {
+func scanLease(row scanner) (*leaseRow, error) {
 	var l leaseRow
 	var held int
 	var who string

@@ -17,16 +17,16 @@ import (
 )
 
 // The test binary runs itself as another process: roles[$STORE_TEST_ROLE] on the store in $STORE_TEST_DIR.
-const roleEnv, dirEnv = "STORE_TEST_ROLE", "STORE_TEST_DIR"
+const roleEnv, dirEnv, urlEnv = "STORE_TEST_ROLE", "STORE_TEST_DIR", "STORE_TEST_URL"
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(context.Context, *Store) error{"write": roleWrite, "hold": roleHold, "run": roleRun, "race": roleRace}
+	roles := map[string]func(context.Context, *database) error{"write": roleWrite, "hold": roleHold, "run": roleRun, "race": roleRace, "overwrite": roleOverwrite}
 	role := roles[os.Getenv(roleEnv)]
 	if role == nil {
 		os.Exit(m.Run())
 	}
 	ctx := context.Background()
-	s, err := Open(ctx, os.Getenv(dirEnv))
+	s, err := openWith(ctx, Location{Dir: os.Getenv(dirEnv), URL: os.Getenv(urlEnv)}, (*database).openOrMake)
 	if err == nil {
 		err = role(ctx, s)
 	}
@@ -80,7 +80,7 @@ func (c *child) line(t *testing.T) string {
 }
 
 // roleWrite writes a secret and a journal entry again and again, and prints the number of each once it is acknowledged.
-func roleWrite(ctx context.Context, s *Store) error {
+func roleWrite(ctx context.Context, s *database) error {
 	c, err := s.Cluster(ctx, "demo")
 	if err != nil {
 		return err
@@ -103,8 +103,28 @@ func roleWrite(ctx context.Context, s *Store) error {
 	}
 }
 
+// roleOverwrite takes the lease as another machine, and writes one secret until that is refused.
+func roleOverwrite(ctx context.Context, s *database) error {
+	s.self.Host, s.self.Boot = "child", "boot of child"
+	c, err := s.Cluster(ctx, "demo")
+	if err != nil {
+		return err
+	}
+	if _, err := s.AcquireLease(ctx, c.ID, "apply", LeaseOptions{TTL: 2 * time.Second}); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		if err := s.Secrets(c.ID).Put(ctx, "a", fmt.Append(nil, i)); err != nil {
+			return err
+		}
+		if i == 20 {
+			fmt.Println("writing")
+		}
+	}
+}
+
 // roleHold takes the lease and keeps it until standard input ends.
-func roleHold(ctx context.Context, s *Store) error {
+func roleHold(ctx context.Context, s *database) error {
 	c, err := s.Cluster(ctx, "demo")
 	if err != nil {
 		return err
@@ -119,7 +139,7 @@ func roleHold(ctx context.Context, s *Store) error {
 }
 
 // roleRun begins a run, and never ends it.
-func roleRun(ctx context.Context, s *Store) error {
+func roleRun(ctx context.Context, s *database) error {
 	run, err := s.Journal("demo-12345678").Begin(ctx, &plan.Plan{Verb: "apply", Cluster: "demo"}, nil)
 	fmt.Println(run)
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -127,7 +147,7 @@ func roleRun(ctx context.Context, s *Store) error {
 }
 
 // roleRace takes and releases the lease 20 times, and prints each time it has it and when it gives it back.
-func roleRace(ctx context.Context, s *Store) error {
+func roleRace(ctx context.Context, s *database) error {
 	c, err := s.Cluster(ctx, "demo")
 	if err != nil {
 		return err
@@ -218,7 +238,7 @@ func TestTwoProcessesExcludeEachOther(t *testing.T) {
 		t.Fatal(l)
 	}
 	_, err := s.AcquireLease(t.Context(), c.ID, "destroy", LeaseOptions{})
-	wantFail(t, err, fail.Conflict, "apply is running", fmt.Sprintf("pid %d", p.cmd.Process.Pid), "since", "heartbeat", "expires in", "kill -INT")
+	testkit.Fails(t, err, fail.Conflict, "apply is running", fmt.Sprintf("pid %d", p.cmd.Process.Pid), "since", "heartbeat", "expires in", "kill -INT")
 	ls, err := s.Leases(t.Context())
 	if err != nil || len(ls) != 1 || ls[0].Alive != "yes" || ls[0].Verb != "apply" || ls[0].Cluster != "demo" {
 		t.Errorf("%+v, %v", ls, err)

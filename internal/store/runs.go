@@ -20,34 +20,29 @@ type runRow struct {
 	holder    holder
 }
 
-// Runs returns the newest runs first, of the clusters of one name or (empty) of all; at most limit, 0 meaning 20.
-// A run whose process died has the outcome plan.OutcomeGone.
-func (s *Store) Runs(ctx context.Context, clusterName string, limit int) ([]plan.RunRecord, error) {
+// Runs implements Store.
+func (s *database) Runs(ctx context.Context, clusterName string, limit int) ([]plan.RunRecord, error) {
 	if limit <= 0 {
 		limit = 20
 	}
-	rows, err := s.log.QueryContext(ctx, selectRun+" WHERE ? = '' OR cluster_name = ? ORDER BY started DESC, id DESC LIMIT ?",
-		clusterName, clusterName, limit)
+	found, err := list(ctx, s, s.log, scanRun, selectRun+" WHERE $1 = '' OR cluster_name = $1 ORDER BY started DESC, id DESC LIMIT $2",
+		clusterName, limit)
 	if err != nil {
 		return nil, s.wrap(err, "read the journal")
 	}
-	found, err := collect(rows, scanRun)
-	if err != nil {
-		return nil, s.wrap(err, "read the journal")
-	}
-	list := make([]plan.RunRecord, 0, len(found))
-	for i := range found {
-		if err := s.complete(ctx, &found[i]); err != nil {
-			return nil, s.wrap(err, "read run %s", found[i].rec.ID)
+	all := make([]plan.RunRecord, 0, len(found))
+	for _, r := range found {
+		if err := s.complete(ctx, r); err != nil {
+			return nil, s.wrap(err, "read run %s", r.rec.ID)
 		}
-		list = append(list, found[i].rec)
+		all = append(all, r.rec)
 	}
-	return list, nil
+	return all, nil
 }
 
-// Run returns one run: fail.NotFound if the journal has none of this ID.
-func (s *Store) Run(ctx context.Context, id string) (*plan.RunRecord, error) {
-	r, err := scanRun(s.log.QueryRowContext(ctx, selectRun+" WHERE id = ?", id))
+// Run implements Store.
+func (s *database) Run(ctx context.Context, id string) (*plan.RunRecord, error) {
+	r, err := one(ctx, s, s.log, scanRun, selectRun+" WHERE id = $1", id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "there is no run %s in the journal", id).Do("list them with: naupegos history")
 	}
@@ -61,13 +56,10 @@ func (s *Store) Run(ctx context.Context, id string) (*plan.RunRecord, error) {
 }
 
 // complete adds the steps, what became of them, and whether the run's process still lives.
-func (s *Store) complete(ctx context.Context, r *runRow) error {
-	rows, err := s.log.QueryContext(ctx,
-		"SELECT step_id, action, title, subject, reason, needs FROM run_steps WHERE run_id = ? ORDER BY seq", r.rec.ID)
+func (s *database) complete(ctx context.Context, r *runRow) (err error) {
+	r.rec.Steps, err = list(ctx, s, s.log, scanStep,
+		"SELECT step_id, action, title, subject, reason, needs FROM run_steps WHERE run_id = $1 ORDER BY seq", r.rec.ID)
 	if err != nil {
-		return err
-	}
-	if r.rec.Steps, err = collect(rows, scanStep); err != nil {
 		return err
 	}
 	if err := s.replay(ctx, &r.rec); err != nil {
@@ -84,63 +76,68 @@ func (s *Store) complete(ctx context.Context, r *runRow) error {
 }
 
 // replay applies the run's events to its steps.
-func (s *Store) replay(ctx context.Context, rec *plan.RunRecord) (err error) {
+func (s *database) replay(ctx context.Context, rec *plan.RunRecord) error {
 	index := make(map[string]*plan.StepRecord, len(rec.Steps))
 	for i := range rec.Steps {
 		index[rec.Steps[i].ID] = &rec.Steps[i]
 	}
-	rows, err := s.log.QueryContext(ctx, "SELECT step_id, state, at, error FROM run_events WHERE run_id = ? ORDER BY seq", rec.ID)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id, text string
-		var state plan.StepState
-		var at int64
-		if err := rows.Scan(&id, &state, &at, &text); err != nil {
-			return err
-		}
-		if st := index[id]; st != nil {
-			applyEvent(st, state, fromMicros(at), text)
+	events, err := list(ctx, s, s.log, scanEvent, "SELECT step_id, state, at, error FROM run_events WHERE run_id = $1 ORDER BY seq", rec.ID)
+	for _, e := range events {
+		if st := index[e.step]; st != nil {
+			e.apply(st)
 		}
 	}
-	return rows.Err()
+	return err
 }
 
-func applyEvent(st *plan.StepRecord, state plan.StepState, at time.Time, text string) {
-	st.State = state
+// event is one row of run_events.
+type event struct {
+	step, text string
+	state      plan.StepState
+	at         time.Time
+}
+
+func scanEvent(row scanner) (e event, err error) {
+	var at int64
+	err = row.Scan(&e.step, &e.state, &at, &e.text)
+	e.at = fromMicros(at)
+	return e, err
+}
+
+func (e event) apply(st *plan.StepRecord) {
+	st.State = e.state
 	switch {
-	case state == plan.Running:
-		st.Started = at
-	case state == plan.Retrying:
-		st.Retries = append(st.Retries, plan.Retry{At: at, Err: text})
-	case state == plan.Skipped:
-	case state.Final():
-		st.Ended, st.Err = at, text
+	case e.state == plan.Running:
+		st.Started = e.at
+	case e.state == plan.Retrying:
+		st.Retries = append(st.Retries, plan.Retry{At: e.at, Err: e.text})
+	case e.state == plan.Skipped:
+	case e.state.Final():
+		st.Ended, st.Err = e.at, e.text
 	}
 }
 
 // isGone reports whether the process of a run that never ended is gone: seen dead on this host, or (where that can't be
 // seen) no longer holding the cluster's lease.
-func (s *Store) isGone(ctx context.Context, r *runRow) (bool, error) {
+func (s *database) isGone(ctx context.Context, r *runRow) (bool, error) {
 	switch r.holder.lives(s.self) {
 	case alive:
 		return false, nil
 	case dead:
 		return true, nil
 	}
-	l, err := scanLease(s.log.QueryRowContext(ctx, selectLease+" WHERE l.cluster_id = ?", r.clusterID))
+	l, err := one(ctx, s, s.log, scanLease, selectLease+" WHERE l.cluster_id = $1", r.clusterID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return !l.held || l.holder != r.holder || time.Now().After(l.info.Expires), nil
+	now, err := s.now(ctx, s.log)
+	return !l.held || l.holder != r.holder || now.After(l.info.Expires), err
 }
 
-func scanRun(row interface{ Scan(...any) error }) (*runRow, error) {
+func scanRun(row scanner) (*runRow, error) {
 	var r runRow
 	var who, meta string
 	var started, ended int64
@@ -155,11 +152,11 @@ func scanRun(row interface{ Scan(...any) error }) (*runRow, error) {
 	return &r, json.Unmarshal([]byte(meta), &r.rec.Meta)
 }
 
-func scanStep(row interface{ Scan(...any) error }) (*plan.StepRecord, error) {
+func scanStep(row scanner) (plan.StepRecord, error) {
 	st := plan.StepRecord{State: plan.Pending}
 	var needs string
 	if err := row.Scan(&st.ID, &st.Action, &st.Title, &st.Subject, &st.Reason, &needs); err != nil {
-		return nil, err
+		return st, err
 	}
-	return &st, json.Unmarshal([]byte(needs), &st.Needs)
+	return st, json.Unmarshal([]byte(needs), &st.Needs)
 }

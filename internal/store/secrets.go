@@ -5,24 +5,24 @@ import (
 	"database/sql"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Secrets are the named secrets of one cluster, encrypted on the disk.
-type Secrets struct {
-	s       *Store
+// secrets implements Secrets.
+type secrets struct {
+	s       *database
 	cluster string
 }
 
-// Secrets returns the secrets of the cluster with this ID.
-func (s *Store) Secrets(clusterID string) *Secrets { return &Secrets{s, clusterID} }
+// Secrets implements Store.
+func (s *database) Secrets(clusterID string) Secrets { return &secrets{s, clusterID} }
 
-// Get returns the value of a secret: fail.NotFound if there is none of this name.
-func (x *Secrets) Get(ctx context.Context, name string) ([]byte, error) {
-	var sealed string
-	err := x.s.db.QueryRowContext(ctx, "SELECT sealed FROM secrets WHERE cluster_id = ? AND name = ?", x.cluster, name).Scan(&sealed)
+// Get implements Secrets.
+func (x *secrets) Get(ctx context.Context, name string) ([]byte, error) {
+	sealed, err := one(ctx, x.s, x.s.db, value[string], "SELECT sealed FROM secrets WHERE cluster_id = $1 AND name = $2", x.cluster, name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "there is no secret %s", name).At(x.cluster)
 	}
@@ -39,26 +39,25 @@ func (x *Secrets) Get(ctx context.Context, name string) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, fail.New(fail.Internal, "the secret %s is damaged: it does not decrypt", name).At(x.cluster).
-			Do("put back a copy of %s together with %s", dbFile, identityFile)
+			Do("put back a backup: naupegos store restore")
 	}
 	return raw, nil
 }
 
-// Put stores a secret, in place of an older value.
-func (x *Secrets) Put(ctx context.Context, name string, value []byte) error {
+// Put implements Secrets.
+func (x *secrets) Put(ctx context.Context, name string, value []byte) error {
 	return x.insert(ctx, name, value, "DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at")
 }
 
-// PutIfAbsent stores a secret unless there is one of this name, and returns what is stored then: of several who try at
-// once, all get the winner's value.
-func (x *Secrets) PutIfAbsent(ctx context.Context, name string, value []byte) ([]byte, error) {
+// PutIfAbsent implements Secrets.
+func (x *secrets) PutIfAbsent(ctx context.Context, name string, value []byte) ([]byte, error) {
 	if err := x.insert(ctx, name, value, "DO NOTHING"); err != nil {
 		return nil, err
 	}
 	return x.Get(ctx, name)
 }
 
-func (x *Secrets) insert(ctx context.Context, name string, value []byte, onConflict string) error {
+func (x *secrets) insert(ctx context.Context, name string, value []byte, onConflict string) error {
 	if name == "" {
 		return fail.New(fail.Invalid, "a secret needs a name").At(x.cluster)
 	}
@@ -72,39 +71,33 @@ func (x *Secrets) insert(ctx context.Context, name string, value []byte, onConfl
 	}
 	err = x.s.fenced(ctx, x.cluster, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx,
-			"INSERT INTO secrets (cluster_id, name, sealed, updated_at) VALUES (?, ?, ?, ?) ON CONFLICT (cluster_id, name) "+onConflict, //nolint:gosec // one of two constants
+			"INSERT INTO secrets (cluster_id, name, sealed, updated_at) VALUES ($1, $2, $3, $4) ON CONFLICT (cluster_id, name) "+onConflict, //nolint:gosec // one of two constants
 			x.cluster, name, base64.StdEncoding.EncodeToString(raw), micros(time.Now()))
 		return err
 	})
-	if isForeignKey(err) {
+	if x.s.d.isForeignKey(err) {
 		return x.s.unknownCluster(ctx, x.cluster)
 	}
 	return x.s.wrap(err, "store the secret %s", name)
 }
 
-// Delete forgets a secret. One that isn't there is no error.
-func (x *Secrets) Delete(ctx context.Context, name string) error {
+// Delete implements Secrets.
+func (x *secrets) Delete(ctx context.Context, name string) error {
 	err := x.s.fenced(ctx, x.cluster, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM secrets WHERE cluster_id = ? AND name = ?", x.cluster, name)
+		_, err := tx.ExecContext(ctx, "DELETE FROM secrets WHERE cluster_id = $1 AND name = $2", x.cluster, name)
 		return err
 	})
 	return x.s.wrap(err, "forget the secret %s", name)
 }
 
-// Names returns the names of all secrets of the cluster, sorted.
-func (x *Secrets) Names(ctx context.Context) ([]string, error) {
-	rows, err := x.s.db.QueryContext(ctx, "SELECT name FROM secrets WHERE cluster_id = ? ORDER BY name", x.cluster)
-	if err != nil {
-		return nil, x.s.wrap(err, "list the secrets")
-	}
-	names, err := collect(rows, func(r interface{ Scan(...any) error }) (*string, error) {
-		var name string
-		return &name, r.Scan(&name)
-	})
+// Names implements Secrets.
+func (x *secrets) Names(ctx context.Context) ([]string, error) {
+	names, err := list(ctx, x.s, x.s.db, value[string], "SELECT name FROM secrets WHERE cluster_id = $1", x.cluster)
+	slices.Sort(names) // databases sort each in its own way
 	return names, x.s.wrap(err, "list the secrets")
 }
 
 // bind is what a sealed value is bound to, so that it opens in no other place.
-func (x *Secrets) bind(name string) []byte {
+func (x *secrets) bind(name string) []byte {
 	return []byte("naupegos secret\x00" + x.cluster + "\x00" + name)
 }

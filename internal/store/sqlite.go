@@ -1,16 +1,41 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"net/url"
+	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/pressly/goose/v3"
+	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
+
+// lockWait bounds how long one process waits for another that makes or migrates the store.
+const lockWait = 60 * time.Second
+
+// sqliteFile is the dialect of a SQLite file.
+type sqliteFile struct{ dir string }
+
+// useSQLite opens the file in the store's directory.
+func (s *database) useSQLite() (err error) {
+	path := filepath.Join(s.dir, dbFile)
+	if err := privateFile(path); err != nil {
+		return err
+	}
+	s.d = sqliteFile{s.dir}
+	if s.db, err = openSQLite(path, "FULL"); err != nil {
+		return err
+	}
+	s.log, err = openSQLite(path, "NORMAL")
+	return err
+}
 
 // openSQLite opens the file with one connection: writers of one process then queue in Go instead of polling for the lock.
 // inMemory in the place of the path keeps everything in memory, for as long as it is open. synchronous is SQLite's pragma: FULL waits for the disk at each commit, NORMAL does not.
@@ -32,6 +57,47 @@ func openSQLite(path, synchronous string) (*sql.DB, error) {
 	return db, nil
 }
 
+func (sqliteFile) sql() words {
+	return words{
+		goose: goose.DialectSQLite3, prepare: "PRAGMA journal_mode=WAL",
+		has: "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = $1",
+	}
+}
+
+// now is this host's clock: nobody else writes to the file.
+func (sqliteFile) now(context.Context, querier) (time.Time, error) { return time.Now(), nil }
+
+// away is never so: SQLite itself waits for other processes.
+func (sqliteFile) away(error) bool { return false }
+
+// lock takes a file lock; the kernel gives it back if this process dies.
+func (d sqliteFile) lock(ctx context.Context) (unlock func(), err error) {
+	path := filepath.Join(d.dir, lockFile)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "lock the store").At(path)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil // closing gives the lock back
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil, errors.Join(fail.Wrap(fail.Internal, err, "lock the store").At(path), f.Close())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, errors.Join(fail.Wrap(fail.Conflict, ctx.Err(), "wait for another process that makes or updates the store").
+				At(path).Do("find it with: fuser %s", path), f.Close())
+		}
+	}
+}
+
 // code returns SQLite's code of an error, primary and extended; 0, 0 if it has none.
 func code(err error) (primary, extended int) {
 	var e *sqlite.Error
@@ -41,40 +107,33 @@ func code(err error) (primary, extended int) {
 	return e.Code() & 0xff, e.Code()
 }
 
-func isForeignKey(err error) bool {
+func (sqliteFile) isForeignKey(err error) bool {
 	_, c := code(err)
 	return c == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
 }
 
-func isUnique(err error) bool {
+func (sqliteFile) isUnique(err error) bool {
 	_, c := code(err)
 	return c == sqlite3.SQLITE_CONSTRAINT_UNIQUE || c == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
 }
 
-// wrap says what was attempted on the store, why it failed and what helps. nil stays nil; an error that is already of
-// this project's kind passes as it is.
-func (s *Store) wrap(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
+func (d sqliteFile) explain(e *fail.Error) error {
+	e = e.At(filepath.Join(d.dir, dbFile))
+	as := func(k fail.Kind, do string) error {
+		e.Kind = k
+		return e.Do("%s", do)
 	}
-	var known *fail.Error
-	if errors.As(err, &known) {
-		return err
-	}
-	path := filepath.Join(s.dir, dbFile)
-	at := func(k fail.Kind) *fail.Error { return fail.Wrap(k, err, format, args...).At(path) }
-	switch c, _ := code(err); c {
+	switch c, _ := code(e.Err); c {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return at(fail.Conflict).Do("another naupegos process is writing; wait for it and run the same command again")
+		return as(fail.Conflict, "another naupegos process is writing; wait for it and run the same command again")
 	case sqlite3.SQLITE_FULL:
-		return at(fail.Refused).Do("the disk is full: make room and run the same command again")
+		return as(fail.Refused, "the disk is full: make room and run the same command again")
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
-		return at(fail.Refused).Do("run as the user who owns the file, on a disk that can be written")
+		return as(fail.Refused, "run as the user who owns the file, on a disk that can be written")
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return at(fail.Internal).Do("the file is damaged: put back a copy of it together with %s", identityFile)
+		return as(fail.Internal, "the file is damaged: put back a copy of it together with "+identityFile)
 	case sqlite3.SQLITE_IOERR:
-		return at(fail.Internal).Do("look for a full or failing disk, then run the same command again")
-	default:
-		return at(fail.KindOf(err))
+		return as(fail.Internal, "look for a full or failing disk, then run the same command again")
 	}
+	return e
 }

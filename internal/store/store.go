@@ -1,7 +1,8 @@
 // Package store is where Naupegos remembers: clusters, their secrets (encrypted), leases, and the journal of runs.
 //
-// It keeps one SQLite file in the user's state directory, and an age identity beside it that opens the secrets.
-// It is the only package that speaks SQL, and knows nothing of what the remembered things mean.
+// It keeps one SQLite file in the user's state directory, or a PostgreSQL database that several people share, and an age identity in
+// the state directory that opens the secrets. It is the only package that speaks SQL, and knows nothing of what the remembered things
+// mean. Callers use the interfaces of contract.go.
 package store
 
 import (
@@ -25,13 +26,17 @@ const (
 	lockFile     = "lock" // held while the store is made or migrated
 )
 
-// Store remembers. It may be used by several goroutines, and the same directory by several processes.
-type Store struct {
+// database is the Store on a SQL database.
+type database struct {
 	dir      string
+	where    string // for people: dir, or the database without its password
+	d        dialect
 	db       *sql.DB // each commit is on the disk: clusters and secrets
-	log      *sql.DB // commits outlive the process, but perhaps not a power cut: journal and leases, written often
+	log      *sql.DB // where that differs from db: commits outlive the process, but perhaps not a power cut. For the journal and leases
 	identity *age.X25519Identity
 	self     holder
+	absence  absence
+	patience time.Duration // how long a database that went away is waited for; none while it is opened
 
 	mu     sync.Mutex
 	keys   map[string][]byte // data keys by cluster ID
@@ -50,16 +55,26 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "naupegos"), nil
 }
 
-// Open opens the store in dir, making it on first use; an empty dir means DefaultDir. It refuses a store that a newer
-// version wrote, and one whose identity is missing or another while there are secrets.
-func Open(ctx context.Context, dir string) (*Store, error) {
-	return openWith(ctx, dir, (*Store).openOrMake)
+// Location says where a store is.
+type Location struct {
+	Dir string // this user's directory: the identity, and the database where there is no URL; empty means DefaultDir
+	URL string // of a PostgreSQL database that several machines share (postgres://…); empty: SQLite in Dir
 }
 
-func openWith(ctx context.Context, dir string, how func(*Store, context.Context) error) (*Store, error) {
-	if dir == "" {
+// Open opens a store, making it on first use. It refuses a store that a newer version wrote, and one whose identity is missing or
+// another while there are secrets.
+func Open(ctx context.Context, at Location) (Store, error) {
+	s, err := openWith(ctx, at, (*database).openOrMake)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openWith(ctx context.Context, at Location, how func(*database, context.Context, string) error) (*database, error) {
+	if at.Dir == "" {
 		var err error
-		if dir, err = DefaultDir(); err != nil {
+		if at.Dir, err = DefaultDir(); err != nil {
 			return nil, err
 		}
 	}
@@ -67,46 +82,58 @@ func openWith(ctx context.Context, dir string, how func(*Store, context.Context)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, self: self, keys: map[string][]byte{}, fences: map[string]int64{}}
-	if err := how(s, ctx); err != nil {
+	s := &database{dir: at.Dir, where: at.Dir, self: self, keys: map[string][]byte{}, fences: map[string]int64{}}
+	if err := how(s, ctx, at.URL); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.patience = patience
 	return s, nil
 }
 
-func (s *Store) openOrMake(ctx context.Context) (err error) {
-	if err := privateDir(s.dir); err != nil {
+func (s *database) openOrMake(ctx context.Context, url string) error {
+	if err := s.openBare(ctx, url); err != nil {
 		return err
 	}
-	path := filepath.Join(s.dir, dbFile)
-	if err := privateFile(path); err != nil {
-		return err
-	}
-	if s.db, err = openSQLite(path, "FULL"); err != nil {
-		return err
-	}
-	if s.log, err = openSQLite(path, "NORMAL"); err != nil {
-		return err
-	}
-	if err := s.migrate(ctx); err != nil {
+	if err := s.used(ctx, s.db); err != nil {
 		return err
 	}
 	return s.loadIdentity(ctx)
 }
 
-// Close releases the files. Release leases first.
-func (s *Store) Close() error {
+// openBare opens a store, or makes it, whatever its identity is and wherever it was moved to.
+func (s *database) openBare(ctx context.Context, url string) error {
+	if err := privateDir(s.dir); err != nil {
+		return err
+	}
+	var err error
+	if url == "" {
+		err = s.useSQLite()
+	} else {
+		err = s.usePostgres(url)
+	}
+	if err != nil {
+		return err
+	}
+	return s.migrate(ctx)
+}
+
+// Close implements Store.
+func (s *database) Close() error {
 	var errs []error
-	for _, db := range []*sql.DB{s.log, s.db} {
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
+	if s.log != nil && s.log != s.db {
+		errs = append(errs, s.log.Close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// Dir returns the directory that the store lies in.
-func (s *Store) Dir() string { return s.dir }
+// Dir implements Store.
+func (s *database) Dir() string { return s.dir }
+
+// Where implements Store.
+func (s *database) Where() string { return s.where }
 
 // privateDir makes dir for its owner alone.
 func privateDir(dir string) error {
@@ -130,37 +157,4 @@ func privateFile(path string) error {
 		return refused(err, path, "open the store")
 	}
 	return nil
-}
-
-// inTx runs f in a transaction that takes the write lock at once, and commits if f returns nil.
-func inTx(ctx context.Context, db *sql.DB, f func(tx *sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := f(tx); err != nil {
-		return errors.Join(err, ignoreDone(tx.Rollback()))
-	}
-	return tx.Commit()
-}
-
-func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
-		return nil
-	}
-	return err
-}
-
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-func fromMicros(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(n).UTC()
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-func open(t *testing.T, dir string) *Store {
+func open(t *testing.T, dir string) *database {
 	t.Helper()
-	s, err := Open(t.Context(), dir)
+	s, err := openWith(t.Context(), Location{Dir: dir}, (*database).openOrMake)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,29 +30,13 @@ func open(t *testing.T, dir string) *Store {
 	return s
 }
 
-func newCluster(t *testing.T, s *Store, name string) *Cluster {
+func newCluster(t *testing.T, s *database, name string) *Cluster {
 	t.Helper()
-	c, err := s.CreateCluster(t.Context(), Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n"), Facts: map[string]string{"vip": "10.0.0.10"}})
+	c, err := s.CreateCluster(t.Context(), Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n"), Facts: Facts{{Kind: "vip"}: "10.0.0.10"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// wantFail checks the kind of an error and that it says each of words.
-func wantFail(t *testing.T, err error, kind fail.Kind, words ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want %s", kind)
-	}
-	if got := fail.KindOf(err); got != kind {
-		t.Errorf("kind %s, want %s: %v", got, kind, err)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error does not say %q: %v", w, err)
-		}
-	}
 }
 
 func TestOpenMakesPrivateFiles(t *testing.T) {
@@ -99,20 +83,20 @@ func TestOpenRunsNoMigration(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
 	newCluster(t, first, "demo")
-	unlock, err := first.lock(t.Context())
+	unlock, err := first.d.lock(t.Context())
 	testkit.Must(t, err)
 	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // for a busy host; who wants the lock gets it never
 	defer cancel()
-	s, err := Open(ctx, dir)
+	s, err := Open(ctx, Location{Dir: dir})
 	testkit.Must(t, err)
 	testkit.Must(t, s.Close())
 }
 
 func TestSchemaVersionIsTheNewestMigration(t *testing.T) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil || len(files) != schemaVersion {
-		t.Errorf("%d migrations, schemaVersion is %d (%v)", len(files), schemaVersion, err)
+	if newest := factsTable().Version; err != nil || newest != schemaVersion || len(files)+1 != schemaVersion {
+		t.Errorf("%d migrations and number %d, schemaVersion is %d (%v)", len(files), newest, schemaVersion, err)
 	}
 	v, err := open(t, t.TempDir()).version(t.Context())
 	if err != nil || v != schemaVersion {
@@ -126,8 +110,8 @@ func TestOpenRefusesNewerSchema(t *testing.T) {
 	if _, err := s.db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), dir)
-	wantFail(t, err, fail.Refused, "newer naupegos", "99", dir)
+	_, err := Open(t.Context(), Location{Dir: dir})
+	testkit.Fails(t, err, fail.Refused, "newer naupegos", "99", dir)
 }
 
 func TestOpenRefusesDamage(t *testing.T) {
@@ -135,8 +119,8 @@ func TestOpenRefusesDamage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, dbFile), []byte(strings.Repeat("this is not a database ", 500)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), dir)
-	wantFail(t, err, fail.Internal, "damaged", dbFile)
+	_, err := Open(t.Context(), Location{Dir: dir})
+	testkit.Fails(t, err, fail.Internal, "damaged", dbFile)
 }
 
 func TestOpenRefusesUnusableDirectory(t *testing.T) {
@@ -144,8 +128,8 @@ func TestOpenRefusesUnusableDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), filepath.Join(file, "naupegos"))
-	wantFail(t, err, fail.Refused, file, "XDG_STATE_HOME")
+	_, err := Open(t.Context(), Location{Dir: filepath.Join(file, "naupegos")})
+	testkit.Fails(t, err, fail.Refused, file, "XDG_STATE_HOME")
 }
 
 func TestIdentityIsNeverReplaced(t *testing.T) {
@@ -174,22 +158,22 @@ func TestIdentityIsNeverReplaced(t *testing.T) {
 	}
 
 	put(wrong, 0o600)
-	_, err = Open(t.Context(), dir)
-	wantFail(t, err, fail.Unauthorized, "not the one", path, "backup")
+	_, err = Open(t.Context(), Location{Dir: dir})
+	testkit.Fails(t, err, fail.Unauthorized, "not the one", path, "backup")
 	put([]byte("garbage AGE-SECRET-KEY-1NOTONE"), 0o600)
-	_, err = Open(t.Context(), dir)
-	wantFail(t, err, fail.Invalid, "not an age identity", path)
+	_, err = Open(t.Context(), Location{Dir: dir})
+	testkit.Fails(t, err, fail.Invalid, "not an age identity", path)
 	if strings.Contains(err.Error(), "NOTONE") {
 		t.Error("the error shows the file's text")
 	}
 	put(right, 0o644)
-	_, err = Open(t.Context(), dir)
-	wantFail(t, err, fail.Refused, "0644", "chmod 600")
+	_, err = Open(t.Context(), Location{Dir: dir})
+	testkit.Fails(t, err, fail.Refused, "0644", "chmod 600")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Open(t.Context(), dir)
-	wantFail(t, err, fail.Unauthorized, "missing", path)
+	_, err = Open(t.Context(), Location{Dir: dir})
+	testkit.Fails(t, err, fail.Unauthorized, "missing", path)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("a new identity was made over secrets that it can't open")
 	}
@@ -225,7 +209,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 	ids := make([]string, 8)
 	for i := range ids {
 		wg.Go(func() {
-			s, err := Open(t.Context(), dir)
+			s, err := openWith(t.Context(), Location{Dir: dir}, (*database).openOrMake)
 			if err != nil {
 				t.Error(err)
 				return
@@ -250,9 +234,9 @@ func TestWrapNamesWhatHelps(t *testing.T) {
 	if _, err := b.db.Exec("PRAGMA busy_timeout = 10"); err != nil {
 		t.Fatal(err)
 	}
-	err := inTx(t.Context(), a.db, func(*sql.Tx) error {
+	_, err := inTx(t.Context(), a.db, func(*sql.Tx) error {
 		_, err := b.CreateCluster(t.Context(), Cluster{Name: "demo"})
-		wantFail(t, err, fail.Conflict, "another naupegos process", dbFile)
+		testkit.Fails(t, err, fail.Conflict, "another naupegos process", dbFile)
 		return nil
 	})
 	if err != nil {
@@ -272,7 +256,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Document = []byte(strings.Repeat("x", 1<<20))
-	wantFail(t, s.SaveCluster(t.Context(), c), fail.Refused, "disk is full", "make room")
+	testkit.Fails(t, s.SaveCluster(t.Context(), c), fail.Refused, "disk is full", "make room")
 	if got, err := s.Cluster(t.Context(), "demo"); err != nil || string(got.Document) != "kind: Cluster\n" {
 		t.Errorf("the old document is not intact: %q, %v", got.Document, err)
 	}

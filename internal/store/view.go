@@ -18,21 +18,25 @@ import (
 // inMemory is what SQLite calls a database without a file.
 const inMemory = ":memory:"
 
-// View opens the store in dir like Open, except that it makes none: where there is no store, it is an empty one in memory, and
-// what is written there is gone with Close. Dir returns dir all the same.
-func View(ctx context.Context, dir string) (*Store, error) {
-	return openWith(ctx, dir, (*Store).openOrImagine)
+// View opens a store like Open, except that it makes none: where there is no store, it is an empty one in memory, and what is written
+// there is gone with Close. Dir and Where are the same all the same.
+func View(ctx context.Context, at Location) (Store, error) {
+	s, err := openWith(ctx, at, (*database).openOrImagine)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
-func (s *Store) openOrImagine(ctx context.Context) (err error) {
-	path := filepath.Join(s.dir, dbFile)
-	_, err = os.Stat(path)
-	switch {
-	case err == nil:
-		return s.openOrMake(ctx)
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
-		return refused(err, path, "open the store")
+func (s *database) openOrImagine(ctx context.Context, url string) error {
+	there, err := s.exists(ctx, url)
+	if err != nil {
+		return err
 	}
+	if there {
+		return s.openOrMake(ctx, url)
+	}
+	s.d = sqliteFile{s.dir}
 	if s.db, err = openSQLite(inMemory, "OFF"); err != nil {
 		return err
 	}
@@ -40,7 +44,27 @@ func (s *Store) openOrImagine(ctx context.Context) (err error) {
 	if s.identity, err = age.GenerateX25519Identity(); err != nil {
 		return fail.Wrap(fail.Internal, err, "make an identity")
 	}
-	return s.up(ctx, 0)
+	return s.up(ctx, 0, schemaVersion)
+}
+
+// exists reports whether there is a store, and makes nothing.
+func (s *database) exists(ctx context.Context, url string) (bool, error) {
+	if url == "" {
+		path := filepath.Join(s.dir, dbFile)
+		_, err := os.Stat(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return false, refused(err, path, "open the store")
+		}
+		return err == nil, nil
+	}
+	look := &database{dir: s.dir}
+	err := look.usePostgres(url)
+	s.where = look.where
+	var have int
+	if err == nil {
+		have, err = look.version(ctx)
+	}
+	return have > 0, errors.Join(err, look.Close())
 }
 
 // refused says what helps where path can't be used: most often it is another user's.

@@ -16,7 +16,7 @@ import (
 func TestView(t *testing.T) {
 	ctx := context.Background()
 	dir := filepath.Join(t.TempDir(), "a", "store")
-	s, err := View(ctx, dir)
+	s, err := View(ctx, Location{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestView(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(dir)); err == nil {
 		t.Error("a directory was made")
 	}
-	made, err := Open(ctx, dir)
+	made, err := Open(ctx, Location{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestView(t *testing.T) {
 	if err := errors.Join(err, made.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = View(ctx, dir); err != nil {
+	if s, err = View(ctx, Location{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()

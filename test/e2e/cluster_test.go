@@ -237,7 +237,7 @@ func (r *rig) record() *store.Cluster {
 	if _, err := os.Stat(r.state); err != nil {
 		return nil
 	}
-	st, err := store.Open(context.Background(), r.state)
+	st, err := store.Open(context.Background(), store.Location{Dir: r.state})
 	if err != nil {
 		r.t.Error(err)
 		return nil

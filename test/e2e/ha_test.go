@@ -35,6 +35,7 @@ func TestHA(t *testing.T) {
 	l.flows(t, 5)
 	r.live(t, l, []part{
 		{"second apply changes nothing", secondApply},
+		{"the store is restored elsewhere", storeRestored},
 		{"a gateway dies", gatewayDies},
 		{"a control-plane machine dies and is replaced", controlPlaneDies},
 		{"an edit restarts nothing", editsNothing},

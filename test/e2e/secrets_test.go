@@ -102,7 +102,7 @@ func (s *search) in(text []byte) []string {
 func (r *rig) needles() []needle {
 	r.t.Helper()
 	id := r.clusterID()
-	st, err := store.Open(r.t.Context(), r.state)
+	st, err := store.Open(r.t.Context(), store.Location{Dir: r.state})
 	if err != nil {
 		r.t.Fatal(err)
 	}

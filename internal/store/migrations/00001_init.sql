@@ -1,4 +1,4 @@
--- Times are microseconds since 1970 UTC. Portable SQL: SQLite today, PostgreSQL later.
+-- Times are microseconds since 1970 UTC. The same SQL for SQLite and PostgreSQL.
 
 -- +goose Up
 CREATE TABLE store_facts (

@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+func newStoreCmd(a *App) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "store",
+		Short: "Back up, restore and move what Naupegos remembers",
+		Long: `The store is where Naupegos remembers clusters: the document applied last, the keys of the authorities, history. Clusters run
+without it; without a copy of it they can't be changed any more once it is lost.
+
+It is a file in the state directory of the user who runs the command, or a PostgreSQL database that a team shares:
+  export NAUPEGOS_STORE=postgres://ann@db.example.com/naupegos
+Secrets in it are encrypted. What opens them, identity.age, stays in the state directory of each who uses the store.`,
+	}
+	c.AddCommand(newStoreBackupCmd(a), newStoreRestoreCmd(a), newStoreMoveCmd(a))
+	return c
+}
+
+func newStoreBackupCmd(a *App) *cobra.Command {
+	var key store.Key
+	var passphrase string
+	c := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write an encrypted copy of the store to a file",
+		Long: `Write everything that the store remembers to a new file, with the identity that opens its secrets: all that another machine needs
+to go on. It is encrypted by age: to recipients (age-keygen makes one; keep its other half away from this machine), or to a
+passphrase, which is asked for on the terminal or read from a file.
+
+It can be made while naupegos is at work. Snapshots of etcd, in backups/ of the state directory, are not in it.`,
+		Example: "  naupegos store backup store.age\n  naupegos store backup store-$(date +%F).age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(key.Recipients) > 0 && passphrase != "" {
+				return fail.New(fail.Invalid, "--recipient and --passphrase-file exclude each other").Do("encrypt to recipients, or to a passphrase")
+			}
+			return a.backupStore(cmd.Context(), args[0], key, passphrase)
+		},
+	}
+	c.Flags().StringArrayVar(&key.Recipients, "recipient", nil, "who may open it, as age1…; may be given several times")
+	c.Flags().StringVar(&passphrase, "passphrase-file", "", "read the passphrase from the first line of this file")
+	return c
+}
+
+// backupStore writes a file that does not exist yet, whole or not at all.
+func (a *App) backupStore(ctx context.Context, file string, key store.Key, passphrase string) (err error) {
+	at, err := a.location()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return fail.New(fail.Conflict, "the file is there already").At(file).Do("name another one, such as store-$(date +%%F).age")
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*") // mode 0600
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "write the backup").Do("name a file in a directory that can be written")
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if len(key.Recipients) == 0 {
+		if key.Passphrase, err = a.passphrase(passphrase, true); err != nil {
+			return err
+		}
+	}
+	all, err := store.Backup(ctx, at, f, key)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close(), os.Rename(f.Name(), file)); err != nil {
+		return fail.Wrap(fail.Refused, err, "write the backup").At(file)
+	}
+	fmt.Fprintf(a.Out, "Backed up to %s:\n", file)
+	return listKept(a.Out, all)
+}
+
+// listKept lists clusters of a store.
+func listKept(w io.Writer, all []store.Kept) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(w, "  no clusters, history only")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, c := range all {
+		fmt.Fprintf(t, "  %s\t%s\tas of %s\n", c.Name, c.ID, c.Changed.Local().Format(time.DateTime))
+	}
+	return t.Flush()
+}
+
+func newStoreMoveCmd(a *App) *cobra.Command {
+	var replace bool
+	c := &cobra.Command{
+		Use:   "move TO",
+		Short: "Move the store into a database that a team shares, or back into a directory",
+		Long: `Copy everything that the store remembers to another place, a PostgreSQL database or a state directory, and have whoever opens the
+old one use the new one. Nobody may be at work on a cluster meanwhile. The database must exist, and belong to the user:
+  createdb -O ann naupegos
+
+Whoever shares the store needs a copy of identity.age, mode 600, in their own state directory.`,
+		Example: "  naupegos store move postgres://ann@db.example.com/naupegos\n  naupegos store move ~/.local/state/naupegos --store postgres://ann@db.example.com/naupegos",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, err := a.location()
+			if err != nil {
+				return err
+			}
+			to, err := target(args[0], from)
+			if err != nil {
+				return err
+			}
+			done, err := store.Move(cmd.Context(), from, to, replace)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "Moved to %s:\n", done.To)
+			if err := listKept(a.Out, done.Clusters); err != nil {
+				return err
+			}
+			if err := tellAside(a.Out, done.Aside); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.Out, useIt(args[0]))
+			return err
+		},
+	}
+	c.Flags().BoolVar(&replace, "replace", false, "write over clusters that the other place has; what it remembers of them is lost")
+	return c
+}
+
+// target says which place the argument of move means.
+func target(text string, from store.Location) (store.Location, error) {
+	if !store.IsURL(text) {
+		if strings.Contains(text, "://") {
+			return store.Location{}, fail.New(fail.Invalid, "the store can't be moved there").Do("name a directory, or a database as postgres://USER@HOST/DATABASE")
+		}
+		dir, err := filepath.Abs(text)
+		return store.Location{Dir: dir}, err
+	}
+	if store.HasPassword(text) {
+		return store.Location{}, fail.New(fail.Invalid, "the address holds a password: everybody on this host can read the arguments of a command").
+			Do("leave it away, and give it by PGPASSWORD or ~/.pgpass")
+	}
+	return store.Location{Dir: from.Dir, URL: text}, nil
+}
+
+// useIt says how the moved store is used from now on.
+func useIt(to string) string {
+	if store.IsURL(to) {
+		return "Use it from now on: export NAUPEGOS_STORE=" + to
+	}
+	if standard, err := store.DefaultDir(); err == nil {
+		if abs, err := filepath.Abs(to); err == nil && abs == standard {
+			return "Use it from now on: unset NAUPEGOS_STORE"
+		}
+	}
+	return "Use it from now on: --state-dir " + to + ", without NAUPEGOS_STORE"
+}
+
+// tellAside says where an identity is now that was replaced.
+func tellAside(w io.Writer, aside string) error {
+	if aside == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "The identity that was there is kept in %s.\n", aside)
+	return err
+}
+
+// readable opens a backup.
+func readable(file string) (*os.File, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fail.Wrap(fail.NotFound, err, "read the backup")
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the backup")
+	}
+	return f, nil
+}

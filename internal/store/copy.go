@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// batch is how many rows one statement writes.
+const batch = 200
+
+// tables lists every table in an order in which rows can be written.
+func tables() []string {
+	return []string{"store_facts", "clusters", "facts", "cluster_keys", "secrets", "leases", "runs", "run_steps", "run_events"}
+}
+
+// ownFacts are what a store remembers of itself: no copy has them.
+func ownFacts() []string { return []string{movedFact, copiedFact} }
+
+// reading is a transaction that sees a database as it is at one moment.
+func (s *database) reading(ctx context.Context, do func(tx *sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, s.d.sql().reading)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // nothing was written
+	return do(tx)
+}
+
+// fill puts what one database remembers in the place of all that another one does. IDs of clusters that were there stay taken, and leases
+// begin after those that were given out: whoever holds one of those writes nothing any more.
+func (s *database) fill(ctx context.Context, to, from *sql.Tx) error {
+	used, err := list(ctx, s, to, value[string], "SELECT name FROM store_facts WHERE name LIKE $1", usedPrefix+"%")
+	if err != nil {
+		return err
+	}
+	latest, err := one(ctx, s, to, value[int64], "SELECT COALESCE(MAX(generation), 0) FROM leases")
+	if err != nil {
+		return err
+	}
+	all := tables()
+	for _, name := range slices.Backward(all) {
+		if _, err := to.ExecContext(ctx, "DELETE FROM "+name); err != nil { //nolint:gosec // a name of tables
+			return err
+		}
+	}
+	for _, name := range all {
+		if err := copyTable(ctx, name, to, from); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, name := range used {
+		if _, err := to.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, 'before') ON CONFLICT (name) DO NOTHING", name); err != nil {
+			return err
+		}
+	}
+	for _, name := range ownFacts() {
+		if _, err := to.ExecContext(ctx, "DELETE FROM store_facts WHERE name = $1", name); err != nil {
+			return err
+		}
+	}
+	_, err = to.ExecContext(ctx, "UPDATE leases SET held = 0, generation = generation + $1", latest+1)
+	return err
+}
+
+// copyTable copies all rows of a table.
+func copyTable(ctx context.Context, name string, to, from *sql.Tx) (err error) {
+	rows, err := from.QueryContext(ctx, "SELECT * FROM "+name) //nolint:gosec // a name of tables
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	var values []any
+	for rows.Next() {
+		row, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if values = append(values, row...); len(values) == batch*len(columns) {
+			if err := insert(ctx, to, name, columns, values); err != nil {
+				return err
+			}
+			values = values[:0]
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return insert(ctx, to, name, columns, values)
+}
+
+// insert writes rows, one after another in values.
+func insert(ctx context.Context, to *sql.Tx, table string, columns []string, values []any) error {
+	if len(values) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "INSERT INTO %s (%s) VALUES ", table, strings.Join(columns, ", "))
+	for i := range values {
+		switch {
+		case i == 0:
+			b.WriteString("(")
+		case i%len(columns) == 0:
+			b.WriteString("), (")
+		default:
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "$%d", i+1)
+	}
+	b.WriteString(")")
+	_, err := to.ExecContext(ctx, b.String(), values...)
+	return err
+}
+
+// still refuses what needs everybody else to be done: fail.Conflict while somebody is at work on a cluster.
+func (s *database) still(ctx context.Context, tx *sql.Tx) error {
+	now, err := s.now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	found, err := list(ctx, s, tx, scanLease, selectLease+" WHERE l.held = 1")
+	if err != nil {
+		return err
+	}
+	for _, l := range found {
+		if now.Before(l.info.Expires) && l.holder.lives(s.self) != dead {
+			return held(l, s.self, now)
+		}
+	}
+	return nil
+}
+
+// vacant refuses to write over a store that has clusters.
+func (s *database) vacant(ctx context.Context, tx *sql.Tx) error {
+	all, err := s.clusters(ctx, tx)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	names := make([]string, 0, len(all))
+	for _, c := range all {
+		names = append(names, c.Name)
+	}
+	return fail.New(fail.Refused, "there are clusters in this store: %s", strings.Join(names, ", ")).At(s.where).
+		Do("name another store by --state-dir or --store, or add --replace: what it remembers of them is lost then")
+}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// OpenAs opens a store as a process of another machine does; empty: of this one.
+func OpenAs(ctx context.Context, at Location, machine string) (Store, error) {
+	s, err := openWith(ctx, at, (*database).openOrMake)
+	if err != nil {
+		return nil, err
+	}
+	if machine != "" {
+		s.self.Host, s.self.Boot = machine, "boot of "+machine
+	}
+	return s, nil
+}
+
+// HoldUp ends a lease's heartbeats.
+func HoldUp(l Lease) {
+	mine := l.(*lease)
+	mine.cancel()
+	<-mine.done
+}
+
+// SetPatience says how long a database that went away is waited for.
+func SetPatience(s Store, d time.Duration) { s.(*database).patience = d }
+
+// IdentityFile is the name of the identity in a store's directory.
+const IdentityFile = identityFile
+
+// The variables that tell a process of this test binary what to do.
+const RoleEnv, DirEnv, URLEnv = roleEnv, dirEnv, urlEnv
+
+// Fenced changes a cluster's provider, and calls meanwhile inside of the transaction.
+func Fenced(ctx context.Context, s Store, cluster string, meanwhile func()) error {
+	return s.(*database).fenced(ctx, cluster, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE clusters SET provider = 'late' WHERE id = $1", cluster)
+		if err == nil {
+			meanwhile()
+		}
+		return err
+	})
+}

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// SetFact implements Store.
+func (s *database) SetFact(ctx context.Context, clusterID string, f Fact, value string) error {
+	known := false
+	err := s.fenced(ctx, clusterID, func(tx *sql.Tx) (err error) {
+		known, err = updated(tx.ExecContext(ctx, "UPDATE clusters SET updated_at = $1 WHERE id = $2", micros(time.Now()), clusterID))
+		if err != nil || !known {
+			return err
+		}
+		if value == "" {
+			_, err = tx.ExecContext(ctx, "DELETE FROM facts WHERE cluster_id = $1 AND kind = $2 AND subject = $3", clusterID, f.Kind, f.Subject)
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO facts (cluster_id, kind, subject, value) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (cluster_id, kind, subject) DO UPDATE SET value = excluded.value`, clusterID, f.Kind, f.Subject, value)
+		return err
+	})
+	if err == nil && !known {
+		return s.unknownCluster(ctx, clusterID)
+	}
+	return s.wrap(err, "remember %s of the cluster %s", f, clusterID)
+}
+
+// updated reports whether a statement found a row.
+func updated(res sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
+}
+
+// putFacts writes the facts of a cluster in place of all that it had.
+func putFacts(ctx context.Context, tx *sql.Tx, cluster string, facts Facts) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM facts WHERE cluster_id = $1", cluster); err != nil {
+		return err
+	}
+	columns := []string{"cluster_id", "kind", "subject", "value"}
+	var values []any
+	for f, v := range facts {
+		if values = append(values, cluster, f.Kind, f.Subject, v); len(values) == batch*len(columns) {
+			if err := insert(ctx, tx, "facts", columns, values); err != nil {
+				return err
+			}
+			values = values[:0]
+		}
+	}
+	return insert(ctx, tx, "facts", columns, values)
+}
+
+// factRow is one row of facts.
+type factRow struct {
+	cluster, value string
+	fact           Fact
+}
+
+func scanFact(row scanner) (f factRow, err error) {
+	err = row.Scan(&f.cluster, &f.fact.Kind, &f.fact.Subject, &f.value)
+	return f, err
+}
+
+const selectFacts = "SELECT cluster_id, kind, subject, value FROM facts"
+
+// facts reads those of one cluster.
+func (s *database) facts(ctx context.Context, cluster string) (Facts, error) {
+	rows, err := list(ctx, s, s.db, scanFact, selectFacts+" WHERE cluster_id = $1", cluster)
+	facts := Facts{}
+	for _, r := range rows {
+		facts[r.fact] = r.value
+	}
+	return facts, err
+}
+
+// allFacts reads those of all clusters, by cluster ID.
+func (s *database) allFacts(ctx context.Context, q querier) (map[string]Facts, error) {
+	rows, err := list(ctx, s, q, scanFact, selectFacts)
+	all := map[string]Facts{}
+	for _, r := range rows {
+		if all[r.cluster] == nil {
+			all[r.cluster] = Facts{}
+		}
+		all[r.cluster][r.fact] = r.value
+	}
+	return all, err
+}

@@ -1,0 +1,48 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestFactsOfOldStores opens a store of schema 1, which held facts as JSON.
+func TestFactsOfOldStores(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	old := &database{dir: dir, where: dir, keys: map[string][]byte{}, fences: map[string]int64{}}
+	testkit.Must(t, old.useSQLite())
+	testkit.Must(t, old.up(ctx, 0, 1))
+	testkit.Must(t, old.loadIdentity(ctx))
+	facts := testkit.Value(json.Marshal(map[string]string{
+		"bootstrapped": "true", "cgroup-version": "2", "etcd-initial": "cp-1=u", "etcd-join/demo-cp-4": "cp-1=u,cp-4=v", "host/demo-a-1": "{}", "hostkeys/0b-1": "ssh-ed25519 AAAA\nssh-rsa BBBB",
+		"host-key/demo-a-1": "ssh-ed25519 CCCC", "fate/demo-a-2": "remove", "wireguard/gateway/demo-gw-1": "10.9.0.1", "wireguard/peer/a/b": "10.9.0.3",
+	}))(t)
+	for name, text := range map[string]string{"demo": string(facts), "plain": "{}"} {
+		_, err := old.db.ExecContext(ctx, "INSERT INTO clusters (id, name, provider, document, facts, created_at, updated_at) VALUES ($1, $1, 'local', 'kind: Cluster', $2, 1, 2)", name, text)
+		testkit.Must(t, err)
+	}
+	testkit.Must(t, old.Secrets("demo").Put(ctx, "ca", []byte("one")))
+	testkit.Must(t, old.Close())
+
+	s := open(t, dir)
+	got := testkit.Value(s.Cluster(ctx, "demo"))(t)
+	want := Facts{
+		{Kind: "bootstrapped"}: "true", {Kind: "cgroup-version"}: "2", {Kind: "etcd-initial"}: "cp-1=u", {"etcd-join", "demo-cp-4"}: "cp-1=u,cp-4=v",
+		{"host", "demo-a-1"}: "{}", {"console-host-keys", "0b-1"}: "ssh-ed25519 AAAA\nssh-rsa BBBB", {"trusted-host-key", "demo-a-1"}: "ssh-ed25519 CCCC",
+		{"decision", "demo-a-2"}: "remove", {"wireguard-gateway", "demo-gw-1"}: "10.9.0.1", {"wireguard-peer", "a/b"}: "10.9.0.3",
+	}
+	if d := cmp.Diff(want, got.Facts); d != "" {
+		t.Error(d)
+	}
+	if string(got.Document) != "kind: Cluster" || got.Provider != "local" || got.UpdatedAt.UnixMicro() != 2 {
+		t.Errorf("the record is %+v", got)
+	}
+	if v, err := s.Secrets("demo").Get(ctx, "ca"); err != nil || string(v) != "one" {
+		t.Errorf("the secret is %q, %v", v, err)
+	}
+	testkit.Must(t, errors.Join(s.SetFact(ctx, "plain", Fact{Kind: "a"}, "b"), s.DeleteCluster(ctx, "demo")))
+}

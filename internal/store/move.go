@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Moved says what was moved.
+type Moved struct {
+	To       string `json:"to"`
+	Clusters []Kept `json:"clusters"`
+	Aside    string `json:"aside,omitempty"` // see Restored
+}
+
+// Move copies everything that a store remembers into another one, which must have no clusters unless replace says that they may go or it
+// was moved away itself, and has whoever opens the old one use the new one. Nobody may be at work on a cluster of either.
+func Move(ctx context.Context, from, to Location, replace bool) (done *Moved, err error) {
+	s, err := openWith(ctx, from, (*database).openExisting)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	n, err := openWith(ctx, to, (*database).openBare)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	if s.where == n.where {
+		return nil, fail.New(fail.Invalid, "the store is there already").At(n.where).Do("name another directory or database")
+	}
+	done = &Moved{To: n.where}
+	_, err = inTx(ctx, s.db, func(old *sql.Tx) error {
+		if err := s.leave(ctx, old, n.where); err != nil {
+			return s.wrap(err, "move the store")
+		}
+		err := n.change(ctx, n.db, once, func(tx *sql.Tx) error {
+			if _, err := n.clear(ctx, tx, replace); err != nil {
+				return err
+			}
+			if err := n.fill(ctx, tx, old); err != nil {
+				return err
+			}
+			done.Clusters, err = n.kept(ctx, tx)
+			return err
+		})
+		if err != nil {
+			return n.wrap(err, "move the store")
+		}
+		done.Aside, err = putIdentity(filepath.Join(n.dir, identityFile), s.identity)
+		return err
+	})
+	if err != nil {
+		return nil, s.wrap(err, "move the store")
+	}
+	return done, nil
+}
+
+// leave has nobody else write until the transaction ends, and nobody use the store after it.
+func (s *database) leave(ctx context.Context, tx *sql.Tx, to string) error {
+	if do := s.d.sql().exclusive; do != "" {
+		if _, err := tx.ExecContext(ctx, do); err != nil {
+			return err
+		}
+	}
+	if err := s.still(ctx, tx); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", movedFact, to)
+	return err
+}
+
+// movedTo returns where the store is that is used instead of this one; empty if this one is.
+func (s *database) movedTo(ctx context.Context, q querier) (string, error) {
+	to, err := one(ctx, s, q, value[string], "SELECT value FROM store_facts WHERE name = $1", movedFact)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return to, err
+}
+
+// used refuses a store that was moved away.
+func (s *database) used(ctx context.Context, q querier) error {
+	to, err := s.movedTo(ctx, q)
+	if err != nil {
+		return s.wrap(err, "read the store")
+	}
+	if to == "" {
+		return nil
+	}
+	return fail.New(fail.Refused, "this store was moved to %s, and is no longer used", to).At(s.where).
+		Do("name that one by --store or --state-dir; naupegos store move brings it back")
+}

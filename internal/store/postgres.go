@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Bounds of connections to PostgreSQL.
+const (
+	connectTimeout = 10 * time.Second // unless the URL or PGCONNECT_TIMEOUT says otherwise
+	maxConns       = 8
+	idleConns      = 4
+)
+
+// advisoryLock is the number of the database's lock under which the store is made and migrated: "naupegos" as a number.
+const advisoryLock int64 = 0x6e617570_65676f73
+
+// postgres is the dialect of a PostgreSQL database.
+type postgres struct {
+	db    *sql.DB
+	where string
+}
+
+// usePostgres sets connections up; none is made yet. Whatever the URL lacks comes from the variables and files that libpq knows
+// (PGPASSWORD, PGPASSFILE, PGSERVICEFILE and so on).
+func (s *database) usePostgres(address string) error {
+	cfg, err := parsePostgres(address)
+	if err != nil {
+		return err
+	}
+	s.where = placeOf(cfg)
+	s.db = stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(greet))
+	s.db.SetMaxOpenConns(maxConns)
+	s.db.SetMaxIdleConns(idleConns)
+	s.log = s.db
+	s.d = postgres{s.db, s.where}
+	return nil
+}
+
+// greet begins a session. A process that was held up in the middle of a transaction must not keep everybody else waiting: the server
+// ends the transaction before the lease does.
+func greet(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "SET idle_in_transaction_session_timeout = '10s'")
+	return err
+}
+
+// IsURL reports whether text names a PostgreSQL database.
+func IsURL(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+// HasPassword reports whether a URL holds a password; one that can't be read is not used at all.
+func HasPassword(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	_, set := u.User.Password()
+	return set || u.Query().Has("password") || u.Query().Has("sslpassword")
+}
+
+// parsePostgres reads a URL. Errors hold nothing of it, because it may hold a password.
+func parsePostgres(address string) (*pgx.ConnConfig, error) {
+	const form = "write it as postgres://USER@HOST/DATABASE, special characters of a user or password as %XX"
+	if !IsURL(address) {
+		return nil, fail.New(fail.Invalid, "the store's address does not begin with postgres://").Do("%s", form)
+	}
+	if _, err := url.Parse(address); err != nil {
+		return nil, fail.New(fail.Invalid, "the store's address is not a URL").Do("%s", form)
+	}
+	cfg, err := pgx.ParseConfig(address)
+	if err != nil {
+		return nil, fail.New(fail.Invalid, "the store's address, or what PGSERVICE, PGSSLROOTCERT and their like add to it, can't be used%s", reason(err, address)).
+			Do("look for a mistyped option after the question mark, and for a file that is missing")
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = connectTimeout
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "naupegos"
+	}
+	return cfg, nil
+}
+
+// reason is why an address can't be used, as far as that holds nothing of the address.
+func reason(err error, address string) string {
+	for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
+		err = cause
+	}
+	if HasPassword(address) {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+// placeOf names a database without its password.
+func placeOf(cfg *pgx.ConnConfig) string {
+	u := url.URL{Scheme: "postgres", User: url.User(cfg.User), Host: net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))), Path: "/" + cfg.Database}
+	if strings.HasPrefix(cfg.Host, "/") {
+		return fmt.Sprintf("postgres://%s@/%s (socket in %s)", url.PathEscape(cfg.User), cfg.Database, cfg.Host)
+	}
+	return u.String()
+}
+
+func (postgres) sql() words {
+	return words{
+		goose: goose.DialectPostgres, forUpdate: " FOR UPDATE", shared: true,
+		exclusive: "LOCK TABLE " + strings.Join(tables(), ", ") + " IN EXCLUSIVE MODE",
+		reading:   &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		has:       "SELECT COUNT(*) FROM (SELECT to_regclass($1) AS id) AS t WHERE id IS NOT NULL",
+	}
+}
+
+// now is the server's clock at this moment, not when the transaction began.
+func (d postgres) now(ctx context.Context, q querier) (time.Time, error) {
+	n, err := value[int64](q.QueryRowContext(ctx, "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint"))
+	return fromMicros(n), err
+}
+
+// lock takes a lock of the database, on a connection of its own.
+func (d postgres) lock(ctx context.Context) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	conn, err := d.db.Conn(ctx)
+	if err == nil {
+		if _, err = conn.ExecContext(ctx, "SELECT pg_advisory_lock($1)", advisoryLock); err != nil {
+			err = errors.Join(err, conn.Close())
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, fail.Wrap(fail.Conflict, ctx.Err(), "wait for another process that makes or updates the store").At(d.where).
+			Do("see who it is: SELECT * FROM pg_stat_activity WHERE application_name = 'naupegos'")
+	}
+	if err != nil {
+		return nil, d.explain(fail.Wrap(fail.KindOf(err), err, "lock the store"))
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+		defer cancel()
+		_, _ = conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", advisoryLock) // it ends with the connection in any case
+		_ = conn.Close()
+	}, nil
+}

@@ -1,0 +1,169 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// FactRestored is the kind of the fact of a cluster whose record came out of a backup: when that was made (RFC 3339). What was done since is not
+// known; it stays until the cluster is brought to its document again.
+const FactRestored = "restored-from"
+
+// Restored says what was restored.
+type Restored struct {
+	Made     time.Time `json:"made"` // when the backup was made
+	Clusters []Kept    `json:"clusters"`
+	// Newer are clusters of which the store that was replaced knew more than the backup, or which the backup does not have at all.
+	Newer []Kept `json:"newer,omitempty"`
+	// Aside is where the identity is now that was in the place of the restored one; empty if there was none, or the same.
+	Aside string `json:"aside,omitempty"`
+}
+
+// Restore puts what a backup holds into a store, which must have no clusters unless replace says that they may go. Nobody may be at work on
+// one of them.
+func Restore(ctx context.Context, at Location, r io.Reader, k Key, replace bool) (done *Restored, err error) {
+	s, err := openWith(ctx, at, (*database).openBare)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	tmp, err := os.MkdirTemp(s.dir, ".restore-")
+	if err != nil {
+		return nil, refused(err, s.dir, "unpack the backup")
+	}
+	defer os.RemoveAll(tmp)
+	if err := unpack(r, tmp, k); err != nil {
+		return nil, err
+	}
+	from, err := openWith(ctx, Location{Dir: tmp}, (*database).openOrMake)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	if err := from.whole(ctx); err != nil {
+		return nil, err
+	}
+	if done, err = s.takeOver(ctx, from, replace); err != nil {
+		return nil, s.wrap(err, "restore the store")
+	}
+	done.Aside, err = putIdentity(filepath.Join(s.dir, identityFile), from.identity)
+	return done, err
+}
+
+// whole looks whether the secrets of every cluster can be opened.
+func (s *database) whole(ctx context.Context) error {
+	all, err := s.Clusters(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		names, err := s.Secrets(c.ID).Names(ctx)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if _, err := s.Secrets(c.ID).Get(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takeOver puts everything of from in the place of what s remembers.
+func (s *database) takeOver(ctx context.Context, from *database, replace bool) (done *Restored, err error) {
+	done = &Restored{}
+	err = from.reading(ctx, func(old *sql.Tx) error {
+		text, err := one(ctx, from, old, value[string], "SELECT value FROM store_facts WHERE name = $1", copiedFact)
+		if err != nil {
+			return err
+		}
+		if done.Made, err = time.Parse(time.RFC3339, text); err != nil {
+			return err
+		}
+		return s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+			before, err := s.clear(ctx, tx, replace)
+			if err != nil {
+				return err
+			}
+			if err := s.fill(ctx, tx, old); err != nil {
+				return err
+			}
+			if done.Clusters, err = s.kept(ctx, tx); err != nil {
+				return err
+			}
+			done.Newer = newer(before, done.Clusters)
+			return s.markRestored(ctx, tx, text)
+		})
+	})
+	return done, err
+}
+
+// clear makes sure that everything in s may be written over, and returns the clusters in it.
+func (s *database) clear(ctx context.Context, tx *sql.Tx, replace bool) ([]Kept, error) {
+	if do := s.d.sql().exclusive; do != "" {
+		if _, err := tx.ExecContext(ctx, do); err != nil {
+			return nil, err
+		}
+	}
+	moved, err := s.movedTo(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if moved == "" && !replace { // what was moved away lives elsewhere
+		if err := s.vacant(ctx, tx); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.still(ctx, tx); err != nil {
+		return nil, err
+	}
+	return s.kept(ctx, tx)
+}
+
+// newer returns what was known before of clusters that are older, or missing, now.
+func newer(before, now []Kept) (lost []Kept) {
+	at := map[string]time.Time{}
+	for _, c := range now {
+		at[c.ID] = c.Changed
+	}
+	for _, c := range before {
+		if known, ok := at[c.ID]; !ok || known.Before(c.Changed) {
+			lost = append(lost, c)
+		}
+	}
+	return lost
+}
+
+// markRestored remembers with each cluster when its backup was made.
+func (s *database) markRestored(ctx context.Context, tx *sql.Tx, made string) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM facts WHERE kind = $1", FactRestored)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "INSERT INTO facts (cluster_id, kind, subject, value) SELECT id, $1, '', $2 FROM clusters", FactRestored, made)
+	}
+	return err
+}
+
+// putIdentity makes an identity the one of a store. Another one that is there is kept beside it.
+func putIdentity(path string, id *age.X25519Identity) (aside string, err error) {
+	old, err := readIdentity(path)
+	if err == nil && old.String() == id.String() {
+		return "", nil
+	}
+	if _, missing := os.Stat(path); missing == nil {
+		aside = path + ".before-" + time.Now().UTC().Format("20060102-150405.000")
+		if err := os.Rename(path, aside); err != nil {
+			return "", fail.Wrap(fail.Refused, err, "keep the identity that is there").At(path)
+		}
+	}
+	return aside, writeIdentity(path, id)
+}

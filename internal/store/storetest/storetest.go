@@ -1,0 +1,42 @@
+// Package storetest holds what every Store promises, as tests: run on each database that a store can be on. It knows the contract
+// only, nothing of a database.
+package storetest
+
+import (
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Opener opens one store from a machine of some name; empty: from this host.
+type Opener func(machine string) store.Store
+
+// Database makes stores of one kind.
+type Database struct {
+	// New makes a new, empty store. Whoever opens it has the same identity.
+	New func(t *testing.T) Opener
+	// HoldUp ends a lease's heartbeats, as where its process is suspended.
+	HoldUp func(store.Lease)
+}
+
+// Run runs the contract's tests.
+func Run(t *testing.T, d Database) {
+	for name, test := range map[string]func(*testing.T, Opener, Database){
+		"clusters": clusters, "facts": facts, "next ID": nextID, "secrets": secrets, "secret made once": putIfAbsentHasOneWinner,
+		"journal": journalTellsWhatHappened, "journal, newest first": runsNewestFirst, "journal of nobody": journalRefusesWhatItDoesNotKnow,
+		"journal, what machines say": journalKeepsWhatMachinesSay, "journal, bounded": journalKeepsABoundedNumber,
+		"run of a far process": runOfFarProcess, "lease": leaseIsExclusiveAndRenewed, "lease of another host": leaseOfAnotherHostEndsByExpiry,
+		"race for the lease": manyRaceForTheLease, "fence": nothingIsWrittenAfterTakeover, "fence, while writing": takeoverUnderWay,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, d.New(t), d) })
+	}
+}
+
+func newCluster(t *testing.T, s store.Store, name string) *store.Cluster {
+	t.Helper()
+	c, err := s.CreateCluster(t.Context(), store.Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n"), Facts: store.Facts{{Kind: "vip"}: "10.0.0.10"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
