@@ -125,7 +125,7 @@ func (l *life) goneBehindItsBack() {
 	if destroy.ID != provider.DestroyStep(name) || destroy.Subject != name || destroy.Action != plan.Destroy {
 		l.Errorf("the step that removes %s is %+v", name, destroy)
 	}
-	l.interrupted(destroy)
+	l.interrupted(destroy, 1)
 	l.must(destroy)
 	l.must(destroy)
 	l.sees(inv)
@@ -192,7 +192,7 @@ func (l *life) removedStepByStep() {
 		for i := 0; i < n && len(steps) > 0; i++ {
 			s := first(steps)
 			if i == n-1 {
-				l.interrupted(s)
+				l.interrupted(s, 1)
 			}
 			l.must(alone(s))
 			l.must(alone(s))

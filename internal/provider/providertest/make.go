@@ -69,8 +69,8 @@ func ids(steps []*plan.Step) []string {
 	return out
 }
 
-// madeStepByStep carries out one step in each run, twice, of which the first attempt at every other step is interrupted at its first word.
-// The next run goes on from there, until nothing is left to do.
+// madeStepByStep carries out one step in each run, twice. Before that, runs of every other step are interrupted, at its first word, its second
+// and so on. The next run goes on from there at once, until nothing is left to do.
 func (l *life) madeStepByStep() {
 	done := map[string]bool{}
 	_, steps := l.plan(l.Want)
@@ -81,29 +81,41 @@ func (l *life) madeStepByStep() {
 			l.Fatalf("%s was carried out, and is planned again: %s %v", s.ID, s.Reason, s.Details)
 		}
 		done[what] = true
-		if n%2 == 0 || s.ID == provider.MachineStep(l.last().Name) {
-			l.interrupted(s)
+		for words := range 4 {
+			if n%2 != 0 && s.ID != provider.MachineStep(l.last().Name) {
+				break
+			}
+			l.interrupted(s, words+1)
 			_, steps = l.plan(l.Want)
 			if i := slices.IndexFunc(steps, func(again *plan.Step) bool { return again.ID == s.ID }); i >= 0 {
 				s = steps[i]
 			}
 		}
+		began := time.Now()
 		l.must(alone(s))
 		l.must(alone(s))
+		l.Logf("%s: %v", s.ID, time.Since(began).Round(time.Millisecond))
 		_, steps = l.plan(l.Want)
 	}
 }
 
-// interrupted cancels a step at its first word. One that says nothing may be done by then, but not one that makes or removes a machine.
-func (l *life) interrupted(s *plan.Step) {
+// interrupted cancels a step at one of its words. One that says less may be done by then, but not one that makes or removes a machine.
+func (l *life) interrupted(s *plan.Step, words int) {
 	l.Helper()
 	ctx, cancel := context.WithCancel(l.Context())
 	defer cancel()
-	done := l.stops(s.ID, func() error { return s.Run(ctx, word(cancel)) })
+	said := 0
+	done := l.stops(s.ID, func() error {
+		return s.Run(ctx, word(func() {
+			if said++; said == words {
+				cancel()
+			}
+		}))
+	})
 	switch {
-	case done && (s.ID == provider.MachineStep(s.Subject) || s.ID == provider.DestroyStep(s.Subject)):
+	case done && ctx.Err() != nil && (s.ID == provider.MachineStep(s.Subject) || s.ID == provider.DestroyStep(s.Subject)):
 		l.Errorf("%s was cancelled, and goes on as if nothing were", s.ID)
-	case done && ctx.Err() == nil:
+	case said == 0:
 		l.Logf("%s says nothing, and could not be interrupted", s.ID)
 	}
 }
