@@ -53,7 +53,7 @@ func TestConformanceOnHosts(t *testing.T) {
 	}
 	known := &memory{}
 	p := func(t testing.TB) provider.Provider { // with connections of its own, as each run of the command has
-		d := remote.NewDialer([]remote.Key{f.key}, remote.Options{})
+		d := remote.NewDialer([]remote.Key{f.key}, remote.Options{ConnectTimeout: 4 * time.Second}) // a host that is off is asked many times
 		t.Cleanup(func() { testkit.Must(t, d.Close()) })
 		return New(doc, d, known)
 	}

@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 	}
 	worker := doc.Machines()[2].Host.Address
 	providertest.Run(t, providertest.Place{
-		Provider: func(testing.TB) provider.Provider { return New(doc, net, known) },
+		Provider: func(testing.TB) provider.Provider { return hasty(doc, net, known) },
 		Want:     want,
 		Things:   func(testing.TB) []string { return names(known.known) },
 		Off:      func(testing.TB, string) { net.off[worker] = "no route to host" },

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -33,13 +34,15 @@ type Provider struct {
 	run    Runner
 	memory Memory
 
+	patience time.Duration // until a host that refuses at once is asked again
+
 	mu    sync.Mutex
 	found map[string]answer // by name: what the last Observe found
 }
 
 // New returns the provider for doc's hosts.
 func New(doc *v1alpha1.Cluster, run Runner, memory Memory) *Provider {
-	return &Provider{doc: doc, run: run, memory: memory, found: map[string]answer{}}
+	return &Provider{doc: doc, run: run, memory: memory, patience: time.Second, found: map[string]answer{}}
 }
 
 // Traits says that machines are given by the document and outlive the cluster.

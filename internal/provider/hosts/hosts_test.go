@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -39,6 +40,7 @@ type lan struct {
 	off    map[string]string // by address: why it does not answer
 	closed map[string]bool   // by address: it lets nobody in
 	asked  []remote.Host
+	once   string // address of a host whose SSH server restarts: it refuses one connection
 }
 
 func (n *lan) Run(ctx context.Context, h remote.Host, _ io.Reader, argv ...string) ([]byte, error) {
@@ -48,6 +50,9 @@ func (n *lan) Run(ctx context.Context, h remote.Host, _ io.Reader, argv ...strin
 	switch {
 	case ctx.Err() != nil:
 		return nil, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "connect").At(h.Name)
+	case n.once == h.Address:
+		n.once = ""
+		return nil, fail.New(fail.Unreachable, "connect: connection refused").At(h.Name)
 	case n.off[h.Address] != "":
 		return nil, fail.New(fail.Unreachable, "connect: %s", n.off[h.Address]).At(h.Name)
 	case n.closed[h.Address]:
@@ -57,6 +62,13 @@ func (n *lan) Run(ctx context.Context, h remote.Host, _ io.Reader, argv ...strin
 		return nil, fail.New(fail.Unreachable, "the connection was lost while a command ran").At(h.Name)
 	}
 	return nil, nil
+}
+
+// hasty is a provider that gives a host its second chance at once.
+func hasty(doc *v1alpha1.Cluster, run Runner, m Memory) *Provider {
+	p := New(doc, run, m)
+	p.patience = time.Millisecond
+	return p
 }
 
 func newLAN() *lan { return &lan{off: map[string]string{}, closed: map[string]bool{}} }
@@ -164,7 +176,7 @@ func TestWhoAnswers(t *testing.T) {
 	doc, net := document(t, "        - {address: 192.0.2.11, role: gateway}\n  endpoint: {kind: gateways, vip: 192.0.2.10, gateways: {replicas: 1}}\n"), newLAN()
 	net.off["192.0.2.31"], net.closed["192.0.2.21"] = "no route to host", true
 	before := provider.Machine{Name: "demo-old", Address: "192.0.2.99", State: provider.Unreachable, Detail: "long ago"}
-	p := New(doc, net, &memory{known: []provider.Machine{before}})
+	p := hasty(doc, net, &memory{known: []provider.Machine{before}})
 	seen := func() map[string]string {
 		out := map[string]string{}
 		for _, m := range testkit.Value(p.Observe(t.Context()))(t).Machines {
@@ -190,6 +202,10 @@ func TestWhoAnswers(t *testing.T) {
 	want["192.0.2.31"] = "running"
 	if d := cmp.Diff(want, seen()); d != "" {
 		t.Errorf("it is back (-want +got)\n%s", d)
+	}
+	net.once = "192.0.2.31"
+	if d := cmp.Diff(want, seen()); d != "" {
+		t.Errorf("its SSH server restarts (-want +got)\n%s", d)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -49,7 +49,24 @@ func judge(err error) answer {
 	return answer{provider.Running, err.Error()}
 }
 
+// answers asks a host whether it lets us in. One that refuses at once is asked once more: its SSH server may just be restarting.
 func (p *Provider) answers(ctx context.Context, m provider.Machine) error {
+	began := time.Now()
+	err := p.askOnce(ctx, m)
+	if fail.KindOf(err) != fail.Unreachable || time.Since(began) > p.patience {
+		return err
+	}
+	timer := time.NewTimer(p.patience)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return err
+	case <-timer.C:
+	}
+	return p.askOnce(ctx, m)
+}
+
+func (p *Provider) askOnce(ctx context.Context, m provider.Machine) error {
 	_, err := p.run.Run(ctx, p.host(m), nil, "true")
 	return err
 }
@@ -106,7 +123,7 @@ func (p *Provider) untilSilent(ctx context.Context, m provider.Machine) error {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for silent := 0; silent < 2; {
-		if fail.KindOf(p.answers(ctx, m)) == fail.Unreachable {
+		if fail.KindOf(p.askOnce(ctx, m)) == fail.Unreachable {
 			silent++
 		} else {
 			silent = 0

@@ -47,6 +47,7 @@ func TestConformanceOnMachines(t *testing.T) {
 			groups := testkit.Value(r.p.n.machineCgroups(machine))(t)
 			testkit.Must(t, killCgroups(t.Context(), groups))
 		},
+		Limit: r.p.opts.Timeouts.Boot * 2 / 3, // who waits for a machine that does not boot is not there in time
 		Login: func(t testing.TB, m provider.Machine) {
 			pinned, _, _, _, err := ssh.ParseAuthorizedKey([]byte(m.HostKeys[0]))
 			testkit.Must(t, err)

@@ -49,6 +49,7 @@ func TestConformanceOnTheRealServices(t *testing.T) {
 				return err == nil && s.Status == serverShutoff && s.TaskState == ""
 			}))
 		},
+		Once:  !testkit.Full(), // TestInfrastructureLife makes and removes a cluster at once
 		Limit: 15 * time.Minute,
 	})
 }

@@ -105,7 +105,7 @@ func (l *life) interrupted(s *plan.Step, words int) {
 	ctx, cancel := context.WithCancel(l.Context())
 	defer cancel()
 	said := 0
-	done := l.stops(s.ID, func() error {
+	done := l.stops(ctx, s.ID, func() error {
 		return s.Run(ctx, word(func() {
 			if said++; said == words {
 				cancel()
@@ -150,7 +150,7 @@ func (l *life) madeAtOnce() {
 		cancel()
 		return run(ctx, p)
 	}
-	l.stops("apply", func() error { return l.execute(ctx, steps...) })
+	l.stops(ctx, "apply", func() error { return l.execute(ctx, steps...) })
 	asking.Wait()
 	_, steps = l.plan(l.Want)
 	l.must(steps...)

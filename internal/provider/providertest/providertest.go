@@ -32,6 +32,8 @@ type Place struct {
 	Off, On func(t testing.TB, machine string)
 	// Login proves that a machine is reached as the provider tells. Nil where machines are made up.
 	Login func(testing.TB, provider.Machine)
+	// Once leaves out the second life, in which everything is made and removed at once: for a place where that takes long, and that others stand for.
+	Once bool
 	// Limit bounds whatever a provider carries out as a whole. Zero: five minutes.
 	Limit time.Duration
 }
@@ -84,13 +86,18 @@ func (l *life) parts() []part {
 			{"power", l.power}, {"off behind its back", l.offBehindItsBack}, {"hosts are let go and stay", l.letGo},
 		}
 	}
-	return []part{
+	once := []part{
 		{"traits", l.traitsHold}, {"nothing is there", l.nothing}, {"preflight", l.preflight}, {"a plan makes nothing", l.planned},
 		{"made, cut off after each step", l.madeStepByStep}, {"inventory", l.inventory}, {"balanced", l.balanced}, {"cancelled", l.cancelledReads},
 		{"power", l.power}, {"off behind its back", l.offBehindItsBack}, {"gone behind its back", l.goneBehindItsBack},
 		{"fewer are wanted", l.fewer}, {"removed, cut off after each step", l.removedStepByStep}, {"nothing is left", l.nothing},
-		{"made at once, cut off in the middle", l.madeAtOnce}, {"inventory of that", l.inventory}, {"removed at once", l.destroyed}, {"nothing is left again", l.nothing},
 	}
+	if l.Once {
+		return once
+	}
+	return append(once, []part{
+		{"made at once, cut off in the middle", l.madeAtOnce}, {"inventory of that", l.inventory}, {"removed at once", l.destroyed}, {"nothing is left again", l.nothing},
+	}...)
 }
 
 // observe has a new provider look.

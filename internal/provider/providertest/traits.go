@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,18 +70,21 @@ func (l *life) cancelledReads() {
 	p, inv := l.observe()
 	ctx, cancel := context.WithCancel(l.Context())
 	cancel()
-	l.stops("Observe", func() error { _, err := l.Provider(l).Observe(ctx); return err })
-	l.stops("Preflight", func() error { return p.Preflight(ctx, l.Want) })
-	l.stops("Steps", func() error { _, err := p.Steps(ctx, l.Want, inv); return err })
-	l.stops("Machine", func() error { _, err := l.Provider(l).Machine(ctx, l.last().Name); return err })
+	l.stops(ctx, "Observe", func() error { _, err := l.Provider(l).Observe(ctx); return err })
+	l.stops(ctx, "Preflight", func() error { return p.Preflight(ctx, l.Want) })
+	l.stops(ctx, "Steps", func() error { _, err := p.Steps(ctx, l.Want, inv); return err })
+	l.stops(ctx, "Machine", func() error { _, err := l.Provider(l).Machine(ctx, l.last().Name); return err })
 }
 
-// stops asserts that a call with a cancelled context ends soon: as interrupted, unless it needed nobody. It reports whether it did all it was asked.
-func (l *life) stops(what string, call func() error) (done bool) {
+// stops asserts that a call ends soon after its context was cancelled: as interrupted, unless it needed nobody. It reports whether it did all
+// it was asked.
+func (l *life) stops(ctx context.Context, what string, call func() error) (done bool) {
 	l.Helper()
-	began := time.Now()
+	var cancelled atomic.Pointer[time.Time]
+	context.AfterFunc(ctx, func() { now := time.Now(); cancelled.Store(&now) })
 	err := call()
-	if took := time.Since(began); took > soon {
+	if at := cancelled.Load(); at != nil && time.Since(*at) > soon {
+		took := time.Since(*at)
 		l.Errorf("%s, cancelled, ends only after %v", what, took.Round(time.Second))
 	}
 	if err != nil && fail.KindOf(err) != fail.Interrupted {
