@@ -78,6 +78,7 @@ var knows = map[string][]string{
 	"internal/provider/openstack/images": {"internal/fail", "internal/plan", "internal/provider/openstack/cloud"},
 	"internal/provider/openstack/marks":  {"internal/provider"},
 	"internal/provider/openstack/quota":  {"internal/fail", "internal/provider/openstack/cloud"},
+	"internal/provider/providertest":     {"internal/fail", "internal/plan", "internal/provider", "internal/testkit"},
 	"internal/provider/local":            {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider", "internal/rootfs", "internal/tool"},
 }
 

@@ -104,6 +104,10 @@ func (a *App) switchMachines(ctx context.Context, p power, name string, machines
 	if what == "" {
 		what = fmt.Sprintf("all %d of cluster %s", len(machines), name)
 	}
+	switching, err := s.Cluster.PlanPower("machine "+p.verb, machines, p.states)
+	if err != nil {
+		return err
+	}
 	if p.ask {
 		if err := s.mayStop(ctx, machines, f); err != nil {
 			return err
@@ -114,7 +118,7 @@ func (a *App) switchMachines(ctx context.Context, p power, name string, machines
 	if err := t.Front.Agree(p.short + ": " + what + "?"); err != nil {
 		return err
 	}
-	if err := s.CarryOut(ctx, s.Cluster.PlanPower("machine "+p.verb, machines, p.states), t); err != nil {
+	if err := s.CarryOut(ctx, switching, t); err != nil {
 		return err
 	}
 	for _, m := range machines {

@@ -84,7 +84,7 @@ func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
 	return h, nil
 }
 
-// waysIn lists the running machines, of those whose host keys are known, through which another one is reached: gateways, else those that have an address outside.
+// waysIn lists the machines that run, or may, of those whose host keys are known, through which another one is reached: gateways, else those that have an address outside.
 func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
 	var via []remote.Host
 	gateways := len(c.gateways()) > 0
@@ -93,7 +93,7 @@ func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
 			continue
 		}
 		m, err := c.prov.Machine(ctx, s.Name)
-		if err != nil || m.State != provider.Running || m.Address == "" || !gateways && m.Public == "" {
+		if err != nil || !m.MayRun() || m.Address == "" || !gateways && m.Public == "" {
 			continue // not a way in at the moment; another one may be
 		}
 		if len(m.HostKeys) == 0 && !c.trustsFirstUse() {

@@ -38,6 +38,8 @@ func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
 func checkMachine(name string, seen *Seen) provider.Check {
 	check := provider.Check{Name: "machine " + name, Result: provider.Fine, Detail: "answers"}
 	switch {
+	case seen.Machine.State == provider.Unreachable:
+		check.Result, check.Detail = provider.Failing, seen.Machine.Detail
 	case seen.Machine.State != provider.Running:
 		check.Result, check.Detail = provider.Warning, fmt.Sprintf("is %s: naupegos apply starts it", seen.Machine.State)
 	case seen.Err != nil:

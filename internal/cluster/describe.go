@@ -13,7 +13,7 @@ func actionFor(s *Seen) plan.Action {
 	switch {
 	case s == nil:
 		return plan.Create
-	case s.Report == nil && s.Err != nil && s.Machine.State == provider.Running:
+	case s.Report == nil && s.Err != nil && s.Machine.MayRun():
 		return plan.Change
 	case s.Report == nil:
 		return plan.Create
@@ -31,6 +31,8 @@ func reasonFor(s *Seen, fresh bool) string {
 	switch {
 	case s == nil:
 		return "it is new"
+	case s.Machine.State == provider.Unreachable:
+		return "it does not answer: " + s.Machine.Detail
 	case s.Machine.State != provider.Running:
 		return "it is " + string(s.Machine.State)
 	case fresh:

@@ -211,7 +211,7 @@ func (c *Cluster) etcdClient(ctx context.Context, o *Observed) (*etcd.Client, er
 	byAddr := map[string]string{}
 	var ends []etcd.Endpoint
 	for _, m := range o.Inventory.Machines {
-		if m.Role != provider.ControlPlane || m.State != provider.Running {
+		if m.Role != provider.ControlPlane || !m.MayRun() {
 			continue
 		}
 		addr := net.JoinHostPort(m.Address, etcdPort)

@@ -69,7 +69,9 @@ type cloud struct {
 	keeps    bool
 }
 
-func (p *cloud) Traits() provider.Traits                                   { return provider.Traits{SharedKernel: true, Keeps: p.keeps} }
+func (p *cloud) Traits() provider.Traits {
+	return provider.Traits{SharedKernel: true, Keeps: p.keeps, Switched: true}
+}
 func (p *cloud) Preflight(context.Context, provider.Wanted) error          { return p.refuse }
 func (p *cloud) Warnings() []string                                        { return p.odd }
 func (p *cloud) VIP(context.Context) (string, error)                       { return "10.0.0.10", nil }

@@ -98,7 +98,7 @@ func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) [
 	var steps []*plan.Step
 	replaced := o.Replaced[m.Name] != nil
 	keeps := c.prov.Traits().Keeps
-	if keeps && m.State == provider.Running && (!o.silent(m.Name) || replaced) {
+	if keeps && (replaced || m.State == provider.Running && !o.silent(m.Name)) {
 		steps = append(steps, c.resetStep(m))
 	}
 	if !keeps || !replaced {

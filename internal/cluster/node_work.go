@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -87,8 +88,13 @@ func drainOnce(ctx context.Context, client *kube.Client, name string, o kube.Dra
 	return err
 }
 
-// PlanPower switches machines, each through states (of provider.Power) one after another, all side by side.
-func (c *Cluster) PlanPower(verb string, machines, states []string) *plan.Plan {
+// PlanPower switches machines, each through states (of provider.Power) one after another, all side by side. fail.Refused where the provider
+// can't: nothing is switched off that nobody could switch on again as was asked for.
+func (c *Cluster) PlanPower(verb string, machines, states []string) (*plan.Plan, error) {
+	if !c.prov.Traits().Switched && !slices.Equal(states, []string{"off"}) {
+		return nil, fail.New(fail.Refused, "%s: machines of this provider have no power control; nothing was switched", verb).At(c.Name()).
+			Do("naupegos machine stop shuts one down; naupegos ssh %s MACHINE -- systemctl reboot reboots it", c.Name())
+	}
 	titles := map[string]string{"on": "switch machine %s on", "off": "shut machine %s down", "kill": "switch machine %s off at once"}
 	p := &plan.Plan{Verb: verb, Cluster: c.Name()}
 	for _, name := range machines {
@@ -103,5 +109,5 @@ func (c *Cluster) PlanPower(verb string, machines, states []string) *plan.Plan {
 			p.Steps = append(p.Steps, s)
 		}
 	}
-	return p
+	return p, nil
 }

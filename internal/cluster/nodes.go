@@ -101,7 +101,7 @@ func (a *applying) elsewhere(s slot) bool {
 // rolls reports whether a worker serves and is to be restarted. One whose kubelet was found stopped does not, whatever its node says yet.
 func (a *applying) rolls(s slot) bool {
 	seen := a.o.Machines[s.Name]
-	return !a.upToDate(s) && seen != nil && seen.Machine.State == provider.Running && a.o.Nodes[s.Name].Ready && a.o.restarts(s.Name) && !a.o.starts(s.Name)
+	return !a.upToDate(s) && seen != nil && seen.Machine.MayRun() && a.o.Nodes[s.Name].Ready && a.o.restarts(s.Name) && !a.o.starts(s.Name)
 }
 
 // restarts reports whether configuring a machine restarts what others depend on.
@@ -124,7 +124,7 @@ func (o *Observed) stale(n kube.NodeInfo) string {
 	switch {
 	case s == nil:
 		return ""
-	case s.Machine.State != provider.Running:
+	case !s.Machine.MayRun():
 		return "its machine is " + string(s.Machine.State)
 	case s.Report == nil:
 		return ""

@@ -93,7 +93,7 @@ func (c *Cluster) observeMachines(ctx context.Context, o *Observed) error {
 	var wg sync.WaitGroup
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
-		if seen == nil || seen.Machine.State != provider.Running || !c.canRender(s) {
+		if seen == nil || !c.canRender(s) || c.unreached(s, seen) || seen.Machine.State != provider.Running {
 			continue
 		}
 		wg.Go(func() {
@@ -172,10 +172,10 @@ func (o *Observed) member(name string) (etcd.Member, bool) {
 	return etcd.Member{}, false
 }
 
-// serves reports whether a control-plane machine runs and its etcd member answers: what restarts it must not restart others at once.
+// serves reports whether a control-plane machine may run and its etcd member answers: what restarts it must not restart others at once.
 func (o *Observed) serves(name string) bool {
 	s := o.Machines[name]
-	if s == nil || s.Machine.State != provider.Running || o.EtcdErr != nil {
+	if s == nil || !s.Machine.MayRun() || o.EtcdErr != nil {
 		return false
 	}
 	return !o.mute(name)
@@ -186,13 +186,13 @@ func (o *Observed) mute(name string) bool {
 	return slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return h.Name == name && !h.Reachable })
 }
 
-// running reports whether the machine exists and runs.
+// running reports whether the machine exists and runs, or may.
 func (o *Observed) running(name string) bool {
 	s := o.Machines[name]
 	if s == nil {
 		s = o.Replaced[name]
 	}
-	return s != nil && s.Machine.State == provider.Running
+	return s != nil && s.Machine.MayRun()
 }
 
 // errNotBootstrapped says that a verb needs a cluster that has come up once.

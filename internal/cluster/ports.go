@@ -138,6 +138,15 @@ func (c *Cluster) neverReached(s slot, err error) error {
 	return &unreadyError{err}
 }
 
+// unreached notes why a machine that its provider could not reach was not asked, and reports whether that is so.
+func (c *Cluster) unreached(s slot, seen *Seen) bool {
+	if seen.Machine.State != provider.Unreachable {
+		return false
+	}
+	seen.Err = c.neverReached(s, fail.New(fail.Unreachable, "%s", seen.Machine.Detail))
+	return true
+}
+
 // unready reports which of the wanted machines can't be used yet; nil where all can.
 func (o *Observed) unready() (all []error) {
 	for _, s := range o.Want {
@@ -154,7 +163,7 @@ func (c *Cluster) examineFresh(ctx context.Context, o *Observed) {
 	var wg sync.WaitGroup
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
-		if seen == nil || seen.Machine.State != provider.Running || c.canRender(s) || c.bundle == nil {
+		if seen == nil || c.canRender(s) || c.bundle == nil || c.unreached(s, seen) || seen.Machine.State != provider.Running {
 			continue
 		}
 		wg.Go(func() { _, seen.Err = c.examine(ctx, s) })

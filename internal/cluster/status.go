@@ -107,7 +107,7 @@ func configStatus(s *Seen) string {
 	switch {
 	case s.UpToDate():
 		return upToDate
-	case s.Machine.State != provider.Running:
+	case !s.Machine.MayRun():
 		return "-"
 	case s.Err != nil:
 		return s.Err.Error()

@@ -28,6 +28,8 @@ const (
 	Stopped State = "stopped" // exists, switched off
 	Partial State = "partial" // half-made: a create did not finish; its step adopts or removes it
 	Failed  State = "failed"  // exists but can't run; Detail says why
+
+	Unreachable State = "unreachable" // does not answer: switched off, or cut off from here. Only where nobody can tell which: see Traits.Switched
 )
 
 // MachineSpec is one wanted machine.
@@ -57,6 +59,9 @@ type Machine struct {
 	HostKeys []string // SSH host keys (authorized_keys form) from an out-of-band source; empty: none known
 }
 
+// MayRun reports whether the machine runs, or may for all that is known.
+func (m Machine) MayRun() bool { return m.State == Running || m.State == Unreachable }
+
 // Wanted is what the cluster wants of its provider.
 type Wanted struct {
 	Machines []MachineSpec
@@ -65,32 +70,39 @@ type Wanted struct {
 
 // Inventory is what a provider found of one cluster.
 type Inventory struct {
-	Machines []Machine // sorted by role, pool, index
+	Machines []Machine // as Sort has them
 	Others   []string  // what else of this cluster exists (networks, half-made things), for people
 	VIP      string    // the virtual address, where there is one
 }
 
-// Provider makes, finds and removes the machines of one cluster.
+// Provider makes, finds and removes the machines of one cluster. Package providertest holds every provider to what is said here.
+//
+// A call, or a step, whose context is cancelled ends soon. Unless it was done by then, its error is fail.Interrupted. A step is
+// idempotent: whoever is cut off anywhere makes a new provider, observes, and plans what is left.
 type Provider interface {
-	// Traits says what its machines are.
+	// Traits says what its machines are. It asks nobody, and always says the same.
 	Traits() Traits
-	// Preflight tells, before anything is created, whether want can be had: fail.Refused with what is missing.
+	// Preflight tells, before anything is created, whether want can be had: fail.Refused with what is missing. It changes nothing.
 	Preflight(ctx context.Context, want Wanted) error
-	// Observe finds everything of this cluster. It changes nothing.
+	// Observe finds everything of this cluster, and nothing of others. It changes nothing.
 	Observe(ctx context.Context) (*Inventory, error)
-	// Steps returns the steps that make the infrastructure and each wanted machine exist and run: none where nothing is to do.
-	// The step that leaves machine NAME running has the ID MachineStep(NAME). A machine that seen does not have, though it exists, is
-	// destroyed before that step runs: the step makes again what is the machine's own, whatever was there when it was planned.
+	// Steps returns the steps that make the infrastructure and each wanted machine exist and run: none where nothing is to do. They take no
+	// machine away, whether it is wanted or not. Nothing is made before they run.
+	// The step that leaves machine NAME running has the ID MachineStep(NAME) and the Subject NAME. A machine that seen does not have, though
+	// it exists, is destroyed before that step runs: the step makes again what is the machine's own, whatever was there when it was planned.
 	Steps(ctx context.Context, want Wanted, seen *Inventory) ([]*plan.Step, error)
-	// Machine reports what is now known of one machine (its address once it is assigned). fail.NotFound where it isn't.
+	// Machine reports what is now known of one machine (its address once it is assigned), as Observe would. fail.NotFound where it isn't.
 	Machine(ctx context.Context, name string) (Machine, error)
 	// VIP returns the virtual address for gateways; fail.NotFound where there is none (yet).
 	VIP(ctx context.Context) (string, error)
-	// DestroyMachine returns the step that removes one machine and all that is its own. ID: DestroyStep(NAME).
+	// DestroyMachine returns the step that removes one machine and all that is its own, from whatever state it is in; where machines outlive
+	// the cluster (Traits.Keeps), it forgets that this one belonged to it. ID: DestroyStep(NAME).
 	DestroyMachine(m Machine) *plan.Step
-	// Destroy returns the steps that remove everything of the cluster, machines included, and prove that nothing is left.
+	// Destroy returns the steps that remove everything of the cluster, machines included unless they outlive it, and prove that nothing is
+	// left. Where nothing is there they do nothing.
 	Destroy(ctx context.Context, seen *Inventory) []*plan.Step
-	// Power starts ("on"), stops ("off", cleanly) or kills ("kill", at once) one machine.
+	// Power starts ("on"), stops ("off", cleanly) or kills ("kill", at once) one machine, and waits until that is so. A machine that is so
+	// already is left alone. fail.NotFound where it isn't the cluster's, fail.Invalid for another state, fail.Refused for what Traits deny.
 	Power(ctx context.Context, name, state string) error
 }
 
@@ -111,6 +123,7 @@ type Traits struct {
 	ExternalCloud   bool // kubelets wait for a controller of the cloud that tells them their addresses and zones
 	Outside         bool // they, and the API, can have addresses that the outside uses in place of their own
 	HostKeysConsole bool // their SSH host keys are read from their console
+	Switched        bool // Power starts and kills them, and whether they are off is known; else they can only be shut down
 }
 
 // Warner is a provider that can tell more of what is wanted than whether it can be had.

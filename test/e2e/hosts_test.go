@@ -3,50 +3,136 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestHostsProvider makes a cluster of machines that exist already and are given by address and host key, and takes it
-// away again: the machines stay, what was put on them goes.
+// hosts are somebody's machines, with what each is for in the document. A spare one is not in it at first.
+var hosts = []struct{ name, role string }{
+	{"host-g", "gateway"}, {"host-h", "gateway"}, {"host-a", "control-plane"}, {"host-b", "control-plane"}, {"host-c", "control-plane"},
+	{"host-d", "worker"}, {"host-e", "worker"}, {spareHost, "control-plane"},
+}
+
+const spareHost = "host-f"
+
+// TestHostsProvider makes a highly available cluster of machines that exist already and are given by address and host key, where who logs in
+// is not root; takes it through what befalls hosts, and away again: the machines stay, what was put on them goes.
 func TestHostsProvider(t *testing.T) {
 	t.Parallel()
-	const cp, worker = "host-a", "host-b"
-	f := newFleet(t, "e2ehosts", nil, cp, worker)
+	var names []string
+	for _, h := range hosts {
+		names = append(names, h.name)
+	}
+	var plain v1alpha1.Cluster
+	plain.Default()
+	f := newFleet(t, "e2ehosts", bundletest.Of(t, plain.Spec.Kubernetes.Version), names...)
+	f.hire(names...)
+	if testkit.Full() {
+		f.strip(names...)
+	} else { // the others have already what the cluster would send them
+		f.strip("host-e", spareHost)
+	}
+	before := map[string]string{}
+	for _, n := range names {
+		before[n] = f.census(n)
+	}
 	r := newRig(t, "hosted")
-	before := map[string]string{cp: f.census(cp), worker: f.census(worker)}
-	r.hostsDocument(f, map[string]string{cp: "control-plane", worker: "worker"})
-
-	r.portsInUse(f, cp, worker)
+	r.hostsDocument(f, spareHost)
+	r.portsInUse(f, "host-a", "host-d")
 	r.neverReached(f)
-	res := r.must(2, "plan", "-f", r.file)
-	if strings.Contains(res.stdout, "destroy") {
+	if res := r.must(2, "plan", "-f", r.file); strings.Contains(res.stdout, "destroy") {
 		t.Errorf("the first plan destroys: %v", res)
 	}
 	r.apply()
 	r.healthy()
-	r.unchanged()
-	if keys := f.run(cp, "cat /root/.ssh/authorized_keys2"); strings.TrimSpace(keys) != somebodysKey {
+	if keys := f.run("host-a", "cat /root/.ssh/authorized_keys2"); strings.TrimSpace(keys) != somebodysKey {
 		t.Errorf("the document's key does not let anybody in: %q", keys)
 	}
-	if res := r.must(0, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stdout, "No changes") {
-		t.Errorf("the second apply changes something: %v", res)
-	}
+	r.live(t, nil, testkit.Sample(t, 1, []part{
+		{"a host is off, and another one reboots", func(t *testing.T, r *rig, _ *load) { r.hostsRestart(t, f, "host-e", "host-c") }},
+		{"a host replaces another one, and a third leaves and comes back", func(t *testing.T, r *rig, _ *load) { r.hostsLeave(t, f, before, "host-b", "host-d") }},
+	}))
 	r.must(0, "destroy", r.name, "--yes")
-	for _, m := range []string{cp, worker} {
-		f.run(m, "test ! -e /root/.ssh/authorized_keys2")
-		f.run(m, "test ! -e /var/lib/naupegos || test -z \"$(find /var/lib/naupegos -type f)\"")
-		after := f.census(m) // which proves that it still runs, and lets its owner in
-		for _, line := range difference(before[m], after) {
-			t.Errorf("%s: destroy left a difference: %s", m, line)
+	for _, n := range names {
+		f.clean(t, n, before[n]) // which proves that it still runs, and lets its owner in
+	}
+}
+
+// hostsRestart shuts a host down, which is seen, and has its owner switch it on again, and reboot another one. Both come back by themselves.
+func (r *rig) hostsRestart(t *testing.T, f *fleet, off, reboots string) {
+	t.Helper()
+	stopped := r.must(0, "machine", "stop", r.name, off, "--yes")
+	until(t, time.Minute, 100*time.Millisecond, func() error { // it does not answer any more; its last processes may take a moment
+		if m := testkit.Value(f.p.Machine(t.Context(), off))(t); m.State != provider.Stopped {
+			return fmt.Errorf("%s was shut down, and is %s", off, m.State)
 		}
-		if out := f.run(m, "systemctl is-active kubelet containerd || true"); strings.Contains(out+"\n", "\nactive\n") || strings.HasPrefix(out, "active") {
-			t.Errorf("%s: kubelet or containerd still runs: %s", m, out)
+		return nil
+	})
+	st := r.status()
+	i := slices.IndexFunc(st.Machines, func(m cluster.MachineStatus) bool { return m.Name == off })
+	if m := st.Machines[i]; st.Healthy || m.State != string(provider.Unreachable) || !strings.Contains(m.Config, off) {
+		t.Errorf("%s is off, and status says %+v", off, m)
+	}
+	if plan := r.must(2, "plan", "-f", r.file).stdout; !strings.Contains(plan, "configure worker "+off) || !strings.Contains(plan, "it does not answer: "+off) {
+		t.Errorf("%s is off, and the plan says\n%s", off, plan)
+	}
+
+	boot := f.run(reboots, bootTime)
+	if _, err := f.try(reboots, "systemctl reboot"); err != nil {
+		t.Logf("%s went while it was told to: %v", reboots, err)
+	}
+	testkit.Must(t, f.p.Power(t.Context(), off, "on"))
+	took := testkit.Until(t, 2*time.Minute, time.Second, func() error {
+		switch now, err := f.try(reboots, bootTime); {
+		case err != nil:
+			return err
+		case now == boot:
+			return fmt.Errorf("%s has not rebooted", reboots)
+		}
+		return r.size.check(r.status())
+	})
+	t.Logf("%s was shut down in %v; once it was switched on, and %s was told to reboot, all was well after %v", off, stopped.took.Round(time.Second), reboots, took.Round(time.Second))
+	r.unchanged()
+}
+
+// bootTime tells one boot of a machine from another.
+const bootTime = "systemctl show -p UserspaceTimestampMonotonic --value"
+
+// hostsLeave has the spare host take the place of another one, and a worker leave, by one edit. Both are as they were, and the worker can
+// come back.
+func (r *rig) hostsLeave(t *testing.T, f *fleet, before map[string]string, replaced, worker string) {
+	t.Helper()
+	r.hostsDocument(f, replaced, worker)
+	plan := r.must(2, "plan", "-f", r.file).stdout
+	for _, want := range []string{"configure control-plane " + spareHost, "drain node " + worker, "clean " + replaced, "let host " + worker} {
+		if !strings.Contains(plan, want) {
+			t.Errorf("the plan does not say %q:\n%s", want, plan)
 		}
 	}
+	r.apply()
+	r.healthy()
+	for _, n := range []string{replaced, worker} {
+		f.clean(t, n, before[n])
+	}
+	nodes := r.must(0, "kubectl", r.name, "--", "get", "nodes", "-o", "name").stdout
+	if strings.Contains(nodes, replaced) || strings.Contains(nodes, worker) || !strings.Contains(nodes, spareHost) {
+		t.Errorf("the nodes are %s", nodes)
+	}
+	r.hostsDocument(f, replaced)
+	r.apply()
+	r.healthy()
 }
 
 // somebodysKey may log in, by the document.
@@ -75,69 +161,29 @@ func (r *rig) neverReached(f *fleet) {
 	}
 }
 
-// hostsDocument writes a document whose machines are the fleet's, by role.
-func (r *rig) hostsDocument(f *fleet, roles map[string]string) {
+// hostsDocument writes a document whose machines are the fleet's but for some.
+func (r *rig) hostsDocument(f *fleet, without ...string) {
 	r.t.Helper()
-	for _, role := range roles {
-		if role == "worker" {
-			r.size.workers++
-		} else {
-			r.size.controlPlanes++
-		}
-	}
+	r.calm.end()
 	key := filepath.Join(r.dir, "id_ed25519")
 	if err := os.WriteFile(key, f.key, 0o600); err != nil {
 		r.t.Fatal(err)
 	}
+	vip := testkit.Value(f.p.VIP(context.Background()))(r.t)
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: %s\nspec:\n  access:\n    sshKeys: [%s]\n  endpoint:\n    kind: direct\n", r.name, somebodysKey)
-	fmt.Fprintf(&b, "  provider:\n    hosts:\n      sshKeyFile: %s\n      machines:\n", key)
-	for name, role := range roles {
-		m := f.machine[name]
-		fmt.Fprintf(&b, "        - name: %s\n          address: %s\n          role: %s\n          hostKey: %s\n", name, m.Address, role, m.HostKeys[0])
+	fmt.Fprintf(&b, "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: %s\nspec:\n  access:\n    sshKeys: [%s]\n", r.name, somebodysKey)
+	fmt.Fprintf(&b, "  endpoint:\n    kind: gateways\n    vip: %s\n  provider:\n    hosts:\n      sshKeyFile: %s\n      user: %s\n      machines:\n", vip, key, sudoer)
+	count := map[string]int{}
+	for _, h := range hosts {
+		if slices.Contains(without, h.name) {
+			continue
+		}
+		count[h.role]++
+		m := f.machine[h.name]
+		fmt.Fprintf(&b, "        - name: %s\n          address: %s\n          role: %s\n          hostKey: %s\n", h.name, m.Address, h.role, m.HostKeys[0])
 	}
+	r.size.gateways, r.size.controlPlanes, r.size.workers = count["gateway"], count["control-plane"], count["worker"]
 	if err := os.WriteFile(r.file, []byte(b.String()), 0o644); err != nil {
 		r.t.Fatal(err)
 	}
-}
-
-// census lists what a cluster could leave on a machine: files where clusters put theirs, units, links, processes, mounts. What cloud-init
-// writes in its last stage, which comes at its own time, is left out.
-func (f *fleet) census(name string) string {
-	f.t.Helper()
-	return f.run(name, `
-for d in /etc /opt /usr/local /var/lib/kubelet /var/lib/etcd /var/lib/containerd /var/lib/cni /var/log/pods /var/log/containers /var/log/kubernetes /run/flannel /run/containerd /run/naupegos; do
-  find $d -xdev \( -path /etc/naupegos-\* -o -name 50-cloud-init.conf -o -name '*~' -o -name '*.cache' -o -name ld.so.cache \) -prune -o -print 2>/dev/null | sed 's/^/file /'
-done
-systemctl list-unit-files --no-legend --plain --type=service | sed 's/ .*//; s/^/unit /'
-ip -o link | sed 's/^[0-9]*: //; s/[:@].*//; s/^/link /'
-ps -eo comm= | grep -E 'kube|etcd|containerd|flannel|coredns|pause|naupegos|haproxy|keepalived' | sed 's/^/process /'
-awk '{print "mount " $5}' /proc/self/mountinfo | grep -E 'kube|containerd|netns|cni|etcd'
-nft list tables 2>/dev/null | grep -vE '^table ip6? (filter|nat|mangle)$' | sed 's/^/nft /' # empty tables of iptables stay
-iptables-save 2>/dev/null | grep -E 'KUBE|FLANNEL|CNI' | sed 's/^/iptables /'
-ip6tables-save 2>/dev/null | grep -E 'KUBE|FLANNEL|CNI' | sed 's/^/ip6tables /'
-true`)
-}
-
-// difference lists lines that only one of two texts has.
-func difference(before, after string) []string {
-	had, has := map[string]bool{}, map[string]bool{}
-	for line := range strings.Lines(before) {
-		had[strings.TrimSpace(line)] = true
-	}
-	for line := range strings.Lines(after) {
-		has[strings.TrimSpace(line)] = true
-	}
-	var out []string
-	for line := range has {
-		if !had[line] {
-			out = append(out, "new "+line)
-		}
-	}
-	for line := range had {
-		if !has[line] {
-			out = append(out, "gone "+line)
-		}
-	}
-	return out
 }

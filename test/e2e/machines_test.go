@@ -27,6 +27,7 @@ type fleet struct {
 	key     []byte // private, for SSH
 	dialer  *remote.Dialer
 	machine map[string]provider.Machine
+	bare    map[string]bool // by name: nothing of a bundle lies on it; see strip
 }
 
 // newFleet makes and boots machines of these names, destroyed when the test ends. With a bundle, its images and binaries
@@ -54,7 +55,7 @@ func newFleet(t testing.TB, name string, b *bundle.Bundle, names ...string) *fle
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{t: t, p: p, key: key, dialer: remote.NewDialer([]remote.Key{signer}, remote.Options{}), machine: map[string]provider.Machine{}}
+	f := &fleet{t: t, p: p, key: key, dialer: remote.NewDialer([]remote.Key{signer}, remote.Options{}), machine: map[string]provider.Machine{}, bare: map[string]bool{}}
 	was := takeSnapshot(t)
 	t.Cleanup(func() {
 		if err := f.dialer.Close(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
+	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -31,33 +33,56 @@ type Provider struct {
 	doc    *v1alpha1.Cluster
 	run    Runner
 	memory Memory
+
+	patience time.Duration // until a host that refuses at once is asked again
+
+	mu    sync.Mutex
+	found map[string]answer // by name: what the last Observe found
 }
 
 // New returns the provider for doc's hosts.
 func New(doc *v1alpha1.Cluster, run Runner, memory Memory) *Provider {
-	return &Provider{doc: doc, run: run, memory: memory}
+	return &Provider{doc: doc, run: run, memory: memory, patience: time.Second, found: map[string]answer{}}
 }
 
 // Traits says that machines are given by the document and outlive the cluster.
 func (p *Provider) Traits() provider.Traits { return provider.Traits{Given: true, Keeps: true} }
 
-// Preflight accepts every host: whether one answers shows when it is reached.
+// Preflight accepts every host: whether one is fit shows when its agent is asked.
 func (p *Provider) Preflight(context.Context, provider.Wanted) error { return nil }
 
-// Observe lists the document's hosts and those that were in use before.
-func (p *Provider) Observe(context.Context) (*provider.Inventory, error) {
-	inv := &provider.Inventory{VIP: p.doc.Spec.Endpoint.VIP}
+// Observe asks the document's hosts, and those that were in use before, whether they answer.
+func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
+	inv := &provider.Inventory{VIP: p.doc.Spec.Endpoint.VIP, Machines: p.machines()}
+	if err := p.ask(ctx, inv.Machines); err != nil {
+		return nil, err
+	}
+	provider.Sort(inv.Machines)
+	return inv, nil
+}
+
+// machines lists the document's hosts and those that were in use before, as they were found. One that was not asked yet counts as running.
+func (p *Provider) machines() []provider.Machine {
+	var out []provider.Machine
 	named := map[string]bool{}
 	for _, m := range p.doc.Machines() {
 		named[m.Name] = true
-		inv.Machines = append(inv.Machines, p.convert(m))
+		out = append(out, p.convert(m))
 	}
 	for _, m := range p.memory.Known() {
 		if !named[m.Name] {
-			inv.Machines = append(inv.Machines, m)
+			m.State, m.Detail = provider.Running, "" // as it was when it was remembered
+			out = append(out, m)
 		}
 	}
-	return inv, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, m := range out {
+		if a, ok := p.found[m.Name]; ok {
+			out[i].State, out[i].Detail = a.state, a.detail
+		}
+	}
+	return out
 }
 
 func (p *Provider) convert(m v1alpha1.Machine) provider.Machine {
@@ -77,14 +102,9 @@ func (p *Provider) Steps(context.Context, provider.Wanted, *provider.Inventory) 
 	return nil, nil
 }
 
-// Machine tells of one of the document's hosts.
+// Machine reports on one of the hosts, as the last Observe found it.
 func (p *Provider) Machine(_ context.Context, name string) (provider.Machine, error) {
-	for _, m := range p.doc.Machines() {
-		if m.Name == name {
-			return p.convert(m), nil
-		}
-	}
-	for _, m := range p.memory.Known() {
+	for _, m := range p.machines() {
 		if m.Name == name {
 			return m, nil
 		}
@@ -102,25 +122,16 @@ func (p *Provider) VIP(context.Context) (string, error) {
 
 // DestroyMachine lets a host go; the host itself stays as it is.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
-	return &plan.Step{
+	s := &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name,
 		Title: fmt.Sprintf("let host %s (%s) go", m.Name, m.Address), Reason: "it is no longer part of the cluster",
 		Run: func(ctx context.Context, _ plan.Progress) error { return p.memory.Forget(ctx, m.Name) },
 	}
+	if m.State == provider.Unreachable {
+		s.Details = []string{"it does not answer: what Naupegos put on it stays there"}
+	}
+	return s
 }
 
 // Destroy has nothing to remove: hosts are cleaned by the agent before.
 func (p *Provider) Destroy(context.Context, *provider.Inventory) []*plan.Step { return nil }
-
-// Power reboots or switches off a host through its own systemd; nobody can switch it on from here.
-func (p *Provider) Power(ctx context.Context, name, state string) error {
-	m, err := p.Machine(ctx, name)
-	if err != nil {
-		return err
-	}
-	if state != "off" {
-		return fail.New(fail.Refused, "power %s: hosts given by address have no power control", state).At(name)
-	}
-	_, err = p.run.Run(ctx, remote.Host{Name: m.Name, Address: m.Address, Port: m.Port, User: m.User, HostKeys: m.HostKeys}, nil, "systemctl", "poweroff")
-	return err
-}

@@ -6,7 +6,9 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -32,19 +34,50 @@ func (m *memory) Forget(_ context.Context, name string) error {
 	return m.err
 }
 
-// nobody answers.
-type nobody struct{ t *testing.T }
-
-func (n nobody) Run(context.Context, remote.Host, io.Reader, ...string) ([]byte, error) {
-	n.t.Error("a host was asked")
-	return nil, errors.New("no answer")
+// lan is where hosts answer, unless they are off.
+type lan struct {
+	mu     sync.Mutex
+	off    map[string]string // by address: why it does not answer
+	closed map[string]bool   // by address: it lets nobody in
+	asked  []remote.Host
+	once   string // address of a host whose SSH server restarts: it refuses one connection
 }
+
+func (n *lan) Run(ctx context.Context, h remote.Host, _ io.Reader, argv ...string) ([]byte, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked = append(n.asked, h)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "connect").At(h.Name)
+	case n.once == h.Address:
+		n.once = ""
+		return nil, fail.New(fail.Unreachable, "connect: connection refused").At(h.Name)
+	case n.off[h.Address] != "":
+		return nil, fail.New(fail.Unreachable, "connect: %s", n.off[h.Address]).At(h.Name)
+	case n.closed[h.Address]:
+		return nil, fail.New(fail.Unauthorized, "log in as %s", h.User).At(h.Name)
+	case slices.Equal(argv, []string{"systemctl", "poweroff"}):
+		n.off[h.Address] = "no route to host"
+		return nil, fail.New(fail.Unreachable, "the connection was lost while a command ran").At(h.Name)
+	}
+	return nil, nil
+}
+
+// hasty is a provider that gives a host its second chance at once.
+func hasty(doc *v1alpha1.Cluster, run Runner, m Memory) *Provider {
+	p := New(doc, run, m)
+	p.patience = time.Millisecond
+	return p
+}
+
+func newLAN() *lan { return &lan{off: map[string]string{}, closed: map[string]bool{}} }
 
 // named is an endpoint that needs nothing of the provider.
 const named = "  endpoint: {kind: address, address: k8s.example.org}\n"
 
 // document names a control-plane machine and a worker at addresses of the documentation's.
-func document(t *testing.T, spec string) *v1alpha1.Cluster {
+func document(t testing.TB, spec string) *v1alpha1.Cluster {
 	t.Helper()
 	text := `apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
@@ -71,9 +104,9 @@ func names(ms []provider.Machine) (all []string) {
 }
 
 func TestObserve(t *testing.T) {
-	before := provider.Machine{Name: "demo-old", Role: provider.Worker, Address: "192.0.2.99", State: provider.Running, User: "root", Port: 22}
+	before := provider.Machine{Name: "demo-old", Role: provider.ControlPlane, Index: 2, Address: "192.0.2.99", State: provider.Running, User: "root", Port: 22}
 	doc := document(t, named)
-	p := New(doc, nobody{t}, &memory{known: []provider.Machine{{Name: doc.Machines()[0].Name}, before}})
+	p := New(doc, newLAN(), &memory{known: []provider.Machine{{Name: doc.Machines()[0].Name}, before}})
 	inv := testkit.Value(p.Observe(t.Context()))(t)
 	if len(inv.Machines) != 3 {
 		t.Fatalf("%d machines, want the document's two and the one that it no longer names: %v", len(inv.Machines), names(inv.Machines))
@@ -84,10 +117,10 @@ func TestObserve(t *testing.T) {
 	if d := cmp.Diff(want, inv.Machines[0]); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
-	if w := inv.Machines[1]; w.Role != provider.Worker || w.Address != "192.0.2.31" || w.HostKeys != nil {
+	if w := inv.Machines[2]; w.Role != provider.Worker || w.Address != "192.0.2.31" || w.HostKeys != nil {
 		t.Errorf("the worker is %+v", w)
 	}
-	if d := cmp.Diff(before, inv.Machines[2]); d != "" {
+	if d := cmp.Diff(before, inv.Machines[1]); d != "" {
 		t.Errorf("the former host (-want +got)\n%s", d)
 	}
 	for _, m := range inv.Machines {
@@ -106,7 +139,7 @@ func TestObserve(t *testing.T) {
 
 func TestVIP(t *testing.T) {
 	doc := document(t, "        - {address: 192.0.2.11, role: gateway}\n  endpoint: {kind: gateways, vip: 192.0.2.10, gateways: {replicas: 1}}\n")
-	p := New(doc, nobody{t}, &memory{})
+	p := New(doc, newLAN(), &memory{})
 	inv := testkit.Value(p.Observe(t.Context()))(t)
 	if vip, err := p.VIP(t.Context()); err != nil || vip != "192.0.2.10" || inv.VIP != vip {
 		t.Errorf("the VIP is %q and %q, %v", vip, inv.VIP, err)
@@ -116,7 +149,7 @@ func TestVIP(t *testing.T) {
 // TestNothingIsMadeOrRemoved: hosts are somebody's. One that is let go is forgotten, and stays as it is.
 func TestNothingIsMadeOrRemoved(t *testing.T) {
 	m := &memory{known: []provider.Machine{{Name: "demo-old", Address: "192.0.2.99"}, {Name: "kept"}}}
-	p := New(document(t, named), nobody{t}, m)
+	p := New(document(t, named), newLAN(), m)
 	inv := testkit.Value(p.Observe(t.Context()))(t)
 	steps, err := p.Steps(t.Context(), provider.Wanted{Machines: []provider.MachineSpec{{Name: "new"}}}, inv)
 	if err != nil || len(steps) > 0 || len(p.Destroy(t.Context(), inv)) > 0 || !p.Traits().Keeps {
@@ -138,20 +171,83 @@ func TestNothingIsMadeOrRemoved(t *testing.T) {
 	}
 }
 
-// TestPower switches a host off over SSH, whose systemctl is the test's.
+// TestWhoAnswers: a host that does not answer is seen, and so is why; one that lets nobody in runs.
+func TestWhoAnswers(t *testing.T) {
+	doc, net := document(t, "        - {address: 192.0.2.11, role: gateway}\n  endpoint: {kind: gateways, vip: 192.0.2.10, gateways: {replicas: 1}}\n"), newLAN()
+	net.off["192.0.2.31"], net.closed["192.0.2.21"] = "no route to host", true
+	before := provider.Machine{Name: "demo-old", Address: "192.0.2.99", State: provider.Unreachable, Detail: "long ago"}
+	p := hasty(doc, net, &memory{known: []provider.Machine{before}})
+	seen := func() map[string]string {
+		out := map[string]string{}
+		for _, m := range testkit.Value(p.Observe(t.Context()))(t).Machines {
+			out[m.Address] = strings.TrimSpace(string(m.State) + " " + m.Detail)
+			if one := testkit.Value(p.Machine(t.Context(), m.Name))(t); !cmp.Equal(m, one) {
+				t.Errorf("alone it is something else:\n%s", cmp.Diff(m, one))
+			}
+		}
+		return out
+	}
+	want := map[string]string{
+		"192.0.2.11": "running", "192.0.2.21": "running one: log in as debian", "192.0.2.31": "unreachable demo-general-1: connect: no route to host", "192.0.2.99": "running",
+	}
+	if d := cmp.Diff(want, seen()); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	for _, h := range net.asked {
+		if gateway := h.Address == "192.0.2.11"; gateway != (len(h.Via) == 0) || !gateway && h.Via[0].Address != "192.0.2.11" {
+			t.Errorf("%s is reached through %v", h.Name, h.Via)
+		}
+	}
+	delete(net.off, "192.0.2.31")
+	want["192.0.2.31"] = "running"
+	if d := cmp.Diff(want, seen()); d != "" {
+		t.Errorf("it is back (-want +got)\n%s", d)
+	}
+	net.once = "192.0.2.31"
+	if d := cmp.Diff(want, seen()); d != "" {
+		t.Errorf("its SSH server restarts (-want +got)\n%s", d)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Observe(ctx); fail.KindOf(err) != fail.Interrupted {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestDeadHostIsLetGo: the plan says that nothing is cleaned on it.
+func TestDeadHostIsLetGo(t *testing.T) {
+	p := New(document(t, named), newLAN(), &memory{})
+	if s := p.DestroyMachine(provider.Machine{Name: "demo-old", State: provider.Unreachable}); !strings.Contains(strings.Join(s.Details, " "), "does not answer") {
+		t.Errorf("the step says %v", s.Details)
+	}
+	if s := p.DestroyMachine(provider.Machine{Name: "demo-old", State: provider.Running}); len(s.Details) > 0 {
+		t.Errorf("the step of one that answers says %v", s.Details)
+	}
+}
+
+// TestPower shuts a host down over SSH, whose systemctl is the test's: the server goes with it.
 func TestPower(t *testing.T) {
 	key := sshtest.NewKey(t)
 	server := sshtest.NewServer(t, key.PublicKey())
+	var mu sync.Mutex
 	var ran []string
-	server.Command = func(c string) string { ran = append(ran, c); return "true" }
+	server.Command = func(c string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		if ran = append(ran, c); strings.HasSuffix(c, "poweroff") {
+			_ = server.Close() // and then, as init ends sshd:
+			go server.Cut()
+		}
+		return "true"
+	}
 	d := remote.NewDialer([]remote.Key{key}, remote.Options{})
 	t.Cleanup(func() { testkit.Must(t, d.Close()) })
 	doc := document(t, named)
 	h := doc.Spec.Provider.Hosts
 	h.Port, h.Machines[0].Address, h.Machines[0].HostKey = server.Port(), "127.0.0.1", sshtest.AuthorizedKey(server.HostKey.PublicKey())
 	p, name := New(doc, d, &memory{}), doc.Machines()[0].Name
-	for _, state := range []string{"on", "kill"} {
-		if err := p.Power(t.Context(), name, state); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), name) {
+	for state, kind := range map[string]fail.Kind{"on": fail.Refused, "kill": fail.Refused, "sideways": fail.Invalid} {
+		if err := p.Power(t.Context(), name, state); fail.KindOf(err) != kind || !strings.Contains(err.Error(), name) {
 			t.Errorf("power %s: %v", state, err)
 		}
 	}
@@ -162,7 +258,13 @@ func TestPower(t *testing.T) {
 		t.Error("a host was asked in vain")
 	}
 	testkit.Must(t, p.Power(t.Context(), name, "off"))
-	if want := []string{"sudo -n -- systemctl poweroff"}; !slices.Equal(ran, want) {
+	if want := []string{"sudo -n -- true", "sudo -n -- systemctl poweroff"}; !slices.Equal(ran, want) {
 		t.Errorf("the host was told %q, want %q", ran, want)
+	}
+	if m := testkit.Value(p.Machine(t.Context(), name))(t); m.State != provider.Unreachable {
+		t.Errorf("it was shut down, and is %s", m.State)
+	}
+	if err := p.Power(t.Context(), name, "off"); fail.KindOf(err) != fail.Unreachable || fail.Waitable(err) || !strings.Contains(err.Error(), "nobody can tell") {
+		t.Errorf("shut down again: %v", err)
 	}
 }

@@ -118,7 +118,7 @@ func killCgroups(ctx context.Context, dirs []string) error {
 		}
 		return len(left) == 0, err
 	})
-	if err != nil && len(left) > 0 {
+	if err != nil && len(left) > 0 && !errors.Is(err, context.Canceled) {
 		return fail.Wrap(fail.NotReady, err, "processes %v do not die", left)
 	}
 	return err

@@ -23,7 +23,9 @@ type Provider struct {
 var _ provider.Provider = (*Provider)(nil)
 
 // Traits says that machines are containers.
-func (p *Provider) Traits() provider.Traits { return provider.Traits{SharedKernel: true} }
+func (p *Provider) Traits() provider.Traits {
+	return provider.Traits{SharedKernel: true, Switched: true}
+}
 
 // New returns a Provider for the cluster that opts names. It touches nothing on the host. Errors: fail.Invalid for
 // options that can't be, fail.Refused where the environment lacks a home directory.

@@ -32,6 +32,9 @@ func lockFile(ctx context.Context, path string) (release func(), err error) {
 	})
 	if err != nil {
 		f.Close()
+		if errors.Is(err, context.Canceled) {
+			return nil, fail.Wrap(fail.Interrupted, err, "wait for the lock that another naupegos holds").At(path)
+		}
 		return nil, fail.Wrap(fail.Conflict, err, "wait for the lock that another naupegos holds").At(path)
 	}
 	return func() { f.Close() }, nil

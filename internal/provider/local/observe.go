@@ -24,7 +24,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 		}
 		inv.Machines = append(inv.Machines, m)
 	}
-	sortMachines(inv.Machines)
+	provider.Sort(inv.Machines)
 	subnet, err := p.subnetOf()
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -84,20 +83,6 @@ func records(dir string) ([]record, error) {
 		out = append(out, r)
 	}
 	return out, nil
-}
-
-// sortMachines puts machines in the order that Inventory promises: role, pool, index, name.
-func sortMachines(ms []provider.Machine) {
-	slices.SortFunc(ms, func(a, b provider.Machine) int {
-		for _, c := range []int{
-			strings.Compare(string(a.Role), string(b.Role)), strings.Compare(a.Pool, b.Pool), a.Index - b.Index,
-		} {
-			if c != 0 {
-				return c
-			}
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
 }
 
 func needRoot(err error) error {

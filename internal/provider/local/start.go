@@ -16,6 +16,9 @@ import (
 
 // startMachine starts a machine's supervisor unless it runs, and waits until SSH answers, at most Timeouts.Boot.
 func (p *Provider) startMachine(ctx context.Context, name string, progress plan.Progress) error {
+	if err := ctx.Err(); err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "boot machine").At(name)
+	}
 	dir := p.n.machine(name)
 	r, err := readRecord(dir)
 	if err != nil {
@@ -50,14 +53,14 @@ func (p *Provider) startMachine(ctx context.Context, name string, progress plan.
 
 // startSupervisor makes sure that the supervisor runs. The returned function reports whether it has ended since.
 func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (ended func() (bool, string), err error) {
-	running, err := supervisor(dir)
+	running, err := settled(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	if running.alive() {
 		return func() (bool, string) { return !running.alive(), "" }, p.repairLink(r)
 	}
-	if err := p.clearRemains(ctx, r.Name); err != nil {
+	if err := p.killMachine(ctx, r.Name); err != nil { // what may be left of it
 		return nil, err
 	}
 	argv, err := absolute(append(slices.Clip(p.opts.Supervisor), dir)) // machines start side by side
@@ -99,13 +102,17 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 	}, nil
 }
 
-// repairLink puts a running machine's link back on the bridge, should the bridge have been recreated.
+// repairLink puts a running machine's link back on the bridge, should the bridge have been recreated. While there is no link, the machine
+// boots: then its supervisor does so.
 func (p *Provider) repairLink(r record) error {
 	ok, err := attached(r.Link, r.Bridge)
 	if err != nil || ok {
 		return err
 	}
-	return attachLink(r.Link, r.Bridge)
+	if err := attachLink(r.Link, r.Bridge); err != nil && !notFound(err) {
+		return err
+	}
+	return nil
 }
 
 // answers reports whether the machine's SSH server takes connections and greets.

@@ -80,14 +80,20 @@ func (p *Provider) killMachine(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	unsaid, err := supervisors(p.n.machine(name))
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Kill)
 	defer cancel()
 	// First its link: while it dies, its kernel would still answer for addresses that others take over.
 	if err := p.removeLinkOf(name); err != nil {
 		return err
 	}
-	if err := running.signal(syscall.SIGKILL); err != nil {
-		return err
+	for _, s := range append(unsaid, running) {
+		if err := s.signal(syscall.SIGKILL); err != nil {
+			return err
+		}
 	}
 	if err := p.clearRemains(ctx, name); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "kill machine").At(name)

@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -104,8 +103,7 @@ func (f *fakeCloud) newBalancer(in thing) thing {
 	sub := f.get("subnets", in.str("vip_subnet_id"))
 	ip := in.str("vip_address")
 	if ip == "" {
-		f.next++
-		ip = fmt.Sprintf("10.77.0.%d", 100+f.next%100)
+		ip = f.freeAddress()
 	}
 	port := f.add("ports", thing{
 		"name": "octavia-lb", "device_owner": "Octavia", "network_id": sub.str("network_id"),

@@ -26,7 +26,7 @@ func useFake(t *testing.T) {
 }
 
 // fakeProvider returns a new provider, as a new run of the command has one, on a fake cloud. It waits for next to nothing.
-func fakeProvider(t *testing.T, f *fakeCloud, doc *v1alpha1.Cluster, change ...func(*Options)) *Provider {
+func fakeProvider(t testing.TB, f *fakeCloud, doc *v1alpha1.Cluster, change ...func(*Options)) *Provider {
 	t.Helper()
 	p, _ := testProvider(t, doc, "t3-life-0badc0de", append([]func(*Options){func(o *Options) {
 		o.Calls.HTTPClient = &http.Client{Transport: f}

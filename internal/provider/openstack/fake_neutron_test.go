@@ -90,11 +90,10 @@ func (f *fakeCloud) makeNeutron(kind string, t thing) (_ thing, status int, text
 		g["security_group_rules"] = append(g["security_group_rules"].([]any), t)
 		return t, 0, ""
 	case "ports":
-		f.next++
 		for i := range t["fixed_ips"].([]any) {
 			ip := t["fixed_ips"].([]any)[i].(map[string]any)
 			if ip["ip_address"] == nil {
-				ip["ip_address"] = fmt.Sprintf("10.77.0.%d", 10+f.next%200)
+				ip["ip_address"] = f.freeAddress()
 			}
 		}
 		if t["device_id"] == nil {
@@ -108,6 +107,20 @@ func (f *fakeCloud) makeNeutron(kind string, t thing) (_ thing, status int, text
 		t["floating_ip_address"], t["project_id"] = fmt.Sprintf("198.51.100.%d", f.next%250), f.project
 	}
 	return f.add(kind, t), 0, ""
+}
+
+// freeAddress gives out an address that no port has.
+func (f *fakeCloud) freeAddress() string {
+	for {
+		f.next++
+		ip := fmt.Sprintf("10.77.0.%d", 10+f.next%200)
+		if !slices.ContainsFunc(f.kinds["ports"], func(o thing) bool {
+			ips, _ := o["fixed_ips"].([]any) // a test may add a port without
+			return slices.ContainsFunc(ips, func(x any) bool { return x.(map[string]any)["ip_address"] == ip })
+		}) {
+			return ip
+		}
+	}
 }
 
 func (f *fakeCloud) removeNeutron(kind, id string) {

@@ -174,7 +174,8 @@ func (f *fakeCloud) login(w http.ResponseWriter) {
 		catalog = append(catalog, thing{"type": kind, "name": kind, "endpoints": endpoints})
 	}
 	project := thing{"id": f.project, "name": "name of " + f.project}
-	answer(w, 201, thing{"token": thing{"catalog": catalog, "project": project, "expires_at": "2099-01-01T00:00:00.000000Z"}})
+	roles := []thing{{"id": "r1", "name": "member"}, {"id": "r2", "name": "load-balancer_member"}}
+	answer(w, 201, thing{"token": thing{"catalog": catalog, "project": project, "roles": roles, "expires_at": "2099-01-01T00:00:00.000000Z"}})
 }
 
 // query filters a list as Neutron and Glance do.

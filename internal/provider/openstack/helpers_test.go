@@ -51,7 +51,7 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // testDocument is a defaulted document; the name of its cluster begins with "t3-".
-func testDocument(t *testing.T, name, spec string) *v1alpha1.Cluster {
+func testDocument(t testing.TB, name, spec string) *v1alpha1.Cluster {
 	t.Helper()
 	doc := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n" + spec
 	c, err := v1alpha1.Parse("test.yaml", []byte(doc))
@@ -74,7 +74,7 @@ const smallSpec = `  provider:
 `
 
 // testProvider returns a new provider of a cluster, as a new run of the command has one, and the calls it makes.
-func testProvider(t *testing.T, doc *v1alpha1.Cluster, id string, change ...func(*Options)) (*Provider, *counter) {
+func testProvider(t testing.TB, doc *v1alpha1.Cluster, id string, change ...func(*Options)) (*Provider, *counter) {
 	t.Helper()
 	calls := &counter{next: http.DefaultTransport}
 	o := Options{

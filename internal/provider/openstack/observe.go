@@ -2,8 +2,6 @@ package openstack
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -65,7 +63,7 @@ func (p *Provider) machines() []provider.Machine {
 	for _, m := range p.specs(func(string) bool { return true }) {
 		out = append(out, p.machineOf(m))
 	}
-	slices.SortFunc(out, byRole)
+	provider.Sort(out)
 	return out
 }
 
@@ -91,18 +89,6 @@ func (p *Provider) specs(fits func(name string) bool) map[string]provider.Machin
 		}
 	}
 	return out
-}
-
-var roleOrder = map[provider.Role]int{provider.Gateway: 0, provider.ControlPlane: 1, provider.Worker: 2}
-
-func byRole(a, b provider.Machine) int {
-	if d := roleOrder[a.Role] - roleOrder[b.Role]; d != 0 {
-		return d
-	}
-	if d := strings.Compare(a.Pool, b.Pool); d != 0 {
-		return d
-	}
-	return a.Index - b.Index
 }
 
 // machineOf reports what is known of a machine.

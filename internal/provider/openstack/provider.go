@@ -57,7 +57,7 @@ var (
 
 // Traits says that machines are in a cloud, which knows more addresses of them than they do.
 func (p *Provider) Traits() provider.Traits {
-	return provider.Traits{ExternalCloud: true, Outside: true, HostKeysConsole: true}
+	return provider.Traits{ExternalCloud: true, Outside: true, HostKeysConsole: true, Switched: true}
 }
 
 // known is what is known of the cluster's own resources.

@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+const noRoute = "demo-a-2 (10.0.0.26:22): connect: no route to host"
+
+// away is a cluster on given hosts, one of which does not answer, as it is seen.
+func away(t *testing.T, wanted int) (*lab, *Observed) {
+	t.Helper()
+	l := newLab(t, document(t, 3, 2, wanted))
+	l.cloud.keeps, l.prov = true, hostsGiven{l.cloud}
+	l.running(document(t, 3, 2, 2))
+	testkit.Must(t, l.facts.setOf(t.Context(), factHost, "demo-a-2", "{}"))
+	l.state("demo-a-2", provider.Unreachable)
+	m := l.cloud.machines["demo-a-2"]
+	m.Detail = noRoute
+	l.cloud.machines["demo-a-2"] = m
+	o := l.observed(nil, controlPlanes(3)...)
+	for _, s := range o.Want {
+		if l.unreached(s, o.Machines[s.Name]) != (s.Name == "demo-a-2") {
+			t.Fatalf("%s counts as the wrong one", s.Name)
+		}
+	}
+	return l, o
+}
+
+// TestUnreachableIsSeen: in status and in the plan, each time with why. The others are left alone.
+func TestUnreachableIsSeen(t *testing.T) {
+	l, o := away(t, 2)
+	s := o.Want[slices.IndexFunc(o.Want, func(s slot) bool { return s.Name == "demo-a-2" })]
+	if m := l.machineStatus(o, s); m.State != "unreachable" || m.Config != noRoute || m.ok() {
+		t.Errorf("status says %+v", m)
+	}
+	if c := checkMachine(s.Name, o.Machines[s.Name]); c.Result != provider.Failing || c.Detail != noRoute {
+		t.Errorf("the check says %+v", c)
+	}
+	text := l.mustPlan(o)
+	if !strings.Contains(text, "change  configure/demo-a-2") || !strings.Contains(text, "(it does not answer: "+noRoute+")") {
+		t.Errorf("the plan does not say it:\n%s", text)
+	}
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "configure/") && !strings.Contains(line, "demo-a-2") {
+			t.Errorf("another machine is changed: %s", line)
+		}
+	}
+	if len(o.unready()) > 0 {
+		t.Errorf("apply does not begin for a host that was in use: %v", o.unready())
+	}
+}
+
+// TestUnreachableIsTakenOut: a host that is dead and no longer wanted keeps nobody waiting: it is let go as it is.
+func TestUnreachableIsTakenOut(t *testing.T) {
+	l, o := away(t, 1)
+	text := l.mustPlan(o)
+	if strings.Contains(text, resetID("demo-a-2")) || strings.Contains(text, "drain/") || !strings.Contains(text, provider.DestroyStep("demo-a-2")) {
+		t.Errorf("it is cleaned, or not let go:\n%s", text)
+	}
+	l.state("demo-a-2", provider.Running)
+	if text := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.Contains(text, resetID("demo-a-2")) {
+		t.Errorf("one that answers is not cleaned:\n%s", text)
+	}
+}
+
+// TestNothingIsSwitchedOffForGood: a reboot begins with switching off, which nobody could undo.
+func TestNothingIsSwitchedOffForGood(t *testing.T) {
+	l, _ := away(t, 2)
+	for _, states := range [][]string{{"off", "on"}, {"on"}, {"kill"}} {
+		if p, err := l.PlanPower("machine reboot", []string{"demo-a-1"}, states); fail.KindOf(err) != fail.Refused || p != nil {
+			t.Errorf("%v: %v", states, err)
+		}
+	}
+	if p := testkit.Value(l.PlanPower("machine stop", []string{"demo-a-1"}, []string{"off"}))(t); len(p.Steps) != 1 {
+		t.Errorf("shut down: %d steps", len(p.Steps))
+	}
+	l.prov = l.cloud
+	p := testkit.Value(l.PlanPower("machine reboot", []string{"demo-a-1"}, []string{"off", "on"}))(t)
+	if len(p.Steps) != 2 || !slices.Equal(p.Steps[1].Needs, []string{p.Steps[0].ID}) || p.Steps[0].Disruption() != plan.Rolling {
+		t.Errorf("a reboot of what can be switched: %+v", p.Steps)
+	}
+}
