@@ -5,7 +5,9 @@ export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E)
 NAUPEGOS := bin/naupegos
-DEFAULT_KUBERNETES := v1.36.3
+# internal/release says which releases there are.
+DEFAULT_KUBERNETES := $(shell sed -n 's/^const Default = "\(.*\)"$$/\1/p' internal/release/release.go)
+ALL_KUBERNETES := $(shell sed -n 's/^\t\t{"\(v[0-9.]*\)", .*/\1/p' internal/release/release.go)
 
 .PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-openstack openstack \
 	bundle bundle-openstack bundles bench-local bench-openstack openstack-up openstack-down demo-openstack \
@@ -31,9 +33,8 @@ bundle: build ## the bundle of the newest Kubernetes release
 bundle-openstack: build ## the same, with the addons of OpenStack
 	@$(call phase,bundle-openstack) $(NAUPEGOS) bundle build --kubernetes $(DEFAULT_KUBERNETES) --addons openstack
 
-bundles: build ## bundles of both Kubernetes minors
-	$(NAUPEGOS) bundle build --kubernetes v1.36.3
-	$(NAUPEGOS) bundle build --kubernetes v1.35.4
+bundles: build ## bundles of every Kubernetes release that there is a recipe for
+	$(NAUPEGOS) bundle build $(addprefix --kubernetes ,$(ALL_KUBERNETES))
 
 demo: setup build ## a real, highly available cluster on this machine, from nothing
 	$(SUDO) $(NAUPEGOS) apply -f examples/local.yaml --yes

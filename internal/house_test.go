@@ -45,7 +45,7 @@ var owners = map[string][]string{
 
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
 var knows = map[string][]string{
-	"api/v1alpha1":                {"internal/fail"},
+	"api/v1alpha1":                {"internal/fail", "internal/release"},
 	"internal/fail":               {},
 	"internal/testkit":            {"internal/fail"},
 	"internal/testkit/sshtest":    {"internal/testkit"},
@@ -56,12 +56,13 @@ var knows = map[string][]string{
 	"cmd/naupegos-agent":          {"internal/agent", "internal/agent/approver", "internal/fail", "internal/machine"},
 	"internal/pki":                {"internal/fail"},
 	"internal/pki/pkitest":        {"internal/fail", "internal/pki", "internal/testkit"},
-	"internal/bundle":             {"internal/fail"},
-	"internal/bundle/bundletest":  {"internal/bundle"},
+	"internal/release":            {},
+	"internal/bundle":             {"internal/fail", "internal/release"},
+	"internal/bundle/bundletest":  {"internal/bundle", "internal/release"},
 	"internal/addon":              {"internal/bundle", "internal/fail"},
 	"internal/gateway":            {"internal/fail", "internal/machine"},
 	"internal/etcd":               {"internal/fail"},
-	"internal/kube":               {"internal/bundle", "internal/fail", "internal/machine", "internal/pki"},
+	"internal/kube":               {"internal/bundle", "internal/fail", "internal/machine", "internal/pki", "internal/release"},
 	"internal/remote":             {"internal/fail", "internal/machine"},
 	"internal/tool":               {},
 	"internal/image":              {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/rootfs", "internal/tool"},

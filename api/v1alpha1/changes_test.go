@@ -17,7 +17,7 @@ var living = map[string]string{
 kind: Cluster
 metadata: {name: demo}
 spec:
-  kubernetes: {version: v1.36.3, podCIDR: 10.244.0.0/16}
+  kubernetes: {version: ` + v1alpha1.LatestKubernetes + `, podCIDR: 10.244.0.0/16}
   provider: {local: {}}
   endpoint: {kind: gateways, gateways: {replicas: 2}}
   controlPlane: {replicas: 3}
@@ -61,8 +61,8 @@ func TestChanges(t *testing.T) {
 		of, from, to string
 		want         string // field: class, of each change
 	}{
-		{"local", "version: v1.36.3", "version: v1.35.4", "spec.kubernetes.version: verb"},
-		{"local", "version: v1.36.3, ", "", ""}, // the default is the same
+		{"local", "version: " + v1alpha1.LatestKubernetes, "version: v1.35.4", "spec.kubernetes.version: verb"},
+		{"local", "version: " + v1alpha1.LatestKubernetes + ", ", "", ""}, // the default is the same
 		{"local", "podCIDR: 10.244.0.0/16", "podCIDR: 10.250.0.0/16", "spec.kubernetes.podCIDR: refused"},
 		{"local", "podCIDR: 10.244.0.0/16", "serviceCIDR: 10.97.0.0/16", "spec.kubernetes.serviceCIDR: refused"},
 		{"local", "podCIDR: 10.244.0.0/16", "dnsDomain: k8s.local", "spec.kubernetes.dnsDomain: refused"},
@@ -123,7 +123,7 @@ func TestChanges(t *testing.T) {
 
 // TestRefusal: all that a living cluster can't follow is said at once, each with its line and what to do.
 func TestRefusal(t *testing.T) {
-	text := strings.NewReplacer("v1.36.3", "v1.35.4", "10.244.0.0/16", "10.250.0.0/16", "mode: stacked", "mode: service",
+	text := strings.NewReplacer(v1alpha1.LatestKubernetes, "v1.35.4", "10.244.0.0/16", "10.250.0.0/16", "mode: stacked", "mode: service",
 		"encryptionAtRest: true", "encryptionAtRest: false", "replicas: 3", "replicas: 5").Replace(living["local"])
 	was := testkit.Value(v1alpha1.Parse("before", []byte(living["local"])))(t)
 	now := testkit.Value(v1alpha1.Parse("after", []byte(text)))(t)

@@ -5,6 +5,8 @@
 // The package is pure: it opens no file, asks no network and knows nothing of how a cluster is built.
 package v1alpha1
 
+import "github.com/naupegos/naupegos/internal/release"
+
 // What a document says of itself.
 const (
 	Group      = "naupegos.dev"
@@ -13,11 +15,11 @@ const (
 	Kind       = "Cluster"
 )
 
-// LatestKubernetes is the newest supported release and the default of spec.kubernetes.version.
-const LatestKubernetes = "v1.36.3"
+// LatestKubernetes is the default of spec.kubernetes.version.
+const LatestKubernetes = release.Default
 
 // MaxDocumentBytes is the size above which Parse refuses a document without reading it.
 const MaxDocumentBytes = 1 << 20
 
 // SupportedMinors returns the Kubernetes minor releases that clusters can be made of, oldest first.
-func SupportedMinors() []string { return []string{"1.35", "1.36"} }
+func SupportedMinors() []string { return release.Minors() }

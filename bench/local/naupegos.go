@@ -13,12 +13,13 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
 const (
-	version = "v1.36.3"
+	version = release.Default
 	asked   = "bench-cp-3" // the machine from which the Service is asked
 )
 

@@ -58,7 +58,7 @@ func (l *Library) ensureExtended(ctx context.Context, version string, o EnsureOp
 
 // extend makes of a plain bundle one with addons. It compiles nothing of the plain one.
 func (l *Library) extend(ctx context.Context, base *Bundle, o BuildOptions) (*Bundle, error) {
-	release, err := findRelease(base.Manifest.Kubernetes)
+	rec, err := findRecipe(base.Manifest.Kubernetes)
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +66,14 @@ func (l *Library) extend(ctx context.Context, base *Bundle, o BuildOptions) (*Bu
 	if err != nil {
 		return nil, err
 	}
-	a, unlock, err := l.assemble(ctx, release, base.Manifest.Origin, o.Progress)
+	a, unlock, err := l.assemble(ctx, rec, base.Manifest.Origin, o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	a.base = base
 	return a.make(ctx, func(ctx context.Context) (programs, []Component, error) {
-		progs, made, err := l.compileAll(ctx, g, []component{release.openstack()}, o.Parallel, a.report)
+		progs, made, err := l.compileAll(ctx, g, []component{rec.openstack()}, o.Parallel, a.report)
 		return progs, append(made, sidecars()...), err
 	})
 }
@@ -88,15 +88,15 @@ func (a *assembly) packages() wanted {
 
 func (a *assembly) images(p programs, d *debianParts) ([]imageSpec, error) {
 	if a.base != nil {
-		return a.release.openstackImages(p, d)
+		return a.recipe.openstackImages(p, d)
 	}
-	return a.release.images(p, d)
+	return a.recipe.images(p, d)
 }
 
 // manifest is what the assembly begins with.
 func (a *assembly) manifest() *Manifest {
 	if a.base == nil {
-		return &Manifest{Schema: schemaVersion, Kubernetes: a.release.Kubernetes, Platform: hostPlatform(), Origin: a.origin, Repository: Repository}
+		return &Manifest{Schema: schemaVersion, Kubernetes: a.recipe.Kubernetes, Platform: hostPlatform(), Origin: a.origin, Repository: Repository}
 	}
 	m := a.base.Manifest
 	m.Addons = []string{AddonOpenStack} // the only set there is

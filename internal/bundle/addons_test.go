@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 func TestBundlesAreFoundByTheirAddons(t *testing.T) {
@@ -44,7 +45,8 @@ func TestUnknownAddons(t *testing.T) {
 }
 
 func TestSidecarsAreThoseOfTheLockFiles(t *testing.T) {
-	for _, r := range Releases() {
+	for _, rel := range release.All() {
+		r := recipe{rel}
 		files, err := r.openstack().files()
 		if err != nil {
 			t.Fatal(err)

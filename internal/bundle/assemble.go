@@ -14,11 +14,11 @@ import (
 
 // assembly turns programs and Debian packages into a bundle.
 type assembly struct {
-	lib     *Library
-	release Release
-	origin  string
-	report  *reporter
-	base    *Bundle // where it is made of another bundle by adding to it
+	lib    *Library
+	recipe recipe
+	origin string
+	report *reporter
+	base   *Bundle // where it is made of another bundle by adding to it
 }
 
 // ingredients are what a bundle is packed from.
@@ -30,8 +30,8 @@ type ingredients struct {
 }
 
 // assemble takes the library's lock for a build or pull.
-func (l *Library) assemble(ctx context.Context, r Release, origin string, progress func(Event)) (*assembly, func(), error) {
-	a := &assembly{lib: l, release: r, origin: origin, report: &reporter{to: progress}}
+func (l *Library) assemble(ctx context.Context, r recipe, origin string, progress func(Event)) (*assembly, func(), error) {
+	a := &assembly{lib: l, recipe: r, origin: origin, report: &reporter{to: progress}}
 	unlock, err := l.write(ctx, 0)
 	if fail.KindOf(err) == fail.Conflict {
 		t := a.report.begin("library", PhaseWait, 0)
@@ -65,7 +65,7 @@ func (a *assembly) make(ctx context.Context, get func(context.Context) (programs
 	group.Go(func() (err error) { in.programs, in.components, err = get(groupCtx); return })
 	if err := group.Wait(); err != nil {
 		if ctx.Err() != nil {
-			return nil, fail.Wrap(fail.Interrupted, ctx.Err(), "make bundle of Kubernetes %s", a.release.Kubernetes).Do("run it again: it goes on where it stopped")
+			return nil, fail.Wrap(fail.Interrupted, ctx.Err(), "make bundle of Kubernetes %s", a.recipe.Kubernetes).Do("run it again: it goes on where it stopped")
 		}
 		return nil, err
 	}
@@ -102,7 +102,9 @@ func (a *assembly) key(in ingredients) (string, error) {
 	if a.base != nil {
 		return cacheKey([]any{schemaVersion, "extends", a.base.ID, specs, digests, in.components, in.debs})
 	}
-	return cacheKey([]any{schemaVersion, a.release, a.origin, hostBinaries(), specs, digests, in.components, in.debs})
+	plain := a.recipe.Release
+	plain.OpenStack = ""
+	return cacheKey([]any{schemaVersion, plain, a.origin, hostBinaries(), specs, digests, in.components, in.debs})
 }
 
 const bundleEntry = "bundle"

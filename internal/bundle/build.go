@@ -34,7 +34,7 @@ func (l *Library) Build(ctx context.Context, o BuildOptions) (*Bundle, error) {
 }
 
 func (l *Library) buildPlain(ctx context.Context, o BuildOptions) (*Bundle, error) {
-	release, err := findRelease(o.Kubernetes)
+	rec, err := findRecipe(o.Kubernetes)
 	if err != nil {
 		return nil, err
 	}
@@ -42,13 +42,13 @@ func (l *Library) buildPlain(ctx context.Context, o BuildOptions) (*Bundle, erro
 	if err != nil {
 		return nil, err
 	}
-	a, unlock, err := l.assemble(ctx, release, originBuilt, o.Progress)
+	a, unlock, err := l.assemble(ctx, rec, originBuilt, o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	get := func(ctx context.Context) (programs, []Component, error) {
-		return l.compileAll(ctx, g, release.components(), o.Parallel, a.report)
+		return l.compileAll(ctx, g, rec.components(), o.Parallel, a.report)
 	}
 	return a.make(ctx, get)
 }

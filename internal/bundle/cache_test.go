@@ -88,7 +88,7 @@ func TestBlobsShareTheCachesBytes(t *testing.T) {
 }
 
 func TestKeysDependOnEverything(t *testing.T) {
-	c := Releases()[0].tools()
+	c := testRecipe(t).tools()
 	files, err := c.files()
 	if err != nil {
 		t.Fatal(err)

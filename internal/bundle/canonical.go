@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 const schemaVersion = 1
@@ -66,8 +67,8 @@ func (m *Manifest) check() error {
 	if m.Schema != schemaVersion {
 		return fmt.Errorf("schema %d is not known to this version of naupegos (it knows %d)", m.Schema, schemaVersion)
 	}
-	if _, err := parseVersion(m.Kubernetes); err != nil {
-		return err
+	if _, ok := release.Parse(m.Kubernetes); !ok {
+		return fmt.Errorf("%q is not a version of the form %s", m.Kubernetes, release.Default)
 	}
 	seen := map[string]bool{}
 	for _, a := range m.artifacts() {
@@ -104,27 +105,3 @@ func isHexDigits(s string) bool {
 func itoa(n int) string { return strconv.Itoa(n) }
 
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
-
-// parseVersion takes "v1.36.3" apart.
-func parseVersion(v string) ([3]int, error) {
-	var out [3]int
-	parts := strings.Split(strings.TrimPrefix(v, "v"), ".")
-	if !strings.HasPrefix(v, "v") || len(parts) != 3 {
-		return out, fmt.Errorf("%q is not a version of the form v1.36.3", v)
-	}
-	for i, p := range parts {
-		n, err := strconv.Atoi(p)
-		if err != nil || n < 0 || strconv.Itoa(n) != p {
-			return out, fmt.Errorf("%q is not a version of the form v1.36.3", v)
-		}
-		out[i] = n
-	}
-	return out, nil
-}
-
-// compareVersions orders versions; what is not a version comes first.
-func compareVersions(a, b string) int {
-	x, _ := parseVersion(a)
-	y, _ := parseVersion(b)
-	return slices.Compare(x[:], y[:])
-}

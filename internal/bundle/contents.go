@@ -37,7 +37,7 @@ const (
 )
 
 // images says which images a release has and what is in each.
-func (r Release) images(p programs, d *debianParts) ([]imageSpec, error) {
+func (r recipe) images(p programs, d *debianParts) ([]imageSpec, error) {
 	b := &imageBuilder{programs: p}
 	controlPlane, all := []string{roleControlPlane}, []string{roleControlPlane, roleWorker}
 	authorities := imageFile{Path: authoritiesPath, Data: d.authorities, Mode: 0o644}
@@ -47,7 +47,7 @@ func (r Release) images(p programs, d *debianParts) ([]imageSpec, error) {
 		{Name: "kube-controller-manager", Tag: r.Kubernetes, Roles: controlPlane, Entry: []string{bin + "kube-controller-manager"}, Files: b.with(authorities, bin, "kube-controller-manager")},
 		{Name: "kube-scheduler", Tag: r.Kubernetes, Roles: controlPlane, Entry: []string{bin + "kube-scheduler"}, Files: b.at(bin, "kube-scheduler")},
 		{Name: "kube-proxy", Tag: r.Kubernetes, Roles: all, Entry: []string{bin + "kube-proxy"}, Files: append(b.at(bin, "kube-proxy"), d.netfilter...)},
-		{Name: "etcd", Tag: r.EtcdTag, Roles: controlPlane, Entry: []string{bin + "etcd"}, Files: b.at(bin, "etcd", "etcdctl", "etcdutl")},
+		{Name: "etcd", Tag: r.EtcdTag(), Roles: controlPlane, Entry: []string{bin + "etcd"}, Files: b.at(bin, "etcd", "etcdctl", "etcdutl")},
 		// Root, with all capabilities but NET_BIND_SERVICE dropped by kubeadm's manifest: it binds port 53.
 		{Name: "coredns", Tag: r.CoreDNS, Roles: all, Entry: []string{"/coredns"}, Ports: []string{"53/tcp", "53/udp"}, Files: b.with(authorities, "/", "coredns")},
 		{Name: "flannel", Tag: r.Flannel, Roles: all, Entry: []string{"/opt/bin/flanneld"}, Files: append(b.flannel(authorities), d.netfilter...)},

@@ -23,7 +23,7 @@ func (l *Library) Ensure(ctx context.Context, version string, o EnsureOptions) (
 	if len(o.Addons) > 0 {
 		return l.ensureExtended(ctx, version, o)
 	}
-	if _, err := findRelease(version); err != nil {
+	if _, err := findRecipe(version); err != nil {
 		return nil, err
 	}
 	urls := o.BaseURLs.orOfficial()

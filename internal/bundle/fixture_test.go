@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // newLibrary returns an empty library of the test's own.
@@ -17,6 +19,16 @@ func newLibrary(t *testing.T) *Library {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// testRecipe is the recipe of the release that tests run with.
+func testRecipe(t *testing.T) recipe {
+	t.Helper()
+	r, err := findRecipe(release.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // addBundle registers a small bundle: two binaries, an image and a bill of materials. The kubelet is the same for every salt.

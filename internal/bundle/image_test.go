@@ -128,7 +128,7 @@ func TestImageIsAnOCILayout(t *testing.T) {
 }
 
 func TestImageOfMissingProgram(t *testing.T) {
-	if _, err := Releases()[0].images(programs{}, &debianParts{}); err == nil {
+	if _, err := testRecipe(t).images(programs{}, &debianParts{}); err == nil {
 		t.Error("no error")
 	}
 	spec := testSpec(t, t.TempDir())

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -33,7 +34,7 @@ func theBundle(t *testing.T) (*Library, *Bundle) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version := Releases()[0].Kubernetes
+	version := release.Default
 	if v := os.Getenv("NAUPEGOS_KUBERNETES"); v != "" {
 		version = v
 	}
@@ -223,7 +224,7 @@ func unmountAll(t *testing.T, dir string) {
 func TestCompilationIsReproducible(t *testing.T) {
 	testkit.OnlyFull(t, "it compiles a component with an empty cache")
 	l, _ := theBundle(t)
-	tools := Releases()[0].tools()
+	tools := testRecipe(t).tools()
 	g, err := newGoTool(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +246,7 @@ func TestCompilationIsReproducible(t *testing.T) {
 func TestBuildStops(t *testing.T) {
 	l := newLibrary(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err := l.Build(ctx, BuildOptions{Kubernetes: Releases()[0].Kubernetes, Parallel: 1, Progress: func(e Event) {
+	_, err := l.Build(ctx, BuildOptions{Kubernetes: release.Default, Parallel: 1, Progress: func(e Event) {
 		if e.Component == "kubernetes" && e.Phase == PhaseCompile {
 			cancel()
 		}
@@ -261,7 +262,7 @@ func TestBuildStops(t *testing.T) {
 
 // A build that was stopped goes on where it was: what was compiled stays, and what was not is compiled then.
 func TestBuildResumes(t *testing.T) {
-	l, r := newLibrary(t), Releases()[0]
+	l, r := newLibrary(t), testRecipe(t)
 	g, err := newGoTool(t.Context(), "")
 	testkit.Must(t, err)
 	list := []component{r.tools(), r.cniPlugins()}
@@ -295,7 +296,7 @@ func TestBuildResumes(t *testing.T) {
 
 // A whole pull from a mirror; only the programs in it are stand-ins.
 func TestPullFromMirror(t *testing.T) {
-	r := Releases()[0]
+	r := testRecipe(t)
 	u, l := newUpstream(t, r), newLibrary(t)
 	b, err := l.Ensure(context.Background(), r.Kubernetes, EnsureOptions{BaseURLs: u.urls, Progress: logTo(t)})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // Library is a directory of bundles: blobs/sha256/<hex>, manifests/<id>.json, and a cache of what was compiled or downloaded.
@@ -75,7 +76,7 @@ func (l *Library) List(ctx context.Context) ([]*Bundle, error) {
 		out = append(out, b)
 	}
 	sort.SliceStable(out, func(i, j int) bool {
-		if c := compareVersions(out[i].Manifest.Kubernetes, out[j].Manifest.Kubernetes); c != 0 {
+		if c := release.Compare(out[i].Manifest.Kubernetes, out[j].Manifest.Kubernetes); c != 0 {
 			return c > 0
 		}
 		return out[i].Added.After(out[j].Added)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -55,7 +56,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	_, err = to.Import(ctx, bytes.NewReader(export(t, from, b.ID)))
 	wantKind(t, err, fail.Refused, "big", "no space left", "free space")
-	_, err = to.Build(ctx, BuildOptions{Kubernetes: Releases()[0].Kubernetes})
+	_, err = to.Build(ctx, BuildOptions{Kubernetes: release.Default})
 	wantKind(t, err, fail.Refused, "MiB are free")
 	for _, dir := range []string{to.manifestDir(), to.blobDir(), to.tmpDir()} {
 		if left := names(t, dir); len(left) > 0 {
@@ -107,7 +108,7 @@ func TestCompileHelper(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.env = append(g.env, "GOCACHE="+root+"/gocache")
-	if _, err := l.compile(context.Background(), g, Releases()[0].cniPlugins(), &reporter{to: func(e Event) { fmt.Println("phase", e.Phase) }}); err != nil {
+	if _, err := l.compile(context.Background(), g, testRecipe(t).cniPlugins(), &reporter{to: func(e Event) { fmt.Println("phase", e.Phase) }}); err != nil {
 		t.Fatal(err)
 	}
 }

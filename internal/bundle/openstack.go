@@ -9,7 +9,7 @@ const openstackModule = "k8s.io/cloud-provider-openstack"
 // openstackImage tells images of the same cloud-provider-openstack apart; raise it when anything else in them changes on purpose.
 const openstackImage = "-1"
 
-func (r Release) openstack() component {
+func (r recipe) openstack() component {
 	return component{name: "openstack", version: r.OpenStack, module: openstackModule,
 		ldflags: strip + " -X " + openstackModule + "/pkg/version.Version=" + r.OpenStack +
 			" -X k8s.io/component-base/version.gitVersion=" + r.OpenStack + " -X main.version=" + r.OpenStack,
@@ -40,7 +40,7 @@ func sidecars() []Component {
 
 // openstackImages says which images a release has for clusters on OpenStack. Few, for each has to be imported on each machine:
 // what runs in one pod is in one image.
-func (r Release) openstackImages(p programs, d *debianParts) ([]imageSpec, error) {
+func (r recipe) openstackImages(p programs, d *debianParts) ([]imageSpec, error) {
 	b := &imageBuilder{programs: p}
 	const bin = "/usr/local/bin/"
 	tag := r.OpenStack + openstackImage

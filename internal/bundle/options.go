@@ -24,7 +24,7 @@ type Event struct {
 
 // BuildOptions says what to build.
 type BuildOptions struct {
-	Kubernetes string      // "v1.36.3": one of Releases
+	Kubernetes string      // "v1.36.3": one of release.Versions
 	Addons     []string    // sets of addons whose images it shall have as well: AddonOpenStack
 	Progress   func(Event) // may be nil; called from several goroutines, one at a time
 	Parallel   int         // components compiled at the same time; 0 means 2

@@ -27,7 +27,7 @@ const (
 // that was stopped goes on with the next file. fail.Refused where a checksum does not match, fail.NotFound where a file is not
 // there, fail.Unreachable where the network fails.
 func (l *Library) Pull(ctx context.Context, o PullOptions) (*Bundle, error) {
-	release, err := findRelease(o.Kubernetes)
+	rec, err := findRecipe(o.Kubernetes)
 	if err != nil {
 		return nil, err
 	}
@@ -35,17 +35,17 @@ func (l *Library) Pull(ctx context.Context, o PullOptions) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, unlock, err := l.assemble(ctx, release, originPulled, o.Progress)
+	a, unlock, err := l.assemble(ctx, rec, originPulled, o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	return a.make(ctx, func(ctx context.Context) (programs, []Component, error) {
-		progs, components, err := l.pullAll(ctx, newFetcher(), release.downloads(o.BaseURLs.orOfficial()), a.report)
+		progs, components, err := l.pullAll(ctx, newFetcher(), rec.downloads(o.BaseURLs.orOfficial()), a.report)
 		if err != nil {
 			return nil, nil, err
 		}
-		own, made, err := l.compileAll(ctx, g, []component{release.tools()}, 1, a.report)
+		own, made, err := l.compileAll(ctx, g, []component{rec.tools()}, 1, a.report)
 		for name, p := range own {
 			progs[name] = p
 		}

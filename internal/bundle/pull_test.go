@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -25,7 +26,7 @@ func quickFetcher() *fetcher {
 }
 
 func TestPullTakesEverythingVerified(t *testing.T) {
-	r := Releases()[0]
+	r := testRecipe(t)
 	u, l := newUpstream(t, r), newLibrary(t)
 	var bytes atomic.Int64
 	report := &reporter{to: func(e Event) {
@@ -66,7 +67,7 @@ func TestPullTakesEverythingVerified(t *testing.T) {
 }
 
 func TestPullFaults(t *testing.T) {
-	r := Releases()[0]
+	r := testRecipe(t)
 	kubelet := "/k/" + r.Kubernetes + "/bin/linux/" + runtime.GOARCH + "/kubelet"
 	flannel := "/f/" + r.Flannel + "/flanneld-" + runtime.GOARCH
 	etcd := "/e/" + r.Etcd + "/etcd-" + r.Etcd + "-linux-" + runtime.GOARCH + ".tar.gz"
@@ -169,7 +170,7 @@ func TestPullFaults(t *testing.T) {
 }
 
 func TestArchiveThatLacksAProgram(t *testing.T) {
-	r := Releases()[0]
+	r := testRecipe(t)
 	u := newUpstream(t, r)
 	dir := "/d/" + r.CoreDNS + "/"
 	file := "coredns_" + r.CoreDNS[1:] + "_linux_" + runtime.GOARCH + ".tgz"
@@ -182,7 +183,7 @@ func TestArchiveThatLacksAProgram(t *testing.T) {
 }
 
 func TestPullStopsWhenAsked(t *testing.T) {
-	r := Releases()[0]
+	r := testRecipe(t)
 	u := newUpstream(t, r)
 	ctx, cancel := context.WithCancel(context.Background())
 	u.faults["/k/"+r.Kubernetes+"/bin/linux/"+runtime.GOARCH+"/kubelet"] = func(_ http.ResponseWriter, q *http.Request, _ []byte, _ int) bool {
@@ -195,7 +196,7 @@ func TestPullStopsWhenAsked(t *testing.T) {
 }
 
 func TestReachable(t *testing.T) {
-	r := Releases()[0]
+	r := testRecipe(t)
 	u := newUpstream(t, r)
 	ctx := context.Background()
 	if !reachable(ctx, u.urls, r.Kubernetes, time.Second) {
@@ -261,7 +262,8 @@ func TestOfficialPlaces(t *testing.T) {
 		t.Errorf("got %+v", u)
 	}
 	var all []string
-	for _, d := range (Release{"v1.36.3", "v3.6.8", "3.6.8-0", "v1.14.2", "3.10.2", "v0.28.4", "v1.9.1", "v2.2.9", ""}).downloads(OfficialURLs()) {
+	r := recipe{release.Release{Kubernetes: "v1.36.3", Etcd: "v3.6.8", CoreDNS: "v1.14.2", Flannel: "v0.28.4", CNI: "v1.9.1", Containerd: "v2.2.9"}}
+	for _, d := range r.downloads(OfficialURLs()) {
 		all = append(all, strings.ReplaceAll(d.url+" "+d.sums, runtime.GOARCH, "ARCH"))
 	}
 	testkit.Golden(t, "downloads.golden", strings.Join(all, "\n")+"\n")

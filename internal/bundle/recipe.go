@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // The recipes: for each component the lock files (go.mod, go.sum) of pinned versions and the Go files that are ours.
@@ -19,38 +20,16 @@ var recipes embed.FS
 // Repository is the image repository of the bundles that this package makes.
 const Repository = "naupegos.dev/k8s"
 
-// Release is one Kubernetes release with the versions of what goes with it. Etcd, CoreDNS and pause are those that the
-// release's kubeadm names (cmd/kubeadm/app/constants), so that kubeadm's own tools find what they expect.
-type Release struct {
-	Kubernetes string
-	Etcd       string // "v3.6.8"
-	EtcdTag    string // the image tag kubeadm expects: "3.6.8-0"
-	CoreDNS    string // version and tag
-	Pause      string // tag
-	Flannel    string
-	CNI        string
-	Containerd string
-	OpenStack  string `json:"-"` // cloud-provider-openstack, in bundles with AddonOpenStack; a plain bundle's key does not hold it
-}
+// recipe is how a release is made.
+type recipe struct{ release.Release }
 
-// Releases returns the releases that can be built and pulled, the newest first.
-func Releases() []Release {
-	return []Release{
-		{"v1.36.3", "v3.6.8", "3.6.8-0", "v1.14.2", "3.10.2", "v0.28.4", "v1.9.1", "v2.2.9", "v1.36.0"},
-		{"v1.35.4", "v3.6.6", "3.6.6-0", "v1.13.1", "3.10.1", "v0.28.4", "v1.9.1", "v2.2.9", "v1.35.0"},
+func findRecipe(kubernetes string) (recipe, error) {
+	r, ok := release.Find(kubernetes)
+	if !ok {
+		return recipe{}, fail.New(fail.Invalid, "Kubernetes %q is not a release that this naupegos has a recipe for", kubernetes).
+			Do("use one of %s", strings.Join(release.Versions(), ", "))
 	}
-}
-
-func findRelease(kubernetes string) (Release, error) {
-	var known []string
-	for _, r := range Releases() {
-		if r.Kubernetes == kubernetes {
-			return r, nil
-		}
-		known = append(known, r.Kubernetes)
-	}
-	return Release{}, fail.New(fail.Invalid, "Kubernetes %q is not a release that this naupegos has a recipe for", kubernetes).
-		Do("use one of %s", strings.Join(known, ", "))
+	return recipe{r}, nil
 }
 
 // component is something compiled from one Go module.
@@ -76,7 +55,7 @@ type derivation struct {
 const strip = "-s -w"
 
 // components returns what must be compiled for a release, the longest compilation first.
-func (r Release) components() []component {
+func (r recipe) components() []component {
 	return []component{
 		r.kubernetes(),
 		{name: "containerd", version: r.Containerd, module: "github.com/containerd/containerd/v2", tags: "no_btrfs,no_devmapper,no_zfs",
@@ -95,8 +74,8 @@ func (r Release) components() []component {
 	}
 }
 
-func (r Release) kubernetes() component {
-	v, _ := parseVersion(r.Kubernetes) // a constant of Releases; TestReleases checks it
+func (r recipe) kubernetes() component {
+	v, _ := release.Parse(r.Kubernetes) // a constant; TestRecipes checks it
 	ld := strip
 	for _, p := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		for _, kv := range [][2]string{{"gitVersion", r.Kubernetes}, {"gitMajor", itoa(v[0])}, {"gitMinor", itoa(v[1])},
@@ -109,7 +88,7 @@ func (r Release) kubernetes() component {
 			"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")}
 }
 
-func (r Release) cniPlugins() component {
+func (r recipe) cniPlugins() component {
 	const base = "github.com/containernetworking/plugins/"
 	return component{name: "cni-plugins", version: r.CNI, module: "github.com/containernetworking/plugins",
 		ldflags: strip + " -X " + base + "pkg/utils/buildversion.BuildVersion=" + r.CNI,
@@ -120,7 +99,7 @@ func (r Release) cniPlugins() component {
 // toolsVersion names the state of our own programs in images' tags; raise it when one of them changes.
 const toolsVersion = "v2"
 
-func (r Release) tools() component {
+func (r recipe) tools() component {
 	return component{name: "tools", version: toolsVersion, ldflags: strip,
 		targets: []target{{"pause", "./pause"}, {"echo", "./echo"}, {"install-cni", "./install-cni"}, {"cni-flannel", "./cni-flannel"}}}
 }

@@ -7,19 +7,12 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
-func TestReleases(t *testing.T) {
-	for i, r := range Releases() {
-		if _, err := parseVersion(r.Kubernetes); err != nil {
-			t.Error(err)
-		}
-		if i > 0 && compareVersions(Releases()[i-1].Kubernetes, r.Kubernetes) <= 0 {
-			t.Errorf("%s is not older than the one before", r.Kubernetes)
-		}
-		if want := strings.TrimPrefix(r.Etcd, "v") + "-0"; r.EtcdTag != want {
-			t.Errorf("%s: etcd tag %s, want %s", r.Kubernetes, r.EtcdTag, want)
-		}
+func TestRecipes(t *testing.T) {
+	for _, rel := range release.All() {
+		r := recipe{rel}
 		for _, c := range append(r.components(), r.openstack()) {
 			files, err := c.files()
 			if err != nil {
@@ -40,16 +33,16 @@ func TestReleases(t *testing.T) {
 
 func TestReleaseWithoutRecipe(t *testing.T) {
 	_, err := newLibrary(t).Build(context.Background(), BuildOptions{Kubernetes: "v1.2.3"})
-	wantKind(t, err, fail.Invalid, "v1.2.3", Releases()[0].Kubernetes)
+	wantKind(t, err, fail.Invalid, "v1.2.3", release.Default)
 }
 
 func TestBuildWithoutGo(t *testing.T) {
-	_, err := newLibrary(t).Build(context.Background(), BuildOptions{Kubernetes: Releases()[0].Kubernetes, Go: "/nonexistent/go"})
+	_, err := newLibrary(t).Build(context.Background(), BuildOptions{Kubernetes: release.Default, Go: "/nonexistent/go"})
 	wantKind(t, err, fail.Refused, "install Go", "bundle import")
 }
 
 func TestLinkerStamps(t *testing.T) {
-	ld := Release{Kubernetes: "v1.36.3"}.kubernetes().ldflags
+	ld := recipe{release.Release{Kubernetes: "v1.36.3"}}.kubernetes().ldflags
 	for _, want := range []string{"component-base/version.gitVersion=v1.36.3", "client-go/pkg/version.gitMajor=1", "component-base/version.gitMinor=36", "buildDate=1970-01-01T00:00:00Z"} {
 		if !strings.Contains(ld, want) {
 			t.Errorf("%q is missing from %s", want, ld)

@@ -52,7 +52,7 @@ type download struct {
 type sumFinder func(document, file string) (string, error)
 
 // downloads returns what a release consists of upstream.
-func (r Release) downloads(u BaseURLs) []download {
+func (r recipe) downloads(u BaseURLs) []download {
 	arch := runtime.GOARCH
 	bare := func(v string) string { return strings.TrimPrefix(v, "v") }
 	in := func(dir string, names ...string) map[string]string {

@@ -24,7 +24,7 @@ type upstream struct {
 	urls   BaseURLs
 }
 
-func newUpstream(t *testing.T, r Release) *upstream {
+func newUpstream(t *testing.T, r recipe) *upstream {
 	t.Helper()
 	u := &upstream{files: map[string][]byte{}, asked: map[string]int{}, faults: map[string]func(http.ResponseWriter, *http.Request, []byte, int) bool{}}
 	arch := runtime.GOARCH

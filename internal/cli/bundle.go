@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // bundleCmd carries what the verbs on bundles share.
@@ -29,11 +30,11 @@ func newBundleCmd(a *App) *cobra.Command {
 from a bundle alone: machines need neither a registry nor the internet. apply gets the bundle it needs by itself; these verbs are for
 those who want to prepare it, check it or carry it to a site without a network.
 
-Where a verb takes BUNDLE, give an ID, the first digits of one, or a Kubernetes version for the newest bundle of it (v1.36.3, or
-v1.36.3+openstack for one with that set of addons).`,
-		Example: `  naupegos bundle build --kubernetes v1.36.3
+Where a verb takes BUNDLE, give an ID, the first digits of one, or a Kubernetes version for the newest bundle of it (` + release.Default + `, or
+` + release.Default + `+openstack for one with that set of addons).`,
+		Example: `  naupegos bundle build --kubernetes ` + release.Default + `
   naupegos bundle list
-  naupegos bundle export v1.36.3 bundle.tar.zst`,
+  naupegos bundle export ` + release.Default + ` bundle.tar.zst`,
 	}
 	c.PersistentFlags().StringVar(&b.root, "library", "", "directory of bundles (default $XDG_CACHE_HOME/naupegos/bundles)")
 	c.AddCommand(b.buildCmd(), b.pullCmd(), b.listCmd(), b.inspectCmd(), b.verifyCmd(), b.exportCmd(), b.importCmd(), b.removeCmd())
@@ -113,7 +114,7 @@ func (b *bundleCmd) inspectCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "inspect BUNDLE",
 		Short:   "Show what is in a bundle",
-		Example: "  naupegos bundle inspect v1.36.3\n  naupegos bundle inspect v1.36.3 --sbom > sbom.cdx.json",
+		Example: "  naupegos bundle inspect " + release.Default + "\n  naupegos bundle inspect " + release.Default + " --sbom > sbom.cdx.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, found, err := b.find(cmd.Context(), args[0])
@@ -154,7 +155,7 @@ func (b *bundleCmd) verifyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "verify BUNDLE",
 		Short:   "Compare every file of a bundle with the digest in its manifest",
-		Example: "  naupegos bundle verify v1.36.3",
+		Example: "  naupegos bundle verify " + release.Default,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lib, found, err := b.find(cmd.Context(), args[0])

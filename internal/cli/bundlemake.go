@@ -12,15 +12,12 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
-// releaseFlag is --kubernetes, which may be given several times; its default is the newest release that has a recipe.
+// releaseFlag is --kubernetes, which may be given several times.
 func releaseFlag(c *cobra.Command, to *[]string) {
-	var known []string
-	for _, r := range bundle.Releases() {
-		known = append(known, r.Kubernetes)
-	}
-	c.Flags().StringSliceVar(to, "kubernetes", known[:1], "Kubernetes release: "+strings.Join(known, ", ")+"; may be repeated")
+	c.Flags().StringSliceVar(to, "kubernetes", []string{release.Default}, "Kubernetes release: "+strings.Join(release.Versions(), ", ")+"; may be repeated")
 }
 
 func (b *bundleCmd) buildCmd() *cobra.Command {
@@ -37,7 +34,7 @@ With --addons openstack the bundle has what clusters on OpenStack need as well: 
 It shares all else with the plain bundle, which is made first.
 
 Needs Go, apt-get and dpkg-deb. With empty caches it takes about ten minutes of two cores.`,
-		Example: "  naupegos bundle build\n  naupegos bundle build --kubernetes v1.36.3 --addons openstack",
+		Example: "  naupegos bundle build\n  naupegos bundle build --kubernetes " + release.Default + " --addons openstack",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Progress = bundleProgress(b.app.Err)
@@ -85,7 +82,7 @@ func (b *bundleCmd) pullCmd() *cobra.Command {
 the published checksums, and make the container images.
 
 Needs Go for a few small programs of our own, apt-get and dpkg-deb.`,
-		Example: "  naupegos bundle pull --kubernetes v1.36.3\n  naupegos bundle pull --kubernetes-url https://mirror.example.org/kubernetes",
+		Example: "  naupegos bundle pull --kubernetes " + release.Default + "\n  naupegos bundle pull --kubernetes-url https://mirror.example.org/kubernetes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Progress = bundleProgress(b.app.Err)
@@ -114,8 +111,8 @@ func (b *bundleCmd) exportCmd() *cobra.Command {
 		Use:   "export BUNDLE FILE",
 		Short: "Write a bundle as one file, for a site without a network",
 		Long:  "Write a bundle as one compressed file (tar.zst), verifying it on the way. FILE - is standard output.",
-		Example: `  naupegos bundle export v1.36.3 kubernetes-v1.36.3.tar.zst
-  naupegos bundle export v1.36.3 - | ssh site naupegos bundle import -`,
+		Example: `  naupegos bundle export ` + release.Default + ` kubernetes-` + release.Default + `.tar.zst
+  naupegos bundle export ` + release.Default + ` - | ssh site naupegos bundle import -`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lib, found, err := b.find(cmd.Context(), args[0])
@@ -157,7 +154,7 @@ func (b *bundleCmd) importCmd() *cobra.Command {
 		Use:     "import FILE",
 		Short:   "Take in a bundle that export wrote",
 		Long:    "Take in a bundle that export wrote. Everything is verified before the bundle is registered. FILE - is standard input.",
-		Example: "  naupegos bundle import kubernetes-v1.36.3.tar.zst",
+		Example: "  naupegos bundle import kubernetes-" + release.Default + ".tar.zst",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lib, err := b.library()

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/image"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // flagValues are the values of flags that take one of a few, by the flag's name.
@@ -26,11 +27,7 @@ func flagValues(flag string) []string {
 	case "provider":
 		return []string{v1alpha1.ProviderLocal, v1alpha1.ProviderHosts, v1alpha1.ProviderOpenStack}
 	case "kubernetes":
-		var known []string
-		for _, r := range bundle.Releases() {
-			known = append(known, r.Kubernetes)
-		}
-		return known
+		return release.Versions()
 	case "etcd":
 		return []string{v1alpha1.EtcdStacked, v1alpha1.EtcdService}
 	case "endpoint":

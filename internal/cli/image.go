@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/image"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // newImageCmd returns the verbs on machines' disk images.
@@ -48,7 +49,7 @@ The bundle comes from the library, and is made where it is not there. Identifier
 are the newest of Debian 12, so two builds are alike but not identical.
 
 Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils. No block device, no mount, no virtualisation.`,
-		Example: "  naupegos image build --file debian-12-k8s.qcow2\n  naupegos image build --kubernetes v1.35.4 --format raw --file disk.raw",
+		Example: "  naupegos image build --file debian-12-k8s.qcow2\n  naupegos image build --kubernetes " + release.Default + " --format raw --file disk.raw",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := stoppable(cmd)
@@ -81,8 +82,7 @@ Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils.
 			return err
 		},
 	}
-	newest := bundle.Releases()[0].Kubernetes
-	c.Flags().StringVar(&kubernetes, "kubernetes", newest, "Kubernetes release of the bundle")
+	c.Flags().StringVar(&kubernetes, "kubernetes", release.Default, "Kubernetes release of the bundle")
 	c.Flags().StringSliceVar(&addons, "addons", []string{bundle.AddonOpenStack}, `sets of addons that the bundle has as well; "" for none`)
 	c.Flags().StringVar(&root, "library", "", "directory of bundles (default $XDG_CACHE_HOME/naupegos/bundles)")
 	c.Flags().StringVar(&o.Output, "file", "", "the image's file (default naupegos-debian-12-RELEASE.FORMAT)")

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -43,6 +44,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("HOSTIP", ownAddress())
+			e.Setenv("KUBERNETES", release.Default)
 			return besideCommand(e.Getenv("PATH"))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey},

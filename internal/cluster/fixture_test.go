@@ -150,7 +150,7 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	secrets := newOverlay(nil)
 	c := &Cluster{
 		doc: doc, rec: rec, facts: &facts{rec: rec}, secrets: secrets, pki: pki.Open(secrets, pki.Options{}),
-		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest("v1.36.3")}, agent: agentBinary{digest: "0badcafe"}, backups: "backups",
+		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, agent: agentBinary{digest: "0badcafe"}, backups: "backups",
 		publicKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
 	}
 	return &lab{Cluster: c, t: t, cloud: p}

@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -33,7 +34,7 @@ func TestCloud(t *testing.T) {
 func cloudAddons(t *testing.T, c *Client) {
 	conf, err := addon.CloudConf{AuthURL: "https://k/v3", CredentialID: "id", CredentialSecret: "very-secret"}.Render()
 	testkit.Must(t, err)
-	o := addon.OpenStack{ClusterID: "0123456789abcdef", Bundle: bundletest.Manifest("v1.36.3"), CloudConf: conf, ControlPlanes: 3, PodCIDR: "10.244.0.0/16"}
+	o := addon.OpenStack{ClusterID: "0123456789abcdef", Bundle: bundletest.Manifest(release.Default), CloudConf: conf, ControlPlanes: 3, PodCIDR: "10.244.0.0/16"}
 	for _, name := range []string{bundle.ImageOpenStackCCM, bundle.ImageCinderCSI, bundle.ImageCinderCSINode} {
 		o.Bundle.Images = append(o.Bundle.Images, bundle.Image{Name: name, Ref: "naupegos.dev/k8s/" + name + ":v1"})
 	}

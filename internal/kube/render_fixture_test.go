@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // testTime is the clock of rendered certificates where nothing real looks at them.
@@ -31,9 +32,9 @@ func testFacts(cgroup int) machine.Facts {
 // testParams is a hardened three-member cluster of a kind that a cloud would have.
 func testParams() Params {
 	p := Params{
-		ClusterName: "demo", Endpoint: "10.0.0.10:6443", Version: "v1.36.3",
+		ClusterName: "demo", Endpoint: "10.0.0.10:6443", Version: release.Default,
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16", DNSDomain: "cluster.local",
-		Bundle: bundletest.Manifest("v1.36.3"), EtcdMode: EtcdStacked, CNI: CNIFlannel,
+		Bundle: bundletest.Manifest(release.Default), EtcdMode: EtcdStacked, CNI: CNIFlannel,
 		APIServerSANs: []string{"demo.example.org", "192.0.2.7"},
 		AuditLog:      true, EncryptionAtRest: true, Harden: true,
 		AgentPath:       machine.AgentDir + "/0123abcd/naupegos-agent",

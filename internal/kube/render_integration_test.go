@@ -19,19 +19,19 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// release is a Kubernetes release whose executables are at hand.
-type release struct {
+// built is a Kubernetes release whose executables are at hand.
+type built struct {
 	manifest bundle.Manifest
 	path     func(name string) string // of an executable
 }
 
 // releases are those of the bundle library; where NAUPEGOS_KUBEADM names a kubeadm of the newest known release, the
 // executables beside it serve as well.
-func releases(t *testing.T) []release {
+func releases(t *testing.T) []built {
 	t.Helper()
-	var out []release
+	var out []built
 	if kubeadm := os.Getenv("NAUPEGOS_KUBEADM"); kubeadm != "" {
-		out = append(out, release{bundletest.Manifest(testParams().Version), func(name string) string {
+		out = append(out, built{bundletest.Manifest(testParams().Version), func(name string) string {
 			if path := os.Getenv("NAUPEGOS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))); path != "" {
 				return path
 			}
@@ -39,7 +39,7 @@ func releases(t *testing.T) []release {
 		}})
 	}
 	for _, b := range bundletest.All(t) {
-		out = append(out, release{b.Manifest, func(name string) string { return bundletest.Program(t, b, name) }})
+		out = append(out, built{b.Manifest, func(name string) string { return bundletest.Program(t, b, name) }})
 	}
 	if len(out) == 0 {
 		t.Fatal("there is no bundle in the library: make one (naupegos bundle build), or name a kubeadm in NAUPEGOS_KUBEADM")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
@@ -42,7 +43,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Root, "root", "", "state directory (default $"+bed.RootVariable+", else "+bed.DefaultRoot+")")
 	flags.StringVar(&o.Address, "address", "", "where all API services answer (default $"+bed.AddressVariable+", else "+bed.DefaultAddress+")")
 	flags.DurationVar(&o.Timeout, "timeout", 0, "how long up may take (default 15m)")
-	release := flags.String("kubernetes", "v1.36.3", "machines: release whose bundle with the addons of OpenStack lies in them")
+	release := flags.String("kubernetes", release.Default, "machines: release whose bundle with the addons of OpenStack lies in them")
 	purge := flags.Bool("purge", false, "down: remove the state directory too")
 	if len(args) == 0 {
 		flags.Usage()

@@ -1,6 +1,9 @@
 package bundletest
 
-import "github.com/naupegos/naupegos/internal/bundle"
+import (
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/release"
+)
 
 // Manifest returns the manifest of a bundle that is made up: all that is rendered from one, and nothing that could run.
 func Manifest(version string) bundle.Manifest {
@@ -12,14 +15,18 @@ func Manifest(version string) bundle.Manifest {
 	} {
 		m.Binaries = append(m.Binaries, bundle.Artifact{Name: name, Digest: digest, Size: 1})
 	}
+	rel, ok := release.Find(version)
+	if !ok {
+		panic("bundletest: there is no recipe for Kubernetes " + version)
+	}
 	both := []string{"control-plane", "worker"}
 	for _, i := range []struct {
 		name, tag string
 		roles     []string
 	}{
-		{"coredns", "v1.14.2", both}, {"etcd", "3.6.8-0", both[:1]}, {"flannel", "v0.28.4", both},
+		{"coredns", rel.CoreDNS, both}, {"etcd", rel.EtcdTag(), both[:1]}, {"flannel", rel.Flannel, both},
 		{"kube-apiserver", version, both[:1]}, {"kube-controller-manager", version, both[:1]}, {"kube-proxy", version, both},
-		{"kube-scheduler", version, both[:1]}, {"pause", "3.10.2", both},
+		{"kube-scheduler", version, both[:1]}, {"pause", rel.Pause, both},
 	} {
 		m.Images = append(m.Images, bundle.Image{
 			Name: i.name, Ref: m.Repository + "/" + i.name + ":" + i.tag, ID: digest,

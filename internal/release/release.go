@@ -1,0 +1,93 @@
+// Package release is the contract with Kubernetes: which releases there are, what goes with each, and what each minor wants to be told.
+//
+// Bundles are made by it and machines are rendered by it, so what differs from release to release is said here and nowhere else.
+// It is data and knows nothing.
+package release
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Default is the release of a document that names none, and the one that all tests run with. The documentation names it too: a test
+// holds that. The Makefile reads it from here.
+const Default = "v1.36.3"
+
+// Release is one Kubernetes release with the versions of what goes with it. Etcd, CoreDNS and pause are those that the release's
+// kubeadm names (cmd/kubeadm/app/constants), so that kubeadm's own tools find what they expect.
+type Release struct {
+	Kubernetes string
+	Etcd       string // "v3.6.8"
+	CoreDNS    string // version and image tag
+	Pause      string // image tag
+	Flannel    string
+	CNI        string // the plugins
+	Containerd string
+	OpenStack  string // cloud-provider-openstack, in bundles with that set of addons
+}
+
+// All returns the releases that there are recipes for, the newest first.
+func All() []Release {
+	// What is the same with all of them. runc is the machines' own: see Minor.Packages.
+	const flannel, cni, containerd = "v0.28.4", "v1.9.1", "v2.2.9"
+	return []Release{
+		{"v1.36.3", "v3.6.8", "v1.14.2", "3.10.2", flannel, cni, containerd, "v1.36.0"},
+		{"v1.35.4", "v3.6.6", "v1.13.1", "3.10.1", flannel, cni, containerd, "v1.35.0"},
+	}
+}
+
+// EtcdTag is the image tag that kubeadm expects etcd under: "3.6.8-0".
+func (r Release) EtcdTag() string { return strings.TrimPrefix(r.Etcd, "v") + "-0" }
+
+// Find returns the release of a version; false where there is no recipe for it.
+func Find(version string) (Release, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(r Release) bool { return r.Kubernetes == version })
+	if i < 0 {
+		return Release{}, false
+	}
+	return all[i], true
+}
+
+// Versions returns the versions of all releases, the newest first.
+func Versions() []string {
+	var out []string
+	for _, r := range All() {
+		out = append(out, r.Kubernetes)
+	}
+	return out
+}
+
+// Parse takes "v1.36.3" apart; false where a version has another form.
+func Parse(version string) (out [3]int, ok bool) {
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	if !strings.HasPrefix(version, "v") || len(parts) != len(out) {
+		return out, false
+	}
+	for i, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 0 || strconv.Itoa(n) != p {
+			return [3]int{}, false
+		}
+		out[i] = n
+	}
+	return out, true
+}
+
+// Compare orders versions; what is not a version comes first.
+func Compare(a, b string) int {
+	x, _ := Parse(a)
+	y, _ := Parse(b)
+	return slices.Compare(x[:], y[:])
+}
+
+// MinorOf returns the minor of a version: "1.36" of "v1.36.3". It is empty where the version has another form.
+func MinorOf(version string) string {
+	v, ok := Parse(version)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", v[0], v[1])
+}
