@@ -65,8 +65,8 @@ func (s *side) config(ctx context.Context, spec provider.MachineSpec, h remote.H
 // params is what the rendering of containerd's configuration and flannel's manifests wants to know.
 func (s *side) params() kube.Params {
 	return kube.Params{
-		ClusterName: "bench", Endpoint: net.JoinHostPort(s.vip, "6443"), Version: version, PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16",
-		DNSDomain: "cluster.local", Bundle: s.bundle.Manifest, EtcdMode: kube.EtcdStacked, CNI: kube.CNIFlannel, SharedKernel: true,
+		ClusterName: "bench", Endpoint: net.JoinHostPort(s.vip, "6443"), Release: kube.Release{Version: version, Bundle: s.bundle.Manifest}, PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16",
+		DNSDomain: "cluster.local", EtcdMode: kube.EtcdStacked, CNI: kube.CNIFlannel, SharedKernel: true,
 		ControlPlanes: []kube.Node{{Name: "bench-cp-1", Address: "192.0.2.1"}},
 	}
 }

@@ -114,7 +114,7 @@ func (c *Cluster) cloudAddons(ctx context.Context, p kube.Params) (map[string][]
 		return nil, err
 	}
 	all, err := addon.OpenStack{
-		ClusterID: c.rec.ID, Bundle: p.Bundle, CloudConf: text, Authorities: ca, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
+		ClusterID: c.rec.ID, Bundle: p.Release.Bundle, CloudConf: text, Authorities: ca, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
 		NoVolumes: cloud.NoVolumes() != "",
 	}.Catalogue()
 	out := map[string][]byte{}

@@ -183,8 +183,8 @@ func (c *Cluster) kubeParams(ctx context.Context) (kube.Params, error) {
 	}
 	s := c.doc.Spec
 	p := kube.Params{
-		ClusterName: c.Name(), Endpoint: endpoint, Version: s.Kubernetes.Version, PodCIDR: s.Kubernetes.PodCIDR,
-		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain, Bundle: c.bundle.Manifest,
+		ClusterName: c.Name(), Endpoint: endpoint, Release: c.release(), PodCIDR: s.Kubernetes.PodCIDR,
+		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain,
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
 		ExternalCloud:    c.prov.Traits().ExternalCloud,
 		EncryptionAtRest: *s.Security.EncryptionAtRest, Harden: *s.Security.CISDefaults,
@@ -230,7 +230,7 @@ func (c *Cluster) kubeNode(ctx context.Context, name string) (kube.Node, error) 
 		return kube.Node{}, err
 	}
 	m, err := c.prov.Machine(ctx, name)
-	n := kube.Node{Name: name, Address: addr, Cloud: cloudInstance(m)}
+	n := kube.Node{Name: name, Address: addr, Cloud: cloudInstance(m), Release: c.releaseOf(name)}
 	n.Schedulable = c.doc.Spec.ControlPlane.Schedulable
 	return n, err
 }

@@ -26,7 +26,7 @@ func (p Params) Flannel() ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	image, err := p.image("flannel")
+	image, err := p.Release.image("flannel")
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func opsBinary(t *testing.T, name string) string {
 	if path := os.Getenv(env); path != "" {
 		return path
 	}
-	return fromImage(t, bundletest.Of(t, testParams().Version), name)
+	return fromImage(t, bundletest.Of(t, testParams().Release.Version), name)
 }
 
 func startAPI(t *testing.T) *api {

@@ -9,9 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // Where etcd runs.
@@ -28,17 +28,16 @@ const (
 
 // Params is what the machines of one cluster have in common: what their configurations are rendered from.
 type Params struct {
-	ClusterName   string          // also the cluster's name in kubeconfigs
-	Endpoint      string          // host:port at which the API is reached by everyone but the control plane itself
-	Version       string          // "v1.36.3"
-	PodCIDR       string          // "10.244.0.0/16"
-	ServiceCIDR   string          // "10.96.0.0/16"
-	DNSDomain     string          // "cluster.local"
-	Bundle        bundle.Manifest // what binaries and images are called and where they are
-	EtcdMode      string          // EtcdStacked or EtcdService
-	ControlPlanes []Node          // all of them; the first one bootstraps and keeps super-admin.conf
-	APIServerSANs []string        // further names and addresses of the API server
-	CNI           string          // CNIFlannel or CNINone
+	ClusterName   string   // also the cluster's name in kubeconfigs
+	Endpoint      string   // host:port at which the API is reached by everyone but the control plane itself
+	PodCIDR       string   // "10.244.0.0/16"
+	ServiceCIDR   string   // "10.96.0.0/16"
+	DNSDomain     string   // "cluster.local"
+	Release       Release  // of the cluster: what is recorded of it and installed into it
+	EtcdMode      string   // EtcdStacked or EtcdService
+	ControlPlanes []Node   // all of them; the first one bootstraps and keeps super-admin.conf
+	APIServerSANs []string // further names and addresses of the API server
+	CNI           string   // CNIFlannel or CNINone
 
 	AuditLog         bool     // keep an audit log on control-plane machines
 	AuditOptions     AuditLog // how it is kept
@@ -71,6 +70,7 @@ type Node struct {
 	Labels  map[string]string // given at registration; those that kubelets may not give themselves are left out
 	Taints  []corev1.Taint    // given at registration
 	Facts   machine.Facts
+	Release Release       // what the machine runs; zero where it is the cluster's
 	Cloud   CloudInstance // what the machine is in the cloud; zero where there is none or it is not known yet
 	// Schedulable lets ordinary pods onto a machine of the control plane: without Taints it gets the usual one otherwise.
 	Schedulable bool
@@ -128,19 +128,6 @@ func (p Params) serviceAddress(n int) string {
 	return a.String()
 }
 
-// minor returns the minor version of Kubernetes: 36.
-func (p Params) minor() int {
-	parts := strings.Split(p.Version, ".")
-	if len(parts) != 3 {
-		return 0
-	}
-	n, err := strconv.Atoi(parts[1])
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
 // Check reports what is wrong with p, as a defect of the caller: users' input has been validated before.
 func (p Params) Check() error {
 	var wrong []string
@@ -152,7 +139,8 @@ func (p Params) Check() error {
 	note(p.ClusterName == "", "the cluster's name is empty")
 	_, port, err := net.SplitHostPort(p.Endpoint)
 	note(err != nil || port == "", "the endpoint "+strconv.Quote(p.Endpoint)+" is not host:port")
-	note(p.minor() < 35, "the version "+strconv.Quote(p.Version)+" is not v1.35 or newer")
+	_, err = p.Release.wants()
+	note(err != nil, "the version "+strconv.Quote(p.Release.Version)+" is not of a supported minor: "+strings.Join(release.Minors(), ", "))
 	for what, cidr := range map[string]string{"pod": p.PodCIDR, "service": p.ServiceCIDR} {
 		_, err := netip.ParsePrefix(cidr)
 		note(err != nil, "the "+what+" network "+strconv.Quote(cidr)+" is not a CIDR")
@@ -166,39 +154,4 @@ func (p Params) Check() error {
 	}
 	slices.Sort(wrong)
 	return fail.New(fail.Internal, "render the cluster's configuration: %s", strings.Join(wrong, "; "))
-}
-
-// image returns an image of the bundle by name.
-func (p Params) image(name string) (bundle.Image, error) {
-	for _, i := range p.Bundle.Images {
-		if i.Name == name {
-			return i, nil
-		}
-	}
-	return bundle.Image{}, fail.New(fail.NotFound, "the bundle of Kubernetes %s has no image %q", p.Bundle.Kubernetes, name).
-		Do("build or pull the bundle again")
-}
-
-// tag returns the tag of an image of the bundle.
-func (p Params) tag(name string) (string, error) {
-	i, err := p.image(name)
-	if err != nil {
-		return "", err
-	}
-	colon := strings.LastIndexByte(i.Ref, ':')
-	if colon < strings.LastIndexByte(i.Ref, '/') {
-		return "", fail.New(fail.Internal, "the image reference %q has no tag", i.Ref)
-	}
-	return i.Ref[colon+1:], nil
-}
-
-// binary returns an executable of the bundle by name.
-func (p Params) binary(name string) (bundle.Artifact, error) {
-	for _, b := range p.Bundle.Binaries {
-		if b.Name == name {
-			return b, nil
-		}
-	}
-	return bundle.Artifact{}, fail.New(fail.NotFound, "the bundle of Kubernetes %s has no executable %q", p.Bundle.Kubernetes, name).
-		Do("build or pull the bundle again")
 }

@@ -41,6 +41,9 @@ func (p Params) merge(n Node, layers ...func() (machine.Config, error)) (machine
 	if err := p.Check(); err != nil {
 		return machine.Config{}, err
 	}
+	if _, err := p.of(n).wants(); err != nil {
+		return machine.Config{}, err
+	}
 	configs := []machine.Config{{Machine: n.Name}}
 	for _, layer := range layers {
 		c, err := layer()

@@ -19,7 +19,7 @@ const (
 
 // apiServerPod renders the API server's static pod. uses is what the machine has of files.
 func (p Params) apiServerPod(n Node, files fileSet) (machine.File, error) {
-	image, err := p.image("kube-apiserver")
+	image, err := p.of(n).image("kube-apiserver")
 	if err != nil {
 		return machine.File{}, err
 	}

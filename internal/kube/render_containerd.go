@@ -11,7 +11,7 @@ import (
 
 // containerdConfig renders containerd 2's config.toml. What is not said is containerd's default.
 func (p Params) containerdConfig(n Node) (string, error) {
-	pause, err := p.image("pause")
+	pause, err := p.of(n).image("pause")
 	if err != nil {
 		return "", err
 	}

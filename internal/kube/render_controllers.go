@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // Where kubeadm keeps the kubeconfigs of the control plane's clients.
@@ -16,8 +17,12 @@ const (
 // long a lease lasts, and with it safety, is the default (15 s, renewed within 10 s).
 func electArgs() []arg { return []arg{{"leader-elect-retry-period", "500ms"}} }
 
-func (p Params) controllerManagerPod(files fileSet) (machine.File, error) {
-	image, err := p.image("kube-controller-manager")
+func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error) {
+	image, err := p.of(n).image("kube-controller-manager")
+	if err != nil {
+		return machine.File{}, err
+	}
+	wants, err := p.of(n).wants()
 	if err != nil {
 		return machine.File{}, err
 	}
@@ -43,15 +48,15 @@ func (p Params) controllerManagerPod(files fileSet) (machine.File, error) {
 			{"use-service-account-credentials", "true"},
 		}, p.controllerManagerExtraArgs()),
 		port: 10257, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/healthz", startup: "/healthz",
-		mounts: p.controllerManagerMounts(),
+		mounts: controllerManagerMounts(wants),
 		uses:   files.under(controllerManagerConf, pkiDir+"/ca.", pkiDir+"/front-proxy-ca.crt", pkiDir+"/sa.key"),
 	}.manifest()
 }
 
-// controllerManagerMounts are kubeadm's; before 1.36 it mounts the directory of FlexVolume plugins as well.
-func (p Params) controllerManagerMounts() []hostMount {
+// controllerManagerMounts are kubeadm's.
+func controllerManagerMounts(wants release.Minor) []hostMount {
 	mounts := append(caMounts(), directory("k8s-certs", pkiDir, true), kubeconfigMount(controllerManagerConf))
-	if p.minor() < 36 {
+	if wants.FlexVolumes {
 		mounts = append(mounts, directory("flexvolume-dir", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec", false))
 	}
 	return sortedMounts(mounts)
@@ -68,8 +73,8 @@ func (p Params) controllerManagerExtraArgs() []arg {
 	return args
 }
 
-func (p Params) schedulerPod(files fileSet) (machine.File, error) {
-	image, err := p.image("kube-scheduler")
+func (p Params) schedulerPod(n Node, files fileSet) (machine.File, error) {
+	image, err := p.of(n).image("kube-scheduler")
 	if err != nil {
 		return machine.File{}, err
 	}

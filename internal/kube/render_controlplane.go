@@ -49,8 +49,8 @@ func (p Params) controlPlaneLayer(ctx context.Context, k *pki.PKI, n Node, start
 func (p Params) staticPods(ctx context.Context, k *pki.PKI, n Node, start EtcdStart, files fileSet) ([]machine.File, error) {
 	pods := []func() (machine.File, error){
 		func() (machine.File, error) { return p.apiServerPod(n, files) },
-		func() (machine.File, error) { return p.controllerManagerPod(files) },
-		func() (machine.File, error) { return p.schedulerPod(files) },
+		func() (machine.File, error) { return p.controllerManagerPod(n, files) },
+		func() (machine.File, error) { return p.schedulerPod(n, files) },
 	}
 	if p.EtcdMode == EtcdStacked {
 		member, err := etcdPKI(ctx, k, n)
@@ -136,14 +136,18 @@ func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machi
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, private(encryptionPath, []byte(encryptionConfig(key))))
+		wants, err := p.of(n).wants()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, private(encryptionPath, []byte(encryptionConfig(wants.Configs.APIServer, key))))
 	}
 	return files, nil
 }
 
 // encryptionConfig renders API servers' EncryptionConfiguration. What was written before encryption was on stays readable.
-func encryptionConfig(key []byte) string {
-	return fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
+func encryptionConfig(api string, key []byte) string {
+	return fmt.Sprintf(`apiVersion: %s
 kind: EncryptionConfiguration
 resources:
   - resources: [secrets]
@@ -153,5 +157,5 @@ resources:
             - name: key1
               secret: %s
       - identity: {}
-`, base64.StdEncoding.EncodeToString(key))
+`, api, base64.StdEncoding.EncodeToString(key))
 }

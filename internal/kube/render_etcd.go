@@ -41,7 +41,7 @@ func (p Params) etcdLayer(ctx context.Context, k *pki.PKI, n Node, start EtcdSta
 		return c, nil
 	}
 	for _, name := range []string{"etcd", "etcdctl", "etcdutl"} {
-		b, err := p.binary(name)
+		b, err := p.of(n).binary(name)
 		if err != nil {
 			return machine.Config{}, err
 		}
@@ -112,14 +112,14 @@ func (p Params) etcdEndpoints() []string {
 	return urls
 }
 
-func (p Params) etcdConfiguration() (etcdConfig, error) {
+func (p Params) etcdConfiguration(r Release) (etcdConfig, error) {
 	if p.EtcdMode == EtcdService {
 		return etcdConfig{External: &externalEtcd{
 			Endpoints: p.etcdEndpoints(),
 			CAFile:    pkiDir + "/etcd/ca.crt", CertFile: pkiDir + "/apiserver-etcd-client.crt", KeyFile: pkiDir + "/apiserver-etcd-client.key",
 		}}, nil
 	}
-	tag, err := p.tag("etcd")
+	tag, err := r.tag("etcd")
 	if err != nil {
 		return etcdConfig{}, err
 	}
@@ -127,7 +127,7 @@ func (p Params) etcdConfiguration() (etcdConfig, error) {
 }
 
 func (p Params) etcdPod(n Node, start EtcdStart, files fileSet) (machine.File, error) {
-	image, err := p.image("etcd")
+	image, err := p.of(n).image("etcd")
 	if err != nil {
 		return machine.File{}, err
 	}

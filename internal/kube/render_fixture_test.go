@@ -29,12 +29,16 @@ func testFacts(cgroup int) machine.Facts {
 	return machine.Facts{CgroupVersion: cgroup, SysResource: cgroup == 2, AppArmor: cgroup == 2}
 }
 
+func testRelease(version string) Release {
+	return Release{Version: version, Bundle: bundletest.Manifest(version)}
+}
+
 // testParams is a hardened three-member cluster of a kind that a cloud would have.
 func testParams() Params {
 	p := Params{
-		ClusterName: "demo", Endpoint: "10.0.0.10:6443", Version: release.Default,
+		ClusterName: "demo", Endpoint: "10.0.0.10:6443", Release: testRelease(release.Default),
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16", DNSDomain: "cluster.local",
-		Bundle: bundletest.Manifest(release.Default), EtcdMode: EtcdStacked, CNI: CNIFlannel,
+		EtcdMode: EtcdStacked, CNI: CNIFlannel,
 		APIServerSANs: []string{"demo.example.org", "192.0.2.7"},
 		AuditLog:      true, EncryptionAtRest: true, Harden: true,
 		AgentPath:       machine.AgentDir + "/0123abcd/naupegos-agent",

@@ -31,7 +31,7 @@ func releases(t *testing.T) []built {
 	t.Helper()
 	var out []built
 	if kubeadm := os.Getenv("NAUPEGOS_KUBEADM"); kubeadm != "" {
-		out = append(out, built{bundletest.Manifest(testParams().Version), func(name string) string {
+		out = append(out, built{bundletest.Manifest(testParams().Release.Version), func(name string) string {
 			if path := os.Getenv("NAUPEGOS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))); path != "" {
 				return path
 			}
@@ -98,7 +98,7 @@ func variants(m bundle.Manifest) map[string]Params {
 	openstack.ControlPlanes[0].Cloud = testInstance()
 	out := map[string]Params{"cloud": testParams(), "local": localParams(), "soft": soft, "service": service, "openstack": openstack}
 	for name, p := range out {
-		p.Version, p.Bundle = m.Kubernetes, m
+		p.Release = Release{Version: m.Kubernetes, Bundle: m}
 		out[name] = p
 	}
 	return out

@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeproxyv1 "k8s.io/kube-proxy/config/v1alpha1"
+
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 const (
@@ -39,43 +41,48 @@ func (p Params) Recorded() ([]byte, error) {
 	return fmt.Appendf(conf, "---\n%s---\nkube-proxy: %v\n", coreDNSPatch(), connectionEnv()), err
 }
 
-// KubeadmConfig renders what n's kubeadm is told with --config: Init-, Cluster-, Kubelet- and KubeProxyConfiguration.
+// KubeadmConfig renders what n's kubeadm is told with --config: Init-, Cluster-, Kubelet- and KubeProxyConfiguration, of the release that
+// n runs: a kubeadm knows none that is newer.
 // It holds no secret.
 func (p Params) KubeadmConfig(n Node) ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	cluster, err := p.clusterConfiguration()
+	wants, err := p.of(n).wants()
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := p.clusterConfiguration(p.of(n), wants.Configs)
 	if err != nil {
 		return nil, err
 	}
 	// The cluster-wide kubelet configuration is that of the first machine, on whichever this is rendered.
-	kubelet, err := p.kubeletConfig(Node{Facts: p.ControlPlanes[0].Facts}, "")
+	kubelet, err := p.kubeletConfig(Node{Facts: p.ControlPlanes[0].Facts, Release: n.Release}, "")
 	if err != nil {
 		return nil, err
 	}
 	var docs [][]byte
-	for _, v := range []any{p.initConfiguration(n), cluster} {
+	for _, v := range []any{p.initConfiguration(n, wants.Configs), cluster} {
 		doc, err := marshal(v)
 		if err != nil {
 			return nil, err
 		}
 		docs = append(docs, doc)
 	}
-	proxy, err := marshal(p.kubeProxyConfig())
+	proxy, err := marshal(p.kubeProxyConfig(wants.Configs))
 	if err != nil {
 		return nil, err
 	}
 	return bytes.Join(append(docs, kubelet, proxy), []byte("---\n")), nil
 }
 
-func (p Params) initConfiguration(n Node) initConfiguration {
+func (p Params) initConfiguration(n Node, configs release.Configs) initConfiguration {
 	var ignore []string
 	if n.Facts.CgroupVersion != 2 {
 		ignore = []string{"SystemVerification"} // it refuses cgroup v1
 	}
 	return initConfiguration{
-		TypeMeta: metav1.TypeMeta{APIVersion: kubeadmAPI, Kind: "InitConfiguration"},
+		TypeMeta: metav1.TypeMeta{APIVersion: configs.Kubeadm, Kind: "InitConfiguration"},
 		// kubeadm makes a token even where none is wanted, by default one that lets machines join for a day. This one is
 		// in a group that has no rights and expires at once.
 		BootstrapTokens: []bootstrapToken{{
@@ -92,22 +99,22 @@ func (p Params) initConfiguration(n Node) initConfiguration {
 	}
 }
 
-func (p Params) clusterConfiguration() (clusterConfiguration, error) {
-	dns, err := p.tag("coredns")
+func (p Params) clusterConfiguration(r Release, configs release.Configs) (clusterConfiguration, error) {
+	dns, err := r.tag("coredns")
 	if err != nil {
 		return clusterConfiguration{}, err
 	}
-	etcd, err := p.etcdConfiguration()
+	etcd, err := p.etcdConfiguration(r)
 	if err != nil {
 		return clusterConfiguration{}, err
 	}
 	return clusterConfiguration{
-		TypeMeta:             metav1.TypeMeta{APIVersion: kubeadmAPI, Kind: "ClusterConfiguration"},
+		TypeMeta:             metav1.TypeMeta{APIVersion: configs.Kubeadm, Kind: "ClusterConfiguration"},
 		ClusterName:          p.ClusterName,
-		KubernetesVersion:    p.Version,
+		KubernetesVersion:    r.Version,
 		ControlPlaneEndpoint: p.Endpoint,
 		CertificatesDir:      pkiDir,
-		ImageRepository:      p.Bundle.Repository,
+		ImageRepository:      r.Bundle.Repository,
 		EncryptionAlgorithm:  "ECDSA-P256",
 		Networking:           networking{ServiceSubnet: p.ServiceCIDR, PodSubnet: p.PodCIDR, DNSDomain: p.DNSDomain},
 		DNS:                  imageMeta{ImageTag: dns},
@@ -121,9 +128,9 @@ func (p Params) clusterConfiguration() (clusterConfiguration, error) {
 	}, nil
 }
 
-func (p Params) kubeProxyConfig() kubeproxyv1.KubeProxyConfiguration {
+func (p Params) kubeProxyConfig(configs release.Configs) kubeproxyv1.KubeProxyConfiguration {
 	c := kubeproxyv1.KubeProxyConfiguration{
-		TypeMeta:    metav1.TypeMeta{APIVersion: "kubeproxy.config.k8s.io/v1alpha1", Kind: "KubeProxyConfiguration"},
+		TypeMeta:    metav1.TypeMeta{APIVersion: configs.KubeProxy, Kind: "KubeProxyConfiguration"},
 		Mode:        "nftables",
 		ClusterCIDR: p.PodCIDR,
 	}

@@ -8,8 +8,6 @@ import (
 // What follows is the part of kubeadm.k8s.io/v1beta4 that is written here. kubeadm's own types are in a module that can't be
 // imported; `kubeadm config validate` in the integration tests reports whether these agree with them.
 
-const kubeadmAPI = "kubeadm.k8s.io/v1beta4"
-
 type initConfiguration struct {
 	metav1.TypeMeta  `json:",inline"`
 	BootstrapTokens  []bootstrapToken `json:"bootstrapTokens,omitempty"`

@@ -171,8 +171,12 @@ func kubeletMayLabel(key string) bool {
 // kubeletConfig renders a KubeletConfiguration: with an endpoint that of one machine, without one what the cluster's
 // kubelet-config ConfigMap holds.
 func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
+	wants, err := p.of(n).wants()
+	if err != nil {
+		return nil, err
+	}
 	c := kubeletv1.KubeletConfiguration{
-		TypeMeta:                 metav1.TypeMeta{APIVersion: "kubelet.config.k8s.io/v1beta1", Kind: "KubeletConfiguration"},
+		TypeMeta:                 metav1.TypeMeta{APIVersion: wants.Configs.Kubelet, Kind: "KubeletConfiguration"},
 		StaticPodPath:            kubernetesDir + "/manifests",
 		ContainerRuntimeEndpoint: endpoint,
 		CgroupDriver:             "cgroupfs",

@@ -77,9 +77,13 @@ func (p Params) controlPlanePKI(ctx context.Context, k *pki.PKI, n Node) (fileSe
 		return nil, err
 	}
 	files.add(text(pkiDir+"/etcd/ca.crt", string(etcdCA)), private(pkiDir+"/sa.key", signing), private(pkiDir+"/sa.pub", public))
+	wants, err := p.of(n).wants()
+	if err != nil {
+		return nil, err
+	}
 	kubeletClient := pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: "kube-apiserver-kubelet-client", Client: true}
-	if p.minor() < 36 { // from 1.36 on kubeadm binds the user to system:kubelet-api-admin instead
-		kubeletClient.Organizations = []string{adminsGroup}
+	if wants.KubeletClientGroup != "" {
+		kubeletClient.Organizations = []string{wants.KubeletClientGroup}
 	}
 	return files, files.leaves(ctx, k, n, []leafAt{
 		{"apiserver", p.apiServerLeaf(n)},

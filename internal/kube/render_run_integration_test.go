@@ -20,8 +20,8 @@ import (
 // TestControlPlaneRuns starts what a rendered control-plane machine starts, as its manifests say, and records the cluster.
 func TestControlPlaneRuns(t *testing.T) {
 	p := testParams()
-	b := bundletest.Of(t, p.Version)
-	p.Bundle, p.ControlPlanes = b.Manifest, p.ControlPlanes[:1]
+	b := bundletest.Of(t, p.Release.Version)
+	p.Release.Bundle, p.ControlPlanes = b.Manifest, p.ControlPlanes[:1]
 	k, n := testPKI(t, time.Now()), p.ControlPlanes[0]
 	c, err := p.ControlPlane(t.Context(), k, n, p.NewEtcd())
 	testkit.Must(t, err)
@@ -128,7 +128,7 @@ func (r *running) phases(t *testing.T, n Node) {
 func allIn(p Params, refs string) bool {
 	for _, ref := range strings.Fields(refs) {
 		found := false
-		for _, i := range p.Bundle.Images {
+		for _, i := range p.Release.Bundle.Images {
 			found = found || i.Ref == ref
 		}
 		if !found {

@@ -44,6 +44,10 @@ WantedBy=multi-user.target
 // Runtime renders what any node needs before it belongs to a cluster: container runtime, executables, images of the role,
 // pod network plumbing and a kubelet that waits to be configured. An ordinary `kubeadm join` works on such a machine.
 func (p Params) Runtime(n Node, role string) (machine.Config, error) {
+	wants, err := p.of(n).wants()
+	if err != nil {
+		return machine.Config{}, err
+	}
 	c := machine.Config{
 		Directories: []machine.Directory{
 			{Path: "/etc/kubernetes/manifests", Mode: 0o755},
@@ -51,8 +55,7 @@ func (p Params) Runtime(n Node, role string) (machine.Config, error) {
 			{Path: cniConfDir, Mode: 0o755},
 			{Path: cniBinDir, Mode: 0o755},
 		},
-		// runc is the runtime; the others are what kubelet, kube-proxy and kubeadm call.
-		Packages: []string{"conntrack", "ethtool", "iptables", "nftables", "runc", "socat"},
+		Packages: wants.Packages,
 		Modules:  []string{"overlay", "br_netfilter"},
 		Sysctls: map[string]string{
 			"net.ipv4.ip_forward":                "1",
@@ -65,8 +68,8 @@ func (p Params) Runtime(n Node, role string) (machine.Config, error) {
 		}
 	}
 	for _, add := range []func(*machine.Config) error{
-		p.addBinaries,
-		func(c *machine.Config) error { return p.addImages(c, role) },
+		p.of(n).addBinaries,
+		func(c *machine.Config) error { return p.of(n).addImages(c, role) },
 		func(c *machine.Config) error { return p.addContainerd(c, n) },
 	} {
 		if err := add(&c); err != nil {
@@ -80,15 +83,15 @@ func (p Params) Runtime(n Node, role string) (machine.Config, error) {
 	return c, nil
 }
 
-func (p Params) addBinaries(c *machine.Config) error {
+func (r Release) addBinaries(c *machine.Config) error {
 	names := []string{"containerd", "containerd-shim-runc-v2", "ctr", "kubeadm", "kubectl", "kubelet"}
-	for _, b := range p.Bundle.Binaries {
+	for _, b := range r.Bundle.Binaries {
 		if strings.HasPrefix(b.Name, "cni/") {
 			names = append(names, b.Name)
 		}
 	}
 	for _, name := range names {
-		b, err := p.binary(name)
+		b, err := r.binary(name)
 		if err != nil {
 			return err
 		}
@@ -101,8 +104,8 @@ func (p Params) addBinaries(c *machine.Config) error {
 	return nil
 }
 
-func (p Params) addImages(c *machine.Config, role string) error {
-	for _, i := range p.Bundle.Images {
+func (r Release) addImages(c *machine.Config, role string) error {
+	for _, i := range r.Bundle.Images {
 		if slices.Contains(i.Roles, role) {
 			c.Images = append(c.Images, machine.Image{Refs: []string{i.Ref}, Digest: i.Archive.Digest, Size: i.Archive.Size, ID: i.ID})
 		}

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/bundle"
-	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -271,7 +270,7 @@ func TestKubeadmConfigIsTheClustersOnEveryMachine(t *testing.T) {
 
 func TestOlderReleaseGivesTheAPIServersKubeletClientItsGroup(t *testing.T) {
 	p := testParams()
-	p.Version, p.Bundle = "v1.35.4", bundletest.Manifest("v1.35.4")
+	p.Release = testRelease("v1.35.4")
 	crt := describePEM(content(t, render(t, p, testPKI(t, testTime), 0), pkiDir+"/apiserver-kubelet-client.crt"))
 	if !bytes.Contains(crt, []byte("O=kubeadm:cluster-admins")) {
 		t.Errorf("%s", crt)
@@ -285,16 +284,16 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		kind fail.Kind
 		says string
 	}{
-		"version":  {without(func(p *Params) { p.Version = "1.36" }), fail.Internal, "v1.35"},
+		"version":  {without(func(p *Params) { p.Release.Version = "1.36" }), fail.Internal, `"1.36" is not of a supported minor`},
 		"endpoint": {without(func(p *Params) { p.Endpoint = "10.0.0.10" }), fail.Internal, "host:port"},
 		"network":  {without(func(p *Params) { p.PodCIDR = "x" }), fail.Internal, "pod network"},
 		"etcd":     {without(func(p *Params) { p.EtcdMode = "" }), fail.Internal, "etcd mode"},
 		"cni":      {without(func(p *Params) { p.CNI = "" }), fail.Internal, "pod network"},
 		"image": {without(func(p *Params) {
-			p.Bundle.Images = slices.DeleteFunc(p.Bundle.Images, func(i bundle.Image) bool { return i.Name == "kube-scheduler" })
+			p.Release.Bundle.Images = slices.DeleteFunc(p.Release.Bundle.Images, func(i bundle.Image) bool { return i.Name == "kube-scheduler" })
 		}), fail.NotFound, "kube-scheduler"},
 		"binary": {without(func(p *Params) {
-			p.Bundle.Binaries = slices.DeleteFunc(p.Bundle.Binaries, func(a bundle.Artifact) bool { return a.Name == "kubelet" })
+			p.Release.Bundle.Binaries = slices.DeleteFunc(p.Release.Bundle.Binaries, func(a bundle.Artifact) bool { return a.Name == "kubelet" })
 		}), fail.NotFound, "kubelet"},
 	} {
 		_, err := c.p.ControlPlane(t.Context(), testPKI(t, testTime), testParams().ControlPlanes[0], testParams().NewEtcd())

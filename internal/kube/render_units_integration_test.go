@@ -59,8 +59,8 @@ func TestTmpfilesLinkTheFirstCertificate(t *testing.T) {
 // TestContainerdReadsItsConfig asks the bundle's containerd what it makes of config.toml.
 func TestContainerdReadsItsConfig(t *testing.T) {
 	for cgroup, p := range map[int]Params{1: localParams(), 2: testParams()} {
-		b := bundletest.Of(t, p.Version)
-		p.Bundle = b.Manifest
+		b := bundletest.Of(t, p.Release.Version)
+		p.Release.Bundle = b.Manifest
 		c, err := p.Worker(t.Context(), testPKI(t, testTime), testWorker(p))
 		testkit.Must(t, err)
 		out := newHost(t, c).exec(t, nil, bundletest.Program(t, b, "containerd"), "--config", containerdDir+"/config.toml", "config", "dump")
