@@ -36,6 +36,7 @@ func minors() []Minor {
 	return []Minor{
 		{Name: "1.35", Configs: configs, Packages: packages, FlexVolumes: true, KubeletClientGroup: "kubeadm:cluster-admins"},
 		{Name: "1.36", Configs: configs, Packages: packages},
+		{Name: "1.37", Configs: configs, Packages: packages},
 	}
 }
 

@@ -33,7 +33,10 @@ func All() []Release {
 	// What is the same with all of them. runc is the machines' own: see Minor.Packages.
 	const flannel, cni, containerd = "v0.28.4", "v1.9.1", "v2.2.9"
 	return []Release{
+		{"v1.37.2", "v3.7.0", "v1.14.6", "3.10.2", flannel, cni, containerd, "v1.36.0"}, // the module proxy serves no cloud-provider-openstack of 1.37
+		{"v1.36.4", "v3.6.8", "v1.14.2", "3.10.2", flannel, cni, containerd, "v1.36.0"},
 		{"v1.36.3", "v3.6.8", "v1.14.2", "3.10.2", flannel, cni, containerd, "v1.36.0"},
+		{"v1.35.8", "v3.6.6", "v1.13.1", "3.10.1", flannel, cni, containerd, "v1.35.0"},
 		{"v1.35.4", "v3.6.6", "v1.13.1", "3.10.1", flannel, cni, containerd, "v1.35.0"},
 	}
 }
