@@ -46,7 +46,7 @@ func TestUnknownAddons(t *testing.T) {
 
 func TestSidecarsAreThoseOfTheLockFiles(t *testing.T) {
 	for _, rel := range release.All() {
-		r := recipe{rel}
+		r := recipe{Release: rel}
 		files, err := r.openstack().files()
 		if err != nil {
 			t.Fatal(err)

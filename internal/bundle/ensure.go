@@ -12,8 +12,9 @@ import (
 
 const defaultProbe = 4 * time.Second
 
-// Ensure returns the library's bundle of a version. Where it has none, it pulls one if the official downloads can be reached, and
-// else builds one. A download that can be reached but is not what its project publishes is an error, not a reason to build.
+// Ensure returns the library's bundle of a version. Where it has none, it pulls one if the recipe pins the digests of all that is
+// downloaded and the official downloads can be reached, and else builds one. A download that can be reached but is not what the recipe
+// pins is an error, not a reason to build.
 // Addons' programs are always built.
 func (l *Library) Ensure(ctx context.Context, version string, o EnsureOptions) (*Bundle, error) {
 	b, err := l.Find(ctx, version, o.Addons...)
@@ -23,18 +24,17 @@ func (l *Library) Ensure(ctx context.Context, version string, o EnsureOptions) (
 	if len(o.Addons) > 0 {
 		return l.ensureExtended(ctx, version, o)
 	}
-	if _, err := findRecipe(version); err != nil {
+	rec, err := findRecipe(version)
+	if err != nil {
 		return nil, err
 	}
 	urls := o.BaseURLs.orOfficial()
-	if reachable(ctx, urls, version, o.Probe) {
+	if len(unpinned(rec.downloads(urls))) == 0 && reachable(ctx, urls, version, o.Probe) {
 		b, err := l.Pull(ctx, PullOptions{Kubernetes: version, BaseURLs: urls, Progress: o.Progress, Go: o.Go})
 		if k := fail.KindOf(err); err == nil || (k != fail.Unreachable && k != fail.NotFound) {
 			return b, err
 		}
-		t := (&reporter{to: o.Progress}).begin("downloads", PhaseDownload, 0)
-		t.ev.Note = fmt.Sprintf("building from source, for the official downloads fail: %v", err)
-		t.finish(false)
+		(&reporter{to: o.Progress}).note("downloads", fmt.Sprintf("building from source, for the official downloads fail: %v", err))
 	}
 	return l.Build(ctx, BuildOptions{Kubernetes: version, Progress: o.Progress, Parallel: o.Parallel, Go: o.Go})
 }

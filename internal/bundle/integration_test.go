@@ -298,7 +298,7 @@ func TestBuildResumes(t *testing.T) {
 func TestPullFromMirror(t *testing.T) {
 	r := testRecipe(t)
 	u, l := newUpstream(t, r), newLibrary(t)
-	b, err := l.Ensure(context.Background(), r.Kubernetes, EnsureOptions{BaseURLs: u.urls, Progress: logTo(t)})
+	b, err := l.Pull(t.Context(), PullOptions{Kubernetes: r.Kubernetes, BaseURLs: u.urls, Unpinned: true, Progress: logTo(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func TestPullFromMirror(t *testing.T) {
 	if err := l.Verify(context.Background(), b.ID); err != nil {
 		t.Error(err)
 	}
-	again, err := l.Pull(context.Background(), PullOptions{Kubernetes: r.Kubernetes, BaseURLs: u.urls})
+	again, err := l.Pull(context.Background(), PullOptions{Kubernetes: r.Kubernetes, BaseURLs: u.urls, Unpinned: true})
 	if err != nil || again.ID != b.ID {
 		t.Errorf("pulled again: %v, %v", again, err)
 	}

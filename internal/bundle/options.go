@@ -35,6 +35,7 @@ type BuildOptions struct {
 type PullOptions struct {
 	Kubernetes string
 	BaseURLs   BaseURLs // empty fields: the official places
+	Unpinned   bool     // take files whose digest the recipe does not know on the word of the checksum that is published beside them
 	Progress   func(Event)
 	Go         string // as in BuildOptions: our own few small programs are compiled
 }

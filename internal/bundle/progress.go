@@ -28,6 +28,12 @@ func (r *reporter) begin(component, phase string, total int64) *task {
 	return t
 }
 
+// note tells the user something.
+func (r *reporter) note(component, text string) {
+	t := &task{r: r, began: time.Now(), ev: Event{Component: component, Phase: PhaseDownload, Finished: true, Note: text}}
+	t.send()
+}
+
 func (t *task) send() {
 	if t.r == nil || t.r.to == nil {
 		return

@@ -22,13 +22,17 @@ const (
 	maxProgram        = 1 << 30 // bytes of one program in an archive
 )
 
-// Pull makes a bundle from the projects' official downloads, each verified against its published SHA-256; our own few small
+// Pull makes a bundle from the projects' official downloads, each verified against the SHA-256 that the recipe pins; our own few small
 // programs are compiled, and nftables, iptables and certificates come from Debian packages. A cut connection is resumed, a pull
-// that was stopped goes on with the next file. fail.Refused where a checksum does not match, fail.NotFound where a file is not
+// that was stopped goes on with the next file. fail.Refused where a checksum does not match or the recipe has none, fail.NotFound where a file is not
 // there, fail.Unreachable where the network fails.
 func (l *Library) Pull(ctx context.Context, o PullOptions) (*Bundle, error) {
 	rec, err := findRecipe(o.Kubernetes)
 	if err != nil {
+		return nil, err
+	}
+	list := rec.downloads(o.BaseURLs.orOfficial())
+	if err := checkPins(list, o.Unpinned); err != nil {
 		return nil, err
 	}
 	g, err := newGoTool(ctx, o.Go)
@@ -41,7 +45,7 @@ func (l *Library) Pull(ctx context.Context, o PullOptions) (*Bundle, error) {
 	}
 	defer unlock()
 	return a.make(ctx, func(ctx context.Context) (programs, []Component, error) {
-		progs, components, err := l.pullAll(ctx, newFetcher(), rec.downloads(o.BaseURLs.orOfficial()), a.report)
+		progs, components, err := l.pullAll(ctx, newFetcher(), list, a.report)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -81,17 +85,13 @@ func (l *Library) pullAll(ctx context.Context, f *fetcher, list []download, r *r
 	return out, components, err
 }
 
-// pullOne gets the published checksum, and the file unless the cache has it.
+// pullOne gets the checksum, and the file unless the cache has it.
 func (l *Library) pullOne(ctx context.Context, f *fetcher, d download, r *reporter) (*cacheEntry, error) {
 	file := path.Base(d.url)
 	t := r.begin(d.component+"/"+file, PhaseDownload, 0)
-	document, err := f.text(ctx, d.sums)
+	want, err := f.checksum(ctx, d)
 	if err != nil {
 		return nil, err
-	}
-	want, err := d.find(document, file)
-	if err != nil {
-		return nil, fail.Wrap(fail.KindOf(err), err, "verify download").At(shown(d.sums))
 	}
 	name := "pull-" + file
 	if e, err := l.cached(ctx, name, want); err != nil || e != nil {
@@ -112,14 +112,41 @@ func (l *Library) pullOne(ctx context.Context, f *fetcher, d download, r *report
 		return nil, ioError(err, "verify download", raw)
 	}
 	if got != "sha256:"+want {
-		return nil, fail.New(fail.Refused, "what was downloaded has the digest %s, the project publishes sha256:%s", got, want).At(shown(d.url)).
+		return nil, fail.New(fail.Refused, "what was downloaded has the digest %s, %s sha256:%s", got, d.vouched(), want).At(shown(d.url)).
 			Do("do not use it; try again, or another mirror")
 	}
 	if err := d.unpack(raw, out); err != nil {
 		return nil, fail.Wrap(fail.KindOf(err), err, "unpack download").At(shown(d.url))
 	}
 	t.finish(false)
+	if d.pin == "" {
+		r.note(d.component, "unpinned: "+want+"  "+d.pinName())
+	}
 	return l.store(ctx, name, want, out, d.names())
+}
+
+// checksum returns what the file's digest (hex) must be: what the recipe pins, else what is published.
+func (f *fetcher) checksum(ctx context.Context, d download) (string, error) {
+	if d.pin != "" {
+		return d.pin, nil
+	}
+	document, err := f.text(ctx, d.sums)
+	if err != nil {
+		return "", err
+	}
+	want, err := d.find(document, path.Base(d.url))
+	if err != nil {
+		return "", fail.Wrap(fail.KindOf(err), err, "verify download").At(shown(d.sums))
+	}
+	return want, nil
+}
+
+// vouched says whose word the checksum is.
+func (d download) vouched() string {
+	if d.pin != "" {
+		return "the recipe pins"
+	}
+	return "the project publishes"
 }
 
 func (d download) names() []string {

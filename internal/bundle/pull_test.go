@@ -262,7 +262,7 @@ func TestOfficialPlaces(t *testing.T) {
 		t.Errorf("got %+v", u)
 	}
 	var all []string
-	r := recipe{release.Release{Kubernetes: "v1.36.3", Etcd: "v3.6.8", CoreDNS: "v1.14.2", Flannel: "v0.28.4", CNI: "v1.9.1", Containerd: "v2.2.9"}}
+	r := recipe{Release: release.Release{Kubernetes: "v1.36.3", Etcd: "v3.6.8", CoreDNS: "v1.14.2", Flannel: "v0.28.4", CNI: "v1.9.1", Containerd: "v2.2.9"}}
 	for _, d := range r.downloads(OfficialURLs()) {
 		all = append(all, strings.ReplaceAll(d.url+" "+d.sums, runtime.GOARCH, "ARCH"))
 	}

@@ -21,7 +21,10 @@ var recipes embed.FS
 const Repository = "naupegos.dev/k8s"
 
 // recipe is how a release is made.
-type recipe struct{ release.Release }
+type recipe struct {
+	release.Release
+	pins map[string]string // digests of files that are pulled
+}
 
 func findRecipe(kubernetes string) (recipe, error) {
 	r, ok := release.Find(kubernetes)
@@ -29,7 +32,8 @@ func findRecipe(kubernetes string) (recipe, error) {
 		return recipe{}, fail.New(fail.Invalid, "Kubernetes %q is not a release that this naupegos has a recipe for", kubernetes).
 			Do("use one of %s", strings.Join(release.Versions(), ", "))
 	}
-	return recipe{r}, nil
+	known, err := pins()
+	return recipe{r, known}, err
 }
 
 // component is something compiled from one Go module.

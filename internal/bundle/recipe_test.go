@@ -12,7 +12,7 @@ import (
 
 func TestRecipes(t *testing.T) {
 	for _, rel := range release.All() {
-		r := recipe{rel}
+		r := recipe{Release: rel}
 		for _, c := range append(r.components(), r.openstack()) {
 			files, err := c.files()
 			if err != nil {
@@ -42,7 +42,7 @@ func TestBuildWithoutGo(t *testing.T) {
 }
 
 func TestLinkerStamps(t *testing.T) {
-	ld := recipe{release.Release{Kubernetes: "v1.36.3"}}.kubernetes().ldflags
+	ld := recipe{Release: release.Release{Kubernetes: "v1.36.3"}}.kubernetes().ldflags
 	for _, want := range []string{"component-base/version.gitVersion=v1.36.3", "client-go/pkg/version.gitMajor=1", "component-base/version.gitMinor=36", "buildDate=1970-01-01T00:00:00Z"} {
 		if !strings.Contains(ld, want) {
 			t.Errorf("%q is missing from %s", want, ld)

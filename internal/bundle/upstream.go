@@ -46,6 +46,7 @@ type download struct {
 	find      sumFinder         // how to find it there
 	programs  map[string]string // program → path in the tar.gz; nil: the file itself is the program, named by its URL
 	name      string            // of the program, where programs is nil
+	pin       string            // its SHA-256 by the recipe (hex); empty where that does not know it
 }
 
 // sumFinder returns the digest (hex) of the named file in a published document.
@@ -79,9 +80,13 @@ func (r recipe) downloads(u BaseURLs) []download {
 	archive("containerd", r.Containerd, u.Containerd, ctd, ctd+".sha256sum", in("bin", "containerd", "containerd-shim-runc-v2", "ctr"))
 	dns := fmt.Sprintf("coredns_%s_linux_%s.tgz", bare(r.CoreDNS), arch)
 	archive("coredns", r.CoreDNS, u.CoreDNS, dns, dns+".sha256", in("", "coredns"))
-	return append(list, download{component: "flannel", version: r.Flannel, name: "flanneld",
+	list = append(list, download{component: "flannel", version: r.Flannel, name: "flanneld",
 		url:  fmt.Sprintf("%s/%s/flanneld-%s", u.Flannel, r.Flannel, arch),
 		sums: u.FlannelAPI + "/tags/" + r.Flannel, find: findAsset})
+	for i := range list {
+		list[i].pin = r.pins[list[i].pinName()]
+	}
+	return list
 }
 
 // findSum reads a file of lines "<hex>  <name>", or one that holds a digest alone.

@@ -79,7 +79,10 @@ func (b *bundleCmd) pullCmd() *cobra.Command {
 		Use:   "pull",
 		Short: "Make bundles from the projects' official downloads",
 		Long: `Download every program of a release from where its project publishes it, or from mirrors with the same layout, verify it against
-the published checksums, and make the container images.
+the digests that the recipe pins, and make the container images.
+
+Where the recipe does not know the digest of a file, pulling is refused, unless --unpinned trusts the checksums that are published
+beside the files; then the digests are printed as the recipe would have them. apply takes nothing unpinned: it builds.
 
 Needs Go for a few small programs of our own, apt-get and dpkg-deb.`,
 		Example: "  naupegos bundle pull --kubernetes " + release.Default + "\n  naupegos bundle pull --kubernetes-url https://mirror.example.org/kubernetes",
@@ -102,6 +105,7 @@ Needs Go for a few small programs of our own, apt-get and dpkg-deb.`,
 		{&u.CoreDNS, "coredns", d.CoreDNS}, {&u.Flannel, "flannel", d.Flannel}, {&u.FlannelAPI, "flannel-api", d.FlannelAPI}} {
 		c.Flags().StringVar(f.to, f.flag+"-url", f.value, "root of the "+f.flag+" downloads")
 	}
+	c.Flags().BoolVar(&o.Unpinned, "unpinned", false, "trust the published checksums of files whose digest the recipe does not know")
 	c.Flags().StringVar(&o.Go, "go", "", "the go command (default: from PATH)")
 	return c
 }

@@ -145,7 +145,7 @@ func (a *App) getBundle(ctx context.Context, doc *v1alpha1.Cluster, need bundleN
 		fmt.Fprintf(a.Err, "The bundle of Kubernetes %s is not here yet; apply pulls or builds it first (minutes).\n", version)
 		return nil, nil
 	}
-	fmt.Fprintf(a.Err, "Getting the bundle of Kubernetes %s: pulled where the official downloads can be reached, built from source where not.\n", version)
+	fmt.Fprintf(a.Err, "Getting the bundle of Kubernetes %s: built from source, unless the recipe knows the digests of the official downloads and they can be reached.\n", version)
 	report := bundleProgress(a.Err)
 	group, ctx := errgroup.WithContext(ctx)
 	if l := doc.Spec.Provider.Local; l != nil && os.Geteuid() == 0 {
