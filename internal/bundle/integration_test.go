@@ -338,7 +338,7 @@ func TestRealBundleTravels(t *testing.T) {
 	}
 	began = time.Now()
 	to := newLibrary(t)
-	got, err := to.Import(ctx, file)
+	got, err := to.Import(ctx, file, "")
 	if err != nil || got.ID != b.ID {
 		t.Fatalf("got %v, %v", got, err)
 	}

@@ -54,7 +54,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = to.Import(ctx, bytes.NewReader(export(t, from, b.ID)))
+	_, err = to.Import(ctx, bytes.NewReader(export(t, from, b.ID)), "")
 	wantKind(t, err, fail.Refused, "big", "no space left", "free space")
 	_, err = to.Build(ctx, BuildOptions{Kubernetes: release.Default})
 	wantKind(t, err, fail.Refused, "MiB are free")

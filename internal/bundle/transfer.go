@@ -105,8 +105,12 @@ func (m *Manifest) byDigest() map[string]Artifact {
 }
 
 // Import reads what Export wrote. Nothing is registered before every blob has the digest that the manifest says: anything else,
-// missing, changed, unknown or named twice, ends it with fail.Invalid and leaves the library as it was.
-func (l *Library) Import(ctx context.Context, r io.Reader) (*Bundle, error) {
+// missing, changed, unknown or named twice, ends it with fail.Invalid and leaves the library as it was. With an ID (all of it) a bundle of
+// another one is fail.Refused: the library takes the newest bundle of a release for every cluster of it.
+func (l *Library) Import(ctx context.Context, r io.Reader, id string) (*Bundle, error) {
+	if id != "" && !isHex(id) {
+		return nil, fail.New(fail.Invalid, "%q is not the whole ID of a bundle", id).Do("give all 64 digits, as naupegos bundle inspect prints them where the bundle was made")
+	}
 	unlock, err := l.write(ctx, shortWait)
 	if err != nil {
 		return nil, err
@@ -122,7 +126,7 @@ func (l *Library) Import(ctx context.Context, r io.Reader) (*Bundle, error) {
 		return nil, fail.Wrap(fail.Internal, err, "import bundle")
 	}
 	defer z.Close()
-	im := &importer{lib: l, dir: dir, tar: tar.NewReader(z)}
+	im := &importer{lib: l, dir: dir, tar: tar.NewReader(z), id: id}
 	m, err := im.read()
 	if err != nil {
 		var known *fail.Error
@@ -144,6 +148,7 @@ type importer struct {
 	lib *Library
 	dir string
 	tar *tar.Reader
+	id  string // that the bundle must have; empty: any
 }
 
 func (im *importer) read() (Manifest, error) {
@@ -201,6 +206,10 @@ func (im *importer) manifest() (Manifest, error) {
 	}
 	if !bytes.Equal(data, canonical) {
 		return m, errors.New("the manifest is not in its canonical form")
+	}
+	if got := idOf(data); im.id != "" && got != im.id {
+		return m, fail.New(fail.Refused, "the file holds bundle %s (Kubernetes %s), not %s", got, m.Title(), im.id).
+			Do("nothing was imported: find out which one is right, and where the file comes from")
 	}
 	return m, nil
 }

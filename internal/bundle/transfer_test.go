@@ -31,7 +31,7 @@ func TestExportThenImport(t *testing.T) {
 		t.Error("two exports differ")
 	}
 	for range 2 { // importing again does no harm
-		got, err := to.Import(ctx, bytes.NewReader(file))
+		got, err := to.Import(ctx, bytes.NewReader(file), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,6 +48,26 @@ func TestExportThenImport(t *testing.T) {
 	}
 	if !bytes.Equal(file, export(t, to, b.ID)) {
 		t.Error("what was imported is exported differently")
+	}
+}
+
+// TestImportOfAnotherBundle: whoever knows which bundle is to come names its ID, and gets no other.
+func TestImportOfAnotherBundle(t *testing.T) {
+	ctx := context.Background()
+	from, to := newLibrary(t), newLibrary(t)
+	b, other := addBundle(t, from, "v1.36.3", ""), addBundle(t, from, "v1.36.3", "other")
+	file := export(t, from, b.ID)
+	_, err := to.Import(ctx, bytes.NewReader(file), other.ID)
+	wantKind(t, err, fail.Refused, b.ID, other.ID, "nothing was imported")
+	for _, short := range []string{b.ID[:12], "v1.36.3", b.ID + "0"} {
+		_, err = to.Import(ctx, bytes.NewReader(file), short)
+		wantKind(t, err, fail.Invalid, "all 64 digits")
+	}
+	if left := append(names(t, to.blobDir()), names(t, to.manifestDir())...); len(left) > 0 {
+		t.Errorf("in the library: %v", left)
+	}
+	if got, err := to.Import(ctx, bytes.NewReader(file), b.ID); err != nil || got.ID != b.ID {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 
@@ -165,7 +185,7 @@ func TestImportRefusesTampering(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := newLibrary(t)
-			_, err := to.Import(context.Background(), bytes.NewReader(tampered()))
+			_, err := to.Import(context.Background(), bytes.NewReader(tampered()), "")
 			wantKind(t, err, fail.Invalid)
 			for _, dir := range []string{to.manifestDir(), to.blobDir(), to.tmpDir()} {
 				if left := names(t, dir); len(left) > 0 {
@@ -181,6 +201,6 @@ func TestImportStopsWhenAsked(t *testing.T) {
 	file := export(t, l, addBundle(t, l, "v1.36.3", "").ID)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := newLibrary(t).Import(ctx, bytes.NewReader(file))
+	_, err := newLibrary(t).Import(ctx, bytes.NewReader(file), "")
 	wantKind(t, err, fail.Interrupted)
 }

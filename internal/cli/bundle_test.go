@@ -105,6 +105,12 @@ func TestBundleVerbs(t *testing.T) {
 			t.Errorf("import %s: %q, %v", from, out, err)
 		}
 	}
+	if _, err := runBundle(t, other, nil, "import", file, "--id", strings.Repeat("0", 64)); fail.KindOf(err) != fail.Refused {
+		t.Errorf("import of another bundle: %v", err)
+	}
+	if out, err := runBundle(t, other, nil, "import", file, "--id", id); err != nil || !strings.Contains(out, id[:12]) {
+		t.Errorf("import by ID: %q, %v", out, err)
+	}
 	piped, err := runBundle(t, other, nil, "export", id, "-")
 	if err != nil || piped != string(data) {
 		t.Errorf("export to standard output: %d bytes, want %d (%v)", len(piped), len(data), err)
@@ -141,6 +147,7 @@ func TestBundleVerbsFail(t *testing.T) {
 		{[]string{"inspect", "nonsense"}, fail.Invalid},
 		{[]string{"export", id, target}, fail.Invalid},
 		{[]string{"import", filepath.Join(root, "absent")}, fail.Invalid},
+		{[]string{"import", os.DevNull, "--id", id[:12]}, fail.Invalid},
 		{[]string{"build", "--kubernetes", "v1.2.3"}, fail.Invalid},
 		{[]string{"pull", "--kubernetes", "v1.2.3"}, fail.Invalid},
 		{[]string{"build", "--go", "/nonexistent"}, fail.Refused},

@@ -154,11 +154,15 @@ func writeAtomically(path string, write func(io.Writer) error) error {
 }
 
 func (b *bundleCmd) importCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:     "import FILE",
-		Short:   "Take in a bundle that export wrote",
-		Long:    "Take in a bundle that export wrote. Everything is verified before the bundle is registered. FILE - is standard input.",
-		Example: "  naupegos bundle import kubernetes-" + release.Default + ".tar.zst",
+	var id string
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Take in a bundle that export wrote",
+		Long: `Take in a bundle that export wrote. Everything is verified before the bundle is registered. FILE - is standard input.
+
+What is in the bundle runs as root on every machine of new clusters of its release. With --id only the bundle of this ID is taken in: the
+one that naupegos bundle inspect prints where the bundle was made.`,
+		Example: "  naupegos bundle import kubernetes-" + release.Default + ".tar.zst\n  naupegos bundle import bundle.tar.zst --id \"$(cat bundle.id)\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lib, err := b.library()
@@ -174,7 +178,7 @@ func (b *bundleCmd) importCmd() *cobra.Command {
 				defer f.Close() // read only
 				in = f
 			}
-			made, err := lib.Import(cmd.Context(), in)
+			made, err := lib.Import(cmd.Context(), in, id)
 			if err != nil {
 				return err
 			}
@@ -182,6 +186,8 @@ func (b *bundleCmd) importCmd() *cobra.Command {
 			return nil
 		},
 	}
+	c.Flags().StringVar(&id, "id", "", "the ID that the bundle must have, all 64 digits")
+	return c
 }
 
 // copyFile prints a file of the bundle that is neither binary nor image.
