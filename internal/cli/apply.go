@@ -54,7 +54,7 @@ func (a *App) applyDocument(ctx context.Context, file string, f *runFlags) error
 	if err != nil {
 		return err
 	}
-	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: getBundle})
+	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: getBundle, newest: f.consents.has(cluster.ConsentBundle)})
 	if err != nil {
 		return located(err, file, data)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // bundleFixture writes a library with one small bundle and returns its directory and the bundle's ID.
@@ -41,8 +42,8 @@ func writeBundle(root, kubectl string) (id string, err error) {
 		errs = append(errs, os.WriteFile(filepath.Join(l.Root(), "blobs/sha256", h), []byte(content), 0o755))
 		return bundle.Artifact{Name: name, Digest: "sha256:" + h, Size: int64(len(content))}
 	}
-	m := bundle.Manifest{Schema: 1, Kubernetes: "v1.36.3", Platform: "linux/" + runtime.GOARCH, Origin: "built", Repository: bundle.Repository,
-		Components: []bundle.Component{{Name: "kubernetes", Version: "v1.36.3", Source: "module k8s.io/kubernetes@v1.36.3"}},
+	m := bundle.Manifest{Schema: 1, Kubernetes: release.Default, Platform: "linux/" + runtime.GOARCH, Origin: "built", Repository: bundle.Repository,
+		Components: []bundle.Component{{Name: "kubernetes", Version: release.Default, Source: "module k8s.io/kubernetes@" + release.Default}},
 		Binaries:   []bundle.Artifact{blob("kubectl", kubectl), blob("kubelet", "kubelet")},
 		Images:     []bundle.Image{{Name: "pause", Ref: "naupegos.dev/k8s/pause:1", ID: "sha256:" + sum(nil), Archive: blob("image/pause", "archive"), Roles: []string{"worker"}}},
 		Files:      []bundle.Artifact{blob(bundle.SBOMName, `{"bomFormat":"CycloneDX"}`)},
@@ -77,10 +78,10 @@ func TestBundleVerbs(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{[]string{"list"}, []string{"KUBERNETES", id[:12], "v1.36.3", "built"}},
-		{[]string{"list", "-o", "json"}, []string{`"id": "` + id + `"`, `"kubernetes": "v1.36.3"`}},
+		{[]string{"list"}, []string{"KUBERNETES", id[:12], release.Default, "built"}},
+		{[]string{"list", "-o", "json"}, []string{`"id": "` + id + `"`, `"kubernetes": "` + release.Default + `"`}},
 		{[]string{"list", "-o", "yaml"}, []string{"- added:", "id: " + id, "schemaVersion: 1"}},
-		{[]string{"inspect", id[:8]}, []string{id, "module k8s.io/kubernetes@v1.36.3", "kubelet", "naupegos.dev/k8s/pause:1", "worker"}},
+		{[]string{"inspect", id[:8]}, []string{id, "module k8s.io/kubernetes@" + release.Default, "kubelet", "naupegos.dev/k8s/pause:1", "worker"}},
 		{[]string{"inspect", id[:8], "--sbom"}, []string{"CycloneDX"}},
 		{[]string{"verify", id[:8]}, []string{"is whole"}},
 		{[]string{"export", id, file}, nil},

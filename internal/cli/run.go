@@ -44,6 +44,9 @@ func (f *runFlags) json() bool { return plan.ObserverKind(f.progress) == plan.Ob
 // consents is the value of --consent. A name that nothing asks for is a slip, and told at once: the refusal would come late, or never.
 type consents struct{ given, known []string }
 
+// has reports whether a kind was consented to as a whole.
+func (c *consents) has(kind string) bool { return slices.Contains(c.given, kind) }
+
 // String lists the names.
 func (c *consents) String() string { return strings.Join(c.given, ",") }
 

@@ -48,6 +48,9 @@ type savedState struct {
 // stateOf describes what a plan of the session was made from.
 func (s *session) stateOf(ap *cluster.Applied) savedState {
 	things := ap.Observed.Things()
+	if s.Bundle != nil {
+		things = append(things, "bundle "+s.Bundle.ID)
+	}
 	if !s.IsNew() {
 		things = append(things, "stored document "+sum(s.Found.Document))
 	}
@@ -153,7 +156,7 @@ func (a *App) applySaved(ctx context.Context, file string, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: getBundle, newID: saved.ClusterID})
+	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: getBundle, newest: f.consents.has(cluster.ConsentBundle), newID: saved.ClusterID})
 	if err != nil {
 		return located(err, "the document in "+file, []byte(saved.Document))
 	}

@@ -3,19 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
-	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
 // session is one verb at work on one cluster. Close it in any case.
@@ -30,18 +25,10 @@ type sessionOptions struct {
 	look     bool   // nothing is planned: a store that does not exist stays unmade
 	readOnly bool
 	bundle   bundleNeed
+	newest   bool // the newest bundle of the release, also where the cluster was built with another one
 	newID    string
 	edit     func(stored []byte) (*v1alpha1.Cluster, error)
 }
-
-// bundleNeed says how much a verb needs the bundle of the cluster's Kubernetes release.
-type bundleNeed int
-
-const (
-	noBundle   bundleNeed = iota // not at all
-	haveBundle                   // if it is here
-	getBundle                    // pulled or built if it isn't here
-)
 
 // readDocument parses the document at path; "-" is standard input.
 func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
@@ -106,8 +93,11 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 func (a *App) options(o sessionOptions) operate.Options {
 	with := operate.Options{Verb: o.verb, ReadOnly: o.readOnly, NewID: o.newID, Edit: o.edit, Agent: findAgent}
 	if o.bundle != noBundle {
-		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster) (*bundle.Bundle, error) {
-			return a.getBundle(ctx, doc, o.bundle)
+		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster, was string) (use, newest *bundle.Bundle, err error) {
+			if o.newest {
+				was = ""
+			}
+			return a.getBundle(ctx, doc, o.bundle, was)
 		}
 	}
 	return with
@@ -121,62 +111,6 @@ func (a *App) onCluster(ctx context.Context, name string, o sessionOptions, do f
 	}
 	return s.CloseWith(do(s))
 }
-
-// getBundle finds or makes the bundle of a Kubernetes release.
-func (a *App) getBundle(ctx context.Context, doc *v1alpha1.Cluster, need bundleNeed) (*bundle.Bundle, error) {
-	version := doc.Spec.Kubernetes.Version
-	var addons []string
-	if doc.Spec.Provider.OpenStack != nil {
-		addons = []string{bundle.AddonOpenStack}
-	}
-	root, err := bundle.DefaultRoot()
-	if err != nil {
-		return nil, err
-	}
-	lib, err := bundle.OpenLibrary(root)
-	if err != nil {
-		return nil, err
-	}
-	b, err := lib.Find(ctx, version, addons...)
-	if fail.KindOf(err) != fail.NotFound {
-		return b, err
-	}
-	if need == haveBundle {
-		fmt.Fprintf(a.Err, "The bundle of Kubernetes %s is not here yet; apply pulls or builds it first (minutes).\n", version)
-		return nil, nil
-	}
-	fmt.Fprintf(a.Err, "Getting the bundle of Kubernetes %s: built from source, unless the recipe knows the digests of the official downloads and they can be reached.\n", version)
-	report := bundleProgress(a.Err)
-	group, ctx := errgroup.WithContext(ctx)
-	if l := doc.Spec.Provider.Local; l != nil && os.Geteuid() == 0 {
-		group.Go(func() error { return makeBase(ctx, l.Image.Suite, report) }) // it is mostly waiting, as for a mirror
-	}
-	group.Go(func() error {
-		b, err = lib.Ensure(ctx, version, bundle.EnsureOptions{Addons: addons, Progress: report})
-		return err
-	})
-	err = group.Wait()
-	return b, err
-}
-
-// makeBase puts the root file system of local machines into the cache, and reports it as a component of a bundle is reported.
-func makeBase(ctx context.Context, suite string, report func(bundle.Event)) error {
-	e := bundle.Event{Component: "debian " + suite, Phase: "make"}
-	report(e)
-	began := time.Now()
-	err := local.MakeBase(ctx, suite, noProgress{})
-	if err == nil {
-		e.Finished, e.Elapsed = true, time.Since(began)
-		report(e)
-	}
-	return err
-}
-
-// noProgress is for work of which begin and end are reported.
-type noProgress struct{}
-
-// Status drops what is going on.
-func (noProgress) Status(string, ...any) {}
 
 // findAgent returns the path of naupegos-agent: beside this program.
 func findAgent() (string, error) {

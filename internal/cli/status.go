@@ -49,6 +49,9 @@ Exit status: 0 where the cluster is healthy, 5 where something is missing, down,
 
 func statusTable(w io.Writer, s *cluster.Status) error {
 	fmt.Fprintf(w, "%s\n  endpoint  %s\n  API       %s\n  etcd      %s\n", s.Summary(), s.Endpoint, s.API, s.Etcd)
+	if s.BundleNote != "" {
+		fmt.Fprintf(w, "  bundle    %s\n", s.BundleNote)
+	}
 	if !s.Expires.IsZero() {
 		fmt.Fprintf(w, "  next certificate to expire  %s (%s)\n", s.Expires.Format(time.DateOnly), s.ExpiresOf)
 	}

@@ -66,6 +66,9 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided Decisions)
 		}
 	}
 	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: o.Warnings}
+	if newer := c.newerBundle(); newer != "" {
+		p.Warnings = append(p.Warnings, newer)
+	}
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}

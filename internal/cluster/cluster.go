@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Deps is what a Cluster is made from. All is required but Bundle and AgentPath, without which nothing can be built:
+// Deps is what a Cluster is made from. All is required but the bundles and AgentPath, without which nothing can be built:
 // observing and destroying still work.
 type Deps struct {
 	Document  *v1alpha1.Cluster // defaulted and valid
@@ -22,8 +22,9 @@ type Deps struct {
 	Store     store.Store
 	Secrets   pki.Secrets // of this cluster
 	Bundle    *bundle.Bundle
-	AgentPath string // naupegos-agent on this side
-	ReadOnly  bool   // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
+	Newest    *bundle.Bundle // the newest one of the release; Bundle may be an older one that the cluster was built with
+	AgentPath string         // naupegos-agent on this side
+	ReadOnly  bool           // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
 }
 
 // Cluster is one cluster with everything that is needed to observe and change it.
@@ -32,6 +33,7 @@ type Cluster struct {
 	rec     *store.Cluster
 	facts   *facts
 	bundle  *bundle.Bundle
+	newest  *bundle.Bundle
 	agent   agentBinary
 	secrets pki.Secrets
 	store   store.Store
@@ -57,7 +59,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 		secrets, st = newOverlay(secrets), nil
 	}
 	c := &Cluster{
-		doc: d.Document, rec: d.Record, bundle: d.Bundle, secrets: secrets, store: d.Store, facts: &facts{store: st, rec: d.Record},
+		doc: d.Document, rec: d.Record, bundle: d.Bundle, newest: d.Newest, secrets: secrets, store: d.Store, facts: &facts{store: st, rec: d.Record},
 		backups: filepath.Join(d.Store.Dir(), "backups", d.Record.Name),
 	}
 	c.pki = pki.Open(secrets, pki.Options{})

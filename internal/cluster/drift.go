@@ -11,7 +11,7 @@ import (
 const consentReplace = "replace-machines"
 
 // Consents lists the names of all consents that plans ask for.
-func Consents() []string { return []string{provider.ConsentAddresses, consentReplace} }
+func Consents() []string { return []string{provider.ConsentAddresses, ConsentBundle, consentReplace} }
 
 // drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
 func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {

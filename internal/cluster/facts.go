@@ -14,6 +14,7 @@ type factKind string
 // The facts that Naupegos remembers of a cluster; none is a secret.
 const (
 	factBootstrapped factKind = "bootstrapped"   // "true" once the API answered through the endpoint for the first time
+	factBundle       factKind = "bundle"         // title and ID of the bundle that the cluster was last brought to, parted by a space
 	factConverged    factKind = "converged"      // the document that the cluster was last brought to, with defaults
 	factHome         factKind = "home"           // where in the cloud the cluster lives (provider.Housed); set before anything is made there
 	factInitial      factKind = "etcd-initial"   // the static initial etcd cluster, "name=peerURL,…"; fixed at the first apply

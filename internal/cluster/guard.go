@@ -34,9 +34,13 @@ func (f *facts) checkChanges(doc *v1alpha1.Cluster) error {
 }
 
 // Converged remembers that the cluster is as its document says, defaults and all: another default of a later naupegos is a change then.
+// And it remembers the bundle.
 func (c *Cluster) Converged(ctx context.Context) error {
 	text, err := c.doc.Marshal()
 	if err != nil {
+		return err
+	}
+	if err := c.rememberBundle(ctx); err != nil {
 		return err
 	}
 	if err := c.facts.set(ctx, factConverged, string(text)); err != nil {

@@ -73,6 +73,7 @@ func (c *Cluster) applying(o *Observed, machines []*plan.Step) *applying {
 // steps lists what takes the observed to the wanted; machines are the provider's own steps.
 func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error) {
 	a := c.applying(o, machines)
+	a.planBundle()
 	a.planMachines(machines)
 	a.planInitial()
 	a.planGateways()

@@ -14,7 +14,9 @@ type Status struct {
 	Name       string          `json:"name"`
 	ID         string          `json:"id"`
 	Provider   string          `json:"provider"`
-	Kubernetes string          `json:"kubernetes"` // version that the document wants
+	Kubernetes string          `json:"kubernetes"`           // version that the document wants
+	Bundle     string          `json:"bundle,omitempty"`     // ID of the bundle that the cluster was last brought to
+	BundleNote string          `json:"bundleNote,omitempty"` // that the bundle here is another one, or that there is a newer one
 	Endpoint   string          `json:"endpoint,omitempty"`
 	Healthy    bool            `json:"healthy"` // everything wanted is there, runs, answers and is as wanted
 	API        string          `json:"api"`     // "ready", or why not
@@ -46,8 +48,9 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	}
 	s := &Status{
 		Name: c.Name(), ID: c.rec.ID, Provider: c.doc.Spec.Provider.Name(), Kubernetes: c.doc.Spec.Kubernetes.Version, Healthy: true,
-		API: "ready",
+		API: "ready", BundleNote: c.bundleNote(),
 	}
+	_, s.Bundle = c.builtWith()
 	if s.Endpoint, err = c.publicEndpoint(ctx); err != nil {
 		s.Endpoint = ""
 	}

@@ -35,8 +35,9 @@ type Options struct {
 	Agent    func() (path string, err error) // finds naupegos-agent on this side
 	// Edit returns the document to work with in place of the stored one, which stays until the verb commits another. nil keeps it.
 	Edit func(stored []byte) (*v1alpha1.Cluster, error)
-	// Bundle finds or makes the bundle of the document's Kubernetes release. nil: the verb needs none.
-	Bundle func(context.Context, *v1alpha1.Cluster) (*bundle.Bundle, error)
+	// Bundle finds or makes the bundle of the document's Kubernetes release: the one to use and the newest one that is here, which are
+	// mostly the same; was is the ID of the one that the cluster was built with, or empty. nil: the verb needs none.
+	Bundle func(ctx context.Context, doc *v1alpha1.Cluster, was string) (use, newest *bundle.Bundle, err error)
 }
 
 // OpenDocument starts a session on the cluster that a document describes, known already or not. A new one is remembered when the session
@@ -102,12 +103,13 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 			Do("naupegos destroy %s first, or give the new cluster another name", rec.Name)
 	}
 	s.Record, s.Found = rec, *rec
+	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), ReadOnly: o.ReadOnly}
 	if o.Bundle != nil {
-		if s.Bundle, err = o.Bundle(ctx, doc); err != nil {
+		if deps.Bundle, deps.Newest, err = o.Bundle(ctx, doc, cluster.BundleOf(rec)); err != nil {
 			return err
 		}
+		s.Bundle = deps.Bundle
 	}
-	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Bundle: s.Bundle, ReadOnly: o.ReadOnly}
 	if deps.AgentPath, err = o.Agent(); err != nil {
 		return err
 	}
