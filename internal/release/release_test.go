@@ -4,6 +4,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -53,21 +54,31 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestClientLibraries: what talks to clusters may be one minor older or newer than they are.
+// TestClientLibraries: what talks to clusters, and to their etcd, may be one minor older or newer than they are.
 func TestClientLibraries(t *testing.T) {
 	data, err := os.ReadFile("../../go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^\tk8s\.io/client-go v0\.(\d+)\.\d+$`).FindSubmatch(data)
-	if m == nil {
-		t.Fatal("go.mod does not require client-go")
+	ours := func(module string) int {
+		m := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` v[0-9]+\.([0-9]+)\.[0-9]+$`).FindSubmatch(data)
+		if m == nil {
+			t.Fatalf("go.mod does not require %s", module)
+		}
+		n, err := strconv.Atoi(string(m[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
 	}
-	ours, _ := Parse("v1." + string(m[1]) + ".0")
-	for _, name := range Minors() {
-		theirs, _ := Parse("v" + name + ".0")
-		if d := theirs[1] - ours[1]; d < -1 || d > 1 {
-			t.Errorf("client-go is of 1.%d: clusters of %s are too far from it", ours[1], name)
+	kubernetes, etcd := ours("k8s.io/client-go"), ours("go.etcd.io/etcd/client/v3")
+	for _, r := range All() {
+		theirs, _ := Parse(r.Kubernetes)
+		member, _ := Parse(r.Etcd)
+		for what, d := range map[string]int{"client-go": theirs[1] - kubernetes, "etcd's client": member[1] - etcd} {
+			if d < -1 || d > 1 {
+				t.Errorf("%s is too far from %s with etcd %s", what, r.Kubernetes, r.Etcd)
+			}
 		}
 	}
 }
