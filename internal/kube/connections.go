@@ -74,7 +74,7 @@ func httpClient(cfg *rest.Config, idle, ping time.Duration) (*http.Client, error
 
 // withConnectionEnv adds the environment to the containers of the DaemonSet in what kubeadm has printed.
 func withConnectionEnv(manifests []byte) ([]byte, error) {
-	objects, err := parse(manifests)
+	objects, err := parse(asYAML(manifests))
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +95,22 @@ func withConnectionEnv(manifests []byte) ([]byte, error) {
 		return nil, fail.New(fail.Internal, "there is no DaemonSet among the %d objects that kubeadm has printed", len(objects))
 	}
 	return bytes.Join(docs, []byte("---\n")), nil
+}
+
+// asYAML makes YAML of what kubeadm prints. That of 1.37 tells among the manifests of the patches that it finds, and has no newline between
+// a separator and the DaemonSet.
+func asYAML(printed []byte) []byte {
+	var kept []byte
+	for line := range bytes.Lines(printed) {
+		if bytes.HasPrefix(line, []byte("[patches] ")) {
+			continue
+		}
+		if object, ok := bytes.CutPrefix(line, []byte("---apiVersion:")); ok {
+			line = append([]byte("---\napiVersion:"), object...)
+		}
+		kept = append(kept, line...)
+	}
+	return kept
 }
 
 // ProxyPatient reports whether kube-proxy waits for dead machines as long as client-go does by default: so it is after somebody's own

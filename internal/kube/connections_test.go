@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -141,6 +142,11 @@ func TestKubeProxyGetsTheEnvironment(t *testing.T) {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
+	}
+	// As kubeadm 1.37 prints it: what it has to say of patches comes first.
+	const reports = "[patches] Reading patches from path \"/etc/kubernetes/naupegos-patches\"\n[patches] Found the following patch files: [corednsdeployment+strategic.yaml]\n"
+	if told, err := withConnectionEnv([]byte(reports + strings.ReplaceAll(printed, "---\napiVersion", "---apiVersion"))); err != nil || !bytes.Equal(told, out) {
+		t.Errorf("with reports of patches: %v\n%s", err, told)
 	}
 	const sidecar = "      containers:\n      - name: sidecar\n"
 	beside := strings.Replace(string(out), "      containers:\n", sidecar, 1)
