@@ -17,11 +17,11 @@ import (
 func leaseIsExclusiveAndRenewed(t *testing.T, at Opener, d Database) {
 	s := at("")
 	c := newCluster(t, s, "demo")
-	l, err := s.AcquireLease(t.Context(), c.ID, "apply", store.LeaseOptions{TTL: 1200 * time.Millisecond})
+	l, err := s.AcquireLease(t.Context(), c.ID, "apply", store.LeaseOptions{TTL: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		_, err := s.AcquireLease(t.Context(), c.ID, "apply", store.LeaseOptions{})
 		testkit.Fails(t, err, fail.Conflict, "apply is running")
 	}
@@ -46,7 +46,7 @@ func leaseOfAnotherHostEndsByExpiry(t *testing.T, at Opener, d Database) {
 	far := at("far")
 	near := at("")
 	c := newCluster(t, near, "demo")
-	l, err := far.AcquireLease(t.Context(), c.ID, "apply", store.LeaseOptions{TTL: 1500 * time.Millisecond})
+	l, err := far.AcquireLease(t.Context(), c.ID, "apply", store.LeaseOptions{TTL: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
