@@ -22,19 +22,14 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/provider/local/localtest"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestMain lets the test binary supervise the machine that it boots.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == local.SupervisorCommand {
-		if err := local.Supervise(context.Background(), os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	localtest.SuperviseIfAsked()
 	os.Exit(m.Run())
 }
 

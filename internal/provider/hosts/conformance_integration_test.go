@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/provider/local/localtest"
 	"github.com/naupegos/naupegos/internal/provider/providertest"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -28,13 +29,7 @@ import (
 
 // TestMain lets the test binary supervise the machines that are hosts here.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == local.SupervisorCommand {
-		if err := local.Supervise(context.Background(), os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	localtest.SuperviseIfAsked()
 	os.Exit(m.Run())
 }
 

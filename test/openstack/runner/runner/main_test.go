@@ -8,18 +8,13 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/provider/local/localtest"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestMain lets the test binary be its machines' supervisor, as the runner's command is.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == local.SupervisorCommand {
-		if err := local.Supervise(context.Background(), os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	localtest.SuperviseIfAsked()
 	if len(os.Args) == 5 && os.Args[1] == "runner" { // a runner that a test can kill
 		o, err := besideOthers(os.Args[2], os.Args[3], os.Args[4])
 		if err == nil {
