@@ -202,9 +202,9 @@ func (s *database) setFence(cluster string, generation int64) {
 	s.fences[cluster] = generation
 }
 
-// fenced writes about a cluster what may be written twice: fail.Conflict, and nothing is written, where its lease was held here and another took it over. A process
-// that was held up, by a suspended machine or a slow disk, learns of that only when it wakes; what it writes then would undo what the
-// other one has done.
+// fenced writes about a cluster what may be written twice: fail.Conflict, and nothing is written, where its lease was held here and another
+// took it over. A process that was held up, by a suspended machine or a slow disk, learns of that only when it wakes; what it writes then
+// would undo what the other one has done.
 func (s *database) fenced(ctx context.Context, cluster string, write func(tx *sql.Tx) error) error {
 	s.mu.Lock()
 	generation, held := s.fences[cluster]

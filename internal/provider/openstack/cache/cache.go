@@ -144,7 +144,7 @@ func (s *Cache[T]) Load(ctx context.Context) error {
 		return err
 	}
 	s.shown = mine
-	s.loaded = s.loaded || s.doubts == doubts // a invalidate that came up meanwhile stays
+	s.loaded = s.loaded || s.doubts == doubts // a doubt that came up meanwhile stays
 	var items []T
 	listed := map[string]bool{}
 	for _, item := range found {

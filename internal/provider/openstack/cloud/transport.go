@@ -59,8 +59,8 @@ func (c Calls) client(cfg *tls.Config) http.Client {
 // transport makes calls again where that is safe, and reads answers whole, so that one that is cut half-way is an error of
 // the call and not of whoever decodes it.
 //
-// Reads and deletes are recreated after anything that looks like the cloud's trouble. Others may have been carried out; they
-// are recreated only where the cloud says that it did nothing (429, or Retry-After). Whoever creates something looks for it
+// Reads and deletes are repeated after anything that looks like the cloud's trouble. Others may have been carried out; they
+// are repeated only where the cloud says that it did nothing (429, or Retry-After). Whoever creates something looks for it
 // before the next attempt.
 type transport struct {
 	next  http.RoundTripper
@@ -126,7 +126,7 @@ func (t *transport) once(req *http.Request, attempt int) (*http.Response, error)
 func (t *transport) again(req *http.Request, resp *http.Response, err error, pause time.Duration) (time.Duration, bool) {
 	pause = min(pause, t.retry.Max)
 	if IsUpload(req) {
-		return 0, false // it can't be recreated from here
+		return 0, false // it can't be repeated from here
 	}
 	safe := req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodDelete || isLogin(req)
 	if err != nil {
