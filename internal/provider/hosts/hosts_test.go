@@ -258,8 +258,11 @@ func TestPower(t *testing.T) {
 		t.Error("a host was asked in vain")
 	}
 	testkit.Must(t, p.Power(t.Context(), name, "off"))
-	if want := []string{"sudo -n -- true", "sudo -n -- systemctl poweroff"}; !slices.Equal(ran, want) {
-		t.Errorf("the host was told %q, want %q", ran, want)
+	mu.Lock()
+	told := slices.Clone(ran)
+	mu.Unlock()
+	if want := []string{"sudo -n -- true", "sudo -n -- systemctl poweroff"}; !slices.Equal(told, want) {
+		t.Errorf("the host was told %q, want %q", told, want)
 	}
 	if m := testkit.Value(p.Machine(t.Context(), name))(t); m.State != provider.Unreachable {
 		t.Errorf("it was shut down, and is %s", m.State)
