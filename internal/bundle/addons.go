@@ -39,7 +39,7 @@ func titleOf(kubernetes string, addons []string) string {
 	return strings.Join(append([]string{kubernetes}, sortedSets(addons)...), "+")
 }
 
-// Title names the bundle for people: "v1.36.3", or "v1.36.3+openstack" where it has that set of addons.
+// Title names the bundle for people: "v1.37.2", or "v1.37.2+openstack" where it has that set of addons.
 func (m *Manifest) Title() string { return titleOf(m.Kubernetes, m.Addons) }
 
 // ensureExtended gets the plain bundle and makes of it the one with addons.

@@ -134,7 +134,7 @@ func (l *Library) resolve(id string) (string, error) {
 	return strings.TrimSuffix(filepath.Base(found[0]), ".json"), nil
 }
 
-// Find returns the newest bundle of a Kubernetes version ("v1.36.3") with just these sets of addons (AddonOpenStack) for this
+// Find returns the newest bundle of a Kubernetes version ("v1.37.2") with just these sets of addons (AddonOpenStack) for this
 // machine's architecture. fail.NotFound where there is none.
 func (l *Library) Find(ctx context.Context, kubernetes string, addons ...string) (*Bundle, error) {
 	all, err := l.List(ctx)

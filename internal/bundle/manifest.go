@@ -7,7 +7,7 @@ package bundle
 // Manifest describes a bundle. Its canonical JSON's SHA-256 is the bundle's ID.
 type Manifest struct {
 	Schema     int         `json:"schema"`           // 1
-	Kubernetes string      `json:"kubernetes"`       // "v1.36.3"
+	Kubernetes string      `json:"kubernetes"`       // "v1.37.2"
 	Platform   string      `json:"platform"`         // "linux/amd64"
 	Origin     string      `json:"origin"`           // "built" or "pulled"
 	Addons     []string    `json:"addons,omitempty"` // sets of addons whose images it has beside Kubernetes', sorted: AddonOpenStack
@@ -24,8 +24,8 @@ const SBOMName = "sbom.cdx.json"
 // Component is a piece of software in the bundle.
 type Component struct {
 	Name    string `json:"name"`    // "kubernetes", "etcd", "coredns", "flannel", "cni-plugins", "containerd", …
-	Version string `json:"version"` // as its project writes it: "v1.36.3", "v3.6.16"
-	Source  string `json:"source"`  // "module k8s.io/kubernetes@v1.36.3" or the URL it was pulled from
+	Version string `json:"version"` // as its project writes it: "v1.37.2", "v3.6.16"
+	Source  string `json:"source"`  // "module k8s.io/kubernetes@v1.37.2" or the URL it was pulled from
 }
 
 // Artifact is one content-addressed file of the bundle.
@@ -38,7 +38,7 @@ type Artifact struct {
 // Image is a container image of the bundle, kept as a docker-style tarball holding just this image under Ref.
 type Image struct {
 	Name    string   `json:"name"`    // "kube-apiserver"
-	Ref     string   `json:"ref"`     // "naupegos.dev/k8s/kube-apiserver:v1.36.3"
+	Ref     string   `json:"ref"`     // "naupegos.dev/k8s/kube-apiserver:v1.37.2"
 	ID      string   `json:"id"`      // digest of the image manifest as containerd shows it after import
 	Archive Artifact `json:"archive"` // the tarball blob
 	Roles   []string `json:"roles"`   // roles whose machines need it: "control-plane", "worker"

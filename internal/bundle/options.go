@@ -24,7 +24,7 @@ type Event struct {
 
 // BuildOptions says what to build.
 type BuildOptions struct {
-	Kubernetes string      // "v1.36.3": one of release.Versions
+	Kubernetes string      // "v1.37.2": one of release.Versions
 	Addons     []string    // sets of addons whose images it shall have as well: AddonOpenStack
 	Progress   func(Event) // may be nil; called from several goroutines, one at a time
 	Parallel   int         // components compiled at the same time; 0 means 2
@@ -52,7 +52,7 @@ type EnsureOptions struct {
 
 // BaseURLs are the roots of download trees in the layout of the official ones.
 type BaseURLs struct {
-	Kubernetes string // <base>/v1.36.3/bin/linux/amd64/kubelet and kubelet.sha256
+	Kubernetes string // <base>/v1.37.2/bin/linux/amd64/kubelet and kubelet.sha256
 	Etcd       string // <base>/v3.6.8/etcd-v3.6.8-linux-amd64.tar.gz and SHA256SUMS
 	CNI        string // <base>/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz and ….sha256
 	Containerd string // <base>/v2.2.9/containerd-static-2.2.9-linux-amd64.tar.gz and ….sha256sum

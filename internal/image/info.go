@@ -26,7 +26,7 @@ type Info struct {
 	Distribution string    `json:"distribution"` // ID and VERSION_ID of os-release
 	Release      string    `json:"release"`      //
 	Architecture string    `json:"architecture"` // as Go names it
-	Kubernetes   string    `json:"kubernetes"`   // the bundle's title: "v1.36.3+openstack"
+	Kubernetes   string    `json:"kubernetes"`   // the bundle's title: "v1.37.2+openstack"
 	Bundle       string    `json:"bundle"`       // the bundle's ID
 	Agent        string    `json:"agent"`        // SHA-256 of the agent
 	Version      string    `json:"version"`      // of naupegos

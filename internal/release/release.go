@@ -13,7 +13,7 @@ import (
 
 // Default is the release of a document that names none, and the one that all tests run with. The documentation names it too: a test
 // holds that. The Makefile reads it from here.
-const Default = "v1.36.3"
+const Default = "v1.37.2"
 
 // Release is one Kubernetes release with the versions of what goes with it. Etcd, CoreDNS and pause are those that the release's
 // kubeadm names (cmd/kubeadm/app/constants), so that kubeadm's own tools find what they expect.
