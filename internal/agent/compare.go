@@ -14,6 +14,7 @@ import (
 // diff is all that differs between a host and its configuration.
 type diff struct {
 	missing     []string
+	users       []string // accounts that the host lacks
 	directories []*op
 	files       []*op
 	binaries    []*op
@@ -49,6 +50,9 @@ func (d *diff) changes() []machine.Change {
 	for _, p := range d.packages {
 		out = append(out, machine.Change{Kind: "package", Name: p, Action: "install"})
 	}
+	for _, u := range d.users {
+		out = append(out, userChange(u))
+	}
 	for _, ops := range [][]*op{d.directories, d.files, d.binaries} {
 		for _, o := range ops {
 			out = append(out, o.Change)
@@ -71,7 +75,7 @@ func (d *diff) changes() []machine.Change {
 
 // compare looks at everything and changes nothing. Files, systemd and containerd are looked at side by side.
 func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff, error) {
-	d := &diff{changed: map[string]bool{}, managed: map[string]stPath{}, resume: len(st.Pending) > 0}
+	d := &diff{changed: map[string]bool{}, managed: map[string]stPath{}, resume: len(st.Pending) > 0, users: a.missingUsers(c.Users)}
 	names := make([]string, len(c.Units))
 	for i, u := range c.Units {
 		names[i] = u.Name
@@ -115,7 +119,7 @@ func (a *Agent) askImages(ctx context.Context, c machine.Config) map[string]stri
 func (a *Agent) comparePaths(c machine.Config, st *state, d *diff) error {
 	files := a.wantedFiles(c)
 	for _, dir := range a.wantedDirectories(c, files) {
-		o, err := a.diffDirectory(dir)
+		o, err := a.diffDirectory(d, dir)
 		if err != nil {
 			return err
 		}
@@ -125,7 +129,7 @@ func (a *Agent) comparePaths(c machine.Config, st *state, d *diff) error {
 	a.keepParents(st, d, files, c.Binaries)
 	for _, w := range files {
 		_, ours := st.Paths[w.Path]
-		o, err := a.diffFile(w)
+		o, err := a.diffFile(d, w)
 		if err != nil {
 			return err
 		}

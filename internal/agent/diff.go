@@ -19,7 +19,8 @@ type op struct {
 	content  []byte // of a file to write
 	write    bool   // the content has to be written; else only mode and owner are set
 	mode     fs.FileMode
-	uid, gid int
+	owner    string // as the configuration names it
+	uid, gid int    // noOwner where its account has yet to be made
 	target   string // of a binary's symlink
 }
 
@@ -50,6 +51,8 @@ func (f *found) attributes(mode fs.FileMode, uid, gid int) string {
 	switch have := f.info.Mode() & bits; {
 	case have != mode:
 		return fmt.Sprintf("mode %s → %s", octal(have), octal(mode))
+	case uid == noOwner:
+		return fmt.Sprintf("owner %d:%d → an account that is made first", f.uid, f.gid)
 	case f.uid != uid || f.gid != gid:
 		return fmt.Sprintf("owner %d:%d → %d:%d", f.uid, f.gid, uid, gid)
 	}
@@ -78,12 +81,12 @@ func (a *Agent) resolve(owner, where string) (int, int, error) {
 	return uid, gid, nil
 }
 
-func (a *Agent) diffDirectory(d machine.Directory) (*op, error) {
-	uid, gid, err := a.resolve(d.Owner, d.Path)
+func (a *Agent) diffDirectory(all *diff, d machine.Directory) (*op, error) {
+	uid, gid, err := a.ownerOf(all, d.Owner, d.Path)
 	if err != nil {
 		return nil, err
 	}
-	o := &op{path: d.Path, mode: d.Mode, uid: uid, gid: gid}
+	o := &op{path: d.Path, mode: d.Mode, owner: d.Owner, uid: uid, gid: gid}
 	info, err := os.Stat(a.path(d.Path)) // a symlink to a directory will do
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -103,8 +106,8 @@ func (a *Agent) diffDirectory(d machine.Directory) (*op, error) {
 	return nil, nil
 }
 
-func (a *Agent) diffFile(w wantedFile) (*op, error) {
-	uid, gid, err := a.resolve(w.Owner, w.Path)
+func (a *Agent) diffFile(all *diff, w wantedFile) (*op, error) {
+	uid, gid, err := a.ownerOf(all, w.Owner, w.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +115,7 @@ func (a *Agent) diffFile(w wantedFile) (*op, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &op{path: w.Path, content: w.Content, mode: w.Mode, uid: uid, gid: gid, write: true}
+	o := &op{path: w.Path, content: w.Content, mode: w.Mode, owner: w.Owner, uid: uid, gid: gid, write: true}
 	o.Change = machine.Change{Kind: w.kind, Name: w.Path, Action: "update"}
 	switch {
 	case f == nil:

@@ -92,7 +92,7 @@ func (f *fakeHost) save(s fakeState) {
 }
 
 // Run implements Runner.
-func (f *fakeHost) Run(_ context.Context, _ io.Reader, argv ...string) ([]byte, error) {
+func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	argv = slices.Clone(argv)
@@ -116,10 +116,25 @@ func (f *fakeHost) Run(_ context.Context, _ io.Reader, argv ...string) ([]byte, 
 			return nil, nil
 		}
 		return nil, &CommandError{Argv: argv, Code: 1, Stderr: "not here"}
+	case "systemd-sysusers":
+		return nil, f.sysusers(stdin)
 	case "ip", "nft":
 		return nil, &CommandError{Argv: argv, Code: 1, Stderr: "not here"}
 	}
 	return nil, fmt.Errorf("unexpected command %v", argv)
+}
+
+// sysusers takes lines of the form "u NAME -" (sysusers.d(5)).
+func (f *fakeHost) sysusers(stdin io.Reader) error {
+	lines, err := io.ReadAll(stdin)
+	if err != nil {
+		return err
+	}
+	accounts := f.content(passwd)
+	for line := range strings.Lines(string(lines)) {
+		accounts += strings.Fields(line)[1] + ":x:999:999::/:/usr/sbin/nologin\n"
+	}
+	return os.WriteFile(f.root+passwd, []byte(accounts), 0o644)
 }
 
 func (f *fakeHost) systemctl(args []string) ([]byte, error) {

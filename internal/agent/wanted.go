@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -24,15 +25,19 @@ func (a *Agent) wantedFiles(c machine.Config) []wantedFile {
 	for _, f := range c.Files {
 		out = append(out, wantedFile{f, "file"})
 	}
-	add := func(kind, p, content string) {
-		out = append(out, wantedFile{machine.File{Path: p, Mode: 0o644, Content: []byte(content)}, kind})
+	add := func(kind, p string, mode fs.FileMode, content string) {
+		out = append(out, wantedFile{machine.File{Path: p, Mode: mode, Content: []byte(content)}, kind})
 	}
 	for _, u := range c.Units {
+		mode := fs.FileMode(0o644)
+		if u.Private {
+			mode = 0o600
+		}
 		if u.Content != "" {
-			add("unit", machine.UnitPath(u.Name), u.Content)
+			add("unit", machine.UnitPath(u.Name), mode, u.Content)
 		}
 		for _, d := range u.DropIns {
-			add("unit", machine.DropInPath(u.Name, d.Name), d.Content)
+			add("unit", machine.DropInPath(u.Name, d.Name), mode, d.Content)
 		}
 	}
 	if len(c.Sysctls) > 0 {
@@ -40,10 +45,10 @@ func (a *Agent) wantedFiles(c machine.Config) []wantedFile {
 		for _, k := range slices.Sorted(maps.Keys(c.Sysctls)) {
 			fmt.Fprintf(&b, "%s = %s\n", k, c.Sysctls[k])
 		}
-		add("sysctl", sysctlFile, b.String())
+		add("sysctl", sysctlFile, 0o644, b.String())
 	}
 	if len(c.Modules) > 0 && a.loadsModules() {
-		add("module", modulesFile, strings.Join(slices.Sorted(slices.Values(c.Modules)), "\n")+"\n")
+		add("module", modulesFile, 0o644, strings.Join(slices.Sorted(slices.Values(c.Modules)), "\n")+"\n")
 	}
 	return out
 }

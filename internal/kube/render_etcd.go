@@ -17,6 +17,7 @@ import (
 
 const (
 	etcdDataDir     = "/var/lib/etcd"
+	etcdUser        = "etcd" // owns the data directory; members run as root, as kubeadm's do
 	etcdMetricsPort = 2381
 )
 
@@ -34,7 +35,8 @@ func (p Params) etcdLayer(ctx context.Context, k *pki.PKI, n Node, start EtcdSta
 		return machine.Config{}, err
 	}
 	c := machine.Config{
-		Directories: []machine.Directory{{Path: pkiDir + "/etcd", Mode: 0o755}, {Path: etcdDataDir, Mode: 0o700}},
+		Users:       []string{etcdUser},
+		Directories: []machine.Directory{{Path: pkiDir + "/etcd", Mode: 0o755}, {Path: etcdDataDir, Mode: 0o700, Owner: etcdUser + ":" + etcdUser}},
 		Files:       files,
 	}
 	if p.EtcdMode == EtcdStacked {

@@ -70,8 +70,11 @@ func TestGoldenManifests(t *testing.T) {
 func dump(c machine.Config) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "machine %s\n", c.Machine)
+	for _, u := range c.Users {
+		fmt.Fprintf(&b, "user %s\n", u)
+	}
 	for _, d := range c.Directories {
-		fmt.Fprintf(&b, "directory %s %04o\n", d.Path, d.Mode)
+		fmt.Fprintf(&b, "directory %s %04o%s\n", d.Path, d.Mode, word(d.Owner != "", " "+d.Owner))
 	}
 	for _, x := range c.Binaries {
 		fmt.Fprintf(&b, "binary %s\n", x.Path)
@@ -90,7 +93,7 @@ func dump(c machine.Config) []byte {
 		fmt.Fprintf(&b, "\n==== file %s %04o%s%s\n%s", f.Path, f.Mode, word(f.Once, " once"), word(f.Secret, " secret"), readable(f.Content))
 	}
 	for _, u := range c.Units {
-		fmt.Fprintf(&b, "\n==== unit %s%s%s\n%s", u.Name, word(u.Enabled, " enabled"), word(u.Active, " active"), u.Content)
+		fmt.Fprintf(&b, "\n==== unit %s%s%s%s\n%s", u.Name, word(u.Enabled, " enabled"), word(u.Active, " active"), word(u.Private, " private"), u.Content)
 		for _, d := range u.DropIns {
 			fmt.Fprintf(&b, "---- drop-in %s\n%s", d.Name, d.Content)
 		}

@@ -70,7 +70,7 @@ func kubeletUnit() machine.Unit {
 	return machine.Unit{
 		Name: "kubelet.service", Content: kubeletUnitContent, Enabled: true, Active: true,
 		DropIns: []machine.DropIn{{Name: "10-kubeadm.conf", Content: kubeletDropIn}},
-		Watches: []string{binDir + "/kubelet"},
+		Watches: []string{binDir + "/kubelet"}, Private: true,
 	}
 }
 

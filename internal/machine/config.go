@@ -8,6 +8,7 @@ import "io/fs"
 // Config is the whole wanted state of one machine, as the agent takes it on standard input (JSON).
 type Config struct {
 	Machine     string            `json:"machine"`               // the machine's name, for messages
+	Users       []string          `json:"users,omitempty"`       // system accounts without a login, each with a group of its own name; created if absent, never removed
 	Directories []Directory       `json:"directories,omitempty"` // made if absent; mode and owner kept right
 	Files       []File            `json:"files,omitempty"`
 	Binaries    []Binary          `json:"binaries,omitempty"` // symlinks into the blob store
@@ -59,6 +60,7 @@ type Unit struct {
 	Active  bool     `json:"active"`            // started if not active; false: stopped if active
 	Watches []string `json:"watches,omitempty"` // paths (files, binaries) whose change makes the unit restart; its own file and drop-ins always do
 	Reload  bool     `json:"reload,omitempty"`  // reload in place of restart where only watched files changed
+	Private bool     `json:"private,omitempty"` // its file and drop-ins are readable by root alone
 }
 
 // DropIn is a file in the unit's .d directory.
@@ -79,7 +81,7 @@ type Report struct {
 
 // Change is one thing the agent changed, or would.
 type Change struct {
-	Kind   string `json:"kind"`          // "file", "directory", "binary", "image", "sysctl", "module", "unit"
+	Kind   string `json:"kind"`          // "user", "file", "directory", "binary", "image", "sysctl", "module", "unit"
 	Name   string `json:"name"`          // path or unit name
 	Action string `json:"action"`        // "create", "update", "remove", "start", "stop", "restart", "reload", "enable"
 	Why    string `json:"why,omitempty"` // "content differs", "mode 0644 → 0600", …; never any content of a secret

@@ -16,6 +16,7 @@ func sample() Config {
 		Files:       []File{{Path: "/etc/b/x", Mode: 0o644, Content: []byte("x")}, {Path: "/etc/a/y", Mode: 0o600, Secret: true}},
 		Binaries:    []Binary{{Path: "/usr/local/bin/kubelet", Digest: digestA, Size: 5}},
 		Images:      []Image{{Refs: []string{"n/b:1", "n/a:1"}, Digest: digestA, Size: 5, ID: digestA}},
+		Users:       []string{"etcd", "backup"},
 		Modules:     []string{"overlay", "br_netfilter"},
 		Sysctls:     map[string]string{"net.ipv4.ip_forward": "1"},
 		Units: []Unit{
@@ -33,6 +34,7 @@ func TestDigestIgnoresOrderWithoutMeaning(t *testing.T) {
 	c.Files[0], c.Files[1] = c.Files[1], c.Files[0]
 	c.Files[0].Content = []byte{}
 	c.Images[0].Refs = []string{"n/a:1", "n/b:1"}
+	c.Users = []string{"backup", "etcd", "etcd"}
 	c.Modules = []string{"br_netfilter", "overlay", "overlay"}
 	c.Units[0].DropIns = []DropIn{{"a.conf", "1"}, {"b.conf", "2"}}
 	c.Units[0].Watches = []string{"/a", "/b"}
@@ -50,6 +52,8 @@ func TestDigestSeesEveryChange(t *testing.T) {
 		"binary":    func(c *Config) { c.Binaries[0].Size++ },
 		"image":     func(c *Config) { c.Images[0].Refs[0] = "n/c:1" },
 		"module":    func(c *Config) { c.Modules[0] = "vxlan" },
+		"user":      func(c *Config) { c.Users[0] = "other" },
+		"private":   func(c *Config) { c.Units[0].Private = true },
 		"sysctl":    func(c *Config) { c.Sysctls["net.ipv4.ip_forward"] = "0" },
 		"drop-in":   func(c *Config) { c.Units[0].DropIns[0].Content = "3" },
 		"order":     func(c *Config) { c.Units[0], c.Units[1] = c.Units[1], c.Units[0] },
@@ -133,6 +137,7 @@ func TestValidate(t *testing.T) {
 		"has sizes":                func(c *Config) { c.Images[0].Size = 6 },
 		"has no reference":         func(c *Config) { c.Images[0].Refs = nil },
 		"image reference n/a:1":    func(c *Config) { c.Images[0].Refs = []string{"n/a:1", "n/a:1"} },
+		"user: \"x y\"":            func(c *Config) { c.Users[0] = "x y" },
 		"kernel module":            func(c *Config) { c.Modules[0] = "../x" },
 		"kernel setting: ":         func(c *Config) { c.Sysctls["../../etc/passwd"] = "1" },
 		"must be one line":         func(c *Config) { c.Sysctls["a.b"] = "1\nc.d=2" },

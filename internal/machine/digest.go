@@ -22,6 +22,7 @@ func (c Config) Digest() string {
 
 // Canonical returns a copy with everything sorted whose order has no meaning, and defaults written out.
 func (c Config) Canonical() Config {
+	c.Users = sortedStrings(c.Users)
 	c.Directories = sorted(c.Directories, func(d Directory) string { return d.Path })
 	for i := range c.Directories {
 		c.Directories[i].Owner = owner(c.Directories[i].Owner)

@@ -144,6 +144,7 @@ func (m *merger) images(l Config) error {
 }
 
 func (m *merger) settings(l Config) error {
+	m.out.Users = union(m.out.Users, l.Users)
 	m.out.Packages = union(m.out.Packages, l.Packages)
 	m.out.Modules = union(m.out.Modules, l.Modules)
 	for _, key := range slices.Sorted(maps.Keys(l.Sysctls)) {
@@ -187,6 +188,7 @@ func (m *merger) unit(o *Unit, u Unit) error {
 	if o.Content == "" {
 		o.Content = u.Content
 	}
+	o.Private = o.Private || u.Private
 	for _, d := range u.DropIns {
 		j := slices.IndexFunc(o.DropIns, func(e DropIn) bool { return e.Name == d.Name })
 		if j < 0 {

@@ -16,6 +16,7 @@ import (
 const (
 	digestForm  = `^sha256:[0-9a-f]{64}$`
 	ownerForm   = `^[a-z0-9_][a-z0-9_-]*:[a-z0-9_][a-z0-9_-]*$`
+	userForm    = `^[a-z_][a-z0-9_-]{0,30}$`
 	unitForm    = `^[A-Za-z0-9:_.@-]+\.(service|socket|timer|mount|path|target|slice)$`
 	sysctlForm  = `^[a-z0-9_]+([./][A-Za-z0-9_:*-]+)+$`
 	packageForm = `^[a-z0-9][a-z0-9+.-]+$`
@@ -26,6 +27,9 @@ const (
 // Validate returns every fault of the configuration at once (fail.Invalid), or nil.
 func (c Config) Validate() error {
 	v := validator{paths: map[string]string{}, binaries: map[string]int64{}}
+	for _, u := range c.Users {
+		v.match("user", userForm, u)
+	}
 	for _, d := range c.Directories {
 		v.path("directory", d.Path)
 		v.mode("directory "+d.Path, d.Mode)

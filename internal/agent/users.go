@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// passwd lists the host's own accounts (passwd(5)).
+const passwd = "/etc/passwd"
+
+// missingUsers returns the wanted accounts that the host lacks.
+func (a *Agent) missingUsers(want []string) []string {
+	if len(want) == 0 {
+		return nil
+	}
+	accounts := "\n" + a.read(passwd)
+	return slices.DeleteFunc(slices.Clone(want), func(name string) bool { return strings.Contains(accounts, "\n"+name+":") })
+}
+
+// makeUsers makes the missing system accounts, with locked passwords and no shell (sysusers.d(5)), and finds the owners of what could
+// not be given to them before.
+func (a *Agent) makeUsers(ctx context.Context, d *diff) error {
+	if len(d.users) == 0 {
+		return nil
+	}
+	var lines strings.Builder
+	for _, name := range d.users {
+		fmt.Fprintf(&lines, "u %s -\n", name)
+	}
+	if _, err := a.run.Run(ctx, strings.NewReader(lines.String()), "systemd-sysusers", "-"); err != nil {
+		if ctx.Err() != nil {
+			return interrupted(ctx.Err())
+		}
+		return fail.Wrap(kindOr(err, fail.Refused), err, "make the accounts %s", strings.Join(d.users, " ")).Do("make them by hand, as system accounts without a login, then run again")
+	}
+	for _, ops := range [][]*op{d.directories, d.files} {
+		for _, o := range ops {
+			if !o.ownerMissing() {
+				continue
+			}
+			var err error
+			if o.uid, o.gid, err = a.resolve(o.owner, o.path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noOwner is the number of an owner whose account has yet to be made.
+const noOwner = -1
+
+// ownerMissing reports whether the account that o's path is for has yet to be made.
+func (o *op) ownerMissing() bool { return o.uid == noOwner }
+
+// ownerOf resolves an owner; one whose account this run makes is noOwner until then.
+func (a *Agent) ownerOf(d *diff, owner, where string) (uid, gid int, err error) {
+	if user, _, _ := strings.Cut(owner, ":"); slices.Contains(d.users, user) {
+		return noOwner, noOwner, nil
+	}
+	return a.resolve(owner, where)
+}
+
+func userChange(name string) machine.Change {
+	return machine.Change{Kind: "user", Name: name, Action: "create"}
+}

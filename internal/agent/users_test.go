@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// hostOfUsers is a fake host whose accounts all have the numbers of this process.
+func hostOfUsers(t *testing.T) (*fakeHost, *Agent) {
+	t.Helper()
+	f := newFakeHost(t)
+	write(t, f.root+passwd, "root:x:0:0::/root:/bin/bash\n")
+	a := f.agent()
+	a.owner = func(owner string) (int, int, error) {
+		name, _, _ := strings.Cut(owner, ":")
+		if !strings.Contains(f.content(passwd), name+":") {
+			return 0, 0, errors.New("no account " + name)
+		}
+		return os.Getuid(), os.Getgid(), nil
+	}
+	return f, a
+}
+
+func ofUsers() machine.Config {
+	return machine.Config{Machine: "demo-cp-1", Users: []string{"etcd"}, Directories: []machine.Directory{{Path: "/var/lib/etcd", Mode: 0o700, Owner: "etcd:etcd"}},
+		Files: []machine.File{{Path: "/etc/etcd.conf", Mode: 0o600, Owner: "etcd:etcd", Content: []byte("x")}}}
+}
+
+// TestUsers makes an account before what it owns, tells of it in a dry run, and is content afterwards.
+func TestUsers(t *testing.T) {
+	f, a := hostOfUsers(t)
+	dry := testkit.Value(a.Apply(t.Context(), ofUsers(), true))(t)
+	if len(dry.Changes) < 3 || dry.Changes[0] != (machine.Change{Kind: "user", Name: "etcd", Action: "create"}) || slices.Contains(f.ran(), "systemd-sysusers -") {
+		t.Fatalf("a dry run says %+v", dry.Changes)
+	}
+	testkit.Value(a.Apply(t.Context(), ofUsers(), false))(t)
+	if ran := f.ran(); !slices.Contains(ran, "systemd-sysusers -") {
+		t.Errorf("ran %q", ran)
+	}
+	if f.content("/etc/etcd.conf") != "x" {
+		t.Error("the account's file is not there")
+	}
+	again := testkit.Value(a.Apply(t.Context(), ofUsers(), false))(t)
+	if len(again.Changes) > 0 || slices.Contains(f.ran(), "systemd-sysusers -") {
+		t.Errorf("a second run changed %+v", again.Changes)
+	}
+}
+
+// TestUsersOfADirectoryThatIsThere says what changes though the new owner has no number yet.
+func TestUsersOfADirectoryThatIsThere(t *testing.T) {
+	f, a := hostOfUsers(t)
+	testkit.Must(t, os.MkdirAll(f.root+"/var/lib/etcd", 0o700))
+	dry := testkit.Value(a.Apply(t.Context(), ofUsers(), true))(t)
+	i := slices.IndexFunc(dry.Changes, func(c machine.Change) bool { return c.Name == "/var/lib/etcd" })
+	if i < 0 || !strings.Contains(dry.Changes[i].Why, "an account that is made first") {
+		t.Errorf("a dry run says %+v", dry.Changes)
+	}
+}
+
+// TestUsersRefused leaves everything as it was where the account can't be made, and names it.
+func TestUsersRefused(t *testing.T) {
+	f, a := hostOfUsers(t)
+	f.fail = func(argv []string) error {
+		if argv[0] == "systemd-sysusers" {
+			return &CommandError{Argv: argv, Code: 1, Stderr: "read-only file system"}
+		}
+		return nil
+	}
+	_, err := a.Apply(t.Context(), ofUsers(), false)
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "etcd") || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(f.root + "/etc/etcd.conf"); err == nil {
+		t.Error("a file was written though its owner is missing")
+	}
+}
