@@ -53,7 +53,7 @@ func (p Params) etcdLayer(ctx context.Context, k *pki.PKI, n Node, start EtcdSta
 	for _, f := range files.under(pkiDir+"/etcd/ca.crt", pkiDir+"/etcd/server", pkiDir+"/etcd/peer") {
 		watches = append(watches, f.Path)
 	}
-	c.Units = []machine.Unit{{Name: "etcd.service", Content: etcdUnit(n, start), Enabled: true, Active: true, Watches: watches}}
+	c.Units = []machine.Unit{{Name: "etcd.service", Content: etcdUnit(n, start), Enabled: true, Active: true, Watches: watches, Private: true}}
 	return c, nil
 }
 

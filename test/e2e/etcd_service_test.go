@@ -39,6 +39,7 @@ func TestEtcdService(t *testing.T) {
 	r.apply()
 	l.verify(t)
 	r.sameCluster(s)
+	r.judgedByCIS(t, "etcdsvc-cp-1", "control-plane", "master,controlplane,etcd,node")
 	l.end()
 	r.destroy()
 }

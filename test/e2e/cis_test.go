@@ -1,0 +1,128 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+const (
+	kubeBench = "github.com/aquasecurity/kube-bench"
+	// cisBenchmark is the newest that kube-bench has. Its "policies" are left out: they judge what users deploy, and roles that every
+	// Kubernetes is born with (cluster-admin) fail them.
+	cisBenchmark = "cis-1.10"
+)
+
+// kubeBenchArchive builds kube-bench once, from the module that pins it, and packs it with the benchmark's checks.
+var kubeBenchArchive = sync.OnceValues(func() (string, error) {
+	dir, archive := filepath.Join(built.dir, "kube-bench"), filepath.Join(built.dir, "kube-bench.tar")
+	source, err := kubeBenchGo("list", "-m", "-f", "{{.Dir}}", kubeBench)
+	if err != nil {
+		return "", err
+	}
+	if _, err := kubeBenchGo("build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, "kube-bench"), kubeBench); err != nil {
+		return "", err
+	}
+	tar := exec.Command("tar", "-cf", archive, "-C", dir, "kube-bench", "-C", filepath.Join(strings.TrimSpace(source), "cfg"), "config.yaml", cisBenchmark)
+	if out, err := tar.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("pack kube-bench: %w: %s", err, out)
+	}
+	return archive, nil
+})
+
+func kubeBenchGo(args ...string) (string, error) {
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = "kubebench", append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w: %s", args[0], err, out)
+	}
+	return string(out), nil
+}
+
+// judgedByCIS runs kube-bench on a machine: nothing may fail, and it may warn of exactly what testdata/kube-bench.txt accepts for this
+// kind of machine. Targets are kube-bench's words.
+func (r *rig) judgedByCIS(t *testing.T, machine, kind, targets string) {
+	t.Helper()
+	archive := testkit.Value(os.ReadFile(testkit.Value(kubeBenchArchive())(t)))(t)
+	const dir = "/var/tmp/kube-bench"
+	inv := r.invocation()
+	inv.stdin = string(archive)
+	if res := naupegos(t, inv, "--state-dir", r.state, "ssh", r.name, machine, "--", "sh", "-c", "mkdir -p "+dir+" && tar -C "+dir+" -xf -"); res.code != 0 {
+		t.Fatal(res)
+	}
+	// Where etcd is a unit, its file lies where kube-bench has to be told.
+	out := r.look(machine, "cd "+dir+" && sed -i 's#^\\( *\\)- /etc/etcd/etcd.conf$#&\\n\\1- /etc/systemd/system/etcd.service#' config.yaml && "+
+		"./kube-bench run --config-dir . --config ./config.yaml --benchmark "+cisBenchmark+" --targets "+targets+" --json; cd /; rm -rf "+dir)
+	var report struct {
+		Controls []struct {
+			Tests []struct {
+				Results []struct {
+					Number string `json:"test_number"`
+					Text   string `json:"test_desc"`
+					Status string `json:"status"`
+					Actual string `json:"actual_value"`
+					Reason string `json:"reason"`
+				} `json:"results"`
+			} `json:"tests"`
+		}
+	}
+	testkit.Must(t, json.Unmarshal([]byte(out), &report))
+	accepted, passed, warned := acceptedByUs(t, kind), 0, map[string]bool{}
+	for _, c := range report.Controls {
+		for _, section := range c.Tests {
+			for _, check := range section.Results {
+				switch check.Status {
+				case "PASS":
+					passed++
+				case "WARN":
+					warned[check.Number] = true
+					if accepted[check.Number] == "" {
+						t.Errorf("%s: kube-bench warns: %s %s (found %q; %s)", machine, check.Number, check.Text, check.Actual, check.Reason)
+					}
+				default:
+					t.Errorf("%s: kube-bench says %s: %s %s (found %q; %s)", machine, check.Status, check.Number, check.Text, check.Actual, check.Reason)
+				}
+			}
+		}
+	}
+	for _, number := range slices.Sorted(maps.Keys(accepted)) {
+		if !warned[number] {
+			t.Errorf("%s: kube-bench does not warn of %s any more: take it out of testdata/kube-bench.txt", machine, number)
+		}
+	}
+	t.Logf("%s: kube-bench %s: %d checks passed, %d warnings are accepted", machine, cisBenchmark, passed, len(warned))
+	if passed < 10 {
+		t.Errorf("%s: only %d checks passed: did kube-bench see anything?\n%s", machine, passed, out)
+	}
+}
+
+// acceptedByUs reads which warnings are accepted for a kind of machine: lines of number, kinds, reason.
+func acceptedByUs(t *testing.T, kind string) map[string]string {
+	t.Helper()
+	accepted := map[string]string{}
+	for line := range strings.Lines(string(testkit.Value(os.ReadFile("testdata/kube-bench.txt"))(t))) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0] == "#" {
+			continue
+		}
+		if len(fields) < 3 {
+			t.Fatalf("testdata/kube-bench.txt: %q has no reason", line)
+		}
+		if slices.Contains(strings.Split(fields[1], ","), kind) {
+			accepted[fields[0]] = strings.Join(fields[2:], " ")
+		}
+	}
+	return accepted
+}
