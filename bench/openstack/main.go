@@ -4,7 +4,7 @@
 // Both sides create the same, which is compared by the cloud's own listing; both go through the same counting proxy; both work in
 // a project without limits that this command makes and removes. Servers never boot (Nova's fake hypervisor): it is the tools and
 // the cloud's API that are measured. It prints `create ratio: X`, `no-change ratio: X` and `destroy ratio: X`: the time of naupegos
-// divided by that of OpenTofu.
+// divided by that of OpenTofu; and `floor ratio: X`: its time of creating divided by that of the services alone.
 package main
 
 import (

@@ -39,7 +39,7 @@ func TestRatiosAreAgainstTheBest(t *testing.T) {
 	ratios(&out, result{create: s(10), nothing: s(1), destroy: s(9)}, result{create: s(8)}, []result{
 		{create: s(40), nothing: s(10), destroy: s(10)}, {create: s(20), nothing: s(20), destroy: s(30)},
 	})
-	if want := "create ratio: 0.50\n  (0.40 for the services alone)\nno-change ratio: 0.10\ndestroy ratio: 0.90\n"; out.String() != want {
+	if want := "create ratio: 0.50\n  (0.40 for the services alone)\nfloor ratio: 1.25\nno-change ratio: 0.10\ndestroy ratio: 0.90\n"; out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 }
