@@ -101,7 +101,7 @@ var changeRules = rules{
 	"spec.security.auditLog.maxBackups": {Class: ChangeRolling},
 	"spec.security.auditLog.maxSizeMiB": {Class: ChangeRolling},
 	"spec.security.auditLog.policy":     {Class: ChangeRolling},
-	"spec.security.encryptionAtRest":    {Class: ChangeRefused, Say: "set it back; Secrets that are stored would have to be rewritten, which this version does not do"},
+	"spec.security.encryptionAtRest":    {Class: ChangeRolling, Say: "in stages: API servers learn to read, then write, and all Secrets are rewritten; control-plane machines restart twice"},
 	"spec.security.cisDefaults":         {Class: ChangeRolling},
 
 	"spec.access.sshKeys":                     {Class: ChangeFree},

@@ -68,7 +68,7 @@ func TestChanges(t *testing.T) {
 		{"local", "podCIDR: 10.244.0.0/16", "dnsDomain: k8s.local", "spec.kubernetes.dnsDomain: refused"},
 		{"local", "podCIDR: 10.244.0.0/16}", "cni: none}\n  smokeTest: false", "spec.kubernetes.cni: refused spec.smokeTest: free"},
 		{"local", "mode: stacked", "mode: service", "spec.etcd.mode: refused"},
-		{"local", "encryptionAtRest: true", "encryptionAtRest: false", "spec.security.encryptionAtRest: refused"},
+		{"local", "encryptionAtRest: true", "encryptionAtRest: false", "spec.security.encryptionAtRest: rolling"},
 		{"local", "encryptionAtRest: true", "cisDefaults: false", "spec.security.cisDefaults: rolling"},
 		{"local", "encryptionAtRest: true", "auditLog: {enabled: false}", "spec.security.auditLog.enabled: rolling"},
 		{"local", "encryptionAtRest: true", "auditLog: {maxBackups: 3}", "spec.security.auditLog.maxBackups: rolling"},
@@ -128,7 +128,7 @@ func TestRefusal(t *testing.T) {
 	was := testkit.Value(v1alpha1.Parse("before", []byte(living["local"])))(t)
 	now := testkit.Value(v1alpha1.Parse("after", []byte(text)))(t)
 	refused := v1alpha1.Refused(v1alpha1.Changes(was, now)).Locate("cluster.yaml", []byte(text))
-	if len(refused) != 4 || fail.KindOf(refused) != fail.Refused {
+	if len(refused) != 3 || fail.KindOf(refused) != fail.Refused {
 		t.Fatalf("%d changes are refused, as %s", len(refused), fail.KindOf(refused))
 	}
 	var is v1alpha1.Refusal

@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
 func newCertsRotateCmd(a *App) *cobra.Command {
 	var f runFlags
-	var wireGuard, credential bool
+	var wireGuard, credential, encryption bool
 	c := &cobra.Command{
 		Use:   "rotate NAME",
 		Short: "Recreate keys and put them into use",
@@ -24,32 +25,77 @@ With --wireguard these are the keys of the gateways, and of the peers whose keys
 handed out before is void from then on: naupegos handover writes new ones. Peers with a publicKey in the document keep it.
 
 With --cloud-credential it is the restricted application credential with which the cluster's own controllers ask OpenStack for load
-balancers and volumes: a new one is made and put into use, then the former one is deleted.`,
-		Example: "  naupegos certs rotate demo --cloud-credential\n  naupegos certs rotate demo --wireguard\n  naupegos handover demo ./demo-handover --force",
+balancers and volumes: a new one is made and put into use, then the former one is deleted.
+
+With --encryption it is the key by which Secrets are encrypted in etcd: API servers learn to read by a new one, then write by it, all Secrets
+are encrypted by it, and the API servers forget the former one. Control-plane machines restart one after another, three times each. The
+store keeps the former key: backups of etcd from before need it.`,
+		Example: "  naupegos certs rotate demo --encryption\n  naupegos certs rotate demo --cloud-credential\n  naupegos certs rotate demo --wireguard\n  naupegos handover demo ./demo-handover --force",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case wireGuard == credential:
-				return fail.New(fail.Invalid, "name one kind of keys to rotate").Do("--cloud-credential or --wireguard")
-			case credential:
-				return a.rotateCredential(cmd.Context(), args[0], &f)
+			var rotate func(context.Context, string, *runFlags) error
+			named := 0
+			for _, k := range []struct {
+				named  bool
+				rotate func(context.Context, string, *runFlags) error
+			}{{credential, a.rotateCredential}, {encryption, a.rotateEncryption}, {wireGuard, a.rotateWireGuard}} {
+				if k.named {
+					named, rotate = named+1, k.rotate
+				}
 			}
-			return a.rotateWireGuard(cmd.Context(), args[0], &f)
+			if named != 1 {
+				return fail.New(fail.Invalid, "name one kind of keys to rotate").Do("--cloud-credential, --encryption or --wireguard")
+			}
+			return rotate(cmd.Context(), args[0], &f)
 		},
 	}
 	c.Flags().BoolVar(&credential, "cloud-credential", false, "the cluster's own credential of its cloud")
+	c.Flags().BoolVar(&encryption, "encryption", false, "the key by which Secrets are encrypted in etcd")
 	c.Flags().BoolVar(&wireGuard, "wireguard", false, "the keys of gateways, and of peers whose keys Naupegos made")
 	f.bind(c)
 	return c
 }
 
-// rotateWireGuard makes the keys and applies. Where it is interrupted after the first, the next apply does the second.
+// rotateWireGuard gives gateways and peers other keys.
 func (a *App) rotateWireGuard(ctx context.Context, name string, f *runFlags) error {
+	return a.rotateAndApply(ctx, name, f, rotation{
+		question: "Every WireGuard configuration of cluster " + name + " that was handed out is void afterwards. Go on?",
+		check: func(doc *v1alpha1.Cluster) error { // told before a bundle is made for it
+			if doc.Spec.Access.WireGuard == nil {
+				return fail.New(fail.Invalid, "cluster %s has no WireGuard", name).Do("spec.access.wireguard in its document turns it on")
+			}
+			return nil
+		},
+		rotate: func(ctx context.Context, c *cluster.Cluster) (string, error) {
+			who, err := c.RotateWireGuard(ctx)
+			return fmt.Sprintf("New WireGuard keys are in use: %s.\nnaupegos handover %s DIR writes the peers' new configurations.", strings.Join(who, ", "), name), err
+		},
+	})
+}
+
+// rotateEncryption has Secrets encrypted by another key.
+func (a *App) rotateEncryption(ctx context.Context, name string, f *runFlags) error {
+	return a.rotateAndApply(ctx, name, f, rotation{
+		rotate: func(ctx context.Context, c *cluster.Cluster) (string, error) {
+			key, err := c.RotateEncryption(ctx)
+			return fmt.Sprintf("All Secrets of cluster %s are encrypted by %s in etcd, and no API server reads another key.", name, key), err
+		},
+	})
+}
+
+// rotation is one kind of keys that apply carries to the machines.
+type rotation struct {
+	question string                                                         // to agree to; empty means the ordinary one
+	check    func(*v1alpha1.Cluster) error                                  // whether the document has such keys; may be nil
+	rotate   func(context.Context, *cluster.Cluster) (done string, _ error) // recreates the keys; done is said once they are in use
+}
+
+// rotateAndApply recreates keys and applies. Where it is interrupted after the first, the next apply does the second.
+func (a *App) rotateAndApply(ctx context.Context, name string, f *runFlags, r rotation) error {
 	var doc *v1alpha1.Cluster
 	stored := func(data []byte) (_ *v1alpha1.Cluster, err error) {
-		doc, err = v1alpha1.Parse("the stored document of "+name, data)
-		if err == nil && doc.Spec.Access.WireGuard == nil {
-			err = fail.New(fail.Invalid, "cluster %s has no WireGuard", name).Do("spec.access.wireguard in its document turns it on")
+		if doc, err = v1alpha1.Parse("the stored document of "+name, data); err == nil && r.check != nil {
+			err = r.check(doc)
 		}
 		return doc, err
 	}
@@ -59,7 +105,7 @@ func (a *App) rotateWireGuard(ctx context.Context, name string, f *runFlags) err
 	}
 	defer s.Close()
 	began := time.Now()
-	who, err := s.Cluster.RotateWireGuard(ctx)
+	done, err := r.rotate(ctx, s.Cluster)
 	if err != nil {
 		return err
 	}
@@ -68,13 +114,12 @@ func (a *App) rotateWireGuard(ctx context.Context, name string, f *runFlags) err
 		return err
 	}
 	t := a.terms(f, doc)
-	t.Question = "Every WireGuard configuration of cluster " + name + " that was handed out is void afterwards. Go on?"
+	t.Question = r.question
 	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
 	if _, err := s.Converge(ctx, first, t); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Out, "New WireGuard keys are in use (%s): %s.\nnaupegos handover %s DIR writes the peers' new configurations.\n",
-		time.Since(began).Round(100*time.Millisecond), strings.Join(who, ", "), name)
+	_, err = fmt.Fprintf(a.Out, "%s\nIt took %v.\n", done, time.Since(began).Round(100*time.Millisecond))
 	return err
 }
 

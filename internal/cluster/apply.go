@@ -41,6 +41,9 @@ func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 
 // planApply plans for the document and for what was decided about single machines.
 func (c *Cluster) planApply(ctx context.Context, verb string, decided Decisions) (*Applied, error) {
+	if err := c.advanceEncryption(ctx); err != nil {
+		return nil, err
+	}
 	o, machines, err := c.look(ctx, decided)
 	if err != nil {
 		return nil, err
@@ -72,7 +75,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided Decisions)
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}
-	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o)}
+	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging()}
 	if all := o.unready(); len(all) > 0 {
 		for _, err := range all {
 			p.Warnings = append(p.Warnings, "apply does not begin before this is mended: "+err.Error())

@@ -24,6 +24,11 @@ const (
 	factCgroup       factKind = "cgroup-version" // "1" or "2": what the first control-plane machine has, and with it the cluster-wide kubelet configuration
 	factRecorded     factKind = "kubeadm-config" // digest of the kubeadm configuration that the cluster has recorded
 	factRestored     factKind = store.FactRestored
+
+	factEncryption      factKind = "encryption"         // providers that API servers are told to read Secrets by, parted by commas; the first writes
+	factEncryptionRun   factKind = "encryption-run"     // the same of those that all API servers run with
+	factEncryptionWrote factKind = "encryption-written" // the provider that all Secrets were written by
+	factEncryptionKey   factKind = "encryption-key"     // name of the key to encrypt Secrets by; empty means the first
 )
 
 // The facts of one subject each.

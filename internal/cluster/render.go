@@ -186,8 +186,8 @@ func (c *Cluster) kubeParams(ctx context.Context) (kube.Params, error) {
 		ClusterName: c.Name(), Endpoint: endpoint, Release: c.release(), PodCIDR: s.Kubernetes.PodCIDR,
 		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain,
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
-		ExternalCloud:    c.prov.Traits().ExternalCloud,
-		EncryptionAtRest: *s.Security.EncryptionAtRest, Harden: *s.Security.CISDefaults,
+		ExternalCloud: c.prov.Traits().ExternalCloud,
+		Encryption:    c.encryption(), Harden: *s.Security.CISDefaults,
 		SharedKernel: c.prov.Traits().SharedKernel || c.facts.is(factShared), AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
 	}
 	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {

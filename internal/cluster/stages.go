@@ -89,6 +89,7 @@ func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error
 		}
 		a.planJoins()
 		a.planRecords()
+		a.planEncryption()
 		a.planWorkers()
 		a.planNodes()
 		if err := a.planRemovals(); err != nil {

@@ -39,10 +39,11 @@ type Params struct {
 	APIServerSANs []string // further names and addresses of the API server
 	CNI           string   // CNIFlannel or CNINone
 
-	AuditLog         bool     // keep an audit log on control-plane machines
-	AuditOptions     AuditLog // how it is kept
-	EncryptionAtRest bool     // encrypt Secrets in etcd
-	Harden           bool     // the CIS benchmark's settings that go beyond kubeadm's defaults
+	AuditLog     bool     // keep an audit log on control-plane machines
+	AuditOptions AuditLog // how it is kept
+	// Encryption lists by what API servers read Secrets in etcd: names of keys, and Plaintext. They write by the first. Empty means Plaintext.
+	Encryption []string
+	Harden     bool // the CIS benchmark's settings that go beyond kubeadm's defaults
 	// ExternalCloud says that a cloud controller manager tells nodes' addresses, zones and provider IDs: kubelets register them
 	// with the taint node.cloudprovider.kubernetes.io/uninitialized, which it takes away. Nothing but what tolerates that taint
 	// runs before. The API server and kube-controller-manager of these releases need no flag for it.

@@ -89,7 +89,7 @@ func (p Params) apiServerExtraArgs() []arg {
 			arg{"audit-log-maxsize", strconv.Itoa(cmp.Or(p.AuditOptions.MaxSizeMiB, 100))},
 		)
 	}
-	if p.EncryptionAtRest {
+	if p.encrypts() {
 		args = append(args,
 			arg{"encryption-provider-config", encryptionPath},
 			arg{"encryption-provider-config-automatic-reload", "true"},

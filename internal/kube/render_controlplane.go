@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // for the files that API servers read
-	"encoding/base64"
-	"fmt"
 
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -131,31 +129,16 @@ func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machi
 	if p.AuditLog {
 		files = append(files, machine.File{Path: auditPolicyPath, Mode: 0o600, Content: []byte(cmp.Or(p.AuditOptions.Policy, auditPolicy))})
 	}
-	if p.EncryptionAtRest {
-		key, err := k.EncryptionKey(ctx)
-		if err != nil {
-			return nil, err
-		}
-		wants, err := p.of(n).wants()
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, private(encryptionPath, []byte(encryptionConfig(wants.Configs.APIServer, key))))
+	if !p.encrypts() {
+		return files, nil
 	}
-	return files, nil
-}
-
-// encryptionConfig renders API servers' EncryptionConfiguration. What was written before encryption was on stays readable.
-func encryptionConfig(api string, key []byte) string {
-	return fmt.Sprintf(`apiVersion: %s
-kind: EncryptionConfiguration
-resources:
-  - resources: [secrets]
-    providers:
-      - secretbox:
-          keys:
-            - name: key1
-              secret: %s
-      - identity: {}
-`, api, base64.StdEncoding.EncodeToString(key))
+	wants, err := p.of(n).wants()
+	if err != nil {
+		return nil, err
+	}
+	config, err := p.encryptionConfig(ctx, k, wants.Configs.APIServer)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, private(encryptionPath, []byte(config))), nil
 }

@@ -40,7 +40,7 @@ func testParams() Params {
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16", DNSDomain: "cluster.local",
 		EtcdMode: EtcdStacked, CNI: CNIFlannel,
 		APIServerSANs: []string{"demo.example.org", "192.0.2.7"},
-		AuditLog:      true, EncryptionAtRest: true, Harden: true,
+		AuditLog:      true, Encryption: []string{pki.FirstEncryptionKey, Plaintext}, Harden: true,
 		AgentPath:       machine.AgentDir + "/0123abcd/naupegos-agent",
 		Machines:        map[string][]string{"demo-general-1": {"10.0.0.21"}},
 		RegistryMirrors: map[string][]string{"docker.io": {"https://mirror.example.org"}},

@@ -91,7 +91,7 @@ func (r rootFS) read(t *testing.T, path string) []byte {
 // variants are the clusters whose files are compared with kubeadm's.
 func variants(m bundle.Manifest) map[string]Params {
 	soft, service, openstack := testParams(), testParams(), testParams()
-	soft.Harden, soft.AuditLog, soft.EncryptionAtRest, soft.APIServerSANs = false, false, false, nil
+	soft.Harden, soft.AuditLog, soft.Encryption, soft.APIServerSANs = false, false, nil, nil
 	soft.Endpoint = "api.example.org:443"
 	service.EtcdMode = EtcdService
 	openstack.ExternalCloud = true

@@ -82,11 +82,18 @@ func (k *PKI) ensure(ctx context.Context, name string, make func() ([]byte, erro
 	return v, wrap(err, "remember the secret").at(name)
 }
 
-// EncryptionKey returns the 32 bytes by which API servers encrypt secrets in etcd.
-func (k *PKI) EncryptionKey(ctx context.Context) ([]byte, error) {
-	v, err := k.ensure(ctx, encryptionKey, newEncryptionKey)
+// FirstEncryptionKey is the name of the encryption key that every cluster is born with.
+const FirstEncryptionKey = "key1"
+
+// EncryptionKey returns the 32 bytes by which API servers encrypt secrets in etcd, made first where no key has this name yet.
+func (k *PKI) EncryptionKey(ctx context.Context, name string) ([]byte, error) {
+	secret := encryptionKey
+	if name != FirstEncryptionKey {
+		secret += "/" + name
+	}
+	v, err := k.ensure(ctx, secret, newEncryptionKey)
 	if err == nil && len(v) != 32 {
-		return nil, fail.New(fail.Internal, "the key has %d bytes, not 32", len(v)).At(encryptionKey)
+		return nil, fail.New(fail.Internal, "the key has %d bytes, not 32", len(v)).At(secret)
 	}
 	return v, err
 }

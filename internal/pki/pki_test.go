@@ -77,7 +77,7 @@ func TestEnsureMakesOnce(t *testing.T) {
 			t.Errorf("%s: CA %v, %v to %v", name, cert.IsCA, cert.NotBefore, cert.NotAfter)
 		}
 	}
-	if key := testkit.Value(k.EncryptionKey(t.Context()))(t); !bytes.Equal(key, testkit.Value(again.EncryptionKey(t.Context()))(t)) || len(key) != 32 {
+	if key := testkit.Value(k.EncryptionKey(t.Context(), pki.FirstEncryptionKey))(t); !bytes.Equal(key, testkit.Value(again.EncryptionKey(t.Context(), pki.FirstEncryptionKey))(t)) || len(key) != 32 {
 		t.Error("the encryption key changed, or isn't 32 bytes")
 	}
 }

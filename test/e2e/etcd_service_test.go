@@ -17,6 +17,7 @@ func TestEtcdService(t *testing.T) {
 	s := size{controlPlanes: 1, gateways: 1, extra: "  etcd:\n    mode: service\n"}
 	r.document(s)
 	r.apply()
+	r.encryptionChanges(t, s, "etcdsvc-cp-1")
 	l := startLoad(t, r)
 	l.flows(t, 5)
 	m := l.mark()

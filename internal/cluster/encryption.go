@@ -1,0 +1,248 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// Encryption at rest is changed in stages, since several API servers read each other's Secrets. They are told a list of providers (names of
+// keys, or kube.Plaintext), of which the first writes and all read. From one list to the next only one thing changes, and the next is begun
+// only once all of them run with the one before:
+//
+//	off → on     identity | identity,key1 | key1,identity, rewrite
+//	on → off     key1,identity | identity,key1, rewrite | identity
+//	another key  key1,identity | key1,identity,key2 | key2,key1,identity, rewrite | key2,identity
+//
+// Which list is being rolled out, which one all run with, and by what all Secrets are written are facts.
+
+// rewriteTimeout bounds the rewriting of all Secrets.
+const rewriteTimeout = 30 * time.Minute
+
+// encryptionStep ends every stage: whoever agreed to the first, which tells of those that follow, has agreed to them.
+const encryptionStep = "encryption"
+
+// providerList is a list as its fact has it.
+func providerList(fact string) []string {
+	if fact == "" {
+		return nil
+	}
+	return strings.Split(fact, ",")
+}
+
+// finalProviders returns the list for encryption at rest being on, by this key, or off.
+func finalProviders(on bool, key string) []string {
+	if on {
+		return []string{key, kube.Plaintext} // what was written before encryption was on stays readable
+	}
+	return []string{kube.Plaintext}
+}
+
+// nextProviders returns the list after now, on the way to final; written is the provider by which all Secrets are written.
+func nextProviders(now, final []string, written string) []string {
+	writer := final[0]
+	switch {
+	case slices.Equal(now, final):
+		return now
+	case !slices.Contains(now, writer):
+		return append(slices.Clone(now), writer)
+	case now[0] != writer:
+		return append([]string{writer}, slices.DeleteFunc(slices.Clone(now), func(p string) bool { return p == writer })...)
+	case written != writer:
+		return now // nothing that reads may go before everything is rewritten
+	}
+	return final
+}
+
+// encryption is the list that API servers should run with now.
+func (c *Cluster) encryption() []string {
+	if list := providerList(c.facts.get(factEncryption)); list != nil {
+		return list
+	}
+	return finalProviders(c.encryptedBefore(), c.encryptionKey())
+}
+
+// encryptedBefore reports whether the cluster was last brought to encryption at rest; of one that is new its document says it.
+func (c *Cluster) encryptedBefore() bool {
+	if was := c.facts.get(factConverged); was != "" && c.facts.bootstrapped() {
+		if before, err := v1alpha1.Parse("the document that "+c.Name()+" was brought to", []byte(was)); err == nil {
+			return *before.Spec.Security.EncryptionAtRest
+		}
+	}
+	return *c.doc.Spec.Security.EncryptionAtRest
+}
+
+// encryptionKey is the name of the key to write Secrets by, where they are encrypted.
+func (c *Cluster) encryptionKey() string {
+	if name := c.facts.get(factEncryptionKey); name != "" {
+		return name
+	}
+	return pki.FirstEncryptionKey
+}
+
+func (c *Cluster) finalEncryption() []string {
+	return finalProviders(*c.doc.Spec.Security.EncryptionAtRest, c.encryptionKey())
+}
+
+// advanceEncryption moves on to the next list once all API servers run with the present one. Until the API has answered for the first
+// time there is nothing to take care of.
+func (c *Cluster) advanceEncryption(ctx context.Context) error {
+	now, final := c.encryption(), c.finalEncryption()
+	if !c.facts.bootstrapped() {
+		return c.settleEncryption(ctx, final, final[0])
+	}
+	if c.facts.get(factEncryptionRun) == "" { // it was up before this was remembered
+		if err := c.settleEncryption(ctx, now, now[0]); err != nil {
+			return err
+		}
+	}
+	if join(now) != c.facts.get(factEncryptionRun) {
+		return nil
+	}
+	return c.facts.set(ctx, factEncryption, join(nextProviders(now, final, c.facts.get(factEncryptionWrote))))
+}
+
+// settleEncryption remembers that all API servers run with a list, and by what all Secrets are written.
+func (c *Cluster) settleEncryption(ctx context.Context, list []string, written string) error {
+	for kind, value := range map[factKind]string{factEncryption: join(list), factEncryptionRun: join(list), factEncryptionWrote: written} {
+		if err := c.facts.set(ctx, kind, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encryptionChanging reports whether a later plan has more to do.
+func (c *Cluster) encryptionChanging() bool {
+	return c.facts.bootstrapped() && !slices.Equal(c.encryption(), c.finalEncryption())
+}
+
+// planEncryption ends a stage of changing the encryption at rest once all API servers have restarted with it.
+func (a *applying) planEncryption() {
+	run := a.facts.get(factEncryptionRun)
+	if !a.facts.bootstrapped() || run == "" {
+		return
+	}
+	now, final, written := a.encryption(), a.finalEncryption(), a.facts.get(factEncryptionWrote)
+	rewrite := now[0] == final[0] && written != final[0]
+	if rewrite {
+		written = now[0] // by this stage
+	}
+	if !rewrite && join(now) == run {
+		return
+	}
+	s := &plan.Step{
+		ID: encryptionStep, Action: plan.Change, Subject: "cluster", Title: "go on once all API servers " + readsAndWrites(now),
+		Reason: "encryption at rest changes in stages: no API server may write what another can't read", Details: stagesAfter(now, final, written),
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			return a.facts.set(ctx, factEncryptionRun, join(now))
+		},
+	}
+	if rewrite {
+		s.Title, s.Timeout, s.Reason = rewriting(now[0]), rewriteTimeout, "what was stored before stays as it was until it is stored again"
+		s.Run = func(ctx context.Context, p plan.Progress) error { return a.rewriteSecrets(ctx, p, now) }
+	}
+	a.add(stageRecord, s)
+}
+
+// stagesAfter says in words what follows on a stage, after which all Secrets are written by a provider.
+func stagesAfter(now, final []string, written string) (after []string) {
+	for !slices.Equal(now, final) {
+		now = nextProviders(now, final, written)
+		after = append(after, "then all API servers "+readsAndWrites(now))
+		if now[0] == final[0] && written != final[0] {
+			written = final[0]
+			after = append(after, "then "+rewriting(written))
+		}
+	}
+	return after
+}
+
+// readsAndWrites says in words what API servers do with a list.
+func readsAndWrites(list []string) string {
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = "by " + p
+		if p == kube.Plaintext {
+			names[i] = "in plaintext"
+		}
+	}
+	if len(names) == 1 {
+		return "write and read Secrets " + names[0]
+	}
+	return "write Secrets " + names[0] + ", and read them " + strings.Join(names[1:], " and ") + " too"
+}
+
+// rewriting says in words what the rewriting of Secrets by a provider is.
+func rewriting(provider string) string {
+	if provider == kube.Plaintext {
+		return "decrypt all Secrets in etcd"
+	}
+	return "encrypt all Secrets in etcd by " + provider
+}
+
+// rewriteSecrets stores all Secrets again, by the first of the list that all API servers run with, and looks in etcd whether none is left
+// that is not.
+func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []string) error {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := client.RewriteSecrets(ctx, func(n int) { p.Status("%s stored again", plural(n, "Secret")) }); err != nil {
+		return err
+	}
+	p.Status("looking through etcd")
+	left, err := c.notStoredBy(ctx, list[0])
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fail.New(fail.NotReady, "%s in etcd must still be stored that way, %s among them", plural(len(left), "Secret"), left[0])
+	}
+	return c.settleEncryption(ctx, list, list[0])
+}
+
+// notStoredBy lists the keys in etcd of Secrets that were not written by a provider.
+func (c *Cluster) notStoredBy(ctx context.Context, provider string) (left []string, err error) {
+	prefix := []byte(kube.StoredPrefix(provider))
+	err = c.withEtcd(ctx, func(e *etcd.Client) error {
+		return e.Values(ctx, kube.SecretsPrefix, func(key, value []byte) error {
+			if !bytes.HasPrefix(value, prefix) || provider == kube.Plaintext && bytes.HasPrefix(value, []byte(kube.EncryptedPrefix)) {
+				left = append(left, string(key))
+			}
+			return nil
+		})
+	})
+	return left, err
+}
+
+// RotateEncryption has the Secrets encrypted by a key of another name from the next plan on; it returns the name.
+func (c *Cluster) RotateEncryption(ctx context.Context) (string, error) {
+	switch {
+	case !*c.doc.Spec.Security.EncryptionAtRest:
+		return "", fail.New(fail.Invalid, "Secrets of cluster %s are not encrypted in etcd", c.Name()).Do("spec.security.encryptionAtRest in its document turns that on")
+	case !c.facts.bootstrapped():
+		return "", fail.New(fail.NotReady, "cluster %s was never up", c.Name()).Do("naupegos apply brings it up")
+	case c.encryptionChanging():
+		return "", fail.New(fail.Refused, "the encryption of cluster %s's Secrets is being changed already", c.Name()).Do("naupegos apply goes on with that; then try again")
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(c.encryptionKey(), encryptionKeyPrefix))
+	if err != nil {
+		return "", fail.Wrap(fail.Internal, err, "name the key after %s", c.encryptionKey())
+	}
+	name := encryptionKeyPrefix + strconv.Itoa(n+1)
+	return name, c.facts.set(ctx, factEncryptionKey, name)
+}
+
+// encryptionKeyPrefix begins the names of encryption keys; a number follows.
+const encryptionKeyPrefix = "key"

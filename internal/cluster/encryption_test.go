@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestNextProviders goes from every final list to every other, with the wish changed after every number of stages: API servers of two lists
+// that follow each other always read what either writes, and what is stored can always be read.
+func TestNextProviders(t *testing.T) {
+	finals := [][]string{finalProviders(false, ""), finalProviders(true, "key1"), finalProviders(true, "key2")}
+	for _, from := range finals {
+		for _, first := range finals {
+			for _, then := range finals {
+				for changed := range 6 {
+					now, written := from, from[0]
+					stored := map[string]bool{written: true} // providers by which something may be stored
+					stages := 0
+					for wish := first; ; stages++ {
+						if stages == changed {
+							wish = then
+						}
+						if stages > 12 {
+							t.Fatalf("%v → %v, after %d stages → %v: no end: %v", from, first, changed, then, now)
+						}
+						next := nextProviders(now, wish, written)
+						for _, reader := range [][]string{now, next} {
+							for p := range stored {
+								if !slices.Contains(reader, p) {
+									t.Fatalf("%v → %v, after %d stages → %v: API servers with %v can't read what is stored by %s", from, first, changed, then, reader, p)
+								}
+							}
+							if !slices.Contains(reader, now[0]) || !slices.Contains(reader, next[0]) {
+								t.Fatalf("%v and %v at once: %v can't read what another writes", now, next, reader)
+							}
+						}
+						stored[next[0]] = true
+						if now[0] != next[0] {
+							written = ""
+						}
+						if now = next; now[0] == wish[0] && written != wish[0] { // all run with it: everything is rewritten
+							written, stored = now[0], map[string]bool{now[0]: true}
+						}
+						if slices.Equal(now, then) && stages >= changed && written == then[0] {
+							break
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// rounds plans, and does what the steps would, until the encryption is as wanted; it returns the plans.
+func (l *lab) encryptionRounds(doc *v1alpha1.Cluster) []string {
+	l.t.Helper()
+	l.doc = doc
+	var plans []string
+	for {
+		before := l.encryption()
+		l.configured(before)
+		testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
+		o := l.observed(nil, controlPlanes(3)...)
+		got := l.mustPlan(o)
+		if !strings.Contains(got, " encryption ") && !strings.Contains(got, "configure/") {
+			return plans
+		}
+		if plans = append(plans, got); len(plans) > 6 {
+			l.t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
+		}
+		if strings.Contains(got, "stored again") {
+			testkit.Must(l.t, l.facts.set(l.t.Context(), factEncryptionWrote, l.encryption()[0]))
+		}
+		testkit.Must(l.t, l.facts.set(l.t.Context(), factEncryptionRun, join(l.encryption())))
+	}
+}
+
+// configured has all machines be as the document wants them now.
+func (l *lab) configured(list []string) {
+	l.t.Helper()
+	want, _ := assign(l.doc, nil, nil)
+	now := l.facts.get(factEncryption)
+	testkit.Must(l.t, l.facts.set(l.t.Context(), factEncryption, join(list)))
+	l.configure(l.doc, want)
+	testkit.Must(l.t, l.facts.set(l.t.Context(), factEncryption, now))
+}
+
+func encryptionDocument(t *testing.T, on bool) *v1alpha1.Cluster {
+	t.Helper()
+	doc := document(t, 3, 1, 0)
+	doc.Spec.Security.EncryptionAtRest = &on
+	return doc
+}
+
+// TestEncryptionStages turns encryption at rest on, off and on again, and rotates its key, on a cluster that runs.
+func TestEncryptionStages(t *testing.T) {
+	l := newLab(t, encryptionDocument(t, false)).running(encryptionDocument(t, false))
+	text := testkit.Value(encryptionDocument(t, false).Marshal())(t)
+	testkit.Must(t, l.facts.set(t.Context(), factConverged, string(text)))
+	if plans := l.encryptionRounds(encryptionDocument(t, false)); len(plans) > 0 {
+		t.Fatalf("nothing changed, but:\n%s", plans[0])
+	}
+	on := l.encryptionRounds(encryptionDocument(t, true))
+	testkit.Golden(t, "encryption-on.golden", strings.Join(on, "\n"))
+	if got := l.encryption(); !slices.Equal(got, []string{"key1", kube.Plaintext}) {
+		t.Errorf("on is %v", got)
+	}
+	if name := testkit.Value(l.RotateEncryption(t.Context()))(t); name != "key2" {
+		t.Errorf("the next key is %s", name)
+	}
+	if _, err := l.RotateEncryption(t.Context()); fail.KindOf(err) != fail.Refused {
+		t.Errorf("rotated again meanwhile: %v", err)
+	}
+	testkit.Golden(t, "encryption-rotate.golden", strings.Join(l.encryptionRounds(encryptionDocument(t, true)), "\n"))
+	if got := l.encryption(); !slices.Equal(got, []string{"key2", kube.Plaintext}) {
+		t.Errorf("rotated is %v", got)
+	}
+	testkit.Golden(t, "encryption-off.golden", strings.Join(l.encryptionRounds(encryptionDocument(t, false)), "\n"))
+	if got := l.encryption(); !slices.Equal(got, []string{kube.Plaintext}) {
+		t.Errorf("off is %v", got)
+	}
+	if _, err := l.RotateEncryption(t.Context()); fail.KindOf(err) != fail.Invalid {
+		t.Errorf("rotated while off: %v", err)
+	}
+}
+
+// TestStagesAreTold tells all that follows with the first stage.
+func TestStagesAreTold(t *testing.T) {
+	got := strings.Join(stagesAfter([]string{"key1", kube.Plaintext, "key2"}, finalProviders(true, "key2"), "key1"), "\n")
+	want := `then all API servers write Secrets by key2, and read them by key1 and in plaintext too
+then encrypt all Secrets in etcd by key2
+then all API servers write Secrets by key2, and read them in plaintext too`
+	if got != want {
+		t.Errorf("told:\n%s\nwant:\n%s", got, want)
+	}
+}
