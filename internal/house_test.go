@@ -30,7 +30,7 @@ var owners = map[string][]string{
 	"modernc.org/sqlite":                     {"internal/store"},
 	"github.com/pressly/goose":               {"internal/store"},
 	"github.com/jackc/pgx":                   {"internal/store"},
-	"filippo.io/age":                         {"internal/store"},
+	"filippo.io/age":                         {"internal/store", "internal/store/storetest"},
 	"golang.org/x/crypto/ssh":                {"internal/remote", "internal/testkit/sshtest", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // the last three only read and write keys
 	"github.com/vishvananda/netlink":         {"internal/provider/local", "test/openstack/runner/runner"},
 	"github.com/spf13/cobra":                 {"internal/cli", "hack/docs"},

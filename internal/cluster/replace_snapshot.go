@@ -14,18 +14,24 @@ import (
 
 const snapshotID = "etcd/snapshot"
 
-// snapshotStep saves etcd's data on this side before a member is replaced.
+// snapshotStep saves etcd's data on this side, encrypted, before a member is replaced.
 func (c *Cluster) snapshotStep() *plan.Step {
 	return &plan.Step{
 		ID: snapshotID, Action: plan.Create, Subject: "cluster", Title: "take a snapshot of etcd",
-		Reason: "a control-plane machine is replaced", Details: []string{"into " + c.backups},
+		Reason: "a control-plane machine is replaced", Details: []string{"into " + c.backups + ", encrypted for the store's identity"},
 		Run: func(ctx context.Context, p plan.Progress) error {
 			return c.withEtcd(ctx, func(e *etcd.Client) error {
-				file := filepath.Join(c.backups, time.Now().UTC().Format("20060102T150405Z")+".db")
+				file := filepath.Join(c.backups, time.Now().UTC().Format("20060102T150405Z")+".db.age")
 				p.Status("writing %s", file)
 				return WritePrivate(file, func(w io.Writer) error {
-					_, err := e.Snapshot(ctx, w)
-					return err
+					sealed, err := c.store.Seal(w)
+					if err != nil {
+						return err
+					}
+					if _, err := e.Snapshot(ctx, sealed); err != nil {
+						return err
+					}
+					return sealed.Close()
 				})
 			})
 		},
