@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 )
 
 // atLeastOne is the value of a flag that takes a number from 1 up.
@@ -49,5 +49,5 @@ func (p *progress) Set(name string) error {
 
 // progressNames lists what --progress takes.
 func progressNames() []string {
-	return []string{string(plan.ObserveTTY), string(plan.ObservePlain), string(plan.ObserveJSON), string(plan.ObserveNone)}
+	return []string{string(show.ObserveTTY), string(show.ObservePlain), string(show.ObserveJSON), string(show.ObserveNone)}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 )
 
 func newHistoryCmd(a *App) *cobra.Command {
@@ -61,7 +62,7 @@ func newHistoryCmd(a *App) *cobra.Command {
 			if html != "" {
 				return a.writeHTML(html, run)
 			}
-			return out.print(a.Out, run, func(w io.Writer) error { return plan.WriteTimeline(w, *run, width(w)) })
+			return out.print(a.Out, run, func(w io.Writer) error { return show.WriteTimeline(w, *run, width(w)) })
 		},
 	}
 	out.bind(c)
@@ -109,7 +110,7 @@ func (a *App) writeHTML(path string, run *plan.RunRecord) error {
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "write %s", path)
 	}
-	if err := plan.WriteHTML(f, *run); err != nil {
+	if err := show.WriteHTML(f, *run); err != nil {
 		f.Close()
 		return err
 	}

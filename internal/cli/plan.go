@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 )
 
 // exitChanges is what plan exits with when there are changes.
@@ -120,8 +121,8 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 
 // printPlan writes a plan that is not carried out, with what may come later, and ends with exitChanges where it has steps.
 func (a *App) printPlan(p *plan.Plan, later string, out *output) error {
-	err := out.print(a.Out, p, func(w io.Writer) error {
-		if err := p.WriteText(w, a.Color(w)); err != nil || later == "" {
+	err := out.print(a.Out, show.JSON(p), func(w io.Writer) error {
+		if err := show.WriteText(w, p, a.Color(w)); err != nil || later == "" {
 			return err
 		}
 		_, err := fmt.Fprintln(w, later)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -33,7 +33,7 @@ type App struct {
 }
 
 // Color reports whether w is a terminal that wants colour.
-func (a *App) Color(w io.Writer) bool { return !a.NoColor && plan.WantColor(w) }
+func (a *App) Color(w io.Writer) bool { return !a.NoColor && show.WantColor(w) }
 
 // New returns the whole command tree.
 func New(a *App) *cobra.Command {

@@ -19,6 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 )
 
 // runFlags are the flags of every verb that carries out a plan.
@@ -39,7 +40,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 }
 
 // json reports whether progress is shown as lines of JSON, among which there may be no other text.
-func (f *runFlags) json() bool { return plan.ObserverKind(f.progress) == plan.ObserveJSON }
+func (f *runFlags) json() bool { return show.ObserverKind(f.progress) == show.ObserveJSON }
 
 // consents is the value of --consent. A name that nothing asks for is a slip, and told at once: the refusal would come late, or never.
 type consents struct{ given, known []string }
@@ -123,9 +124,9 @@ type front struct {
 // afterwards.
 func (f front) Show(p *plan.Plan, later string) error {
 	if f.flags.json() {
-		return p.WriteEvent(f.app.Err, time.Now())
+		return show.WriteEvent(f.app.Err, p, time.Now())
 	}
-	err := p.WriteText(f.app.Err, f.app.Color(f.app.Err))
+	err := show.WriteText(f.app.Err, p, f.app.Color(f.app.Err))
 	if err == nil && later != "" {
 		_, err = fmt.Fprintln(f.app.Err, later)
 	}

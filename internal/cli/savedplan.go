@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/show"
 )
 
 // The kind and the format of files that plan --out writes.
@@ -68,7 +69,7 @@ func (p savedPlan) checksum() (string, error) {
 
 // savePlan writes a session's plan to a file that only its owner reads.
 func (s *session) savePlan(path string, document []byte, ap *cluster.Applied) error {
-	steps, err := json.Marshal(ap.Plan)
+	steps, err := json.Marshal(show.JSON(ap.Plan))
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "save the plan")
 	}
@@ -128,7 +129,7 @@ func (p *savedPlan) check(s *session, ap *cluster.Applied) error {
 	case p.ClusterID != s.Record.ID:
 		changes = append(changes, "~ cluster "+p.Cluster+" is another one: "+s.Record.ID+", not "+p.ClusterID)
 	}
-	steps, err := ap.Plan.Differences(p.Plan)
+	steps, err := show.Differences(ap.Plan, p.Plan)
 	if err != nil {
 		return err
 	}

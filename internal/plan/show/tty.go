@@ -1,4 +1,4 @@
-package plan
+package show
 
 import (
 	"fmt"
@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 const frameEvery = 100 * time.Millisecond
@@ -37,7 +40,7 @@ type tty struct {
 
 // live is one running step.
 type live struct {
-	step    *Step
+	step    *plan.Step
 	started time.Time
 	status  string
 	retry   string // the last attempt's error
@@ -56,7 +59,7 @@ func terminalSize(w io.Writer) (width, height int) {
 	return 80, 24
 }
 
-func (o *tty) Begin(p *Plan, at time.Time) {
+func (o *tty) Begin(p *plan.Plan, at time.Time) {
 	o.began, o.total = at, len(p.Steps)
 	o.quit, o.gone = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -77,7 +80,7 @@ func (o *tty) Begin(p *Plan, at time.Time) {
 	}()
 }
 
-func (o *tty) Event(e Event) {
+func (o *tty) Event(e plan.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	i := slices.IndexFunc(o.running, func(l *live) bool { return l.step == e.Step })
@@ -88,25 +91,25 @@ func (o *tty) Event(e Event) {
 		}
 		o.finished(e)
 	case i < 0:
-		o.running = append(o.running, &live{step: e.Step, started: e.Started, status: clean(e.Status)})
-	case e.State == Retrying:
-		o.running[i].retry = clean(e.Err.Error())
+		o.running = append(o.running, &live{step: e.Step, started: e.Started, status: words.Line(e.Status)})
+	case e.State == plan.Retrying:
+		o.running[i].retry = words.Line(e.Err.Error())
 	default:
-		o.running[i].status = clean(e.Status)
+		o.running[i].status = words.Line(e.Status)
 	}
 }
 
-func (o *tty) finished(e Event) {
+func (o *tty) finished(e plan.Event) {
 	o.over++
-	if e.State == Failed {
+	if e.State == plan.Failed {
 		o.failed++
 	}
 	mark, color := stateLook(e.State)
 	text := fmt.Sprintf("%s %s", paint(o.color, color, mark), stepName(e.Step))
-	text += paint(o.color, faint, "  "+short(e.At.Sub(e.Started)))
+	text += paint(o.color, faint, "  "+words.Duration(e.At.Sub(e.Started)))
 	o.above = append(o.above, text)
 	if e.Err != nil {
-		for _, l := range cleanLines(e.Err.Error()) {
+		for _, l := range words.Lines(e.Err.Error()) {
 			o.above = append(o.above, "    "+paint(o.color, color, l))
 		}
 	}
@@ -115,11 +118,11 @@ func (o *tty) finished(e Event) {
 func (o *tty) Note(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.above = append(o.above, paint(o.color, yellow, "! "+clean(text)))
+	o.above = append(o.above, paint(o.color, yellow, "! "+words.Line(text)))
 	o.draw(true)
 }
 
-func (o *tty) End(r *Result) {
+func (o *tty) End(r *plan.Result) {
 	close(o.quit)
 	<-o.gone
 	o.mu.Lock()
@@ -150,9 +153,9 @@ func (o *tty) draw(withTree bool) {
 }
 
 // stepName is a step in one phrase: its subject, unless the title names it, and its title.
-func stepName(s *Step) string {
+func stepName(s *plan.Step) string {
 	if s.Subject == "" || strings.Contains(s.Title, s.Subject) {
-		return clean(s.Title)
+		return words.Line(s.Title)
 	}
-	return clean(s.Subject + ": " + s.Title)
+	return words.Line(s.Subject + ": " + s.Title)
 }

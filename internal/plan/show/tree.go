@@ -1,10 +1,12 @@
-package plan
+package show
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 const spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -40,10 +42,10 @@ func (o *tty) grouped(width int) []string {
 			continue
 		}
 		shown[subject] = true
-		lines = append(lines, paint(o.color, bold, clean(subject)))
+		lines = append(lines, paint(o.color, bold, words.Line(subject)))
 		for _, l := range o.running {
 			if l.step.Subject == subject {
-				lines = append(lines, o.stepLine(l, clean(l.step.Title), width))
+				lines = append(lines, o.stepLine(l, words.Line(l.step.Title), width))
 			}
 		}
 	}
@@ -53,7 +55,7 @@ func (o *tty) grouped(width int) []string {
 func (o *tty) stepLine(l *live, name string, width int) string {
 	frames := []rune(spinner)
 	line := "  " + paint(o.color, cyan, string(frames[o.spin%len(frames)])) + " " + name
-	line += paint(o.color, faint, "  "+short(o.now().Sub(l.started)))
+	line += paint(o.color, faint, "  "+words.Duration(o.now().Sub(l.started)))
 	status := l.status
 	if l.retry != "" {
 		status = strings.TrimPrefix(status+" · "+l.retry, " · ")
@@ -66,7 +68,7 @@ func (o *tty) stepLine(l *live, name string, width int) string {
 
 // bar renders "━━━━──── 12/40  14.2s".
 func (o *tty) bar(width int) string {
-	tail := fmt.Sprintf(" %d/%d  %s", o.over, o.total, short(o.now().Sub(o.began)))
+	tail := fmt.Sprintf(" %d/%d  %s", o.over, o.total, words.Duration(o.now().Sub(o.began)))
 	if o.failed > 0 {
 		tail += paint(o.color, red, fmt.Sprintf("  %d failed", o.failed))
 	}

@@ -1,4 +1,4 @@
-package plan
+package show
 
 import (
 	"encoding/json"
@@ -7,16 +7,18 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Differences compares the plan with one that was saved as JSON: what is done, to what, why, with which consents and in which order.
+// Differences compares a plan with one that was saved as JSON: what is done, to what, why, with which consents and in which order.
 // One line each: "-" was saved and is not there now, "+" is new, "~" is another. None: carrying out the one is carrying out the other.
-func (p *Plan) Differences(saved []byte) ([]string, error) {
+func Differences(p *plan.Plan, saved []byte) ([]string, error) {
 	var was, is planJSON
 	if err := json.Unmarshal(saved, &was); err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "read the saved plan")
 	}
-	now, err := json.Marshal(p)
+	now, err := json.Marshal(JSON(p))
 	if err == nil {
 		err = json.Unmarshal(now, &is)
 	}
@@ -48,9 +50,9 @@ func (p *Plan) Differences(saved []byte) ([]string, error) {
 }
 
 func (s stepJSON) line() string {
-	text := string(s.Action) + ": " + clean(s.Title)
+	text := string(s.Action) + ": " + words.Line(s.Title)
 	if s.Reason != "" {
-		text += "  (" + clean(s.Reason) + ")"
+		text += "  (" + words.Line(s.Reason) + ")"
 	}
 	return text
 }
@@ -60,7 +62,7 @@ func (s stepJSON) differences(now stepJSON) []string {
 	var out []string
 	differ := func(what, was, is string) {
 		if was != is {
-			out = append(out, fmt.Sprintf("~ %s: %s was %q, is %q", clean(s.Title), what, clean(was), clean(is)))
+			out = append(out, fmt.Sprintf("~ %s: %s was %q, is %q", words.Line(s.Title), what, words.Line(was), words.Line(is)))
 		}
 	}
 	differ("its action", string(s.Action), string(now.Action))
@@ -72,12 +74,12 @@ func (s stepJSON) differences(now stepJSON) []string {
 	differ("what it waits for", strings.Join(s.Needs, ", "), strings.Join(now.Needs, ", "))
 	for _, d := range s.Details {
 		if !slices.Contains(now.Details, d) {
-			out = append(out, "- "+clean(s.Title)+": "+clean(d))
+			out = append(out, "- "+words.Line(s.Title)+": "+words.Line(d))
 		}
 	}
 	for _, d := range now.Details {
 		if !slices.Contains(s.Details, d) {
-			out = append(out, "+ "+clean(s.Title)+": "+clean(d))
+			out = append(out, "+ "+words.Line(s.Title)+": "+words.Line(d))
 		}
 	}
 	return out

@@ -1,4 +1,4 @@
-package plan
+package show
 
 import (
 	"encoding/json"
@@ -8,18 +8,18 @@ import (
 )
 
 func TestDifferences(t *testing.T) {
-	saved, err := json.Marshal(sample())
+	saved, err := json.Marshal(JSON(sample()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, err := sample().Differences(saved); err != nil || len(d) != 0 {
+	if d, err := Differences(sample(), saved); err != nil || len(d) != 0 {
 		t.Errorf("a plan differs from itself: %q, %v", d, err)
 	}
 	p := sample()
 	p.Steps[0].Title, p.Steps[2].Reason, p.Steps[2].Details = "create network 10.1.9.0/24", "3 files differ", []string{"file /etc/haproxy/haproxy.cfg", "file /etc/hosts"}
 	p.Steps[4].Consent, p.Steps[3].ID = "", "wait/etcd"
 	p.Steps[4].Needs = []string{"wait/etcd"}
-	got, err := p.Differences(saved)
+	got, err := Differences(p, saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestDifferences(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if _, err := p.Differences([]byte("{")); err == nil {
+	if _, err := Differences(p, []byte("{")); err == nil {
 		t.Error("half a plan was read")
 	}
 }

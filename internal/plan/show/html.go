@@ -1,4 +1,4 @@
-package plan
+package show
 
 import (
 	_ "embed"
@@ -8,6 +8,9 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 //go:embed timeline.html.tmpl
@@ -56,18 +59,18 @@ type retryMark struct {
 
 // WriteHTML draws a run as a Gantt picture in one self-contained HTML page: no script, nothing loaded from elsewhere,
 // light or dark as the reader likes it. The critical path stands out; hovering shows what each step was.
-func WriteHTML(w io.Writer, r RunRecord) error {
+func WriteHTML(w io.Writer, r plan.RunRecord) error {
 	t, err := template.New("timeline").Parse(timelineHTML)
 	if err != nil {
 		return fmt.Errorf("parse the timeline's template: %w", err)
 	}
-	if err := t.Execute(w, r.picture()); err != nil {
+	if err := t.Execute(w, run{&r}.picture()); err != nil {
 		return fmt.Errorf("write the timeline: %w", err)
 	}
 	return nil
 }
 
-func (r *RunRecord) picture() picture {
+func (r run) picture() picture {
 	steps := r.startedSteps()
 	total := max(r.lastMoment().Sub(r.Started), time.Millisecond)
 	x := func(t time.Time) float64 {
@@ -89,10 +92,10 @@ func (r *RunRecord) picture() picture {
 	return p
 }
 
-func (r *RunRecord) row(s *StepRecord, y int, x func(time.Time) float64, critical bool) row {
+func (r run) row(s *plan.StepRecord, y int, x func(time.Time) float64, critical bool) row {
 	from, to := x(s.Started), x(r.endOf(s))
 	out := row{
-		Y: y, Label: s.ID, X: from, W: max(to-from, 1.5), Class: string(s.State), Took: short(r.took(s)), TookX: to + 5,
+		Y: y, Label: s.ID, X: from, W: max(to-from, 1.5), Class: string(s.State), Took: words.Duration(r.took(s)), TookX: to + 5,
 		Err: s.Err, ID: s.ID, State: string(s.State),
 	}
 	if len([]rune(out.Label)) > 44 {
@@ -104,12 +107,12 @@ func (r *RunRecord) row(s *StepRecord, y int, x func(time.Time) float64, critica
 	if to > labelWidth+chartWidth-50 {
 		out.TookX, out.TookEnd = from-5, true
 	}
-	hover := []string{s.ID + ": " + s.Title, fmt.Sprintf("%s in %s, from %s", s.State, out.Took, short(s.Started.Sub(r.Started)))}
+	hover := []string{s.ID + ": " + s.Title, fmt.Sprintf("%s in %s, from %s", s.State, out.Took, words.Duration(s.Started.Sub(r.Started)))}
 	if s.Reason != "" {
 		hover = append(hover, s.Reason)
 	}
 	if len(s.Needs) > 0 {
-		hover = append(hover, "needs "+shorten(s.Needs, 8))
+		hover = append(hover, "needs "+words.First(s.Needs, 8))
 	}
 	if s.Err != "" {
 		hover = append(hover, s.Err)

@@ -1,17 +1,23 @@
-package plan
+package show
 
 import (
 	"cmp"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
+
+// run is a record with what can be told from its times.
+type run struct{ *plan.RunRecord }
 
 // criticalPath returns the steps that decided how long the run took, by ID: from the step that ended last back through
 // the need that ended last. Where a step waited for a free slot rather than a need, the path has a gap.
-func (r *RunRecord) criticalPath() map[string]bool {
-	byID := make(map[string]*StepRecord, len(r.Steps))
-	var last *StepRecord
+func (r run) criticalPath() map[string]bool {
+	byID := make(map[string]*plan.StepRecord, len(r.Steps))
+	var last *plan.StepRecord
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		byID[s.ID] = s
@@ -22,7 +28,7 @@ func (r *RunRecord) criticalPath() map[string]bool {
 	path := map[string]bool{}
 	for last != nil && !path[last.ID] {
 		path[last.ID] = true
-		var before *StepRecord
+		var before *plan.StepRecord
 		for _, n := range last.Needs {
 			if s := byID[n]; s != nil && !s.Started.IsZero() && (before == nil || r.endOf(s).After(r.endOf(before))) {
 				before = s
@@ -34,7 +40,7 @@ func (r *RunRecord) criticalPath() map[string]bool {
 }
 
 // endOf is when a step ended; for one that never did, the last moment that the record knows of.
-func (r *RunRecord) endOf(s *StepRecord) time.Time {
+func (r run) endOf(s *plan.StepRecord) time.Time {
 	if !s.Ended.IsZero() {
 		return s.Ended
 	}
@@ -42,7 +48,7 @@ func (r *RunRecord) endOf(s *StepRecord) time.Time {
 }
 
 // lastMoment is the latest time in the record.
-func (r *RunRecord) lastMoment() time.Time {
+func (r run) lastMoment() time.Time {
 	end := r.Started
 	later := func(t time.Time) {
 		if t.After(end) {
@@ -61,28 +67,28 @@ func (r *RunRecord) lastMoment() time.Time {
 }
 
 // startedSteps returns the steps that were started, by start time; steps that never started are left out.
-func (r *RunRecord) startedSteps() []*StepRecord {
-	var list []*StepRecord
+func (r run) startedSteps() []*plan.StepRecord {
+	var list []*plan.StepRecord
 	for i := range r.Steps {
 		if !r.Steps[i].Started.IsZero() {
 			list = append(list, &r.Steps[i])
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *StepRecord) int { return cmp.Compare(a.Started.UnixNano(), b.Started.UnixNano()) })
+	slices.SortStableFunc(list, func(a, b *plan.StepRecord) int { return cmp.Compare(a.Started.UnixNano(), b.Started.UnixNano()) })
 	return list
 }
 
 // took is how long a step ran; for one that never ended, how long it is known to have run.
-func (r *RunRecord) took(s *StepRecord) time.Duration { return r.endOf(s).Sub(s.Started) }
+func (r run) took(s *plan.StepRecord) time.Duration { return r.endOf(s).Sub(s.Started) }
 
 // headline sums the record up in one line.
-func (r *RunRecord) headline() string {
+func (r run) headline() string {
 	n := 0
 	for i := range r.Steps {
-		if r.Steps[i].State == Succeeded {
+		if r.Steps[i].State == plan.Succeeded {
 			n++
 		}
 	}
-	return clean(r.Verb) + " " + clean(r.Cluster) + ": " + string(r.Outcome) + ", " + strconv.Itoa(n) + " of " +
-		plural(len(r.Steps), "step", "steps") + " in " + short(r.lastMoment().Sub(r.Started))
+	return words.Line(r.Verb) + " " + words.Line(r.Cluster) + ": " + string(r.Outcome) + ", " + strconv.Itoa(n) + " of " +
+		words.Count(len(r.Steps), "step", "steps") + " in " + words.Duration(r.lastMoment().Sub(r.Started))
 }

@@ -1,42 +1,42 @@
-package plan
+package show
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // play shows a short run to an observer, in made-up time.
-func play(o Observer) {
+func play(o plan.Observer) {
 	t0 := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	p := sample()
 	at := func(s float64) time.Time { return t0.Add(time.Duration(s * float64(time.Second))) }
-	ev := func(i int, st StepState, s, started float64, attempt int, status string, err error) {
-		o.Event(Event{Step: p.Steps[i], State: st, At: at(s), Started: at(started), Attempt: attempt, Status: status, Err: err})
+	ev := func(i int, st plan.StepState, s, started float64, attempt int, status string, err error) {
+		o.Event(plan.Event{Step: p.Steps[i], State: st, At: at(s), Started: at(started), Attempt: attempt, Status: status, Err: err})
 	}
 	o.Begin(p, t0)
-	ev(0, Running, 0, 0, 1, "", nil)
-	ev(0, Succeeded, 0.4, 0, 0, "", nil)
-	ev(1, Running, 0.4, 0.4, 1, "", nil)
-	ev(2, Running, 0.5, 0.5, 1, "", nil)
-	ev(1, Running, 2, 0.4, 0, "waiting for \x1b[2JSSH", nil)
-	ev(1, Retrying, 3, 0.4, 1, "waiting for SSH", errors.New("connection\nrefused"))
-	ev(1, Retrying, 4, 0.4, 2, "waiting for SSH", errors.New("connection\nrefused"))
-	ev(1, Succeeded, 12.3, 0.4, 0, "", nil)
-	ev(2, Failed, 13, 0.5, 0, "", errors.New("demo-gw-1: write file: no space left on device\n(make room)"))
-	r := &Result{RunRecord{ID: "run1", Verb: p.Verb, Cluster: p.Cluster, Outcome: OutcomeFailed, Started: t0, Ended: at(13)}}
-	for _, s := range []StepState{Succeeded, Succeeded, Failed, Skipped, Skipped, Skipped} {
-		r.Steps = append(r.Steps, StepRecord{State: s})
+	ev(0, plan.Running, 0, 0, 1, "", nil)
+	ev(0, plan.Succeeded, 0.4, 0, 0, "", nil)
+	ev(1, plan.Running, 0.4, 0.4, 1, "", nil)
+	ev(2, plan.Running, 0.5, 0.5, 1, "", nil)
+	ev(1, plan.Running, 2, 0.4, 0, "waiting for \x1b[2JSSH", nil)
+	ev(1, plan.Retrying, 3, 0.4, 1, "waiting for SSH", errors.New("connection\nrefused"))
+	ev(1, plan.Retrying, 4, 0.4, 2, "waiting for SSH", errors.New("connection\nrefused"))
+	ev(1, plan.Succeeded, 12.3, 0.4, 0, "", nil)
+	ev(2, plan.Failed, 13, 0.5, 0, "", errors.New("demo-gw-1: write file: no space left on device\n(make room)"))
+	r := &plan.Result{RunRecord: plan.RunRecord{ID: "run1", Verb: p.Verb, Cluster: p.Cluster, Outcome: plan.OutcomeFailed, Started: t0, Ended: at(13)}}
+	for _, s := range []plan.StepState{plan.Succeeded, plan.Succeeded, plan.Failed, plan.Skipped, plan.Skipped, plan.Skipped} {
+		r.Steps = append(r.Steps, plan.StepRecord{State: s})
 	}
 	o.End(r)
 }
@@ -109,13 +109,13 @@ func TestTTYObserver(t *testing.T) {
 	o.size, o.now = func() (int, int) { return 70, 20 }, func() time.Time { return t0.Add(5 * time.Second) }
 	p := sample()
 	o.Begin(p, t0)
-	o.Event(Event{Step: p.Steps[0], State: Running, At: t0, Started: t0, Attempt: 1})
-	o.Event(Event{Step: p.Steps[1], State: Running, At: t0, Started: t0, Attempt: 1, Status: strings.Repeat("waiting for SSH ", 20)})
+	o.Event(plan.Event{Step: p.Steps[0], State: plan.Running, At: t0, Started: t0, Attempt: 1})
+	o.Event(plan.Event{Step: p.Steps[1], State: plan.Running, At: t0, Started: t0, Attempt: 1, Status: strings.Repeat("waiting for SSH ", 20)})
 	o.mu.Lock()
 	o.spin = 0
 	o.draw(true)
 	o.mu.Unlock()
-	o.Event(Event{Step: p.Steps[0], State: Succeeded, At: t0.Add(time.Second), Started: t0})
+	o.Event(plan.Event{Step: p.Steps[0], State: plan.Succeeded, At: t0.Add(time.Second), Started: t0})
 	o.mu.Lock()
 	o.draw(true)
 	o.mu.Unlock()
@@ -130,7 +130,7 @@ func TestTTYObserver(t *testing.T) {
 	if s.widest > 69 {
 		t.Errorf("%d columns of 70 used: it would wrap", s.widest)
 	}
-	o.End(&Result{RunRecord{Verb: "apply", Cluster: "demo", Started: t0, Ended: t0.Add(time.Second)}})
+	o.End(&plan.Result{RunRecord: plan.RunRecord{Verb: "apply", Cluster: "demo", Started: t0, Ended: t0.Add(time.Second)}})
 	if n := len(s.lines); n != 2 || !strings.HasPrefix(s.lines[1], "apply demo: 0 of 0 steps done") {
 		t.Errorf("what is left on the screen: %q", s.lines)
 	}
@@ -140,7 +140,7 @@ func TestTTYObserver(t *testing.T) {
 func TestTTYFits(t *testing.T) {
 	o := newTTY(&screen{})
 	for n := range 40 {
-		o.running = append(o.running, &live{step: &Step{ID: "x", Title: strings.Repeat("長い", n), Subject: fmt.Sprint(n / 3)}, status: "status", retry: "no"})
+		o.running = append(o.running, &live{step: &plan.Step{ID: "x", Title: strings.Repeat("長い", n), Subject: fmt.Sprint(n / 3)}, status: "status", retry: "no"})
 		for _, size := range [][2]int{{80, 24}, {20, 5}, {3, 2}, {1, 1}, {300, 100}} {
 			lines := o.tree(size[0], size[1])
 			if len(lines) > max(size[1]-1, 2) {
@@ -151,39 +151,6 @@ func TestTTYFits(t *testing.T) {
 					t.Errorf("%d columns in a terminal of %d: %q", w, size[0], l)
 				}
 			}
-		}
-	}
-}
-
-func TestInterruptible(t *testing.T) {
-	soft, hard, stop := Interruptible(t.Context())
-	defer stop()
-	me, err := os.FindProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, c := range []<-chan struct{}{soft, hard.Done()} {
-		if err := me.Signal([]os.Signal{os.Interrupt, syscall.SIGTERM}[i]); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-c:
-		case <-time.After(10 * time.Second):
-			t.Fatalf("signal %d had no effect", i+1)
-		}
-		if i == 0 && hard.Err() != nil {
-			t.Error("the first signal cancelled")
-		}
-	}
-}
-
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		-1: "0.0s", 340 * time.Millisecond: "0.3s", 12300 * time.Millisecond: "12.3s", 99940 * time.Millisecond: "99.9s",
-		245 * time.Second: "4m05s", 3599600 * time.Millisecond: "60m00s", 62 * time.Minute: "1h02m",
-	} {
-		if got := short(d); got != want {
-			t.Errorf("%d: %s, want %s", d, got, want)
 		}
 	}
 }

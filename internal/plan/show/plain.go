@@ -1,9 +1,12 @@
-package plan
+package show
 
 import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 // plain writes one line when a step starts, ends, or has something new to say after a failed attempt.
@@ -18,25 +21,25 @@ func newPlain(w io.Writer) *plain {
 	return &plain{w: w, color: WantColor(w), last: map[string]string{}}
 }
 
-func (o *plain) Begin(p *Plan, at time.Time) {
+func (o *plain) Begin(p *plan.Plan, at time.Time) {
 	o.began = at
-	fmt.Fprintf(o.w, "%s %s: %s\n", clean(p.Verb), clean(p.Cluster), plural(len(p.Steps), "step", "steps"))
+	fmt.Fprintf(o.w, "%s %s: %s\n", words.Line(p.Verb), words.Line(p.Cluster), words.Count(len(p.Steps), "step", "steps"))
 }
 
-func (o *plain) Event(e Event) {
+func (o *plain) Event(e plan.Event) {
 	switch e.State {
-	case Running:
+	case plan.Running:
 		if e.Attempt == 1 {
 			o.line(e.At, "›", "", e.Step.ID+"  "+e.Step.Title)
 		}
-	case Retrying:
-		if text := clean(e.Err.Error()); o.last[e.Step.ID] != text {
+	case plan.Retrying:
+		if text := words.Line(e.Err.Error()); o.last[e.Step.ID] != text {
 			o.last[e.Step.ID] = text
 			o.line(e.At, "…", cyan, e.Step.ID+" not yet: "+text)
 		}
 	default:
 		mark, color := stateLook(e.State)
-		text := fmt.Sprintf("%s (%s)", e.Step.ID, short(e.At.Sub(e.Started)))
+		text := fmt.Sprintf("%s (%s)", e.Step.ID, words.Duration(e.At.Sub(e.Started)))
 		if e.Err != nil {
 			text += ": " + e.Err.Error()
 		}
@@ -46,24 +49,24 @@ func (o *plain) Event(e Event) {
 
 func (o *plain) Note(text string) { o.line(time.Now(), "!", yellow, text) }
 
-func (o *plain) End(r *Result) { fmt.Fprintln(o.w, endLine(r)) }
+func (o *plain) End(r *plan.Result) { fmt.Fprintln(o.w, endLine(r)) }
 
 func (o *plain) line(at time.Time, mark, color, text string) {
-	fmt.Fprintf(o.w, "%7s %s %s\n", short(at.Sub(o.began)), paint(o.color && color != "", color, mark), clean(text))
+	fmt.Fprintf(o.w, "%7s %s %s\n", words.Duration(at.Sub(o.began)), paint(o.color && color != "", color, mark), words.Line(text))
 }
 
 // stateLook is how a step's state is shown.
-func stateLook(s StepState) (mark, color string) {
+func stateLook(s plan.StepState) (mark, color string) {
 	switch s {
-	case Succeeded:
+	case plan.Succeeded:
 		return "✓", green
-	case Failed:
+	case plan.Failed:
 		return "✗", red
-	case Stopped:
+	case plan.Stopped:
 		return "■", yellow
-	case Skipped:
+	case plan.Skipped:
 		return "○", faint
-	case Retrying:
+	case plan.Retrying:
 		return "…", cyan
 	default:
 		return "›", ""
@@ -71,13 +74,13 @@ func stateLook(s StepState) (mark, color string) {
 }
 
 // endLine sums a run up: "apply demo: 40 steps done in 18.3s".
-func endLine(r *Result) string {
-	s := fmt.Sprintf("%s %s: %d of %s done in %s", clean(r.Verb), clean(r.Cluster), r.Count(Succeeded),
-		plural(len(r.Steps), "step", "steps"), short(r.Ended.Sub(r.Started)))
-	for _, state := range []StepState{Failed, Stopped, Skipped} {
+func endLine(r *plan.Result) string {
+	s := fmt.Sprintf("%s %s: %d of %s done in %s", words.Line(r.Verb), words.Line(r.Cluster), r.Count(plan.Succeeded),
+		words.Count(len(r.Steps), "step", "steps"), words.Duration(r.Ended.Sub(r.Started)))
+	for _, state := range []plan.StepState{plan.Failed, plan.Stopped, plan.Skipped} {
 		if n := r.Count(state); n > 0 {
 			word := string(state)
-			if state == Skipped {
+			if state == plan.Skipped {
 				word = "not started"
 			}
 			s += fmt.Sprintf(", %d %s", n, word)
