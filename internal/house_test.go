@@ -33,7 +33,7 @@ var owners = map[string][]string{
 	"filippo.io/age":                         {"internal/store"},
 	"golang.org/x/crypto/ssh":                {"internal/remote", "internal/testkit/sshtest", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // the last three only read and write keys
 	"github.com/vishvananda/netlink":         {"internal/provider/local", "test/openstack/runner/runner"},
-	"github.com/spf13/cobra":                 {"internal/cli", "hack/docs"},
+	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/output", "hack/docs"},
 	"charm.land":                             {"internal/cli"},
 	"github.com/charmbracelet":               {"internal/plan/show", "internal/plan/words", "internal/tool"},
 	"github.com/google/go-containerregistry": {"internal/bundle"},
@@ -59,6 +59,13 @@ var knows = map[string][]string{
 	"internal/pki":                      {"internal/fail"},
 	"internal/pki/pkitest":              {"internal/fail", "internal/pki", "internal/testkit"},
 	"internal/release":                  {},
+	"internal/cli/bundles":              {"api/v1alpha1", "internal/bundle", "internal/cli/progress", "internal/fail", "internal/provider/local"},
+	"internal/cli/killpoint":            {"internal/plan"},
+	"internal/cli/output":               {"api/v1alpha1", "internal/fail", "internal/tool"},
+	"internal/cli/progress":             {"internal/bundle"},
+	"internal/cli/savedplan":            {"api/v1alpha1", "internal/cli/wholefile", "internal/cluster", "internal/fail", "internal/operate", "internal/plan/show"},
+	"internal/cli/terminal":             {"internal/fail"},
+	"internal/cli/wholefile":            {"internal/fail"},
 	"internal/bundle":                   {"internal/fail", "internal/release"},
 	"internal/bundle/bundletest":        {"internal/bundle", "internal/release"},
 	"internal/addon":                    {"internal/bundle", "internal/fail"},
@@ -89,7 +96,7 @@ var knows = map[string][]string{
 // mayUseProviders lists the only packages that may know one provider or another; all others go by provider.Provider.
 var mayUseProviders = []string{"internal/provider/providers", "internal/cli", "cmd/naupegos", "bench/local", "bench/openstack", "test/openstack/runner", "test/openstack/runner/runner"}
 
-// mayUseCLI lists the only packages that may import internal/cli.
+// mayUseCLI lists the only packages that may import internal/cli. Its rooms are its own.
 var mayUseCLI = []string{"cmd/naupegos", "hack/docs"}
 
 func TestImports(t *testing.T) {
@@ -105,6 +112,8 @@ func TestImports(t *testing.T) {
 					t.Errorf("%s imports %s: only %v may", name, own, mayUseProviders)
 				case own == "internal/cli" && !slices.Contains(mayUseCLI, name):
 					t.Errorf("%s imports %s: only %v may", name, own, mayUseCLI)
+				case !listed && strings.HasPrefix(own, "internal/cli/") && name != "internal/cli":
+					t.Errorf("%s imports %s: only internal/cli may", name, own)
 				}
 				continue
 			}

@@ -22,7 +22,7 @@ type jsonPage struct {
 type goType struct{ file, name string }
 
 var jsonPages = []jsonPage{
-	{"Errors", "With `-o json` an error is one object on standard error. Exit statuses stay the same.", []goType{{"internal/cli/json.go", "failure"}}},
+	{"Errors", "With `-o json` an error is one object on standard error. Exit statuses stay the same.", []goType{{"internal/cli/output/json.go", "failure"}}},
 	{"doctor", "`naupegos doctor -o json` prints a list of checks.", []goType{{"internal/provider/check.go", "Check"}}},
 	{"plan", "`naupegos plan -o json` prints the plan. It exits with 2 where `changes` is true.", []goType{
 		{"internal/plan/show/json.go", "planJSON"}, {"internal/plan/show/json.go", "stepJSON"}}},

@@ -63,9 +63,9 @@ func (a *App) endLog(err error, code int, took time.Duration) {
 }
 
 // observer shows a run as the flags say, and logs it. Live progress and a log on the same terminal would overwrite each other.
-func (a *App) observer(kind progress) plan.Observer {
+func (a *App) observer(kind progressFlag) plan.Observer {
 	if kind == "" && a.logging.verbose {
-		kind = progress(show.ObservePlain)
+		kind = progressFlag(show.ObservePlain)
 	}
 	return loggedRun{show.NewObserver(a.Err, show.ObserverKind(kind)), a.logging.logger()}
 }

@@ -1,20 +1,17 @@
 package cli
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cli/killpoint"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -27,7 +24,7 @@ type runFlags struct {
 	yes      bool
 	consents consents
 	parallel atLeastOne
-	progress progress
+	progress progressFlag
 }
 
 func (f *runFlags) bind(c *cobra.Command) {
@@ -74,11 +71,11 @@ func (a *App) confirm(f *runFlags, question string) error {
 	if f.yes {
 		return nil
 	}
-	if !isTerminal(a.In) {
+	if !terminal.Is(a.In) {
 		return fail.New(fail.Refused, "cannot prompt %q: standard input is not a terminal", question).Do("add --yes")
 	}
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
-	answer, err := a.readAnswer()
+	answer, err := terminal.Answer(a.In, a.Err)
 	if err != nil {
 		return err
 	}
@@ -86,32 +83,6 @@ func (a *App) confirm(f *runFlags, question string) error {
 		return fail.New(fail.Interrupted, "not confirmed: nothing was changed")
 	}
 	return nil
-}
-
-// readAnswer reads one line. Ctrl-C is an answer, too: what is held by then, such as a lease, is given back.
-func (a *App) readAnswer() (string, error) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	type answer struct {
-		line string
-		err  error
-	}
-	read := make(chan answer, 1)
-	go func() { // where a signal comes first, it ends with the process
-		line, err := bufio.NewReader(a.In).ReadString('\n')
-		read <- answer{line, err}
-	}()
-	select {
-	case <-signals:
-		fmt.Fprintln(a.Err)
-		return "", nil
-	case r := <-read:
-		if r.err != nil && !errors.Is(r.err, io.EOF) {
-			return "", fail.Wrap(fail.Internal, r.err, "read the answer")
-		}
-		return r.line, nil
-	}
 }
 
 // front is the operator's terminal, with the flags of a verb.
@@ -143,6 +114,48 @@ func (f front) Observer() plan.Observer { return f.app.observer(f.flags.progress
 func (a *App) terms(f *runFlags, doc *v1alpha1.Cluster) operate.Terms {
 	return operate.Terms{
 		Front: front{a, f}, Question: carryOut, Yes: f.yes, Consents: f.consents.given, Parallel: int(f.parallel), Step: doc.Spec.Timeouts.Step.Duration,
-		Interrupts: plan.Interruptible, Meta: map[string]string{"version": version}, Hook: killPoint(),
+		Interrupts: plan.Interruptible, Meta: map[string]string{"version": version}, Hook: killpoint.Hook(),
 	}
+}
+
+// atLeastOne is the value of a flag that takes a number from 1 up.
+type atLeastOne int
+
+// String returns the number.
+func (n *atLeastOne) String() string { return strconv.Itoa(int(*n)) }
+
+// Type is what help calls the value.
+func (n *atLeastOne) Type() string { return "int" }
+
+// Set reads the number.
+func (n *atLeastOne) Set(text string) error {
+	v, err := strconv.Atoi(text)
+	if err != nil || v < 1 {
+		return fail.New(fail.Invalid, "%q is not a number from 1 up", text)
+	}
+	*n = atLeastOne(v)
+	return nil
+}
+
+// progressFlag is the value of --progress; empty, it depends on the terminal.
+type progressFlag string
+
+// String returns the name.
+func (p *progressFlag) String() string { return string(*p) }
+
+// Type is what help calls the value.
+func (p *progressFlag) Type() string { return "string" }
+
+// Set takes one of the observers' names.
+func (p *progressFlag) Set(name string) error {
+	if known := progressNames(); !slices.Contains(known, name) {
+		return fmt.Errorf("there is no %q; choose %s", name, strings.Join(known, ", "))
+	}
+	*p = progressFlag(name)
+	return nil
+}
+
+// progressNames lists what --progress takes.
+func progressNames() []string {
+	return []string{string(show.ObserveTTY), string(show.ObservePlain), string(show.ObserveJSON), string(show.ObserveNone)}
 }

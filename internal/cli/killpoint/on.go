@@ -1,6 +1,7 @@
 //go:build killpoints
 
-package cli
+// Package killpoint has tests kill this program at the boundaries of steps. It does nothing unless it is built with the tag killpoints.
+package killpoint
 
 import (
 	"errors"
@@ -15,9 +16,9 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// killPoint kills this process at a boundary of a step (before or after one): at the n-th, n from NAUPEGOS_KILL_AT; or at the first that
+// Hook kills this process at a boundary of a step (before or after one): at the n-th, n from NAUPEGOS_KILL_AT; or at the first that
 // the file NAUPEGOS_KILL_ONCE does not name, which it adds there, so that run after run gets one boundary further.
-func killPoint() func(string, plan.Phase) {
+func Hook() func(string, plan.Phase) {
 	at, err := strconv.Atoi(os.Getenv("NAUPEGOS_KILL_AT"))
 	once := os.Getenv("NAUPEGOS_KILL_ONCE")
 	if (err != nil || at <= 0) && once == "" {

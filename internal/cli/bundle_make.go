@@ -1,16 +1,18 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/progress"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
+	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release"
 )
@@ -37,7 +39,7 @@ Needs Go, apt-get and dpkg-deb. With empty caches it takes about ten minutes of 
 		Example: "  naupegos bundle build\n  naupegos bundle build --kubernetes " + release.Default + " --addons openstack",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Progress = bundleProgress(b.app.Err)
+			o.Progress = progress.Bundle(b.app.Err)
 			return b.makeEach(versions, func(lib *bundle.Library, version string) (*bundle.Bundle, error) {
 				o.Kubernetes = version
 				return lib.Build(cmd.Context(), o)
@@ -54,7 +56,7 @@ Needs Go, apt-get and dpkg-deb. With empty caches it takes about ten minutes of 
 
 // makeEach makes the bundles of releases one after another, and tells of each.
 func (b *bundleCmd) makeEach(versions []string, one func(lib *bundle.Library, version string) (*bundle.Bundle, error)) error {
-	lib, err := b.library()
+	lib, err := bundles.Library(b.root)
 	if err != nil {
 		return err
 	}
@@ -88,7 +90,7 @@ Needs Go for a few small programs of our own, apt-get and dpkg-deb.`,
 		Example: "  naupegos bundle pull --kubernetes " + release.Default + "\n  naupegos bundle pull --kubernetes-url https://mirror.example.org/kubernetes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Progress = bundleProgress(b.app.Err)
+			o.Progress = progress.Bundle(b.app.Err)
 			return b.makeEach(versions, func(lib *bundle.Library, version string) (*bundle.Bundle, error) {
 				o.Kubernetes = version
 				return lib.Pull(cmd.Context(), o)
@@ -124,33 +126,14 @@ func (b *bundleCmd) exportCmd() *cobra.Command {
 				return err
 			}
 			if args[1] == "-" {
-				if isTerminal(b.app.Out) {
+				if terminal.Is(b.app.Out) {
 					return fail.New(fail.Invalid, "standard output is a terminal").Do("name a file, or pipe it somewhere")
 				}
 				return lib.Export(cmd.Context(), found.ID, b.app.Out)
 			}
-			return writeAtomically(args[1], func(w io.Writer) error { return lib.Export(cmd.Context(), found.ID, w) })
+			return wholefile.Write(args[1], func(w io.Writer) error { return lib.Export(cmd.Context(), found.ID, w) })
 		},
 	}
-}
-
-// writeAtomically makes a file appear only when it is whole.
-func writeAtomically(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fail.Wrap(fail.Refused, err, "write file").At(path)
-	}
-	defer os.Remove(f.Name()) // gone after the rename
-	if err = write(f); err == nil {
-		err = errors.Join(f.Chmod(0o644), f.Sync())
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fail.Wrap(fail.Refused, err, "write file").At(path)
-	}
-	return nil
 }
 
 func (b *bundleCmd) importCmd() *cobra.Command {
@@ -165,7 +148,7 @@ one that naupegos bundle inspect prints where the bundle was made.`,
 		Example: "  naupegos bundle import kubernetes-" + release.Default + ".tar.zst\n  naupegos bundle import bundle.tar.zst --id \"$(cat bundle.id)\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			lib, err := b.library()
+			lib, err := bundles.Library(b.root)
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-package cli
+package progress
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 )
 
-// progressEvery is how often a long phase says that it goes on.
-const progressEvery = 10 * time.Second
+// every is how often a long phase says that it goes on.
+const every = 10 * time.Second
 
-// bundleProgress returns a function that tells about a bundle being made, one line when a phase ends and one now and then.
-func bundleProgress(w io.Writer) func(bundle.Event) {
+// Bundle returns a function that tells about a bundle being made, one line when a phase ends and one now and then.
+func Bundle(w io.Writer) func(bundle.Event) {
 	var mu sync.Mutex
 	last := map[string]time.Time{}
 	return func(e bundle.Event) {
@@ -25,7 +25,7 @@ func bundleProgress(w io.Writer) func(bundle.Event) {
 		}
 		key := e.Component + " " + e.Phase
 		if !e.Finished {
-			if began, ok := last[key]; !ok || time.Since(began) < progressEvery {
+			if began, ok := last[key]; !ok || time.Since(began) < every {
 				if !ok {
 					last[key] = time.Now()
 				}
@@ -33,11 +33,11 @@ func bundleProgress(w io.Writer) func(bundle.Event) {
 			}
 		}
 		last[key] = time.Now()
-		fmt.Fprintln(w, progressLine(e))
+		fmt.Fprintln(w, bundleLine(e))
 	}
 }
 
-func progressLine(e bundle.Event) string {
+func bundleLine(e bundle.Event) string {
 	line := fmt.Sprintf("  %-22s %-9s", e.Component, e.Phase)
 	switch {
 	case e.Cached:

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"bufio"
@@ -15,17 +15,17 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// passphrase reads a passphrase from the first line of a file or, where none is named, from the terminal; twice says to ask again, for one
+// Passphrase reads a passphrase from the first line of a file or, where none is named, from the terminal; twice says to ask again, for one
 // that nobody has typed before.
-func (a *App) passphrase(file string, twice bool) (string, error) {
+func Passphrase(in io.Reader, w io.Writer, file string, twice bool) (string, error) {
 	if file != "" {
 		return passphraseFrom(file)
 	}
-	in, ok := a.In.(*os.File)
-	if !ok || !isTerminal(in) {
+	tty, ok := in.(*os.File)
+	if !ok || !Is(tty) {
 		return "", fail.New(fail.Refused, "cannot ask for a passphrase: standard input is not a terminal").Do("keep it in a file, and name that by --passphrase-file")
 	}
-	first, err := a.askSecret(in, "Passphrase: ")
+	first, err := askSecret(tty, w, "Passphrase: ")
 	if err != nil {
 		return "", err
 	}
@@ -35,7 +35,7 @@ func (a *App) passphrase(file string, twice bool) (string, error) {
 	if !twice {
 		return first, nil
 	}
-	second, err := a.askSecret(in, "The same again: ")
+	second, err := askSecret(tty, w, "The same again: ")
 	if err == nil && second != first {
 		err = fail.New(fail.Invalid, "the two passphrases differ").Do("run the same command again")
 	}
@@ -59,7 +59,7 @@ func passphraseFrom(file string) (string, error) {
 }
 
 // askSecret reads a line that is not shown. Ctrl-C is an answer, too, and leaves the terminal as it was.
-func (a *App) askSecret(in *os.File, question string) (string, error) {
+func askSecret(in *os.File, w io.Writer, question string) (string, error) {
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
@@ -73,18 +73,18 @@ func (a *App) askSecret(in *os.File, question string) (string, error) {
 		err  error
 	}
 	read := make(chan answer, 1)
-	fmt.Fprint(a.Err, question)
+	fmt.Fprint(w, question)
 	go func() { // where a signal comes first, it ends with the process
 		text, err := term.ReadPassword(fd)
 		read <- answer{text, err}
 	}()
 	select {
 	case <-signals:
-		fmt.Fprintln(a.Err)
+		fmt.Fprintln(w)
 		err := term.Restore(fd, before)
 		return "", errors.Join(fail.New(fail.Interrupted, "no passphrase: nothing was done"), err)
 	case r := <-read:
-		fmt.Fprintln(a.Err)
+		fmt.Fprintln(w)
 		if r.err != nil && !errors.Is(r.err, io.EOF) {
 			return "", fail.Wrap(fail.Internal, r.err, "read the passphrase")
 		}

@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"bytes"
@@ -54,6 +54,9 @@ type failure struct {
 	Hint     string          `json:"hint,omitempty"`     // what to do
 	Problems v1alpha1.Errors `json:"problems,omitempty"` // each thing that is wrong with a document
 }
+
+// WriteError prints an error for programs.
+func WriteError(w io.Writer, err error) error { return writeJSON(w, failureOf(err)) }
 
 func failureOf(err error) failure {
 	kind := fail.KindOf(err)
