@@ -1,19 +1,77 @@
 package agent
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 )
+
+// loadsModules reports whether this host has modules for its kernel. Containers and kernels with everything built in don't;
+// what such a kernel can do can't be asked for by name, so nothing is tried.
+func (a *Agent) loadsModules() bool {
+	info, err := os.Stat(a.path(host.ModulesDir()))
+	return err == nil && info.IsDir()
+}
+
+// diffModules returns the wanted modules that are neither loaded nor built in.
+func (a *Agent) diffModules(want []string) ([]string, error) {
+	if len(want) == 0 || !a.loadsModules() {
+		return nil, nil
+	}
+	have := map[string]bool{}
+	for _, src := range []struct {
+		file string
+		name func(line string) string
+	}{
+		{"/proc/modules", func(l string) string { n, _, _ := strings.Cut(l, " "); return n }},
+		{host.ModulesDir() + "/modules.builtin", func(l string) string { n, _, _ := strings.Cut(path.Base(l), ".ko"); return n }},
+	} {
+		data, err := os.ReadFile(a.path(src.file))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fail.Wrap(fail.Internal, err, "read %s", src.file)
+		}
+		for sc := bufio.NewScanner(bytes.NewReader(data)); sc.Scan(); {
+			have[moduleName(src.name(sc.Text()))] = true
+		}
+	}
+	var out []string
+	for _, m := range want {
+		if !have[moduleName(m)] {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// loadModule loads one module. That the kernel does not have it is a warning, not an error: it may do without.
+func (a *Agent) loadModule(ctx context.Context, name string) (warning string, err error) {
+	_, err = a.run.Run(ctx, nil, "modprobe", "--", name)
+	if ctx.Err() != nil {
+		return "", fail.Wrap(fail.Interrupted, ctx.Err(), "load kernel module %s", name)
+	}
+	if err != nil {
+		return fmt.Sprintf("kernel module %s can't be loaded: %v", name, err), nil
+	}
+	return "", nil
+}
+
+// moduleName makes names comparable: the kernel takes - and _ for the same.
+func moduleName(n string) string { return strings.ReplaceAll(n, "-", "_") }
 
 // sysctlOp is a kernel setting to change.
 type sysctlOp struct {
@@ -108,3 +166,29 @@ func enough(key, have, want string) bool {
 
 // normal makes values comparable: the kernel separates the fields of one setting by tabs.
 func normal(v string) string { return strings.Join(strings.Fields(v), " ") }
+
+// setSysctls changes kernel settings.
+func (a *Agent) setSysctls(ops []sysctlOp) error {
+	for _, s := range ops {
+		if err := a.setSysctl(s.key, s.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadModules loads what lacks; failures are warnings.
+func (a *Agent) loadModules(ctx context.Context, report *machine.Report, d *diff) error {
+	for _, m := range d.modules {
+		warning, err := a.loadModule(ctx, m)
+		switch {
+		case err != nil:
+			return err
+		case warning != "":
+			report.Warnings = append(report.Warnings, warning)
+		default:
+			report.Changes = append(report.Changes, machine.Change{Kind: "module", Name: m, Action: "load"})
+		}
+	}
+	return nil
+}

@@ -1,4 +1,4 @@
-package agent
+package host
 
 import (
 	"encoding/binary"
@@ -16,11 +16,11 @@ import (
 // listening is the state of a listening socket in /proc/net/tcp.
 const listening = "0A"
 
-// listeners finds the TCP ports that are listened on, and by whom, by port.
-func (a *Agent) listeners() []machine.Listener {
+// Listeners finds the TCP ports that are listened on, and by whom, by port.
+func (r Root) Listeners() []machine.Listener {
 	sockets := map[string]machine.Listener{} // by inode
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		for line := range strings.Lines(a.read(table)) {
+		for line := range strings.Lines(r.Read(table)) {
 			f := strings.Fields(line)
 			if len(f) < 10 || f[3] != listening {
 				continue
@@ -33,7 +33,7 @@ func (a *Agent) listeners() []machine.Listener {
 	if len(sockets) == 0 {
 		return nil
 	}
-	a.nameOwners(sockets)
+	r.nameOwners(sockets)
 	out := make([]machine.Listener, 0, len(sockets))
 	for _, l := range sockets {
 		out = append(out, l)
@@ -49,8 +49,8 @@ func (a *Agent) listeners() []machine.Listener {
 
 // nameOwners looks through all processes' open files for the sockets, by inode. Of several that share one (a server's
 // workers), the oldest counts.
-func (a *Agent) nameOwners(sockets map[string]machine.Listener) {
-	entries, _ := os.ReadDir(a.path("/proc")) // Facts has seen that it is there
+func (r Root) nameOwners(sockets map[string]machine.Listener) {
+	entries, _ := os.ReadDir(r.Path("/proc")) // Facts has seen that it is there
 	var pids []int
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
@@ -60,15 +60,15 @@ func (a *Agent) nameOwners(sockets map[string]machine.Listener) {
 	slices.Sort(pids)
 	for _, pid := range pids {
 		dir := "/proc/" + strconv.Itoa(pid)
-		files, _ := os.ReadDir(a.path(dir + "/fd")) // the process may have gone meanwhile
+		files, _ := os.ReadDir(r.Path(dir + "/fd")) // the process may have gone meanwhile
 		for _, f := range files {
-			target, _ := os.Readlink(a.path(dir + "/fd/" + f.Name()))
+			target, _ := os.Readlink(r.Path(dir + "/fd/" + f.Name()))
 			inode := strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")
 			l, ok := sockets[inode]
 			if !ok || l.PID != 0 {
 				continue
 			}
-			l.PID, l.Process, l.Unit = pid, a.read(dir+"/comm"), serviceOf(a.read(dir+"/cgroup"))
+			l.PID, l.Process, l.Unit = pid, r.Read(dir+"/comm"), serviceOf(r.Read(dir+"/cgroup"))
 			sockets[inode] = l
 		}
 	}

@@ -1,4 +1,4 @@
-package agent
+package host
 
 import (
 	"net"
@@ -17,9 +17,8 @@ import (
 const tcpHead = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
 func TestListeners(t *testing.T) {
-	f := newFakeHost(t)
+	root := Root(t.TempDir())
 	for p, content := range map[string]string{
-		"/proc/meminfo": "MemTotal: 1 kB\n",
 		"/proc/net/tcp": tcpHead +
 			"   0: 00000000:280A 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 111 1 0 100 0 0 10 0\n" +
 			"   1: 0100007F:20D4 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 222 1 0 100 0 0 10 0\n" +
@@ -33,14 +32,14 @@ func TestListeners(t *testing.T) {
 		"/proc/50/comm":   "kubelet\n",
 		"/proc/50/cgroup": "0::/naupegos-x.service/user.slice/session-1.scope\n",
 	} {
-		write(t, f.root+p, content)
+		write(t, root, p, content)
 	}
 	for link, target := range map[string]string{
 		"/proc/40/fd/3": "socket:[111]", "/proc/41/fd/3": "socket:[111]", "/proc/41/fd/4": "/dev/null",
 		"/proc/50/fd/7": "socket:[222]", "/proc/50/fd/8": "socket:[333]", "/proc/50/fd/9": "socket:[444]",
 	} {
-		testkit.Must(t, os.MkdirAll(filepath.Dir(f.root+link), 0o755))
-		testkit.Must(t, os.Symlink(target, f.root+link))
+		testkit.Must(t, os.MkdirAll(filepath.Dir(root.Path(link)), 0o755))
+		testkit.Must(t, os.Symlink(target, root.Path(link)))
 	}
 	want := []machine.Listener{
 		{Address: "::", Port: 6443, Process: "kubelet", PID: 50},
@@ -48,14 +47,8 @@ func TestListeners(t *testing.T) {
 		{Address: "127.0.0.1", Port: 8404, Process: "kubelet", PID: 50},
 		{Address: "0.0.0.0", Port: 10250, Process: "nginx", PID: 40, Unit: "nginx.service"},
 	}
-	got, err := f.agent().Facts()
-	testkit.Must(t, err)
-	if d := cmp.Diff(want, got.Listeners); d != "" {
+	if d := cmp.Diff(want, root.Listeners()); d != "" {
 		t.Errorf("listeners:\n%s", d)
-	}
-	testkit.Must(t, f.agent().saveState(&state{Units: map[string]stUnit{"kubelet.service": {}}}))
-	if got, err = f.agent().Facts(); err != nil || got.Listeners != nil {
-		t.Errorf("a configured machine tells %v, %v", got.Listeners, err)
 	}
 }
 
@@ -72,7 +65,7 @@ func TestListenersOfThisHost(t *testing.T) {
 		addr := l.Addr().(*net.TCPAddr)
 		name, err := os.ReadFile("/proc/self/comm")
 		testkit.Must(t, err)
-		found := (&Agent{root: "/"}).listeners()
+		found := Root("/").Listeners()
 		i := slices.IndexFunc(found, func(x machine.Listener) bool { return x.Port == addr.Port })
 		if i < 0 || found[i].PID != os.Getpid() || found[i].Process != strings.TrimSpace(string(name)) || net.ParseIP(found[i].Address).Equal(addr.IP) == false {
 			t.Errorf("%v is not found: %+v", addr, found)
