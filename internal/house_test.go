@@ -33,9 +33,9 @@ var owners = map[string][]string{
 	"filippo.io/age":                         {"internal/store", "internal/store/storetest"},
 	"golang.org/x/crypto/ssh":                {"internal/remote", "internal/testkit/sshtest", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // the last three only read and write keys
 	"github.com/vishvananda/netlink":         {"internal/provider/local", "test/openstack/runner/runner"},
-	"github.com/spf13/cobra":                 {"internal/cli", "hack/docs"},
+	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/output", "hack/docs"},
 	"charm.land":                             {"internal/cli"},
-	"github.com/charmbracelet":               {"internal/plan", "internal/tool"},
+	"github.com/charmbracelet":               {"internal/plan/show", "internal/plan/words", "internal/tool"},
 	"github.com/google/go-containerregistry": {"internal/bundle"},
 	"github.com/coreos/ignition":             {"internal/machine"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
@@ -49,14 +49,24 @@ var knows = map[string][]string{
 	"internal/fail":                     {},
 	"internal/testkit":                  {"internal/fail"},
 	"internal/testkit/sshtest":          {"internal/testkit"},
-	"internal/plan":                     {"internal/fail"},
+	"internal/plan":                     {"internal/fail", "internal/plan/words"},
+	"internal/plan/show":                {"internal/fail", "internal/plan", "internal/plan/words"},
+	"internal/plan/words":               {},
 	"internal/machine":                  {"internal/fail"},
-	"internal/agent":                    {"internal/fail", "internal/machine"},
+	"internal/agent":                    {"internal/agent/host", "internal/fail", "internal/machine"},
+	"internal/agent/host":               {"internal/fail", "internal/machine"},
 	"internal/agent/approver":           {"internal/fail"},
 	"cmd/naupegos-agent":                {"internal/agent", "internal/agent/approver", "internal/fail", "internal/machine"},
 	"internal/pki":                      {"internal/fail"},
 	"internal/pki/pkitest":              {"internal/fail", "internal/pki", "internal/testkit"},
 	"internal/release":                  {},
+	"internal/cli/bundles":              {"api/v1alpha1", "internal/bundle", "internal/cli/progress", "internal/fail", "internal/provider/local"},
+	"internal/cli/killpoint":            {"internal/plan"},
+	"internal/cli/output":               {"api/v1alpha1", "internal/fail", "internal/tool"},
+	"internal/cli/progress":             {"internal/bundle"},
+	"internal/cli/savedplan":            {"api/v1alpha1", "internal/cli/wholefile", "internal/cluster", "internal/fail", "internal/operate", "internal/plan/show"},
+	"internal/cli/terminal":             {"internal/fail"},
+	"internal/cli/wholefile":            {"internal/fail"},
 	"internal/bundle":                   {"internal/fail", "internal/release"},
 	"internal/bundle/bundletest":        {"internal/bundle", "internal/release"},
 	"internal/addon":                    {"internal/bundle", "internal/fail"},
@@ -87,7 +97,7 @@ var knows = map[string][]string{
 // mayUseProviders lists the only packages that may know one provider or another; all others go by provider.Provider.
 var mayUseProviders = []string{"internal/provider/providers", "internal/cli", "cmd/naupegos", "bench/local", "bench/openstack", "test/openstack/runner", "test/openstack/runner/runner"}
 
-// mayUseCLI lists the only packages that may import internal/cli.
+// mayUseCLI lists the only packages that may import internal/cli. Its rooms are its own.
 var mayUseCLI = []string{"cmd/naupegos", "hack/docs"}
 
 func TestImports(t *testing.T) {
@@ -103,6 +113,8 @@ func TestImports(t *testing.T) {
 					t.Errorf("%s imports %s: only %v may", name, own, mayUseProviders)
 				case own == "internal/cli" && !slices.Contains(mayUseCLI, name):
 					t.Errorf("%s imports %s: only %v may", name, own, mayUseCLI)
+				case !listed && strings.HasPrefix(own, "internal/cli/") && name != "internal/cli":
+					t.Errorf("%s imports %s: only internal/cli may", name, own)
 				}
 				continue
 			}

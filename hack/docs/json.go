@@ -22,12 +22,12 @@ type jsonPage struct {
 type goType struct{ file, name string }
 
 var jsonPages = []jsonPage{
-	{"Errors", "With `-o json` an error is one object on standard error. Exit statuses stay the same.", []goType{{"internal/cli/json.go", "failure"}}},
+	{"Errors", "With `-o json` an error is one object on standard error. Exit statuses stay the same.", []goType{{"internal/cli/output/json.go", "failure"}}},
 	{"doctor", "`naupegos doctor -o json` prints a list of checks.", []goType{{"internal/provider/check.go", "Check"}}},
 	{"plan", "`naupegos plan -o json` prints the plan. It exits with 2 where `changes` is true.", []goType{
-		{"internal/plan/json.go", "planJSON"}, {"internal/plan/json.go", "stepJSON"}}},
+		{"internal/plan/show/json.go", "planJSON"}, {"internal/plan/show/json.go", "stepJSON"}}},
 	{"Progress", "`--progress json` writes one object a line to standard error while a plan runs. `event` is begin, step, note or end.", []goType{
-		{"internal/plan/observer_json.go", "lineJSON"}}},
+		{"internal/plan/show/jsonlines.go", "lineJSON"}}},
 	{"status", "`naupegos status -o json` prints a list of clusters, `naupegos status NAME -o json` one cluster in full.", []goType{
 		{"internal/cli/status_list.go", "clusterRow"}, {"internal/cluster/status.go", "Status"}, {"internal/cluster/status.go", "MachineStatus"}}},
 	{"history", "`naupegos history [NAME] -o json` prints a list of runs, `naupegos history NAME RUN -o json` one run with its steps.", []goType{
@@ -113,7 +113,7 @@ func row(fset *token.FileSet, b *bytes.Buffer, f *ast.Field) error {
 
 // jsonType says what JSON has in place of a Go type.
 func jsonType(t string) string {
-	t = strings.TrimPrefix(t, "*")
+	t = strings.TrimPrefix(strings.TrimPrefix(t, "*"), "plan.")
 	switch {
 	case strings.HasPrefix(t, "[]"):
 		return "list of " + jsonType(t[2:])

@@ -1,9 +1,17 @@
+// Package agent makes the host it runs on match a machine.Config: files, binaries, kernel settings, units, images.
+//
+// It looks first, then changes only what differs, and leaves a record of what it manages, so that being killed anywhere
+// is mended by running again. It knows nothing of clusters, and reaches no network other than what it is told to check.
 package agent
 
 import (
-	"path/filepath"
+	"fmt"
+	"os/user"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
@@ -21,7 +29,7 @@ type OwnerFunc func(owner string) (uid, gid int, err error)
 
 // Agent makes one host match its configuration.
 type Agent struct {
-	root     string
+	root     host.Root
 	run      Runner
 	owner    OwnerFunc
 	lockWait time.Duration
@@ -30,7 +38,7 @@ type Agent struct {
 
 // New returns an Agent for the host under o.Root.
 func New(o Options) *Agent {
-	a := &Agent{root: o.Root, run: o.Runner, owner: o.Owner, lockWait: o.LockWait, unitWait: o.UnitWait}
+	a := &Agent{root: host.Root(o.Root), run: o.Runner, owner: o.Owner, lockWait: o.LockWait, unitWait: o.UnitWait}
 	if a.root == "" {
 		a.root = "/"
 	}
@@ -47,7 +55,7 @@ func New(o Options) *Agent {
 }
 
 // path puts the root before a path of the configuration.
-func (a *Agent) path(p string) string { return filepath.Join(a.root, p) }
+func (a *Agent) path(p string) string { return a.root.Path(p) }
 
 // Files of ours beside the configuration's own.
 const (
@@ -56,3 +64,33 @@ const (
 	lockFile     = machine.StateDir + "/agent/lock"
 	originalsDir = machine.StateDir + "/agent/originals"
 )
+
+// LookupOwner resolves "user:group", by name or number, against the host's accounts.
+func LookupOwner(owner string) (uid, gid int, err error) {
+	u, g, ok := strings.Cut(owner, ":")
+	if !ok {
+		return 0, 0, fmt.Errorf("owner %q is not of the form user:group", owner)
+	}
+	if u == "root" && g == "root" {
+		return 0, 0, nil
+	}
+	if uid, err = strconv.Atoi(u); err != nil {
+		found, err := user.Lookup(u)
+		if err != nil {
+			return 0, 0, fmt.Errorf("owner %q: %w", owner, err)
+		}
+		if uid, err = strconv.Atoi(found.Uid); err != nil {
+			return 0, 0, fmt.Errorf("owner %q: %w", owner, err)
+		}
+	}
+	if gid, err = strconv.Atoi(g); err != nil {
+		found, err := user.LookupGroup(g)
+		if err != nil {
+			return 0, 0, fmt.Errorf("owner %q: %w", owner, err)
+		}
+		if gid, err = strconv.Atoi(found.Gid); err != nil {
+			return 0, 0, fmt.Errorf("owner %q: %w", owner, err)
+		}
+	}
+	return uid, gid, nil
+}

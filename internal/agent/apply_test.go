@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -107,7 +108,7 @@ func TestSettingOfAModule(t *testing.T) {
 	const dir = "/proc/sys/net/bridge"
 	c := machine.Config{Machine: "demo-w-1", Modules: []string{"br_netfilter"}, Sysctls: map[string]string{"net.bridge.bridge-nf-call-iptables": "1"}}
 	f := newFakeHost(t)
-	testkit.Must(t, os.MkdirAll(f.root+modulesDir(), 0o755))
+	testkit.Must(t, os.MkdirAll(f.root+host.ModulesDir(), 0o755))
 	f.modules = map[string]func(){"br_netfilter": func() {
 		testkit.Must(t, os.MkdirAll(f.root+dir, 0o755))
 		write(t, f.root+dir+"/bridge-nf-call-iptables", "0\n")
@@ -125,7 +126,7 @@ func TestSettingOfAModule(t *testing.T) {
 	}
 
 	f = newFakeHost(t)
-	testkit.Must(t, os.MkdirAll(f.root+modulesDir(), 0o755))
+	testkit.Must(t, os.MkdirAll(f.root+host.ModulesDir(), 0o755))
 	if _, err := f.agent().Apply(t.Context(), c, false); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "bridge-nf-call-iptables") {
 		t.Errorf("a kernel without the module: %v", err)
 	}
@@ -293,7 +294,7 @@ func TestForeignFilesComeBack(t *testing.T) {
 			t.Errorf("%s: %q, want %q", p, got, want)
 		}
 	}
-	if isDir(f.root + "/var/lib/app") {
+	if host.IsDir(f.root + "/var/lib/app") {
 		t.Error("a directory that the agent made is left, empty")
 	}
 }

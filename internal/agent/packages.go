@@ -4,11 +4,9 @@ import (
 	"context"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 )
-
-// dpkgStatus is dpkg's database of what is installed (dpkg-query(1)).
-const dpkgStatus = "/var/lib/dpkg/status"
 
 // diffPackages returns the wanted packages that are not installed. Reading dpkg's database takes milliseconds, asking
 // dpkg-query a process.
@@ -16,7 +14,7 @@ func (a *Agent) diffPackages(want []string) ([]string, error) {
 	if len(want) == 0 {
 		return nil, nil
 	}
-	have := installedPackages(a.read(dpkgStatus))
+	have := installedPackages(a.root.Read(host.DpkgStatus))
 	var out []string
 	for _, p := range want {
 		if !have[p] {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 )
@@ -68,7 +69,7 @@ func (a *Agent) removePaths(st *state, paths []string) error {
 		if err := removePath(a.tmpName(p), p); err != nil {
 			return err
 		}
-		if dir := filepath.Dir(a.path(p)); isDir(dir) {
+		if dir := filepath.Dir(a.path(p)); host.IsDir(dir) {
 			dirs[dir] = true
 		}
 		if strings.HasSuffix(filepath.Dir(p), ".service.d") {
@@ -76,7 +77,7 @@ func (a *Agent) removePaths(st *state, paths []string) error {
 		}
 	}
 	for d := range dirs {
-		if !isDir(d) {
+		if !host.IsDir(d) {
 			delete(dirs, d)
 		}
 	}
@@ -96,7 +97,7 @@ func (a *Agent) removeDirectory(p string, s stPath) error {
 
 // giveBack gives a directory the mode and owner that it had before us, unless somebody has removed it.
 func (a *Agent) giveBack(p string, s stPath) error {
-	if !isDir(a.path(p)) {
+	if !host.IsDir(a.path(p)) {
 		return nil
 	}
 	return a.attributes(&op{path: p, mode: s.Mode, uid: s.UID, gid: s.GID})
@@ -119,11 +120,6 @@ func (a *Agent) dropBlobs(before, now *state) {
 	}
 }
 
-func isDir(real string) bool {
-	info, err := os.Lstat(real)
-	return err == nil && info.IsDir()
-}
-
 func isSocket(real string) bool {
 	info, err := os.Stat(real)
 	return err == nil && info.Mode()&fs.ModeSocket != 0
@@ -142,30 +138,4 @@ func unitFailure(ctx context.Context, err error, what string) error {
 		return interrupted(ctx.Err())
 	}
 	return fail.Wrap(kindOr(err, fail.Internal), err, "%s", what)
-}
-
-// setSysctls changes kernel settings.
-func (a *Agent) setSysctls(ops []sysctlOp) error {
-	for _, s := range ops {
-		if err := a.setSysctl(s.key, s.value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// loadModules loads what lacks; failures are warnings.
-func (a *Agent) loadModules(ctx context.Context, report *machine.Report, d *diff) error {
-	for _, m := range d.modules {
-		warning, err := a.loadModule(ctx, m)
-		switch {
-		case err != nil:
-			return err
-		case warning != "":
-			report.Warnings = append(report.Warnings, warning)
-		default:
-			report.Changes = append(report.Changes, machine.Change{Kind: "module", Name: m, Action: "load"})
-		}
-	}
-	return nil
 }

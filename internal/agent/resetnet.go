@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
@@ -27,7 +28,7 @@ func (r *reset) removeNetworks(ctx context.Context) error {
 		return nil
 	}
 	for _, link := range []string{"cni0", "flannel.1", "flannel-v6.1", "kube-ipvs0", "nodelocaldns"} {
-		if !isDir(r.path("/sys/class/net/"+link)) && r.read("/sys/class/net/"+link+"/ifindex") == "" {
+		if !host.IsDir(r.path("/sys/class/net/"+link)) && r.root.Read("/sys/class/net/"+link+"/ifindex") == "" {
 			continue
 		}
 		if _, err := r.run.Run(ctx, nil, "ip", "link", "delete", link); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -56,12 +57,12 @@ func (r *reset) podProcesses() []int {
 			continue
 		}
 		dir := "/proc/" + e.Name()
-		if strings.HasPrefix(r.read(dir+"/stat"), e.Name()+" (") && strings.Contains(r.read(dir+"/stat"), ") Z ") {
+		if strings.HasPrefix(r.root.Read(dir+"/stat"), e.Name()+" (") && strings.Contains(r.root.Read(dir+"/stat"), ") Z ") {
 			continue // dead already; its parent has not asked yet
 		}
-		args := strings.Split(r.read(dir+"/cmdline"), "\x00")
+		args := strings.Split(r.root.Read(dir+"/cmdline"), "\x00")
 		shim := strings.HasSuffix(args[0], "/containerd-shim-runc-v2") && slices.Contains(args, "k8s.io") && r.ourPIDs(dir)
-		if shim || inPod(r.read(dir+"/cgroup")) {
+		if shim || inPod(r.root.Read(dir+"/cgroup")) {
 			pids = append(pids, pid)
 		}
 	}
@@ -102,7 +103,7 @@ func (r *reset) removeCgroups() {
 	for _, e := range top {
 		for _, name := range []string{"kubepods", "kubepods.slice"} {
 			for _, dir := range []string{r.cgroups + "/" + name, r.cgroups + "/" + e.Name() + "/" + name} {
-				if isDir(r.path(dir)) {
+				if host.IsDir(r.path(dir)) {
 					remove(r.path(dir))
 				}
 			}
@@ -140,7 +141,7 @@ func (r *reset) unmount(context.Context) error {
 		under = append(under, "/var/lib/containerd/")
 	}
 	var points []string
-	for line := range strings.Lines(r.read("/proc/self/mountinfo")) {
+	for line := range strings.Lines(r.root.Read("/proc/self/mountinfo")) {
 		f := strings.Fields(line)
 		if len(f) < 5 {
 			continue

@@ -44,6 +44,7 @@ func (f *fakeHost) process(t *testing.T, pid int, cmdline string, began time.Tim
 	t.Helper()
 	var up unix.Timespec
 	testkit.Must(t, unix.ClockGettime(unix.CLOCK_BOOTTIME, &up))
+	const ticks = 100 // a second, in which the kernel reports when a process began (USER_HZ)
 	at := (time.Duration(up.Nano()) - time.Since(began)) * ticks / time.Second
 	dir := fmt.Sprintf("%s/proc/%d", f.root, pid)
 	testkit.Must(t, os.MkdirAll(dir, 0o755))

@@ -18,7 +18,7 @@ func (a *Agent) missingUsers(want []string) []string {
 	if len(want) == 0 {
 		return nil
 	}
-	accounts := "\n" + a.read(passwd)
+	accounts := "\n" + a.root.Read(passwd)
 	return slices.DeleteFunc(slices.Clone(want), func(name string) bool { return strings.Contains(accounts, "\n"+name+":") })
 }
 

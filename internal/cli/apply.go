@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/savedplan"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -54,7 +56,7 @@ func (a *App) applyDocument(ctx context.Context, file string, f *runFlags) error
 	if err != nil {
 		return err
 	}
-	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: getBundle, newest: f.consents.has(cluster.ConsentBundle)})
+	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: bundles.Made, newest: f.consents.has(cluster.ConsentBundle)})
 	if err != nil {
 		return located(err, file, data)
 	}
@@ -94,4 +96,27 @@ func (s *session) handOver(ctx context.Context, doc *v1alpha1.Cluster, took time
   naupegos destroy %[1]s                   remove everything
 `, name, took.Round(100*time.Millisecond))
 	return err
+}
+
+// applySaved carries out a saved plan. It was reviewed: nobody is asked, unless there turns out to be more to do afterwards.
+func (a *App) applySaved(ctx context.Context, file string, f *runFlags) error {
+	saved, doc, err := savedplan.Read(file)
+	if err != nil {
+		return err
+	}
+	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: bundles.Made, newest: f.consents.has(cluster.ConsentBundle), newID: saved.ClusterID})
+	if err != nil {
+		return located(err, "the document in "+file, []byte(saved.Document))
+	}
+	defer s.Close()
+	first, err := s.Cluster.PlanApply(ctx)
+	if err != nil {
+		return err
+	}
+	if err := saved.Check(s.Session, first); err != nil {
+		return err
+	}
+	t := a.terms(f, doc)
+	t.Reviewed = true
+	return s.apply(ctx, file, doc, []byte(saved.Document), first, t)
 }

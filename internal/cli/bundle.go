@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/release"
 )
 
@@ -41,20 +43,9 @@ Where a verb takes BUNDLE, give an ID, the first digits of one, or a Kubernetes 
 	return c
 }
 
-func (b *bundleCmd) library() (*bundle.Library, error) {
-	root := b.root
-	if root == "" {
-		var err error
-		if root, err = bundle.DefaultRoot(); err != nil {
-			return nil, err
-		}
-	}
-	return bundle.OpenLibrary(root)
-}
-
 // find returns the library and the bundle that the user named by ID or version.
 func (b *bundleCmd) find(ctx context.Context, name string) (*bundle.Library, *bundle.Bundle, error) {
-	lib, err := b.library()
+	lib, err := bundles.Library(b.root)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,14 +60,14 @@ func (b *bundleCmd) find(ctx context.Context, name string) (*bundle.Library, *bu
 }
 
 func (b *bundleCmd) listCmd() *cobra.Command {
-	var out output
+	var out output.Format
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the bundles in the library",
 		Example: "  naupegos bundle list\n  naupegos bundle list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			lib, err := b.library()
+			lib, err := bundles.Library(b.root)
 			if err != nil {
 				return err
 			}
@@ -87,10 +78,10 @@ func (b *bundleCmd) listCmd() *cobra.Command {
 			if all == nil {
 				all = []*bundle.Bundle{}
 			}
-			return out.print(b.app.Out, all, func(w io.Writer) error { return bundleTable(w, all) })
+			return out.Print(b.app.Out, all, func(w io.Writer) error { return bundleTable(w, all) })
 		},
 	}
-	out.bind(c)
+	out.Bind(c)
 	return c
 }
 
@@ -109,7 +100,7 @@ func bundleTable(w io.Writer, all []*bundle.Bundle) error {
 }
 
 func (b *bundleCmd) inspectCmd() *cobra.Command {
-	var out output
+	var out output.Format
 	var sbom bool
 	c := &cobra.Command{
 		Use:     "inspect BUNDLE",
@@ -124,11 +115,11 @@ func (b *bundleCmd) inspectCmd() *cobra.Command {
 			if sbom {
 				return copyFile(b.app.Out, found, bundle.SBOMName)
 			}
-			return out.print(b.app.Out, found, func(w io.Writer) error { return inspectTable(w, found) })
+			return out.Print(b.app.Out, found, func(w io.Writer) error { return inspectTable(w, found) })
 		},
 	}
 	c.Flags().BoolVar(&sbom, "sbom", false, "print the bill of materials (CycloneDX JSON)")
-	out.bind(c)
+	out.Bind(c)
 	return c
 }
 
@@ -182,7 +173,7 @@ func (b *bundleCmd) removeCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
 				id := name
-				lib, err := b.library()
+				lib, err := bundles.Library(b.root)
 				if err != nil {
 					return err
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/image"
 	"github.com/naupegos/naupegos/internal/release"
@@ -114,11 +115,11 @@ func (a *App) clusterNames(ctx context.Context) []string {
 
 // bundleNames lists the IDs of bundles, with what they are.
 func (a *App) bundleNames(c *cobra.Command) []string {
-	b := &bundleCmd{app: a}
+	root := ""
 	if f := c.Flag("library"); f != nil {
-		b.root = f.Value.String()
+		root = f.Value.String()
 	}
-	lib, err := b.library()
+	lib, err := bundles.Library(root)
 	if err != nil {
 		return nil
 	}

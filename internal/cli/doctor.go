@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
@@ -20,7 +21,7 @@ import (
 )
 
 func newDoctorCmd(a *App) *cobra.Command {
-	var out output
+	var out output.Format
 	var file string
 	c := &cobra.Command{
 		Use:   "doctor [NAME]",
@@ -39,7 +40,7 @@ Exit status: 0 where nothing fails, 4 where something does.`,
 				return fail.New(fail.Invalid, "NAME and -f exclude each other").Do("the document says which cluster it is")
 			}
 			checks := a.examine(cmd.Context(), strings.Join(args, ""), file)
-			if err := out.print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
+			if err := out.Print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
 				return err
 			}
 			for _, check := range checks {
@@ -51,7 +52,7 @@ Exit status: 0 where nothing fails, 4 where something does.`,
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "check for the cluster of this document; - for standard input")
-	out.bind(c)
+	out.Bind(c)
 	return c
 }
 
@@ -144,9 +145,9 @@ func (a *App) checkBundle(ctx context.Context, doc *v1alpha1.Cluster) provider.C
 	const name = "bundle"
 	kubernetes, addons := v1alpha1.LatestKubernetes, []string(nil)
 	if doc != nil {
-		kubernetes, addons = doc.Spec.Kubernetes.Version, addonsOf(doc)
+		kubernetes, addons = doc.Spec.Kubernetes.Version, bundles.AddonsOf(doc)
 	}
-	lib, err := (&bundleCmd{app: a}).library()
+	lib, err := bundles.Library("")
 	if err != nil {
 		return check(name, "", err)
 	}
@@ -167,17 +168,9 @@ func (a *App) checkBundle(ctx context.Context, doc *v1alpha1.Cluster) provider.C
 		Detail: fmt.Sprintf("Kubernetes %s is not here yet: apply gets it first, which takes minutes", kubernetes)}
 }
 
-// addonsOf lists the sets of addons that a document's bundle has.
-func addonsOf(doc *v1alpha1.Cluster) []string {
-	if doc.Spec.Provider.OpenStack != nil {
-		return []string{bundle.AddonOpenStack}
-	}
-	return nil
-}
-
 // checkCluster looks at what one cluster needs of its provider.
 func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Cluster) (checks []provider.Check) {
-	o := sessionOptions{look: true, readOnly: true, bundle: haveBundle}
+	o := sessionOptions{look: true, readOnly: true, bundle: bundles.IfHere}
 	look := func(s *session) (err error) {
 		checks, err = s.Cluster.Check(ctx)
 		return err

@@ -1,19 +1,24 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 func newValidateCmd(a *App) *cobra.Command {
 	var file string
-	var out output
+	var out output.Format
 	c := &cobra.Command{
 		Use:   "validate -f FILE",
 		Short: "Check a document and show every error at once",
@@ -30,7 +35,7 @@ and what to do. Nothing outside of the document is looked at.`,
 			if errs == nil {
 				errs = v1alpha1.Errors{}
 			}
-			if perr := out.print(a.Out, errs, func(w io.Writer) error { return errorList(w, file, errs) }); perr != nil {
+			if perr := out.Print(a.Out, errs, func(w io.Writer) error { return errorList(w, file, errs) }); perr != nil {
 				return perr
 			}
 			if len(errs) > 0 {
@@ -40,7 +45,7 @@ and what to do. Nothing outside of the document is looked at.`,
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "the Cluster document; - for standard input")
-	out.bind(c)
+	out.Bind(c)
 	return c
 }
 
@@ -95,6 +100,121 @@ document with:  # yaml-language-server: $schema=naupegos.schema.json`,
 				return err
 			}
 			_, err = a.Out.Write(b)
+			return err
+		},
+	}
+}
+
+// warnOfDifference says where a file differs from the document that the store has: somebody else may have changed the cluster since.
+func (a *App) warnOfDifference(file string, doc *v1alpha1.Cluster, rec *store.Cluster) error {
+	if rec.CreatedAt.IsZero() {
+		return nil
+	}
+	stored, err := v1alpha1.Parse("the stored document of "+rec.Name, rec.Document)
+	if err != nil {
+		return err
+	}
+	fields, err := differences(doc, stored)
+	if err != nil || len(fields) == 0 {
+		return err
+	}
+	fmt.Fprintf(a.Err, "%s differs from the document that was applied last (naupegos document %s prints that one):\n", file, rec.Name)
+	for _, f := range fields {
+		fmt.Fprintf(a.Err, "  %s\n", f)
+	}
+	return nil
+}
+
+// differences lists the fields in which two documents differ, by name, defaults included.
+func differences(file, stored *v1alpha1.Cluster) ([]string, error) {
+	here, err := fieldsOf(file)
+	if err != nil {
+		return nil, err
+	}
+	there, err := fieldsOf(stored)
+	if err != nil {
+		return nil, err
+	}
+	all := maps.Clone(here)
+	maps.Copy(all, there)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if here[name] != there[name] {
+			out = append(out, fmt.Sprintf("%s: %s here, %s in the store", name, orNothing(here[name]), orNothing(there[name])))
+		}
+	}
+	return out, nil
+}
+
+func orNothing(value string) string {
+	if value == "" {
+		return "nothing"
+	}
+	return value
+}
+
+// fieldsOf returns a document's values as JSON, by their fields' paths.
+func fieldsOf(doc *v1alpha1.Cluster) (map[string]string, error) {
+	data, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("compare documents: %w", err)
+	}
+	var tree any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return nil, fmt.Errorf("compare documents: %w", err)
+	}
+	out := map[string]string{}
+	return out, flatten(out, "", tree)
+}
+
+func flatten(to map[string]string, path string, v any) error {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, below := range v {
+			if err := flatten(to, path+"."+key, below); err != nil {
+				return err
+			}
+		}
+		return nil
+	case []any:
+		for i, below := range v {
+			if err := flatten(to, fmt.Sprintf("%s[%d]", path, i), below); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	text, err := json.Marshal(v)
+	if err == nil {
+		to[path[1:]] = string(text)
+	}
+	return err
+}
+
+func newExplainCmd(a *App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain [FIELD]",
+		Short: "Explain a field of the Cluster document",
+		Long: `Print what a field of the Cluster document is for: its type, its default, and the fields below it. FIELD is a path as errors
+print it, such as spec.workers or spec.workers[0].taints; without it the document itself is explained.`,
+		Example: "  naupegos explain spec\n  naupegos explain spec.endpoint.gateways",
+		Args:    cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return v1alpha1.FieldPaths(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			path := ""
+			if len(args) == 1 {
+				path = args[0]
+			}
+			text, err := v1alpha1.Explain(path)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(a.Out, text)
 			return err
 		},
 	}

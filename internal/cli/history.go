@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 )
 
 func newHistoryCmd(a *App) *cobra.Command {
-	var out output
+	var out output.Format
 	var html string
 	var limit int
 	c := &cobra.Command{
@@ -52,7 +54,7 @@ func newHistoryCmd(a *App) *cobra.Command {
 						return err
 					}
 				}
-				return out.print(a.Out, runs, func(w io.Writer) error { return runTable(w, runs) })
+				return out.Print(a.Out, runs, func(w io.Writer) error { return runTable(w, runs) })
 			}
 			run, err := findRun(cmd, st, name, args[1])
 			if err != nil {
@@ -61,10 +63,10 @@ func newHistoryCmd(a *App) *cobra.Command {
 			if html != "" {
 				return a.writeHTML(html, run)
 			}
-			return out.print(a.Out, run, func(w io.Writer) error { return plan.WriteTimeline(w, *run, width(w)) })
+			return out.Print(a.Out, run, func(w io.Writer) error { return show.WriteTimeline(w, *run, terminal.Width(w)) })
 		},
 	}
-	out.bind(c)
+	out.Bind(c)
 	c.Flags().StringVar(&html, "html", "", "write the timeline of a run (default the last one) to this file")
 	c.Flags().IntVar(&limit, "limit", 20, "most runs to list")
 	return c
@@ -109,7 +111,7 @@ func (a *App) writeHTML(path string, run *plan.RunRecord) error {
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "write %s", path)
 	}
-	if err := plan.WriteHTML(f, *run); err != nil {
+	if err := show.WriteHTML(f, *run); err != nil {
 		f.Close()
 		return err
 	}
@@ -118,14 +120,4 @@ func (a *App) writeHTML(path string, run *plan.RunRecord) error {
 	}
 	_, err = fmt.Fprintf(a.Out, "%s\n", path)
 	return err
-}
-
-// width is how many columns there are: a terminal's own, else 120.
-func width(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
-			return n
-		}
-	}
-	return 120
 }

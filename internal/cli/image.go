@@ -3,14 +3,26 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/progress"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/image"
+	"github.com/naupegos/naupegos/internal/provider/openstack"
+	"github.com/naupegos/naupegos/internal/provider/openstack/images"
 	"github.com/naupegos/naupegos/internal/release"
 )
 
@@ -57,19 +69,18 @@ Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils.
 			if err := o.Check(); err != nil {
 				return err
 			}
-			b := &bundleCmd{app: a, root: root}
-			lib, err := b.library()
+			lib, err := bundles.Library(root)
 			if err != nil {
 				return err
 			}
 			if o.Agent, err = findAgent(); err != nil {
 				return err
 			}
-			o.Bundle, err = lib.Ensure(ctx, kubernetes, bundle.EnsureOptions{Addons: addons, Progress: bundleProgress(a.Err)})
+			o.Bundle, err = lib.Ensure(ctx, kubernetes, bundle.EnsureOptions{Addons: addons, Progress: progress.Bundle(a.Err)})
 			if err != nil {
 				return err
 			}
-			o.Version, o.Progress = version, &statusLines{w: a.Err}
+			o.Version, o.Progress = version, progress.NewLines(a.Err)
 			if o.Output == "" {
 				o.Output = fmt.Sprintf("naupegos-debian-12-%s.%s", kubernetes, o.Format)
 			}
@@ -89,4 +100,117 @@ Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils.
 	c.Flags().StringVar(&o.Format, "format", image.QCOW2, "qcow2 (compressed) or raw (sparse; for clouds that keep images in Ceph)")
 	c.Flags().IntVar(&o.SizeGiB, "size", 0, "GiB of the disk (default: as small as possible; machines grow it)")
 	return c
+}
+
+func newImageUploadCmd(a *App) *cobra.Command {
+	var o images.Options
+	var name string
+	var properties []string
+	var out output.Format
+	c := &cobra.Command{
+		Use:   "upload FILE",
+		Short: "Upload an image that image build made to an OpenStack cloud",
+		Long: `Upload an image with its properties to the cloud's image service, private to the project. Run again, it finds the image by its name
+and the file's SHA-512, and changes nothing but properties that differ. Stopped or cut off, it removes the half-made image; what even
+that could not remove is completed by the next run. An image of the same name that is made of another file is never touched.
+
+Properties: os_distro, os_version, os_type, architecture, hw_disk_bus and hw_vif_model (virtio), hw_rng_model, hw_qemu_guest_agent (no),
+and naupegos_bundle, naupegos_kubernetes, naupegos_version, naupegos_sha512, which say what is inside. min_disk is the size of its disk.`,
+		Example: `  naupegos image upload debian-12-k8s.qcow2 --cloud mycloud
+  naupegos image upload disk.raw --cloud mycloud --name debian-12-k8s --property hw_disk_bus=scsi --property hw_scsi_model=virtio-scsi`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := stoppable(cmd)
+			defer stop()
+			lines := progress.NewLines(a.Err)
+			want, err := describeImage(ctx, args[0], lines)
+			if err != nil {
+				return err
+			}
+			if want.Name = name; name == "" {
+				want.Name = strings.TrimSuffix(filepath.Base(args[0]), filepath.Ext(args[0]))
+			}
+			if err := addProperties(want.Properties, properties); err != nil {
+				return err
+			}
+			service, err := images.Open(ctx, o)
+			if err != nil {
+				return err
+			}
+			made, err := service.Upload(ctx, want, lines)
+			if err != nil {
+				return err
+			}
+			return out.Print(a.Out, made, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "image %s (%s): %s\n", made.Name, made.ID, imageDone[made.Done])
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&o.Cloud, "cloud", "", "cloud of your clouds.yaml (default $OS_CLOUD, else the OS_* variables)")
+	c.Flags().StringVar(&o.Region, "region", "", "region, where the cloud has several")
+	c.Flags().StringVar(&name, "name", "", "the image's name (default: the file's, without its ending)")
+	c.Flags().StringArrayVar(&properties, "property", nil, "another property, as KEY=VALUE; may be repeated")
+	c.Flags().DurationVar(&o.Timeout, "timeout", time.Hour, "how long the upload may take")
+	out.Bind(c)
+	return c
+}
+
+var imageDone = map[string]string{
+	images.Uploaded: "uploaded", images.Changed: "its properties were changed", images.Unchanged: "nothing to do",
+}
+
+// describeImage reads what lies beside an image's file, and checks that it is about this file.
+func describeImage(ctx context.Context, file string, lines *progress.Lines) (images.Image, error) {
+	info, err := image.ReadInfo(file)
+	if err != nil {
+		return images.Image{}, err
+	}
+	size, sum, err := image.Checksum(ctx, file, func(n int64) { lines.Status("reading the file: %d of %d MiB", n>>20, info.Size>>20) })
+	if err != nil {
+		return images.Image{}, err
+	}
+	if size != info.Size || sum != info.SHA512 {
+		return images.Image{}, fail.New(fail.Invalid, "the file is not the one that %s.json describes", filepath.Base(file)).At(file).
+			Do("it was changed or damaged: copy both again, or build the image again")
+	}
+	return images.Image{
+		File: file, Format: info.Format, Size: size, SHA512: sum, MinDiskGiB: info.DiskGiB,
+		Properties: map[string]string{
+			"os_type": "linux", "os_distro": info.Distribution, "os_version": info.Release, "architecture": machineName(info.Architecture),
+			"hw_disk_bus": "virtio", "hw_vif_model": "virtio", "hw_rng_model": "virtio", "hw_qemu_guest_agent": "no",
+			openstack.PropertyBundle: info.Bundle, openstack.PropertyKubernetes: info.Kubernetes, imageProperty + "version": info.Version,
+		},
+	}, nil
+}
+
+// imageProperty begins the names of properties that are ours.
+const imageProperty = "naupegos_"
+
+// machineName is how OpenStack names an architecture.
+func machineName(goarch string) string {
+	switch goarch {
+	case "amd64":
+		return "x86_64"
+	case "arm64":
+		return "aarch64"
+	}
+	return goarch
+}
+
+// addProperties adds what the user wants, which goes before ours.
+func addProperties(to map[string]string, extra []string) error {
+	more := map[string]string{}
+	for _, p := range extra {
+		key, value, ok := strings.Cut(p, "=")
+		switch {
+		case !ok || key == "":
+			return fail.New(fail.Invalid, "--property %s", strconv.Quote(p)).Do("write KEY=VALUE")
+		case strings.HasPrefix(key, imageProperty):
+			return fail.New(fail.Invalid, "--property %s", key).Do("properties that begin with %s say what is in the image; they come from the file", imageProperty)
+		}
+		more[key] = value
+	}
+	maps.Copy(to, more)
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -117,7 +118,7 @@ func checkCounts(o *v1alpha1.InitOptions) error {
 
 // askInit fills o in a form.
 func (a *App) askInit(o *v1alpha1.InitOptions) error {
-	if !isTerminal(a.In) {
+	if !terminal.Is(a.In) {
 		return fail.New(fail.Invalid, "--interactive needs a terminal").Do("use the flags; naupegos init --help lists them")
 	}
 	endpoint := o.Endpoint

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 )
 
 // logFlags say where the log of one invocation goes. Arguments are never logged: those of kubectl may hold secrets.
@@ -62,11 +63,11 @@ func (a *App) endLog(err error, code int, took time.Duration) {
 }
 
 // observer shows a run as the flags say, and logs it. Live progress and a log on the same terminal would overwrite each other.
-func (a *App) observer(kind progress) plan.Observer {
+func (a *App) observer(kind progressFlag) plan.Observer {
 	if kind == "" && a.logging.verbose {
-		kind = progress(plan.ObservePlain)
+		kind = progressFlag(show.ObservePlain)
 	}
-	return loggedRun{plan.NewObserver(a.Err, plan.ObserverKind(kind)), a.logging.logger()}
+	return loggedRun{show.NewObserver(a.Err, show.ObserverKind(kind)), a.logging.logger()}
 }
 
 // loggedRun logs what an observer is told.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cluster"
 )
 
@@ -45,7 +46,7 @@ like keys, tokens or passwords. Logs may still hold what workloads write: look b
 }
 
 func (a *App) logs(ctx context.Context, name, file string, o cluster.LogOptions) error {
-	s, _, err := a.openNamed(ctx, name, sessionOptions{readOnly: true, bundle: haveBundle})
+	s, _, err := a.openNamed(ctx, name, sessionOptions{readOnly: true, bundle: bundles.IfHere})
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,21 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
 func newMachineCmd(a *App) *cobra.Command {
@@ -35,7 +43,7 @@ type machineRow struct {
 }
 
 func newMachineListCmd(a *App) *cobra.Command {
-	var out output
+	var out output.Format
 	c := &cobra.Command{
 		Use:     "list NAME",
 		Short:   "List machines and whether they run",
@@ -47,11 +55,11 @@ func newMachineListCmd(a *App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return out.print(a.Out, machineRows(ms), func(w io.Writer) error { return machineTable(w, machineRows(ms), others) })
+				return out.Print(a.Out, machineRows(ms), func(w io.Writer) error { return machineTable(w, machineRows(ms), others) })
 			})
 		},
 	}
-	out.bind(c)
+	out.Bind(c)
 	return c
 }
 
@@ -67,7 +75,7 @@ func machineTable(w io.Writer, rows []machineRow, others []string) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tROLE\tPOOL\tADDRESS\tSTATE\tDETAIL")
 	for _, m := range rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, dash(m.Pool), dash(m.Address), m.State, dash(m.Detail))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, output.Dash(m.Pool), output.Dash(m.Address), m.State, output.Dash(m.Detail))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -78,4 +86,128 @@ func machineTable(w io.Writer, rows []machineRow, others []string) error {
 		}
 	}
 	return nil
+}
+
+// power is a verb that switches machines.
+type power struct {
+	verb   string
+	states []string // of provider.Power, one after another
+	done   string
+	ask    bool // whatever runs there is disturbed
+	short  string
+	long   string
+}
+
+func powers() []power {
+	return []power{
+		{verb: "start", states: []string{"on"}, done: "runs", short: "Switch machines on",
+			long: "Switch machines on, and wait until they have booted. A machine that runs already is fine."},
+		{verb: "stop", states: []string{"off"}, done: "is off", ask: true, short: "Shut machines down",
+			long: "Have machines shut down cleanly. Their pods are not drained before: see naupegos node drain."},
+		{verb: "kill", states: []string{"kill"}, done: "is dead", ask: true, short: "Switch machines off at once",
+			long: "Switch machines off as if their power had failed: to try what a cluster survives."},
+		{verb: "reboot", states: []string{"off", "on"}, done: "has rebooted", ask: true, short: "Shut machines down and switch them on again",
+			long: "Have machines shut down cleanly, switch them on again and wait until they have booted. Several at once reboot at once."},
+	}
+}
+
+// asks says in the help what is asked first.
+func (p power) asks() string {
+	if !p.ask {
+		return ""
+	}
+	return "\n\nWhat is disturbed is said and asked for first. Where etcd would lose its quorum, and with it the API of the cluster stop, it\nis refused without --consent " +
+		cluster.ConsentQuorum + "."
+}
+
+// examples are lines that work as they stand.
+func (p power) examples() string {
+	lines := fmt.Sprintf("  naupegos machine %s demo demo-general-1", p.verb)
+	if !p.ask {
+		return lines + fmt.Sprintf("\n  naupegos machine %s demo", p.verb)
+	}
+	return lines + fmt.Sprintf(" --yes\n  naupegos machine %s demo --consent %s", p.verb, cluster.ConsentQuorum)
+}
+
+// mayStop says what switching machines off disturbs, and refuses where etcd would lose its quorum without consent to that.
+func (s *session) mayStop(ctx context.Context, machines []string, f *runFlags) error {
+	o, err := s.Cluster.Outage(ctx, machines)
+	if err != nil {
+		return err
+	}
+	for _, w := range o.Words {
+		fmt.Fprintln(s.app.Err, w)
+	}
+	if o.Quorum == nil || slices.Contains(f.consents.given, cluster.ConsentQuorum) {
+		return nil
+	}
+	return fail.Wrap(fail.Refused, o.Quorum, "nothing was switched").At(s.Record.Name).
+		Do("machine start brings it back; to allow it, run the same command with --consent %s", cluster.ConsentQuorum)
+}
+
+func newPowerCmd(a *App, p power) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:     p.verb + " NAME [MACHINE...]",
+		Short:   p.short,
+		Long:    p.long + p.asks() + "\n\nWithout a MACHINE, all machines of the cluster are meant.",
+		Example: p.examples(),
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.switchMachines(cmd.Context(), p, args[0], unique(args[1:]), &f)
+		},
+	}
+	if p.ask {
+		c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do it without asking")
+		f.consents.known = []string{cluster.ConsentQuorum}
+		c.Flags().Var(&f.consents, "consent", "consent to what is given up: "+cluster.ConsentQuorum)
+	} else {
+		f.yes = true
+	}
+	return c
+}
+
+func (a *App) switchMachines(ctx context.Context, p power, name string, machines []string, f *runFlags) error {
+	s, doc, err := a.openNamed(ctx, name, sessionOptions{verb: "machine " + p.verb, bundle: bundles.IfHere})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	what := strings.Join(machines, ", ")
+	if machines, err = s.Cluster.CheckMachines(ctx, machines); err != nil {
+		return err
+	}
+	if what == "" {
+		what = fmt.Sprintf("all %d of cluster %s", len(machines), name)
+	}
+	switching, err := s.Cluster.PlanPower("machine "+p.verb, machines, p.states)
+	if err != nil {
+		return err
+	}
+	if p.ask {
+		if err := s.mayStop(ctx, machines, f); err != nil {
+			return err
+		}
+	}
+	t := a.terms(f, doc)
+	t.Plain = true // what is disturbed was said above
+	if err := t.Front.Agree(p.short + ": " + what + "?"); err != nil {
+		return err
+	}
+	if err := s.CarryOut(ctx, switching, t); err != nil {
+		return err
+	}
+	for _, m := range machines {
+		fmt.Fprintf(a.Out, "%s %s\n", m, p.done)
+	}
+	return nil
+}
+
+// newLocalMachineCmd is the hidden command under which a local machine lives on after the verb that started it.
+func newLocalMachineCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: local.SupervisorCommand + " DIR", Hidden: true, Args: cobra.ExactArgs(1),
+		Short: "Run one local machine (started by naupegos itself)",
+		RunE:  func(cmd *cobra.Command, args []string) error { return local.Supervise(cmd.Context(), args[0]) },
+	}
 }

@@ -4,13 +4,18 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
 )
 
 // nodeChange is a verb that changes which machines there are. The document is edited in memory first; it is stored, and
@@ -22,7 +27,7 @@ type nodeChange struct {
 	file string // the user's document; empty: the stored one
 	run  runFlags
 	dry  bool // show the plan, and change nothing
-	out  output
+	out  output.Format
 
 	edit    func(doc *v1alpha1.Cluster, data []byte) ([]byte, error)          // nil: the document stays
 	plan    func(context.Context, *cluster.Cluster) (*cluster.Applied, error) // the first plan
@@ -34,9 +39,9 @@ type nodeChange struct {
 
 // carryOut plans, asks, remembers and executes.
 func (n *nodeChange) carryOut(ctx context.Context) error {
-	o := sessionOptions{verb: n.verb, readOnly: true, bundle: getBundle, edit: n.read}
+	o := sessionOptions{verb: n.verb, readOnly: true, bundle: bundles.Made, edit: n.read}
 	if n.dry {
-		o.verb, o.bundle = "", haveBundle
+		o.verb, o.bundle = "", bundles.IfHere
 	}
 	s, _, err := n.app.openNamed(ctx, n.name, o)
 	if err != nil {
@@ -92,7 +97,7 @@ func (n *nodeChange) read(stored []byte) (*v1alpha1.Cluster, error) {
 // remember stores what is now wanted.
 func (n *nodeChange) remember(ctx context.Context, s *session) error {
 	if n.changed && n.file != "" {
-		if err := rewrite(n.file, n.data); err != nil {
+		if err := wholefile.Rewrite(n.file, n.data); err != nil {
 			return err
 		}
 		fmt.Fprintf(n.app.Err, "%s was changed.\n", n.file)
@@ -109,43 +114,6 @@ func (n *nodeChange) remember(ctx context.Context, s *session) error {
 	return n.decide(ctx, s.Cluster)
 }
 
-// rewrite puts new content in place of a file's, whole or not at all, and keeps its mode. A link stays a link.
-func rewrite(path string, data []byte) (err error) {
-	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return fail.Wrap(fail.Invalid, err, "write %s", path)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fail.Wrap(fail.Invalid, err, "write %s", path)
-	}
-	return replaceFile(path, data, info.Mode().Perm())
-}
-
-// replaceFile writes a file, whole or not at all, in place of one that may be there.
-func replaceFile(path string, data []byte, mode os.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".naupegos-*")
-	if err != nil {
-		return fail.Wrap(fail.Refused, err, "write %s", path)
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close() // closed already, or the first error says more
-			_ = os.Remove(f.Name())
-		}
-	}()
-	for _, do := range []func() error{
-		func() error { _, err := f.Write(data); return err },
-		func() error { return f.Chmod(mode) },
-		f.Sync, f.Close,
-		func() error { return os.Rename(f.Name(), path) },
-	} {
-		if err := do(); err != nil {
-			return fail.Wrap(fail.Refused, err, "write %s", path)
-		}
-	}
-	return nil
-}
-
 // poolNames lists the pools of a document, for messages.
 func poolNames(doc *v1alpha1.Cluster) string {
 	var names []string
@@ -153,4 +121,170 @@ func poolNames(doc *v1alpha1.Cluster) string {
 		names = append(names, w.Name)
 	}
 	return strings.Join(names, ", ")
+}
+
+func newNodeAddCmd(a *App) *cobra.Command {
+	n := &nodeChange{app: a, verb: "node add"}
+	var pool string
+	var controlPlane bool
+	var count int
+	c := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Add machines to a pool of workers or to the control plane",
+		Long: `Raise the number of machines that the document wants, and do what apply does. Without -f the stored document is changed;
+with it that file, whose comments stay. The control plane has 1, 3 or 5 machines, so it grows by two.`,
+		Example: `  naupegos node add demo
+  naupegos node add demo --pool general --count 2 -f cluster.yaml
+  naupegos node add demo --control-plane --count 2
+  naupegos node add demo --dry-run`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if controlPlane && pool != "" {
+				return fail.New(fail.Invalid, "--pool and --control-plane exclude each other")
+			}
+			if count < 1 {
+				return fail.New(fail.Invalid, "--count %d", count).Do("give a number from 1 on")
+			}
+			n.name = args[0]
+			n.edit = func(doc *v1alpha1.Cluster, data []byte) ([]byte, error) {
+				g, err := groupToGrow(doc, pool, controlPlane)
+				if err != nil {
+					return nil, err
+				}
+				return resize(doc, data, g, count)
+			}
+			n.plan = func(ctx context.Context, c *cluster.Cluster) (*cluster.Applied, error) { return c.PlanApply(ctx) }
+			return n.carryOut(cmd.Context())
+		},
+	}
+	c.Flags().StringVar(&pool, "pool", "", "the pool of workers (default: the only one)")
+	c.Flags().BoolVar(&controlPlane, "control-plane", false, "add control-plane machines")
+	c.Flags().IntVar(&count, "count", 1, "how many")
+	n.bind(c)
+	return c
+}
+
+func newNodeRemoveCmd(a *App) *cobra.Command {
+	n := &nodeChange{app: a, verb: "node remove"}
+	c := &cobra.Command{
+		Use:     "remove NAME MACHINE...",
+		Aliases: []string{"rm"},
+		Short:   "Remove machines: drained, taken out of etcd and Kubernetes, destroyed",
+		Long: `Lower the number of machines that the document wants by those named, and let exactly those go: their pods move elsewhere,
+control-plane machines leave etcd (the quorum is foreseen before anything is begun), and the machines are destroyed. Without -f the
+stored document is changed; with it that file, whose comments stay. The control plane has 1, 3 or 5 machines, so two go together.`,
+		Example: "  naupegos node remove demo demo-general-2\n  naupegos node remove demo demo-general-2 --dry-run\n  naupegos node remove demo demo-cp-4 demo-cp-5 -f cluster.yaml",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n.name = args[0]
+			machines := unique(args[1:])
+			n.edit = func(doc *v1alpha1.Cluster, data []byte) ([]byte, error) { return shrink(doc, data, machines) }
+			n.plan = func(ctx context.Context, c *cluster.Cluster) (*cluster.Applied, error) {
+				return c.PlanRemove(ctx, machines...)
+			}
+			n.decide = func(ctx context.Context, c *cluster.Cluster) error { return c.Decide(ctx, cluster.Remove, machines...) }
+			return n.carryOut(cmd.Context())
+		},
+	}
+	n.bind(c)
+	return c
+}
+
+func (n *nodeChange) bind(c *cobra.Command) {
+	c.Flags().StringVarP(&n.file, "file", "f", "", "the Cluster document to change too (default: the stored one only)")
+	n.bindRun(c)
+}
+
+// bindRun adds what all verbs have that change machines.
+func (n *nodeChange) bindRun(c *cobra.Command) {
+	n.run.bind(c)
+	n.out.Bind(c)
+	c.Flags().BoolVar(&n.dry, "dry-run", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
+}
+
+// groupToGrow finds the group that the flags name.
+func groupToGrow(doc *v1alpha1.Cluster, pool string, controlPlane bool) (cluster.Group, error) {
+	if controlPlane {
+		return cluster.Group{Role: provider.ControlPlane, Replicas: doc.Spec.ControlPlane.Replicas}, nil
+	}
+	if pool == "" && len(doc.Spec.Workers) != 1 {
+		return cluster.Group{}, fail.New(fail.Invalid, "cluster %s has %d pools of workers", doc.Metadata.Name, len(doc.Spec.Workers)).
+			Do("name one with --pool: %s", poolNames(doc))
+	}
+	for _, w := range doc.Spec.Workers {
+		if pool == "" || w.Name == pool {
+			return cluster.Group{Role: provider.Worker, Pool: w.Name, Replicas: w.Count()}, nil
+		}
+	}
+	return cluster.Group{}, fail.New(fail.NotFound, "cluster %s has no pool %s", doc.Metadata.Name, pool).Do("it has %s", poolNames(doc))
+}
+
+// shrink lowers the numbers of the groups that machines belong to.
+func shrink(doc *v1alpha1.Cluster, data []byte, machines []string) ([]byte, error) {
+	less := map[cluster.Group]int{}
+	var order []cluster.Group
+	for _, m := range machines {
+		g, err := cluster.GroupOf(doc, m)
+		if err != nil {
+			return nil, err
+		}
+		if less[g] == 0 {
+			order = append(order, g)
+		}
+		less[g]++
+	}
+	for _, g := range order {
+		var err error
+		if data, err = resize(doc, data, g, -less[g]); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+// resize changes the number of machines of one group in the document.
+func resize(doc *v1alpha1.Cluster, data []byte, g cluster.Group, by int) ([]byte, error) {
+	n := g.Replicas + by
+	switch {
+	case doc.Spec.Provider.Hosts != nil:
+		return nil, fail.New(fail.Refused, "the document itself names the machines of %s", g).
+			Do("edit spec.provider.hosts.machines and apply")
+	case g.Role == provider.Gateway:
+		return nil, fail.New(fail.Refused, "gateways come in pairs").Do("edit spec.endpoint.gateways.replicas and apply, or use naupegos node replace")
+	case g.Role == provider.ControlPlane && n != 1 && n != 3 && n != 5:
+		return nil, fail.New(fail.Refused, "%d control-plane machines %s %d make %d, and etcd needs an odd number: 1, 3 or 5", g.Replicas, moreOrLess(by), max(by, -by), n).
+			Do("%s", oddHint(g, by))
+	case n < 0:
+		return nil, fail.New(fail.Refused, "%s has %d machines, %d are to go", g, g.Replicas, -by)
+	}
+	return cluster.SetReplicas(data, g.Role, g.Pool, n)
+}
+
+func moreOrLess(by int) string {
+	if by < 0 {
+		return "less"
+	}
+	return "and"
+}
+
+func oddHint(g cluster.Group, by int) string {
+	if by > 0 {
+		return "add two at a time, up to five: --count 2"
+	}
+	if g.Replicas == 1 {
+		return "a cluster without a control plane is none: naupegos destroy"
+	}
+	return "remove two together, or put another machine in its place with naupegos node replace"
+}
+
+func unique(names []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, n := range names {
+		if !seen[n] {
+			out = append(out, n)
+		}
+		seen[n] = true
+	}
+	return out
 }

@@ -7,9 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/savedplan"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 )
 
 // exitChanges is what plan exits with when there are changes.
@@ -19,7 +23,7 @@ const exitChanges exitCode = 2
 type planFlags struct {
 	file, save           string
 	destroy, keepVolumes bool
-	out                  output
+	out                  output.Format
 }
 
 func newPlanCmd(a *App) *cobra.Command {
@@ -57,7 +61,7 @@ Exit status: 0 where nothing is to do, 2 where there are changes, another one fo
 	c.Flags().StringVar(&f.save, "out", "", "save the plan to this file, for naupegos apply PLAN")
 	c.Flags().BoolVar(&f.destroy, "destroy", false, "show what naupegos destroy would do")
 	c.Flags().BoolVar(&f.keepVolumes, "keep-volumes", false, "with --destroy: as naupegos destroy --keep-volumes")
-	f.out.bind(c)
+	f.out.Bind(c)
 	return c
 }
 
@@ -66,9 +70,9 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 	if err != nil {
 		return err
 	}
-	o := sessionOptions{readOnly: true, bundle: haveBundle}
+	o := sessionOptions{readOnly: true, bundle: bundles.IfHere}
 	if f.save != "" { // apply has it, and what is on machines depends on it
-		o.bundle = getBundle
+		o.bundle = bundles.Made
 	}
 	s, err := a.openDocument(ctx, doc, o)
 	if err != nil {
@@ -83,7 +87,7 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 		return err
 	}
 	if f.save != "" {
-		if err := s.savePlan(f.save, data, ap); err != nil {
+		if err := savedplan.Write(f.save, version, s.Session, data, ap); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s carries it out.\n", f.save)
@@ -119,9 +123,9 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 }
 
 // printPlan writes a plan that is not carried out, with what may come later, and ends with exitChanges where it has steps.
-func (a *App) printPlan(p *plan.Plan, later string, out *output) error {
-	err := out.print(a.Out, p, func(w io.Writer) error {
-		if err := p.WriteText(w, a.Color(w)); err != nil || later == "" {
+func (a *App) printPlan(p *plan.Plan, later string, out *output.Format) error {
+	err := out.Print(a.Out, show.JSON(p), func(w io.Writer) error {
+		if err := show.WriteText(w, p, a.Color(w)); err != nil || later == "" {
 			return err
 		}
 		_, err := fmt.Fprintln(w, later)

@@ -1,4 +1,4 @@
-// Package cli is the operator's command: one file a verb, flags in, one call, output out.
+// Package cli is the operator's command: one file a verb or a group of verbs, flags in, one call, output out.
 //
 // It holds no logic of its own beyond reading flags and printing; what a verb does lies in the packages it calls.
 package cli
@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
+	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -33,7 +34,7 @@ type App struct {
 }
 
 // Color reports whether w is a terminal that wants colour.
-func (a *App) Color(w io.Writer) bool { return !a.NoColor && plan.WantColor(w) }
+func (a *App) Color(w io.Writer) bool { return !a.NoColor && show.WantColor(w) }
 
 // New returns the whole command tree.
 func New(a *App) *cobra.Command {
@@ -96,7 +97,7 @@ func (a *App) run(ctx context.Context, args []string) (int, error) {
 	}
 	if f := verb.Flags().Lookup("output"); f == nil || f.Value.String() != "json" {
 		fmt.Fprintf(a.Err, "naupegos: %s\n", tool.Printable(err.Error())) // a machine may have written a part of it
-	} else if e := writeJSON(a.Err, failureOf(err)); e != nil {
+	} else if e := output.WriteError(a.Err, err); e != nil {
 		fmt.Fprintf(a.Err, "naupegos: %v\n", errors.Join(err, e))
 	}
 	return fail.KindOf(err).ExitCode(), err
@@ -107,34 +108,40 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// output is the -o flag of verbs that list something.
-type output struct{ format string }
-
-// bind adds -o to a verb.
-func (o *output) bind(c *cobra.Command) {
-	c.Flags().StringVarP(&o.format, "output", "o", "table", "output format: table, json or yaml")
+// addVerbs hangs every verb on the root, in the order in which a user meets them.
+func addVerbs(root *cobra.Command, a *App) {
+	root.AddCommand(
+		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
+		newPlanCmd(a), newApplyCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
+		newNodeCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newDestroyCmd(a),
+		newBundleCmd(a), newImageCmd(a), newStoreCmd(a),
+		newVersionCmd(a), newLocalMachineCmd(),
+	)
+	root.SetHelpCommand(helpCommand(root))
+	suggestForOtherWords(root)
+	checkArguments(root)
+	completeNames(root, a)
+	completeValues(root)
 }
 
-// isTable reports whether people are to read the output.
-func (o *output) isTable() bool { return o.format == "table" || o.format == "" }
+// version is stamped by the linker (-X); a plain `go build` says "dev".
+var version = "dev"
 
-// print writes v as JSON or YAML, or calls table.
-func (o *output) print(w io.Writer, v any, table func(io.Writer) error) error {
-	switch o.format {
-	case "table", "":
-		return table(w)
-	case "json":
-		return writeJSON(w, v)
-	case "yaml":
-		b, err := versioned(v)
-		if err == nil {
-			b, err = yaml.JSONToYAML(b)
-		}
-		if err != nil {
-			return fmt.Errorf("write YAML: %w", err)
-		}
-		_, err = w.Write(b)
-		return err
+func newVersionCmd(a *App) *cobra.Command {
+	var out output.Format
+	c := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of naupegos",
+		Example: "  naupegos version\n  naupegos version -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			return out.Print(a.Out, v, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "naupegos %s (%s, %s)\n", version, v["go"], v["platform"])
+				return err
+			})
+		},
 	}
-	return fail.New(fail.Invalid, "--output %q", o.format).Do("use table, json or yaml")
+	out.Bind(c)
+	return c
 }

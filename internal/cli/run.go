@@ -1,24 +1,22 @@
 package cli
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cli/killpoint"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 )
 
 // runFlags are the flags of every verb that carries out a plan.
@@ -26,7 +24,7 @@ type runFlags struct {
 	yes      bool
 	consents consents
 	parallel atLeastOne
-	progress progress
+	progress progressFlag
 }
 
 func (f *runFlags) bind(c *cobra.Command) {
@@ -39,7 +37,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 }
 
 // json reports whether progress is shown as lines of JSON, among which there may be no other text.
-func (f *runFlags) json() bool { return plan.ObserverKind(f.progress) == plan.ObserveJSON }
+func (f *runFlags) json() bool { return show.ObserverKind(f.progress) == show.ObserveJSON }
 
 // consents is the value of --consent. A name that nothing asks for is a slip, and told at once: the refusal would come late, or never.
 type consents struct{ given, known []string }
@@ -73,11 +71,11 @@ func (a *App) confirm(f *runFlags, question string) error {
 	if f.yes {
 		return nil
 	}
-	if !isTerminal(a.In) {
+	if !terminal.Is(a.In) {
 		return fail.New(fail.Refused, "cannot prompt %q: standard input is not a terminal", question).Do("add --yes")
 	}
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
-	answer, err := a.readAnswer()
+	answer, err := terminal.Answer(a.In, a.Err)
 	if err != nil {
 		return err
 	}
@@ -85,32 +83,6 @@ func (a *App) confirm(f *runFlags, question string) error {
 		return fail.New(fail.Interrupted, "not confirmed: nothing was changed")
 	}
 	return nil
-}
-
-// readAnswer reads one line. Ctrl-C is an answer, too: what is held by then, such as a lease, is given back.
-func (a *App) readAnswer() (string, error) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	type answer struct {
-		line string
-		err  error
-	}
-	read := make(chan answer, 1)
-	go func() { // where a signal comes first, it ends with the process
-		line, err := bufio.NewReader(a.In).ReadString('\n')
-		read <- answer{line, err}
-	}()
-	select {
-	case <-signals:
-		fmt.Fprintln(a.Err)
-		return "", nil
-	case r := <-read:
-		if r.err != nil && !errors.Is(r.err, io.EOF) {
-			return "", fail.Wrap(fail.Internal, r.err, "read the answer")
-		}
-		return r.line, nil
-	}
 }
 
 // front is the operator's terminal, with the flags of a verb.
@@ -123,9 +95,9 @@ type front struct {
 // afterwards.
 func (f front) Show(p *plan.Plan, later string) error {
 	if f.flags.json() {
-		return p.WriteEvent(f.app.Err, time.Now())
+		return show.WriteEvent(f.app.Err, p, time.Now())
 	}
-	err := p.WriteText(f.app.Err, f.app.Color(f.app.Err))
+	err := show.WriteText(f.app.Err, p, f.app.Color(f.app.Err))
 	if err == nil && later != "" {
 		_, err = fmt.Fprintln(f.app.Err, later)
 	}
@@ -142,6 +114,48 @@ func (f front) Observer() plan.Observer { return f.app.observer(f.flags.progress
 func (a *App) terms(f *runFlags, doc *v1alpha1.Cluster) operate.Terms {
 	return operate.Terms{
 		Front: front{a, f}, Question: carryOut, Yes: f.yes, Consents: f.consents.given, Parallel: int(f.parallel), Step: doc.Spec.Timeouts.Step.Duration,
-		Interrupts: plan.Interruptible, Meta: map[string]string{"version": version}, Hook: killPoint(),
+		Interrupts: plan.Interruptible, Meta: map[string]string{"version": version}, Hook: killpoint.Hook(),
 	}
+}
+
+// atLeastOne is the value of a flag that takes a number from 1 up.
+type atLeastOne int
+
+// String returns the number.
+func (n *atLeastOne) String() string { return strconv.Itoa(int(*n)) }
+
+// Type is what help calls the value.
+func (n *atLeastOne) Type() string { return "int" }
+
+// Set reads the number.
+func (n *atLeastOne) Set(text string) error {
+	v, err := strconv.Atoi(text)
+	if err != nil || v < 1 {
+		return fail.New(fail.Invalid, "%q is not a number from 1 up", text)
+	}
+	*n = atLeastOne(v)
+	return nil
+}
+
+// progressFlag is the value of --progress; empty, it depends on the terminal.
+type progressFlag string
+
+// String returns the name.
+func (p *progressFlag) String() string { return string(*p) }
+
+// Type is what help calls the value.
+func (p *progressFlag) Type() string { return "string" }
+
+// Set takes one of the observers' names.
+func (p *progressFlag) Set(name string) error {
+	if known := progressNames(); !slices.Contains(known, name) {
+		return fmt.Errorf("there is no %q; choose %s", name, strings.Join(known, ", "))
+	}
+	*p = progressFlag(name)
+	return nil
+}
+
+// progressNames lists what --progress takes.
+func progressNames() []string {
+	return []string{string(show.ObserveTTY), string(show.ObservePlain), string(show.ObserveJSON), string(show.ObserveNone)}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
@@ -80,7 +81,7 @@ func putBundle(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: bundle FILE")
 	}
-	_, err := writeBundle(filepath.Join(ts.Getenv("XDG_CACHE_HOME"), "naupegos", "bundles"), ts.ReadFile(args[0]))
+	_, err := bundletest.WriteSmall(filepath.Join(ts.Getenv("XDG_CACHE_HOME"), "naupegos", "bundles"), ts.ReadFile(args[0]))
 	ts.Check(err)
 }
 

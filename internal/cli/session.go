@@ -9,8 +9,10 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 // session is one verb at work on one cluster. Close it in any case.
@@ -24,7 +26,7 @@ type sessionOptions struct {
 	verb     string // empty: no lease, nothing is changed
 	look     bool   // nothing is planned: a store that does not exist stays unmade
 	readOnly bool
-	bundle   bundleNeed
+	bundle   bundles.Need
 	newest   bool // the newest bundle of the release, also where the cluster was built with another one
 	newID    string
 	edit     func(stored []byte) (*v1alpha1.Cluster, error)
@@ -92,12 +94,12 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 // options says what a verb needs where the operator's own files and terminal are.
 func (a *App) options(o sessionOptions) operate.Options {
 	with := operate.Options{Verb: o.verb, ReadOnly: o.readOnly, NewID: o.newID, Edit: o.edit, Agent: findAgent}
-	if o.bundle != noBundle {
+	if o.bundle != bundles.NotNeeded {
 		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster, was string) (use, newest *bundle.Bundle, err error) {
 			if o.newest {
 				was = ""
 			}
-			return a.getBundle(ctx, doc, o.bundle, was)
+			return bundles.Get(ctx, a.Err, doc, o.bundle, was)
 		}
 	}
 	return with
@@ -126,4 +128,41 @@ func findAgent() (string, error) {
 		return "", fail.Wrap(fail.Invalid, err, "find naupegos-agent").Do("it belongs beside %s; make build makes both", exe)
 	}
 	return path, nil
+}
+
+// storeVariable names the store where --store does not.
+const storeVariable = "NAUPEGOS_STORE"
+
+// location says where the user's store is.
+func (a *App) location() (store.Location, error) {
+	at := store.Location{Dir: a.StateDir, URL: a.StoreURL}
+	if at.URL == "" {
+		at.URL = os.Getenv(storeVariable)
+	} else if store.HasPassword(at.URL) {
+		return at, fail.New(fail.Invalid, "--store holds a password: everybody on this host can read the arguments of a command").
+			Do("leave it away, and give it by PGPASSWORD or ~/.pgpass, or the whole address by $%s", storeVariable)
+	}
+	if at.URL != "" && !store.IsURL(at.URL) { // not shown: it may be a mistyped address with a password
+		return at, fail.New(fail.Invalid, "--store, or $%s, does not begin with postgres://", storeVariable).
+			Do("name a directory by --state-dir, a database by --store postgres://USER@HOST/DATABASE")
+	}
+	return at, nil
+}
+
+// openStore opens the user's store.
+func (a *App) openStore(ctx context.Context) (store.Store, error) {
+	at, err := a.location()
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, at)
+}
+
+// viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.
+func (a *App) viewStore(ctx context.Context) (store.Store, error) {
+	at, err := a.location()
+	if err != nil {
+		return nil, err
+	}
+	return store.View(ctx, at)
 }

@@ -1,18 +1,19 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/tool"
 )
 
 func newStatusCmd(a *App) *cobra.Command {
@@ -43,7 +44,7 @@ Exit status: 0 where the cluster is healthy, 5 where something is missing, down,
 	c.Flags().DurationVar(&f.wait, "wait", 0, "wait until the cluster is healthy, for as long as this (10m where no time is given)")
 	c.Flags().Lookup("wait").NoOptDefVal = "10m"
 	c.Flags().DurationVar(&within, "timeout", 15*time.Second, "without NAME: how long clusters have to show their health")
-	f.out.bind(c)
+	f.out.Bind(c)
 	return c
 }
 
@@ -61,45 +62,95 @@ func statusTable(w io.Writer, s *cluster.Status) error {
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "MACHINE\tROLE\tADDRESS\tSTATE\tCONFIGURATION\tNODE\tVERSION\tETCD")
-	var long footnotes
+	var long output.Footnotes
 	for _, m := range s.Machines {
-		cell := func(text string) string { return long.cell(m.Name, text) }
+		cell := func(text string) string { return long.Cell(m.Name, text) }
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, m.Address, cell(m.State), cell(m.Config), cell(m.Node), cell(m.Version), cell(m.Etcd))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	return long.write(w)
+	return long.Write(w)
 }
 
-// cellWidth is how many characters a cell of a table may have; an error of a machine may have hundreds, in several lines.
-const cellWidth = 48
+// statusEvery is the pause between two looks of --watch and --wait.
+const statusEvery = 2 * time.Second
 
-// footnotes are what did not fit into a table's cells.
-type footnotes []string
-
-// cell returns text where it fits, else its beginning: the whole becomes a footnote.
-func (f *footnotes) cell(row, text string) string {
-	line := []rune(strings.Join(strings.Fields(text), " "))
-	if len(line) <= cellWidth {
-		return string(line)
-	}
-	if note := row + ": " + strings.ReplaceAll(strings.TrimSpace(tool.Printable(text)), "\n", "\n    "); !slices.Contains(*f, note) {
-		*f = append(*f, note)
-	}
-	return string(line[:cellWidth-1]) + "…"
+// statusFlags say how status looks at a cluster.
+type statusFlags struct {
+	out   output.Format
+	watch bool
+	wait  time.Duration // 0: look once
 }
 
-// write puts the footnotes below the table.
-func (f *footnotes) write(w io.Writer) error {
-	for i, note := range *f {
-		before := ""
-		if i == 0 {
-			before = "\n"
-		}
-		if _, err := fmt.Fprintf(w, "%s  %s\n", before, note); err != nil {
+// showStatus prints a cluster's status: once, each time it changes, or once it is healthy.
+func (a *App) showStatus(ctx context.Context, name string, f *statusFlags) error {
+	var limit <-chan time.Time
+	if f.wait > 0 {
+		limit = time.After(f.wait)
+	}
+	tick := time.NewTicker(statusEvery)
+	defer tick.Stop()
+	var last []byte
+	for {
+		st, err := a.lookAt(ctx, name)
+		if err != nil {
 			return err
 		}
+		done := !f.watch && (f.wait == 0 || st.Healthy)
+		if f.watch || done {
+			if last, err = a.printStatus(st, f, last); err != nil {
+				return err
+			}
+		}
+		if done {
+			return statusCode(st)
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			if f.watch {
+				return statusCode(st)
+			}
+			if _, err := a.printStatus(st, f, nil); err != nil {
+				return err
+			}
+			return fail.New(fail.NotReady, "cluster %s is not healthy after %s", name, f.wait).Do("give it longer with --wait=TIME, or mend it: naupegos plan -f FILE says what differs")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return nil
+}
+
+// lookAt observes a cluster now, through a session of its own: what is known of it may have changed meanwhile.
+func (a *App) lookAt(ctx context.Context, name string) (st *cluster.Status, err error) {
+	err = a.onCluster(ctx, name, sessionOptions{readOnly: true, bundle: bundles.IfHere}, func(s *session) (err error) {
+		st, err = s.Cluster.Status(ctx)
+		return err
+	})
+	return st, err
+}
+
+// printStatus prints a status unless it reads as the last one did, and returns how it reads.
+func (a *App) printStatus(st *cluster.Status, f *statusFlags, last []byte) ([]byte, error) {
+	var b bytes.Buffer
+	if err := f.out.Print(&b, st, func(w io.Writer) error { return statusTable(w, st) }); err != nil {
+		return nil, err
+	}
+	if bytes.Equal(b.Bytes(), last) {
+		return last, nil
+	}
+	if f.watch && f.out.IsTable() {
+		fmt.Fprintf(a.Out, "%s\n", time.Now().Format(time.DateTime))
+	}
+	_, err := a.Out.Write(b.Bytes())
+	return b.Bytes(), err
+}
+
+// statusCode is how the command ends.
+func statusCode(st *cluster.Status) error {
+	if st.Healthy {
+		return nil
+	}
+	return exitCode(fail.NotReady.ExitCode())
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/user"
+	"path/filepath"
 	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -25,7 +29,7 @@ type clusterRow struct {
 }
 
 // listClusters lists what is in the store, with each cluster's health as far as it can be told within a time.
-func (a *App) listClusters(ctx context.Context, out *output, within time.Duration) error {
+func (a *App) listClusters(ctx context.Context, out *output.Format, within time.Duration) error {
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return err
@@ -35,15 +39,15 @@ func (a *App) listClusters(ctx context.Context, out *output, within time.Duratio
 	if err != nil {
 		return err
 	}
-	if len(rows) == 0 && out.isTable() {
+	if len(rows) == 0 && out.IsTable() {
 		return noClusters(a.Out, st)
 	}
 	a.addHealth(ctx, rows, within)
-	return out.print(a.Out, rows, func(w io.Writer) error {
+	return out.Print(a.Out, rows, func(w io.Writer) error {
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(t, "NAME\tPROVIDER\tKUBERNETES\tHEALTH\tCREATED\tID\tAT WORK")
 		for _, r := range rows {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Provider, dash(r.Kubernetes), r.Health, r.Created.Local().Format(time.DateTime), r.ID, r.Lease)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Provider, output.Dash(r.Kubernetes), r.Health, r.Created.Local().Format(time.DateTime), r.ID, r.Lease)
 		}
 		return t.Flush()
 	})
@@ -97,4 +101,33 @@ func (a *App) addHealth(ctx context.Context, rows []clusterRow, within time.Dura
 		})
 	}
 	wg.Wait()
+}
+
+// noClusters says that the store is empty, and where else clusters may be: root and its users have stores of their own.
+func noClusters(w io.Writer, st store.Store) error {
+	text := fmt.Sprintf("No clusters in %s.\nnaupegos init writes a document, naupegos apply builds it.\n", st.Where())
+	if st.Where() != st.Dir() { // a team's
+		_, err := io.WriteString(w, text)
+		return err
+	}
+	if os.Geteuid() != 0 {
+		text += "Clusters that root built are in root's store: sudo -E naupegos status, or sudo naupegos status.\n"
+	} else if other := storeBeforeSudo(st.Dir()); other != "" {
+		text += fmt.Sprintf("%s is the store of the user who ran sudo: sudo -E uses that one.\n", other)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// storeBeforeSudo returns the store of the user who became root by sudo, if there is one and it is not dir.
+func storeBeforeSudo(dir string) string {
+	u, err := user.Lookup(os.Getenv("SUDO_USER"))
+	if err != nil {
+		return ""
+	}
+	other := filepath.Join(u.HomeDir, ".local", "state", "naupegos")
+	if _, err := os.Stat(other); err != nil || other == dir {
+		return ""
+	}
+	return other
 }

@@ -2,45 +2,280 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// storeVariable names the store where --store does not.
-const storeVariable = "NAUPEGOS_STORE"
+func newStoreCmd(a *App) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "store",
+		Short: "Back up, restore and move what Naupegos remembers",
+		Long: `The store is where Naupegos remembers clusters: the document applied last, the keys of the authorities, history. Clusters run
+without it; without a copy of it they can't be changed any more once it is lost.
 
-// location says where the user's store is.
-func (a *App) location() (store.Location, error) {
-	at := store.Location{Dir: a.StateDir, URL: a.StoreURL}
-	if at.URL == "" {
-		at.URL = os.Getenv(storeVariable)
-	} else if store.HasPassword(at.URL) {
-		return at, fail.New(fail.Invalid, "--store holds a password: everybody on this host can read the arguments of a command").
-			Do("leave it away, and give it by PGPASSWORD or ~/.pgpass, or the whole address by $%s", storeVariable)
+It is a file in the state directory of the user who runs the command, or a PostgreSQL database that a team shares:
+  export NAUPEGOS_STORE=postgres://ann@db.example.com/naupegos
+Secrets in it are encrypted. What opens them, identity.age, stays in the state directory of each who uses the store.`,
 	}
-	if at.URL != "" && !store.IsURL(at.URL) { // not shown: it may be a mistyped address with a password
-		return at, fail.New(fail.Invalid, "--store, or $%s, does not begin with postgres://", storeVariable).
-			Do("name a directory by --state-dir, a database by --store postgres://USER@HOST/DATABASE")
-	}
-	return at, nil
+	c.AddCommand(newStoreBackupCmd(a), newStoreRestoreCmd(a), newStoreMoveCmd(a))
+	return c
 }
 
-// openStore opens the user's store.
-func (a *App) openStore(ctx context.Context) (store.Store, error) {
-	at, err := a.location()
-	if err != nil {
-		return nil, err
+func newStoreBackupCmd(a *App) *cobra.Command {
+	var key store.Key
+	var passphrase string
+	c := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write an encrypted copy of the store to a file",
+		Long: `Write everything that the store remembers to a new file, with the identity that opens its secrets: all that another machine needs
+to go on. It is encrypted by age: to recipients (age-keygen makes one; keep its other half away from this machine), or to a
+passphrase, which is asked for on the terminal or read from a file.
+
+It can be made while naupegos is at work. Snapshots of etcd, in backups/ of the state directory, are not in it.`,
+		Example: "  naupegos store backup store.age\n  naupegos store backup store-$(date +%F).age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(key.Recipients) > 0 && passphrase != "" {
+				return fail.New(fail.Invalid, "--recipient and --passphrase-file exclude each other").Do("encrypt to recipients, or to a passphrase")
+			}
+			return a.backupStore(cmd.Context(), args[0], key, passphrase)
+		},
 	}
-	return store.Open(ctx, at)
+	c.Flags().StringArrayVar(&key.Recipients, "recipient", nil, "who may open it, as age1…; may be given several times")
+	c.Flags().StringVar(&passphrase, "passphrase-file", "", "read the passphrase from the first line of this file")
+	return c
 }
 
-// viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.
-func (a *App) viewStore(ctx context.Context) (store.Store, error) {
+// backupStore writes a file that does not exist yet, whole or not at all.
+func (a *App) backupStore(ctx context.Context, file string, key store.Key, passphrase string) (err error) {
 	at, err := a.location()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return store.View(ctx, at)
+	if _, err := os.Lstat(file); err == nil {
+		return fail.New(fail.Conflict, "the file is there already").At(file).Do("name another one, such as store-$(date +%%F).age")
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*") // mode 0600
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "write the backup").Do("name a file in a directory that can be written")
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if len(key.Recipients) == 0 {
+		if key.Passphrase, err = terminal.Passphrase(a.In, a.Err, passphrase, true); err != nil {
+			return err
+		}
+	}
+	all, err := store.Backup(ctx, at, f, key)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close(), os.Rename(f.Name(), file)); err != nil {
+		return fail.Wrap(fail.Refused, err, "write the backup").At(file)
+	}
+	fmt.Fprintf(a.Out, "Backed up to %s:\n", file)
+	return listKept(a.Out, all)
+}
+
+// listKept lists clusters of a store.
+func listKept(w io.Writer, all []store.Kept) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(w, "  no clusters, history only")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, c := range all {
+		fmt.Fprintf(t, "  %s\t%s\tas of %s\n", c.Name, c.ID, c.Changed.Local().Format(time.DateTime))
+	}
+	return t.Flush()
+}
+
+func newStoreMoveCmd(a *App) *cobra.Command {
+	var replace bool
+	c := &cobra.Command{
+		Use:   "move TO",
+		Short: "Move the store into a database that a team shares, or back into a directory",
+		Long: `Copy everything that the store remembers to another place, a PostgreSQL database or a state directory, and have whoever opens the
+old one use the new one. Nobody may be at work on a cluster meanwhile. The database must exist, and belong to the user:
+  createdb -O ann naupegos
+
+Whoever shares the store needs a copy of identity.age, mode 600, in their own state directory.`,
+		Example: "  naupegos store move postgres://ann@db.example.com/naupegos\n  naupegos store move ~/.local/state/naupegos --store postgres://ann@db.example.com/naupegos",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, err := a.location()
+			if err != nil {
+				return err
+			}
+			to, err := target(args[0], from)
+			if err != nil {
+				return err
+			}
+			done, err := store.Move(cmd.Context(), from, to, replace)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "Moved to %s:\n", done.To)
+			if err := listKept(a.Out, done.Clusters); err != nil {
+				return err
+			}
+			if err := tellAside(a.Out, done.Aside); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.Out, useIt(args[0]))
+			return err
+		},
+	}
+	c.Flags().BoolVar(&replace, "replace", false, "write over clusters that the other place has; what it remembers of them is lost")
+	return c
+}
+
+// target says which place the argument of move means.
+func target(text string, from store.Location) (store.Location, error) {
+	if !store.IsURL(text) {
+		if strings.Contains(text, "://") {
+			return store.Location{}, fail.New(fail.Invalid, "the store can't be moved there").Do("name a directory, or a database as postgres://USER@HOST/DATABASE")
+		}
+		dir, err := filepath.Abs(text)
+		return store.Location{Dir: dir}, err
+	}
+	if store.HasPassword(text) {
+		return store.Location{}, fail.New(fail.Invalid, "the address holds a password: everybody on this host can read the arguments of a command").
+			Do("leave it away, and give it by PGPASSWORD or ~/.pgpass")
+	}
+	return store.Location{Dir: from.Dir, URL: text}, nil
+}
+
+// useIt says how the moved store is used from now on.
+func useIt(to string) string {
+	if store.IsURL(to) {
+		return "Use it from now on: export NAUPEGOS_STORE=" + to
+	}
+	if standard, err := store.DefaultDir(); err == nil {
+		if abs, err := filepath.Abs(to); err == nil && abs == standard {
+			return "Use it from now on: unset NAUPEGOS_STORE"
+		}
+	}
+	return "Use it from now on: --state-dir " + to + ", without NAUPEGOS_STORE"
+}
+
+// tellAside says where an identity is now that was replaced.
+func tellAside(w io.Writer, aside string) error {
+	if aside == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "The identity that was there is kept in %s.\n", aside)
+	return err
+}
+
+// readable opens a backup.
+func readable(file string) (*os.File, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fail.Wrap(fail.NotFound, err, "read the backup")
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the backup")
+	}
+	return f, nil
+}
+
+// restoreFlags are those of naupegos store restore.
+type restoreFlags struct {
+	passphrase, identity string
+	replace              bool
+}
+
+func newStoreRestoreCmd(a *App) *cobra.Command {
+	var f restoreFlags
+	c := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Put what a backup holds into the store",
+		Long: `Put everything that a backup holds into the store, and the identity that opens its secrets into the state directory: on a new machine,
+or where the store is lost. A store that has clusters is written over only with --replace, and only while nobody is at work on one.
+
+What was done to a cluster after the backup was made is not known afterwards, and the verbs say so until the cluster was applied again. Look first:
+naupegos plan -f with your document shows what differs; naupegos status NAME shows machines that the backup does not know.`,
+		Example: "  naupegos store restore store.age\n  naupegos store restore store.age --identity ~/keys/backup.txt\n  naupegos store restore store.age --replace",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.identity != "" && f.passphrase != "" {
+				return fail.New(fail.Invalid, "--identity and --passphrase-file exclude each other")
+			}
+			return a.restoreStore(cmd.Context(), args[0], f)
+		},
+	}
+	c.Flags().StringVar(&f.identity, "identity", "", "open it with the age identity in this file; else with a passphrase")
+	c.Flags().StringVar(&f.passphrase, "passphrase-file", "", "read the passphrase from the first line of this file")
+	c.Flags().BoolVar(&f.replace, "replace", false, "write over clusters that the store has; what it remembers of them is lost")
+	return c
+}
+
+func (a *App) restoreStore(ctx context.Context, file string, f restoreFlags) error {
+	at, err := a.location()
+	if err != nil {
+		return err
+	}
+	r, err := readable(file)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var key store.Key
+	if f.identity != "" {
+		if key.Identities, err = os.ReadFile(f.identity); err != nil {
+			return fail.Wrap(fail.Invalid, err, "read the identity")
+		}
+	} else if key.Passphrase, err = terminal.Passphrase(a.In, a.Err, f.passphrase, false); err != nil {
+		return err
+	}
+	done, err := store.Restore(ctx, at, r, key, f.replace)
+	if err != nil {
+		return err
+	}
+	return a.tellRestored(done)
+}
+
+// tellRestored says what is known now, and what is not.
+func (a *App) tellRestored(done *store.Restored) error {
+	fmt.Fprintf(a.Out, "Restored from a backup of %s:\n", done.Made.Local().Format(time.DateTime))
+	if err := listKept(a.Out, done.Clusters); err != nil {
+		return err
+	}
+	if err := tellAside(a.Out, done.Aside); err != nil {
+		return err
+	}
+	if len(done.Newer) > 0 {
+		fmt.Fprintln(a.Out, "The store that was replaced knew more of these; what it knew is lost:")
+		if err := listKept(a.Out, done.Newer); err != nil {
+			return err
+		}
+	}
+	if len(done.Clusters) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(a.Out, "What was done after the backup is not known here. Look before you change anything: naupegos plan -f DOCUMENT")
+	return err
+}
+
+// tellIfRestored reminds that what is known of a cluster came out of a backup, until the cluster is applied again.
+func (a *App) tellIfRestored(rec *store.Cluster) {
+	made, err := time.Parse(time.RFC3339, rec.Facts[store.Fact{Kind: store.FactRestored}])
+	if err != nil {
+		return // there is no such fact
+	}
+	fmt.Fprintf(a.Err, "What is known of cluster %s was restored from a backup of %s; what was done to it since then is not known.\n", rec.Name, made.Local().Format(time.DateTime))
 }

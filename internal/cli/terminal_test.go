@@ -3,47 +3,20 @@ package cli
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
-
-// silentTerminal opens a pseudo-terminal that answers no query. Both ends are closed after the test.
-func silentTerminal(t *testing.T) (user, program *os.File) {
-	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { user.Close() })
-	if err := unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { program.Close() })
-	return user, program
-}
 
 // onTerminal runs the command on a terminal that answers nothing. It returns what was written there, and how long that took.
 func onTerminal(t *testing.T, env []string, args ...string) (string, time.Duration) {
 	t.Helper()
-	user, program := silentTerminal(t)
+	user, program := testkit.Terminal(t)
 	c := exec.Command("naupegos", args...)
 	c.Env = append(os.Environ(), append([]string{"TERM=xterm-256color", "XDG_STATE_HOME=" + t.TempDir()}, env...)...)
 	c.Stdin, c.Stdout, c.Stderr = program, program, program
@@ -90,7 +63,7 @@ func TestSilentTerminal(t *testing.T) {
 
 // TestColor: terminals get colour unless they or their user can't have it; nothing else does.
 func TestColor(t *testing.T) {
-	_, terminal := silentTerminal(t)
+	_, terminal := testkit.Terminal(t)
 	for _, c := range []struct {
 		term, noColor string
 		flag, want    bool
@@ -107,27 +80,5 @@ func TestColor(t *testing.T) {
 		if got := (&App{NoColor: c.flag}).Color(c.w); got != c.want {
 			t.Errorf("%+v: colour: %t", c, got)
 		}
-	}
-}
-
-// TestPassphraseOnTerminal types passphrases where nothing shows them, twice for a new one.
-func TestPassphraseOnTerminal(t *testing.T) {
-	for typed, want := range map[string]string{"horse\nhorse\n": "", "horse\ncow\n": "differ", "\n": "is empty"} {
-		user, program := silentTerminal(t)
-		if _, err := user.WriteString(typed); err != nil {
-			t.Fatal(err)
-		}
-		var said bytes.Buffer
-		got, err := (&App{In: program, Err: &said}).passphrase("", true)
-		if want == "" && (err != nil || got != "horse") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: %q, %v", typed, got, err)
-		}
-		if strings.Contains(said.String(), "horse") {
-			t.Errorf("it was shown: %q", said.String())
-		}
-	}
-	_, err := (&App{In: &bytes.Buffer{}}).passphrase("", false)
-	if fail.KindOf(err) != fail.Refused {
-		t.Errorf("without a terminal: %v", err)
 	}
 }

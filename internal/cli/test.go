@@ -8,13 +8,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/progress"
+	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
 func newTestCmd(a *App) *cobra.Command {
-	var out output
+	var out output.Format
 	var junit string
 	var limit time.Duration
 	c := &cobra.Command{
@@ -33,12 +37,12 @@ Exit status: 0 where all holds, 5 where something does not.`,
 			if limit < 0 {
 				return fail.New(fail.Invalid, "--timeout=%s is negative", limit)
 			}
-			return a.onCluster(cmd.Context(), args[0], sessionOptions{verb: "test", readOnly: true, bundle: haveBundle}, func(s *session) error {
+			return a.onCluster(cmd.Context(), args[0], sessionOptions{verb: "test", readOnly: true, bundle: bundles.IfHere}, func(s *session) error {
 				tell := func(cluster.Proof) {}
-				if out.isTable() {
+				if out.IsTable() {
 					tell = func(p cluster.Proof) { fmt.Fprint(a.Out, proofLines(p)) }
 				}
-				proofs, err := s.Cluster.Prove(cmd.Context(), limit, &statusLines{w: a.Err}, tell)
+				proofs, err := s.Cluster.Prove(cmd.Context(), limit, progress.NewLines(a.Err), tell)
 				if err != nil {
 					return err
 				}
@@ -47,7 +51,7 @@ Exit status: 0 where all holds, 5 where something does not.`,
 						return err
 					}
 				}
-				if err := out.print(a.Out, proofs, func(w io.Writer) error {
+				if err := out.Print(a.Out, proofs, func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "%d of %d hold.\n", len(proofs)-failed(proofs), len(proofs))
 					return err
 				}); err != nil {
@@ -62,7 +66,7 @@ Exit status: 0 where all holds, 5 where something does not.`,
 	}
 	c.Flags().DurationVar(&limit, "timeout", 0, "how long each thing may take (default 20s for the API, 1m for DNS, 3m for the Service, 15m for the cloud)")
 	c.Flags().StringVar(&junit, "junit", "", "also write the result to this file as JUnit XML")
-	out.bind(c)
+	out.Bind(c)
 	return c
 }
 
@@ -128,5 +132,5 @@ func writeJUnit(path, name string, proofs []cluster.Proof) error {
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "write JUnit XML")
 	}
-	return replaceFile(path, append([]byte(xml.Header), append(data, '\n')...), 0o644)
+	return wholefile.Replace(path, append([]byte(xml.Header), append(data, '\n')...), 0o644)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -21,12 +22,12 @@ type desk struct {
 	asked []string
 }
 
-func (d *desk) Show(p *plan.Plan, _ string) error { return p.WriteText(d.out, false) }
+func (d *desk) Show(p *plan.Plan, _ string) error { return show.WriteText(d.out, p, false) }
 func (d *desk) Agree(question string) error {
 	d.asked = append(d.asked, question)
 	return d.no
 }
-func (d *desk) Observer() plan.Observer { return plan.NewObserver(d.out, plan.ObservePlain) }
+func (d *desk) Observer() plan.Observer { return show.NewObserver(d.out, show.ObservePlain) }
 
 // leased is a session on a cluster of a new store, with its lease.
 func leased(t *testing.T) *Session {

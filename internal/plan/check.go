@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 // Empty reports whether there is nothing to do: no steps at all.
@@ -51,7 +52,7 @@ func (p *Plan) CheckConsents(given []string) error {
 				titles = append(titles, s.Title)
 			}
 		}
-		why = append(why, name+" ("+shorten(titles, 5)+")")
+		why = append(why, name+" ("+words.First(titles, 5)+")")
 		flags = append(flags, "--consent "+name)
 	}
 	return fail.New(fail.Refused, "%s needs your consent to %s; nothing was changed", p.Verb, strings.Join(why, "; ")).
@@ -126,12 +127,4 @@ func (p *Plan) cycle(index map[string]int) []string {
 		}
 	}
 	return nil
-}
-
-// shorten joins at most n of list, and says how many more there are.
-func shorten(list []string, n int) string {
-	if len(list) <= n {
-		return strings.Join(list, ", ")
-	}
-	return strings.Join(list[:n], ", ") + ", and " + plural(len(list)-n, "more", "more")
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
+func done(context.Context, Progress) error { return nil }
+
 func TestCheck(t *testing.T) {
 	step := func(id string, needs ...string) *Step { return &Step{ID: id, Needs: needs, Run: done} }
 	for name, tc := range map[string]struct {
@@ -42,7 +44,11 @@ func TestCheck(t *testing.T) {
 }
 
 func TestConsents(t *testing.T) {
-	p := sample()
+	p := &Plan{Verb: "apply", Cluster: "demo", Steps: []*Step{
+		{ID: "network", Action: Create, Title: "create network 10.1.0.0/24", Subject: "cluster"},
+		{ID: "replace/demo-w-1", Action: Replace, Title: "replace demo-w-1", Subject: "demo-w-1", Consent: "replace-machine", Needs: []string{"network"}},
+		{ID: "destroy/demo-w-2", Action: Destroy, Title: "destroy demo-w-2", Subject: "demo-w-2", Consent: "delete-data"},
+	}}
 	if d := cmp.Diff([]string{"delete-data", "replace-machine"}, p.MissingConsents(nil)); d != "" {
 		t.Error(d)
 	}

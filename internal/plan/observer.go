@@ -1,12 +1,6 @@
 package plan
 
-import (
-	"io"
-	"os"
-	"time"
-
-	"golang.org/x/term"
-)
+import "time"
 
 // Observer shows a run to whoever watches. Execute makes its calls one at a time.
 type Observer interface {
@@ -27,49 +21,17 @@ type Event struct {
 	Err     error     // of Retrying, Failed and Stopped
 }
 
-// ObserverKind names a way of showing a run.
-type ObserverKind string
+// NoObserver shows nothing.
+type NoObserver struct{}
 
-// The observers.
-const (
-	ObserveAuto  ObserverKind = ""      // ObserveTTY on a terminal, ObservePlain elsewhere
-	ObserveTTY   ObserverKind = "tty"   // live tree
-	ObservePlain ObserverKind = "plain" // one line an event
-	ObserveJSON  ObserverKind = "json"  // one JSON object a line
-	ObserveNone  ObserverKind = "none"  // nothing
-)
+// Begin does nothing.
+func (NoObserver) Begin(*Plan, time.Time) {}
 
-// NewObserver returns an observer of a kind that writes to w. Colours are left out where NO_COLOR is set.
-func NewObserver(w io.Writer, kind ObserverKind) Observer {
-	if kind == ObserveAuto {
-		kind = ObservePlain
-		if isTerminal(w) {
-			kind = ObserveTTY
-		}
-	}
-	switch kind {
-	case ObserveTTY:
-		return newTTY(w)
-	case ObserveJSON:
-		return newJSONLines(w)
-	case ObserveNone:
-		return quiet{}
-	default:
-		return newPlain(w)
-	}
-}
+// Event does nothing.
+func (NoObserver) Event(Event) {}
 
-// WantColor reports whether colours should be written to w: it is a terminal, and NO_COLOR is not set.
-func WantColor(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && isTerminal(w) }
+// Note does nothing.
+func (NoObserver) Note(string) {}
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
-}
-
-type quiet struct{}
-
-func (quiet) Begin(*Plan, time.Time) {}
-func (quiet) Event(Event)            {}
-func (quiet) Note(string)            {}
-func (quiet) End(*Result)            {}
+// End does nothing.
+func (NoObserver) End(*Result) {}

@@ -68,7 +68,7 @@ func (o Options) withDefaults() Options {
 		o.Journal = NoJournal{}
 	}
 	if o.Observer == nil {
-		o.Observer = quiet{}
+		o.Observer = NoObserver{}
 	}
 	return o
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 // RunError is why a run did not come to its end: each failed step with its cause, and how much is left.
@@ -47,9 +48,9 @@ func (e *RunError) Error() string {
 	head := e.Cluster + ": " + e.Verb
 	switch {
 	case len(e.Failed) > 0:
-		fmt.Fprintf(&b, "%s: %d of %s failed", head, len(e.Failed), plural(e.Steps, "step", "steps"))
+		fmt.Fprintf(&b, "%s: %d of %s failed", head, len(e.Failed), words.Count(e.Steps, "step", "steps"))
 	case e.interrupted():
-		fmt.Fprintf(&b, "%s was stopped after %d of %s", head, e.Succeeded, plural(e.Steps, "step", "steps"))
+		fmt.Fprintf(&b, "%s was stopped after %d of %s", head, e.Succeeded, words.Count(e.Steps, "step", "steps"))
 	default:
 		fmt.Fprintf(&b, "%s is done, but not all of it was recorded", head)
 	}
@@ -66,7 +67,7 @@ func (e *RunError) Error() string {
 		b.WriteString("\n  " + indent(e.Journal.Error()))
 	}
 	if e.NotStarted > 0 {
-		b.WriteString("\n" + plural(e.NotStarted, "step was", "steps were") + " not started")
+		b.WriteString("\n" + words.Count(e.NotStarted, "step was", "steps were") + " not started")
 	}
 	b.WriteString("\nrun the same command again to continue")
 	return b.String()

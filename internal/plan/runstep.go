@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 // step carries out step i from its record as running to the record of its final state, which it returns.
@@ -121,7 +122,7 @@ func (x *execution) attempt(ctx context.Context, i int) error {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return fail.New(fail.Internal, "did not stop within %s; it may still be running", short(x.o.Grace))
+		return fail.New(fail.Internal, "did not stop within %s; it may still be running", words.Duration(x.o.Grace))
 	}
 }
 
@@ -130,12 +131,12 @@ func (x *execution) tooLate(i int, last error, attempts int, took time.Duration)
 	x.mu.Lock()
 	status := x.status[i]
 	x.mu.Unlock()
-	what := "gave up after " + short(took)
+	what := "gave up after " + words.Duration(took)
 	if attempts > 1 {
 		what += fmt.Sprintf(" and %d attempts", attempts)
 	}
 	if status != "" {
-		what += ", last seen " + clean(status)
+		what += ", last seen " + words.Line(status)
 	}
 	if isContext(last) {
 		return fail.New(fail.NotReady, "%s", what)

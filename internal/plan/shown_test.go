@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"bytes"
-	"strings"
-	"testing"
-)
+import "testing"
 
 func TestShownCovers(t *testing.T) {
 	one := func(s Step) *Plan { return &Plan{Cluster: "demo", Steps: []*Step{&s}} }
@@ -34,37 +30,6 @@ func TestShownCovers(t *testing.T) {
 		s.Add(one(c.was))
 		if got := s.Covers(one(c.now)); got != c.want {
 			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
-func TestDisruption(t *testing.T) {
-	drop := &Step{ID: "destroy/w-2", Action: Destroy, Subject: "w-2", Removes: true}
-	roll := &Step{ID: "configure/cp-1", Action: Change, Subject: "cp-1", Rolling: true}
-	calm := &Step{ID: "node/a", Action: Change, Subject: "a"}
-	pay := &Step{ID: "machine/b", Action: Replace, Subject: "b", Consent: "replace-machines"}
-	for _, c := range []struct {
-		plan  Plan
-		want  Disruption
-		words []string
-	}{
-		{Plan{Steps: []*Step{calm}}, Undisturbed, []string{"Disruption: none; nothing that serves is restarted."}},
-		{Plan{Steps: []*Step{calm, roll}}, Rolling, []string{"Disruption: rolling;"}},
-		{Plan{Steps: []*Step{roll, drop}}, Removing, []string{"Disruption: removes w-2 for good", "Disruption: rolling;"}},
-		{Plan{Steps: []*Step{pay, roll, drop}}, Disruptive, []string{"Disruption: disruptive;", "Disruption: removes w-2 for good", "Disruption: rolling;"}},
-		{Plan{Steps: []*Step{calm, drop}, Cluster: "demo", Final: true}, Final, []string{"Disruption: removes cluster demo and all its data."}},
-	} {
-		var b bytes.Buffer
-		if err := c.plan.WriteText(&b, false); err != nil {
-			t.Fatal(err)
-		}
-		if c.plan.Disruption() != c.want || strings.Count(b.String(), "Disruption:") != len(c.words) {
-			t.Errorf("want %s, got %s in\n%s", c.want, c.plan.Disruption(), b.String())
-		}
-		for _, w := range c.words {
-			if !strings.Contains(b.String(), w) {
-				t.Errorf("%q is not in\n%s", w, b.String())
-			}
 		}
 	}
 }

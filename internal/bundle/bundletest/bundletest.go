@@ -1,4 +1,5 @@
-// Package bundletest has what tests on real bundles need: those that `make bundle` has put into this host's library.
+// Package bundletest has what tests on real bundles need: those that `make bundle` has put into this host's library, and
+// small ones for tests that run nothing of what is in them.
 //
 // It is for tests only and knows nothing but the bundle package's interface.
 package bundletest

@@ -1,0 +1,173 @@
+// Package host looks at the machine that the agent runs on: what it is, what runs there, and who listens. It changes nothing.
+//
+// It knows nothing of what the machine should be.
+package host
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// Root is where the machine's file system begins: "/" on a real one, a temporary directory in tests.
+type Root string
+
+// DpkgStatus is dpkg's database of what is installed (dpkg-query(1)).
+const DpkgStatus = "/var/lib/dpkg/status"
+
+// Path puts the root before a path of the machine.
+func (r Root) Path(p string) string { return filepath.Join(string(r), p) }
+
+// Read returns a small file trimmed, empty where it can't be read.
+func (r Root) Read(p string) string {
+	data, _ := os.ReadFile(r.Path(p))
+	return strings.TrimSpace(string(data))
+}
+
+// IsDir reports whether a directory lies at a real path. A link to one does not count.
+func IsDir(real string) bool {
+	info, err := os.Lstat(real)
+	return err == nil && info.IsDir()
+}
+
+// ModulesDir is where the running kernel's modules lie.
+func ModulesDir() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "/lib/modules/unknown" // uname(2) fails only for a bad pointer
+	}
+	return "/lib/modules/" + unix.ByteSliceToString(u.Release[:])
+}
+
+// Facts looks at the machine. What can't be found out stays empty; only a machine without /proc is an error. What matters only before
+// anything was configured there is not in it.
+func (r Root) Facts() (machine.Facts, error) {
+	mem, err := os.ReadFile(r.Path("/proc/meminfo"))
+	if err != nil {
+		return machine.Facts{}, fail.Wrap(fail.Refused, err, "look at the machine").Do("/proc must be mounted")
+	}
+	f := machine.Facts{
+		OS:            osName(r.Read("/etc/os-release")),
+		Kernel:        strings.TrimPrefix(ModulesDir(), "/lib/modules/"),
+		Architecture:  runtime.GOARCH,
+		CPUs:          runtime.NumCPU(),
+		CgroupVersion: r.cgroupVersion(),
+		Systemd:       IsDir(r.Path("/run/systemd/system")),
+		Dpkg:          r.Read(DpkgStatus) != "",
+		AppArmor:      r.Read("/sys/module/apparmor/parameters/enabled") == "Y" && IsDir(r.Path("/sys/kernel/security/apparmor")),
+		SysResource:   hasCapability(r.Read("/proc/self/status"), unix.CAP_SYS_RESOURCE),
+		Container:     r.Read("/run/systemd/container") != "",
+		ResolvConf:    r.resolvConf(),
+		Swap:          strings.Count(r.Read("/proc/swaps"), "\n") > 0,
+		MachineID:     r.Read("/etc/machine-id"),
+		BootID:        r.Read("/proc/sys/kernel/random/boot_id"),
+	}
+	if f.Hostname, err = os.Hostname(); err != nil {
+		return machine.Facts{}, fail.Wrap(fail.Internal, err, "ask for the host name")
+	}
+	if v := strings.Fields(field(string(mem), "MemTotal")); len(v) > 0 {
+		kib, _ := strconv.ParseInt(v[0], 10, 64) // the kernel writes digits
+		f.MemoryBytes = kib << 10
+	}
+	f.Interface = defaultInterface(r.Read("/proc/net/route"))
+	f.Address = firstIPv4(f.Interface)
+	return f, nil
+}
+
+// DiskFree returns how many bytes root can still write to the file system of dir; 0 where that can't be found out.
+func (r Root) DiskFree(dir string) int64 {
+	var st unix.Statfs_t
+	if err := unix.Statfs(r.Path(dir), &st); err != nil {
+		return 0
+	}
+	return int64(st.Bfree) * st.Bsize
+}
+
+// resolvConf finds the resolv.conf with real name servers: behind systemd-resolved's stub, cluster DNS would ask itself.
+func (r Root) resolvConf() string {
+	const real = "/run/systemd/resolve/resolv.conf"
+	stub := false
+	for line := range strings.Lines(r.Read("/etc/resolv.conf")) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "nameserver" {
+			stub = stub || f[1] == "127.0.0.53" || f[1] == "127.0.0.54"
+		}
+	}
+	if stub && r.Read(real) != "" {
+		return real
+	}
+	return ""
+}
+
+// field returns the value of "name: value" in s.
+func field(s, name string) string {
+	for line := range strings.Lines(s) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// osName renders "debian 12" from os-release(5).
+func osName(release string) string {
+	v := map[string]string{}
+	for line := range strings.Lines(release) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		v[key] = strings.Trim(value, `"'`)
+	}
+	return strings.TrimSpace(v["ID"] + " " + v["VERSION_ID"])
+}
+
+// cgroupVersion is 2 only where the unified hierarchy is the main one: kubelet and runc use v1 on hybrid hosts.
+func (r Root) cgroupVersion() int {
+	var st unix.Statfs_t
+	if unix.Statfs(r.Path("/sys/fs/cgroup"), &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
+		return 2
+	}
+	return 1
+}
+
+// hasCapability reads the bounding set of /proc/self/status.
+func hasCapability(status string, capability uint) bool {
+	set, err := strconv.ParseUint(field(status, "CapBnd"), 16, 64)
+	return err == nil && set&(1<<capability) != 0
+}
+
+// defaultInterface finds the default route with the least metric in /proc/net/route.
+func defaultInterface(routes string) string {
+	best, name := uint64(1<<63), ""
+	for sc := bufio.NewScanner(bytes.NewReader([]byte(routes))); sc.Scan(); {
+		f := strings.Fields(sc.Text())
+		if len(f) < 8 || f[1] != "00000000" || f[7] != "00000000" {
+			continue
+		}
+		if metric, err := strconv.ParseUint(f[6], 10, 64); err == nil && metric < best {
+			best, name = metric, f[0]
+		}
+	}
+	return name
+}
+
+func firstIPv4(name string) string {
+	iface, err := net.InterfaceByName(name)
+	if err != nil {
+		return ""
+	}
+	addrs, _ := iface.Addrs()
+	for _, addr := range addrs {
+		if n, ok := addr.(*net.IPNet); ok && n.IP.To4() != nil {
+			return n.IP.String()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/agent/host"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// loadsModules reports whether this host has modules for its kernel. Containers and kernels with everything built in don't;
+// what such a kernel can do can't be asked for by name, so nothing is tried.
+func (a *Agent) loadsModules() bool {
+	info, err := os.Stat(a.path(host.ModulesDir()))
+	return err == nil && info.IsDir()
+}
+
+// diffModules returns the wanted modules that are neither loaded nor built in.
+func (a *Agent) diffModules(want []string) ([]string, error) {
+	if len(want) == 0 || !a.loadsModules() {
+		return nil, nil
+	}
+	have := map[string]bool{}
+	for _, src := range []struct {
+		file string
+		name func(line string) string
+	}{
+		{"/proc/modules", func(l string) string { n, _, _ := strings.Cut(l, " "); return n }},
+		{host.ModulesDir() + "/modules.builtin", func(l string) string { n, _, _ := strings.Cut(path.Base(l), ".ko"); return n }},
+	} {
+		data, err := os.ReadFile(a.path(src.file))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fail.Wrap(fail.Internal, err, "read %s", src.file)
+		}
+		for sc := bufio.NewScanner(bytes.NewReader(data)); sc.Scan(); {
+			have[moduleName(src.name(sc.Text()))] = true
+		}
+	}
+	var out []string
+	for _, m := range want {
+		if !have[moduleName(m)] {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// loadModule loads one module. That the kernel does not have it is a warning, not an error: it may do without.
+func (a *Agent) loadModule(ctx context.Context, name string) (warning string, err error) {
+	_, err = a.run.Run(ctx, nil, "modprobe", "--", name)
+	if ctx.Err() != nil {
+		return "", fail.Wrap(fail.Interrupted, ctx.Err(), "load kernel module %s", name)
+	}
+	if err != nil {
+		return fmt.Sprintf("kernel module %s can't be loaded: %v", name, err), nil
+	}
+	return "", nil
+}
+
+// moduleName makes names comparable: the kernel takes - and _ for the same.
+func moduleName(n string) string { return strings.ReplaceAll(n, "-", "_") }
+
+// sysctlOp is a kernel setting to change.
+type sysctlOp struct {
+	key, value, old string
+}
+
+// diffSysctls compares the kernel's values with the wanted ones. A setting that the kernel does not have may still come with a module
+// that is to be loaded.
+func (a *Agent) diffSysctls(want map[string]string, loading bool) ([]sysctlOp, error) {
+	var out []sysctlOp
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		data, err := os.ReadFile(a.sysctlPath(key))
+		if errors.Is(err, fs.ErrNotExist) && loading {
+			out = append(out, sysctlOp{key, want[key], "absent"})
+			continue
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, noSetting(key)
+		}
+		if err != nil {
+			return nil, fail.Wrap(fail.Internal, err, "read kernel setting %s", key)
+		}
+		old := normal(string(data))
+		if old != normal(want[key]) && !enough(key, old, want[key]) {
+			out = append(out, sysctlOp{key, want[key], old})
+		}
+	}
+	return out, nil
+}
+
+func noSetting(key string) error {
+	return fail.New(fail.Refused, "this kernel has no setting %s", key).Do("load the kernel module it belongs to, or use another kernel")
+}
+
+func (s sysctlOp) change() machine.Change {
+	return machine.Change{Kind: "sysctl", Name: s.key, Action: "update", Why: s.old + " → " + s.value}
+}
+
+func (a *Agent) setSysctl(key, value string) error {
+	// Not atomic by rename: it is the kernel's file. O_TRUNC would be a second write.
+	f, err := os.OpenFile(a.sysctlPath(key), os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(value + "\n")
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return noSetting(key)
+	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fail.Wrap(fail.Refused, err, "set kernel setting %s to %s", key, value).
+			Do("this machine may not change it (a container?): run `sysctl -w %s='%s'` on the host", key, value)
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ERANGE):
+		return fail.Wrap(fail.Invalid, err, "set kernel setting %s to %s", key, value).Do("the kernel does not take this value")
+	}
+	return fail.Wrap(fail.Internal, err, "set kernel setting %s to %s", key, value)
+}
+
+// sysctlPath follows sysctl.d(5): whichever of "." and "/" comes first separates, the other stands for itself.
+func (a *Agent) sysctlPath(key string) string {
+	if i := strings.IndexAny(key, "./"); i >= 0 && key[i] == '.' {
+		key = strings.Map(func(r rune) rune {
+			switch r {
+			case '.':
+				return '/'
+			case '/':
+				return '.'
+			}
+			return r
+		}, key)
+	}
+	return a.path("/proc/sys/" + key)
+}
+
+// enough reports whether key is an upper limit that is already more generous than wanted: those are never lowered.
+func enough(key, have, want string) bool {
+	limit := strings.HasPrefix(key, "fs.inotify.max_")
+	for _, l := range []string{
+		"fs.file-max", "fs.nr_open", "fs.aio-max-nr", "vm.max_map_count", "kernel.pid_max", "kernel.threads-max",
+		"kernel.keys.root_maxkeys", "kernel.keys.root_maxbytes", "kernel.keys.maxkeys", "kernel.keys.maxbytes",
+		"net.core.somaxconn", "net.core.netdev_max_backlog", "net.netfilter.nf_conntrack_max",
+	} {
+		limit = limit || key == l
+	}
+	h, err1 := strconv.ParseUint(have, 10, 64)
+	w, err2 := strconv.ParseUint(normal(want), 10, 64)
+	return limit && err1 == nil && err2 == nil && h >= w
+}
+
+// normal makes values comparable: the kernel separates the fields of one setting by tabs.
+func normal(v string) string { return strings.Join(strings.Fields(v), " ") }
+
+// setSysctls changes kernel settings.
+func (a *Agent) setSysctls(ops []sysctlOp) error {
+	for _, s := range ops {
+		if err := a.setSysctl(s.key, s.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadModules loads what lacks; failures are warnings.
+func (a *Agent) loadModules(ctx context.Context, report *machine.Report, d *diff) error {
+	for _, m := range d.modules {
+		warning, err := a.loadModule(ctx, m)
+		switch {
+		case err != nil:
+			return err
+		case warning != "":
+			report.Warnings = append(report.Warnings, warning)
+		default:
+			report.Changes = append(report.Changes, machine.Change{Kind: "module", Name: m, Action: "load"})
+		}
+	}
+	return nil
+}

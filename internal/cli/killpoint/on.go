@@ -1,0 +1,54 @@
+//go:build killpoints
+
+// Package killpoint has tests kill this program at the boundaries of steps. It does nothing unless it is built with the tag killpoints.
+package killpoint
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// Hook kills this process at a boundary of a step (before or after one): at the n-th, n from NAUPEGOS_KILL_AT; or at the first that
+// the file NAUPEGOS_KILL_ONCE does not name, which it adds there, so that run after run gets one boundary further.
+func Hook() func(string, plan.Phase) {
+	at, err := strconv.Atoi(os.Getenv("NAUPEGOS_KILL_AT"))
+	once := os.Getenv("NAUPEGOS_KILL_ONCE")
+	if (err != nil || at <= 0) && once == "" {
+		return nil
+	}
+	var mu sync.Mutex // who dies holds it: nobody else gets past a boundary
+	n := 0
+	return func(step string, phase plan.Phase) {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		where := string(phase) + " " + step
+		if n == at || once != "" && isNew(once, where) {
+			_, _ = os.Stderr.WriteString("killpoint " + strconv.Itoa(n) + ": " + where + "\n")
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+}
+
+// isNew reports whether the file did not name the boundary; it does afterwards.
+func isNew(file, where string) bool {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		panic(err)
+	}
+	if slices.Contains(strings.Split(string(text), "\n"), where) {
+		return false
+	}
+	if err := os.WriteFile(file, append(text, where+"\n"...), 0o600); err != nil {
+		panic(err)
+	}
+	return true
+}

@@ -1,0 +1,60 @@
+// Package terminal asks and measures the terminal that a verb runs on: one-line answers, passphrases that nothing shows, its width.
+//
+// It knows nothing of verbs and clusters.
+package terminal
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Is reports whether a stream is a terminal.
+func Is(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Width is how many columns there are: a terminal's own, else 120.
+func Width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n
+		}
+	}
+	return 120
+}
+
+// Answer reads one line. Ctrl-C is an answer, too: what is held by then, such as a lease, is given back.
+func Answer(in io.Reader, w io.Writer) (string, error) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	type answer struct {
+		line string
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() { // where a signal comes first, it ends with the process
+		line, err := bufio.NewReader(in).ReadString('\n')
+		read <- answer{line, err}
+	}()
+	select {
+	case <-signals:
+		fmt.Fprintln(w)
+		return "", nil
+	case r := <-read:
+		if r.err != nil && !errors.Is(r.err, io.EOF) {
+			return "", fail.Wrap(fail.Internal, r.err, "read the answer")
+		}
+		return r.line, nil
+	}
+}

@@ -1,0 +1,86 @@
+package show
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
+)
+
+// Differences compares a plan with one that was saved as JSON: what is done, to what, why, with which consents and in which order.
+// One line each: "-" was saved and is not there now, "+" is new, "~" is another. None: carrying out the one is carrying out the other.
+func Differences(p *plan.Plan, saved []byte) ([]string, error) {
+	var was, is planJSON
+	if err := json.Unmarshal(saved, &was); err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the saved plan")
+	}
+	now, err := json.Marshal(JSON(p))
+	if err == nil {
+		err = json.Unmarshal(now, &is)
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "compare the plans")
+	}
+	var out []string
+	if was.Verb != is.Verb || was.Cluster != is.Cluster {
+		out = append(out, fmt.Sprintf("~ %s of cluster %s, not %s of cluster %s", is.Verb, is.Cluster, was.Verb, was.Cluster))
+	}
+	steps := map[string]stepJSON{}
+	for _, s := range is.Steps {
+		steps[s.ID] = s
+	}
+	for _, s := range was.Steps {
+		if now, ok := steps[s.ID]; ok {
+			out = append(out, s.differences(now)...)
+		} else {
+			out = append(out, "- "+s.line())
+		}
+		delete(steps, s.ID)
+	}
+	for _, s := range is.Steps {
+		if _, ok := steps[s.ID]; ok {
+			out = append(out, "+ "+s.line())
+		}
+	}
+	return out, nil
+}
+
+func (s stepJSON) line() string {
+	text := string(s.Action) + ": " + words.Line(s.Title)
+	if s.Reason != "" {
+		text += "  (" + words.Line(s.Reason) + ")"
+	}
+	return text
+}
+
+// differences names the fields in which a step is another one now.
+func (s stepJSON) differences(now stepJSON) []string {
+	var out []string
+	differ := func(what, was, is string) {
+		if was != is {
+			out = append(out, fmt.Sprintf("~ %s: %s was %q, is %q", words.Line(s.Title), what, words.Line(was), words.Line(is)))
+		}
+	}
+	differ("its action", string(s.Action), string(now.Action))
+	differ("its title", s.Title, now.Title)
+	differ("its subject", s.Subject, now.Subject)
+	differ("the reason", s.Reason, now.Reason)
+	differ("the consent it needs", s.Consent, now.Consent)
+	differ("its disruption", string(s.Disruption), string(now.Disruption))
+	differ("what it waits for", strings.Join(s.Needs, ", "), strings.Join(now.Needs, ", "))
+	for _, d := range s.Details {
+		if !slices.Contains(now.Details, d) {
+			out = append(out, "- "+words.Line(s.Title)+": "+words.Line(d))
+		}
+	}
+	for _, d := range now.Details {
+		if !slices.Contains(s.Details, d) {
+			out = append(out, "+ "+words.Line(s.Title)+": "+words.Line(d))
+		}
+	}
+	return out
+}

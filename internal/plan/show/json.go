@@ -1,0 +1,63 @@
+package show
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// planJSON is the plan as `naupegos plan -o json` prints it. Fields may be added, never renamed or given another meaning.
+type planJSON struct {
+	Verb       string              `json:"verb"`
+	Cluster    string              `json:"cluster"`
+	Changes    bool                `json:"changes"`    // false: nothing to do
+	Summary    map[plan.Action]int `json:"summary"`    // steps by action; absent: none of it
+	Consents   []string            `json:"consents"`   // all that carrying it out asks for, sorted
+	Disruption plan.Disruption     `json:"disruption"` // the highest class among the steps
+	Warnings   []string            `json:"warnings"`   // what is odd about what is wanted, for people
+	Steps      []stepJSON          `json:"steps"`      // in the order of planning; needs tell the order of execution
+}
+
+type stepJSON struct {
+	ID             string          `json:"id"`
+	Action         plan.Action     `json:"action"`
+	Title          string          `json:"title"`
+	Subject        string          `json:"subject"`
+	Reason         string          `json:"reason,omitempty"`
+	Details        []string        `json:"details,omitempty"`
+	Stage          plan.Stage      `json:"stage,omitempty"` // the phase of the plan that it is in
+	Needs          []string        `json:"needs,omitempty"`
+	Consent        string          `json:"consent,omitempty"`
+	Disruption     plan.Disruption `json:"disruption"`
+	TimeoutSeconds float64         `json:"timeoutSeconds,omitempty"` // absent: the default
+}
+
+// JSON returns what a plan is as JSON, in a stable shape: its fields are always there, in the same order.
+func JSON(p *plan.Plan) json.Marshaler { return newPlanJSON(p) }
+
+func newPlanJSON(p *plan.Plan) *planJSON {
+	out := &planJSON{
+		Verb: p.Verb, Cluster: p.Cluster, Changes: !p.Empty(), Summary: p.Counts(),
+		Consents: p.MissingConsents(nil), Disruption: p.Disruption(), Warnings: p.Warnings, Steps: make([]stepJSON, 0, len(p.Steps)),
+	}
+	if out.Warnings == nil {
+		out.Warnings = []string{}
+	}
+	if out.Consents == nil {
+		out.Consents = []string{}
+	}
+	for _, s := range p.Steps {
+		out.Steps = append(out.Steps, stepJSON{
+			ID: s.ID, Action: s.Action, Title: s.Title, Subject: s.Subject, Reason: s.Reason, Details: s.Details, Stage: s.Stage,
+			Needs: s.Needs, Consent: s.Consent, Disruption: s.Disruption(), TimeoutSeconds: s.Timeout.Round(time.Millisecond).Seconds(),
+		})
+	}
+	return out
+}
+
+// MarshalJSON encodes the plan the same way wherever it stands: alone, or in a line of an encoder that leaves < and > as they are.
+func (p *planJSON) MarshalJSON() ([]byte, error) {
+	type fields planJSON
+	return json.Marshal((*fields)(p))
+}

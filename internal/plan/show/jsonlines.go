@@ -1,0 +1,76 @@
+package show
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
+)
+
+// jsonLines writes one JSON object a line: {"event":"plan"|"begin"|"step"|"note"|"end", "time":…, …}.
+type jsonLines struct{ enc *json.Encoder }
+
+// lineJSON is one line. Fields may be added, never renamed or given another meaning.
+type lineJSON struct {
+	Event   string         `json:"event"`
+	Time    time.Time      `json:"time"`
+	Verb    string         `json:"verb,omitempty"`    // of begin and end
+	Cluster string         `json:"cluster,omitempty"` // of begin and end
+	Steps   int            `json:"steps,omitempty"`   // of begin
+	Run     string         `json:"run,omitempty"`     // of end: the run's ID in the journal
+	Step    string         `json:"step,omitempty"`    // of step, as all below
+	State   plan.StepState `json:"state,omitempty"`
+	Status  string         `json:"status,omitempty"`
+	Attempt int            `json:"attempt,omitempty"`
+	Seconds *float64       `json:"seconds,omitempty"` // since the step (of end: the run) started, where it is over
+	Error   string         `json:"error,omitempty"`
+	Outcome plan.Outcome   `json:"outcome,omitempty"` // of end
+	Text    string         `json:"text,omitempty"`    // of note
+	Plan    *planJSON      `json:"plan,omitempty"`    // of plan: what is about to be carried out
+}
+
+func newJSONLines(w io.Writer) *jsonLines {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return &jsonLines{enc}
+}
+
+func (o *jsonLines) Begin(p *plan.Plan, at time.Time) {
+	o.put(lineJSON{Event: "begin", Time: at, Verb: p.Verb, Cluster: p.Cluster, Steps: len(p.Steps)})
+}
+
+// WriteEvent writes a plan as a line of its own, as the observer of kind ObserveJSON writes what follows. The error is that of w.
+func WriteEvent(w io.Writer, p *plan.Plan, at time.Time) error {
+	return newJSONLines(w).enc.Encode(lineJSON{Event: "plan", Time: at, Verb: p.Verb, Cluster: p.Cluster, Steps: len(p.Steps), Plan: newPlanJSON(p)})
+}
+
+func (o *jsonLines) Event(e plan.Event) {
+	l := lineJSON{Event: "step", Time: e.At, Step: e.Step.ID, State: e.State, Status: words.Line(e.Status), Attempt: e.Attempt}
+	if e.Err != nil {
+		l.Error = e.Err.Error()
+	}
+	if e.State.Final() {
+		l.Seconds = seconds(e.At.Sub(e.Started))
+	}
+	o.put(l)
+}
+
+func (o *jsonLines) Note(text string) {
+	o.put(lineJSON{Event: "note", Time: time.Now(), Text: text})
+}
+
+func (o *jsonLines) End(r *plan.Result) {
+	o.put(lineJSON{
+		Event: "end", Time: r.Ended, Verb: r.Verb, Cluster: r.Cluster, Run: r.ID, Outcome: r.Outcome, Seconds: seconds(r.Ended.Sub(r.Started)),
+	})
+}
+
+// put writes one line. Who reads it may have gone away; the run goes on without.
+func (o *jsonLines) put(l lineJSON) { _ = o.enc.Encode(l) }
+
+func seconds(d time.Duration) *float64 {
+	s := d.Round(time.Millisecond).Seconds()
+	return &s
+}

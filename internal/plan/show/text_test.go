@@ -1,0 +1,40 @@
+package show
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+func TestDisruption(t *testing.T) {
+	drop := &plan.Step{ID: "destroy/w-2", Action: plan.Destroy, Subject: "w-2", Removes: true}
+	roll := &plan.Step{ID: "configure/cp-1", Action: plan.Change, Subject: "cp-1", Rolling: true}
+	calm := &plan.Step{ID: "node/a", Action: plan.Change, Subject: "a"}
+	pay := &plan.Step{ID: "machine/b", Action: plan.Replace, Subject: "b", Consent: "replace-machines"}
+	for _, c := range []struct {
+		plan  plan.Plan
+		want  plan.Disruption
+		words []string
+	}{
+		{plan.Plan{Steps: []*plan.Step{calm}}, plan.Undisturbed, []string{"Disruption: none; nothing that serves is restarted."}},
+		{plan.Plan{Steps: []*plan.Step{calm, roll}}, plan.Rolling, []string{"Disruption: rolling;"}},
+		{plan.Plan{Steps: []*plan.Step{roll, drop}}, plan.Removing, []string{"Disruption: removes w-2 for good", "Disruption: rolling;"}},
+		{plan.Plan{Steps: []*plan.Step{pay, roll, drop}}, plan.Disruptive, []string{"Disruption: disruptive;", "Disruption: removes w-2 for good", "Disruption: rolling;"}},
+		{plan.Plan{Steps: []*plan.Step{calm, drop}, Cluster: "demo", Final: true}, plan.Final, []string{"Disruption: removes cluster demo and all its data."}},
+	} {
+		var b bytes.Buffer
+		if err := WriteText(&b, &c.plan, false); err != nil {
+			t.Fatal(err)
+		}
+		if c.plan.Disruption() != c.want || strings.Count(b.String(), "Disruption:") != len(c.words) {
+			t.Errorf("want %s, got %s in\n%s", c.want, c.plan.Disruption(), b.String())
+		}
+		for _, w := range c.words {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("%q is not in\n%s", w, b.String())
+			}
+		}
+	}
+}

@@ -1,0 +1,67 @@
+// Package words puts what a plan and its run have to say into words: foreign text on one line, durations, numbers of things, lists.
+//
+// It knows nothing of plans.
+package words
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Line makes foreign text (a status, an error) fit to be shown on one line: no escape sequences, no control characters.
+func Line(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, ansi.Strip(s))
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// Lines is Line for each line of s; empty lines go.
+func Lines(s string) []string {
+	var out []string
+	for l := range strings.Lines(s) {
+		if l = Line(l); l != "" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// Duration renders a duration with the precision that people want: 0.3s, 12.3s, 4m05s, 1h02m.
+func Duration(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0.0s"
+	case d < 99*time.Second+950*time.Millisecond:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		d = d.Round(time.Second)
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	default:
+		d = d.Round(time.Minute)
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+}
+
+// Count names a number of things: "1 step", "3 steps".
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, one)
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// First joins the first n of list, and says how many more there are.
+func First(list []string, n int) string {
+	if len(list) <= n {
+		return strings.Join(list, ", ")
+	}
+	return strings.Join(list[:n], ", ") + ", and " + Count(len(list)-n, "more", "more")
+}
