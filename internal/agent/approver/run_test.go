@@ -190,7 +190,7 @@ func TestRun(t *testing.T) {
 	machines := filepath.Join(t.TempDir(), "machines.json")
 	testkit.Must(t, os.WriteFile(machines, []byte(`{"nodes":{}}`), 0o600))
 	log := start(t, a, machines)
-	testkit.Until(t, soon, tick, says(log, "503"))
+	testkit.Until(t, soon, tick, says(log, "503 Service"))
 	a.put("good", honest().make(t))
 	a.mu.Lock()
 	a.down = false
@@ -212,7 +212,7 @@ func TestRun(t *testing.T) {
 	if _, why := a.condition("bad"); !strings.Contains(why, "common name") {
 		t.Errorf("denied because %q", why)
 	}
-	if strings.Count(log.String(), "left pending") != 1 || strings.Count(log.String(), "503") != 1 {
+	if strings.Count(log.String(), "left pending") != 1 || strings.Count(log.String(), "503 Service") != 1 {
 		t.Errorf("the log repeats itself:\n%s", log)
 	}
 }
