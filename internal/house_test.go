@@ -81,7 +81,10 @@ var knows = map[string][]string{
 	"internal/provider/openstack/marks":  {"internal/provider"},
 	"internal/provider/openstack/quota":  {"internal/fail", "internal/provider/openstack/cloud"},
 	"internal/provider/providertest":     {"internal/fail", "internal/plan", "internal/provider", "internal/testkit"},
-	"internal/provider/local":            {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider", "internal/rootfs", "internal/tool"},
+	"internal/provider/local": {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider",
+		"internal/provider/local/files", "internal/provider/local/process", "internal/rootfs", "internal/tool"},
+	"internal/provider/local/files":   {"internal/fail", "internal/tool"},
+	"internal/provider/local/process": {"internal/fail", "internal/provider/local/files", "internal/tool"},
 }
 
 // mayUseProviders lists the only packages that may know one provider or another; all others go by provider.Provider.

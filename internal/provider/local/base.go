@@ -14,6 +14,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
@@ -50,7 +51,7 @@ func MakeBase(ctx context.Context, suite string, progress plan.Progress) error {
 // Interrupted, it leaves a temporary directory that the next run removes, and no image.
 func (b baseImage) make(ctx context.Context, progress plan.Progress) error {
 	target := b.tar()
-	release, err := lockFile(ctx, filepath.Join(filepath.Dir(target), ".lock"))
+	release, err := files.Lock(ctx, filepath.Join(filepath.Dir(target), ".lock"))
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (b baseImage) make(ctx context.Context, progress plan.Progress) error {
 	if err := os.Rename(file, target); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(target))
+	return files.SyncDir(filepath.Dir(target))
 }
 
 func (b baseImage) debootstrap(ctx context.Context, tmp, file string, progress plan.Progress) error {

@@ -11,17 +11,16 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/tool"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 )
 
 // createMachine makes a machine's disk. The record goes first, as an intent, and is marked Created last.
 // What a former attempt left is removed: such a machine has never run.
 func (p *Provider) createMachine(ctx context.Context, spec provider.MachineSpec, r record, progress plan.Progress) error {
 	if err := p.create(ctx, spec, r, progress); err != nil {
-		return diskError(err, "make the machine's disk", spec.Name)
+		return files.MakeError(err, "make the machine's disk", spec.Name)
 	}
 	return nil
 }
@@ -49,14 +48,14 @@ func (p *Provider) create(ctx context.Context, spec provider.MachineSpec, r reco
 	if spec.Role == provider.Gateway {
 		r.Store = "" // gateways run no containers
 	}
-	if err := writeVolatileJSON(recordFile(dir), r); err != nil { // without it, the directory alone tells of a half-made machine
+	if err := files.WriteVolatileJSON(recordFile(dir), r); err != nil { // without it, the directory alone tells of a half-made machine
 		return err
 	}
 	if err := p.makeDisk(dir, r, spec, private); err != nil {
 		return err
 	}
 	r.Created = true
-	return writeJSON(recordFile(dir), r)
+	return files.WriteJSON(recordFile(dir), r)
 }
 
 func (p *Provider) makeDisk(dir string, r record, spec provider.MachineSpec, hostKey []byte) error {
@@ -161,12 +160,4 @@ func makeParents(upper string, lower []string, path string) error {
 		}
 	}
 	return nil
-}
-
-// diskError wraps an error of making something on the disk; a full disk gets its own kind and advice.
-func diskError(err error, what, where string) error {
-	if tool.DiskFull(err) {
-		return fail.Wrap(fail.Refused, err, "%s", what).At(where).Do("make room on the disk and apply again")
-	}
-	return fail.Wrap(fail.KindOf(err), err, "%s", what).At(where)
 }

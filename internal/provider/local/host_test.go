@@ -1,69 +1,11 @@
 package local
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/tool"
 )
-
-func TestLockExcludes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "sub", "lock")
-	release, err := lockFile(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
-	defer cancel()
-	if _, err := lockFile(ctx, path); fail.KindOf(err) != fail.Conflict {
-		t.Errorf("taken twice: %v", err)
-	}
-	release()
-	again, err := lockFile(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again()
-}
-
-func TestProcessIdentity(t *testing.T) {
-	cmd := exec.Command("sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	start, _, err := procStat(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	boot, err := bootID()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := process{PID: cmd.Process.Pid, Start: start, Boot: boot}
-	if !p.alive() {
-		t.Error("a running process is not alive")
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if err := tool.Until(ctx, time.Millisecond, func() (bool, error) { return !p.alive(), nil }); err != nil {
-		t.Error("a killed process that nobody has waited for is alive")
-	}
-	if err := cmd.Wait(); err == nil {
-		t.Error("sleep ended well")
-	}
-	if (process{}).alive() {
-		t.Error("the zero process is alive")
-	}
-}
 
 func TestConsoleIsBounded(t *testing.T) {
 	dir := t.TempDir()
@@ -89,24 +31,6 @@ func TestConsoleIsBounded(t *testing.T) {
 	}
 	if tail := consoleTail(dir, 2); strings.ContainsAny(tail, "\x1b\r") {
 		t.Errorf("tail %q has escapes", tail)
-	}
-}
-
-func TestWriteFileReplacesWhole(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f")
-	for _, text := range []string{"old", "new"} {
-		if err := writeFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v %v", entries, err)
-	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info, err)
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
 // setting is one kernel setting of the host, which all machines on it share.
@@ -26,8 +29,6 @@ var hostMinimums = map[string]int{
 	"fs/inotify/max_user_watches":   262144,
 }
 
-const procSys = "/proc/sys"
-
 // hostSettings raises the host's settings and puts them back. There is one record of what they were for the whole host, whatever the
 // state root: the kernel has each of them once. Only what is read needs no lock; raise and restore are called under the host's.
 type hostSettings struct {
@@ -40,12 +41,12 @@ type hostSettings struct {
 
 // settingsOfHost returns the settings of this host, as this process sees them.
 func settingsOfHost() (hostSettings, error) {
-	boot, err := bootID()
+	boot, err := process.BootID()
 	if err != nil {
 		return hostSettings{}, err
 	}
 	network, err := networkNamespace()
-	return hostSettings{proc: procSys, file: filepath.Join(hostDir, "settings.json"), minimums: hostMinimums, boot: boot, network: network}, err
+	return hostSettings{proc: files.ProcSys, file: filepath.Join(hostDir, "settings.json"), minimums: hostMinimums, boot: boot, network: network}, err
 }
 
 // settingsRecord is what the record's file holds.
@@ -116,7 +117,7 @@ func (h hostSettings) raise() error {
 		return err
 	}
 	for name, s := range low {
-		if err := put(h.proc, name, s.Set); err != nil {
+		if err := files.Set(h.proc, name, s.Set); err != nil {
 			return fmt.Errorf("set %s: %w", name, err)
 		}
 	}
@@ -140,7 +141,7 @@ func (h hostSettings) restore(used use) error {
 			return err
 		}
 		if now == s.Set {
-			if err := put(h.proc, name, s.Was); err != nil {
+			if err := files.Set(h.proc, name, s.Was); err != nil {
 				return fmt.Errorf("put %s back: %w", name, err)
 			}
 		}
@@ -152,7 +153,7 @@ func (h hostSettings) restore(used use) error {
 // remembered reads the record: empty where there is none of this boot.
 func (h hostSettings) remembered() (map[string]setting, error) {
 	var r settingsRecord
-	if err := readJSON(h.file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := files.ReadJSON(h.file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if r.Boot != h.boot || r.Settings == nil {
@@ -164,7 +165,7 @@ func (h hostSettings) remembered() (map[string]setting, error) {
 // remember writes the record, or removes it where nothing is left to remember.
 func (h hostSettings) remember(settings map[string]setting) error {
 	if len(settings) == 0 {
-		return ignoreGone(os.Remove(h.file))
+		return files.IgnoreGone(os.Remove(h.file))
 	}
-	return writeJSON(h.file, settingsRecord{Boot: h.boot, Settings: settings})
+	return files.WriteJSON(h.file, settingsRecord{Boot: h.boot, Settings: settings})
 }

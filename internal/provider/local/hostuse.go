@@ -12,6 +12,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
 // hostDir holds what there is once on a host, for all state roots and whoever else runs machines: the lock under which what machines share
@@ -20,7 +23,7 @@ const hostDir = "/run/naupegos"
 
 // lockHost takes the lock on what machines share on this host, waiting as long as ctx allows. The returned function releases it.
 func lockHost(ctx context.Context) (release func(), err error) {
-	return lockFile(ctx, filepath.Join(hostDir, "lock"))
+	return files.Lock(ctx, filepath.Join(hostDir, "lock"))
 }
 
 // use is what the kernel itself says of machines on this host, whatever their state root: what a crash or a removed directory leaves
@@ -39,11 +42,7 @@ func useOfHost() (use, error) {
 	}
 	var u use
 	u.network = slices.ContainsFunc(links, func(l netlink.Link) bool { return l.Type() == "bridge" && bridgeName.MatchString(l.Attrs().Name) })
-	groups, err := names{}.inHierarchies(cgroupParent, slice)
-	if err != nil {
-		return use{}, err
-	}
-	pids, err := cgroupPIDs(groups)
+	pids, err := process.OfMachines()
 	u.machines = len(pids) > 0
 	return u, err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -25,7 +26,7 @@ const (
 
 func hostSetting(t testing.TB, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(procSys, name))
+	data, err := os.ReadFile(filepath.Join(files.ProcSys, name))
 	testkit.Must(t, err)
 	return strings.TrimSpace(string(data))
 }
@@ -43,7 +44,7 @@ func TestTwoRoots(t *testing.T) {
 	if !alone(t) {
 		return
 	}
-	testkit.Must(t, put(procSys, forwarding, "0"))
+	testkit.Must(t, files.Set(files.ProcSys, forwarding, "0"))
 	wasHigh := highInstances(t)
 	a := newRig(t, supervisedHere)
 	b := newRig(t, func(o *Options) { supervisedHere(o); o.ImageRoot = a.p.opts.ImageRoot })
@@ -116,7 +117,7 @@ func TestKilledBetween(t *testing.T) {
 	if !testkit.OwnNetwork(t) {
 		return
 	}
-	testkit.Must(t, put(procSys, forwarding, "0"))
+	testkit.Must(t, files.Set(files.ProcSys, forwarding, "0"))
 	a, b := newRig(t, supervisedHere), newRig(t, supervisedHere)
 	random := testkit.Rand(t)
 	for i := range 24 {

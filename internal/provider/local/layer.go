@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
@@ -85,7 +86,7 @@ func (p *Provider) lowerDirs() (lower []string, store string, err error) {
 // complete and on the disk. What an interrupted run left is removed first.
 func (p *Provider) makeLayers(ctx context.Context, progress plan.Progress) error {
 	progress.Status("waiting for the lock on prepared images")
-	release, err := lockFile(ctx, filepath.Join(p.opts.ImageRoot, ".lock"))
+	release, err := files.Lock(ctx, filepath.Join(p.opts.ImageRoot, ".lock"))
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (p *Provider) makeLayers(ctx context.Context, progress plan.Progress) error
 	for _, l := range missing {
 		progress.Status("preparing %s", l.title)
 		if err := p.makeLayer(ctx, l, progress); err != nil {
-			return diskError(err, "prepare "+l.title, p.layerDir(l.name))
+			return files.MakeError(err, "prepare "+l.title, p.layerDir(l.name))
 		}
 	}
 	if len(missing) == 0 {
@@ -134,7 +135,7 @@ func (p *Provider) makeLayer(ctx context.Context, l layer, progress plan.Progres
 	if err := os.Rename(tmp, p.layerDir(l.name)); err != nil {
 		return err
 	}
-	return syncDir(p.opts.ImageRoot)
+	return files.SyncDir(p.opts.ImageRoot)
 }
 
 // syncFS writes out everything of the file system that dir is on.

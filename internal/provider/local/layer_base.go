@@ -13,13 +13,15 @@ import (
 
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // baseLayer is the machines' root file system, made fit for a container that boots fast. It depends on the host's cgroup
 // hierarchies, because a unit inside mounts them again.
 func (p *Provider) baseLayer() (layer, error) {
-	hs, err := hierarchies()
+	hs, err := process.Hierarchies()
 	if err != nil {
 		return layer{}, err
 	}
@@ -54,7 +56,7 @@ func (p *Provider) unpackDebian(ctx context.Context, root string, progress plan.
 func takeStore(root, to string) error {
 	from := filepath.Join(root, machine.ContainerdRoot)
 	if err := os.Rename(from, to); err != nil {
-		return ignoreGone(err)
+		return files.IgnoreGone(err)
 	}
 	return os.Mkdir(from, 0o711)
 }

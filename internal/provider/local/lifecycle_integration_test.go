@@ -19,6 +19,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -56,7 +58,7 @@ func TestMachinesLife(t *testing.T) {
 		return
 	}
 	r := newRig(t, supervisedHere)
-	testkit.Must(t, put(procSys, forwarding, "0"))
+	testkit.Must(t, files.Set(files.ProcSys, forwarding, "0"))
 	for _, dir := range []string{r.p.n.root, r.p.opts.ImageRoot} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -101,7 +103,7 @@ func TestMachinesLife(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.signal(syscall.SIGKILL); err != nil {
+		if err := s.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		r.eventually("w-1 is not running", func() bool { return r.state("w-1") != provider.Running })
@@ -146,16 +148,16 @@ func (r *rig) loseKernelState() {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
 	defer cancel()
-	groups, err := r.p.n.inHierarchies(r.p.n.cgroups())
+	groups, err := process.InHierarchies(r.p.n.cgroups())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, step := range []func() error{
-		func() error { return killCgroups(ctx, groups) },
-		func() error { return removeCgroups(ctx, groups) },
+		func() error { return process.KillCgroups(ctx, groups) },
+		func() error { return process.RemoveCgroups(ctx, groups) },
 		func() error { return removeTable(ctx, r.p.n.table()) },
 		func() error { return removeLink(r.p.n.bridge()) },
-		func() error { return put(procSys, forwarding, "0") }, // that of the test's own network namespace
+		func() error { return files.Set(files.ProcSys, forwarding, "0") }, // that of the test's own network namespace
 	} {
 		if err := step(); err != nil {
 			r.t.Fatal(err)
@@ -171,7 +173,7 @@ func (r *rig) loseKernelState() {
 		}
 	}
 	for _, m := range r.observe().Machines { // run.json survives a crash, and names a process of another boot
-		if err := writeJSON(runFile(r.p.n.machine(m.Name)), process{PID: os.Getpid(), Start: 1, Boot: "the boot before"}); err != nil {
+		if err := files.WriteJSON(runFile(r.p.n.machine(m.Name)), process.ID{PID: os.Getpid(), Start: 1, Boot: "the boot before"}); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -195,7 +197,7 @@ func TestHalfMadeMachines(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(upperDir(r.p.n.machine("w-1")), "etc"), 0o700); err != nil { // in the middle of the disk
 		t.Fatal(err)
 	}
-	if err := writeJSON(recordFile(r.p.n.machine("w-1")), rec); err != nil {
+	if err := files.WriteJSON(recordFile(r.p.n.machine("w-1")), rec); err != nil {
 		t.Fatal(err)
 	}
 	r.expect("w-1", provider.Partial)

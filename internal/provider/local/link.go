@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"github.com/vishvananda/netlink"
 )
 
@@ -34,7 +35,7 @@ func ensureBridge(name, owner string, subnet netip.Prefix) error {
 	}
 	// A machine that is booting is asked for its hardware address ten times a second, not once: this is what waiting for
 	// its SSH server mostly waits for.
-	if err := put(procSys, "net/ipv4/neigh/"+name+"/retrans_time_ms", "100"); err != nil {
+	if err := files.Set(files.ProcSys, "net/ipv4/neigh/"+name+"/retrans_time_ms", "100"); err != nil {
 		return fmt.Errorf("hasten address resolution on %s: %w", name, err)
 	}
 	return netlink.LinkSetUp(l)

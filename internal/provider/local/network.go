@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 )
 
 const networkStep = "network"
@@ -21,7 +22,7 @@ func (p *Provider) Bridge() string { return p.n.bridge() }
 // It is invalid where there is neither.
 func (p *Provider) subnetOf() (netip.Prefix, error) {
 	var r networkRecord
-	err := readJSON(p.n.network(), &r)
+	err := files.ReadJSON(p.n.network(), &r)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return netip.Prefix{}, err
 	}
@@ -105,7 +106,7 @@ func (p *Provider) networkPlan(ctx context.Context, subnet netip.Prefix) (*plan.
 		Reason: reason, Details: missing,
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			if err := p.makeNetwork(ctx, subnet); err != nil {
-				return diskError(err, "make network "+subnet.String(), p.opts.ClusterName)
+				return files.MakeError(err, "make network "+subnet.String(), p.opts.ClusterName)
 			}
 			return nil
 		},
@@ -131,7 +132,7 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	if err := p.closeRoots(); err != nil {
 		return err
 	}
-	if err := writeJSON(p.n.network(), networkRecord{Subnet: subnet, Bridge: p.n.bridge(), Table: p.n.table()}); err != nil {
+	if err := files.WriteJSON(p.n.network(), networkRecord{Subnet: subnet, Bridge: p.n.bridge(), Table: p.n.table()}); err != nil {
 		return err
 	}
 	if err := raiseSettings(); err != nil {
@@ -176,7 +177,7 @@ func (p *Provider) checkOwner() error {
 	}
 	theirs, err := os.Stat(filepath.Join(owner, filepath.Base(p.n.network())))
 	if err != nil {
-		return ignoreGone(err) // it was removed by hand
+		return files.IgnoreGone(err) // it was removed by hand
 	}
 	if ours, err := os.Stat(p.n.network()); err == nil && os.SameFile(ours, theirs) {
 		return nil // the same root by another path
@@ -210,7 +211,7 @@ func (p *Provider) removeNetwork(ctx context.Context) error {
 	if err := removeForward(ctx, p.n.bridge(), p.n.table()); err != nil {
 		return err
 	}
-	if err := ignoreGone(os.Remove(p.n.network())); err != nil {
+	if err := files.IgnoreGone(os.Remove(p.n.network())); err != nil {
 		return err
 	}
 	return restoreSettings()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
 // Observe finds the cluster's machines and whatever else of it is on this host. It changes nothing.
@@ -56,14 +57,14 @@ func (p *Provider) observed(r record) (provider.Machine, error) {
 	if err != nil {
 		return m, err
 	}
-	if running.alive() {
+	if running.Alive() {
 		return m, p.checkRunning(r, &m)
 	}
 	groups, err := p.n.machineCgroups(r.Name)
 	if err != nil {
 		return m, err
 	}
-	left, err := cgroupPIDs(groups)
+	left, err := process.PIDs(groups)
 	if len(left) > 0 {
 		m.State, m.Detail = provider.Failed, fmt.Sprintf("its supervisor is gone but %d of its processes still run", len(left))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
 // What machines take, by measurement: bytes of memory once Kubernetes runs, and of disk beside the shared image.
@@ -43,8 +44,8 @@ type host struct {
 	meminfo     string // text of /proc/meminfo
 	machineID   string // text of /etc/machine-id
 	free        func(path string) (int64, error)
-	hierarchies func() ([]hierarchy, error)
-	controllers func(hs []hierarchy) (map[string]bool, error)
+	hierarchies func() ([]process.Hierarchy, error)
+	controllers func(hs []process.Hierarchy) (map[string]bool, error)
 }
 
 func thisHost() (host, error) {
@@ -64,7 +65,7 @@ func thisHost() (host, error) {
 		uid: os.Geteuid(), os: runtime.GOOS, arch: runtime.GOARCH,
 		tool:        func(name string) bool { _, err := exec.LookPath(name); return err == nil },
 		filesystems: string(filesystems), meminfo: string(meminfo), machineID: string(machineID), free: freeBytes,
-		hierarchies: hierarchies, controllers: mountedControllers,
+		hierarchies: process.Hierarchies, controllers: process.Controllers,
 	}, err
 }
 
@@ -288,24 +289,4 @@ func freeBytes(path string) (int64, error) {
 		}
 		path = filepath.Dir(path)
 	}
-}
-
-// mountedControllers lists the controllers that the hierarchies offer.
-func mountedControllers(hs []hierarchy) (map[string]bool, error) {
-	out := map[string]bool{}
-	for _, h := range hs {
-		for _, c := range controllers(h.mount) {
-			out[c] = true
-		}
-	}
-	data, err := os.ReadFile("/proc/cgroups") // v1: name, hierarchy (0: none), …
-	if err != nil {
-		return out, ignoreGone(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) >= 4 && f[1] != "0" && f[3] == "1" {
-			out[f[0]] = true
-		}
-	}
-	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 )
 
 // layerRest is how long a layer is kept after its last use by a new machine: another apply may be about to use it.
@@ -18,7 +19,7 @@ const layerRest = 24 * time.Hour
 // would not use again, and of which no new machine was made for the given time. It returns their names. Cached base images
 // stay: they are what takes minutes to make.
 func (p *Provider) PruneImages(ctx context.Context, unused time.Duration) (removed []string, err error) {
-	release, err := lockFile(ctx, filepath.Join(p.opts.ImageRoot, ".lock"))
+	release, err := files.Lock(ctx, filepath.Join(p.opts.ImageRoot, ".lock"))
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -84,7 +85,7 @@ func TestPruneKeepsWhatOtherRootsUse(t *testing.T) {
 		testkit.Must(t, os.Chtimes(dir, long, long))
 	}
 	fabricate(t, other, record{Name: "w-1", Created: true, Address: "10.77.3.101/24", Lower: []string{filepath.Join(p.opts.ImageRoot, "base-theirs", "root")}}, nil)
-	testkit.Must(t, writeJSON(other.n.network(), networkRecord{Subnet: netip.MustParsePrefix("10.77.3.0/24"), Bridge: other.n.bridge()}))
+	testkit.Must(t, files.WriteJSON(other.n.network(), networkRecord{Subnet: netip.MustParsePrefix("10.77.3.0/24"), Bridge: other.n.bridge()}))
 	for _, o := range []*Provider{gone, other, other, p} {
 		testkit.Must(t, o.noteRoot())
 	}

@@ -8,16 +8,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestMountTable(t *testing.T) {
-	hybrid := []hierarchy{
-		{mount: "/sys/fs/cgroup/cpu"}, {mount: "/sys/fs/cgroup/memory"}, {mount: "/sys/fs/cgroup/systemd", systemd: true},
-		{mount: "/sys/fs/cgroup/unified", unified: true},
+	hybrid := []process.Hierarchy{
+		{Mount: "/sys/fs/cgroup/cpu"}, {Mount: "/sys/fs/cgroup/memory"}, {Mount: "/sys/fs/cgroup/systemd", Systemd: true},
+		{Mount: "/sys/fs/cgroup/unified", Unified: true},
 	}
 	testkit.Golden(t, "mounts-hybrid.golden", mountTable(hybrid))
-	testkit.Golden(t, "mounts-v2.golden", mountTable([]hierarchy{{mount: "/sys/fs/cgroup", unified: true}}))
+	testkit.Golden(t, "mounts-v2.golden", mountTable([]process.Hierarchy{{Mount: "/sys/fs/cgroup", Unified: true}}))
 }
 
 // TestUnitsVerify has systemd check our units, where it is installed; the integration tests boot with them anyway.

@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 )
 
 // networkRecord is what network.json remembers of a cluster's network.
@@ -84,14 +85,14 @@ func (p *Provider) usedSubnets() ([]netip.Prefix, error) {
 
 // recordedSubnets lists the subnets of all other clusters of all state roots.
 func (p *Provider) recordedSubnets() ([]netip.Prefix, error) {
-	files, err := p.inRoots(filepath.Base(p.n.network()))
+	recorded, err := p.inRoots(filepath.Base(p.n.network()))
 	if err != nil {
 		return nil, err
 	}
 	var out []netip.Prefix
-	for _, f := range files {
+	for _, f := range recorded {
 		var r networkRecord
-		if err := readJSON(f, &r); err != nil {
+		if err := files.ReadJSON(f, &r); err != nil {
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrPermission) {
 				continue
 			}

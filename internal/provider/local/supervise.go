@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -31,7 +33,7 @@ func Supervise(ctx context.Context, dir string) error {
 	}
 	lockCtx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	release, err := lockFile(lockCtx, lockPath(dir))
+	release, err := files.Lock(lockCtx, lockPath(dir))
 	if err != nil {
 		return err
 	}
@@ -45,15 +47,15 @@ func Supervise(ctx context.Context, dir string) error {
 	if err := s.enter(lockCtx); err != nil {
 		return err
 	}
-	me, err := self()
+	me, err := process.Self()
 	if err != nil {
 		return err
 	}
-	if err := writeVolatileJSON(runFile(dir), me); err != nil {
+	if err := files.WriteVolatileJSON(runFile(dir), me); err != nil {
 		return err
 	}
 	err = s.onOwnThread(ctx)
-	return errors.Join(err, ignoreGone(os.Remove(runFile(dir))))
+	return errors.Join(err, files.IgnoreGone(os.Remove(runFile(dir))))
 }
 
 // supervision is one machine under its supervisor.
@@ -73,7 +75,7 @@ func (s *supervision) enter(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if s.cgroup, err = enterCgroups(s.n.cgroup(s.record.Name)); err != nil {
+	if s.cgroup, err = process.EnterCgroups(s.n.cgroup(s.record.Name)); err != nil {
 		return err
 	}
 	return raiseSettings()

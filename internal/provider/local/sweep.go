@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
 // sweep removes the cluster's last traces and proves that none is left: it names every one that is.
@@ -21,19 +22,19 @@ func (p *Provider) sweep(ctx context.Context) error {
 	if err := p.checkOwner(); err != nil {
 		return err
 	}
-	groups, err := p.n.inHierarchies(p.n.cgroups())
+	groups, err := process.InHierarchies(p.n.cgroups())
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Kill)
 	defer cancel()
-	if err := killCgroups(ctx, groups); err != nil {
+	if err := process.KillCgroups(ctx, groups); err != nil {
 		return err
 	}
-	if err := removeCgroups(ctx, groups); err != nil {
+	if err := process.RemoveCgroups(ctx, groups); err != nil {
 		return err
 	}
-	if err := removeUnits(ctx, p.n.unitPattern()); err != nil {
+	if err := process.RemoveUnits(ctx, p.n.unitPattern()); err != nil {
 		return err
 	}
 	if err := removeEmptyParents(ctx); err != nil {
@@ -66,16 +67,7 @@ func removeEmptyParents(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	parents, err := names{}.inHierarchies(cgroupParent)
-	if err != nil {
-		return err
-	}
-	for _, dir := range parents {
-		if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("remove cgroup %s: %w", dir, err)
-		}
-	}
-	return removeEmptySlice(ctx)
+	return process.RemoveEmptyGroups(ctx)
 }
 
 // left lists everything of the cluster that is still on this host.
@@ -100,7 +92,7 @@ func (p *Provider) left(ctx context.Context) ([]string, error) {
 	} else if table {
 		out = append(out, "nftables table inet "+p.n.table())
 	}
-	groups, err := p.n.inHierarchies(p.n.cgroups())
+	groups, err := process.InHierarchies(p.n.cgroups())
 	if err != nil {
 		return nil, err
 	}

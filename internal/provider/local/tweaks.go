@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
@@ -102,7 +104,7 @@ var cloudImageFiles = map[string]string{
 }
 
 // baseTweaks says what is changed in a machine's root file system, given the host's cgroup hierarchies.
-func baseTweaks(hs []hierarchy) rootfs.Tweaks {
+func baseTweaks(hs []process.Hierarchy) rootfs.Tweaks {
 	t := rootfs.Tweaks{
 		Remove: []string{"etc/machine-id", "var/lib/dbus/machine-id", "etc/ssh/ssh_host_*", "etc/systemd/system/*.wants", "etc/resolv.conf"},
 		Mask:   masked,
@@ -159,15 +161,15 @@ const mountTableFile = "/usr/local/lib/naupegos/mounts"
 
 // mountTable lists, in fstab(5)'s form, cgroup v1 controllers to be writable (systemd-nspawn mounts them read-only; v2 it
 // delegates by itself) and private files over global kernel settings.
-func mountTable(hs []hierarchy) string {
+func mountTable(hs []process.Hierarchy) string {
 	var b strings.Builder
 	for _, h := range hs {
-		if !h.unified && !h.systemd {
-			fmt.Fprintf(&b, "none %s none remount,bind,rw 0 0\n", h.mount)
+		if !h.Unified && !h.Systemd {
+			fmt.Fprintf(&b, "none %s none remount,bind,rw 0 0\n", h.Mount)
 		}
 	}
 	for _, name := range sortedKeys(sysctls) {
-		fmt.Fprintf(&b, "%s %s/%s none bind 0 0\n", sysctlFile(name), procSys, name)
+		fmt.Fprintf(&b, "%s %s/%s none bind 0 0\n", sysctlFile(name), files.ProcSys, name)
 	}
 	return b.String()
 }

@@ -1,4 +1,4 @@
-package local
+package process
 
 import (
 	"errors"
@@ -9,36 +9,37 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"golang.org/x/sys/unix"
 )
 
-// enterCgroups moves this process into the machine's own group in every hierarchy. On a host with cgroup v2 alone it also
+// EnterCgroups moves this process into the machine's own group in every hierarchy. On a host with cgroup v2 alone it also
 // makes the group into which systemd-nspawn itself must be started (a group with processes can't hand controllers down),
 // and returns it open; else it returns nil.
-func enterCgroups(group string) (machine *os.File, err error) {
-	hs, err := hierarchies()
+func EnterCgroups(group string) (machine *os.File, err error) {
+	hs, err := Hierarchies()
 	if err != nil {
 		return nil, err
 	}
-	pure := len(hs) == 1 && hs[0].unified
+	pure := len(hs) == 1 && hs[0].Unified
 	for _, h := range hs {
 		switch {
 		case pure:
 			machine, err = enterUnified(h, group)
-		case hostSystemd() && (h.unified || h.systemd):
+		case HasSystemd() && (h.Unified || h.Systemd):
 			// systemd has put us into the transient unit's group already
 		default:
 			err = enterGroup(h, group)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("enter cgroup %s in %s: %w", group, h.mount, err)
+			return nil, fmt.Errorf("enter cgroup %s in %s: %w", group, h.Mount, err)
 		}
 	}
 	return machine, nil
 }
 
-func enterGroup(h hierarchy, group string) error {
-	dir := h.mount
+func enterGroup(h Hierarchy, group string) error {
+	dir := h.Mount
 	for _, part := range strings.Split(group, "/") {
 		parent := dir
 		dir = filepath.Join(dir, part)
@@ -53,11 +54,11 @@ func enterGroup(h hierarchy, group string) error {
 				return err
 			}
 		}
-		if err := put(dir, "cgroup.clone_children", "1"); err != nil {
+		if err := files.Set(dir, "cgroup.clone_children", "1"); err != nil {
 			return err
 		}
 	}
-	return put(dir, "cgroup.procs", strconv.Itoa(os.Getpid()))
+	return files.Set(dir, "cgroup.procs", strconv.Itoa(os.Getpid()))
 }
 
 // inherit copies a cpuset file down where the child's is still empty.
@@ -70,31 +71,31 @@ func inherit(parent, dir, file string) error {
 	if err != nil {
 		return err
 	}
-	return put(dir, file, strings.TrimSpace(string(data)))
+	return files.Set(dir, file, strings.TrimSpace(string(data)))
 }
 
 // enterUnified makes GROUP/supervisor for this process and GROUP/machine for systemd-nspawn, with all controllers.
-func enterUnified(h hierarchy, group string) (*os.File, error) {
-	base := filepath.Join(h.mount, group)
-	if hostSystemd() {
+func enterUnified(h Hierarchy, group string) (*os.File, error) {
+	base := filepath.Join(h.Mount, group)
+	if HasSystemd() {
 		own, err := unifiedGroup(os.Getpid())
 		if err != nil {
 			return nil, err
 		}
-		base = filepath.Join(h.mount, strings.TrimSuffix(own, "/supervisor"))
+		base = filepath.Join(h.Mount, strings.TrimSuffix(own, "/supervisor"))
 	}
 	for _, leaf := range []string{"supervisor", "machine"} {
 		if err := os.MkdirAll(filepath.Join(base, leaf), 0o755); err != nil {
 			return nil, err
 		}
 	}
-	if err := put(filepath.Join(base, "supervisor"), "cgroup.procs", strconv.Itoa(os.Getpid())); err != nil {
+	if err := files.Set(filepath.Join(base, "supervisor"), "cgroup.procs", strconv.Itoa(os.Getpid())); err != nil {
 		return nil, err
 	}
 	steps := []string{base}
-	if !hostSystemd() { // ours from the root on
+	if !HasSystemd() { // ours from the root on
 		steps = nil
-		for dir := base; len(dir) >= len(h.mount); dir = filepath.Dir(dir) {
+		for dir := base; len(dir) >= len(h.Mount); dir = filepath.Dir(dir) {
 			steps = append(steps, dir)
 		}
 		slices.Reverse(steps)
@@ -108,16 +109,16 @@ func enterUnified(h hierarchy, group string) (*os.File, error) {
 }
 
 func enableControllers(dir string) error {
-	for _, c := range controllers(dir) {
-		if err := put(dir, "cgroup.subtree_control", "+"+c); err != nil {
+	for _, c := range offered(dir) {
+		if err := files.Set(dir, "cgroup.subtree_control", "+"+c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// controllers lists the v2 controllers that a group may use.
-func controllers(dir string) []string {
+// offered lists the v2 controllers that a group may use.
+func offered(dir string) []string {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return nil // v1 has no such file
@@ -137,8 +138,4 @@ func unifiedGroup(pid int) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("process %d is in no v2 cgroup", pid)
-}
-
-func put(dir, file, value string) error {
-	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0)
 }

@@ -1,4 +1,4 @@
-package local
+package files
 
 import (
 	"encoding/json"
@@ -8,14 +8,15 @@ import (
 	"path/filepath"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// writeFile writes a file so that after a crash there is either the old content or the new: temporary file, fsync, rename.
-func writeFile(path string, data []byte, mode fs.FileMode) error {
+// write writes a file so that after a crash there is either the old content or the new: temporary file, fsync, rename.
+func write(path string, data []byte, mode fs.FileMode) error {
 	if err := replaceFile(path, data, mode, (*os.File).Sync); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
 // replaceFile writes a file so that other processes see either the old content or the new. What sync does decides what a
@@ -38,7 +39,8 @@ func replaceFile(path string, data []byte, mode fs.FileMode, sync func(*os.File)
 	return os.Rename(f.Name(), path)
 }
 
-func syncDir(dir string) error {
+// SyncDir writes out what was made, renamed or removed in a directory.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -46,16 +48,17 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func writeJSON(path string, v any) error {
+// WriteJSON writes v as JSON, whole or not at all, for root alone.
+func WriteJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return writeFile(path, append(data, '\n'), 0o600)
+	return write(path, append(data, '\n'), 0o600)
 }
 
-// writeVolatileJSON is writeJSON for what means nothing after a crash of the host, or less than the wait for the disk costs.
-func writeVolatileJSON(path string, v any) error {
+// WriteVolatileJSON is WriteJSON for what means nothing after a crash of the host, or less than the wait for the disk costs.
+func WriteVolatileJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
@@ -63,8 +66,8 @@ func writeVolatileJSON(path string, v any) error {
 	return replaceFile(path, append(data, '\n'), 0o600, func(*os.File) error { return nil })
 }
 
-// readJSON reads path into v. A missing file is fs.ErrNotExist.
-func readJSON(path string, v any) error {
+// ReadJSON reads path into v. A missing file is fs.ErrNotExist.
+func ReadJSON(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -73,4 +76,20 @@ func readJSON(path string, v any) error {
 		return fail.Wrap(fail.Internal, err, "read").At(path)
 	}
 	return nil
+}
+
+// IgnoreGone returns err, or nil where it says that there is no such file.
+func IgnoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// MakeError wraps an error of making something on the disk; a full disk gets its own kind and advice.
+func MakeError(err error, what, where string) error {
+	if tool.DiskFull(err) {
+		return fail.Wrap(fail.Refused, err, "%s", what).At(where).Do("make room on the disk and apply again")
+	}
+	return fail.Wrap(fail.KindOf(err), err, "%s", what).At(where)
 }

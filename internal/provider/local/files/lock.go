@@ -1,4 +1,4 @@
-package local
+package files
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// lockFile takes the advisory lock on path, waiting as long as ctx allows. The kernel releases it when the holder dies.
+// Lock takes the advisory lock on path, waiting as long as ctx allows. The kernel releases it when the holder dies.
 // The returned function releases it.
-func lockFile(ctx context.Context, path string) (release func(), err error) {
+func Lock(ctx context.Context, path string) (release func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}

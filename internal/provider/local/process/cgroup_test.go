@@ -1,4 +1,4 @@
-package local
+package process
 
 import (
 	"context"
@@ -13,22 +13,6 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestWaitingForALock: who is stopped while he waits was interrupted; whose time is up learns that another one holds it.
-func TestWaitingForALock(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	release := testkit.Value(lockFile(t.Context(), path))(t)
-	defer release()
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	late, end := context.WithTimeout(t.Context(), time.Millisecond)
-	defer end()
-	for want, ctx := range map[fail.Kind]context.Context{fail.Interrupted: cancelled, fail.Conflict: late} {
-		if _, err := lockFile(ctx, path); fail.KindOf(err) != want {
-			t.Errorf("want %s: %v", want, err)
-		}
-	}
-}
-
 // TestProcessesThatStay: who is stopped while processes die was interrupted; whose time is up learns which ones stay.
 func TestProcessesThatStay(t *testing.T) {
 	group := t.TempDir()
@@ -41,7 +25,7 @@ func TestProcessesThatStay(t *testing.T) {
 	late, end := context.WithTimeout(t.Context(), time.Millisecond)
 	defer end()
 	for want, ctx := range map[fail.Kind]context.Context{fail.Interrupted: cancelled, fail.NotReady: late} {
-		if err := killCgroups(ctx, []string{group}); fail.KindOf(err) != want {
+		if err := KillCgroups(ctx, []string{group}); fail.KindOf(err) != want {
 			t.Errorf("want %s: %v", want, err)
 		}
 	}
