@@ -32,7 +32,7 @@ var owners = map[string][]string{
 	"github.com/jackc/pgx":                   {"internal/store"},
 	"filippo.io/age":                         {"internal/store"},
 	"golang.org/x/crypto/ssh":                {"internal/remote", "internal/testkit/sshtest", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // the last three only read and write keys
-	"github.com/vishvananda/netlink":         {"internal/provider/local", "test/openstack/runner/runner"},
+	"github.com/vishvananda/netlink":         {"internal/provider/local/hostnet", "test/openstack/runner/runner"},
 	"github.com/spf13/cobra":                 {"internal/cli", "hack/docs"},
 	"charm.land":                             {"internal/cli"},
 	"github.com/charmbracelet":               {"internal/plan", "internal/tool"},
@@ -82,9 +82,14 @@ var knows = map[string][]string{
 	"internal/provider/openstack/quota":  {"internal/fail", "internal/provider/openstack/cloud"},
 	"internal/provider/providertest":     {"internal/fail", "internal/plan", "internal/provider", "internal/testkit"},
 	"internal/provider/local": {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider",
-		"internal/provider/local/files", "internal/provider/local/process", "internal/rootfs", "internal/tool"},
+		"internal/provider/local/address", "internal/provider/local/files", "internal/provider/local/hostnet",
+		"internal/provider/local/process", "internal/provider/local/shared", "internal/rootfs", "internal/tool"},
+	"internal/provider/local/address": {"internal/fail", "internal/provider"},
 	"internal/provider/local/files":   {"internal/fail", "internal/tool"},
+	"internal/provider/local/hostnet": {"internal/fail", "internal/provider/local/address", "internal/provider/local/files", "internal/tool"},
 	"internal/provider/local/process": {"internal/fail", "internal/provider/local/files", "internal/tool"},
+	"internal/provider/local/shared": {"internal/provider/local/files", "internal/provider/local/hostnet",
+		"internal/provider/local/process"},
 }
 
 // mayUseProviders lists the only packages that may know one provider or another; all others go by provider.Provider.

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
 )
 
 // createMachine makes a machine's disk. The record goes first, as an intent, and is marked Created last.
@@ -98,7 +99,7 @@ type file struct {
 
 // firstFiles are the files on a machine's disk before it boots: the seed, and what must be known from outside.
 func (p *Provider) firstFiles(r record, spec provider.MachineSpec, hostKey []byte) (map[string]file, error) {
-	servers, search, err := hostResolvers()
+	servers, search, err := hostnet.Resolvers()
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (p *Provider) firstFiles(r record, spec provider.MachineSpec, hostKey []byt
 		"etc/machine-id":                         {0o444, []byte(machineID + "\n")},
 		"etc/hostname":                           {0o644, []byte(r.Name + "\n")},
 		"etc/hosts":                              {0o644, []byte(hosts)},
-		"etc/resolv.conf":                        {0o644, resolvConf(servers, search)},
+		"etc/resolv.conf":                        {0o644, hostnet.ResolvConf(servers, search)},
 		"etc/ssh/ssh_host_ed25519_key":           {0o600, hostKey},
 		"etc/ssh/ssh_host_ed25519_key.pub":       {0o644, []byte(r.HostKey + "\n")},
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -110,7 +111,7 @@ func TestMachinesLife(t *testing.T) {
 		r.apply(w)
 	})
 	t.Run("off the bridge", func(t *testing.T) {
-		if err := removeLink(r.p.n.bridge()); err != nil {
+		if err := hostnet.RemoveLink(r.p.n.bridge()); err != nil {
 			t.Fatal(err)
 		}
 		r.expect("w-1", provider.Failed)
@@ -155,20 +156,20 @@ func (r *rig) loseKernelState() {
 	for _, step := range []func() error{
 		func() error { return process.KillCgroups(ctx, groups) },
 		func() error { return process.RemoveCgroups(ctx, groups) },
-		func() error { return removeTable(ctx, r.p.n.table()) },
-		func() error { return removeLink(r.p.n.bridge()) },
+		func() error { return hostnet.RemoveTable(ctx, r.p.n.table()) },
+		func() error { return hostnet.RemoveLink(r.p.n.bridge()) },
 		func() error { return files.Set(files.ProcSys, forwarding, "0") }, // that of the test's own network namespace
 	} {
 		if err := step(); err != nil {
 			r.t.Fatal(err)
 		}
 	}
-	links, err := linksOf(r.p.n.linkPrefix())
+	links, err := hostnet.LinksOf(r.p.n.linkPrefix())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, l := range links {
-		if err := removeLink(l); err != nil {
+		if err := hostnet.RemoveLink(l); err != nil {
 			r.t.Fatal(err)
 		}
 	}

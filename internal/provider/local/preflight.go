@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/address"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
@@ -124,7 +125,7 @@ func (p *Provider) checkSubnet() error {
 	if err != nil {
 		return err
 	}
-	if u := overlapping(subnet, used); u != nil {
+	if u := address.Overlapping(subnet, used); u != nil {
 		return fail.New(fail.Refused, "subnet %s overlaps %s, which is in use on this host", subnet, u).
 			Do("set another provider cidr in the document")
 	}

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,10 +39,6 @@ func TestUnitsVerify(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, out)
 		}
 	}
-}
-
-func TestNatRules(t *testing.T) {
-	testkit.Golden(t, "nat.nft.golden", natRules("naupegos_1a2b3c4d", "nau1a2b3c4d", netip.MustParsePrefix("10.77.3.0/24")))
 }
 
 func TestTweaksApplyTwice(t *testing.T) {

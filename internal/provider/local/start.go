@@ -15,7 +15,9 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
+	"github.com/naupegos/naupegos/internal/provider/local/shared"
 	"github.com/naupegos/naupegos/internal/tool"
 	"golang.org/x/sys/unix"
 )
@@ -110,7 +112,7 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 
 // startUnit starts a supervisor as a transient unit of the host's systemd. The slice that it lies in can't be removed meanwhile.
 func startUnit(ctx context.Context, unit, description string, argv []string) error {
-	release, err := lockHost(ctx)
+	release, err := shared.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,11 +123,11 @@ func startUnit(ctx context.Context, unit, description string, argv []string) err
 // repairLink puts a running machine's link back on the bridge, should the bridge have been recreated. While there is no link, the machine
 // boots: then its supervisor does so.
 func (p *Provider) repairLink(r record) error {
-	ok, err := attached(r.Link, r.Bridge)
+	ok, err := hostnet.Attached(r.Link, r.Bridge)
 	if err != nil || ok {
 		return err
 	}
-	if err := attachLink(r.Link, r.Bridge); err != nil && !notFound(err) {
+	if err := hostnet.AttachLink(r.Link, r.Bridge); err != nil && !hostnet.NotFound(err) {
 		return err
 	}
 	return nil

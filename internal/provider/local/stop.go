@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/tool"
 )
@@ -128,7 +129,7 @@ func (p *Provider) clearRemains(ctx context.Context, name string) error {
 // removeLinkOf takes the machine off the network.
 func (p *Provider) removeLinkOf(name string) error {
 	if r, err := readRecord(p.n.machine(name)); err == nil && r.Link != "" {
-		return removeLink(r.Link)
+		return hostnet.RemoveLink(r.Link)
 	}
 	return nil
 }

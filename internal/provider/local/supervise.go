@@ -16,7 +16,9 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
+	"github.com/naupegos/naupegos/internal/provider/local/shared"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -70,7 +72,7 @@ type supervision struct {
 // enter moves this process into the machine's cgroups and has the host's settings raised. Whoever puts these back looks under the same lock
 // who is in the cgroups: a machine that runs keeps what it needs, whichever cluster was removed meanwhile.
 func (s *supervision) enter(ctx context.Context) error {
-	release, err := lockHost(ctx)
+	release, err := shared.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,7 @@ func (s *supervision) enter(ctx context.Context) error {
 	if s.cgroup, err = process.EnterCgroups(s.n.cgroup(s.record.Name)); err != nil {
 		return err
 	}
-	return raiseSettings()
+	return shared.RaiseSettings()
 }
 
 // onOwnThread runs the machine from a thread that has the new mount name space and that ends with the machine.
@@ -171,8 +173,8 @@ func (s *supervision) connect(ctx context.Context, exited chan error) error {
 			return true, nil // boot reports why
 		default:
 		}
-		err := attachLink(s.record.Link, s.record.Bridge)
-		if notFound(err) {
+		err := hostnet.AttachLink(s.record.Link, s.record.Bridge)
+		if hostnet.NotFound(err) {
 			return false, nil
 		}
 		return err == nil, err

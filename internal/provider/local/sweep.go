@@ -14,7 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
+	"github.com/naupegos/naupegos/internal/provider/local/shared"
 )
 
 // sweep removes the cluster's last traces and proves that none is left: it names every one that is.
@@ -62,7 +64,7 @@ func (p *Provider) sweep(ctx context.Context) error {
 // removeEmptyParents removes the cgroups and the slice that hold all clusters', where this was the last; under the host's lock, because
 // another cluster's machine may be about to enter them.
 func removeEmptyParents(ctx context.Context) error {
-	release, err := lockHost(ctx)
+	release, err := shared.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,14 +82,14 @@ func (p *Provider) left(ctx context.Context) ([]string, error) {
 	for _, m := range mounts {
 		out = append(out, "mount "+m)
 	}
-	links, err := linksOf(p.n.linkPrefix())
+	links, err := hostnet.LinksOf(p.n.linkPrefix())
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range links {
 		out = append(out, "link "+l)
 	}
-	if table, err := tableExists(ctx, p.n.table()); err != nil {
+	if table, err := hostnet.TableExists(ctx, p.n.table()); err != nil {
 		return nil, err
 	} else if table {
 		out = append(out, "nftables table inet "+p.n.table())

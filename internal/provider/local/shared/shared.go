@@ -1,4 +1,4 @@
-package local
+package shared
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
@@ -21,8 +21,8 @@ import (
 // in the kernel is made and removed, and the record of the host's settings.
 const hostDir = "/run/naupegos"
 
-// lockHost takes the lock on what machines share on this host, waiting as long as ctx allows. The returned function releases it.
-func lockHost(ctx context.Context) (release func(), err error) {
+// Lock takes the lock on what machines share on this host, waiting as long as ctx allows. The returned function releases it.
+func Lock(ctx context.Context) (release func(), err error) {
 	return files.Lock(ctx, filepath.Join(hostDir, "lock"))
 }
 
@@ -36,19 +36,19 @@ type use struct {
 var bridgeName = regexp.MustCompile(`^nau[0-9a-f]{8}$`)
 
 func useOfHost() (use, error) {
-	links, err := whole(netlink.LinkList)
+	names, err := hostnet.Bridges()
 	if err != nil {
 		return use{}, err
 	}
 	var u use
-	u.network = slices.ContainsFunc(links, func(l netlink.Link) bool { return l.Type() == "bridge" && bridgeName.MatchString(l.Attrs().Name) })
+	u.network = slices.ContainsFunc(names, bridgeName.MatchString)
 	pids, err := process.OfMachines()
 	u.machines = len(pids) > 0
 	return u, err
 }
 
-// restoreSettings puts those of the host's settings back that nobody's machines need any more. Call it under the host's lock.
-func restoreSettings() error {
+// RestoreSettings puts those of the host's settings back that nobody's machines need any more. Call it under the host's lock.
+func RestoreSettings() error {
 	h, err := settingsOfHost()
 	if err != nil {
 		return err
@@ -60,8 +60,8 @@ func restoreSettings() error {
 	return h.restore(used)
 }
 
-// raiseSettings raises those of the host's settings that are too low for machines. Call it under the host's lock.
-func raiseSettings() error {
+// RaiseSettings raises those of the host's settings that are too low for machines. Call it under the host's lock.
+func RaiseSettings() error {
 	h, err := settingsOfHost()
 	if err != nil {
 		return err
@@ -69,13 +69,22 @@ func raiseSettings() error {
 	return h.raise()
 }
 
-// lowSettings returns what raiseSettings would raise.
-func lowSettings() (map[string]setting, error) {
+// LowSettings returns what RaiseSettings would raise.
+func LowSettings() (map[string]Setting, error) {
 	h, err := settingsOfHost()
 	if err != nil {
 		return nil, err
 	}
 	return h.low()
+}
+
+// RaisedSettings returns what RaiseSettings has raised and RestoreSettings has not put back yet.
+func RaisedSettings() (map[string]Setting, error) {
+	h, err := settingsOfHost()
+	if err != nil {
+		return nil, err
+	}
+	return h.remembered()
 }
 
 // networkNamespace names the network namespace that this process is in, by a number that no other one gets until the next boot; where the

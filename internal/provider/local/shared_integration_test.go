@@ -15,7 +15,10 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/address"
 	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
+	"github.com/naupegos/naupegos/internal/provider/local/shared"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -63,7 +66,7 @@ func TestTwoRoots(t *testing.T) {
 			if steps := order.last.apply(wanted(0)); len(steps) > 0 {
 				t.Errorf("the other one has the step %q: %v", steps[0].Title, steps[0].Details)
 			}
-			order.last.ssh("gw-1", "ping -c1 -W10 "+nth(order.last.p.subnet, hostGateway).String())
+			order.last.ssh("gw-1", "ping -c1 -W10 "+address.Nth(order.last.p.subnet, address.ThisHost).String())
 			order.last.destroy()
 			expectForwarding(t, "both clusters went", "0")
 			expectInstances(t, wasHigh)
@@ -80,7 +83,7 @@ func wantedOf(machine bool) provider.Wanted {
 
 func highInstances(t *testing.T) bool {
 	t.Helper()
-	low, err := lowSettings()
+	low, err := shared.LowSettings()
 	testkit.Must(t, err)
 	_, is := low[instances]
 	return !is
@@ -89,20 +92,18 @@ func highInstances(t *testing.T) bool {
 // expectInstances fails where inotify's limit, which the kernel has once for all namespaces, was not put back although nobody needs it.
 func expectInstances(t *testing.T, wasHigh bool) {
 	t.Helper()
-	release, err := lockHost(t.Context())
+	release, err := shared.Lock(t.Context())
 	testkit.Must(t, err)
 	defer release()
-	h, err := settingsOfHost()
+	running, err := process.OfMachines()
 	testkit.Must(t, err)
-	used, err := useOfHost()
-	testkit.Must(t, err)
-	remembered, err := h.remembered()
+	remembered, err := shared.RaisedSettings()
 	testkit.Must(t, err)
 	_, raised := remembered[instances]
 	switch {
-	case wasHigh || used.machines || raised:
+	case wasHigh || len(running) > 0 || raised:
 		t.Logf("not looked at: whether %s goes back, because others on this host need it (high before: %v, their machines run: %v, raised by them: %v)",
-			instances, wasHigh, used.machines, raised)
+			instances, wasHigh, len(running) > 0, raised)
 	case highInstances(t):
 		t.Errorf("%s is still %s, and nobody needs it", instances, hostSetting(t, instances))
 	}

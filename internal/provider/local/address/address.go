@@ -1,17 +1,18 @@
-package local
+package address
 
 import (
 	"encoding/binary"
 	"net/netip"
+	"strconv"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Host numbers within the subnet: .1 is this host, .10 the virtual address, and each role counts up from its first.
+// Host numbers within the subnet. Each role counts up from its first.
 const (
-	hostGateway = 1
-	hostVIP     = 10
+	ThisHost = 1  // of the bridge, which is the machines' gateway
+	VIP      = 10 // of the virtual address for gateways
 )
 
 // hostRange returns the first and last host number for machines of a role in subnet.
@@ -26,16 +27,16 @@ func hostRange(role provider.Role, subnet netip.Prefix) (first, last uint32) {
 	}
 }
 
-// nth returns the address of host number n in subnet.
-func nth(subnet netip.Prefix, n uint32) netip.Addr {
+// Nth returns the address of host number n in subnet.
+func Nth(subnet netip.Prefix, n uint32) netip.Addr {
 	base := subnet.Masked().Addr().As4()
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(base[:])+n)
 	return netip.AddrFrom4(b)
 }
 
-// hostNumber is the inverse of nth.
-func hostNumber(subnet netip.Prefix, a netip.Addr) uint32 {
+// Number is the inverse of Nth.
+func Number(subnet netip.Prefix, a netip.Addr) uint32 {
 	base, addr := subnet.Masked().Addr().As4(), a.As4()
 	return binary.BigEndian.Uint32(addr[:]) - binary.BigEndian.Uint32(base[:])
 }
@@ -53,9 +54,9 @@ func allocate(role provider.Role, subnet netip.Prefix, taken map[uint32]bool) (u
 		Do("use a larger provider CIDR (up to /16) or fewer machines")
 }
 
-// place returns the host number of the address that spec wishes, or an allocated one where it wishes none, and takes it.
+// Place returns the host number of the address that spec wishes, or an allocated one where it wishes none, and takes it.
 // A machine that exists keeps its address, whatever is wished.
-func place(spec provider.MachineSpec, subnet netip.Prefix, taken map[uint32]bool) (uint32, error) {
+func Place(spec provider.MachineSpec, subnet netip.Prefix, taken map[uint32]bool) (uint32, error) {
 	if spec.Address == "" {
 		return allocate(spec.Role, subnet, taken)
 	}
@@ -63,9 +64,9 @@ func place(spec provider.MachineSpec, subnet netip.Prefix, taken map[uint32]bool
 	if err != nil || !addr.Is4() || !subnet.Contains(addr) {
 		return 0, fail.New(fail.Invalid, "address %q is not an IPv4 address in %s", spec.Address, subnet).At(spec.Name)
 	}
-	n := hostNumber(subnet, addr)
+	n := Number(subnet, addr)
 	switch {
-	case n <= hostGateway || n >= 1<<(32-subnet.Bits())-1:
+	case n <= ThisHost || n >= 1<<(32-subnet.Bits())-1:
 		return 0, fail.New(fail.Invalid, "address %s can't be a machine's: it is the network's, this host's or the broadcast address of %s", addr, subnet).
 			At(spec.Name)
 	case taken[n]:
@@ -75,8 +76,8 @@ func place(spec provider.MachineSpec, subnet netip.Prefix, taken map[uint32]bool
 	return n, nil
 }
 
-// parseSubnet checks a user's CIDR for the machines.
-func parseSubnet(cidr string) (netip.Prefix, error) {
+// ParseSubnet checks a user's CIDR for the machines.
+func ParseSubnet(cidr string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(cidr)
 	switch {
 	case err != nil:
@@ -89,4 +90,30 @@ func parseSubnet(cidr string) (netip.Prefix, error) {
 		return p, fail.New(fail.Invalid, "local provider's CIDR %q is not private (RFC 1918)", cidr)
 	}
 	return p, nil
+}
+
+// ChooseSubnet returns the first of 10.77.0.0/24 … 10.77.255.0/24 that overlaps none of used. It begins at a place that
+// depends on the cluster, so that two clusters planned at the same moment hardly ever choose the same.
+func ChooseSubnet(short string, used []netip.Prefix) (netip.Prefix, error) {
+	start, err := strconv.ParseUint(short[:2], 16, 8)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	for i := range uint64(256) {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 77, byte(start + i), 0}), 24)
+		if Overlapping(p, used) == nil {
+			return p, nil
+		}
+	}
+	return netip.Prefix{}, fail.New(fail.Refused, "no free subnet in 10.77.0.0/16").Do("set the local provider's cidr in the document")
+}
+
+// Overlapping returns the first of used that overlaps p; nil: none does. A default route is in nobody's way.
+func Overlapping(p netip.Prefix, used []netip.Prefix) *netip.Prefix {
+	for _, u := range used {
+		if u.Bits() > 0 && u.Overlaps(p) {
+			return &u
+		}
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package local
+package hostnet
 
 import (
 	"context"
@@ -26,9 +26,10 @@ table inet %[1]s {
 `, table, bridge, subnet)
 }
 
-func tableExists(ctx context.Context, table string) (bool, error) {
+// TableExists reports whether nftables has a table of this name, family inet.
+func TableExists(ctx context.Context, table string) (bool, error) {
 	if os.Geteuid() != 0 {
-		return false, fail.New(fail.Refused, "%s, even to look at what there is", needsRoot).Do(runAsRoot)
+		return false, fail.New(fail.Refused, "local machines need root, even to look at what there is").Do("run the same command with sudo -E")
 	}
 	out, err := tool.Run(ctx, nil, "nft", "list", "tables", "inet")
 	if err != nil {
@@ -42,12 +43,18 @@ func tableExists(ctx context.Context, table string) (bool, error) {
 	return false, nil
 }
 
+// MakeTable makes the cluster's nftables table, or replaces it.
+func MakeTable(ctx context.Context, table, bridge string, subnet netip.Prefix) error {
+	return applyRules(ctx, natRules(table, bridge, subnet))
+}
+
 func applyRules(ctx context.Context, rules string) error {
 	_, err := tool.Run(ctx, strings.NewReader(rules), "nft", "-f", "-")
 	return err
 }
 
-func removeTable(ctx context.Context, table string) error {
+// RemoveTable removes the cluster's nftables table, where there is one.
+func RemoveTable(ctx context.Context, table string) error {
 	return applyRules(ctx, fmt.Sprintf("table inet %[1]s\ndelete table inet %[1]s\n", table))
 }
 
@@ -72,8 +79,8 @@ func forwardDrops(ctx context.Context) (bool, error) {
 	return strings.Contains(out, "-P FORWARD DROP"), nil
 }
 
-// allowForward inserts the forward rules where they are needed and missing. It reports whether any was missing.
-func allowForward(ctx context.Context, bridge, table string, change bool) (missing bool, err error) {
+// AllowForward inserts the forward rules where they are needed and missing. It reports whether any was missing.
+func AllowForward(ctx context.Context, bridge, table string, change bool) (missing bool, err error) {
 	drops, err := forwardDrops(ctx)
 	if err != nil || !drops {
 		return false, err
@@ -93,8 +100,8 @@ func allowForward(ctx context.Context, bridge, table string, change bool) (missi
 	return missing, nil
 }
 
-// removeForward deletes the forward rules, whatever the policy is now.
-func removeForward(ctx context.Context, bridge, table string) error {
+// RemoveForward deletes the forward rules, whatever the policy is now.
+func RemoveForward(ctx context.Context, bridge, table string) error {
 	if _, err := exec.LookPath("iptables"); err != nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package local
+package shared
 
 import (
 	"os"
@@ -156,7 +156,7 @@ func TestSettingsAreDescribed(t *testing.T) {
 	low, err := newFakeHost(t).low()
 	testkit.Must(t, err)
 	want := "host setting fs.inotify.max_user_instances: 128 → 2048\nhost setting net.ipv4.ip_forward: 0 → 1"
-	if got := strings.Join(describe(low), "\n"); got != want {
+	if got := strings.Join(Describe(low), "\n"); got != want {
 		t.Errorf("%s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package local
+package hostnet
 
 import (
 	"errors"
@@ -7,14 +7,15 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/provider/local/address"
 	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"github.com/vishvananda/netlink"
 )
 
-// ensureBridge makes the cluster's bridge with the host's address on it, writes on it whose it is, and switches it on.
-func ensureBridge(name, owner string, subnet netip.Prefix) error {
+// EnsureBridge makes the cluster's bridge with the host's address on it, writes on it whose it is, and switches it on.
+func EnsureBridge(name, owner string, subnet netip.Prefix) error {
 	l, err := netlink.LinkByName(name)
-	if notFound(err) {
+	if NotFound(err) {
 		if err = netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}); err == nil {
 			l, err = netlink.LinkByName(name)
 		}
@@ -41,8 +42,8 @@ func ensureBridge(name, owner string, subnet netip.Prefix) error {
 	return netlink.LinkSetUp(l)
 }
 
-// ownerOf returns whose a bridge is; empty where there is none, or it does not say.
-func ownerOf(name string) (string, error) {
+// OwnerOf returns whose a bridge is; empty where there is none, or it does not say.
+func OwnerOf(name string) (string, error) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
 		return "", ignoreLinkGone(err)
@@ -50,8 +51,8 @@ func ownerOf(name string) (string, error) {
 	return l.Attrs().Alias, nil
 }
 
-// bridgeReady reports whether the bridge is there, up, and has the host's address.
-func bridgeReady(name string, subnet netip.Prefix) (bool, error) {
+// BridgeReady reports whether the bridge is there, up, and has the host's address.
+func BridgeReady(name string, subnet netip.Prefix) (bool, error) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
 		return false, ignoreLinkGone(err)
@@ -69,15 +70,15 @@ func bridgeReady(name string, subnet netip.Prefix) (bool, error) {
 }
 
 func bridgeAddress(subnet netip.Prefix) *netlink.Addr {
-	ip := nth(subnet, hostGateway)
+	ip := address.Nth(subnet, address.ThisHost)
 	return &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(subnet.Bits(), 32)}}
 }
 
-// attachLink puts a machine's host end on the bridge and switches it on. notFound(err) tells that the link is not there (yet).
-func attachLink(link, bridge string) error {
+// AttachLink puts a machine's host end on the bridge and switches it on. NotFound(err) tells that the link is not there (yet).
+func AttachLink(link, bridge string) error {
 	b, err := netlink.LinkByName(bridge)
 	if err != nil {
-		return fmt.Errorf("find bridge %s: %v", bridge, err) //nolint:errorlint // notFound(err) is to mean the link
+		return fmt.Errorf("find bridge %s: %v", bridge, err) //nolint:errorlint // NotFound(err) is to mean the link
 	}
 	l, err := netlink.LinkByName(link)
 	if err != nil {
@@ -89,8 +90,8 @@ func attachLink(link, bridge string) error {
 	return netlink.LinkSetUp(l)
 }
 
-// attached reports whether link is on bridge and up.
-func attached(link, bridge string) (bool, error) {
+// Attached reports whether link is on bridge and up.
+func Attached(link, bridge string) (bool, error) {
 	l, err := netlink.LinkByName(link)
 	if err != nil {
 		return false, ignoreLinkGone(err)
@@ -102,13 +103,14 @@ func attached(link, bridge string) (bool, error) {
 	return l.Attrs().MasterIndex == b.Attrs().Index && l.Attrs().Flags&net.FlagUp != 0, nil
 }
 
-func removeLink(name string) error {
+// RemoveLink removes a link; one that is gone is as good.
+func RemoveLink(name string) error {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
 		return ignoreLinkGone(err)
 	}
 	if err := netlink.LinkDel(l); err != nil {
-		if _, again := netlink.LinkByName(name); notFound(again) {
+		if _, again := netlink.LinkByName(name); NotFound(again) {
 			return nil
 		}
 		return fmt.Errorf("remove link %s: %w", name, err)
@@ -116,8 +118,8 @@ func removeLink(name string) error {
 	return nil
 }
 
-// linksOf lists the host's links whose names begin with prefix.
-func linksOf(prefix string) ([]string, error) {
+// LinksOf lists the host's links whose names begin with prefix.
+func LinksOf(prefix string) ([]string, error) {
 	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return nil, err
@@ -131,13 +133,14 @@ func linksOf(prefix string) ([]string, error) {
 	return out, nil
 }
 
-func notFound(err error) bool {
+// NotFound reports whether err says that there is no such link.
+func NotFound(err error) bool {
 	var nf netlink.LinkNotFoundError
 	return errors.As(err, &nf)
 }
 
 func ignoreLinkGone(err error) error {
-	if notFound(err) {
+	if NotFound(err) {
 		return nil
 	}
 	return err

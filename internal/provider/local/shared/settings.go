@@ -1,4 +1,4 @@
-package local
+package shared
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
-// setting is one kernel setting of the host, which all machines on it share.
-type setting struct {
+// Setting is one kernel setting of the host, which all machines on it share.
+type Setting struct {
 	Was string `json:"was"`
 	Set string `json:"set"`
 }
@@ -52,7 +52,7 @@ func settingsOfHost() (hostSettings, error) {
 // settingsRecord is what the record's file holds.
 type settingsRecord struct {
 	Boot     string             `json:"boot"`
-	Settings map[string]setting `json:"settings"` // by hostSettings.key
+	Settings map[string]Setting `json:"settings"` // by hostSettings.key
 }
 
 // key is a setting's name in the record. Those below net are of one network namespace each, the others of the kernel.
@@ -64,8 +64,8 @@ func (h hostSettings) key(name string) string {
 }
 
 // low returns those of the settings that are too low, with what they are and what they should be.
-func (h hostSettings) low() (map[string]setting, error) {
-	low := map[string]setting{}
+func (h hostSettings) low() (map[string]Setting, error) {
+	low := map[string]Setting{}
 	for name, least := range h.minimums {
 		was, err := h.now(name)
 		if err != nil {
@@ -76,7 +76,7 @@ func (h hostSettings) low() (map[string]setting, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if n < least {
-			low[name] = setting{Was: was, Set: strconv.Itoa(least)}
+			low[name] = Setting{Was: was, Set: strconv.Itoa(least)}
 		}
 	}
 	return low, nil
@@ -87,8 +87,8 @@ func (h hostSettings) now(name string) (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// describe says what would be set, one line each.
-func describe(low map[string]setting) []string {
+// Describe says what would be set, one line each.
+func Describe(low map[string]Setting) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(low)) {
 		out = append(out, fmt.Sprintf("host setting %s: %s → %s", strings.ReplaceAll(name, "/", "."), low[name].Was, low[name].Set))
@@ -151,19 +151,19 @@ func (h hostSettings) restore(used use) error {
 }
 
 // remembered reads the record: empty where there is none of this boot.
-func (h hostSettings) remembered() (map[string]setting, error) {
+func (h hostSettings) remembered() (map[string]Setting, error) {
 	var r settingsRecord
 	if err := files.ReadJSON(h.file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if r.Boot != h.boot || r.Settings == nil {
-		return map[string]setting{}, nil
+		return map[string]Setting{}, nil
 	}
 	return r.Settings, nil
 }
 
 // remember writes the record, or removes it where nothing is left to remember.
-func (h hostSettings) remember(settings map[string]setting) error {
+func (h hostSettings) remember(settings map[string]Setting) error {
 	if len(settings) == 0 {
 		return files.IgnoreGone(os.Remove(h.file))
 	}

@@ -1,4 +1,4 @@
-package local
+package hostnet
 
 import (
 	"errors"
@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// hostResolvers returns the host's upstream name servers and search domains, as machines can use them: a resolver on the
+// Resolvers returns the host's upstream name servers and search domains, as machines can use them: a resolver on the
 // loopback address is of no use to them, so systemd-resolved's own upstream list is read where there is a stub.
 // None is not an error; machines then resolve only /etc/hosts.
-func hostResolvers() (servers []netip.Addr, search []string, err error) {
+func Resolvers() (servers []netip.Addr, search []string, err error) {
 	for _, path := range []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"} {
 		data, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -45,8 +45,8 @@ func parseResolvConf(text string) (servers []netip.Addr, search []string) {
 	return servers, search
 }
 
-// resolvConf renders a machine's /etc/resolv.conf.
-func resolvConf(servers []netip.Addr, search []string) []byte {
+// ResolvConf renders a machine's /etc/resolv.conf.
+func ResolvConf(servers []netip.Addr, search []string) []byte {
 	var b strings.Builder
 	b.WriteString("# as on the host when the machine was made\n")
 	for _, s := range servers {
