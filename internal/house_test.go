@@ -39,7 +39,7 @@ var owners = map[string][]string{
 	"github.com/google/go-containerregistry": {"internal/bundle"},
 	"github.com/coreos/ignition":             {"internal/machine"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
-	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/cloud", "internal/provider/openstack/images",
+	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/balancer", "internal/provider/openstack/cloud", "internal/provider/openstack/images",
 		"internal/provider/openstack/quota", "test/openstack/runner/runner"},
 }
 
@@ -73,8 +73,10 @@ var knows = map[string][]string{
 	"internal/provider/providers":       {"api/v1alpha1", "internal/bundle", "internal/fail", "internal/provider", "internal/provider/hosts", "internal/provider/local", "internal/provider/openstack"},
 	"internal/provider/local/localtest": {"internal/provider/local"},
 	"internal/provider/hosts":           {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/remote"},
-	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/cache",
+	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/balancer", "internal/provider/openstack/cache",
 		"internal/provider/openstack/cloud", "internal/provider/openstack/marks", "internal/provider/openstack/quota"},
+	"internal/provider/openstack/balancer": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/cloud",
+		"internal/provider/openstack/marks", "internal/provider/openstack/quota"},
 	"internal/provider/openstack/cache":  {"internal/provider/openstack/cloud"},
 	"internal/provider/openstack/cloud":  {"internal/fail", "internal/provider"},
 	"internal/provider/openstack/images": {"internal/fail", "internal/plan", "internal/provider/openstack/cloud"},

@@ -1,9 +1,6 @@
 package openstack
 
 import (
-	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
-
 	"context"
 	"errors"
 	"math"
@@ -18,6 +15,8 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // LeftoversStep is the ID of FreeLeftovers' step.
@@ -107,7 +106,7 @@ func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progr
 		if strings.HasPrefix(b.State, "PENDING") {
 			continue
 		}
-		lb, err := p.neededBalancing(ctx)
+		lb, err := c.LoadBalancer()
 		if err == nil {
 			err = p.freeAddresses(ctx, b)
 		}

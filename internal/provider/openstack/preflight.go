@@ -3,9 +3,7 @@ package openstack
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -94,7 +92,7 @@ func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 		return fail.New(fail.Refused, "the cloud can't serve the cluster as it is wanted; nothing was made:\n  %s",
 			strings.Join(all, "\n  ")).At(p.n.Cluster)
 	}
-	p.odd = sorted(check.found.odd)
+	p.odd = slices.Compact(slices.Sorted(slices.Values(check.found.odd)))
 	return nil
 }
 
@@ -112,22 +110,6 @@ func (f preflight) roles() {
 	if err := f.me.MayDelegate(f.c.Login.Source); err != nil {
 		f.found.add(aboutRoles, "%v", err)
 	}
-}
-
-// balancerForbidden says which role is missing where Octavia lets one do nothing.
-func balancerForbidden(err error, c *cloud.Cloud) error {
-	if cloud.Status(err) != http.StatusForbidden {
-		return err
-	}
-	me, whoErr := c.WhoAmI()
-	if whoErr != nil {
-		return errors.Join(err, whoErr)
-	}
-	said := new(cloud.Fault)
-	errors.As(err, &said)
-	return fail.Wrap(fail.Refused, said, "the credentials of %s lack the role %s in project %s (they have %s)",
-		c.Login.Source, cloud.BalancerRole, me.Project.Name, me.RoleNames()).
-		Do("have the cloud's operator grant it, or use another kind of spec.endpoint, such as gateways")
 }
 
 // networks looks for the networks that the document names.

@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 	"maps"
-	"net/http"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"golang.org/x/sync/errgroup"
@@ -52,7 +51,7 @@ func (f preflight) allowances(ctx context.Context) (quota.Allowances, error) {
 	g, gctx := errgroup.WithContext(ctx)
 	for i, read := range readers {
 		g.Go(func() (err error) {
-			if parts[i], err = read(gctx); untold(err) {
+			if parts[i], err = read(gctx); cloud.Untold(err) {
 				return nil
 			}
 			return cloud.Wrap(err, "read quotas")
@@ -66,9 +65,4 @@ func (f preflight) allowances(ctx context.Context) (quota.Allowances, error) {
 		maps.Copy(out, part)
 	}
 	return out, nil
-}
-
-// untold reports whether a service keeps its quotas to itself.
-func untold(err error) bool {
-	return cloud.Status(err) == http.StatusForbidden || cloud.Status(err) == http.StatusNotFound
 }

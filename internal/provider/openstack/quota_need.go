@@ -90,16 +90,9 @@ func (p *Provider) needGroups(d quota.Demand, subnet string) {
 func (p *Provider) needFront(d quota.Demand, want provider.Wanted, subnet string) {
 	switch o := p.octavia(); {
 	case o != nil:
-		b := p.seenBalancer()
-		if b == nil {
-			d[quota.LoadBalancers]++
-			d[quota.Ports]++
-		}
-		if !o.Internal && p.reservedIP() == "" && (b == nil || !p.hasFloatingIP(b.lb.VipPortID)) {
+		p.balancer.Need(d, want, subnet)
+		if b := p.balancer.Seen(); !o.Internal && p.reservedIP() == "" && (b == nil || !p.hasFloatingIP(b.LB.VipPortID)) {
 			d[quota.FloatingIPs]++
-		}
-		for _, w := range p.wantedFronts(subnet) {
-			w.need(d, b.front(w.name), machinesOf(want, w.role))
 		}
 	case p.sharesVIP() && want.VIP:
 		port, ok := p.vipPort()
@@ -110,17 +103,4 @@ func (p *Provider) needFront(d quota.Demand, want provider.Wanted, subnet string
 			d[quota.FloatingIPs]++
 		}
 	}
-}
-
-func (w frontWant) need(d quota.Demand, f front, members int) {
-	if f.listener.ID == "" {
-		d[quota.Listeners]++
-	}
-	if f.pool.ID == "" {
-		d[quota.Pools]++
-	}
-	if f.monitor.ID == "" {
-		d[quota.Monitors]++
-	}
-	d[quota.Members] += max(0, members-len(f.members))
 }

@@ -1,4 +1,4 @@
-package openstack
+package balancer
 
 import (
 	"context"
@@ -16,20 +16,20 @@ import (
 
 // fronting changes the fronts of one load balancer.
 type fronting struct {
-	p        *Provider
+	k        *Keeper
 	c        *gophercloud.ServiceClient
-	b        *balancer
+	b        *State
 	progress plan.Progress
 }
 
 // ensureFront makes or mends one front of an existing load balancer: first what is behind, then the port, so that no connection is
 // taken that nobody serves.
-func (p *Provider) ensureFront(
-	ctx context.Context, c *gophercloud.ServiceClient, b *balancer, w frontWant, members []member, progress plan.Progress,
+func (k *Keeper) ensureFront(
+	ctx context.Context, c *gophercloud.ServiceClient, b *State, w frontWant, members []member, progress plan.Progress,
 ) error {
-	f, seen := fronting{p, c, b, progress}, b.front(w.name)
-	if id := b.ports[w.port]; id != "" && id != seen.listener.ID {
-		return fail.New(fail.Conflict, "port %d is taken by listener %s, which Naupegos did not make", w.port, id).At("load balancer " + b.lb.Name).
+	f, seen := fronting{k, c, b, progress}, b.Front(w.name)
+	if id := b.Ports[w.port]; id != "" && id != seen.Listener.ID {
+		return fail.New(fail.Conflict, "port %d is taken by listener %s, which Naupegos did not make", w.port, id).At("load balancer " + b.LB.Name).
 			Do("delete that listener, or choose another port")
 	}
 	pool, err := f.ensurePool(ctx, w, seen)
@@ -39,22 +39,22 @@ func (p *Provider) ensureFront(
 	if err := f.ensureMembers(ctx, w.name, pool, seen.machines(), members); err != nil {
 		return err
 	}
-	if err := f.ensureMonitor(ctx, w, pool, seen.monitor); err != nil {
+	if err := f.ensureMonitor(ctx, w, pool, seen.Monitor); err != nil {
 		return err
 	}
-	return f.ensureListener(ctx, w, pool, seen.listener)
+	return f.ensureListener(ctx, w, pool, seen.Listener)
 }
 
 func (f fronting) change(ctx context.Context, what string, call func(context.Context) error) error {
-	return f.p.change(ctx, f.c, f.b.lb.ID, what, f.progress, call)
+	return f.k.Change(ctx, f.c, f.b.LB.ID, what, f.progress, call)
 }
 
-func (f fronting) ensurePool(ctx context.Context, w frontWant, seen front) (string, error) {
-	if seen.pool.ID != "" {
-		return seen.pool.ID, nil
+func (f fronting) ensurePool(ctx context.Context, w frontWant, seen Front) (string, error) {
+	if seen.Pool.ID != "" {
+		return seen.Pool.ID, nil
 	}
-	opts, id := f.p.poolOpts(w), ""
-	opts.LoadbalancerID = f.b.lb.ID
+	opts, id := f.k.poolOpts(w), ""
+	opts.LoadbalancerID = f.b.LB.ID
 	return id, f.change(ctx, "make pool "+w.name, func(ctx context.Context) error {
 		pool, err := pools.Create(ctx, f.c, opts).Extract()
 		if err == nil {
@@ -71,7 +71,7 @@ func (f fronting) ensureMembers(ctx context.Context, name, pool string, have, wa
 	}
 	opts := make([]pools.BatchUpdateMemberOpts, 0, len(want))
 	for _, m := range want {
-		opts = append(opts, pools.BatchUpdateMemberOpts{Name: &m.name, Address: m.address, ProtocolPort: m.port, Tags: []string{f.p.n.Mark()}})
+		opts = append(opts, pools.BatchUpdateMemberOpts{Name: &m.name, Address: m.address, ProtocolPort: m.port, Tags: []string{f.k.opts.Names.Mark()}})
 	}
 	return f.change(ctx, "set members of pool "+name, func(ctx context.Context) error {
 		return pools.BatchUpdateMembers(ctx, f.c, pool, opts).ExtractErr()
@@ -91,7 +91,7 @@ func (f fronting) ensureMonitor(ctx context.Context, w frontWant, pool string, s
 	if seen.ID != "" {
 		return nil
 	}
-	opts := f.p.monitorOpts(w)
+	opts := f.k.monitorOpts(w)
 	opts.PoolID = pool
 	return f.change(ctx, "make monitor "+w.name, func(ctx context.Context) error {
 		return monitors.Create(ctx, f.c, opts).Err
@@ -106,8 +106,8 @@ func (f fronting) ensureListener(ctx context.Context, w frontWant, pool string, 
 		seen.ID = ""
 	}
 	if seen.ID == "" {
-		opts := f.p.listenerOpts(w)
-		opts.LoadbalancerID, opts.DefaultPoolID = f.b.lb.ID, pool
+		opts := f.k.listenerOpts(w)
+		opts.LoadbalancerID, opts.DefaultPoolID = f.b.LB.ID, pool
 		return f.change(ctx, "make listener "+w.name, func(ctx context.Context) error {
 			return listeners.Create(ctx, f.c, opts).Err
 		})
@@ -130,16 +130,16 @@ func (f fronting) removeListener(ctx context.Context, name, id string) error {
 }
 
 // remove takes a front away: the port first.
-func (f fronting) remove(ctx context.Context, name string, seen front) error {
-	if seen.listener.ID != "" {
-		if err := f.removeListener(ctx, name, seen.listener.ID); err != nil {
+func (f fronting) remove(ctx context.Context, name string, seen Front) error {
+	if seen.Listener.ID != "" {
+		if err := f.removeListener(ctx, name, seen.Listener.ID); err != nil {
 			return err
 		}
 	}
-	if seen.pool.ID == "" {
+	if seen.Pool.ID == "" {
 		return nil
 	}
 	return f.change(ctx, "remove pool "+name, func(ctx context.Context) error { // its members and its monitor go with it
-		return cloud.UnlessGone(pools.Delete(ctx, f.c, seen.pool.ID).ExtractErr())
+		return cloud.UnlessGone(pools.Delete(ctx, f.c, seen.Pool.ID).ExtractErr())
 	})
 }

@@ -1,4 +1,4 @@
-package openstack
+package balancer
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/quota"
 )
 
 // frontWant is one port that the load balancer is to listen on. Listener, pool and monitor of it have the same name.
@@ -43,36 +44,24 @@ const (
 
 // Names of the fronts, as parts of the names of listeners, pools and monitors.
 const (
-	frontAPI   = "api"
-	frontHTTP  = "ingress-http"
-	frontHTTPS = "ingress-https"
+	FrontAPI   = "api"
+	FrontHTTP  = "ingress-http"
+	FrontHTTPS = "ingress-https"
 )
 
-// octavia is what the document says of the load balancer; nil where it wants none.
-func (p *Provider) octavia() *v1alpha1.Octavia {
-	e := p.opts.Cluster.Spec.Endpoint
-	if e.Kind != v1alpha1.EndpointOctavia {
-		return nil
-	}
-	if e.Octavia == nil {
-		return &v1alpha1.Octavia{}
-	}
-	return e.Octavia
-}
-
 // frontNames lists the full names of all fronts that there can be.
-func (p *Provider) frontNames() []string {
-	return []string{p.n.Name(frontAPI), p.n.Name(frontHTTP), p.n.Name(frontHTTPS)}
+func (k *Keeper) frontNames() []string {
+	return []string{k.opts.Names.Name(FrontAPI), k.opts.Names.Name(FrontHTTP), k.opts.Names.Name(FrontHTTPS)}
 }
 
 // wantedFronts lists what the load balancer is to listen on: the API first. cidr is the machines' own network.
-func (p *Provider) wantedFronts(cidr string) []frontWant {
-	o := p.octavia()
+func (k *Keeper) wantedFronts(cidr string) []frontWant {
+	o := k.opts.Octavia
 	if o == nil {
 		return nil
 	}
 	api := frontWant{
-		name: p.n.Name(frontAPI), port: p.opts.Cluster.Spec.Endpoint.Port, to: v1alpha1.APIServerPort, idle: apiIdle,
+		name: k.opts.Names.Name(FrontAPI), port: k.opts.Port, to: v1alpha1.APIServerPort, idle: apiIdle,
 		monitor: monitors.TypeTLSHELLO, role: provider.ControlPlane,
 	}
 	if o.Monitor == "tcp" || o.OVN() { // which can do no more
@@ -84,8 +73,8 @@ func (p *Provider) wantedFronts(cidr string) []frontWant {
 	out := []frontWant{api}
 	if i := o.Ingress; i != nil {
 		for _, f := range []frontWant{
-			{name: p.n.Name(frontHTTP), port: v1alpha1.HTTPPort, to: i.HTTPNodePort},
-			{name: p.n.Name(frontHTTPS), port: v1alpha1.HTTPSPort, to: i.HTTPSNodePort},
+			{name: k.opts.Names.Name(FrontHTTP), port: v1alpha1.HTTPPort, to: i.HTTPNodePort},
+			{name: k.opts.Names.Name(FrontHTTPS), port: v1alpha1.HTTPSPort, to: i.HTTPSNodePort},
 		} {
 			f.idle, f.monitor, f.role = ingressIdle, monitors.TypeTCP, provider.Worker
 			out = append(out, f)
@@ -101,21 +90,21 @@ func (p *Provider) wantedFronts(cidr string) []frontWant {
 }
 
 // wantedMembers lists the wanted machines behind a front whose addresses are known.
-func (p *Provider) wantedMembers(ctx context.Context, w frontWant, want provider.Wanted) []member {
+func (k *Keeper) wantedMembers(ctx context.Context, w frontWant, want provider.Wanted) []member {
 	var out []member
 	for _, s := range want.Machines {
 		if s.Role != w.role {
 			continue
 		}
-		if m, err := p.Machine(ctx, s.Name); err == nil && m.Address != "" {
+		if m, err := k.opts.Machine(ctx, s.Name); err == nil && m.Address != "" {
 			out = append(out, member{name: s.Name, address: m.Address, port: w.to})
 		}
 	}
 	return sortMembers(out)
 }
 
-// firstMember returns the control-plane machine that the load balancer begins with: that of the lowest index.
-func (p *Provider) firstMember(want provider.Wanted) string {
+// First returns the control-plane machine that the load balancer begins with: that of the lowest index.
+func First(want provider.Wanted) string {
 	var first *provider.MachineSpec
 	for i, s := range want.Machines {
 		if s.Role == provider.ControlPlane && (first == nil || s.Index < first.Index) {
@@ -136,9 +125,9 @@ func sortMembers(ms []member) []member {
 }
 
 // machines lists what is in the front's pool, in order.
-func (f front) machines() []member {
-	out := make([]member, 0, len(f.members))
-	for _, m := range f.members {
+func (f Front) machines() []member {
+	out := make([]member, 0, len(f.Members))
+	for _, m := range f.Members {
 		out = append(out, memberOf(m))
 	}
 	return sortMembers(out)
@@ -149,28 +138,28 @@ func memberOf(m pools.Member) member {
 }
 
 // settings reports what differs between the front that is wanted and the one that was seen, members aside.
-func (w frontWant) settings(f front) []string {
+func (w frontWant) settings(f Front) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	switch {
-	case f.listener.ID == "":
+	case f.Listener.ID == "":
 		add("listener on port %d is missing", w.port)
-	case f.listener.ProtocolPort != w.port:
-		add("listens on port %d, %d is wanted", f.listener.ProtocolPort, w.port)
-	case !slices.Equal(sorted(f.listener.AllowedCIDRs), w.allowed):
-		add("port %d is open to %s, %s is wanted", w.port, openTo(f.listener.AllowedCIDRs), openTo(w.allowed))
-	case f.listener.TimeoutClientData != w.idle || f.listener.TimeoutMemberData != w.idle:
-		add("port %d cuts silent connections after %d ms, %d is wanted", w.port, f.listener.TimeoutClientData, w.idle)
-	case f.pool.ID != "" && f.listener.DefaultPoolID != f.pool.ID:
+	case f.Listener.ProtocolPort != w.port:
+		add("listens on port %d, %d is wanted", f.Listener.ProtocolPort, w.port)
+	case !slices.Equal(sorted(f.Listener.AllowedCIDRs), w.allowed):
+		add("port %d is open to %s, %s is wanted", w.port, openTo(f.Listener.AllowedCIDRs), openTo(w.allowed))
+	case f.Listener.TimeoutClientData != w.idle || f.Listener.TimeoutMemberData != w.idle:
+		add("port %d cuts silent connections after %d ms, %d is wanted", w.port, f.Listener.TimeoutClientData, w.idle)
+	case f.Pool.ID != "" && f.Listener.DefaultPoolID != f.Pool.ID:
 		add("port %d leads nowhere", w.port)
 	}
 	switch {
-	case f.pool.ID == "":
+	case f.Pool.ID == "":
 		add("pool behind port %d is missing", w.port)
-	case f.monitor.ID == "":
+	case f.Monitor.ID == "":
 		add("monitor of port %d is missing", w.port)
-	case f.monitor.Type != w.monitor:
-		add("monitor of port %d is %s, %s is wanted", w.port, f.monitor.Type, w.monitor)
+	case f.Monitor.Type != w.monitor:
+		add("monitor of port %d is %s, %s is wanted", w.port, f.Monitor.Type, w.monitor)
 	}
 	return out
 }
@@ -198,15 +187,27 @@ func changes(have, want []member) []string {
 	return out
 }
 
-// cidr is the machines' network as far as it is known without asking; empty where it is not.
-func (p *Provider) cidr() string {
-	if p.spec().Network.Existing == "" {
-		return p.spec().Network.CIDR
+// Need counts what an apply would make of the load balancer, by what was last seen; subnet is the CIDR of the machines' network.
+func (k *Keeper) Need(d quota.Demand, want provider.Wanted, subnet string) {
+	b := k.Seen()
+	if b == nil {
+		d[quota.LoadBalancers]++
+		d[quota.Ports]++
 	}
-	p.lookups.mu.Lock()
-	defer p.lookups.mu.Unlock()
-	if p.lookups.subnet != nil {
-		return p.lookups.subnet.CIDR
+	for _, w := range k.wantedFronts(subnet) {
+		w.need(d, b.Front(w.name), machinesOf(want, w.role))
 	}
-	return ""
+}
+
+func (w frontWant) need(d quota.Demand, f Front, members int) {
+	if f.Listener.ID == "" {
+		d[quota.Listeners]++
+	}
+	if f.Pool.ID == "" {
+		d[quota.Pools]++
+	}
+	if f.Monitor.ID == "" {
+		d[quota.Monitors]++
+	}
+	d[quota.Members] += max(0, members-len(f.Members))
 }

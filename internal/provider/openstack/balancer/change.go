@@ -1,4 +1,4 @@
-package openstack
+package balancer
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 
 // Provisioning states of Octavia. Operating states are not looked at: they tell how the machines behind are doing.
 const (
-	lbActive  = "ACTIVE"
-	lbError   = "ERROR"
-	lbDeleted = "DELETED"
+	Active  = "ACTIVE"
+	Broken  = "ERROR"
+	Deleted = "DELETED"
 )
 
 // errBroken says that Octavia gave a load balancer up: it can only be deleted.
@@ -32,87 +32,87 @@ func immutable(err error) bool {
 	return cloud.Status(err) == http.StatusConflict && (strings.Contains(text, "immutable") || strings.Contains(text, "invalid state pending"))
 }
 
-// change makes one change to the load balancer and waits until it is carried out. Octavia takes one change at a time: where it
+// Change makes one change to the load balancer and waits until it is carried out. Octavia takes one change at a time: where it
 // refuses because another one is under way, that one is waited for.
-func (p *Provider) change(
+func (k *Keeper) Change(
 	ctx context.Context, c *gophercloud.ServiceClient, lbID, what string, progress plan.Progress, call func(context.Context) error,
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Boot)
+	ctx, cancel := context.WithTimeout(ctx, k.opts.Timeouts.Boot)
 	defer cancel()
 	for {
 		progress.Status("%s", what)
 		err := call(ctx)
 		switch {
 		case err == nil:
-			return p.settle(ctx, c, lbID, what, progress)
+			return k.settle(ctx, c, lbID, what, progress)
 		case !immutable(err):
 			return cloud.Wrap(err, "%s", what)
 		}
-		if err := p.settle(ctx, c, lbID, what, progress); err != nil {
+		if err := k.settle(ctx, c, lbID, what, progress); err != nil {
 			return err
 		}
 		progress.Status("%s: the load balancer takes no change yet", what)
 		// It may be the very change that the last call, cut off on its way back, began; or a child that is behind.
-		if err := cloud.Sleep(ctx, p.opts.Timeouts.Poll); err != nil {
-			return p.stuck(ctx, c, lbID, what)
+		if err := cloud.Sleep(ctx, k.opts.Timeouts.Poll); err != nil {
+			return k.stuck(ctx, c, lbID, what)
 		}
 	}
 }
 
 // settle waits until the load balancer is ACTIVE; errBroken where it gets ERROR. The error at the end names what is pending.
-func (p *Provider) settle(ctx context.Context, c *gophercloud.ServiceClient, lbID, what string, progress plan.Progress) error {
-	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Boot)
+func (k *Keeper) settle(ctx context.Context, c *gophercloud.ServiceClient, lbID, what string, progress plan.Progress) error {
+	ctx, cancel := context.WithTimeout(ctx, k.opts.Timeouts.Boot)
 	defer cancel()
-	pause := min(p.opts.Timeouts.Poll, 300*time.Millisecond)
+	pause := min(k.opts.Timeouts.Poll, 300*time.Millisecond)
 	var last *loadbalancers.LoadBalancer
 	for {
 		lb, err := loadbalancers.Get(ctx, c, lbID).Extract()
 		switch {
 		case cloud.Interrupted(err) && last != nil:
-			return p.notSettled(ctx, c, last, what)
+			return k.notSettled(ctx, c, last, what)
 		case err != nil:
 			return cloud.Wrap(err, "look at load balancer %s", lbID)
-		case lb.ProvisioningStatus == lbActive:
+		case lb.ProvisioningStatus == Active:
 			return nil
-		case lb.ProvisioningStatus == lbError:
-			return fail.Wrap(fail.Refused, errBroken, "%s: load balancer %s%s", what, lb.Name, p.pending(ctx, c, lb.ID, lbError)).At(lbID).
+		case lb.ProvisioningStatus == Broken:
+			return fail.Wrap(fail.Refused, errBroken, "%s: load balancer %s%s", what, lb.Name, k.pending(ctx, c, lb.ID, Broken)).At(lbID).
 				Do("Octavia keeps the reason to itself: ask the cloud's operator")
 		}
 		last = lb
 		progress.Status("%s: load balancer is %s", what, lb.ProvisioningStatus)
 		if cloud.Sleep(ctx, pause) != nil {
-			return p.notSettled(ctx, c, last, what)
+			return k.notSettled(ctx, c, last, what)
 		}
-		pause = min(pause*3/2, p.opts.Timeouts.Poll)
+		pause = min(pause*3/2, k.opts.Timeouts.Poll)
 	}
 }
 
 // notSettled says what a wait that ran out of time, or was stopped, was for.
-func (p *Provider) notSettled(ctx context.Context, c *gophercloud.ServiceClient, lb *loadbalancers.LoadBalancer, what string) error {
+func (k *Keeper) notSettled(ctx context.Context, c *gophercloud.ServiceClient, lb *loadbalancers.LoadBalancer, what string) error {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return fail.Wrap(fail.Interrupted, context.Cause(ctx), "%s", what).At(lb.Name)
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second) // what is pending is worth a last call
 	defer cancel()
 	return fail.New(fail.NotReady, "%s: load balancer %s is still %s%s",
-		what, lb.Name, lb.ProvisioningStatus, p.pending(late, c, lb.ID, "PENDING")).At(lb.ID).
+		what, lb.Name, lb.ProvisioningStatus, k.pending(late, c, lb.ID, "PENDING")).At(lb.ID).
 		Do("apply again to go on waiting; if it stays so, ask the cloud's operator")
 }
 
 // stuck says what keeps a load balancer that is ACTIVE from being changed.
-func (p *Provider) stuck(ctx context.Context, c *gophercloud.ServiceClient, lbID, what string) error {
+func (k *Keeper) stuck(ctx context.Context, c *gophercloud.ServiceClient, lbID, what string) error {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return fail.Wrap(fail.Interrupted, context.Cause(ctx), "%s", what).At(lbID)
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	return fail.New(fail.NotReady, "%s: load balancer %s takes no change%s", what, lbID, p.pending(late, c, lbID, "PENDING")).
+	return fail.New(fail.NotReady, "%s: load balancer %s takes no change%s", what, lbID, k.pending(late, c, lbID, "PENDING")).
 		Do("if it stays so, delete it (openstack loadbalancer delete --cascade %s) and apply again", lbID)
 }
 
 // pending lists what of a load balancer is in a state that begins so, as " (listener x PENDING_UPDATE, …)". Empty where nothing is, or
 // where it can't be told: it is only more about a failure.
-func (p *Provider) pending(ctx context.Context, c *gophercloud.ServiceClient, lbID, state string) string {
+func (k *Keeper) pending(ctx context.Context, c *gophercloud.ServiceClient, lbID, state string) string {
 	tree, err := loadbalancers.GetStatuses(ctx, c, lbID).Extract()
 	if err != nil || tree.Loadbalancer == nil {
 		return ""

@@ -1,10 +1,6 @@
 package openstack
 
 import (
-	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
-	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
-
 	"context"
 	"net/http"
 	"slices"
@@ -13,6 +9,11 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // csiCluster is the key by which cinder-csi-plugin writes down whose a volume is; it is told our cluster ID with --cluster.
@@ -42,7 +43,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 		}
 		out.Volumes = append(out.Volumes, left)
 	}
-	lb, err := p.balancing(ctx)
+	lb, err := p.balancer.Client(ctx)
 	if err != nil || lb == nil {
 		return out, err
 	}
@@ -54,7 +55,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 		return out, cloud.Wrap(err, "list the load balancers of Services")
 	}
 	for _, b := range bs {
-		if services := p.servicesOf(b); len(services) > 0 && b.ProvisioningStatus != lbDeleted {
+		if services := p.servicesOf(b); len(services) > 0 && b.ProvisioningStatus != balancer.Deleted {
 			out.LoadBalancers = append(out.LoadBalancers, provider.LeftBalancer{
 				ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress, Services: services, Shared: p.isShared(b), Port: b.VipPortID,
 			})
