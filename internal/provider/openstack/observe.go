@@ -109,7 +109,7 @@ func (p *Provider) specs(fits func(name string) bool) map[string]provider.Machin
 // machineOf reports what is known of a machine.
 func (p *Provider) machineOf(m provider.MachineSpec) provider.Machine {
 	out := provider.Machine{
-		Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index, User: "root", Port: portSSH, State: provider.Partial,
+		Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index, User: "root", Port: 22, State: provider.Partial,
 		Detail: "it has no server", Public: p.public(m.Name),
 	}
 	if port, ok := p.portOf(m.Name); ok {

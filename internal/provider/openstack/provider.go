@@ -91,16 +91,7 @@ func New(o Options) (*Provider, error) {
 func (p *Provider) spec() *v1alpha1.OpenStack { return p.opts.Cluster.Spec.Provider.OpenStack }
 
 // octavia is what the document says of the load balancer; nil where it wants none.
-func (p *Provider) octavia() *v1alpha1.Octavia {
-	e := p.opts.Cluster.Spec.Endpoint
-	if e.Kind != v1alpha1.EndpointOctavia {
-		return nil
-	}
-	if e.Octavia == nil {
-		return &v1alpha1.Octavia{}
-	}
-	return e.Octavia
-}
+func (p *Provider) octavia() *v1alpha1.Octavia { return p.opts.Cluster.Spec.Endpoint.LoadBalancer() }
 
 // shape is what machines of a role and pool are like.
 func (p *Provider) shape(role provider.Role, pool string) v1alpha1.MachineShape {

@@ -1,4 +1,4 @@
-package openstack
+package firewall
 
 import (
 	"fmt"
@@ -7,13 +7,24 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestRules compares what each role's security group lets through with golden files.
 func TestRules(t *testing.T) {
 	for name, spec := range map[string]string{
-		"direct": smallSpec,
+		"direct": `  provider:
+    openstack:
+      externalNetwork: public
+      trustOnFirstUse: true
+      network: {cidr: 10.77.0.0/24}
+      machine: {flavor: v1.small, image: debian-12, rootVolumeGiB: 1}
+  endpoint: {kind: direct}
+  controlPlane: {replicas: 1, machine: {floatingIP: true}}
+  workers:
+    - {name: w, replicas: 1}
+`,
 		"gateways": `  provider: {openstack: {cloud: c, machine: {flavor: f, image: i}, network: {cidr: 10.77.0.0/24}}}
   endpoint: {kind: gateways}
   workers: [{name: w, replicas: 2}]
@@ -39,12 +50,12 @@ func TestRules(t *testing.T) {
 `,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, _ := testProvider(t, testDocument(t, "demo", spec), "demo-0badc0de")
-			a := p.access("10.77.0.0/24")
+			doc := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n" + spec
+			a := AccessOf(testkit.Value(v1alpha1.Parse("test.yaml", []byte(doc)))(t), "10.77.0.0/24")
 			var b strings.Builder
-			for _, r := range a.roles {
+			for _, r := range a.Roles {
 				fmt.Fprintf(&b, "%s\n", r)
-				for _, rule := range a.rules(r) {
+				for _, rule := range a.Rules(r) {
 					fmt.Fprintf(&b, "  %s\n", rule)
 				}
 			}
@@ -54,7 +65,7 @@ func TestRules(t *testing.T) {
 }
 
 // String is a rule for people.
-func (r rule) String() string {
+func (r Rule) String() string {
 	s := r.direction + " " + r.ether
 	if r.protocol != "" {
 		s += " " + r.protocol
@@ -75,18 +86,18 @@ func (r rule) String() string {
 func TestSameRule(t *testing.T) {
 	want := rules.CreateOpts{Direction: "ingress", EtherType: "IPv4", Protocol: "tcp", PortRangeMin: 22, PortRangeMax: 22, RemoteIPPrefix: "0.0.0.0/0"}
 	have := rules.SecGroupRule{Direction: "ingress", EtherType: "IPv4", Protocol: "6", PortRangeMin: 22, PortRangeMax: 22}
-	if !sameRule(have, want) {
+	if !Same(have, want) {
 		t.Error("no prefix and 0.0.0.0/0 are the same")
 	}
 	have.RemoteIPPrefix = "192.0.2.0/24"
-	if sameRule(have, want) {
+	if Same(have, want) {
 		t.Error("one network is not everywhere")
 	}
 	have.RemoteIPPrefix, have.RemoteAddressGroupID = "", "x"
-	if sameRule(have, want) {
+	if Same(have, want) {
 		t.Error("an address group is not everywhere")
 	}
-	if !sameRule(rules.SecGroupRule{Direction: "ingress", EtherType: "IPv4", Protocol: "vrrp", RemoteGroupID: "g"},
+	if !Same(rules.SecGroupRule{Direction: "ingress", EtherType: "IPv4", Protocol: "vrrp", RemoteGroupID: "g"},
 		rules.CreateOpts{Direction: "ingress", EtherType: "IPv4", Protocol: "112", RemoteGroupID: "g"}) {
 		t.Error("vrrp is protocol 112")
 	}

@@ -1,4 +1,4 @@
-package openstack
+package firewall
 
 import (
 	"cmp"
@@ -31,17 +31,17 @@ const (
 	protocolICMP  = "icmp"
 )
 
-// rule is one thing that a security group lets through; from a network, or from the machines of a role.
-type rule struct {
+// Rule is one thing that a security group lets through; from a network, or from the machines of a role.
+type Rule struct {
 	direction, ether, protocol string
 	first, last                int
 	cidr                       string
 	from                       provider.Role
 }
 
-// access is all that decides which rules there are.
-type access struct {
-	roles      []provider.Role // that the cluster has machines of
+// Access is all that decides which rules there are.
+type Access struct {
+	Roles      []provider.Role // that the cluster has machines of
 	subnet     string          // CIDR of the machines' network
 	ssh        []string        // who may reach SSH from outside
 	api        []string        // who may reach the API on machines that serve it to the outside
@@ -58,17 +58,16 @@ type access struct {
 	noGateways bool
 }
 
-// access reads the document.
-func (p *Provider) access(subnet string) access {
-	spec := p.opts.Cluster.Spec
-	a := access{
+// AccessOf reads a document; subnet is the CIDR of the machines' network.
+func AccessOf(doc *v1alpha1.Cluster, subnet string) Access {
+	spec := doc.Spec
+	a := Access{
 		subnet: subnet, ssh: orAll(spec.Access.SSHCIDRs), api: orAll(spec.Access.APICIDRs), nodePorts: spec.Access.NodePortCIDRs,
 		floating: map[provider.Role]bool{}, endpoint: spec.Endpoint.Kind, port: cmp.Or(spec.Endpoint.Port, v1alpha1.APIServerPort),
-		anyPodNet: spec.Kubernetes.CNI == v1alpha1.CNINone, noWorkers: p.opts.Cluster.WorkerCount() == 0,
-		noGateways: p.opts.Cluster.GatewayCount() == 0,
+		anyPodNet: spec.Kubernetes.CNI == v1alpha1.CNINone, noWorkers: doc.WorkerCount() == 0, noGateways: doc.GatewayCount() == 0,
 	}
 	a.web = spec.Endpoint.Kind == v1alpha1.EndpointGateways && spec.Endpoint.IngressWanted() != nil
-	if o := p.octavia(); o.OVN() {
+	if o := spec.Endpoint.LoadBalancer(); o.OVN() {
 		a.clients = orAll(o.AllowedCIDRs)
 		if i := o.Ingress; i != nil {
 			a.ingress = []int{i.HTTPNodePort, i.HTTPSNodePort}
@@ -77,34 +76,32 @@ func (p *Provider) access(subnet string) access {
 	if w := spec.Access.WireGuard; w != nil {
 		a.wireguard = cmp.Or(w.Port, 51820)
 	}
-	a.roles = p.roles()
-	for _, r := range a.roles {
-		a.floating[r] = p.anyFloating(r)
+	a.Roles = roles(doc)
+	for _, r := range a.Roles {
+		a.floating[r] = anyFloating(doc, r)
 	}
 	return a
 }
 
 // roles lists those that the document wants machines of, or has pools for.
-func (p *Provider) roles() []provider.Role {
+func roles(doc *v1alpha1.Cluster) []provider.Role {
 	out := []provider.Role{provider.ControlPlane}
-	if p.opts.Cluster.GatewayCount() > 0 {
+	if doc.GatewayCount() > 0 {
 		out = append(out, provider.Gateway)
 	}
-	if len(p.opts.Cluster.Spec.Workers) > 0 {
+	if len(doc.Spec.Workers) > 0 {
 		out = append(out, provider.Worker)
 	}
 	return out
 }
 
 // anyFloating reports whether machines of a role have floating IPs.
-func (p *Provider) anyFloating(r provider.Role) bool {
+func anyFloating(doc *v1alpha1.Cluster, r provider.Role) bool {
 	if r != provider.Worker {
-		return wantsFloating(p.shape(r, ""))
+		return doc.Shape(string(r), "").WantsFloatingIP()
 	}
-	return slices.ContainsFunc(p.opts.Cluster.Spec.Workers, func(w v1alpha1.Pool) bool { return wantsFloating(p.shape(r, w.Name)) })
+	return slices.ContainsFunc(doc.Spec.Workers, func(w v1alpha1.Pool) bool { return doc.Shape(string(r), w.Name).WantsFloatingIP() })
 }
-
-func wantsFloating(s v1alpha1.MachineShape) bool { return s.FloatingIP != nil && *s.FloatingIP }
 
 func orAll(cidrs []string) []string {
 	if len(cidrs) == 0 {
@@ -113,15 +110,15 @@ func orAll(cidrs []string) []string {
 	return cidrs
 }
 
-// rules lists what the machines of a role let through: what the role needs, and nothing else.
-func (a access) rules(r provider.Role) []rule {
+// Rules lists what the machines of a role let through: what the role needs, and nothing else.
+func (a Access) Rules(r provider.Role) []Rule {
 	b := &ruleSet{a: a}
-	b.rules = []rule{{direction: directionOut, ether: etherTypeV4}, {direction: directionOut, ether: etherTypeV6}}
+	b.rules = []Rule{{direction: directionOut, ether: etherTypeV4}, {direction: directionOut, ether: etherTypeV6}}
 	b.cidrs(protocolICMP, 0, 0, a.subnet)
 	b.ssh(r)
 	switch r {
 	case provider.ControlPlane:
-		b.roles(protocolTCP, v1alpha1.APIServerPort, v1alpha1.APIServerPort, a.roles...)
+		b.roles(protocolTCP, v1alpha1.APIServerPort, v1alpha1.APIServerPort, a.Roles...)
 		b.cidrs(protocolTCP, v1alpha1.APIServerPort, v1alpha1.APIServerPort, a.apiFrom()...)
 		b.roles(protocolTCP, portEtcdFirst, portEtcdLast, provider.ControlPlane)
 		b.node()
@@ -135,7 +132,7 @@ func (a access) rules(r provider.Role) []rule {
 			b.cidrs(protocolTCP, port, port, everywhere)
 		}
 	case provider.Gateway:
-		b.roles(protocolTCP, a.port, a.port, a.roles...)
+		b.roles(protocolTCP, a.port, a.port, a.Roles...)
 		b.cidrs(protocolTCP, a.port, a.port, a.api...)
 		b.roles(protocolVRRP, 0, 0, provider.Gateway)
 		if a.web {
@@ -150,7 +147,7 @@ func (a access) rules(r provider.Role) []rule {
 }
 
 // apiFrom says who else than machines reaches the API servers themselves.
-func (a access) apiFrom() []string {
+func (a Access) apiFrom() []string {
 	switch a.endpoint {
 	case v1alpha1.EndpointOctavia:
 		return append([]string{a.subnet}, a.clients...) // a load balancer speaks from its own port in there, where it is one of machines
@@ -162,11 +159,11 @@ func (a access) apiFrom() []string {
 
 // ruleSet collects the rules of one role.
 type ruleSet struct {
-	a     access
-	rules []rule
+	a     Access
+	rules []Rule
 }
 
-func (b *ruleSet) add(r rule) {
+func (b *ruleSet) add(r Rule) {
 	if !slices.Contains(b.rules, r) {
 		b.rules = append(b.rules, r)
 	}
@@ -174,14 +171,14 @@ func (b *ruleSet) add(r rule) {
 
 func (b *ruleSet) cidrs(protocol string, first, last int, cidrs ...string) {
 	for _, c := range cidrs {
-		b.add(rule{directionIn, etherTypeV4, protocol, first, last, c, ""})
+		b.add(Rule{directionIn, etherTypeV4, protocol, first, last, c, ""})
 	}
 }
 
 func (b *ruleSet) roles(protocol string, first, last int, from ...provider.Role) {
 	for _, r := range from {
-		if slices.Contains(b.a.roles, r) {
-			b.add(rule{directionIn, etherTypeV4, protocol, first, last, "", r})
+		if slices.Contains(b.a.Roles, r) {
+			b.add(Rule{directionIn, etherTypeV4, protocol, first, last, "", r})
 		}
 	}
 }
@@ -197,7 +194,7 @@ func (b *ruleSet) ssh(r provider.Role) {
 		b.cidrs(protocolTCP, portSSH, portSSH, b.a.ssh...)
 	}
 	if b.a.noGateways {
-		b.roles(protocolTCP, portSSH, portSSH, b.a.roles...)
+		b.roles(protocolTCP, portSSH, portSSH, b.a.Roles...)
 	} else {
 		b.roles(protocolTCP, portSSH, portSSH, provider.Gateway)
 	}
@@ -221,8 +218,8 @@ func (b *ruleSet) services() {
 	b.cidrs(protocolUDP, portNodeFirst, portNodeLast, from...)
 }
 
-// request turns a rule into what Neutron is asked for.
-func (r rule) request(group string, groupOf func(provider.Role) string) rules.CreateOpts {
+// Request turns a rule into what Neutron is asked for.
+func (r Rule) Request(group string, groupOf func(provider.Role) string) rules.CreateOpts {
 	o := rules.CreateOpts{
 		Direction: rules.RuleDirection(r.direction), EtherType: rules.RuleEtherType(r.ether), SecGroupID: group,
 		Protocol: rules.RuleProtocol(r.protocol), PortRangeMin: r.first, PortRangeMax: r.last, RemoteIPPrefix: r.cidr,
@@ -233,8 +230,8 @@ func (r rule) request(group string, groupOf func(provider.Role) string) rules.Cr
 	return o
 }
 
-// sameRule reports whether a rule that is there is the one that is asked for, whichever way Neutron writes it.
-func sameRule(have rules.SecGroupRule, want rules.CreateOpts) bool {
+// Same reports whether a rule that is there is the one that is asked for, whichever way Neutron writes it.
+func Same(have rules.SecGroupRule, want rules.CreateOpts) bool {
 	return have.Direction == string(want.Direction) && have.EtherType == string(want.EtherType) &&
 		protocol(have.Protocol) == protocol(string(want.Protocol)) &&
 		have.PortRangeMin == want.PortRangeMin && have.PortRangeMax == want.PortRangeMax &&
