@@ -1,18 +1,10 @@
 package openstack
 
 import (
-	"context"
 	"testing"
-
-	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
-	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -56,27 +48,6 @@ func providerOf(t *testing.T, document string, o Options) (*Provider, provider.W
 		want.Machines = append(want.Machines, provider.MachineSpec{Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index})
 	}
 	return p, want
-}
-
-// place gives machines ports, and with them addresses.
-func place(p *Provider, names ...string) {
-	p.known.servers = empty(func(s servers.Server) string { return s.ID })
-	p.known.ports = empty(func(o ports.Port) string { return o.ID })
-	p.known.floating = empty(func(f floatingips.FloatingIP) string { return f.ID })
-	p.known.volumes = empty(func(v volumes.Volume) string { return v.ID })
-	for i, name := range names {
-		p.known.ports.Keep(ports.Port{
-			ID: "port-" + name, Name: name, Tags: []string{p.n.Mark(), marks.KeyMachine + "=" + name},
-			FixedIPs: []ports.IP{{IPAddress: "10.87.0." + string(rune('1'+i))}},
-		})
-	}
-}
-
-// empty is a cache of what there is nothing of until it is kept there; the cloud is not asked.
-func empty[T any](id func(T) string) *cache.Cache[T] {
-	c := cache.New(id, func(context.Context) ([]T, error) { return nil, nil })
-	_ = c.Load(context.Background()) // it can't fail
-	return c
 }
 
 // TestVIPOfOctavia: the load balancer's address is the API's, and an internal one has no floating IP.
