@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/layers"
 )
 
 // createMachine makes a machine's disk. The record goes first, as an intent, and is marked Created last.
@@ -40,10 +41,10 @@ func (p *Provider) create(ctx context.Context, spec provider.MachineSpec, r reco
 		return err
 	}
 	r.HostKey = public
-	if err := p.touchLayers(); err != nil {
+	if err := p.layers().Touch(); err != nil {
 		return err
 	}
-	if r.Lower, r.Store, err = p.lowerDirs(); err != nil {
+	if r.Lower, r.Store, err = p.layers().Lower(); err != nil {
 		return err
 	}
 	if spec.Role == provider.Gateway {
@@ -73,7 +74,7 @@ func (p *Provider) makeDisk(dir string, r record, spec provider.MachineSpec, hos
 		if err := os.MkdirAll(containerd, 0o711); err != nil {
 			return err
 		}
-	} else if err := copyStore(r.Store, containerd); err != nil {
+	} else if err := layers.CopyStore(r.Store, containerd); err != nil {
 		return fmt.Errorf("copy the image store: %w", err)
 	}
 	files, err := p.firstFiles(r, spec, hostKey)

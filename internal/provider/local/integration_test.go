@@ -77,7 +77,7 @@ func alone(t *testing.T) bool {
 	t.Helper()
 	p, err := New(Options{ClusterID: "itest-base"})
 	testkit.Must(t, err)
-	testkit.Must(t, p.debian().make(t.Context(), noted{t}))
+	testkit.Must(t, p.debian().Make(t.Context(), noted{t}))
 	return testkit.OwnNetwork(t)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/layers"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -72,7 +73,7 @@ func TestMachinesLife(t *testing.T) {
 	machineID := r.ssh("w-1", "cat /etc/machine-id")
 
 	t.Run("kubelet finds the kernel settings it wants, and the host's stay", func(t *testing.T) {
-		for name, value := range sysctls {
+		for name, value := range layers.Sysctls {
 			if got := r.ssh("w-1", "cat /proc/sys/"+name); got != value {
 				t.Errorf("%s is %s, want %s", name, got, value)
 			}
@@ -213,7 +214,7 @@ func TestMachineThatNeverBoots(t *testing.T) {
 	r.apply(provider.Wanted{})
 	w := wanted(1)
 	spec := w.Machines[1]
-	if err := r.p.makeLayers(t.Context(), silent{}); err != nil {
+	if err := r.p.layers().Make(t.Context(), silent{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.p.Steps(r.t.Context(), w, r.observe()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
@@ -32,7 +33,7 @@ func (n names) unitPattern() string        { return "naupegos-" + n.cluster + "-
 func (n names) nspawn(name string) string {
 	s := "nau-" + n.short + "-" + name
 	if len(s) > 64 {
-		s = s[:55] + "-" + digest(name)[:8]
+		s = s[:55] + "-" + files.Digest(name)[:8]
 	}
 	return s
 }

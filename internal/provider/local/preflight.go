@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local/address"
+	"github.com/naupegos/naupegos/internal/provider/local/layers"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
@@ -80,11 +82,11 @@ func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 	if err != nil {
 		return err
 	}
-	missing, err := p.missingLayers()
+	missing, err := p.layers().Missing()
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(p.debian().tar())
+	_, err = os.Stat(p.debian().Tar())
 	needs := hostNeeds{image: len(missing) > 0, base: p.opts.Base == nil && errors.Is(err, os.ErrNotExist), roots: []string{p.n.root, p.opts.ImageRoot}}
 	for _, spec := range want.Machines {
 		known := false
@@ -95,7 +97,7 @@ func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 			needs.machines = append(needs.machines, spec.Role)
 		}
 	}
-	needs.base = needs.base && needs.image && p.missesBase(missing)
+	needs.base = needs.base && needs.image && slices.ContainsFunc(missing, layers.Layer.IsBase)
 	problems := h.check(needs)
 	if err := p.checkSubnet(); err != nil {
 		problems = append(problems, err.Error())
@@ -104,15 +106,6 @@ func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 		return fail.New(fail.Refused, "this host can't serve the machines: %s", strings.Join(problems, "; ")).At(p.opts.ClusterName)
 	}
 	return nil
-}
-
-func (p *Provider) missesBase(missing []layer) bool {
-	for _, l := range missing {
-		if strings.HasPrefix(l.name, "base-") {
-			return true
-		}
-	}
-	return false
 }
 
 // checkSubnet reports whether the cluster's subnet, or some subnet, is free.

@@ -32,7 +32,7 @@ func (p *Provider) noteRoot() error {
 			return err
 		}
 	}
-	if err := os.Symlink(p.n.root, filepath.Join(p.rootsDir(), digest(p.n.root)[:16])); !errors.Is(err, fs.ErrExist) {
+	if err := os.Symlink(p.n.root, filepath.Join(p.rootsDir(), files.Digest(p.n.root)[:16])); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil

@@ -13,13 +13,14 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/provider/local/shared"
 	"github.com/naupegos/naupegos/internal/tool"
-	"golang.org/x/sys/unix"
 )
 
 // startMachine starts a machine's supervisor unless it runs, and waits until SSH answers, at most Timeouts.Boot.

@@ -1,4 +1,4 @@
-package local
+package layers
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// copyStore copies a ready-made containerd store: image layers and blobs, which nobody changes, as hard links; the
+// CopyStore copies a ready-made containerd store: image layers and blobs, which nobody changes, as hard links; the
 // databases, which containerd writes in place, as real copies.
-func copyStore(from, to string) error {
+func CopyStore(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -1,8 +1,10 @@
-package local
+package layers
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/provider/local/files"
@@ -10,9 +12,9 @@ import (
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// sysctls are global kernel settings that kubelet wants just so. A machine sees private files in their place, so that the
+// Sysctls are global kernel settings that kubelet wants just so. A machine sees private files in their place, so that the
 // host's stay as they are.
-var sysctls = map[string]string{
+var Sysctls = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 	"kernel/keys/root_maxkeys":  "1000000",
 	"kernel/panic":              "10",
@@ -97,12 +99,6 @@ RandomizedDelaySec=60
 `
 )
 
-// cloudImageFiles go onto the disk of a machine that is to behave as a cloud's image does; see Options.CloudImage.
-var cloudImageFiles = map[string]string{
-	"etc/systemd/system/naupegos-cloud-final.timer.d/10-at-once.conf": "[Timer]\nOnBootSec=\nOnBootSec=0\nRandomizedDelaySec=0\nAccuracySec=100ms\n",
-	"etc/cloud/cloud.cfg.d/95-naupegos-cloud-image.cfg":               "# made by naupegos\ncloud_final_modules: [write-files-deferred, scripts-user, keys-to-console, final-message]\n",
-}
-
 // baseTweaks says what is changed in a machine's root file system, given the host's cgroup hierarchies.
 func baseTweaks(hs []process.Hierarchy) rootfs.Tweaks {
 	t := rootfs.Tweaks{
@@ -132,7 +128,7 @@ func baseTweaks(hs []process.Hierarchy) rootfs.Tweaks {
 	for path, target := range enabled {
 		t.Links["etc/systemd/system/"+path] = target
 	}
-	for name, value := range sysctls {
+	for name, value := range Sysctls {
 		t.Files[sysctlFile(name)[1:]] = value + "\n"
 	}
 	return t
@@ -168,7 +164,7 @@ func mountTable(hs []process.Hierarchy) string {
 			fmt.Fprintf(&b, "none %s none remount,bind,rw 0 0\n", h.Mount)
 		}
 	}
-	for _, name := range sortedKeys(sysctls) {
+	for _, name := range slices.Sorted(maps.Keys(Sysctls)) {
 		fmt.Fprintf(&b, "%s %s/%s none bind 0 0\n", sysctlFile(name), files.ProcSys, name)
 	}
 	return b.String()
