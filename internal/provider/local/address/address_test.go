@@ -37,7 +37,7 @@ func TestAllocate(t *testing.T) {
 			t.Errorf("%d was not taken", n)
 		}
 		if back := Number(c.subnet, Nth(c.subnet, n)); back != n {
-			t.Errorf("hostNumber(nth(%d)) = %d", n, back)
+			t.Errorf("Number(Nth(%d)) = %d", n, back)
 		}
 	}
 }
