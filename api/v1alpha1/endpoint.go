@@ -78,6 +78,17 @@ type Ingress struct {
 	HTTPSNodePort int `json:"httpsNodePort,omitempty" yaml:"httpsNodePort,omitempty" jsonschema:"default=30443,minimum=30000,maximum=32767"`
 }
 
+// LoadBalancer is what is said of the cloud's load balancer; nil where none is wanted.
+func (e Endpoint) LoadBalancer() *Octavia {
+	if e.Kind != EndpointOctavia {
+		return nil
+	}
+	if e.Octavia == nil {
+		return &Octavia{}
+	}
+	return e.Octavia
+}
+
 // IngressWanted is what the endpoint passes on beside the API; nil: nothing.
 func (e Endpoint) IngressWanted() *Ingress {
 	switch {

@@ -72,6 +72,9 @@ func (s MachineShape) RootVolume() int {
 	return *s.RootVolumeGiB
 }
 
+// WantsFloatingIP reports whether the machine gets a floating IP of its own.
+func (s MachineShape) WantsFloatingIP() bool { return s.FloatingIP != nil && *s.FloatingIP }
+
 // over returns s with what it leaves out taken from base.
 func (s MachineShape) over(base MachineShape) MachineShape {
 	def := func(v *string, b string) {

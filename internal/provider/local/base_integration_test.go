@@ -31,18 +31,18 @@ func TestBaseIsMade(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
-	if err := p.debian().make(short, silent{}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := p.debian().Make(short, silent{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("a base image made in 8 s, or another error: %v", err)
 	}
-	if _, err := os.Stat(p.debian().tar()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(p.debian().Tar()); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("the interrupted attempt left an image: %v", err)
 	}
 	began := time.Now()
-	if err := p.debian().make(t.Context(), noted{t}); err != nil {
+	if err := p.debian().Make(t.Context(), noted{t}); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("base image made in %v", time.Since(began).Round(time.Second))
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(p.debian().tar()), ".tmp-*"))
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(p.debian().Tar()), ".tmp-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
@@ -50,7 +50,7 @@ func TestBaseIsMade(t *testing.T) {
 	if err := os.Mkdir(target, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := extract(t.Context(), p.debian().tar(), target); err != nil {
+	if err := p.debian().Unpack(t.Context(), target, noted{t}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tool := range []string{"usr/bin/cloud-init", "usr/sbin/sshd", "usr/sbin/haproxy", "usr/sbin/keepalived", "usr/sbin/runc", "usr/sbin/nft"} {
@@ -62,7 +62,7 @@ func TestBaseIsMade(t *testing.T) {
 		t.Errorf("apt's settings in the base image:\n%s", apt)
 	}
 	if keep := os.Getenv("NAUPEGOS_TEST_KEEP_BASE"); keep != "" {
-		if err := rootfs.CopyFile(p.debian().tar(), keep); err != nil {
+		if err := rootfs.CopyFile(p.debian().Tar(), keep); err != nil {
 			t.Error(err)
 		}
 	}

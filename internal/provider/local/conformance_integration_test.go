@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/provider/providertest"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
@@ -43,9 +44,9 @@ func TestConformanceOnMachines(t *testing.T) {
 		},
 		Things: func(testing.TB) []string { return hostThings(t, stranger, r) },
 		Off: func(t testing.TB, machine string) {
-			testkit.Must(t, testkit.Value(supervisor(r.p.n.machine(machine)))(t).signal(syscall.SIGKILL))
+			testkit.Must(t, testkit.Value(supervisor(r.p.n.machine(machine)))(t).Signal(syscall.SIGKILL))
 			groups := testkit.Value(r.p.n.machineCgroups(machine))(t)
-			testkit.Must(t, killCgroups(t.Context(), groups))
+			testkit.Must(t, process.KillCgroups(t.Context(), groups))
 		},
 		Limit: r.p.opts.Timeouts.Boot * 2 / 3, // who waits for a machine that does not boot is not there in time
 		Login: func(t testing.TB, m provider.Machine) {

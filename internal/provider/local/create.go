@@ -11,17 +11,18 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/tool"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/layers"
 )
 
 // createMachine makes a machine's disk. The record goes first, as an intent, and is marked Created last.
 // What a former attempt left is removed: such a machine has never run.
 func (p *Provider) createMachine(ctx context.Context, spec provider.MachineSpec, r record, progress plan.Progress) error {
 	if err := p.create(ctx, spec, r, progress); err != nil {
-		return diskError(err, "make the machine's disk", spec.Name)
+		return files.MakeError(err, "make the machine's disk", spec.Name)
 	}
 	return nil
 }
@@ -40,23 +41,23 @@ func (p *Provider) create(ctx context.Context, spec provider.MachineSpec, r reco
 		return err
 	}
 	r.HostKey = public
-	if err := p.touchLayers(); err != nil {
+	if err := p.layers().Touch(); err != nil {
 		return err
 	}
-	if r.Lower, r.Store, err = p.lowerDirs(); err != nil {
+	if r.Lower, r.Store, err = p.layers().Lower(); err != nil {
 		return err
 	}
 	if spec.Role == provider.Gateway {
 		r.Store = "" // gateways run no containers
 	}
-	if err := writeVolatileJSON(recordFile(dir), r); err != nil { // without it, the directory alone tells of a half-made machine
+	if err := files.WriteVolatileJSON(recordFile(dir), r); err != nil { // without it, the directory alone tells of a half-made machine
 		return err
 	}
 	if err := p.makeDisk(dir, r, spec, private); err != nil {
 		return err
 	}
 	r.Created = true
-	return writeJSON(recordFile(dir), r)
+	return files.WriteJSON(recordFile(dir), r)
 }
 
 func (p *Provider) makeDisk(dir string, r record, spec provider.MachineSpec, hostKey []byte) error {
@@ -73,7 +74,7 @@ func (p *Provider) makeDisk(dir string, r record, spec provider.MachineSpec, hos
 		if err := os.MkdirAll(containerd, 0o711); err != nil {
 			return err
 		}
-	} else if err := copyStore(r.Store, containerd); err != nil {
+	} else if err := layers.CopyStore(r.Store, containerd); err != nil {
 		return fmt.Errorf("copy the image store: %w", err)
 	}
 	files, err := p.firstFiles(r, spec, hostKey)
@@ -99,7 +100,7 @@ type file struct {
 
 // firstFiles are the files on a machine's disk before it boots: the seed, and what must be known from outside.
 func (p *Provider) firstFiles(r record, spec provider.MachineSpec, hostKey []byte) (map[string]file, error) {
-	servers, search, err := hostResolvers()
+	servers, search, err := hostnet.Resolvers()
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (p *Provider) firstFiles(r record, spec provider.MachineSpec, hostKey []byt
 		"etc/machine-id":                         {0o444, []byte(machineID + "\n")},
 		"etc/hostname":                           {0o644, []byte(r.Name + "\n")},
 		"etc/hosts":                              {0o644, []byte(hosts)},
-		"etc/resolv.conf":                        {0o644, resolvConf(servers, search)},
+		"etc/resolv.conf":                        {0o644, hostnet.ResolvConf(servers, search)},
 		"etc/ssh/ssh_host_ed25519_key":           {0o600, hostKey},
 		"etc/ssh/ssh_host_ed25519_key.pub":       {0o644, []byte(r.HostKey + "\n")},
 	}
@@ -161,12 +162,4 @@ func makeParents(upper string, lower []string, path string) error {
 		}
 	}
 	return nil
-}
-
-// diskError wraps an error of making something on the disk; a full disk gets its own kind and advice.
-func diskError(err error, what, where string) error {
-	if tool.DiskFull(err) {
-		return fail.Wrap(fail.Refused, err, "%s", what).At(where).Do("make room on the disk and apply again")
-	}
-	return fail.Wrap(fail.KindOf(err), err, "%s", what).At(where)
 }

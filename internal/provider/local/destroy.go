@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 )
 
 // DestroyMachine returns the step that removes a machine and all that is its own, from whatever state it is in.
@@ -66,7 +67,7 @@ func (p *Provider) wipe(ctx context.Context, name string) error {
 	}
 	if r, err := readRecord(dir); err == nil && r.Created {
 		r.Created = false
-		if err := writeJSON(recordFile(dir), r); err != nil {
+		if err := files.WriteJSON(recordFile(dir), r); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func TestFullDisk(t *testing.T) {
 	})
 	r := newRig(t, func(o *Options) { o.Root = small })
 	r.apply(provider.Wanted{})
-	if err := r.p.makeLayers(t.Context(), silent{}); err != nil {
+	if err := r.p.layers().Make(t.Context(), silent{}); err != nil {
 		t.Fatal(err)
 	}
 	filler := filepath.Join(small, "filler")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/shared"
 )
 
 // CheckHost reports what this host has and lacks for local machines, whatever the cluster. Memory and disk are compared with what the
@@ -45,16 +46,12 @@ func (h host) report(n hostNeeds) []provider.Check {
 // checkSettings reports the kernel's settings that machines need. They are raised with the first machine, so low ones are no fault.
 func checkSettings() (provider.Check, error) {
 	c := provider.Check{Name: "kernel settings", Result: provider.Fine, Detail: "ip_forward and inotify's limits are high enough"}
-	s, err := settingsOfHost()
-	if err != nil {
-		return c, err
-	}
-	low, err := s.low()
+	low, err := shared.LowSettings()
 	if err != nil {
 		return c, err
 	}
 	if len(low) > 0 {
-		c.Detail = fmt.Sprintf("set while machines exist: %s", strings.Join(describe(low), ", "))
+		c.Detail = fmt.Sprintf("set while machines exist: %s", strings.Join(shared.Describe(low), ", "))
 	}
 	return c, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider/local/layers"
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
@@ -20,7 +21,7 @@ func TestMachineHasBundle(t *testing.T) {
 	b := bundletest.Any(t)
 	r := newRig(t, func(o *Options) { o.Bundle, o.ImageRoot = b, filepath.Join(filepath.Dir(o.Root), "images") })
 	began := time.Now()
-	if err := r.p.makeLayers(t.Context(), noted{t}); err != nil {
+	if err := r.p.layers().Make(t.Context(), noted{t}); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("image prepared in %v", time.Since(began).Round(time.Millisecond))
@@ -65,7 +66,7 @@ func TestMachineHasBundle(t *testing.T) {
 	}
 	r.destroy()
 	r.p.opts.Bundle = nil
-	if removed, err := r.p.PruneImages(t.Context(), layerRest); err != nil || len(removed) > 0 {
+	if removed, err := r.p.PruneImages(t.Context(), layers.Rest); err != nil || len(removed) > 0 {
 		t.Errorf("pruned images that were used a moment ago: %v %v", removed, err)
 	}
 	if removed, err := r.p.PruneImages(t.Context(), 0); err != nil || len(removed) != 1 {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
@@ -76,7 +77,7 @@ func alone(t *testing.T) bool {
 	t.Helper()
 	p, err := New(Options{ClusterID: "itest-base"})
 	testkit.Must(t, err)
-	testkit.Must(t, p.debian().make(t.Context(), noted{t}))
+	testkit.Must(t, p.debian().Make(t.Context(), noted{t}))
 	return testkit.OwnNetwork(t)
 }
 
@@ -204,14 +205,14 @@ func TestMachinesBootAndGo(t *testing.T) {
 	if failed := r.ssh("gw-1", "systemctl list-units --failed --no-legend --plain"); failed != "" {
 		t.Errorf("failed units: %s", failed)
 	}
-	hs, err := hierarchies()
+	hs, err := process.Hierarchies()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, h := range hs { // what kubelet and runc need to do in the machine, on v1 and on v2
-		group := filepath.Join(h.mount, "naupegos-test")
-		if h.unified && len(hs) == 1 {
-			have := r.ssh("gw-1", "cat "+filepath.Join(h.mount, "cgroup.controllers"))
+		group := filepath.Join(h.Mount, "naupegos-test")
+		if h.Unified && len(hs) == 1 {
+			have := r.ssh("gw-1", "cat "+filepath.Join(h.Mount, "cgroup.controllers"))
 			for _, c := range []string{"cpu", "cpuset", "memory", "pids"} {
 				if !slices.Contains(strings.Fields(have), c) {
 					t.Errorf("controller %s is missing in the machine: %s", c, have)

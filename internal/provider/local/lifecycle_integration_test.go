@@ -19,6 +19,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/layers"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -56,7 +60,7 @@ func TestMachinesLife(t *testing.T) {
 		return
 	}
 	r := newRig(t, supervisedHere)
-	testkit.Must(t, put(procSys, forwarding, "0"))
+	testkit.Must(t, files.Set(files.ProcSys, forwarding, "0"))
 	for _, dir := range []string{r.p.n.root, r.p.opts.ImageRoot} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -69,7 +73,7 @@ func TestMachinesLife(t *testing.T) {
 	machineID := r.ssh("w-1", "cat /etc/machine-id")
 
 	t.Run("kubelet finds the kernel settings it wants, and the host's stay", func(t *testing.T) {
-		for name, value := range sysctls {
+		for name, value := range layers.Sysctls {
 			if got := r.ssh("w-1", "cat /proc/sys/"+name); got != value {
 				t.Errorf("%s is %s, want %s", name, got, value)
 			}
@@ -101,14 +105,14 @@ func TestMachinesLife(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.signal(syscall.SIGKILL); err != nil {
+		if err := s.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		r.eventually("w-1 is not running", func() bool { return r.state("w-1") != provider.Running })
 		r.apply(w)
 	})
 	t.Run("off the bridge", func(t *testing.T) {
-		if err := removeLink(r.p.n.bridge()); err != nil {
+		if err := hostnet.RemoveLink(r.p.n.bridge()); err != nil {
 			t.Fatal(err)
 		}
 		r.expect("w-1", provider.Failed)
@@ -146,32 +150,32 @@ func (r *rig) loseKernelState() {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
 	defer cancel()
-	groups, err := r.p.n.inHierarchies(r.p.n.cgroups())
+	groups, err := process.InHierarchies(r.p.n.cgroups())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, step := range []func() error{
-		func() error { return killCgroups(ctx, groups) },
-		func() error { return removeCgroups(ctx, groups) },
-		func() error { return removeTable(ctx, r.p.n.table()) },
-		func() error { return removeLink(r.p.n.bridge()) },
-		func() error { return put(procSys, forwarding, "0") }, // that of the test's own network namespace
+		func() error { return process.KillCgroups(ctx, groups) },
+		func() error { return process.RemoveCgroups(ctx, groups) },
+		func() error { return hostnet.RemoveTable(ctx, r.p.n.table()) },
+		func() error { return hostnet.RemoveLink(r.p.n.bridge()) },
+		func() error { return files.Set(files.ProcSys, forwarding, "0") }, // that of the test's own network namespace
 	} {
 		if err := step(); err != nil {
 			r.t.Fatal(err)
 		}
 	}
-	links, err := linksOf(r.p.n.linkPrefix())
+	links, err := hostnet.LinksOf(r.p.n.linkPrefix())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, l := range links {
-		if err := removeLink(l); err != nil {
+		if err := hostnet.RemoveLink(l); err != nil {
 			r.t.Fatal(err)
 		}
 	}
 	for _, m := range r.observe().Machines { // run.json survives a crash, and names a process of another boot
-		if err := writeJSON(runFile(r.p.n.machine(m.Name)), process{PID: os.Getpid(), Start: 1, Boot: "the boot before"}); err != nil {
+		if err := files.WriteJSON(runFile(r.p.n.machine(m.Name)), process.ID{PID: os.Getpid(), Start: 1, Boot: "the boot before"}); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -195,7 +199,7 @@ func TestHalfMadeMachines(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(upperDir(r.p.n.machine("w-1")), "etc"), 0o700); err != nil { // in the middle of the disk
 		t.Fatal(err)
 	}
-	if err := writeJSON(recordFile(r.p.n.machine("w-1")), rec); err != nil {
+	if err := files.WriteJSON(recordFile(r.p.n.machine("w-1")), rec); err != nil {
 		t.Fatal(err)
 	}
 	r.expect("w-1", provider.Partial)
@@ -210,7 +214,7 @@ func TestMachineThatNeverBoots(t *testing.T) {
 	r.apply(provider.Wanted{})
 	w := wanted(1)
 	spec := w.Machines[1]
-	if err := r.p.makeLayers(t.Context(), silent{}); err != nil {
+	if err := r.p.layers().Make(t.Context(), silent{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.p.Steps(r.t.Context(), w, r.observe()); err != nil {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/address"
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
@@ -40,7 +41,7 @@ func New(opts Options) (*Provider, error) {
 	}
 	p.agentDigest = sync.OnceValues(func() (string, error) { return rootfs.FileDigest(opts.AgentBinary) })
 	if opts.CIDR != "" {
-		subnet, err := parseSubnet(opts.CIDR)
+		subnet, err := address.ParseSubnet(opts.CIDR)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,9 @@ package local
 import (
 	"fmt"
 	"path/filepath"
+
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
 // names gives everything of one cluster on this host its name and its place.
@@ -21,7 +24,7 @@ func (n names) linkPrefix() string         { return "nau" + n.short }
 func (n names) bridge() string             { return n.linkPrefix() }
 func (n names) link(host uint32) string    { return fmt.Sprintf("%s%04x", n.linkPrefix(), host) } // 15 characters, the kernel's limit
 func (n names) table() string              { return "naupegos_" + n.short }
-func (n names) cgroups() string            { return filepath.Join(cgroupParent, n.cluster) }
+func (n names) cgroups() string            { return filepath.Join(process.CgroupParent, n.cluster) }
 func (n names) cgroup(name string) string  { return filepath.Join(n.cgroups(), name) }
 func (n names) unit(name string) string    { return "naupegos-" + n.cluster + "-" + name + ".service" }
 func (n names) unitPattern() string        { return "naupegos-" + n.cluster + "-*.service" }
@@ -30,9 +33,13 @@ func (n names) unitPattern() string        { return "naupegos-" + n.cluster + "-
 func (n names) nspawn(name string) string {
 	s := "nau-" + n.short + "-" + name
 	if len(s) > 64 {
-		s = s[:55] + "-" + digest(name)[:8]
+		s = s[:55] + "-" + files.Digest(name)[:8]
 	}
 	return s
 }
 
-const cgroupParent = "naupegos"
+// machineCgroups lists where a machine's processes can be, in every hierarchy: our own group, and the transient unit's on
+// hosts with systemd. The directories need not exist.
+func (n names) machineCgroups(name string) ([]string, error) {
+	return process.InHierarchies(n.cgroup(name), filepath.Join(process.Slice, n.unit(name)))
+}

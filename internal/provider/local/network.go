@@ -10,6 +10,10 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/local/address"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/shared"
 )
 
 const networkStep = "network"
@@ -21,7 +25,7 @@ func (p *Provider) Bridge() string { return p.n.bridge() }
 // It is invalid where there is neither.
 func (p *Provider) subnetOf() (netip.Prefix, error) {
 	var r networkRecord
-	err := readJSON(p.n.network(), &r)
+	err := files.ReadJSON(p.n.network(), &r)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return netip.Prefix{}, err
 	}
@@ -47,7 +51,7 @@ func (p *Provider) planSubnet() (netip.Prefix, error) {
 	if err != nil {
 		return subnet, err
 	}
-	if subnet, err = chooseSubnet(p.n.short, used); err != nil {
+	if subnet, err = address.ChooseSubnet(p.n.short, used); err != nil {
 		return subnet, err
 	}
 	p.mu.Lock()
@@ -66,23 +70,23 @@ func (p *Provider) checkNetwork(ctx context.Context, subnet netip.Prefix) ([]str
 	}
 	_, err := os.Stat(p.n.network())
 	add(err == nil, "record "+p.n.network())
-	up, err := bridgeReady(p.n.bridge(), subnet)
+	up, err := hostnet.BridgeReady(p.n.bridge(), subnet)
 	if err != nil {
 		return nil, err
 	}
-	add(up, "bridge "+p.n.bridge()+" with address "+nth(subnet, hostGateway).String())
-	table, err := tableExists(ctx, p.n.table())
+	add(up, "bridge "+p.n.bridge()+" with address "+address.Nth(subnet, address.ThisHost).String())
+	table, err := hostnet.TableExists(ctx, p.n.table())
 	if err != nil {
 		return nil, err
 	}
 	add(table, "nftables table inet "+p.n.table()+": masquerade "+subnet.String())
-	forward, err := allowForward(ctx, p.n.bridge(), p.n.table(), false)
+	forward, err := hostnet.AllowForward(ctx, p.n.bridge(), p.n.table(), false)
 	if err != nil {
 		return nil, err
 	}
 	add(!forward, "iptables: accept forwarding for "+p.n.bridge()+", because the host's policy is DROP")
-	low, err := lowSettings()
-	return append(missing, describe(low)...), err
+	low, err := shared.LowSettings()
+	return append(missing, shared.Describe(low)...), err
 }
 
 // networkPlan returns the step that makes the network, or nil.
@@ -91,7 +95,7 @@ func (p *Provider) networkPlan(ctx context.Context, subnet netip.Prefix) (*plan.
 	if err != nil || len(missing) == 0 {
 		return nil, err
 	}
-	if servers, _, err := hostResolvers(); err != nil {
+	if servers, _, err := hostnet.Resolvers(); err != nil {
 		return nil, err
 	} else if len(servers) == 0 {
 		missing = append(missing, "the host has no name server that machines can reach: they will resolve nothing but /etc/hosts")
@@ -105,7 +109,7 @@ func (p *Provider) networkPlan(ctx context.Context, subnet netip.Prefix) (*plan.
 		Reason: reason, Details: missing,
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			if err := p.makeNetwork(ctx, subnet); err != nil {
-				return diskError(err, "make network "+subnet.String(), p.opts.ClusterName)
+				return files.MakeError(err, "make network "+subnet.String(), p.opts.ClusterName)
 			}
 			return nil
 		},
@@ -114,7 +118,7 @@ func (p *Provider) networkPlan(ctx context.Context, subnet netip.Prefix) (*plan.
 
 // makeNetwork makes what checkNetwork misses, under the host's lock.
 func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
-	release, err := lockHost(ctx)
+	release, err := shared.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,19 +135,19 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	if err := p.closeRoots(); err != nil {
 		return err
 	}
-	if err := writeJSON(p.n.network(), networkRecord{Subnet: subnet, Bridge: p.n.bridge(), Table: p.n.table()}); err != nil {
+	if err := files.WriteJSON(p.n.network(), networkRecord{Subnet: subnet, Bridge: p.n.bridge(), Table: p.n.table()}); err != nil {
 		return err
 	}
-	if err := raiseSettings(); err != nil {
+	if err := shared.RaiseSettings(); err != nil {
 		return err
 	}
-	if err := ensureBridge(p.n.bridge(), p.n.owner(), subnet); err != nil {
+	if err := hostnet.EnsureBridge(p.n.bridge(), p.n.owner(), subnet); err != nil {
 		return err
 	}
-	if err := applyRules(ctx, natRules(p.n.table(), p.n.bridge(), subnet)); err != nil {
+	if err := hostnet.MakeTable(ctx, p.n.table(), p.n.bridge(), subnet); err != nil {
 		return err
 	}
-	_, err = allowForward(ctx, p.n.bridge(), p.n.table(), true)
+	_, err = hostnet.AllowForward(ctx, p.n.bridge(), p.n.table(), true)
 	return err
 }
 
@@ -156,7 +160,7 @@ func (p *Provider) checkFree(subnet netip.Prefix) error {
 	if err != nil {
 		return err
 	}
-	u := overlapping(subnet, used)
+	u := address.Overlapping(subnet, used)
 	if u == nil {
 		return nil
 	}
@@ -170,13 +174,13 @@ func (p *Provider) checkFree(subnet netip.Prefix) error {
 // checkOwner fails with fail.Conflict where a cluster of another state root has what this one's ID names in the kernel, as a copy of a
 // root has.
 func (p *Provider) checkOwner() error {
-	owner, err := ownerOf(p.n.bridge())
+	owner, err := hostnet.OwnerOf(p.n.bridge())
 	if err != nil || owner == "" || owner == p.n.owner() {
 		return err
 	}
 	theirs, err := os.Stat(filepath.Join(owner, filepath.Base(p.n.network())))
 	if err != nil {
-		return ignoreGone(err) // it was removed by hand
+		return files.IgnoreGone(err) // it was removed by hand
 	}
 	if ours, err := os.Stat(p.n.network()); err == nil && os.SameFile(ours, theirs) {
 		return nil // the same root by another path
@@ -187,7 +191,7 @@ func (p *Provider) checkOwner() error {
 
 // removeNetwork removes the cluster's links, table and record, and puts the host's settings back if nobody's machines need them.
 func (p *Provider) removeNetwork(ctx context.Context) error {
-	release, err := lockHost(ctx)
+	release, err := shared.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -195,23 +199,63 @@ func (p *Provider) removeNetwork(ctx context.Context) error {
 	if err := p.checkOwner(); err != nil {
 		return err
 	}
-	links, err := linksOf(p.n.linkPrefix())
+	links, err := hostnet.LinksOf(p.n.linkPrefix())
 	if err != nil {
 		return err
 	}
 	for _, l := range links {
-		if err := removeLink(l); err != nil {
+		if err := hostnet.RemoveLink(l); err != nil {
 			return err
 		}
 	}
-	if err := removeTable(ctx, p.n.table()); err != nil {
+	if err := hostnet.RemoveTable(ctx, p.n.table()); err != nil {
 		return err
 	}
-	if err := removeForward(ctx, p.n.bridge(), p.n.table()); err != nil {
+	if err := hostnet.RemoveForward(ctx, p.n.bridge(), p.n.table()); err != nil {
 		return err
 	}
-	if err := ignoreGone(os.Remove(p.n.network())); err != nil {
+	if err := files.IgnoreGone(os.Remove(p.n.network())); err != nil {
 		return err
 	}
-	return restoreSettings()
+	return shared.RestoreSettings()
+}
+
+// networkRecord is what network.json remembers of a cluster's network.
+type networkRecord struct {
+	Subnet netip.Prefix `json:"subnet"`
+	Bridge string       `json:"bridge"`
+	Table  string       `json:"table"` // of nftables, family inet
+}
+
+// usedSubnets lists the networks that the host routes to or has addresses in, and those of other clusters' records.
+// What lies on the cluster's own bridge does not count.
+func (p *Provider) usedSubnets() ([]netip.Prefix, error) {
+	used, err := p.recordedSubnets()
+	if err != nil {
+		return nil, err
+	}
+	routed, err := hostnet.Subnets(p.n.bridge())
+	return append(used, routed...), err
+}
+
+// recordedSubnets lists the subnets of all other clusters of all state roots.
+func (p *Provider) recordedSubnets() ([]netip.Prefix, error) {
+	recorded, err := p.inRoots(filepath.Base(p.n.network()))
+	if err != nil {
+		return nil, err
+	}
+	var out []netip.Prefix
+	for _, f := range recorded {
+		var r networkRecord
+		if err := files.ReadJSON(f, &r); err != nil {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+				continue
+			}
+			return nil, err
+		}
+		if r.Bridge != p.n.bridge() {
+			out = append(out, r.Subnet)
+		}
+	}
+	return out, nil
 }

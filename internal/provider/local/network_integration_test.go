@@ -15,6 +15,8 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/shared"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/internal/tool"
 )
@@ -105,7 +107,7 @@ func TestTwoClusters(t *testing.T) {
 	}
 	a.destroy()
 	b.ssh("gw-1", "true")
-	if low, err := lowSettings(); err != nil || len(low) > 0 {
+	if low, err := shared.LowSettings(); err != nil || len(low) > 0 {
 		t.Errorf("the first cluster's end lowered the second's settings: %v %v", low, err)
 	}
 }
@@ -113,7 +115,7 @@ func TestTwoClusters(t *testing.T) {
 // TestBridgeKeepsItsAddress: machines come and go, and the hardware address of the host on their network stays.
 func TestBridgeKeepsItsAddress(t *testing.T) {
 	const bridge = "naupegostestbr"
-	if err := ensureBridge(bridge, "a test", netip.MustParsePrefix("10.77.243.0/24")); err != nil {
+	if err := hostnet.EnsureBridge(bridge, "a test", netip.MustParsePrefix("10.77.243.0/24")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { command(t, "ip link del "+bridge) })
@@ -127,13 +129,13 @@ func TestBridgeKeepsItsAddress(t *testing.T) {
 	}
 	before := address()
 	command(t, "ip link add naupegostestln address 02:00:00:00:00:01 type veth peer name naupegostestpr") // lower than any by chance
-	if err := attachLink("naupegostestln", bridge); err != nil {
+	if err := hostnet.AttachLink("naupegostestln", bridge); err != nil {
 		t.Fatal(err)
 	}
 	if now := address(); now != before {
 		t.Errorf("a machine came, and %s became %s", before, now)
 	}
-	if err := removeLink("naupegostestln"); err != nil {
+	if err := hostnet.RemoveLink("naupegostestln"); err != nil {
 		t.Fatal(err)
 	}
 	if now := address(); now != before {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,7 +38,7 @@ func (s *supervision) nspawn() *exec.Cmd {
 		"--network-veth-extra=" + s.record.Link + ":host0",
 		"--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only",
 	}
-	for _, name := range sortedKeys(volumes) {
+	for _, name := range slices.Sorted(maps.Keys(volumes)) {
 		args = append(args, "--bind="+escapeColon(volumeDir(s.dir, name))+":"+volumes[name])
 	}
 	for _, dev := range []string{"/dev/kmsg", "/dev/net/tun"} {
@@ -63,15 +64,6 @@ func (s *supervision) nspawn() *exec.Cmd {
 
 // escapeColon writes a path as --bind= wants it.
 func escapeColon(path string) string { return strings.ReplaceAll(path, ":", `\:`) }
-
-func sortedKeys(m map[string]string) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
 
 // mountOverlay mounts the machine's disk: its own upper directory over the image's layers.
 func mountOverlay(dir string, lower []string) error {

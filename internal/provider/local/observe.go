@@ -3,11 +3,15 @@ package local
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/address"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
 // Observe finds the cluster's machines and whatever else of it is on this host. It changes nothing.
@@ -30,7 +34,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(p.n.network()); err == nil {
-		inv.VIP = nth(subnet, hostVIP).String()
+		inv.VIP = address.Nth(subnet, address.VIP).String()
 	}
 	inv.Others, err = p.others(rs)
 	return inv, err
@@ -56,14 +60,14 @@ func (p *Provider) observed(r record) (provider.Machine, error) {
 	if err != nil {
 		return m, err
 	}
-	if running.alive() {
+	if running.Alive() {
 		return m, p.checkRunning(r, &m)
 	}
 	groups, err := p.n.machineCgroups(r.Name)
 	if err != nil {
 		return m, err
 	}
-	left, err := cgroupPIDs(groups)
+	left, err := process.PIDs(groups)
 	if len(left) > 0 {
 		m.State, m.Detail = provider.Failed, fmt.Sprintf("its supervisor is gone but %d of its processes still run", len(left))
 	}
@@ -73,7 +77,7 @@ func (p *Provider) observed(r record) (provider.Machine, error) {
 // checkRunning sets the state of a machine whose supervisor is alive.
 func (p *Provider) checkRunning(r record, m *provider.Machine) error {
 	m.State = provider.Running
-	ok, err := attached(r.Link, r.Bridge)
+	ok, err := hostnet.Attached(r.Link, r.Bridge)
 	if err == nil && !ok {
 		m.State, m.Detail = provider.Failed, "it runs, but its link "+r.Link+" is not on bridge "+r.Bridge
 	}
@@ -86,7 +90,7 @@ func (p *Provider) others(rs []record) ([]string, error) {
 	if _, err := os.Stat(p.n.network()); err == nil && len(rs) == 0 {
 		out = append(out, "network record "+p.n.network())
 	}
-	links, err := linksOf(p.n.linkPrefix())
+	links, err := hostnet.LinksOf(p.n.linkPrefix())
 	if err != nil {
 		return nil, err
 	}
@@ -125,5 +129,8 @@ func (p *Provider) VIP(context.Context) (string, error) {
 	if !subnet.IsValid() {
 		return "", fail.New(fail.NotFound, "cluster %s has no network yet", p.opts.ClusterName)
 	}
-	return nth(subnet, hostVIP).String(), nil
+	return address.Nth(subnet, address.VIP).String(), nil
 }
+
+// Network is the subnet of the cluster's machines; invalid where none is chosen yet.
+func (p *Provider) Network(context.Context) (netip.Prefix, error) { return p.subnetOf() }

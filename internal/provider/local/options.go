@@ -1,19 +1,16 @@
 package local
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/layers"
 )
 
 // SupervisorCommand is the hidden command of naupegos that must call Supervise with its one argument, a machine's directory.
@@ -32,7 +29,7 @@ type Options struct {
 	Suite string // Debian release of machines; default bookworm
 	CIDR  string // subnet of the machines, /16 to /24; empty: a free /24 is chosen
 
-	Base          *Base          // the machines' root file system; nil: Debian's, made with mmdebstrap
+	Base          *layers.Base   // the machines' root file system; nil: Debian's, made with mmdebstrap
 	Bundle        *bundle.Bundle // put into machines' images; may be nil
 	AgentBinary   string         // path of naupegos-agent on this host, put into machines' images; may be empty
 	SSHPublicKeys []string       // may log in as root where a MachineSpec has no user-data of its own
@@ -45,15 +42,6 @@ type Options struct {
 
 	Supervisor []string // command line before the machine's directory; default: this executable, SupervisorCommand
 	Timeouts   Timeouts
-}
-
-// Base is a root file system that was made elsewhere, as that of a disk image. It has what every machine needs (see
-// rootfs.MachinePackages); what is made for a container is put over it. Where containerd's root in it holds images, machines
-// have these.
-type Base struct {
-	Key    string                                                               // names the content: another key is another base
-	Title  string                                                               // for progress
-	Unpack func(ctx context.Context, root string, progress plan.Progress) error // into an empty directory, owners and all
 }
 
 // Timeouts bounds what the provider waits for. Zero means the default.
@@ -121,11 +109,5 @@ func shortID(clusterID string) string {
 	if m := hexSuffix.FindStringSubmatch(clusterID); m != nil {
 		return m[1]
 	}
-	return digest(clusterID)[:8]
-}
-
-// digest returns the SHA-256 of parts, each terminated, in hexadecimal.
-func digest(parts ...string) string {
-	h := sha256.Sum256([]byte(strings.Join(parts, "\x00") + "\x00"))
-	return hex.EncodeToString(h[:])
+	return files.Digest(clusterID)[:8]
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,9 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/address"
+	"github.com/naupegos/naupegos/internal/provider/local/layers"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
 // What machines take, by measurement: bytes of memory once Kubernetes runs, and of disk beside the shared image.
@@ -43,8 +47,8 @@ type host struct {
 	meminfo     string // text of /proc/meminfo
 	machineID   string // text of /etc/machine-id
 	free        func(path string) (int64, error)
-	hierarchies func() ([]hierarchy, error)
-	controllers func(hs []hierarchy) (map[string]bool, error)
+	hierarchies func() ([]process.Hierarchy, error)
+	controllers func(hs []process.Hierarchy) (map[string]bool, error)
 }
 
 func thisHost() (host, error) {
@@ -64,7 +68,7 @@ func thisHost() (host, error) {
 		uid: os.Geteuid(), os: runtime.GOOS, arch: runtime.GOARCH,
 		tool:        func(name string) bool { _, err := exec.LookPath(name); return err == nil },
 		filesystems: string(filesystems), meminfo: string(meminfo), machineID: string(machineID), free: freeBytes,
-		hierarchies: hierarchies, controllers: mountedControllers,
+		hierarchies: process.Hierarchies, controllers: process.Controllers,
 	}, err
 }
 
@@ -78,11 +82,11 @@ func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 	if err != nil {
 		return err
 	}
-	missing, err := p.missingLayers()
+	missing, err := p.layers().Missing()
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(p.debian().tar())
+	_, err = os.Stat(p.debian().Tar())
 	needs := hostNeeds{image: len(missing) > 0, base: p.opts.Base == nil && errors.Is(err, os.ErrNotExist), roots: []string{p.n.root, p.opts.ImageRoot}}
 	for _, spec := range want.Machines {
 		known := false
@@ -93,7 +97,7 @@ func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 			needs.machines = append(needs.machines, spec.Role)
 		}
 	}
-	needs.base = needs.base && needs.image && p.missesBase(missing)
+	needs.base = needs.base && needs.image && slices.ContainsFunc(missing, layers.Layer.IsBase)
 	problems := h.check(needs)
 	if err := p.checkSubnet(); err != nil {
 		problems = append(problems, err.Error())
@@ -102,15 +106,6 @@ func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 		return fail.New(fail.Refused, "this host can't serve the machines: %s", strings.Join(problems, "; ")).At(p.opts.ClusterName)
 	}
 	return nil
-}
-
-func (p *Provider) missesBase(missing []layer) bool {
-	for _, l := range missing {
-		if strings.HasPrefix(l.name, "base-") {
-			return true
-		}
-	}
-	return false
 }
 
 // checkSubnet reports whether the cluster's subnet, or some subnet, is free.
@@ -123,7 +118,7 @@ func (p *Provider) checkSubnet() error {
 	if err != nil {
 		return err
 	}
-	if u := overlapping(subnet, used); u != nil {
+	if u := address.Overlapping(subnet, used); u != nil {
 		return fail.New(fail.Refused, "subnet %s overlaps %s, which is in use on this host", subnet, u).
 			Do("set another provider cidr in the document")
 	}
@@ -288,24 +283,4 @@ func freeBytes(path string) (int64, error) {
 		}
 		path = filepath.Dir(path)
 	}
-}
-
-// mountedControllers lists the controllers that the hierarchies offer.
-func mountedControllers(hs []hierarchy) (map[string]bool, error) {
-	out := map[string]bool{}
-	for _, h := range hs {
-		for _, c := range controllers(h.mount) {
-			out[c] = true
-		}
-	}
-	data, err := os.ReadFile("/proc/cgroups") // v1: name, hierarchy (0: none), …
-	if err != nil {
-		return out, ignoreGone(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) >= 4 && f[1] != "0" && f[3] == "1" {
-			out[f[0]] = true
-		}
-	}
-	return out, nil
 }

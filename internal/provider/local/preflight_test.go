@@ -6,15 +6,18 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
 func goodHost() host {
 	return host{
 		os: "linux", arch: "amd64", tool: func(string) bool { return true }, filesystems: "nodev\toverlay\n", meminfo: "MemAvailable: 8000000 kB\n",
-		machineID:   strings.Repeat("0a", 16) + "\n",
-		free:        func(string) (int64, error) { return 100000 * mib, nil },
-		hierarchies: func() ([]hierarchy, error) { return []hierarchy{{mount: "/sys/fs/cgroup", unified: true}}, nil },
-		controllers: func([]hierarchy) (map[string]bool, error) {
+		machineID: strings.Repeat("0a", 16) + "\n",
+		free:      func(string) (int64, error) { return 100000 * mib, nil },
+		hierarchies: func() ([]process.Hierarchy, error) {
+			return []process.Hierarchy{{Mount: "/sys/fs/cgroup", Unified: true}}, nil
+		},
+		controllers: func([]process.Hierarchy) (map[string]bool, error) {
 			return map[string]bool{"cpu": true, "memory": true, "pids": true, "cpuset": true}, nil
 		},
 	}
@@ -42,7 +45,7 @@ func TestPreflightMessages(t *testing.T) {
 		{"no machine ID", func(h *host) { h.machineID = "" }, []string{"run systemd-machine-id-setup"}},
 		{"a machine ID still to come", func(h *host) { h.machineID = "uninitialized\n" }, []string{"run systemd-machine-id-setup"}},
 		{"no memory controller", func(h *host) {
-			h.controllers = func([]hierarchy) (map[string]bool, error) {
+			h.controllers = func([]process.Hierarchy) (map[string]bool, error) {
 				return map[string]bool{"cpu": true, "pids": true, "cpuset": true}, nil
 			}
 		}, []string{"controller memory is not available"}},

@@ -9,17 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/layers"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestPruneImages(t *testing.T) {
 	p := newProvider(t, nil)
-	current, err := p.layers()
+	current, err := p.layers().Missing()
 	if err != nil {
 		t.Fatal(err)
 	}
-	long := time.Now().Add(-2 * layerRest)
-	names := []string{current[0].name, "base-stoppedmachine", "bundle-unused", "agent-unused", "bundle-justmade", "notes"}
+	long := time.Now().Add(-2 * layers.Rest)
+	names := []string{current[0].Name, "base-stoppedmachine", "bundle-unused", "agent-unused", "bundle-justmade", "notes"}
 	for _, n := range names {
 		dir := filepath.Join(p.opts.ImageRoot, n)
 		if err := os.MkdirAll(filepath.Join(dir, "root"), 0o755); err != nil {
@@ -39,13 +41,13 @@ func TestPruneImages(t *testing.T) {
 	if err := os.WriteFile(recordFile(damaged), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := p.PruneImages(t.Context(), layerRest); err != nil || len(removed) > 0 {
+	if removed, err := p.PruneImages(t.Context(), layers.Rest); err != nil || len(removed) > 0 {
 		t.Errorf("removed %v (%v) although it is not known what a damaged machine stands on", removed, err)
 	}
 	if err := os.RemoveAll(damaged); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := p.PruneImages(t.Context(), layerRest)
+	removed, err := p.PruneImages(t.Context(), layers.Rest)
 	if want := []string{"agent-unused", "bundle-unused"}; err != nil || !slices.Equal(removed, want) {
 		t.Errorf("removed %v (%v), want %v", removed, err, want)
 	}
@@ -59,15 +61,15 @@ func TestPruneImages(t *testing.T) {
 			left = append(left, e.Name())
 		}
 	}
-	want := []string{current[0].name, "base-stoppedmachine", "bundle-justmade", "notes"}
+	want := []string{current[0].Name, "base-stoppedmachine", "bundle-justmade", "notes"}
 	slices.Sort(want)
 	if !slices.Equal(left, want) {
 		t.Errorf("left: %v, want %v", left, want)
 	}
-	if err := p.touchLayers(); err != nil {
+	if err := p.layers().Touch(); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(p.layerDir(current[0].name)); err != nil || time.Since(info.ModTime()) > time.Hour {
+	if info, err := os.Stat(filepath.Join(p.opts.ImageRoot, current[0].Name)); err != nil || time.Since(info.ModTime()) > time.Hour {
 		t.Errorf("a layer that is used again counts as old: %v %v", info, err)
 	}
 }
@@ -77,14 +79,14 @@ func TestPruneKeepsWhatOtherRootsUse(t *testing.T) {
 	p := newProvider(t, nil)
 	other := newProvider(t, func(o *Options) { o.ClusterID, o.ImageRoot = "unit-2b3c4d5e", p.opts.ImageRoot })
 	gone := newProvider(t, func(o *Options) { o.Root, o.ImageRoot = filepath.Join(o.Root, "gone"), p.opts.ImageRoot })
-	long := time.Now().Add(-2 * layerRest)
+	long := time.Now().Add(-2 * layers.Rest)
 	for _, n := range []string{"base-theirs", "base-nobodys"} {
 		dir := filepath.Join(p.opts.ImageRoot, n)
 		testkit.Must(t, os.MkdirAll(dir, 0o755))
 		testkit.Must(t, os.Chtimes(dir, long, long))
 	}
 	fabricate(t, other, record{Name: "w-1", Created: true, Address: "10.77.3.101/24", Lower: []string{filepath.Join(p.opts.ImageRoot, "base-theirs", "root")}}, nil)
-	testkit.Must(t, writeJSON(other.n.network(), networkRecord{Subnet: netip.MustParsePrefix("10.77.3.0/24"), Bridge: other.n.bridge()}))
+	testkit.Must(t, files.WriteJSON(other.n.network(), networkRecord{Subnet: netip.MustParsePrefix("10.77.3.0/24"), Bridge: other.n.bridge()}))
 	for _, o := range []*Provider{gone, other, other, p} {
 		testkit.Must(t, o.noteRoot())
 	}
@@ -97,7 +99,7 @@ func TestPruneKeepsWhatOtherRootsUse(t *testing.T) {
 	if roots, err := p.roots(); err != nil || !slices.Equal(roots, []string{p.n.root, other.n.root}) {
 		t.Errorf("the roots are %v (%v)", roots, err)
 	}
-	removed, err := p.PruneImages(t.Context(), layerRest)
+	removed, err := p.PruneImages(t.Context(), layers.Rest)
 	if err != nil || !slices.Equal(removed, []string{"base-nobodys"}) {
 		t.Errorf("removed %v (%v)", removed, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 )
 
 // record is what machine.json remembers of a machine. It is written before anything else of the machine is made, with
@@ -51,7 +52,7 @@ func volumeDir(dir, name string) string {
 
 func readRecord(dir string) (record, error) {
 	var r record
-	err := readJSON(recordFile(dir), &r)
+	err := files.ReadJSON(recordFile(dir), &r)
 	return r, err
 }
 

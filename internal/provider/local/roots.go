@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/naupegos/naupegos/internal/provider/local/files"
 )
 
 // Image layers are one for all state roots that use them, and so are the host's subnets, also those of clusters that are switched off, of
@@ -26,11 +28,11 @@ func (p *Provider) noteRoot() error {
 		if _, err := os.Stat(l); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := ignoreGone(os.Remove(l)); err != nil {
+		if err := files.IgnoreGone(os.Remove(l)); err != nil {
 			return err
 		}
 	}
-	if err := os.Symlink(p.n.root, filepath.Join(p.rootsDir(), digest(p.n.root)[:16])); !errors.Is(err, fs.ErrExist) {
+	if err := os.Symlink(p.n.root, filepath.Join(p.rootsDir(), files.Digest(p.n.root)[:16])); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
@@ -54,7 +56,7 @@ func (p *Provider) roots() ([]string, error) {
 		if err == nil && !slices.Contains(out, root) {
 			out = append(out, root)
 		}
-		if ignoreGone(err) != nil { // gone: forgotten meanwhile
+		if files.IgnoreGone(err) != nil { // gone: forgotten meanwhile
 			return nil, err
 		}
 	}

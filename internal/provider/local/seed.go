@@ -50,3 +50,9 @@ func yamlString(s string) string {
 	}
 	return string(data)
 }
+
+// cloudImageFiles go onto the disk of a machine that is to behave as a cloud's image does; see Options.CloudImage.
+var cloudImageFiles = map[string]string{
+	"etc/systemd/system/naupegos-cloud-final.timer.d/10-at-once.conf": "[Timer]\nOnBootSec=\nOnBootSec=0\nRandomizedDelaySec=0\nAccuracySec=100ms\n",
+	"etc/cloud/cloud.cfg.d/95-naupegos-cloud-image.cfg":               "# made by naupegos\ncloud_final_modules: [write-files-deferred, scripts-user, keys-to-console, final-message]\n",
+}

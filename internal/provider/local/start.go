@@ -4,13 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
+	"github.com/naupegos/naupegos/internal/provider/local/shared"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -57,8 +66,8 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 	if err != nil {
 		return nil, err
 	}
-	if running.alive() {
-		return func() (bool, string) { return !running.alive(), "" }, p.repairLink(r)
+	if running.Alive() {
+		return func() (bool, string) { return !running.Alive(), "" }, p.repairLink(r)
 	}
 	if err := p.killMachine(ctx, r.Name); err != nil { // what may be left of it
 		return nil, err
@@ -67,9 +76,9 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 	if err != nil {
 		return nil, err
 	}
-	if hostSystemd() {
+	if process.HasSystemd() {
 		unit := p.n.unit(r.Name)
-		if err := systemdRun(ctx, unit, "Naupegos machine "+r.Name+" of "+p.opts.ClusterName, argv); err != nil {
+		if err := startUnit(ctx, unit, "Naupegos machine "+r.Name+" of "+p.opts.ClusterName, argv); err != nil {
 			return nil, err
 		}
 		return func() (bool, string) {
@@ -102,14 +111,24 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 	}, nil
 }
 
+// startUnit starts a supervisor as a transient unit of the host's systemd. The slice that it lies in can't be removed meanwhile.
+func startUnit(ctx context.Context, unit, description string, argv []string) error {
+	release, err := shared.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return process.StartUnit(ctx, unit, description, argv)
+}
+
 // repairLink puts a running machine's link back on the bridge, should the bridge have been recreated. While there is no link, the machine
 // boots: then its supervisor does so.
 func (p *Provider) repairLink(r record) error {
-	ok, err := attached(r.Link, r.Bridge)
+	ok, err := hostnet.Attached(r.Link, r.Bridge)
 	if err != nil || ok {
 		return err
 	}
-	if err := attachLink(r.Link, r.Bridge); err != nil && !notFound(err) {
+	if err := hostnet.AttachLink(r.Link, r.Bridge); err != nil && !hostnet.NotFound(err) {
 		return err
 	}
 	return nil
@@ -129,4 +148,36 @@ func answers(ctx context.Context, ip string) bool {
 	var greeting [4]byte
 	n, err := c.Read(greeting[:])
 	return err == nil && string(greeting[:n]) == "SSH-"
+}
+
+// keepDescriptors makes sure that programs started from now on inherit only the descriptors that they are given. What the caller of this
+// process left open besides (a terminal, a pipe that somebody reads to its end) would else stay open as long as a machine runs.
+func keepDescriptors() error {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("keep inherited descriptors from machines: %w", err)
+	}
+	return nil
+}
+
+// supervisorCommand makes the command for a host without systemd: in a session of its own, so that neither the shell's end
+// nor a signal from the terminal reaches it.
+func supervisorCommand(argv []string, dir string, console *os.File) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = "/"
+	cmd.Env = tool.Env()
+	cmd.Stdout, cmd.Stderr = console, console
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
+}
+
+// absolute makes the first word of argv a path, because a transient unit has no working directory of ours.
+func absolute(argv []string) ([]string, error) {
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return nil, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	return append([]string{path}, argv[1:]...), nil
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
 func newProvider(t *testing.T, change func(*Options)) *Provider {
@@ -28,17 +30,17 @@ func newProvider(t *testing.T, change func(*Options)) *Provider {
 }
 
 // fabricate writes a machine's record, and a run record if a process is given.
-func fabricate(t *testing.T, p *Provider, r record, run *process) {
+func fabricate(t *testing.T, p *Provider, r record, run *process.ID) {
 	t.Helper()
 	dir := p.n.machine(r.Name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeJSON(recordFile(dir), r); err != nil {
+	if err := files.WriteJSON(recordFile(dir), r); err != nil {
 		t.Fatal(err)
 	}
 	if run != nil {
-		if err := writeJSON(runFile(dir), run); err != nil {
+		if err := files.WriteJSON(runFile(dir), run); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +48,7 @@ func fabricate(t *testing.T, p *Provider, r record, run *process) {
 
 func TestStates(t *testing.T) {
 	p := newProvider(t, nil)
-	me, err := self()
+	me, err := process.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

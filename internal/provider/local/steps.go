@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/local/address"
 )
 
 // Steps returns the steps that make the network, the image and every wanted machine exist and run. It gives machines that
@@ -90,7 +91,7 @@ func (p *Provider) planAddresses(want provider.Wanted, subnet netip.Prefix) erro
 	have := map[string]bool{}
 	for _, r := range rs {
 		if addr, err := netip.ParseAddr(r.ip()); err == nil {
-			taken[hostNumber(subnet, addr)] = true
+			taken[address.Number(subnet, addr)] = true
 			have[r.Name] = true
 		}
 	}
@@ -98,7 +99,7 @@ func (p *Provider) planAddresses(want provider.Wanted, subnet netip.Prefix) erro
 	defer p.mu.Unlock()
 	for name, r := range p.planned { // planned before, by this very Provider: keeps its address
 		if addr, err := netip.ParseAddr(r.ip()); err == nil && !have[name] {
-			taken[hostNumber(subnet, addr)] = true
+			taken[address.Number(subnet, addr)] = true
 			have[name] = true
 		}
 	}
@@ -109,7 +110,7 @@ func (p *Provider) planAddresses(want provider.Wanted, subnet netip.Prefix) erro
 		if have[spec.Name] {
 			continue
 		}
-		host, err := place(spec, subnet, taken)
+		host, err := address.Place(spec, subnet, taken)
 		if err != nil {
 			return err
 		}
@@ -121,7 +122,7 @@ func (p *Provider) planAddresses(want provider.Wanted, subnet netip.Prefix) erro
 func (p *Provider) newRecord(spec provider.MachineSpec, subnet netip.Prefix, host uint32) record {
 	return record{
 		Cluster: p.n.cluster, Name: spec.Name, Role: spec.Role, Pool: spec.Pool, Index: spec.Index,
-		Address: fmt.Sprintf("%s/%d", nth(subnet, host), subnet.Bits()), Gateway: nth(subnet, hostGateway).String(),
+		Address: fmt.Sprintf("%s/%d", address.Nth(subnet, host), subnet.Bits()), Gateway: address.Nth(subnet, address.ThisHost).String(),
 		Bridge: p.n.bridge(), Link: p.n.link(host),
 	}
 }

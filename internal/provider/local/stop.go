@@ -9,6 +9,9 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -59,12 +62,12 @@ func (p *Provider) stopMachine(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := running.signal(syscall.SIGTERM); err != nil {
+	if err := running.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	wait, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Stop)
 	defer cancel()
-	err = tool.Until(wait, 20*time.Millisecond, func() (bool, error) { return !running.alive(), nil })
+	err = tool.Until(wait, 20*time.Millisecond, func() (bool, error) { return !running.Alive(), nil })
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -91,14 +94,14 @@ func (p *Provider) killMachine(ctx context.Context, name string) error {
 		return err
 	}
 	for _, s := range append(unsaid, running) {
-		if err := s.signal(syscall.SIGKILL); err != nil {
+		if err := s.Signal(syscall.SIGKILL); err != nil {
 			return err
 		}
 	}
 	if err := p.clearRemains(ctx, name); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "kill machine").At(name)
 	}
-	return tool.Until(ctx, 10*time.Millisecond, func() (bool, error) { return !running.alive(), nil })
+	return tool.Until(ctx, 10*time.Millisecond, func() (bool, error) { return !running.Alive(), nil })
 }
 
 // clearRemains removes what a machine without a supervisor may have left in the kernel: processes, cgroups, its transient
@@ -108,25 +111,25 @@ func (p *Provider) clearRemains(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := killCgroups(ctx, groups); err != nil {
+	if err := process.KillCgroups(ctx, groups); err != nil {
 		return err
 	}
-	if err := removeUnits(ctx, p.n.unit(name)); err != nil {
+	if err := process.RemoveUnits(ctx, p.n.unit(name)); err != nil {
 		return err
 	}
-	if err := removeCgroups(ctx, groups); err != nil {
+	if err := process.RemoveCgroups(ctx, groups); err != nil {
 		return err
 	}
 	if err := p.removeLinkOf(name); err != nil {
 		return err
 	}
-	return ignoreGone(os.Remove(runFile(p.n.machine(name))))
+	return files.IgnoreGone(os.Remove(runFile(p.n.machine(name))))
 }
 
 // removeLinkOf takes the machine off the network.
 func (p *Provider) removeLinkOf(name string) error {
 	if r, err := readRecord(p.n.machine(name)); err == nil && r.Link != "" {
-		return removeLink(r.Link)
+		return hostnet.RemoveLink(r.Link)
 	}
 	return nil
 }

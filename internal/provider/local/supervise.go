@@ -15,6 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/local/files"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
+	"github.com/naupegos/naupegos/internal/provider/local/shared"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -31,7 +35,7 @@ func Supervise(ctx context.Context, dir string) error {
 	}
 	lockCtx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	release, err := lockFile(lockCtx, lockPath(dir))
+	release, err := files.Lock(lockCtx, lockPath(dir))
 	if err != nil {
 		return err
 	}
@@ -45,15 +49,15 @@ func Supervise(ctx context.Context, dir string) error {
 	if err := s.enter(lockCtx); err != nil {
 		return err
 	}
-	me, err := self()
+	me, err := process.Self()
 	if err != nil {
 		return err
 	}
-	if err := writeVolatileJSON(runFile(dir), me); err != nil {
+	if err := files.WriteVolatileJSON(runFile(dir), me); err != nil {
 		return err
 	}
 	err = s.onOwnThread(ctx)
-	return errors.Join(err, ignoreGone(os.Remove(runFile(dir))))
+	return errors.Join(err, files.IgnoreGone(os.Remove(runFile(dir))))
 }
 
 // supervision is one machine under its supervisor.
@@ -68,15 +72,15 @@ type supervision struct {
 // enter moves this process into the machine's cgroups and has the host's settings raised. Whoever puts these back looks under the same lock
 // who is in the cgroups: a machine that runs keeps what it needs, whichever cluster was removed meanwhile.
 func (s *supervision) enter(ctx context.Context) error {
-	release, err := lockHost(ctx)
+	release, err := shared.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if s.cgroup, err = enterCgroups(s.n.cgroup(s.record.Name)); err != nil {
+	if s.cgroup, err = process.EnterCgroups(s.n.cgroup(s.record.Name)); err != nil {
 		return err
 	}
-	return raiseSettings()
+	return shared.RaiseSettings()
 }
 
 // onOwnThread runs the machine from a thread that has the new mount name space and that ends with the machine.
@@ -169,8 +173,8 @@ func (s *supervision) connect(ctx context.Context, exited chan error) error {
 			return true, nil // boot reports why
 		default:
 		}
-		err := attachLink(s.record.Link, s.record.Bridge)
-		if notFound(err) {
+		err := hostnet.AttachLink(s.record.Link, s.record.Bridge)
+		if hostnet.NotFound(err) {
 			return false, nil
 		}
 		return err == nil, err

@@ -14,6 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/local/hostnet"
+	"github.com/naupegos/naupegos/internal/provider/local/process"
+	"github.com/naupegos/naupegos/internal/provider/local/shared"
 )
 
 // sweep removes the cluster's last traces and proves that none is left: it names every one that is.
@@ -21,19 +24,19 @@ func (p *Provider) sweep(ctx context.Context) error {
 	if err := p.checkOwner(); err != nil {
 		return err
 	}
-	groups, err := p.n.inHierarchies(p.n.cgroups())
+	groups, err := process.InHierarchies(p.n.cgroups())
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Kill)
 	defer cancel()
-	if err := killCgroups(ctx, groups); err != nil {
+	if err := process.KillCgroups(ctx, groups); err != nil {
 		return err
 	}
-	if err := removeCgroups(ctx, groups); err != nil {
+	if err := process.RemoveCgroups(ctx, groups); err != nil {
 		return err
 	}
-	if err := removeUnits(ctx, p.n.unitPattern()); err != nil {
+	if err := process.RemoveUnits(ctx, p.n.unitPattern()); err != nil {
 		return err
 	}
 	if err := removeEmptyParents(ctx); err != nil {
@@ -61,21 +64,12 @@ func (p *Provider) sweep(ctx context.Context) error {
 // removeEmptyParents removes the cgroups and the slice that hold all clusters', where this was the last; under the host's lock, because
 // another cluster's machine may be about to enter them.
 func removeEmptyParents(ctx context.Context) error {
-	release, err := lockHost(ctx)
+	release, err := shared.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	parents, err := names{}.inHierarchies(cgroupParent)
-	if err != nil {
-		return err
-	}
-	for _, dir := range parents {
-		if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("remove cgroup %s: %w", dir, err)
-		}
-	}
-	return removeEmptySlice(ctx)
+	return process.RemoveEmptyGroups(ctx)
 }
 
 // left lists everything of the cluster that is still on this host.
@@ -88,19 +82,19 @@ func (p *Provider) left(ctx context.Context) ([]string, error) {
 	for _, m := range mounts {
 		out = append(out, "mount "+m)
 	}
-	links, err := linksOf(p.n.linkPrefix())
+	links, err := hostnet.LinksOf(p.n.linkPrefix())
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range links {
 		out = append(out, "link "+l)
 	}
-	if table, err := tableExists(ctx, p.n.table()); err != nil {
+	if table, err := hostnet.TableExists(ctx, p.n.table()); err != nil {
 		return nil, err
 	} else if table {
 		out = append(out, "nftables table inet "+p.n.table())
 	}
-	groups, err := p.n.inHierarchies(p.n.cgroups())
+	groups, err := process.InHierarchies(p.n.cgroups())
 	if err != nil {
 		return nil, err
 	}

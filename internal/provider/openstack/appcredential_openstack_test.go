@@ -3,9 +3,6 @@
 package openstack
 
 import (
-	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
-
 	"context"
 	"os"
 	"path/filepath"
@@ -17,6 +14,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 

@@ -1,9 +1,6 @@
 package openstack
 
 import (
-	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
-
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 var testCredential = provider.CloudCredential{

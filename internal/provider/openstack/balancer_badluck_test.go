@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 )
 
 func balancedDocument(t *testing.T) *v1alpha1.Cluster {
@@ -105,14 +106,14 @@ func TestBrokenBalancer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := p.seenBalancer().lb.ID
-	f.kinds["loadbalancers"][0]["provisioning_status"] = lbError
+	old := p.balancer.Seen().LB.ID
+	f.kinds["loadbalancers"][0]["provisioning_status"] = balancer.Broken
 	p = fakeProvider(t, f, doc)
 	if err := applyBalanced(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if now := p.seenBalancer(); now.lb.ID == old || now.lb.ProvisioningStatus != lbActive {
-		t.Errorf("the load balancer is %s, %s", now.lb.ID, now.lb.ProvisioningStatus)
+	if now := p.balancer.Seen(); now.LB.ID == old || now.LB.ProvisioningStatus != balancer.Active {
+		t.Errorf("the load balancer is %s, %s", now.LB.ID, now.LB.ProvisioningStatus)
 	}
 	if v, _ := p.VIP(t.Context()); v != vip {
 		t.Errorf("its address was %s and is %s", vip, v)
@@ -146,15 +147,11 @@ func TestImmutableBalancer(t *testing.T) {
 	}
 	f.kinds["loadbalancers"][0]["provisioning_status"] = "PENDING_UPDATE"
 	f.looks[f.kinds["loadbalancers"][0].str("id")] = -1 << 30
-	err := p.removeMember(t.Context(), provider.Machine{Name: "t3-life-w-1"})
+	err := p.balancer.RemoveMember(t.Context(), provider.Machine{Name: "t3-life-w-1"}, silent{})
 	if fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "take t3-life-w-1 out of pool") || !strings.Contains(err.Error(), "still PENDING_UPDATE") {
 		t.Errorf("%v", err)
 	}
-	c, err := p.balancing(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = p.deleteBalancer(t.Context(), c, p.seenBalancer().lb.ID, silent{})
+	err = p.balancer.Destroy()[0].Run(t.Context(), silent{})
 	if fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "still PENDING_UPDATE") {
 		t.Errorf("%v", err)
 	}
@@ -169,7 +166,7 @@ func TestForeignListener(t *testing.T) {
 	if err := apply(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	f.add("listeners", thing{"name": "mine", "protocol_port": 80, "lb": p.seenBalancer().lb.ID})
+	f.add("listeners", thing{"name": "mine", "protocol_port": 80, "lb": p.balancer.Seen().LB.ID})
 	err := execute(t.Context(), "apply", p.Balance(wanted(doc), nil))
 	if err == nil || !strings.Contains(err.Error(), "port 80 is taken by listener") {
 		t.Errorf("%v", err)

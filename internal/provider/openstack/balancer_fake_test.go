@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 )
 
 // octavia answers as the load-balancer service does: one change at a time, each of which takes two looks to be carried out.
@@ -40,7 +42,7 @@ func (f *fakeCloud) octavia(w http.ResponseWriter, r *http.Request, path []strin
 		lb := f.balancerOf(kind, id, in)
 		if lb == nil {
 			refuse(w, 404, "not found")
-		} else if lb.str("provisioning_status") != lbActive && lb.str("provisioning_status") != lbError {
+		} else if lb.str("provisioning_status") != balancer.Active && lb.str("provisioning_status") != balancer.Broken {
 			if r.Method == http.MethodDelete && kind == "loadbalancers" {
 				refuse(w, 409, "Invalid state "+lb.str("provisioning_status")+" of loadbalancer resource "+lb.str("id"))
 				return
@@ -71,7 +73,7 @@ func (f *fakeCloud) listOctavia(kind string, q url.Values) []thing {
 // look brings a load balancer nearer to what it will be.
 func (f *fakeCloud) look(id string) {
 	lb := f.get("loadbalancers", id)
-	if lb == nil || lb.str("provisioning_status") == lbActive || lb.str("provisioning_status") == lbError {
+	if lb == nil || lb.str("provisioning_status") == balancer.Active || lb.str("provisioning_status") == balancer.Broken {
 		return
 	}
 	if f.looks[id]++; f.looks[id] < 2 {
@@ -87,10 +89,10 @@ func (f *fakeCloud) look(id string) {
 		f.removeNeutron("ports", lb.str("vip_port_id"))
 		return
 	}
-	lb["provisioning_status"] = lbActive
+	lb["provisioning_status"] = balancer.Active
 	if f.breakBalancers > 0 {
 		f.breakBalancers--
-		lb["provisioning_status"] = lbError
+		lb["provisioning_status"] = balancer.Broken
 	}
 }
 

@@ -75,11 +75,11 @@ func TestProvidersOfTheCloud(t *testing.T) {
 	f.add("providers", thing{"name": "amphora"})
 	for want, says := range map[string]string{"": "", "amphora": "", "ovn": "no provider ovn; there are: amphora, octavia"} {
 		p := fakeProvider(t, f, withBalancer(t, "provider: '"+want+"'"))
-		c, err := p.balancing(t.Context())
+		c, err := p.balancer.Client(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.checkBalancerProvider(t.Context(), c); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+		if err := p.balancer.CheckProvider(t.Context(), c); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}

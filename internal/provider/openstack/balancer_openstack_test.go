@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -68,7 +69,7 @@ func TestBalancerLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("network, ports and load balancer: %d calls, %s", calls.n.Load(), time.Since(began).Round(100*time.Millisecond))
-	members(ctx, t, p, map[string]string{frontAPI: "t4-lb-cp-1", frontHTTP: "", frontHTTPS: ""})
+	members(ctx, t, p, map[string]string{balancer.FrontAPI: "t4-lb-cp-1", balancer.FrontHTTP: "", balancer.FrontHTTPS: ""})
 	vip, err := p.VIP(ctx)
 	if err != nil || !strings.HasPrefix(vip, "10.78.0.") {
 		t.Fatalf("VIP %q: %v", vip, err)
@@ -79,7 +80,7 @@ func TestBalancerLife(t *testing.T) {
 
 	balance(ctx, t, p)
 	members(ctx, t, p, map[string]string{
-		frontAPI: "t4-lb-cp-1 t4-lb-cp-2 t4-lb-cp-3", frontHTTP: "t4-lb-w-1 t4-lb-w-2", frontHTTPS: "t4-lb-w-1 t4-lb-w-2",
+		balancer.FrontAPI: "t4-lb-cp-1 t4-lb-cp-2 t4-lb-cp-3", balancer.FrontHTTP: "t4-lb-w-1 t4-lb-w-2", balancer.FrontHTTPS: "t4-lb-w-1 t4-lb-w-2",
 	})
 	p = balanced(ctx, t, p)
 
@@ -87,17 +88,17 @@ func TestBalancerLife(t *testing.T) {
 	p.opts.Cluster.Spec.Endpoint.Octavia.AllowedCIDRs = []string{"192.0.2.0/24"}
 	p.opts.Cluster.Spec.Endpoint.Octavia.Monitor = "tcp"
 	mend(ctx, t, p)
-	api := p.seenBalancer().front(p.n.Name(frontAPI))
-	if !slices.Equal(sorted(api.listener.AllowedCIDRs), []string{"10.78.0.0/24", "192.0.2.0/24"}) || api.monitor.Type != "TCP" {
-		t.Errorf("after the change the API is open to %v and checked by %s", api.listener.AllowedCIDRs, api.monitor.Type)
+	api := p.balancer.Seen().Front(p.n.Name(balancer.FrontAPI))
+	if !slices.Equal(slices.Sorted(slices.Values(api.Listener.AllowedCIDRs)), []string{"10.78.0.0/24", "192.0.2.0/24"}) || api.Monitor.Type != "TCP" {
+		t.Errorf("after the change the API is open to %v and checked by %s", api.Listener.AllowedCIDRs, api.Monitor.Type)
 	}
 
 	gone := provider.Machine{Name: "t4-lb-w-1", Role: provider.Worker}
-	if err := p.removeMember(ctx, gone); err != nil {
+	if err := p.balancer.RemoveMember(ctx, gone, silent{}); err != nil {
 		t.Fatal(err)
 	}
-	members(ctx, t, p, map[string]string{frontAPI: "t4-lb-cp-1 t4-lb-cp-2 t4-lb-cp-3", frontHTTP: "t4-lb-w-2", frontHTTPS: "t4-lb-w-2"})
-	if p.seenBalancer().serves(gone) {
+	members(ctx, t, p, map[string]string{balancer.FrontAPI: "t4-lb-cp-1 t4-lb-cp-2 t4-lb-cp-3", balancer.FrontHTTP: "t4-lb-w-2", balancer.FrontHTTPS: "t4-lb-w-2"})
+	if p.balancer.Seen().Serves(gone) {
 		t.Error("one that is out is still seen")
 	}
 
@@ -128,11 +129,11 @@ func balance(ctx context.Context, t *testing.T, p *Provider) {
 	}
 }
 
-// mend carries out what balancerSteps wants, and checks that it wants nothing then.
+// mend carries out what the load balancer still needs, and checks that it wants nothing then.
 func mend(ctx context.Context, t *testing.T, p *Provider) {
 	t.Helper()
 	want := wanted(p.opts.Cluster)
-	steps := p.balancerSteps(want)
+	steps := p.balancer.Steps(want)
 	if len(steps) == 0 {
 		t.Fatal("there is nothing to mend")
 	}
@@ -142,7 +143,7 @@ func mend(ctx context.Context, t *testing.T, p *Provider) {
 		t.Fatal(err)
 	}
 	t.Logf("mend: %s: %v", time.Since(began).Round(100*time.Millisecond), steps[0].Details)
-	for _, s := range p.balancerSteps(want) {
+	for _, s := range p.balancer.Steps(want) {
 		t.Errorf("there is still to mend: %v", s.Details)
 	}
 }
@@ -165,7 +166,7 @@ func balanced(ctx context.Context, t *testing.T, old *Provider) *Provider {
 		t.Errorf("%d calls", n)
 	}
 	want := wanted(p.opts.Cluster)
-	for _, s := range append(p.balancerSteps(want), p.Balance(want, nil)...) {
+	for _, s := range append(p.balancer.Steps(want), p.Balance(want, nil)...) {
 		t.Errorf("there is still to do: %s %v", s.ID, s.Details)
 	}
 	return p
@@ -174,16 +175,16 @@ func balanced(ctx context.Context, t *testing.T, old *Provider) *Provider {
 // members compares the pools' members, as Octavia lists them, with these.
 func members(ctx context.Context, t *testing.T, p *Provider, want map[string]string) {
 	t.Helper()
-	c := octaviaOf(ctx, t, p)
-	b, err := p.lookAtBalancer(ctx, c)
-	if err != nil {
+	if err := p.balancer.Observe(ctx); err != nil {
 		t.Fatal(err)
 	}
+	b := p.balancer.Seen()
 	for name, w := range want {
 		var got []string
-		for _, m := range b.front(p.n.Name(name)).machines() {
-			got = append(got, m.name)
+		for _, m := range b.Front(p.n.Name(name)).Members {
+			got = append(got, m.Name)
 		}
+		slices.Sort(got)
 		if strings.Join(got, " ") != w {
 			t.Errorf("pool %s has %v, want %s", name, got, w)
 		}
@@ -192,7 +193,7 @@ func members(ctx context.Context, t *testing.T, p *Provider, want map[string]str
 
 func octaviaOf(ctx context.Context, t *testing.T, p *Provider) *gophercloud.ServiceClient {
 	t.Helper()
-	c, err := p.balancing(ctx)
+	c, err := p.balancer.Client(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,13 +206,13 @@ func withoutIngress(ctx context.Context, t *testing.T, p *Provider) {
 	ingress := p.opts.Cluster.Spec.Endpoint.Octavia.Ingress
 	p.opts.Cluster.Spec.Endpoint.Octavia.Ingress = nil
 	balance(ctx, t, p)
-	if b := p.seenBalancer(); len(b.ports) != 1 || len(b.fronts) != 1 {
-		t.Errorf("without ingress there are still %v", b.ports)
+	if b := p.balancer.Seen(); len(b.Ports) != 1 || len(b.Fronts) != 1 {
+		t.Errorf("without ingress there are still %v", b.Ports)
 	}
 	p.opts.Cluster.Spec.Endpoint.Octavia.Ingress = ingress
 	balance(ctx, t, p)
-	if b := p.seenBalancer(); b.ports[80] == "" || b.ports[443] == "" {
-		t.Errorf("the ingress did not come back: %v", b.ports)
+	if b := p.balancer.Seen(); b.Ports[80] == "" || b.Ports[443] == "" {
+		t.Errorf("the ingress did not come back: %v", b.Ports)
 	}
 }
 
@@ -219,26 +220,30 @@ func withoutIngress(ctx context.Context, t *testing.T, p *Provider) {
 func changeMeanwhile(ctx context.Context, t *testing.T, p *Provider) {
 	t.Helper()
 	c := octaviaOf(ctx, t, p)
-	b := p.seenBalancer()
+	b := p.balancer.Seen()
 	refused := &conflicts{next: p.session.c.Client.HTTPClient.Transport}
 	defer func() { p.session.c.Client.HTTPClient.Transport = refused.next }()
-	pool := b.front(p.n.Name(frontHTTP)).pool.ID
-	name := "by hand"
-	f := fronting{p, c, b, silent{}}
+	web, secure := b.Front(p.n.Name(balancer.FrontHTTP)).Pool.ID, b.Front(p.n.Name(balancer.FrontHTTPS)).Pool.ID
+	set := func(ctx context.Context, pool, name, address string, port int) error {
+		return pools.BatchUpdateMembers(ctx, c, pool, []pools.BatchUpdateMemberOpts{{Name: &name, Address: address, ProtocolPort: port}}).ExtractErr()
+	}
 	for n := 1; refused.n == 0; n++ { // Octavia may be quick: again, until the change has met another
 		if n > 20 {
 			t.Fatal("not one of 20 changes met another one")
 		}
 		testkit.Until(t, 2*time.Minute, time.Second, func() error {
-			return pools.BatchUpdateMembers(ctx, c, pool, []pools.BatchUpdateMemberOpts{{Name: &name, Address: "10.78.0.250", ProtocolPort: n}}).ExtractErr()
+			return set(ctx, web, "by hand", "10.78.0.250", n)
 		})
 		p.session.c.Client.HTTPClient.Transport = refused // from here on conflicts count
-		if err := f.ensureMembers(ctx, p.n.Name(frontHTTPS), b.front(p.n.Name(frontHTTPS)).pool.ID, nil, []member{{"x", "10.78.0.251", n + 1}}); err != nil {
+		err := p.balancer.Change(ctx, c, b.LB.ID, "set members of a pool", silent{}, func(ctx context.Context) error {
+			return set(ctx, secure, "x", "10.78.0.251", n+1)
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		p.session.c.Client.HTTPClient.Transport = refused.next
 	}
-	if _, err := p.lookAtBalancer(ctx, c); err != nil {
+	if err := p.balancer.Observe(ctx); err != nil {
 		t.Fatal(err)
 	}
 	balance(ctx, t, p)
@@ -280,7 +285,7 @@ func TestBalancerDestroyedWhilePending(t *testing.T) {
 	}
 	c := octaviaOf(ctx, t, p)
 	for range 2 { // one of them from a call that was cut off
-		_, err := loadbalancers.Create(ctx, c, loadbalancers.CreateOpts{Name: p.n.Name(frontAPI), VipSubnetID: sub.ID, Tags: p.n.RoleTags(frontAPI)}).Extract()
+		_, err := loadbalancers.Create(ctx, c, loadbalancers.CreateOpts{Name: p.n.Name(balancer.FrontAPI), VipSubnetID: sub.ID, Tags: p.n.RoleTags(balancer.FrontAPI)}).Extract()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +293,7 @@ func TestBalancerDestroyedWhilePending(t *testing.T) {
 	if _, err := p.Observe(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if b := p.seenBalancer(); b == nil || len(b.surplus) != 1 || len(b.others()) != 2 {
+	if b := p.balancer.Seen(); b == nil || len(b.Surplus) != 1 || len(b.Others()) != 2 {
 		t.Fatalf("seen: %+v", b)
 	}
 	if err := destroy(ctx, p); err != nil {

@@ -52,23 +52,13 @@ func (p *Provider) CloudInfo(ctx context.Context) (provider.CloudInfo, error) {
 			info.LBMethod = string(pools.LBMethodSourceIpPort)
 		}
 	}
-	balancing, err := p.balancing(ctx)
+	balancing, err := p.balancer.Client(ctx)
 	info.NoLoadBalancers = balancing == nil
 	return info, err
 }
 
 // NoBalancing says why the cloud gives the project no load balancers, as the last Observe found; empty: it does.
-func (p *Provider) NoBalancing() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.noBalancing
-}
-
-func (p *Provider) setNoBalancing(why string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.noBalancing = why
-}
+func (p *Provider) NoBalancing() string { return p.balancer.Unavailable() }
 
 // NoVolumes says why the cloud gives the project no volumes, as is known once one is logged in; empty: it does.
 func (p *Provider) NoVolumes() string {

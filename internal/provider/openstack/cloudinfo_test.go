@@ -1,13 +1,12 @@
 package openstack
 
 import (
-	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/testkit"
-
 	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestWhereVolumesAreMade(t *testing.T) {

@@ -22,7 +22,7 @@ func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Title: "destroy machine " + m.Name, Subject: m.Name,
 		Reason: "it is not wanted any more", Timeout: 3*p.opts.Timeouts.Delete + time.Minute,
 		Run: func(ctx context.Context, progress plan.Progress) error {
-			if err := p.removeMember(ctx, m); err != nil {
+			if err := p.balancer.RemoveMember(ctx, m, silent{}); err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "take the machine out of the load balancer").At(m.Name)
 			}
 			return p.wipe(ctx, m.Name, progress)
@@ -72,7 +72,7 @@ func (p *Provider) removePorts(ctx context.Context, all []ports.Port) error {
 // Destroy returns the steps that remove the cluster: machines and load balancer side by side, then the network, then a proof that
 // nothing is left.
 func (p *Provider) Destroy(_ context.Context, seen *provider.Inventory) []*plan.Step {
-	steps := p.destroyBalancer()
+	steps := p.balancer.Destroy()
 	if seen != nil {
 		for _, m := range seen.Machines {
 			s := p.DestroyMachine(m)

@@ -143,7 +143,7 @@ func brief(err error) string {
 // listedBalancing adds what Octavia has: load balancers, and what is in them, by name.
 func listedBalancing(ctx context.Context, t *testing.T, p *Provider, count func(kind string, err error, names ...string)) {
 	t.Helper()
-	c, err := p.balancing(ctx)
+	c, err := p.balancer.Client(ctx)
 	if err != nil || c == nil {
 		t.Fatalf("no load balancing: %v", err)
 	}

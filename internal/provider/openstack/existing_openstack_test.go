@@ -5,6 +5,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func (g given) look(ctx context.Context, t *testing.T) string {
 	var b strings.Builder
 	n, err := networks.Get(ctx, g.c.Network, g.network).Extract()
 	testkit.Must(t, err)
-	fmt.Fprintln(&b, n.Name, n.Description, n.Tags, n.AdminStateUp, sorted(n.Subnets))
+	fmt.Fprintln(&b, n.Name, n.Description, n.Tags, n.AdminStateUp, slices.Sorted(slices.Values(n.Subnets)))
 	for _, id := range g.subnets {
 		s, err := subnets.Get(ctx, g.c.Network, id).Extract()
 		testkit.Must(t, err)
@@ -81,7 +82,7 @@ func (g given) look(ctx context.Context, t *testing.T) string {
 	for _, o := range []ports.ListOpts{{NetworkID: g.network}, {DeviceID: g.router}} {
 		all, err := cloud.Pages(ctx, ports.List(g.c.Network, o), ports.ExtractPorts)
 		testkit.Must(t, err)
-		fmt.Fprintln(&b, sorted(texts(all, func(o ports.Port) string { return o.ID })))
+		fmt.Fprintln(&b, slices.Sorted(slices.Values(texts(all, func(o ports.Port) string { return o.ID }))))
 	}
 	return b.String()
 }

@@ -105,7 +105,7 @@ func (p *Provider) removeFloating(ctx context.Context, all []floatingips.Floatin
 // unwantedAddresses names the floating IPs of a machine whose shape asks for none any more.
 func (p *Provider) unwantedAddresses(m provider.MachineSpec) []string {
 	var out []string
-	if !wantsFloating(p.shape(m.Role, m.Pool)) {
+	if !p.shape(m.Role, m.Pool).WantsFloatingIP() {
 		for _, f := range p.floatingOfMachine(m.Name) {
 			out = append(out, "give back floating IP "+f.FloatingIP)
 		}
@@ -115,12 +115,12 @@ func (p *Provider) unwantedAddresses(m provider.MachineSpec) []string {
 
 // floatingMissing reports whether a machine lacks the floating IP that its shape asks for.
 func (p *Provider) floatingMissing(m provider.MachineSpec) bool {
-	return wantsFloating(p.shape(m.Role, m.Pool)) && p.public(m.Name) == ""
+	return p.shape(m.Role, m.Pool).WantsFloatingIP() && p.public(m.Name) == ""
 }
 
 // floatingLack says what of a machine's floating IP is not as wanted; empty: nothing.
 func (p *Provider) floatingLack(m provider.MachineSpec) string {
-	if !wantsFloating(p.shape(m.Role, m.Pool)) {
+	if !p.shape(m.Role, m.Pool).WantsFloatingIP() {
 		if len(p.floatingOfMachine(m.Name)) > 0 {
 			return "its floating IP is not wanted any more"
 		}

@@ -12,7 +12,7 @@ import (
 // checkLasting refuses what can't be changed while a cluster lives: where its machines are, which way leads out of there, and what
 // carries the API's address. Otherwise a part would stay as it was, and another one be made as the document says now.
 func (p *Provider) checkLasting(ctx context.Context) error {
-	for _, check := range []func(context.Context) error{p.checkEndpointKind, p.checkBalancerShape, p.checkPlace, p.checkRouter, p.checkExternal} {
+	for _, check := range []func(context.Context) error{p.checkEndpointKind, p.checkBalancer, p.checkPlace, p.checkRouter, p.checkExternal} {
 		if err := check(ctx); err != nil {
 			return err
 		}
@@ -28,13 +28,22 @@ func lasts(field, format string, args ...any) error {
 func (p *Provider) checkEndpointKind(context.Context) error {
 	const field = "spec.endpoint.kind"
 	kind := p.opts.Cluster.Spec.Endpoint.Kind
-	if b := p.seenBalancer(); b != nil && p.octavia() == nil {
-		return lasts(field, "the API is reached through load balancer %s, and the kind can't become %s", b.lb.Name, kind)
+	if b := p.balancer.Seen(); b != nil && p.octavia() == nil {
+		return lasts(field, "the API is reached through load balancer %s, and the kind can't become %s", b.LB.Name, kind)
 	}
 	if port, ok := p.vipPort(); ok && !p.sharesVIP() {
 		return lasts(field, "the API is reached at %s, which the gateways share, and the kind can't become %s", address(port), kind)
 	}
 	return nil
+}
+
+// checkBalancer compares the load balancer with what the document says of it and Octavia can't change.
+func (p *Provider) checkBalancer(ctx context.Context) error {
+	field, why, err := p.balancer.Fixed(ctx)
+	if err == nil && field != "" {
+		err = lasts(field, "%s", why)
+	}
+	return err
 }
 
 // checkPlace compares the network and subnet that machines are in with those that they would be made in.

@@ -41,6 +41,19 @@ func (p *Provider) subnet(ctx context.Context) (subnets.Subnet, error) {
 	return subnets.Subnet{}, fail.New(fail.NotReady, "the cluster's subnet is not made yet").At(p.n.ID)
 }
 
+// cidr is the machines' network as far as it is known without asking; empty where it is not.
+func (p *Provider) cidr() string {
+	if p.spec().Network.Existing == "" {
+		return p.spec().Network.CIDR
+	}
+	p.lookups.mu.Lock()
+	defer p.lookups.mu.Unlock()
+	if p.lookups.subnet != nil {
+		return p.lookups.subnet.CIDR
+	}
+	return ""
+}
+
 // existingSubnet finds the IPv4 subnet of the existing network that the document names.
 func (p *Provider) existingSubnet(ctx context.Context) (subnets.Subnet, error) {
 	p.lookups.mu.Lock()
@@ -96,17 +109,9 @@ func (p *Provider) findNetwork(ctx context.Context, name string) (networks.Netwo
 		return networks.Network{}, cloud.Wrap(err, "look for network %s", name)
 	}
 	if len(all) != 1 {
-		return networks.Network{}, notOne(len(all), "networks", name, "spec.provider.openstack.network.existing")
+		return networks.Network{}, cloud.NotOne(len(all), "networks", name, "spec.provider.openstack.network.existing")
 	}
 	return all[0], nil
-}
-
-// notOne says that a name does not stand for exactly one thing.
-func notOne(n int, what, name, field string) error {
-	if n == 0 {
-		return fail.New(fail.Refused, "the cloud has no %s called %s", strings.TrimSuffix(what, "s"), name).At(field)
-	}
-	return fail.New(fail.Refused, "the cloud has %d %s called %s", n, what, name).At(field).Do("give the ID of the one to use")
 }
 
 // externalNetwork returns the ID of the network that floating IPs come from and that the router leads to.
@@ -161,7 +166,7 @@ func (p *Provider) existingRouter(ctx context.Context) (string, error) {
 		return "", cloud.Wrap(err, "look for router %s", name)
 	}
 	if len(all) != 1 {
-		return "", notOne(len(all), "routers", name, "spec.provider.openstack.network.router")
+		return "", cloud.NotOne(len(all), "routers", name, "spec.provider.openstack.network.router")
 	}
 	p.lookups.router = all[0].ID
 	return all[0].ID, nil

@@ -2,6 +2,9 @@ package openstack
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
@@ -31,7 +35,7 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 	s.Run = func(ctx context.Context, progress plan.Progress) error {
 		return p.ensureMachine(ctx, m, &makes, progress)
 	}
-	if wantsFloating(shape) {
+	if shape.WantsFloatingIP() {
 		s.Details = append(s.Details, "floating IP")
 	}
 	if !found {
@@ -130,7 +134,7 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 
 // ensurePublic gives a machine its floating IP, where its shape asks for one, and takes it away where it does not.
 func (p *Provider) ensurePublic(ctx context.Context, m provider.MachineSpec, progress plan.Progress) error {
-	if !wantsFloating(p.shape(m.Role, m.Pool)) {
+	if !p.shape(m.Role, m.Pool).WantsFloatingIP() {
 		return p.removeFloating(ctx, p.floatingOfMachine(m.Name))
 	}
 	port, ok := p.portOf(m.Name)
@@ -155,4 +159,98 @@ func (p *Provider) remedy(m provider.MachineSpec, fault string) string {
 		out += " that holds no other machine of its kind: antiAffinity soft would allow for one that does"
 	}
 	return out
+}
+
+// switchOn does what leaves a server's state for ACTIVE; false where there is nothing to do but to wait.
+func (p *Provider) switchOn(ctx context.Context, s servers.Server) (bool, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return false, err
+	}
+	switch s.Status {
+	case serverShutoff:
+		err = servers.Start(ctx, c.Compute, s.ID).ExtractErr()
+	case "PAUSED":
+		err = servers.Unpause(ctx, c.Compute, s.ID).ExtractErr()
+	case "SUSPENDED":
+		err = servers.Resume(ctx, c.Compute, s.ID).ExtractErr()
+	case "SHELVED", "SHELVED_OFFLOADED":
+		err = servers.Unshelve(ctx, c.Compute, s.ID, servers.UnshelveOpts{}).ExtractErr()
+	default:
+		return false, nil
+	}
+	if cloud.Status(err) == 409 { // it changes already
+		return false, nil
+	}
+	return err == nil, cloud.Wrap(err, "switch on server %s (%s)", s.Name, s.ID)
+}
+
+// Power starts ("on") or stops a machine's server, and waits until Nova says that it is so. Nova asks a server to shut down and
+// switches it off after a while (os_shutdown_timeout of the image, 60 seconds by default); it knows no way to do so at once, so
+// "kill" is the same as "off" here.
+func (p *Provider) Power(ctx context.Context, name, state string) error {
+	if err := cache.Fresh(ctx, p.known.servers, p.known.ports); err != nil {
+		return err
+	}
+	s, ok := p.serverOf(name)
+	if !ok {
+		return p.noMachine(name)
+	}
+	switch state {
+	case "on":
+		_, err := p.waitServer(ctx, name, s.ID, silent{})
+		return err
+	case "off", "kill":
+		return p.switchOff(ctx, s)
+	}
+	return fail.New(fail.Invalid, "power %q: say on, off or kill", state).At(name)
+}
+
+func (p *Provider) switchOff(ctx context.Context, s servers.Server) error {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Status == serverActive {
+		if err := servers.Stop(ctx, c.Compute, s.ID).ExtractErr(); err != nil && cloud.Status(err) != 409 {
+			return cloud.Wrap(err, "switch off server %s (%s)", s.Name, s.ID)
+		}
+	}
+	limit := time.Now().Add(p.opts.Timeouts.Boot)
+	for {
+		if err := p.known.servers.Next(ctx, p.opts.Timeouts.Poll, nil); err != nil {
+			return err
+		}
+		now, ok := p.known.servers.Find(func(o servers.Server) bool { return o.ID == s.ID })
+		switch {
+		case !ok || now.Status == serverShutoff:
+			return nil
+		case time.Now().After(limit):
+			return fail.New(fail.NotReady, "its server %s is still %s", s.ID, stateText(now)).At(s.Name)
+		}
+	}
+}
+
+// silent is a plan.Progress that nobody watches.
+type silent struct{}
+
+// Status says nothing.
+func (silent) Status(string, ...any) {}
+
+// maxUserData is Nova's limit for user-data, in characters of base64.
+const maxUserData = 65535
+
+// encodeUserData writes user-data as Nova wants it; fail.Refused where it is too long.
+func encodeUserData(m provider.MachineSpec) ([]byte, error) {
+	text := base64.StdEncoding.EncodeToString(m.UserData)
+	if len(text) > maxUserData {
+		return nil, fail.New(fail.Refused, "its user-data is %d characters long in base64, OpenStack takes at most %d", len(text), maxUserData).
+			At(m.Name).Do("give fewer keys in spec.access.sshKeys")
+	}
+	return []byte(text), nil
+}
+
+func shortDigest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:16])
 }

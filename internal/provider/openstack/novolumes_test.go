@@ -1,15 +1,14 @@
 package openstack
 
 import (
-	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/testkit"
-
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestCloudWithoutVolumes serves a cluster that needs none, and sees it off; it is told what is missing.

@@ -3,8 +3,6 @@ package openstack
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -12,6 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -47,7 +46,7 @@ func (p *Provider) reload(ctx context.Context) error {
 	for _, s := range p.known.all() {
 		g.Go(func() error { return s.Load(ctx) })
 	}
-	g.Go(func() error { return p.observeBalancer(ctx) })
+	g.Go(func() error { return p.balancer.Observe(ctx) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -55,6 +54,22 @@ func (p *Provider) reload(ctx context.Context) error {
 		return err
 	}
 	return p.checkVolumes()
+}
+
+// checkBalancing refuses to go on where something of the cluster exists and its load balancer can't be seen: nobody could tell whether
+// that is gone.
+func (p *Provider) checkBalancing(ctx context.Context) error {
+	if p.octavia() == nil {
+		return nil
+	}
+	c, err := p.cloud(ctx)
+	if err == nil {
+		_, err = c.LoadBalancer()
+	}
+	if err != nil && len(p.machines())+len(p.others()) == 0 {
+		return nil // Preflight tells
+	}
+	return err
 }
 
 // machines tells of every machine of which anything exists: a server, or what an interrupted run left of it.
@@ -94,7 +109,7 @@ func (p *Provider) specs(fits func(name string) bool) map[string]provider.Machin
 // machineOf reports what is known of a machine.
 func (p *Provider) machineOf(m provider.MachineSpec) provider.Machine {
 	out := provider.Machine{
-		Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index, User: "root", Port: portSSH, State: provider.Partial,
+		Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index, User: "root", Port: 22, State: provider.Partial,
 		Detail: "it has no server", Public: p.public(m.Name),
 	}
 	if port, ok := p.portOf(m.Name); ok {
@@ -151,12 +166,7 @@ func (p *Provider) others() []string {
 			out = append(out, "floating IP "+f.FloatingIP)
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.balancer != nil {
-		out = append(out, p.balancer.others()...)
-	}
-	return out
+	return append(out, p.balancer.Seen().Others()...)
 }
 
 func each[T any](s *cache.Cache[T], out *[]string, what string, name func(T) string) {

@@ -3,14 +3,13 @@ package openstack
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"golang.org/x/sync/errgroup"
 
@@ -94,7 +93,7 @@ func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 		return fail.New(fail.Refused, "the cloud can't serve the cluster as it is wanted; nothing was made:\n  %s",
 			strings.Join(all, "\n  ")).At(p.n.Cluster)
 	}
-	p.odd = sorted(check.found.odd)
+	p.odd = slices.Compact(slices.Sorted(slices.Values(check.found.odd)))
 	return nil
 }
 
@@ -112,22 +111,6 @@ func (f preflight) roles() {
 	if err := f.me.MayDelegate(f.c.Login.Source); err != nil {
 		f.found.add(aboutRoles, "%v", err)
 	}
-}
-
-// balancerForbidden says which role is missing where Octavia lets one do nothing.
-func balancerForbidden(err error, c *cloud.Cloud) error {
-	if cloud.Status(err) != http.StatusForbidden {
-		return err
-	}
-	me, whoErr := c.WhoAmI()
-	if whoErr != nil {
-		return errors.Join(err, whoErr)
-	}
-	said := new(cloud.Fault)
-	errors.As(err, &said)
-	return fail.Wrap(fail.Refused, said, "the credentials of %s lack the role %s in project %s (they have %s)",
-		c.Login.Source, cloud.BalancerRole, me.Project.Name, me.RoleNames()).
-		Do("have the cloud's operator grant it, or use another kind of spec.endpoint, such as gateways")
 }
 
 // networks looks for the networks that the document names.
@@ -201,7 +184,7 @@ func addressesOf(sub subnets.Subnet) int {
 func (f preflight) wantsFloating() bool {
 	o := f.octavia()
 	return f.sharesVIP() || o != nil && !o.Internal ||
-		slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { return wantsFloating(f.shape(m.Role, m.Pool)) })
+		slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { return f.shape(m.Role, m.Pool).WantsFloatingIP() })
 }
 
 // volumes reports what a cloud without volumes does not give.
@@ -258,4 +241,47 @@ func poolName(m provider.MachineSpec) string {
 		return "pool " + m.Pool
 	}
 	return string(m.Role)
+}
+
+// The properties of an image that say which bundle is inside.
+const (
+	PropertyBundle     = "naupegos_bundle"     // its ID
+	PropertyKubernetes = "naupegos_kubernetes" // its release
+)
+
+// Warnings says what the last Preflight found odd.
+func (p *Provider) Warnings() []string { return slices.Clone(p.odd) }
+
+func (f *findings) warn(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.odd = append(f.odd, text)
+}
+
+// waysIn warns before the first machine is made where none can be reached from outside of a network that is made for the cluster.
+// Where the network or its router is somebody's, the operator may be inside, or have a route.
+func (f preflight) waysIn() {
+	made := slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { _, ok := f.serverOf(m.Name); return ok })
+	floats := slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { return f.shape(m.Role, m.Pool).WantsFloatingIP() })
+	if made || floats || f.spec().Network.Existing != "" || !f.ownRouter() {
+		return
+	}
+	f.found.warn("no machine gets a floating IP: from outside of the cluster's network none can be configured by SSH; " +
+		"set floatingIP: true in spec.controlPlane.machine, or use the endpoint kind gateways")
+}
+
+// bundleOf warns where machines have another bundle inside than the cluster's.
+func (f preflight) bundleOf(m provider.MachineSpec, image images.Image) {
+	bundle, _ := image.Properties[PropertyBundle].(string)
+	release, _ := image.Properties[PropertyKubernetes].(string)
+	want := f.opts.Cluster.Spec.Kubernetes.Version
+	switch {
+	case bundle == "" || m.Role == provider.Gateway: // gateways have nothing of it
+	case release != "" && release != want:
+		f.found.warn("image " + image.Name + " of " + poolName(m) + " has Kubernetes " + release + " inside, the cluster's is " + want +
+			": machines get what differs over the network")
+	case f.opts.BundleID != "" && bundle != f.opts.BundleID:
+		f.found.warn("image " + image.Name + " of " + poolName(m) + " has another bundle of Kubernetes " + want +
+			" inside than the cluster's: machines get what differs over the network")
+	}
 }

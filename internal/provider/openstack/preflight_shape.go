@@ -100,7 +100,7 @@ func flavorNames(all map[string]flavors.Flavor) string {
 	for _, f := range all {
 		out = append(out, f.Name)
 	}
-	return strings.Join(sorted(out), ", ")
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(out))), ", ")
 }
 
 // lookForImage finds the one active image of a name or ID; nil where there is none, or several.
@@ -163,12 +163,11 @@ func (f preflight) versions(ctx context.Context) error {
 	if err != nil {
 		return f.found.refusal(aboutAPIs, err)
 	}
-	if f.seenBalancer() == nil {
-		_, err := f.balancerFlavor(ctx, c)
-		if err := f.found.refusal(aboutFlavors, err); err != nil {
+	if f.balancer.Seen() == nil {
+		if err := f.found.refusal(aboutFlavors, f.balancer.CheckFlavor(ctx, c)); err != nil {
 			return err
 		}
-		if err := f.found.refusal(aboutAPIs, f.checkBalancerProvider(ctx, c)); err != nil {
+		if err := f.found.refusal(aboutAPIs, f.balancer.CheckProvider(ctx, c)); err != nil {
 			return err
 		}
 	}

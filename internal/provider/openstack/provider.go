@@ -18,6 +18,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
@@ -37,11 +38,7 @@ type Provider struct {
 
 	former []floatingips.FloatingIP // of the user's, that have to leave the API's address; set by Steps
 
-	mu       sync.Mutex
-	balancer *balancer // what was last seen of the load balancer; nil: there is none
-
-	noBalancing string // why there can be none
-	fronts      fronts
+	balancer *balancer.Keeper
 }
 
 var (
@@ -82,11 +79,19 @@ func New(o Options) (*Provider, error) {
 	}
 	p := &Provider{opts: o, n: marks.Names{ID: o.ClusterID, Cluster: o.Cluster.Metadata.Name}}
 	p.known = p.caches()
+	p.balancer = balancer.New(balancer.Options{
+		Names: p.n, Octavia: p.octavia(), Port: o.Cluster.Spec.Endpoint.Port, Floating: balancerAddress{p},
+		Timeouts: balancer.Timeouts{Boot: o.Timeouts.Boot, Delete: o.Timeouts.Delete, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll},
+		Cloud:    p.cloud, Subnet: p.subnet, CIDR: p.cidr, Machine: p.Machine,
+	})
 	return p, nil
 }
 
 // spec is what the document says of the cloud.
 func (p *Provider) spec() *v1alpha1.OpenStack { return p.opts.Cluster.Spec.Provider.OpenStack }
+
+// octavia is what the document says of the load balancer; nil where it wants none.
+func (p *Provider) octavia() *v1alpha1.Octavia { return p.opts.Cluster.Spec.Endpoint.LoadBalancer() }
 
 // shape is what machines of a role and pool are like.
 func (p *Provider) shape(role provider.Role, pool string) v1alpha1.MachineShape {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/provider/openstack/firewall"
 	"github.com/naupegos/naupegos/internal/provider/openstack/quota"
 )
 
@@ -54,9 +55,9 @@ func TestDemand(t *testing.T) {
 	p, want := frontProvider(t, octaviaDocument)
 	d := p.demand(want, map[string]size{"m1.medium": {vcpus: 2, ramMiB: 4096}}, "10.87.0.0/24")
 	rules := 0
-	a := p.access("10.87.0.0/24")
-	for _, r := range a.roles {
-		rules += len(a.rules(r))
+	a := firewall.AccessOf(p.opts.Cluster, "10.87.0.0/24")
+	for _, r := range a.Roles {
+		rules += len(a.Rules(r))
 	}
 	for r, n := range (quota.Demand{
 		quota.Servers: 5, quota.Cores: 10, quota.RAM: 5 * 4096, quota.ServerGroups: 2, quota.GroupMembers: 3, quota.Keypairs: 1,

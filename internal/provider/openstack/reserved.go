@@ -77,8 +77,8 @@ func (p *Provider) frontPort() string {
 		port, _ := p.vipPort()
 		return port.ID
 	}
-	if b := p.seenBalancer(); b != nil {
-		return b.lb.VipPortID
+	if b := p.balancer.Seen(); b != nil {
+		return b.LB.VipPortID
 	}
 	return ""
 }

@@ -143,7 +143,7 @@ func reserve(ctx context.Context, t *testing.T) *floatingips.FloatingIP {
 // leaveBehind makes what the cluster's controllers make for a Service and a claim.
 func leaveBehind(ctx context.Context, t *testing.T, p *Provider) {
 	t.Helper()
-	lb, err := p.balancing(ctx)
+	lb, err := p.balancer.Client(ctx)
 	testkit.Must(t, err)
 	sub, err := p.subnet(ctx)
 	testkit.Must(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/firewall"
 )
 
 const groupsStep = "security-groups"
@@ -40,16 +41,16 @@ func (p *Provider) groupIDs(r provider.Role) []string {
 // groupsPlan returns the step that makes the security groups of the roles, and their rules what they should be; nil where they
 // are. A change disturbs nobody: what stays allowed is never taken away in between.
 func (p *Provider) groupsPlan(subnet string) *plan.Step {
-	a := p.access(subnet)
+	a := firewall.AccessOf(p.opts.Cluster, subnet)
 	var details []string
 	fresh := true
-	for _, r := range a.roles {
+	for _, r := range a.Roles {
 		g, ok := p.groupFor(r)
 		fresh = fresh && !ok
 		add, drop := p.ruleChanges(a, r)
 		switch {
 		case !ok:
-			details = append(details, fmt.Sprintf("security group %s with %d rules", p.n.Name(string(r)), len(a.rules(r))))
+			details = append(details, fmt.Sprintf("security group %s with %d rules", p.n.Name(string(r)), len(a.Rules(r))))
 		case len(add)+len(drop) > 0:
 			details = append(details, fmt.Sprintf("security group %s: %d rules more, %d less", g.Name, len(add), len(drop)))
 		case !slices.Contains(g.Tags, p.n.Mark()):
@@ -77,19 +78,19 @@ func (p *Provider) groupsCalled(name string) []groups.SecGroup {
 }
 
 // ruleChanges compares a role's rules with what they should be.
-func (p *Provider) ruleChanges(a access, r provider.Role) (add []rules.CreateOpts, drop []rules.SecGroupRule) {
+func (p *Provider) ruleChanges(a firewall.Access, r provider.Role) (add []rules.CreateOpts, drop []rules.SecGroupRule) {
 	g, _ := p.groupFor(r)
 	var want []rules.CreateOpts
-	for _, w := range a.rules(r) {
-		want = append(want, w.request(g.ID, p.groupOf))
+	for _, w := range a.Rules(r) {
+		want = append(want, w.Request(g.ID, p.groupOf))
 	}
 	for _, w := range want {
-		if !slices.ContainsFunc(g.Rules, func(h rules.SecGroupRule) bool { return sameRule(h, w) }) {
+		if !slices.ContainsFunc(g.Rules, func(h rules.SecGroupRule) bool { return firewall.Same(h, w) }) {
 			add = append(add, w)
 		}
 	}
 	for _, h := range g.Rules {
-		if !slices.ContainsFunc(want, func(w rules.CreateOpts) bool { return sameRule(h, w) }) {
+		if !slices.ContainsFunc(want, func(w rules.CreateOpts) bool { return firewall.Same(h, w) }) {
 			drop = append(drop, h)
 		}
 	}
@@ -97,7 +98,7 @@ func (p *Provider) ruleChanges(a access, r provider.Role) (add []rules.CreateOpt
 }
 
 // ensureGroups makes the groups first, because rules name other groups, and then adds rules before it removes any.
-func (p *Provider) ensureGroups(ctx context.Context, a access, progress plan.Progress) error {
+func (p *Provider) ensureGroups(ctx context.Context, a firewall.Access, progress plan.Progress) error {
 	if err := cache.Fresh(ctx, p.known.groups); err != nil {
 		return err
 	}
@@ -107,14 +108,14 @@ func (p *Provider) ensureGroups(ctx context.Context, a access, progress plan.Pro
 	}
 	var first, then errgroup.Group
 	progress.Status("security groups")
-	for _, r := range a.roles {
+	for _, r := range a.Roles {
 		first.Go(func() error { return p.ensureGroup(ctx, c, r) })
 	}
 	if err := first.Wait(); err != nil {
 		return err
 	}
 	progress.Status("rules of security groups")
-	for _, r := range a.roles {
+	for _, r := range a.Roles {
 		then.Go(func() error { return p.ensureRules(ctx, c, a, r) })
 	}
 	return then.Wait()
@@ -145,7 +146,7 @@ func (p *Provider) ensureGroup(ctx context.Context, c *gophercloud.ServiceClient
 	return nil
 }
 
-func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient, a access, r provider.Role) error {
+func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient, a firewall.Access, r provider.Role) error {
 	g, _ := p.groupFor(r)
 	add, drop := p.ruleChanges(a, r)
 	if len(add) > 0 {

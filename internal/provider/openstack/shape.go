@@ -140,7 +140,7 @@ func (p *Provider) imageID(ctx context.Context, name string) (string, error) {
 	}
 	all = slices.DeleteFunc(all, func(i images.Image) bool { return i.Status != images.ImageStatusActive })
 	if len(all) != 1 {
-		return "", notOne(len(all), "images", name, "machine.image")
+		return "", cloud.NotOne(len(all), "images", name, "machine.image")
 	}
 	if p.lookups.images == nil {
 		p.lookups.images = map[string]string{}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 )
 
 // Steps returns the steps that make the network, the security groups and every wanted machine exist and run: none where nothing
@@ -44,8 +45,8 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	steps = append(steps, p.vipSteps(want)...)
 	ports, portsOf := p.portsPlans(want)
 	steps = append(steps, ports...)
-	for _, s := range p.balancerSteps(want) {
-		s.Needs = append(s.Needs, portsOf[p.firstMember(want)])
+	for _, s := range p.balancer.Steps(want) {
+		s.Needs = append(s.Needs, networkStep, routerStep, portsOf[balancer.First(want)])
 		steps = append(steps, s)
 	}
 	for _, m := range machines {
@@ -53,6 +54,11 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	}
 	steps = append(steps, machines...)
 	return order(slices.DeleteFunc(steps, func(s *plan.Step) bool { return s == nil })), nil
+}
+
+// Balance returns the step that has the load balancer follow the machines; none where that is so.
+func (p *Provider) Balance(want provider.Wanted, _ *provider.Inventory) []*plan.Step {
+	return p.balancer.Balance(want)
 }
 
 // machineSteps returns the steps of machines that are not as they should be, and which of them are to be made.

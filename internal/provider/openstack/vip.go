@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 )
 
 const (
@@ -21,8 +22,8 @@ const (
 // there is none (yet).
 func (p *Provider) VIP(context.Context) (string, error) {
 	if p.octavia() != nil {
-		if b := p.seenBalancer(); b != nil && b.lb.VipAddress != "" {
-			return b.lb.VipAddress, nil
+		if b := p.balancer.Seen(); b != nil && b.LB.VipAddress != "" {
+			return b.LB.VipAddress, nil
 		}
 	} else if a := p.vipAddress(); a != "" {
 		return a, nil
@@ -34,8 +35,8 @@ func (p *Provider) VIP(context.Context) (string, error) {
 func (p *Provider) PublicVIP(context.Context) (string, error) {
 	port := ""
 	if p.octavia() != nil {
-		if b := p.seenBalancer(); b != nil {
-			port = b.lb.VipPortID
+		if b := p.balancer.Seen(); b != nil {
+			port = b.LB.VipPortID
 		}
 	} else if o, ok := p.vipPort(); ok {
 		port = o.ID
@@ -111,28 +112,48 @@ func (p *Provider) ensureVIPPort(ctx context.Context) (ports.Port, error) {
 	return made[0], nil
 }
 
-// ensureBalancerIP sees that the load balancer's address has a floating IP, or none where it is internal.
-func (p *Provider) ensureBalancerIP(ctx context.Context, progress plan.Progress) error {
-	b := p.seenBalancer()
-	if b == nil {
-		return fail.New(fail.NotReady, "the load balancer does not exist").At(p.n.Name(frontAPI))
-	}
-	if !p.octavia().Internal {
-		progress.Status("floating IP for %s", b.lb.VipAddress)
-		return p.ensureFrontIP(ctx, b.lb.VipPortID, frontAPI)
-	}
-	if err := p.takeOffFormer(ctx, b.lb.VipPortID); err != nil {
-		return err
-	}
-	f, ok := p.floatingOf(b.lb.VipPortID)
-	if !ok {
-		return nil
-	}
-	return p.removeFloating(ctx, []floatingips.FloatingIP{f})
-}
-
 // hasFloatingIP reports whether a port has a floating IP of the cluster.
 func (p *Provider) hasFloatingIP(portID string) bool {
 	_, ok := p.floatingOf(portID)
 	return ok
+}
+
+// balancerAddress is the floating IP of the load balancer's address, or that it has none, where it is internal.
+type balancerAddress struct{ p *Provider }
+
+var _ balancer.Floating = balancerAddress{}
+
+// Lack says what of the floating IP of a port is not as wanted; empty: nothing.
+func (a balancerAddress) Lack(portID string) string {
+	if !a.p.octavia().Internal {
+		return a.p.frontIPLack(portID)
+	}
+	if a.p.hasFloatingIP(portID) || len(a.p.former) > 0 {
+		return "its floating IP is no longer wanted"
+	}
+	return ""
+}
+
+// AskConsent makes a step ask for consent that gives an address back, or takes one off.
+func (a balancerAddress) AskConsent(s *plan.Step, portID string) { a.p.askForAddress(s, portID) }
+
+// Ensure has the wanted floating IP, or none, lead to a port.
+func (a balancerAddress) Ensure(ctx context.Context, portID string) error {
+	if !a.p.octavia().Internal {
+		return a.p.ensureFrontIP(ctx, portID, balancer.FrontAPI)
+	}
+	if err := a.p.takeOffFormer(ctx, portID); err != nil {
+		return err
+	}
+	f, ok := a.p.floatingOf(portID)
+	if !ok {
+		return nil
+	}
+	return a.p.removeFloating(ctx, []floatingips.FloatingIP{f})
+}
+
+// Forget drops what is known of floating IPs, because a port is gone that one may have led to.
+func (a balancerAddress) Forget() {
+	a.p.known.floating.Invalidate()
+	a.p.known.reserved.Invalidate()
 }

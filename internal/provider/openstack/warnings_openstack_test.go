@@ -14,6 +14,7 @@ import (
 	"time"
 
 	glance "github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/images"
 	"github.com/naupegos/naupegos/internal/testkit"

@@ -194,3 +194,16 @@ func UnlessGone(err error) error {
 	}
 	return err
 }
+
+// NotOne says that a name does not stand for exactly one thing.
+func NotOne(n int, what, name, field string) error {
+	if n == 0 {
+		return fail.New(fail.Refused, "the cloud has no %s called %s", strings.TrimSuffix(what, "s"), name).At(field)
+	}
+	return fail.New(fail.Refused, "the cloud has %d %s called %s", n, what, name).At(field).Do("give the ID of the one to use")
+}
+
+// Untold reports whether a service keeps to itself what it was asked.
+func Untold(err error) bool {
+	return Status(err) == http.StatusForbidden || Status(err) == http.StatusNotFound
+}

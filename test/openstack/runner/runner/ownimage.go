@@ -17,14 +17,14 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
-	"github.com/naupegos/naupegos/internal/provider/local"
+	"github.com/naupegos/naupegos/internal/provider/local/layers"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // ownImage is the root file system of an image that `naupegos image build` made, out of its data in Glance. It is unpacked once for
 // all machines of that image: they have what a server with this disk has, but for kernel and boot loader, which containers don't use.
-func (c *cloud) ownImage(in content) *local.Base {
-	return &local.Base{
+func (c *cloud) ownImage(in content) *layers.Base {
+	return &layers.Base{
 		Key: in.SHA512, Title: "root file system of image " + in.Image,
 		Unpack: func(ctx context.Context, root string, progress plan.Progress) error {
 			tmp, err := os.MkdirTemp(filepath.Dir(root), "disk-")

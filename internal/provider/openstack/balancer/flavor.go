@@ -1,0 +1,108 @@
+package balancer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/providers"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+)
+
+// CheckFlavor refuses a flavor that the cloud does not have for load balancers.
+func (k *Keeper) CheckFlavor(ctx context.Context, c *gophercloud.ServiceClient) error {
+	_, err := k.flavor(ctx, c)
+	return err
+}
+
+// flavor returns the ID of the load balancer's flavor; empty where the document names none. fail.Refused where there is no such
+// flavor, or several.
+func (k *Keeper) flavor(ctx context.Context, c *gophercloud.ServiceClient) (string, error) {
+	want := k.opts.Octavia.Flavor
+	if want == "" {
+		return "", nil
+	}
+	all, err := cloud.Pages(ctx, flavors.List(c, flavors.ListOpts{}), flavors.ExtractFlavors)
+	if err != nil {
+		return "", cloud.Wrap(err, "list flavors of load balancers")
+	}
+	var fit []string
+	for _, f := range all {
+		if f.ID == want || f.Name == want {
+			fit = append(fit, f.ID)
+		}
+	}
+	if len(fit) != 1 {
+		return "", cloud.NotOne(len(fit), "load-balancer flavors", want, "spec.endpoint.octavia.flavor")
+	}
+	return fit[0], nil
+}
+
+// CheckProvider refuses a provider that the cloud does not have. A cloud that does not tell which it has refuses by itself.
+func (k *Keeper) CheckProvider(ctx context.Context, c *gophercloud.ServiceClient) error {
+	want := k.opts.Octavia.Provider
+	if want == "" {
+		return nil
+	}
+	all, err := cloud.Pages(ctx, providers.List(c, providers.ListOpts{}), providers.ExtractProviders)
+	if cloud.Untold(err) {
+		return nil
+	}
+	if err != nil {
+		return cloud.Wrap(err, "list providers of load balancers")
+	}
+	var have []string
+	for _, x := range all {
+		have = append(have, x.Name)
+	}
+	if slices.Contains(have, want) {
+		return nil
+	}
+	return fail.New(fail.Refused, "the cloud's load-balancer service has no provider %s; there are: %s", want, strings.Join(sorted(have), ", ")).
+		At("spec.endpoint.octavia.provider")
+}
+
+// checkDefaultProvider refuses to go on with OVN where the document does not say so, as it turns out where it is the cloud's default: it
+// needs other rules for the machines.
+func (k *Keeper) checkDefaultProvider(b *State) error {
+	if b.LB.Provider != v1alpha1.ProviderOVN || k.opts.Octavia.OVN() {
+		return nil
+	}
+	return fail.New(fail.Refused, "the cloud makes load balancers with ovn, where nothing else is said").At("spec.endpoint.octavia.provider").
+		Do("say ovn there; for another one that the cloud has (openstack loadbalancer provider list), destroy this beginning first")
+}
+
+// Fixed names a field of the document that Octavia can't change of the load balancer that is there, and says why; empty where none is to
+// change.
+func (k *Keeper) Fixed(ctx context.Context) (field, why string, err error) {
+	b, o := k.Seen(), k.opts.Octavia
+	if b == nil || o == nil {
+		return "", "", nil
+	}
+	if o.Provider != "" && o.Provider != b.LB.Provider {
+		return "spec.endpoint.octavia.provider",
+			fmt.Sprintf("load balancer %s is made with %s, and can't become one of %s", b.LB.Name, b.LB.Provider, o.Provider), nil
+	}
+	if o.Zone != "" && o.Zone != b.LB.AvailabilityZone {
+		return "spec.endpoint.octavia.zone",
+			fmt.Sprintf("load balancer %s is in zone %q, and can't move to %s", b.LB.Name, b.LB.AvailabilityZone, o.Zone), nil
+	}
+	if o.Flavor == "" {
+		return "", "", nil
+	}
+	c, err := k.needed(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	want, err := k.flavor(ctx, c)
+	if err != nil || want == b.LB.FlavorID {
+		return "", "", err
+	}
+	return "spec.endpoint.octavia.flavor", fmt.Sprintf("load balancer %s has flavor %q, and can't get %s", b.LB.Name, b.LB.FlavorID, o.Flavor), nil
+}

@@ -1,0 +1,263 @@
+package firewall
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Ports that the roles serve.
+const (
+	portSSH       = 22
+	portEtcdFirst = 2379 // clients; peers use the next one
+	portEtcdLast  = 2380
+	portKubelet   = 10250
+	portVXLAN     = 8472
+	portNodeFirst = 30000
+	portNodeLast  = 32767
+	protocolVRRP  = "112"
+	everywhere    = "0.0.0.0/0"
+	protocolAny   = ""
+	directionIn   = "ingress"
+	directionOut  = "egress"
+	etherTypeV4   = "IPv4"
+	etherTypeV6   = "IPv6"
+	protocolTCP   = "tcp"
+	protocolUDP   = "udp"
+	protocolICMP  = "icmp"
+)
+
+// Rule is one thing that a security group lets through; from a network, or from the machines of a role.
+type Rule struct {
+	direction, ether, protocol string
+	first, last                int
+	cidr                       string
+	from                       provider.Role
+}
+
+// Access is all that decides which rules there are.
+type Access struct {
+	Roles      []provider.Role // that the cluster has machines of
+	subnet     string          // CIDR of the machines' network
+	ssh        []string        // who may reach SSH from outside
+	api        []string        // who may reach the API on machines that serve it to the outside
+	nodePorts  []string
+	floating   map[provider.Role]bool // whether machines of the role have floating IPs
+	ingress    []int                  // NodePorts of workers that are open to everybody
+	endpoint   string
+	clients    []string // who reaches the API servers through a load balancer that leaves the clients' addresses as they are
+	port       int      // of the endpoint
+	wireguard  int      // UDP port; 0: none
+	web        bool     // gateways pass web traffic on
+	anyPodNet  bool
+	noWorkers  bool
+	noGateways bool
+}
+
+// AccessOf reads a document; subnet is the CIDR of the machines' network.
+func AccessOf(doc *v1alpha1.Cluster, subnet string) Access {
+	spec := doc.Spec
+	a := Access{
+		subnet: subnet, ssh: orAll(spec.Access.SSHCIDRs), api: orAll(spec.Access.APICIDRs), nodePorts: spec.Access.NodePortCIDRs,
+		floating: map[provider.Role]bool{}, endpoint: spec.Endpoint.Kind, port: cmp.Or(spec.Endpoint.Port, v1alpha1.APIServerPort),
+		anyPodNet: spec.Kubernetes.CNI == v1alpha1.CNINone, noWorkers: doc.WorkerCount() == 0, noGateways: doc.GatewayCount() == 0,
+	}
+	a.web = spec.Endpoint.Kind == v1alpha1.EndpointGateways && spec.Endpoint.IngressWanted() != nil
+	if o := spec.Endpoint.LoadBalancer(); o.OVN() {
+		a.clients = orAll(o.AllowedCIDRs)
+		if i := o.Ingress; i != nil {
+			a.ingress = []int{i.HTTPNodePort, i.HTTPSNodePort}
+		}
+	}
+	if w := spec.Access.WireGuard; w != nil {
+		a.wireguard = cmp.Or(w.Port, 51820)
+	}
+	a.Roles = roles(doc)
+	for _, r := range a.Roles {
+		a.floating[r] = anyFloating(doc, r)
+	}
+	return a
+}
+
+// roles lists those that the document wants machines of, or has pools for.
+func roles(doc *v1alpha1.Cluster) []provider.Role {
+	out := []provider.Role{provider.ControlPlane}
+	if doc.GatewayCount() > 0 {
+		out = append(out, provider.Gateway)
+	}
+	if len(doc.Spec.Workers) > 0 {
+		out = append(out, provider.Worker)
+	}
+	return out
+}
+
+// anyFloating reports whether machines of a role have floating IPs.
+func anyFloating(doc *v1alpha1.Cluster, r provider.Role) bool {
+	if r != provider.Worker {
+		return doc.Shape(string(r), "").WantsFloatingIP()
+	}
+	return slices.ContainsFunc(doc.Spec.Workers, func(w v1alpha1.Pool) bool { return doc.Shape(string(r), w.Name).WantsFloatingIP() })
+}
+
+func orAll(cidrs []string) []string {
+	if len(cidrs) == 0 {
+		return []string{everywhere}
+	}
+	return cidrs
+}
+
+// Rules lists what the machines of a role let through: what the role needs, and nothing else.
+func (a Access) Rules(r provider.Role) []Rule {
+	b := &ruleSet{a: a}
+	b.rules = []Rule{{direction: directionOut, ether: etherTypeV4}, {direction: directionOut, ether: etherTypeV6}}
+	b.cidrs(protocolICMP, 0, 0, a.subnet)
+	b.ssh(r)
+	switch r {
+	case provider.ControlPlane:
+		b.roles(protocolTCP, v1alpha1.APIServerPort, v1alpha1.APIServerPort, a.Roles...)
+		b.cidrs(protocolTCP, v1alpha1.APIServerPort, v1alpha1.APIServerPort, a.apiFrom()...)
+		b.roles(protocolTCP, portEtcdFirst, portEtcdLast, provider.ControlPlane)
+		b.node()
+		if a.noWorkers {
+			b.services()
+		}
+	case provider.Worker:
+		b.node()
+		b.services()
+		for _, port := range a.ingress {
+			b.cidrs(protocolTCP, port, port, everywhere)
+		}
+	case provider.Gateway:
+		b.roles(protocolTCP, a.port, a.port, a.Roles...)
+		b.cidrs(protocolTCP, a.port, a.port, a.api...)
+		b.roles(protocolVRRP, 0, 0, provider.Gateway)
+		if a.web {
+			b.cidrs(protocolTCP, v1alpha1.HTTPPort, v1alpha1.HTTPPort, everywhere)
+			b.cidrs(protocolTCP, v1alpha1.HTTPSPort, v1alpha1.HTTPSPort, everywhere)
+		}
+		if a.wireguard != 0 {
+			b.cidrs(protocolUDP, a.wireguard, a.wireguard, everywhere)
+		}
+	}
+	return b.rules
+}
+
+// apiFrom says who else than machines reaches the API servers themselves.
+func (a Access) apiFrom() []string {
+	switch a.endpoint {
+	case v1alpha1.EndpointOctavia:
+		return append([]string{a.subnet}, a.clients...) // a load balancer speaks from its own port in there, where it is one of machines
+	case v1alpha1.EndpointAddress, v1alpha1.EndpointDirect:
+		return a.api
+	}
+	return nil
+}
+
+// ruleSet collects the rules of one role.
+type ruleSet struct {
+	a     Access
+	rules []Rule
+}
+
+func (b *ruleSet) add(r Rule) {
+	if !slices.Contains(b.rules, r) {
+		b.rules = append(b.rules, r)
+	}
+}
+
+func (b *ruleSet) cidrs(protocol string, first, last int, cidrs ...string) {
+	for _, c := range cidrs {
+		b.add(Rule{directionIn, etherTypeV4, protocol, first, last, c, ""})
+	}
+}
+
+func (b *ruleSet) roles(protocol string, first, last int, from ...provider.Role) {
+	for _, r := range from {
+		if slices.Contains(b.a.Roles, r) {
+			b.add(Rule{directionIn, etherTypeV4, protocol, first, last, "", r})
+		}
+	}
+}
+
+// ssh is open to the outside only where machines are reached from there: on those with a floating IP, or on all where none has
+// one and no gateway is in front. The others are reached through the gateways, or through the ones with a floating IP.
+func (b *ruleSet) ssh(r provider.Role) {
+	outside := false
+	for _, f := range b.a.floating {
+		outside = outside || f
+	}
+	if b.a.floating[r] || !outside && b.a.noGateways {
+		b.cidrs(protocolTCP, portSSH, portSSH, b.a.ssh...)
+	}
+	if b.a.noGateways {
+		b.roles(protocolTCP, portSSH, portSSH, b.a.Roles...)
+	} else {
+		b.roles(protocolTCP, portSSH, portSSH, provider.Gateway)
+	}
+}
+
+// node lets through what nodes say to each other: kubelets' API, and the pod network.
+func (b *ruleSet) node() {
+	if b.a.anyPodNet { // whatever it is that the user brings
+		b.roles(protocolAny, 0, 0, provider.ControlPlane, provider.Worker)
+		return
+	}
+	b.roles(protocolTCP, portKubelet, portKubelet, provider.ControlPlane, provider.Worker)
+	b.roles(protocolUDP, portVXLAN, portVXLAN, provider.ControlPlane, provider.Worker)
+}
+
+// services lets through traffic to NodePorts: from load balancers, which are in the machines' own network, and from where the
+// document says.
+func (b *ruleSet) services() {
+	from := append([]string{b.a.subnet}, b.a.nodePorts...)
+	b.cidrs(protocolTCP, portNodeFirst, portNodeLast, from...)
+	b.cidrs(protocolUDP, portNodeFirst, portNodeLast, from...)
+}
+
+// Request turns a rule into what Neutron is asked for.
+func (r Rule) Request(group string, groupOf func(provider.Role) string) rules.CreateOpts {
+	o := rules.CreateOpts{
+		Direction: rules.RuleDirection(r.direction), EtherType: rules.RuleEtherType(r.ether), SecGroupID: group,
+		Protocol: rules.RuleProtocol(r.protocol), PortRangeMin: r.first, PortRangeMax: r.last, RemoteIPPrefix: r.cidr,
+	}
+	if r.from != "" {
+		o.RemoteGroupID = groupOf(r.from)
+	}
+	return o
+}
+
+// Same reports whether a rule that is there is the one that is asked for, whichever way Neutron writes it.
+func Same(have rules.SecGroupRule, want rules.CreateOpts) bool {
+	return have.Direction == string(want.Direction) && have.EtherType == string(want.EtherType) &&
+		protocol(have.Protocol) == protocol(string(want.Protocol)) &&
+		have.PortRangeMin == want.PortRangeMin && have.PortRangeMax == want.PortRangeMax &&
+		have.RemoteGroupID == want.RemoteGroupID && have.RemoteAddressGroupID == "" &&
+		prefix(have.RemoteIPPrefix, have.EtherType) == prefix(want.RemoteIPPrefix, have.EtherType)
+}
+
+func protocol(s string) string {
+	switch s {
+	case "any", "0":
+		return ""
+	case "vrrp":
+		return protocolVRRP
+	case "1":
+		return protocolICMP
+	case "6":
+		return protocolTCP
+	case "17":
+		return protocolUDP
+	}
+	return s
+}
+
+func prefix(cidr, ether string) string {
+	if cidr == everywhere && ether == etherTypeV4 {
+		return ""
+	}
+	return cidr
+}

@@ -1,0 +1,256 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
+)
+
+// csiCluster is the key by which cinder-csi-plugin writes down whose a volume is; it is told our cluster ID with --cluster.
+const csiCluster = "cinder.csi.openstack.org/cluster"
+
+// servicePrefix begins the names of load balancers of Services: openstack-cloud-controller-manager calls them
+// kube_service_CLUSTER_NAMESPACE_NAME, and it is told our cluster ID with --cluster-name. No cluster ID holds an underscore, so
+// the name says exactly whose it is.
+func servicePrefix(n marks.Names) string { return "kube_service_" + n.ID + "_" }
+
+// Leftovers lists what the cluster itself has made and is still there: two lists, whatever there is, and a look at each server that the
+// last observation does not know and that has a volume attached.
+func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
+	var out provider.Leftovers
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return out, err
+	}
+	all, err := volumesWith(ctx, c, csiCluster, p.n.ID)
+	if err != nil {
+		return out, cloud.Wrap(err, "list the volumes of claims")
+	}
+	for _, v := range all {
+		left := leftVolume(v)
+		if left.Stranger, err = p.stranger(ctx, v); err != nil {
+			return out, err
+		}
+		out.Volumes = append(out.Volumes, left)
+	}
+	lb, err := p.balancer.Client(ctx)
+	if err != nil || lb == nil {
+		return out, err
+	}
+	bs, err := cloud.Pages(ctx, loadbalancers.List(lb, nil), loadbalancers.ExtractLoadBalancers)
+	if cloud.Status(err) == http.StatusForbidden && p.octavia() == nil {
+		return out, nil // nor may the cluster then
+	}
+	if err != nil {
+		return out, cloud.Wrap(err, "list the load balancers of Services")
+	}
+	for _, b := range bs {
+		if services := p.servicesOf(b); len(services) > 0 && b.ProvisioningStatus != balancer.Deleted {
+			out.LoadBalancers = append(out.LoadBalancers, provider.LeftBalancer{
+				ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress, Services: services, Shared: p.isShared(b), Port: b.VipPortID,
+			})
+		}
+	}
+	return out, nil
+}
+
+// servicesOf returns the cluster's Services that a load balancer is of: by its name, or where several Services share one, by tags.
+func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
+	var out []string
+	for _, s := range append([]string{b.Name}, b.Tags...) {
+		if service, ok := strings.CutPrefix(s, servicePrefix(p.n)); ok {
+			out = append(out, strings.Replace(service, "_", "/", 1))
+		}
+	}
+	return out
+}
+
+// isShared tells of a load balancer that Services of the cluster use and that is not the cluster's alone.
+func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
+	own := servicePrefix(p.n)
+	return !strings.HasPrefix(b.Name, own) || slices.ContainsFunc(b.Tags, func(t string) bool {
+		return strings.HasPrefix(t, "kube_service_") && !strings.HasPrefix(t, own)
+	})
+}
+
+// stranger returns the ID of a server that is not the cluster's and has a volume attached. The cluster's own let go of it when they
+// are deleted, and one that is gone has let go of it.
+func (p *Provider) stranger(ctx context.Context, v volumes.Volume) (string, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, a := range v.Attachments {
+		if _, own := p.known.servers.Find(func(s servers.Server) bool { return s.ID == a.ServerID }); own {
+			continue
+		}
+		s, err := servers.Get(ctx, c.Compute, a.ServerID).Extract()
+		switch {
+		case cloud.Gone(err):
+		case err != nil:
+			return "", cloud.Wrap(err, "look at server %s, which has volume %s attached", a.ServerID, v.ID)
+		case s.Metadata[marks.Underscored(marks.KeyCluster)] != p.n.ID:
+			return s.ID, nil
+		}
+	}
+	return "", nil
+}
+
+func leftVolume(v volumes.Volume) provider.LeftVolume {
+	out := provider.LeftVolume{ID: v.ID, Name: v.Name, State: v.Status, GiB: v.Size, Zone: v.AvailabilityZone}
+	const claim = "csi.storage.k8s.io/pvc/"
+	if name := v.Metadata[claim+"name"]; name != "" {
+		out.Claim = v.Metadata[claim+"namespace"] + "/" + name
+	}
+	return out
+}
+
+// LeftoversStep is the ID of FreeLeftovers' step.
+const LeftoversStep = "cloud/leftovers"
+
+// FreeLeftovers returns the step that removes what the cluster itself made in the cloud and did not give back, as a cluster that does not
+// answer can't: load balancers of Services with their floating IPs and, unless they are kept, volumes of claims. It has to wait for
+// the machines to be gone, which would make these things again and hold the volumes; DestroyNetworkStep has to wait for it. seen is what
+// Leftovers said when the plan was made, for its reader to be told: no other volume is removed, nor one that a server has that is not
+// the cluster's. Load balancers hold no data, and the network can't go while they are in it: they go whenever they came.
+func (p *Provider) FreeLeftovers(seen provider.Leftovers, keepVolumes bool) *plan.Step {
+	most := len(seen.LoadBalancers) + len(seen.Volumes)
+	s := &plan.Step{
+		ID: LeftoversStep, Action: plan.Destroy, Subject: "cluster", Title: "remove what the cluster made in the cloud and did not give back",
+		Reason: "nobody else would", Timeout: time.Duration(most+2)*p.opts.Timeouts.Delete + time.Minute, // each that goes gives the others time
+	}
+	wanted := map[string]bool{}
+	for _, v := range seen.Volumes {
+		wanted[v.ID] = !keepVolumes
+	}
+	s.Run = func(ctx context.Context, progress plan.Progress) error {
+		var limit time.Time
+		fewest := math.MaxInt
+		for {
+			left, err := p.Leftovers(ctx)
+			if err != nil {
+				return err
+			}
+			left.LoadBalancers = slices.DeleteFunc(left.LoadBalancers, func(b provider.LeftBalancer) bool { return b.Shared })
+			left.Volumes = slices.DeleteFunc(left.Volumes, func(v provider.LeftVolume) bool { return !wanted[v.ID] || v.Stranger != "" })
+			n := len(left.LoadBalancers) + len(left.Volumes)
+			if n == 0 {
+				return nil
+			}
+			if n < fewest {
+				fewest, limit = n, time.Now().Add(p.opts.Timeouts.Delete)
+			}
+			refused, err := p.freeRound(ctx, left, progress)
+			if err != nil {
+				return err
+			}
+			if time.Now().After(limit) {
+				return stillLeft(left, refused)
+			}
+			if err := cloud.Sleep(ctx, p.opts.Timeouts.Poll); err != nil {
+				return err
+			}
+		}
+	}
+	return s
+}
+
+// stillLeft names what could not be removed in time, with the cloud's last refusal.
+func stillLeft(left provider.Leftovers, refused error) error {
+	var names []string
+	for _, b := range left.LoadBalancers {
+		names = append(names, b.String())
+	}
+	for _, v := range left.Volumes {
+		names = append(names, v.String())
+	}
+	if refused == nil {
+		refused = errors.New("the cloud takes too long")
+	}
+	return fail.Wrap(fail.Refused, refused, "what the cluster made in the cloud is still there: %s", strings.Join(names, ", ")).
+		Do("see to what holds it (snapshots, backups), and run naupegos destroy again; --keep-volumes leaves volumes alone")
+}
+
+// freeRound asks the cloud to delete what it does not delete already. refused is the last answer of something that is still in use.
+func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progress plan.Progress) (refused, err error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keep := func(err error, what string) error {
+		switch s := cloud.Status(err); {
+		case err == nil || s == http.StatusNotFound:
+			return nil
+		case s == http.StatusBadRequest || s == http.StatusConflict: // attached, or changing
+			refused = cloud.Wrap(err, "delete %s", what)
+			return nil
+		}
+		return cloud.Wrap(err, "delete %s", what)
+	}
+	for _, b := range left.LoadBalancers {
+		progress.Status("%s", b)
+		if strings.HasPrefix(b.State, "PENDING") {
+			continue
+		}
+		lb, err := c.LoadBalancer()
+		if err == nil {
+			err = p.freeAddresses(ctx, b)
+		}
+		if err != nil {
+			return refused, err
+		}
+		if err := keep(loadbalancers.Delete(ctx, lb, b.ID, loadbalancers.DeleteOpts{Cascade: true}).ExtractErr(), b.String()); err != nil {
+			return refused, err
+		}
+	}
+	for _, v := range left.Volumes {
+		progress.Status("%s", v)
+		if v.State == volumeDeleting {
+			continue
+		}
+		if err := keep(volumes.Delete(ctx, c.Volume, v.ID, nil).ExtractErr(), v.String()); err != nil {
+			return refused, err
+		}
+	}
+	return refused, nil
+}
+
+// freeAddresses gives back the floating IPs in front of a Service's load balancer that the cluster's controller made, before the load
+// balancer goes, so that they are found again after a crash. The controller says so in their description; one that somebody gave to a
+// Service stays.
+func (p *Provider) freeAddresses(ctx context.Context, b provider.LeftBalancer) error {
+	c, err := p.network(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := cloud.Pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: b.Port}), floatingips.ExtractFloatingIPs)
+	if err != nil {
+		return cloud.Wrap(err, "list the floating IPs of %s", b)
+	}
+	for _, f := range all {
+		made := strings.HasPrefix(f.Description, "Floating IP for Kubernetes external service ") && strings.HasSuffix(f.Description, " from cluster "+p.n.ID)
+		if !made || f.PortID != b.Port {
+			continue
+		}
+		if err := floatingips.Delete(ctx, c, f.ID).ExtractErr(); err != nil && !cloud.Gone(err) {
+			return cloud.Wrap(err, "give back floating IP %s", f.FloatingIP)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package openstack
+
+import (
+	"context"
+	"maps"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/firewall"
+	"github.com/naupegos/naupegos/internal/provider/openstack/quota"
+)
+
+// size is what a flavor gives a server.
+type size struct {
+	vcpus, ramMiB int
+}
+
+// demand counts what an apply would make: what is wanted and not there yet, by what was observed. sizes are those of the flavors, by
+// the names that the document uses; subnet is the CIDR of the machines' network.
+func (p *Provider) demand(want provider.Wanted, sizes map[string]size, subnet string) quota.Demand {
+	d := quota.Demand{}
+	p.needMachines(d, want, sizes)
+	p.needNetwork(d)
+	p.needGroups(d, subnet)
+	p.needFront(d, want, subnet)
+	if p.opts.PublicKey != "" && len(p.known.keypairs.All()) == 0 {
+		d[quota.Keypairs]++
+	}
+	return d
+}
+
+func (p *Provider) needMachines(d quota.Demand, want provider.Wanted, sizes map[string]size) {
+	groups := map[string]int{}
+	for _, m := range want.Machines {
+		s := p.shape(m.Role, m.Pool)
+		if _, ok := p.portOf(m.Name); !ok {
+			d[quota.Ports]++
+		}
+		if p.floatingMissing(m) {
+			d[quota.FloatingIPs]++
+		}
+		if name, _ := p.serverGroupName(m); name != "" {
+			groups[name]++
+			if groups[name] == 1 && p.serverGroup(m) == "" {
+				d[quota.ServerGroups]++
+			}
+			d.Most(quota.GroupMembers, groups[name])
+		}
+		if _, ok := p.serverOf(m.Name); ok {
+			continue
+		}
+		d[quota.Servers]++
+		d[quota.Cores] += sizes[s.Flavor].vcpus
+		d[quota.RAM] += sizes[s.Flavor].ramMiB
+		if gib := s.RootVolume(); gib > 0 && len(p.volumesOf(m.Name)) == 0 {
+			d.Volume(gib, s.RootVolumeType)
+		}
+	}
+}
+
+func (p *Provider) needNetwork(d quota.Demand) {
+	if p.spec().Network.Existing != "" {
+		return
+	}
+	missing := func(r quota.Resource, n int) {
+		if n == 0 {
+			d[r]++
+		}
+	}
+	missing(quota.Networks, len(p.known.networks.All()))
+	missing(quota.Subnets, len(p.known.subnets.All()))
+	if p.ownRouter() {
+		missing(quota.Routers, len(p.known.routers.All()))
+	}
+	missing(quota.Ports, len(p.known.ports.Filter(func(o ports.Port) bool { return p.isRouterPort(o) })))
+}
+
+// needGroups counts rules as Neutron does: those that a new group comes with are counted.
+func (p *Provider) needGroups(d quota.Demand, subnet string) {
+	a := firewall.AccessOf(p.opts.Cluster, subnet)
+	for _, r := range a.Roles {
+		if _, ok := p.groupFor(r); !ok {
+			d[quota.SecurityGroups]++
+			d[quota.Rules] += len(a.Rules(r))
+			continue
+		}
+		add, _ := p.ruleChanges(a, r)
+		d[quota.Rules] += len(add)
+	}
+}
+
+// needFront counts what carries the API's address: a load balancer, or the port that gateways share; and its floating IP.
+func (p *Provider) needFront(d quota.Demand, want provider.Wanted, subnet string) {
+	switch o := p.octavia(); {
+	case o != nil:
+		p.balancer.Need(d, want, subnet)
+		if b := p.balancer.Seen(); !o.Internal && p.reservedIP() == "" && (b == nil || !p.hasFloatingIP(b.LB.VipPortID)) {
+			d[quota.FloatingIPs]++
+		}
+	case p.sharesVIP() && want.VIP:
+		port, ok := p.vipPort()
+		if !ok {
+			d[quota.Ports]++
+		}
+		if p.reservedIP() == "" && !p.hasFloatingIP(port.ID) {
+			d[quota.FloatingIPs]++
+		}
+	}
+}
+
+// quotas compares what would be made with what the project's quotas leave. A service that does not tell its quotas (403, 404) is not
+// checked: it refuses by itself what is too much.
+func (f preflight) quotas(ctx context.Context, all map[string]flavors.Flavor) error {
+	sizes := map[string]size{}
+	for name, x := range all {
+		sizes[name] = size{vcpus: x.VCPUs, ramMiB: x.RAM}
+	}
+	d := f.demand(f.want, sizes, f.cidr())
+	have, err := f.allowances(ctx)
+	if err != nil {
+		return err
+	}
+	short := have.Shortages(d)
+	if len(short) == 0 {
+		return nil
+	}
+	f.found.add(aboutQuota, "the quotas of project %s are too small; have them raised, or want less:", f.me.Project.Name)
+	for _, s := range short {
+		f.found.add(aboutQuota, "  %s", s)
+	}
+	return nil
+}
+
+// allowances reads all services' quotas, side by side.
+func (f preflight) allowances(ctx context.Context) (quota.Allowances, error) {
+	project := f.me.Project.ID
+	readers := []func(context.Context) (quota.Allowances, error){
+		func(ctx context.Context) (quota.Allowances, error) { return quota.OfCompute(ctx, f.c.Compute) },
+		func(ctx context.Context) (quota.Allowances, error) { return quota.OfNetwork(ctx, f.c.Network, project) },
+	}
+	if f.c.Volume != nil {
+		readers = append(readers, func(ctx context.Context) (quota.Allowances, error) { return quota.OfVolumes(ctx, f.c.Volume, project) })
+	}
+	if c, err := f.c.LoadBalancer(); f.octavia() != nil && err == nil { // that there is none is told by versions
+		readers = append(readers, func(ctx context.Context) (quota.Allowances, error) { return quota.OfBalancing(ctx, c, project) })
+	}
+	parts := make([]quota.Allowances, len(readers))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, read := range readers {
+		g.Go(func() (err error) {
+			if parts[i], err = read(gctx); cloud.Untold(err) {
+				return nil
+			}
+			return cloud.Wrap(err, "read quotas")
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	out := quota.Allowances{}
+	for _, part := range parts {
+		maps.Copy(out, part)
+	}
+	return out, nil
+}
