@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,7 @@ type DrainOptions struct {
 	GracePeriod    time.Duration     // for each pod in place of its own; 0 means its own
 	Dead           bool              // the machine is surely off: nobody will end the pods, so all are deleted at once, budgets or not
 	Own            bool              // the node is annotated with OwnedCordon, unless it is cordoned already: the caller uncordons it
-	Log            func(line string) // each eviction and each refusal; may be nil
+	Log            func(line string) // each eviction, and again and again what holds the pods that may not be evicted; may be nil
 }
 
 // Drain cordons a node and evicts its pods, all but those of DaemonSets and static ones, with respect to disruption budgets.
@@ -48,6 +49,7 @@ func (c *Client) Drain(ctx context.Context, node string, o DrainOptions) error {
 	}
 	dctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
+	o.Log = c.namingBudgets(dctx, node, o.Log)
 	h := c.drainer(dctx, o)
 	list, errs := h.GetPodsForDeletion(node)
 	if len(errs) > 0 {
@@ -82,6 +84,57 @@ func (c *Client) drainer(ctx context.Context, o DrainOptions) *drain.Helper {
 	}
 }
 
+// sayHeld is how often a drain says again what holds it up.
+const sayHeld = 5 * time.Second
+
+// namingBudgets returns a log that names the pods that wait and the budgets that hold them where drain only says that a pod can't be
+// evicted. Any goroutine may call it.
+func (c *Client) namingBudgets(ctx context.Context, node string, log func(string)) func(string) {
+	var mu sync.Mutex
+	var said time.Time
+	return func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if log == nil {
+			return
+		}
+		if !strings.HasPrefix(line, "error when evicting pod") {
+			log(line)
+			return
+		}
+		if time.Since(said) < sayHeld {
+			return
+		}
+		held, err := c.heldOn(ctx, node)
+		if err != nil || len(held) == 0 {
+			log(line)
+			return
+		}
+		said = time.Now()
+		log("waiting: " + strings.Join(held, "; "))
+	}
+}
+
+// heldOn says which pods on a node budgets hold at the moment.
+func (c *Client) heldOn(ctx context.Context, node string) ([]string, error) {
+	budgets, err := c.set.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	pods, err := c.set.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		return nil, err
+	}
+	var held []string
+	for _, p := range pods.Items {
+		if len(holding(p, budgets.Items)) > 0 {
+			held = append(held, blocker(p, budgets.Items))
+		}
+	}
+	slices.Sort(held)
+	return held, nil
+}
+
 // undrained says which pods are still there and what holds them.
 func (c *Client) undrained(ctx context.Context, node string, h *drain.Helper, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
@@ -110,7 +163,14 @@ func blocker(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
 	if p.DeletionTimestamp != nil {
 		return name + " is terminating since " + p.DeletionTimestamp.UTC().Format(time.RFC3339)
 	}
-	var held []string
+	if held := holding(p, budgets); len(held) > 0 {
+		return name + " is held by " + strings.Join(held, ", ")
+	}
+	return name + " has not been evicted"
+}
+
+// holding names the disruption budgets that don't allow that a pod is evicted.
+func holding(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) (held []string) {
 	for _, b := range budgets {
 		sel, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err != nil || b.Namespace != p.Namespace || !sel.Matches(labels.Set(p.Labels)) || b.Status.DisruptionsAllowed > 0 {
@@ -118,10 +178,7 @@ func blocker(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
 		}
 		held = append(held, fmt.Sprintf("disruption budget %s (%d healthy, %d needed)", b.Name, b.Status.CurrentHealthy, b.Status.DesiredHealthy))
 	}
-	if len(held) == 0 {
-		return name + " has not been evicted"
-	}
-	return name + " is held by " + strings.Join(held, ", ")
+	return held
 }
 
 // PodInfo is one pod on a node.

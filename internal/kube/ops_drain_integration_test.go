@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +39,11 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
 	opts := DrainOptions{Timeout: 3 * time.Second, Log: func(s string) { log = append(log, s) }}
 	err = o.c.Drain(ctx, "w1", opts)
 	wantFail(t, err, fail.NotReady, "default/deployment-", "disruption budget keep-two (2 healthy, 2 needed)")
+	if !slices.ContainsFunc(log, func(l string) bool {
+		return strings.HasPrefix(l, "waiting: default/deployment-") && strings.Contains(l, "is held by disruption budget keep-two (2 healthy, 2 needed)")
+	}) {
+		t.Errorf("nothing told beforehand what holds the pods:\n%s", strings.Join(log, "\n"))
+	}
 	if len(log) == 0 {
 		t.Error("nothing was logged")
 	}
