@@ -7,6 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -84,7 +85,7 @@ func (c *Cluster) cloudAddonList() []addon.Addon {
 }
 
 // cloudAddons renders the cloud's addons by name: none where there is no such cloud or no credential yet.
-func (c *Cluster) cloudAddons(ctx context.Context, p kube.Params) (map[string][]byte, error) {
+func (c *Cluster) cloudAddons(ctx context.Context, p layout.Params) (map[string][]byte, error) {
 	cloud := c.cloud()
 	if cloud == nil {
 		return nil, nil
@@ -153,11 +154,11 @@ func (a *applying) planInitialized() {
 }
 
 // cloudInstance says what a machine is in the cloud; zero where there is none.
-func cloudInstance(m provider.Machine) kube.CloudInstance {
+func cloudInstance(m provider.Machine) layout.CloudInstance {
 	if m.ID == "" {
-		return kube.CloudInstance{}
+		return layout.CloudInstance{}
 	}
-	return kube.CloudInstance{ProviderID: "openstack:///" + m.ID, Zone: m.Zone}
+	return layout.CloudInstance{ProviderID: "openstack:///" + m.ID, Zone: m.Zone}
 }
 
 // cloudFiles are what control-plane machines need to reach the cloud.

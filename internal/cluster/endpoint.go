@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -171,17 +172,17 @@ func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
 	return c.adminKubeconfig(ctx, endpoint)
 }
 
-// UserKubeconfig returns a kubeconfig of one user with a new certificate that is valid for so long; see kube.UserKubeconfig.
+// UserKubeconfig returns a kubeconfig of one user with a new certificate that is valid for so long; see layout.Params.UserKubeconfig.
 func (c *Cluster) UserKubeconfig(ctx context.Context, user string, groups []string, validity time.Duration) ([]byte, error) {
 	endpoint, err := c.publicEndpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return kube.Params{ClusterName: c.Name()}.UserKubeconfig(ctx, c.pki, endpoint, user, groups, validity)
+	return layout.Params{ClusterName: c.Name()}.UserKubeconfig(ctx, c.pki, endpoint, user, groups, validity)
 }
 
 func (c *Cluster) adminKubeconfig(ctx context.Context, endpoint string) ([]byte, error) {
-	return kube.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.pki, endpoint)
+	return layout.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.pki, endpoint)
 }
 
 // dialAPI reaches the endpoint from outside, where it has an address for that, and where this fails through a control-plane machine.

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
-	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
@@ -39,7 +39,7 @@ func (c *Cluster) settled(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	pods := kube.Params{EtcdMode: c.doc.Spec.Etcd.Mode}.StaticPods()
+	pods := layout.Params{EtcdMode: c.doc.Spec.Etcd.Mode}.StaticPods()
 	args := []string{"settled"}
 	for _, program := range slices.Sorted(maps.Keys(pods)) {
 		args = append(args, program+"="+pods[program])

@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -211,7 +212,7 @@ func (c *Cluster) kubeAt(ctx context.Context, name string) (*kube.Client, error)
 		return nil, err
 	}
 	at := net.JoinHostPort(addr, strconv.Itoa(apiPort))
-	conf, err := kube.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, at)
+	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, at)
 	if err != nil {
 		return nil, err
 	}

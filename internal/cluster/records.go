@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -57,7 +58,7 @@ func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Obs
 }
 
 // recordDigest identifies what kubeadm's phases should have made known to the cluster.
-func recordDigest(p kube.Params) (string, error) {
+func recordDigest(p layout.Params) (string, error) {
 	conf, err := p.Recorded()
 	if err != nil {
 		return "", err
@@ -73,7 +74,7 @@ func (a *applying) planRecords() {
 	a.planAddons()
 	a.planInitialized()
 	if a.o.Recorded && a.o.ProxyTimeoutsReverted {
-		s := a.phaseStep(first, kube.InstallProxy())
+		s := a.phaseStep(first, layout.InstallProxy())
 		s.Action, s.Rolling, s.Reason = plan.Change, true, "kubeadm has put it back: it would wait 45 s for an API server whose machine died"
 		a.add(stageRecord, s)
 	}
@@ -81,7 +82,7 @@ func (a *applying) planRecords() {
 		return
 	}
 	var all []string
-	for i, ph := range kube.Phases() {
+	for i, ph := range layout.Phases() {
 		var needs []plan.Need
 		if i > 0 {
 			needs = append(plan.IfPlanned(initializedStep), plan.After(all[0])...)
@@ -109,12 +110,12 @@ func (a *applying) planRecords() {
 	}, plan.After(all...)...)
 }
 
-func phaseID(ph kube.Phase) string {
+func phaseID(ph layout.Phase) string {
 	return "kubeadm/" + strings.ReplaceAll(strings.ToLower(ph.Name), " ", "-")
 }
 
 // phaseStep runs one of kubeadm's phases on a control-plane machine.
-func (c *Cluster) phaseStep(name string, ph kube.Phase) *plan.Step {
+func (c *Cluster) phaseStep(name string, ph layout.Phase) *plan.Step {
 	return &plan.Step{
 		ID: phaseID(ph), Action: plan.Create, Subject: "cluster", Title: ph.Name + " (kubeadm, on " + name + ")",
 		Reason: "the cluster is an ordinary kubeadm cluster for everybody else's tools",
@@ -148,7 +149,7 @@ func (c *Cluster) admit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conf, err := kube.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, endpoint)
+	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, endpoint)
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (c *Cluster) admit(ctx context.Context) error {
 	if err := client.WaitReady(ctx); err != nil {
 		return err
 	}
-	if _, err = client.Apply(ctx, []byte(kube.AdminsBinding), kube.ApplyOptions{}); err != nil {
+	if _, err = client.Apply(ctx, []byte(layout.AdminsBinding), kube.ApplyOptions{}); err != nil {
 		return err
 	}
 	return c.admitted(ctx)

@@ -10,14 +10,14 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
-	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
 const (
-	apiPort     = kube.APIServerPort
+	apiPort     = layout.APIServerPort
 	gatewayRole = "gateway"
 )
 
@@ -176,13 +176,13 @@ func (c *Cluster) address(ctx context.Context, name string) (string, error) {
 }
 
 // kubeParams is what all machines of the cluster have in common.
-func (c *Cluster) kubeParams(ctx context.Context) (kube.Params, error) {
+func (c *Cluster) kubeParams(ctx context.Context) (layout.Params, error) {
 	endpoint, err := c.endpoint(ctx)
 	if err != nil {
-		return kube.Params{}, err
+		return layout.Params{}, err
 	}
 	s := c.doc.Spec
-	p := kube.Params{
+	p := layout.Params{
 		ClusterName: c.Name(), Endpoint: endpoint, Release: c.release(), PodCIDR: s.Kubernetes.PodCIDR,
 		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain,
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
@@ -219,29 +219,29 @@ func (c *Cluster) kubeParams(ctx context.Context) (kube.Params, error) {
 }
 
 // auditOptions says how the audit log is to be kept.
-func auditOptions(a v1alpha1.AuditLog) kube.AuditLog {
-	return kube.AuditLog{MaxAgeDays: a.MaxAgeDays, MaxBackups: a.MaxBackups, MaxSizeMiB: a.MaxSizeMiB, Policy: a.Policy}
+func auditOptions(a v1alpha1.AuditLog) layout.AuditLog {
+	return layout.AuditLog{MaxAgeDays: a.MaxAgeDays, MaxBackups: a.MaxBackups, MaxSizeMiB: a.MaxSizeMiB, Policy: a.Policy}
 }
 
 // kubeNode is one machine as Kubernetes will know it, without its facts.
-func (c *Cluster) kubeNode(ctx context.Context, name string) (kube.Node, error) {
+func (c *Cluster) kubeNode(ctx context.Context, name string) (layout.Node, error) {
 	addr, err := c.address(ctx, name)
 	if err != nil {
-		return kube.Node{}, err
+		return layout.Node{}, err
 	}
 	m, err := c.prov.Machine(ctx, name)
-	n := kube.Node{Name: name, Address: addr, Cloud: cloudInstance(m), Release: c.releaseOf(name)}
+	n := layout.Node{Name: name, Address: addr, Cloud: cloudInstance(m), Release: c.releaseOf(name)}
 	n.Schedulable = c.doc.Spec.ControlPlane.Schedulable
 	return n, err
 }
 
 // etcdStart says how the member on a control-plane machine starts for the first time: all initial members at once, later
 // ones as they were when they joined. It never changes afterwards, for a changed manifest would restart the member.
-func (c *Cluster) etcdStart(ctx context.Context, name string) (kube.EtcdStart, error) {
+func (c *Cluster) etcdStart(ctx context.Context, name string) (layout.EtcdStart, error) {
 	if joined := c.facts.of(factEtcdJoin, name); joined != "" {
-		return kube.EtcdStart{InitialCluster: parseInitialCluster(joined), State: "existing"}, nil
+		return layout.EtcdStart{InitialCluster: parseInitialCluster(joined), State: "existing"}, nil
 	}
-	start := kube.EtcdStart{InitialCluster: map[string]string{}, State: "new"}
+	start := layout.EtcdStart{InitialCluster: map[string]string{}, State: "new"}
 	initial := c.facts.get(factInitial)
 	for n, url := range parseInitialCluster(initial) {
 		start.InitialCluster[n] = url
