@@ -65,6 +65,8 @@ var knows = map[string][]string{
 	"internal/kube":                     {"internal/fail", "internal/kube/layout", "internal/kube/manifest", "internal/machine"},
 	"internal/kube/layout":              {"internal/bundle", "internal/fail", "internal/kube/manifest", "internal/machine", "internal/pki", "internal/release"},
 	"internal/kube/manifest":            {"internal/fail"},
+	"internal/cluster/memory":           {"internal/fail", "internal/pki", "internal/provider", "internal/store"},
+	"internal/cluster/wanted":           {"api/v1alpha1", "internal/fail", "internal/provider"},
 	"internal/remote":                   {"internal/fail", "internal/machine"},
 	"internal/tool":                     {},
 	"internal/image":                    {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/rootfs", "internal/tool"},

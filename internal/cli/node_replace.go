@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 )
 
 func newNodeReplaceCmd(a *App) *cobra.Command {
@@ -27,7 +28,7 @@ Interrupted, the same command or naupegos apply goes on.`,
 				return c.PlanReplace(ctx, machines...)
 			}
 			n.decide = func(ctx context.Context, c *cluster.Cluster) error {
-				return c.Decide(ctx, cluster.Replace, machines...)
+				return c.Decide(ctx, wanted.Replace, machines...)
 			}
 			return n.carryOut(cmd.Context())
 		},

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -42,8 +44,8 @@ func readAgent(path string) (agentBinary, error) {
 // newProvider makes the provider that the document names.
 func (c *Cluster) newProvider() (provider.Provider, error) {
 	return providers.New(providers.Options{
-		Document: c.doc, ClusterID: c.rec.ID, Bundle: c.bundle, AgentPath: c.agent.path, PublicKey: c.publicKey, Home: c.facts.get(factHome),
-		Runner: c.dialer, Hosts: hostMemory{c.facts}, HostKeys: hostKeyMemory{c.facts},
+		Document: c.doc, ClusterID: c.rec.ID, Bundle: c.bundle, AgentPath: c.agent.path, PublicKey: c.publicKey, Home: c.facts.Get(memory.Home),
+		Runner: c.dialer, Hosts: memory.Hosts{Facts: c.facts}, HostKeys: memory.HostKeys{Facts: c.facts},
 	})
 }
 
@@ -53,7 +55,7 @@ func (c *Cluster) authorizedKeys() []string {
 }
 
 // userData renders a machine's user-data in the form that its image reads; it holds no secret.
-func (c *Cluster) userData(s slot) ([]byte, error) {
+func (c *Cluster) userData(s wanted.Slot) ([]byte, error) {
 	u := machine.UserData{Hostname: s.Name, SSHKeys: c.authorizedKeys()}
 	if !c.prov.Traits().HostKeysConsole {
 		return machine.CloudInit(u)
@@ -123,19 +125,19 @@ func (c *Cluster) loadTarget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.slots, _ = assign(c.doc, inv.Machines, c.decided())
+	c.slots, _ = wanted.Assign(c.doc, inv.Machines, c.decided())
 	return nil
 }
 
 // known returns the machines that there should be, as the last look at the provider had it.
-func (c *Cluster) known() []slot {
+func (c *Cluster) known() []wanted.Slot {
 	c.slotMu.Lock()
 	defer c.slotMu.Unlock()
 	return c.slots
 }
 
 // setTarget says which machines there should be. Nobody may change the slice any more.
-func (c *Cluster) setTarget(slots []slot) {
+func (c *Cluster) setTarget(slots []wanted.Slot) {
 	c.slotMu.Lock()
 	defer c.slotMu.Unlock()
 	c.slots = slots

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -15,13 +16,13 @@ const ConsentBundle = "other-bundle"
 
 // BundleOf returns the ID of the bundle that a cluster was last brought to; empty where none is remembered.
 func BundleOf(rec *store.Cluster) string {
-	_, id, _ := strings.Cut((&facts{rec: rec}).get(factBundle), " ")
+	_, id, _ := strings.Cut(memory.NewFacts(rec, nil).Get(memory.Bundle), " ")
 	return id
 }
 
 // builtWith returns the title and the ID of the bundle that the cluster was last brought to.
 func (c *Cluster) builtWith() (title, id string) {
-	title, id, _ = strings.Cut(c.facts.get(factBundle), " ")
+	title, id, _ = strings.Cut(c.facts.Get(memory.Bundle), " ")
 	return title, id
 }
 
@@ -29,7 +30,7 @@ func (c *Cluster) builtWith() (title, id string) {
 // built with.
 func (c *Cluster) otherBundle() bool {
 	title, was := c.builtWith()
-	return c.bundle != nil && title == c.bundle.Manifest.Title() && was != c.bundle.ID && c.facts.bootstrapped()
+	return c.bundle != nil && title == c.bundle.Manifest.Title() && was != c.bundle.ID && c.facts.Bootstrapped()
 }
 
 // newerBundle says that a newer bundle of the release is here than the one at hand; empty where there is none.
@@ -71,7 +72,7 @@ func (c *Cluster) rememberBundle(ctx context.Context) error {
 	if c.bundle == nil {
 		return nil
 	}
-	return c.facts.set(ctx, factBundle, c.bundle.Manifest.Title()+" "+c.bundle.ID)
+	return c.facts.Set(ctx, memory.Bundle, c.bundle.Manifest.Title()+" "+c.bundle.ID)
 }
 
 // shortID is as much of a bundle's ID as people are shown.

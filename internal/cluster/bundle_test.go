@@ -6,6 +6,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/release"
@@ -71,11 +72,11 @@ func TestNewerBundle(t *testing.T) {
 func TestBundleOfBeginnings(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
 	l.bundle = bundleOf("b")
-	testkit.Must(t, l.facts.set(t.Context(), factBundle, release.Default+" "+bundleOf("a").ID))
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, release.Default+" "+bundleOf("a").ID))
 	if l.otherBundle() {
 		t.Error("a cluster that is not up asks for consent")
 	}
-	testkit.Must(t, l.facts.set(t.Context(), factBootstrapped, "true"))
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, "true"))
 	if !l.otherBundle() {
 		t.Error("once it is up, it does not")
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -162,9 +164,9 @@ func cloudInstance(m provider.Machine) layout.CloudInstance {
 }
 
 // cloudFiles are what control-plane machines need to reach the cloud.
-func (c *Cluster) cloudFiles(s slot) ([]machine.File, error) {
+func (c *Cluster) cloudFiles(s wanted.Slot) ([]machine.File, error) {
 	ca, err := c.CloudCA(context.Background())
-	if err != nil || len(ca) == 0 || !s.isControlPlane() {
+	if err != nil || len(ca) == 0 || !s.IsControlPlane() {
 		return nil, err
 	}
 	return []machine.File{{Path: cloudCAFile, Mode: 0o644, Content: ca}}, nil
@@ -173,7 +175,7 @@ func (c *Cluster) cloudFiles(s slot) ([]machine.File, error) {
 // planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
 func (a *applying) planCloudSmoke() {
 	cloud := a.cloud()
-	if cloud == nil || !a.wantsSmoke() || a.facts.is(factCloudSmoked) {
+	if cloud == nil || !a.wantsSmoke() || a.facts.Is(memory.CloudSmoked) {
 		return
 	}
 	s := &plan.Step{
@@ -210,7 +212,7 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) error {
 	if _, err := client.CloudSmoke(ctx, o); err != nil {
 		return err
 	}
-	return c.facts.set(ctx, factCloudSmoked, "true")
+	return c.facts.Set(ctx, memory.CloudSmoked, "true")
 }
 
 // CloudsYAML renders a clouds.yaml with the cluster's own credential, to hand over. fail.NotFound where the cluster has none.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -31,7 +33,7 @@ type Deps struct {
 type Cluster struct {
 	doc     *v1alpha1.Cluster
 	rec     *store.Cluster
-	facts   *facts
+	facts   *memory.Facts
 	bundle  *bundle.Bundle
 	newest  *bundle.Bundle
 	agent   agentBinary
@@ -44,8 +46,8 @@ type Cluster struct {
 	backups   string // directory for etcd snapshots of this cluster
 	publicKey string // Naupegos' own SSH key, as a line of authorized_keys
 
-	slotMu sync.Mutex // guards slots; held during the first look, for which all others wait: see loadTarget
-	slots  []slot     // the wanted machines; read it by known
+	slotMu sync.Mutex    // guards slots; held during the first look, for which all others wait: see loadTarget
+	slots  []wanted.Slot // the wanted machines; read it by known
 
 	mu  sync.Mutex
 	api *kube.Client
@@ -56,10 +58,10 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	secrets := d.Secrets
 	st := d.Store
 	if d.ReadOnly {
-		secrets, st = newOverlay(secrets), nil
+		secrets, st = memory.NewOverlay(secrets), nil
 	}
 	c := &Cluster{
-		doc: d.Document, rec: d.Record, bundle: d.Bundle, newest: d.Newest, secrets: secrets, store: d.Store, facts: &facts{store: st, rec: d.Record},
+		doc: d.Document, rec: d.Record, bundle: d.Bundle, newest: d.Newest, secrets: secrets, store: d.Store, facts: memory.NewFacts(d.Record, st),
 		backups: filepath.Join(d.Store.Dir(), "backups", d.Record.Name),
 	}
 	c.pki = pki.Open(secrets, pki.Options{})
@@ -86,12 +88,12 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 // Commit ends planning for a Cluster that was opened ReadOnly: the secrets that were made are remembered, and whatever is made from
 // now on. The steps of plans made before do the same. The caller has stored the record, with the facts in it, already.
 func (c *Cluster) Commit(ctx context.Context) error {
-	if o, ok := c.secrets.(*overlay); ok {
-		if err := o.commit(ctx); err != nil {
+	if o, ok := c.secrets.(*memory.Overlay); ok {
+		if err := o.Commit(ctx); err != nil {
 			return err
 		}
 	}
-	c.facts.commit(c.store)
+	c.facts.Commit(c.store)
 	return nil
 }
 

@@ -2,10 +2,13 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"path"
 	"strconv"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -14,7 +17,7 @@ import (
 )
 
 // configure makes one machine as it should be, or with dryRun asks what would change.
-func (c *Cluster) configure(ctx context.Context, s slot, dryRun bool, p plan.Progress) (machine.Report, error) {
+func (c *Cluster) configure(ctx context.Context, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
 	h, err := c.Host(ctx, s.Name)
 	if err != nil {
 		return machine.Report{}, err
@@ -43,20 +46,36 @@ func (c *Cluster) configure(ctx context.Context, s slot, dryRun bool, p plan.Pro
 }
 
 // rememberFacts keeps what the cluster as a whole depends on of what a machine is.
-func (c *Cluster) rememberFacts(ctx context.Context, s slot, f machine.Facts) error {
+func (c *Cluster) rememberFacts(ctx context.Context, s wanted.Slot, f machine.Facts) error {
 	if f.Container && !c.prov.Traits().SharedKernel { // of local machines it is known beforehand
-		if err := c.facts.set(ctx, factShared, "true"); err != nil {
+		if err := c.facts.Set(ctx, memory.SharedKernel, "true"); err != nil {
 			return err
 		}
 	}
 	if first := c.namesOf(provider.ControlPlane); len(first) > 0 && first[0] == s.Name {
-		return c.facts.set(ctx, factCgroup, strconv.Itoa(f.CgroupVersion))
+		return c.facts.Set(ctx, memory.CgroupVersion, strconv.Itoa(f.CgroupVersion))
 	}
 	return nil
 }
 
+// rememberHost notes, before anything is put on it, that a host given by address is in use.
+func (c *Cluster) rememberHost(ctx context.Context, name string) error {
+	if !c.prov.Traits().Given {
+		return nil
+	}
+	m, err := c.prov.Machine(ctx, name)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "remember host %s", name)
+	}
+	return c.facts.SetOf(ctx, memory.Host, name, string(data))
+}
+
 // checkFacts refuses machines that can't be what they should be, before anything is changed on them.
-func (c *Cluster) checkFacts(s slot, f machine.Facts) error {
+func (c *Cluster) checkFacts(s wanted.Slot, f machine.Facts) error {
 	if !f.Systemd {
 		return fail.New(fail.Refused, "its first process is not systemd").At(s.Name).Do("use a Debian or Ubuntu host that systemd runs")
 	}
@@ -83,7 +102,7 @@ const (
 )
 
 // checkRoom refuses a machine whose disk is too full or whose clock is wrong.
-func checkRoom(s slot, f machine.Facts, now time.Time) error {
+func checkRoom(s wanted.Slot, f machine.Facts, now time.Time) error {
 	need := int64(nodeDisk)
 	if s.Role == provider.Gateway {
 		need = gatewayDisk
@@ -100,7 +119,7 @@ func checkRoom(s slot, f machine.Facts, now time.Time) error {
 }
 
 // configureStep is the step that makes one machine as it should be.
-func (c *Cluster) configureStep(s slot, action plan.Action, reason string, details []string) *plan.Step {
+func (c *Cluster) configureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
 	verb := "configure"
 	return &plan.Step{
 		ID: configureID(s.Name), Action: action, Subject: s.Name, Reason: reason, Details: details,
@@ -170,9 +189,6 @@ func status(p plan.Progress, format string, args ...any) {
 		p.Status(format, args...)
 	}
 }
-
-// role tells a slot's role for conditions that read better so.
-func (s slot) isControlPlane() bool { return s.Role == provider.ControlPlane }
 
 // isManifest reports whether a file is a static pod's manifest, whose change restarts the pod.
 func isManifest(file string) bool { return path.Dir(file) == "/etc/kubernetes/manifests" }

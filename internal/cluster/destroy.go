@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -54,7 +55,7 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	if err != nil {
 		return nil, err
 	}
-	want, _ := assign(c.doc, inv.Machines, c.decided())
+	want, _ := wanted.Assign(c.doc, inv.Machines, c.decided())
 	c.setTarget(want)
 	var graph plan.Graph
 	if c.prov.Traits().Keeps {

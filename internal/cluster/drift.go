@@ -16,7 +16,7 @@ func Consents() []string { return []string{provider.ConsentAddresses, ConsentBun
 // drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
 func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
 	d, ok := c.prov.(provider.Drifter)
-	if !ok || !c.facts.bootstrapped() {
+	if !ok || !c.facts.Bootstrapped() {
 		return nil, nil
 	}
 	want, err := c.wantedMachines(o.Want)
@@ -24,17 +24,6 @@ func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
 		return nil, err
 	}
 	return d.Drift(want, o.Inventory), nil
-}
-
-// with returns the decisions with the machines of how decided to be renewed, unless something was decided about them already.
-func (fs Decisions) with(how map[string][]string) Decisions {
-	out := fs.without("")
-	for name := range how {
-		if _, ok := out[name]; !ok {
-			out[name] = Replace
-		}
-	}
-	return out
 }
 
 // askConsent marks a step that removes a machine which drifted, and says how.

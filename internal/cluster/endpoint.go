@@ -104,7 +104,7 @@ func (c *Cluster) outerNames(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	outer, err := c.outerEndpoint(ctx)
-	if fail.KindOf(err) == fail.NotReady && c.facts.bootstrapped() {
+	if fail.KindOf(err) == fail.NotReady && c.facts.Bootstrapped() {
 		return names, nil
 	}
 	if err != nil || outer == inner {

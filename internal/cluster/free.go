@@ -34,7 +34,7 @@ func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 		return given{}
 	}
 	var g given
-	if c.facts.bootstrapped() {
+	if c.facts.Bootstrapped() {
 		var free *plan.Step
 		if free, g = c.freeStep(ctx, opts); g.silent == nil {
 			graph.Add(stageFree, free)
@@ -163,7 +163,7 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) 
 	if cloud == nil {
 		return nil, fail.New(fail.Invalid, "cluster %s has no credential of a cloud", c.Name()).Do("only clusters on OpenStack have one")
 	}
-	if !c.facts.bootstrapped() {
+	if !c.facts.Bootstrapped() {
 		return nil, errNotBootstrapped(c.Name())
 	}
 	if _, err := cloud.Home(ctx); err != nil { // what the cloud has is known once one is logged in

@@ -53,7 +53,7 @@ func (c *Cluster) settled(ctx context.Context, name string) error {
 func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 	var others []string
 	for _, m := range o.Want {
-		if m.isControlPlane() && m.Name != s.Subject && !c.joins(o, m) && o.serves(m.Name) && o.Machines[m.Name].UpToDate() {
+		if m.IsControlPlane() && m.Name != s.Subject && !c.joins(o, m) && o.serves(m.Name) && o.Machines[m.Name].UpToDate() {
 			others = append(others, m.Name)
 		}
 	}

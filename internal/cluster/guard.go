@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -11,21 +12,20 @@ import (
 // CheckChanges refuses, field by field (v1alpha1.Refusal), what a cluster that is up can't follow: the document is compared with the
 // one that the cluster was last brought to. Before the API has answered for the first time everything may change.
 func CheckChanges(rec *store.Cluster, doc *v1alpha1.Cluster) error {
-	f := facts{rec: rec}
-	return f.checkChanges(doc)
+	return checkChanges(memory.NewFacts(rec, nil), rec, doc)
 }
 
-func (f *facts) checkChanges(doc *v1alpha1.Cluster) error {
-	was := f.get(factConverged)
+func checkChanges(f *memory.Facts, rec *store.Cluster, doc *v1alpha1.Cluster) error {
+	was := f.Get(memory.Converged)
 	if was == "" {
-		was = string(f.rec.Document) // it was up before this was remembered, or never came to its end
+		was = string(rec.Document) // it was up before this was remembered, or never came to its end
 	}
-	if was == "" || !f.bootstrapped() {
+	if was == "" || !f.Bootstrapped() {
 		return nil
 	}
-	before, err := v1alpha1.Parse("the document that "+f.rec.Name+" was brought to", []byte(was))
+	before, err := v1alpha1.Parse("the document that "+rec.Name+" was brought to", []byte(was))
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "compare the document with what cluster %s was last brought to", f.rec.Name)
+		return fail.Wrap(fail.Internal, err, "compare the document with what cluster %s was last brought to", rec.Name)
 	}
 	if refused := v1alpha1.Refused(v1alpha1.Changes(before, doc)); len(refused) > 0 {
 		return refused
@@ -43,8 +43,8 @@ func (c *Cluster) Converged(ctx context.Context) error {
 	if err := c.rememberBundle(ctx); err != nil {
 		return err
 	}
-	if err := c.facts.set(ctx, factConverged, string(text)); err != nil {
+	if err := c.facts.Set(ctx, memory.Converged, string(text)); err != nil {
 		return err
 	}
-	return c.facts.set(ctx, factRestored, "") // what came out of a backup is true again
+	return c.facts.Set(ctx, memory.Restored, "") // what came out of a backup is true again
 }

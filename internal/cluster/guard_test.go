@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -40,6 +41,6 @@ func TestChangesAreCompared(t *testing.T) {
 	refused("brought to it")
 	l.doc.Spec.Kubernetes.PodCIDR = "10.250.0.0/16"
 	refused("the default is meant", "spec.kubernetes.podCIDR")
-	testkit.Must(t, l.facts.set(t.Context(), factBootstrapped, ""))
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, ""))
 	refused("the cluster never came up")
 }

@@ -46,7 +46,7 @@ type HandoverOptions struct {
 // Handover returns what somebody needs who takes the cluster over, as files by their slash-separated names. Most hold secrets.
 // fail.Refused where the cluster never came up.
 func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][]byte, error) {
-	if !c.facts.bootstrapped() {
+	if !c.facts.Bootstrapped() {
 		return nil, fail.New(fail.Refused, "cluster %s has not come up yet: there is nothing to hand over", c.Name()).Do("naupegos apply first")
 	}
 	files := map[string][]byte{}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/remote"
@@ -92,7 +93,7 @@ func TestHandoverWithout(t *testing.T) {
 	if _, err := l.Handover(t.Context(), HandoverOptions{CloudsYAML: broken}); fail.KindOf(err) != fail.Unauthorized {
 		t.Errorf("a credential that can't be read: %v", err)
 	}
-	if err := l.facts.set(t.Context(), factBootstrapped, ""); err != nil {
+	if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Handover(t.Context(), HandoverOptions{}); fail.KindOf(err) != fail.Refused {

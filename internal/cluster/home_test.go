@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -25,11 +26,11 @@ func TestHomeIsSettledFirst(t *testing.T) {
 	if err != nil || len(steps) == 0 {
 		t.Fatalf("%d steps: %v", len(steps), err)
 	}
-	if err := steps[0].Run(t.Context(), nil); err == nil || len(l.cloud.log) > 0 || l.facts.get(factHome) != "" {
-		t.Errorf("%v is made without a home (%q): %v", l.cloud.log, l.facts.get(factHome), err)
+	if err := steps[0].Run(t.Context(), nil); err == nil || len(l.cloud.log) > 0 || l.facts.Get(memory.Home) != "" {
+		t.Errorf("%v is made without a home (%q): %v", l.cloud.log, l.facts.Get(memory.Home), err)
 	}
 	place.err = nil
-	if err := steps[0].Run(t.Context(), nil); err != nil || len(l.cloud.log) != 1 || l.facts.get(factHome) != "project region" {
-		t.Errorf("%v is made, home is %q: %v", l.cloud.log, l.facts.get(factHome), err)
+	if err := steps[0].Run(t.Context(), nil); err != nil || len(l.cloud.log) != 1 || l.facts.Get(memory.Home) != "project region" {
+		t.Errorf("%v is made, home is %q: %v", l.cloud.log, l.facts.Get(memory.Home), err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/remote"
@@ -80,7 +81,7 @@ const trustTimeout = 5 * time.Second
 // is another host, where the provider can tell.
 func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
 	line, subject := remote.AuthorizedLine(key), c.trusted(h.Name)
-	if known := c.facts.of(factTrusted, subject); known != "" {
+	if known := c.facts.Of(memory.TrustedKey, subject); known != "" {
 		if known != line {
 			return fail.New(fail.Unauthorized, "the host key is not the one that was trusted at first use").At(h.Name).
 				Do("if the host was installed again, put its key into the document as hostKey")
@@ -89,7 +90,7 @@ func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), trustTimeout)
 	defer cancel()
-	return c.facts.setOf(ctx, factTrusted, subject, line)
+	return c.facts.SetOf(ctx, memory.TrustedKey, subject, line)
 }
 
 // trusted is by what the key of a machine that was trusted at first use is remembered: its ID, where it has one.
@@ -104,7 +105,7 @@ func (c *Cluster) trusted(name string) string {
 func (c *Cluster) withTrusted(hs []remote.Host) []remote.Host {
 	out := make([]remote.Host, 0, len(hs))
 	for _, h := range hs {
-		if key := c.facts.of(factTrusted, c.trusted(h.Name)); len(h.HostKeys) == 0 && key != "" {
+		if key := c.facts.Of(memory.TrustedKey, c.trusted(h.Name)); len(h.HostKeys) == 0 && key != "" {
 			h.HostKeys = []string{key}
 		}
 		h.Via = c.withTrusted(h.Via)

@@ -99,7 +99,7 @@ func (c *Cluster) collect(ctx context.Context, col *collection) error {
 		col.add("", name, data, nil)
 	}
 	col.add("", "document.yaml", c.rec.Document, nil)
-	col.json("facts.json", func() (any, error) { return c.facts.all(), nil })
+	col.json("facts.json", func() (any, error) { return c.facts.All(), nil })
 	col.json("machines.json", func() (any, error) { return inv, nil })
 	col.json("nodes.json", func() (any, error) { return c.NodeList(ctx) })
 	// The last one, for it makes new slots.

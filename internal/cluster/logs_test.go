@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -20,9 +21,9 @@ import (
 )
 
 // ourSecrets are secrets of a cluster as its store would hold them.
-func ourSecrets(t *testing.T) (*overlay, map[string]string) {
+func ourSecrets(t *testing.T) (*memory.Overlay, map[string]string) {
 	t.Helper()
-	s := newOverlay(nil)
+	s := memory.NewOverlay(nil)
 	k := pki.Open(s, pki.Options{})
 	if err := k.Ensure(t.Context()); err != nil {
 		t.Fatal(err)

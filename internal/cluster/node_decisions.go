@@ -4,46 +4,25 @@ import (
 	"context"
 	"slices"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Decision is what was decided about one machine, beside what the document says of its group.
-type Decision string
-
-// The decisions of a machine.
-const (
-	Remove  Decision = "leave" // it goes before any other of its group
-	Replace Decision = "renew" // another machine of the same name takes its place
-)
-
-// Decisions maps machines' names to what was decided.
-type Decisions map[string]Decision
-
-// without returns the decisions that are not f.
-func (fs Decisions) without(f Decision) Decisions {
-	out := Decisions{}
-	for name, v := range fs {
-		if v != f {
-			out[name] = v
-		}
-	}
-	return out
-}
-
 // decided returns the remembered decisions.
-func (c *Cluster) decided() Decisions {
-	fs := Decisions{}
-	for name, v := range c.facts.each(factDecision) {
-		fs[name] = Decision(v)
+func (c *Cluster) decided() wanted.Decisions {
+	fs := wanted.Decisions{}
+	for name, v := range c.facts.Each(memory.Decision) {
+		fs[name] = wanted.Decision(v)
 	}
 	return fs
 }
 
 // Decide remembers a decision for machines.
-func (c *Cluster) Decide(ctx context.Context, decision Decision, machines ...string) error {
+func (c *Cluster) Decide(ctx context.Context, decision wanted.Decision, machines ...string) error {
 	for _, m := range machines {
-		if err := c.facts.setOf(ctx, factDecision, m, string(decision)); err != nil {
+		if err := c.facts.SetOf(ctx, memory.Decision, m, string(decision)); err != nil {
 			return err
 		}
 	}
@@ -56,7 +35,7 @@ func (c *Cluster) forgetGone(ctx context.Context, inv *provider.Inventory) error
 		if slices.ContainsFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name }) {
 			continue
 		}
-		if err := c.facts.setOf(ctx, factDecision, name, ""); err != nil {
+		if err := c.facts.SetOf(ctx, memory.Decision, name, ""); err != nil {
 			return err
 		}
 	}
@@ -65,17 +44,17 @@ func (c *Cluster) forgetGone(ctx context.Context, inv *provider.Inventory) error
 
 // PlanRemove plans for a document whose groups are smaller by these machines: they go, whatever their index.
 func (c *Cluster) PlanRemove(ctx context.Context, machines ...string) (*Applied, error) {
-	return c.planDecision(ctx, "remove", Remove, machines)
+	return c.planDecision(ctx, "remove", wanted.Remove, machines)
 }
 
 // PlanReplace plans to put another machine of the same name in each machine's place: the old one is drained where it answers,
 // taken out of etcd and Kubernetes, and destroyed before the new one is made.
 func (c *Cluster) PlanReplace(ctx context.Context, machines ...string) (*Applied, error) {
-	return c.planDecision(ctx, "replace", Replace, machines)
+	return c.planDecision(ctx, "replace", wanted.Replace, machines)
 }
 
-func (c *Cluster) planDecision(ctx context.Context, verb string, decision Decision, machines []string) (*Applied, error) {
-	if !c.facts.bootstrapped() {
+func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted.Decision, machines []string) (*Applied, error) {
+	if !c.facts.Bootstrapped() {
 		return nil, errNotBootstrapped(c.Name())
 	}
 	inv, err := c.prov.Observe(ctx)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
@@ -93,7 +94,7 @@ func noAPIBecause(cluster string, names []string, waited error, found []trouble)
 
 // nodeTrouble adds to waited, the error of a wait that took too long, what the node's machine knows of the reason: the state
 // of its units and what they complained about last. The result is final: the time for waiting is over.
-func (c *Cluster) nodeTrouble(ctx context.Context, s slot, waited error) error {
+func (c *Cluster) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) error {
 	if fail.KindOf(waited) != fail.NotReady { // the API does not answer; this machine may be well
 		return fail.Wrap(fail.KindOf(waited), waited, "bring the node in").Enough()
 	}

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -29,7 +31,7 @@ type Observed struct {
 	Recorded              bool                     // kubeadm's records and addons are in the cluster and as we want them
 	ProxyTimeoutsReverted bool                     // somebody's kubeadm has put kube-proxy back to what it is elsewhere
 	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
-	Want                  []slot                   // machines that should exist
+	Want                  []wanted.Slot            // machines that should exist
 	Remove                []provider.Machine       // machines that should go
 	Warnings              []string                 // what the provider finds odd about machines that are to be made
 }
@@ -57,7 +59,7 @@ func (c *Cluster) Observe(ctx context.Context) (*Observed, error) {
 }
 
 // observeInventory finds the machines that there are and says which there should be.
-func (c *Cluster) observeInventory(ctx context.Context, decided Decisions) (*Observed, error) {
+func (c *Cluster) observeInventory(ctx context.Context, decided wanted.Decisions) (*Observed, error) {
 	inv, err := c.prov.Observe(ctx)
 	if err != nil {
 		return nil, err
@@ -66,10 +68,10 @@ func (c *Cluster) observeInventory(ctx context.Context, decided Decisions) (*Obs
 		return nil, err
 	}
 	o := &Observed{Inventory: inv, Machines: map[string]*Seen{}, Replaced: map[string]*Seen{}}
-	o.Want, o.Remove = assign(c.doc, inv.Machines, decided)
+	o.Want, o.Remove = wanted.Assign(c.doc, inv.Machines, decided)
 	c.setTarget(o.Want)
 	for _, m := range inv.Machines {
-		if decided[m.Name] == Replace && !removedFrom(o, m.Name) {
+		if decided[m.Name] == wanted.Replace && !removedFrom(o, m.Name) {
 			o.Replaced[m.Name] = &Seen{Machine: m}
 		} else {
 			o.Machines[m.Name] = &Seen{Machine: m}
@@ -110,13 +112,13 @@ func (c *Cluster) observeMachines(ctx context.Context, o *Observed) error {
 }
 
 // canRender reports whether a machine's configuration can be known yet: the first apply makes what it depends on.
-func (c *Cluster) canRender(s slot) bool {
-	return c.bundle != nil && (c.facts.bootstrapped() || c.facts.get(factInitial) != "")
+func (c *Cluster) canRender(s wanted.Slot) bool {
+	return c.bundle != nil && (c.facts.Bootstrapped() || c.facts.Get(memory.EtcdInitial) != "")
 }
 
 // observeAPI asks the API for nodes and for what we put there.
 func (c *Cluster) observeAPI(ctx context.Context, o *Observed) error {
-	if !c.facts.bootstrapped() {
+	if !c.facts.Bootstrapped() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
@@ -143,7 +145,7 @@ func (c *Cluster) observeAPI(ctx context.Context, o *Observed) error {
 
 // observeEtcd lists members and their health.
 func (c *Cluster) observeEtcd(ctx context.Context, o *Observed) error {
-	if !c.facts.bootstrapped() {
+	if !c.facts.Bootstrapped() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)

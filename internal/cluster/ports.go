@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -40,7 +42,7 @@ func (c *Cluster) portsOf(r provider.Role) []portNeed {
 }
 
 // checkPorts refuses a machine that is not configured yet where another program listens on a port that its role needs.
-func (c *Cluster) checkPorts(s slot, f machine.Facts) error {
+func (c *Cluster) checkPorts(s wanted.Slot, f machine.Facts) error {
 	var taken, stop []string
 	for _, need := range c.portsOf(s.Role) {
 		for _, l := range f.Listeners {
@@ -107,7 +109,7 @@ type unfitError struct{ error }
 func (e *unfitError) Unwrap() error { return e.error }
 
 // examine asks a machine what it is and refuses it where it can't be what it should be.
-func (c *Cluster) examine(ctx context.Context, s slot) (machine.Facts, error) {
+func (c *Cluster) examine(ctx context.Context, s wanted.Slot) (machine.Facts, error) {
 	h, err := c.Host(ctx, s.Name)
 	if err != nil {
 		return machine.Facts{}, err
@@ -130,16 +132,16 @@ func (e *unreadyError) Unwrap() error { return e.error }
 
 // neverReached marks the error of a host that is given by address, was not in use before and does not let us in: what the document says of it
 // is wrong, or it is not ready, and apply does not begin before that is mended. One that was in use may come back, and others go on without it.
-func (c *Cluster) neverReached(s slot, err error) error {
+func (c *Cluster) neverReached(s wanted.Slot, err error) error {
 	kind := fail.KindOf(err)
-	if !c.prov.Traits().Given || c.facts.of(factHost, s.Name) != "" || kind != fail.Unreachable && kind != fail.Unauthorized {
+	if !c.prov.Traits().Given || c.facts.Of(memory.Host, s.Name) != "" || kind != fail.Unreachable && kind != fail.Unauthorized {
 		return err
 	}
 	return &unreadyError{err}
 }
 
 // unreached notes why a machine that its provider could not reach was not asked, and reports whether that is so.
-func (c *Cluster) unreached(s slot, seen *Seen) bool {
+func (c *Cluster) unreached(s wanted.Slot, seen *Seen) bool {
 	if seen.Machine.State != provider.Unreachable {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -33,7 +34,7 @@ func TestCheckPorts(t *testing.T) {
 		"kubelet's port on a gateway":  {provider.Gateway, []machine.Listener{nginx("::", 10250)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.checkFacts(slot{Name: "cp-1", Role: test.role}, machine.Facts{Hostname: "cp-1", Systemd: true, Dpkg: true, Listeners: test.listeners})
+			err := c.checkFacts(wanted.Slot{Name: "cp-1", Role: test.role}, machine.Facts{Hostname: "cp-1", Systemd: true, Dpkg: true, Listeners: test.listeners})
 			if len(test.want) == 0 {
 				if err != nil {
 					t.Errorf("refused: %v", err)
@@ -58,7 +59,7 @@ func TestCheckPorts(t *testing.T) {
 func TestUnfit(t *testing.T) {
 	taken := fail.New(fail.Conflict, "port 10250 is taken").At("demo-a-1")
 	o := &Observed{
-		Want: []slot{{Name: "demo-a-1"}, {Name: "demo-a-2"}, {Name: "demo-a-3"}},
+		Want: []wanted.Slot{{Name: "demo-a-1"}, {Name: "demo-a-2"}, {Name: "demo-a-3"}},
 		Machines: map[string]*Seen{
 			"demo-a-1": {Err: &unfitError{taken}}, "demo-a-2": {Err: fail.New(fail.Unreachable, "connect")},
 			"gone": {Err: &unfitError{fail.New(fail.Conflict, "not asked for")}},

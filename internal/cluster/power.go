@@ -49,7 +49,7 @@ func (c *Cluster) Outage(ctx context.Context, machines []string) (*Outage, error
 	default:
 		add("%s: connections through it break; another gateway takes the address.", list(names))
 	}
-	if names := off[provider.ControlPlane]; len(names) > 0 && c.facts.bootstrapped() {
+	if names := off[provider.ControlPlane]; len(names) > 0 && c.facts.Bootstrapped() {
 		if err := c.observeEtcd(ctx, o); err != nil {
 			return nil, err
 		}

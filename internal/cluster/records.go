@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -33,7 +34,7 @@ func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Obs
 	if err != nil {
 		return err
 	}
-	o.Recorded = c.facts.get(factRecorded) == digest
+	o.Recorded = c.facts.Get(memory.Recorded) == digest
 	if o.ProxyTimeoutsReverted, err = client.ProxyPatient(ctx); err != nil {
 		o.APIErr = err
 		return nil
@@ -105,7 +106,7 @@ func (a *applying) planRecords() {
 			if err != nil {
 				return err
 			}
-			return a.facts.set(ctx, factRecorded, digest)
+			return a.facts.Set(ctx, memory.Recorded, digest)
 		},
 	}, plan.After(all...)...)
 }
@@ -185,8 +186,8 @@ func (c *Cluster) admitted(ctx context.Context) error {
 // were waited for one by one.
 func (a *applying) planSmoke() {
 	a.planCloudSmoke()
-	proven := a.facts.is(factSmoked) || !a.wantsSmoke()
-	if proven && a.facts.bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
+	proven := a.facts.Is(memory.Smoked) || !a.wantsSmoke()
+	if proven && a.facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
 		return
 	}
 	a.add(stageProve, &plan.Step{
@@ -229,5 +230,5 @@ func (c *Cluster) smoke(ctx context.Context, p plan.Progress) error {
 	if _, err = client.Smoke(ctx, kube.SmokeOptions{Image: img.Ref, DNSDomain: c.doc.Spec.Kubernetes.DNSDomain, Status: p.Status}); err != nil {
 		return err
 	}
-	return c.facts.set(ctx, factSmoked, "true")
+	return c.facts.Set(ctx, memory.Smoked, "true")
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -19,13 +20,13 @@ func (a *applying) planRepairs() error {
 	well := a.planStale()
 	a.planOrphans()
 	for _, s := range a.o.Want {
-		if s.isControlPlane() && a.o.mute(s.Name) && a.o.Replaced[s.Name] == nil {
+		if s.IsControlPlane() && a.o.mute(s.Name) && a.o.Replaced[s.Name] == nil {
 			well = append(well, healthID(s.Name))
 		}
 	}
 	var previous []plan.Need
 	for _, s := range a.o.Want {
-		if !s.isControlPlane() || a.o.Replaced[s.Name] == nil {
+		if !s.IsControlPlane() || a.o.Replaced[s.Name] == nil {
 			continue
 		}
 		if previous == nil {
@@ -39,7 +40,7 @@ func (a *applying) planRepairs() error {
 }
 
 // replacement lists the steps that take a machine out and put another one in its place; none where that was not decided.
-func (a *applying) replacement(s slot) []*plan.Step {
+func (a *applying) replacement(s wanted.Slot) []*plan.Step {
 	old := a.o.Replaced[s.Name]
 	if old == nil {
 		return nil

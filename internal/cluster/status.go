@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -55,7 +56,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 		s.Endpoint = ""
 	}
 	switch {
-	case !c.facts.bootstrapped():
+	case !c.facts.Bootstrapped():
 		s.API, s.Healthy = "not up yet", false
 	case o.APIErr != nil:
 		s.API, s.Healthy = o.APIErr.Error(), false
@@ -82,7 +83,7 @@ func (m MachineStatus) ok() bool {
 
 const upToDate = "up to date"
 
-func (c *Cluster) machineStatus(o *Observed, w slot) MachineStatus {
+func (c *Cluster) machineStatus(o *Observed, w wanted.Slot) MachineStatus {
 	m := MachineStatus{Name: w.Name, Role: string(w.Role), Pool: w.Pool, State: "missing", Config: "-"}
 	seen := o.Machines[w.Name]
 	if seen != nil {
@@ -100,7 +101,7 @@ func (c *Cluster) machineStatus(o *Observed, w slot) MachineStatus {
 	} else if o.Nodes == nil {
 		m.Node = "unknown"
 	}
-	if w.isControlPlane() {
+	if w.IsControlPlane() {
 		m.Etcd = memberStatus(o, w.Name)
 	}
 	return m

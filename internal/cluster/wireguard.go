@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -16,12 +17,12 @@ import (
 // wireGuardEnd is a gateway or a peer, of whom an address (a fact) and a private key (a secret) are remembered: whoever once had an
 // address keeps it.
 type wireGuardEnd struct {
-	kind factKind // of its address
+	kind memory.Kind // of its address
 	name string
 }
 
-func wireGuardGateway(name string) wireGuardEnd { return wireGuardEnd{factWireGuardGateway, name} }
-func wireGuardPeer(name string) wireGuardEnd    { return wireGuardEnd{factWireGuardPeer, name} }
+func wireGuardGateway(name string) wireGuardEnd { return wireGuardEnd{memory.WireGuardGateway, name} }
+func wireGuardPeer(name string) wireGuardEnd    { return wireGuardEnd{memory.WireGuardPeer, name} }
 
 // String is the end for people: "peer/anna".
 func (e wireGuardEnd) String() string {
@@ -34,8 +35,8 @@ func (e wireGuardEnd) secret() string { return "wireguard/" + e.String() }
 // wireGuardEnds returns what is remembered: addresses by end.
 func (c *Cluster) wireGuardEnds() map[wireGuardEnd]string {
 	all := map[wireGuardEnd]string{}
-	for _, kind := range []factKind{factWireGuardGateway, factWireGuardPeer} {
-		for name, address := range c.facts.each(kind) {
+	for _, kind := range []memory.Kind{memory.WireGuardGateway, memory.WireGuardPeer} {
+		for name, address := range c.facts.Each(kind) {
 			all[wireGuardEnd{kind, name}] = address
 		}
 	}
@@ -58,7 +59,7 @@ func (c *Cluster) wireGuardLayer(ctx context.Context, name string) (machine.Conf
 		return machine.Config{}, err
 	}
 	g := gateway.WireGuard{
-		ClusterName: c.Name(), Gateway: name, Network: w.CIDR, Address: c.facts.of(factWireGuardGateway, name), Port: w.Port,
+		ClusterName: c.Name(), Gateway: name, Network: w.CIDR, Address: c.facts.Of(memory.WireGuardGateway, name), Port: w.Port,
 	}
 	var err error
 	if g.PrivateKey, err = c.wireGuardKey(ctx, wireGuardGateway(name)); err != nil {
@@ -68,7 +69,7 @@ func (c *Cluster) wireGuardLayer(ctx context.Context, name string) (machine.Conf
 		return machine.Config{}, err
 	}
 	for _, p := range w.Peers {
-		peer := gateway.WireGuardPeer{Name: p.Name, Address: c.facts.of(factWireGuardPeer, p.Name), PublicKey: p.PublicKey}
+		peer := gateway.WireGuardPeer{Name: p.Name, Address: c.facts.Of(memory.WireGuardPeer, p.Name), PublicKey: p.PublicKey}
 		if p.PublicKey == "" {
 			private, err := c.wireGuardKey(ctx, wireGuardPeer(p.Name))
 			if err != nil {
@@ -126,7 +127,7 @@ func (c *Cluster) allocateWireGuard(ctx context.Context, w *v1alpha1.WireGuard) 
 			return fail.New(fail.Refused, "no address is left in %s for %s", network, end).At("spec.access.wireguard.cidr").Do("choose a larger network")
 		}
 		taken[a], inUse[a] = true, true
-		if err := c.facts.setOf(ctx, end.kind, end.name, a.String()); err != nil {
+		if err := c.facts.SetOf(ctx, end.kind, end.name, a.String()); err != nil {
 			return err
 		}
 	}
@@ -227,7 +228,7 @@ func (c *Cluster) dropWireGuard(ctx context.Context, ends []wireGuardEnd) error 
 		if err := c.secrets.Delete(ctx, end.secret()); err != nil {
 			return err
 		}
-		if err := c.facts.setOf(ctx, end.kind, end.name, ""); err != nil {
+		if err := c.facts.SetOf(ctx, end.kind, end.name, ""); err != nil {
 			return err
 		}
 	}

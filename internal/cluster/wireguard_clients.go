@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
 )
@@ -81,7 +82,7 @@ func (c *Cluster) WireGuardClients(ctx context.Context) (map[string][]byte, erro
 
 // forPeer fills in what is the peer's own.
 func (c *Cluster) forPeer(ctx context.Context, client gateway.WireGuardClient, p v1alpha1.WireGuardPeer) (gateway.WireGuardClient, error) {
-	client.Peer, client.PrivateKey, client.Address = p.Name, "", c.facts.of(factWireGuardPeer, p.Name)
+	client.Peer, client.PrivateKey, client.Address = p.Name, "", c.facts.Of(memory.WireGuardPeer, p.Name)
 	var err error
 	if p.PublicKey == "" {
 		client.PrivateKey, client.Address, err = c.wireGuardOf(ctx, wireGuardPeer(p.Name))
@@ -94,7 +95,7 @@ func (c *Cluster) forPeer(ctx context.Context, client gateway.WireGuardClient, p
 // wireGuardOf returns what is remembered of a gateway or peer.
 func (c *Cluster) wireGuardOf(ctx context.Context, end wireGuardEnd) (private, address string, err error) {
 	key, err := c.secrets.Get(ctx, end.secret())
-	address = c.facts.of(end.kind, end.name)
+	address = c.facts.Of(end.kind, end.name)
 	if fail.KindOf(err) == fail.NotFound || err == nil && address == "" {
 		err = c.noWireGuardYet(end)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -37,7 +38,7 @@ func wireGuardDoc(t *testing.T, cidr string, peers ...string) *v1alpha1.Cluster 
 func wgLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	t.Helper()
 	l := newLab(t, doc).running(doc)
-	l.secrets = newOverlay(nil)
+	l.secrets = memory.NewOverlay(nil)
 	return l
 }
 
@@ -86,7 +87,7 @@ func TestWireGuardAddresses(t *testing.T) {
 	l.doc = wireGuardDoc(t, "10.9.0.0/28", "carl", "ben")
 	after, _ := l.layers()
 	for name, want := range map[string]string{"carl": "10.9.0.5", "ben": "10.9.0.4", "anna": "10.9.0.3"} {
-		if got := l.facts.of(factWireGuardPeer, name); got != want {
+		if got := l.facts.Of(memory.WireGuardPeer, name); got != want {
 			t.Errorf("%s has %s, want %s", name, got, want)
 		}
 	}
@@ -103,7 +104,7 @@ func TestWireGuardAddresses(t *testing.T) {
 	l.layers()
 	seen := map[string]bool{}
 	for _, n := range names {
-		a := l.facts.of(factWireGuardPeer, n)
+		a := l.facts.Of(memory.WireGuardPeer, n)
 		if a == "" || seen[a] || a == "10.9.0.15" || a == "10.9.0.0" {
 			t.Errorf("%s has address %q", n, a)
 		}
@@ -112,13 +113,13 @@ func TestWireGuardAddresses(t *testing.T) {
 
 	l.doc = wireGuardDoc(t, "10.9.0.0/28", append(names[:len(names)-1:len(names)-1], "late")...)
 	l.layers()
-	if a, gone := l.facts.of(factWireGuardPeer, "late"), l.facts.of(factWireGuardPeer, names[len(names)-1]); a != gone || a == "" {
+	if a, gone := l.facts.Of(memory.WireGuardPeer, "late"), l.facts.Of(memory.WireGuardPeer, names[len(names)-1]); a != gone || a == "" {
 		t.Errorf("late has %s, only %s is to be had", a, gone)
 	}
 
 	l.doc = wireGuardDoc(t, "10.8.0.0/24", names[0])
 	l.layers()
-	if a := l.facts.of(factWireGuardPeer, names[0]); a != "10.8.0.3" {
+	if a := l.facts.Of(memory.WireGuardPeer, names[0]); a != "10.8.0.3" {
 		t.Errorf("in a new network: %s", a)
 	}
 }
@@ -138,7 +139,7 @@ func TestWireGuardForget(t *testing.T) {
 	if err := steps[0].Run(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.secrets.Get(t.Context(), wireGuardPeer("anna").secret()); fail.KindOf(err) != fail.NotFound || l.facts.of(factWireGuardPeer, "anna") != "" {
+	if _, err := l.secrets.Get(t.Context(), wireGuardPeer("anna").secret()); fail.KindOf(err) != fail.NotFound || l.facts.Of(memory.WireGuardPeer, "anna") != "" {
 		t.Errorf("anna is still remembered: %v", err)
 	}
 	if _, err := l.secrets.Get(t.Context(), wireGuardPeer("carl").secret()); err != nil || len(l.forgetSteps()) != 0 {

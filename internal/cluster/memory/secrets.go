@@ -1,4 +1,4 @@
-package cluster
+package memory
 
 import (
 	"context"
@@ -10,18 +10,18 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// overlay reads through to a cluster's secrets and keeps what is written in memory only, until it is committed: planning
+// Overlay reads through to a cluster's secrets and keeps what is written in memory only, until it is committed: planning
 // leaves no trace.
-type overlay struct {
+type Overlay struct {
 	under pki.Secrets // nil where the cluster does not exist yet
 	mu    sync.Mutex
 	over  map[string][]byte // nil once committed: writes go through
 }
 
-func newOverlay(under pki.Secrets) *overlay { return &overlay{under: under, over: map[string][]byte{}} }
+func NewOverlay(under pki.Secrets) *Overlay { return &Overlay{under: under, over: map[string][]byte{}} }
 
 // Get prefers what was written here.
-func (o *overlay) Get(ctx context.Context, name string) ([]byte, error) {
+func (o *Overlay) Get(ctx context.Context, name string) ([]byte, error) {
 	o.mu.Lock()
 	v, ok := o.over[name]
 	o.mu.Unlock()
@@ -35,7 +35,7 @@ func (o *overlay) Get(ctx context.Context, name string) ([]byte, error) {
 }
 
 // Put keeps a value in memory.
-func (o *overlay) Put(ctx context.Context, name string, v []byte) error {
+func (o *Overlay) Put(ctx context.Context, name string, v []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.over == nil {
@@ -45,8 +45,8 @@ func (o *overlay) Put(ctx context.Context, name string, v []byte) error {
 	return nil
 }
 
-// commit writes what was kept in memory; from then on every write goes through. Where it fails it can be called again.
-func (o *overlay) commit(ctx context.Context) error {
+// Commit writes what was kept in memory; from then on every write goes through. Where it fails it can be called again.
+func (o *Overlay) Commit(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(o.over)) {
@@ -58,14 +58,14 @@ func (o *overlay) commit(ctx context.Context) error {
 	return nil
 }
 
-func (o *overlay) committed() bool {
+func (o *Overlay) committed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.over == nil
 }
 
 // Delete forgets a value: for good once committed, before that only what was written here.
-func (o *overlay) Delete(ctx context.Context, name string) error {
+func (o *Overlay) Delete(ctx context.Context, name string) error {
 	if o.committed() {
 		return o.under.Delete(ctx, name)
 	}
@@ -76,7 +76,7 @@ func (o *overlay) Delete(ctx context.Context, name string) error {
 }
 
 // PutIfAbsent keeps v unless there is a value already, and returns the one that counts.
-func (o *overlay) PutIfAbsent(ctx context.Context, name string, v []byte) ([]byte, error) {
+func (o *Overlay) PutIfAbsent(ctx context.Context, name string, v []byte) ([]byte, error) {
 	if o.committed() {
 		return o.under.PutIfAbsent(ctx, name, v)
 	}
@@ -88,7 +88,7 @@ func (o *overlay) PutIfAbsent(ctx context.Context, name string, v []byte) ([]byt
 }
 
 // Names lists both layers.
-func (o *overlay) Names(ctx context.Context) ([]string, error) {
+func (o *Overlay) Names(ctx context.Context) ([]string, error) {
 	var names []string
 	if o.under != nil {
 		var err error

@@ -1,11 +1,23 @@
-package cluster
+package wanted
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider"
 )
+
+// groupsOf is a document that asks for a control plane and for pools "a", "b", … of so many workers.
+func groupsOf(t *testing.T, controlPlanes int, pools ...int) *v1alpha1.Cluster {
+	t.Helper()
+	doc := &v1alpha1.Cluster{Metadata: v1alpha1.Metadata{Name: "demo"}}
+	doc.Spec.ControlPlane.Replicas = controlPlanes
+	for i, n := range pools {
+		doc.Spec.Workers = append(doc.Spec.Workers, v1alpha1.Pool{Name: string(rune('a' + i)), Replicas: &n})
+	}
+	return doc
+}
 
 // existing makes machines of a pool by their indexes.
 func existing(role provider.Role, pool, prefix string, indexes ...string) []provider.Machine {
@@ -73,7 +85,7 @@ func TestAssign(t *testing.T) {
 		{name: "a decision of nobody", controlPlanes: 1, have: cp("1"), decided: Decisions{"demo-cp-7": Remove, "nonsense": Replace}, want: "cp-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			want, remove := assign(document(t, c.controlPlanes, 0, c.pools...), c.have, c.decided)
+			want, remove := Assign(groupsOf(t, c.controlPlanes, c.pools...), c.have, c.decided)
 			var got, gone []string
 			for _, s := range want {
 				got = append(got, strings.TrimPrefix(s.Name, "demo-"))

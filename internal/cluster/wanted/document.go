@@ -1,4 +1,4 @@
-package cluster
+package wanted
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -114,35 +113,4 @@ func splice(document []byte, line, column, length int, text string) []byte {
 	rest := []rune(string(document[at:]))
 	at += len(string(rest[:column-1]))
 	return bytes.Join([][]byte{document[:at], []byte(text), document[at+length:]}, nil)
-}
-
-// Group is the machines of one role and pool.
-type Group struct {
-	Role     provider.Role
-	Pool     string // empty for control plane and gateways
-	Replicas int    // that the document wants
-}
-
-// String names the group for messages.
-func (g Group) String() string {
-	switch g.Role {
-	case provider.Worker:
-		return "pool " + g.Pool
-	case provider.Gateway:
-		return "gateways"
-	}
-	return "control plane"
-}
-
-// GroupOf tells to which group of the document a machine's name belongs, whether it exists or not.
-func GroupOf(doc *v1alpha1.Cluster, machine string) (Group, error) {
-	for _, g := range groups(doc) {
-		prefix := strings.TrimSuffix(v1alpha1.MachineName(doc.Metadata.Name, string(g.role), g.pool, 0), "0")
-		index, ok := strings.CutPrefix(machine, prefix)
-		if n, err := strconv.Atoi(index); ok && err == nil && n > 0 {
-			return Group{Role: g.role, Pool: g.pool, Replicas: g.replicas}, nil
-		}
-	}
-	return Group{}, fail.New(fail.NotFound, "cluster %s has no machine %s", doc.Metadata.Name, machine).
-		Do("naupegos machine list %s shows them", doc.Metadata.Name)
 }
