@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -205,7 +206,7 @@ func (a *applying) planAPI(infrastructure []*plan.Step) {
 				return err
 			}
 			p.Status("waiting for %s/readyz", client.Server())
-			if err := waitThenDiagnose(ctx, a.admit, a.apiTrouble); err != nil {
+			if err := support.WaitThenDiagnose(ctx, a.admit, a.apiTrouble); err != nil {
 				return err
 			}
 			return a.facts.Set(ctx, memory.Bootstrapped, "true")

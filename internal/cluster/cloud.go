@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -227,7 +228,7 @@ func (c *Cluster) CloudsYAML(ctx context.Context) ([]byte, error) {
 	if cred == nil {
 		return nil, fail.New(fail.NotFound, "cluster %s has no credential of its cloud yet", c.Name())
 	}
-	return cred.CloudsYAML(c.Name(), handoverCloudCA)
+	return cred.CloudsYAML(c.Name(), handover.CloudCAFile)
 }
 
 // CloudCA returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.

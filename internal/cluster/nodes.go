@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -141,7 +142,7 @@ func (c *Cluster) nodeStep(s wanted.Slot, known bool) *plan.Step {
 	}
 	return &plan.Step{
 		ID: nodeID(s.Name), Action: action, Subject: s.Name, Title: title,
-		Reason: "a node is of use when it is registered, labelled and Ready", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration + lookTime,
+		Reason: "a node is of use when it is registered, labelled and Ready", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration + support.LookTime,
 		Run: func(ctx context.Context, p plan.Progress) error { return c.bringNode(ctx, s, p) },
 	}
 }
@@ -149,7 +150,7 @@ func (c *Cluster) nodeStep(s wanted.Slot, known bool) *plan.Step {
 // bringNode waits until the node is registered, marks it, and waits until it is Ready. Where that takes too long, the machine
 // is asked why, in the time that is left for it.
 func (c *Cluster) bringNode(ctx context.Context, s wanted.Slot, p plan.Progress) error {
-	return waitThenDiagnose(ctx, func(ctx context.Context) error { return c.awaitNode(ctx, s, p) }, func(ctx context.Context, waited error) error {
+	return support.WaitThenDiagnose(ctx, func(ctx context.Context) error { return c.awaitNode(ctx, s, p) }, func(ctx context.Context, waited error) error {
 		p.Status("asking %s why its node is not ready", s.Name)
 		return c.nodeTrouble(ctx, s, waited)
 	})

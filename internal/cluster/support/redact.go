@@ -1,4 +1,4 @@
-package cluster
+package support
 
 import (
 	"bytes"
@@ -36,11 +36,11 @@ var logins = regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://[^\s/:@"']*:)([^\s/@"']+
 // named are words after the name of a secret; they are one if they look like key material.
 var named = regexp.MustCompile(`(?i)\b(token|secret|certificate-key|encryption-key|client-key-data|api[-_]?key)(["']?\s*[:= ]\s*["']?)([A-Za-z0-9+/_.~-]{16,}={0,2})`)
 
-// redactor takes secrets out of texts.
-type redactor struct{ known *strings.Replacer }
+// Redactor takes secrets out of texts.
+type Redactor struct{ known *strings.Replacer }
 
-// newRedactor knows the cluster's own secrets beside the usual forms.
-func newRedactor(ctx context.Context, secrets pki.Secrets) (*redactor, error) {
+// NewRedactor knows the cluster's own secrets beside the usual forms.
+func NewRedactor(ctx context.Context, secrets pki.Secrets) (*Redactor, error) {
 	names, err := secrets.Names(ctx)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func newRedactor(ctx context.Context, secrets pki.Secrets) (*redactor, error) {
 	for _, n := range needles {
 		pairs = append(pairs, n, redacted)
 	}
-	return &redactor{known: strings.NewReplacer(pairs...)}, nil
+	return &Redactor{known: strings.NewReplacer(pairs...)}, nil
 }
 
 // minNeedle is the least length of a part of a secret that is searched for: shorter ones occur by chance.
@@ -102,8 +102,8 @@ func random(s string) bool {
 	return digit > 0 && (lower > 0 && upper > 0 || len(s) >= 32 && strings.Trim(s, "0123456789abcdef") == "")
 }
 
-// redact returns text without what is a secret or looks like one.
-func (r *redactor) redact(text []byte) []byte {
+// Redact returns text without what is a secret or looks like one.
+func (r *Redactor) Redact(text []byte) []byte {
 	s := r.known.Replace(string(text))
 	for _, form := range secretForms {
 		s = form.ReplaceAllString(s, redacted)

@@ -1,4 +1,4 @@
-package cluster
+package support
 
 import (
 	"archive/tar"
@@ -12,7 +12,7 @@ import (
 
 // archive is a compressed tar file that is filled from several sides. Everything in it is redacted.
 type archive struct {
-	redactor *redactor
+	redactor *Redactor
 	prefix   string
 	now      time.Time
 
@@ -21,14 +21,14 @@ type archive struct {
 	tar *tar.Writer
 }
 
-func newArchive(w io.Writer, prefix string, r *redactor) *archive {
+func newArchive(w io.Writer, prefix string, r *Redactor) *archive {
 	z := gzip.NewWriter(w)
 	return &archive{redactor: r, prefix: prefix, now: time.Now(), zip: z, tar: tar.NewWriter(z)}
 }
 
 // add puts a file in.
 func (a *archive) add(name string, data []byte) error {
-	data = a.redactor.redact(data)
+	data = a.redactor.Redact(data)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err := a.tar.WriteHeader(&tar.Header{

@@ -1,4 +1,4 @@
-package cluster
+package support
 
 import (
 	"cmp"
@@ -8,34 +8,29 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
 // Bounds of what a machine is asked when its node does not get ready.
 const (
-	lookTime      = 20 * time.Second // for asking; a step's timeout has it on top
+	LookTime      = 20 * time.Second // for asking; a step's timeout has it on top
 	troubleLines  = 3                // of each unit's journal, in the error
 	troubleLength = 320              // characters of each such line
 	troubleLog    = 256 << 10        // bytes of a journal's end that are looked at
-
-	apiTroubleTime = 15 * time.Minute // how far back complaints count where the API does not answer
 )
 
 // nodeUnits are what a node needs to be ready, the one that the others rest on last.
 var nodeUnits = []string{"kubelet.service", "containerd.service"}
 
-// waitThenDiagnose runs wait in the time that is left but for lookTime. Where that was not enough, explain is given the error and the
+// WaitThenDiagnose runs wait in the time that is left but for LookTime. Where that was not enough, explain is given the error and the
 // rest of the time, to find out why.
-func waitThenDiagnose(ctx context.Context, wait func(context.Context) error, explain func(context.Context, error) error) error {
+func WaitThenDiagnose(ctx context.Context, wait func(context.Context) error, explain func(context.Context, error) error) error {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if deadline, ok := ctx.Deadline(); ok {
-		within, cancel = context.WithDeadline(ctx, deadline.Add(-lookTime))
+		within, cancel = context.WithDeadline(ctx, deadline.Add(-LookTime))
 	}
 	defer cancel()
 	err := wait(within)
@@ -45,33 +40,9 @@ func waitThenDiagnose(ctx context.Context, wait func(context.Context) error, exp
 	return explain(ctx, err)
 }
 
-// apiTrouble adds to waited, the error of an API that did not answer in time, which units are not well on the control-plane
-// machines, and what they complained about last. The result is final.
-func (c *Cluster) apiTrouble(ctx context.Context, waited error) error {
-	r, err := newRedactor(ctx, c.secrets)
-	if err != nil {
-		return err
-	}
-	names := c.namesOf(provider.ControlPlane)
-	found := make([]trouble, len(names))
-	var wg sync.WaitGroup
-	for i, name := range names {
-		wg.Go(func() {
-			h, err := c.Host(ctx, name)
-			if err != nil {
-				found[i].unseen = err
-				return
-			}
-			found[i] = lookForTrouble(ctx, c.dialer, h, r, apiTroubleTime)
-		})
-	}
-	wg.Wait()
-	return noAPIBecause(c.Name(), names, waited, found)
-}
-
-// noAPIBecause makes the error of an API that did not answer in time. Units that run are left out: what they say is of no use
+// NoAPIBecause makes the error of an API that did not answer in time. Units that run are left out: what they say is of no use
 // to somebody who asks why there is no API.
-func noAPIBecause(cluster string, names []string, waited error, found []trouble) error {
+func NoAPIBecause(cluster string, names []string, waited error, found []Trouble) error {
 	var b strings.Builder
 	b.WriteString(withoutHint(waited))
 	hint := ""
@@ -92,27 +63,10 @@ func noAPIBecause(cluster string, names []string, waited error, found []trouble)
 	return fail.New(fail.NotReady, "%s", b.String()).Do("%s", hint).Enough()
 }
 
-// nodeTrouble adds to waited, the error of a wait that took too long, what the node's machine knows of the reason: the state
-// of its units and what they complained about last. The result is final: the time for waiting is over.
-func (c *Cluster) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) error {
-	if fail.KindOf(waited) != fail.NotReady { // the API does not answer; this machine may be well
-		return fail.Wrap(fail.KindOf(waited), waited, "bring the node in").Enough()
-	}
-	h, err := c.Host(ctx, s.Name)
-	if err != nil {
-		return notReadyBecause(s.Name, c.Name(), waited, trouble{unseen: err})
-	}
-	r, err := newRedactor(ctx, c.secrets)
-	if err != nil {
-		return err
-	}
-	return notReadyBecause(s.Name, c.Name(), waited, lookForTrouble(ctx, c.dialer, h, r, c.doc.Spec.Timeouts.NodeReady.Duration))
-}
-
-// trouble is what a machine says of its units.
-type trouble struct {
+// Trouble is what a machine says of its units.
+type Trouble struct {
 	units  []unitTrouble // those that are not well or complained
-	unseen error         // why not everything could be asked
+	Unseen error         // why not everything could be asked
 }
 
 // unitTrouble is one unit's state and last complaints.
@@ -123,15 +77,15 @@ type unitTrouble struct {
 	complaints []string // the newest last; redacted
 }
 
-// lookForTrouble asks a machine what its units are and what they complained about since the given time ago.
-func lookForTrouble(ctx context.Context, source logSource, h remote.Host, r *redactor, since time.Duration) trouble {
-	ctx, cancel := context.WithTimeout(ctx, lookTime*3/4)
+// LookForTrouble asks a machine what its units are and what they complained about since the given time ago.
+func LookForTrouble(ctx context.Context, source Source, h remote.Host, r *Redactor, since time.Duration) Trouble {
+	ctx, cancel := context.WithTimeout(ctx, LookTime*3/4)
 	defer cancel()
-	var t trouble
+	var t Trouble
 	ask := func(argv ...string) string {
 		out := &tailBuffer{limit: troubleLog}
 		if err := source.Stream(ctx, h, nil, out, argv...); err != nil {
-			t.unseen = errors.Join(t.unseen, err)
+			t.Unseen = errors.Join(t.Unseen, err)
 		}
 		return string(out.bytes())
 	}
@@ -140,7 +94,7 @@ func lookForTrouble(ctx context.Context, source logSource, h remote.Host, r *red
 	for _, name := range nodeUnits {
 		u := unitTrouble{name: name, state: states[name].words(), masked: states[name]["LoadState"] == "masked"}
 		text := ask("journalctl", "--no-pager", "--output=cat", "--unit="+name, back)
-		u.complaints = complaints(string(r.redact([]byte(text))), u.state != "")
+		u.complaints = complaints(string(r.Redact([]byte(text))), u.state != "")
 		if u.state != "" || len(u.complaints) > 0 {
 			t.units = append(t.units, u)
 		}
@@ -230,7 +184,7 @@ func shorten(s string, n int) string {
 }
 
 // text lists the units, each on a line of its own with its complaints below; empty where nothing is to tell.
-func (t trouble) text() string {
+func (t Trouble) text() string {
 	var b strings.Builder
 	for _, u := range t.units {
 		b.WriteString("\n" + u.name)
@@ -241,14 +195,14 @@ func (t trouble) text() string {
 			b.WriteString(" says:\n    " + strings.Join(u.complaints, "\n    "))
 		}
 	}
-	if t.unseen != nil {
-		b.WriteString("\nthe machine could not be asked for more: " + t.unseen.Error())
+	if t.Unseen != nil {
+		b.WriteString("\nthe machine could not be asked for more: " + t.Unseen.Error())
 	}
 	return b.String()
 }
 
-// notReadyBecause makes the error of a node that did not get ready: what was waited for, what the machine says, what to do.
-func notReadyBecause(machine, cluster string, waited error, t trouble) error {
+// NotReadyBecause makes the error of a node that did not get ready: what was waited for, what the machine says, what to do.
+func NotReadyBecause(machine, cluster string, waited error, t Trouble) error {
 	text := withoutHint(waited) + cmp.Or(t.text(), "\nkubelet and containerd run there and complain about nothing")
 	return fail.New(fail.NotReady, "%s", text).At(machine).Do("%s", remedy(machine, cluster, text, t)).Enough()
 }
@@ -273,7 +227,7 @@ var remedies = []struct{ sign, advice string }{
 }
 
 // remedy says what to do about it.
-func remedy(machine, cluster, text string, t trouble) string {
+func remedy(machine, cluster, text string, t Trouble) string {
 	for _, u := range t.units {
 		if u.masked {
 			return fmt.Sprintf("unmask it: naupegos ssh %s %s -- systemctl unmask %s; then apply again", cluster, machine, u.name)

@@ -1,4 +1,4 @@
-package cluster
+package support
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func commands(r provider.Role, since time.Duration) map[string][]string {
 }
 
 // run returns the end of what a command on a machine prints.
-func (col *collection) run(ctx context.Context, h remote.Host, limit int64, argv ...string) ([]byte, error) {
+func (col *Collection) run(ctx context.Context, h remote.Host, limit int64, argv ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, logCommandTime)
 	defer cancel()
 	t := &tailBuffer{limit: int(limit)}
@@ -58,12 +58,12 @@ func (col *collection) run(ctx context.Context, h remote.Host, limit int64, argv
 }
 
 // pods collects the ends of the newest container logs.
-func (col *collection) pods(ctx context.Context, machine string, h remote.Host) {
+func (col *Collection) pods(ctx context.Context, machine string, h remote.Host) {
 	const root = "/var/log/pods"
-	minutes := max(1, int(col.options.Since.Minutes()))
-	list, err := col.run(ctx, h, col.options.PerFile, "find", root, "-type", "f", "-name", "*.log", "-mmin", "-"+strconv.Itoa(minutes), "-printf", "%T@ %p\n")
+	minutes := max(1, int(col.Options.Since.Minutes()))
+	list, err := col.run(ctx, h, col.Options.PerFile, "find", root, "-type", "f", "-name", "*.log", "-mmin", "-"+strconv.Itoa(minutes), "-printf", "%T@ %p\n")
 	if err != nil {
-		col.add(machine, "pods", nil, err)
+		col.Add(machine, "pods", nil, err)
 		return
 	}
 	files := strings.Split(strings.TrimSpace(string(list)), "\n")
@@ -75,11 +75,11 @@ func (col *collection) pods(ctx context.Context, machine string, h remote.Host) 
 			continue
 		}
 		if i >= logPods {
-			col.add(machine, "pods", nil, fmt.Errorf("only the newest %d of %d logs of containers were taken", logPods, len(files)))
+			col.Add(machine, "pods", nil, fmt.Errorf("only the newest %d of %d logs of containers were taken", logPods, len(files)))
 			return
 		}
 		text, err := col.run(ctx, h, logPodBytes, "tail", "-c", strconv.Itoa(logPodBytes), file)
-		col.add(machine, "pods"+strings.TrimPrefix(file, root), text, err)
+		col.Add(machine, "pods"+strings.TrimPrefix(file, root), text, err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package cluster
+package support
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // unitHost answers for a machine's systemd.
 type unitHost struct {
-	logSource
+	Source
 	show    string            // what systemctl show prints
 	journal map[string]string // by unit
 	err     error             // of journalctl
@@ -56,7 +56,7 @@ func show(kubelet, containerd string) string {
 
 func TestNodeTrouble(t *testing.T) {
 	secrets, planted := ourSecrets(t)
-	r, err := newRedactor(t.Context(), secrets)
+	r, err := NewRedactor(t.Context(), secrets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestNodeTrouble(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := notReadyBecause("w", "demo", waited, lookForTrouble(t.Context(), c.host, remote.Host{Name: "w"}, r, time.Minute))
+			err := NotReadyBecause("w", "demo", waited, LookForTrouble(t.Context(), c.host, remote.Host{Name: "w"}, r, time.Minute))
 			text := err.Error()
 			if fail.KindOf(err) != fail.NotReady || fail.Waitable(err) {
 				t.Errorf("want an error that is not ready and final: %s, waitable %v", fail.KindOf(err), fail.Waitable(err))
@@ -145,7 +145,7 @@ func TestNoAPIBecause(t *testing.T) {
 	kubelet := unitTrouble{name: "kubelet.service", state: "activating (auto-restart, exit-code)", complaints: []string{"failed to load config", "no such file"}}
 	noisy := unitTrouble{name: "kubelet.service", complaints: []string{"connection refused"}}
 	names := []string{"demo-cp-1", "demo-cp-2", "demo-cp-3"}
-	err := noAPIBecause("demo", names, waited, []trouble{{units: []unitTrouble{noisy}}, {units: []unitTrouble{kubelet}}, {unseen: errors.New("no route to host")}})
+	err := NoAPIBecause("demo", names, waited, []Trouble{{units: []unitTrouble{noisy}}, {units: []unitTrouble{kubelet}}, {Unseen: errors.New("no route to host")}})
 	want := `gave up waiting: https://10.0.0.10:6443/readyz: connection refused
 on demo-cp-2
   kubelet.service is activating (auto-restart, exit-code) says:
@@ -156,7 +156,7 @@ on demo-cp-3
 	if err.Error() != want || fail.KindOf(err) != fail.NotReady || fail.Waitable(err) {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
-	err = noAPIBecause("demo", names[:1], waited, []trouble{{units: []unitTrouble{noisy}}})
+	err = NoAPIBecause("demo", names[:1], waited, []Trouble{{units: []unitTrouble{noisy}}})
 	if want := waited.What + " (naupegos logs demo collects what the control-plane machines logged)"; err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -171,20 +171,20 @@ func TestLookAfter(t *testing.T) {
 		return errors.Join(why, waited)
 	}
 	wait := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-	ctx, cancel := context.WithTimeout(t.Context(), lookTime+20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), LookTime+20*time.Millisecond)
 	defer cancel()
-	if err := waitThenDiagnose(ctx, wait, explain); !errors.Is(err, why) {
+	if err := WaitThenDiagnose(ctx, wait, explain); !errors.Is(err, why) {
 		t.Errorf("a wait that took too long is not explained: %v", err)
 	}
 	stopped, stop := context.WithCancel(ctx)
 	stop()
-	if err := waitThenDiagnose(stopped, wait, explain); errors.Is(err, why) {
+	if err := WaitThenDiagnose(stopped, wait, explain); errors.Is(err, why) {
 		t.Errorf("the user's stop is explained: %v", err)
 	}
 	at := errors.New("at once")
 	ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	if err := waitThenDiagnose(ctx, func(context.Context) error { return at }, explain); !errors.Is(err, at) || errors.Is(err, why) {
+	if err := WaitThenDiagnose(ctx, func(context.Context) error { return at }, explain); !errors.Is(err, at) || errors.Is(err, why) {
 		t.Errorf("an error that came in time: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package support
 
 import (
 	"archive/tar"
@@ -93,21 +93,21 @@ the token controller started; passwords are not used; system:kube-controller-man
 
 func TestRedact(t *testing.T) {
 	secrets, planted := ourSecrets(t)
-	r, err := newRedactor(t.Context(), secrets)
+	r, err := NewRedactor(t.Context(), secrets)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, p := range planted {
-		if got := string(r.redact([]byte("before " + p + " after"))); strings.Contains(got, p) || !strings.HasPrefix(got, "before ") {
+		if got := string(r.Redact([]byte("before " + p + " after"))); strings.Contains(got, p) || !strings.HasPrefix(got, "before ") {
 			t.Errorf("our own secret %s is seen: %s", name, got)
 		}
 	}
 	for name, f := range foreign() {
-		if got := string(r.redact([]byte(f[0]))); strings.Contains(got, f[1]) {
+		if got := string(r.Redact([]byte(f[0]))); strings.Contains(got, f[1]) {
 			t.Errorf("%s is seen: %s", name, got)
 		}
 	}
-	if got := string(r.redact([]byte(harmless))); got != harmless {
+	if got := string(r.Redact([]byte(harmless))); got != harmless {
 		t.Errorf("a harmless text is changed:\n%s", got)
 	}
 }
@@ -145,7 +145,7 @@ func (m machines) Agent(_ context.Context, h remote.Host, _ func() io.Reader, ar
 
 func TestCollection(t *testing.T) {
 	secrets, planted := ourSecrets(t)
-	r, err := newRedactor(t.Context(), secrets)
+	r, err := NewRedactor(t.Context(), secrets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +159,8 @@ func TestCollection(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	col := &collection{
-		options: LogOptions{Since: 3600e9, PerFile: 1 << 20}, archive: newArchive(&out, "x", r),
+	col := &Collection{
+		Options: Options{Since: 3600e9, PerFile: 1 << 20}, archive: newArchive(&out, "x", r),
 		source: machines{says: says.String(), dead: map[string]bool{"demo-cp-2": true}},
 	}
 	for _, m := range []provider.Machine{
@@ -169,9 +169,9 @@ func TestCollection(t *testing.T) {
 		{Name: "demo-cp-2", Role: provider.ControlPlane, State: provider.Running},
 		{Name: "demo-a-1", Role: provider.Worker, State: provider.Stopped},
 	} {
-		col.machine(t.Context(), m, func() (remote.Host, error) { return remote.Host{Name: m.Name}, nil })
+		col.Machine(t.Context(), m, func() (remote.Host, error) { return remote.Host{Name: m.Name}, nil })
 	}
-	problems, err := col.finish()
+	problems, err := col.Finish()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package cluster
+package handover
 
 import (
 	"encoding/json"
@@ -16,23 +16,35 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// handoverMark tells a hand-over from any other directory, and which files are its own.
-const handoverMark = ".naupegos-handover"
+// The files of a hand-over, but for the WireGuard configurations, which lie in a directory of their own.
+const (
+	ReadmeFile     = "README.md"
+	KubeconfigFile = "kubeconfig"
+	SSHConfigFile  = "ssh_config"
+	KnownHostsFile = "known_hosts"
+	KeyFile        = "id_ed25519"
+	CloudsFile     = "clouds.yaml"
+	CloudCAFile    = "cloud-ca.crt" // beside clouds.yaml, which names it
+	WireGuardDir   = "wireguard"
+)
 
-type handoverRecord struct {
+// markFile tells a hand-over from any other directory, and which files are its own.
+const markFile = ".naupegos-handover"
+
+type record struct {
 	Cluster string    `json:"cluster"`
 	Made    time.Time `json:"made"`
 	Files   []string  `json:"files"` // slash-separated, this one left out
 }
 
-// WriteHandover writes files as the directory dir, of mode 0700 with files of mode 0600: whole or not at all. An empty
+// Write writes files as the directory dir, of mode 0700 with files of mode 0600: whole or not at all. An empty
 // directory is filled. With force a former hand-over is replaced, as long as nobody put anything else into it; every
 // other thing at that place is fail.Refused.
-func WriteHandover(dir, cluster string, files map[string][]byte, now time.Time, force bool) (err error) {
+func Write(dir, cluster string, files map[string][]byte, now time.Time, force bool) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return fail.Wrap(fail.Invalid, err, "directory %s", dir)
 	}
-	replace, err := checkHandoverPlace(dir, force)
+	replace, err := checkPlace(dir, force)
 	if err != nil {
 		return err
 	}
@@ -48,12 +60,12 @@ func WriteHandover(dir, cluster string, files map[string][]byte, now time.Time, 
 			err = fail.Wrap(fail.Refused, e, "remove %s, which holds secrets", tmp).Do("remove it by hand")
 		}
 	}()
-	mark, err := json.Marshal(handoverRecord{Cluster: cluster, Made: now, Files: slices.Sorted(maps.Keys(files))})
+	mark, err := json.Marshal(record{Cluster: cluster, Made: now, Files: slices.Sorted(maps.Keys(files))})
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "write %s", handoverMark)
+		return fail.Wrap(fail.Internal, err, "write %s", markFile)
 	}
 	all := maps.Clone(files)
-	all[handoverMark] = append(mark, '\n')
+	all[markFile] = append(mark, '\n')
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := writePrivate(filepath.Join(tmp, filepath.FromSlash(name)), all[name]); err != nil {
 			return fail.Wrap(fail.Refused, err, "write %s", name).At(dir)
@@ -70,18 +82,18 @@ func WriteHandover(dir, cluster string, files map[string][]byte, now time.Time, 
 	return nil
 }
 
-// CheckHandoverPlace tells beforehand whether WriteHandover would refuse the place.
-func CheckHandoverPlace(dir string, force bool) error {
+// CheckPlace tells beforehand whether Write would refuse the place.
+func CheckPlace(dir string, force bool) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "directory %s", dir)
 	}
-	_, err = checkHandoverPlace(dir, force)
+	_, err = checkPlace(dir, force)
 	return err
 }
 
-// checkHandoverPlace reports whether dir is a former hand-over to replace, and refuses whatever else is not free.
-func checkHandoverPlace(dir string, force bool) (replace bool, err error) {
+// checkPlace reports whether dir is a former hand-over to replace, and refuses whatever else is not free.
+func checkPlace(dir string, force bool) (replace bool, err error) {
 	info, err := os.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -98,8 +110,8 @@ func checkHandoverPlace(dir string, force bool) (replace bool, err error) {
 	if len(entries) == 0 {
 		return false, nil
 	}
-	var rec handoverRecord
-	data, err := os.ReadFile(filepath.Join(dir, handoverMark))
+	var rec record
+	data, err := os.ReadFile(filepath.Join(dir, markFile))
 	if err != nil || json.Unmarshal(data, &rec) != nil {
 		return false, fail.New(fail.Refused, "%s holds something else than a hand-over", dir).Do("name another directory")
 	}
@@ -116,7 +128,7 @@ func foreignFiles(dir string, own []string) error {
 			return err
 		}
 		rel, err := filepath.Rel(dir, path)
-		if name := filepath.ToSlash(rel); err == nil && name != handoverMark && !slices.Contains(own, name) {
+		if name := filepath.ToSlash(rel); err == nil && name != markFile && !slices.Contains(own, name) {
 			return fail.New(fail.Refused, "%s is not of the hand-over, and would be lost", path).Do("move it away first")
 		}
 		return err
@@ -149,11 +161,11 @@ func writePrivate(path string, data []byte) error {
 	return err
 }
 
-// HandoverNames lists the files of a hand-over for people, secrets marked.
-func HandoverNames(files map[string][]byte) []string {
+// Names lists the files of a hand-over for people, secrets marked.
+func Names(files map[string][]byte) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if strings.HasPrefix(name, handoverWireGuard+"/") || slices.Contains([]string{handoverKubeconfig, handoverKey, handoverClouds}, name) {
+		if strings.HasPrefix(name, WireGuardDir+"/") || slices.Contains([]string{KubeconfigFile, KeyFile, CloudsFile}, name) {
 			name += " (secret)"
 		}
 		out = append(out, name)
