@@ -239,3 +239,58 @@ func (c *Cluster) CloudCA(context.Context) ([]byte, error) {
 	}
 	return nil, nil
 }
+
+// PlanRotateCredential makes another credential of the cloud for what runs in the cluster, puts it into use, and deletes the former.
+func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) {
+	cloud := c.cloud()
+	if cloud == nil {
+		return nil, fail.New(fail.Invalid, "cluster %s has no credential of a cloud", c.Name()).Do("only clusters on OpenStack have one")
+	}
+	if !c.facts.Bootstrapped() {
+		return nil, errNotBootstrapped(c.Name())
+	}
+	if _, err := cloud.Home(ctx); err != nil { // what the cloud has is known once one is logged in
+		return nil, err
+	}
+	var graph plan.Graph
+	graph.Add(stagePrepare, &plan.Step{
+		ID: credentialStep, Action: plan.Replace, Subject: "cluster", Title: "make another credential for the cluster", Reason: "you asked for it",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			cred, err := cloud.NewCloudCredential(ctx)
+			if err != nil {
+				return err
+			}
+			return c.keepCredential(ctx, cred)
+		},
+	})
+	for _, a := range c.cloudAddonList() {
+		s := c.addonStep(a)
+		s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it signs in with the credential", len(a.Workloads) > 0
+		graph.Add(stageRecord, s, plan.IfPlanned(addonID(addon.NameCloudConfig))...)
+	}
+	graph.Add(stageForget, &plan.Step{
+		ID: "cloud/prune", Action: plan.Destroy, Subject: "cluster", Title: "delete the former credential", Reason: "everything uses the new one",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			if err := c.waitAddons(ctx, client, p); err != nil {
+				return err
+			}
+			cred, err := c.credential(ctx)
+			if err != nil || cred == nil {
+				return err
+			}
+			_, err = cloud.PruneCloudCredentials(ctx, cred.ID)
+			return err
+		},
+	})
+	steps, err := graph.Seal(rotateRules)
+	return &plan.Plan{Verb: "rotate", Cluster: c.Name(), Steps: steps}, err
+}
+
+// rotateRules say in which order the cloud's credential is renewed.
+var rotateRules = []plan.Rule{
+	{Stage: stagePrepare}, {Stage: stageRecord, Waits: []plan.Stage{stagePrepare}}, {Stage: stageForget, Waits: []plan.Stage{stageRecord}},
+}

@@ -2,6 +2,10 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -9,9 +13,12 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/providers"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -105,3 +112,49 @@ func (c *Cluster) Name() string { return c.doc.Metadata.Name }
 
 // Provider returns where the machines come from.
 func (c *Cluster) Provider() provider.Provider { return c.prov }
+
+// newProvider makes the provider that the document names.
+func (c *Cluster) newProvider() (provider.Provider, error) {
+	return providers.New(providers.Options{
+		Document: c.doc, ClusterID: c.rec.ID, Bundle: c.bundle, AgentPath: c.agent.path, PublicKey: c.publicKey, Home: c.facts.Get(memory.Home),
+		Runner: c.dialer, Hosts: memory.Hosts{Facts: c.facts}, HostKeys: memory.HostKeys{Facts: c.facts},
+	})
+}
+
+// agentBinary is naupegos-agent on this side.
+type agentBinary struct {
+	path   string // here
+	digest string // SHA-256, hexadecimal
+}
+
+// remotePath is where the agent lies on machines.
+func (a agentBinary) remotePath() string {
+	return machine.AgentDir + "/" + a.digest + "/naupegos-agent"
+}
+
+func readAgent(path string) (agentBinary, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return agentBinary{}, fail.Wrap(fail.Invalid, err, "read naupegos-agent").Do("it belongs beside naupegos; `make build` makes both")
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return agentBinary{}, fail.Wrap(fail.Internal, err, "read %s", path)
+	}
+	return agentBinary{path: path, digest: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// openBlob opens a blob of the bundle, to send it to a machine.
+func (c *Cluster) openBlob(digest string) (io.ReadCloser, int64, error) {
+	f, err := os.Open(c.bundle.Path(digest))
+	if err != nil {
+		return nil, 0, fail.Wrap(fail.Internal, err, "open blob %s of bundle %s", digest, c.bundle.ID).Do("run naupegos bundle verify %s", c.bundle.ID)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, fail.Wrap(fail.Internal, err, "open blob %s", digest)
+	}
+	return f, st.Size(), nil
+}

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -242,3 +245,24 @@ func (c *Cluster) etcdClient(ctx context.Context, o *Observed) (*etcd.Client, er
 
 // peerURL is where a control-plane machine's etcd member talks to the others.
 func peerURL(address string) string { return fmt.Sprintf("https://%s:2380", address) }
+
+// etcdTLS is how Naupegos itself identifies to etcd: a client certificate of its own.
+func (c *Cluster) etcdTLS(ctx context.Context) (*tls.Config, error) {
+	pair, err := c.pki.Leaf(ctx, pki.LeafSpec{Name: "naupegos/etcd-client", Authority: pki.EtcdCA, CommonName: "naupegos", Client: true})
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "load the etcd client certificate")
+	}
+	ca, err := c.pki.CABundle(ctx, pki.EtcdCA)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, fail.New(fail.Internal, "the etcd authority's certificate can't be read")
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
+}

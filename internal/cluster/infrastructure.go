@@ -6,6 +6,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -103,4 +104,62 @@ func (c *Cluster) wantedMachines(slots []wanted.Slot) (provider.Wanted, error) {
 		want.Machines = append(want.Machines, provider.MachineSpec{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, UserData: data})
 	}
 	return want, nil
+}
+
+// authorizedKeys lists who may log in to machines: Naupegos and the keys of the document.
+func (c *Cluster) authorizedKeys() []string {
+	return append([]string{c.publicKey}, c.doc.Spec.Access.SSHKeys...)
+}
+
+// userData renders a machine's user-data in the form that its image reads; it holds no secret.
+func (c *Cluster) userData(s wanted.Slot) ([]byte, error) {
+	u := machine.UserData{Hostname: s.Name, SSHKeys: c.authorizedKeys()}
+	if !c.prov.Traits().HostKeysConsole {
+		return machine.CloudInit(u)
+	}
+	u.HostKeysToConsole = true // where Naupegos reads them
+	return u.Render(c.doc.Shape(string(s.Role), s.Pool).UserData)
+}
+
+// loadTarget finds out which machines there should be, where no verb has observed yet.
+func (c *Cluster) loadTarget(ctx context.Context) error {
+	c.slotMu.Lock()
+	defer c.slotMu.Unlock()
+	if c.slots != nil {
+		return nil
+	}
+	inv, err := c.prov.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	c.slots, _ = wanted.Assign(c.doc, inv.Machines, c.decided())
+	return nil
+}
+
+// known returns the machines that there should be, as the last look at the provider had it.
+func (c *Cluster) known() []wanted.Slot {
+	c.slotMu.Lock()
+	defer c.slotMu.Unlock()
+	return c.slots
+}
+
+// setTarget says which machines there should be. Nobody may change the slice any more.
+func (c *Cluster) setTarget(slots []wanted.Slot) {
+	c.slotMu.Lock()
+	defer c.slotMu.Unlock()
+	c.slots = slots
+}
+
+// gateways lists the names of the wanted gateways.
+func (c *Cluster) gateways() []string { return c.namesOf(provider.Gateway) }
+
+// namesOf lists the wanted machines of a role, in order.
+func (c *Cluster) namesOf(r provider.Role) []string {
+	var names []string
+	for _, s := range c.known() {
+		if s.Role == r {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }

@@ -1,36 +1,13 @@
 package cluster
 
 import (
-	"context"
 	"io"
 	"os"
 	"path/filepath"
-	"time"
+	"syscall"
 
-	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/plan"
 )
-
-const snapshotID = "etcd/snapshot"
-
-// snapshotStep saves etcd's data on this side before a member is replaced.
-func (c *Cluster) snapshotStep() *plan.Step {
-	return &plan.Step{
-		ID: snapshotID, Action: plan.Create, Subject: "cluster", Title: "take a snapshot of etcd",
-		Reason: "a control-plane machine is replaced", Details: []string{"into " + c.backups},
-		Run: func(ctx context.Context, p plan.Progress) error {
-			return c.withEtcd(ctx, func(e *etcd.Client) error {
-				file := filepath.Join(c.backups, time.Now().UTC().Format("20060102T150405Z")+".db")
-				p.Status("writing %s", file)
-				return WritePrivate(file, func(w io.Writer) error {
-					_, err := e.Snapshot(ctx, w)
-					return err
-				})
-			})
-		},
-	}
-}
 
 // WritePrivate writes a file that only its owner may read, whole or not at all. Its directory is made 0700 if absent.
 func WritePrivate(path string, fill func(io.Writer) error) (err error) {
@@ -59,6 +36,25 @@ func WritePrivate(path string, fill func(io.Writer) error) (err error) {
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
 		return fail.Wrap(fail.Refused, err, "write %s", path)
+	}
+	return nil
+}
+
+// privateDir makes a directory that only its owner may look into, or makes sure that one that exists is nobody else's to change.
+func privateDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fail.Wrap(fail.Refused, err, "make directory %s", dir)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "look at %s", dir)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fail.New(fail.Refused, "others may write into %s (mode %04o), and keys are to lie there", dir, info.Mode().Perm()).
+			Do("chmod go-w %s, or name a directory of your own", dir)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return fail.New(fail.Refused, "%s belongs to another user, and keys are to lie there", dir).Do("name a directory of your own")
 	}
 	return nil
 }

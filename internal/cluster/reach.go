@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +11,59 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
 )
+
+// Host reports how a machine is reached by SSH: directly where it is a gateway or has an address of its own outside, all
+// others through one of those, where there is one.
+func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
+	if err := c.loadTarget(ctx); err != nil {
+		return remote.Host{}, err
+	}
+	m, err := c.prov.Machine(ctx, name)
+	if err != nil {
+		return remote.Host{}, err
+	}
+	h := toHost(m)
+	if m.Role == provider.Gateway || m.Public != "" {
+		return h, nil
+	}
+	h.Via = c.waysIn(ctx, name)
+	if len(h.Via) == 0 && len(c.gateways()) > 0 {
+		return h, fail.New(fail.Unreachable, "no gateway is running, with a known SSH host key, to reach it through").At(name).
+			Do("the gateways are %s", strings.Join(c.gateways(), ", "))
+	}
+	return h, nil
+}
+
+// waysIn lists the machines that run, or may, of those whose host keys are known, through which another one is reached: gateways, else those that have an address outside.
+func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
+	var via []remote.Host
+	gateways := len(c.gateways()) > 0
+	for _, s := range c.known() {
+		if s.Name == to || gateways != (s.Role == provider.Gateway) {
+			continue
+		}
+		m, err := c.prov.Machine(ctx, s.Name)
+		if err != nil || !m.MayRun() || m.Address == "" || !gateways && m.Public == "" {
+			continue // not a way in at the moment; another one may be
+		}
+		if len(m.HostKeys) == 0 && !c.trustsFirstUse() {
+			continue // it has not told its keys yet
+		}
+		via = append(via, toHost(m))
+	}
+	return via
+}
+
+func toHost(m provider.Machine) remote.Host {
+	h := remote.Host{Name: m.Name, Address: m.Address, Port: m.Port, User: m.User, HostKeys: m.HostKeys}
+	if m.Public != "" {
+		h.Address = m.Public
+	}
+	return h
+}
 
 // newDialer makes the SSH connections: with the cluster's own key, and for hosts given by address with the user's.
 func (c *Cluster) newDialer(ctx context.Context) (*remote.Dialer, error) {
@@ -128,4 +180,69 @@ func (c *Cluster) loginFiles(hosts string) []machine.File {
 		{Path: "/etc/hosts", Mode: 0o644, Content: []byte(hosts)},
 		{Path: "/root/.ssh/authorized_keys", Mode: 0o600, Content: []byte(strings.Join(c.authorizedKeys(), "\n") + "\n")},
 	}
+}
+
+// Shell connects a terminal with a machine and returns the remote exit status.
+func (c *Cluster) Shell(ctx context.Context, name string, t remote.Terminal, argv ...string) (int, error) {
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	return c.dialer.Shell(ctx, h, t, argv...)
+}
+
+// hosts lists how all machines are reached.
+func (c *Cluster) hosts(ctx context.Context) ([]remote.Host, error) {
+	if err := c.loadTarget(ctx); err != nil {
+		return nil, err
+	}
+	var hs []remote.Host
+	for _, s := range c.known() {
+		h, err := c.Host(ctx, s.Name)
+		if fail.KindOf(err) == fail.NotFound {
+			continue // it is wanted but does not exist yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		hs = append(hs, h)
+	}
+	return c.withTrusted(hs), nil
+}
+
+// SSHConfig writes an ssh configuration for all machines, the key and the pinned host keys into dir (made 0700, files 0600),
+// and returns the machines' names. fail.Refused where others may write into dir: they could have ssh do what they like.
+func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
+	hs, err := c.hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "directory %s", dir)
+	}
+	if err := privateDir(dir); err != nil {
+		return nil, err
+	}
+	knownHosts := filepath.Join(dir, "known_hosts")
+	files := map[string][]byte{knownHosts: remote.KnownHosts(hs)}
+	keyFile := filepath.Join(dir, "id_ed25519")
+	if given := c.doc.Spec.Provider.Hosts; given != nil { // they know the user's key, which stays where it is
+		if keyFile, err = keyPath(given.SSHKeyFile); err != nil {
+			return nil, err
+		}
+	} else if files[keyFile], err = c.pki.SSHKey(ctx); err != nil {
+		return nil, err
+	}
+	files[filepath.Join(dir, "config")] = remote.SSHConfig(hs, keyFile, knownHosts)
+	for path, data := range files {
+		err := WritePrivate(path, func(w io.Writer) error { _, err := w.Write(data); return err })
+		if err != nil {
+			return nil, err
+		}
+	}
+	names := make([]string, 0, len(hs))
+	for _, h := range hs {
+		names = append(names, h.Name)
+	}
+	return names, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -14,6 +15,50 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
 )
+
+// checkFacts refuses machines that can't be what they should be, before anything is changed on them.
+func (c *Cluster) checkFacts(s wanted.Slot, f machine.Facts) error {
+	if !f.Systemd {
+		return fail.New(fail.Refused, "its first process is not systemd").At(s.Name).Do("use a Debian or Ubuntu host that systemd runs")
+	}
+	if !f.Dpkg {
+		return fail.New(fail.Refused, "its operating system (%s) has no Debian packages", f.OS).At(s.Name).
+			Do("use Debian or Ubuntu; Fedora CoreOS, Flatcar and the like can't be machines of a cluster yet")
+	}
+	if f.Hostname != s.Name && !c.prov.Traits().Given {
+		return fail.New(fail.Conflict, "it calls itself %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
+	}
+	if f.Fresh {
+		if err := checkRoom(s, f, time.Now()); err != nil {
+			return err
+		}
+	}
+	return c.checkPorts(s, f)
+}
+
+// What a machine must have before anything is put on it.
+const (
+	nodeDisk    = 3 << 30         // bytes: programs, images, and what they become when they run
+	gatewayDisk = 512 << 20       // bytes: programs and packages
+	clockSkew   = 5 * time.Minute // by which its clock may differ from ours: certificates are valid from a little before they were made
+)
+
+// checkRoom refuses a machine whose disk is too full or whose clock is wrong.
+func checkRoom(s wanted.Slot, f machine.Facts, now time.Time) error {
+	need := int64(nodeDisk)
+	if s.Role == provider.Gateway {
+		need = gatewayDisk
+	}
+	if f.DiskFree > 0 && f.DiskFree < need {
+		return fail.New(fail.Refused, "%d MiB are free below /var/lib, %d MiB are needed", f.DiskFree>>20, need>>20).At(s.Name).
+			Do("make room there, or mount a larger disk")
+	}
+	if skew := f.Clock.Sub(now); !f.Clock.IsZero() && skew.Abs() > clockSkew {
+		return fail.New(fail.Refused, "its clock says %s, which is %s off from here", f.Clock.UTC().Format(time.RFC3339), skew.Abs().Round(time.Second)).At(s.Name).
+			Do("set it: timedatectl set-ntp true on %s; or is it this host's clock that is wrong?", s.Name)
+	}
+	return nil
+}
 
 // portNeed is a TCP port that a role needs.
 type portNeed struct {
