@@ -1,5 +1,5 @@
-// Package internal_test holds the house's rules about imports and file sizes for `go test ./...`; .golangci.yml holds the same
-// import rules for editors and CI. docs/architecture.md says why each is there.
+// Package internal_test holds the house's rules about imports and about the sizes of files and directories for `go test ./...`;
+// .golangci.yml holds the same import rules for editors and CI. docs/architecture.md says why each is there.
 package internal_test
 
 import (
@@ -19,7 +19,17 @@ import (
 const (
 	module   = "github.com/naupegos/naupegos"
 	maxLines = 400 // of a file that people write
+	maxFiles = 30  // that people write, of a directory; tests are not counted
 )
+
+// crowded are the directories that are still to be divided, and how many files they may have until then.
+var crowded = map[string]int{
+	"api/v1alpha1":                35,
+	"internal/agent":              31,
+	"internal/cli":                54,
+	"internal/provider/local":     45,
+	"internal/provider/openstack": 44,
+}
 
 // owners says which packages alone may import a library, by the beginning of its import path. Tests are free.
 var owners = map[string][]string{
@@ -146,6 +156,36 @@ func TestRulesAreAlive(t *testing.T) {
 
 // TestFileSizes wants rooms that fit into a head.
 func TestFileSizes(t *testing.T) {
+	eachGoFile(t, func(path string, lines int, generated bool) {
+		if lines > maxLines && !generated {
+			t.Errorf("%s has %d lines; split it (at most %d)", path, lines, maxLines)
+		}
+	})
+}
+
+// TestDirectorySizes wants directories whose files tell a story when they are listed.
+func TestDirectorySizes(t *testing.T) {
+	files := map[string]int{}
+	eachGoFile(t, func(path string, _ int, generated bool) {
+		if !generated && !strings.HasSuffix(path, "_test.go") {
+			files[filepath.ToSlash(filepath.Dir(path))]++
+		}
+	})
+	for dir, n := range files {
+		if most := max(maxFiles, crowded[dir]); n > most {
+			t.Errorf("%s has %d files that people write, tests left out (at most %d): give a group of them a directory, or merge small ones", dir, n, most)
+		}
+	}
+	for dir := range crowded {
+		if n := files[dir]; n <= maxFiles {
+			t.Errorf("%s has %d files: it needs no exception any more", dir, n)
+		}
+	}
+}
+
+// eachGoFile calls f with every Go file of the module: its path in the module, its lines, and whether a program has written it.
+func eachGoFile(t *testing.T, f func(path string, lines int, generated bool)) {
+	t.Helper()
 	checked := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -164,11 +204,9 @@ func TestFileSizes(t *testing.T) {
 			return err
 		}
 		checked++
-		generated := bytes.Contains(data[:min(len(data), 200)], []byte("Code generated "))
-		if n := bytes.Count(data, []byte("\n")); n > maxLines && !generated {
-			t.Errorf("%s has %d lines; split it (at most %d)", path, n, maxLines)
-		}
-		return nil
+		path, err = filepath.Rel("..", path)
+		f(path, bytes.Count(data, []byte("\n")), bytes.Contains(data[:min(len(data), 200)], []byte("Code generated ")))
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
