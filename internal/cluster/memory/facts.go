@@ -50,7 +50,7 @@ type Facts struct {
 	rec   *store.Cluster
 }
 
-// NewFacts returns the facts of a record. Without a store what is set is kept in the record alone, until commit.
+// NewFacts returns the facts of a record. Without a store what is set is kept in the record alone, until Commit.
 func NewFacts(rec *store.Cluster, st store.Store) *Facts { return &Facts{store: st, rec: rec} }
 
 // Get returns a fact of the cluster; empty where it is not known.

@@ -18,6 +18,7 @@ type Overlay struct {
 	over  map[string][]byte // nil once committed: writes go through
 }
 
+// NewOverlay returns an overlay over a cluster's secrets; nil where there are none yet.
 func NewOverlay(under pki.Secrets) *Overlay { return &Overlay{under: under, over: map[string][]byte{}} }
 
 // Get prefers what was written here.
