@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	_ "embed"
 	"path"
 	"strings"
 	"time"

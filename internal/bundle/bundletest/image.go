@@ -35,7 +35,7 @@ func FromImage(t testing.TB, b *bundle.Bundle, name string) string {
 		path := filepath.Join(t.TempDir(), name)
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
 		must(t, err)
-		_, err = io.Copy(f, r)
+		_, err = io.Copy(f, r) //nolint:gosec // a bundle of our own
 		must(t, errors.Join(err, f.Close()))
 		return path
 	}
