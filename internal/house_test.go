@@ -1,5 +1,5 @@
-// Package internal_test holds the house's rules about imports and file sizes for `go test ./...`; .golangci.yml holds the same
-// import rules for editors and CI. docs/architecture.md says why each is there.
+// Package internal_test holds the house's rules about imports and about the sizes of files and directories for `go test ./...`;
+// .golangci.yml holds the same import rules for editors and CI. docs/architecture.md says why each is there.
 package internal_test
 
 import (
@@ -19,6 +19,7 @@ import (
 const (
 	module   = "github.com/naupegos/naupegos"
 	maxLines = 400 // of a file that people write
+	maxFiles = 30  // that people write, of a directory; tests are not counted
 )
 
 // owners says which packages alone may import a library, by the beginning of its import path. Tests are free.
@@ -36,7 +37,7 @@ var owners = map[string][]string{
 	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/output", "hack/docs"},
 	"charm.land":                             {"internal/cli"},
 	"github.com/charmbracelet":               {"internal/plan/show", "internal/plan/words", "internal/tool"},
-	"github.com/google/go-containerregistry": {"internal/bundle"},
+	"github.com/google/go-containerregistry": {"internal/bundle", "internal/bundle/bundletest"},
 	"github.com/coreos/ignition":             {"internal/machine"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
 	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/balancer", "internal/provider/openstack/cloud",
@@ -73,7 +74,14 @@ var knows = map[string][]string{
 	"internal/addon":                    {"internal/bundle", "internal/fail"},
 	"internal/gateway":                  {"internal/fail", "internal/machine"},
 	"internal/etcd":                     {"internal/fail"},
-	"internal/kube":                     {"internal/bundle", "internal/fail", "internal/machine", "internal/pki", "internal/release"},
+	"internal/kube":                     {"internal/fail", "internal/kube/layout", "internal/kube/manifest", "internal/machine"},
+	"internal/kube/layout":              {"internal/bundle", "internal/fail", "internal/kube/manifest", "internal/machine", "internal/pki", "internal/release"},
+	"internal/kube/manifest":            {"internal/fail"},
+	"internal/cluster/handover":         {"internal/fail", "internal/pki", "internal/provider"},
+	"internal/cluster/memory":           {"internal/fail", "internal/pki", "internal/provider", "internal/store"},
+	"internal/cluster/support":          {"internal/fail", "internal/pki", "internal/provider", "internal/remote"},
+	"internal/cluster/wanted":           {"api/v1alpha1", "internal/fail", "internal/provider"},
+	"internal/cluster/wireguard":        {"api/v1alpha1", "internal/cluster/memory", "internal/fail", "internal/gateway", "internal/machine", "internal/pki"},
 	"internal/remote":                   {"internal/fail", "internal/machine"},
 	"internal/tool":                     {},
 	"internal/image":                    {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/rootfs", "internal/tool"},
@@ -166,6 +174,31 @@ func TestRulesAreAlive(t *testing.T) {
 
 // TestFileSizes wants rooms that fit into a head.
 func TestFileSizes(t *testing.T) {
+	eachGoFile(t, func(path string, lines int, generated bool) {
+		if lines > maxLines && !generated {
+			t.Errorf("%s has %d lines; split it (at most %d)", path, lines, maxLines)
+		}
+	})
+}
+
+// TestDirectorySizes wants directories whose files tell a story when they are listed.
+func TestDirectorySizes(t *testing.T) {
+	files := map[string]int{}
+	eachGoFile(t, func(path string, _ int, generated bool) {
+		if !generated && !strings.HasSuffix(path, "_test.go") {
+			files[filepath.ToSlash(filepath.Dir(path))]++
+		}
+	})
+	for dir, n := range files {
+		if n > maxFiles {
+			t.Errorf("%s has %d files that people write, tests left out (at most %d): give a group of them a directory, or merge small ones", dir, n, maxFiles)
+		}
+	}
+}
+
+// eachGoFile calls f with every Go file of the module: its path in the module, its lines, and whether a program has written it.
+func eachGoFile(t *testing.T, f func(path string, lines int, generated bool)) {
+	t.Helper()
 	checked := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -184,11 +217,9 @@ func TestFileSizes(t *testing.T) {
 			return err
 		}
 		checked++
-		generated := bytes.Contains(data[:min(len(data), 200)], []byte("Code generated "))
-		if n := bytes.Count(data, []byte("\n")); n > maxLines && !generated {
-			t.Errorf("%s has %d lines; split it (at most %d)", path, n, maxLines)
-		}
-		return nil
+		path, err = filepath.Rel("..", path)
+		f(path, bytes.Count(data, []byte("\n")), bytes.Contains(data[:min(len(data), 200)], []byte("Code generated ")))
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)

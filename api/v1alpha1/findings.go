@@ -1,9 +1,61 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"sort"
 	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
 )
+
+// FieldError is one thing that is wrong with a document.
+type FieldError struct {
+	File    string `json:"file,omitempty"`   // as given to Parse; empty where the document has no file
+	Line    int    `json:"line,omitempty"`   // 1-based; 0: not known
+	Column  int    `json:"column,omitempty"` // 1-based, in characters; 0: not known
+	Field   string `json:"field,omitempty"`  // "spec.workers[0].name"; empty: the document as a whole
+	Problem string `json:"problem"`          // what is wrong, never with a secret in it
+	Hint    string `json:"hint,omitempty"`   // what to do; may be empty
+}
+
+// Error renders "file:line:column: field: problem (hint)".
+func (e FieldError) Error() string {
+	var b strings.Builder
+	switch {
+	case e.File != "" && e.Line > 0:
+		fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Column)
+	case e.File != "":
+		b.WriteString(e.File + ": ")
+	case e.Line > 0:
+		fmt.Fprintf(&b, "line %d, column %d: ", e.Line, e.Column)
+	}
+	if e.Field != "" {
+		b.WriteString(e.Field + ": ")
+	}
+	b.WriteString(e.Problem)
+	if e.Hint != "" {
+		b.WriteString(" (" + e.Hint + ")")
+	}
+	return b.String()
+}
+
+// Errors is everything that is wrong with a document, in the document's order. As an error it is of kind fail.Invalid;
+// get it back with errors.As. An empty Errors is not an error: return it as error only where len > 0.
+type Errors []FieldError
+
+// Error renders one problem a line.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, f := range e {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the kind.
+func (e Errors) Unwrap() error {
+	return fail.New(fail.Invalid, "%d problems in the cluster document", len(e))
+}
 
 // maxFindings bounds what one report holds: a document that is wrong throughout needs no longer list.
 const maxFindings = 100
@@ -93,4 +145,44 @@ func (r *findings) sorted() Errors {
 		return append(r.list, FieldError{File: r.file, Problem: "and more", Hint: "mend these first"})
 	}
 	return r.list
+}
+
+// nearest returns the known word that s is most probably a misspelling of, or "".
+func nearest(s string, known []string) string {
+	best, bestDistance := "", len(s)/3+1
+	if len(s) > 64 {
+		return ""
+	}
+	for _, k := range known {
+		if d := distance(strings.ToLower(s), strings.ToLower(k)); d <= bestDistance && d < len(k) && (best == "" || d < bestDistance) {
+			best, bestDistance = k, d
+		}
+	}
+	return best
+}
+
+// distance counts the single letters that must be added, removed, changed or swapped with their neighbour to make b of a.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	rows := make([][]int, len(x)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(y)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(x)][len(y)]
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/internal/release"
@@ -112,7 +113,7 @@ func watchNaupegos(ctx context.Context, dir string, began time.Time) (times, err
 	if err != nil {
 		return times{}, err
 	}
-	conf, err := kube.Params{ClusterName: "bench"}.AdminKubeconfig(ctx, keys, net.JoinHostPort(vip, "6443"))
+	conf, err := layout.Params{ClusterName: "bench"}.AdminKubeconfig(ctx, keys, net.JoinHostPort(vip, "6443"))
 	if err != nil {
 		return times{}, err
 	}

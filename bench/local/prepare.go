@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/naupegos/naupegos/internal/gateway"
-	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -40,12 +40,12 @@ func (s *side) config(ctx context.Context, spec provider.MachineSpec, h remote.H
 	if spec.Role == provider.Gateway {
 		return s.gateway(ctx, h, facts)
 	}
-	cfg, err := s.params().Runtime(kube.Node{Name: spec.Name, Address: h.Address, Facts: facts}, string(spec.Role))
+	cfg, err := s.params().Runtime(layout.Node{Name: spec.Name, Address: h.Address, Facts: facts}, string(spec.Role))
 	if err != nil {
 		return cfg, err
 	}
 	// The pod network's configuration comes from flannel's DaemonSet, as everywhere but with naupegos.
-	cfg.Files = slices.DeleteFunc(cfg.Files, func(f machine.File) bool { return f.Path == kube.FlannelConflistPath })
+	cfg.Files = slices.DeleteFunc(cfg.Files, func(f machine.File) bool { return f.Path == layout.FlannelConflistPath })
 	cfg.Machine = spec.Name
 	if spec.Name != "bench-cp-1" {
 		return cfg, nil
@@ -63,11 +63,11 @@ func (s *side) config(ctx context.Context, spec provider.MachineSpec, h remote.H
 }
 
 // params is what the rendering of containerd's configuration and flannel's manifests wants to know.
-func (s *side) params() kube.Params {
-	return kube.Params{
-		ClusterName: "bench", Endpoint: net.JoinHostPort(s.vip, "6443"), Release: kube.Release{Version: version, Bundle: s.bundle.Manifest}, PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16",
-		DNSDomain: "cluster.local", EtcdMode: kube.EtcdStacked, CNI: kube.CNIFlannel, SharedKernel: true,
-		ControlPlanes: []kube.Node{{Name: "bench-cp-1", Address: "192.0.2.1"}},
+func (s *side) params() layout.Params {
+	return layout.Params{
+		ClusterName: "bench", Endpoint: net.JoinHostPort(s.vip, "6443"), Release: layout.Release{Version: version, Bundle: s.bundle.Manifest}, PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16",
+		DNSDomain: "cluster.local", EtcdMode: layout.EtcdStacked, CNI: layout.CNIFlannel, SharedKernel: true,
+		ControlPlanes: []layout.Node{{Name: "bench-cp-1", Address: "192.0.2.1"}},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -50,17 +51,17 @@ func (a *App) handover(ctx context.Context, name, dir string, force bool) error 
 	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
 		now := time.Now()
 		o := cluster.HandoverOptions{Now: now, CloudsYAML: s.Cluster.CloudsYAML, CloudCA: s.Cluster.CloudCA}
-		if err := cluster.CheckHandoverPlace(dir, force); err != nil { // before anybody is asked
+		if err := handover.CheckPlace(dir, force); err != nil { // before anybody is asked
 			return err
 		}
 		files, err := s.Cluster.Handover(ctx, o)
 		if err != nil {
 			return err
 		}
-		if err := cluster.WriteHandover(dir, name, files, now, force); err != nil {
+		if err := handover.Write(dir, name, files, now, force); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Out, "Cluster %s is handed over in %s; begin with README.md.\n  %s\n", name, dir, strings.Join(cluster.HandoverNames(files), "\n  "))
+		_, err = fmt.Fprintf(a.Out, "Cluster %s is handed over in %s; begin with README.md.\n  %s\n", name, dir, strings.Join(handover.Names(files), "\n  "))
 		return err
 	})
 }

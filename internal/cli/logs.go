@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/support"
 )
 
 // logRuns is how many past plans go into a support archive.
@@ -36,7 +37,7 @@ like keys, tokens or passwords. Logs may still hold what workloads write: look b
 			if file == "" {
 				file = filepath.Join(dir, name+".tar.gz")
 			}
-			return a.logs(cmd.Context(), args[0], file, cluster.LogOptions{Since: since, Prefix: name})
+			return a.logs(cmd.Context(), args[0], file, support.Options{Since: since, Prefix: name})
 		},
 	}
 	c.Flags().StringVar(&file, "file", "", "the archive (default: NAME-logs-TIME.tar.gz)")
@@ -45,7 +46,7 @@ like keys, tokens or passwords. Logs may still hold what workloads write: look b
 	return c
 }
 
-func (a *App) logs(ctx context.Context, name, file string, o cluster.LogOptions) error {
+func (a *App) logs(ctx context.Context, name, file string, o support.Options) error {
 	s, _, err := a.openNamed(ctx, name, sessionOptions{readOnly: true, bundle: bundles.IfHere})
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (a *App) logs(ctx context.Context, name, file string, o cluster.LogOptions)
 	}
 	o.Extra = map[string][]byte{"history.json": history, "version.txt": []byte("naupegos " + version + "\n")}
 	o.Status = func(line string) { fmt.Fprintln(a.Err, line) }
-	var problems []cluster.LogProblem
+	var problems []support.Problem
 	err = cluster.WritePrivate(file, func(w io.Writer) (err error) {
 		problems, err = s.Cluster.Logs(ctx, w, o)
 		return err

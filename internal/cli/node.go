@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 )
@@ -165,7 +166,7 @@ Interrupted, the same command or naupegos apply goes on.`,
 				return c.PlanReplace(ctx, machines...)
 			}
 			n.decide = func(ctx context.Context, c *cluster.Cluster) error {
-				return c.Decide(ctx, cluster.Replace, machines...)
+				return c.Decide(ctx, wanted.Replace, machines...)
 			}
 			return n.carryOut(cmd.Context())
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -182,7 +183,7 @@ stored document is changed; with it that file, whose comments stay. The control 
 			n.plan = func(ctx context.Context, c *cluster.Cluster) (*cluster.Applied, error) {
 				return c.PlanRemove(ctx, machines...)
 			}
-			n.decide = func(ctx context.Context, c *cluster.Cluster) error { return c.Decide(ctx, cluster.Remove, machines...) }
+			n.decide = func(ctx context.Context, c *cluster.Cluster) error { return c.Decide(ctx, wanted.Remove, machines...) }
 			return n.carryOut(cmd.Context())
 		},
 	}
@@ -203,28 +204,28 @@ func (n *nodeChange) bindRun(c *cobra.Command) {
 }
 
 // groupToGrow finds the group that the flags name.
-func groupToGrow(doc *v1alpha1.Cluster, pool string, controlPlane bool) (cluster.Group, error) {
+func groupToGrow(doc *v1alpha1.Cluster, pool string, controlPlane bool) (wanted.Group, error) {
 	if controlPlane {
-		return cluster.Group{Role: provider.ControlPlane, Replicas: doc.Spec.ControlPlane.Replicas}, nil
+		return wanted.Group{Role: provider.ControlPlane, Replicas: doc.Spec.ControlPlane.Replicas}, nil
 	}
 	if pool == "" && len(doc.Spec.Workers) != 1 {
-		return cluster.Group{}, fail.New(fail.Invalid, "cluster %s has %d pools of workers", doc.Metadata.Name, len(doc.Spec.Workers)).
+		return wanted.Group{}, fail.New(fail.Invalid, "cluster %s has %d pools of workers", doc.Metadata.Name, len(doc.Spec.Workers)).
 			Do("name one with --pool: %s", poolNames(doc))
 	}
 	for _, w := range doc.Spec.Workers {
 		if pool == "" || w.Name == pool {
-			return cluster.Group{Role: provider.Worker, Pool: w.Name, Replicas: w.Count()}, nil
+			return wanted.Group{Role: provider.Worker, Pool: w.Name, Replicas: w.Count()}, nil
 		}
 	}
-	return cluster.Group{}, fail.New(fail.NotFound, "cluster %s has no pool %s", doc.Metadata.Name, pool).Do("it has %s", poolNames(doc))
+	return wanted.Group{}, fail.New(fail.NotFound, "cluster %s has no pool %s", doc.Metadata.Name, pool).Do("it has %s", poolNames(doc))
 }
 
 // shrink lowers the numbers of the groups that machines belong to.
 func shrink(doc *v1alpha1.Cluster, data []byte, machines []string) ([]byte, error) {
-	less := map[cluster.Group]int{}
-	var order []cluster.Group
+	less := map[wanted.Group]int{}
+	var order []wanted.Group
 	for _, m := range machines {
-		g, err := cluster.GroupOf(doc, m)
+		g, err := wanted.GroupOf(doc, m)
 		if err != nil {
 			return nil, err
 		}
@@ -243,7 +244,7 @@ func shrink(doc *v1alpha1.Cluster, data []byte, machines []string) ([]byte, erro
 }
 
 // resize changes the number of machines of one group in the document.
-func resize(doc *v1alpha1.Cluster, data []byte, g cluster.Group, by int) ([]byte, error) {
+func resize(doc *v1alpha1.Cluster, data []byte, g wanted.Group, by int) ([]byte, error) {
 	n := g.Replicas + by
 	switch {
 	case doc.Spec.Provider.Hosts != nil:
@@ -257,7 +258,7 @@ func resize(doc *v1alpha1.Cluster, data []byte, g cluster.Group, by int) ([]byte
 	case n < 0:
 		return nil, fail.New(fail.Refused, "%s has %d machines, %d are to go", g, g.Replicas, -by)
 	}
-	return cluster.SetReplicas(data, g.Role, g.Pool, n)
+	return wanted.SetReplicas(data, g.Role, g.Pool, n)
 }
 
 func moreOrLess(by int) string {
@@ -267,7 +268,7 @@ func moreOrLess(by int) string {
 	return "and"
 }
 
-func oddHint(g cluster.Group, by int) string {
+func oddHint(g wanted.Group, by int) string {
 	if by > 0 {
 		return "add two at a time, up to five: --count 2"
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
@@ -22,7 +23,7 @@ func (c *Cluster) addonList() []addon.Addon {
 		Name: addonApprover, Title: "the rights of the certificate approver",
 		Reason: "kubelets' serving certificates are approved after a check of the machine",
 	}}
-	if c.doc.Spec.Kubernetes.CNI != kube.CNINone {
+	if c.doc.Spec.Kubernetes.CNI != layout.CNINone {
 		list = append(list, addon.Addon{
 			Name: addonFlannel, Title: "the pod network (flannel)", Reason: "pods on different nodes reach each other through it",
 		})
@@ -31,10 +32,10 @@ func (c *Cluster) addonList() []addon.Addon {
 }
 
 // manifests renders one of addonList; nil for those of a cloud as long as the cluster has no credential.
-func (c *Cluster) manifests(ctx context.Context, p kube.Params, name string) ([]byte, error) {
+func (c *Cluster) manifests(ctx context.Context, p layout.Params, name string) ([]byte, error) {
 	switch name {
 	case addonApprover:
-		return kube.ApproverManifest(), nil
+		return layout.ApproverManifest(), nil
 	case addonFlannel:
 		return p.Flannel()
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/support"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -40,7 +43,7 @@ func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 }
 
 // planApply plans for the document and for what was decided about single machines.
-func (c *Cluster) planApply(ctx context.Context, verb string, decided Decisions) (*Applied, error) {
+func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Decisions) (*Applied, error) {
 	if err := c.advanceEncryption(ctx); err != nil {
 		return nil, err
 	}
@@ -54,14 +57,14 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided Decisions)
 	if drifted, err := c.drifted(o); err != nil {
 		return nil, err
 	} else if len(drifted) > 0 && !c.controlPlaneUnseen(o) {
-		if o, machines, err = c.look(ctx, decided.with(drifted)); err != nil {
+		if o, machines, err = c.look(ctx, decided.With(drifted)); err != nil {
 			return nil, err
 		}
 		o.Drifted = drifted
 	}
 	if c.controlPlaneUnseen(o) && len(o.Replaced) > 0 { // nothing is replaced before it is known that the others can carry on
 		apiErr, etcdErr := o.APIErr, o.EtcdErr
-		if o, machines, err = c.look(ctx, decided.without(Replace)); err != nil {
+		if o, machines, err = c.look(ctx, decided.Without(wanted.Replace)); err != nil {
 			return nil, err
 		}
 		if !c.controlPlaneUnseen(o) { // it can be seen by now; but this plan is not the one to act upon it
@@ -87,14 +90,14 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided Decisions)
 
 // checkInitial refuses to go on with a bootstrap whose control plane is no longer the one that was begun.
 func (c *Cluster) checkInitial(o *Observed) error {
-	if c.facts.bootstrapped() {
+	if c.facts.Bootstrapped() {
 		return nil
 	}
 	wanted := map[string]bool{}
 	for _, n := range c.namesOf(provider.ControlPlane) {
 		wanted[n] = true
 	}
-	for name := range c.facts.initialMembers() {
+	for name := range c.initialMembers() {
 		if !wanted[name] {
 			return fail.New(fail.Refused, "the first apply began with control-plane machine %s, which the document no longer wants", name).
 				Do("apply with the former number until the cluster is up, then scale; or naupegos destroy %s and begin again", c.Name())
@@ -105,7 +108,7 @@ func (c *Cluster) checkInitial(o *Observed) error {
 
 // planInitial fixes, once, which control-plane machines start etcd together.
 func (a *applying) planInitial() {
-	if a.facts.get(factInitial) != "" {
+	if a.facts.Get(memory.EtcdInitial) != "" {
 		return
 	}
 	names := a.namesOf(provider.ControlPlane)
@@ -122,7 +125,7 @@ func (a *applying) planInitial() {
 				parts = append(parts, n+"="+peerURL(addr))
 			}
 			sort.Strings(parts)
-			return a.facts.set(ctx, factInitial, join(parts))
+			return a.facts.Set(ctx, memory.EtcdInitial, join(parts))
 		},
 	}, a.addressesOf(names)...)
 }
@@ -142,7 +145,7 @@ func (a *applying) planGateways() {
 			continue
 		}
 		st := a.configured(s)
-		if !a.facts.bootstrapped() {
+		if !a.facts.Bootstrapped() {
 			a.add(stageBootstrap, st, addresses...)
 			continue
 		}
@@ -164,7 +167,7 @@ func (a *applying) planControlPlane(balanced []string) {
 		previous = plan.After(balanced...)
 	}
 	for _, s := range a.o.Want {
-		if !s.isControlPlane() || a.joins(a.o, s) {
+		if !s.IsControlPlane() || a.joins(a.o, s) {
 			continue
 		}
 		if a.upToDate(s) {
@@ -174,7 +177,7 @@ func (a *applying) planControlPlane(balanced []string) {
 			continue
 		}
 		st := a.configured(s)
-		if !a.facts.bootstrapped() || !a.o.serves(s.Name) || !a.o.Machines[s.Name].mayRestart() {
+		if !a.facts.Bootstrapped() || !a.o.serves(s.Name) || !a.o.Machines[s.Name].mayRestart() {
 			a.add(stageBootstrap, st, plan.IfPlanned(initialStep)...)
 			continue
 		}
@@ -192,7 +195,7 @@ const (
 
 // planAPI waits for the API through the endpoint, where it was not seen answering. Workers' machines may never come: it does not wait for them.
 func (a *applying) planAPI(infrastructure []*plan.Step) {
-	if a.facts.bootstrapped() && a.o.APIErr == nil && a.o.EtcdErr == nil {
+	if a.facts.Bootstrapped() && a.o.APIErr == nil && a.o.EtcdErr == nil {
 		return
 	}
 	workers := idsOf(provider.MachineStep, a.namesOf(provider.Worker))
@@ -206,17 +209,17 @@ func (a *applying) planAPI(infrastructure []*plan.Step) {
 				return err
 			}
 			p.Status("waiting for %s/readyz", client.Server())
-			if err := waitThenDiagnose(ctx, a.admit, a.apiTrouble); err != nil {
+			if err := support.WaitThenDiagnose(ctx, a.admit, a.apiTrouble); err != nil {
 				return err
 			}
-			return a.facts.set(ctx, factBootstrapped, "true")
+			return a.facts.Set(ctx, memory.Bootstrapped, "true")
 		},
 	}, plan.After(others...)...)
 }
 
 // marks says which labels and taints a machine's node should carry.
-func (c *Cluster) marks(s slot) kube.Marks {
-	if s.isControlPlane() {
+func (c *Cluster) marks(s wanted.Slot) kube.Marks {
+	if s.IsControlPlane() {
 		m := kube.Marks{Labels: map[string]string{
 			"node-role.kubernetes.io/control-plane":                   "",
 			"node.kubernetes.io/exclude-from-external-load-balancers": "",

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/handover"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -84,7 +88,7 @@ func (c *Cluster) cloudAddonList() []addon.Addon {
 }
 
 // cloudAddons renders the cloud's addons by name: none where there is no such cloud or no credential yet.
-func (c *Cluster) cloudAddons(ctx context.Context, p kube.Params) (map[string][]byte, error) {
+func (c *Cluster) cloudAddons(ctx context.Context, p layout.Params) (map[string][]byte, error) {
 	cloud := c.cloud()
 	if cloud == nil {
 		return nil, nil
@@ -153,17 +157,17 @@ func (a *applying) planInitialized() {
 }
 
 // cloudInstance says what a machine is in the cloud; zero where there is none.
-func cloudInstance(m provider.Machine) kube.CloudInstance {
+func cloudInstance(m provider.Machine) layout.CloudInstance {
 	if m.ID == "" {
-		return kube.CloudInstance{}
+		return layout.CloudInstance{}
 	}
-	return kube.CloudInstance{ProviderID: "openstack:///" + m.ID, Zone: m.Zone}
+	return layout.CloudInstance{ProviderID: "openstack:///" + m.ID, Zone: m.Zone}
 }
 
 // cloudFiles are what control-plane machines need to reach the cloud.
-func (c *Cluster) cloudFiles(s slot) ([]machine.File, error) {
+func (c *Cluster) cloudFiles(s wanted.Slot) ([]machine.File, error) {
 	ca, err := c.CloudCA(context.Background())
-	if err != nil || len(ca) == 0 || !s.isControlPlane() {
+	if err != nil || len(ca) == 0 || !s.IsControlPlane() {
 		return nil, err
 	}
 	return []machine.File{{Path: cloudCAFile, Mode: 0o644, Content: ca}}, nil
@@ -172,7 +176,7 @@ func (c *Cluster) cloudFiles(s slot) ([]machine.File, error) {
 // planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
 func (a *applying) planCloudSmoke() {
 	cloud := a.cloud()
-	if cloud == nil || !a.wantsSmoke() || a.facts.is(factCloudSmoked) {
+	if cloud == nil || !a.wantsSmoke() || a.facts.Is(memory.CloudSmoked) {
 		return
 	}
 	s := &plan.Step{
@@ -209,7 +213,7 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) error {
 	if _, err := client.CloudSmoke(ctx, o); err != nil {
 		return err
 	}
-	return c.facts.set(ctx, factCloudSmoked, "true")
+	return c.facts.Set(ctx, memory.CloudSmoked, "true")
 }
 
 // CloudsYAML renders a clouds.yaml with the cluster's own credential, to hand over. fail.NotFound where the cluster has none.
@@ -224,7 +228,7 @@ func (c *Cluster) CloudsYAML(ctx context.Context) ([]byte, error) {
 	if cred == nil {
 		return nil, fail.New(fail.NotFound, "cluster %s has no credential of its cloud yet", c.Name())
 	}
-	return cred.CloudsYAML(c.Name(), handoverCloudCA)
+	return cred.CloudsYAML(c.Name(), handover.CloudCAFile)
 }
 
 // CloudCA returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.
@@ -234,4 +238,59 @@ func (c *Cluster) CloudCA(context.Context) ([]byte, error) {
 		return []byte(ca), err
 	}
 	return nil, nil
+}
+
+// PlanRotateCredential makes another credential of the cloud for what runs in the cluster, puts it into use, and deletes the former.
+func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) {
+	cloud := c.cloud()
+	if cloud == nil {
+		return nil, fail.New(fail.Invalid, "cluster %s has no credential of a cloud", c.Name()).Do("only clusters on OpenStack have one")
+	}
+	if !c.facts.Bootstrapped() {
+		return nil, errNotBootstrapped(c.Name())
+	}
+	if _, err := cloud.Home(ctx); err != nil { // what the cloud has is known once one is logged in
+		return nil, err
+	}
+	var graph plan.Graph
+	graph.Add(stagePrepare, &plan.Step{
+		ID: credentialStep, Action: plan.Replace, Subject: "cluster", Title: "make another credential for the cluster", Reason: "you asked for it",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			cred, err := cloud.NewCloudCredential(ctx)
+			if err != nil {
+				return err
+			}
+			return c.keepCredential(ctx, cred)
+		},
+	})
+	for _, a := range c.cloudAddonList() {
+		s := c.addonStep(a)
+		s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it signs in with the credential", len(a.Workloads) > 0
+		graph.Add(stageRecord, s, plan.IfPlanned(addonID(addon.NameCloudConfig))...)
+	}
+	graph.Add(stageForget, &plan.Step{
+		ID: "cloud/prune", Action: plan.Destroy, Subject: "cluster", Title: "delete the former credential", Reason: "everything uses the new one",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			if err := c.waitAddons(ctx, client, p); err != nil {
+				return err
+			}
+			cred, err := c.credential(ctx)
+			if err != nil || cred == nil {
+				return err
+			}
+			_, err = cloud.PruneCloudCredentials(ctx, cred.ID)
+			return err
+		},
+	})
+	steps, err := graph.Seal(rotateRules)
+	return &plan.Plan{Verb: "rotate", Cluster: c.Name(), Steps: steps}, err
+}
+
+// rotateRules say in which order the cloud's credential is renewed.
+var rotateRules = []plan.Rule{
+	{Stage: stagePrepare}, {Stage: stageRecord, Waits: []plan.Stage{stagePrepare}}, {Stage: stageForget, Waits: []plan.Stage{stageRecord}},
 }

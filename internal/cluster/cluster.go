@@ -2,14 +2,23 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/providers"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -31,7 +40,7 @@ type Deps struct {
 type Cluster struct {
 	doc     *v1alpha1.Cluster
 	rec     *store.Cluster
-	facts   *facts
+	facts   *memory.Facts
 	bundle  *bundle.Bundle
 	newest  *bundle.Bundle
 	agent   agentBinary
@@ -44,8 +53,8 @@ type Cluster struct {
 	backups   string // directory for etcd snapshots of this cluster
 	publicKey string // Naupegos' own SSH key, as a line of authorized_keys
 
-	slotMu sync.Mutex // guards slots; held during the first look, for which all others wait: see loadTarget
-	slots  []slot     // the wanted machines; read it by known
+	slotMu sync.Mutex    // guards slots; held during the first look, for which all others wait: see loadTarget
+	slots  []wanted.Slot // the wanted machines; read it by known
 
 	mu  sync.Mutex
 	api *kube.Client
@@ -56,10 +65,10 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	secrets := d.Secrets
 	st := d.Store
 	if d.ReadOnly {
-		secrets, st = newOverlay(secrets), nil
+		secrets, st = memory.NewOverlay(secrets), nil
 	}
 	c := &Cluster{
-		doc: d.Document, rec: d.Record, bundle: d.Bundle, newest: d.Newest, secrets: secrets, store: d.Store, facts: &facts{store: st, rec: d.Record},
+		doc: d.Document, rec: d.Record, bundle: d.Bundle, newest: d.Newest, secrets: secrets, store: d.Store, facts: memory.NewFacts(d.Record, st),
 		backups: filepath.Join(d.Store.Dir(), "backups", d.Record.Name),
 	}
 	c.pki = pki.Open(secrets, pki.Options{})
@@ -86,12 +95,12 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 // Commit ends planning for a Cluster that was opened ReadOnly: the secrets that were made are remembered, and whatever is made from
 // now on. The steps of plans made before do the same. The caller has stored the record, with the facts in it, already.
 func (c *Cluster) Commit(ctx context.Context) error {
-	if o, ok := c.secrets.(*overlay); ok {
-		if err := o.commit(ctx); err != nil {
+	if o, ok := c.secrets.(*memory.Overlay); ok {
+		if err := o.Commit(ctx); err != nil {
 			return err
 		}
 	}
-	c.facts.commit(c.store)
+	c.facts.Commit(c.store)
 	return nil
 }
 
@@ -103,3 +112,49 @@ func (c *Cluster) Name() string { return c.doc.Metadata.Name }
 
 // Provider returns where the machines come from.
 func (c *Cluster) Provider() provider.Provider { return c.prov }
+
+// newProvider makes the provider that the document names.
+func (c *Cluster) newProvider() (provider.Provider, error) {
+	return providers.New(providers.Options{
+		Document: c.doc, ClusterID: c.rec.ID, Bundle: c.bundle, AgentPath: c.agent.path, PublicKey: c.publicKey, Home: c.facts.Get(memory.Home),
+		Runner: c.dialer, Hosts: memory.Hosts{Facts: c.facts}, HostKeys: memory.HostKeys{Facts: c.facts},
+	})
+}
+
+// agentBinary is naupegos-agent on this side.
+type agentBinary struct {
+	path   string // here
+	digest string // SHA-256, hexadecimal
+}
+
+// remotePath is where the agent lies on machines.
+func (a agentBinary) remotePath() string {
+	return machine.AgentDir + "/" + a.digest + "/naupegos-agent"
+}
+
+func readAgent(path string) (agentBinary, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return agentBinary{}, fail.Wrap(fail.Invalid, err, "read naupegos-agent").Do("it belongs beside naupegos; `make build` makes both")
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return agentBinary{}, fail.Wrap(fail.Internal, err, "read %s", path)
+	}
+	return agentBinary{path: path, digest: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// openBlob opens a blob of the bundle, to send it to a machine.
+func (c *Cluster) openBlob(digest string) (io.ReadCloser, int64, error) {
+	f, err := os.Open(c.bundle.Path(digest))
+	if err != nil {
+		return nil, 0, fail.Wrap(fail.Internal, err, "open blob %s of bundle %s", digest, c.bundle.ID).Do("run naupegos bundle verify %s", c.bundle.ID)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, fail.Wrap(fail.Internal, err, "open blob %s", digest)
+	}
+	return f, st.Size(), nil
+}

@@ -2,10 +2,14 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"path"
 	"strconv"
-	"time"
+	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -14,7 +18,7 @@ import (
 )
 
 // configure makes one machine as it should be, or with dryRun asks what would change.
-func (c *Cluster) configure(ctx context.Context, s slot, dryRun bool, p plan.Progress) (machine.Report, error) {
+func (c *Cluster) configure(ctx context.Context, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
 	h, err := c.Host(ctx, s.Name)
 	if err != nil {
 		return machine.Report{}, err
@@ -43,64 +47,36 @@ func (c *Cluster) configure(ctx context.Context, s slot, dryRun bool, p plan.Pro
 }
 
 // rememberFacts keeps what the cluster as a whole depends on of what a machine is.
-func (c *Cluster) rememberFacts(ctx context.Context, s slot, f machine.Facts) error {
+func (c *Cluster) rememberFacts(ctx context.Context, s wanted.Slot, f machine.Facts) error {
 	if f.Container && !c.prov.Traits().SharedKernel { // of local machines it is known beforehand
-		if err := c.facts.set(ctx, factShared, "true"); err != nil {
+		if err := c.facts.Set(ctx, memory.SharedKernel, "true"); err != nil {
 			return err
 		}
 	}
 	if first := c.namesOf(provider.ControlPlane); len(first) > 0 && first[0] == s.Name {
-		return c.facts.set(ctx, factCgroup, strconv.Itoa(f.CgroupVersion))
+		return c.facts.Set(ctx, memory.CgroupVersion, strconv.Itoa(f.CgroupVersion))
 	}
 	return nil
 }
 
-// checkFacts refuses machines that can't be what they should be, before anything is changed on them.
-func (c *Cluster) checkFacts(s slot, f machine.Facts) error {
-	if !f.Systemd {
-		return fail.New(fail.Refused, "its first process is not systemd").At(s.Name).Do("use a Debian or Ubuntu host that systemd runs")
+// rememberHost notes, before anything is put on it, that a host given by address is in use.
+func (c *Cluster) rememberHost(ctx context.Context, name string) error {
+	if !c.prov.Traits().Given {
+		return nil
 	}
-	if !f.Dpkg {
-		return fail.New(fail.Refused, "its operating system (%s) has no Debian packages", f.OS).At(s.Name).
-			Do("use Debian or Ubuntu; Fedora CoreOS, Flatcar and the like can't be machines of a cluster yet")
+	m, err := c.prov.Machine(ctx, name)
+	if err != nil {
+		return err
 	}
-	if f.Hostname != s.Name && !c.prov.Traits().Given {
-		return fail.New(fail.Conflict, "it calls itself %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
+	data, err := json.Marshal(m)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "remember host %s", name)
 	}
-	if f.Fresh {
-		if err := checkRoom(s, f, time.Now()); err != nil {
-			return err
-		}
-	}
-	return c.checkPorts(s, f)
-}
-
-// What a machine must have before anything is put on it.
-const (
-	nodeDisk    = 3 << 30         // bytes: programs, images, and what they become when they run
-	gatewayDisk = 512 << 20       // bytes: programs and packages
-	clockSkew   = 5 * time.Minute // by which its clock may differ from ours: certificates are valid from a little before they were made
-)
-
-// checkRoom refuses a machine whose disk is too full or whose clock is wrong.
-func checkRoom(s slot, f machine.Facts, now time.Time) error {
-	need := int64(nodeDisk)
-	if s.Role == provider.Gateway {
-		need = gatewayDisk
-	}
-	if f.DiskFree > 0 && f.DiskFree < need {
-		return fail.New(fail.Refused, "%d MiB are free below /var/lib, %d MiB are needed", f.DiskFree>>20, need>>20).At(s.Name).
-			Do("make room there, or mount a larger disk")
-	}
-	if skew := f.Clock.Sub(now); !f.Clock.IsZero() && skew.Abs() > clockSkew {
-		return fail.New(fail.Refused, "its clock says %s, which is %s off from here", f.Clock.UTC().Format(time.RFC3339), skew.Abs().Round(time.Second)).At(s.Name).
-			Do("set it: timedatectl set-ntp true on %s; or is it this host's clock that is wrong?", s.Name)
-	}
-	return nil
+	return c.facts.SetOf(ctx, memory.Host, name, string(data))
 }
 
 // configureStep is the step that makes one machine as it should be.
-func (c *Cluster) configureStep(s slot, action plan.Action, reason string, details []string) *plan.Step {
+func (c *Cluster) configureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
 	verb := "configure"
 	return &plan.Step{
 		ID: configureID(s.Name), Action: action, Subject: s.Name, Reason: reason, Details: details,
@@ -171,8 +147,58 @@ func status(p plan.Progress, format string, args ...any) {
 	}
 }
 
-// role tells a slot's role for conditions that read better so.
-func (s slot) isControlPlane() bool { return s.Role == provider.ControlPlane }
-
 // isManifest reports whether a file is a static pod's manifest, whose change restarts the pod.
 func isManifest(file string) bool { return path.Dir(file) == "/etc/kubernetes/manifests" }
+
+// actionFor reports whether a machine is configured for the first time. One that runs and could not be examined may well be configured.
+func actionFor(s *Seen) plan.Action {
+	switch {
+	case s == nil:
+		return plan.Create
+	case s.Report == nil && s.Err != nil && s.Machine.MayRun():
+		return plan.Change
+	case s.Report == nil:
+		return plan.Create
+	}
+	for _, ch := range s.Report.Changes {
+		if ch.Action != "create" && ch.Action != "start" && ch.Action != "enable" {
+			return plan.Change
+		}
+	}
+	return plan.Create
+}
+
+// reasonFor says why a machine is configured.
+func reasonFor(s *Seen, fresh bool) string {
+	switch {
+	case s == nil:
+		return "it is new"
+	case s.Machine.State == provider.Unreachable:
+		return "it does not answer: " + s.Machine.Detail
+	case s.Machine.State != provider.Running:
+		return "it is " + string(s.Machine.State)
+	case fresh:
+		return "its machine is made or started"
+	case s.Err != nil:
+		return "it could not be examined: " + s.Err.Error()
+	case s.Report == nil:
+		return "it is not configured yet"
+	}
+	return "it differs from what the document says"
+}
+
+func details(s *Seen) []string {
+	if s == nil {
+		return nil
+	}
+	return describe(s.Report)
+}
+
+func join(parts []string) string { return strings.Join(parts, ",") }
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

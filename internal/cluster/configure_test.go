@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -28,7 +30,7 @@ func TestUnfitMachines(t *testing.T) {
 		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, DiskFree: 1}, fail.Internal, ""}, // it serves: what is on it is ours
 		{machine.Facts{Hostname: "other", OS: "debian 12", Systemd: true, Dpkg: true}, fail.Conflict, `calls itself "other"`},
 	} {
-		err := l.checkFacts(slot{Name: "demo-cp-1", Role: provider.ControlPlane}, c.facts)
+		err := l.checkFacts(wanted.Slot{Name: "demo-cp-1", Role: provider.ControlPlane}, c.facts)
 		if c.says == "" && err == nil {
 			continue
 		}
@@ -47,11 +49,11 @@ func (hostsGiven) Traits() provider.Traits { return provider.Traits{Given: true,
 func TestNeverReached(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 2))
 	l.prov = hostsGiven{l.cloud}
-	testkit.Must(t, l.facts.setOf(t.Context(), factHost, "demo-a-1", "{}"))
+	testkit.Must(t, l.facts.SetOf(t.Context(), memory.Host, "demo-a-1", "{}"))
 	away := fail.New(fail.Unreachable, "no answer").At("demo-a-2")
 	for name, want := range map[string]bool{"demo-a-1": false, "demo-a-2": true} {
-		s := slot{Name: name, Role: provider.Worker}
-		o := &Observed{Want: []slot{s}, Machines: map[string]*Seen{name: {Err: l.neverReached(s, away)}}}
+		s := wanted.Slot{Name: name, Role: provider.Worker}
+		o := &Observed{Want: []wanted.Slot{s}, Machines: map[string]*Seen{name: {Err: l.neverReached(s, away)}}}
 		if all := o.unready(); (len(all) > 0) != want || want && fail.KindOf(all[0]) != fail.Unreachable || o.unfit() != nil {
 			t.Errorf("%s: %v", name, all)
 		}
@@ -60,7 +62,7 @@ func TestNeverReached(t *testing.T) {
 		}
 	}
 	l.prov = l.cloud
-	if err := l.neverReached(slot{Name: "demo-a-2"}, away); !errors.Is(err, away) || errors.As(err, new(*unreadyError)) {
+	if err := l.neverReached(wanted.Slot{Name: "demo-a-2"}, away); !errors.Is(err, away) || errors.As(err, new(*unreadyError)) {
 		t.Errorf("a machine that is ours: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -158,7 +159,7 @@ func TestRotateCredential(t *testing.T) {
 	if _, err := l.PlanRotateCredential(ctx); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("before there is a cluster: %v", err)
 	}
-	if err := l.facts.set(ctx, factBootstrapped, "true"); err != nil {
+	if err := l.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 		t.Fatal(err)
 	}
 	first, err := l.Cluster.cloud().NewCloudCredential(ctx)

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
 // Encryption at rest is changed in stages, since several API servers read each other's Secrets. They are told a list of providers (names of
-// keys, or kube.Plaintext), of which the first writes and all read. From one list to the next only one thing changes, and the next is begun
+// keys, or layout.Plaintext), of which the first writes and all read. From one list to the next only one thing changes, and the next is begun
 // only once all of them run with the one before:
 //
 //	off → on     identity | identity,key1 | key1,identity, rewrite
@@ -43,9 +44,9 @@ func providerList(fact string) []string {
 // finalProviders returns the list for encryption at rest being on, by this key, or off.
 func finalProviders(on bool, key string) []string {
 	if on {
-		return []string{key, kube.Plaintext} // what was written before encryption was on stays readable
+		return []string{key, layout.Plaintext} // what was written before encryption was on stays readable
 	}
-	return []string{kube.Plaintext}
+	return []string{layout.Plaintext}
 }
 
 // nextProviders returns the list after now, on the way to final; written is the provider by which all Secrets are written.
@@ -66,7 +67,7 @@ func nextProviders(now, final []string, written string) []string {
 
 // encryption is the list that API servers should run with now.
 func (c *Cluster) encryption() []string {
-	if list := providerList(c.facts.get(factEncryption)); list != nil {
+	if list := providerList(c.facts.Get(memory.Encryption)); list != nil {
 		return list
 	}
 	return finalProviders(c.encryptedBefore(), c.encryptionKey())
@@ -74,7 +75,7 @@ func (c *Cluster) encryption() []string {
 
 // encryptedBefore reports whether the cluster was last brought to encryption at rest; of one that is new its document says it.
 func (c *Cluster) encryptedBefore() bool {
-	if was := c.facts.get(factConverged); was != "" && c.facts.bootstrapped() {
+	if was := c.facts.Get(memory.Converged); was != "" && c.facts.Bootstrapped() {
 		if before, err := v1alpha1.Parse("the document that "+c.Name()+" was brought to", []byte(was)); err == nil {
 			return *before.Spec.Security.EncryptionAtRest
 		}
@@ -84,7 +85,7 @@ func (c *Cluster) encryptedBefore() bool {
 
 // encryptionKey is the name of the key to write Secrets by, where they are encrypted.
 func (c *Cluster) encryptionKey() string {
-	if name := c.facts.get(factEncryptionKey); name != "" {
+	if name := c.facts.Get(memory.EncryptionKey); name != "" {
 		return name
 	}
 	return pki.FirstEncryptionKey
@@ -98,24 +99,24 @@ func (c *Cluster) finalEncryption() []string {
 // time there is nothing to take care of.
 func (c *Cluster) advanceEncryption(ctx context.Context) error {
 	now, final := c.encryption(), c.finalEncryption()
-	if !c.facts.bootstrapped() {
+	if !c.facts.Bootstrapped() {
 		return c.settleEncryption(ctx, final, final[0])
 	}
-	if c.facts.get(factEncryptionRun) == "" { // it was up before this was remembered
+	if c.facts.Get(memory.EncryptionRun) == "" { // it was up before this was remembered
 		if err := c.settleEncryption(ctx, now, now[0]); err != nil {
 			return err
 		}
 	}
-	if join(now) != c.facts.get(factEncryptionRun) {
+	if join(now) != c.facts.Get(memory.EncryptionRun) {
 		return nil
 	}
-	return c.facts.set(ctx, factEncryption, join(nextProviders(now, final, c.facts.get(factEncryptionWrote))))
+	return c.facts.Set(ctx, memory.Encryption, join(nextProviders(now, final, c.facts.Get(memory.EncryptionWrote))))
 }
 
 // settleEncryption remembers that all API servers run with a list, and by what all Secrets are written.
 func (c *Cluster) settleEncryption(ctx context.Context, list []string, written string) error {
-	for kind, value := range map[factKind]string{factEncryption: join(list), factEncryptionRun: join(list), factEncryptionWrote: written} {
-		if err := c.facts.set(ctx, kind, value); err != nil {
+	for kind, value := range map[memory.Kind]string{memory.Encryption: join(list), memory.EncryptionRun: join(list), memory.EncryptionWrote: written} {
+		if err := c.facts.Set(ctx, kind, value); err != nil {
 			return err
 		}
 	}
@@ -124,16 +125,16 @@ func (c *Cluster) settleEncryption(ctx context.Context, list []string, written s
 
 // encryptionChanging reports whether a later plan has more to do.
 func (c *Cluster) encryptionChanging() bool {
-	return c.facts.bootstrapped() && !slices.Equal(c.encryption(), c.finalEncryption())
+	return c.facts.Bootstrapped() && !slices.Equal(c.encryption(), c.finalEncryption())
 }
 
 // planEncryption ends a stage of changing the encryption at rest once all API servers have restarted with it.
 func (a *applying) planEncryption() {
-	run := a.facts.get(factEncryptionRun)
-	if !a.facts.bootstrapped() || run == "" {
+	run := a.facts.Get(memory.EncryptionRun)
+	if !a.facts.Bootstrapped() || run == "" {
 		return
 	}
-	now, final, written := a.encryption(), a.finalEncryption(), a.facts.get(factEncryptionWrote)
+	now, final, written := a.encryption(), a.finalEncryption(), a.facts.Get(memory.EncryptionWrote)
 	rewrite := now[0] == final[0] && written != final[0]
 	if rewrite {
 		written = now[0] // by this stage
@@ -145,7 +146,7 @@ func (a *applying) planEncryption() {
 		ID: encryptionStep, Action: plan.Change, Subject: "cluster", Title: "go on once all API servers " + readsAndWrites(now),
 		Reason: "encryption at rest changes in stages: no API server may write what another can't read", Details: stagesAfter(now, final, written),
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			return a.facts.set(ctx, factEncryptionRun, join(now))
+			return a.facts.Set(ctx, memory.EncryptionRun, join(now))
 		},
 	}
 	if rewrite {
@@ -173,7 +174,7 @@ func readsAndWrites(list []string) string {
 	names := make([]string, len(list))
 	for i, p := range list {
 		names[i] = "by " + p
-		if p == kube.Plaintext {
+		if p == layout.Plaintext {
 			names[i] = "in plaintext"
 		}
 	}
@@ -185,7 +186,7 @@ func readsAndWrites(list []string) string {
 
 // rewriting says in words what the rewriting of Secrets by a provider is.
 func rewriting(provider string) string {
-	if provider == kube.Plaintext {
+	if provider == layout.Plaintext {
 		return "decrypt all Secrets in etcd"
 	}
 	return "encrypt all Secrets in etcd by " + provider
@@ -214,10 +215,10 @@ func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []st
 
 // notStoredBy lists the keys in etcd of Secrets that were not written by a provider.
 func (c *Cluster) notStoredBy(ctx context.Context, provider string) (left []string, err error) {
-	prefix := []byte(kube.StoredPrefix(provider))
+	prefix := []byte(layout.StoredPrefix(provider))
 	err = c.withEtcd(ctx, func(e *etcd.Client) error {
-		return e.Values(ctx, kube.SecretsPrefix, func(key, value []byte) error {
-			if !bytes.HasPrefix(value, prefix) || provider == kube.Plaintext && bytes.HasPrefix(value, []byte(kube.EncryptedPrefix)) {
+		return e.Values(ctx, layout.SecretsPrefix, func(key, value []byte) error {
+			if !bytes.HasPrefix(value, prefix) || provider == layout.Plaintext && bytes.HasPrefix(value, []byte(layout.EncryptedPrefix)) {
 				left = append(left, string(key))
 			}
 			return nil
@@ -231,7 +232,7 @@ func (c *Cluster) RotateEncryption(ctx context.Context) (string, error) {
 	switch {
 	case !*c.doc.Spec.Security.EncryptionAtRest:
 		return "", fail.New(fail.Invalid, "Secrets of cluster %s are not encrypted in etcd", c.Name()).Do("spec.security.encryptionAtRest in its document turns that on")
-	case !c.facts.bootstrapped():
+	case !c.facts.Bootstrapped():
 		return "", fail.New(fail.NotReady, "cluster %s was never up", c.Name()).Do("naupegos apply brings it up")
 	case c.encryptionChanging():
 		return "", fail.New(fail.Refused, "the encryption of cluster %s's Secrets is being changed already", c.Name()).Do("naupegos apply goes on with that; then try again")
@@ -241,7 +242,7 @@ func (c *Cluster) RotateEncryption(ctx context.Context) (string, error) {
 		return "", fail.Wrap(fail.Internal, err, "name the key after %s", c.encryptionKey())
 	}
 	name := encryptionKeyPrefix + strconv.Itoa(n+1)
-	return name, c.facts.set(ctx, factEncryptionKey, name)
+	return name, c.facts.Set(ctx, memory.EncryptionKey, name)
 }
 
 // encryptionKeyPrefix begins the names of encryption keys; a number follows.

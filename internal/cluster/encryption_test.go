@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -75,20 +77,20 @@ func (l *lab) encryptionRounds(doc *v1alpha1.Cluster) []string {
 			l.t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
 		}
 		if strings.Contains(got, "stored again") {
-			testkit.Must(l.t, l.facts.set(l.t.Context(), factEncryptionWrote, l.encryption()[0]))
+			testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.EncryptionWrote, l.encryption()[0]))
 		}
-		testkit.Must(l.t, l.facts.set(l.t.Context(), factEncryptionRun, join(l.encryption())))
+		testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.EncryptionRun, join(l.encryption())))
 	}
 }
 
 // configured has all machines be as the document wants them now.
 func (l *lab) configured(list []string) {
 	l.t.Helper()
-	want, _ := assign(l.doc, nil, nil)
-	now := l.facts.get(factEncryption)
-	testkit.Must(l.t, l.facts.set(l.t.Context(), factEncryption, join(list)))
+	want, _ := wanted.Assign(l.doc, nil, nil)
+	now := l.facts.Get(memory.Encryption)
+	testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.Encryption, join(list)))
 	l.configure(l.doc, want)
-	testkit.Must(l.t, l.facts.set(l.t.Context(), factEncryption, now))
+	testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.Encryption, now))
 }
 
 func encryptionDocument(t *testing.T, on bool) *v1alpha1.Cluster {
@@ -102,13 +104,13 @@ func encryptionDocument(t *testing.T, on bool) *v1alpha1.Cluster {
 func TestEncryptionStages(t *testing.T) {
 	l := newLab(t, encryptionDocument(t, false)).running(encryptionDocument(t, false))
 	text := testkit.Value(encryptionDocument(t, false).Marshal())(t)
-	testkit.Must(t, l.facts.set(t.Context(), factConverged, string(text)))
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(text)))
 	if plans := l.encryptionRounds(encryptionDocument(t, false)); len(plans) > 0 {
 		t.Fatalf("nothing changed, but:\n%s", plans[0])
 	}
 	on := l.encryptionRounds(encryptionDocument(t, true))
 	testkit.Golden(t, "encryption-on.golden", strings.Join(on, "\n"))
-	if got := l.encryption(); !slices.Equal(got, []string{"key1", kube.Plaintext}) {
+	if got := l.encryption(); !slices.Equal(got, []string{"key1", layout.Plaintext}) {
 		t.Errorf("on is %v", got)
 	}
 	if name := testkit.Value(l.RotateEncryption(t.Context()))(t); name != "key2" {
@@ -118,11 +120,11 @@ func TestEncryptionStages(t *testing.T) {
 		t.Errorf("rotated again meanwhile: %v", err)
 	}
 	testkit.Golden(t, "encryption-rotate.golden", strings.Join(l.encryptionRounds(encryptionDocument(t, true)), "\n"))
-	if got := l.encryption(); !slices.Equal(got, []string{"key2", kube.Plaintext}) {
+	if got := l.encryption(); !slices.Equal(got, []string{"key2", layout.Plaintext}) {
 		t.Errorf("rotated is %v", got)
 	}
 	testkit.Golden(t, "encryption-off.golden", strings.Join(l.encryptionRounds(encryptionDocument(t, false)), "\n"))
-	if got := l.encryption(); !slices.Equal(got, []string{kube.Plaintext}) {
+	if got := l.encryption(); !slices.Equal(got, []string{layout.Plaintext}) {
 		t.Errorf("off is %v", got)
 	}
 	if _, err := l.RotateEncryption(t.Context()); fail.KindOf(err) != fail.Invalid {
@@ -132,7 +134,7 @@ func TestEncryptionStages(t *testing.T) {
 
 // TestStagesAreTold tells all that follows with the first stage.
 func TestStagesAreTold(t *testing.T) {
-	got := strings.Join(stagesAfter([]string{"key1", kube.Plaintext, "key2"}, finalProviders(true, "key2"), "key1"), "\n")
+	got := strings.Join(stagesAfter([]string{"key1", layout.Plaintext, "key2"}, finalProviders(true, "key2"), "key1"), "\n")
 	want := `then all API servers write Secrets by key2, and read them by key1 and in plaintext too
 then encrypt all Secrets in etcd by key2
 then all API servers write Secrets by key2, and read them in plaintext too`

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"strconv"
@@ -11,6 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -103,7 +107,7 @@ func (c *Cluster) outerNames(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	outer, err := c.outerEndpoint(ctx)
-	if fail.KindOf(err) == fail.NotReady && c.facts.bootstrapped() {
+	if fail.KindOf(err) == fail.NotReady && c.facts.Bootstrapped() {
 		return names, nil
 	}
 	if err != nil || outer == inner {
@@ -171,17 +175,17 @@ func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
 	return c.adminKubeconfig(ctx, endpoint)
 }
 
-// UserKubeconfig returns a kubeconfig of one user with a new certificate that is valid for so long; see kube.UserKubeconfig.
+// UserKubeconfig returns a kubeconfig of one user with a new certificate that is valid for so long; see layout.Params.UserKubeconfig.
 func (c *Cluster) UserKubeconfig(ctx context.Context, user string, groups []string, validity time.Duration) ([]byte, error) {
 	endpoint, err := c.publicEndpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return kube.Params{ClusterName: c.Name()}.UserKubeconfig(ctx, c.pki, endpoint, user, groups, validity)
+	return layout.Params{ClusterName: c.Name()}.UserKubeconfig(ctx, c.pki, endpoint, user, groups, validity)
 }
 
 func (c *Cluster) adminKubeconfig(ctx context.Context, endpoint string) ([]byte, error) {
-	return kube.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.pki, endpoint)
+	return layout.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.pki, endpoint)
 }
 
 // dialAPI reaches the endpoint from outside, where it has an address for that, and where this fails through a control-plane machine.
@@ -241,3 +245,24 @@ func (c *Cluster) etcdClient(ctx context.Context, o *Observed) (*etcd.Client, er
 
 // peerURL is where a control-plane machine's etcd member talks to the others.
 func peerURL(address string) string { return fmt.Sprintf("https://%s:2380", address) }
+
+// etcdTLS is how Naupegos itself identifies to etcd: a client certificate of its own.
+func (c *Cluster) etcdTLS(ctx context.Context) (*tls.Config, error) {
+	pair, err := c.pki.Leaf(ctx, pki.LeafSpec{Name: "naupegos/etcd-client", Authority: pki.EtcdCA, CommonName: "naupegos", Client: true})
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "load the etcd client certificate")
+	}
+	ca, err := c.pki.CABundle(ctx, pki.EtcdCA)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, fail.New(fail.Internal, "the etcd authority's certificate can't be read")
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
+}

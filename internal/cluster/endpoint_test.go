@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -99,7 +100,7 @@ func TestFloatingIPChanges(t *testing.T) {
 		t.Errorf("certificates hold %q before the user's own floating IP leads to the API", got)
 	}
 	cloud.floating, l.doc.Spec.Endpoint.FloatingIP = "", ""
-	if err := l.facts.set(t.Context(), factBootstrapped, ""); err != nil {
+	if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.outerNames(t.Context()); fail.KindOf(err) != fail.NotReady {

@@ -11,6 +11,8 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -147,9 +149,9 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	t.Helper()
 	p := &cloud{machines: map[string]provider.Machine{}, planned: map[string]bool{}}
 	rec := &store.Cluster{ID: "demo-00000000", Name: doc.Metadata.Name, Facts: store.Facts{}}
-	secrets := newOverlay(nil)
+	secrets := memory.NewOverlay(nil)
 	c := &Cluster{
-		doc: doc, rec: rec, facts: &facts{rec: rec}, secrets: secrets, pki: pki.Open(secrets, pki.Options{}),
+		doc: doc, rec: rec, facts: memory.NewFacts(rec, nil), secrets: secrets, pki: pki.Open(secrets, pki.Options{}),
 		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, agent: agentBinary{digest: "0badcafe"}, backups: "backups",
 		publicKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
 	}
@@ -159,17 +161,17 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 // running makes all machines of a document exist, as a cluster that came up with it.
 func (l *lab) running(doc *v1alpha1.Cluster) *lab {
 	l.t.Helper()
-	want, _ := assign(doc, nil, nil)
+	want, _ := wanted.Assign(doc, nil, nil)
 	var initial []string
 	for i, s := range want {
 		addr := fmt.Sprintf("10.0.0.%d", 20+i)
 		l.cloud.machines[s.Name] = provider.Machine{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, Address: addr, State: provider.Running}
-		if s.isControlPlane() {
+		if s.IsControlPlane() {
 			initial = append(initial, s.Name+"="+peerURL(addr))
 		}
 	}
-	for k, v := range map[factKind]string{factBootstrapped: "true", factInitial: join(initial), factSmoked: "true"} {
-		if err := l.facts.set(l.t.Context(), k, v); err != nil {
+	for k, v := range map[memory.Kind]string{memory.Bootstrapped: "true", memory.EtcdInitial: join(initial), memory.Smoked: "true"} {
+		if err := l.facts.Set(l.t.Context(), k, v); err != nil {
 			l.t.Fatal(err)
 		}
 	}
@@ -185,13 +187,13 @@ func (l *lab) state(name string, s provider.State) {
 }
 
 // observed is what would be seen of a cluster whose machines are as the document wanted that they were configured by; members are the etcd members.
-func (l *lab) observed(decided Decisions, members ...string) *Observed {
+func (l *lab) observed(decided wanted.Decisions, members ...string) *Observed {
 	l.t.Helper()
 	o, err := l.observeInventory(l.t.Context(), decided)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if !l.facts.bootstrapped() {
+	if !l.facts.Bootstrapped() {
 		return o
 	}
 	o.Recorded, o.Addons, o.Nodes = true, map[string]bool{addonApprover: true, addonFlannel: true}, map[string]kube.NodeInfo{}
@@ -219,16 +221,16 @@ func (l *lab) observed(decided Decisions, members ...string) *Observed {
 	return o
 }
 
-func slotsOf(ms []provider.Machine) []slot {
-	var out []slot
+func slotsOf(ms []provider.Machine) []wanted.Slot {
+	var out []wanted.Slot
 	for _, m := range ms {
-		out = append(out, slot{Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index})
+		out = append(out, wanted.Slot{Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index})
 	}
 	return out
 }
 
 // node is a slot's node with the marks that it should carry.
-func (l *lab) node(s slot, ready bool) kube.NodeInfo {
+func (l *lab) node(s wanted.Slot, ready bool) kube.NodeInfo {
 	m := l.marks(s)
 	n := kube.NodeInfo{Name: s.Name, Ready: ready, Labels: m.Labels, Taints: m.Taints, Annotations: map[string]string{
 		kube.OwnedLabels: strings.Join(slices.Sorted(maps.Keys(m.Labels)), ","),

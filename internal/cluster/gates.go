@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
-	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
@@ -39,7 +39,7 @@ func (c *Cluster) settled(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	pods := kube.Params{EtcdMode: c.doc.Spec.Etcd.Mode}.StaticPods()
+	pods := layout.Params{EtcdMode: c.doc.Spec.Etcd.Mode}.StaticPods()
 	args := []string{"settled"}
 	for _, program := range slices.Sorted(maps.Keys(pods)) {
 		args = append(args, program+"="+pods[program])
@@ -53,7 +53,7 @@ func (c *Cluster) settled(ctx context.Context, name string) error {
 func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 	var others []string
 	for _, m := range o.Want {
-		if m.isControlPlane() && m.Name != s.Subject && !c.joins(o, m) && o.serves(m.Name) && o.Machines[m.Name].UpToDate() {
+		if m.IsControlPlane() && m.Name != s.Subject && !c.joins(o, m) && o.serves(m.Name) && o.Machines[m.Name].UpToDate() {
 			others = append(others, m.Name)
 		}
 	}

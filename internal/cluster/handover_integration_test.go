@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/naupegos/naupegos/internal/cluster/handover"
 )
 
 // TestHandoverSSH has ssh itself read the configuration, in the directory that it was written to.
@@ -17,10 +19,10 @@ func TestHandoverSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "out")
-	if err := WriteHandover(dir, "demo", files, handoverDay, false); err != nil {
+	if err := handover.Write(dir, "demo", files, handoverDay, false); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "ssh", "-F", handoverSSHConfig, "-G", "demo-cp-1")
+	cmd := exec.CommandContext(t.Context(), "ssh", "-F", handover.SSHConfigFile, "-G", "demo-cp-1")
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -31,9 +33,9 @@ func TestHandoverSSH(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	keygen := exec.CommandContext(t.Context(), "ssh-keygen", "-y", "-f", filepath.Join(dir, handoverKey))
+	keygen := exec.CommandContext(t.Context(), "ssh-keygen", "-y", "-f", filepath.Join(dir, handover.KeyFile))
 	public, err := keygen.Output()
-	if err != nil || strings.Join(strings.Fields(string(public))[:2], " ") != strings.TrimSpace(string(files[handoverKey+".pub"])) {
+	if err != nil || strings.Join(strings.Fields(string(public))[:2], " ") != strings.TrimSpace(string(files[handover.KeyFile+".pub"])) {
 		t.Errorf("the pair does not belong together: %v: %s", err, public)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -32,7 +33,7 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 	if !l.addressesPending(t.Context(), o) {
 		t.Error("nobody tells the gateways of the new worker")
 	}
-	if err := l.facts.set(t.Context(), factBootstrapped, ""); err != nil {
+	if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
 	if !l.addressesPending(t.Context(), o) {

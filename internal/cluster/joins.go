@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -12,8 +14,8 @@ import (
 )
 
 // joins reports whether a wanted control-plane machine has yet to become a voting member of the existing etcd cluster.
-func (c *Cluster) joins(o *Observed, s slot) bool {
-	if !c.facts.bootstrapped() || o.EtcdErr != nil {
+func (c *Cluster) joins(o *Observed, s wanted.Slot) bool {
+	if !c.facts.Bootstrapped() || o.EtcdErr != nil {
 		return false
 	}
 	m, ok := o.member(s.Name)
@@ -39,14 +41,14 @@ func removedFrom(o *Observed, name string) bool {
 func (a *applying) planJoins() {
 	var previous []plan.Need
 	for _, s := range a.o.Want {
-		if s.isControlPlane() && a.joins(a.o, s) && a.o.Replaced[s.Name] == nil {
+		if s.IsControlPlane() && a.joins(a.o, s) && a.o.Replaced[s.Name] == nil {
 			previous = a.chain(stageJoin, a.joining(s), previous...)
 		}
 	}
 }
 
 // joining lists the steps that make a machine a member of the control plane: learner, configuration, vote.
-func (a *applying) joining(s slot) []*plan.Step {
+func (a *applying) joining(s wanted.Slot) []*plan.Step {
 	return []*plan.Step{
 		a.addMemberStep(s), a.configureStep(s, plan.Create, "it joins the control plane", details(a.o.Machines[s.Name])), a.promoteStep(s.Name),
 	}
@@ -79,12 +81,12 @@ func (c *Cluster) ours(o *Observed, name string) bool {
 			return true
 		}
 	}
-	_, initial := c.facts.initialMembers()[name]
-	return initial || c.facts.of(factEtcdJoin, name) != "" || o.Nodes[name].Annotations[kube.OwnedLabels] != ""
+	_, initial := c.initialMembers()[name]
+	return initial || c.facts.Of(memory.EtcdJoin, name) != "" || o.Nodes[name].Annotations[kube.OwnedLabels] != ""
 }
 
 // addMemberStep adds the machine's member as a learner and remembers with which initial cluster it starts.
-func (c *Cluster) addMemberStep(s slot) *plan.Step {
+func (c *Cluster) addMemberStep(s wanted.Slot) *plan.Step {
 	return &plan.Step{
 		ID: "etcd/add/" + s.Name, Action: plan.Create, Subject: s.Name, Title: "add " + s.Name + " to etcd as a learner",
 		Reason: "a learner can't disturb the quorum while it catches up",
@@ -98,14 +100,14 @@ func (c *Cluster) addMemberStep(s slot) *plan.Step {
 				if err != nil {
 					return err
 				}
-				if m.Started && c.facts.of(factEtcdJoin, s.Name) != "" {
+				if m.Started && c.facts.Of(memory.EtcdJoin, s.Name) != "" {
 					return nil
 				}
 				members, err := e.Members(ctx)
 				if err != nil {
 					return err
 				}
-				return c.facts.setOf(ctx, factEtcdJoin, s.Name, etcd.InitialCluster(members, etcd.Endpoint{Name: s.Name, URL: peerURL(addr)}))
+				return c.facts.SetOf(ctx, memory.EtcdJoin, s.Name, etcd.InitialCluster(members, etcd.Endpoint{Name: s.Name, URL: peerURL(addr)}))
 			})
 		},
 	}
@@ -157,7 +159,7 @@ func (c *Cluster) removeMemberStep(name, reason string, seen etcd.MachineView) *
 			if err != nil {
 				return err
 			}
-			return c.facts.setOf(ctx, factEtcdJoin, name, "")
+			return c.facts.SetOf(ctx, memory.EtcdJoin, name, "")
 		},
 	}
 }

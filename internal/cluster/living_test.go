@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // configuration renders what a machine should be, as its agent is asked about it.
-func (l *lab) configuration(s slot) (machine.Config, error) {
+func (l *lab) configuration(s wanted.Slot) (machine.Config, error) {
 	return l.render(l.t.Context(), s, machine.Facts{Interface: "eth0", CgroupVersion: 2, Dpkg: true, ResolvConf: "/etc/resolv.conf"})
 }
 
 // configure has all machines of doc be what that says.
-func (l *lab) configure(doc *v1alpha1.Cluster, slots []slot) {
+func (l *lab) configure(doc *v1alpha1.Cluster, slots []wanted.Slot) {
 	l.t.Helper()
 	now := l.doc
 	defer func() { l.doc = now; l.setTarget(nil) }()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -133,7 +134,7 @@ func (c *Cluster) thenForget(name string, run func(context.Context, plan.Progres
 		if err := run(ctx, p); err != nil {
 			return err
 		}
-		return c.facts.setOf(ctx, factDecision, name, "")
+		return c.facts.SetOf(ctx, memory.Decision, name, "")
 	}
 }
 

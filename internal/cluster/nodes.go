@@ -8,9 +8,12 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/naupegos/naupegos/internal/cluster/support"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -71,7 +74,7 @@ func (a *applying) planWorkers() {
 }
 
 // uncordonSteps lets pods onto a node again that was drained for a change of its machine; none where somebody else had cordoned it before.
-func (a *applying) uncordonSteps(s slot) []*plan.Step {
+func (a *applying) uncordonSteps(s wanted.Slot) []*plan.Step {
 	if n := a.o.Nodes[s.Name]; n.Unschedulable && n.Annotations[kube.OwnedCordon] == "" {
 		return nil
 	}
@@ -90,16 +93,16 @@ func endsPods(r *machine.Report) bool {
 }
 
 // elsewhere reports whether pods of a worker can run on another node meanwhile: there they are better off, otherwise where they are.
-func (a *applying) elsewhere(s slot) bool {
-	return slices.ContainsFunc(a.o.Want, func(other slot) bool {
+func (a *applying) elsewhere(s wanted.Slot) bool {
+	return slices.ContainsFunc(a.o.Want, func(other wanted.Slot) bool {
 		n := a.o.Nodes[other.Name]
-		takes := other.Role == provider.Worker || other.isControlPlane() && a.doc.Spec.ControlPlane.Schedulable
+		takes := other.Role == provider.Worker || other.IsControlPlane() && a.doc.Spec.ControlPlane.Schedulable
 		return other.Name != s.Name && takes && n.Ready && !n.Unschedulable
 	})
 }
 
 // rolls reports whether a worker serves and is to be restarted. One whose kubelet was found stopped does not, whatever its node says yet.
-func (a *applying) rolls(s slot) bool {
+func (a *applying) rolls(s wanted.Slot) bool {
 	seen := a.o.Machines[s.Name]
 	return !a.upToDate(s) && seen != nil && seen.Machine.MayRun() && a.o.Nodes[s.Name].Ready && a.o.restarts(s.Name) && !a.o.starts(s.Name)
 }
@@ -132,28 +135,28 @@ func (o *Observed) stale(n kube.NodeInfo) string {
 	return n.Stale(s.Report.Life)
 }
 
-func (c *Cluster) nodeStep(s slot, known bool) *plan.Step {
+func (c *Cluster) nodeStep(s wanted.Slot, known bool) *plan.Step {
 	action, title := plan.Create, "join node "+s.Name
 	if known {
 		action, title = plan.Change, "bring node "+s.Name+" back to what is wanted"
 	}
 	return &plan.Step{
 		ID: nodeID(s.Name), Action: action, Subject: s.Name, Title: title,
-		Reason: "a node is of use when it is registered, labelled and Ready", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration + lookTime,
+		Reason: "a node is of use when it is registered, labelled and Ready", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration + support.LookTime,
 		Run: func(ctx context.Context, p plan.Progress) error { return c.bringNode(ctx, s, p) },
 	}
 }
 
 // bringNode waits until the node is registered, marks it, and waits until it is Ready. Where that takes too long, the machine
 // is asked why, in the time that is left for it.
-func (c *Cluster) bringNode(ctx context.Context, s slot, p plan.Progress) error {
-	return waitThenDiagnose(ctx, func(ctx context.Context) error { return c.awaitNode(ctx, s, p) }, func(ctx context.Context, waited error) error {
+func (c *Cluster) bringNode(ctx context.Context, s wanted.Slot, p plan.Progress) error {
+	return support.WaitThenDiagnose(ctx, func(ctx context.Context) error { return c.awaitNode(ctx, s, p) }, func(ctx context.Context, waited error) error {
 		p.Status("asking %s why its node is not ready", s.Name)
 		return c.nodeTrouble(ctx, s, waited)
 	})
 }
 
-func (c *Cluster) awaitNode(ctx context.Context, s slot, p plan.Progress) error {
+func (c *Cluster) awaitNode(ctx context.Context, s wanted.Slot, p plan.Progress) error {
 	client, err := c.Kube(ctx)
 	if err != nil {
 		return err
@@ -180,8 +183,8 @@ func (c *Cluster) life(ctx context.Context, name string) (machine.Life, error) {
 
 // registered waits for the node object. A control-plane kubelet starts before its API server and may be in a long pause by
 // the time it answers; restarting it once makes it try at once.
-func (c *Cluster) registered(ctx context.Context, client *kube.Client, s slot, p plan.Progress) error {
-	if s.isControlPlane() {
+func (c *Cluster) registered(ctx context.Context, client *kube.Client, s wanted.Slot, p plan.Progress) error {
+	if s.IsControlPlane() {
 		if err := c.waitServer(ctx, s.Name); err != nil {
 			return err
 		}
@@ -211,7 +214,7 @@ func (c *Cluster) kubeAt(ctx context.Context, name string) (*kube.Client, error)
 		return nil, err
 	}
 	at := net.JoinHostPort(addr, strconv.Itoa(apiPort))
-	conf, err := kube.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, at)
+	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, at)
 	if err != nil {
 		return nil, err
 	}

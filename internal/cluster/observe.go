@@ -3,10 +3,13 @@ package cluster
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -29,7 +32,7 @@ type Observed struct {
 	Recorded              bool                     // kubeadm's records and addons are in the cluster and as we want them
 	ProxyTimeoutsReverted bool                     // somebody's kubeadm has put kube-proxy back to what it is elsewhere
 	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
-	Want                  []slot                   // machines that should exist
+	Want                  []wanted.Slot            // machines that should exist
 	Remove                []provider.Machine       // machines that should go
 	Warnings              []string                 // what the provider finds odd about machines that are to be made
 }
@@ -57,7 +60,7 @@ func (c *Cluster) Observe(ctx context.Context) (*Observed, error) {
 }
 
 // observeInventory finds the machines that there are and says which there should be.
-func (c *Cluster) observeInventory(ctx context.Context, decided Decisions) (*Observed, error) {
+func (c *Cluster) observeInventory(ctx context.Context, decided wanted.Decisions) (*Observed, error) {
 	inv, err := c.prov.Observe(ctx)
 	if err != nil {
 		return nil, err
@@ -66,10 +69,10 @@ func (c *Cluster) observeInventory(ctx context.Context, decided Decisions) (*Obs
 		return nil, err
 	}
 	o := &Observed{Inventory: inv, Machines: map[string]*Seen{}, Replaced: map[string]*Seen{}}
-	o.Want, o.Remove = assign(c.doc, inv.Machines, decided)
+	o.Want, o.Remove = wanted.Assign(c.doc, inv.Machines, decided)
 	c.setTarget(o.Want)
 	for _, m := range inv.Machines {
-		if decided[m.Name] == Replace && !removedFrom(o, m.Name) {
+		if decided[m.Name] == wanted.Replace && !removedFrom(o, m.Name) {
 			o.Replaced[m.Name] = &Seen{Machine: m}
 		} else {
 			o.Machines[m.Name] = &Seen{Machine: m}
@@ -110,13 +113,13 @@ func (c *Cluster) observeMachines(ctx context.Context, o *Observed) error {
 }
 
 // canRender reports whether a machine's configuration can be known yet: the first apply makes what it depends on.
-func (c *Cluster) canRender(s slot) bool {
-	return c.bundle != nil && (c.facts.bootstrapped() || c.facts.get(factInitial) != "")
+func (c *Cluster) canRender(s wanted.Slot) bool {
+	return c.bundle != nil && (c.facts.Bootstrapped() || c.facts.Get(memory.EtcdInitial) != "")
 }
 
 // observeAPI asks the API for nodes and for what we put there.
 func (c *Cluster) observeAPI(ctx context.Context, o *Observed) error {
-	if !c.facts.bootstrapped() {
+	if !c.facts.Bootstrapped() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
@@ -143,7 +146,7 @@ func (c *Cluster) observeAPI(ctx context.Context, o *Observed) error {
 
 // observeEtcd lists members and their health.
 func (c *Cluster) observeEtcd(ctx context.Context, o *Observed) error {
-	if !c.facts.bootstrapped() {
+	if !c.facts.Bootstrapped() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
@@ -198,4 +201,37 @@ func (o *Observed) running(name string) bool {
 // errNotBootstrapped says that a verb needs a cluster that has come up once.
 func errNotBootstrapped(name string) error {
 	return fail.New(fail.NotReady, "cluster %s has not come up yet", name).Do("naupegos apply finishes it")
+}
+
+// Things lists what was observed, one line a thing, sorted: machines with their state and addresses, nodes, members of etcd, and what
+// could not be asked. Two plans from the same lines were made from the same state, as far as it can be told.
+func (o *Observed) Things() []string {
+	var out []string
+	add := func(words ...string) {
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
+		out = append(out, strings.Join(words, " "))
+	}
+	for _, m := range o.Inventory.Machines {
+		add("machine", m.Name, string(m.State), m.Address, m.Public, m.ID)
+	}
+	for _, other := range o.Inventory.Others {
+		add("other", other)
+	}
+	if o.Inventory.VIP != "" {
+		add("virtual address", o.Inventory.VIP)
+	}
+	for name, n := range o.Nodes {
+		add("node", name, n.Version)
+	}
+	for _, m := range o.Members {
+		add("etcd member", m.Name)
+	}
+	if o.APIErr != nil {
+		add("the API does not answer")
+	}
+	if o.EtcdErr != nil {
+		add("etcd does not answer")
+	}
+	slices.Sort(out)
+	return out
 }

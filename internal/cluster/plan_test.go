@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -118,7 +120,7 @@ func TestPlans(t *testing.T) {
 		}},
 		{"replace-and-roll", func(t *testing.T) string {
 			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
-			return l.mustPlan(l.restarting(l.observed(Decisions{"demo-cp-2": Replace, "demo-a-1": Replace}, controlPlanes(3)...)))
+			return l.mustPlan(l.restarting(l.observed(wanted.Decisions{"demo-cp-2": wanted.Replace, "demo-a-1": wanted.Replace}, controlPlanes(3)...)))
 		}},
 		{"roll-one", func(t *testing.T) string { // a single control-plane machine
 			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
@@ -169,7 +171,7 @@ func TestPlans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o = l.observed(Decisions{}.with(drifted), controlPlanes(3)...)
+			o = l.observed(wanted.Decisions{}.With(drifted), controlPlanes(3)...)
 			o.Drifted = drifted
 			return l.mustPlan(o)
 		}},
@@ -286,7 +288,7 @@ func TestPlansRefused(t *testing.T) {
 		}},
 		{"the bootstrap began with more control planes", "control-plane machine demo-cp-", func(t *testing.T) error {
 			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 3, 2, 1))
-			if err := l.facts.set(t.Context(), factBootstrapped, ""); err != nil {
+			if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 				t.Fatal(err)
 			}
 			return l.checkInitial(l.observed(nil))
@@ -310,7 +312,7 @@ func TestDriftNeedsConsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := l.observed(Decisions{}.with(drifted), "demo-cp-1")
+	o := l.observed(wanted.Decisions{}.With(drifted), "demo-cp-1")
 	o.Drifted = drifted
 	machines, err := l.infrastructure(t.Context(), o)
 	if err != nil {

@@ -31,7 +31,7 @@ const nodePortNodes = 5
 // Service by address, by name and by the ports of nodes from another node, and on a cloud its load balancers and volumes. It leaves nothing behind.
 // Each may take as long as limit says; 0: what usually does. It is told as soon as it is known. The error is what kept Prove from trying at all.
 func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progress, tell func(Proof)) ([]Proof, error) {
-	if !c.facts.bootstrapped() {
+	if !c.facts.Bootstrapped() {
 		return nil, errNotBootstrapped(c.Name())
 	}
 	if c.bundle == nil {

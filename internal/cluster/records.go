@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -32,7 +34,7 @@ func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Obs
 	if err != nil {
 		return err
 	}
-	o.Recorded = c.facts.get(factRecorded) == digest
+	o.Recorded = c.facts.Get(memory.Recorded) == digest
 	if o.ProxyTimeoutsReverted, err = client.ProxyPatient(ctx); err != nil {
 		o.APIErr = err
 		return nil
@@ -57,7 +59,7 @@ func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Obs
 }
 
 // recordDigest identifies what kubeadm's phases should have made known to the cluster.
-func recordDigest(p kube.Params) (string, error) {
+func recordDigest(p layout.Params) (string, error) {
 	conf, err := p.Recorded()
 	if err != nil {
 		return "", err
@@ -73,7 +75,7 @@ func (a *applying) planRecords() {
 	a.planAddons()
 	a.planInitialized()
 	if a.o.Recorded && a.o.ProxyTimeoutsReverted {
-		s := a.phaseStep(first, kube.InstallProxy())
+		s := a.phaseStep(first, layout.InstallProxy())
 		s.Action, s.Rolling, s.Reason = plan.Change, true, "kubeadm has put it back: it would wait 45 s for an API server whose machine died"
 		a.add(stageRecord, s)
 	}
@@ -81,7 +83,7 @@ func (a *applying) planRecords() {
 		return
 	}
 	var all []string
-	for i, ph := range kube.Phases() {
+	for i, ph := range layout.Phases() {
 		var needs []plan.Need
 		if i > 0 {
 			needs = append(plan.IfPlanned(initializedStep), plan.After(all[0])...)
@@ -104,17 +106,17 @@ func (a *applying) planRecords() {
 			if err != nil {
 				return err
 			}
-			return a.facts.set(ctx, factRecorded, digest)
+			return a.facts.Set(ctx, memory.Recorded, digest)
 		},
 	}, plan.After(all...)...)
 }
 
-func phaseID(ph kube.Phase) string {
+func phaseID(ph layout.Phase) string {
 	return "kubeadm/" + strings.ReplaceAll(strings.ToLower(ph.Name), " ", "-")
 }
 
 // phaseStep runs one of kubeadm's phases on a control-plane machine.
-func (c *Cluster) phaseStep(name string, ph kube.Phase) *plan.Step {
+func (c *Cluster) phaseStep(name string, ph layout.Phase) *plan.Step {
 	return &plan.Step{
 		ID: phaseID(ph), Action: plan.Create, Subject: "cluster", Title: ph.Name + " (kubeadm, on " + name + ")",
 		Reason: "the cluster is an ordinary kubeadm cluster for everybody else's tools",
@@ -148,7 +150,7 @@ func (c *Cluster) admit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conf, err := kube.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, endpoint)
+	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, endpoint)
 	if err != nil {
 		return err
 	}
@@ -160,7 +162,7 @@ func (c *Cluster) admit(ctx context.Context) error {
 	if err := client.WaitReady(ctx); err != nil {
 		return err
 	}
-	if _, err = client.Apply(ctx, []byte(kube.AdminsBinding), kube.ApplyOptions{}); err != nil {
+	if _, err = client.Apply(ctx, []byte(layout.AdminsBinding), kube.ApplyOptions{}); err != nil {
 		return err
 	}
 	return c.admitted(ctx)
@@ -184,8 +186,8 @@ func (c *Cluster) admitted(ctx context.Context) error {
 // were waited for one by one.
 func (a *applying) planSmoke() {
 	a.planCloudSmoke()
-	proven := a.facts.is(factSmoked) || !a.wantsSmoke()
-	if proven && a.facts.bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
+	proven := a.facts.Is(memory.Smoked) || !a.wantsSmoke()
+	if proven && a.facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
 		return
 	}
 	a.add(stageProve, &plan.Step{
@@ -228,5 +230,5 @@ func (c *Cluster) smoke(ctx context.Context, p plan.Progress) error {
 	if _, err = client.Smoke(ctx, kube.SmokeOptions{Image: img.Ref, DNSDomain: c.doc.Spec.Kubernetes.DNSDomain, Status: p.Status}); err != nil {
 		return err
 	}
-	return c.facts.set(ctx, factSmoked, "true")
+	return c.facts.Set(ctx, memory.Smoked, "true")
 }

@@ -8,21 +8,23 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
-	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
 const (
-	apiPort     = kube.APIServerPort
+	apiPort     = layout.APIServerPort
 	gatewayRole = "gateway"
 )
 
 // render says everything that a machine should be.
-func (c *Cluster) render(ctx context.Context, s slot, f machine.Facts) (machine.Config, error) {
+func (c *Cluster) render(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
 	base, err := c.base(ctx, s)
 	if err != nil {
 		return machine.Config{}, err
@@ -34,7 +36,7 @@ func (c *Cluster) render(ctx context.Context, s slot, f machine.Facts) (machine.
 	return machine.Merge(base, role)
 }
 
-func (c *Cluster) renderRole(ctx context.Context, s slot, f machine.Facts) (machine.Config, error) {
+func (c *Cluster) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
 	if s.Role == provider.Gateway {
 		return c.renderGateway(ctx, s, f)
 	}
@@ -61,7 +63,7 @@ func (c *Cluster) renderRole(ctx context.Context, s slot, f machine.Facts) (mach
 }
 
 // base is what machines of every role have: who may log in, and each other's names.
-func (c *Cluster) base(ctx context.Context, s slot) (machine.Config, error) {
+func (c *Cluster) base(ctx context.Context, s wanted.Slot) (machine.Config, error) {
 	var hosts strings.Builder
 	hosts.WriteString("# Managed by Naupegos.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n")
 	machines, err := c.addresses(ctx)
@@ -95,7 +97,7 @@ func (c *Cluster) addresses(ctx context.Context) ([]provider.Machine, error) {
 }
 
 // renderGateway says what a gateway should be.
-func (c *Cluster) renderGateway(ctx context.Context, s slot, f machine.Facts) (machine.Config, error) {
+func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
 	ca, err := c.pki.CABundle(ctx, pki.KubernetesCA)
 	if err != nil {
 		return machine.Config{}, err
@@ -176,19 +178,19 @@ func (c *Cluster) address(ctx context.Context, name string) (string, error) {
 }
 
 // kubeParams is what all machines of the cluster have in common.
-func (c *Cluster) kubeParams(ctx context.Context) (kube.Params, error) {
+func (c *Cluster) kubeParams(ctx context.Context) (layout.Params, error) {
 	endpoint, err := c.endpoint(ctx)
 	if err != nil {
-		return kube.Params{}, err
+		return layout.Params{}, err
 	}
 	s := c.doc.Spec
-	p := kube.Params{
+	p := layout.Params{
 		ClusterName: c.Name(), Endpoint: endpoint, Release: c.release(), PodCIDR: s.Kubernetes.PodCIDR,
 		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain,
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
 		ExternalCloud: c.prov.Traits().ExternalCloud,
 		Encryption:    c.encryption(), Harden: *s.Security.CISDefaults,
-		SharedKernel: c.prov.Traits().SharedKernel || c.facts.is(factShared), AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
+		SharedKernel: c.prov.Traits().SharedKernel || c.facts.Is(memory.SharedKernel), AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
 	}
 	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {
 		return p, err
@@ -212,37 +214,37 @@ func (c *Cluster) kubeParams(ctx context.Context) (kube.Params, error) {
 		}
 		p.ControlPlanes = append(p.ControlPlanes, n)
 	}
-	if v, err := strconv.Atoi(c.facts.get(factCgroup)); err == nil && len(p.ControlPlanes) > 0 {
+	if v, err := strconv.Atoi(c.facts.Get(memory.CgroupVersion)); err == nil && len(p.ControlPlanes) > 0 {
 		p.ControlPlanes[0].Facts.CgroupVersion = v
 	}
 	return p, nil
 }
 
 // auditOptions says how the audit log is to be kept.
-func auditOptions(a v1alpha1.AuditLog) kube.AuditLog {
-	return kube.AuditLog{MaxAgeDays: a.MaxAgeDays, MaxBackups: a.MaxBackups, MaxSizeMiB: a.MaxSizeMiB, Policy: a.Policy}
+func auditOptions(a v1alpha1.AuditLog) layout.AuditLog {
+	return layout.AuditLog{MaxAgeDays: a.MaxAgeDays, MaxBackups: a.MaxBackups, MaxSizeMiB: a.MaxSizeMiB, Policy: a.Policy}
 }
 
 // kubeNode is one machine as Kubernetes will know it, without its facts.
-func (c *Cluster) kubeNode(ctx context.Context, name string) (kube.Node, error) {
+func (c *Cluster) kubeNode(ctx context.Context, name string) (layout.Node, error) {
 	addr, err := c.address(ctx, name)
 	if err != nil {
-		return kube.Node{}, err
+		return layout.Node{}, err
 	}
 	m, err := c.prov.Machine(ctx, name)
-	n := kube.Node{Name: name, Address: addr, Cloud: cloudInstance(m), Release: c.releaseOf(name)}
+	n := layout.Node{Name: name, Address: addr, Cloud: cloudInstance(m), Release: c.releaseOf(name)}
 	n.Schedulable = c.doc.Spec.ControlPlane.Schedulable
 	return n, err
 }
 
 // etcdStart says how the member on a control-plane machine starts for the first time: all initial members at once, later
 // ones as they were when they joined. It never changes afterwards, for a changed manifest would restart the member.
-func (c *Cluster) etcdStart(ctx context.Context, name string) (kube.EtcdStart, error) {
-	if joined := c.facts.of(factEtcdJoin, name); joined != "" {
-		return kube.EtcdStart{InitialCluster: parseInitialCluster(joined), State: "existing"}, nil
+func (c *Cluster) etcdStart(ctx context.Context, name string) (layout.EtcdStart, error) {
+	if joined := c.facts.Of(memory.EtcdJoin, name); joined != "" {
+		return layout.EtcdStart{InitialCluster: parseInitialCluster(joined), State: "existing"}, nil
 	}
-	start := kube.EtcdStart{InitialCluster: map[string]string{}, State: "new"}
-	initial := c.facts.get(factInitial)
+	start := layout.EtcdStart{InitialCluster: map[string]string{}, State: "new"}
+	initial := c.facts.Get(memory.EtcdInitial)
 	for n, url := range parseInitialCluster(initial) {
 		start.InitialCluster[n] = url
 	}
@@ -250,6 +252,11 @@ func (c *Cluster) etcdStart(ctx context.Context, name string) (kube.EtcdStart, e
 		return start, fail.New(fail.NotReady, "the etcd member of %s was not added yet", name)
 	}
 	return start, nil
+}
+
+// initialMembers lists the machines that form the static initial etcd cluster.
+func (c *Cluster) initialMembers() map[string]string {
+	return parseInitialCluster(c.facts.Get(memory.EtcdInitial))
 }
 
 // parseInitialCluster reads etcd's own form, "name=url,name=url".

@@ -3,6 +3,7 @@ package cluster
 import (
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -16,14 +17,14 @@ func TestRecordedCgroupDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		machine slot
+		machine wanted.Slot
 		version int
 		want    int // of the first control-plane machine, whichever is asked
 	}{
-		{slot{Name: "demo-cp-1", Role: provider.ControlPlane}, 2, 2},
-		{slot{Name: "demo-cp-2", Role: provider.ControlPlane}, 1, 2},
-		{slot{Name: "demo-a-1", Role: provider.Worker}, 1, 2},
-		{slot{Name: "demo-cp-1", Role: provider.ControlPlane}, 1, 1},
+		{wanted.Slot{Name: "demo-cp-1", Role: provider.ControlPlane}, 2, 2},
+		{wanted.Slot{Name: "demo-cp-2", Role: provider.ControlPlane}, 1, 2},
+		{wanted.Slot{Name: "demo-a-1", Role: provider.Worker}, 1, 2},
+		{wanted.Slot{Name: "demo-cp-1", Role: provider.ControlPlane}, 1, 1},
 	} {
 		if err := l.rememberFacts(t.Context(), c.machine, machine.Facts{CgroupVersion: c.version}); err != nil {
 			t.Fatal(err)
@@ -51,7 +52,7 @@ func TestConfiguringWaitsForAReplacedMachine(t *testing.T) {
 	if !fail.Waitable(err) {
 		t.Errorf("node: %v", err)
 	}
-	if _, err = l.renderGateway(t.Context(), slot{Name: "demo-gw-1", Role: provider.Gateway}, machine.Facts{}); !fail.Waitable(err) {
+	if _, err = l.renderGateway(t.Context(), wanted.Slot{Name: "demo-gw-1", Role: provider.Gateway}, machine.Facts{}); !fail.Waitable(err) {
 		t.Errorf("gateway: %v", err)
 	}
 }

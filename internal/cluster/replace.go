@@ -1,11 +1,104 @@
 package cluster
 
 import (
+	"context"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
+
+// decided returns the remembered decisions.
+func (c *Cluster) decided() wanted.Decisions {
+	fs := wanted.Decisions{}
+	for name, v := range c.facts.Each(memory.Decision) {
+		fs[name] = wanted.Decision(v)
+	}
+	return fs
+}
+
+// Decide remembers a decision for machines.
+func (c *Cluster) Decide(ctx context.Context, decision wanted.Decision, machines ...string) error {
+	for _, m := range machines {
+		if err := c.facts.SetOf(ctx, memory.Decision, m, string(decision)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetGone forgets the decisions of machines that were carried out, where a crash came before that was remembered.
+func (c *Cluster) forgetGone(ctx context.Context, inv *provider.Inventory) error {
+	for name := range c.decided() {
+		if slices.ContainsFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name }) {
+			continue
+		}
+		if err := c.facts.SetOf(ctx, memory.Decision, name, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PlanRemove plans for a document whose groups are smaller by these machines: they go, whatever their index.
+func (c *Cluster) PlanRemove(ctx context.Context, machines ...string) (*Applied, error) {
+	return c.planDecision(ctx, "remove", wanted.Remove, machines)
+}
+
+// PlanReplace plans to put another machine of the same name in each machine's place: the old one is drained where it answers,
+// taken out of etcd and Kubernetes, and destroyed before the new one is made.
+func (c *Cluster) PlanReplace(ctx context.Context, machines ...string) (*Applied, error) {
+	return c.planDecision(ctx, "replace", wanted.Replace, machines)
+}
+
+func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted.Decision, machines []string) (*Applied, error) {
+	if !c.facts.Bootstrapped() {
+		return nil, errNotBootstrapped(c.Name())
+	}
+	inv, err := c.prov.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	have := map[string]bool{}
+	var names []string
+	for _, m := range inv.Machines {
+		have[m.Name] = true
+		names = append(names, m.Name)
+	}
+	decided := c.decided()
+	for _, m := range machines {
+		if !have[m] {
+			return nil, errNoSuchMachine(m, c.Name(), names)
+		}
+		decided[m] = decision
+	}
+	ap, err := c.planApply(ctx, verb, decided)
+	if err != nil {
+		return nil, err
+	}
+	if c.controlPlaneUnseen(ap.Observed) {
+		return nil, fail.Wrap(fail.NotReady, firstError(ap.Observed.EtcdErr, ap.Observed.APIErr),
+			"%s %s: it can't be foreseen whether the others carry on", verb, join(machines)).
+			Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())
+	}
+	return ap, nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // planRepairs puts right what is broken, and replaces control-plane machines one after another, when the other ones are well.
 func (a *applying) planRepairs() error {
@@ -19,13 +112,13 @@ func (a *applying) planRepairs() error {
 	well := a.planStale()
 	a.planOrphans()
 	for _, s := range a.o.Want {
-		if s.isControlPlane() && a.o.mute(s.Name) && a.o.Replaced[s.Name] == nil {
+		if s.IsControlPlane() && a.o.mute(s.Name) && a.o.Replaced[s.Name] == nil {
 			well = append(well, healthID(s.Name))
 		}
 	}
 	var previous []plan.Need
 	for _, s := range a.o.Want {
-		if !s.isControlPlane() || a.o.Replaced[s.Name] == nil {
+		if !s.IsControlPlane() || a.o.Replaced[s.Name] == nil {
 			continue
 		}
 		if previous == nil {
@@ -39,7 +132,7 @@ func (a *applying) planRepairs() error {
 }
 
 // replacement lists the steps that take a machine out and put another one in its place; none where that was not decided.
-func (a *applying) replacement(s slot) []*plan.Step {
+func (a *applying) replacement(s wanted.Slot) []*plan.Step {
 	old := a.o.Replaced[s.Name]
 	if old == nil {
 		return nil
@@ -73,4 +166,62 @@ func (c *Cluster) viewOf(o *Observed, m provider.Machine) etcd.MachineView {
 		return drainedView
 	}
 	return etcd.Gone
+}
+
+// consentReplace is what the user must consent to before machines are replaced because the document's shape of them changed.
+const consentReplace = "replace-machines"
+
+// Consents lists the names of all consents that plans ask for.
+func Consents() []string { return []string{provider.ConsentAddresses, ConsentBundle, consentReplace} }
+
+// drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
+func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
+	d, ok := c.prov.(provider.Drifter)
+	if !ok || !c.facts.Bootstrapped() {
+		return nil, nil
+	}
+	want, err := c.wantedMachines(o.Want)
+	if err != nil {
+		return nil, err
+	}
+	return d.Drift(want, o.Inventory), nil
+}
+
+// askConsent marks a step that removes a machine which drifted, and says how.
+func askConsent(s *plan.Step, how []string) *plan.Step {
+	if how == nil || s.Action != plan.Destroy && s.Action != plan.Replace {
+		return s
+	}
+	marked := *s
+	marked.Consent = consentReplace
+	if s.Action == plan.Replace {
+		marked.Details = append(slices.Clone(s.Details), how...)
+	}
+	return &marked
+}
+
+const snapshotID = "etcd/snapshot"
+
+// snapshotStep saves etcd's data on this side, encrypted, before a member is replaced.
+func (c *Cluster) snapshotStep() *plan.Step {
+	return &plan.Step{
+		ID: snapshotID, Action: plan.Create, Subject: "cluster", Title: "take a snapshot of etcd",
+		Reason: "a control-plane machine is replaced", Details: []string{"into " + c.backups + ", encrypted for the store's identity"},
+		Run: func(ctx context.Context, p plan.Progress) error {
+			return c.withEtcd(ctx, func(e *etcd.Client) error {
+				file := filepath.Join(c.backups, time.Now().UTC().Format("20060102T150405Z")+".db.age")
+				p.Status("writing %s", file)
+				return WritePrivate(file, func(w io.Writer) error {
+					sealed, err := c.store.Seal(w)
+					if err != nil {
+						return err
+					}
+					if _, err := e.Snapshot(ctx, sealed); err != nil {
+						return err
+					}
+					return sealed.Close()
+				})
+			})
+		},
+	}
 }

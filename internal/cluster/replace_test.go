@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -16,14 +17,14 @@ func TestReplacePlans(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dead    []string
-		decided Decisions
+		decided wanted.Decisions
 	}{
-		{"replace-worker", nil, Decisions{"demo-a-1": Replace}},
-		{"replace-dead-worker", []string{"demo-a-1"}, Decisions{"demo-a-1": Replace}},
-		{"replace-control-plane", nil, Decisions{"demo-cp-1": Replace}},
-		{"replace-dead-control-plane", []string{"demo-cp-3"}, Decisions{"demo-cp-3": Replace}},
-		{"replace-gateway", nil, Decisions{"demo-gw-1": Replace}},
-		{"replace-several", nil, Decisions{"demo-cp-1": Replace, "demo-cp-2": Replace, "demo-a-1": Replace}},
+		{"replace-worker", nil, wanted.Decisions{"demo-a-1": wanted.Replace}},
+		{"replace-dead-worker", []string{"demo-a-1"}, wanted.Decisions{"demo-a-1": wanted.Replace}},
+		{"replace-control-plane", nil, wanted.Decisions{"demo-cp-1": wanted.Replace}},
+		{"replace-dead-control-plane", []string{"demo-cp-3"}, wanted.Decisions{"demo-cp-3": wanted.Replace}},
+		{"replace-gateway", nil, wanted.Decisions{"demo-gw-1": wanted.Replace}},
+		{"replace-several", nil, wanted.Decisions{"demo-cp-1": wanted.Replace, "demo-cp-2": wanted.Replace, "demo-a-1": wanted.Replace}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
@@ -39,25 +40,25 @@ func TestReplacePlans(t *testing.T) {
 func TestReplaceKept(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
 	l.cloud.keeps = true
-	golden(t, "replace-kept", l.mustPlan(l.observed(Decisions{"demo-cp-1": Replace, "demo-a-1": Replace}, controlPlanes(3)...)))
+	golden(t, "replace-kept", l.mustPlan(l.observed(wanted.Decisions{"demo-cp-1": wanted.Replace, "demo-a-1": wanted.Replace}, controlPlanes(3)...)))
 }
 
 func TestRemovePlans(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 3))
-	golden(t, "remove-worker", l.mustPlan(l.observed(Decisions{"demo-a-1": Remove}, controlPlanes(3)...)))
+	golden(t, "remove-worker", l.mustPlan(l.observed(wanted.Decisions{"demo-a-1": wanted.Remove}, controlPlanes(3)...)))
 	l = newLab(t, document(t, 3, 2, 1)).running(document(t, 5, 2, 1))
-	golden(t, "remove-control-planes", l.mustPlan(l.observed(Decisions{"demo-cp-1": Remove, "demo-cp-2": Remove}, controlPlanes(5)...)))
+	golden(t, "remove-control-planes", l.mustPlan(l.observed(wanted.Decisions{"demo-cp-1": wanted.Remove, "demo-cp-2": wanted.Remove}, controlPlanes(5)...)))
 }
 
 func TestReplaceRefused(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
-	_, err := l.plan(l.observed(Decisions{"demo-cp-1": Replace}, "demo-cp-1"))
+	_, err := l.plan(l.observed(wanted.Decisions{"demo-cp-1": wanted.Replace}, "demo-cp-1"))
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "only control-plane machine") {
 		t.Errorf("the only control-plane machine: %v", err)
 	}
 	l = newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
 	l.state("demo-cp-2", provider.Stopped)
-	_, err = l.plan(l.observed(Decisions{"demo-cp-1": Replace}, controlPlanes(3)...))
+	_, err = l.plan(l.observed(wanted.Decisions{"demo-cp-1": wanted.Replace}, controlPlanes(3)...))
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "quorum") {
 		t.Errorf("while another one is down: %v", err)
 	}
@@ -72,7 +73,7 @@ func (silent) Status(string, ...any) {}
 // decision is forgotten in between.
 func TestReplaceRuns(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
-	if err := l.Decide(t.Context(), Replace, "demo-gw-1"); err != nil {
+	if err := l.Decide(t.Context(), wanted.Replace, "demo-gw-1"); err != nil {
 		t.Fatal(err)
 	}
 	o := l.observed(l.decided(), controlPlanes(3)...)
@@ -103,12 +104,12 @@ func TestReplaceRuns(t *testing.T) {
 // TestFatesAreForgotten lets a crash come between a machine's end and the moment that this is remembered.
 func TestFatesAreForgotten(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 2)).running(document(t, 1, 2, 2))
-	if err := l.Decide(t.Context(), Replace, "demo-a-1", "demo-a-2"); err != nil {
+	if err := l.Decide(t.Context(), wanted.Replace, "demo-a-1", "demo-a-2"); err != nil {
 		t.Fatal(err)
 	}
 	delete(l.cloud.machines, "demo-a-1")
 	o := l.observed(l.decided(), "demo-cp-1")
-	if d := l.decided(); len(d) != 1 || d["demo-a-2"] != Replace {
+	if d := l.decided(); len(d) != 1 || d["demo-a-2"] != wanted.Replace {
 		t.Errorf("remembered: %v", d)
 	}
 	if o.Replaced["demo-a-1"] != nil || o.Replaced["demo-a-2"] == nil {
@@ -123,7 +124,7 @@ func TestReplacementInheritsNoKey(t *testing.T) {
 	for _, name := range append([]string{"leaf/demo-a-1/kubelet", "leaf/demo-a-1/node"}, others...) {
 		testkit.Must(t, l.secrets.Put(t.Context(), name, []byte("x")))
 	}
-	steps := l.disposeSteps(l.observed(Decisions{"demo-a-1": Replace}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")
+	steps := l.disposeSteps(l.observed(wanted.Decisions{"demo-a-1": wanted.Replace}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = steps[0].Run(ctx, nil) // however it ends

@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -116,12 +117,12 @@ func (a *applying) chain(stage plan.Stage, steps []*plan.Step, needs ...plan.Nee
 }
 
 // upToDate reports whether nothing is to be done on a machine.
-func (a *applying) upToDate(s slot) bool {
+func (a *applying) upToDate(s wanted.Slot) bool {
 	return a.o.Machines[s.Name].UpToDate() && a.made[s.Name] == nil
 }
 
 // configured is the step that makes a machine as it should be.
-func (a *applying) configured(s slot) *plan.Step {
+func (a *applying) configured(s wanted.Slot) *plan.Step {
 	seen := a.o.Machines[s.Name]
 	return a.configureStep(s, actionFor(seen), reasonFor(seen, a.made[s.Name] != nil), details(seen))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -60,7 +61,7 @@ func anyCluster(t *testing.T, r *rand.Rand) (l *lab, about string) {
 // anyChange loses, stops, silences, replaces and reconfigures some of the machines.
 func anyChange(l *lab, r *rand.Rand, about *string) *Observed {
 	var members []string
-	decisions := Decisions{}
+	decisions := wanted.Decisions{}
 	names := l.cloud.names()
 	for _, name := range names {
 		if strings.Contains(name, "-cp-") {
@@ -68,9 +69,9 @@ func anyChange(l *lab, r *rand.Rand, about *string) *Observed {
 		}
 		switch r.IntN(8) {
 		case 0:
-			decisions[name] = Replace
+			decisions[name] = wanted.Replace
 		case 1:
-			decisions[name] = Remove
+			decisions[name] = wanted.Remove
 		case 2:
 			l.state(name, provider.Stopped)
 		case 3:

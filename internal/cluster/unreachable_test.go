@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -19,7 +21,7 @@ func away(t *testing.T, wanted int) (*lab, *Observed) {
 	l := newLab(t, document(t, 3, 2, wanted))
 	l.cloud.keeps, l.prov = true, hostsGiven{l.cloud}
 	l.running(document(t, 3, 2, 2))
-	testkit.Must(t, l.facts.setOf(t.Context(), factHost, "demo-a-2", "{}"))
+	testkit.Must(t, l.facts.SetOf(t.Context(), memory.Host, "demo-a-2", "{}"))
 	l.state("demo-a-2", provider.Unreachable)
 	m := l.cloud.machines["demo-a-2"]
 	m.Detail = noRoute
@@ -36,7 +38,7 @@ func away(t *testing.T, wanted int) (*lab, *Observed) {
 // TestUnreachableIsSeen: in status and in the plan, each time with why. The others are left alone.
 func TestUnreachableIsSeen(t *testing.T) {
 	l, o := away(t, 2)
-	s := o.Want[slices.IndexFunc(o.Want, func(s slot) bool { return s.Name == "demo-a-2" })]
+	s := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == "demo-a-2" })]
 	if m := l.machineStatus(o, s); m.State != "unreachable" || m.Config != noRoute || m.ok() {
 		t.Errorf("status says %+v", m)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -37,7 +38,7 @@ func wireGuardDoc(t *testing.T, cidr string, peers ...string) *v1alpha1.Cluster 
 func wgLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	t.Helper()
 	l := newLab(t, doc).running(doc)
-	l.secrets = newOverlay(nil)
+	l.secrets = memory.NewOverlay(nil)
 	return l
 }
 
@@ -68,61 +69,6 @@ func wgConf(t *testing.T, c machine.Config) string {
 	return ""
 }
 
-// TestWireGuardAddresses: everybody gets an address once and keeps it; a removed peer's is taken only where no other is left.
-func TestWireGuardAddresses(t *testing.T) {
-	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "ben"))
-	first, second := l.layers()
-	if a, b := wgConf(t, first), wgConf(t, second); a == b || !strings.Contains(a, "Address = 10.9.0.1/28") || !strings.Contains(b, "Address = 10.9.0.2/28") {
-		t.Errorf("the gateways':\n%s\n%s", a, b)
-	}
-	again, _ := l.layers()
-	if wgConf(t, again) != wgConf(t, first) {
-		t.Error("differs from one call to the next")
-	}
-	if !strings.Contains(wgConf(t, first), "# ben\n[Peer]\nPublicKey = "+ownKey+"\nAllowedIPs = 10.9.0.4/32") {
-		t.Errorf("ben is not there as the document says:\n%s", wgConf(t, first))
-	}
-
-	l.doc = wireGuardDoc(t, "10.9.0.0/28", "carl", "ben")
-	after, _ := l.layers()
-	for name, want := range map[string]string{"carl": "10.9.0.5", "ben": "10.9.0.4", "anna": "10.9.0.3"} {
-		if got := l.facts.of(factWireGuardPeer, name); got != want {
-			t.Errorf("%s has %s, want %s", name, got, want)
-		}
-	}
-	if strings.Contains(wgConf(t, after), "anna") {
-		t.Error("anna is gone, and still there")
-	}
-
-	// Fourteen addresses: two gateways, twelve new peers; anna's and carl's have to be taken.
-	var names []string
-	for _, n := range "cdefghijklmn" {
-		names = append(names, "p"+string(n))
-	}
-	l.doc = wireGuardDoc(t, "10.9.0.0/28", names...)
-	l.layers()
-	seen := map[string]bool{}
-	for _, n := range names {
-		a := l.facts.of(factWireGuardPeer, n)
-		if a == "" || seen[a] || a == "10.9.0.15" || a == "10.9.0.0" {
-			t.Errorf("%s has address %q", n, a)
-		}
-		seen[a] = true
-	}
-
-	l.doc = wireGuardDoc(t, "10.9.0.0/28", append(names[:len(names)-1:len(names)-1], "late")...)
-	l.layers()
-	if a, gone := l.facts.of(factWireGuardPeer, "late"), l.facts.of(factWireGuardPeer, names[len(names)-1]); a != gone || a == "" {
-		t.Errorf("late has %s, only %s is to be had", a, gone)
-	}
-
-	l.doc = wireGuardDoc(t, "10.8.0.0/24", names[0])
-	l.layers()
-	if a := l.facts.of(factWireGuardPeer, names[0]); a != "10.8.0.3" {
-		t.Errorf("in a new network: %s", a)
-	}
-}
-
 // TestWireGuardForget: what a removed peer had goes with a step after the gateways', and then nothing is left to do.
 func TestWireGuardForget(t *testing.T) {
 	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "carl"))
@@ -138,10 +84,10 @@ func TestWireGuardForget(t *testing.T) {
 	if err := steps[0].Run(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.secrets.Get(t.Context(), wireGuardPeer("anna").secret()); fail.KindOf(err) != fail.NotFound || l.facts.of(factWireGuardPeer, "anna") != "" {
+	if _, err := l.secrets.Get(t.Context(), "wireguard/peer/anna"); fail.KindOf(err) != fail.NotFound || l.facts.Of(memory.WireGuardPeer, "anna") != "" {
 		t.Errorf("anna is still remembered: %v", err)
 	}
-	if _, err := l.secrets.Get(t.Context(), wireGuardPeer("carl").secret()); err != nil || len(l.forgetSteps()) != 0 {
+	if _, err := l.secrets.Get(t.Context(), "wireguard/peer/carl"); err != nil || len(l.forgetSteps()) != 0 {
 		t.Errorf("carl is forgotten, or something is left: %v", err)
 	}
 	l.doc.Spec.Access.WireGuard = nil
@@ -210,7 +156,7 @@ func TestWireGuardClients(t *testing.T) {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
 	anna, ben := files["anna-demo-gw-2.conf"], files["ben-demo-gw-1.conf"]
-	private, err := l.secrets.Get(t.Context(), wireGuardPeer("anna").secret())
+	private, err := l.secrets.Get(t.Context(), "wireguard/peer/anna")
 	if err != nil {
 		t.Fatal(err)
 	}

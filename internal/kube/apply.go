@@ -16,6 +16,13 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
+)
+
+// What every applied object carries.
+const (
+	AddonLabel       = "naupegos.dev/addon"  // the addon it belongs to
+	DigestAnnotation = "naupegos.dev/digest" // of the object as it was wanted when it was applied last
 )
 
 // ApplyOptions says for whom manifests are applied.
@@ -38,11 +45,11 @@ const parallel = 8
 // workloads, webhooks. An error may leave some applied; applying again finishes the work.
 func (c *Client) Apply(ctx context.Context, manifests []byte, o ApplyOptions) (ApplyResult, error) {
 	var result ApplyResult
-	objects, err := parse(manifests)
+	objects, err := manifest.Parse(manifests)
 	if err != nil {
 		return result, err
 	}
-	digest, err := digestAll(objects)
+	digest, err := manifest.DigestAll(objects)
 	if err != nil {
 		return result, err
 	}
@@ -60,11 +67,11 @@ func (c *Client) Apply(ctx context.Context, manifests []byte, o ApplyOptions) (A
 			return result, err
 		}
 		for _, u := range objects[:n] {
-			result.Applied = append(result.Applied, nameOf(u))
+			result.Applied = append(result.Applied, manifest.Name(u))
 		}
 		objects = objects[n:]
 	}
-	if objects, err = parse(manifests); err != nil {
+	if objects, err = manifest.Parse(manifests); err != nil {
 		return result, err
 	}
 	keep := refs(objects)
@@ -80,7 +87,7 @@ func (c *Client) Apply(ctx context.Context, manifests []byte, o ApplyOptions) (A
 
 func sameRank(objects []*unstructured.Unstructured) int {
 	n := 1
-	for n < len(objects) && rank(objects[n]) == rank(objects[0]) {
+	for n < len(objects) && manifest.Rank(objects[n]) == manifest.Rank(objects[0]) {
 		n++
 	}
 	return n
@@ -107,7 +114,7 @@ func (c *Client) applyRank(ctx context.Context, objects []*unstructured.Unstruct
 }
 
 func (c *Client) applyOne(ctx context.Context, u *unstructured.Unstructured, addon string) error {
-	digest, err := digestOf(u)
+	digest, err := manifest.Digest(u)
 	if err != nil {
 		return err
 	}
@@ -122,12 +129,12 @@ func (c *Client) applyOne(ctx context.Context, u *unstructured.Unstructured, add
 	_, err = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	if u.GetKind() == "StorageClass" && immutable(err) { // volumes that were made by it don't need it any more
 		if err := r.Delete(ctx, u.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return apiError(ctx, err, "replace %s", nameOf(u)).At(c.server)
+			return apiError(ctx, err, "replace %s", manifest.Name(u)).At(c.server)
 		}
 		_, err = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	}
 	if err != nil {
-		e := apiError(ctx, err, "apply %s", nameOf(u)).At(c.server)
+		e := apiError(ctx, err, "apply %s", manifest.Name(u)).At(c.server)
 		switch {
 		case missingNamespace(err):
 			e.Kind = fail.NotReady // kube-system comes a moment after the API; others come with their own manifests
@@ -182,10 +189,10 @@ func (c *Client) waitEstablished(ctx context.Context, u *unstructured.Unstructur
 	return poll(ctx, 100*time.Millisecond, func(ctx context.Context) error {
 		got, err := r.Get(ctx, u.GetName(), metav1.GetOptions{})
 		if err != nil {
-			return apiError(ctx, err, "get %s", nameOf(u))
+			return apiError(ctx, err, "get %s", manifest.Name(u))
 		}
 		if !established(got) {
-			return fail.New(fail.NotReady, "%s is not established", nameOf(u))
+			return fail.New(fail.NotReady, "%s is not established", manifest.Name(u))
 		}
 		return nil
 	})
@@ -204,7 +211,7 @@ func established(u *unstructured.Unstructured) bool {
 // carries the digest of what is wanted now. It costs one request a kind (with an addon) or one an object, and does not see
 // fields that others changed since; Apply mends these.
 func (c *Client) UpToDate(ctx context.Context, manifests []byte, o ApplyOptions) (bool, error) {
-	objects, err := parse(manifests)
+	objects, err := manifest.Parse(manifests)
 	if err != nil {
 		return false, err
 	}
@@ -213,7 +220,7 @@ func (c *Client) UpToDate(ctx context.Context, manifests []byte, o ApplyOptions)
 		if err != nil {
 			return false, err
 		}
-		digest, err := digestAll(objects)
+		digest, err := manifest.DigestAll(objects)
 		if err != nil || inv.Digest != digest || (o.Prune && len(inv.Objects) != len(refs(objects))) {
 			return false, err
 		}

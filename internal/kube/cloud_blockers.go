@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // summary counts: "2 load balancers, 1 volume".
@@ -39,7 +41,7 @@ func (c *Client) blockers(ctx context.Context, all cloudObjects, users map[strin
 		p := &all.claims[i]
 		claimed[p.Spec.VolumeName] = true
 		why := "its volume is not taken back yet"
-		if u := users[key(p.Namespace, p.Name)]; len(u) > 0 {
+		if u := users[manifest.Key(p.Namespace, p.Name)]; len(u) > 0 {
 			why = "used by pod " + strings.Join(u, ", ")
 		}
 		out = append(out, c.blocker(ctx, "PersistentVolumeClaim", &p.ObjectMeta, why))
@@ -67,7 +69,7 @@ func (c *Client) blockers(ctx context.Context, all cloudObjects, users map[strin
 
 // blocker describes one object: why, its finalizers, and what a controller warned of last.
 func (c *Client) blocker(ctx context.Context, kind string, m *metav1.ObjectMeta, why string) string {
-	text := kind + " " + key(m.Namespace, m.Name) + ": " + why
+	text := kind + " " + manifest.Key(m.Namespace, m.Name) + ": " + why
 	if len(m.Finalizers) > 0 {
 		text += " (finalizer " + strings.Join(m.Finalizers, ", ") + ")"
 	}

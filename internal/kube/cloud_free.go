@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // FreeOptions says what the cloud gets back, and how long that may take.
@@ -97,7 +98,7 @@ func (c *Client) deleteCloudObjects(ctx context.Context, all cloudObjects) error
 			continue
 		}
 		if err := c.set.CoreV1().PersistentVolumeClaims(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return apiError(ctx, err, "delete PersistentVolumeClaim %s", key(p.Namespace, p.Name)).At(c.server)
+			return apiError(ctx, err, "delete PersistentVolumeClaim %s", manifest.Key(p.Namespace, p.Name)).At(c.server)
 		}
 	}
 	for _, s := range all.services {
@@ -105,7 +106,7 @@ func (c *Client) deleteCloudObjects(ctx context.Context, all cloudObjects) error
 			continue
 		}
 		if err := c.set.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return apiError(ctx, err, "delete Service %s", key(s.Namespace, s.Name)).At(c.server)
+			return apiError(ctx, err, "delete Service %s", manifest.Key(s.Namespace, s.Name)).At(c.server)
 		}
 	}
 	return nil
@@ -155,7 +156,7 @@ func (c *Client) stopUsers(ctx context.Context) error {
 		}
 		err := c.set.AppsV1().StatefulSets(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{PropagationPolicy: &background})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return apiError(ctx, err, "delete StatefulSet %s", key(s.Namespace, s.Name)).At(c.server)
+			return apiError(ctx, err, "delete StatefulSet %s", manifest.Key(s.Namespace, s.Name)).At(c.server)
 		}
 	}
 	return nil
@@ -202,7 +203,7 @@ func (c *Client) deleteUser(ctx context.Context, p *corev1.Pod, silent bool) err
 		return nil
 	}
 	if err := c.set.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, o); err != nil && !apierrors.IsNotFound(err) {
-		return apiError(ctx, err, "delete pod %s", key(p.Namespace, p.Name)).At(c.server)
+		return apiError(ctx, err, "delete pod %s", manifest.Key(p.Namespace, p.Name)).At(c.server)
 	}
 	return nil
 }
@@ -219,7 +220,7 @@ func claimsOf(p *corev1.Pod, claims []corev1.PersistentVolumeClaim) []string {
 			name = p.Name + "-" + v.Name
 		}
 		if name != "" && slices.ContainsFunc(claims, func(x corev1.PersistentVolumeClaim) bool { return x.Namespace == p.Namespace && x.Name == name }) {
-			out = append(out, key(p.Namespace, name))
+			out = append(out, manifest.Key(p.Namespace, name))
 		}
 	}
 	return out

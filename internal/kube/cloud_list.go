@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // CloudResource is an object of the cluster for which the cloud holds something.
@@ -21,7 +23,7 @@ type CloudResource struct {
 
 // String names it for messages: "Service web/front (load balancer at 203.0.113.4)".
 func (r CloudResource) String() string {
-	return fmt.Sprintf("%s %s (%s)", r.Kind, key(r.Namespace, r.Name), r.Holds)
+	return fmt.Sprintf("%s %s (%s)", r.Kind, manifest.Key(r.Namespace, r.Name), r.Holds)
 }
 
 // cloudObjects are the objects of a cluster for which the cloud holds something.

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -16,6 +15,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // muteConn is a connection whose other end can lose its power: nothing comes any more, and nothing ends it.
@@ -103,7 +105,7 @@ func TestHTTPClientKeepsTheConfig(t *testing.T) {
 	if c.Timeout != time.Second || base.TLSClientConfig.ServerName != "api" || base.TLSClientConfig.MinVersion < tls.VersionTLS12 {
 		t.Errorf("timeout %v, TLS %+v", c.Timeout, base.TLSClientConfig)
 	}
-	if h := base.HTTP2; h.SendPingTimeout != readIdleTimeout || h.PingTimeout != pingTimeout {
+	if h := base.HTTP2; h.SendPingTimeout != layout.ReadIdleTimeout || h.PingTimeout != layout.PingTimeout {
 		t.Errorf("%+v", h)
 	}
 	if _, err := HTTPClient(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte("none")}}); err == nil {
@@ -111,8 +113,8 @@ func TestHTTPClientKeepsTheConfig(t *testing.T) {
 	}
 }
 
-// printed is the part that matters of what kubeadm prints.
-const printed = `---
+// printedProxy is the part that matters of what kubeadm prints.
+const printedProxy = `---
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: kube-proxy, namespace: kube-system}
@@ -129,32 +131,19 @@ spec:
         - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
 `
 
-func TestKubeProxyGetsTheEnvironment(t *testing.T) {
-	out, err := withConnectionEnv([]byte(printed))
+// TestPatientProxyIsFound looks at kube-proxy as kubeadm prints it, and as it is when the layout's phase has installed it.
+func TestPatientProxyIsFound(t *testing.T) {
+	out, err := layout.InstallProxy().Manifests([]byte(printedProxy))
 	if err != nil {
 		t.Fatal(err)
-	}
-	objects, err := parse(out)
-	if err != nil || len(objects) != 2 {
-		t.Fatalf("%d objects, %v", len(objects), err)
-	}
-	for _, want := range []string{"name: NODE_NAME", "name: HTTP2_READ_IDLE_TIMEOUT_SECONDS\n          value: \"5\"", "name: HTTP2_PING_TIMEOUT_SECONDS\n          value: \"3\""} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("%q is not in\n%s", want, out)
-		}
-	}
-	// As kubeadm 1.37 prints it: what it has to say of patches comes first.
-	const reports = "[patches] Reading patches from path \"/etc/kubernetes/naupegos-patches\"\n[patches] Found the following patch files: [corednsdeployment+strategic.yaml]\n"
-	if told, err := withConnectionEnv([]byte(reports + strings.ReplaceAll(printed, "---\napiVersion", "---apiVersion"))); err != nil || !bytes.Equal(told, out) {
-		t.Errorf("with reports of patches: %v\n%s", err, told)
 	}
 	const sidecar = "      containers:\n      - name: sidecar\n"
 	beside := strings.Replace(string(out), "      containers:\n", sidecar, 1)
 	if beside == string(out) {
 		t.Fatalf("no containers in\n%s", out)
 	}
-	for text, want := range map[string]bool{printed: true, string(out): false, beside: false} {
-		objects, err := parse([]byte(text))
+	for text, want := range map[string]bool{printedProxy: true, string(out): false, beside: false} {
+		objects, err := manifest.Parse([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,9 +156,5 @@ func TestKubeProxyGetsTheEnvironment(t *testing.T) {
 		if got := patient(ds.Spec.Template.Spec.Containers); err != nil || got != want {
 			t.Errorf("patient: %v, %v, of\n%s", got, err, text)
 		}
-	}
-	account, _, _ := strings.Cut(printed, "apiVersion: apps/v1")
-	if _, err := withConnectionEnv([]byte(account)); err == nil {
-		t.Error("a kube-proxy without a DaemonSet is taken")
 	}
 }

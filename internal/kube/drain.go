@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubectl/pkg/drain"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // DrainOptions says how far a drain may go.
@@ -202,7 +203,9 @@ func (c *Client) PodsOn(ctx context.Context, node string) ([]PodInfo, error) {
 		}
 		out = append(out, i)
 	}
-	slices.SortFunc(out, func(a, b PodInfo) int { return strings.Compare(key(a.Namespace, a.Name), key(b.Namespace, b.Name)) })
+	slices.SortFunc(out, func(a, b PodInfo) int {
+		return strings.Compare(manifest.Key(a.Namespace, a.Name), manifest.Key(b.Namespace, b.Name))
+	})
 	return out, nil
 }
 

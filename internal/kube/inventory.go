@@ -14,6 +14,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // ref names one object of the cluster.
@@ -55,7 +56,7 @@ func (r ref) namespace() string {
 // identity is the same for all versions of a group.
 func (r ref) identity() string {
 	u := r.object()
-	return u.GroupVersionKind().GroupKind().String() + " " + key(r.Namespace, r.Name)
+	return u.GroupVersionKind().GroupKind().String() + " " + manifest.Key(r.Namespace, r.Name)
 }
 
 func (r ref) object() *unstructured.Unstructured {
@@ -66,7 +67,7 @@ func (r ref) object() *unstructured.Unstructured {
 }
 
 // String renders a reference for messages.
-func (r ref) String() string { return r.Kind + " " + key(r.Namespace, r.Name) }
+func (r ref) String() string { return r.Kind + " " + manifest.Key(r.Namespace, r.Name) }
 
 // union returns the references of both, the second's where both name the same object.
 func union(a, b []ref) []ref {
@@ -168,11 +169,11 @@ func (c *Client) sameKind(ctx context.Context, objects []*unstructured.Unstructu
 			return false, apiError(ctx, err, "list %s of addon %s", m.Resource.Resource, addon).At(c.server)
 		}
 		for _, o := range list.Items {
-			there[key(o.Namespace, o.Name)] = o.Annotations[DigestAnnotation]
+			there[manifest.Key(o.Namespace, o.Name)] = o.Annotations[DigestAnnotation]
 		}
 	}
 	for _, u := range objects {
-		want, err := digestOf(u)
+		want, err := manifest.Digest(u)
 		if err != nil {
 			return false, err
 		}
@@ -180,11 +181,11 @@ func (c *Client) sameKind(ctx context.Context, objects []*unstructured.Unstructu
 		if m.Scope.Name() == meta.RESTScopeNameNamespace {
 			namespace = refOf(u).namespace()
 		}
-		have, known := there[key(namespace, u.GetName())]
+		have, known := there[manifest.Key(namespace, u.GetName())]
 		if addon == "" {
 			o, err := r.Namespace(namespace).Get(ctx, u.GetName(), metav1.GetOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
-				return false, apiError(ctx, err, "get %s", nameOf(u)).At(c.server)
+				return false, apiError(ctx, err, "get %s", manifest.Name(u)).At(c.server)
 			}
 			known = err == nil
 			if known {

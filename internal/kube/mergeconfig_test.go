@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
 )
@@ -34,7 +35,7 @@ func TestMergeKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", link)
 	k := pki.Open(&pkitest.MemorySecrets{}, pki.Options{})
 	for i, endpoint := range []string{"10.0.0.1:6443", "10.0.0.2:6443"} {
-		conf, err := Params{ClusterName: "demo"}.AdminKubeconfig(ctx, k, endpoint)
+		conf, err := layout.Params{ClusterName: "demo"}.AdminKubeconfig(ctx, k, endpoint)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestMergeKubeconfig(t *testing.T) {
 // TestMergeIntoNothing makes kubectl's own file where there is none, and leaves one alone that it can't read.
 func TestMergeIntoNothing(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "new", "config"))
-	conf, err := Params{ClusterName: "demo"}.AdminKubeconfig(context.Background(), pki.Open(&pkitest.MemorySecrets{}, pki.Options{}), "10.0.0.1:6443")
+	conf, err := layout.Params{ClusterName: "demo"}.AdminKubeconfig(context.Background(), pki.Open(&pkitest.MemorySecrets{}, pki.Options{}), "10.0.0.1:6443")
 	if err != nil {
 		t.Fatal(err)
 	}

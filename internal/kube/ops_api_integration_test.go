@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -38,7 +39,7 @@ func opsBinary(t *testing.T, name string) string {
 	if path := os.Getenv(env); path != "" {
 		return path
 	}
-	return fromImage(t, bundletest.Of(t, testParams().Release.Version), name)
+	return bundletest.FromImage(t, bundletest.Of(t, release.Default), name)
 }
 
 func startAPI(t *testing.T) *api {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,11 +15,11 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // fakeClient works on objects in memory.
@@ -92,64 +91,6 @@ func TestNodePatch(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
-	objects, err := parse([]byte(`# nothing
----
-kind: Deployment
-apiVersion: apps/v1
-metadata: {name: d, namespace: x}
-spec: {replicas: 3}
----
-apiVersion: v1
-kind: List
-items: [{apiVersion: v1, kind: Service, metadata: {name: s}}, {apiVersion: v1, kind: Namespace, metadata: {name: x}}]
----
-{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"c"}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, u := range objects {
-		got = append(got, nameOf(u))
-	}
-	if want := []string{"Namespace x", "CustomResourceDefinition c", "Service s", "Deployment x/d"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if n, ok, err := unstructured.NestedInt64(objects[3].Object, "spec", "replicas"); !ok || err != nil || n != 3 {
-		t.Errorf("a whole number became something else: %v", err)
-	}
-	for name, bad := range map[string]string{
-		"no name": "apiVersion: v1\nkind: Secret\nmetadata: {}\n", "no kind": "a: b\n", "not yaml": "a: [\n", "twice": "kind: A\nkind: B\n", "scalar": "hello\n",
-	} {
-		if _, err := parse([]byte("---\n" + bad)); fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), "document") {
-			t.Errorf("%s: got %v, want invalid input that names the document", name, err)
-		}
-	}
-}
-
-func TestDigest(t *testing.T) {
-	digest := func(s string) string {
-		objects, err := parse([]byte(s))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := digestAll(objects)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	a := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
-	b := "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: b\n"
-	if digest(a+"---\n"+b) != digest(b+"---\n# other order\n"+a) {
-		t.Error("order and comments should not matter")
-	}
-	if digest(a) == digest(strings.Replace(a, "name: a", "name: c", 1)) {
-		t.Error("content should matter")
-	}
-}
-
 func TestUnion(t *testing.T) {
 	a := []ref{{"v1", "ConfigMap", "x", "a"}, {"apps/v1beta1", "Deployment", "x", "d"}}
 	b := []ref{{"apps/v1", "Deployment", "x", "d"}, {"v1", "ConfigMap", "y", "a"}}
@@ -194,7 +135,7 @@ func TestSmokePlacement(t *testing.T) {
 }
 
 func TestSmokeManifestsParse(t *testing.T) {
-	objects, err := parse([]byte(smokeManifests("x/echo:1", []string{"a", "b"}, true) + "---\n" + smokeClient("x/echo:1", "c", map[string]string{"by-address": "http://1/", "by-name": "http://n/"})))
+	objects, err := manifest.Parse([]byte(smokeManifests("x/echo:1", []string{"a", "b"}, true) + "---\n" + smokeClient("x/echo:1", "c", map[string]string{"by-address": "http://1/", "by-name": "http://n/"})))
 	if err != nil || len(objects) != 5 {
 		t.Fatalf("%d objects, %v", len(objects), err)
 	}

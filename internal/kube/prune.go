@@ -7,12 +7,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // Delete removes the objects of the manifests and, with an addon, all else that its inventory holds, the inventory last.
 // What does not exist is fine. Objects go in the reverse order of Apply; it does not wait for their finalizers.
 func (c *Client) Delete(ctx context.Context, manifests []byte, o ApplyOptions) error {
-	objects, err := parse(manifests)
+	objects, err := manifest.Parse(manifests)
 	if err != nil {
 		return err
 	}
@@ -21,7 +23,7 @@ func (c *Client) Delete(ctx context.Context, manifests []byte, o ApplyOptions) e
 		return err
 	}
 	all := union(inv.Objects, refs(objects))
-	slices.SortStableFunc(all, func(a, b ref) int { return rank(b.object()) - rank(a.object()) })
+	slices.SortStableFunc(all, func(a, b ref) int { return manifest.Rank(b.object()) - manifest.Rank(a.object()) })
 	for _, r := range all {
 		if err := c.deleteOne(ctx, r); err != nil {
 			return err

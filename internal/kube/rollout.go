@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // WaitDeployment watches until every replica of a Deployment is updated and available, or ctx ends; then fail.NotReady says
@@ -45,7 +46,7 @@ func (c *Client) waitRollout(ctx context.Context, kind, namespace, name string, 
 	f.field = "metadata.name=" + name
 	state := progress{missing: "it does not exist"}
 	err := follow(ctx, f, func(objects map[string]runtime.Object) (bool, error) {
-		state = rollout(objects[key(namespace, name)])
+		state = rollout(objects[manifest.Key(namespace, name)])
 		return state.missing == "", nil
 	})
 	if err == nil {

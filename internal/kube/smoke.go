@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // SmokeNamespace is where the smoke test lives while it runs.
@@ -235,7 +236,7 @@ func (c *Client) smokeAnswers(ctx context.Context, start time.Time, r *SmokeResu
 	}
 	missing := "the client pod has not started"
 	err := follow(ctx, f, func(pods map[string]runtime.Object) (bool, error) {
-		p, ok := pods[key(SmokeNamespace, "client")].(*corev1.Pod)
+		p, ok := pods[manifest.Key(SmokeNamespace, "client")].(*corev1.Pod)
 		if !ok {
 			return false, nil
 		}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // CloudSmokeNamespace is where the cloud's smoke test lives while it runs.
@@ -74,7 +75,7 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 		return r, nil
 	}
 	err := follow(ctx, c.claims(CloudSmokeNamespace), func(objects map[string]runtime.Object) (bool, error) {
-		p, ok := objects[key(CloudSmokeNamespace, "data")].(*corev1.PersistentVolumeClaim)
+		p, ok := objects[manifest.Key(CloudSmokeNamespace, "data")].(*corev1.PersistentVolumeClaim)
 		return ok && p.Status.Phase == corev1.ClaimBound, nil
 	})
 	r.Volume = time.Since(start)
@@ -84,7 +85,7 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 // awaitBalancer waits until the Service has an address.
 func (c *Client) awaitBalancer(ctx context.Context, r *CloudSmokeResult, start time.Time) error {
 	err := follow(ctx, c.inNamespace(CloudSmokeNamespace), func(objects map[string]runtime.Object) (bool, error) {
-		if s, ok := objects[key(CloudSmokeNamespace, "echo")].(*corev1.Service); ok && r.Address == "" {
+		if s, ok := objects[manifest.Key(CloudSmokeNamespace, "echo")].(*corev1.Service); ok && r.Address == "" {
 			for _, in := range s.Status.LoadBalancer.Ingress {
 				r.Address, r.LoadBalancer = in.IP+in.Hostname, time.Since(start)
 			}

@@ -3,6 +3,8 @@ package kube
 import (
 	"strings"
 	"testing"
+
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // TestCloudSmokeAsksForWhatThereIs, and for nothing else.
@@ -18,7 +20,7 @@ func TestCloudSmokeAsksForWhatThereIs(t *testing.T) {
 	} {
 		c.o.Image = "echo"
 		manifests, names := cloudSmokeManifests(c.o)
-		objects, err := parse([]byte(manifests))
+		objects, err := manifest.Parse([]byte(manifests))
 		if err != nil {
 			t.Fatal(err)
 		}

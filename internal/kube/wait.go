@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // follower lists some objects and then watches them, as the typed clients do.
@@ -109,12 +110,5 @@ func keyOf(o runtime.Object) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return key(m.GetNamespace(), m.GetName()), nil
-}
-
-func key(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
+	return manifest.Key(m.GetNamespace(), m.GetName()), nil
 }

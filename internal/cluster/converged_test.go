@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestChangesAreCompared: with what a cluster was last brought to, or else with what was applied last.
+func TestChangesAreCompared(t *testing.T) {
+	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+	refused := func(when string, fields ...string) {
+		t.Helper()
+		err := CheckChanges(l.rec, l.doc)
+		if len(fields) == 0 {
+			if err != nil {
+				t.Errorf("%s: %v", when, err)
+			}
+			return
+		}
+		for _, f := range fields {
+			if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), f+": can't change") {
+				t.Errorf("%s: %s is not refused: %v", when, f, err)
+			}
+		}
+	}
+	refused("nothing is remembered")
+	l.rec.Document = testkit.Value(l.doc.Marshal())(t)
+	refused("the same document")
+	l.doc.Spec.Endpoint.Kind, l.doc.Spec.Kubernetes.Version = v1alpha1.EndpointDirect, "v1.35.4"
+	l.doc.Spec.Endpoint.Gateways = nil
+	refused("another document", "spec.endpoint.kind", "spec.kubernetes.version")
+	if _, err := l.PlanApply(t.Context()); fail.KindOf(err) != fail.Refused {
+		t.Errorf("planned: %v", err)
+	}
+	testkit.Must(t, l.Converged(t.Context()))
+	refused("brought to it")
+	l.doc.Spec.Kubernetes.PodCIDR = "10.250.0.0/16"
+	refused("the default is meant", "spec.kubernetes.podCIDR")
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, ""))
+	refused("the cluster never came up")
+}
+
+// bundleOf is a bundle of the default release with an ID of one letter.
+func bundleOf(letter string) *bundle.Bundle {
+	return &bundle.Bundle{ID: strings.Repeat(letter, 64), Manifest: bundletest.Manifest(release.Default)}
+}
+
+// TestOtherBundle: a cluster that is up is not rebuilt from another bundle than its own without consent, and remembers it then.
+func TestOtherBundle(t *testing.T) {
+	doc := document(t, 1, 0, 1)
+	l := newLab(t, doc)
+	l.bundle = bundleOf("a")
+	if got := l.newerBundle() + l.bundleNote(); got != "" || l.otherBundle() {
+		t.Errorf("of a new cluster: %s", got)
+	}
+	l.running(doc)
+	testkit.Must(t, l.Converged(t.Context()))
+	if BundleOf(l.rec) != l.bundle.ID || l.otherBundle() {
+		t.Fatalf("remembered: %s", BundleOf(l.rec))
+	}
+	l.bundle, l.newest = bundleOf("b"), bundleOf("b")
+	if note := l.bundleNote(); !strings.Contains(note, "bundle aaaaaaaaaaaa, which the cluster was built with, is not here; bbbbbbbbbbbb is") {
+		t.Errorf("the note is %q", note)
+	}
+	o := l.observed(nil, "demo-cp-1")
+	machines := testkit.Value(l.infrastructure(t.Context(), o))(t)
+	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: testkit.Value(l.steps(o, machines))(t)}
+	if err := p.CheckConsents(nil); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "--consent other-bundle") {
+		t.Errorf("without consent: %v", err)
+	}
+	testkit.Must(t, p.CheckConsents([]string{ConsentBundle}))
+	var taken *plan.Step
+	for _, s := range p.Steps {
+		if s.Consent != "" {
+			taken = s
+		}
+	}
+	testkit.Must(t, taken.Run(t.Context(), nil))
+	if BundleOf(l.rec) != l.bundle.ID || l.otherBundle() || l.bundleNote() != "" {
+		t.Errorf("consented to, and remembered: %s", BundleOf(l.rec))
+	}
+}
+
+// TestNewerBundle: that there is a newer one is told, and is no change.
+func TestNewerBundle(t *testing.T) {
+	doc := document(t, 1, 0, 1)
+	l := newLab(t, doc).running(doc)
+	l.bundle, l.newest = bundleOf("a"), bundleOf("b")
+	testkit.Must(t, l.Converged(t.Context()))
+	if note := l.bundleNote(); !strings.Contains(note, "a newer bundle of Kubernetes "+release.Default+" is here, bbbbbbbbbbbb") {
+		t.Errorf("the note is %q", note)
+	}
+	if text := l.mustPlan(l.observed(nil, "demo-cp-1")); text != "" {
+		t.Errorf("the plan has\n%s", text)
+	}
+}
+
+// TestBundleOfBeginnings: before the API has answered for the first time nothing is lost by another bundle.
+func TestBundleOfBeginnings(t *testing.T) {
+	l := newLab(t, document(t, 1, 0, 1))
+	l.bundle = bundleOf("b")
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, release.Default+" "+bundleOf("a").ID))
+	if l.otherBundle() {
+		t.Error("a cluster that is not up asks for consent")
+	}
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, "true"))
+	if !l.otherBundle() {
+		t.Error("once it is up, it does not")
+	}
+	l.bundle.Manifest.Kubernetes = "v1.99.0"
+	if l.otherBundle() {
+		t.Error("the bundle of another release is no other bundle of this one")
+	}
+}

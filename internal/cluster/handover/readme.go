@@ -1,0 +1,126 @@
+// Package handover is the directory that somebody gets who takes a cluster over: which files are in it, its README, and how it is
+// written, whole or not at all.
+//
+// It knows no cluster: what the files hold and what the README tells is the caller's.
+package handover
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+//go:embed readme.md.tmpl
+var readmeTemplate string
+
+// Readme is what the README of a hand-over tells beyond what its files do.
+type Readme struct {
+	Name, ID, Provider, Kubernetes, Endpoint string
+	Made                                     time.Time
+	Machines                                 []provider.Machine
+	Example                                  string   // a machine to log in to
+	OwnKeys                                  []string // peers who put their own private key in
+	Expiries                                 []Expiry
+}
+
+// Render writes the README of a hand-over with these files.
+func (r Readme) Render(files map[string][]byte) ([]byte, error) {
+	// What the template sees beside.
+	all := struct {
+		Readme
+		Clients []string
+		Key     bool
+		Clouds  string // name of the cloud in clouds.yaml; empty: there is none
+	}{Readme: r, Key: files[KeyFile] != nil}
+	var err error
+	if all.Clouds, err = cloudName(files[CloudsFile]); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if rest, ok := strings.CutPrefix(name, WireGuardDir+"/"); ok {
+			all.Clients = append(all.Clients, rest)
+		}
+	}
+	t, err := template.New("handover").Funcs(template.FuncMap{"join": strings.Join, "day": day}).Parse(readmeTemplate)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the hand-over's template")
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, all); err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "write the hand-over's README")
+	}
+	return b.Bytes(), nil
+}
+
+// Expiry is something that ends on a day.
+type Expiry struct {
+	What string
+	On   time.Time
+	Then string // what renews it
+}
+
+// Outside is where a machine is reached from outside, for the README.
+func (r Readme) Outside(m provider.Machine) string {
+	if m.Public != "" {
+		return m.Public
+	}
+	return "-"
+}
+
+// Kind tells a machine's role and pool.
+func (r Readme) Kind(m provider.Machine) string {
+	if m.Pool != "" {
+		return fmt.Sprintf("%s (%s)", m.Role, m.Pool)
+	}
+	return string(m.Role)
+}
+
+// cloudName finds what the only cloud of a clouds.yaml is called; "" where there is no such file.
+func cloudName(data []byte) (string, error) {
+	var file struct {
+		Clouds map[string]any `json:"clouds"`
+	}
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return "", fail.New(fail.Internal, "the clouds.yaml of the cluster's credential is not YAML") // the cause might show it
+	}
+	for name := range file.Clouds {
+		return name, nil
+	}
+	return "", nil
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// Expiries lists what ends when, soonest first: the kubeconfig, the machines' certificates by their first, the authorities.
+func Expiries(certs []pki.CertInfo) []Expiry {
+	var out []Expiry
+	machines := 0
+	for _, i := range certs {
+		switch {
+		case i.CA:
+			out = append(out, Expiry{"certificate authority " + i.Name, i.NotAfter, "a new authority: plan it long before"})
+		case i.Name == "admin":
+			out = append(out, Expiry{"kubeconfig", i.NotAfter, "`naupegos handover` or `naupegos kubeconfig` again"})
+		default:
+			if machines++; machines == 1 {
+				out = append(out, Expiry{"the first of the machines' certificates", i.NotAfter, "`naupegos apply`"})
+			}
+			if e := &out[slices.IndexFunc(out, func(e Expiry) bool { return e.Then == "`naupegos apply`" })]; i.NotAfter.Before(e.On) {
+				e.On = i.NotAfter
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Expiry) int { return a.On.Compare(b.On) })
+	return out
+}

@@ -1,0 +1,174 @@
+package handover
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// The files of a hand-over, but for the WireGuard configurations, which lie in a directory of their own.
+const (
+	ReadmeFile     = "README.md"
+	KubeconfigFile = "kubeconfig"
+	SSHConfigFile  = "ssh_config"
+	KnownHostsFile = "known_hosts"
+	KeyFile        = "id_ed25519"
+	CloudsFile     = "clouds.yaml"
+	CloudCAFile    = "cloud-ca.crt" // beside clouds.yaml, which names it
+	WireGuardDir   = "wireguard"
+)
+
+// markFile tells a hand-over from any other directory, and which files are its own.
+const markFile = ".naupegos-handover"
+
+type record struct {
+	Cluster string    `json:"cluster"`
+	Made    time.Time `json:"made"`
+	Files   []string  `json:"files"` // slash-separated, this one left out
+}
+
+// Write writes files as the directory dir, of mode 0700 with files of mode 0600: whole or not at all. An empty
+// directory is filled. With force a former hand-over is replaced, as long as nobody put anything else into it; every
+// other thing at that place is fail.Refused.
+func Write(dir, cluster string, files map[string][]byte, now time.Time, force bool) (err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return fail.Wrap(fail.Invalid, err, "directory %s", dir)
+	}
+	replace, err := checkPlace(dir, force)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return fail.Wrap(fail.Refused, err, "make directory %s", filepath.Dir(dir))
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-") // 0700
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "write beside %s", dir)
+	}
+	defer func() { // after an exchange, the former one
+		if e := os.RemoveAll(tmp); err == nil && e != nil {
+			err = fail.Wrap(fail.Refused, e, "remove %s, which holds secrets", tmp).Do("remove it by hand")
+		}
+	}()
+	mark, err := json.Marshal(record{Cluster: cluster, Made: now, Files: slices.Sorted(maps.Keys(files))})
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "write %s", markFile)
+	}
+	all := maps.Clone(files)
+	all[markFile] = append(mark, '\n')
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := writePrivate(filepath.Join(tmp, filepath.FromSlash(name)), all[name]); err != nil {
+			return fail.Wrap(fail.Refused, err, "write %s", name).At(dir)
+		}
+	}
+	if replace {
+		err = unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE)
+	} else {
+		err = unix.Rename(tmp, dir) // fills an empty directory, fails where something came into it
+	}
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "put the hand-over at %s", dir)
+	}
+	return nil
+}
+
+// CheckPlace tells beforehand whether Write would refuse the place.
+func CheckPlace(dir string, force bool) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fail.Wrap(fail.Invalid, err, "directory %s", dir)
+	}
+	_, err = checkPlace(dir, force)
+	return err
+}
+
+// checkPlace reports whether dir is a former hand-over to replace, and refuses whatever else is not free.
+func checkPlace(dir string, force bool) (replace bool, err error) {
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fail.Wrap(fail.Refused, err, "look at %s", dir)
+	case !info.IsDir():
+		return false, fail.New(fail.Refused, "%s exists and is not a directory", dir).Do("name another place")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false, fail.Wrap(fail.Refused, err, "look into %s", dir)
+	}
+	if len(entries) == 0 {
+		return false, nil
+	}
+	var rec record
+	data, err := os.ReadFile(filepath.Join(dir, markFile))
+	if err != nil || json.Unmarshal(data, &rec) != nil {
+		return false, fail.New(fail.Refused, "%s holds something else than a hand-over", dir).Do("name another directory")
+	}
+	if !force {
+		return false, fail.New(fail.Refused, "%s holds the hand-over of cluster %s of %s", dir, rec.Cluster, day(rec.Made)).Do("--force replaces it; or name another directory")
+	}
+	return true, foreignFiles(dir, rec.Files)
+}
+
+// foreignFiles refuses a hand-over that somebody put other files into.
+func foreignFiles(dir string, own []string) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if name := filepath.ToSlash(rel); err == nil && name != markFile && !slices.Contains(own, name) {
+			return fail.New(fail.Refused, "%s is not of the hand-over, and would be lost", path).Do("move it away first")
+		}
+		return err
+	})
+	if fail.KindOf(err) == fail.Refused {
+		return err
+	}
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "look into %s", dir)
+	}
+	return nil
+}
+
+// writePrivate writes a file that only its owner may read, to the disk, and the directories above it.
+func writePrivate(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if e := f.Sync(); err == nil {
+		err = e
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// Names lists the files of a hand-over for people, secrets marked.
+func Names(files map[string][]byte) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasPrefix(name, WireGuardDir+"/") || slices.Contains([]string{KubeconfigFile, KeyFile, CloudsFile}, name) {
+			name += " (secret)"
+		}
+		out = append(out, name)
+	}
+	return out
+}

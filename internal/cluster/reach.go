@@ -1,0 +1,248 @@
+package cluster
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// Host reports how a machine is reached by SSH: directly where it is a gateway or has an address of its own outside, all
+// others through one of those, where there is one.
+func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
+	if err := c.loadTarget(ctx); err != nil {
+		return remote.Host{}, err
+	}
+	m, err := c.prov.Machine(ctx, name)
+	if err != nil {
+		return remote.Host{}, err
+	}
+	h := toHost(m)
+	if m.Role == provider.Gateway || m.Public != "" {
+		return h, nil
+	}
+	h.Via = c.waysIn(ctx, name)
+	if len(h.Via) == 0 && len(c.gateways()) > 0 {
+		return h, fail.New(fail.Unreachable, "no gateway is running, with a known SSH host key, to reach it through").At(name).
+			Do("the gateways are %s", strings.Join(c.gateways(), ", "))
+	}
+	return h, nil
+}
+
+// waysIn lists the machines that run, or may, of those whose host keys are known, through which another one is reached: gateways, else those that have an address outside.
+func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
+	var via []remote.Host
+	gateways := len(c.gateways()) > 0
+	for _, s := range c.known() {
+		if s.Name == to || gateways != (s.Role == provider.Gateway) {
+			continue
+		}
+		m, err := c.prov.Machine(ctx, s.Name)
+		if err != nil || !m.MayRun() || m.Address == "" || !gateways && m.Public == "" {
+			continue // not a way in at the moment; another one may be
+		}
+		if len(m.HostKeys) == 0 && !c.trustsFirstUse() {
+			continue // it has not told its keys yet
+		}
+		via = append(via, toHost(m))
+	}
+	return via
+}
+
+func toHost(m provider.Machine) remote.Host {
+	h := remote.Host{Name: m.Name, Address: m.Address, Port: m.Port, User: m.User, HostKeys: m.HostKeys}
+	if m.Public != "" {
+		h.Address = m.Public
+	}
+	return h
+}
+
+// newDialer makes the SSH connections: with the cluster's own key, and for hosts given by address with the user's.
+func (c *Cluster) newDialer(ctx context.Context) (*remote.Dialer, error) {
+	private, err := c.pki.SSHKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.publicKey, err = c.pki.SSHPublicKey(ctx); err != nil {
+		return nil, err
+	}
+	o := remote.Options{AgentPath: c.agent.path}
+	given := c.doc.Spec.Provider.Hosts
+	if given != nil {
+		if private, err = readKeyFile(given.SSHKeyFile); err != nil {
+			return nil, err
+		}
+	}
+	if c.trustsFirstUse() {
+		o.TrustOnFirstUse = c.trust
+	}
+	key, err := remote.ParseKey(private)
+	if err != nil {
+		return nil, err
+	}
+	return remote.NewDialer([]remote.Key{key}, o), nil
+}
+
+// trustsFirstUse reports whether the user lets a machine whose host key is not known show it.
+func (c *Cluster) trustsFirstUse() bool {
+	p := c.doc.Spec.Provider
+	return p.Hosts != nil && p.Hosts.TrustOnFirstUse || p.OpenStack != nil && p.OpenStack.TrustOnFirstUse
+}
+
+// keyPath makes the path of the user's private key absolute; "~/" is the user's home directory.
+func keyPath(path string) (string, error) {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fail.Wrap(fail.Invalid, err, "find the home directory for %s", path)
+		}
+		path = filepath.Join(home, rest)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "spec.provider.hosts.sshKeyFile")
+	}
+	return abs, nil
+}
+
+// readKeyFile reads the user's private key.
+func readKeyFile(path string) ([]byte, error) {
+	path, err := keyPath(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read spec.provider.hosts.sshKeyFile")
+	}
+	return data, nil
+}
+
+// trustTimeout bounds remembering a key.
+const trustTimeout = 5 * time.Second
+
+// trust accepts the first key that a host shows and holds it to that one ever after. A machine recreated under the same name
+// is another host, where the provider can tell.
+func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
+	line, subject := remote.AuthorizedLine(key), c.trusted(h.Name)
+	if known := c.facts.Of(memory.TrustedKey, subject); known != "" {
+		if known != line {
+			return fail.New(fail.Unauthorized, "the host key is not the one that was trusted at first use").At(h.Name).
+				Do("if the host was installed again, put its key into the document as hostKey")
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), trustTimeout)
+	defer cancel()
+	return c.facts.SetOf(ctx, memory.TrustedKey, subject, line)
+}
+
+// trusted is by what the key of a machine that was trusted at first use is remembered: its ID, where it has one.
+func (c *Cluster) trusted(name string) string {
+	if m, err := c.prov.Machine(context.Background(), name); err == nil && m.ID != "" {
+		return m.ID
+	}
+	return name
+}
+
+// withTrusted gives hosts whose keys only their first use has told, and those on the way to them, these keys: for ssh, which asks nobody.
+func (c *Cluster) withTrusted(hs []remote.Host) []remote.Host {
+	out := make([]remote.Host, 0, len(hs))
+	for _, h := range hs {
+		if key := c.facts.Of(memory.TrustedKey, c.trusted(h.Name)); len(h.HostKeys) == 0 && key != "" {
+			h.HostKeys = []string{key}
+		}
+		h.Via = c.withTrusted(h.Via)
+		out = append(out, h)
+	}
+	return out
+}
+
+// loginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep
+// their own, and let the document's keys in besides.
+func (c *Cluster) loginFiles(hosts string) []machine.File {
+	keys := strings.Join(c.doc.Spec.Access.SSHKeys, "\n") + "\n"
+	switch {
+	case c.prov.Traits().Given && keys == "\n":
+		return nil
+	case c.prov.Traits().Given: // sshd reads both; the other one is the user's
+		return []machine.File{{Path: "/root/.ssh/authorized_keys2", Mode: 0o600, Content: []byte(keys)}}
+	}
+	return []machine.File{
+		{Path: "/etc/hosts", Mode: 0o644, Content: []byte(hosts)},
+		{Path: "/root/.ssh/authorized_keys", Mode: 0o600, Content: []byte(strings.Join(c.authorizedKeys(), "\n") + "\n")},
+	}
+}
+
+// Shell connects a terminal with a machine and returns the remote exit status.
+func (c *Cluster) Shell(ctx context.Context, name string, t remote.Terminal, argv ...string) (int, error) {
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	return c.dialer.Shell(ctx, h, t, argv...)
+}
+
+// hosts lists how all machines are reached.
+func (c *Cluster) hosts(ctx context.Context) ([]remote.Host, error) {
+	if err := c.loadTarget(ctx); err != nil {
+		return nil, err
+	}
+	var hs []remote.Host
+	for _, s := range c.known() {
+		h, err := c.Host(ctx, s.Name)
+		if fail.KindOf(err) == fail.NotFound {
+			continue // it is wanted but does not exist yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		hs = append(hs, h)
+	}
+	return c.withTrusted(hs), nil
+}
+
+// SSHConfig writes an ssh configuration for all machines, the key and the pinned host keys into dir (made 0700, files 0600),
+// and returns the machines' names. fail.Refused where others may write into dir: they could have ssh do what they like.
+func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
+	hs, err := c.hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "directory %s", dir)
+	}
+	if err := privateDir(dir); err != nil {
+		return nil, err
+	}
+	knownHosts := filepath.Join(dir, "known_hosts")
+	files := map[string][]byte{knownHosts: remote.KnownHosts(hs)}
+	keyFile := filepath.Join(dir, "id_ed25519")
+	if given := c.doc.Spec.Provider.Hosts; given != nil { // they know the user's key, which stays where it is
+		if keyFile, err = keyPath(given.SSHKeyFile); err != nil {
+			return nil, err
+		}
+	} else if files[keyFile], err = c.pki.SSHKey(ctx); err != nil {
+		return nil, err
+	}
+	files[filepath.Join(dir, "config")] = remote.SSHConfig(hs, keyFile, knownHosts)
+	for path, data := range files {
+		err := WritePrivate(path, func(w io.Writer) error { _, err := w.Write(data); return err })
+		if err != nil {
+			return nil, err
+		}
+	}
+	names := make([]string, 0, len(hs))
+	for _, h := range hs {
+		names = append(names, h.Name)
+	}
+	return names, nil
+}

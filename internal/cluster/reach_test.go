@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestWayInNeedsHostKey wants a gateway that has not told its host keys yet, as one whose console is still empty, to be waited for
+// rather than refused.
+func TestWayInNeedsHostKey(t *testing.T) {
+	doc := document(t, 1, 2, 1)
+	l := newLab(t, doc).running(doc)
+	if _, err := l.Host(t.Context(), "demo-a-1"); fail.KindOf(err) != fail.Unreachable {
+		t.Errorf("without any host key: %v", err)
+	}
+	gw := l.cloud.machines["demo-gw-2"]
+	gw.HostKeys = []string{"ssh-ed25519 AAAA"}
+	l.cloud.machines["demo-gw-2"] = gw
+	h, err := l.Host(t.Context(), "demo-a-1")
+	if err != nil || len(h.Via) != 1 || h.Via[0].Name != "demo-gw-2" {
+		t.Errorf("with one: via %v: %v", h.Via, err)
+	}
+}
+
+// TestPrivateDir refuses what others may write into, and what is written there replaces a planted link.
+func TestPrivateDir(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	testkit.Must(t, privateDir(dir))
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("made with %v, %v", info.Mode(), err)
+	}
+	testkit.Must(t, os.Chmod(dir, 0o755))
+	testkit.Must(t, privateDir(dir))
+	for _, mode := range []os.FileMode{0o777, 0o770, 0o702} {
+		testkit.Must(t, os.Chmod(dir, mode))
+		testkit.Fails(t, privateDir(dir), fail.Refused, dir, "others may write", "chmod go-w")
+	}
+	file := filepath.Join(dir, "file")
+	testkit.Must(t, os.WriteFile(file, []byte("x"), 0o600))
+	testkit.Fails(t, privateDir(file), fail.Refused, file)
+
+	victim, key := filepath.Join(t.TempDir(), "victim"), filepath.Join(dir, "key")
+	testkit.Must(t, os.WriteFile(victim, []byte("old"), 0o644))
+	testkit.Must(t, os.Symlink(victim, key))
+	testkit.Must(t, WritePrivate(key, func(w io.Writer) error { _, err := io.WriteString(w, "secret"); return err }))
+	if got, err := os.ReadFile(victim); err != nil || string(got) != "old" {
+		t.Errorf("the link was followed: %q, %v", got, err)
+	}
+	if info, err := os.Lstat(key); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the key has mode %v, %v", info.Mode(), err)
+	}
+}

@@ -1,0 +1,145 @@
+// Package support helps people to find out what is wrong with a cluster: archives of what its machines logged, without secrets, and what
+// a machine's units say where a node or the API does not get ready.
+//
+// It asks machines through a Source and may know providers' machines and SSH hosts, but not what the cluster should be.
+package support
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// Options says what goes into a support archive.
+type Options struct {
+	Since   time.Duration     // how far back logs go; 0 means an hour
+	Prefix  string            // the directory inside of the archive
+	Extra   map[string][]byte // more files by name, redacted like all others
+	Status  func(line string) // told what goes on; may be nil
+	PerFile int64             // most bytes of each log, its end counts; 0 means 1 MiB
+}
+
+// Problem is something that is not in the archive, and why.
+type Problem struct {
+	Machine string `json:"machine,omitempty"`
+	What    string `json:"what"`
+	Error   string `json:"error"`
+}
+
+// Source is how machines are asked.
+type Source interface {
+	Stream(ctx context.Context, h remote.Host, stdin io.Reader, stdout io.Writer, argv ...string) error
+	Agent(ctx context.Context, h remote.Host, stdin func() io.Reader, args ...string) ([]byte, error)
+}
+
+// Bounds of a collection.
+const (
+	logMachineTime = 3 * time.Minute // for all of one machine
+	logCommandTime = time.Minute     // for one command
+	logPods        = 200             // logs of containers from one machine, the newest
+	logPodBytes    = 128 << 10       // of each
+)
+
+// Collection fills one archive with what machines are asked for and what it is given. It may be used from several sides at once.
+type Collection struct {
+	Options  Options
+	archive  *archive
+	source   Source
+	mu       sync.Mutex
+	problems []Problem
+}
+
+// NewCollection begins an archive, which is written to w.
+func NewCollection(w io.Writer, o Options, source Source, r *Redactor) *Collection {
+	if o.Since <= 0 {
+		o.Since = time.Hour
+	}
+	if o.PerFile <= 0 {
+		o.PerFile = 1 << 20
+	}
+	return &Collection{Options: o, archive: newArchive(w, o.Prefix, r), source: source}
+}
+
+// Add puts a file in, or notes why it is missing.
+func (col *Collection) Add(machine, name string, data []byte, err error) {
+	if len(data) > 0 {
+		path := name
+		if machine != "" {
+			path = "machines/" + machine + "/" + name
+		}
+		if e := col.archive.add(path, data); err == nil {
+			err = e
+		}
+	}
+	if err == nil {
+		return
+	}
+	col.mu.Lock()
+	defer col.mu.Unlock()
+	col.problems = append(col.problems, Problem{Machine: machine, What: name, Error: string(col.archive.redactor.Redact([]byte(err.Error())))})
+}
+
+// JSON puts in what f returns.
+func (col *Collection) JSON(name string, f func() (any, error)) {
+	v, err := f()
+	if err != nil {
+		col.Add("", name, nil, err)
+		return
+	}
+	data, err := json.MarshalIndent(v, "", "  ")
+	col.Add("", name, append(data, '\n'), err)
+}
+
+// Finish lists what is missing and ends the archive.
+func (col *Collection) Finish() ([]Problem, error) {
+	if len(col.problems) > 0 {
+		col.JSON("problems.json", func() (any, error) { return col.problems, nil })
+	}
+	return col.problems, col.archive.close()
+}
+
+func (col *Collection) status(format string, args ...any) {
+	if col.Options.Status != nil {
+		col.mu.Lock()
+		defer col.mu.Unlock()
+		col.Options.Status(fmt.Sprintf(format, args...))
+	}
+}
+
+// Machine asks one machine for everything.
+func (col *Collection) Machine(ctx context.Context, m provider.Machine, host func() (remote.Host, error)) {
+	ctx, cancel := context.WithTimeout(ctx, logMachineTime)
+	defer cancel()
+	if m.State != provider.Running {
+		col.status("%s is %s", m.Name, m.State)
+		col.Add(m.Name, "everything", nil, fmt.Errorf("the machine is %s %s", m.State, m.Detail))
+		return
+	}
+	h, err := host()
+	if err == nil {
+		var facts []byte
+		facts, err = col.source.Agent(ctx, h, nil, "facts")
+		col.Add(m.Name, "facts.json", facts, nil)
+	}
+	if err != nil { // nor will it answer the rest
+		col.status("%s does not answer", m.Name)
+		col.Add(m.Name, "everything", nil, err)
+		return
+	}
+	col.status("asking %s", m.Name)
+	status, err := col.source.Agent(ctx, h, nil, "status")
+	col.Add(m.Name, "agent-status.json", status, err)
+	for name, argv := range commands(m.Role, col.Options.Since) {
+		text, err := col.run(ctx, h, col.Options.PerFile, argv...)
+		col.Add(m.Name, name, text, err)
+	}
+	if m.Role != provider.Gateway {
+		col.pods(ctx, m.Name, h)
+	}
+}

@@ -1,0 +1,73 @@
+package wanted
+
+import (
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Group is the machines of one role and pool.
+type Group struct {
+	Role     provider.Role
+	Pool     string // empty for control plane and gateways
+	Replicas int    // that the document wants
+}
+
+// String names the group for messages.
+func (g Group) String() string {
+	switch g.Role {
+	case provider.Worker:
+		return "pool " + g.Pool
+	case provider.Gateway:
+		return "gateways"
+	}
+	return "control plane"
+}
+
+// groups lists what the document asks for, gateways first since the others are reached through them.
+func groups(doc *v1alpha1.Cluster) []Group {
+	gs := []Group{{Role: provider.Gateway, Replicas: doc.GatewayCount()}, {Role: provider.ControlPlane, Replicas: doc.Spec.ControlPlane.Replicas}}
+	for _, w := range doc.Spec.Workers {
+		gs = append(gs, Group{Role: provider.Worker, Pool: w.Name, Replicas: w.Count()})
+	}
+	return gs
+}
+
+// fill says which machines of one group should exist, by index, and which existing ones should go.
+func (g Group) fill(cluster string, have []provider.Machine, decided Decisions) (want []Slot, gone []provider.Machine) {
+	sort.Slice(have, func(i, j int) bool { return have[i].Index < have[j].Index })
+	taken := map[int]bool{}
+	for _, m := range have {
+		taken[m.Index] = true
+		if len(want) >= g.Replicas || decided[m.Name] == Remove {
+			gone = append(gone, m)
+			continue
+		}
+		want = append(want, Slot{Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index})
+	}
+	for i := 1; len(want) < g.Replicas; i++ {
+		if !taken[i] {
+			name := v1alpha1.MachineName(cluster, string(g.Role), g.Pool, i)
+			want = append(want, Slot{Name: name, Role: g.Role, Pool: g.Pool, Index: i})
+		}
+	}
+	sort.Slice(want, func(i, j int) bool { return want[i].Index < want[j].Index })
+	return want, gone
+}
+
+// GroupOf tells to which group of the document a machine's name belongs, whether it exists or not.
+func GroupOf(doc *v1alpha1.Cluster, machine string) (Group, error) {
+	for _, g := range groups(doc) {
+		prefix := strings.TrimSuffix(v1alpha1.MachineName(doc.Metadata.Name, string(g.Role), g.Pool, 0), "0")
+		index, ok := strings.CutPrefix(machine, prefix)
+		if n, err := strconv.Atoi(index); ok && err == nil && n > 0 {
+			return g, nil
+		}
+	}
+	return Group{}, fail.New(fail.NotFound, "cluster %s has no machine %s", doc.Metadata.Name, machine).
+		Do("naupegos machine list %s shows them", doc.Metadata.Name)
+}

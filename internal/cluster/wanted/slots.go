@@ -1,0 +1,93 @@
+// Package wanted says which machines a document asks for: slots with names, filled by machines that exist or are to be made, and what
+// was decided about single machines. It also edits a document's numbers of machines in place.
+//
+// It is pure: it looks at the document and at the machines that it is given, and at nothing else.
+package wanted
+
+import (
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Slot is one machine that should exist.
+type Slot struct {
+	Name  string
+	Role  provider.Role
+	Pool  string
+	Index int
+}
+
+// IsControlPlane reports whether the machine runs the control plane.
+func (s Slot) IsControlPlane() bool { return s.Role == provider.ControlPlane }
+
+// Assign says which machines should exist and which existing ones should go. Existing machines are kept, lowest index first
+// (as numbers: 9 comes before 10), except those that are decided to go; new ones take the lowest free index. A machine that
+// is decided to be replaced keeps its slot: it is wanted, and another machine will fill it.
+// Where the document itself names the machines (provider hosts), they are taken from there.
+func Assign(doc *v1alpha1.Cluster, existing []provider.Machine, decided Decisions) (want []Slot, remove []provider.Machine) {
+	if doc.Spec.Provider.Hosts != nil {
+		return assignHosts(doc, existing, decided)
+	}
+	left := map[string][]provider.Machine{}
+	for _, m := range existing {
+		m = recognise(doc, m)
+		k := string(m.Role) + "/" + m.Pool
+		left[k] = append(left[k], m)
+	}
+	for _, g := range groups(doc) {
+		k := string(g.Role) + "/" + g.Pool
+		keep, gone := g.fill(doc.Metadata.Name, left[k], decided)
+		delete(left, k)
+		want = append(want, keep...)
+		remove = append(remove, gone...)
+	}
+	for _, ms := range left { // roles and pools that the document no longer has
+		remove = append(remove, ms...)
+	}
+	sort.Slice(remove, func(i, j int) bool {
+		if remove[i].Pool != remove[j].Pool {
+			return remove[i].Pool < remove[j].Pool
+		}
+		return remove[i].Index > remove[j].Index
+	})
+	return want, remove
+}
+
+// recognise fills in what a half-made machine's provider could not tell: a create that was killed before it wrote anything
+// down leaves a name alone. What such a name is for is clear where the document would use it.
+func recognise(doc *v1alpha1.Cluster, m provider.Machine) provider.Machine {
+	if m.Role != "" {
+		return m
+	}
+	index, err := strconv.Atoi(m.Name[strings.LastIndexByte(m.Name, '-')+1:])
+	if err != nil {
+		return m
+	}
+	for _, g := range groups(doc) {
+		if m.Name == v1alpha1.MachineName(doc.Metadata.Name, string(g.Role), g.Pool, index) {
+			m.Role, m.Pool, m.Index = g.Role, g.Pool, index
+		}
+	}
+	return m
+}
+
+// assignHosts takes the machines that the document names.
+func assignHosts(doc *v1alpha1.Cluster, existing []provider.Machine, decided Decisions) (want []Slot, remove []provider.Machine) {
+	named := map[string]bool{}
+	for _, m := range doc.Machines() {
+		if decided[m.Name] != Remove {
+			named[m.Name] = true
+			want = append(want, Slot{Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index})
+		}
+	}
+	for _, m := range existing {
+		if !named[m.Name] {
+			remove = append(remove, m)
+		}
+	}
+	return want, remove
+}

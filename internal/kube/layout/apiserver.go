@@ -1,0 +1,120 @@
+package layout
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+const (
+	auditLogDir        = "/var/log/kubernetes/audit"
+	auditPolicyPath    = ourDir + "/audit-policy.yaml"
+	authenticationPath = ourDir + "/authentication.yaml"
+	encryptionPath     = ourDir + "/encryption.yaml"
+)
+
+// apiServerPod renders the API server's static pod. uses is what the machine has of files.
+func (p Params) apiServerPod(n Node, files fileSet) (machine.File, error) {
+	image, err := p.of(n).image("kube-apiserver")
+	if err != nil {
+		return machine.File{}, err
+	}
+	return staticPod{
+		name: "kube-apiserver", image: image.Ref, requests: cpu("250m"),
+		args:        command(p.apiServerBaseArgs(n), p.apiServerExtraArgs()),
+		annotations: map[string]string{"kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint": hostPort(n.Address, APIServerPort)},
+		port:        APIServerPort, scheme: corev1.URISchemeHTTPS, host: n.Address,
+		live: "/livez", ready: "/readyz", startup: "/livez",
+		mounts: sortedMounts(append(append(caMounts(), directory("k8s-certs", pkiDir, true)), p.apiServerVolumes()...)),
+		uses: files.under(pkiDir+"/ca.crt", pkiDir+"/apiserver", pkiDir+"/front-proxy-ca.crt", pkiDir+"/front-proxy-client",
+			pkiDir+"/sa.", pkiDir+"/etcd/ca.crt", ourDir+"/"),
+	}.manifest()
+}
+
+// apiServerBaseArgs returns the arguments that kubeadm gives every API server.
+func (p Params) apiServerBaseArgs(n Node) []arg {
+	etcd := "https://" + hostPort("127.0.0.1", EtcdClientPort)
+	if p.EtcdMode == EtcdService {
+		etcd = strings.Join(p.etcdEndpoints(), ",")
+	}
+	return []arg{
+		{"advertise-address", n.Address},
+		{"allow-privileged", "true"},
+		{"authorization-mode", "Node,RBAC"},
+		{"client-ca-file", pkiDir + "/ca.crt"},
+		{"enable-admission-plugins", "NodeRestriction"},
+		{"enable-bootstrap-token-auth", "true"},
+		{"etcd-cafile", pkiDir + "/etcd/ca.crt"},
+		{"etcd-certfile", pkiDir + "/apiserver-etcd-client.crt"},
+		{"etcd-keyfile", pkiDir + "/apiserver-etcd-client.key"},
+		{"etcd-servers", etcd},
+		{"kubelet-client-certificate", pkiDir + "/apiserver-kubelet-client.crt"},
+		{"kubelet-client-key", pkiDir + "/apiserver-kubelet-client.key"},
+		{"kubelet-preferred-address-types", "InternalIP,ExternalIP,Hostname"},
+		{"proxy-client-cert-file", pkiDir + "/front-proxy-client.crt"},
+		{"proxy-client-key-file", pkiDir + "/front-proxy-client.key"},
+		{"requestheader-allowed-names", "front-proxy-client"},
+		{"requestheader-client-ca-file", pkiDir + "/front-proxy-ca.crt"},
+		{"requestheader-extra-headers-prefix", "X-Remote-Extra-"},
+		{"requestheader-group-headers", "X-Remote-Group"},
+		{"requestheader-username-headers", "X-Remote-User"},
+		{"secure-port", strconv.Itoa(APIServerPort)},
+		{"service-account-issuer", "https://kubernetes.default.svc." + p.DNSDomain},
+		{"service-account-key-file", pkiDir + "/sa.pub"},
+		{"service-account-signing-key-file", pkiDir + "/sa.key"},
+		{"service-cluster-ip-range", p.ServiceCIDR},
+		{"tls-cert-file", pkiDir + "/apiserver.crt"},
+		{"tls-private-key-file", pkiDir + "/apiserver.key"},
+	}
+}
+
+// apiServerExtraArgs returns what we add, in kubeadm's ClusterConfiguration as well, so that kubeadm upgrade keeps it.
+func (p Params) apiServerExtraArgs() []arg {
+	args := []arg{
+		// Anonymous requests reach only health checks and what `kubeadm join` reads before it trusts anybody.
+		{"authentication-config", authenticationPath},
+		// A server that is going down says so to load balancers before it stops taking connections.
+		{"shutdown-delay-duration", "4s"},
+	}
+	if p.AuditLog {
+		args = append(args,
+			arg{"audit-policy-file", auditPolicyPath},
+			arg{"audit-log-path", auditLogDir + "/audit.log"},
+			arg{"audit-log-maxage", strconv.Itoa(cmp.Or(p.AuditOptions.MaxAgeDays, 30))},
+			arg{"audit-log-maxbackup", strconv.Itoa(cmp.Or(p.AuditOptions.MaxBackups, 10))},
+			arg{"audit-log-maxsize", strconv.Itoa(cmp.Or(p.AuditOptions.MaxSizeMiB, 100))},
+		)
+	}
+	if p.encrypts() {
+		args = append(args,
+			arg{"encryption-provider-config", encryptionPath},
+			arg{"encryption-provider-config-automatic-reload", "true"},
+		)
+	}
+	if p.Harden {
+		args = append(args,
+			arg{"enable-admission-plugins", "NodeRestriction,DenyServiceExternalIPs"},
+			arg{"event-ttl", "1h0m0s"},
+			arg{"kubelet-certificate-authority", pkiDir + "/ca.crt"},
+			arg{"profiling", "false"},
+			arg{"request-timeout", "1m0s"},
+			arg{"service-account-extend-token-expiration", "false"},
+			arg{"service-account-lookup", "true"},
+			arg{"tls-cipher-suites", strings.Join(tlsCipherSuites(), ",")},
+			arg{"tls-min-version", "VersionTLS12"},
+		)
+	}
+	return args
+}
+
+func (p Params) apiServerVolumes() []hostMount {
+	mounts := []hostMount{directory("naupegos", ourDir, true)}
+	if p.AuditLog {
+		mounts = append(mounts, directory("audit-log", auditLogDir, false))
+	}
+	return mounts
+}

@@ -1,0 +1,63 @@
+package layout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// containerdConfig renders containerd 2's config.toml. What is not said is containerd's default.
+func (p Params) containerdConfig(n Node) (string, error) {
+	pause, err := p.of(n).image("pause")
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf(`version = 3
+root = %q
+state = "/run/containerd"
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = %q
+
+  [plugins."io.containerd.cri.v1.images".registry]
+    config_path = %q
+
+[plugins."io.containerd.cri.v1.runtime"]
+  # A negative oom_score_adj needs CAP_SYS_RESOURCE.
+  restrict_oom_score_adj = %t
+  disable_apparmor = %t
+
+  [plugins."io.containerd.cri.v1.runtime".containerd]
+    default_runtime_name = "runc"
+
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+
+      [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+        SystemdCgroup = %t
+
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = [%q]
+    conf_dir = %q
+`, machine.ContainerdRoot, pause.Ref, certsD, !n.Facts.SysResource, !n.Facts.AppArmor, n.Facts.CgroupVersion == 2, cniBinDir, cniConfDir), nil
+}
+
+// registryFiles renders a hosts.toml for each registry that has mirrors.
+func (p Params) registryFiles() []machine.File {
+	var files []machine.File
+	for _, registry := range slices.Sorted(maps.Keys(p.RegistryMirrors)) {
+		var b strings.Builder
+		fmt.Fprintf(&b, "server = %q\n", "https://"+registry)
+		for _, mirror := range p.RegistryMirrors[registry] {
+			fmt.Fprintf(&b, "\n[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", mirror)
+		}
+		files = append(files, text(certsD+"/"+registry+"/hosts.toml", b.String()))
+	}
+	return files
+}

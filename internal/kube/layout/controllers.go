@@ -1,0 +1,106 @@
+package layout
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/release"
+)
+
+// Where kubeadm keeps the kubeconfigs of the control plane's clients.
+const (
+	controllerManagerConf = kubernetesDir + "/controller-manager.conf"
+	schedulerConf         = kubernetesDir + "/scheduler.conf"
+)
+
+// electArgs make the first election quick: whoever comes too early tries again after half a second and not after two. How
+// long a lease lasts, and with it safety, is the default (15 s, renewed within 10 s).
+func electArgs() []arg { return []arg{{"leader-elect-retry-period", "500ms"}} }
+
+func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error) {
+	image, err := p.of(n).image("kube-controller-manager")
+	if err != nil {
+		return machine.File{}, err
+	}
+	wants, err := p.of(n).wants()
+	if err != nil {
+		return machine.File{}, err
+	}
+	return staticPod{
+		name: "kube-controller-manager", image: image.Ref, requests: cpu("200m"),
+		args: command([]arg{
+			{"allocate-node-cidrs", "true"},
+			{"authentication-kubeconfig", controllerManagerConf},
+			{"authorization-kubeconfig", controllerManagerConf},
+			{"bind-address", "127.0.0.1"},
+			{"client-ca-file", pkiDir + "/ca.crt"},
+			{"cluster-cidr", p.PodCIDR},
+			{"cluster-name", p.ClusterName},
+			{"cluster-signing-cert-file", pkiDir + "/ca.crt"},
+			{"cluster-signing-key-file", pkiDir + "/ca.key"},
+			{"controllers", "*,bootstrapsigner,tokencleaner"},
+			{"kubeconfig", controllerManagerConf},
+			{"leader-elect", "true"},
+			{"requestheader-client-ca-file", pkiDir + "/front-proxy-ca.crt"},
+			{"root-ca-file", pkiDir + "/ca.crt"},
+			{"service-account-private-key-file", pkiDir + "/sa.key"},
+			{"service-cluster-ip-range", p.ServiceCIDR},
+			{"use-service-account-credentials", "true"},
+		}, p.controllerManagerExtraArgs()),
+		port: 10257, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/healthz", startup: "/healthz",
+		mounts: controllerManagerMounts(wants),
+		uses:   files.under(controllerManagerConf, pkiDir+"/ca.", pkiDir+"/front-proxy-ca.crt", pkiDir+"/sa.key"),
+	}.manifest()
+}
+
+// controllerManagerMounts are kubeadm's.
+func controllerManagerMounts(wants release.Minor) []hostMount {
+	mounts := append(caMounts(), directory("k8s-certs", pkiDir, true), kubeconfigMount(controllerManagerConf))
+	if wants.FlexVolumes {
+		mounts = append(mounts, directory("flexvolume-dir", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec", false))
+	}
+	return sortedMounts(mounts)
+}
+
+// The controller manager's limits on its own requests. At its start it makes an account for each of its 50 controllers, one
+// after another: by the default limits (20 a second, 30 at once) that takes 5 s, in which nothing else happens. The API server
+// protects itself by priority and fairness.
+func (p Params) controllerManagerExtraArgs() []arg {
+	args := append(electArgs(), arg{"kube-api-qps", "100"}, arg{"kube-api-burst", "200"})
+	if p.Harden {
+		args = append(args, arg{"profiling", "false"}, arg{"terminated-pod-gc-threshold", "1000"})
+	}
+	return args
+}
+
+func (p Params) schedulerPod(n Node, files fileSet) (machine.File, error) {
+	image, err := p.of(n).image("kube-scheduler")
+	if err != nil {
+		return machine.File{}, err
+	}
+	return staticPod{
+		name: "kube-scheduler", image: image.Ref, requests: cpu("100m"),
+		args: command([]arg{
+			{"authentication-kubeconfig", schedulerConf},
+			{"authorization-kubeconfig", schedulerConf},
+			{"bind-address", "127.0.0.1"},
+			{"kubeconfig", schedulerConf},
+			{"leader-elect", "true"},
+		}, p.schedulerExtraArgs()),
+		port: 10259, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/livez", ready: "/readyz", startup: "/livez",
+		mounts: []hostMount{kubeconfigMount(schedulerConf)},
+		uses:   files.under(schedulerConf),
+	}.manifest()
+}
+
+func (p Params) schedulerExtraArgs() []arg {
+	args := electArgs()
+	if p.Harden {
+		args = append(args, arg{"profiling", "false"})
+	}
+	return args
+}
+
+func kubeconfigMount(at string) hostMount {
+	return hostMount{Name: "kubeconfig", HostPath: at, MountPath: at, ReadOnly: true, PathType: corev1.HostPathFileOrCreate}
+}

@@ -1,0 +1,145 @@
+package layout
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeproxyv1 "k8s.io/kube-proxy/config/v1alpha1"
+
+	"github.com/naupegos/naupegos/internal/release"
+)
+
+const (
+	patchesDir       = kubernetesDir + "/naupegos-patches"
+	coreDNSPatchPath = patchesDir + "/corednsdeployment+strategic.yaml"
+)
+
+// coreDNSPatch has CoreDNS asked every second whether it is ready: names resolve up to nine seconds sooner after a start. And
+// it has it notice soon that its API server is dead: until then it answers with addresses of pods that may be gone.
+func coreDNSPatch() string {
+	patch := `spec:
+  template:
+    spec:
+      containers:
+        - name: coredns
+          readinessProbe:
+            periodSeconds: 1
+          env:
+`
+	for _, e := range ConnectionEnv() {
+		patch += fmt.Sprintf("            - {name: %s, value: %q}\n", e.Name, e.Value)
+	}
+	return patch
+}
+
+// Recorded is what Phases make known to the cluster, without what differs from machine to machine: where it changes, they have
+// to run again.
+func (p Params) Recorded() ([]byte, error) {
+	conf, err := p.KubeadmConfig(Node{Name: "any", Address: "192.0.2.1"})
+	return fmt.Appendf(conf, "---\n%s---\nkube-proxy: %v\n", coreDNSPatch(), ConnectionEnv()), err
+}
+
+// KubeadmConfig renders what n's kubeadm is told with --config: Init-, Cluster-, Kubelet- and KubeProxyConfiguration, of the release that
+// n runs: a kubeadm knows none that is newer.
+// It holds no secret.
+func (p Params) KubeadmConfig(n Node) ([]byte, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	wants, err := p.of(n).wants()
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := p.clusterConfiguration(p.of(n), wants.Configs)
+	if err != nil {
+		return nil, err
+	}
+	// The cluster-wide kubelet configuration is that of the first machine, on whichever this is rendered.
+	kubelet, err := p.kubeletConfig(Node{Facts: p.ControlPlanes[0].Facts, Release: n.Release}, "")
+	if err != nil {
+		return nil, err
+	}
+	var docs [][]byte
+	for _, v := range []any{p.initConfiguration(n, wants.Configs), cluster} {
+		doc, err := marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	proxy, err := marshal(p.kubeProxyConfig(wants.Configs))
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Join(append(docs, kubelet, proxy), []byte("---\n")), nil
+}
+
+func (p Params) initConfiguration(n Node, configs release.Configs) initConfiguration {
+	var ignore []string
+	if n.Facts.CgroupVersion != 2 {
+		ignore = []string{"SystemVerification"} // it refuses cgroup v1
+	}
+	return initConfiguration{
+		TypeMeta: metav1.TypeMeta{APIVersion: configs.Kubeadm, Kind: "InitConfiguration"},
+		// kubeadm makes a token even where none is wanted, by default one that lets machines join for a day. This one is
+		// in a group that has no rights and expires at once.
+		BootstrapTokens: []bootstrapToken{{
+			Token: "naupeg.0000000000000000", Description: "Expired at once; use `kubeadm token create` for one that lets machines join.",
+			TTL: metav1.Duration{Duration: time.Second}, Usages: []string{"authentication"}, Groups: []string{"system:bootstrappers:naupegos:none"},
+		}},
+		NodeRegistration: nodeRegistration{
+			Name: n.Name, CRISocket: criSocket, Taints: controlPlaneTaints(n), IgnorePreflightErrors: ignore,
+			ImagePullPolicy:  "IfNotPresent",
+			KubeletExtraArgs: p.kubeletExtraArgs(n),
+		},
+		LocalAPIEndpoint: apiEndpoint{AdvertiseAddress: n.Address, BindPort: APIServerPort},
+		Patches:          patches{Directory: patchesDir},
+	}
+}
+
+func (p Params) clusterConfiguration(r Release, configs release.Configs) (clusterConfiguration, error) {
+	dns, err := r.tag("coredns")
+	if err != nil {
+		return clusterConfiguration{}, err
+	}
+	etcd, err := p.etcdConfiguration(r)
+	if err != nil {
+		return clusterConfiguration{}, err
+	}
+	return clusterConfiguration{
+		TypeMeta:             metav1.TypeMeta{APIVersion: configs.Kubeadm, Kind: "ClusterConfiguration"},
+		ClusterName:          p.ClusterName,
+		KubernetesVersion:    r.Version,
+		ControlPlaneEndpoint: p.Endpoint,
+		CertificatesDir:      pkiDir,
+		ImageRepository:      r.Bundle.Repository,
+		EncryptionAlgorithm:  "ECDSA-P256",
+		Networking:           networking{ServiceSubnet: p.ServiceCIDR, PodSubnet: p.PodCIDR, DNSDomain: p.DNSDomain},
+		DNS:                  imageMeta{ImageTag: dns},
+		Etcd:                 etcd,
+		APIServer: apiServerArgs{
+			component: component{ExtraArgs: p.apiServerExtraArgs(), ExtraVolumes: p.apiServerVolumes()},
+			CertSANs:  p.APIServerSANs,
+		},
+		ControllerManager: component{ExtraArgs: p.controllerManagerExtraArgs()},
+		Scheduler:         component{ExtraArgs: p.schedulerExtraArgs()},
+	}, nil
+}
+
+func (p Params) kubeProxyConfig(configs release.Configs) kubeproxyv1.KubeProxyConfiguration {
+	c := kubeproxyv1.KubeProxyConfiguration{
+		TypeMeta:    metav1.TypeMeta{APIVersion: configs.KubeProxy, Kind: "KubeProxyConfiguration"},
+		Mode:        "nftables",
+		ClusterCIDR: p.PodCIDR,
+	}
+	if p.SharedKernel {
+		// Zero leaves the kernel's connection tracking as it is.
+		zero := metav1.Duration{}
+		c.Conntrack = kubeproxyv1.KubeProxyConntrackConfiguration{
+			MaxPerCore: ptr(int32(0)), Min: ptr(int32(0)), TCPEstablishedTimeout: &zero, TCPCloseWaitTimeout: &zero,
+		}
+	}
+	return c
+}

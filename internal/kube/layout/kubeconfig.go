@@ -1,0 +1,124 @@
+package layout
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/pki"
+)
+
+// adminsGroup is bound to cluster-admin by kubeadm.
+const adminsGroup = "kubeadm:cluster-admins"
+
+// AdminKubeconfig renders the user's kubeconfig for the API at endpoint (host:port), with a certificate of its own.
+func (p Params) AdminKubeconfig(ctx context.Context, k *pki.PKI, endpoint string) ([]byte, error) {
+	ca, err := k.CABundle(ctx, pki.KubernetesCA)
+	if err != nil {
+		return nil, err
+	}
+	user := "naupegos-admin"
+	cert, err := k.Leaf(ctx, pki.LeafSpec{
+		Name: "admin", Authority: pki.KubernetesCA, CommonName: user, Organizations: []string{adminsGroup}, Client: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.kubeconfig("https://"+endpoint, user, ca, pairCredentials(cert))
+}
+
+// UserKubeconfig renders a kubeconfig of a person or program for the API at endpoint (host:port), with a certificate of its own that is
+// valid for so long and that nothing can revoke. What it may do depends on what is bound to the user and the groups.
+func (p Params) UserKubeconfig(ctx context.Context, k *pki.PKI, endpoint, user string, groups []string, validity time.Duration) ([]byte, error) {
+	ca, err := k.CABundle(ctx, pki.KubernetesCA)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := k.Issue(ctx, pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: user, Organizations: groups, Client: true}, validity)
+	if err != nil {
+		return nil, err
+	}
+	return p.kubeconfig("https://"+endpoint, user, ca, pairCredentials(cert))
+}
+
+// SuperAdminKubeconfig renders a kubeconfig whose user may do everything even before any RBAC rule exists. It is for the
+// first moments of a cluster (AdminsBinding) and is never written anywhere.
+func (p Params) SuperAdminKubeconfig(ctx context.Context, k *pki.PKI, endpoint string) ([]byte, error) {
+	ca, err := k.CABundle(ctx, pki.KubernetesCA)
+	if err != nil {
+		return nil, err
+	}
+	const user = "naupegos-super-admin"
+	cert, err := k.Leaf(ctx, pki.LeafSpec{
+		Name: "super-admin", Authority: pki.KubernetesCA, CommonName: user, Organizations: []string{"system:masters"}, Client: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.kubeconfig("https://"+endpoint, user, ca, pairCredentials(cert))
+}
+
+// AdminsBinding is the binding that makes the holders of admin kubeconfigs administrators, as kubeadm itself makes it
+// (EnsureAdminClusterRoleBinding in cmd/kubeadm/app/phases/kubeconfig).
+const AdminsBinding = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: kubeadm:cluster-admins
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: cluster-admin
+subjects:
+  - apiGroup: rbac.authorization.k8s.io
+    kind: Group
+    name: kubeadm:cluster-admins
+`
+
+// credentials are how the user of a kubeconfig says who it is: by a certificate within the file or in a file of its own.
+type credentials struct {
+	CertificateData []byte `json:"client-certificate-data,omitempty"`
+	KeyData         []byte `json:"client-key-data,omitempty"`
+	Certificate     string `json:"client-certificate,omitempty"`
+	Key             string `json:"client-key,omitempty"`
+}
+
+func pairCredentials(c pki.Pair) credentials {
+	return credentials{CertificateData: c.CertPEM, KeyData: c.KeyPEM}
+}
+
+func fileCredentials(path string) credentials { return credentials{Certificate: path, Key: path} }
+
+// kubeconfig renders a kubeconfig of one user, named as kubeadm names things.
+func (p Params) kubeconfig(server, user string, ca []byte, c credentials) ([]byte, error) {
+	name := user + "@" + p.ClusterName
+	type object = map[string]any
+	return marshal(object{
+		"apiVersion": "v1", "kind": "Config", "current-context": name,
+		"clusters": []object{{"name": p.ClusterName, "cluster": object{"server": server, "certificate-authority-data": ca}}},
+		"contexts": []object{{"name": name, "context": object{"cluster": p.ClusterName, "user": user}}},
+		"users":    []object{{"name": user, "user": c}},
+	})
+}
+
+// marshal renders v as YAML with sorted keys, without the empty status that typed objects bring along.
+func marshal(v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "render YAML")
+	}
+	var m map[string]any
+	if err := yaml.Unmarshal(data, &m); err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "render YAML")
+	}
+	if status, ok := m["status"].(map[string]any); ok && len(status) == 0 {
+		delete(m, "status")
+	}
+	out, err := yaml.Marshal(m)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "render YAML")
+	}
+	return out, nil
+}

@@ -1,0 +1,264 @@
+package layout
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletv1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
+)
+
+const (
+	kubeletDir           = "/var/lib/kubelet"
+	kubeletConfigPath    = kubeletDir + "/config.yaml"
+	kubeletFlagsPath     = kubeletDir + "/kubeadm-flags.env"
+	kubeletFirstCertPath = kubeletDir + "/pki/kubelet-client-first.pem"
+	kubeletCertPath      = kubeletDir + "/pki/kubelet-client-current.pem"
+	kubeletTmpfilesPath  = "/etc/tmpfiles.d/naupegos-kubelet.conf"
+)
+
+// kubeletDropIn is kubeadm's own: kubeadm init, join and upgrade count on these paths.
+const kubeletDropIn = `[Service]
+Environment="KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf"
+Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+EnvironmentFile=-/etc/default/kubelet
+ExecStart=
+ExecStart=/usr/local/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS
+`
+
+const kubeletUnitContent = `[Unit]
+Description=kubelet: The Kubernetes Node Agent
+Documentation=https://kubernetes.io/docs/
+Wants=network-online.target containerd.service
+After=network-online.target containerd.service
+# Nothing to do before the machine belongs to a cluster.
+ConditionPathExists=/var/lib/kubelet/config.yaml
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=/usr/local/bin/kubelet
+Restart=always
+RestartSec=2
+
+[Install]
+WantedBy=multi-user.target
+`
+
+// kubeletOwnDropIn is ours. It has the kubelet notice soon that the API server at the other end is dead. And it makes the link
+// that kubelets move when they rotate their client certificate point to the first one, unless the link exists: a plain file in
+// its place would end the rotation.
+func kubeletOwnDropIn() string {
+	dropIn := "[Service]\n"
+	for _, e := range ConnectionEnv() {
+		dropIn += fmt.Sprintf("Environment=%s=%s\n", e.Name, e.Value)
+	}
+	return dropIn + "ExecStartPre=/usr/bin/systemd-tmpfiles --create " + kubeletTmpfilesPath + "\n"
+}
+
+const kubeletTmpfiles = "L " + kubeletCertPath + " - - - - " + kubeletFirstCertPath + "\n"
+
+func kubeletUnit() machine.Unit {
+	return machine.Unit{
+		Name: "kubelet.service", Content: kubeletUnitContent, Enabled: true, Active: true,
+		DropIns: []machine.DropIn{{Name: "10-kubeadm.conf", Content: kubeletDropIn}},
+		Watches: []string{binDir + "/kubelet"}, Private: true,
+	}
+}
+
+// kubeletLayer renders the kubelet of a machine that belongs to the cluster and talks to the API at server.
+func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server string) (machine.Config, error) {
+	ca, err := k.CABundle(ctx, pki.KubernetesCA)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	user := "system:node:" + n.Name
+	cert, err := k.Leaf(ctx, pki.LeafSpec{
+		Name: n.Name + "/kubelet", Authority: pki.KubernetesCA, CommonName: user, Organizations: []string{"system:nodes"}, Client: true,
+	})
+	if err != nil {
+		return machine.Config{}, err
+	}
+	kubeconfig, err := p.kubeconfig(server, user, ca, fileCredentials(kubeletCertPath))
+	if err != nil {
+		return machine.Config{}, err
+	}
+	config, err := p.kubeletConfig(n, criSocket)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	first := private(kubeletFirstCertPath, slices.Concat(cert.CertPEM, cert.KeyPEM))
+	first.Once = true
+	unit := kubeletUnit()
+	unit.DropIns = append(unit.DropIns, machine.DropIn{Name: "20-naupegos.conf", Content: kubeletOwnDropIn()})
+	unit.Watches = append(unit.Watches, kubeletConfigPath, kubeletFlagsPath, pkiDir+"/ca.crt", kubernetesDir+"/kubelet.conf")
+	c := machine.Config{
+		Directories: []machine.Directory{{Path: kubeletDir + "/pki", Mode: 0o755}},
+		Files: []machine.File{
+			text(pkiDir+"/ca.crt", string(ca)),
+			first,
+			text(kubeletTmpfilesPath, kubeletTmpfiles),
+			{Path: kubernetesDir + "/kubelet.conf", Mode: 0o600, Content: kubeconfig},
+			{Path: kubeletFlagsPath, Mode: 0o600, Content: []byte(p.kubeletFlags(n))},
+			{Path: kubeletDir + "/instance-config.yaml", Mode: 0o600, Content: []byte(fmt.Sprintf("containerRuntimeEndpoint: %q\n", criSocket))},
+			{Path: kubeletConfigPath, Mode: 0o600, Content: config},
+		},
+		Units: []machine.Unit{unit},
+	}
+	return c, p.addInstance(&c, n)
+}
+
+// kubeletFlags renders kubeadm-flags.env as kubeadm does: what belongs to one machine only.
+func (p Params) kubeletFlags(n Node) string {
+	var args []string
+	if n.Facts.Hostname != "" && n.Facts.Hostname != n.Name {
+		args = append(args, "--hostname-override="+n.Name)
+	}
+	if p.ExternalCloud {
+		args = append(args, "--cloud-provider=external")
+	}
+	args = append(args, "--node-ip="+n.Address)
+	var labels []string
+	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
+		if kubeletMayLabel(key) {
+			labels = append(labels, key+"="+n.Labels[key])
+		}
+	}
+	if len(labels) > 0 {
+		args = append(args, "--node-labels="+strings.Join(labels, ","))
+	}
+	if p.knowsInstance(n) {
+		args = append(args, "--provider-id="+n.Cloud.ProviderID)
+	}
+	var taints []string
+	for _, t := range n.Taints {
+		taints = append(taints, t.ToString())
+	}
+	if len(taints) > 0 {
+		args = append(args, "--register-with-taints="+strings.Join(taints, ","))
+	}
+	return fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", strings.Join(args, " "))
+}
+
+// kubeletMayLabel reports whether a kubelet may give itself a label of this key (NodeRestriction); others come from the
+// operator through the API.
+func kubeletMayLabel(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return true
+	}
+	for _, own := range []string{"kubelet.kubernetes.io", "node.kubernetes.io"} {
+		if domain == own || strings.HasSuffix(domain, "."+own) {
+			return true
+		}
+	}
+	for _, reserved := range []string{"kubernetes.io", "k8s.io"} {
+		if domain == reserved || strings.HasSuffix(domain, "."+reserved) {
+			return false
+		}
+	}
+	return true
+}
+
+// kubeletConfig renders a KubeletConfiguration: with an endpoint that of one machine, without one what the cluster's
+// kubelet-config ConfigMap holds.
+func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
+	wants, err := p.of(n).wants()
+	if err != nil {
+		return nil, err
+	}
+	c := kubeletv1.KubeletConfiguration{
+		TypeMeta:                 metav1.TypeMeta{APIVersion: wants.Configs.Kubelet, Kind: "KubeletConfiguration"},
+		StaticPodPath:            kubernetesDir + "/manifests",
+		ContainerRuntimeEndpoint: endpoint,
+		CgroupDriver:             "cgroupfs",
+		ClusterDNS:               []string{p.serviceAddress(10)},
+		ClusterDomain:            p.DNSDomain,
+		RotateCertificates:       true,
+		ServerTLSBootstrap:       true,
+		HealthzBindAddress:       "127.0.0.1",
+		HealthzPort:              ptr(int32(10248)),
+		FailSwapOn:               ptr(false),
+		MakeIPTablesUtilChains:   ptr(true),
+		// Nodes get ready sooner; what is reported to the API is bounded by nodeStatusReportFrequency as ever.
+		NodeStatusUpdateFrequency: metav1.Duration{Duration: 5 * time.Second},
+	}
+	if p.SharedKernel {
+		// The disk is the host's: its percentages say nothing of the machine, and the bundle's images are not to be had again.
+		c.EvictionHard = map[string]string{
+			"memory.available": "100Mi", "nodefs.available": "1Gi", "imagefs.available": "1Gi", "nodefs.inodesFree": "1%", "imagefs.inodesFree": "1%",
+		}
+		c.ImageGCHighThresholdPercent = ptr(int32(100))
+	}
+	c.Authentication.Anonymous.Enabled = ptr(false)
+	c.Authentication.Webhook.Enabled = ptr(true)
+	c.Authentication.X509.ClientCAFile = pkiDir + "/ca.crt"
+	c.Authorization.Mode = kubeletv1.KubeletAuthorizationModeWebhook
+	if n.Facts.CgroupVersion == 2 {
+		c.CgroupDriver = "systemd"
+	} else {
+		c.FailCgroupV1 = ptr(false)
+	}
+	if n.ResolvConf != "" {
+		c.ResolverConfig = ptr(n.ResolvConf)
+	}
+	if p.Harden {
+		c.EventRecordQPS = ptr(int32(50))
+		c.PodPidsLimit = ptr(int64(4096))
+		c.ProtectKernelDefaults = p.protectKernel()
+		c.SeccompDefault = ptr(true)
+		c.StreamingConnectionIdleTimeout = metav1.Duration{Duration: 4 * time.Hour}
+		c.TLSCipherSuites = tlsCipherSuites()
+		c.TLSMinVersion = "VersionTLS12"
+	}
+	return marshal(c)
+}
+
+// protectKernel reports whether kubelets insist on the kernel settings they need.
+func (p Params) protectKernel() bool { return p.Harden && !p.SharedKernel }
+
+// kubeletSysctls returns the kernel settings that a kubelet with protectKernelDefaults insists on.
+func kubeletSysctls() map[string]string {
+	return map[string]string{
+		"kernel.keys.root_maxbytes": "25000000",
+		"kernel.keys.root_maxkeys":  "1000000",
+		"kernel.panic":              "10",
+		"kernel.panic_on_oops":      "1",
+		"vm.overcommit_memory":      "1",
+		"vm.panic_on_oom":           "0",
+	}
+}
+
+// tlsCipherSuites returns the TLS 1.2 suites with forward secrecy and authenticated encryption.
+func tlsCipherSuites() []string {
+	return []string{
+		"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+		"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+		"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+		"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+		"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+		"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// controlPlaneTaints returns the taints of a control-plane machine: unless it says otherwise the one that keeps ordinary
+// pods off it. kubeadm takes none for the usual one, but an empty list for an empty list.
+func controlPlaneTaints(n Node) []corev1.Taint {
+	if n.Schedulable && n.Taints == nil {
+		return []corev1.Taint{}
+	}
+	if n.Taints != nil {
+		return n.Taints
+	}
+	return []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
+}

@@ -1,0 +1,129 @@
+package layout
+
+import (
+	"context"
+	"net"
+	"path"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
+)
+
+const (
+	kubernetesDir = "/etc/kubernetes"
+	pkiDir        = kubernetesDir + "/pki"
+	ourDir        = kubernetesDir + "/naupegos" // what only our API servers read
+)
+
+// fileSet collects the files of a machine and finds them again by path.
+type fileSet []machine.File
+
+func (s *fileSet) add(files ...machine.File) { *s = append(*s, files...) }
+
+// pair adds a certificate and its key as base.crt and base.key, with kubeadm's modes.
+func (s *fileSet) pair(base string, p pki.Pair) {
+	s.add(text(path.Join(pkiDir, base+".crt"), string(p.CertPEM)), private(path.Join(pkiDir, base+".key"), p.KeyPEM))
+}
+
+// under returns the files whose path begins with any of the prefixes.
+func (s fileSet) under(prefixes ...string) []machine.File {
+	var out []machine.File
+	for _, f := range s {
+		for _, p := range prefixes {
+			if strings.HasPrefix(f.Path, p) {
+				out = append(out, f)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// leafAt is a leaf and where below the PKI directory it lies.
+type leafAt struct {
+	base string
+	spec pki.LeafSpec
+}
+
+func (s *fileSet) leaves(ctx context.Context, k *pki.PKI, n Node, leaves []leafAt) error {
+	for _, l := range leaves {
+		l.spec.Name = n.Name + "/" + strings.ReplaceAll(l.base, "/", "-")
+		pair, err := k.Leaf(ctx, l.spec)
+		if err != nil {
+			return err
+		}
+		s.pair(l.base, pair)
+	}
+	return nil
+}
+
+// controlPlanePKI renders /etc/kubernetes/pki as kubeadm has it, without what belongs to etcd's members.
+func (p Params) controlPlanePKI(ctx context.Context, k *pki.PKI, n Node) (fileSet, error) {
+	var files fileSet
+	for _, a := range [][2]string{{"ca", pki.KubernetesCA}, {"front-proxy-ca", pki.FrontProxyCA}} {
+		pair, err := k.Authority(ctx, a[1])
+		if err != nil {
+			return nil, err
+		}
+		files.pair(a[0], pair)
+	}
+	etcdCA, err := k.CABundle(ctx, pki.EtcdCA)
+	if err != nil {
+		return nil, err
+	}
+	signing, public, err := k.ServiceAccountKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files.add(text(pkiDir+"/etcd/ca.crt", string(etcdCA)), private(pkiDir+"/sa.key", signing), private(pkiDir+"/sa.pub", public))
+	wants, err := p.of(n).wants()
+	if err != nil {
+		return nil, err
+	}
+	kubeletClient := pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: "kube-apiserver-kubelet-client", Client: true}
+	if wants.KubeletClientGroup != "" {
+		kubeletClient.Organizations = []string{wants.KubeletClientGroup}
+	}
+	return files, files.leaves(ctx, k, n, []leafAt{
+		{"apiserver", p.apiServerLeaf(n)},
+		{"apiserver-kubelet-client", kubeletClient},
+		{"apiserver-etcd-client", pki.LeafSpec{Authority: pki.EtcdCA, CommonName: "kube-apiserver-etcd-client", Client: true}},
+		{"front-proxy-client", pki.LeafSpec{Authority: pki.FrontProxyCA, CommonName: "front-proxy-client", Client: true}},
+	})
+}
+
+func (p Params) apiServerLeaf(n Node) pki.LeafSpec {
+	s := pki.LeafSpec{
+		Authority: pki.KubernetesCA, CommonName: "kube-apiserver", Server: true,
+		DNSNames: []string{n.Name, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + p.DNSDomain},
+	}
+	for _, san := range append([]string{p.serviceAddress(1), n.Address, p.endpointHost()}, p.APIServerSANs...) {
+		if ip := net.ParseIP(san); ip != nil {
+			s.IPs = append(s.IPs, ip)
+		} else {
+			s.DNSNames = append(s.DNSNames, san)
+		}
+	}
+	return s
+}
+
+// etcdPKI renders what a member of etcd needs, below the PKI directory as kubeadm has it.
+func etcdPKI(ctx context.Context, k *pki.PKI, n Node) (fileSet, error) {
+	ca, err := k.Authority(ctx, pki.EtcdCA)
+	if err != nil {
+		return nil, err
+	}
+	var files fileSet
+	files.pair("etcd/ca", ca)
+	member := pki.LeafSpec{
+		Authority: pki.EtcdCA, CommonName: n.Name, Server: true, Client: true,
+		DNSNames: []string{n.Name, "localhost"},
+		IPs:      []net.IP{net.ParseIP(n.Address), net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	return files, files.leaves(ctx, k, n, []leafAt{
+		{"etcd/server", member},
+		{"etcd/peer", member},
+		{"etcd/healthcheck-client", pki.LeafSpec{Authority: pki.EtcdCA, CommonName: "kube-etcd-healthcheck-client", Client: true}},
+	})
+}

@@ -1,0 +1,108 @@
+package layout
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// newestOf returns the newest release of each supported minor, the oldest minor first.
+func newestOf(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, v := range release.Versions() {
+		if len(out) == 0 || release.MinorOf(out[0]) != release.MinorOf(v) {
+			out = append([]string{v}, out...)
+		}
+	}
+	return out
+}
+
+// TestGoldenMinors shows what is rendered otherwise for one minor than for the one before, but for the versions themselves.
+func TestGoldenMinors(t *testing.T) {
+	var b strings.Builder
+	var before []string
+	for _, version := range newestOf(t) {
+		p := testParams()
+		p.Release = testRelease(version)
+		config := render(t, p, testPKI(t, testTime), 0)
+		text := string(dump(config))
+		for _, i := range p.Release.Bundle.Images {
+			text = strings.ReplaceAll(text, i.Ref, i.Name)
+		}
+		lines := strings.Split(strings.ReplaceAll(text, version, "VERSION"), "\n")
+		if before != nil {
+			fmt.Fprintf(&b, "%s:\n", release.MinorOf(version))
+			missing(&b, "- ", before, lines)
+			missing(&b, "+ ", lines, before)
+		}
+		before = lines
+	}
+	testkit.Golden(t, "minors.golden", []byte(b.String()))
+}
+
+// missing writes the lines of a that b lacks.
+func missing(to *strings.Builder, mark string, a, b []string) {
+	for _, line := range a {
+		if !slices.Contains(b, line) {
+			fmt.Fprintln(to, mark+line)
+		}
+	}
+}
+
+// TestMachinesOfTwoReleases: a machine is rendered by the release that it runs, what is recorded and installed by the cluster's.
+func TestMachinesOfTwoReleases(t *testing.T) {
+	versions := newestOf(t)
+	old := versions[0]
+	p := testParams()
+	worker, member := testWorker(p), p.ControlPlanes[1]
+	worker.Release, member.Release = testRelease(old), testRelease(old)
+	k := testPKI(t, testTime)
+	w := testkit.Value(p.Worker(t.Context(), k, worker))(t)
+	c := testkit.Value(p.ControlPlane(t.Context(), k, member, p.NewEtcd()))(t)
+	first := render(t, p, k, 0)
+	for _, config := range []machine.Config{w, c} {
+		text := string(dump(config))
+		if strings.Contains(text, release.Default) || !strings.Contains(text, "kube-proxy:"+old) {
+			t.Errorf("%s is not of %s alone", config.Machine, old)
+		}
+	}
+	if text := string(dump(first)); strings.Contains(text, old) || !strings.Contains(text, "kube-proxy:"+release.Default) {
+		t.Errorf("%s is not of %s alone", first.Machine, release.Default)
+	}
+	if conf := content(t, c, KubeadmConfigPath); !bytes.Contains(conf, []byte("kubernetesVersion: "+old)) {
+		t.Errorf("kubeadm on a machine of %s is told\n%s", old, conf)
+	}
+	recorded := testkit.Value(p.Recorded())(t)
+	p.ControlPlanes[0].Release = testRelease(old)
+	if again := testkit.Value(p.Recorded())(t); !bytes.Equal(recorded, again) {
+		t.Error("what is recorded of the cluster depends on what a machine runs")
+	}
+	worker.Release.Version = "v1.2.3"
+	if _, err := p.Worker(t.Context(), k, worker); fail.KindOf(err) != fail.Internal {
+		t.Errorf("a machine of v1.2.3: %v", err)
+	}
+}
+
+// TestFilesAreOfTheContractsVersions: what lies ready as YAML is of the versions that every minor reads.
+func TestFilesAreOfTheContractsVersions(t *testing.T) {
+	for _, version := range release.Versions() {
+		wants := testkit.Value(testRelease(version).wants())(t)
+		for text, want := range map[string]string{authenticationConfig: wants.Configs.APIServer, auditPolicy: wants.Configs.Audit} {
+			var doc struct{ APIVersion string }
+			testkit.Must(t, yaml.Unmarshal([]byte(text), &doc))
+			if doc.APIVersion != want {
+				t.Errorf("%s: a file is of %s, not of %s", version, doc.APIVersion, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package layout
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// Where things lie on machines.
+const (
+	binDir        = "/usr/local/bin"
+	cniBinDir     = "/opt/cni/bin"
+	cniConfDir    = "/etc/cni/net.d"
+	containerdDir = "/etc/containerd"
+	certsD        = containerdDir + "/certs.d"
+	criSocket     = "unix:///run/containerd/containerd.sock"
+)
+
+const containerdUnit = `[Unit]
+Description=containerd container runtime
+Documentation=https://containerd.io
+After=network.target local-fs.target dbus.service
+
+[Service]
+Type=notify
+ExecStart=/usr/local/bin/containerd
+Environment=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+Delegate=yes
+KillMode=process
+Restart=always
+RestartSec=2
+LimitNPROC=infinity
+LimitCORE=infinity
+LimitNOFILE=1048576
+TasksMax=infinity
+OOMScoreAdjust=-999
+
+[Install]
+WantedBy=multi-user.target
+`
+
+// Runtime renders what any node needs before it belongs to a cluster: container runtime, executables, images of the role,
+// pod network plumbing and a kubelet that waits to be configured. An ordinary `kubeadm join` works on such a machine.
+func (p Params) Runtime(n Node, role string) (machine.Config, error) {
+	wants, err := p.of(n).wants()
+	if err != nil {
+		return machine.Config{}, err
+	}
+	c := machine.Config{
+		Directories: []machine.Directory{
+			{Path: "/etc/kubernetes/manifests", Mode: 0o755},
+			{Path: certsD, Mode: 0o755},
+			{Path: cniConfDir, Mode: 0o755},
+			{Path: cniBinDir, Mode: 0o755},
+		},
+		Packages: wants.Packages,
+		Modules:  []string{"overlay", "br_netfilter"},
+		Sysctls: map[string]string{
+			"net.ipv4.ip_forward":                "1",
+			"net.bridge.bridge-nf-call-iptables": "1",
+		},
+	}
+	if p.protectKernel() {
+		for key, value := range kubeletSysctls() {
+			c.Sysctls[key] = value
+		}
+	}
+	for _, add := range []func(*machine.Config) error{
+		p.of(n).addBinaries,
+		func(c *machine.Config) error { return p.of(n).addImages(c, role) },
+		func(c *machine.Config) error { return p.addContainerd(c, n) },
+	} {
+		if err := add(&c); err != nil {
+			return machine.Config{}, err
+		}
+	}
+	if p.CNI == CNIFlannel {
+		c.Files = append(c.Files, machine.File{Path: FlannelConflistPath, Mode: 0o600, Content: []byte(FlannelConflist())})
+	}
+	c.Units = append(c.Units, kubeletUnit())
+	return c, nil
+}
+
+func (r Release) addBinaries(c *machine.Config) error {
+	names := []string{"containerd", "containerd-shim-runc-v2", "ctr", "kubeadm", "kubectl", "kubelet"}
+	for _, b := range r.Bundle.Binaries {
+		if strings.HasPrefix(b.Name, "cni/") {
+			names = append(names, b.Name)
+		}
+	}
+	for _, name := range names {
+		b, err := r.binary(name)
+		if err != nil {
+			return err
+		}
+		at := path.Join(binDir, name)
+		if plugin, ok := strings.CutPrefix(name, "cni/"); ok {
+			at = path.Join(cniBinDir, plugin)
+		}
+		c.Binaries = append(c.Binaries, machine.Binary{Path: at, Digest: b.Digest, Size: b.Size})
+	}
+	return nil
+}
+
+func (r Release) addImages(c *machine.Config, role string) error {
+	for _, i := range r.Bundle.Images {
+		if slices.Contains(i.Roles, role) {
+			c.Images = append(c.Images, machine.Image{Refs: []string{i.Ref}, Digest: i.Archive.Digest, Size: i.Archive.Size, ID: i.ID})
+		}
+	}
+	return nil
+}
+
+func (p Params) addContainerd(c *machine.Config, n Node) error {
+	config, err := p.containerdConfig(n)
+	if err != nil {
+		return err
+	}
+	c.Files = append(c.Files, text(containerdDir+"/config.toml", config))
+	c.Files = append(c.Files, p.registryFiles()...)
+	c.Units = append(c.Units, machine.Unit{
+		Name: "containerd.service", Content: containerdUnit, Enabled: true, Active: true,
+		// The registries' files are read at every pull.
+		Watches: []string{containerdDir + "/config.toml", binDir + "/containerd"},
+	})
+	return nil
+}

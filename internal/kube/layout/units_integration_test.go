@@ -1,0 +1,84 @@
+//go:build integration
+
+package layout
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestSystemdAcceptsUnits has systemd look at every unit that is rendered.
+func TestSystemdAcceptsUnits(t *testing.T) {
+	p := testParams()
+	p.EtcdMode = EtcdService
+	c, err := p.ControlPlane(t.Context(), testPKI(t, testTime), p.ControlPlanes[0], p.NewEtcd())
+	testkit.Must(t, err)
+	h := newHost(t, c)
+	for _, b := range c.Binaries {
+		h.exec(t, []byte("#!/bin/true\n"), "install", "-D", "-m", "755", "/dev/stdin", b.Path)
+	}
+	h.exec(t, []byte("#!/bin/true\n"), "install", "-D", "-m", "755", "/dev/stdin", p.AgentPath)
+	const dir = "/etc/systemd/system/"
+	for _, u := range c.Units {
+		h.exec(t, []byte(u.Content), "install", "-D", "-m", "644", "/dev/stdin", dir+u.Name)
+		for _, d := range u.DropIns {
+			h.exec(t, []byte(d.Content), "install", "-D", "-m", "644", "/dev/stdin", dir+u.Name+".d/"+d.Name)
+		}
+	}
+	for _, u := range c.Units {
+		out, err := h.try(t.Context(), nil, "systemd-analyze", "verify", "--man=no", dir+u.Name)
+		if err != nil || strings.Contains(out, u.Name) {
+			t.Errorf("systemd-analyze verify %s: %v\n%s", u.Name, err, out)
+		}
+	}
+}
+
+// TestTmpfilesLinkTheFirstCertificate runs what kubelet's unit runs: the link is made once and then left to the kubelet.
+func TestTmpfilesLinkTheFirstCertificate(t *testing.T) {
+	p := testParams()
+	c, err := p.Worker(t.Context(), testPKI(t, testTime), testWorker(p))
+	testkit.Must(t, err)
+	h := newHost(t, c)
+	link := func() string {
+		h.exec(t, nil, "systemd-tmpfiles", "--create", kubeletTmpfilesPath)
+		return strings.TrimSpace(h.exec(t, nil, "readlink", kubeletCertPath))
+	}
+	if got := link(); got != kubeletFirstCertPath {
+		t.Errorf("the link points to %q", got)
+	}
+	h.exec(t, nil, "ln", "-sf", filepath.Dir(kubeletCertPath)+"/rotated.pem", kubeletCertPath)
+	if got := link(); !strings.HasSuffix(got, "/rotated.pem") {
+		t.Errorf("a rotated certificate's link was set back to %q", got)
+	}
+}
+
+// TestContainerdReadsItsConfig asks the bundle's containerd what it makes of config.toml.
+func TestContainerdReadsItsConfig(t *testing.T) {
+	for cgroup, p := range map[int]Params{1: localParams(), 2: testParams()} {
+		b := bundletest.Of(t, p.Release.Version)
+		p.Release.Bundle = b.Manifest
+		c, err := p.Worker(t.Context(), testPKI(t, testTime), testWorker(p))
+		testkit.Must(t, err)
+		out := newHost(t, c).exec(t, nil, bundletest.Program(t, b, "containerd"), "--config", containerdDir+"/config.toml", "config", "dump")
+		pause, err := b.Image("pause")
+		testkit.Must(t, err)
+		want := []string{"sandbox = '" + pause.Ref + "'", "config_path = '/etc/containerd/certs.d'", "bin_dirs = ['/opt/cni/bin']", "version = 3"}
+		if cgroup == 2 {
+			want = append(want, "SystemdCgroup = true", "restrict_oom_score_adj = false", "disable_apparmor = false")
+		} else {
+			want = append(want, "SystemdCgroup = false", "restrict_oom_score_adj = true", "disable_apparmor = true")
+		}
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("cgroup v%d: containerd's configuration lacks %s:\n%s", cgroup, w, out)
+			}
+		}
+		if strings.Contains(out, "level=warning") {
+			t.Errorf("containerd warns:\n%s", out)
+		}
+	}
+}
