@@ -79,6 +79,8 @@ func (p Params) apiServerExtraArgs() []arg {
 		{"authentication-config", authenticationPath},
 		// A server that is going down says so to load balancers before it stops taking connections.
 		{"shutdown-delay-duration", "4s"},
+		// And it ends its watches then: else it waits for them until kubelet kills it, half a minute later.
+		{"shutdown-watch-termination-grace-period", "5s"},
 	}
 	if p.AuditLog {
 		args = append(args,
