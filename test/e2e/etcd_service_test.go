@@ -18,6 +18,7 @@ func TestEtcdService(t *testing.T) {
 	r.document(s)
 	r.apply()
 	r.encryptionChanges(t, s, "etcdsvc-cp-1")
+	r.judgedByCIS(t, "etcdsvc-cp-1", "control-plane", "master,controlplane,etcd,node")
 	l := startLoad(t, r)
 	l.flows(t, 5)
 	m := l.mark()
@@ -40,7 +41,6 @@ func TestEtcdService(t *testing.T) {
 	r.apply()
 	l.verify(t)
 	r.sameCluster(s)
-	r.judgedByCIS(t, "etcdsvc-cp-1", "control-plane", "master,controlplane,etcd,node")
 	l.end()
 	r.destroy()
 }
