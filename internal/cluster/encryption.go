@@ -65,22 +65,21 @@ func nextProviders(now, final []string, written string) []string {
 	return final
 }
 
-// encryption is the list that API servers should run with now.
-func (c *Cluster) encryption() []string {
+// encryption is the list that API servers should run with now. Where none was remembered yet, it is what the cluster was last brought to; of
+// one that is new its document says it.
+func (c *Cluster) encryption() ([]string, error) {
 	if list := providerList(c.facts.Get(memory.Encryption)); list != nil {
-		return list
+		return list, nil
 	}
-	return finalProviders(c.encryptedBefore(), c.encryptionKey())
-}
-
-// encryptedBefore reports whether the cluster was last brought to encryption at rest; of one that is new its document says it.
-func (c *Cluster) encryptedBefore() bool {
-	if was := c.facts.Get(memory.Converged); was != "" && c.facts.Bootstrapped() {
-		if before, err := v1alpha1.Parse("the document that "+c.Name()+" was brought to", []byte(was)); err == nil {
-			return *before.Spec.Security.EncryptionAtRest
-		}
+	was := c.facts.Get(memory.Converged)
+	if was == "" || !c.facts.Bootstrapped() {
+		return c.finalEncryption(), nil
 	}
-	return *c.doc.Spec.Security.EncryptionAtRest
+	before, err := v1alpha1.Parse("the document that "+c.Name()+" was brought to", []byte(was))
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "find out whether the Secrets of cluster %s are encrypted", c.Name())
+	}
+	return finalProviders(*before.Spec.Security.EncryptionAtRest, c.encryptionKey()), nil
 }
 
 // encryptionKey is the name of the key to write Secrets by, where they are encrypted.
@@ -98,7 +97,11 @@ func (c *Cluster) finalEncryption() []string {
 // advanceEncryption moves on to the next list once all API servers run with the present one. Until the API has answered for the first
 // time there is nothing to take care of.
 func (c *Cluster) advanceEncryption(ctx context.Context) error {
-	now, final := c.encryption(), c.finalEncryption()
+	now, err := c.encryption()
+	if err != nil {
+		return err
+	}
+	final := c.finalEncryption()
 	if !c.facts.Bootstrapped() {
 		return c.settleEncryption(ctx, final, final[0])
 	}
@@ -110,7 +113,13 @@ func (c *Cluster) advanceEncryption(ctx context.Context) error {
 	if join(now) != c.facts.Get(memory.EncryptionRun) {
 		return nil
 	}
-	return c.facts.Set(ctx, memory.Encryption, join(nextProviders(now, final, c.facts.Get(memory.EncryptionWrote))))
+	next := nextProviders(now, final, c.facts.Get(memory.EncryptionWrote))
+	if next[0] != now[0] { // from now on some are written otherwise, also where the wish changes before all are
+		if err := c.facts.Set(ctx, memory.EncryptionWrote, ""); err != nil {
+			return err
+		}
+	}
+	return c.facts.Set(ctx, memory.Encryption, join(next))
 }
 
 // settleEncryption remembers that all API servers run with a list, and by what all Secrets are written.
@@ -125,7 +134,8 @@ func (c *Cluster) settleEncryption(ctx context.Context, list []string, written s
 
 // encryptionChanging reports whether a later plan has more to do.
 func (c *Cluster) encryptionChanging() bool {
-	return c.facts.Bootstrapped() && !slices.Equal(c.encryption(), c.finalEncryption())
+	list := c.facts.Get(memory.Encryption)
+	return c.facts.Bootstrapped() && list != "" && list != join(c.finalEncryption())
 }
 
 // planEncryption ends a stage of changing the encryption at rest once all API servers have restarted with it.
@@ -134,7 +144,7 @@ func (a *applying) planEncryption() {
 	if !a.facts.Bootstrapped() || run == "" {
 		return
 	}
-	now, final, written := a.encryption(), a.finalEncryption(), a.facts.Get(memory.EncryptionWrote)
+	now, final, written := providerList(a.facts.Get(memory.Encryption)), a.finalEncryption(), a.facts.Get(memory.EncryptionWrote)
 	rewrite := now[0] == final[0] && written != final[0]
 	if rewrite {
 		written = now[0] // by this stage

@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -59,13 +60,87 @@ func TestNextProviders(t *testing.T) {
 	}
 }
 
-// rounds plans, and does what the steps would, until the encryption is as wanted; it returns the plans.
+// TestWishChanges turns encryption at rest on and off, and changes the wish after every number of stages, also where the last of them was
+// rolled out and not ended: what is stored can always be read, and in the end all of it is stored as wished.
+func TestWishChanges(t *testing.T) {
+	for _, from := range []bool{false, true} {
+		for _, first := range []bool{false, true} {
+			for changed := range 5 {
+				for _, cut := range []bool{false, true} {
+					l := newLab(t, encryptionDocument(t, from)).running(encryptionDocument(t, from))
+					testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(encryptionDocument(t, from).Marshal())(t))))
+					l.walk(first, changed, cut)
+				}
+			}
+		}
+	}
+}
+
+// walk wishes for one thing first and, after some stages, for the opposite, until nothing is left to do.
+func (l *lab) walk(first bool, changed int, cut bool) {
+	l.t.Helper()
+	l.doc = encryptionDocument(l.t, first)
+	before := l.providersNow()
+	stored := map[string]bool{before[0]: true} // providers by which something may be stored
+	for stage := range 12 {
+		if stage == changed {
+			l.doc = encryptionDocument(l.t, !first)
+		}
+		testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
+		now := l.providersNow()
+		stored[before[0]], stored[now[0]] = true, true
+		for _, reader := range [][]string{before, now} {
+			for p := range stored {
+				if !slices.Contains(reader, p) {
+					l.t.Fatalf("%v, changed after %d (cut off: %v): API servers with %v can't read what is stored by %s", first, changed, cut, reader, p)
+				}
+			}
+		}
+		before = now
+		if cut && stage == changed-1 {
+			continue
+		}
+		switch s := l.encryptionStep(); {
+		case s == nil && stage > changed:
+			if final := l.finalEncryption(); !slices.Equal(now, final) || len(stored) != 1 || !stored[final[0]] {
+				l.t.Errorf("%v, changed after %d (cut off: %v): at the end API servers have %v, and stored is %v", first, changed, cut, now, stored)
+			}
+			return
+		case s == nil:
+		case s.Timeout == rewriteTimeout:
+			stored = map[string]bool{now[0]: true}
+			testkit.Must(l.t, l.settleEncryption(l.t.Context(), now, now[0]))
+		default:
+			testkit.Must(l.t, s.Run(l.t.Context(), nil))
+		}
+	}
+	l.t.Errorf("%v, changed after %d (cut off: %v): no end", first, changed, cut)
+}
+
+// encryptionStep is the step that ends the stage at hand; nil where there is none.
+func (l *lab) encryptionStep() *plan.Step {
+	l.t.Helper()
+	a := l.applying(&Observed{}, nil)
+	a.planEncryption()
+	for _, s := range testkit.Value(a.graph.Seal(applyRules))(l.t) {
+		return s
+	}
+	return nil
+}
+
+// providersNow is the list that API servers should run with.
+func (l *lab) providersNow() []string {
+	l.t.Helper()
+	return testkit.Value(l.encryption())(l.t)
+}
+
+// encryptionRounds plans, and does what the steps would, until the encryption is as wanted; it returns the plans.
 func (l *lab) encryptionRounds(doc *v1alpha1.Cluster) []string {
 	l.t.Helper()
 	l.doc = doc
 	var plans []string
 	for {
-		before := l.encryption()
+		before := l.providersNow()
 		l.configured(before)
 		testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
 		o := l.observed(nil, controlPlanes(3)...)
@@ -77,9 +152,9 @@ func (l *lab) encryptionRounds(doc *v1alpha1.Cluster) []string {
 			l.t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
 		}
 		if strings.Contains(got, "stored again") {
-			testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.EncryptionWrote, l.encryption()[0]))
+			testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.EncryptionWrote, l.providersNow()[0]))
 		}
-		testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.EncryptionRun, join(l.encryption())))
+		testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.EncryptionRun, join(l.providersNow())))
 	}
 }
 
@@ -110,7 +185,7 @@ func TestEncryptionStages(t *testing.T) {
 	}
 	on := l.encryptionRounds(encryptionDocument(t, true))
 	testkit.Golden(t, "encryption-on.golden", strings.Join(on, "\n"))
-	if got := l.encryption(); !slices.Equal(got, []string{"key1", layout.Plaintext}) {
+	if got := l.providersNow(); !slices.Equal(got, []string{"key1", layout.Plaintext}) {
 		t.Errorf("on is %v", got)
 	}
 	if name := testkit.Value(l.RotateEncryption(t.Context()))(t); name != "key2" {
@@ -120,11 +195,11 @@ func TestEncryptionStages(t *testing.T) {
 		t.Errorf("rotated again meanwhile: %v", err)
 	}
 	testkit.Golden(t, "encryption-rotate.golden", strings.Join(l.encryptionRounds(encryptionDocument(t, true)), "\n"))
-	if got := l.encryption(); !slices.Equal(got, []string{"key2", layout.Plaintext}) {
+	if got := l.providersNow(); !slices.Equal(got, []string{"key2", layout.Plaintext}) {
 		t.Errorf("rotated is %v", got)
 	}
 	testkit.Golden(t, "encryption-off.golden", strings.Join(l.encryptionRounds(encryptionDocument(t, false)), "\n"))
-	if got := l.encryption(); !slices.Equal(got, []string{layout.Plaintext}) {
+	if got := l.providersNow(); !slices.Equal(got, []string{layout.Plaintext}) {
 		t.Errorf("off is %v", got)
 	}
 	if _, err := l.RotateEncryption(t.Context()); fail.KindOf(err) != fail.Invalid {

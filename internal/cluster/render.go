@@ -183,13 +183,17 @@ func (c *Cluster) kubeParams(ctx context.Context) (layout.Params, error) {
 	if err != nil {
 		return layout.Params{}, err
 	}
+	encryption, err := c.encryption()
+	if err != nil {
+		return layout.Params{}, err
+	}
 	s := c.doc.Spec
 	p := layout.Params{
 		ClusterName: c.Name(), Endpoint: endpoint, Release: c.release(), PodCIDR: s.Kubernetes.PodCIDR,
 		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain,
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
 		ExternalCloud: c.prov.Traits().ExternalCloud,
-		Encryption:    c.encryption(), Harden: *s.Security.CISDefaults,
+		Encryption:    encryption, Harden: *s.Security.CISDefaults,
 		SharedKernel: c.prov.Traits().SharedKernel || c.facts.Is(memory.SharedKernel), AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
 	}
 	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {
