@@ -27,11 +27,11 @@ const (
 // kubeBenchArchive builds kube-bench once, from the module that pins it, and packs it with the benchmark's checks.
 var kubeBenchArchive = sync.OnceValues(func() (string, error) {
 	dir, archive := filepath.Join(built.dir, "kube-bench"), filepath.Join(built.dir, "kube-bench.tar")
-	source, err := kubeBenchGo("list", "-m", "-f", "{{.Dir}}", kubeBench)
-	if err != nil {
+	if _, err := kubeBenchGo("build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, "kube-bench"), kubeBench); err != nil {
 		return "", err
 	}
-	if _, err := kubeBenchGo("build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, "kube-bench"), kubeBench); err != nil {
+	source, err := kubeBenchGo("list", "-m", "-f", "{{.Dir}}", kubeBench) // which building has downloaded
+	if err != nil {
 		return "", err
 	}
 	tar := exec.Command("tar", "-cf", archive, "-C", dir, "kube-bench", "-C", filepath.Join(strings.TrimSpace(source), "cfg"), "config.yaml", cisBenchmark)
