@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -44,9 +45,11 @@ var kubeBenchArchive = sync.OnceValues(func() (string, error) {
 func kubeBenchGo(args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Env = "kubebench", append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("go %s: %w: %s", args[0], err, out)
+		return "", fmt.Errorf("go %s: %w: %s", args[0], err, said.String())
 	}
 	return string(out), nil
 }
