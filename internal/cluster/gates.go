@@ -28,7 +28,12 @@ func (c *Cluster) gate(name, reason string) *plan.Step {
 			if err := c.waitEtcd(ctx); err != nil {
 				return err
 			}
-			return c.waitServer(ctx, name)
+			if err := c.waitServer(ctx, name); err != nil {
+				return err
+			}
+			// The controller manager and the scheduler end when they can't renew their leases, and kubelet starts them again after a while.
+			p.Status("waiting until all of the control plane runs on %s", name)
+			return c.settled(ctx, name)
 		},
 	}
 }
