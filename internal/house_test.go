@@ -77,6 +77,7 @@ var knows = map[string][]string{
 	"internal/kube":                     {"internal/fail", "internal/kube/layout", "internal/kube/manifest", "internal/machine"},
 	"internal/kube/layout":              {"internal/bundle", "internal/fail", "internal/kube/manifest", "internal/machine", "internal/pki", "internal/release"},
 	"internal/kube/manifest":            {"internal/fail"},
+	"internal/cluster/filter":           {"internal/fail", "internal/machine"},
 	"internal/cluster/handover":         {"internal/fail", "internal/pki", "internal/provider"},
 	"internal/cluster/memory":           {"internal/fail", "internal/pki", "internal/provider", "internal/store"},
 	"internal/cluster/support":          {"internal/fail", "internal/pki", "internal/provider", "internal/remote"},

@@ -94,6 +94,8 @@ func TestChanges(t *testing.T) {
 		{"hosts", "192.0.2.3, role: worker}\n", "192.0.2.3, role: control-plane}\n        - {name: four, address: 192.0.2.4, role: control-plane}\n",
 			"spec.provider.hosts.machines[2].role: refused spec.provider.hosts.machines[2].pool: refused spec.provider.hosts.machines[3]: free " +
 				"spec.controlPlane.replicas: free spec.workers[0].replicas: free"},
+		{"hosts", "  endpoint:", "  security: {packetFilter: {enabled: false}}\n  endpoint:", "spec.security.packetFilter.enabled: free"},
+		{"hosts", "  endpoint:", "  security: {packetFilter: {admit: [192.0.2.0/24]}}\n  endpoint:", "spec.security.packetFilter.admit: free"},
 		{"hosts", "sshKeyFile: key", "sshKeyFile: other", "spec.provider.hosts.sshKeyFile: free"},
 		{"openstack", "flavor: m1", "flavor: m2", "spec.provider.openstack.machine.flavor: consent"},
 		{"openstack", "externalNetwork: public", "externalNetwork: other", "spec.provider.openstack.externalNetwork: refused"}, // live

@@ -11,6 +11,9 @@ import (
 func (c *Cluster) Default() {
 	if h := c.Spec.Provider.Hosts; h != nil {
 		c.defaultHosts(h)
+		if c.Spec.Security.PacketFilter == nil {
+			c.Spec.Security.PacketFilter = &PacketFilter{}
+		}
 	}
 	c.defaultEndpoint()
 	t := &c.Spec.Timeouts

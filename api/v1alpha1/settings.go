@@ -8,6 +8,22 @@ type Security struct {
 	EncryptionAtRest *bool `json:"encryptionAtRest,omitempty" yaml:"encryptionAtRest,omitempty" jsonschema:"default=true"`
 	// Apply the API server and kubelet settings of the CIS Kubernetes benchmark.
 	CISDefaults *bool `json:"cisDefaults,omitempty" yaml:"cisDefaults,omitempty" jsonschema:"default=true"`
+	// What the machines of the cluster say only to each other (etcd, kubelets, VXLAN) is refused to everybody else. Only with provider hosts: the
+	// other ones keep strangers out by their networks.
+	PacketFilter *PacketFilter `json:"packetFilter,omitempty" yaml:"packetFilter,omitempty"`
+}
+
+// PacketFilterWanted reports whether machines are to refuse to others what they say to each other.
+func (s Security) PacketFilterWanted() bool {
+	return s.PacketFilter != nil && (s.PacketFilter.Enabled == nil || *s.PacketFilter.Enabled)
+}
+
+// PacketFilter is an nftables table on each control-plane machine and worker.
+type PacketFilter struct {
+	// Filter. Set it to false where something else does, or where machines reach each other under other addresses than the document gives.
+	Enabled *bool `json:"enabled,omitempty" yaml:"enabled,omitempty" jsonschema:"default=true"`
+	// Networks in CIDR form that are let in, too: those of a monitoring system outside of the cluster, for example.
+	Admit []string `json:"admit,omitempty" yaml:"admit,omitempty" jsonschema:"maxItems=100"`
 }
 
 // AuditLog is the API servers' log of requests, kept on each control-plane machine.

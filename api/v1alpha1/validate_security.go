@@ -14,8 +14,18 @@ import (
 // minRSABits is the smallest RSA key that counts as safe.
 const minRSABits = 2048
 
-// checkSecurity checks the audit log.
+// checkSecurity checks the packet filter and the audit log.
 func (c *Cluster) checkSecurity(r *findings) {
+	if f := c.Spec.Security.PacketFilter; f != nil {
+		const path = "spec.security.packetFilter"
+		switch {
+		case c.Spec.Provider.Hosts == nil:
+			r.add(path, "belongs to provider hosts, but the provider is another", "remove it", "spec.provider")
+		case f.Enabled != nil && !*f.Enabled && len(f.Admit) > 0:
+			r.add(path+".admit", "is given, but the packet filter is not enabled", "remove it or set enabled to true", path+".enabled")
+		}
+		checkCIDRList(r, path+".admit", f.Admit)
+	}
 	const path = "spec.security.auditLog"
 	a := c.Spec.Security.AuditLog
 	if a.Policy == "" {

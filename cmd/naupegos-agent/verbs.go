@@ -37,6 +37,8 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent settled [--patience 30s] PROGRAM=FILE…
                                           exit 0 where every PROGRAM, which somebody else starts by FILE, has begun since FILE was
                                           written, or FILE is older than that; 5 where not
+  naupegos-agent admit [--for 24h] TABLE SET ADDRESS…
+                                          add addresses to a set of an nftables table of family inet, where there is that table
   naupegos-agent approver --kubeconfig FILE --machines FILE
                                           approve kubelets' serving certificates whose names and addresses are the
                                           machine's own; runs until it is stopped
@@ -55,8 +57,9 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	}
 	verbs := map[string]func(context.Context, []string) error{
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset,
-		"gateway-check": c.gatewayCheck, "settled": c.settled, "approver": c.approver, "version": c.version,
-		"help": c.help, "--help": c.help, "-h": c.help,
+		"gateway-check": c.gatewayCheck, "settled": c.settled, "admit": c.admit, "approver": c.approver,
+		"version": c.version,
+		"help":    c.help, "--help": c.help, "-h": c.help,
 	}
 	verb, ok := verbs[args[0]]
 	if !ok {
@@ -218,6 +221,19 @@ func (c *command) settled(_ context.Context, args []string) error {
 		programs[program] = file
 	}
 	return c.agent.Settled(programs, *patience)
+}
+
+func (c *command) admit(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("admit", flag.ContinueOnError)
+	long := f.Duration("for", 24*time.Hour, "")
+	words, err := c.parse(f, args, -1)
+	if err != nil {
+		return err
+	}
+	if len(words) < 3 {
+		return fail.New(fail.Invalid, "admit takes TABLE SET ADDRESS…")
+	}
+	return c.agent.Admit(ctx, words[0], words[1], *long, words[2:])
 }
 
 func (c *command) approver(ctx context.Context, args []string) error {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -157,6 +159,16 @@ func TestPlans(t *testing.T) {
 			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
 			o := l.observed(nil, "demo-cp-1")
 			o.ProxyTimeoutsReverted = true
+			return l.mustPlan(o)
+		}},
+		{"behind-filters", func(t *testing.T) string { // members of the control plane come, a worker goes, and filters name the wrong ones
+			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 1, 2, 2))
+			l.prov = hostsGiven{l.cloud}
+			l.doc.Spec.Security.PacketFilter = &v1alpha1.PacketFilter{}
+			o := l.observed(nil, controlPlanes(1)...)
+			for _, name := range []string{"demo-cp-1", "demo-a-1"} {
+				o.Machines[name].Report = &machine.Report{Changes: []machine.Change{{Kind: "file", Name: filter.RulePath, Action: "update"}}}
+			}
 			return l.mustPlan(o)
 		}},
 		{"pool-gone", func(t *testing.T) string {

@@ -33,7 +33,11 @@ func (c *Cluster) render(ctx context.Context, s wanted.Slot, f machine.Facts) (m
 	if err != nil {
 		return machine.Config{}, err
 	}
-	return machine.Merge(base, role)
+	fence, err := c.fence(ctx, s)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	return machine.Merge(base, role, fence)
 }
 
 func (c *Cluster) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {

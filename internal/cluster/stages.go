@@ -12,6 +12,7 @@ import (
 const (
 	stagePrepare          plan.Stage = "prepare"            // what must be there before anything is changed
 	stageMachines         plan.Stage = "machines"           // the provider's steps
+	stageAdmit            plan.Stage = "admit"              // packet filters let new machines in
 	stageRepair           plan.Stage = "repair"             // lost members and nodes go, control-plane machines are replaced
 	stageBootstrap        plan.Stage = "bootstrap"          // gateways and control-plane machines that don't serve yet
 	stageJoin             plan.Stage = "join"               // new members of the control plane, one after another
@@ -34,7 +35,8 @@ const (
 var applyRules = []plan.Rule{
 	{Stage: stagePrepare},
 	{Stage: stageMachines},
-	{Stage: stageRepair, Waits: []plan.Stage{stagePrepare}},
+	{Stage: stageAdmit},
+	{Stage: stageRepair, Waits: []plan.Stage{stagePrepare, stageAdmit}},
 	{Stage: stageBootstrap, Waits: []plan.Stage{stageMachines}, Per: plan.SameSubject},
 	{Stage: stageJoin, Waits: []plan.Stage{stageRepair}},
 	{Stage: stageJoin, Waits: []plan.Stage{stageMachines}, Per: plan.SameSubject},
@@ -44,6 +46,7 @@ var applyRules = []plan.Rule{
 	{Stage: stageRollControlPlane, Waits: []plan.Stage{stageBootstrap, stageJoin, stageRollGateways}},
 	{Stage: stageServe, Waits: []plan.Stage{stageBootstrap, stageRollGateways, stageRollControlPlane}},
 	{Stage: stageRecord, Waits: []plan.Stage{stageServe, stageRollControlPlane}},
+	{Stage: stageWorkers, Waits: []plan.Stage{stageAdmit}},
 	{Stage: stageWorkers, Waits: []plan.Stage{stageMachines, stageRepair}, Per: plan.SameSubject},
 	{Stage: stageNodes, Waits: []plan.Stage{stageMachines, stageBootstrap, stageJoin, stageRollControlPlane, stageWorkers}, Per: plan.SameSubject},
 	{Stage: stageRollWorkers, Waits: []plan.Stage{stageRollControlPlane}},
@@ -88,6 +91,7 @@ func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error
 		if err := a.planRepairs(); err != nil {
 			return nil, err
 		}
+		a.planAdmission()
 		a.planJoins()
 		a.planRecords()
 		a.planEncryption()

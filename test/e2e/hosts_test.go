@@ -4,7 +4,9 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,6 +59,8 @@ func TestHostsProvider(t *testing.T) {
 	}
 	r.apply()
 	r.healthy()
+	fencedOff(t, f.machine["host-a"].Address, "2379", "2380", "10250")
+	fencedOff(t, f.machine["host-d"].Address, "10250")
 	if keys := f.run("host-a", "cat /root/.ssh/authorized_keys2"); strings.TrimSpace(keys) != somebodysKey {
 		t.Errorf("the document's key does not let anybody in: %q", keys)
 	}
@@ -67,6 +71,22 @@ func TestHostsProvider(t *testing.T) {
 	r.must(0, "destroy", r.name, "--yes")
 	for _, n := range names {
 		f.clean(t, n, before[n]) // which proves that it still runs, and lets its owner in
+	}
+}
+
+// fencedOff asserts that a machine's packet filter keeps us, who are no machine of the cluster, from ports on which it listens. Its SSH answers.
+func fencedOff(t *testing.T, address string, ports ...string) {
+	t.Helper()
+	for _, port := range append(ports, "22") {
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, port), time.Second)
+		if err == nil {
+			conn.Close()
+		}
+		if open := err == nil; open != (port == "22") {
+			t.Errorf("port %s of %s: %v", port, address, err)
+		} else if timeout, ok := errors.AsType[net.Error](err); !open && (!ok || !timeout.Timeout()) {
+			t.Errorf("port %s of %s is not filtered: %v", port, address, err) // nothing listens there
+		}
 	}
 }
 
@@ -116,7 +136,7 @@ func (r *rig) hostsLeave(t *testing.T, f *fleet, before map[string]string, repla
 	t.Helper()
 	r.hostsDocument(f, replaced, worker)
 	plan := r.must(2, "plan", "-f", r.file).stdout
-	for _, want := range []string{"configure control-plane " + spareHost, "drain node " + worker, "clean " + replaced, "let host " + worker} {
+	for _, want := range []string{"through the packet filters", "configure control-plane " + spareHost, "drain node " + worker, "clean " + replaced, "let host " + worker} {
 		if !strings.Contains(plan, want) {
 			t.Errorf("the plan does not say %q:\n%s", want, plan)
 		}

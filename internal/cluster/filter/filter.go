@@ -1,0 +1,132 @@
+// Package filter renders the packet filter of machines that no cloud's security groups stand before: what the machines of a cluster say only to
+// each other is refused to everybody else.
+package filter
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+const (
+	// Table is the filter's table of nftables, family inet.
+	Table = "naupegos"
+	// Visitors is the table's set of addresses that are let in for a while. It outlives new rules, not a restart of the machine.
+	Visitors = "visitors"
+
+	// RulePath is the file with the rules.
+	RulePath = "/etc/naupegos/filter.nft"
+
+	unitName = "naupegos-filter.service"
+)
+
+// Params say whom a machine lets in.
+type Params struct {
+	Machine      string
+	ControlPlane bool     // it has a member of etcd
+	VXLAN        bool     // pods of different machines reach each other by flannel
+	Machines     []string // IPv4 addresses of all machines
+	Pods         string   // their network: those of a machine reach its kubelet under their own addresses
+	Admit        []string // further networks
+}
+
+// Config renders the filter as a layer of a machine's configuration. An address or network that is none, or not of IPv4, is fail.Invalid.
+func Config(p Params) (machine.Config, error) {
+	machines, err := addresses(p.Machines)
+	if err != nil {
+		return machine.Config{}, fail.Wrap(fail.Invalid, err, "render the packet filter").At(p.Machine)
+	}
+	for _, n := range append([]string{p.Pods}, p.Admit...) {
+		if prefix, err := netip.ParsePrefix(n); err != nil || !prefix.Addr().Is4() {
+			return machine.Config{}, fail.New(fail.Invalid, "the packet filter can't admit %q, which is no IPv4 network", n).At(p.Machine)
+		}
+	}
+	return machine.Config{
+		Machine: p.Machine, Packages: []string{"nftables"},
+		Files: []machine.File{{Path: RulePath, Mode: 0o644, Content: p.rules(machines)}},
+		Units: []machine.Unit{{Name: unitName, Content: unit, Enabled: true, Active: true, Reload: true, Watches: []string{RulePath}}},
+	}, nil
+}
+
+// addresses sorts what nftables would otherwise find in another order each time.
+func addresses(list []string) ([]string, error) {
+	var out []netip.Addr
+	for _, s := range list {
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			return nil, err
+		}
+		if !a.Is4() {
+			return nil, fmt.Errorf("%s is no IPv4 address", s)
+		}
+		out = append(out, a)
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	var texts []string
+	for _, a := range slices.Compact(out) {
+		texts = append(texts, a.String())
+	}
+	return texts, nil
+}
+
+// rules let in whoever is not asked for: ssh, the API, NodePorts and what else runs on the machine is its owner's affair. They come before
+// the table "filter" of others, and accept nothing that those refuse. Loading them twice is the same as once, and at no moment is there half of them.
+func (p Params) rules(machines []string) []byte {
+	tcp := "10250" // kubelet
+	if p.ControlPlane {
+		tcp += ", 2379, 2380" // etcd
+	}
+	udp := ""
+	if p.VXLAN {
+		udp = "\t\tudp dport 8472 jump strangers\n"
+	}
+	b := &bytes.Buffer{}
+	fmt.Fprintf(b, `# Managed by Naupegos.
+table inet %[1]s {
+	set machines { type ipv4_addr; }
+	set networks { type ipv4_addr; flags interval; auto-merge; }
+	set %[2]s { type ipv4_addr; flags timeout; }
+	chain input { type filter hook input priority filter - 5; policy accept; }
+	chain strangers { }
+}
+flush table inet %[1]s
+flush set inet %[1]s machines
+flush set inet %[1]s networks
+add element inet %[1]s machines { %[3]s }
+add element inet %[1]s networks { %[4]s }
+table inet %[1]s {
+	chain input {
+		iifname "lo" accept
+		tcp dport { %[5]s } jump strangers
+%[6]s	}
+	chain strangers {
+		ip saddr @machines return
+		ip saddr @networks return
+		ip saddr @%[2]s return
+		drop
+	}
+}
+`, Table, Visitors, strings.Join(machines, ", "), strings.Join(append([]string{p.Pods}, p.Admit...), ", "), tcp, udp)
+	return b.Bytes()
+}
+
+const unit = `[Unit]
+Description=Packet filter between the machines of the cluster and others
+Wants=network-pre.target
+Before=network-pre.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/sbin/nft -f ` + RulePath + `
+ExecReload=/usr/sbin/nft -f ` + RulePath + `
+ExecStop=/usr/sbin/nft delete table inet ` + Table + `
+
+[Install]
+WantedBy=multi-user.target
+`

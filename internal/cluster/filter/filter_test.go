@@ -1,0 +1,39 @@
+package filter
+
+import (
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+func params() Params {
+	return Params{
+		Machine: "cp-1", ControlPlane: true, VXLAN: true, Machines: []string{"10.0.0.30", "10.0.0.4", "10.0.0.30"}, Pods: "10.244.0.0/16",
+		Admit: []string{"10.0.0.0/28", "192.0.2.0/24", "10.244.3.0/24"}, // one lies within another one
+	}
+}
+
+func TestConfig(t *testing.T) {
+	p := params()
+	conf := testkit.Value(Config(p))(t)
+	testkit.Golden(t, "control-plane.nft", conf.Files[0].Content)
+	testkit.Golden(t, "filter.service", conf.Units[0].Content)
+	p.ControlPlane, p.VXLAN, p.Admit = false, false, nil
+	testkit.Golden(t, "worker-of-another-network.nft", testkit.Value(Config(p))(t).Files[0].Content)
+}
+
+// TestRefused: nothing goes into the rules but what was read as an address or a network.
+func TestRefused(t *testing.T) {
+	for _, spoil := range []func(*Params){
+		func(p *Params) { p.Machines = []string{"10.0.0.1 }; drop"} },
+		func(p *Params) { p.Machines = []string{"fd00::1"} },
+		func(p *Params) { p.Pods = "everything" },
+		func(p *Params) { p.Admit = []string{"fd00::/64"} },
+	} {
+		p := params()
+		spoil(&p)
+		_, err := Config(p)
+		testkit.Fails(t, err, fail.Invalid, "packet filter")
+	}
+}
