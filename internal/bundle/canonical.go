@@ -52,6 +52,9 @@ func (m *Manifest) artifacts() []Artifact {
 	return out
 }
 
+// maxBundle bounds what somebody else's manifest makes us write, in bytes. Bundles have less than 2 GiB.
+const maxBundle = 16 << 30
+
 func parseManifest(data []byte) (Manifest, error) {
 	var m Manifest
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -71,12 +74,16 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("%q is not a version of the form %s", m.Kubernetes, release.Default)
 	}
 	seen := map[string]bool{}
+	var total int64
 	for _, a := range m.artifacts() {
 		if !validDigest(a.Digest) {
 			return fmt.Errorf("artifact %q: %q is not a sha256 digest", a.Name, a.Digest)
 		}
 		if a.Size < 0 {
 			return fmt.Errorf("artifact %q: size %d", a.Name, a.Size)
+		}
+		if total += min(a.Size, maxBundle+1); total > maxBundle {
+			return fmt.Errorf("artifact %q: with its %d bytes the bundle is larger than %d GiB", a.Name, a.Size, maxBundle>>30)
 		}
 		if a.Name == "" || path.IsAbs(a.Name) || path.Clean(a.Name) != a.Name || strings.HasPrefix(a.Name, "..") {
 			return fmt.Errorf("artifact name %q is not a clean relative path", a.Name)

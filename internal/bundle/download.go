@@ -20,13 +20,14 @@ type fetcher struct {
 	client   *http.Client
 	attempts int           // of one file; a cut connection is resumed where it was cut
 	stall    time.Duration // without a byte, after which a connection counts as cut
+	largest  int64         // bytes of a file
 }
 
 func newFetcher() *fetcher {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = 30 * time.Second
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
-	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: noDowngrade}, attempts: 4, stall: 30 * time.Second}
+	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: noDowngrade}, attempts: 4, stall: 30 * time.Second, largest: 4 << 30}
 }
 
 // noDowngrade refuses to be led from an encrypted connection to one that is not.
@@ -80,8 +81,12 @@ func (f *fetcher) file(ctx context.Context, address, path string, t *task) error
 			return &permanent{ioError(err, "download "+shown(address), path)}
 		}
 		disk := &diskWriter{w: out}
-		n, err := io.Copy(disk, &aliveReader{t.counting(body), alive})
+		n, err := io.Copy(disk, &aliveReader{t.counting(io.LimitReader(body, f.largest-have+1)), alive})
 		have += n
+		if have > f.largest {
+			return &permanent{fail.New(fail.Refused, "download %s: the file is larger than %d bytes", shown(address), f.largest).
+				Do("nothing of this kind is: is it the right server?")}
+		}
 		if disk.err != nil {
 			return &permanent{ioError(disk.err, "download "+shown(address), path)}
 		}

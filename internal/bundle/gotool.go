@@ -52,7 +52,8 @@ func newGoTool(ctx context.Context, bin string) (*goTool, error) {
 	}
 	t := &goTool{bin: path, env: os.Environ()}
 	kept := []string{"GOVERSION", "GOPROXY", "GOSUMDB", "GOCACHE", "GOMODCACHE"}
-	out, err := t.run(ctx, os.TempDir(), nil, append([]string{"env"}, kept...)...)
+	// The root directory is nobody's but root's: where others may write, a go.mod or go.work of theirs says which toolchain runs.
+	out, err := t.run(ctx, "/", nil, append([]string{"env"}, kept...)...)
 	if err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "run the go command").At(path).Do(remedy)
 	}

@@ -2,9 +2,12 @@ package bundle
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestGoRunsInAnEnvironmentOfItsOwn(t *testing.T) {
@@ -13,6 +16,9 @@ func TestGoRunsInAnEnvironmentOfItsOwn(t *testing.T) {
 			t.Setenv(k, v)
 		}
 	}
+	t.Setenv("TMPDIR", t.TempDir()) // where somebody else asks for another toolchain
+	t.Setenv("GOTOOLCHAIN", "auto")
+	testkit.Must(t, os.WriteFile(os.TempDir()+"/go.mod", []byte("module other\ngo 9.9\n"), 0o644))
 	g, err := newGoTool(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)

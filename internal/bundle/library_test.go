@@ -3,6 +3,7 @@ package bundle
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,8 @@ func TestManifestRefusesWhatIsDangerous(t *testing.T) {
 		"climbing name":  {Schema: 1, Kubernetes: "v1.36.3", Files: []Artifact{{Name: "../a", Digest: digest}}},
 		"twice":          {Schema: 1, Kubernetes: "v1.36.3", Binaries: []Artifact{{Name: "a", Digest: digest}, {Name: "a", Digest: digest}}},
 		"size":           {Schema: 1, Kubernetes: "v1.36.3", Images: []Image{{Name: "a", Archive: Artifact{Name: "a", Digest: digest, Size: -1}}}},
+		"endless":        {Schema: 1, Kubernetes: "v1.36.3", Binaries: []Artifact{{Name: "a", Digest: digest, Size: math.MaxInt64}, {Name: "b", Digest: digest, Size: math.MaxInt64}}},
+		"large in sum":   {Schema: 1, Kubernetes: "v1.36.3", Binaries: []Artifact{{Name: "a", Digest: digest, Size: 9 << 30}, {Name: "b", Digest: digest, Size: 9 << 30}}},
 	} {
 		data, err := m.encode()
 		if err != nil {

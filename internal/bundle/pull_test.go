@@ -21,7 +21,7 @@ var modTime = time.Unix(1_700_000_000, 0)
 
 func quickFetcher() *fetcher {
 	f := newFetcher()
-	f.stall = 300 * time.Millisecond
+	f.stall, f.largest = 300*time.Millisecond, 8<<20
 	return f
 }
 
@@ -90,6 +90,16 @@ func TestPullFaults(t *testing.T) {
 				return true
 			}
 		}, fail.Unreachable, []string{"403"}},
+		{"a file without an end", func(u *upstream) {
+			u.faults[kubelet] = func(w http.ResponseWriter, r *http.Request, _ []byte, _ int) bool {
+				for r.Context().Err() == nil {
+					if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+						break
+					}
+				}
+				return true
+			}
+		}, fail.Refused, []string{"kubelet", "larger than 8388608 bytes"}},
 		{"503 once", func(u *upstream) {
 			u.faults[kubelet] = func(w http.ResponseWriter, _ *http.Request, _ []byte, times int) bool {
 				if times == 1 {
