@@ -81,6 +81,8 @@ func (p Params) apiServerExtraArgs() []arg {
 		{"shutdown-delay-duration", "4s"},
 		// And it ends its watches then: else it waits for them until kubelet kills it, half a minute later.
 		{"shutdown-watch-termination-grace-period", "5s"},
+		// Who answers in a kubelet's place gets no exec and no logs.
+		{"kubelet-certificate-authority", pkiDir + "/ca.crt"},
 	}
 	if p.AuditLog {
 		args = append(args,
@@ -101,7 +103,6 @@ func (p Params) apiServerExtraArgs() []arg {
 		args = append(args,
 			arg{"enable-admission-plugins", "NodeRestriction,DenyServiceExternalIPs"},
 			arg{"event-ttl", "1h0m0s"},
-			arg{"kubelet-certificate-authority", pkiDir + "/ca.crt"},
 			arg{"profiling", "false"},
 			arg{"request-timeout", "1m0s"},
 			arg{"service-account-extend-token-expiration", "false"},

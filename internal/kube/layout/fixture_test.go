@@ -60,6 +60,7 @@ func localParams() Params {
 	p.APIServerSANs, p.RegistryMirrors = nil, nil
 	for i := range p.ControlPlanes {
 		p.ControlPlanes[i].Facts = testFacts(1)
+		p.ControlPlanes[i].Facts.Container = true
 	}
 	return p
 }

@@ -191,7 +191,7 @@ func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 		// Nodes get ready sooner; what is reported to the API is bounded by nodeStatusReportFrequency as ever.
 		NodeStatusUpdateFrequency: metav1.Duration{Duration: 5 * time.Second},
 	}
-	if p.SharedKernel {
+	if p.sharesKernel(n) {
 		// The disk is the host's: its percentages say nothing of the machine, and the bundle's images are not to be had again.
 		c.EvictionHard = map[string]string{
 			"memory.available": "100Mi", "nodefs.available": "1Gi", "imagefs.available": "1Gi", "nodefs.inodesFree": "1%", "imagefs.inodesFree": "1%",
@@ -213,7 +213,7 @@ func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 	if p.Harden {
 		c.EventRecordQPS = ptr(int32(50))
 		c.PodPidsLimit = ptr(int64(4096))
-		c.ProtectKernelDefaults = p.protectKernel()
+		c.ProtectKernelDefaults = p.protectsKernel(n)
 		c.SeccompDefault = ptr(true)
 		c.StreamingConnectionIdleTimeout = metav1.Duration{Duration: 4 * time.Hour}
 		c.TLSCipherSuites = tlsCipherSuites()
@@ -222,8 +222,16 @@ func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 	return marshal(c)
 }
 
-// protectKernel reports whether kubelets insist on the kernel settings they need.
-func (p Params) protectKernel() bool { return p.Harden && !p.SharedKernel }
+// protectsKernel reports whether the kubelet of a machine insists on the kernel settings it needs.
+func (p Params) protectsKernel(n Node) bool { return p.Harden && !p.sharesKernel(n) }
+
+// sharesKernel reports whether a machine has its host's kernel; for no machine, whether one of the cluster has.
+func (p Params) sharesKernel(n Node) bool {
+	if n.Name == "" {
+		return p.SharedKernel
+	}
+	return n.Facts.Container
+}
 
 // kubeletSysctls returns the kernel settings that a kubelet with protectKernelDefaults insists on.
 func kubeletSysctls() map[string]string {

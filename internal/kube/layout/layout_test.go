@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func render(t *testing.T, p Params, k *pki.PKI, index int) machine.Config {
@@ -331,5 +332,23 @@ func TestPhases(t *testing.T) {
 	has := slices.ContainsFunc(render(t, testParams(), testPKI(t, testTime), 1).Files, func(f machine.File) bool { return f.Path == KubeadmConfigPath })
 	if !has {
 		t.Errorf("a control-plane machine lacks %s", KubeadmConfigPath)
+	}
+}
+
+// TestKubeletsGoByTheirOwnMachine: a container among machines with kernels of their own takes nothing from those.
+func TestKubeletsGoByTheirOwnMachine(t *testing.T) {
+	p := testParams()
+	p.SharedKernel = true // one of them is a container
+	for _, container := range []bool{false, true} {
+		n := testWorker(p)
+		n.Facts.Container = container
+		config := string(testkit.Value(p.kubeletConfig(n, ""))(t))
+		if strings.Contains(config, "protectKernelDefaults: true") == container {
+			t.Errorf("container: %v, and the kubelet's configuration is\n%s", container, config)
+		}
+		conf := testkit.Value(p.Runtime(n, "worker"))(t)
+		if _, set := conf.Sysctls["vm.overcommit_memory"]; set == container {
+			t.Errorf("container: %v, and its kernel settings are %v", container, conf.Sysctls)
+		}
 	}
 }

@@ -48,7 +48,8 @@ type Params struct {
 	// with the taint node.cloudprovider.kubernetes.io/uninitialized, which it takes away. Nothing but what tolerates that taint
 	// runs before. The API server and kube-controller-manager of these releases need no flag for it.
 	ExternalCloud bool
-	// SharedKernel says that machines share their host's kernel (local containers): global kernel settings are not theirs to set.
+	// SharedKernel says that some machine shares its host's kernel (a container): kube-proxy, which is configured for all at once, leaves
+	// global kernel settings alone. Kubelets go by what their own machine is.
 	SharedKernel bool
 
 	AgentPath       string              // of naupegos-agent on machines

@@ -62,7 +62,7 @@ func (p Params) Runtime(n Node, role string) (machine.Config, error) {
 			"net.bridge.bridge-nf-call-iptables": "1",
 		},
 	}
-	if p.protectKernel() {
+	if p.protectsKernel(n) {
 		for key, value := range kubeletSysctls() {
 			c.Sysctls[key] = value
 		}
