@@ -35,6 +35,10 @@ var jsonPages = []jsonPage{
 	{"machine list", "`naupegos machine list NAME -o json` prints a list of machines.", []goType{{"internal/cli/machine.go", "machineRow"}}},
 	{"test", "`naupegos test NAME -o json` prints a list of what was tried.", []goType{{"internal/cluster/prove.go", "Proof"}}},
 	{"certs list", "`naupegos certs list NAME -o json` prints a list of certificates.", []goType{{"internal/pki/list.go", "CertInfo"}}},
+	{"store backup", "`naupegos store backup FILE -o json` prints what was backed up.", []goType{
+		{"internal/cli/store.go", "backedUp"}, {"internal/store/backup.go", "Kept"}}},
+	{"store restore", "`naupegos store restore FILE -o json` prints what was restored.", []goType{{"internal/store/restore.go", "Restored"}}},
+	{"store move", "`naupegos store move TO -o json` prints what was moved.", []goType{{"internal/store/move.go", "Moved"}}},
 	{"bundle list, bundle inspect", "`naupegos bundle list -o json` prints a list of bundles, `naupegos bundle inspect BUNDLE -o json` one.", []goType{
 		{"internal/bundle/manifest.go", "Manifest"}, {"internal/bundle/manifest.go", "Component"}, {"internal/bundle/manifest.go", "Artifact"}, {"internal/bundle/manifest.go", "Image"}}},
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
@@ -37,6 +38,7 @@ Secrets in it are encrypted. What opens them, identity.age, stays in the state d
 func newStoreBackupCmd(a *App) *cobra.Command {
 	var key store.Key
 	var passphrase string
+	var out output.Format
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write an encrypted copy of the store to a file",
@@ -51,16 +53,17 @@ It can be made while naupegos is at work. Snapshots of etcd, in backups/ of the 
 			if len(key.Recipients) > 0 && passphrase != "" {
 				return fail.New(fail.Invalid, "--recipient and --passphrase-file exclude each other").Do("encrypt to recipients, or to a passphrase")
 			}
-			return a.backupStore(cmd.Context(), args[0], key, passphrase)
+			return a.backupStore(cmd.Context(), args[0], key, passphrase, &out)
 		},
 	}
 	c.Flags().StringArrayVar(&key.Recipients, "recipient", nil, "who may open it, as age1…; may be given several times")
 	c.Flags().StringVar(&passphrase, "passphrase-file", "", "read the passphrase from the first line of this file")
+	out.Bind(c)
 	return c
 }
 
 // backupStore writes a file that does not exist yet, whole or not at all.
-func (a *App) backupStore(ctx context.Context, file string, key store.Key, passphrase string) (err error) {
+func (a *App) backupStore(ctx context.Context, file string, key store.Key, passphrase string, out *output.Format) (err error) {
 	at, err := a.location()
 	if err != nil {
 		return err
@@ -86,8 +89,16 @@ func (a *App) backupStore(ctx context.Context, file string, key store.Key, passp
 	if err := errors.Join(f.Sync(), f.Close(), os.Rename(f.Name(), file)); err != nil {
 		return fail.Wrap(fail.Refused, err, "write the backup").At(file)
 	}
-	fmt.Fprintf(a.Out, "Backed up to %s:\n", file)
-	return listKept(a.Out, all)
+	return out.Print(a.Out, backedUp{file, all}, func(w io.Writer) error {
+		fmt.Fprintf(w, "Backed up to %s:\n", file)
+		return listKept(w, all)
+	})
+}
+
+// backedUp is what naupegos store backup has done.
+type backedUp struct {
+	File     string       `json:"file"`
+	Clusters []store.Kept `json:"clusters"`
 }
 
 // listKept lists clusters of a store.
@@ -105,6 +116,7 @@ func listKept(w io.Writer, all []store.Kept) error {
 
 func newStoreMoveCmd(a *App) *cobra.Command {
 	var replace bool
+	var out output.Format
 	c := &cobra.Command{
 		Use:   "move TO",
 		Short: "Move the store into a database that a team shares, or back into a directory",
@@ -128,18 +140,21 @@ Whoever shares the store needs a copy of identity.age, mode 600, in their own st
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Out, "Moved to %s:\n", done.To)
-			if err := listKept(a.Out, done.Clusters); err != nil {
+			return out.Print(a.Out, done, func(w io.Writer) error {
+				fmt.Fprintf(w, "Moved to %s:\n", done.To)
+				if err := listKept(w, done.Clusters); err != nil {
+					return err
+				}
+				if err := tellAside(w, done.Aside); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(w, useIt(args[0]))
 				return err
-			}
-			if err := tellAside(a.Out, done.Aside); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(a.Out, useIt(args[0]))
-			return err
+			})
 		},
 	}
 	c.Flags().BoolVar(&replace, "replace", false, "write over clusters that the other place has; what it remembers of them is lost")
+	out.Bind(c)
 	return c
 }
 
@@ -197,6 +212,7 @@ func readable(file string) (*os.File, error) {
 type restoreFlags struct {
 	passphrase, identity string
 	replace              bool
+	out                  output.Format
 }
 
 func newStoreRestoreCmd(a *App) *cobra.Command {
@@ -215,16 +231,17 @@ naupegos plan -f with your document shows what differs; naupegos status NAME sho
 			if f.identity != "" && f.passphrase != "" {
 				return fail.New(fail.Invalid, "--identity and --passphrase-file exclude each other")
 			}
-			return a.restoreStore(cmd.Context(), args[0], f)
+			return a.restoreStore(cmd.Context(), args[0], &f)
 		},
 	}
 	c.Flags().StringVar(&f.identity, "identity", "", "open it with the age identity in this file; else with a passphrase")
 	c.Flags().StringVar(&f.passphrase, "passphrase-file", "", "read the passphrase from the first line of this file")
 	c.Flags().BoolVar(&f.replace, "replace", false, "write over clusters that the store has; what it remembers of them is lost")
+	f.out.Bind(c)
 	return c
 }
 
-func (a *App) restoreStore(ctx context.Context, file string, f restoreFlags) error {
+func (a *App) restoreStore(ctx context.Context, file string, f *restoreFlags) error {
 	at, err := a.location()
 	if err != nil {
 		return err
@@ -246,28 +263,28 @@ func (a *App) restoreStore(ctx context.Context, file string, f restoreFlags) err
 	if err != nil {
 		return err
 	}
-	return a.tellRestored(done)
+	return f.out.Print(a.Out, done, func(w io.Writer) error { return tellRestored(w, done) })
 }
 
 // tellRestored says what is known now, and what is not.
-func (a *App) tellRestored(done *store.Restored) error {
-	fmt.Fprintf(a.Out, "Restored from a backup of %s:\n", done.Made.Local().Format(time.DateTime))
-	if err := listKept(a.Out, done.Clusters); err != nil {
+func tellRestored(w io.Writer, done *store.Restored) error {
+	fmt.Fprintf(w, "Restored from a backup of %s:\n", done.Made.Local().Format(time.DateTime))
+	if err := listKept(w, done.Clusters); err != nil {
 		return err
 	}
-	if err := tellAside(a.Out, done.Aside); err != nil {
+	if err := tellAside(w, done.Aside); err != nil {
 		return err
 	}
 	if len(done.Newer) > 0 {
-		fmt.Fprintln(a.Out, "The store that was replaced knew more of these; what it knew is lost:")
-		if err := listKept(a.Out, done.Newer); err != nil {
+		fmt.Fprintln(w, "The store that was replaced knew more of these; what it knew is lost:")
+		if err := listKept(w, done.Newer); err != nil {
 			return err
 		}
 	}
 	if len(done.Clusters) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintln(a.Out, "What was done after the backup is not known here. Look before you change anything: naupegos plan -f DOCUMENT")
+	_, err := fmt.Fprintln(w, "What was done after the backup is not known here. Look before you change anything: naupegos plan -f DOCUMENT")
 	return err
 }
 

@@ -6,6 +6,7 @@ package output
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -18,7 +19,23 @@ type Format struct{ name string }
 
 // Bind adds -o to a verb.
 func (o *Format) Bind(c *cobra.Command) {
-	c.Flags().StringVarP(&o.name, "output", "o", "table", "output format: table, json or yaml")
+	o.name = "table"
+	c.Flags().VarP(o, "output", "o", "output format: table, json or yaml")
+}
+
+// String implements pflag.Value.
+func (o *Format) String() string { return o.name }
+
+// Type implements pflag.Value.
+func (o *Format) Type() string { return "string" }
+
+// Set implements pflag.Value: another format is refused before the verb does anything.
+func (o *Format) Set(name string) error {
+	if !slices.Contains([]string{"table", "json", "yaml"}, name) {
+		return fail.New(fail.Invalid, "--output %q", name).Do("use table, json or yaml")
+	}
+	o.name = name
+	return nil
 }
 
 // IsTable reports whether people are to read the output.
@@ -27,8 +44,6 @@ func (o *Format) IsTable() bool { return o.name == "table" || o.name == "" }
 // Print writes v as JSON or YAML, or calls table.
 func (o *Format) Print(w io.Writer, v any, table func(io.Writer) error) error {
 	switch o.name {
-	case "table", "":
-		return table(w)
 	case "json":
 		return writeJSON(w, v)
 	case "yaml":
@@ -42,5 +57,5 @@ func (o *Format) Print(w io.Writer, v any, table func(io.Writer) error) error {
 		_, err = w.Write(b)
 		return err
 	}
-	return fail.New(fail.Invalid, "--output %q", o.name).Do("use table, json or yaml")
+	return table(w)
 }
