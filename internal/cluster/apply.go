@@ -44,6 +44,9 @@ func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 
 // planApply plans for the document and for what was decided about single machines.
 func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Decisions) (*Applied, error) {
+	if err := c.recallEncryption(ctx); err != nil {
+		return nil, err
+	}
 	if err := c.advanceEncryption(ctx); err != nil {
 		return nil, err
 	}

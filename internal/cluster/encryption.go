@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
 )
 
 // Encryption at rest is changed in stages, since several API servers read each other's Secrets. They are told a list of providers (names of
@@ -120,6 +121,98 @@ func (c *Cluster) advanceEncryption(ctx context.Context) error {
 		}
 	}
 	return c.facts.Set(ctx, memory.Encryption, join(next))
+}
+
+// recallEncryption has a store that came out of a backup learn from the API servers how Secrets are encrypted: what was changed since, and a
+// key that was made since, is known nowhere else, and what API servers were told before would have them lose what they wrote.
+func (c *Cluster) recallEncryption(ctx context.Context) error {
+	if c.facts.Get(memory.Restored) == "" || !c.facts.Bootstrapped() {
+		return nil
+	}
+	if err := c.loadTarget(ctx); err != nil {
+		return err
+	}
+	var lists [][]string
+	var silent error
+	for _, name := range c.namesOf(provider.ControlPlane) {
+		config, err := c.encryptionConfigOf(ctx, name)
+		switch kind := fail.KindOf(err); {
+		case err == nil:
+		case kind == fail.NotFound:
+			continue // there is no such machine: whatever it had is gone
+		case kind == fail.Unreachable || kind == fail.NotReady:
+			silent = err
+			continue
+		default:
+			return err
+		}
+		list, keys, err := layout.ReadEncryption(config)
+		if err != nil {
+			return fail.Wrap(fail.KindOf(err), err, "read how Secrets are encrypted").At(name)
+		}
+		for key, value := range keys {
+			if err := c.pki.KeepEncryptionKey(ctx, key, value); err != nil {
+				return err
+			}
+		}
+		lists = append(lists, list)
+	}
+	if len(lists) == 0 && silent != nil {
+		return fail.Wrap(fail.KindOf(silent), silent, "find out how Secrets are encrypted since the backup was made").
+			Do("a control-plane machine has to answer first: else what API servers have written since may be lost")
+	}
+	return c.adoptEncryption(ctx, lists)
+}
+
+// encryptionConfigOf returns the EncryptionConfiguration of a machine's API server, empty where it has none.
+func (c *Cluster) encryptionConfigOf(ctx context.Context, name string) ([]byte, error) {
+	m, err := c.prov.Machine(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if !m.MayRun() {
+		return nil, fail.New(fail.NotReady, "the machine is %s", m.State).At(name)
+	}
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return c.dialer.Run(ctx, h, nil, "sh", "-c", "test ! -e "+layout.EncryptionPath+" || cat "+layout.EncryptionPath)
+}
+
+// adoptEncryption takes over what API servers run with. Where they run with different lists, as in the middle of a stage, all are to get the
+// one with the most providers, which reads what any of the others may have written.
+func (c *Cluster) adoptEncryption(ctx context.Context, lists [][]string) error {
+	if len(lists) == 0 {
+		return nil
+	}
+	longest, shortest := lists[0], lists[0]
+	for _, l := range lists {
+		if len(l) > len(longest) {
+			longest = l
+		}
+		if join(l) != join(longest) {
+			shortest = l
+		}
+	}
+	known, err := c.encryption()
+	if err != nil || slices.Equal(known, longest) && slices.Equal(known, shortest) {
+		return err
+	}
+	if key := slices.IndexFunc(longest, func(p string) bool { return p != layout.Plaintext }); key >= 0 {
+		if err := c.facts.Set(ctx, memory.EncryptionKey, longest[key]); err != nil {
+			return err
+		}
+	}
+	for kind, value := range map[memory.Kind]string{
+		memory.Encryption: join(longest), memory.EncryptionRun: join(shortest),
+		memory.EncryptionWrote: "", // nobody knows: all Secrets are rewritten once
+	} {
+		if err := c.facts.Set(ctx, kind, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settleEncryption remembers that all API servers run with a list, and by what all Secrets are written.

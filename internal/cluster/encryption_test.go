@@ -217,3 +217,62 @@ then all API servers write Secrets by key2, and read them in plaintext too`
 		t.Errorf("told:\n%s\nwant:\n%s", got, want)
 	}
 }
+
+// TestOlderStore: what API servers run with is taken over by a store that came out of a backup, from whatever stage, and then brought to what
+// the document wishes; at no moment can one of them not read what may be stored.
+func TestOlderStore(t *testing.T) {
+	on, off := []string{"key1", "identity"}, []string{"identity"}
+	for _, c := range []struct {
+		name  string
+		lists [][]string // of the API servers
+		wish  bool
+		key   string // by which Secrets are written in the end
+	}{
+		{"nothing was changed", [][]string{on, on, on}, true, "key1"},
+		{"another key was made", [][]string{{"key2", "identity"}, {"key2", "identity"}, {"key2", "identity"}}, true, "key2"},
+		{"two of three know the next key", [][]string{{"key1", "identity", "key2"}, {"key1", "identity", "key2"}, on}, true, "key1"},
+		{"one of two writes by the next key", [][]string{{"key1", "identity", "key2"}, {"key2", "key1", "identity"}}, true, "key1"},
+		{"one of two has dropped the former key", [][]string{{"key2", "identity"}, {"key2", "key1", "identity"}}, true, "key2"},
+		{"it was turned off", [][]string{off, off, off}, false, "identity"},
+		{"it was turned off, and the document says on", [][]string{off, off, off}, true, "key1"},
+	} {
+		l := newLab(t, encryptionDocument(t, c.wish)).running(encryptionDocument(t, true))
+		testkit.Must(t, l.facts.Set(t.Context(), memory.Restored, "2026-11-23T00:00:00Z"))
+		testkit.Must(t, l.settleEncryption(t.Context(), on, "key1"))
+		stored := map[string]bool{}
+		for _, list := range c.lists {
+			stored[list[0]] = true
+		}
+		testkit.Must(t, l.adoptEncryption(t.Context(), c.lists))
+		servers := c.lists
+		for stage := 0; ; stage++ {
+			testkit.Must(t, l.advanceEncryption(t.Context()))
+			now := l.providersNow()
+			stored[now[0]] = true
+			for _, list := range append(servers, now) { // those that have not restarted yet, and those that have
+				for p := range stored {
+					if !slices.Contains(list, p) && !(stage == 0 && len(servers) > 1 && !slices.Equal(list, now)) {
+						t.Errorf("%s, stage %d: API servers with %v can't read what %s has stored", c.name, stage, list, p)
+					}
+				}
+			}
+			servers = [][]string{now}
+			s := l.encryptionStep()
+			if s == nil {
+				if final := l.finalEncryption(); !slices.Equal(now, final) || final[0] != c.key {
+					t.Errorf("%s: at the end API servers have %v, want %v to write by %s", c.name, now, final, c.key)
+				}
+				break
+			}
+			if s.Timeout == rewriteTimeout {
+				stored = map[string]bool{now[0]: true}
+				testkit.Must(t, l.settleEncryption(t.Context(), now, now[0]))
+			} else {
+				testkit.Must(t, s.Run(t.Context(), nil))
+			}
+			if stage > 6 {
+				t.Fatalf("%s: no end, at %v", c.name, now)
+			}
+		}
+	}
+}

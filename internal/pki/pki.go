@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"sync"
@@ -87,11 +88,24 @@ const FirstEncryptionKey = "key1"
 
 // EncryptionKey returns the 32 bytes by which API servers encrypt secrets in etcd, made first where no key has this name yet.
 func (k *PKI) EncryptionKey(ctx context.Context, name string) ([]byte, error) {
+	return k.encryptionKey(ctx, name, newEncryptionKey)
+}
+
+// KeepEncryptionKey remembers a key that API servers have; fail.Conflict where another one is remembered by its name.
+func (k *PKI) KeepEncryptionKey(ctx context.Context, name string, key []byte) error {
+	v, err := k.encryptionKey(ctx, name, func() ([]byte, error) { return key, nil })
+	if err == nil && !bytes.Equal(v, key) {
+		return fail.New(fail.Conflict, "API servers have another encryption key %s than the one that is remembered", name)
+	}
+	return err
+}
+
+func (k *PKI) encryptionKey(ctx context.Context, name string, make func() ([]byte, error)) ([]byte, error) {
 	secret := encryptionKey
 	if name != FirstEncryptionKey {
 		secret += "/" + name
 	}
-	v, err := k.ensure(ctx, secret, newEncryptionKey)
+	v, err := k.ensure(ctx, secret, make)
 	if err == nil && len(v) != 32 {
 		return nil, fail.New(fail.Internal, "the key has %d bytes, not 32", len(v)).At(secret)
 	}

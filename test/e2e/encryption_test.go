@@ -36,6 +36,7 @@ func (r *rig) encryptionChanges(t *testing.T, s size, cp string) {
 			r.apply()
 			r.secretsLie(t, cp, "k8s:enc:secretbox:v1:key1:")
 		case "rotate":
+			older := r.backedUp()
 			out := r.must(0, "certs", "rotate", r.name, "--encryption", "--yes").stdout
 			if !strings.Contains(out, "encrypted by key2") {
 				t.Errorf("it says:\n%s", out)
@@ -44,6 +45,13 @@ func (r *rig) encryptionChanges(t *testing.T, s size, cp string) {
 			if config := r.look(cp, "cat /etc/kubernetes/naupegos/encryption.yaml"); strings.Contains(config, "key1") {
 				t.Error("API servers still have the former key")
 			}
+			// A store from before knows nothing of key2. It learns it from the API servers, and takes it from nobody.
+			elsewhere := r.restored(older)
+			if res := elsewhere(0, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stdout, "encrypt all Secrets in etcd by key2") {
+				t.Errorf("a store that is older than the cluster does\n%v", res)
+			}
+			r.secretsLie(t, cp, "k8s:enc:secretbox:v1:key2:")
+			elsewhere(0, "plan", "-f", r.file)
 		}
 	}
 	r.unchanged()

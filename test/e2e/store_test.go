@@ -11,31 +11,47 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// storeRestored is the drill of somebody whose machine is lost: a backup is restored elsewhere, and from there the cluster is as it should
-// be.
-func storeRestored(t *testing.T, r *rig, _ *load) {
-	dir := t.TempDir()
-	word, file, elsewhere := filepath.Join(dir, "word"), filepath.Join(dir, "store.age"), filepath.Join(dir, "state")
-	testkit.Must(t, os.WriteFile(word, []byte("correct horse\n"), 0o600))
-	r.must(0, "store", "backup", file, "--passphrase-file", word)
-	there := func(args ...string) result {
-		t.Helper()
-		res := naupegos(t, r.invocation(), append([]string{"--state-dir", elsewhere}, args...)...)
-		if res.code != 0 {
-			t.Fatal(res)
+// backup is a copy of a rig's store, with the passphrase that opens it.
+type backup struct{ file, word string }
+
+func (r *rig) backedUp() backup {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	b := backup{filepath.Join(dir, "store.age"), filepath.Join(dir, "word")}
+	testkit.Must(r.t, os.WriteFile(b.word, []byte("correct horse\n"), 0o600))
+	r.must(0, "store", "backup", b.file, "--passphrase-file", b.word)
+	return b
+}
+
+// restored puts a backup into a state directory of its own, and returns how naupegos is run there, to end with a code.
+func (r *rig) restored(b backup) func(code int, args ...string) result {
+	r.t.Helper()
+	elsewhere := filepath.Join(r.t.TempDir(), "state")
+	there := func(code int, args ...string) result {
+		r.t.Helper()
+		res := naupegos(r.t, r.invocation(), append([]string{"--state-dir", elsewhere}, args...)...)
+		if res.code != code {
+			r.t.Fatal(res)
 		}
 		return res
 	}
-	if res := there("store", "restore", file, "--passphrase-file", word); !strings.Contains(res.stdout, r.name) {
-		t.Errorf("it does not say what was restored: %v", res)
+	if res := there(0, "store", "restore", b.file, "--passphrase-file", b.word); !strings.Contains(res.stdout, r.name) {
+		r.t.Errorf("it does not say what was restored: %v", res)
 	}
+	return there
+}
+
+// storeRestored is the drill of somebody whose machine is lost: a backup is restored elsewhere, and from there the cluster is as it should
+// be.
+func storeRestored(t *testing.T, r *rig, _ *load) {
+	there := r.restored(r.backedUp())
 	const reminder = "was restored from a backup of"
-	res := there("apply", "-f", r.file, "--yes")
+	res := there(0, "apply", "-f", r.file, "--yes")
 	if !strings.Contains(res.stdout, "No changes") || !strings.Contains(res.stderr, reminder) {
 		t.Errorf("it changed something, or does not say of which time it is: %v", res)
 	}
-	if res := there("status", r.name); strings.Contains(res.stderr, reminder) {
+	if res := there(0, "status", r.name); strings.Contains(res.stderr, reminder) {
 		t.Errorf("it was applied, and is of that time still: %v", res)
 	}
-	there("kubectl", r.name, "--", "get", "nodes")
+	there(0, "kubectl", r.name, "--", "get", "nodes")
 }

@@ -1,12 +1,16 @@
 package layout
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
@@ -40,6 +44,52 @@ func (p Params) encryptionConfig(ctx context.Context, k *pki.PKI, api string) (s
 		fmt.Fprintf(&b, "            - name: %s\n              secret: %s\n", name, base64.StdEncoding.EncodeToString(key))
 	}
 	return b.String(), nil
+}
+
+// EncryptionPath is where an API server finds its EncryptionConfiguration. It has none where it knows no key.
+const EncryptionPath = encryptionPath
+
+// EncryptionKeys are keys by name.
+type EncryptionKeys map[string][]byte
+
+// ReadEncryption reads what encryptionConfig has rendered: the list, as in Params.Encryption, and the keys. No configuration is that of
+// plaintext. What was rendered by somebody else, and has more in it, is fail.Invalid; no error shows any of it.
+func ReadEncryption(config []byte) (list []string, keys EncryptionKeys, err error) {
+	if len(bytes.TrimSpace(config)) == 0 {
+		return []string{Plaintext}, nil, nil
+	}
+	var c struct {
+		APIVersion, Kind string
+		Resources        []struct {
+			Resources []string
+			Providers []struct {
+				Identity  *struct{}
+				Secretbox struct {
+					Keys []struct{ Name, Secret string }
+				}
+			}
+		}
+	}
+	if yaml.UnmarshalStrict(config, &c) != nil || len(c.Resources) != 1 || !slices.Equal(c.Resources[0].Resources, []string{"secrets"}) {
+		return nil, nil, fail.New(fail.Invalid, "the configuration is not of the form that naupegos writes").At(EncryptionPath)
+	}
+	keys = EncryptionKeys{}
+	for _, p := range c.Resources[0].Providers {
+		if p.Identity != nil {
+			list = append(list, Plaintext)
+		}
+		for _, k := range p.Secretbox.Keys {
+			key, err := base64.StdEncoding.DecodeString(k.Secret)
+			if err != nil || len(key) != 32 || k.Name == "" {
+				return nil, nil, fail.New(fail.Invalid, "a key of the configuration is none").At(EncryptionPath)
+			}
+			list, keys[k.Name] = append(list, k.Name), key
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil, fail.New(fail.Invalid, "the configuration names no provider").At(EncryptionPath)
+	}
+	return list, keys, nil
 }
 
 // StoredPrefix returns what values in etcd begin with that were written by this of Params.Encryption
