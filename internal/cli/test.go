@@ -25,7 +25,7 @@ func newTestCmd(a *App) *cobra.Command {
 		Use:   "test NAME",
 		Short: "Prove that a cluster does what it is for",
 		Long: `Try on the living cluster what workloads need: the API through the endpoint and through every gateway, cluster DNS, a Service that is
-asked from another node by its address, its name and the ports of nodes, and on OpenStack a load balancer and a volume of the cloud.
+asked from another node by its address, its name and the ports of nodes, and on OpenStack a load balancer, which is sent a request from here and from the gateways, and a volume of the cloud.
 
 Everything runs in namespaces of its own (naupegos-smoke, naupegos-smoke-cloud) with an image of the bundle, and is removed afterwards.
 What is tried does not depend on spec.smokeTest, which is about apply.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
@@ -182,7 +183,10 @@ func (a *applying) planCloudSmoke() {
 	s := &plan.Step{
 		ID: "smoke/cloud", Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service gets a load balancer, a claim a volume",
 		Reason: "the cloud serves the cluster when it gives it what it asks for; both are given back", Timeout: cloudSmokeTimeout,
-		Run: a.cloudSmoke,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			_, err := a.cloudSmoke(ctx, p)
+			return err
+		},
 	}
 	const serves = "the cloud serves the cluster when it gives it what it asks for; no "
 	switch noBalancers, noVolumes := cloud.NoBalancing(), cloud.NoVolumes(); {
@@ -196,24 +200,33 @@ func (a *applying) planCloudSmoke() {
 	a.add(stageProve, s, plan.IfPlanned(smokeStep)...)
 }
 
-func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) error {
+// cloudSmoke has the cloud serve the cluster, and says what it gave.
+func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) (string, error) {
 	client, err := c.Kube(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := c.waitAddons(ctx, client, p); err != nil {
-		return err
+		return "", err
 	}
 	img, err := c.bundle.Image("echo")
 	if err != nil {
-		return err
+		return "", err
 	}
-	o := kube.CloudSmokeOptions{Image: img.Ref, Status: p.Status}
+	o := kube.CloudSmokeOptions{Image: img.Ref, Status: p.Status, Ask: c.askBalancer}
 	o.NoLoadBalancer, o.NoVolume = c.cloud().NoBalancing() != "", c.cloud().NoVolumes() != ""
-	if _, err := client.CloudSmoke(ctx, o); err != nil {
-		return err
+	r, err := client.CloudSmoke(ctx, o)
+	if err != nil {
+		return "", err
 	}
-	return c.facts.Set(ctx, memory.CloudSmoked, "true")
+	var gave []string
+	if !o.NoLoadBalancer {
+		gave = append(gave, "load balancer at "+r.Address+", asked from "+r.Asked)
+	}
+	if !o.NoVolume {
+		gave = append(gave, "volume")
+	}
+	return strings.Join(gave, "; "), c.facts.Set(ctx, memory.CloudSmoked, "true")
 }
 
 // CloudsYAML renders a clouds.yaml with the cluster's own credential, to hand over. fail.NotFound where the cluster has none.

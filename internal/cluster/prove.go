@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +72,7 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 	try("service", "a Service answers by address, by name and by the ports of nodes", smokeTimeout, c.proveService)
 	if cloud := c.cloud(); cloud != nil && (cloud.NoBalancing() == "" || cloud.NoVolumes() == "") {
 		try("cloud", "the cloud gives load balancers and volumes", cloudSmokeTimeout, func(ctx context.Context) (string, error) {
-			return "", c.cloudSmoke(ctx, p)
+			return c.cloudSmoke(ctx, p)
 		})
 	}
 	return out, ctx.Err()
@@ -119,4 +123,88 @@ func (c *Cluster) proveService(ctx context.Context) (string, error) {
 	}
 	slices.Sort(ports)
 	return fmt.Sprintf("from %s to %s; NodePort of %s", r.Client, strings.Join(r.Backends, ", "), strings.Join(ports, ", ")), nil
+}
+
+const (
+	// notAsked is from where a load balancer was asked that nobody could reach.
+	notAsked = "nowhere: its address can't be reached from here, and there is no gateway"
+	// reachTimeout is how long a load balancer's address, which has only just been given, is tried for the first connection.
+	reachTimeout = 20 * time.Second
+	askTimeout   = 3 * time.Second // for one request
+)
+
+// askBalancer sends a load balancer requests from here and from the gateways until one is answered, and says from where. Machines with a
+// kube-proxy can't ask: theirs answers in the load balancer's place. A network in which the address is out of reach is no fault of the
+// cloud's: where nobody gets as far as a connection, and there is no gateway, which lies in the same network, it is not asked.
+func (c *Cluster) askBalancer(ctx context.Context, address, answer string) (string, error) {
+	places := []place{{"here", (&net.Dialer{}).DialContext}}
+	for _, name := range c.namesOf(provider.Gateway) {
+		places = append(places, place{name, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			h, err := c.Host(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			return c.dialer.DialContext(ctx, h, network, addr)
+		}})
+	}
+	return ask(ctx, places, reachTimeout, address, answer)
+}
+
+// place is from where something is asked.
+type place struct {
+	name string
+	dial dial
+}
+
+type dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// ask asks from each place in turn, without an end but that of ctx where there are several, or the one gets a connection within reach.
+func ask(ctx context.Context, places []place, reach time.Duration, address, answer string) (string, error) {
+	connected := false
+	for began := time.Now(); ; {
+		var failed []string
+		for _, p := range places {
+			err := askOnce(ctx, func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := p.dial(ctx, network, addr)
+				connected = connected || err == nil
+				return conn, err
+			}, address, answer)
+			if err == nil {
+				return p.name, nil
+			}
+			failed = append(failed, "from "+p.name+": "+err.Error())
+		}
+		if !connected && len(places) == 1 && time.Since(began) > reach {
+			return notAsked, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", fail.New(fail.NotReady, "no request to %s was answered; %s", address, strings.Join(failed, "; "))
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// askOnce sends a request, on a connection of its own.
+func askOnce(ctx context.Context, d dial, address, answer string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, (&url.URL{Scheme: "http", Host: strings.TrimSuffix(net.JoinHostPort(address, "80"), ":80"), Path: "/"}).String(), nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: d, DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() // read only
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 100))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK || strings.TrimSpace(string(body)) != answer {
+		return fmt.Errorf("it answers %s, %q", resp.Status, body)
+	}
+	return nil
 }

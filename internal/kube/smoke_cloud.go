@@ -27,17 +27,20 @@ type CloudSmokeOptions struct {
 	Status         func(format string, args ...any) // what is waited for; may be nil
 	NoLoadBalancer bool                             // the cloud has none to give: only a volume is asked for
 	NoVolume       bool                             // the other way round
+	// Ask sends the load balancer a request, until it is answered by who is behind it, and says from where. nil: an address is enough.
+	Ask func(ctx context.Context, address, answer string) (from string, err error)
 }
 
 // CloudSmokeResult is what the cloud gave the cluster.
 type CloudSmokeResult struct {
 	Address      string        // of the load balancer
 	LoadBalancer time.Duration // from the start of the test until it had the address
+	Asked        string        // from where it was asked; empty: it was not
 	Volume       time.Duration // from the start of the test until the claim was bound
 }
 
-// CloudSmoke proves that the cloud serves the cluster: a Service of type LoadBalancer gets an address, and a claim of the
-// default StorageClass a volume. Everything is given back to the cloud before it returns. fail.NotReady says what did not come
+// CloudSmoke proves that the cloud serves the cluster: a Service of type LoadBalancer gets an address, at which a pod answers, and a claim of
+// the default StorageClass a volume. Everything is given back to the cloud before it returns. fail.NotReady says what did not come
 // about in time, with what the cloud's controllers said about it.
 func (c *Client) CloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmokeResult, error) {
 	if o.Timeout <= 0 {
@@ -69,6 +72,13 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 	if !o.NoLoadBalancer {
 		if err := c.awaitBalancer(ctx, &r, start); err != nil {
 			return r, err
+		}
+		if o.Ask != nil {
+			o.Status("asking the load balancer at %s", r.Address)
+			var err error
+			if r.Asked, err = o.Ask(ctx, r.Address, cloudSmokeServer); err != nil {
+				return r, c.cloudTrouble(ctx, err, "the load balancer of a Service does not pass requests on")
+			}
 		}
 	}
 	if o.NoVolume {

@@ -116,21 +116,47 @@ func bracketed(address string) string {
 	return address
 }
 
+// cloudSmokeServer is the pod behind the load balancer; it answers with its name.
+const cloudSmokeServer = "echo"
+
 // cloudSmokeService asks the cloud for a load balancer.
-const cloudSmokeService = `apiVersion: v1
+func cloudSmokeService(image string) string {
+	return fmt.Sprintf(`apiVersion: v1
 kind: Service
-metadata: {name: echo, namespace: ` + CloudSmokeNamespace + `}
+metadata: {name: echo, namespace: %[1]s}
 spec:
   type: LoadBalancer
   selector: {app: echo}
   ports: [{name: http, port: 80, targetPort: 8080}]
-`
+---
+`, CloudSmokeNamespace) + cloudSmokePod(cloudSmokeServer, image, "")
+}
+
+// cloudSmokePod is an echo server, with more of its specification.
+func cloudSmokePod(name, image, more string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %[2]s, namespace: %[1]s, labels: {app: %[2]s}}
+spec:
+  serviceAccountName: echo
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: echo
+      image: %[3]q
+      imagePullPolicy: IfNotPresent
+      ports: [{containerPort: 8080}]
+      resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
+      securityContext: %[4]s
+%[5]s`, CloudSmokeNamespace, name, image, restricted, more)
+}
 
 // cloudSmokeManifests asks the cloud for what it has to give, and names it for people.
 func cloudSmokeManifests(o CloudSmokeOptions) (manifests, names string) {
 	var ask, what []string
 	if !o.NoLoadBalancer {
-		ask, what = append(ask, cloudSmokeService), append(what, "load balancer")
+		ask, what = append(ask, cloudSmokeService(o.Image)), append(what, "load balancer")
 	}
 	if !o.NoVolume {
 		ask, what = append(ask, cloudSmokeVolume(o.Image)), append(what, "volume")
@@ -147,23 +173,8 @@ spec:
   accessModes: [ReadWriteOnce]
   resources: {requests: {storage: 1Gi}}
 ---
-apiVersion: v1
-kind: Pod
-metadata: {name: echo, namespace: %[1]s, labels: {app: echo}}
-spec:
-  serviceAccountName: echo
-  automountServiceAccountToken: false
-  enableServiceLinks: false
-  terminationGracePeriodSeconds: 1
-  containers:
-    - name: echo
-      image: %[2]q
-      imagePullPolicy: IfNotPresent
-      ports: [{containerPort: 8080}]
-      resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
-      securityContext: %[3]s
-      volumeMounts: [{name: data, mountPath: /data}]
+`, CloudSmokeNamespace) + cloudSmokePod("claimer", image, `      volumeMounts: [{name: data, mountPath: /data}]
   volumes:
     - {name: data, persistentVolumeClaim: {claimName: data}}
-`, CloudSmokeNamespace, image, restricted)
+`)
 }

@@ -14,9 +14,9 @@ func TestCloudSmokeAsksForWhatThereIs(t *testing.T) {
 		kinds string
 		names string
 	}{
-		{CloudSmokeOptions{}, "Namespace ServiceAccount Service Pod PersistentVolumeClaim", "load balancer and volume"},
+		{CloudSmokeOptions{}, "Namespace ServiceAccount Service Pod Pod PersistentVolumeClaim", "load balancer and volume"},
 		{CloudSmokeOptions{NoLoadBalancer: true}, "Namespace ServiceAccount Pod PersistentVolumeClaim", "volume"},
-		{CloudSmokeOptions{NoVolume: true}, "Namespace ServiceAccount Service", "load balancer"},
+		{CloudSmokeOptions{NoVolume: true}, "Namespace ServiceAccount Service Pod", "load balancer"},
 	} {
 		c.o.Image = "echo"
 		manifests, names := cloudSmokeManifests(c.o)

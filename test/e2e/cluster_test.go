@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -164,6 +165,24 @@ func (r *rig) look(machine, command string) string {
 func (r *rig) remote(code int, machine, command string) result {
 	r.t.Helper()
 	return r.must(code, "ssh", r.name, machine, "--", "sh", "-c", command)
+}
+
+// passesItsTest runs naupegos test, asserts that everything holds that is tried, and returns the details by name.
+func (r *rig) passesItsTest(t *testing.T) map[string]string {
+	t.Helper()
+	var report struct{ Items []cluster.Proof }
+	testkit.Must(t, json.Unmarshal([]byte(r.must(0, "test", r.name, "-o", "json").stdout), &report))
+	details := map[string]string{}
+	for _, p := range report.Items {
+		t.Logf("%s in %.1fs: %s %s", p.Title, p.Seconds, p.Detail, p.Failure)
+		if details[p.Name] = p.Detail; !p.Passed {
+			t.Errorf("its test fails: %+v", p)
+		}
+	}
+	if len(details) < 3 {
+		t.Errorf("only %v was tried", details)
+	}
+	return details
 }
 
 // status returns what naupegos status says.

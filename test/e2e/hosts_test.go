@@ -59,6 +59,7 @@ func TestHostsProvider(t *testing.T) {
 	}
 	r.apply()
 	r.healthy()
+	r.passesItsTest(t)
 	fencedOff(t, f.machine["host-a"].Address, "2379", "2380", "10250")
 	fencedOff(t, f.machine["host-d"].Address, "10250")
 	if keys := f.run("host-a", "cat /root/.ssh/authorized_keys2"); strings.TrimSpace(keys) != somebodysKey {

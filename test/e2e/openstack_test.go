@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -29,6 +30,11 @@ func TestOpenStack(t *testing.T) {
 		r.live(t, l, []part{
 			{"second apply changes nothing", secondApply},
 			noSecret,
+			{"it passes its test", func(t *testing.T, r *rig, _ *load) {
+				if got := r.passesItsTest(t)["cloud"]; !strings.Contains(got, "asked from here") {
+					t.Errorf("of the cloud its test says %q", got)
+				}
+			}},
 			// What restarts cp-1 has the next wait for it, while members join whose machines did not exist when it began to wait.
 			{"scale up", scaleTo(size{controlPlanes: 3, workers: 2, extra: auditLog})},
 			{"a control-plane machine dies and is replaced", controlPlaneDies},

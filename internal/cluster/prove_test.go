@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestAsk: who is behind a load balancer has to answer; one that nobody can reach from here alone is not asked.
+func TestAsk(t *testing.T) {
+	var early atomic.Int32
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "192.0.2.7" || early.Add(1) < 2 { // it takes a moment to learn of who is behind it
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte("echo\n"))
+	}))
+	defer web.Close()
+	good := place{"demo-gw-1", func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, web.Listener.Addr().String())
+	}}
+	cut := place{"here", func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no route to host") }}
+
+	patient, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if from, err := ask(patient, []place{cut, good}, 0, "192.0.2.7", "echo"); from != "demo-gw-1" || err != nil {
+		t.Errorf("asked from %q: %v", from, err)
+	}
+	if from, err := ask(patient, []place{cut}, 0, "192.0.2.7", "echo"); from != notAsked || err != nil {
+		t.Errorf("out of reach: asked from %q: %v", from, err)
+	}
+	for name, c := range map[string]struct {
+		places []place
+		answer string
+		want   string
+	}{
+		"somebody else answers":         {[]place{good}, "other", `from demo-gw-1: it answers 200 OK, "echo\n"`},
+		"not even a gateway reaches it": {[]place{cut, cut}, "echo", "no route to host"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		_, err := ask(ctx, c.places, 0, "192.0.2.7", c.answer)
+		cancel()
+		testkit.Fails(t, err, fail.NotReady, "no request to 192.0.2.7 was answered", c.want)
+		if err != nil && strings.Contains(err.Error(), "%!") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
