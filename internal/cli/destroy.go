@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
 )
 
 func newDestroyCmd(a *App) *cobra.Command {
@@ -18,7 +19,8 @@ func newDestroyCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "destroy NAME",
 		Short: "Remove a cluster with all its machines, and prove that nothing is left",
-		Long: `Remove every machine, network and record of the cluster. Machines given by address are cleaned and left running.
+		Long: `Remove every machine, network and record of the cluster. Machines given by address are cleaned and left running. One of
+them that does not answer can't be cleaned: with --consent ` + cluster.ConsentLeave + ` it is forgotten as it is.
 In a cloud, what the cluster itself made for Services and PersistentVolumeClaims is given back first; where its API does not answer, it
 is removed once the machines are gone.
 The cluster's data is lost. What does not belong to the cluster is never touched.`,
@@ -30,6 +32,7 @@ The cluster's data is lost. What does not belong to the cluster is never touched
 	}
 	c.Flags().BoolVar(&keepVolumes, "keep-volumes", false, "leave the volumes of PersistentVolumeClaims in the cloud")
 	f.bind(c)
+	f.consents.known = []string{cluster.ConsentLeave}
 	return c
 }
 
@@ -56,8 +59,23 @@ func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *run
 		_, err = fmt.Fprintf(a.Out, "Cluster %s is gone. Kept of it are:\n  %s\n", name, strings.Join(kept, "\n  "))
 		return err
 	}
+	if left := leftBehind(p); len(left) > 0 {
+		_, err = fmt.Fprintf(a.Out, "Cluster %s is gone. What was put on these machines is there still; install them anew before you use them: %s\n",
+			name, strings.Join(left, ", "))
+		return err
+	}
 	_, err = fmt.Fprintf(a.Out, "Cluster %s is gone; nothing of it is left.\n", name)
 	return err
+}
+
+// leftBehind lists machines that were forgotten and not cleaned.
+func leftBehind(p *plan.Plan) (names []string) {
+	for _, s := range p.Steps {
+		if s.Consent == cluster.ConsentLeave {
+			names = append(names, s.Subject)
+		}
+	}
+	return names
 }
 
 // forget removes what the store and its directory hold of the cluster: keys, and the ssh configuration with its copy of one.

@@ -85,23 +85,30 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	return &plan.Plan{Verb: "destroy", Cluster: c.Name(), Steps: steps, Final: true}, err
 }
 
-// planClean cleans machines that outlive the cluster: gateways last, for the others are reached through them.
+// ConsentLeave names the consent to forgetting machines that outlive the cluster, do not answer, and so can't be cleaned.
+const ConsentLeave = "leave-behind"
+
+// planClean cleans machines that outlive the cluster: gateways last, for the others are reached through them. One that does not answer is
+// forgotten as it is.
 func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine) {
-	var others []string
-	for _, m := range machines {
-		if m.Role != provider.Gateway {
-			others = append(others, resetID(m.Name))
+	clean := func(role func(provider.Role) bool, needs []plan.Need) (all []string) {
+		for _, m := range machines {
+			if !role(m.Role) {
+				continue
+			}
+			s := c.resetStep(m)
+			if m.State == provider.Unreachable {
+				s = c.prov.DestroyMachine(m)
+				s.Consent = ConsentLeave
+			}
+			s.Removes = true
+			graph.Add(stageClean, s, needs...)
+			all = append(all, s.ID)
 		}
+		return all
 	}
-	for _, m := range machines {
-		var needs []plan.Need
-		if m.Role == provider.Gateway {
-			needs = plan.After(others...)
-		}
-		s := c.resetStep(m)
-		s.Removes = true
-		graph.Add(stageClean, s, needs...)
-	}
+	others := clean(func(r provider.Role) bool { return r != provider.Gateway }, nil)
+	clean(func(r provider.Role) bool { return r == provider.Gateway }, plan.After(others...))
 }
 
 // errNoSuchMachine names the machines that there are.

@@ -89,3 +89,22 @@ func TestNothingIsSwitchedOffForGood(t *testing.T) {
 		t.Errorf("a reboot of what can be switched: %+v", p.Steps)
 	}
 }
+
+// TestDestroyWhileAHostIsDead: it is let go as it is, which somebody has to consent to; the others are cleaned, gateways last.
+func TestDestroyWhileAHostIsDead(t *testing.T) {
+	l, _ := away(t, 2)
+	p := testkit.Value(l.PlanDestroy(t.Context(), DestroyOptions{}))(t)
+	dead := provider.DestroyStep("demo-a-2")
+	for _, s := range p.Steps {
+		switch {
+		case s.ID == resetID("demo-a-2"):
+			t.Errorf("it is to be cleaned: %+v", s)
+		case (s.ID == dead) != (s.Consent == ConsentLeave):
+			t.Errorf("%s needs consent to %q", s.ID, s.Consent)
+		case s.ID == resetID("demo-gw-1") && (!slices.Contains(s.Needs, dead) || !slices.Contains(s.Needs, resetID("demo-a-1"))):
+			t.Errorf("a gateway goes after %v", s.Needs)
+		}
+	}
+	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, ConsentLeave)
+	testkit.Must(t, p.CheckConsents([]string{ConsentLeave + "=demo-a-2"}))
+}

@@ -110,6 +110,10 @@ func (r *rig) hostsRestart(t *testing.T, f *fleet, off, reboots string) {
 		t.Errorf("%s is off, and the plan says\n%s", off, plan)
 	}
 
+	if res := r.must(4, "destroy", r.name, "--yes"); !strings.Contains(res.stderr, "--consent leave-behind") || !strings.Contains(res.stderr, "let host "+off) {
+		t.Errorf("%s is off, and destroy says %v", off, res)
+	}
+
 	boot := f.run(reboots, bootTime)
 	if _, err := f.try(reboots, "systemctl reboot"); err != nil {
 		t.Logf("%s went while it was told to: %v", reboots, err)
