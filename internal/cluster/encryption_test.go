@@ -250,8 +250,9 @@ func TestOlderStore(t *testing.T) {
 			now := l.providersNow()
 			stored[now[0]] = true
 			for _, list := range append(servers, now) { // those that have not restarted yet, and those that have
+				found := stage == 0 && len(servers) > 1 && !slices.Equal(list, now) // how they were found is not our doing
 				for p := range stored {
-					if !slices.Contains(list, p) && !(stage == 0 && len(servers) > 1 && !slices.Equal(list, now)) {
+					if !found && !slices.Contains(list, p) {
 						t.Errorf("%s, stage %d: API servers with %v can't read what %s has stored", c.name, stage, list, p)
 					}
 				}
