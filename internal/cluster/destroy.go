@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -99,7 +100,9 @@ func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine) {
 			s := c.resetStep(m)
 			if m.State == provider.Unreachable {
 				s = c.prov.DestroyMachine(m)
-				s.Consent = ConsentLeave
+				if c.facts.Of(memory.Host, m.Name) != "" { // else nothing was ever put on it
+					s.Consent = ConsentLeave
+				}
 			}
 			s.Removes = true
 			graph.Add(stageClean, s, needs...)
