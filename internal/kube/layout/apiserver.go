@@ -14,7 +14,8 @@ const (
 	auditLogDir        = "/var/log/kubernetes/audit"
 	auditPolicyPath    = ourDir + "/audit-policy.yaml"
 	authenticationPath = ourDir + "/authentication.yaml"
-	encryptionPath     = ourDir + "/encryption.yaml"
+	// EncryptionPath is where an API server finds its EncryptionConfiguration. It has none where it knows no key.
+	EncryptionPath = ourDir + "/encryption.yaml"
 )
 
 // apiServerPod renders the API server's static pod. uses is what the machine has of files.
@@ -95,7 +96,7 @@ func (p Params) apiServerExtraArgs() []arg {
 	}
 	if p.encrypts() {
 		args = append(args,
-			arg{"encryption-provider-config", encryptionPath},
+			arg{"encryption-provider-config", EncryptionPath},
 			arg{"encryption-provider-config-automatic-reload", "true"},
 		)
 	}

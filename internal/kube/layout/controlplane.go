@@ -140,5 +140,5 @@ func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machi
 	if err != nil {
 		return nil, err
 	}
-	return append(files, private(encryptionPath, []byte(config))), nil
+	return append(files, private(EncryptionPath, []byte(config))), nil
 }

@@ -46,9 +46,6 @@ func (p Params) encryptionConfig(ctx context.Context, k *pki.PKI, api string) (s
 	return b.String(), nil
 }
 
-// EncryptionPath is where an API server finds its EncryptionConfiguration. It has none where it knows no key.
-const EncryptionPath = encryptionPath
-
 // EncryptionKeys are keys by name.
 type EncryptionKeys map[string][]byte
 
