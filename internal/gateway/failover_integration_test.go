@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,6 +171,7 @@ func TestGateways(t *testing.T) {
 	eventually(t, "one gateway holds the VIP", func() bool { return g.holder() != "" })
 	t.Run("slow servers stay", g.slowStays)
 	t.Run("unready server is left out", g.unready)
+	t.Run("server that goes down keeps its connections", g.leaving)
 	t.Run("reload", g.reload)
 	t.Run("API server's machine dies", g.serverDies)
 	t.Run("gateway dies", g.gatewayDies)
@@ -196,6 +198,44 @@ func (g *gatewayLab) unready(t *testing.T) {
 	g.soon(t, 5*time.Second, "cp-1 is left out", func() bool { return g.up("gw1") == "cp-2 cp-3" })
 	g.backends["cp-1"].ready.Store(true)
 	g.soon(t, 4*time.Second, "cp-1 is back", func() bool { return g.up("gw1") == "cp-1 cp-2 cp-3" })
+}
+
+// leaving: a server that says that it is going down gets no new connections and keeps those that it has. One that is unready for another
+// reason loses them: clients are served by others then.
+func (g *gatewayLab) leaving(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	dialled := 0
+	held := &http.Transport{DialTLSContext: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
+		dialled++
+		err = g.in("client", func() (err error) { conn, err = (&net.Dialer{}).DialContext(ctx, network, vip); return err })
+		if err != nil {
+			return nil, err
+		}
+		return tls.Client(conn, g.clientTLS()), nil
+	}}
+	defer held.CloseIdleConnections()
+	server := testkit.Value(name(ctx, held))(t)
+	b, others := g.backends[server], strings.TrimSpace(strings.ReplaceAll("cp-1 cp-2 cp-3 ", server+" ", ""))
+	b.leaving.Store(true)
+	g.soon(t, 2*time.Second, server+" is left out", func() bool { return g.up("gw1") == others && g.up("gw2") == others })
+	for start := time.Now(); time.Since(start) < 4*time.Second; { // longer than it takes to count as dead
+		if now, err := name(ctx, held); err != nil || now != server || dialled > 1 {
+			t.Fatalf("%s, which is going down, has lost a connection after %s: %q, %v", server, time.Since(start), now, err)
+		}
+		if got, err := g.ask(vip, patience); err != nil || got == server {
+			t.Fatalf("a new connection, after %s: %q, %v", time.Since(start), got, err)
+		}
+	}
+	b.leaving.Store(false)
+	eventually(t, server+" is back", func() bool { return g.up("gw1") == "cp-1 cp-2 cp-3" && g.up("gw2") == "cp-1 cp-2 cp-3" })
+	b.ready.Store(false)
+	eventually(t, "the connection to a server that is unready ends", func() bool {
+		now, err := name(ctx, held)
+		return dialled > 1 && err == nil && now != server
+	})
+	b.ready.Store(true)
+	eventually(t, server+" is back", func() bool { return g.up("gw1") == "cp-1 cp-2 cp-3" && g.up("gw2") == "cp-1 cp-2 cp-3" })
 }
 
 // reload: a change of the configuration costs no connection, neither a held one nor a new one. The one exception: a server that

@@ -174,6 +174,7 @@ func (l *lab) leaf(names ...string) tls.Certificate {
 // backend is a stand-in for an API server: it says its name, and ready or not.
 type backend struct {
 	ready     atomic.Bool
+	leaving   atomic.Bool  // it says that it is going down, as API servers do until they stop listening
 	handshake atomic.Int64 // how long it takes, nanoseconds
 	answer    atomic.Int64 // of /readyz, nanoseconds
 }
@@ -192,8 +193,13 @@ func (l *lab) backend(name, address string, certNames ...string) *backend {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(time.Duration(b.answer.Load()))
-		if !b.ready.Load() {
-			w.WriteHeader(http.StatusInternalServerError)
+		switch {
+		case b.leaving.Load():
+			http.Error(w, "[+]ping ok\n[+]etcd ok\n[-]shutdown failed: reason withheld\nreadyz check failed", http.StatusInternalServerError)
+		case b.ready.Load():
+			io.WriteString(w, "ok")
+		default:
+			http.Error(w, "[+]ping ok\n[-]etcd failed: reason withheld\n[+]shutdown ok\nreadyz check failed", http.StatusInternalServerError)
 		}
 	})
 	mux.HandleFunc("/name", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, name) })
@@ -240,7 +246,11 @@ func (l *lab) request(ctx context.Context, conn net.Conn) (string, error) {
 	if d, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(d)
 	}
-	tr := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }, DisableKeepAlives: true}
+	return name(ctx, &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }, DisableKeepAlives: true})
+}
+
+// name asks which backend it is.
+func name(ctx context.Context, tr *http.Transport) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://kubernetes.default.svc/name", nil)
 	if err != nil {
 		return "", err
