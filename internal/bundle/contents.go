@@ -1,6 +1,10 @@
 package bundle
 
-import "github.com/naupegos/naupegos/internal/fail"
+import (
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
 
 // program is one executable that was built or pulled.
 type program struct {
@@ -46,7 +50,7 @@ func (r recipe) images(p programs, d *debianParts) ([]imageSpec, error) {
 		{Name: "kube-apiserver", Tag: r.Kubernetes, Roles: controlPlane, Entry: []string{bin + "kube-apiserver"}, Files: b.with(authorities, bin, "kube-apiserver")},
 		{Name: "kube-controller-manager", Tag: r.Kubernetes, Roles: controlPlane, Entry: []string{bin + "kube-controller-manager"}, Files: b.with(authorities, bin, "kube-controller-manager")},
 		{Name: "kube-scheduler", Tag: r.Kubernetes, Roles: controlPlane, Entry: []string{bin + "kube-scheduler"}, Files: b.at(bin, "kube-scheduler")},
-		{Name: "kube-proxy", Tag: r.Kubernetes, Roles: all, Entry: []string{bin + "kube-proxy"}, Files: append(b.at(bin, "kube-proxy"), d.netfilter...)},
+		{Name: "kube-proxy", Tag: r.Kubernetes, Roles: all, Entry: []string{bin + "kube-proxy"}, Files: slices.Concat(b.at(bin, "kube-proxy"), protocols(), d.netfilter)},
 		{Name: "etcd", Tag: r.EtcdTag(), Roles: controlPlane, Entry: []string{bin + "etcd"}, Files: b.at(bin, "etcd", "etcdctl", "etcdutl")},
 		// Root, with all capabilities but NET_BIND_SERVICE dropped by kubeadm's manifest: it binds port 53.
 		{Name: "coredns", Tag: r.CoreDNS, Roles: all, Entry: []string{"/coredns"}, Ports: []string{"53/tcp", "53/udp"}, Files: b.with(authorities, "/", "coredns")},
@@ -92,6 +96,12 @@ func (b *imageBuilder) flannel(authorities imageFile) []imageFile {
 	files := append(b.at("/opt/bin/", "flanneld"), b.at("/", "install-cni")...)
 	files = append(files, b.at(plugins, "bridge", "host-local", "loopback", "portmap")...)
 	return append(files, b.put(plugins+"flannel", "cni-flannel"), authorities)
+}
+
+// protocols names the protocols that rules are about. Without the names nft tells kube-proxy, when that starts again, of rules for "6" where
+// it had written "tcp": kube-proxy takes these for left over, and deletes what it has just written.
+func protocols() []imageFile {
+	return []imageFile{{Path: "/etc/protocols", Mode: 0o644, Data: []byte("icmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\nsctp 132 SCTP\n")}}
 }
 
 func accounts() []imageFile {

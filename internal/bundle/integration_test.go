@@ -176,6 +176,7 @@ func TestImagesImportAndRun(t *testing.T) {
 		says  string
 	}{
 		{"kube-proxy", []string{"/usr/sbin/nft", "--version"}, "nftables v"},
+		{"kube-proxy", []string{"/usr/sbin/nft", "describe", "inet_proto"}, "tcp "},
 		{"kube-proxy", []string{"/usr/sbin/iptables", "-m", "comment", "--help"}, "nf_tables"},
 		{"kube-proxy", []string{"/usr/local/bin/kube-proxy", "--version"}, b.Manifest.Kubernetes},
 		{"flannel", []string{"/usr/sbin/nft", "list", "ruleset"}, ""},
