@@ -40,8 +40,8 @@ var owners = map[string][]string{
 	"github.com/google/go-containerregistry": {"internal/bundle", "internal/bundle/bundletest"},
 	"github.com/coreos/ignition":             {"internal/machine"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
-	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/balancer", "internal/provider/openstack/cloud",
-		"internal/provider/openstack/firewall", "internal/provider/openstack/images", "internal/provider/openstack/quota",
+	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/access", "internal/provider/openstack/balancer",
+		"internal/provider/openstack/cloud", "internal/provider/openstack/firewall", "internal/provider/openstack/images", "internal/provider/openstack/quota",
 		"test/openstack/runner/runner"},
 }
 
@@ -94,8 +94,10 @@ var knows = map[string][]string{
 	"internal/provider/local/localtest": {"internal/provider/local"},
 	"internal/provider/hosts":           {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/remote"},
 	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider",
-		"internal/provider/openstack/balancer", "internal/provider/openstack/cache", "internal/provider/openstack/cloud",
-		"internal/provider/openstack/firewall", "internal/provider/openstack/marks", "internal/provider/openstack/quota"},
+		"internal/provider/openstack/access", "internal/provider/openstack/balancer", "internal/provider/openstack/cache",
+		"internal/provider/openstack/cloud", "internal/provider/openstack/firewall", "internal/provider/openstack/marks",
+		"internal/provider/openstack/quota"},
+	"internal/provider/openstack/access": {"internal/provider/openstack/cloud"},
 	"internal/provider/openstack/balancer": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/cloud",
 		"internal/provider/openstack/marks", "internal/provider/openstack/quota"},
 	"internal/provider/openstack/cache":    {"internal/provider/openstack/cloud"},

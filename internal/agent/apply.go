@@ -82,7 +82,7 @@ func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff
 		func() error { return a.makeUsers(ctx, d) },
 		func() error { return a.makeDirectories(d.directories) },
 		func() error { return a.placeFiles(d.files) },
-		func() error { return a.placeBinaries(d.binaries) },
+		func() error { return a.placeLinks(d.binaries) },
 		func() error { return a.setSysctls(d.sysctls) },
 		func() error { return a.enable(ctx, d.enables) },
 		func() error { return a.daemonReload(ctx, d) },

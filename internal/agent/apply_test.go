@@ -1,16 +1,21 @@
 package agent
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/pkitest"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -24,6 +29,18 @@ func digestOf(s string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+// certificate returns a certificate that began a day ago and ends so long from now, with its key.
+func certificate(end time.Duration) string {
+	p, err := pki.Open(&pkitest.MemorySecrets{}, pki.Options{}).Issue(context.Background(),
+		pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: "app", Client: true, Age: 24 * time.Hour}, end)
+	if err != nil {
+		panic(err)
+	}
+	return string(p.CertPEM) + string(p.KeyPEM)
+}
+
+var firstCertificate = sync.OnceValue(func() string { return certificate(time.Hour) })
+
 func config() machine.Config {
 	return machine.Config{
 		Machine:     "demo-w-1",
@@ -31,7 +48,7 @@ func config() machine.Config {
 		Files: []machine.File{
 			{Path: "/etc/app/app.conf", Mode: 0o600, Content: []byte("one"), Secret: true},
 			{Path: "/etc/app/other.conf", Mode: 0o644, Content: []byte("other")},
-			{Path: "/var/lib/app/deep/once", Mode: 0o600, Content: []byte("first"), Once: true},
+			{Path: "/var/lib/app/deep/first", Mode: 0o600, Content: []byte(firstCertificate()), RenewedAt: "/var/lib/app/deep/current"},
 		},
 		Binaries: []machine.Binary{{Path: "/usr/local/bin/app", Digest: digestOf(binaryBlob), Size: int64(len(binaryBlob))}},
 		Images: []machine.Image{{Refs: []string{"naupegos.local/pause:1", "registry.k8s.io/pause:1"}, Digest: digestOf(imageBlob),
@@ -41,7 +58,7 @@ func config() machine.Config {
 		Units: []machine.Unit{
 			{Name: "containerd.service", Enabled: true, Active: true, DropIns: []machine.DropIn{{Name: "10-x.conf", Content: "[Service]\n"}}},
 			{Name: "app.service", Content: "[Service]\nExecStart=/x\n[Install]\nWantedBy=multi-user.target\n", Enabled: true, Active: true,
-				Watches: []string{"/etc/app/app.conf", "/usr/local/bin/app"}},
+				Watches: []string{"/etc/app/app.conf", "/usr/local/bin/app", "/var/lib/app/deep/first"}},
 			{Name: "lb.service", Content: "[Service]\nExecStart=/y\n", Active: true, Reload: true, Watches: []string{"/etc/app/other.conf"}},
 		},
 	}
@@ -72,7 +89,7 @@ func TestApplyMakesEverything(t *testing.T) {
 		t.Errorf("report %+v", r)
 	}
 	for p, want := range map[string]string{
-		"/etc/app/app.conf": "one", "/var/lib/app/deep/once": "first", "/usr/local/bin/app": "link to " + blobFile(digestOf(binaryBlob)),
+		"/etc/app/app.conf": "one", "/var/lib/app/deep/current": "link to first", "/usr/local/bin/app": "link to " + blobFile(digestOf(binaryBlob)),
 		sysctlFile: "fs.inotify.max_user_instances = 1024\nnet.ipv4.ip_forward = 1\n", "/proc/sys/net/ipv4/ip_forward": "1\n",
 		"/proc/sys/fs/inotify/max_user_instances":                        "8192\n", // a limit is never lowered
 		"/etc/systemd/system/multi-user.target.wants/app.service":        "link to /etc/systemd/system/app.service",
@@ -149,7 +166,7 @@ func TestRestartsOnlyWhatAChangeTouches(t *testing.T) {
 	}{
 		"watched file":    {func(c *machine.Config) { c.Files[0].Content = []byte("two") }, []string{"systemctl restart -- app.service"}},
 		"reloadable file": {func(c *machine.Config) { c.Files[1].Content = []byte("two") }, []string{"systemctl reload -- lb.service"}},
-		"unwatched file":  {func(c *machine.Config) { c.Files[2] = machine.File{Path: "/etc/new", Mode: 0o644} }, nil},
+		"unwatched file":  {func(c *machine.Config) { c.Files = append(c.Files, machine.File{Path: "/etc/new", Mode: 0o644}) }, nil},
 		"mode of watched": {func(c *machine.Config) { c.Files[0].Mode = 0o400 }, []string{"systemctl restart -- app.service"}},
 		"unit":            {func(c *machine.Config) { c.Units[2].Content += "#\n" }, []string{"systemctl daemon-reload", "systemctl restart -- lb.service"}},
 		"drop-in added": {func(c *machine.Config) { c.Units[1].DropIns = []machine.DropIn{{Name: "a.conf", Content: "x"}} },
@@ -264,9 +281,44 @@ func TestSecondRunWaitsForTheFirst(t *testing.T) {
 	f.apply(t, config())
 }
 
-func TestOnceAndDrift(t *testing.T) {
+// TestRenewedCertificate leaves alone what a program renews itself, until that is of no use any more.
+func TestRenewedCertificate(t *testing.T) {
 	f := applied(t)
-	write(t, f.root+"/var/lib/app/deep/once", "rotated")
+	current := f.root + "/var/lib/app/deep/current"
+	renewed := certificate(time.Hour)
+	write(t, f.root+"/var/lib/app/deep/renewed", renewed)
+	testkit.Must(t, os.Remove(current))
+	testkit.Must(t, os.Symlink("renewed", current))
+	testkit.Must(t, os.Remove(f.root+"/var/lib/app/deep/first"))
+	if r := f.apply(t, config()); len(r.Changes) != 0 || f.content("/var/lib/app/deep/current") != "link to renewed" {
+		t.Errorf("a valid certificate: changes %+v, %s", r.Changes, f.content("/var/lib/app/deep/current"))
+	}
+	for why, content := range map[string]string{
+		"the certificate at /var/lib/app/deep/current expired at ": certificate(-time.Hour),
+		"what lies at /var/lib/app/deep/current is no certificate": "damaged",
+		"no certificate at /var/lib/app/deep/current":              "",
+	} {
+		write(t, f.root+"/var/lib/app/deep/renewed", content)
+		testkit.Must(t, os.Remove(current))
+		testkit.Must(t, os.Symlink("renewed", current))
+		if content == "" {
+			testkit.Must(t, os.Remove(f.root+"/var/lib/app/deep/renewed"))
+		}
+		r := f.apply(t, config())
+		if len(r.Changes) != 2 || !strings.HasPrefix(r.Changes[0].Why, why) || r.Changes[1].Name != "app.service" {
+			t.Errorf("%s: changes %+v", why, r.Changes)
+		}
+		if f.content("/var/lib/app/deep/current") != "link to first" {
+			t.Errorf("%s: %s", why, f.content("/var/lib/app/deep/current"))
+		}
+		if r := f.apply(t, config()); len(r.Changes) != 0 {
+			t.Errorf("%s, then: changes %+v", why, r.Changes)
+		}
+	}
+}
+
+func TestDrift(t *testing.T) {
+	f := applied(t)
 	write(t, f.root+"/etc/app/other.conf", "drifted")
 	testkit.Must(t, os.Chmod(f.root+"/etc/app", 0o777))
 	testkit.Must(t, os.Remove(f.root+"/usr/local/bin/app"))
@@ -274,8 +326,8 @@ func TestOnceAndDrift(t *testing.T) {
 	if len(r.Changes) != 5 { // directory, file, binary, reload of lb, restart of app
 		t.Errorf("changes %+v", r.Changes)
 	}
-	if f.content("/var/lib/app/deep/once") != "rotated" || f.content("/etc/app/other.conf") != "other" || f.content("/usr/local/bin/app") == "" {
-		t.Error("drift was not mended, or a once-file was")
+	if f.content("/etc/app/other.conf") != "other" || f.content("/usr/local/bin/app") == "" {
+		t.Error("drift was not mended")
 	}
 }
 

@@ -133,8 +133,11 @@ func (a *Agent) comparePaths(c machine.Config, st *state, d *diff) error {
 		if err != nil {
 			return err
 		}
-		if !w.Once || ours || o != nil { // a file that somebody made before us stays theirs
+		if w.RenewedAt == "" || ours || o != nil { // a certificate that somebody put there before us stays theirs
 			d.managed[w.Path] = a.asFound(w.Path, "file")
+			if w.RenewedAt != "" {
+				d.managed[w.RenewedAt] = a.asFound(w.RenewedAt, "file")
+			}
 		}
 		d.files = add(d.files, o)
 	}

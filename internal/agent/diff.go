@@ -2,11 +2,14 @@ package agent
 
 import (
 	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -22,6 +25,7 @@ type op struct {
 	owner    string // as the configuration names it
 	uid, gid int    // noOwner where its account has yet to be made
 	target   string // of a binary's symlink
+	link     string // path to make a link to a file that is written; empty: none
 }
 
 // found describes what lies at a path.
@@ -117,12 +121,18 @@ func (a *Agent) diffFile(all *diff, w wantedFile) (*op, error) {
 	}
 	o := &op{path: w.Path, content: w.Content, mode: w.Mode, owner: w.Owner, uid: uid, gid: gid, write: true}
 	o.Change = machine.Change{Kind: w.kind, Name: w.Path, Action: "update"}
+	if w.RenewedAt != "" {
+		if o.Why, err = a.unusable(w.RenewedAt); err != nil || o.Why == "" {
+			return nil, err
+		}
+		o.link = w.RenewedAt
+	}
 	switch {
 	case f == nil:
 		o.Action = "create"
 		return o, nil
-	case w.Once:
-		return nil, nil
+	case w.RenewedAt != "":
+		return o, nil
 	case f.info.IsDir():
 		return nil, fail.New(fail.Conflict, "a file is wanted where a directory lies").At(w.Path).Do("move the directory away, then run again")
 	case !f.info.Mode().IsRegular():
@@ -146,6 +156,32 @@ func (a *Agent) diffFile(all *diff, w wantedFile) (*op, error) {
 		return o, nil
 	}
 	return nil, nil
+}
+
+// unusable reports why what lies at p, behind links, is no certificate that is valid now; "" if it is one.
+func (a *Agent) unusable(p string) (string, error) {
+	data, err := os.ReadFile(a.path(p))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "no certificate at " + p, nil
+	}
+	if err != nil {
+		return "", fileError(err, "read", p)
+	}
+	block, rest := pem.Decode(data)
+	for block != nil && block.Type != "CERTIFICATE" {
+		block, rest = pem.Decode(rest)
+	}
+	if block == nil {
+		return "what lies at " + p + " is no certificate", nil
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "what lies at " + p + " is no certificate: " + err.Error(), nil
+	}
+	if end := cert.NotAfter; time.Now().After(end) {
+		return fmt.Sprintf("the certificate at %s expired at %s", p, end.UTC().Format(time.RFC3339)), nil
+	}
+	return "", nil
 }
 
 func (a *Agent) diffBinary(b machine.Binary) (*op, error) {

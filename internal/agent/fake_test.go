@@ -49,7 +49,7 @@ type fakeUnit struct {
 
 // watched is what units of the tests read when they start or reload.
 func watched() []string {
-	return []string{"/etc/app/app.conf", "/etc/app/other.conf", "/usr/local/bin/app"}
+	return []string{"/etc/app/app.conf", "/etc/app/other.conf", "/usr/local/bin/app", "/var/lib/app/deep/first"}
 }
 
 func newFakeHost(t *testing.T) *fakeHost {

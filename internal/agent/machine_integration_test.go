@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,11 +54,7 @@ func boot(t *testing.T) *realMachine {
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, os.RemoveAll(dir)) })
 	agent := filepath.Join(dir, "naupegos-agent")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", agent, "../../cmd/naupegos-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	testkit.Must(t, testkit.Program(agent, "cmd/naupegos-agent", ""))
 	private, public, err := remote.GenerateKey("agent test")
 	testkit.Must(t, err)
 	key, err := remote.ParseKey(private)

@@ -41,7 +41,15 @@ func (a *Agent) attributes(o *op) error {
 // while everything old is still whole.
 func (a *Agent) placeFiles(ops []*op) error {
 	var files []staged
+	var links []*op
 	for _, o := range ops {
+		if o.link != "" {
+			target, err := filepath.Rel(filepath.Dir(o.link), o.path)
+			if err != nil {
+				return fileError(err, "link", o.link)
+			}
+			links = append(links, &op{path: o.link, target: target})
+		}
 		if !o.write {
 			if err := a.attributes(o); err != nil {
 				return err
@@ -55,11 +63,14 @@ func (a *Agent) placeFiles(ops []*op) error {
 		}
 		files = append(files, s)
 	}
-	return a.commit(files)
+	if err := a.commit(files); err != nil {
+		return err
+	}
+	return a.placeLinks(links)
 }
 
-// placeBinaries points links at blobs, each replaced in one step.
-func (a *Agent) placeBinaries(ops []*op) error {
+// placeLinks points links at their targets, each replaced in one step.
+func (a *Agent) placeLinks(ops []*op) error {
 	dirs := map[string]bool{}
 	for _, o := range ops {
 		tmp := a.tmpName(o.path)

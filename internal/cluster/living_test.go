@@ -41,7 +41,7 @@ func changes(have, want machine.Config) []machine.Change {
 	for _, f := range want.Files {
 		before, there := old[f.Path]
 		delete(old, f.Path)
-		if there && (f.Once || bytes.Equal(before, f.Content)) {
+		if there && (f.RenewedAt != "" || bytes.Equal(before, f.Content)) {
 			continue
 		}
 		c := machine.Change{Kind: "file", Name: f.Path, Action: "update", Why: "content differs"}

@@ -120,8 +120,8 @@ func TestFatesAreForgotten(t *testing.T) {
 // TestReplacementInheritsNoKey: what is put in a machine's place gets keys of its own, also where destroying the old one is interrupted.
 func TestReplacementInheritsNoKey(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
-	others := []string{"leaf/demo-a-10/kubelet", "leaf/demo-cp-1/apiserver"}
-	for _, name := range append([]string{"leaf/demo-a-1/kubelet", "leaf/demo-a-1/node"}, others...) {
+	others := []string{"leaf/demo-a-10/approver", "leaf/demo-cp-1/apiserver"}
+	for _, name := range append([]string{"leaf/demo-a-1/approver", "leaf/demo-a-1/node"}, others...) {
 		testkit.Must(t, l.secrets.Put(t.Context(), name, []byte("x")))
 	}
 	steps := l.disposeSteps(l.observed(wanted.Decisions{"demo-a-1": wanted.Replace}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")

@@ -207,6 +207,11 @@ func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
 			out = append(out, provider.Check{Name: name, Result: provider.Warning, Detail: text})
 		}
 	}
+	credential, err := c.checkCredential(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, credential...)
 	for _, s := range o.Want {
 		if seen := o.Machines[s.Name]; seen != nil {
 			out = append(out, checkMachine(s.Name, seen))

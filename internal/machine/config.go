@@ -32,8 +32,11 @@ type File struct {
 	Mode    fs.FileMode `json:"mode"`
 	Owner   string      `json:"owner,omitempty"`  // as Directory.Owner
 	Content []byte      `json:"content"`          // base64 in JSON
-	Once    bool        `json:"once,omitempty"`   // written only where the path does not exist: the machine itself goes on changing it (a rotating kubelet certificate)
 	Secret  bool        `json:"secret,omitempty"` // never shown in diffs, logs or reports
+	// RenewedAt is the path at which the machine keeps a certificate that begins as this file and that it renews itself, as a kubelet
+	// does. The file is written, and the path made a link to it, only while no certificate lies at the path that is valid by the
+	// machine's clock.
+	RenewedAt string `json:"renewedAt,omitempty"`
 }
 
 // Binary is an executable from the bundle. Path becomes a symlink into the machine's blob store.

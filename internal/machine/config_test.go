@@ -48,7 +48,7 @@ func TestDigestSeesEveryChange(t *testing.T) {
 		"machine":   func(c *Config) { c.Machine = "other" },
 		"directory": func(c *Config) { c.Directories[0].Mode = 0o700 },
 		"content":   func(c *Config) { c.Files[0].Content = []byte("z") },
-		"once":      func(c *Config) { c.Files[0].Once = true },
+		"renewed":   func(c *Config) { c.Files[0].RenewedAt = "/b" },
 		"binary":    func(c *Config) { c.Binaries[0].Size++ },
 		"image":     func(c *Config) { c.Images[0].Refs[0] = "n/c:1" },
 		"module":    func(c *Config) { c.Modules[0] = "vxlan" },

@@ -31,6 +31,9 @@ func (c Config) Canonical() Config {
 	for i := range c.Files {
 		c.Files[i].Owner = owner(c.Files[i].Owner)
 		c.Files[i].Content = append([]byte{}, c.Files[i].Content...)
+		if c.Files[i].RenewedAt != "" { // one beginning is as good as another
+			c.Files[i].Content = []byte{}
+		}
 	}
 	c.Binaries = sorted(c.Binaries, func(b Binary) string { return b.Path })
 	c.Images = sorted(c.Images, func(i Image) string { return i.Digest })

@@ -99,8 +99,8 @@ func filesDiffer(a, b File) string {
 		return fmt.Sprintf("mode %04o and %04o", a.Mode, b.Mode)
 	case owner(a.Owner) != owner(b.Owner):
 		return "owner " + owner(a.Owner) + " and " + owner(b.Owner)
-	case a.Once != b.Once:
-		return "written once in one of them only"
+	case a.RenewedAt != b.RenewedAt:
+		return fmt.Sprintf("renewed at %q and %q", a.RenewedAt, b.RenewedAt)
 	case a.Secret != b.Secret:
 		return "secret in one of them only"
 	}

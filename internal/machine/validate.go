@@ -39,6 +39,9 @@ func (c Config) Validate() error {
 		v.path("file", f.Path)
 		v.mode("file "+f.Path, f.Mode)
 		v.match("file "+f.Path+": owner", ownerForm, owner(f.Owner))
+		if f.RenewedAt != "" {
+			v.path("file "+f.Path+": renewed at", f.RenewedAt)
+		}
 		if f.Secret && f.Mode.Perm()&0o077 != 0 {
 			v.add("file %s is secret but its mode %04o lets others than the owner in", f.Path, f.Mode.Perm())
 		}

@@ -30,6 +30,8 @@ type LeafSpec struct {
 	IPs           []net.IP
 	Client        bool // may identify a client
 	Server        bool // may identify a server
+	// Age is how long ago the certificate's validity begins; 0 means five minutes, for machines whose clock is a little behind.
+	Age time.Duration
 }
 
 // Leaf returns the certificate of s. It is the remembered one as long as that matches s, is of the current authority and is
@@ -112,7 +114,7 @@ func (k *PKI) issue(s LeafSpec, a *authority, validity time.Duration) (Pair, err
 		Subject:               pkix.Name{CommonName: s.CommonName, Organization: s.Organizations},
 		DNSNames:              compact(s.DNSNames),
 		IPAddresses:           compactIPs(s.IPs),
-		NotBefore:             now.Add(-backdate),
+		NotBefore:             now.Add(-max(s.Age, backdate)),
 		NotAfter:              now.Add(validity),
 		KeyUsage:              x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           s.usages(),

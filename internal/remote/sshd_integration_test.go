@@ -107,11 +107,7 @@ func TestRealAgent(t *testing.T) {
 	key := newKey(t)
 	h := sshd(t, "target", key)
 	bin := filepath.Join(t.TempDir(), "naupegos-agent")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "../../cmd/naupegos-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	testkit.Must(t, testkit.Program(bin, "cmd/naupegos-agent", ""))
 	info, err := os.Stat(bin)
 	testkit.Must(t, err)
 	if info.Size() > 15<<20 {

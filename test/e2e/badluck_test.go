@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,9 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/pkitest"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // nobody is the user and group number of nobody.
@@ -215,7 +219,51 @@ func TestBadLuckAfter(t *testing.T) {
 		saysClearly(t, r.run("apply", "-f", r.file, "--yes"), 5, w, "KubeletNotReady", "containerd.service is", "/nowhere/e2e.toml")
 		r.ssh(w, "rm "+dropIn+"; systemctl daemon-reload; systemctl reset-failed containerd; systemctl restart containerd")
 	})
+	part("kube-proxy restarts", func(t *testing.T) {
+		r.must(0, "kubectl", r.name, "--", "-n", "kube-system", "rollout", "restart", "daemonset/kube-proxy")
+		r.must(0, "kubectl", r.name, "--", "-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=2m")
+		r.passesItsTest(t) // Services that were there before are still served: cluster DNS
+	})
+	part("kubelets' certificates", func(t *testing.T) { r.kubeletCertificates(t, "luck-cp-1", w) })
 	r.destroy()
+}
+
+// kubeletCertificates gives a kubelet a certificate like its first one, of an age at which it renews it at once, with a key of its own; and
+// then all kubelets one that has expired, as if their machines had been off for too long: kubelets don't help themselves then, and without
+// that of the control plane there is no API. The next apply does.
+func (r *rig) kubeletCertificates(t *testing.T, cp, w string) {
+	t.Helper()
+	authority := &pkitest.MemorySecrets{}
+	testkit.Must(t, authority.Put(t.Context(), "authority/"+pki.KubernetesCA, []byte(r.look(cp, "cat /etc/kubernetes/pki/ca.crt /etc/kubernetes/pki/ca.key"))))
+	const dir, current = "/var/lib/kubelet/pki/", "/var/lib/kubelet/pki/kubelet-client-current.pem"
+	give := func(machine string, age, validity time.Duration) {
+		pair := testkit.Value(pki.Open(authority, pki.Options{}).Issue(t.Context(), pki.LeafSpec{
+			Authority: pki.KubernetesCA, CommonName: "system:node:" + machine, Organizations: []string{"system:nodes"}, Client: true, Age: age,
+		}, validity))(t)
+		inv := r.invocation()
+		inv.stdin = string(pair.CertPEM) + string(pair.KeyPEM)
+		if res := naupegos(t, inv, "--state-dir", r.state, "ssh", r.name, machine, "--", "sh", "-c", "umask 077; cat > "+dir+"e2e.pem && ln -sf "+dir+"e2e.pem "+current); res.code != 0 {
+			t.Fatal(res)
+		}
+		r.ssh(machine, "systemctl restart kubelet || true")
+	}
+	give(w, 10*time.Hour, 10*time.Minute)
+	renewed := ""
+	took := testkit.Until(t, time.Minute, 250*time.Millisecond, func() error {
+		if renewed = strings.TrimSpace(r.look(w, "readlink "+current)); renewed == dir+"e2e.pem" {
+			return errors.New("the kubelet has not renewed its certificate")
+		}
+		return nil
+	})
+	t.Logf("the kubelet of %s has renewed its certificate after %v: %s", w, took.Round(100*time.Millisecond), renewed)
+
+	give(w, 2*time.Hour, -time.Hour)
+	give(cp, 2*time.Hour, -time.Hour)
+	if plan := r.must(2, "plan", "-f", r.file).stdout; !strings.Contains(plan, "the certificate at "+current+" expired at ") {
+		t.Errorf("a kubelet's certificate has expired, and the plan says\n%s", plan)
+	}
+	r.kill(cp)
+	r.kill(w)
 }
 
 // portsInUse has strange programs listen on ports that the machines of a hosts document need: plan and apply tell of each, and

@@ -90,7 +90,7 @@ func dump(c machine.Config) []byte {
 	slices.Sort(keys)
 	fmt.Fprintf(&b, "sysctls %s\n", strings.Join(keys, " "))
 	for _, f := range c.Files {
-		fmt.Fprintf(&b, "\n==== file %s %04o%s%s\n%s", f.Path, f.Mode, word(f.Once, " once"), word(f.Secret, " secret"), readable(f.Content))
+		fmt.Fprintf(&b, "\n==== file %s %04o%s%s\n%s", f.Path, f.Mode, word(f.RenewedAt != "", " renewed at "+f.RenewedAt), word(f.Secret, " secret"), readable(f.Content))
 	}
 	for _, u := range c.Units {
 		fmt.Fprintf(&b, "\n==== unit %s%s%s%s\n%s", u.Name, word(u.Enabled, " enabled"), word(u.Active, " active"), word(u.Private, " private"), u.Content)

@@ -22,7 +22,14 @@ const (
 	kubeletFlagsPath     = kubeletDir + "/kubeadm-flags.env"
 	kubeletFirstCertPath = kubeletDir + "/pki/kubelet-client-first.pem"
 	kubeletCertPath      = kubeletDir + "/pki/kubelet-client-current.pem"
-	kubeletTmpfilesPath  = "/etc/tmpfiles.d/naupegos-kubelet.conf"
+)
+
+// The first client certificate of a kubelet is for a few hours. Kubelets renew theirs, with a new key, when 70 to 90 % of its lifetime
+// have passed (jitteryDuration in k8s.io/client-go/util/certificate); this one is issued as if it were old enough for that to come
+// within two hours, so that a kubelet's key soon is one that never left its machine.
+const (
+	firstCertValidity = 3 * time.Hour
+	firstCertAge      = 6*time.Hour + 50*time.Minute
 )
 
 // kubeletDropIn is kubeadm's own: kubeadm init, join and upgrade count on these paths.
@@ -53,18 +60,14 @@ RestartSec=2
 WantedBy=multi-user.target
 `
 
-// kubeletOwnDropIn is ours. It has the kubelet notice soon that the API server at the other end is dead. And it makes the link
-// that kubelets move when they rotate their client certificate point to the first one, unless the link exists: a plain file in
-// its place would end the rotation.
+// kubeletOwnDropIn is ours. It has the kubelet notice soon that the API server at the other end is dead.
 func kubeletOwnDropIn() string {
 	dropIn := "[Service]\n"
 	for _, e := range ConnectionEnv() {
 		dropIn += fmt.Sprintf("Environment=%s=%s\n", e.Name, e.Value)
 	}
-	return dropIn + "ExecStartPre=/usr/bin/systemd-tmpfiles --create " + kubeletTmpfilesPath + "\n"
+	return dropIn
 }
-
-const kubeletTmpfiles = "L " + kubeletCertPath + " - - - - " + kubeletFirstCertPath + "\n"
 
 func kubeletUnit() machine.Unit {
 	return machine.Unit{
@@ -81,9 +84,9 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 		return machine.Config{}, err
 	}
 	user := "system:node:" + n.Name
-	cert, err := k.Leaf(ctx, pki.LeafSpec{
-		Name: n.Name + "/kubelet", Authority: pki.KubernetesCA, CommonName: user, Organizations: []string{"system:nodes"}, Client: true,
-	})
+	cert, err := k.Issue(ctx, pki.LeafSpec{
+		Authority: pki.KubernetesCA, CommonName: user, Organizations: []string{"system:nodes"}, Client: true, Age: firstCertAge,
+	}, firstCertValidity)
 	if err != nil {
 		return machine.Config{}, err
 	}
@@ -96,16 +99,15 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 		return machine.Config{}, err
 	}
 	first := private(kubeletFirstCertPath, slices.Concat(cert.CertPEM, cert.KeyPEM))
-	first.Once = true
+	first.RenewedAt = kubeletCertPath
 	unit := kubeletUnit()
 	unit.DropIns = append(unit.DropIns, machine.DropIn{Name: "20-naupegos.conf", Content: kubeletOwnDropIn()})
-	unit.Watches = append(unit.Watches, kubeletConfigPath, kubeletFlagsPath, pkiDir+"/ca.crt", kubernetesDir+"/kubelet.conf")
+	unit.Watches = append(unit.Watches, kubeletConfigPath, kubeletFlagsPath, kubeletFirstCertPath, pkiDir+"/ca.crt", kubernetesDir+"/kubelet.conf")
 	c := machine.Config{
 		Directories: []machine.Directory{{Path: kubeletDir + "/pki", Mode: 0o755}},
 		Files: []machine.File{
 			text(pkiDir+"/ca.crt", string(ca)),
 			first,
-			text(kubeletTmpfilesPath, kubeletTmpfiles),
 			{Path: kubernetesDir + "/kubelet.conf", Mode: 0o600, Content: kubeconfig},
 			{Path: kubeletFlagsPath, Mode: 0o600, Content: []byte(p.kubeletFlags(n))},
 			{Path: kubeletDir + "/instance-config.yaml", Mode: 0o600, Content: []byte(fmt.Sprintf("containerRuntimeEndpoint: %q\n", criSocket))},

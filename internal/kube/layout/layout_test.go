@@ -80,7 +80,6 @@ func TestOnlyPodsThatUseAFileRestart(t *testing.T) {
 		"tokens' key":    {drop: "service-account", want: []string{api, kcm}},
 		"encryption":     {drop: "encryption-at-rest", want: []string{api}},
 		"admin.conf":     {drop: "leaf/demo-cp-1/admin"},
-		"kubelet":        {drop: "leaf/demo-cp-1/kubelet"},
 		"a machine more": {mod: func(p *Params) { p.Machines["demo-general-2"] = []string{"10.0.0.22"} }},
 		"a control plane": {mod: func(p *Params) {
 			p.ControlPlanes = append(p.ControlPlanes, Node{Name: "demo-cp-4", Address: "10.0.0.14"})
@@ -209,23 +208,6 @@ func TestKubeletConfigDecodesStrictly(t *testing.T) {
 			k.ProtectKernelDefaults == v1 {
 			t.Errorf("%s: driver %s, failCgroupV1 %v, protectKernelDefaults %v", p.ClusterName, k.CgroupDriver, k.FailCgroupV1, k.ProtectKernelDefaults)
 		}
-	}
-}
-
-func TestKubeletFlags(t *testing.T) {
-	p := testParams()
-	n := testWorker(p)
-	want := `KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.21 --node-labels=node.kubernetes.io/zone=a,pool=general --register-with-taints=dedicated=db:NoSchedule"` + "\n"
-	if got := p.kubeletFlags(n); got != want {
-		t.Errorf("%s", cmp.Diff(want, got))
-	}
-	n.Facts.Hostname = "other"
-	if got := p.kubeletFlags(n); !strings.Contains(got, "--hostname-override=demo-general-1 ") {
-		t.Errorf("a host of another name: %s", got)
-	}
-	p.ExternalCloud, n.Cloud.ProviderID = true, "openstack:///u"
-	if got := p.kubeletFlags(n); !strings.Contains(got, ` --cloud-provider=external --node`) || !strings.Contains(got, " --provider-id=openstack:///u --register") {
-		t.Errorf("in a cloud: %s", got)
 	}
 }
 

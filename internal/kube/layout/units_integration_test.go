@@ -3,7 +3,6 @@
 package layout
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,25 +33,6 @@ func TestSystemdAcceptsUnits(t *testing.T) {
 		if err != nil || strings.Contains(out, u.Name) {
 			t.Errorf("systemd-analyze verify %s: %v\n%s", u.Name, err, out)
 		}
-	}
-}
-
-// TestTmpfilesLinkTheFirstCertificate runs what kubelet's unit runs: the link is made once and then left to the kubelet.
-func TestTmpfilesLinkTheFirstCertificate(t *testing.T) {
-	p := testParams()
-	c, err := p.Worker(t.Context(), testPKI(t, testTime), testWorker(p))
-	testkit.Must(t, err)
-	h := newHost(t, c)
-	link := func() string {
-		h.exec(t, nil, "systemd-tmpfiles", "--create", kubeletTmpfilesPath)
-		return strings.TrimSpace(h.exec(t, nil, "readlink", kubeletCertPath))
-	}
-	if got := link(); got != kubeletFirstCertPath {
-		t.Errorf("the link points to %q", got)
-	}
-	h.exec(t, nil, "ln", "-sf", filepath.Dir(kubeletCertPath)+"/rotated.pem", kubeletCertPath)
-	if got := link(); !strings.HasSuffix(got, "/rotated.pem") {
-		t.Errorf("a rotated certificate's link was set back to %q", got)
 	}
 }
 

@@ -1,0 +1,58 @@
+package layout
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestFirstCertificateOfAKubelet is for hours, and renewed before two of them have passed, whichever moment of 70 to 90 % of its lifetime
+// the kubelet chooses. No two are the same, and none is remembered.
+func TestFirstCertificateOfAKubelet(t *testing.T) {
+	p, k := testParams(), testPKI(t, testTime)
+	first := func() []byte {
+		c, err := p.Worker(t.Context(), k, testWorker(p))
+		testkit.Must(t, err)
+		return content(t, c, kubeletFirstCertPath)
+	}
+	data := first()
+	block, _ := pem.Decode(data)
+	cert := testkit.Value(x509.ParseCertificate(block.Bytes))(t)
+	life := cert.NotAfter.Sub(cert.NotBefore)
+	earliest, latest := cert.NotBefore.Add(life*7/10).Sub(testTime), cert.NotBefore.Add(life*9/10).Sub(testTime)
+	if left := cert.NotAfter.Sub(testTime); left > 3*time.Hour || earliest < 0 || latest > 2*time.Hour+5*time.Minute {
+		t.Errorf("it is valid for %v, and renewed after %v to %v", left, earliest, latest)
+	}
+	if bytes.Equal(data, first()) {
+		t.Error("it is the same in the next configuration")
+	}
+	for _, c := range testkit.Value(k.List(t.Context()))(t) {
+		if strings.HasPrefix(c.Subject, "CN=system:node:") {
+			t.Errorf("%s is remembered", c.Name)
+		}
+	}
+}
+
+func TestKubeletFlags(t *testing.T) {
+	p := testParams()
+	n := testWorker(p)
+	want := `KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.21 --node-labels=node.kubernetes.io/zone=a,pool=general --register-with-taints=dedicated=db:NoSchedule"` + "\n"
+	if got := p.kubeletFlags(n); got != want {
+		t.Errorf("%s", cmp.Diff(want, got))
+	}
+	n.Facts.Hostname = "other"
+	if got := p.kubeletFlags(n); !strings.Contains(got, "--hostname-override=demo-general-1 ") {
+		t.Errorf("a host of another name: %s", got)
+	}
+	p.ExternalCloud, n.Cloud.ProviderID = true, "openstack:///u"
+	if got := p.kubeletFlags(n); !strings.Contains(got, ` --cloud-provider=external --node`) || !strings.Contains(got, " --provider-id=openstack:///u --register") {
+		t.Errorf("in a cloud: %s", got)
+	}
+}
