@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -43,4 +44,15 @@ func OwnNetwork(t *testing.T) bool {
 // InOwnNetwork returns a command line that has argv run in this process's network namespace, whoever starts it, while this process lives.
 func InOwnNetwork(argv ...string) []string {
 	return append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", os.Getpid()), "--"}, argv...)
+}
+
+// KernelWide reports whether a step's details are all of kernel settings that network namespaces share. They are kept while machines run;
+// of a cluster that is a network only, in a namespace of a test's own, others on the host may put them back at any time.
+func KernelWide(details []string) bool {
+	for _, d := range details {
+		if !strings.HasPrefix(d, "host setting fs.") {
+			return false
+		}
+	}
+	return len(details) > 0
 }

@@ -29,3 +29,10 @@ func TestOwnNetwork(t *testing.T) {
 		t.Errorf("%s: %v, want %s", out, err, here)
 	}
 }
+
+func TestKernelWide(t *testing.T) {
+	const instances, forwarding = "host setting fs.inotify.max_user_instances: 128 → 2048", "host setting net.ipv4.ip_forward: 0 → 1"
+	if !KernelWide([]string{instances}) || KernelWide([]string{instances, forwarding}) || KernelWide(nil) {
+		t.Error("only settings below fs are the kernel's, and no detail is another reason")
+	}
+}
