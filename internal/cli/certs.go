@@ -64,7 +64,7 @@ func certTable(w io.Writer, certs []pki.CertInfo, now time.Time) error {
 
 func newCertsRotateCmd(a *App) *cobra.Command {
 	var f runFlags
-	var wireGuard, credential, encryption bool
+	var wireGuard, credential, unbounded, encryption bool
 	c := &cobra.Command{
 		Use:   "rotate NAME",
 		Short: "Recreate keys and put them into use",
@@ -74,7 +74,9 @@ With --wireguard these are the keys of the gateways, and of the peers whose keys
 handed out before is void from then on: naupegos handover writes new ones. Peers with a publicKey in the document keep it.
 
 With --cloud-credential it is the restricted application credential with which the cluster's own controllers ask OpenStack for load
-balancers and volumes: a new one is made and put into use, then the former one is deleted.
+balancers and volumes: a new one is made and put into use, then the former one is deleted. Where the cloud can hold it to that, the new
+one admits only the calls that these controllers make, unless --without-access-rules says that it shall not: volumes of an encrypted type, and
+load balancers with a certificate of Barbican, want one that is not held to them. What was handed over has credentials of its own, which stay.
 
 With --encryption it is the key by which Secrets are encrypted in etcd: API servers learn to read by a new one, then write by it, all Secrets
 are encrypted by it, and the API servers forget the former one. Control-plane machines restart one after another, three times each. The
@@ -87,7 +89,7 @@ store keeps the former key: backups of etcd from before need it.`,
 			for _, k := range []struct {
 				named  bool
 				rotate func(context.Context, string, *runFlags) error
-			}{{credential, a.rotateCredential}, {encryption, a.rotateEncryption}, {wireGuard, a.rotateWireGuard}} {
+			}{{credential, a.rotateCredential(unbounded)}, {encryption, a.rotateEncryption}, {wireGuard, a.rotateWireGuard}} {
 				if k.named {
 					named, rotate = named+1, k.rotate
 				}
@@ -95,10 +97,14 @@ store keeps the former key: backups of etcd from before need it.`,
 			if named != 1 {
 				return fail.New(fail.Invalid, "name one kind of keys to rotate").Do("--cloud-credential, --encryption or --wireguard")
 			}
+			if unbounded && !credential {
+				return fail.New(fail.Invalid, "--without-access-rules is for --cloud-credential")
+			}
 			return rotate(cmd.Context(), args[0], &f)
 		},
 	}
 	c.Flags().BoolVar(&credential, "cloud-credential", false, "the cluster's own credential of its cloud")
+	c.Flags().BoolVar(&unbounded, "without-access-rules", false, "with --cloud-credential: let it make all calls in the project")
 	c.Flags().BoolVar(&encryption, "encryption", false, "the key by which Secrets are encrypted in etcd")
 	c.Flags().BoolVar(&wireGuard, "wireguard", false, "the keys of gateways, and of peers whose keys Naupegos made")
 	f.bind(c)
@@ -172,8 +178,17 @@ func (a *App) rotateAndApply(ctx context.Context, name string, f *runFlags, r ro
 	return err
 }
 
-// rotateCredential gives the cluster another credential of its cloud. Where it is interrupted, it can be run again.
-func (a *App) rotateCredential(ctx context.Context, name string, f *runFlags) error {
+// rotateCredential gives a cluster another credential of its cloud. Where it is interrupted, it can be run again.
+func (a *App) rotateCredential(unbounded bool) func(ctx context.Context, name string, f *runFlags) error {
+	why := ""
+	if unbounded {
+		why = "--without-access-rules asked for that"
+	}
+	return func(ctx context.Context, name string, f *runFlags) error { return a.newCredential(ctx, name, why, f) }
+}
+
+// newCredential makes a credential of the cloud and puts it into use; unbounded is as for cluster.PlanRotateCredential.
+func (a *App) newCredential(ctx context.Context, name, unbounded string, f *runFlags) error {
 	var doc *v1alpha1.Cluster
 	stored := func(data []byte) (_ *v1alpha1.Cluster, err error) {
 		doc, err = v1alpha1.Parse("the stored document of "+name, data)
@@ -187,7 +202,7 @@ func (a *App) rotateCredential(ctx context.Context, name string, f *runFlags) er
 		return err
 	}
 	defer s.Close()
-	p, err := s.Cluster.PlanRotateCredential(ctx)
+	p, err := s.Cluster.PlanRotateCredential(ctx, unbounded)
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,9 @@ func newHandoverCmd(a *App) *cobra.Command {
 		Use:   "handover [NAME] DIR",
 		Short: "Write all that somebody needs who takes a cluster over into a directory",
 		Long: `Write a directory (0700) with the administrator's kubeconfig, an ssh configuration with jump hosts, pinned host keys and the
-cluster's SSH key, a clouds.yaml of the cluster's restricted credential where it lives in a cloud, a WireGuard configuration for each
-peer, and a README that says what the cluster is, how it is reached and what ends when. NAME may be left out where there is only one
-cluster. The directory is written whole or not at all; one that exists is replaced only with --force, and only if it is a hand-over.`,
+cluster's SSH key, where it lives in a cloud a clouds.yaml with a credential that is made for it and ends with the kubeconfig, a WireGuard
+configuration for each peer, and a README that says what the cluster is, how it is reached and what ends when. NAME may be left out
+where there is only one cluster. The directory is written whole or not at all; one that exists is replaced only with --force, and only if it is a hand-over.`,
 		Example: "  naupegos handover demo ./demo-handover\n  naupegos handover demo ./demo-handover --force",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
@@ -53,6 +55,28 @@ func (c *Cluster) keepCredential(ctx context.Context, cred provider.CloudCredent
 	return c.secrets.Put(ctx, secretCredential, data)
 }
 
+// tellReach tells once where a credential reaches farther than the cluster needs; checkCredential does so later.
+func tellReach(cred provider.CloudCredential, p plan.Progress) {
+	if n, ok := p.(plan.Noter); ok && cred.Reach != "" {
+		n.Note("the cluster's credential reaches the whole project: %s", cred.Reach)
+	}
+}
+
+// checkCredential says what the cluster's credential is good for; nothing where it has none.
+func (c *Cluster) checkCredential(ctx context.Context) ([]provider.Check, error) {
+	cred, err := c.credential(ctx)
+	if err != nil || cred == nil || c.cloud() == nil {
+		return nil, err
+	}
+	check := provider.Check{Name: "credential of the cloud", Result: provider.Fine, Detail: "admits only the calls that the cluster makes"}
+	if !cred.Bounded {
+		check.Result = provider.Warning
+		check.Detail = "the cluster's reaches the whole project: " + cmp.Or(cred.Reach, "it was made without access rules") +
+			"; naupegos certs rotate " + c.Name() + " --cloud-credential makes another one"
+	}
+	return []provider.Check{check}, nil
+}
+
 // planCredential gives the cluster a credential of its own, where it has none.
 func (a *applying) planCredential() {
 	cloud := a.cloud()
@@ -65,7 +89,7 @@ func (a *applying) planCredential() {
 	a.add(stagePrepare, &plan.Step{
 		ID: credentialStep, Action: plan.Create, Subject: "cluster", Title: "make a restricted credential for the cluster",
 		Reason: "what runs in the cluster never sees yours",
-		Run: func(ctx context.Context, _ plan.Progress) error {
+		Run: func(ctx context.Context, p plan.Progress) error {
 			have, err := a.credential(ctx)
 			if err != nil {
 				return err
@@ -74,6 +98,7 @@ func (a *applying) planCredential() {
 			if err != nil {
 				return err
 			}
+			tellReach(cred, p)
 			return a.keepCredential(ctx, cred)
 		},
 	})
@@ -229,17 +254,16 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) (string, erro
 	return strings.Join(gave, "; "), c.facts.Set(ctx, memory.CloudSmoked, "true")
 }
 
-// CloudsYAML renders a clouds.yaml with the cluster's own credential, to hand over. fail.NotFound where the cluster has none.
-func (c *Cluster) CloudsYAML(ctx context.Context) ([]byte, error) {
-	if c.cloud() == nil {
+// CloudsYAML renders a clouds.yaml to hand over, with a credential that is made for it and ends then. fail.NotFound where the cluster is on
+// no cloud.
+func (c *Cluster) CloudsYAML(ctx context.Context, until time.Time) ([]byte, error) {
+	cloud := c.cloud()
+	if cloud == nil {
 		return nil, fail.New(fail.NotFound, "cluster %s is on no cloud", c.Name())
 	}
-	cred, err := c.credential(ctx)
+	cred, err := cloud.PeopleCredential(ctx, until)
 	if err != nil {
 		return nil, err
-	}
-	if cred == nil {
-		return nil, fail.New(fail.NotFound, "cluster %s has no credential of its cloud yet", c.Name())
 	}
 	return cred.CloudsYAML(c.Name(), handover.CloudCAFile)
 }
@@ -254,7 +278,8 @@ func (c *Cluster) CloudCA(context.Context) ([]byte, error) {
 }
 
 // PlanRotateCredential makes another credential of the cloud for what runs in the cluster, puts it into use, and deletes the former.
-func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) {
+// unbounded says why it shall have no access rules; empty: it shall.
+func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*plan.Plan, error) {
 	cloud := c.cloud()
 	if cloud == nil {
 		return nil, fail.New(fail.Invalid, "cluster %s has no credential of a cloud", c.Name()).Do("only clusters on OpenStack have one")
@@ -268,11 +293,12 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context) (*plan.Plan, error) 
 	var graph plan.Graph
 	graph.Add(stagePrepare, &plan.Step{
 		ID: credentialStep, Action: plan.Replace, Subject: "cluster", Title: "make another credential for the cluster", Reason: "you asked for it",
-		Run: func(ctx context.Context, _ plan.Progress) error {
-			cred, err := cloud.NewCloudCredential(ctx)
+		Run: func(ctx context.Context, p plan.Progress) error {
+			cred, err := cloud.NewCloudCredential(ctx, unbounded)
 			if err != nil {
 				return err
 			}
+			tellReach(cred, p)
 			return c.keepCredential(ctx, cred)
 		},
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -19,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack"
 )
 
@@ -30,6 +32,7 @@ type keystone struct {
 	next        int
 	credentials []object
 	volumes     []object
+	untyped     bool // its services don't know their own types, and so take no credential with access rules
 }
 
 // RoundTrip answers a call.
@@ -41,7 +44,16 @@ func (k *keystone) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, status := object{}, http.StatusOK
 	switch call := r.Method + " " + r.URL.Path; {
 	case call == "POST /v3/auth/tokens":
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(string(text), `"application_credential"`) {
+			w.Header().Set("X-Subject-Token", "of a credential")
+		}
 		body, status = object{"token": k.token()}, http.StatusCreated
+	case r.URL.Host != "keystone" && k.untyped && r.Header.Get("X-Auth-Token") == "of a credential":
+		status = http.StatusUnauthorized
 	case call == "POST /v3/users/u/application_credentials":
 		asked := struct {
 			Credential object `json:"application_credential"`
@@ -60,7 +72,7 @@ func (k *keystone) RoundTrip(r *http.Request) (*http.Response, error) {
 		status = http.StatusNoContent
 	case call == "GET /v3/project/volumes/detail":
 		body = object{"volumes": k.volumes}
-	default:
+	case r.URL.Host == "keystone":
 		status = http.StatusNotFound
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -156,13 +168,13 @@ func TestRotateCredential(t *testing.T) {
 	k := &keystone{}
 	l := onOpenStack(t, k)
 	ctx := t.Context()
-	if _, err := l.PlanRotateCredential(ctx); fail.KindOf(err) != fail.NotReady {
+	if _, err := l.PlanRotateCredential(ctx, ""); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("before there is a cluster: %v", err)
 	}
 	if err := l.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 		t.Fatal(err)
 	}
-	first, err := l.Cluster.cloud().NewCloudCredential(ctx)
+	first, err := l.Cluster.cloud().NewCloudCredential(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +193,7 @@ func TestRotateCredential(t *testing.T) {
 	want := ""
 	rotate := func(cut string) error {
 		t.Helper()
-		p, err := l.PlanRotateCredential(ctx)
+		p, err := l.PlanRotateCredential(ctx, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,10 +240,93 @@ func TestRotateCredential(t *testing.T) {
 	}
 }
 
+// heard is what a step says.
+type heard []string
+
+func (h *heard) Status(string, ...any)           {}
+func (h *heard) Note(format string, args ...any) { *h = append(*h, fmt.Sprintf(format, args...)) }
+
+// TestCredentialReach: where the cluster's credential reaches the whole project that is told once, when it is made, and doctor tells it from
+// then on, until there is another one.
+func TestCredentialReach(t *testing.T) {
+	k := &keystone{untyped: true}
+	l := onOpenStack(t, k)
+	ctx := t.Context()
+	if err := l.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
+		t.Fatal(err)
+	}
+	check := func() string {
+		t.Helper()
+		checks, err := l.checkCredential(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(checks)
+	}
+	if got := check(); got != "[]" {
+		t.Errorf("before there is one: %s", got)
+	}
+	if err := l.keepCredential(ctx, provider.CloudCredential{ID: "of a former naupegos"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := check(); !strings.Contains(got, "it was made without access rules; naupegos certs rotate demo --cloud-credential") {
+		t.Errorf("of one that is older: %s", got)
+	}
+	for _, x := range []struct {
+		untyped     bool
+		note, check string
+	}{
+		{true, "reaches the whole project: not all of the cloud's services take", string(provider.Warning) + " the cluster's reaches the whole project: not all"},
+		{false, "", string(provider.Fine) + " admits only the calls"},
+	} {
+		k.untyped = x.untyped
+		p, err := l.PlanRotateCredential(ctx, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var notes heard
+		if err := p.Steps[0].Run(ctx, &notes); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(notes, "\n"); !strings.Contains(got, x.note) || (x.note == "") != (got == "") {
+			t.Errorf("untyped %t: it is told %q", x.untyped, got)
+		}
+		if got := check(); !strings.Contains(got, x.check) {
+			t.Errorf("untyped %t: %s", x.untyped, got)
+		}
+	}
+}
+
+// TestCredentialHandedOver: a hand-over has a credential of its own, which the cluster's rotation leaves.
+func TestCredentialHandedOver(t *testing.T) {
+	k := &keystone{}
+	l := onOpenStack(t, k)
+	own, err := l.Cluster.cloud().NewCloudCredential(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.keepCredential(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	text, err := l.CloudsYAML(t.Context(), handoverDay)
+	if err != nil || !strings.Contains(string(text), "application_credential_id: id-2") || strings.Contains(string(text), own.Secret) {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	if got := k.credentials[1]["expires_at"]; got != "2026-11-21T12:00:00" {
+		t.Errorf("it ends %v", got)
+	}
+	if _, err := l.Cluster.cloud().PruneCloudCredentials(t.Context(), own.ID); err != nil || k.ids() != "id-1 id-2" {
+		t.Errorf("there are %s: %v", k.ids(), err)
+	}
+	if _, err := newLab(t, document(t, 1, 0, 1)).CloudsYAML(t.Context(), handoverDay); fail.KindOf(err) != fail.NotFound {
+		t.Errorf("on no cloud: %v", err)
+	}
+}
+
 // TestRotateCredentialElsewhere: a cluster on no cloud has none.
 func TestRotateCredentialElsewhere(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
-	_, err := l.PlanRotateCredential(t.Context())
+	_, err := l.PlanRotateCredential(t.Context(), "")
 	if fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), "cluster demo has no credential of a cloud (only clusters on OpenStack have one)") {
 		t.Errorf("%v", err)
 	}

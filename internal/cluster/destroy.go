@@ -141,7 +141,7 @@ func (g given) holds(volume, service string) bool {
 	})
 }
 
-// planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credential.
+// planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credentials.
 func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyOptions) given {
 	cloud := c.cloud()
 	if cloud == nil {
@@ -155,8 +155,8 @@ func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 		}
 	}
 	graph.Add(stageFree, &plan.Step{
-		ID: "cloud/credentials", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's credential of the cloud",
-		Reason: "nothing uses it any more",
+		ID: "cloud/credentials", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's credentials of the cloud",
+		Reason: "nothing uses them any more; those that were handed over go too",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			_, err := cloud.PruneCloudCredentials(ctx)
 			return err

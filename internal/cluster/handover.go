@@ -14,8 +14,8 @@ import (
 
 // HandoverOptions says what a hand-over holds beyond what every cluster has.
 type HandoverOptions struct {
-	// CloudsYAML returns a clouds.yaml with the cluster's restricted credential; nil, or fail.NotFound from it, where there is none.
-	CloudsYAML func(ctx context.Context) ([]byte, error)
+	// CloudsYAML returns a clouds.yaml with a credential of its own, which ends then; nil, or fail.NotFound from it, where there is no cloud.
+	CloudsYAML func(ctx context.Context, until time.Time) ([]byte, error)
 	// CloudCA returns the authorities that sign the cloud's certificate, as PEM; nil, or nothing from it, where the system's do.
 	CloudCA func(ctx context.Context) ([]byte, error)
 	Now     time.Time // for the README
@@ -42,28 +42,40 @@ func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][
 	for name, data := range clients {
 		files[path.Join(handover.WireGuardDir, name)] = data
 	}
-	if err := o.cloud(ctx, files); err != nil {
+	certs, err := c.Certificates(ctx)
+	if err != nil {
 		return nil, err
 	}
-	files[handover.ReadmeFile], err = c.handoverText(ctx, files, o.Now)
+	expiries := handover.Expiries(certs)
+	if err := o.cloud(ctx, files, handover.UsedUntil(expiries)); err != nil {
+		return nil, err
+	}
+	files[handover.ReadmeFile], err = c.handoverText(ctx, files, expiries, o.Now)
 	return files, err
 }
 
-// cloud adds the cluster's credential of its cloud, where it has one.
-func (o HandoverOptions) cloud(ctx context.Context, files map[string][]byte) error {
-	for name, get := range map[string]func(context.Context) ([]byte, error){handover.CloudsFile: o.CloudsYAML, handover.CloudCAFile: o.CloudCA} {
-		if get == nil {
-			continue
-		}
-		data, err := get(ctx)
-		if err != nil && fail.KindOf(err) != fail.NotFound {
-			return err
-		}
+// cloud adds a credential of the cluster's cloud that ends with the kubeconfig, where there is a cloud.
+func (o HandoverOptions) cloud(ctx context.Context, files map[string][]byte, until time.Time) error {
+	add := func(name string, data []byte, err error) error {
 		if err == nil && len(data) > 0 {
 			files[name] = data
 		}
+		if fail.KindOf(err) == fail.NotFound {
+			return nil
+		}
+		return err
 	}
-	return nil
+	if o.CloudCA != nil {
+		data, err := o.CloudCA(ctx)
+		if err := add(handover.CloudCAFile, data, err); err != nil {
+			return err
+		}
+	}
+	if o.CloudsYAML == nil {
+		return nil
+	}
+	data, err := o.CloudsYAML(ctx, until) // last: the credential is made by then
+	return add(handover.CloudsFile, data, err)
 }
 
 // handOverSSH adds ssh's configuration, with paths that hold wherever the directory is moved to, and the cluster's key. Hosts
@@ -85,9 +97,10 @@ func (c *Cluster) handOverSSH(ctx context.Context, files map[string][]byte) erro
 	return nil
 }
 
-func (c *Cluster) handoverText(ctx context.Context, files map[string][]byte, now time.Time) ([]byte, error) {
+func (c *Cluster) handoverText(ctx context.Context, files map[string][]byte, expiries []handover.Expiry, now time.Time) ([]byte, error) {
 	v := handover.Readme{
 		Name: c.Name(), ID: c.rec.ID, Provider: c.doc.Spec.Provider.Name(), Kubernetes: c.doc.Spec.Kubernetes.Version, Made: now,
+		Expiries: expiries,
 	}
 	var err error
 	if v.Endpoint, err = c.publicEndpoint(ctx); err != nil {
@@ -96,11 +109,6 @@ func (c *Cluster) handoverText(ctx context.Context, files map[string][]byte, now
 	if v.Machines, err = c.addresses(ctx); err != nil {
 		return nil, err
 	}
-	certs, err := c.Certificates(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v.Expiries = handover.Expiries(certs)
 	if names := c.namesOf(provider.ControlPlane); len(names) > 0 {
 		v.Example = names[0]
 	}

@@ -49,14 +49,24 @@ func handoverLab(t *testing.T) *lab {
 	return l
 }
 
-func clouds(context.Context) ([]byte, error) { return []byte("clouds: {harbour: {}}\n"), nil }
-
 func TestHandover(t *testing.T) {
 	l := handoverLab(t)
 	ca := func(context.Context) ([]byte, error) { return []byte("PEM\n"), nil }
-	files, err := l.Handover(t.Context(), HandoverOptions{CloudsYAML: clouds, CloudCA: ca, Now: handoverDay})
+	var until time.Time
+	cloudsYAML := func(_ context.Context, end time.Time) ([]byte, error) {
+		until = end
+		return []byte("clouds: {harbour: {}}\n"), nil
+	}
+	files, err := l.Handover(t.Context(), HandoverOptions{CloudsYAML: cloudsYAML, CloudCA: ca, Now: handoverDay})
 	if err != nil {
 		t.Fatal(err)
+	}
+	certs, err := l.Certificates(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(certs, func(i pki.CertInfo) bool { return i.Name == "admin" }); i < 0 || !until.Equal(certs[i].NotAfter) {
+		t.Errorf("the credential of the cloud ends on %s, and the kubeconfig does not", until)
 	}
 	want := "README.md cloud-ca.crt clouds.yaml id_ed25519 id_ed25519.pub known_hosts kubeconfig ssh_config " +
 		"wireguard/anna-demo-gw-1.conf wireguard/anna-demo-gw-2.conf wireguard/ben-demo-gw-1.conf wireguard/ben-demo-gw-2.conf"
@@ -79,15 +89,16 @@ func TestHandover(t *testing.T) {
 func TestHandoverWithout(t *testing.T) {
 	l := handoverLab(t)
 	l.doc.Spec.Access.WireGuard = nil
-	none := func(context.Context) ([]byte, error) { return nil, fail.New(fail.NotFound, "no credential") }
-	files, err := l.Handover(t.Context(), HandoverOptions{CloudsYAML: none, CloudCA: none, Now: handoverDay})
+	none := func(context.Context) ([]byte, error) { return nil, fail.New(fail.NotFound, "no authority") }
+	noCloud := func(context.Context, time.Time) ([]byte, error) { return nil, fail.New(fail.NotFound, "no cloud") }
+	files, err := l.Handover(t.Context(), HandoverOptions{CloudsYAML: noCloud, CloudCA: none, Now: handoverDay})
 	if err != nil || len(files) != 6 || files[handover.CloudsFile] != nil {
 		t.Errorf("%v: %v", slices.Sorted(maps.Keys(files)), err)
 	}
 	if text := string(files[handover.ReadmeFile]); strings.Contains(text, "WireGuard\n") || strings.Contains(text, "clouds.yaml") {
 		t.Errorf("it speaks of what is not there:\n%s", text)
 	}
-	broken := func(context.Context) ([]byte, error) { return nil, fail.New(fail.Unauthorized, "no") }
+	broken := func(context.Context, time.Time) ([]byte, error) { return nil, fail.New(fail.Unauthorized, "no") }
 	if _, err := l.Handover(t.Context(), HandoverOptions{CloudsYAML: broken}); fail.KindOf(err) != fail.Unauthorized {
 		t.Errorf("a credential that can't be read: %v", err)
 	}

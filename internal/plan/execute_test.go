@@ -52,6 +52,18 @@ func TestWaitsUntilTimeout(t *testing.T) {
 	})
 }
 
+// TestNotesReachWhoWatches: what a step notes is shown as it is, apart from its status.
+func TestNotesReachWhoWatches(t *testing.T) {
+	o := &seen{}
+	_, err := Execute(t.Context(), one(Create, 0, func(_ context.Context, p Progress) error {
+		p.(Noter).Note("%s is odd", "this") //nolint:forcetypeassert // the test's point
+		return nil
+	}), Options{Observer: o})
+	if err != nil || !slices.Equal(o.notes, []string{"this is odd"}) {
+		t.Errorf("%q: %v", o.notes, err)
+	}
+}
+
 // TestCutShortAttemptSaysLess: what ends with the step's time says that time is up; the attempt before says what was wrong.
 func TestCutShortAttemptSaysLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

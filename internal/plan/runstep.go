@@ -171,3 +171,10 @@ type progress struct {
 
 // Status shows the step's one-line status; it is ignored once the step is over.
 func (p *progress) Status(format string, args ...any) { p.x.say(p.i, fmt.Sprintf(format, args...)) }
+
+// Note tells whoever watches the run something of the cluster that shall not pass with the step.
+func (p *progress) Note(format string, args ...any) {
+	p.x.mu.Lock()
+	defer p.x.mu.Unlock()
+	p.x.o.Observer.Note(fmt.Sprintf(format, args...))
+}

@@ -93,6 +93,12 @@ type Progress interface {
 	Status(format string, args ...any)
 }
 
+// Noter is a Progress that also tells what shall not pass with the step; Execute gives steps one.
+type Noter interface {
+	Progress
+	Note(format string, args ...any)
+}
+
 // Plan is what takes the observed to the wanted.
 type Plan struct {
 	Verb    string // "apply", "destroy", …

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -23,9 +24,12 @@ type CloudIntegration interface {
 	CloudInfo(ctx context.Context) (CloudInfo, error)
 	// EnsureCloudCredential returns a restricted credential that works: have, where it does, else a new one.
 	EnsureCloudCredential(ctx context.Context, have *CloudCredential) (CloudCredential, error)
-	// NewCloudCredential makes another one.
-	NewCloudCredential(ctx context.Context) (CloudCredential, error)
-	// PruneCloudCredentials deletes those of this cluster but for the IDs to keep, and returns how many.
+	// NewCloudCredential makes another one, which admits only the calls that the cluster makes where the cloud can hold one to that. unbounded
+	// says why it shall not; empty: it shall.
+	NewCloudCredential(ctx context.Context, unbounded string) (CloudCredential, error)
+	// PeopleCredential makes a credential for somebody who takes the cluster over: for all of the cloud's services, until then.
+	PeopleCredential(ctx context.Context, until time.Time) (CloudCredential, error)
+	// PruneCloudCredentials deletes the cluster's own but for the IDs to keep, with none to keep those for people too, and returns how many.
 	PruneCloudCredentials(ctx context.Context, keep ...string) (int, error)
 	// Leftovers lists what the cluster has made in the cloud and is still there.
 	Leftovers(ctx context.Context) (Leftovers, error)
@@ -38,7 +42,8 @@ type CloudIntegration interface {
 const DestroyNetworkStep = "destroy-network"
 
 // CloudCredential is a restricted application credential of one cluster: what its cloud controller manager and its volume driver
-// sign in with. The caller keeps it encrypted. It prints without its secret; only CloudsYAML writes that out.
+// sign in with, or somebody who was handed the cluster over. The caller keeps it encrypted. It prints without its secret; only CloudsYAML
+// writes that out.
 type CloudCredential struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
@@ -51,6 +56,9 @@ type CloudCredential struct {
 	Roles     []string `json:"roles,omitempty"`    // that it carries, of those the user has
 	Insecure  bool     `json:"insecure,omitempty"` // the cloud's certificate is not checked, as the user's clouds.yaml says
 	CACert    string   `json:"caCert,omitempty"`   // PEM of the authorities that sign the cloud's certificate; empty: the system's
+
+	Bounded bool   `json:"bounded,omitempty"` // access rules admit only the calls that the cluster makes
+	Reach   string `json:"reach,omitempty"`   // why it reaches the whole project, for people: the cloud could not hold it to access rules, or was not to
 }
 
 // String names the credential and hides its secret.

@@ -70,6 +70,17 @@ type Expiry struct {
 	Then string // what renews it
 }
 
+// kubeconfig is what the expiry of the kubeconfig is called.
+const kubeconfig = "kubeconfig"
+
+// UsedUntil is when the kubeconfig ends; the zero time where there is none.
+func UsedUntil(all []Expiry) time.Time {
+	if i := slices.IndexFunc(all, func(e Expiry) bool { return e.What == kubeconfig }); i >= 0 {
+		return all[i].On
+	}
+	return time.Time{}
+}
+
 // Outside is where a machine is reached from outside, for the README.
 func (r Readme) Outside(m provider.Machine) string {
 	if m.Public != "" {
@@ -111,7 +122,7 @@ func Expiries(certs []pki.CertInfo) []Expiry {
 		case i.CA:
 			out = append(out, Expiry{"certificate authority " + i.Name, i.NotAfter, "a new authority: plan it long before"})
 		case i.Name == "admin":
-			out = append(out, Expiry{"kubeconfig", i.NotAfter, "`naupegos handover` or `naupegos kubeconfig` again"})
+			out = append(out, Expiry{kubeconfig, i.NotAfter, "`naupegos handover` or `naupegos kubeconfig` again"})
 		default:
 			if machines++; machines == 1 {
 				out = append(out, Expiry{"the first of the machines' certificates", i.NotAfter, "`naupegos apply`"})

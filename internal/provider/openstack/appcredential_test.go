@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 var testCredential = provider.CloudCredential{
@@ -83,5 +85,81 @@ func TestRestrictedCredentialMakesNoOthers(t *testing.T) {
 	err := w.MayDelegate("cloud x of clouds.yaml")
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "--unrestricted") || !strings.Contains(err.Error(), "clouds.yaml") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestBoundedCredential: a cluster's own credential has access rules, that for people has none and ends; each goes when it should, and with
+// the last of them the rules, which two clusters of a user share.
+func TestBoundedCredential(t *testing.T) {
+	useFake(t)
+	f := &fakeKeystone{fakeCloud: newFakeCloud()}
+	f.add("credentials", thing{"name": "mine", "description": "a user's own", "access_rules": []thing{f.add("rules", thing{"service": "image", "method": "GET", "path": "/v2/images"})}})
+	p, q := f.provider(t, "t3-one-00000001"), f.provider(t, "t3-two-00000002")
+	ctx := t.Context()
+	first, err := p.NewCloudCredential(ctx, "")
+	testkit.Must(t, err)
+	rules := len(f.kinds["rules"])
+	if !first.Bounded || first.Reach != "" || rules < 30 {
+		t.Errorf("%s: bounded %t by %d rules, for %q", first, first.Bounded, rules, first.Reach)
+	}
+	until := time.Now().Add(time.Hour).In(time.FixedZone("far away", 9*3600))
+	people, err := p.PeopleCredential(ctx, until)
+	testkit.Must(t, err)
+	made := f.get("credentials", people.ID)
+	if want := until.UTC().Format("2006-01-02T15:04"); made["access_rules"] != nil || !strings.HasPrefix(made.str("expires_at"), want) || people.Bounded || people.ID == first.ID {
+		t.Errorf("for people there is %v, until %s", made, want)
+	}
+	if _, err := q.NewCloudCredential(ctx, ""); err != nil {
+		t.Fatal(err)
+	}
+	second, err := p.NewCloudCredential(ctx, "")
+	testkit.Must(t, err)
+	if n, err := p.PruneCloudCredentials(ctx, second.ID); n != 1 || err != nil || f.names() != "mine t3-one-00000001.people t3-two-00000002.cloud t3-one-00000001.cloud" {
+		t.Errorf("%d pruned, there are %s: %v", n, f.names(), err)
+	}
+	made["expires_at"] = "2020-01-01T00:00:00.000000"
+	if _, err = p.PeopleCredential(ctx, until); err != nil || f.get("credentials", people.ID) != nil {
+		t.Errorf("what has expired is there still: %v", err)
+	}
+	if n, err := p.PruneCloudCredentials(ctx); n != 2 || err != nil || f.names() != "mine t3-two-00000002.cloud" {
+		t.Errorf("%d were deleted with the cluster, there are %s: %v", n, f.names(), err)
+	}
+	if got := len(f.kinds["rules"]); got != rules {
+		t.Errorf("%d rules of %d are left to the other cluster", got, rules)
+	}
+	if n, err := q.PruneCloudCredentials(ctx); n != 1 || err != nil || len(f.kinds["rules"]) != 1 {
+		t.Errorf("%d were deleted with the last cluster, and %d rules are left: %v", n, len(f.kinds["rules"]), err)
+	}
+}
+
+// TestUnboundedCredential: where a service or Keystone can't do with access rules the credential has none, and says why; what was tried is
+// gone. A service that does not answer tells nothing.
+func TestUnboundedCredential(t *testing.T) {
+	useFake(t)
+	for _, x := range []struct{ untyped, rules, want string }{
+		{"cinder", "", "block storage (service_type = block-storage);"},
+		{"nova octavia", "", "compute (service_type = compute), load-balancer (service_type = load-balancer);"},
+		{"", "ignored", "Keystone knows no access rules"},
+		{"", "refused", "Keystone knows no access rules"},
+	} {
+		f := &fakeKeystone{fakeCloud: newFakeCloud(), untyped: x.untyped, rules: x.rules}
+		cred, err := f.provider(t, "t3-one-00000001").NewCloudCredential(t.Context(), "")
+		if err != nil || cred.Bounded || !strings.Contains(cred.Reach, x.want) {
+			t.Errorf("%+v: bounded %t, for %q: %v", x, cred.Bounded, cred.Reach, err)
+		}
+		if made := f.get("credentials", cred.ID); len(f.kinds["credentials"]) != 1 || len(f.kinds["rules"]) != 0 || made["access_rules"] != nil {
+			t.Errorf("%+v: there are %v and %v", x, f.kinds["credentials"], f.kinds["rules"])
+		}
+	}
+	f := &fakeKeystone{fakeCloud: newFakeCloud()}
+	cred, err := f.provider(t, "t3-one-00000001").NewCloudCredential(t.Context(), "volumes are encrypted")
+	if err != nil || cred.Bounded || cred.Reach != "volumes are encrypted" || len(f.kinds["rules"]) != 0 {
+		t.Errorf("asked for without: bounded %t, for %q: %v", cred.Bounded, cred.Reach, err)
+	}
+	f = &fakeKeystone{fakeCloud: newFakeCloud(), down: "neutron"}
+	_, err = f.provider(t, "t3-one-00000001").NewCloudCredential(t.Context(), "")
+	testkit.Fails(t, err, fail.Unreachable, "network service", "it is down")
+	if len(f.kinds["credentials"]) != 0 || len(f.kinds["rules"]) != 0 {
+		t.Errorf("there are %v and %v", f.kinds["credentials"], f.kinds["rules"])
 	}
 }

@@ -175,7 +175,7 @@ func (f *fakeCloud) login(w http.ResponseWriter) {
 	}
 	project := thing{"id": f.project, "name": "name of " + f.project}
 	roles := []thing{{"id": "r1", "name": "member"}, {"id": "r2", "name": "load-balancer_member"}}
-	answer(w, 201, thing{"token": thing{"catalog": catalog, "project": project, "roles": roles, "expires_at": "2099-01-01T00:00:00.000000Z"}})
+	answer(w, 201, thing{"token": thing{"catalog": catalog, "project": project, "user": thing{"id": "u", "name": "u"}, "roles": roles, "expires_at": "2099-01-01T00:00:00.000000Z"}})
 }
 
 // query filters a list as Neutron and Glance do.

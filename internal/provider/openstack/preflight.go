@@ -70,11 +70,7 @@ func (f *findings) all() []string {
 // makes a number of calls that depends on how many flavors and images the document names, not on the number of machines.
 // Credentials that don't let one log in are fail.Unauthorized. What exists already is taken from the last Observe.
 func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
-	c, err := p.cloud(ctx)
-	if err != nil {
-		return err
-	}
-	me, err := c.WhoAmI()
+	c, me, err := p.signedIn(ctx)
 	if err != nil {
 		return err
 	}

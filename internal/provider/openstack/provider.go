@@ -102,18 +102,27 @@ func (p *Provider) shape(role provider.Role, pool string) v1alpha1.MachineShape 
 // Options.Home from then on: with credentials for another place nothing of the cluster would be found, and destroying it would seem
 // to be done.
 func (p *Provider) Home(ctx context.Context) (string, error) {
-	c, err := p.cloud(ctx)
+	c, me, err := p.signedIn(ctx)
 	if err != nil {
 		return "", err
 	}
-	me, err := c.WhoAmI()
-	return strings.TrimSpace(me.Project.ID + " " + c.Region), err
+	return strings.TrimSpace(me.Project.ID + " " + c.Region), nil
 }
 
 // session logs in once, when it is first needed. A failed login is tried again at the next call.
 type session struct {
 	mu sync.Mutex
 	c  *cloud.Cloud
+}
+
+// signedIn returns the cloud, and who is logged in to it.
+func (p *Provider) signedIn(ctx context.Context) (*cloud.Cloud, cloud.User, error) {
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return nil, cloud.User{}, err
+	}
+	me, err := c.WhoAmI()
+	return c, me, err
 }
 
 // cloud returns the cloud, logged in.

@@ -30,11 +30,7 @@ func (p *Provider) listReserved(ctx context.Context) ([]floatingips.FloatingIP, 
 	if p.reservedIP() == "" {
 		return nil, nil
 	}
-	c, err := p.cloud(ctx)
-	if err != nil {
-		return nil, err
-	}
-	me, err := c.WhoAmI()
+	c, me, err := p.signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}

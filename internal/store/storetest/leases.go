@@ -136,10 +136,11 @@ func takeoverUnderWay(t *testing.T, at Opener, d Database) {
 	slow, second := at("far"), at("near")
 	c := newCluster(t, slow, "demo")
 	old := testkit.Value(slow.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{TTL: 100 * time.Millisecond}))(t)
+	testkit.Must(t, slow.Secrets(c.ID).Put(ctx, "a", []byte("0"))) // while its lease is renewed: a slow disk may take longer than that lasts
 	d.HoldUp(old)
 	written := make(chan int, 1)
 	go func() {
-		n := 0
+		n := 1
 		for slow.Secrets(c.ID).Put(ctx, "a", fmt.Append(nil, n)) == nil {
 			n++
 		}

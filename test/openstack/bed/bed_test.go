@@ -67,7 +67,7 @@ func TestRender(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"nova.conf":     "connection = mysql+pymysql://nova:" + b.secrets.Database + "@127.0.0.1:23306/nova_api?charset=utf8",
-		"neutron.conf":  "username = neutron\npassword = " + b.secrets.Service,
+		"neutron.conf":  "username = neutron\npassword = " + b.secrets.Service + "\nregion_name = RegionOne\nservice_type = network\n",
 		"octavia.conf":  "transport_url = rabbit://naupegos:" + b.secrets.Broker + "@127.0.0.1:25672/",
 		"cinder.conf":   "auth_url = http://192.0.2.10:5000/v3",
 		"keystone.conf": "[fernet_receipts]\nkey_repository = " + b.state() + "/keystone/fernet\n",

@@ -26,8 +26,8 @@ func (b *Bed) Machines(ctx context.Context, dir, agent, bundle string) error {
 		return err
 	}
 	binary := b.runnerProgram()
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", binary+".new", "./test/openstack/runner")
-	build.Dir, build.Stderr = dir, os.Stderr
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", binary+".new", "./test/openstack/runner")
+	build.Dir, build.Stderr, build.Env = dir, os.Stderr, append(os.Environ(), "CGO_ENABLED=0") // as make build does
 	if err := build.Run(); err != nil {
 		return fail.Wrap(fail.Internal, err, "build the runner")
 	}

@@ -3,8 +3,10 @@ package cloud
 import (
 	"cmp"
 	"errors"
+	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -86,4 +88,34 @@ func endpointOf(all []tokens.Endpoint, o gophercloud.EndpointOpts) string {
 		return ""
 	}
 	return gophercloud.NormalizeURL(all[i].URL)
+}
+
+// Place is where the catalogue says that a service is: the type that it knows it by, and the path of the address.
+type Place struct{ Type, Path string }
+
+// Places lists where the catalogue has a service of one of these types and this version of its API, in the region of the others, at any
+// interface: services call each other at other addresses than users do.
+func (c *Cloud) Places(major int, types ...string) ([]Place, error) {
+	all, err := catalogue(c.Client)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the service catalogue of %s", c.Login.Source)
+	}
+	return placesIn(all, c.Region, major, types), nil
+}
+
+func placesIn(all []tokens.CatalogEntry, region string, major int, types []string) (out []Place) {
+	for _, s := range all {
+		for _, e := range s.Endpoints {
+			at, err := url.Parse(e.URL)
+			m := versionInURL.FindStringSubmatch(e.URL)
+			if err != nil || !slices.Contains(types, s.Type) || region != "" && e.Region != region && e.RegionID != region ||
+				m != nil && m[1] != strconv.Itoa(major) {
+				continue
+			}
+			if p := (Place{Type: s.Type, Path: strings.TrimRight(at.Path, "/")}); !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
 }

@@ -1,0 +1,39 @@
+package access
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
+
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+)
+
+// Rules are the access rules for a service's calls at places of the catalogue. Each service compares the type that its own configuration
+// has, which must be one that the catalogue knows it by, and the whole path of a request as it arrives there.
+func (s Service) Rules(at []cloud.Place) []applicationcredentials.AccessRule {
+	var out []applicationcredentials.AccessRule
+	for _, p := range at {
+		for _, c := range s.calls {
+			r := applicationcredentials.AccessRule{Service: p.Type, Method: c.method, Path: below(p.Path, c.path)}
+			if !slices.Contains(out, r) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// ProbeURL is the address of the service's probe, of its address in the catalogue.
+func (s Service) ProbeURL(endpoint string) string {
+	return below(strings.TrimSuffix(endpoint, "/"), s.Probe)
+}
+
+// below joins the path of a service and that of a call. Of an address with the version, which some catalogues have for load balancers, it is
+// not repeated.
+func below(service, path string) string {
+	if strings.HasPrefix(path, "/v2.0/") || path == "/" {
+		service = strings.TrimSuffix(service, "/v2.0")
+	}
+	return service + path
+}

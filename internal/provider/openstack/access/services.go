@@ -1,0 +1,97 @@
+package access
+
+// call is one kind of call: its method, and its path below the service's address. As keystonemiddleware has it, * stands for one part of a
+// path and ** for any number of them.
+type call struct{ method, path string }
+
+// Service is a service that what runs in the cluster calls.
+type Service struct {
+	Name  string   // for people
+	Types []string // by which catalogues know it
+	Major int      // version of its API
+	Probe string   // what is read to see whether it takes a credential with access rules: one of calls, with a query
+
+	calls []call
+}
+
+// The calls below are those that openstack-cloud-controller-manager and cinder-csi-plugin make, v1.35.0 and v1.36.0, which
+// bundle/recipes/openstack builds, run as addon/manifests and addon.CloudConf have them: without the controller of routes, and with
+// manage-security-groups off. Some services pass their caller's token on where their operator has not given them service tokens; what they
+// call with it then is among these, too.
+//
+// None is there for Barbican: Services whose listeners have a certificate from there, and volumes of a type that is encrypted, for which
+// Cinder and Nova fetch a key in the caller's name, want a credential without access rules.
+
+// Compute is Nova.
+func Compute() Service {
+	return Service{
+		Name: "compute", Types: []string{"compute"}, Major: 2, Probe: "/servers/detail?limit=1",
+		calls: []call{
+			{"GET", "/servers/*"},                            // both: the server of a node, and "detail", by its name
+			{"GET", "/flavors/*"},                            // manager: the type of a node
+			{"POST", "/servers/*/os-volume_attachments"},     // CSI
+			{"DELETE", "/servers/*/os-volume_attachments/*"}, // CSI
+		},
+	}
+}
+
+// Network is Neutron.
+func Network() Service {
+	return Service{
+		Name: "network", Types: []string{"network"}, Major: 2, Probe: "/v2.0/networks?limit=1",
+		calls: []call{
+			{"GET", "/v2.0/extensions"},  // manager
+			{"GET", "/v2.0/networks"},    // manager: where floating IPs come from
+			{"GET", "/v2.0/networks/*"},  // manager: names of nodes' networks; Octavia in its name
+			{"GET", "/v2.0/subnets"},     // manager: of a load balancer's members
+			{"GET", "/v2.0/subnets/*"},   // the same; Octavia in its name
+			{"GET", "/v2.0/ports"},       // manager: nodes' addresses; Nova in its name
+			{"GET", "/v2.0/ports/*"},     // manager: trunks of nodes; Octavia in its name
+			{"GET", "/v2.0/floatingips"}, // manager: these are for load balancers
+			{"POST", "/v2.0/floatingips"},
+			{"PUT", "/v2.0/floatingips/*"},
+			{"DELETE", "/v2.0/floatingips/*"},
+			{"GET", "/v2.0/security-groups"}, // manager: whether there is one from a time when it managed them; Nova in its name
+		},
+	}
+}
+
+// BlockStorage is Cinder.
+func BlockStorage() Service {
+	return Service{
+		Name: "block storage", Types: []string{"block-storage", "block-store", "volumev3", "volume"}, Major: 3, Probe: "/volumes/detail?limit=1",
+		calls: []call{
+			{"POST", "/volumes"}, // all CSI
+			{"GET", "/volumes/*"},
+			{"DELETE", "/volumes/*"},
+			{"POST", "/volumes/*/action"}, // CSI: a volume grows; Nova in its name: it is attached
+			{"POST", "/snapshots"},        // CSI, where somebody adds the controller of snapshots
+			{"GET", "/snapshots"},
+			{"GET", "/snapshots/*"},
+			{"DELETE", "/snapshots/*"},
+			{"POST", "/backups"}, // CSI: snapshots of the type backup
+			{"GET", "/backups"},
+			{"GET", "/backups/*"},
+			{"DELETE", "/backups/*"},
+			{"POST", "/attachments"}, // Nova, in the name of CSI
+			{"GET", "/attachments/*"},
+			{"PUT", "/attachments/*"},
+			{"POST", "/attachments/*/action"},
+			{"DELETE", "/attachments/*"},
+		},
+	}
+}
+
+// LoadBalancer is Octavia.
+func LoadBalancer() Service {
+	return Service{
+		Name: "load-balancer", Types: []string{"load-balancer"}, Major: 2, Probe: "/v2.0/lbaas/loadbalancers?limit=1",
+		calls: []call{
+			{"GET", "/"}, // manager: which version it is
+			{"GET", "/v2.0/lbaas/**"},
+			{"POST", "/v2.0/lbaas/**"},
+			{"PUT", "/v2.0/lbaas/**"},
+			{"DELETE", "/v2.0/lbaas/**"},
+		},
+	}
+}
