@@ -63,7 +63,7 @@ test: ## every tier of tests, with all set-up; SEED=7 repeats random choices
 	@$(MAKE) --no-print-directory bin/tiers
 	@bin/tiers forget
 	@bin/tiers note set-up $$(($$(date +%s) - $(BEGAN)))
-	-@$(MAKE) --no-print-directory --keep-going TIMED=yes $(TEST_GOALS)
+	-@$(MAKE) --no-print-directory --keep-going TIMED=yes ONCE=yes $(TEST_GOALS)
 	@bin/tiers report $(TEST_NAMES)
 
 FULL_GOALS = $(subst race,race-all lint,$(TEST_GOALS)) $(if $(BED),calls bed) images
@@ -90,10 +90,13 @@ static: bin/tiers ## gofmt, vet of all tags, the same for arm64; no root
 	@$(TIER) -budget 2m static hack/static
 
 unit: bin/tiers ## seconds, no root
-	@$(TIER) -budget 2m unit $(GO_TEST) ./...
+	@$(TIER) -budget 2m unit $(GO_TEST) $(if $(ONCE),$(SEQUENTIAL),./...)
 
 # The packages that start goroutines.
 CONCURRENT = $(shell grep -rlE '\bgo func|errgroup\.|sync\.WaitGroup|\.Go.func' --include='*.go' --exclude='*_test.go' --exclude-dir=recipes internal api cmd test | xargs -n1 dirname | sort -u | sed 's,^,./,')
+
+# The others: make test runs each package's unit tests once.
+SEQUENTIAL = $(filter-out $(CONCURRENT),$(shell go list ./... | sed 's,^github.com/naupegos/naupegos,.,'))
 
 race: bin/tiers ## the unit tests of packages that start goroutines, with the race detector; no root
 	@$(TIER) -budget 3m race $(GO_TEST) -race $(CONCURRENT)

@@ -18,8 +18,8 @@ func parseCertificate(b *pem.Block) (*x509.Certificate, error) {
 	return x509.ParseCertificate(b.Bytes)
 }
 
-// What an expert gives kubeadm: the same release, images, endpoint, networks and kube-proxy mode as naupegos' cluster has, and
-// elliptic-curve keys.
+// What an expert gives kubeadm: the same release, images, endpoint, networks and kube-proxy mode as naupegos' cluster has,
+// elliptic-curve keys, and as little fear for the host's disk, of whose percentages machines see that somebody else fills them.
 const initConfig = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 bootstrapTokens: [{token: abcdef.0123456789abcdef, ttl: 24h0m0s}]
@@ -47,6 +47,8 @@ cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+evictionHard: {memory.available: 100Mi, nodefs.available: 1Gi, imagefs.available: 1Gi, nodefs.inodesFree: 1%, imagefs.inodesFree: 1%}
+imageGCHighThresholdPercent: 100
 ---
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration

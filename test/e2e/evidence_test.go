@@ -38,7 +38,12 @@ func (r *rig) evidence() {
 		save(machine+".console.log", text)
 	}
 	for _, m := range r.status().Machines {
-		ask(m.Name+".journal.txt", "ssh", r.name, m.Name, "--", "journalctl", "--no-pager", "-n", "3000")
-		ask(m.Name+".pods.txt", "ssh", r.name, m.Name, "--", "sh", "-c", "tail -n 200 /var/log/pods/*/*/*.log")
+		ask(m.Name+".journal.txt", "ssh", r.name, m.Name, "--", "sh", "-c", asRoot("journalctl --no-pager -n 3000"))
+		ask(m.Name+".pods.txt", "ssh", r.name, m.Name, "--", "sh", "-c", asRoot("tail -n 200 /var/log/pods/*/*/*.log"))
 	}
+}
+
+// asRoot is a shell command that runs another one as root; who logs in to a host may be somebody else.
+func asRoot(command string) string {
+	return `if [ "$(id -u)" = 0 ]; then ` + command + `; else sudo -n sh -c '` + command + `'; fi`
 }

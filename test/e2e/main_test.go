@@ -6,9 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // Where TestMain has put what it built. Set once, before any test runs.
@@ -65,10 +66,8 @@ func build() error {
 	for _, b := range []struct{ out, pkg, tags string }{
 		{built.bin, "naupegos", ""}, {built.kill, "naupegos", "killpoints"}, {agent, "naupegos-agent", ""},
 	} {
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-tags", b.tags, "-o", b.out, "github.com/naupegos/naupegos/cmd/"+b.pkg)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", b.pkg, err, out)
+		if err := testkit.Program(b.out, "cmd/"+b.pkg, b.tags); err != nil {
+			return err
 		}
 	}
 	return os.Link(agent, filepath.Join(filepath.Dir(built.kill), "naupegos-agent"))
