@@ -22,6 +22,8 @@ type Options struct {
 	Owner    OwnerFunc     // resolves owners; nil means LookupOwner
 	LockWait time.Duration // how long to wait for another run to finish; 0 means 60 s
 	UnitWait time.Duration // how long one systemctl or ctr call may take; 0 means 5 min
+	// StartWait is how long a unit that has to restart is left to start again what it was just told to (machine.Unit.Starts); 0 means 90 s.
+	StartWait time.Duration
 }
 
 // OwnerFunc turns "user:group" into numbers.
@@ -29,16 +31,17 @@ type OwnerFunc func(owner string) (uid, gid int, err error)
 
 // Agent makes one host match its configuration.
 type Agent struct {
-	root     host.Root
-	run      Runner
-	owner    OwnerFunc
-	lockWait time.Duration
-	unitWait time.Duration
+	root      host.Root
+	run       Runner
+	owner     OwnerFunc
+	lockWait  time.Duration
+	unitWait  time.Duration
+	startWait time.Duration
 }
 
 // New returns an Agent for the host under o.Root.
 func New(o Options) *Agent {
-	a := &Agent{root: host.Root(o.Root), run: o.Runner, owner: o.Owner, lockWait: o.LockWait, unitWait: o.UnitWait}
+	a := &Agent{root: host.Root(o.Root), run: o.Runner, owner: o.Owner, lockWait: o.LockWait, unitWait: o.UnitWait, startWait: o.StartWait}
 	if a.root == "" {
 		a.root = "/"
 	}
@@ -50,6 +53,9 @@ func New(o Options) *Agent {
 	}
 	if a.unitWait == 0 {
 		a.unitWait = 5 * time.Minute
+	}
+	if a.startWait == 0 {
+		a.startWait = 90 * time.Second
 	}
 	return a
 }

@@ -81,7 +81,7 @@ func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff
 		func() error { return a.removePaths(st, d.stalePaths) },
 		func() error { return a.makeUsers(ctx, d) },
 		func() error { return a.makeDirectories(d.directories) },
-		func() error { return a.placeFiles(d.files) },
+		func() error { return a.placeFiles(d.atOnce(c.Units)) },
 		func() error { return a.placeLinks(d.binaries) },
 		func() error { return a.setSysctls(d.sysctls) },
 		func() error { return a.enable(ctx, d.enables) },
@@ -98,23 +98,25 @@ func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff
 	return a.startUnits(ctx, c, d, report)
 }
 
-// startUnits brings units up to containerd, then images, then the other units, which may need those. Where all images seem
-// to be there (a prepared store), everything starts at once and containerd is asked afterwards.
+// startUnits brings units up to containerd, then images, then what running units start, then the other units, which may need those. Where
+// all images seem to be there (a prepared store), everything starts at once and containerd is asked afterwards.
 func (a *Agent) startUnits(ctx context.Context, c machine.Config, d *diff, report *machine.Report) ([]string, error) {
 	first, rest := d.units, []unitOp(nil)
-	if len(d.images) > 0 {
+	if len(d.images) > 0 || d.startsAgain(c.Units) {
 		first, rest = splitAtContainerd(c.Units, d.units)
 	}
 	if err := a.runUnitOps(ctx, first); err != nil {
 		return nil, err
 	}
-	if len(d.images) == 0 && (d.imagesKnown || len(c.Images) == 0) {
-		return nil, nil
+	if len(d.images) > 0 || !d.imagesKnown && len(c.Images) > 0 {
+		changes, missing, err := a.importImages(ctx, c)
+		report.Changes = append(slices.DeleteFunc(report.Changes, func(c machine.Change) bool { return c.Kind == "image" }), changes...)
+		if err != nil || len(missing) > 0 {
+			return missing, err
+		}
 	}
-	changes, missing, err := a.importImages(ctx, c)
-	report.Changes = append(slices.DeleteFunc(report.Changes, func(c machine.Change) bool { return c.Kind == "image" }), changes...)
-	if err != nil || len(missing) > 0 {
-		return missing, err
+	if err := a.startAgain(ctx, c.Units, d, rest); err != nil {
+		return nil, err
 	}
 	return nil, a.runUnitOps(ctx, rest)
 }

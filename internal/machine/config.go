@@ -64,6 +64,9 @@ type Unit struct {
 	Watches []string `json:"watches,omitempty"` // paths (files, binaries) whose change makes the unit restart; its own file and drop-ins always do
 	Reload  bool     `json:"reload,omitempty"`  // reload in place of restart where only watched files changed
 	Private bool     `json:"private,omitempty"` // its file and drop-ins are readable by root alone
+	// Starts lists files by which the unit starts programs, each named as its file without the extension, as kubelet starts static pods.
+	// While the unit runs they are put in place once all images are there, and it restarts only once it has started again what changed.
+	Starts []string `json:"starts,omitempty"`
 }
 
 // DropIn is a file in the unit's .d directory.

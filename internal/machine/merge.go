@@ -166,7 +166,7 @@ func (m *merger) units(l Config) error {
 		i := slices.IndexFunc(m.out.Units, func(o Unit) bool { return o.Name == u.Name })
 		if i < 0 {
 			m.note("unit", u.Name)
-			u.DropIns, u.Watches = slices.Clone(u.DropIns), slices.Clone(u.Watches)
+			u.DropIns, u.Watches, u.Starts = slices.Clone(u.DropIns), slices.Clone(u.Watches), slices.Clone(u.Starts)
 			m.out.Units = append(m.out.Units, u)
 			continue
 		}
@@ -197,7 +197,7 @@ func (m *merger) unit(o *Unit, u Unit) error {
 			return m.conflict("unit", u.Name, "drop-in "+d.Name+" is not the same")
 		}
 	}
-	o.Watches = union(o.Watches, u.Watches)
+	o.Watches, o.Starts = union(o.Watches, u.Watches), union(o.Starts, u.Starts)
 	return nil
 }
 

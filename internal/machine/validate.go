@@ -154,6 +154,11 @@ func (v *validator) units(units []Unit) {
 				v.add("unit %s watches %q, which is not an absolute path", u.Name, w)
 			}
 		}
+		for _, f := range u.Starts {
+			if !path.IsAbs(f) {
+				v.add("unit %s starts a program by %q, which is not an absolute path", u.Name, f)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // for the files that API servers read
+	"maps"
+	"slices"
 
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -37,6 +39,9 @@ func (p Params) controlPlaneLayer(ctx context.Context, k *pki.PKI, n Node, start
 	c := machine.Config{
 		Directories: []machine.Directory{{Path: pkiDir, Mode: 0o755}, {Path: ourDir, Mode: 0o700}, {Path: patchesDir, Mode: 0o700}},
 		Files:       append(files, pods...),
+		Units: []machine.Unit{{ // what Runtime has of it, and
+			Name: "kubelet.service", Enabled: true, Active: true, Starts: slices.Sorted(maps.Values(p.StaticPods())),
+		}},
 	}
 	if p.AuditLog {
 		c.Directories = append(c.Directories, machine.Directory{Path: auditLogDir, Mode: 0o700})
