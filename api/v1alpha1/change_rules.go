@@ -30,7 +30,7 @@ var changeRules = rules{
 	"kind":          {Class: ChangeRefused, Say: backOrAnew},
 	"metadata.name": {Class: ChangeRefused, Say: "another name is another cluster"},
 
-	"spec.kubernetes.version":     {Class: ChangeVerb, Say: "set it back; a running cluster stays with its release: upgrades come with naupegos upgrade, which this version does not have yet"},
+	"spec.kubernetes.version":     {Class: ChangeRolling, Say: "what naupegos upgrade --to does; an older minor is refused, but for the one that an upgrade still can go back to"},
 	"spec.kubernetes.podCIDR":     {Class: ChangeRefused, Say: backOrAnew},
 	"spec.kubernetes.serviceCIDR": {Class: ChangeRefused, Say: backOrAnew},
 	"spec.kubernetes.dnsDomain":   {Class: ChangeRefused, Say: backOrAnew},

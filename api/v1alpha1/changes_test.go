@@ -61,7 +61,7 @@ func TestChanges(t *testing.T) {
 		of, from, to string
 		want         string // field: class, of each change
 	}{
-		{"local", "version: " + v1alpha1.LatestKubernetes, "version: v1.35.4", "spec.kubernetes.version: verb"},
+		{"local", "version: " + v1alpha1.LatestKubernetes, "version: v1.35.4", "spec.kubernetes.version: rolling"},
 		{"local", "version: " + v1alpha1.LatestKubernetes + ", ", "", ""}, // the default is the same
 		{"local", "podCIDR: 10.244.0.0/16", "podCIDR: 10.250.0.0/16", "spec.kubernetes.podCIDR: refused"},
 		{"local", "podCIDR: 10.244.0.0/16", "serviceCIDR: 10.97.0.0/16", "spec.kubernetes.serviceCIDR: refused"},
@@ -130,7 +130,7 @@ func TestRefusal(t *testing.T) {
 	was := testkit.Value(v1alpha1.Parse("before", []byte(living["local"])))(t)
 	now := testkit.Value(v1alpha1.Parse("after", []byte(text)))(t)
 	refused := v1alpha1.Refused(v1alpha1.Changes(was, now)).Locate("cluster.yaml", []byte(text))
-	if len(refused) != 3 || fail.KindOf(refused) != fail.Refused {
+	if len(refused) != 2 || fail.KindOf(refused) != fail.Refused {
 		t.Fatalf("%d changes are refused, as %s", len(refused), fail.KindOf(refused))
 	}
 	var is v1alpha1.Refusal

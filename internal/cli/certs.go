@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 func newCertsCmd(a *App) *cobra.Command {
@@ -148,8 +149,8 @@ type rotation struct {
 // rotateAndApply recreates keys and applies. Where it is interrupted after the first, the next apply does the second.
 func (a *App) rotateAndApply(ctx context.Context, name string, f *runFlags, r rotation) error {
 	var doc *v1alpha1.Cluster
-	stored := func(data []byte) (_ *v1alpha1.Cluster, err error) {
-		if doc, err = v1alpha1.Parse("the stored document of "+name, data); err == nil && r.check != nil {
+	stored := func(rec *store.Cluster) (_ *v1alpha1.Cluster, err error) {
+		if doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document); err == nil && r.check != nil {
 			err = r.check(doc)
 		}
 		return doc, err
@@ -190,8 +191,8 @@ func (a *App) rotateCredential(unbounded bool) func(ctx context.Context, name st
 // newCredential makes a credential of the cloud and puts it into use; unbounded is as for cluster.PlanRotateCredential.
 func (a *App) newCredential(ctx context.Context, name, unbounded string, f *runFlags) error {
 	var doc *v1alpha1.Cluster
-	stored := func(data []byte) (_ *v1alpha1.Cluster, err error) {
-		doc, err = v1alpha1.Parse("the stored document of "+name, data)
+	stored := func(rec *store.Cluster) (_ *v1alpha1.Cluster, err error) {
+		doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document)
 		if err == nil && doc.Spec.Provider.OpenStack == nil { // told before a bundle is made for it
 			err = fail.New(fail.Invalid, "cluster %s has no credential of a cloud", name).Do("only clusters on OpenStack have one")
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 // nodeChange is a verb that changes which machines there are. The document is edited in memory first; it is stored, and
@@ -33,6 +35,7 @@ type nodeChange struct {
 	edit    func(doc *v1alpha1.Cluster, data []byte) ([]byte, error)          // nil: the document stays
 	plan    func(context.Context, *cluster.Cluster) (*cluster.Applied, error) // the first plan
 	decide  func(context.Context, *cluster.Cluster) error                     // remembers what the document can't say; may be nil
+	rec     *store.Cluster                                                    // what the store knows; there when edit is called
 	doc     *v1alpha1.Cluster
 	data    []byte // the edited document
 	changed bool
@@ -67,8 +70,9 @@ func (n *nodeChange) carryOut(ctx context.Context) error {
 }
 
 // read finds the document and edits it.
-func (n *nodeChange) read(stored []byte) (*v1alpha1.Cluster, error) {
-	data, from := stored, "the stored document of "+n.name
+func (n *nodeChange) read(rec *store.Cluster) (*v1alpha1.Cluster, error) {
+	n.rec = rec
+	data, from := rec.Document, "the stored document of "+n.name
 	if n.file != "" {
 		var err error
 		if data, err = os.ReadFile(n.file); err != nil {
@@ -90,7 +94,7 @@ func (n *nodeChange) read(stored []byte) (*v1alpha1.Cluster, error) {
 	if n.data, err = n.edit(doc, data); err != nil {
 		return nil, err
 	}
-	n.changed = true
+	n.changed = !bytes.Equal(n.data, data)
 	n.doc, err = v1alpha1.Parse(from+" with the change", n.data)
 	return n.doc, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 const twoPools = `apiVersion: naupegos.dev/v1alpha1
@@ -61,7 +62,7 @@ func TestNodeChangeReads(t *testing.T) {
 			}
 			return resize(doc, data, g, 1)
 		}
-		doc, err := n.read([]byte(twoPools))
+		doc, err := n.read(&store.Cluster{Document: []byte(twoPools)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ type sessionOptions struct {
 	bundle   bundles.Need
 	newest   bool // the newest bundle of the release, also where the cluster was built with another one
 	newID    string
-	edit     func(stored []byte) (*v1alpha1.Cluster, error)
+	edit     func(rec *store.Cluster) (*v1alpha1.Cluster, error)
 }
 
 // readDocument parses the document at path; "-" is standard input.
@@ -95,11 +95,11 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 func (a *App) options(o sessionOptions) operate.Options {
 	with := operate.Options{Verb: o.verb, ReadOnly: o.readOnly, NewID: o.newID, Edit: o.edit, Agent: findAgent}
 	if o.bundle != bundles.NotNeeded {
-		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster, was string) (use, newest *bundle.Bundle, err error) {
+		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error) {
 			if o.newest {
 				was = ""
 			}
-			return bundles.Get(ctx, a.Err, doc, o.bundle, was)
+			return bundles.Get(ctx, a.Err, doc, version, o.bundle, was)
 		}
 	}
 	return with

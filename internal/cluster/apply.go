@@ -50,11 +50,14 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err := c.advanceEncryption(ctx); err != nil {
 		return nil, err
 	}
+	if err := c.advanceReleases(ctx); err != nil {
+		return nil, err
+	}
 	o, machines, err := c.look(ctx, decided)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.unfit(); err != nil {
+	if err := errors.Join(o.unfit(), c.overtaken(o)); err != nil {
 		return nil, err
 	}
 	if drifted, err := c.drifted(o); err != nil {
@@ -78,10 +81,13 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if newer := c.newerBundle(); newer != "" {
 		p.Warnings = append(p.Warnings, newer)
 	}
+	if note := c.soakNote(); note != "" {
+		p.Warnings = append(p.Warnings, note)
+	}
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}
-	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging()}
+	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.upgrading()}
 	if all := o.unready(); len(all) > 0 {
 		for _, err := range all {
 			p.Warnings = append(p.Warnings, "apply does not begin before this is mended: "+err.Error())
@@ -169,7 +175,7 @@ func (a *applying) planControlPlane(balanced []string) {
 	if !a.controlPlaneUnseen(a.o) { // else the load balancer waits for the API
 		previous = plan.After(balanced...)
 	}
-	for _, s := range a.o.Want {
+	for _, s := range a.o.leaderLast() {
 		if !s.IsControlPlane() || a.joins(a.o, s) {
 			continue
 		}

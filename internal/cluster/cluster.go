@@ -28,17 +28,20 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Deps is what a Cluster is made from. All is required but the bundles and AgentPath, without which nothing can be built:
+// Bundles finds or makes the bundle of a Kubernetes release: the one to use and the newest one that is here, which are mostly the same. Both
+// are nil where it is not here, and is not needed enough to be made.
+type Bundles func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error)
+
+// Deps is what a Cluster is made from. All is required but Bundles and AgentPath, without which nothing can be built:
 // observing and destroying still work.
 type Deps struct {
 	Document  *v1alpha1.Cluster // defaulted and valid
 	Record    *store.Cluster    // what the store knows of it
 	Store     store.Store
 	Secrets   pki.Secrets // of this cluster
-	Bundle    *bundle.Bundle
-	Newest    *bundle.Bundle // the newest one of the release; Bundle may be an older one that the cluster was built with
-	AgentPath string         // naupegos-agent on this side
-	ReadOnly  bool           // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
+	Bundles   Bundles
+	AgentPath string // naupegos-agent on this side
+	ReadOnly  bool   // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
 }
 
 // Cluster is one cluster with everything that is needed to observe and change it.
@@ -46,8 +49,10 @@ type Cluster struct {
 	doc     *v1alpha1.Cluster
 	rec     *store.Cluster
 	facts   *memory.Facts
-	bundle  *bundle.Bundle
-	newest  *bundle.Bundle
+	bundle  *bundle.Bundle            // of the release that machines run; nil: it is not here, or one of the others is not
+	newest  *bundle.Bundle            // the newest one of that release; bundle may be an older one that the cluster was built with
+	others  map[string]*bundle.Bundle // by version, of all releases that are used in the middle of an upgrade
+	find    Bundles
 	agent   agentBinary
 	secrets pki.Secrets
 	store   store.Store
@@ -73,7 +78,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 		secrets, st = memory.NewOverlay(secrets), nil
 	}
 	c := &Cluster{
-		doc: d.Document, rec: d.Record, bundle: d.Bundle, newest: d.Newest, secrets: secrets, store: d.Store, facts: memory.NewFacts(d.Record, st),
+		doc: d.Document, rec: d.Record, find: d.Bundles, secrets: secrets, store: d.Store, facts: memory.NewFacts(d.Record, st),
 		backups: filepath.Join(d.Store.Dir(), "backups", d.Record.Name),
 	}
 	c.pki = pki.Open(secrets, pki.Options{})
@@ -87,7 +92,10 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 		}
 		c.agent = a
 	}
-	var err error
+	err := c.gather(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if c.dialer, err = c.newDialer(ctx); err != nil {
 		return nil, err
 	}

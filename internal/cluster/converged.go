@@ -8,7 +8,6 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -31,7 +30,11 @@ func checkChanges(f *memory.Facts, rec *store.Cluster, doc *v1alpha1.Cluster) er
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "compare the document with what cluster %s was last brought to", rec.Name)
 	}
-	if refused := v1alpha1.Refused(v1alpha1.Changes(before, doc)); len(refused) > 0 {
+	refused := v1alpha1.Refused(v1alpha1.Changes(before, doc))
+	if no := releaseRefused(f, before.Spec.Kubernetes.Version, doc.Spec.Kubernetes.Version); no != nil {
+		refused = append(v1alpha1.Refusal{*no}, refused...)
+	}
+	if len(refused) > 0 {
 		return refused
 	}
 	return nil
@@ -78,7 +81,7 @@ func (c *Cluster) otherBundle() bool {
 
 // newerBundle says that a newer bundle of the release is here than the one at hand; empty where there is none.
 func (c *Cluster) newerBundle() string {
-	if c.bundle == nil || c.newest == nil || c.newest.ID == c.bundle.ID {
+	if c.bundle == nil || c.newest == nil || c.newest.ID == c.bundle.ID || c.newest.Manifest.Title() != c.bundle.Manifest.Title() {
 		return ""
 	}
 	return fmt.Sprintf("a newer bundle of Kubernetes %s is here, %s: the cluster stays with %s, which it was built with, until naupegos apply --consent %s",
@@ -120,11 +123,3 @@ func (c *Cluster) rememberBundle(ctx context.Context) error {
 
 // shortID is as much of a bundle's ID as people are shown.
 func shortID(id string) string { return id[:min(len(id), 12)] }
-
-// release is the cluster's release: what its records and addons are of.
-func (c *Cluster) release() layout.Release {
-	return layout.Release{Version: c.doc.Spec.Kubernetes.Version, Bundle: c.bundle.Manifest}
-}
-
-// releaseOf is the release that a machine runs. All run the cluster's; an upgrade will have some of them run another one for a while.
-func (c *Cluster) releaseOf(string) layout.Release { return c.release() }

@@ -152,10 +152,16 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	secrets := memory.NewOverlay(nil)
 	c := &Cluster{
 		doc: doc, rec: rec, facts: memory.NewFacts(rec, nil), secrets: secrets, pki: pki.Open(secrets, pki.Options{}),
-		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, agent: agentBinary{digest: "0badcafe"}, backups: "backups",
+		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, find: madeUp, agent: agentBinary{digest: "0badcafe"}, backups: "backups",
 		publicKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
 	}
 	return &lab{Cluster: c, t: t, cloud: p}
+}
+
+// madeUp makes up the bundle of a release.
+func madeUp(_ context.Context, version string) (use, newest *bundle.Bundle, err error) {
+	b := &bundle.Bundle{Manifest: bundletest.Manifest(version)}
+	return b, b, nil
 }
 
 // running makes all machines of a document exist, as a cluster that came up with it.

@@ -53,6 +53,16 @@ func changes(have, want machine.Config) []machine.Change {
 	for path := range old {
 		all, paths = append(all, machine.Change{Kind: "file", Name: path, Action: "remove", Why: "it is not wanted any more"}), append(paths, path)
 	}
+	for _, b := range want.Binaries {
+		if !slices.Contains(have.Binaries, b) {
+			all, paths = append(all, machine.Change{Kind: "binary", Name: b.Path, Action: "update", Why: "another one is wanted"}), append(paths, b.Path)
+		}
+	}
+	for _, i := range want.Images {
+		if !slices.ContainsFunc(have.Images, func(h machine.Image) bool { return h.ID == i.ID }) {
+			all = append(all, machine.Change{Kind: "image", Name: i.Refs[0], Action: "create"})
+		}
+	}
 	for _, u := range want.Units {
 		watched := func(path string) bool {
 			return slices.ContainsFunc(u.Watches, func(w string) bool { return path == w || strings.HasPrefix(path, w+"/") })

@@ -88,7 +88,7 @@ var runtimePrograms = map[string]bool{"kubelet": true, "containerd": true, "cont
 // restart of kubelet alone.
 func endsPods(r *machine.Report) bool {
 	return r != nil && slices.ContainsFunc(r.Changes, func(ch machine.Change) bool {
-		return ch.Kind == "binary" && runtimePrograms[path.Base(ch.Name)] || ch.Kind == "unit" && ch.Name == "containerd.service" && ch.Action != "start"
+		return ch.Kind == "binary" && path.Dir(ch.Name) != layout.AheadDir && runtimePrograms[path.Base(ch.Name)] || ch.Kind == "unit" && ch.Name == "containerd.service" && ch.Action != "start"
 	})
 }
 

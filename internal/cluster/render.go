@@ -198,6 +198,7 @@ func (c *Cluster) kubeParams(ctx context.Context) (layout.Params, error) {
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
 		ExternalCloud: c.prov.Traits().ExternalCloud,
 		Encryption:    encryption, Harden: *s.Security.CISDefaults,
+		Servers: c.servers(), Ahead: c.releaseAt(c.told().Ahead),
 		SharedKernel: c.prov.Traits().SharedKernel || c.facts.Is(memory.SharedKernel), AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
 	}
 	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {
@@ -240,7 +241,7 @@ func (c *Cluster) kubeNode(ctx context.Context, name string) (layout.Node, error
 		return layout.Node{}, err
 	}
 	m, err := c.prov.Machine(ctx, name)
-	n := layout.Node{Name: name, Address: addr, Cloud: cloudInstance(m), Release: c.releaseOf(name)}
+	n := layout.Node{Name: name, Address: addr, Cloud: cloudInstance(m), Release: c.release()}
 	n.Schedulable = c.doc.Spec.ControlPlane.Schedulable
 	return n, err
 }

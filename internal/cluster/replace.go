@@ -122,7 +122,7 @@ func (a *applying) planRepairs() error {
 			continue
 		}
 		if previous == nil {
-			a.add(stagePrepare, a.snapshotStep())
+			a.add(stagePrepare, a.snapshotStep("a control-plane machine is replaced"))
 			previous = plan.IfPlanned(well...)
 		}
 		unit := append(append(a.replacement(s), a.joining(s)...), a.nodeStep(s, false))
@@ -202,11 +202,11 @@ func askConsent(s *plan.Step, how []string) *plan.Step {
 
 const snapshotID = "etcd/snapshot"
 
-// snapshotStep saves etcd's data on this side, encrypted, before a member is replaced.
-func (c *Cluster) snapshotStep() *plan.Step {
+// snapshotStep saves etcd's data on this side, encrypted, before what may go wrong.
+func (c *Cluster) snapshotStep(reason string) *plan.Step {
 	return &plan.Step{
 		ID: snapshotID, Action: plan.Create, Subject: "cluster", Title: "take a snapshot of etcd",
-		Reason: "a control-plane machine is replaced", Details: []string{"into " + c.backups + ", encrypted for the store's identity"},
+		Reason: reason, Details: []string{"into " + c.backups + ", encrypted for the store's identity"},
 		Run: func(ctx context.Context, p plan.Progress) error {
 			return c.withEtcd(ctx, func(e *etcd.Client) error {
 				file := filepath.Join(c.backups, time.Now().UTC().Format("20060102T150405Z")+".db.age")

@@ -24,6 +24,7 @@ const (
 	stageWorkers          plan.Stage = "workers"            // workers that don't serve yet
 	stageNodes            plan.Stage = "nodes"              // nodes are registered, labelled and Ready
 	stageRollWorkers      plan.Stage = "roll-workers"       // in as many lanes as may be unavailable
+	stageAdvance          plan.Stage = "advance"            // an upgrade goes on
 	stageRetire           plan.Stage = "retire"             // machines that are no longer wanted go
 	stageProve            plan.Stage = "prove"              // smoke tests
 	stageForget           plan.Stage = "forget"             // what is remembered of those that went
@@ -43,7 +44,7 @@ var applyRules = []plan.Rule{
 	{Stage: stageBalance, Waits: []plan.Stage{stageBootstrap, stageJoin}},
 	{Stage: stageRollGateways, Waits: []plan.Stage{stageRepair}},
 	{Stage: stageRollGateways, Waits: []plan.Stage{stageMachines}, Per: plan.SameSubject},
-	{Stage: stageRollControlPlane, Waits: []plan.Stage{stageBootstrap, stageJoin, stageRollGateways}},
+	{Stage: stageRollControlPlane, Waits: []plan.Stage{stagePrepare, stageBootstrap, stageJoin, stageRollGateways}},
 	{Stage: stageServe, Waits: []plan.Stage{stageBootstrap, stageRollGateways, stageRollControlPlane}},
 	{Stage: stageRecord, Waits: []plan.Stage{stageServe, stageRollControlPlane}},
 	{Stage: stageWorkers, Waits: []plan.Stage{stageAdmit}},
@@ -53,6 +54,7 @@ var applyRules = []plan.Rule{
 	{Stage: stageRollWorkers, Waits: []plan.Stage{stageMachines}, Per: plan.SameSubject},
 	{Stage: stageRetire, Waits: []plan.Stage{stageBootstrap, stageJoin, stageBalance, stageRollControlPlane, stageWorkers, stageNodes, stageRollWorkers}},
 	{Stage: stageProve, Waits: []plan.Stage{stageRecord, stageBalance, stageNodes, stageRollWorkers, stageRetire}},
+	{Stage: stageAdvance, Waits: []plan.Stage{stageRecord, stageBalance, stageWorkers, stageNodes, stageRollWorkers, stageRetire, stageProve}},
 	{Stage: stageForget, Waits: []plan.Stage{stageRetire}},
 }
 
@@ -95,6 +97,7 @@ func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error
 		a.planJoins()
 		a.planRecords()
 		a.planEncryption()
+		a.planReleases()
 		a.planWorkers()
 		a.planNodes()
 		if err := a.planRemovals(); err != nil {

@@ -17,6 +17,7 @@ type Status struct {
 	Provider   string          `json:"provider"`
 	Kubernetes string          `json:"kubernetes"`           // version that the document wants
 	Bundle     string          `json:"bundle,omitempty"`     // ID of the bundle that the cluster was last brought to
+	Upgrade    string          `json:"upgrade,omitempty"`    // where an upgrade stands
 	BundleNote string          `json:"bundleNote,omitempty"` // that the bundle here is another one, or that there is a newer one
 	Endpoint   string          `json:"endpoint,omitempty"`
 	Healthy    bool            `json:"healthy"` // everything wanted is there, runs, answers and is as wanted
@@ -49,7 +50,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	}
 	s := &Status{
 		Name: c.Name(), ID: c.rec.ID, Provider: c.doc.Spec.Provider.Name(), Kubernetes: c.doc.Spec.Kubernetes.Version, Healthy: true,
-		API: "ready", BundleNote: c.bundleNote(),
+		API: "ready", BundleNote: c.bundleNote(), Upgrade: c.upgradeNote(),
 	}
 	_, s.Bundle = c.builtWith()
 	if s.Endpoint, err = c.publicEndpoint(ctx); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // rounds bounds how often Converge looks again: when not everything could be seen at first, and when a change goes in stages.
-const rounds = 8
+const rounds = 16
 
 // Converge shows the first plan, asks, commits and carries it out; then it plans again until nothing is left to do. What a later
 // plan would do beyond what was shown is shown and asked for as well. It reports whether anything was changed.

@@ -21,7 +21,7 @@ type Session struct {
 	Record  *store.Cluster
 	Found   store.Cluster // Record as it was found
 	Cluster *cluster.Cluster
-	Bundle  *bundle.Bundle // nil where the verb needs none, or it is not here
+	Bundle  *bundle.Bundle // of the release that machines run; nil where the verb needs none, or it is not here
 
 	verb  string
 	lease store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
@@ -33,11 +33,11 @@ type Options struct {
 	ReadOnly bool                            // leave no trace, not even keys, before Commit
 	NewID    string                          // the ID that a cluster gets which the store does not know yet; empty: the store's next one
 	Agent    func() (path string, err error) // finds naupegos-agent on this side
-	// Edit returns the document to work with in place of the stored one, which stays until the verb commits another. nil keeps it.
-	Edit func(stored []byte) (*v1alpha1.Cluster, error)
-	// Bundle finds or makes the bundle of the document's Kubernetes release: the one to use and the newest one that is here, which are
-	// mostly the same; was is the ID of the one that the cluster was built with, or empty. nil: the verb needs none.
-	Bundle func(ctx context.Context, doc *v1alpha1.Cluster, was string) (use, newest *bundle.Bundle, err error)
+	// Edit returns the document to work with in place of the one in the record, which stays until the verb commits another. nil keeps it.
+	Edit func(rec *store.Cluster) (*v1alpha1.Cluster, error)
+	// Bundle finds or makes the bundle of a Kubernetes release for the cluster of a document, as cluster.Bundles says; was is the ID of the
+	// one that the cluster was built with, or empty. nil: the verb needs none.
+	Bundle func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error)
 }
 
 // OpenDocument starts a session on the cluster that a document describes, known already or not. A new one is remembered when the session
@@ -94,7 +94,7 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 		}
 	}
 	if o.Edit != nil {
-		if doc, err = o.Edit(rec.Document); err != nil {
+		if doc, err = o.Edit(rec); err != nil {
 			return err
 		}
 	}
@@ -105,15 +105,16 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 	s.Record, s.Found = rec, *rec
 	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), ReadOnly: o.ReadOnly}
 	if o.Bundle != nil {
-		if deps.Bundle, deps.Newest, err = o.Bundle(ctx, doc, cluster.BundleOf(rec)); err != nil {
-			return err
+		deps.Bundles = func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error) {
+			return o.Bundle(ctx, doc, version, cluster.BundleOf(rec))
 		}
-		s.Bundle = deps.Bundle
 	}
 	if deps.AgentPath, err = o.Agent(); err != nil {
 		return err
 	}
-	s.Cluster, err = cluster.Open(ctx, deps)
+	if s.Cluster, err = cluster.Open(ctx, deps); err == nil {
+		s.Bundle = s.Cluster.Bundle()
+	}
 	return err
 }
 

@@ -12,7 +12,7 @@ func (s *Shown) Add(p *Plan) { s.plans = append(s.plans, p) }
 func (s *Shown) Plans() int { return len(s.plans) }
 
 // Covers reports whether p does nothing that was not shown: each of its steps was there, no less disturbing, needing the same
-// consent, and doing the same. What was shown as created may come again as changed or waited for: it is finished then.
+// consent, and doing the same, or was announced. What was shown as created may come again as changed or waited for: it is finished then.
 func (s *Shown) Covers(p *Plan) bool { return len(s.Beyond(p)) == 0 }
 
 // Beyond returns the steps of p that were not shown, in the sense of Covers.
@@ -24,10 +24,16 @@ func (s *Shown) covers(st *Step) bool {
 	for _, p := range s.plans {
 		for _, was := range p.Steps {
 			same := was.Action == st.Action || was.Action == Create && (st.Action == Change || st.Action == Wait)
-			if was.ID == st.ID && same && was.Consent == st.Consent && was.Disruption().AtLeast(st.Disruption()) {
+			if was.announces(st) || was.ID == st.ID && same && was.Consent == st.Consent && was.Disruption().AtLeast(st.Disruption()) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// announces reports whether a later step is of what s has announced: nothing that is taken away or replaced.
+func (s *Step) announces(later *Step) bool {
+	kept := later.Action != Destroy && later.Action != Replace
+	return s.Announces != "" && kept && later.Disruption() != Disruptive && s.Announces.AtLeast(later.Disruption())
 }

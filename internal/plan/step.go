@@ -24,18 +24,20 @@ const (
 
 // Step is one idempotent action on one thing.
 type Step struct {
-	ID      string        // unique in the plan, path-like: "machine/demo-cp-1"
-	Action  Action        //
-	Title   string        // what it does, for people: "boot machine demo-cp-1"
-	Subject string        // the thing acted upon, for grouping: a machine's name, or "cluster"
-	Reason  string        // why it is needed
-	Details []string      // what exactly changes, e.g. "file /etc/haproxy/haproxy.cfg"; shown under the step
-	Stage   Stage         // the phase of the plan that it is in; empty where the plan has none
-	Needs   []string      // IDs of steps that must have succeeded before
-	Consent string        // name of the consent without which the plan is refused; empty for none
-	Rolling bool          // it restarts or takes away one of several that serve, one after another
-	Removes bool          // it takes its subject away for good, with what only that holds
-	Timeout time.Duration // bound for the step with all its retries; 0 means the plan's default
+	ID      string   // unique in the plan, path-like: "machine/demo-cp-1"
+	Action  Action   //
+	Title   string   // what it does, for people: "boot machine demo-cp-1"
+	Subject string   // the thing acted upon, for grouping: a machine's name, or "cluster"
+	Reason  string   // why it is needed
+	Details []string // what exactly changes, e.g. "file /etc/haproxy/haproxy.cfg"; shown under the step
+	Stage   Stage    // the phase of the plan that it is in; empty where the plan has none
+	Needs   []string // IDs of steps that must have succeeded before
+	Consent string   // name of the consent without which the plan is refused; empty for none
+	Rolling bool     // it restarts or takes away one of several that serve, one after another
+	Removes bool     // it takes its subject away for good, with what only that holds
+	// Announces is the highest class of what later plans of the same command do, as Details tell; empty where none follow.
+	Announces Disruption
+	Timeout   time.Duration // bound for the step with all its retries; 0 means the plan's default
 	// Run carries it out. It must be idempotent: after a crash it runs again from the start.
 	// Errors of kind fail.NotReady and fail.Unreachable are retried until Timeout; all others end the step.
 	Run func(ctx context.Context, p Progress) error
@@ -80,8 +82,10 @@ func (p *Plan) Disruption() Disruption {
 	}
 	d := Undisturbed
 	for _, s := range p.Steps {
-		if c := s.Disruption(); c.AtLeast(d) {
-			d = c
+		for _, c := range []Disruption{s.Disruption(), s.Announces} {
+			if c.AtLeast(d) {
+				d = c
+			}
 		}
 	}
 	return d

@@ -1,13 +1,19 @@
 package bundletest
 
 import (
+	"crypto/sha256"
+	"fmt"
+
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/release"
 )
 
 // Manifest returns the manifest of a bundle that is made up: all that is rendered from one, and nothing that could run.
 func Manifest(version string) bundle.Manifest {
-	const digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	digest := "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	if version != release.Default { // what is of another release is something else
+		digest = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(version)))
+	}
 	m := bundle.Manifest{Schema: 1, Kubernetes: version, Platform: "linux/amd64", Origin: "built", Repository: "naupegos.dev/k8s"}
 	for _, name := range []string{
 		"cni/bridge", "cni/flannel", "cni/host-local", "cni/loopback", "cni/portmap", "containerd", "containerd-shim-runc-v2", "ctr",

@@ -40,16 +40,16 @@ func Library(root string) (*bundle.Library, error) {
 	return bundle.OpenLibrary(root)
 }
 
-// Get finds or makes the bundle of a document's Kubernetes release: the one that the cluster was built with (was) where it is here, else the
+// Get finds or makes the bundle of a Kubernetes release for the cluster of a document: the one that the cluster was built with (was) where it is here, else the
 // newest. A bundle that was made since is not taken unasked: it would replace what runs on every machine. It tells w of one that is not here.
-func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, need Need, was string) (use, newest *bundle.Bundle, err error) {
+func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, version string, need Need, was string) (use, newest *bundle.Bundle, err error) {
 	lib, err := Library("")
 	if err != nil {
 		return nil, nil, err
 	}
-	version, addons := doc.Spec.Kubernetes.Version, AddonsOf(doc)
+	addons := AddonsOf(doc)
 	if newest, err = lib.Find(ctx, version, addons...); fail.KindOf(err) == fail.NotFound {
-		newest, err = obtain(ctx, w, lib, doc, need)
+		newest, err = obtain(ctx, w, lib, doc, version, need)
 	}
 	if err != nil || newest == nil || was == "" {
 		return newest, newest, err
@@ -65,8 +65,7 @@ func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, need Need, was
 }
 
 // obtain gets a bundle that is not here, if it is needed so much.
-func obtain(ctx context.Context, w io.Writer, lib *bundle.Library, doc *v1alpha1.Cluster, need Need) (b *bundle.Bundle, err error) {
-	version := doc.Spec.Kubernetes.Version
+func obtain(ctx context.Context, w io.Writer, lib *bundle.Library, doc *v1alpha1.Cluster, version string, need Need) (b *bundle.Bundle, err error) {
 	if need == IfHere {
 		fmt.Fprintf(w, "The bundle of Kubernetes %s is not here yet; apply pulls or builds it first (minutes).\n", version)
 		return nil, nil

@@ -25,13 +25,13 @@ func TestClusterKeepsItsBundle(t *testing.T) {
 	doc := &v1alpha1.Cluster{}
 	doc.Default()
 	for was, want := range map[string]string{"": newest, newest: newest, older: older, strings.Repeat("0", 64): newest} {
-		use, other, err := Get(t.Context(), &said, doc, IfHere, was)
+		use, other, err := Get(t.Context(), &said, doc, doc.Spec.Kubernetes.Version, IfHere, was)
 		if err != nil || use.ID != want || other.ID != newest {
 			t.Errorf("of a cluster built with %q: %v, %v, %v", was, use, other, err)
 		}
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	if use, other, err := Get(t.Context(), &said, doc, IfHere, older); use != nil || other != nil || err != nil || said.Len() == 0 {
+	if use, other, err := Get(t.Context(), &said, doc, doc.Spec.Kubernetes.Version, IfHere, older); use != nil || other != nil || err != nil || said.Len() == 0 {
 		t.Errorf("none is here: %v, %v, %v, said %q", use, other, err, &said)
 	}
 }

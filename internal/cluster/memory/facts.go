@@ -29,6 +29,10 @@ const (
 	Recorded      Kind = "kubeadm-config" // digest of the kubeadm configuration that the cluster has recorded
 	Restored      Kind = store.FactRestored
 
+	Releases    Kind = "releases"       // what the parts of the cluster are told to run (hops.Releases)
+	ReleasesRun Kind = "releases-run"   // what all of them run
+	Finish      Kind = "upgrade-finish" // the release to which an upgrade is to go to its end; empty: it stays where there is a way back
+
 	Encryption      Kind = "encryption"         // providers that API servers are told to read Secrets by, parted by commas; the first writes
 	EncryptionRun   Kind = "encryption-run"     // the same of those that all API servers run with
 	EncryptionWrote Kind = "encryption-written" // the provider that all Secrets were written by

@@ -15,39 +15,70 @@ import (
 // SetReplicas returns the document with another number of machines in one group: of the control plane, or of the pool of
 // workers. Everything else stays as it was written: comments, order, blank lines.
 func SetReplicas(document []byte, role provider.Role, pool string, n int) ([]byte, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(document, &root); err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "read the document")
+	spec, err := specOf(document)
+	if err != nil {
+		return nil, err
 	}
-	spec := entry(content(&root), "spec")
 	field := "spec.controlPlane.replicas"
 	var at *yaml.Node
 	switch role {
 	case provider.ControlPlane:
 		if at = entry(spec, "controlPlane"); at == nil && spec != nil {
-			return insert(document, spec, "controlPlane", fmt.Sprintf("{replicas: %d}", n))
+			return insert(document, spec, "controlPlane", "{replicas: "+strconv.Itoa(n)+"}", `{"replicas": `+strconv.Itoa(n)+"}")
 		}
 	case provider.Worker:
 		at, field = poolEntry(spec, pool), fmt.Sprintf("replicas of pool %s in spec.workers", pool)
 	}
-	edited, err := setReplicas(document, at, n)
+	edited, err := setScalar(document, at, "replicas", strconv.Itoa(n), strconv.Itoa(n))
 	if err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "edit the document").Do("set %s to %d in it and apply", field, n)
 	}
 	return edited, nil
 }
 
-func setReplicas(document []byte, at *yaml.Node, n int) ([]byte, error) {
+// SetVersion returns the document with another release of Kubernetes. Everything else stays as it was written.
+func SetVersion(document []byte, version string) ([]byte, error) {
+	spec, err := specOf(document)
+	if err != nil {
+		return nil, err
+	}
+	at := entry(spec, "kubernetes")
+	if at == nil && spec != nil {
+		return insert(document, spec, "kubernetes", "{version: "+version+"}", `{"version": `+strconv.Quote(version)+"}")
+	}
+	edited, err := setScalar(document, at, "version", version, strconv.Quote(version))
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "edit the document").Do("set spec.kubernetes.version to %s in it and apply", version)
+	}
+	return edited, nil
+}
+
+// specOf returns the document's spec; nil where it has none.
+func specOf(document []byte) (*yaml.Node, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(document, &root); err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the document")
+	}
+	return entry(content(&root), "spec"), nil
+}
+
+// setScalar sets an entry of a mapping to a value, which is written as inJSON where the document is JSON or the value was in double quotes.
+func setScalar(document []byte, at *yaml.Node, key, value, inJSON string) ([]byte, error) {
 	if at == nil || at.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("it is not written there in a form that can be edited")
 	}
-	if old := entry(at, "replicas"); old != nil {
-		if old.Kind != yaml.ScalarNode || old.Anchor != "" {
-			return nil, fmt.Errorf("line %d: the number is not a plain one", old.Line)
-		}
-		return splice(document, old.Line, old.Column, len(old.Value), strconv.Itoa(n)), nil
+	old := entry(at, key)
+	if old == nil {
+		return insert(document, at, key, value, inJSON)
 	}
-	return insert(document, at, "replicas", strconv.Itoa(n))
+	length := len(old.Value)
+	switch {
+	case old.Kind != yaml.ScalarNode || old.Anchor != "" || old.Style&(yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) != 0:
+		return nil, fmt.Errorf("line %d: the %s is not a plain one", old.Line, key)
+	case old.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
+		length, value = length+2, inJSON
+	}
+	return splice(document, old.Line, old.Column, length, value), nil
 }
 
 // content is the node inside of a document node.
@@ -84,10 +115,10 @@ func poolEntry(spec *yaml.Node, pool string) *yaml.Node {
 	return nil
 }
 
-// insert puts an entry in front of a mapping's first one.
-func insert(document []byte, m *yaml.Node, key, value string) ([]byte, error) {
+// insert puts an entry in front of a mapping's first one; JSON stays JSON.
+func insert(document []byte, m *yaml.Node, key, value, inJSON string) ([]byte, error) {
 	if len(m.Content) > 0 && m.Content[0].Style&yaml.DoubleQuotedStyle != 0 {
-		key, value = strconv.Quote(key), strings.ReplaceAll(value, "replicas", `"replicas"`) // JSON stays JSON
+		key, value = strconv.Quote(key), inJSON
 	}
 	if m.Style&yaml.FlowStyle != 0 {
 		text := key + ": " + value

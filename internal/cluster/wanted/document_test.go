@@ -72,6 +72,30 @@ func TestSetReplicas(t *testing.T) {
 	}
 }
 
+func TestSetVersion(t *testing.T) {
+	for _, c := range []struct{ name, doc, old, new string }{
+		{"not mentioned", commented, "    provider", "    kubernetes: {version: v1.37.2}\n    provider"},
+		{"in flow style", "spec: {kubernetes: {version: v1.36.4, cni: none}} # ⚓", "v1.36.4", "v1.37.2"},
+		{"others mentioned", "spec:\n  kubernetes:\n    cni: none # ours\n", "    cni", "    version: v1.37.2\n    cni"},
+		{"in quotes", "spec:\n  kubernetes:\n    version: 'v1.36.4' # once 1.35\n", "'v1.36.4'", `"v1.37.2"`},
+		{"JSON", `{"spec": {"kubernetes": {"version": "v1.36.4"}}}`, "v1.36.4", "v1.37.2"},
+		{"JSON, not mentioned", `{"spec": {"workers": []}}`, `{"workers"`, `{"kubernetes": {"version": "v1.37.2"}, "workers"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := SetVersion([]byte(c.doc), "v1.37.2")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(strings.Replace(c.doc, c.old, c.new, 1), string(got)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+	if _, err := SetVersion([]byte("spec: {kubernetes: {version: &v v1.36.4}}"), "v1.37.2"); fail.KindOf(err) != fail.Refused {
+		t.Error(err)
+	}
+}
+
 func TestSetReplicasMeansIt(t *testing.T) {
 	got, err := SetReplicas([]byte(commented), provider.Worker, "b", 7)
 	if err != nil {

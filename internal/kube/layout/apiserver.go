@@ -20,13 +20,13 @@ const (
 
 // apiServerPod renders the API server's static pod. uses is what the machine has of files.
 func (p Params) apiServerPod(n Node, files fileSet) (machine.File, error) {
-	image, err := p.of(n).image("kube-apiserver")
+	image, err := p.servers(n).image("kube-apiserver")
 	if err != nil {
 		return machine.File{}, err
 	}
 	return staticPod{
 		name: "kube-apiserver", image: image.Ref, requests: cpu("250m"),
-		args:        command(p.apiServerBaseArgs(n), p.apiServerExtraArgs()),
+		args:        command(append(p.apiServerBaseArgs(n), p.emulation()...), p.apiServerExtraArgs()),
 		annotations: map[string]string{"kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint": hostPort(n.Address, APIServerPort)},
 		port:        APIServerPort, scheme: corev1.URISchemeHTTPS, host: n.Address,
 		live: "/livez", ready: "/readyz", startup: "/livez",

@@ -18,17 +18,17 @@ const (
 func electArgs() []arg { return []arg{{"leader-elect-retry-period", "500ms"}} }
 
 func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error) {
-	image, err := p.of(n).image("kube-controller-manager")
+	image, err := p.servers(n).image("kube-controller-manager")
 	if err != nil {
 		return machine.File{}, err
 	}
-	wants, err := p.of(n).wants()
+	wants, err := p.servers(n).wants()
 	if err != nil {
 		return machine.File{}, err
 	}
 	return staticPod{
 		name: "kube-controller-manager", image: image.Ref, requests: cpu("200m"),
-		args: command([]arg{
+		args: command(append([]arg{
 			{"allocate-node-cidrs", "true"},
 			{"authentication-kubeconfig", controllerManagerConf},
 			{"authorization-kubeconfig", controllerManagerConf},
@@ -46,7 +46,7 @@ func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error
 			{"service-account-private-key-file", pkiDir + "/sa.key"},
 			{"service-cluster-ip-range", p.ServiceCIDR},
 			{"use-service-account-credentials", "true"},
-		}, p.controllerManagerExtraArgs()),
+		}, p.emulation()...), p.controllerManagerExtraArgs()),
 		port: 10257, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/healthz", startup: "/healthz",
 		mounts: controllerManagerMounts(wants),
 		uses:   files.under(controllerManagerConf, pkiDir+"/ca.", pkiDir+"/front-proxy-ca.crt", pkiDir+"/sa.key"),
@@ -74,19 +74,19 @@ func (p Params) controllerManagerExtraArgs() []arg {
 }
 
 func (p Params) schedulerPod(n Node, files fileSet) (machine.File, error) {
-	image, err := p.of(n).image("kube-scheduler")
+	image, err := p.servers(n).image("kube-scheduler")
 	if err != nil {
 		return machine.File{}, err
 	}
 	return staticPod{
 		name: "kube-scheduler", image: image.Ref, requests: cpu("100m"),
-		args: command([]arg{
+		args: command(append([]arg{
 			{"authentication-kubeconfig", schedulerConf},
 			{"authorization-kubeconfig", schedulerConf},
 			{"bind-address", "127.0.0.1"},
 			{"kubeconfig", schedulerConf},
 			{"leader-elect", "true"},
-		}, p.schedulerExtraArgs()),
+		}, p.emulation()...), p.schedulerExtraArgs()),
 		port: 10259, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/livez", ready: "/readyz", startup: "/livez",
 		mounts: []hostMount{kubeconfigMount(schedulerConf)},
 		uses:   files.under(schedulerConf),

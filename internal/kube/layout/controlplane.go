@@ -137,7 +137,7 @@ func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machi
 	if !p.encrypts() {
 		return files, nil
 	}
-	wants, err := p.of(n).wants()
+	wants, err := p.servers(n).wants()
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,8 @@ type Params struct {
 	ServiceCIDR   string   // "10.96.0.0/16"
 	DNSDomain     string   // "cluster.local"
 	Release       Release  // of the cluster: what is recorded of it and installed into it
+	Servers       Servers  // what API servers, controller managers and schedulers run; zero: what their machine runs
+	Ahead         Release  // what lies on machines ahead of its use; zero: nothing
 	EtcdMode      string   // EtcdStacked or EtcdService
 	ControlPlanes []Node   // all of them; the first one bootstraps and keeps super-admin.conf
 	APIServerSANs []string // further names and addresses of the API server

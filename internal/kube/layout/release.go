@@ -14,6 +14,28 @@ type Release struct {
 	Bundle  bundle.Manifest // what binaries and images are called and where they are
 }
 
+// Servers is what API servers, controller managers and schedulers run in the middle of an upgrade.
+type Servers struct {
+	Release  Release
+	Emulates string // the minor that they behave as, "1.36"; empty: their own
+}
+
+// servers returns what the servers on a machine run.
+func (p Params) servers(n Node) Release {
+	if p.Servers.Release.Version != "" {
+		return p.Servers.Release
+	}
+	return p.of(n)
+}
+
+// emulation returns the arguments that have a server behave as an older minor. Without them it behaves as its own.
+func (p Params) emulation() []arg {
+	if p.Servers.Emulates == "" {
+		return nil
+	}
+	return []arg{{"emulated-version", "kube=" + p.Servers.Emulates}}
+}
+
 // of returns what a machine runs: while a cluster is rolled from one release to another, machines of both are rendered.
 func (p Params) of(n Node) Release {
 	if n.Release.Version != "" {

@@ -106,3 +106,54 @@ func TestFilesAreOfTheContractsVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestInTheMiddleOfAnUpgrade renders machines of a release whose servers run the next one and behave as this one, which lies there already.
+func TestInTheMiddleOfAnUpgrade(t *testing.T) {
+	old, next := newestOf(t)[0], newestOf(t)[1]
+	p := testParams()
+	p.Release = testRelease(old)
+	k := testPKI(t, testTime)
+	before := render(t, p, k, 0)
+	p.Ahead = testRelease(next)
+	ahead := render(t, p, k, 0)
+	p.Servers = Servers{Release: testRelease(next), Emulates: release.MinorOf(old)}
+	soaking := render(t, p, k, 0)
+
+	var changed []string
+	for _, f := range ahead.Files {
+		if f.RenewedAt != "" {
+			continue // each is another one
+		}
+		if !bytes.Equal(f.Content, fileOf(t, before, f.Path).Content) {
+			t.Errorf("%s changes by what only lies there", f.Path)
+		}
+		if after := fileOf(t, soaking, f.Path); !bytes.Equal(f.Content, after.Content) {
+			changed = append(changed, f.Path)
+			if !strings.Contains(string(after.Content), "--emulated-version=kube="+release.MinorOf(old)+"\n") {
+				t.Errorf("%s does not behave as %s", f.Path, release.MinorOf(old))
+			}
+		}
+	}
+	if want := []string{manifestOf("kube-apiserver"), manifestOf("kube-controller-manager"), manifestOf("kube-scheduler")}; !slices.Equal(changed, want) {
+		t.Errorf("changed are %v, want %v", changed, want)
+	}
+	for _, name := range []string{"kube-apiserver", "kube-proxy", "etcd"} {
+		image := testkit.Value(p.Ahead.image(name))(t)
+		if !slices.ContainsFunc(ahead.Images, func(i machine.Image) bool { return slices.Contains(i.Refs, image.Ref) }) {
+			t.Errorf("%s is not there ahead of its use", image.Ref)
+		}
+	}
+	kubelet := testkit.Value(p.Ahead.binary("kubelet"))(t)
+	if !slices.Contains(ahead.Binaries, machine.Binary{Path: AheadDir + "/kubelet", Digest: kubelet.Digest, Size: kubelet.Size}) {
+		t.Error("the next kubelet is not there ahead of its use")
+	}
+}
+
+func fileOf(t *testing.T, c machine.Config, at string) machine.File {
+	t.Helper()
+	i := slices.IndexFunc(c.Files, func(f machine.File) bool { return f.Path == at })
+	if i < 0 {
+		t.Fatalf("there is no %s", at)
+	}
+	return c.Files[i]
+}

@@ -69,7 +69,7 @@ func (p Params) Runtime(n Node, role string) (machine.Config, error) {
 	}
 	for _, add := range []func(*machine.Config) error{
 		p.of(n).addBinaries,
-		func(c *machine.Config) error { return p.of(n).addImages(c, role) },
+		func(c *machine.Config) error { p.of(n).addImages(c, role); p.addAhead(c, n, role); return nil },
 		func(c *machine.Config) error { return p.addContainerd(c, n) },
 	} {
 		if err := add(&c); err != nil {
@@ -104,13 +104,35 @@ func (r Release) addBinaries(c *machine.Config) error {
 	return nil
 }
 
-func (r Release) addImages(c *machine.Config, role string) error {
+// addImages adds the release's images of a role, but for those of which there is one already under the same reference.
+func (r Release) addImages(c *machine.Config, role string) {
 	for _, i := range r.Bundle.Images {
-		if slices.Contains(i.Roles, role) {
+		known := slices.ContainsFunc(c.Images, func(o machine.Image) bool { return slices.Contains(o.Refs, i.Ref) })
+		if slices.Contains(i.Roles, role) && !known {
 			c.Images = append(c.Images, machine.Image{Refs: []string{i.Ref}, Digest: i.Archive.Digest, Size: i.Archive.Size, ID: i.ID})
 		}
 	}
-	return nil
+}
+
+// AheadDir has the programs of a release ahead of their use, so that nothing but links changes when they are.
+const AheadDir = machine.StateDir + "/ahead"
+
+// addAhead adds what lies on a machine ahead of its use.
+func (p Params) addAhead(c *machine.Config, n Node, role string) {
+	if p.Ahead.Version == "" || p.Ahead.Version == p.of(n).Version {
+		return
+	}
+	p.Ahead.addImages(c, role)
+	c.Directories = append(c.Directories, machine.Directory{Path: AheadDir, Mode: 0o755})
+	for _, used := range slices.Clone(c.Binaries) {
+		name := path.Base(used.Path)
+		if path.Dir(used.Path) == cniBinDir {
+			name = "cni/" + name
+		}
+		if b, err := p.Ahead.binary(name); err == nil && b.Digest != used.Digest {
+			c.Binaries = append(c.Binaries, machine.Binary{Path: path.Join(AheadDir, path.Base(name)), Digest: b.Digest, Size: b.Size})
+		}
+	}
 }
 
 func (p Params) addContainerd(c *machine.Config, n Node) error {

@@ -52,10 +52,10 @@ func disruptionWords(p *plan.Plan) []string {
 	if p.Disruption() == plan.Final {
 		return []string{"removes cluster " + p.Cluster + " and all its data."}
 	}
-	has := map[plan.Disruption]bool{}
+	has, later := map[plan.Disruption]bool{}, map[plan.Disruption]bool{}
 	var removed []string
 	for _, s := range p.Steps {
-		has[s.Disruption()] = true
+		has[s.Disruption()], later[s.Announces] = true, true
 		if s.Removes && !slices.Contains(removed, words.Line(s.Subject)) {
 			removed = append(removed, words.Line(s.Subject))
 		}
@@ -67,8 +67,11 @@ func disruptionWords(p *plan.Plan) []string {
 	if len(removed) > 0 {
 		sentences = append(sentences, "removes "+words.First(removed, 10)+" for good, with the data that is only there.")
 	}
-	if has[plan.Rolling] {
+	switch {
+	case has[plan.Rolling]:
 		sentences = append(sentences, "rolling; what serves is restarted or replaced one by one.")
+	case later[plan.Rolling]:
+		sentences = append(sentences, "rolling; what serves is restarted one by one, in what follows on this plan.")
 	}
 	if len(sentences) == 0 {
 		sentences = []string{"none; nothing that serves is restarted."}

@@ -19,6 +19,8 @@ func TestDisruption(t *testing.T) {
 		words []string
 	}{
 		{plan.Plan{Steps: []*plan.Step{calm}}, plan.Undisturbed, []string{"Disruption: none; nothing that serves is restarted."}},
+		{plan.Plan{Steps: []*plan.Step{{ID: "c", Action: plan.Change, Subject: "x", Announces: plan.Rolling}}}, plan.Rolling,
+			[]string{"Disruption: rolling; what serves is restarted one by one, in what follows on this plan."}},
 		{plan.Plan{Steps: []*plan.Step{calm, roll}}, plan.Rolling, []string{"Disruption: rolling;"}},
 		{plan.Plan{Steps: []*plan.Step{roll, drop}}, plan.Removing, []string{"Disruption: removes w-2 for good", "Disruption: rolling;"}},
 		{plan.Plan{Steps: []*plan.Step{pay, roll, drop}}, plan.Disruptive, []string{"Disruption: disruptive;", "Disruption: removes w-2 for good", "Disruption: rolling;"}},

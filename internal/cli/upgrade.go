@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// upgradeFlags say what is to become of an upgrade.
+type upgradeFlags struct {
+	to           string
+	finish, back bool
+}
+
+func newUpgradeCmd(a *App) *cobra.Command {
+	n := &nodeChange{app: a, verb: "upgrade"}
+	var f upgradeFlags
+	c := &cobra.Command{
+		Use:   "upgrade NAME",
+		Short: "Bring a cluster to another release of Kubernetes, and back",
+		Long: `Set the release that the document wants, and do what apply does: the cluster gets there in hops, the next of which begins once every
+machine has made the one before.
+
+  1. What of the new release is used is sent to every machine, while everything runs on.
+  2. The API servers, controller managers and schedulers run the new release, and behave as the old minor (--emulated-version): one
+     control-plane machine after another, the one whose etcd member leads last.
+  3. Everything runs the new release: after a snapshot of etcd the control plane, machine by machine, then the records of kubeadm,
+     kube-proxy and CoreDNS, then the workers, drained, as many at a time as spec.updates.maxUnavailable says.
+
+A cluster stays after the second hop. --back returns from there to the old release with all that was written meanwhile; --finish goes on with
+the third, from which only a backup leads back. Of several minors those in between are finished by themselves. A patch needs no second hop.
+
+Whatever is interrupted goes on with the same command, or with naupegos apply. Without -f the stored document is changed; with it that file,
+whose comments stay. Editing spec.kubernetes.version and applying does the same.`,
+		Example: `  naupegos upgrade demo --to v1.37.2 --dry-run
+  naupegos upgrade demo --to v1.37.2
+  naupegos upgrade demo --finish
+  naupegos upgrade demo --back`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			n.name, n.edit = args[0], f.edit(n)
+			n.plan = func(ctx context.Context, c *cluster.Cluster) (*cluster.Applied, error) {
+				if f.finish {
+					if err := c.Finish(ctx); err != nil {
+						return nil, err
+					}
+				}
+				return c.PlanApply(ctx)
+			}
+			return n.carryOut(cmd.Context())
+		},
+	}
+	c.Flags().StringVar(&f.to, "to", "", "the release of Kubernetes, as v1.37.2")
+	c.Flags().BoolVar(&f.finish, "finish", false, "go on beyond the hop from which there is a way back")
+	c.Flags().BoolVar(&f.back, "back", false, "return to the release that the machines still run")
+	c.Flags().BoolVar(&n.dry, "plan", false, "the same as --dry-run")
+	n.bind(c)
+	return c
+}
+
+// check refuses flags that don't say one thing.
+func (f *upgradeFlags) check() error {
+	switch {
+	case f.back && (f.to != "" || f.finish):
+		return fail.New(fail.Invalid, "--back goes with neither --to nor --finish")
+	case f.back || f.to != "" || f.finish:
+		return nil
+	}
+	return fail.New(fail.Invalid, "say where the cluster is to get").Do("--to VERSION begins an upgrade, --finish ends one, --back takes it back; naupegos bundle list shows what is here")
+}
+
+// edit sets the release that the flags ask for.
+func (f *upgradeFlags) edit(n *nodeChange) func(*v1alpha1.Cluster, []byte) ([]byte, error) {
+	return func(doc *v1alpha1.Cluster, data []byte) (_ []byte, err error) {
+		to := f.to
+		if f.back {
+			if to, err = cluster.ReleaseBefore(n.rec, doc); err != nil {
+				return nil, err
+			}
+		}
+		if to == "" || to == doc.Spec.Kubernetes.Version {
+			return data, nil
+		}
+		if data, err = wanted.SetVersion(data, to); err != nil {
+			return nil, err
+		}
+		if doc, err = v1alpha1.Parse("the document with "+to, data); err != nil {
+			return nil, err
+		}
+		return data, cluster.CheckChanges(n.rec, doc) // before a bundle is made that is not wanted
+	}
+}

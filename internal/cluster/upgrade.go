@@ -1,0 +1,272 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// A cluster gets to the release that its document wants in hops, the next of which begins once all machines have made the one before: what
+// they are told to run, and what all of them run, are facts.
+
+// told is what the parts of the cluster are told to run.
+func (c *Cluster) told() hops.Releases { return toldBy(c.facts, c.doc.Spec.Kubernetes.Version) }
+
+// toldBy is the same by facts; version is the one where none is remembered: the cluster is new, or from before this was remembered.
+func toldBy(f *memory.Facts, version string) hops.Releases {
+	if !f.Bootstrapped() {
+		return hops.Of(version)
+	}
+	if r, err := hops.Parse(f.Get(memory.Releases)); err == nil {
+		return r
+	}
+	if title, _, _ := strings.Cut(f.Get(memory.Bundle), " "); title != "" {
+		version, _, _ = strings.Cut(title, "+") // the sets of addons follow
+	}
+	return hops.Of(version)
+}
+
+// goal is where the document wants the cluster to get.
+func (c *Cluster) goal() hops.Goal {
+	v := c.doc.Spec.Kubernetes.Version
+	return hops.Goal{Version: v, Finish: c.facts.Get(memory.Finish) == v}
+}
+
+// releaseRefused says why a cluster that is up can't follow from one release to another; nil where it can.
+func releaseRefused(f *memory.Facts, was, now string) *v1alpha1.FieldError {
+	told := toldBy(f, was)
+	_, err := hops.Path(told, hops.Goal{Version: now, Finish: true})
+	if run, e := hops.Parse(f.Get(memory.ReleasesRun)); err == nil && e == nil {
+		_, err = hops.Turn(told, run, hops.Goal{Version: now})
+	}
+	if err == nil {
+		return nil
+	}
+	return &v1alpha1.FieldError{
+		Field: "spec.kubernetes.version", Problem: fmt.Sprintf("can't change on a living cluster from %s to %s", told.Machines, now), Hint: "set it back; " + err.Error(),
+	}
+}
+
+// advanceReleases moves on to the next hop once all parts of the cluster run what they are told.
+func (c *Cluster) advanceReleases(ctx context.Context) error {
+	told, run := c.told(), c.told()
+	if fact := c.facts.Get(memory.ReleasesRun); fact != "" && c.facts.Bootstrapped() {
+		var err error
+		if run, err = hops.Parse(fact); err != nil {
+			return err
+		}
+	}
+	next, err := hops.Turn(told, run, c.goal())
+	if err == nil && told == run {
+		next, err = hops.Next(run, c.goal())
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.facts.Set(ctx, memory.Releases, next.String()); err != nil {
+		return err
+	}
+	if err := c.facts.Set(ctx, memory.ReleasesRun, run.String()); err != nil {
+		return err
+	}
+	return c.gather(ctx)
+}
+
+// upgrading reports whether a later plan has more to do.
+func (c *Cluster) upgrading() bool {
+	if !c.facts.Bootstrapped() {
+		return false
+	}
+	next, err := hops.Next(c.told(), c.goal())
+	return c.moving() || err == nil && next != c.told()
+}
+
+// moving reports whether not all parts run what they are told yet.
+func (c *Cluster) moving() bool {
+	run := c.facts.Get(memory.ReleasesRun)
+	return c.facts.Bootstrapped() && run != "" && run != c.told().String()
+}
+
+// upgradeNote says where an upgrade stands; empty where there is none.
+func (c *Cluster) upgradeNote() string {
+	if c.moving() {
+		return fmt.Sprintf("on the way to Kubernetes %s: not everything runs yet what it is told; naupegos apply goes on", c.doc.Spec.Kubernetes.Version)
+	}
+	return c.soakNote()
+}
+
+// soakNote says what an upgrade waits for; empty where it waits for nothing.
+func (c *Cluster) soakNote() string {
+	told := c.told()
+	if c.moving() || c.upgrading() || !told.Soaking() {
+		return ""
+	}
+	return fmt.Sprintf("%s, which machines run: naupegos upgrade %s --finish goes on to %s, --back returns to %s",
+		told.Words(), c.Name(), told.Servers, told.Machines)
+}
+
+// planReleases ends a hop once all machines have made it. Whoever agreed to this step, which tells of the hops that follow, has agreed to them.
+func (a *applying) planReleases() {
+	run, err := hops.Parse(a.facts.Get(memory.ReleasesRun))
+	told := a.told()
+	if err != nil || told == run || !a.facts.Bootstrapped() {
+		return
+	}
+	if len(a.o.Replaced) == 0 && release.MinorOf(told.Machines) != release.MinorOf(run.Machines) {
+		a.add(stagePrepare, a.snapshotStep("what etcd of "+told.Machines+" writes only a backup takes back"))
+	}
+	reason := fmt.Sprintf("Kubernetes %s follows on %s in hops: nothing runs that another part can't talk to", a.doc.Spec.Kubernetes.Version, run.Machines)
+	if told == hops.Of(run.Machines) {
+		reason = "the upgrade is taken back"
+	}
+	a.add(stageAdvance, &plan.Step{
+		ID: "upgrade", Action: plan.Change, Subject: "cluster", Title: "go on once " + told.Words(), Reason: reason,
+		Details: hopsAfter(told, a.goal()), Announces: plan.Rolling,
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			if told == hops.Of(a.goal().Version) {
+				if err := a.facts.Set(ctx, memory.Finish, ""); err != nil {
+					return err
+				}
+			}
+			return a.facts.Set(ctx, memory.ReleasesRun, told.String())
+		},
+	})
+}
+
+// hopsAfter says in words what follows on a hop.
+func hopsAfter(now hops.Releases, g hops.Goal) (after []string) {
+	path, err := hops.Path(now, g)
+	if err != nil {
+		return nil // it would have been refused before
+	}
+	for _, r := range path {
+		words := "then " + r.Words()
+		if r.Settled() {
+			words += ", control plane first, then the workers; the way back is a backup from then on"
+		}
+		after = append(after, words)
+		now = r
+	}
+	if now.Soaking() {
+		after = append(after, "there it stays until naupegos upgrade --finish, or --back")
+	}
+	return after
+}
+
+// gather finds or makes the bundles of all releases that are used.
+func (c *Cluster) gather(ctx context.Context) error {
+	if c.find == nil {
+		return nil
+	}
+	told, have := c.told(), maps.Clone(c.others)
+	if have == nil {
+		have = map[string]*bundle.Bundle{}
+	}
+	all := true
+	for _, v := range told.Versions() {
+		if have[v] != nil {
+			continue
+		}
+		use, newest, err := c.find(ctx, v)
+		if err != nil {
+			return err
+		}
+		if all = all && use != nil; use != nil {
+			have[v] = use
+		}
+		if v == told.Machines {
+			c.newest = newest
+		}
+	}
+	c.others, c.bundle = have, nil
+	if all {
+		c.bundle = have[told.Machines]
+	}
+	return nil
+}
+
+// Bundle returns the bundle of the release that machines run; nil where it is not here.
+func (c *Cluster) Bundle() *bundle.Bundle { return c.bundle }
+
+// releaseAt returns a release with its bundle; zero for none.
+func (c *Cluster) releaseAt(version string) layout.Release {
+	if version == "" {
+		return layout.Release{}
+	}
+	b := c.bundle
+	if other := c.others[version]; other != nil {
+		b = other
+	}
+	return layout.Release{Version: version, Bundle: b.Manifest}
+}
+
+// release is the cluster's release: what machines run, and what its records and addons are of.
+func (c *Cluster) release() layout.Release { return c.releaseAt(c.told().Machines) }
+
+// servers is what the servers of the control plane run where that is something else.
+func (c *Cluster) servers() layout.Servers {
+	told := c.told()
+	if told.Servers == told.Machines {
+		return layout.Servers{}
+	}
+	return layout.Servers{Release: c.releaseAt(told.Servers), Emulates: told.Emulates}
+}
+
+// leaderLast lists the wanted machines with the one whose etcd member leads behind all others: each change of the leader holds writes up.
+func (o *Observed) leaderLast() []wanted.Slot {
+	leads := func(s wanted.Slot) bool {
+		return slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return h.Leader && h.Name == s.Name })
+	}
+	var leader []wanted.Slot
+	others := slices.DeleteFunc(slices.Clone(o.Want), func(s wanted.Slot) bool {
+		if leads(s) {
+			leader = append(leader, s)
+		}
+		return leads(s)
+	})
+	return append(others, leader...)
+}
+
+// Finish has an upgrade go on beyond the last hop from which there is a way back, from the next plan on.
+func (c *Cluster) Finish(ctx context.Context) error {
+	return c.facts.Set(ctx, memory.Finish, c.doc.Spec.Kubernetes.Version)
+}
+
+// ReleaseBefore returns the release to which the cluster of a record can go back from an upgrade that is under way. fail.Refused where there is none.
+func ReleaseBefore(rec *store.Cluster, doc *v1alpha1.Cluster) (string, error) {
+	told := toldBy(memory.NewFacts(rec, nil), doc.Spec.Kubernetes.Version)
+	if told.Settled() {
+		return "", fail.New(fail.Refused, "everything of cluster %s runs %s, or is on the way there: there is nothing to go back from", doc.Metadata.Name, told.Machines).
+			Do("the way back from an upgrade that was finished is a backup")
+	}
+	return told.Machines, nil
+}
+
+// overtaken is fail.Refused where a node runs a newer minor than it is told: the store is older than the cluster, and what it says would have
+// etcd read what only the newer minor can.
+func (c *Cluster) overtaken(o *Observed) error {
+	told := c.told()
+	for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
+		node, seen := o.Nodes[name], o.Machines[name]
+		if release.Compare("v"+release.MinorOf(node.Version)+".0", "v"+release.MinorOf(told.Machines)+".0") <= 0 || seen == nil {
+			continue
+		}
+		return fail.New(fail.Refused, "the node runs %s, and the store says that cluster %s runs %s: it was upgraded by somebody else, or since a backup that the store comes from",
+			node.Version, c.Name(), told.Machines).At(name).Do("naupegos upgrade %s --to %s --finish tells the store", c.Name(), node.Version)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+func documentOf(t *testing.T, version string) *v1alpha1.Cluster {
+	t.Helper()
+	doc := document(t, 3, 1, 2)
+	doc.Spec.Kubernetes.Version = version
+	return doc
+}
+
+// upgraded is a lab whose cluster runs a release.
+func upgraded(t *testing.T, version string) *lab {
+	t.Helper()
+	l := newLab(t, documentOf(t, version)).running(documentOf(t, version))
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, version+" ")) // what is made up has no ID
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(documentOf(t, version).Marshal())(t))))
+	testkit.Must(t, l.advanceReleases(t.Context()))
+	l.everythingDone()
+	return l
+}
+
+// everythingDone has all machines be as they are told, and the records too.
+func (l *lab) everythingDone() {
+	l.t.Helper()
+	want, _ := wanted.Assign(l.doc, nil, nil)
+	l.configure(l.doc, want)
+	testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.Recorded, l.recordsNow()))
+}
+
+func (l *lab) recordsNow() string {
+	l.t.Helper()
+	p := testkit.Value(l.kubeParams(l.t.Context()))(l.t)
+	return testkit.Value(recordDigest(p))(l.t)
+}
+
+// hop plans once.
+func (l *lab) hop() string {
+	l.t.Helper()
+	testkit.Must(l.t, l.advanceReleases(l.t.Context()))
+	o := l.observed(nil, controlPlanes(3)...)
+	o.Health[0].Leader = true
+	o.Recorded = l.facts.Get(memory.Recorded) == l.recordsNow()
+	return l.mustPlan(o)
+}
+
+// hops plans, and does what the steps would, until the cluster is where the document wants it; it returns the plans.
+func (l *lab) hops(doc *v1alpha1.Cluster) string {
+	l.t.Helper()
+	l.doc = doc
+	var plans []string
+	for {
+		got := l.hop()
+		if got == "" {
+			return strings.Join(plans, "\n")
+		}
+		if plans = append(plans, got); len(plans) > 8 {
+			l.t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
+		}
+		if l.moving() != strings.Contains(got, " upgrade ") {
+			l.t.Errorf("is on the way: %v, but the plan is\n%s", l.moving(), got)
+		}
+		l.everythingDone()
+		a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
+		a.planReleases()
+		for _, s := range testkit.Value(a.graph.Seal(applyRules))(l.t) {
+			if s.ID == "upgrade" {
+				testkit.Must(l.t, s.Run(l.t.Context(), nil))
+			}
+		}
+	}
+}
+
+// TestUpgradeStages takes a minor, goes back, takes it again to its end, and then a patch, on a cluster that runs.
+func TestUpgradeStages(t *testing.T) {
+	const old, next = "v1.36.4", "v1.37.2"
+	l := upgraded(t, old)
+	if plans := l.hops(documentOf(t, old)); plans != "" {
+		t.Fatalf("nothing changed, but:\n%s", plans)
+	}
+	golden(t, "upgrade-soak", l.hops(documentOf(t, next)))
+	if want := (hops.Releases{Servers: next, Emulates: "1.36", Machines: old, Ahead: next}); l.told() != want || l.upgrading() {
+		t.Errorf("the cluster runs %v, want %v; upgrading: %v", l.told(), want, l.upgrading())
+	}
+	if !strings.Contains(l.upgradeNote(), "upgrade demo --finish goes on to "+next+", --back returns to "+old) {
+		t.Errorf("it waits for a word: %q", l.upgradeNote())
+	}
+	golden(t, "upgrade-back", l.hops(documentOf(t, old)))
+	if l.told() != hops.Of(old) || l.upgradeNote() != "" {
+		t.Errorf("back is %v: %s", l.told(), l.upgradeNote())
+	}
+	l.hops(documentOf(t, next))
+	testkit.Must(t, l.Finish(t.Context()))
+	golden(t, "upgrade-finish", l.hops(documentOf(t, next)))
+	if l.told() != hops.Of(next) || l.facts.Get(memory.Finish) != "" {
+		t.Errorf("finished is %v", l.told())
+	}
+	if plans := l.hops(documentOf(t, next)); plans != "" {
+		t.Errorf("after it:\n%s", plans)
+	}
+
+	l = upgraded(t, "v1.36.3")
+	golden(t, "upgrade-patch", l.hops(documentOf(t, old)))
+}
+
+// TestTwoMinors are taken one after another, of which only the last can be taken back.
+func TestTwoMinors(t *testing.T) {
+	l := upgraded(t, "v1.35.8")
+	plans := l.hops(documentOf(t, "v1.37.2"))
+	if got := strings.Count(plans, " upgrade "); got != 5 {
+		t.Errorf("%d hops:\n%s", got, plans)
+	}
+	if want := "v1.37.2,1.36,v1.36.4,v1.37.2"; l.told().String() != want {
+		t.Errorf("the cluster runs %v, want %s", l.told(), want)
+	}
+}
+
+// TestChangedItsMind takes the wish back in the middle of a hop, from each one.
+func TestChangedItsMind(t *testing.T) {
+	const old, next = "v1.36.4", "v1.37.2"
+	for made := range 2 { // hops, before the one in whose middle it is
+		l := upgraded(t, old)
+		l.doc = documentOf(t, next)
+		for range made {
+			l.hop()
+			l.everythingDone()
+			testkit.Must(t, l.facts.Set(t.Context(), memory.ReleasesRun, l.told().String()))
+		}
+		l.hop()
+		if back := testkit.Value(ReleaseBefore(l.rec, l.doc))(t); back != old {
+			t.Errorf("back from hop %d is %s", made, back)
+		}
+		if err := checkChanges(l.facts, l.rec, documentOf(t, old)); err != nil {
+			t.Errorf("back from hop %d: %v", made, err)
+		}
+		l.hops(documentOf(t, old))
+		if l.told() != hops.Of(old) {
+			t.Errorf("back from hop %d is %v", made, l.told())
+		}
+	}
+	l := upgraded(t, old)
+	l.hops(documentOf(t, next))
+	testkit.Must(t, l.Finish(t.Context()))
+	l.hop()
+	if _, err := ReleaseBefore(l.rec, l.doc); fail.KindOf(err) != fail.Refused {
+		t.Errorf("back from the last hop: %v", err)
+	}
+	if err := checkChanges(l.facts, l.rec, documentOf(t, old)); err == nil || !strings.Contains(err.Error(), "backup") {
+		t.Errorf("back from the last hop: %v", err)
+	}
+}
+
+// TestReleasesRefused: what no hops lead to is refused as the other fields are, with what to do.
+func TestReleasesRefused(t *testing.T) {
+	l := upgraded(t, "v1.36.4")
+	err := checkChanges(l.facts, l.rec, documentOf(t, "v1.35.8"))
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "spec.kubernetes.version: can't change on a living cluster from v1.36.4 to v1.35.8") {
+		t.Error(err)
+	}
+	if err := checkChanges(l.facts, l.rec, documentOf(t, "v1.37.2")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOvertaken: a store that is older than the cluster's last upgrade takes nothing back.
+func TestOvertaken(t *testing.T) {
+	l := upgraded(t, "v1.36.4")
+	o := l.observed(nil, controlPlanes(3)...)
+	for name, versions := range map[string][2]string{"as told": {"v1.36.4", ""}, "an older worker": {"v1.35.8", ""}, "newer": {"v1.37.2", "upgrade demo --to v1.37.2 --finish"}} {
+		n := o.Nodes["demo-a-1"]
+		n.Version = versions[0]
+		o.Nodes["demo-a-1"] = n
+		err := l.overtaken(o)
+		if versions[1] == "" && err != nil || versions[1] != "" && (fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), versions[1])) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
