@@ -9,8 +9,11 @@ NAUPEGOS := bin/naupegos
 DEFAULT_KUBERNETES := $(shell sed -n 's/^const Default = "\(.*\)"$$/\1/p' internal/release/release.go)
 ALL_KUBERNETES := $(shell sed -n 's/^\t\t{"\(v[0-9.]*\)", .*/\1/p' internal/release/release.go)
 
+# The newest release of another minor: the end-to-end tests upgrade from it.
+FORMER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).%,$(ALL_KUBERNETES)))
+
 .PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-openstack openstack \
-	bundle bundle-openstack bundles bench-local bench-openstack openstack-up openstack-down demo-openstack \
+	bundle bundle-former bundle-openstack bundles bench-local bench-openstack openstack-up openstack-down demo-openstack \
 	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall clean
 
 help: ## this list
@@ -29,6 +32,9 @@ setup:
 
 bundle: build ## the bundle of the newest Kubernetes release
 	@$(call phase,bundle) $(NAUPEGOS) bundle build --kubernetes $(DEFAULT_KUBERNETES)
+
+bundle-former: build
+	@$(call phase,bundle-former) $(NAUPEGOS) bundle build --kubernetes $(FORMER_KUBERNETES)
 
 bundle-openstack: build ## the same, with the addons of OpenStack
 	@$(call phase,bundle-openstack) $(NAUPEGOS) bundle build --kubernetes $(DEFAULT_KUBERNETES) --addons openstack
@@ -55,7 +61,7 @@ phase = $(if $(TIMED),$(TIER) $(1))
 
 # What make test runs, in this order, and the names under which it is reported. The bed comes up last: its idle services slow the others.
 BEGAN := $(shell date +%s)
-TEST_GOALS = static unit race build bundle $(BED_BUNDLE) integration e2e-local $(if $(BED),on-bed,off-bed)
+TEST_GOALS = static unit race build bundle bundle-former $(BED_BUNDLE) integration e2e-local $(if $(BED),on-bed,off-bed)
 TEST_NAMES = static unit race integration e2e $(if $(BED),openstack e2e-openstack)
 
 test: ## every tier of tests, with all set-up; SEED=7 repeats random choices
@@ -118,10 +124,10 @@ integration: build bundle bin/tiers ## real servers on loopback, real machines (
 E2E = $(GO_TEST) -tags e2e -count=1 -timeout 60m ./test/e2e
 ON_CLOUD = '^TestOpenStack'
 
-e2e: build bundle $(BED_BUNDLE) bin/tiers ## real machines and clusters (root)
+e2e: build bundle bundle-former $(BED_BUNDLE) bin/tiers ## real machines and clusters (root)
 	@$(TIER) -v e2e $(AS_ROOT) $(E2E)
 
-e2e-local: build bundle bin/tiers
+e2e-local: build bundle bundle-former bin/tiers
 	@$(TIER) -v -budget 12m e2e $(AS_ROOT) $(E2E) -skip $(ON_CLOUD)
 
 e2e-openstack: bin/tiers

@@ -77,9 +77,15 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 			o.APIErr, o.EtcdErr = apiErr, etcdErr
 		}
 	}
+	if o.Obstacles, err = c.obstacles(ctx, o); err != nil {
+		return nil, err
+	}
 	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: o.Warnings}
 	if newer := c.newerBundle(); newer != "" {
 		p.Warnings = append(p.Warnings, newer)
+	}
+	for _, obstacle := range o.Obstacles {
+		p.Warnings = append(p.Warnings, "before the upgrade is finished: "+obstacle)
 	}
 	if note := c.soakNote(); note != "" {
 		p.Warnings = append(p.Warnings, note)

@@ -34,6 +34,7 @@ type Observed struct {
 	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
 	Want                  []wanted.Slot            // machines that should exist
 	Remove                []provider.Machine       // machines that should go
+	Obstacles             []string                 // what may hold an upgrade up, or break by it
 	Warnings              []string                 // what the provider finds odd about machines that are to be made
 }
 

@@ -172,7 +172,9 @@ func (c *Cluster) viewOf(o *Observed, m provider.Machine) etcd.MachineView {
 const consentReplace = "replace-machines"
 
 // Consents lists the names of all consents that plans ask for.
-func Consents() []string { return []string{provider.ConsentAddresses, ConsentBundle, consentReplace} }
+func Consents() []string {
+	return []string{provider.ConsentAddresses, ConsentBundle, ConsentObstacles, consentReplace}
+}
 
 // drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
 func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {

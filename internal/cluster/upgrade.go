@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -126,14 +127,15 @@ func (a *applying) planReleases() {
 	if err != nil || told == run || !a.facts.Bootstrapped() {
 		return
 	}
-	if len(a.o.Replaced) == 0 && release.MinorOf(told.Machines) != release.MinorOf(run.Machines) {
-		a.add(stagePrepare, a.snapshotStep("what etcd of "+told.Machines+" writes only a backup takes back"))
+	last := told.Machines != run.Machines && a.facts.Get(memory.Begun) != told.String() // the hop from which no other leads back, before it is begun
+	if last && len(a.o.Replaced) == 0 {
+		a.add(stagePrepare, a.beginStep(told))
 	}
 	reason := fmt.Sprintf("Kubernetes %s follows on %s in hops: nothing runs that another part can't talk to", a.doc.Spec.Kubernetes.Version, run.Machines)
 	if told == hops.Of(run.Machines) {
 		reason = "the upgrade is taken back"
 	}
-	a.add(stageAdvance, &plan.Step{
+	step := &plan.Step{
 		ID: "upgrade", Action: plan.Change, Subject: "cluster", Title: "go on once " + told.Words(), Reason: reason,
 		Details: hopsAfter(told, a.goal()), Announces: plan.Rolling,
 		Run: func(ctx context.Context, _ plan.Progress) error {
@@ -144,7 +146,90 @@ func (a *applying) planReleases() {
 			}
 			return a.facts.Set(ctx, memory.ReleasesRun, told.String())
 		},
-	})
+	}
+	if last && len(a.o.Obstacles) > 0 {
+		step.Consent, step.Details = ConsentObstacles, append(slices.Clone(a.o.Obstacles), step.Details...)
+	}
+	a.add(stageAdvance, step)
+}
+
+// beginStep saves etcd's data before a hop from which only a backup leads back.
+func (c *Cluster) beginStep(told hops.Releases) *plan.Step {
+	s := c.snapshotStep("what etcd of " + told.Machines + " writes only a backup takes back")
+	save := s.Run
+	s.Run = func(ctx context.Context, p plan.Progress) error {
+		if err := save(ctx, p); err != nil {
+			return err
+		}
+		return c.facts.Set(ctx, memory.Begun, told.String())
+	}
+	return s
+}
+
+// ConsentObstacles is what the user must consent to before everything is brought to another release although something may hold that up.
+const ConsentObstacles = "obstacles"
+
+// obstacles says what may hold an upgrade up that is on its way to a newer release, or break by it.
+func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) {
+	told := c.told()
+	run, err := hops.Parse(c.facts.Get(memory.ReleasesRun))
+	if back := told == hops.Of(run.Machines); err != nil || !c.moving() || back || c.controlPlaneUnseen(o) || o.Nodes == nil {
+		return nil, nil
+	}
+	if c.facts.Get(memory.Begun) == told.String() {
+		return nil, nil // what is sick may be so by the hop itself
+	}
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var workers, found []string
+	for _, s := range o.Want {
+		n, known := o.Nodes[s.Name]
+		if s.Role == provider.Worker && known {
+			workers = append(workers, s.Name)
+		}
+		if known && !n.Ready {
+			found = append(found, "node "+s.Name+" is not ready")
+		}
+	}
+	for _, h := range o.Health {
+		if !h.OK() {
+			found = append(found, "etcd member "+h.Name+" is not well")
+		}
+	}
+	more, err := client.Obstacles(ctx, workers)
+	if err != nil {
+		return nil, err
+	}
+	used, err := c.deprecatedUse(ctx, o)
+	return slices.Concat(found, more, used), err
+}
+
+// deprecatedUse asks every API server for the APIs that the release which is wanted does not serve any more.
+func (c *Cluster) deprecatedUse(ctx context.Context, o *Observed) (found []string, err error) {
+	for _, s := range o.Want {
+		if !s.IsControlPlane() || !o.serves(s.Name) {
+			continue
+		}
+		client, err := c.kubeAt(ctx, s.Name)
+		if err != nil {
+			return nil, err
+		}
+		used, err := client.DeprecatedUse(ctx, release.MinorOf(c.goal().Version))
+		client.Close()
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range used {
+			if !slices.Contains(found, u) {
+				found = append(found, u)
+			}
+		}
+	}
+	return found, nil
 }
 
 // hopsAfter says in words what follows on a hop.

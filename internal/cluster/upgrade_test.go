@@ -186,3 +186,31 @@ func TestOvertaken(t *testing.T) {
 		}
 	}
 }
+
+// TestObstaclesNeedConsent: what may hold an upgrade up needs a consent where no hop leads back any more, and only until that one is begun.
+func TestObstaclesNeedConsent(t *testing.T) {
+	l := upgraded(t, "v1.36.4")
+	plans := func(obstacles ...string) string {
+		testkit.Must(t, l.advanceReleases(t.Context()))
+		o := l.observed(nil, controlPlanes(3)...)
+		o.Obstacles = obstacles
+		return l.mustPlan(o)
+	}
+	const obstacle = "pod default/web-1 has no room"
+	l.doc = documentOf(t, "v1.37.2")
+	if got := plans(obstacle); strings.Contains(got, "consent") {
+		t.Errorf("nothing is done yet that could not be undone:\n%s", got)
+	}
+	l.hops(l.doc)
+	testkit.Must(t, l.Finish(t.Context()))
+	if got := plans(obstacle); !strings.Contains(got, "consent obstacles "+obstacle) {
+		t.Errorf("no consent is asked for:\n%s", got)
+	}
+	if got := plans(); strings.Contains(got, "consent") {
+		t.Errorf("a consent to nothing:\n%s", got)
+	}
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Begun, l.told().String()))
+	if got := plans(obstacle); strings.Contains(got, "consent") || strings.Contains(got, snapshotID) {
+		t.Errorf("what was begun goes on:\n%s", got)
+	}
+}

@@ -35,6 +35,7 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
 	if len(pods) < 2 || pods[0].Owner == "" {
 		t.Fatalf("pods of the Deployment and the DaemonSet should be on w1: %+v", pods)
 	}
+	o.obstacles(ctx, t, "drain of node w1 would wait: default/deployment-", "is held by disruption budget keep-two")
 	var log []string
 	opts := DrainOptions{Timeout: 3 * time.Second, Log: func(s string) { log = append(log, s) }}
 	err = o.c.Drain(ctx, "w1", opts)
@@ -51,6 +52,7 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
 		Spec: corev1.PodSpec{NodeName: "w1", Containers: []corev1.Container{{Name: "c", Image: "good:1"}}}}, metav1.CreateOptions{})
 	testkit.Must(t, err)
 	wantFail(t, o.c.Drain(ctx, "w1", opts), fail.Refused, "default/lonely")
+	o.obstacles(ctx, t, "drain of node w1 would be refused: ", "default/lonely")
 	testkit.Must(t, o.c.set.PolicyV1().PodDisruptionBudgets("default").Delete(ctx, "keep-two", metav1.DeleteOptions{}))
 	o.k.set(func() { o.k.hang = "lonely" })
 	opts.Force = true
@@ -100,5 +102,34 @@ func (o *operations) cordons(ctx context.Context, t *testing.T) {
 		if got := fmt.Sprintf("%t %s", n.Unschedulable, n.Annotations[OwnedCordon]); got != by.want {
 			t.Errorf("%s: unschedulable, ours: %s, want %s", by.what, got, by.want)
 		}
+	}
+}
+
+// obstacles: what would hold a drain up is known beforehand, and so is a webhook that nobody serves.
+func (o *operations) obstacles(ctx context.Context, t *testing.T, words ...string) {
+	t.Helper()
+	hooks := o.c.set.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	_, err := o.c.Apply(ctx, []byte(`apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: nobody-serves}
+webhooks:
+  - name: nobody.example.org
+    failurePolicy: Fail
+    sideEffects: None
+    admissionReviewVersions: [v1]
+    clientConfig: {service: {namespace: default, name: nobody}}
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}
+    rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]
+`), ApplyOptions{})
+	testkit.Must(t, err)
+	found := strings.Join(testkit.Value(o.c.Obstacles(ctx, []string{"w1"}))(t), "\n")
+	testkit.Must(t, hooks.Delete(ctx, "nobody-serves", metav1.DeleteOptions{}))
+	for _, w := range append(words, "webhook nobody.example.org would refuse every new pod of kube-system: its Service default/nobody has no endpoint that is ready") {
+		if !strings.Contains(found, w) {
+			t.Errorf("the obstacles do not say %q:\n%s", w, found)
+		}
+	}
+	if _, err := o.c.DeprecatedUse(ctx, "1.99"); err != nil {
+		t.Error(err)
 	}
 }

@@ -66,6 +66,7 @@ func newRigOn(t testing.TB, where site, name string) *rig {
 // size is how much of everything a document asks for.
 type size struct {
 	controlPlanes, workers, gateways int
+	kubernetes                       string // release; empty: the default
 	pool                             string // more lines of the pool of workers, six blanks deep
 	extra                            string // more lines of spec, two blanks deep
 }
@@ -81,6 +82,9 @@ func (r *rig) document(s size) {
 		endpoint, controlPlane = r.site.endpoint()
 	}
 	fmt.Fprintf(&b, "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: %s\nspec:\n  provider:\n%s", r.name, r.site.provider())
+	if s.kubernetes != "" {
+		fmt.Fprintf(&b, "  kubernetes:\n    version: %s\n", s.kubernetes)
+	}
 	fmt.Fprintf(&b, "  endpoint:\n%s  controlPlane:\n    replicas: %d\n%s", endpoint, s.controlPlanes, controlPlane)
 	if s.workers == 0 {
 		b.WriteString("    schedulable: true\n")

@@ -15,8 +15,8 @@ const lasting = time.Minute
 
 // verbs that change a cluster, and of these the ones that take it to what its document says.
 var (
-	changing  = []string{"apply", "destroy", "node", "machine", "certs"}
-	finishing = [][]string{{"apply"}, {"node", "replace"}}
+	changing  = []string{"apply", "destroy", "node", "machine", "certs", "upgrade"}
+	finishing = [][]string{{"apply"}, {"node", "replace"}, {"upgrade"}}
 )
 
 func changes(args []string) bool { return len(args) > 0 && slices.Contains(changing, args[0]) }

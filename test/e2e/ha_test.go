@@ -28,11 +28,13 @@ func TestHA(t *testing.T) {
 	if testkit.Full() { // five make each other slower than three, and prove little more
 		more.controlPlanes, more.workers = 5, 4
 	}
+	s.kubernetes = formerRelease()
 	r.document(s)
 	r.apply()
 	r.sameCluster(s)
 	l := startLoad(t, r)
 	l.flows(t, 5)
+	r.live(t, l, upgrades(t))
 	r.live(t, l, []part{
 		{"second apply changes nothing", secondApply},
 		{"the store is restored elsewhere", storeRestored},
@@ -244,6 +246,7 @@ func scaleTo(to size) func(*testing.T, *rig, *load) {
 		if to.extra == "" {
 			to.extra, to.pool = r.size.extra, r.size.pool
 		}
+		to.kubernetes = r.size.kubernetes
 		from, m := r.size, l.mark()
 		r.document(to)
 		var res result

@@ -31,6 +31,7 @@ const (
 
 	Releases    Kind = "releases"       // what the parts of the cluster are told to run (hops.Releases)
 	ReleasesRun Kind = "releases-run"   // what all of them run
+	Begun       Kind = "releases-begun" // the hop that machines have begun to make and from which only a backup leads back, as Releases
 	Finish      Kind = "upgrade-finish" // the release to which an upgrade is to go to its end; empty: it stays where there is a way back
 
 	Encryption      Kind = "encryption"         // providers that API servers are told to read Secrets by, parted by commas; the first writes

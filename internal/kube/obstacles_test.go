@@ -1,0 +1,114 @@
+package kube
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+func TestHomeless(t *testing.T) {
+	amount := func(cpu string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourcePods: resource.MustParse("3")}
+	}
+	node := func(name string, taints ...corev1.Taint) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Taints: taints}, Status: corev1.NodeStatus{Allocatable: amount("2")}}
+	}
+	pod := func(name, on, cpu string) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: on, Containers: []corev1.Container{
+			{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}},
+		}}}
+	}
+	ours := corev1.Taint{Key: "ours", Value: "yes", Effect: corev1.TaintEffectNoSchedule}
+	for name, c := range map[string]struct {
+		others []corev1.Node
+		pods   []corev1.Pod // those on w1 leave
+		want   []string
+	}{
+		"room":                  {[]corev1.Node{node("w2")}, []corev1.Pod{pod("a", "w1", "1"), pod("b", "w2", "1")}, nil},
+		"none":                  {[]corev1.Node{node("w2")}, []corev1.Pod{pod("a", "w1", "1"), pod("b", "w2", "1500m")}, []string{"a"}},
+		"each takes some":       {[]corev1.Node{node("w2")}, []corev1.Pod{pod("a", "w1", "1"), pod("b", "w1", "1"), pod("c", "w1", "1")}, []string{"c"}},
+		"two nodes":             {[]corev1.Node{node("w2"), node("w3")}, []corev1.Pod{pod("a", "w1", "2"), pod("b", "w1", "2")}, nil},
+		"too many pods":         {[]corev1.Node{node("w2")}, []corev1.Pod{pod("a", "w1", "0"), pod("b", "w2", "0"), pod("c", "w2", "0"), pod("d", "w2", "0")}, []string{"a"}},
+		"a taint":               {[]corev1.Node{node("w2", ours)}, []corev1.Pod{pod("a", "w1", "1")}, []string{"a"}},
+		"no other node":         {nil, []corev1.Pod{pod("a", "w1", "0")}, []string{"a"}},
+		"a processor and a bit": {[]corev1.Node{node("w2")}, []corev1.Pod{pod("a", "w1", "2001m")}, []string{"a"}},
+	} {
+		var leaving []corev1.Pod
+		for _, p := range c.pods {
+			if p.Spec.NodeName == "w1" {
+				leaving = append(leaving, p)
+			}
+		}
+		got := homeless("w1", leaving, append(c.others, node("w1")), c.pods)
+		if len(got) != len(c.want) || len(got) > 0 && !strings.HasPrefix(got[0], "pod default/"+c.want[0]+" has no room on another node while w1 is drained") {
+			t.Errorf("%s: %q, want %v", name, got, c.want)
+		}
+	}
+	tolerant := pod("a", "w1", "1")
+	tolerant.Spec.Tolerations = []corev1.Toleration{{Key: "ours", Operator: corev1.TolerationOpExists}}
+	tolerant.Spec.NodeSelector = map[string]string{"disk": "fast"}
+	fast := node("w2", ours)
+	for want, label := range map[int]string{0: "fast", 1: "slow"} {
+		fast.Labels = map[string]string{"disk": label}
+		if got := homeless("w1", []corev1.Pod{tolerant}, []corev1.Node{fast}, nil); len(got) != want {
+			t.Errorf("a node whose disk is %s: %q", label, got)
+		}
+	}
+}
+
+func TestWebhookJudges(t *testing.T) {
+	fails, ignores := admissionv1.Fail, admissionv1.Ignore
+	pods := []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create},
+		Rule: admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"pods"}}}}
+	all := []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{"*"}, Rule: admissionv1.Rule{APIGroups: []string{"*"}, Resources: []string{"*"}}}}
+	deletions := []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Delete}, Rule: all[0].Rule}}
+	space := func(op metav1.LabelSelectorOperator) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "name", Operator: op, Values: []string{"kube-system"}}}}
+	}
+	for name, c := range map[string]struct {
+		hook webhook
+		want bool
+	}{
+		"of pods":              {webhook{fails: &fails, rules: pods}, true},
+		"of everything":        {webhook{rules: all}, true}, // it fails by default
+		"its silence is taken": {webhook{fails: &ignores, rules: all}, false},
+		"of deletions":         {webhook{rules: deletions}, false},
+		"not there":            {webhook{rules: all, spaces: space(metav1.LabelSelectorOpNotIn)}, false},
+		"just there":           {webhook{rules: all, spaces: space(metav1.LabelSelectorOpIn)}, true},
+	} {
+		if got := c.hook.judges(map[string]string{"name": "kube-system"}); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestDeprecatedUse(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(`# TYPE apiserver_requested_deprecated_apis gauge
+apiserver_requested_deprecated_apis{group="flowcontrol.apiserver.k8s.io",removed_release="1.37",resource="flowschemas",subresource="",version="v1beta3"} 1
+apiserver_requested_deprecated_apis{group="",removed_release="",resource="componentstatuses",subresource="",version="v1"} 1
+apiserver_requested_deprecated_apis{group="later.example.org",removed_release="1.40",resource="things",subresource="",version="v1beta1"} 1
+`))
+	}))
+	defer server.Close()
+	c := &Client{set: testkit.Value(kubernetes.NewForConfig(&rest.Config{Host: server.URL}))(t), server: server.URL}
+	used := testkit.Value(c.DeprecatedUse(t.Context(), "1.37"))(t)
+	if want := []string{"flowschemas of flowcontrol.apiserver.k8s.io/v1beta3 is still asked for, and Kubernetes 1.37 does not serve it any more"}; !slices.Equal(used, want) {
+		t.Errorf("%q", used)
+	}
+}

@@ -1,0 +1,158 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// formerRelease is the newest release of the minor before the default's; make test has its bundle.
+func formerRelease() string {
+	for _, v := range release.Versions() {
+		if release.MinorOf(v) != release.MinorOf(release.Default) {
+			return v
+		}
+	}
+	panic("there is one minor only")
+}
+
+// unhurt is what a client suffers in an upgrade.
+var unhurt = bound{failed: 0, stall: 10 * time.Second}
+
+// upgrades are the ways in which an upgrade may go: each begins where the cluster runs the former release.
+func upgrades(t testing.TB) []part {
+	return testkit.Sample(t, 1, []part{
+		{"an upgrade is taken back", func(t *testing.T, r *rig, l *load) {
+			soak(t, r, l)
+			r.upgrade(t, l, "back", "--back")
+			r.size.kubernetes = formerRelease()
+			r.runs(formerRelease(), formerRelease())
+		}},
+		{"an upgrade is finished", func(t *testing.T, r *rig, l *load) {
+			soak(t, r, l)
+			r.upgrade(t, l, "finish", "--finish")
+			r.runs(release.Default, release.Default)
+			if res := r.call("upgrade", r.name, "--back"); res.code != 4 || !strings.Contains(res.stderr, "backup") {
+				t.Errorf("there is no way back any more: %v", res)
+			}
+		}},
+	})
+}
+
+// soak takes the cluster to the hop from which there is a way back, by its document.
+func soak(t *testing.T, r *rig, l *load) {
+	t.Helper()
+	to := r.size
+	to.kubernetes = release.Default
+	r.document(to)
+	w, m, began := startWatch(t, l), l.mark(), time.Now()
+	r.apply()
+	t.Logf("FIGURE upgrade soak: %v", time.Since(began).Round(time.Second))
+	w.end(t)
+	l.suffered(t, "upgrade until there is a way back", m, unhurt)
+	l.verify(t)
+	r.healthy()
+	r.runs(release.Default, formerRelease())
+	version := r.must(0, "kubectl", r.name, "--", "get", "--raw", "/version").stdout
+	minor := strings.TrimPrefix(release.MinorOf(formerRelease()), "1.")
+	if !strings.Contains(version, release.Default) || !strings.Contains(version, fmt.Sprintf("%q: %q", "emulationMinor", minor)) {
+		t.Errorf("the API servers should behave as 1.%s: %s", minor, version)
+	}
+}
+
+// upgrade goes on with an upgrade under the client.
+func (r *rig) upgrade(t *testing.T, l *load, what string, flags ...string) {
+	t.Helper()
+	w, m, began := startWatch(t, l), l.mark(), time.Now()
+	r.must(0, append([]string{"upgrade", r.name, "-f", r.file, "--yes"}, flags...)...)
+	t.Logf("FIGURE upgrade %s: %v", what, time.Since(began).Round(time.Second))
+	w.end(t)
+	l.suffered(t, "upgrade "+what, m, unhurt)
+	l.verify(t)
+	r.healthy()
+}
+
+// runs asserts which releases the servers of the control plane and the kubelets are of.
+func (r *rig) runs(servers, kubelets string) {
+	r.t.Helper()
+	until(r.t, time.Minute, time.Second, func() error { // kubelet tells the API of its static pods a little later than it starts them
+		pods := r.must(0, "kubectl", r.name, "--", "get", "pods", "-n", "kube-system", "-l", "tier=control-plane", "-o", "jsonpath={.items[*].spec.containers[*].image}").stdout
+		for _, program := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+			if n := strings.Count(pods, "/"+program+":"+servers); n != r.size.controlPlanes {
+				return fmt.Errorf("%d of %d machines run %s %s: %s", n, r.size.controlPlanes, program, servers, pods)
+			}
+		}
+		return nil
+	})
+	for _, m := range r.status().Machines {
+		if m.Role != string(provider.Gateway) && m.Version != kubelets {
+			r.t.Errorf("kubelet on %s is %s, want %s", m.Name, m.Version, kubelets)
+		}
+	}
+}
+
+// watcher lists and watches the client's objects all the time. A watch that its server ends is begun again, by the same connection or another.
+type watcher struct {
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	lists, watches, events int
+	failed                 []string
+}
+
+// startWatch starts one beside l.
+func startWatch(t testing.TB, l *load) *watcher {
+	ctx, stop := context.WithCancel(context.Background())
+	w := &watcher{stop: stop}
+	t.Cleanup(stop)
+	note := func(what string, err error) bool {
+		if err != nil && ctx.Err() == nil {
+			w.failed = append(w.failed, fmt.Sprintf("%s %s: %v", time.Now().Format("15:04:05.000"), what, err))
+		}
+		return err == nil
+	}
+	w.done.Go(func() {
+		for ctx.Err() == nil {
+			list, err := l.set.CoreV1().ConfigMaps(loadSpace).List(ctx, metav1.ListOptions{})
+			if !note("list", err) {
+				continue
+			}
+			w.lists++
+			stream, err := l.set.CoreV1().ConfigMaps(loadSpace).Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+			if !note("watch", err) {
+				continue
+			}
+			w.watches++
+			for e := range stream.ResultChan() {
+				if w.events++; e.Type == watch.Error {
+					note("watch", errors.New(fmt.Sprint(e.Object)))
+				}
+			}
+		}
+	})
+	return w
+}
+
+// end stops it, and asserts that nothing it asked failed.
+func (w *watcher) end(t testing.TB) {
+	t.Helper()
+	w.stop()
+	w.done.Wait()
+	t.Logf("FIGURE %d lists, %d watches with %d events, %d requests failed", w.lists, w.watches, w.events, len(w.failed))
+	if len(w.failed) > 0 || w.events == 0 {
+		t.Errorf("lists and watches failed: %s", strings.Join(w.failed[:min(len(w.failed), 10)], "; "))
+	}
+}
