@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -10,63 +11,149 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// startedBy are the files by which units that run now start programs.
-func (d *diff) startedBy(units []machine.Unit) map[string]bool {
-	files := map[string]bool{}
+// starts lists what units that run now start, in order.
+func (d *diff) starts(units []machine.Unit) (list []machine.Start) {
 	for _, u := range units {
-		for _, f := range u.Starts {
-			files[f] = u.Active && d.states[u.Name].up()
+		if u.Active && d.states[u.Name].up() {
+			list = append(list, u.Starts...)
 		}
 	}
-	return files
+	return list
 }
 
 // atOnce returns the files that are put in place first: all but those by which running units start programs.
 func (d *diff) atOnce(units []machine.Unit) []*op {
-	started := d.startedBy(units)
-	return slices.DeleteFunc(slices.Clone(d.files), func(o *op) bool { return started[o.path] })
+	started := d.starts(units)
+	return slices.DeleteFunc(slices.Clone(d.files), func(o *op) bool {
+		return slices.ContainsFunc(started, func(s machine.Start) bool { return s.File == o.path })
+	})
 }
 
 // startsAgain reports whether a running unit has to start something again: by a file that changes, or changed in a run that was cut short.
 func (d *diff) startsAgain(units []machine.Unit) bool {
-	for f, runs := range d.startedBy(units) {
-		if runs && d.changed[f] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.starts(units), func(s machine.Start) bool { return d.changed[s.File] })
 }
 
-// startAgain puts files in place by which running units start programs, and waits, where such a unit is to restart after that, until it has
-// started them again: one that restarts in between finds programs that it does not know, and kills them (kubelet: after a second). What did
-// not run before is not waited for, and what does not come up within startWait is not waited for any longer: the unit's restart may be what
-// it needs.
-func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, next []unitOp) error {
-	started := d.startedBy(units)
-	ran, err := a.root.Programs(time.Now())
-	if err != nil {
-		return err
-	}
-	if err := a.placeFiles(slices.DeleteFunc(slices.Clone(d.files), func(o *op) bool { return !started[o.path] })); err != nil {
-		return err
-	}
-	programs := map[string]string{}
+// programOf is the name of the program that a unit starts by a file.
+func programOf(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
+
+// restarting is what running units are about to start again.
+type restarting struct {
+	*Agent
+	list  []machine.Start
+	ops   map[string]*op // files to put in place, by path
+	ran   map[string]time.Time
+	end   time.Time // no longer is anything waited for: what does not come up may need what is changed after it
+	unit  bool      // the unit itself restarts afterwards
+	files map[string]bool
+}
+
+// startAgain puts files in place by which running units start programs, each once the program before it serves; those that can't do without
+// one that changes are stopped first. Where the unit is to restart after that, it waits until it has started all of them again: one that
+// restarts in between finds programs that it does not know, and kills them (kubelet: after a second). What did not run before is not waited for.
+func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, next []unitOp) (err error) {
+	r := &restarting{Agent: a, list: d.starts(units), ops: map[string]*op{}, end: time.Now().Add(a.startWait), files: d.changed}
 	for _, u := range units {
-		if !slices.ContainsFunc(next, func(o unitOp) bool { return o.name == u.Name }) {
-			continue
+		r.unit = r.unit || len(u.Starts) > 0 && slices.ContainsFunc(next, func(o unitOp) bool { return o.name == u.Name })
+	}
+	for _, s := range r.list {
+		if i := slices.IndexFunc(d.files, func(o *op) bool { return o.path == s.File }); i >= 0 {
+			r.ops[s.File] = d.files[i]
 		}
-		for _, f := range u.Starts {
-			name := strings.TrimSuffix(path.Base(f), path.Ext(f))
-			if _, runs := ran[name]; runs && started[f] && d.changed[f] {
-				programs[name] = f
+	}
+	if r.ran, err = a.root.Programs(time.Now()); err != nil {
+		return err
+	}
+	defer func() { // also where this is interrupted: nothing stays stopped
+		for _, o := range r.ops {
+			if e := a.placeFiles([]*op{o}); err == nil {
+				err = e
 			}
 		}
+	}()
+	if err := r.stopDependents(ctx); err != nil {
+		return err
 	}
-	const pause = 100 * time.Millisecond
-	for end := time.Now().Add(a.startWait); len(programs) > 0 && time.Now().Before(end); {
-		if a.Settled(programs, a.startWait) == nil {
-			return nil
+	return r.placeInOrder(ctx)
+}
+
+// stopDependents takes away the files of programs that run and can't do without one whose file changes.
+func (r *restarting) stopDependents(ctx context.Context) error {
+	for _, s := range slices.Backward(r.list) {
+		name := programOf(s.File)
+		needed := r.ops[s.Needs]
+		if _, runs := r.ran[name]; !runs || needed == nil || !needed.write {
+			continue
 		}
+		if r.ops[s.File] == nil {
+			o, err := r.asItIs(s.File)
+			if err != nil || o == nil {
+				return err
+			}
+			r.ops[s.File] = o
+		}
+		if err := removePath(r.path(s.File), s.File); err != nil {
+			return err
+		}
+		gone := func() bool {
+			now, err := r.root.Programs(time.Now())
+			_, runs := now[name]
+			return err == nil && !runs
+		}
+		if err := r.wait(ctx, gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asItIs returns what puts a file back as it is now; nil where there is none.
+func (r *restarting) asItIs(file string) (*op, error) {
+	f, err := r.look(file)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(r.path(file))
+	if err != nil {
+		return nil, fileError(err, "read", file)
+	}
+	return &op{path: file, content: content, write: true, mode: f.info.Mode().Perm(), uid: f.uid, gid: f.gid}, nil
+}
+
+// placeInOrder puts the files in place, and waits for a program where another file follows or the unit restarts.
+func (r *restarting) placeInOrder(ctx context.Context) error {
+	for i, s := range r.list {
+		o, again := r.ops[s.File], r.files[s.File]
+		if o != nil {
+			if err := r.placeFiles([]*op{o}); err != nil {
+				return err
+			}
+			delete(r.ops, s.File)
+		}
+		name := programOf(s.File)
+		_, ran := r.ran[name]
+		follows := slices.ContainsFunc(r.list[i+1:], func(s machine.Start) bool { return r.ops[s.File] != nil })
+		if o == nil && !again || !ran || !follows && !r.unit {
+			continue
+		}
+		serves := func() bool {
+			return r.Settled(map[string]string{name: s.File}, r.startWait) == nil && (s.Port == 0 || r.listens(s.Port))
+		}
+		if err := r.wait(ctx, serves); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *restarting) listens(port int) bool {
+	return slices.ContainsFunc(r.root.Listeners(), func(l machine.Listener) bool { return l.Port == port })
+}
+
+// wait waits until something is so, or there is no time left.
+func (r *restarting) wait(ctx context.Context, so func() bool) error {
+	const pause = 100 * time.Millisecond
+	for !so() && time.Now().Before(r.end) {
 		select {
 		case <-ctx.Done():
 			return interrupted(ctx.Err())

@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -18,7 +21,7 @@ func TestUnitThatStartsPrograms(t *testing.T) {
 	with := func(content string) machine.Config {
 		c := config()
 		c.Files = append(c.Files, machine.File{Path: pod, Mode: 0o600, Content: []byte(content)})
-		c.Units[1].Starts = []string{pod}
+		c.Units[1].Starts = []machine.Start{{File: pod}}
 		return c
 	}
 	other := with("two") // with another image, and the unit's own configuration changed
@@ -77,5 +80,109 @@ func TestUnitThatStartsPrograms(t *testing.T) {
 				t.Errorf("the unit restarted after %v already", restarted.Sub(from))
 			}
 		})
+	}
+}
+
+// TestProgramsInOrder has two programs start again of which one needs the other: it is stopped first, and started once the other one listens.
+func TestProgramsInOrder(t *testing.T) {
+	const base, server, last = "/etc/app/base.yaml", "/etc/app/server.yaml", "/etc/app/last.yaml"
+	const tcp = "sl\n0: 00000000:094B 00000000:0000 0A 0:0 0:0 0 0 0 111\n" // port 2379
+	with := func(version string) machine.Config {
+		c := config()
+		for _, p := range []string{base, last} {
+			c.Files = append(c.Files, machine.File{Path: p, Mode: 0o600, Content: []byte(version)})
+		}
+		c.Files = append(c.Files, machine.File{Path: server, Mode: 0o600, Content: []byte("always the same")})
+		c.Units[1].Starts = []machine.Start{{File: base, Port: 2379}, {File: server, Needs: base}, {File: last}}
+		return c
+	}
+	f := newFakeHost(t)
+	putBlobs(t, f)
+	old := time.Now().Add(-time.Hour)
+	pids := map[string]int{base: 7, server: 8, last: 9}
+	for p, pid := range pids {
+		f.process(t, pid, programOf(p), old)
+	}
+	f.apply(t, with("one"))
+	for p := range pids {
+		testkit.Must(t, os.Chtimes(f.root+p, time.Time{}, old))
+	}
+	testkit.Must(t, os.MkdirAll(f.root+"/proc/net", 0o755))
+	var order []string // what happened, as the unit sees it
+	ended, stop := make(chan struct{}), make(chan struct{})
+	go func() { // the unit: it starts and stops what its files say
+		defer close(ended)
+		runs := map[string]string{base: "one", server: "always the same", last: "one"}
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			for p, pid := range pids {
+				now := f.content(p)
+				switch {
+				case now == runs[p]:
+				case now == "":
+					order = append(order, "stop "+programOf(p))
+					testkit.Must(t, os.RemoveAll(fmt.Sprintf("%s/proc/%d", f.root, pid)))
+				default:
+					order = append(order, "start "+programOf(p))
+					f.process(t, pid, programOf(p), time.Now().Add(20*time.Millisecond))
+					if p == base {
+						time.Sleep(20 * time.Millisecond)
+						order = append(order, "listen")
+						write(t, f.root+"/proc/net/tcp", tcp)
+					}
+				}
+				runs[p] = now
+			}
+		}
+	}()
+	report := f.apply(t, with("two"))
+	testkit.Until(t, time.Minute, time.Millisecond, func() error {
+		if f.content(last) != "two" {
+			return fmt.Errorf("%s is %q", last, f.content(last))
+		}
+		return nil
+	})
+	close(stop)
+	<-ended
+	got := strings.Join(order, ", ")
+	if want := "stop server, start base, listen, start server"; !strings.HasPrefix(got, want) {
+		t.Errorf("%s, want first %s; reported was %v", got, want, report.Changes)
+	}
+	for p, want := range map[string]string{base: "two", server: "always the same", last: "two"} {
+		if got := f.content(p); got != want {
+			t.Errorf("%s holds %q, want %q", p, got, want)
+		}
+	}
+}
+
+// TestInterruptedWhileStopped: whoever is stopped for the sake of another is started again, also where the run is interrupted in between.
+func TestInterruptedWhileStopped(t *testing.T) {
+	const base, server = "/etc/app/base.yaml", "/etc/app/server.yaml"
+	with := func(version string) machine.Config {
+		c := config()
+		c.Files = append(c.Files, machine.File{Path: base, Mode: 0o600, Content: []byte(version)}, machine.File{Path: server, Mode: 0o600, Content: []byte(version)})
+		c.Units[1].Starts = []machine.Start{{File: base}, {File: server, Needs: base}}
+		return c
+	}
+	f := newFakeHost(t)
+	putBlobs(t, f)
+	f.process(t, 8, "server", time.Now().Add(-time.Hour)) // it never ends
+	f.apply(t, with("one"))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for f.content(server) != "" {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	if _, err := f.agent().Apply(ctx, with("two"), false); fail.KindOf(err) != fail.Interrupted {
+		t.Errorf("interrupted: %v", err)
+	}
+	if got := f.content(server); got != "two" {
+		t.Errorf("the file of the program that was stopped holds %q", got)
 	}
 }

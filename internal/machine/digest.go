@@ -49,7 +49,7 @@ func (c Config) Canonical() Config {
 	for i := range c.Units {
 		u := &c.Units[i]
 		u.DropIns = sorted(u.DropIns, func(d DropIn) string { return d.Name })
-		u.Watches, u.Starts = sortedStrings(u.Watches), sortedStrings(u.Starts)
+		u.Watches = sortedStrings(u.Watches)
 	}
 	if len(c.Units) == 0 {
 		c.Units = nil

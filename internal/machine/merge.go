@@ -197,7 +197,14 @@ func (m *merger) unit(o *Unit, u Unit) error {
 			return m.conflict("unit", u.Name, "drop-in "+d.Name+" is not the same")
 		}
 	}
-	o.Watches, o.Starts = union(o.Watches, u.Watches), union(o.Starts, u.Starts)
+	o.Watches = union(o.Watches, u.Watches)
+	for _, s := range u.Starts {
+		if i := slices.IndexFunc(o.Starts, func(e Start) bool { return e.File == s.File }); i < 0 {
+			o.Starts = append(o.Starts, s)
+		} else if o.Starts[i] != s {
+			return m.conflict("unit", u.Name, "what it starts by "+s.File+" is not the same")
+		}
+	}
 	return nil
 }
 

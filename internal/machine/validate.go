@@ -154,9 +154,12 @@ func (v *validator) units(units []Unit) {
 				v.add("unit %s watches %q, which is not an absolute path", u.Name, w)
 			}
 		}
-		for _, f := range u.Starts {
-			if !path.IsAbs(f) {
-				v.add("unit %s starts a program by %q, which is not an absolute path", u.Name, f)
+		for i, s := range u.Starts {
+			if !path.IsAbs(s.File) {
+				v.add("unit %s starts a program by %q, which is not an absolute path", u.Name, s.File)
+			}
+			if s.Needs != "" && !slices.ContainsFunc(u.Starts[:i], func(e Start) bool { return e.File == s.Needs }) {
+				v.add("unit %s starts %s after what it needs, %q, which is not listed before it", u.Name, s.File, s.Needs)
 			}
 		}
 	}

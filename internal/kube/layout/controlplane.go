@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // for the files that API servers read
-	"maps"
-	"slices"
 
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -40,13 +38,24 @@ func (p Params) controlPlaneLayer(ctx context.Context, k *pki.PKI, n Node, start
 		Directories: []machine.Directory{{Path: pkiDir, Mode: 0o755}, {Path: ourDir, Mode: 0o700}, {Path: patchesDir, Mode: 0o700}},
 		Files:       append(files, pods...),
 		Units: []machine.Unit{{ // what Runtime has of it, and
-			Name: "kubelet.service", Enabled: true, Active: true, Starts: slices.Sorted(maps.Values(p.StaticPods())),
+			Name: "kubelet.service", Enabled: true, Active: true, Starts: p.starts(),
 		}},
 	}
 	if p.AuditLog {
 		c.Directories = append(c.Directories, machine.Directory{Path: auditLogDir, Mode: 0o700})
 	}
 	return c, nil
+}
+
+// starts is what kubelet starts by files, in the order in which it should: an API server without its etcd keeps whoever asks it waiting, and the
+// others give up where their API server does not answer for ten seconds.
+func (p Params) starts() []machine.Start {
+	server := machine.Start{File: manifestOf("kube-apiserver"), Port: APIServerPort}
+	var list []machine.Start
+	if p.EtcdMode == EtcdStacked {
+		list, server.Needs = append(list, machine.Start{File: manifestOf("etcd"), Port: EtcdClientPort}), manifestOf("etcd")
+	}
+	return append(list, server, machine.Start{File: manifestOf("kube-controller-manager")}, machine.Start{File: manifestOf("kube-scheduler")})
 }
 
 func (p Params) staticPods(ctx context.Context, k *pki.PKI, n Node, start EtcdStart, files fileSet) ([]machine.File, error) {
