@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -40,19 +41,19 @@ func programOf(file string) string { return strings.TrimSuffix(path.Base(file), 
 // restarting is what running units are about to start again.
 type restarting struct {
 	*Agent
-	list  []machine.Start
-	ops   map[string]*op // files to put in place, by path
-	ran   map[string]time.Time
-	end   time.Time // no longer is anything waited for: what does not come up may need what is changed after it
-	unit  bool      // the unit itself restarts afterwards
-	files map[string]bool
+	list    []machine.Start
+	ops     map[string]*op       // files that are still to be put in place, by path
+	changed map[string]bool      // files that were, now or in a run that was cut short
+	ran     map[string]time.Time // the programs, before anything was changed
+	end     time.Time            // no longer is anything waited for: what does not come up may need what is changed after it
+	unit    bool                 // the unit itself restarts afterwards
 }
 
-// startAgain puts files in place by which running units start programs, each once the program before it serves; those that can't do without
-// one that changes are stopped first. Where the unit is to restart after that, it waits until it has started all of them again: one that
+// startAgain puts files in place by which running units start programs. Programs that can't do without one that changes are stopped first,
+// and started once that one serves. Where the unit is to restart after that, it waits until it has started all of them again: one that
 // restarts in between finds programs that it does not know, and kills them (kubelet: after a second). What did not run before is not waited for.
 func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, next []unitOp) (err error) {
-	r := &restarting{Agent: a, list: d.starts(units), ops: map[string]*op{}, end: time.Now().Add(a.startWait), files: d.changed}
+	r := &restarting{Agent: a, list: d.starts(units), ops: map[string]*op{}, end: time.Now().Add(a.startWait), changed: maps.Clone(d.changed)}
 	for _, u := range units {
 		r.unit = r.unit || len(u.Starts) > 0 && slices.ContainsFunc(next, func(o unitOp) bool { return o.name == u.Name })
 	}
@@ -120,30 +121,55 @@ func (r *restarting) asItIs(file string) (*op, error) {
 	return &op{path: file, content: content, write: true, mode: f.info.Mode().Perm(), uid: f.uid, gid: f.gid}, nil
 }
 
-// placeInOrder puts the files in place, and waits for a program where another file follows or the unit restarts.
+// placeInOrder puts the files in place: first those of programs that others need, which have to serve before the others come, all at once.
 func (r *restarting) placeInOrder(ctx context.Context) error {
-	for i, s := range r.list {
-		o, again := r.ops[s.File], r.files[s.File]
-		if o != nil {
-			if err := r.placeFiles([]*op{o}); err != nil {
-				return err
-			}
-			delete(r.ops, s.File)
-		}
-		name := programOf(s.File)
-		_, ran := r.ran[name]
-		follows := slices.ContainsFunc(r.list[i+1:], func(s machine.Start) bool { return r.ops[s.File] != nil })
-		if o == nil && !again || !ran || !follows && !r.unit {
+	needed := func(s machine.Start) bool {
+		return slices.ContainsFunc(r.list, func(other machine.Start) bool { return other.Needs == s.File && r.ops[other.File] != nil })
+	}
+	for _, s := range r.list {
+		if r.ops[s.File] == nil || !needed(s) {
 			continue
 		}
-		serves := func() bool {
-			return r.Settled(map[string]string{name: s.File}, r.startWait) == nil && (s.Port == 0 || r.listens(s.Port))
+		if err := r.place(s); err != nil {
+			return err
 		}
+		serves := func() bool { return r.startedAgain(s) && (s.Port == 0 || r.listens(s.Port)) }
 		if err := r.wait(ctx, serves); err != nil {
 			return err
 		}
 	}
+	for _, s := range r.list {
+		if err := r.place(s); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.list {
+		if !r.unit || !r.changed[s.File] {
+			continue
+		}
+		if err := r.wait(ctx, func() bool { return r.startedAgain(s) }); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// place puts a program's file in place, where that is still to be done.
+func (r *restarting) place(s machine.Start) error {
+	o := r.ops[s.File]
+	if o == nil {
+		return nil
+	}
+	r.changed[s.File] = true
+	delete(r.ops, s.File)
+	return r.placeFiles([]*op{o})
+}
+
+// startedAgain reports whether a program runs that was started after its file was put in place, or did not run before either.
+func (r *restarting) startedAgain(s machine.Start) bool {
+	name := programOf(s.File)
+	_, ran := r.ran[name]
+	return !ran || r.Settled(map[string]string{name: s.File}, r.startWait) == nil
 }
 
 func (r *restarting) listens(port int) bool {

@@ -64,16 +64,16 @@ type Unit struct {
 	Watches []string `json:"watches,omitempty"` // paths (files, binaries) whose change makes the unit restart; its own file and drop-ins always do
 	Reload  bool     `json:"reload,omitempty"`  // reload in place of restart where only watched files changed
 	Private bool     `json:"private,omitempty"` // its file and drop-ins are readable by root alone
-	// Starts lists what the unit starts by files, as kubelet starts static pods, in the order in which they start again: while the unit runs
-	// such files are put in place once all images are there, and it restarts only once it has started again what changed.
+	// Starts lists what the unit starts by files, as kubelet starts static pods: while the unit runs such files are put in place once all images
+	// are there, and it restarts only once it has started again what changed.
 	Starts []Start `json:"starts,omitempty"`
 }
 
 // Start is a program that a unit starts by a file, named as the file without its extension.
 type Start struct {
 	File  string `json:"file"`
-	Needs string `json:"needs,omitempty"` // the file of a program without which this one can answer nobody: it is stopped before that one is changed
-	Port  int    `json:"port,omitempty"`  // where it listens once others can use it; 0: it is not waited for
+	Needs string `json:"needs,omitempty"` // the file of a program without which this one can answer nobody: it is stopped while that one is changed
+	Port  int    `json:"port,omitempty"`  // where it listens once those that need it can use it; 0: that it runs is enough
 }
 
 // DropIn is a file in the unit's .d directory.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -34,15 +35,33 @@ var unhurt = bound{failed: 0, stall: 10 * time.Second}
 
 // upgrades are the ways in which an upgrade may go: each begins where the cluster runs the former release.
 func upgrades(t testing.TB) []part {
+	back := func(t *testing.T, r *rig, l *load) {
+		r.upgrade(t, l, "back", "--back")
+		r.size.kubernetes = formerRelease()
+		r.runs(formerRelease(), formerRelease())
+	}
 	return testkit.Sample(t, 1, []part{
 		{"an upgrade is taken back", func(t *testing.T, r *rig, l *load) {
-			soak(t, r, l)
-			r.upgrade(t, l, "back", "--back")
-			r.size.kubernetes = formerRelease()
-			r.runs(formerRelease(), formerRelease())
+			soak(t, r, l, func() { r.apply() })
+			back(t, r, l)
+		}},
+		{"an upgrade is killed at every step", func(t *testing.T, r *rig, l *load) {
+			passed, runs := filepath.Join(r.dir, "upgrade-boundaries"), 0
+			soak(t, r, l, func() {
+				for r.applyKilled("NAUPEGOS_KILL_ONCE="+passed) != "" {
+					if runs++; runs > 100 {
+						t.Fatalf("no apply comes to its end after %d", runs)
+					}
+				}
+			})
+			t.Logf("FIGURE %d applies were killed in the middle of an upgrade", runs)
+			if runs < 10 {
+				t.Errorf("%d applies were killed only", runs)
+			}
+			back(t, r, l)
 		}},
 		{"an upgrade is finished", func(t *testing.T, r *rig, l *load) {
-			soak(t, r, l)
+			soak(t, r, l, func() { r.apply() })
 			r.upgrade(t, l, "finish", "--finish")
 			r.runs(release.Default, release.Default)
 			if res := r.call("upgrade", r.name, "--back"); res.code != 4 || !strings.Contains(res.stderr, "backup") {
@@ -52,14 +71,14 @@ func upgrades(t testing.TB) []part {
 	})
 }
 
-// soak takes the cluster to the hop from which there is a way back, by its document.
-func soak(t *testing.T, r *rig, l *load) {
+// soak takes the cluster to the hop from which there is a way back, by its document, which it has applied.
+func soak(t *testing.T, r *rig, l *load, apply func()) {
 	t.Helper()
 	to := r.size
 	to.kubernetes = release.Default
 	r.document(to)
 	w, m, began := startWatch(t, l), l.mark(), time.Now()
-	r.apply()
+	apply()
 	t.Logf("FIGURE upgrade soak: %v", time.Since(began).Round(time.Second))
 	w.end(t)
 	l.suffered(t, "upgrade until there is a way back", m, unhurt)

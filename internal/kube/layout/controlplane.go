@@ -47,10 +47,9 @@ func (p Params) controlPlaneLayer(ctx context.Context, k *pki.PKI, n Node, start
 	return c, nil
 }
 
-// starts is what kubelet starts by files, in the order in which it should: an API server without its etcd keeps whoever asks it waiting, and the
-// others give up where their API server does not answer for ten seconds.
+// starts is what kubelet starts by files. An API server without its etcd keeps whoever asks it waiting.
 func (p Params) starts() []machine.Start {
-	server := machine.Start{File: manifestOf("kube-apiserver"), Port: APIServerPort}
+	server := machine.Start{File: manifestOf("kube-apiserver")}
 	var list []machine.Start
 	if p.EtcdMode == EtcdStacked {
 		list, server.Needs = append(list, machine.Start{File: manifestOf("etcd"), Port: EtcdClientPort}), manifestOf("etcd")

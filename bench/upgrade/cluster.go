@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/release"
+)
+
+// The machines, as naupegos names them.
+var (
+	controlPlanes = []string{"bench-cp-1", "bench-cp-2", "bench-cp-3"}
+	workers       = []string{"bench-general-1", "bench-general-2"}
+)
+
+// cluster is what is upgraded.
+type cluster struct {
+	program string // naupegos
+	dir     string // its state
+	bundle  *bundle.Bundle
+}
+
+func (c *cluster) command(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, c.program, append([]string{"--state-dir", c.dir}, args...)...)
+}
+
+// naupegos runs the program; its plans are not shown.
+func (c *cluster) naupegos(ctx context.Context, args ...string) error {
+	var said bytes.Buffer
+	cmd := c.command(ctx, args...)
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("naupegos %s: %w\n%s", strings.Join(args, " "), err, said.String())
+	}
+	return nil
+}
+
+// on runs a shell command on a machine, with a file as its input where one is named.
+func (c *cluster) on(ctx context.Context, machine, command, input string) error {
+	cmd := c.command(ctx, "ssh", "bench", machine, "--", "sh", "-ec", "'"+command+"'")
+	if input != "" {
+		f, err := os.Open(input)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		cmd.Stdin = f
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %s: %w\n%s", machine, command, err, out)
+	}
+	return nil
+}
+
+func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
+	var said bytes.Buffer
+	cmd := c.command(ctx, append([]string{"kubectl", "bench", "--"}, args...)...)
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, said.String())
+	}
+	return string(out), nil
+}
+
+// upgraded asserts that all kubelets and API servers are of the new release.
+func (c *cluster) upgraded(ctx context.Context) error {
+	kubelets, err := c.kubectl(ctx, "get", "nodes", "-o", "jsonpath={.items[*].status.nodeInfo.kubeletVersion}")
+	if err != nil {
+		return err
+	}
+	if want := len(controlPlanes) + len(workers); strings.Count(kubelets, release.Default) != want {
+		return fmt.Errorf("not all of %d kubelets are %s: %s", want, release.Default, kubelets)
+	}
+	for _, m := range controlPlanes {
+		if err := c.on(ctx, m, "grep -q kube-apiserver:"+release.Default+" /etc/kubernetes/manifests/kube-apiserver.yaml", ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/release"
+)
+
+// byKubeadm does what kubeadm's documentation says ("Upgrading kubeadm clusters"), without a pause for a person: control-plane machines in
+// turn, workers in turn, drained. It leaves out what costs time and nobody who knows these clusters would do: control-plane machines run no
+// pods of users, so they are not drained.
+func byKubeadm(ctx context.Context, c *cluster) error {
+	g, side := errgroup.WithContext(ctx)
+	for _, m := range slices.Concat(controlPlanes, workers) {
+		g.Go(func() error { return c.layOut(side, m) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, m := range controlPlanes {
+		upgrade := "/root/next/kubeadm upgrade node --certificate-renewal=false --ignore-preflight-errors=all"
+		if i == 0 {
+			upgrade = "/root/next/kubeadm upgrade apply " + release.Default + " --yes --certificate-renewal=false --ignore-preflight-errors=all"
+		}
+		if err := c.on(ctx, m, upgrade+" && "+otherKubelet, ""); err != nil {
+			return err
+		}
+		if err := c.ready(ctx, m); err != nil {
+			return err
+		}
+	}
+	for _, m := range workers {
+		if _, err := c.kubectl(ctx, "drain", m, "--ignore-daemonsets", "--delete-emptydir-data"); err != nil {
+			return err
+		}
+		if err := c.on(ctx, m, "/root/next/kubeadm upgrade node --ignore-preflight-errors=all && "+otherKubelet, ""); err != nil {
+			return err
+		}
+		if err := c.ready(ctx, m); err != nil {
+			return err
+		}
+		if _, err := c.kubectl(ctx, "uncordon", m); err != nil {
+			return err
+		}
+	}
+	_, err := c.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=5m")
+	return err
+}
+
+// otherKubelet puts the programs in place and restarts kubelet.
+const otherKubelet = "ln -sf /root/next/kubeadm /root/next/kubectl /root/next/kubelet /usr/local/bin/ && systemctl restart kubelet.service"
+
+// layOut sends a machine the programs and its images.
+func (c *cluster) layOut(ctx context.Context, m string) error {
+	role := "worker"
+	if slices.Contains(controlPlanes, m) {
+		role = "control-plane"
+	}
+	for _, name := range []string{"kubeadm", "kubectl", "kubelet"} {
+		b, err := c.bundle.Binary(name)
+		if err != nil {
+			return err
+		}
+		if err := c.on(ctx, m, "mkdir -p /root/next && cat > /root/next/"+name+" && chmod 755 /root/next/"+name, c.bundle.Path(b.Digest)); err != nil {
+			return err
+		}
+	}
+	for _, i := range c.bundle.Manifest.Images {
+		if !slices.Contains(i.Roles, role) {
+			continue
+		}
+		if err := c.on(ctx, m, "ctr -n k8s.io images import - >/dev/null", c.bundle.Path(i.Archive.Digest)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready waits until a node is Ready with the new kubelet.
+func (c *cluster) ready(ctx context.Context, m string) error {
+	for _, what := range []string{"jsonpath={.status.nodeInfo.kubeletVersion}=" + release.Default, "condition=Ready"} {
+		if _, err := c.kubectl(ctx, "wait", "--for="+what, "--timeout=5m", "node/"+m); err != nil {
+			return err
+		}
+	}
+	return nil
+}

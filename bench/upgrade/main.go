@@ -1,0 +1,150 @@
+// Command upgrade measures, one after the other in one run, how long an upgrade over a minor takes and how many requests it costs a client
+// that does not retry: `naupegos upgrade --finish` against `kubeadm upgrade`, driven by a program that does what an expert's script does.
+//
+// Both sides begin with the same cluster of the former release: 3 control-plane machines, 2 workers and 2 gateways on this host, made by
+// naupegos, which is an ordinary kubeadm cluster. Both send images and programs to the machines first, all at once, and both times hold that.
+// It prints `upgrade ratio: X` and `failed requests: A against B`.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/release"
+)
+
+func main() {
+	kube.Quiet()
+	program := flag.String("naupegos", "bin/naupegos", "the program to measure")
+	from := flag.String("from", former(), "the release to begin with")
+	only := flag.String("only", "", "measure one side: naupegos or kubeadm")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *program, *from, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-upgrade:", err)
+		os.Exit(1)
+	}
+}
+
+// former is the newest release of the minor before the default's.
+func former() string {
+	for _, v := range release.Versions() {
+		if release.MinorOf(v) != release.MinorOf(release.Default) {
+			return v
+		}
+	}
+	return release.Default
+}
+
+// result is what one side came to.
+type result struct {
+	took    time.Duration
+	failed  int // requests
+	sent    int
+	longest time.Duration // between two writes
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("%5.1f s, %d of %d requests failed, longest time without a write %.1f s", r.took.Seconds(), r.failed, r.sent, r.longest.Seconds())
+}
+
+func run(ctx context.Context, program, from, only string) error {
+	results := map[string]result{}
+	for _, side := range []struct {
+		name    string
+		upgrade func(context.Context, *cluster) error
+	}{{"naupegos", byNaupegos}, {"kubeadm", byKubeadm}} {
+		if only != "" && only != side.name {
+			continue
+		}
+		r, err := measure(ctx, program, from, side.upgrade)
+		if err != nil {
+			return fmt.Errorf("%s: %w", side.name, err)
+		}
+		fmt.Printf("%-9s %s\n", side.name, r)
+		results[side.name] = r
+	}
+	if only != "" {
+		return nil
+	}
+	n, k := results["naupegos"], results["kubeadm"]
+	fmt.Printf("upgrade ratio: %.2f\n", n.took.Seconds()/k.took.Seconds())
+	fmt.Printf("failed requests: %d against %d\n", n.failed, k.failed)
+	return nil
+}
+
+// measure makes a cluster, has it upgraded under a client, and removes it.
+func measure(ctx context.Context, program, from string, upgrade func(context.Context, *cluster) error) (r result, err error) {
+	c := &cluster{}
+	if c.program, err = filepath.Abs(program); err != nil {
+		return r, err
+	}
+	if c.dir, err = os.MkdirTemp("", "naupegos-bench-"); err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(c.dir)
+	if c.bundle, err = theBundle(ctx); err != nil {
+		return r, err
+	}
+	file := filepath.Join(c.dir, "bench.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, document, from), 0o600); err != nil {
+		return r, err
+	}
+	defer func() {
+		if e := c.naupegos(context.WithoutCancel(ctx), "destroy", "bench", "--yes", "--progress", "none"); err == nil {
+			err = e
+		}
+	}()
+	if err := c.naupegos(ctx, "apply", "-f", file, "--yes", "--progress", "none"); err != nil {
+		return r, err
+	}
+	l, err := startLoad(ctx, c)
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	err = upgrade(ctx, c)
+	took := time.Since(began)
+	r = l.end()
+	r.took = took
+	if err != nil {
+		return r, err
+	}
+	return r, c.upgraded(ctx)
+}
+
+const document = `apiVersion: naupegos.dev/v1alpha1
+kind: Cluster
+metadata: {name: bench}
+spec:
+  kubernetes: {version: %s}
+  provider: {local: {}}
+  controlPlane: {replicas: 3}
+  workers: [{name: general, replicas: 2}]
+`
+
+// theBundle returns the bundle of the release that both sides go to.
+func theBundle(ctx context.Context) (*bundle.Bundle, error) {
+	root, err := bundle.DefaultRoot()
+	if err != nil {
+		return nil, err
+	}
+	lib, err := bundle.OpenLibrary(root)
+	if err != nil {
+		return nil, err
+	}
+	return lib.Find(ctx, release.Default)
+}
+
+func byNaupegos(ctx context.Context, c *cluster) error {
+	return c.naupegos(ctx, "upgrade", "bench", "--to", release.Default, "--finish", "--yes", "--progress", "none")
+}
