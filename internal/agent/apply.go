@@ -115,10 +115,7 @@ func (a *Agent) startUnits(ctx context.Context, c machine.Config, d *diff, repor
 			return missing, err
 		}
 	}
-	if err := a.startAgain(ctx, c.Units, d, rest); err != nil {
-		return nil, err
-	}
-	return nil, a.runUnitOps(ctx, rest)
+	return nil, a.startAgain(ctx, c.Units, d, rest)
 }
 
 // splitAtContainerd cuts ops behind containerd's place in the order of units.

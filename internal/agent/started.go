@@ -30,9 +30,18 @@ func (d *diff) atOnce(units []machine.Unit) []*op {
 	})
 }
 
-// startsAgain reports whether a running unit has to start something again: by a file that changes, or changed in a run that was cut short.
+// startsAgain reports whether a running unit has to start something again: by a file that changes, or changed in a run that was cut short, or
+// because it forgets what it has started.
 func (d *diff) startsAgain(units []machine.Unit) bool {
-	return slices.ContainsFunc(d.starts(units), func(s machine.Start) bool { return d.changed[s.File] })
+	changed := func(s machine.Start) bool { return d.changed[s.File] }
+	return slices.ContainsFunc(d.starts(units), changed) || d.forgets(units)
+}
+
+// forgets reports whether a running unit is about to forget what it has started.
+func (d *diff) forgets(units []machine.Unit) bool {
+	return slices.ContainsFunc(units, func(u machine.Unit) bool {
+		return u.Forgets != "" && d.changed[u.Forgets] && u.Active && d.states[u.Name].up()
+	})
 }
 
 // programOf is the name of the program that a unit starts by a file.
@@ -49,9 +58,10 @@ type restarting struct {
 	unit    bool                 // the unit itself restarts afterwards
 }
 
-// startAgain puts files in place by which running units start programs. Programs that can't do without one that changes are stopped first,
-// and started once that one serves. Where the unit is to restart after that, it waits until it has started all of them again: one that
-// restarts in between finds programs that it does not know, and kills them (kubelet: after a second). What did not run before is not waited for.
+// startAgain puts files in place by which running units start programs, and carries out the operations on units that follow. Programs that
+// can't do without one that changes are stopped first, and started once that one serves. Where a unit is to restart it does so only once it has
+// started all of them again: one that restarts in between finds programs that it does not know, and kills them (kubelet: after a second). For the
+// same reason all are stopped before it, and started after it, where it forgets them. What did not run before is not waited for.
 func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, next []unitOp) (err error) {
 	r := &restarting{Agent: a, list: d.starts(units), ops: map[string]*op{}, end: time.Now().Add(a.startWait), changed: maps.Clone(d.changed)}
 	for _, u := range units {
@@ -66,46 +76,65 @@ func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, n
 		return err
 	}
 	defer func() { // also where this is interrupted: nothing stays stopped
-		for _, o := range r.ops {
-			if e := a.placeFiles([]*op{o}); err == nil {
+		for _, s := range r.list {
+			if e := r.place(s); err == nil {
 				err = e
 			}
 		}
 	}()
-	if err := r.stopDependents(ctx); err != nil {
+	if !d.forgets(units) {
+		if err := r.stop(ctx, r.needsWhatChanges); err != nil {
+			return err
+		}
+		if err := r.placeInOrder(ctx); err != nil {
+			return err
+		}
+		return a.runUnitOps(ctx, next)
+	}
+	r.unit = false // it has restarted when they are started
+	for _, which := range []func(machine.Start) bool{func(s machine.Start) bool { return s.Needs != "" }, func(machine.Start) bool { return true }} {
+		if err := r.stop(ctx, which); err != nil {
+			return err
+		}
+	}
+	if err := a.runUnitOps(ctx, next); err != nil {
 		return err
 	}
 	return r.placeInOrder(ctx)
 }
 
-// stopDependents takes away the files of programs that run and can't do without one whose file changes.
-func (r *restarting) stopDependents(ctx context.Context) error {
-	for _, s := range slices.Backward(r.list) {
-		name := programOf(s.File)
-		needed := r.ops[s.Needs]
-		if _, runs := r.ran[name]; !runs || needed == nil || !needed.write {
+// needsWhatChanges reports whether a program can't do without one whose file changes.
+func (r *restarting) needsWhatChanges(s machine.Start) bool {
+	needed := r.ops[s.Needs]
+	return s.Needs != "" && needed != nil && needed.write
+}
+
+// stop takes the files of programs away that run, and waits until these have ended.
+func (r *restarting) stop(ctx context.Context, which func(machine.Start) bool) error {
+	var stopped []string
+	for _, s := range r.list {
+		if _, runs := r.ran[programOf(s.File)]; !runs || !which(s) {
 			continue
 		}
 		if r.ops[s.File] == nil {
 			o, err := r.asItIs(s.File)
-			if err != nil || o == nil {
+			if err != nil {
 				return err
+			}
+			if o == nil {
+				continue
 			}
 			r.ops[s.File] = o
 		}
 		if err := removePath(r.path(s.File), s.File); err != nil {
 			return err
 		}
-		gone := func() bool {
-			now, err := r.root.Programs(time.Now())
-			_, runs := now[name]
-			return err == nil && !runs
-		}
-		if err := r.wait(ctx, gone); err != nil {
-			return err
-		}
+		stopped = append(stopped, programOf(s.File))
 	}
-	return nil
+	return r.wait(ctx, func() bool {
+		now, err := r.root.Programs(time.Now())
+		return err == nil && !slices.ContainsFunc(stopped, func(name string) bool { _, runs := now[name]; return runs })
+	})
 }
 
 // asItIs returns what puts a file back as it is now; nil where there is none.

@@ -186,3 +186,60 @@ func TestInterruptedWhileStopped(t *testing.T) {
 		t.Errorf("the file of the program that was stopped holds %q", got)
 	}
 }
+
+// TestUnitThatForgets restarts by another program of its own, which does not know what the one before has started: nothing of that runs then.
+func TestUnitThatForgets(t *testing.T) {
+	const base, server = "/etc/app/base.yaml", "/etc/app/server.yaml"
+	const another = "another binary"
+	with := func(binary string) machine.Config {
+		c := config()
+		for _, p := range []string{base, server} {
+			c.Files = append(c.Files, machine.File{Path: p, Mode: 0o600, Content: []byte("always the same")})
+		}
+		c.Units[1].Starts, c.Units[1].Forgets = []machine.Start{{File: base}, {File: server, Needs: base}}, c.Binaries[0].Path
+		c.Binaries[0].Digest, c.Binaries[0].Size = digestOf(binary), int64(len(binary))
+		return c
+	}
+	f := newFakeHost(t)
+	putBlobs(t, f)
+	testkit.Must(t, f.agent().PutBlob(t.Context(), digestOf(another), int64(len(another)), strings.NewReader(another)))
+	f.process(t, 7, "base", time.Now().Add(-time.Hour))
+	f.process(t, 8, "server", time.Now().Add(-time.Hour))
+	f.apply(t, with(binaryBlob))
+	var order []string
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() { // the unit
+		defer close(ended)
+		for pids := map[string]int{base: 7, server: 8}; ; time.Sleep(time.Millisecond) {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for p, pid := range pids {
+				if f.content(p) == "" {
+					testkit.Must(t, os.RemoveAll(fmt.Sprintf("%s/proc/%d", f.root, pid)))
+				}
+			}
+		}
+	}()
+	f.fail = func(argv []string) error {
+		if argv[0] == "systemctl" && argv[1] == "restart" {
+			order = append(order, "restart with "+f.content(base)+f.content(server))
+		}
+		return nil
+	}
+	a := f.agent()
+	a.startWait = 2 * time.Second // nobody starts anything again
+	testkit.Value(a.Apply(t.Context(), with(another), false))(t)
+	close(stop)
+	<-ended
+	if !slices.Equal(order, []string{"restart with "}) {
+		t.Errorf("the unit restarted while something ran that it forgets: %q", order)
+	}
+	for _, p := range []string{base, server} {
+		if got := f.content(p); got != "always the same" {
+			t.Errorf("%s holds %q afterwards", p, got)
+		}
+	}
+}

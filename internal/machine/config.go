@@ -67,6 +67,9 @@ type Unit struct {
 	// Starts lists what the unit starts by files, as kubelet starts static pods: while the unit runs such files are put in place once all images
 	// are there, and it restarts only once it has started again what changed.
 	Starts []Start `json:"starts,omitempty"`
+	// Forgets is the path of a program, mostly the unit's own, whose other version does not know what the one before has started: where it
+	// changes, all of Starts is stopped before the unit restarts, and started after it. Empty: none.
+	Forgets string `json:"forgets,omitempty"`
 }
 
 // Start is a program that a unit starts by a file, named as the file without its extension.

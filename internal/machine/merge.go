@@ -189,6 +189,11 @@ func (m *merger) unit(o *Unit, u Unit) error {
 		o.Content = u.Content
 	}
 	o.Private = o.Private || u.Private
+	if o.Forgets == "" {
+		o.Forgets = u.Forgets
+	} else if u.Forgets != "" && o.Forgets != u.Forgets {
+		return m.conflict("unit", u.Name, "the program that forgets what it started is not the same")
+	}
 	for _, d := range u.DropIns {
 		j := slices.IndexFunc(o.DropIns, func(e DropIn) bool { return e.Name == d.Name })
 		if j < 0 {

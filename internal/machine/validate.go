@@ -154,6 +154,9 @@ func (v *validator) units(units []Unit) {
 				v.add("unit %s watches %q, which is not an absolute path", u.Name, w)
 			}
 		}
+		if u.Forgets != "" && !path.IsAbs(u.Forgets) {
+			v.add("unit %s forgets what it started by %q, which is not an absolute path", u.Name, u.Forgets)
+		}
 		for i, s := range u.Starts {
 			if !path.IsAbs(s.File) {
 				v.add("unit %s starts a program by %q, which is not an absolute path", u.Name, s.File)

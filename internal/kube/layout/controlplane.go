@@ -39,6 +39,7 @@ func (p Params) controlPlaneLayer(ctx context.Context, k *pki.PKI, n Node, start
 		Files:       append(files, pods...),
 		Units: []machine.Unit{{ // what Runtime has of it, and
 			Name: "kubelet.service", Enabled: true, Active: true, Starts: p.starts(),
+			Forgets: binDir + "/kubelet", // it knows static pods by a digest of the Pod type, which each minor extends
 		}},
 	}
 	if p.AuditLog {
