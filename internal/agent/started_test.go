@@ -121,9 +121,9 @@ func TestProgramsInOrder(t *testing.T) {
 			}
 			for p, pid := range pids {
 				now := f.content(p)
-				switch {
-				case now == runs[p]:
-				case now == "":
+				switch now {
+				case runs[p]:
+				case "":
 					order = append(order, "stop "+programOf(p))
 					testkit.Must(t, os.RemoveAll(fmt.Sprintf("%s/proc/%d", f.root, pid)))
 				default:
