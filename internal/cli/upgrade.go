@@ -92,7 +92,7 @@ func (f *upgradeFlags) edit(n *nodeChange) func(*v1alpha1.Cluster, []byte) ([]by
 		if data, err = wanted.SetVersion(data, to); err != nil {
 			return nil, err
 		}
-		if doc, err = v1alpha1.Parse("the document with "+to, data); err != nil {
+		if doc, err = v1alpha1.Parse("the document, with --to "+to, data); err != nil {
 			return nil, err
 		}
 		return data, cluster.CheckChanges(n.rec, doc) // before a bundle is made that is not wanted
