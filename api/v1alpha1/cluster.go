@@ -46,8 +46,11 @@ type Spec struct {
 
 // Kubernetes is the release and its networks.
 type Kubernetes struct {
-	// Release to run, with its patch number.
+	// Release to run, with its patch number. Where it is left out, a cluster that is up stays with the one that it has.
 	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"default=v1.37.2,pattern=^v1\\.[0-9]+\\.[0-9]+$"`
+	// VersionLeftOut reports that the document named no release before its defaults were filled in: a cluster that is up stays with its own
+	// then, whatever the default has become.
+	VersionLeftOut bool `json:"-" yaml:"-"`
 	// Network of the pods (IPv4, /8 to /24). Each node takes a /24 of it.
 	PodCIDR string `json:"podCIDR,omitempty" yaml:"podCIDR,omitempty" jsonschema:"default=10.244.0.0/16,pattern=^[0-9.]+/[0-9]+$"`
 	// Network of the Services (IPv4, /12 to /28).

@@ -18,6 +18,8 @@ func (c *Cluster) Default() {
 	c.defaultEndpoint()
 	t := &c.Spec.Timeouts
 	stepGiven := t.Step.Duration != 0
+	k := &c.Spec.Kubernetes
+	k.VersionLeftOut = k.VersionLeftOut || k.Version == ""
 	applyDefaults(reflect.ValueOf(c).Elem())
 	if !stepGiven {
 		longest := max(t.Step.Duration, t.MachineBoot.Duration, t.NodeReady.Duration, t.Drain.Duration)

@@ -28,6 +28,9 @@ func fieldsOf(t reflect.Type) []field {
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		key, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		if key == "-" { // about the document, and not in it
+			continue
+		}
 		f := field{key: key, name: sf.Name, index: i, typ: sf.Type}
 		for part := range strings.SplitSeq(sf.Tag.Get("jsonschema"), ",") {
 			f.apply(part)

@@ -51,6 +51,7 @@ func checkAccepted(t *testing.T, c *v1alpha1.Cluster) {
 		t.Fatal(err)
 	}
 	again := mustParse(t, "canonical", out)
+	again.Spec.Kubernetes.VersionLeftOut = c.Spec.Kubernetes.VersionLeftOut // the canonical form leaves nothing out
 	if d := cmp.Diff(c, again); d != "" {
 		t.Errorf("canonical form reads differently (-first +again):\n%s", d)
 	}

@@ -41,6 +41,19 @@ func toldBy(f *memory.Facts, version string) hops.Releases {
 	return hops.Of(version)
 }
 
+// StayWithRelease has a document that names no release mean the one that the cluster of a record has, or is on the way to: another default of a
+// later naupegos is no wish to upgrade. Of a cluster that was never up it means the default.
+func StayWithRelease(rec *store.Cluster, doc *v1alpha1.Cluster) {
+	k := &doc.Spec.Kubernetes
+	if !k.VersionLeftOut {
+		return
+	}
+	told := toldBy(memory.NewFacts(rec, nil), k.Version)
+	if k.Version = told.Servers; told.Ahead != "" {
+		k.Version = told.Ahead
+	}
+}
+
 // goal is where the document wants the cluster to get.
 func (c *Cluster) goal() hops.Goal {
 	v := c.doc.Spec.Kubernetes.Version

@@ -214,3 +214,39 @@ func TestObstaclesNeedConsent(t *testing.T) {
 		t.Errorf("what was begun goes on:\n%s", got)
 	}
 }
+
+// TestStayWithRelease: a document that names no release is no wish for another one, whatever the default has become.
+func TestStayWithRelease(t *testing.T) {
+	const old, next = "v1.36.4", "v1.37.2"
+	stays := func(l *lab) string {
+		doc := testkit.Value(v1alpha1.Parse("test", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec: {provider: {local: {}}, workers: [{name: a, replicas: 1}]}\n")))(t)
+		StayWithRelease(l.rec, doc)
+		return doc.Spec.Kubernetes.Version
+	}
+	l := upgraded(t, old)
+	if got := stays(l); got != old {
+		t.Errorf("a cluster of %s becomes %s", old, got)
+	}
+	l.doc = documentOf(t, next)
+	l.hop()
+	if got := stays(l); got != next {
+		t.Errorf("on the way to %s it turns to %s", next, got)
+	}
+	l.everythingDone()
+	l.hops(l.doc)
+	if got := stays(l); got != next {
+		t.Errorf("while it soaks it turns to %s", got)
+	}
+	l.hops(documentOf(t, old))
+	if got := stays(l); got != old {
+		t.Errorf("once it is back it turns to %s", got)
+	}
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, ""))
+	if got := stays(l); got != v1alpha1.LatestKubernetes {
+		t.Errorf("one that was never up gets %s", got)
+	}
+	named := documentOf(t, old)
+	if StayWithRelease(l.rec, named); named.Spec.Kubernetes.Version != old {
+		t.Errorf("what is named becomes %s", named.Spec.Kubernetes.Version)
+	}
+}
