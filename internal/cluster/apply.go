@@ -57,8 +57,15 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(o.unfit(), c.overtaken(o)); err != nil {
+	if err := o.unfit(); err != nil {
 		return nil, err
+	}
+	if learned, err := c.overtaken(ctx, o); err != nil {
+		return nil, err
+	} else if learned {
+		if o, machines, err = c.look(ctx, decided); err != nil {
+			return nil, err
+		}
 	}
 	if drifted, err := c.drifted(o); err != nil {
 		return nil, err

@@ -157,6 +157,9 @@ func (a *applying) planReleases() {
 					return err
 				}
 			}
+			if err := a.facts.Set(ctx, memory.Begun, ""); err != nil { // the same hop may come again, after others
+				return err
+			}
 			return a.facts.Set(ctx, memory.ReleasesRun, told.String())
 		},
 	}
@@ -354,17 +357,28 @@ func ReleaseBefore(rec *store.Cluster, doc *v1alpha1.Cluster) (string, error) {
 	return told.Machines, nil
 }
 
-// overtaken is fail.Refused where a node runs a newer minor than it is told: the store is older than the cluster, and what it says would have
-// etcd read what only the newer minor can.
-func (c *Cluster) overtaken(o *Observed) error {
-	told := c.told()
+// overtaken reports whether a node runs a newer minor than it is told: the store is older than the cluster, and what it says would have etcd
+// read what only the newer minor can. Where the user wants the nodes' minor to its end, that is what the cluster is told from now on;
+// otherwise it is fail.Refused.
+func (c *Cluster) overtaken(ctx context.Context, o *Observed) (bool, error) {
+	told, goal := c.told(), c.goal()
 	for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
-		node, seen := o.Nodes[name], o.Machines[name]
-		if release.Compare("v"+release.MinorOf(node.Version)+".0", "v"+release.MinorOf(told.Machines)+".0") <= 0 || seen == nil {
+		is := release.MinorOf(o.Nodes[name].Version)
+		if release.Compare("v"+is+".0", "v"+release.MinorOf(told.Machines)+".0") <= 0 || o.Machines[name] == nil {
 			continue
 		}
-		return fail.New(fail.Refused, "the node runs %s, and the store says that cluster %s runs %s: it was upgraded by somebody else, or since a backup that the store comes from",
-			node.Version, c.Name(), told.Machines).At(name).Do("naupegos upgrade %s --to %s --finish tells the store", c.Name(), node.Version)
+		if !goal.Finish || release.MinorOf(goal.Version) != is {
+			return false, fail.New(fail.Refused, "the node runs %s, and the store says that cluster %s runs %s: it was upgraded by somebody else, or since a backup that the store comes from",
+				o.Nodes[name].Version, c.Name(), told.Machines).At(name).Do("naupegos upgrade %s --to %s --finish tells the store", c.Name(), o.Nodes[name].Version)
+		}
+		for kind, value := range map[memory.Kind]string{
+			memory.Releases: hops.Of(goal.Version).String(), memory.ReleasesRun: hops.Of(goal.Version).String(), memory.Finish: "",
+		} {
+			if err := c.facts.Set(ctx, kind, value); err != nil {
+				return false, err
+			}
+		}
+		return true, c.gather(ctx)
 	}
-	return nil
+	return false, nil
 }

@@ -71,6 +71,9 @@ func (l *lab) hops(doc *v1alpha1.Cluster) string {
 			l.t.Errorf("is on the way: %v, but the plan is\n%s", l.moving(), got)
 		}
 		l.everythingDone()
+		if strings.Contains(got, snapshotID) { // which is not taken here
+			testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.Begun, l.told().String()))
+		}
 		a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
 		a.planReleases()
 		for _, s := range testkit.Value(a.graph.Seal(applyRules))(l.t) {
@@ -110,7 +113,12 @@ func TestUpgradeStages(t *testing.T) {
 	}
 
 	l = upgraded(t, "v1.36.3")
-	golden(t, "upgrade-patch", l.hops(documentOf(t, old)))
+	patch := l.hops(documentOf(t, old))
+	golden(t, "upgrade-patch", patch)
+	l.hops(documentOf(t, "v1.36.3"))
+	if again := l.hops(documentOf(t, old)); again != patch { // a snapshot, too
+		t.Errorf("the same patch a second time:\n%s", again)
+	}
 }
 
 // TestTwoMinors are taken one after another, of which only the last can be taken back.
@@ -172,18 +180,32 @@ func TestReleasesRefused(t *testing.T) {
 	}
 }
 
-// TestOvertaken: a store that is older than the cluster's last upgrade takes nothing back.
+// TestOvertaken: a store that is older than the cluster's last upgrade takes nothing back, and learns of it where it is told.
 func TestOvertaken(t *testing.T) {
 	l := upgraded(t, "v1.36.4")
 	o := l.observed(nil, controlPlanes(3)...)
-	for name, versions := range map[string][2]string{"as told": {"v1.36.4", ""}, "an older worker": {"v1.35.8", ""}, "newer": {"v1.37.2", "upgrade demo --to v1.37.2 --finish"}} {
+	overtaken := func(version string) (bool, error) {
 		n := o.Nodes["demo-a-1"]
-		n.Version = versions[0]
+		n.Version = version
 		o.Nodes["demo-a-1"] = n
-		err := l.overtaken(o)
-		if versions[1] == "" && err != nil || versions[1] != "" && (fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), versions[1])) {
-			t.Errorf("%s: %v", name, err)
+		return l.overtaken(t.Context(), o)
+	}
+	for _, version := range []string{"v1.36.4", "v1.35.8"} {
+		if learned, err := overtaken(version); learned || err != nil {
+			t.Errorf("a node of %s: %v, %v", version, learned, err)
 		}
+	}
+	if _, err := overtaken("v1.37.2"); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "upgrade demo --to v1.37.2 --finish") {
+		t.Errorf("a newer node: %v", err)
+	}
+	l.doc = documentOf(t, "v1.37.2") // what that command does
+	testkit.Must(t, l.Finish(t.Context()))
+	testkit.Must(t, l.advanceReleases(t.Context()))
+	if learned, err := overtaken("v1.37.2"); !learned || err != nil || l.told() != hops.Of("v1.37.2") || l.upgrading() {
+		t.Errorf("told so: %v, %v, told %v, upgrading %v", learned, err, l.told(), l.upgrading())
+	}
+	if learned, err := overtaken("v1.37.2"); learned || err != nil {
+		t.Errorf("once it knows: %v, %v", learned, err)
 	}
 }
 
