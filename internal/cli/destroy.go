@@ -79,7 +79,7 @@ func leftBehind(p *plan.Plan) (names []string) {
 }
 
 // forget removes what the store and its directory hold of the cluster: keys, and the ssh configuration with its copy of one.
-// The history and the snapshots of etcd stay.
+// The history and the backups stay.
 func (s *session) forget(ctx context.Context) error {
 	if err := os.RemoveAll(s.sshDir()); err != nil {
 		return fail.Wrap(fail.Internal, err, "remove the ssh configuration")

@@ -153,7 +153,7 @@ func newNodeReplaceCmd(a *App) *cobra.Command {
 		Use:   "replace NAME MACHINE...",
 		Short: "Put a new machine of the same name in a machine's place",
 		Long: `Take a machine out and bring a new one in under the same name. A machine that answers is drained first; one that is dead is
-given up, and so are its pods. For a control-plane machine a snapshot of etcd is taken first, the quorum is foreseen before anything
+given up, and so are its pods. For a control-plane machine a backup is made first, the quorum is foreseen before anything
 is begun, and the new member joins as a learner until it has caught up. Several machines are replaced one after another.
 
 Interrupted, the same command or naupegos apply goes on.`,

@@ -46,7 +46,7 @@ func newStoreBackupCmd(a *App) *cobra.Command {
 to go on. It is encrypted by age: to recipients (age-keygen makes one; keep its other half away from this machine), or to a
 passphrase, which is asked for on the terminal or read from a file.
 
-It can be made while naupegos is at work. Snapshots of etcd, in backups/ of the state directory, are not in it.`,
+It can be made while naupegos is at work. Backups of clusters, in backups/ of the state directory, are not in it.`,
 		Example: "  naupegos store backup store.age\n  naupegos store backup store-$(date +%F).age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

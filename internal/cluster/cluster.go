@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -60,7 +59,7 @@ type Cluster struct {
 	prov    provider.Provider
 	dialer  *remote.Dialer
 
-	backups   string // directory for etcd snapshots of this cluster
+	stateDir  string // the store's directory
 	publicKey string // Naupegos' own SSH key, as a line of authorized_keys
 
 	slotMu sync.Mutex    // guards slots; held during the first look, for which all others wait: see loadTarget
@@ -78,8 +77,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 		secrets, st = memory.NewOverlay(secrets), nil
 	}
 	c := &Cluster{
-		doc: d.Document, rec: d.Record, find: d.Bundles, secrets: secrets, store: d.Store, facts: memory.NewFacts(d.Record, st),
-		backups: filepath.Join(d.Store.Dir(), "backups", d.Record.Name),
+		doc: d.Document, rec: d.Record, find: d.Bundles, secrets: secrets, store: d.Store, facts: memory.NewFacts(d.Record, st), stateDir: d.Store.Dir(),
 	}
 	c.pki = pki.Open(secrets, pki.Options{})
 	if err := c.pki.Ensure(ctx); err != nil {

@@ -320,12 +320,13 @@ func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []st
 func (c *Cluster) notStoredBy(ctx context.Context, provider string) (left []string, err error) {
 	prefix := []byte(layout.StoredPrefix(provider))
 	err = c.withEtcd(ctx, func(e *etcd.Client) error {
-		return e.Values(ctx, layout.SecretsPrefix, func(key, value []byte) error {
+		_, err := e.Values(ctx, layout.SecretsPrefix, 0, func(key, value []byte) error {
 			if !bytes.HasPrefix(value, prefix) || provider == layout.Plaintext && bytes.HasPrefix(value, []byte(layout.EncryptedPrefix)) {
 				left = append(left, string(key))
 			}
 			return nil
 		})
+		return err
 	})
 	return left, err
 }

@@ -152,7 +152,7 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	secrets := memory.NewOverlay(nil)
 	c := &Cluster{
 		doc: doc, rec: rec, facts: memory.NewFacts(rec, nil), secrets: secrets, pki: pki.Open(secrets, pki.Options{}),
-		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, find: madeUp, agent: agentBinary{digest: "0badcafe"}, backups: "backups",
+		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, find: madeUp, agent: agentBinary{digest: "0badcafe"}, stateDir: "state",
 		publicKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
 	}
 	return &lab{Cluster: c, t: t, cloud: p}

@@ -2,10 +2,7 @@ package cluster
 
 import (
 	"context"
-	"io"
-	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -122,7 +119,7 @@ func (a *applying) planRepairs() error {
 			continue
 		}
 		if previous == nil {
-			a.add(stagePrepare, a.snapshotStep("a control-plane machine is replaced"))
+			a.add(stagePrepare, a.backupStep("a control-plane machine is replaced", nil))
 			previous = plan.IfPlanned(well...)
 		}
 		unit := append(append(a.replacement(s), a.joining(s)...), a.nodeStep(s, false))
@@ -200,30 +197,4 @@ func askConsent(s *plan.Step, how []string) *plan.Step {
 		marked.Details = append(slices.Clone(s.Details), how...)
 	}
 	return &marked
-}
-
-const snapshotID = "etcd/snapshot"
-
-// snapshotStep saves etcd's data on this side, encrypted, before what may go wrong.
-func (c *Cluster) snapshotStep(reason string) *plan.Step {
-	return &plan.Step{
-		ID: snapshotID, Action: plan.Create, Subject: "cluster", Title: "take a snapshot of etcd",
-		Reason: reason, Details: []string{"into " + c.backups + ", encrypted for the store's identity"},
-		Run: func(ctx context.Context, p plan.Progress) error {
-			return c.withEtcd(ctx, func(e *etcd.Client) error {
-				file := filepath.Join(c.backups, time.Now().UTC().Format("20060102T150405Z")+".db.age")
-				p.Status("writing %s", file)
-				return WritePrivate(file, func(w io.Writer) error {
-					sealed, err := c.store.Seal(w)
-					if err != nil {
-						return err
-					}
-					if _, err := e.Snapshot(ctx, sealed); err != nil {
-						return err
-					}
-					return sealed.Close()
-				})
-			})
-		},
-	}
 }

@@ -171,7 +171,7 @@ func (a *applying) planReleases() {
 
 // beginStep saves etcd's data before a hop from which only a backup leads back.
 func (c *Cluster) beginStep(told hops.Releases) *plan.Step {
-	s := c.snapshotStep("what etcd of " + told.Machines + " writes only a backup takes back")
+	s := c.backupStep("what etcd of "+told.Machines+" writes only a backup takes back", nil)
 	save := s.Run
 	s.Run = func(ctx context.Context, p plan.Progress) error {
 		if err := save(ctx, p); err != nil {

@@ -52,13 +52,14 @@ func successor(health []Health, not uint64) (Health, bool) {
 
 // SnapshotInfo describes a snapshot that was written.
 type SnapshotInfo struct {
-	Member string // it was taken from
-	Bytes  int64
-	SHA256 string // hex, of all bytes written
+	Member  string // it was taken from
+	Version string // of that member
+	Bytes   int64
+	SHA256  string // hex, of all bytes written
 }
 
 // Snapshot writes the database of the member that is furthest to w. The stream ends with etcd's own SHA-256 of what comes
-// before; it is verified, and w holds nothing of value when an error is returned.
+// before; it is verified, and w holds nothing of value when an error is returned. Whatever was read before is in it.
 func (c *Client) Snapshot(ctx context.Context, w io.Writer) (SnapshotInfo, error) {
 	members, err := c.Members(ctx)
 	if err != nil {
@@ -69,6 +70,12 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (SnapshotInfo, error
 	if !ok {
 		return SnapshotInfo{}, fail.New(fail.NotReady, "take an etcd snapshot: no healthy member answers")
 	}
+	rctx, cancel := c.request(ctx)
+	_, err = c.one[from.URL].Get(rctx, "\x00") // has the member catch up with what the others have decided
+	cancel()
+	if err != nil {
+		return SnapshotInfo{}, classify(ctx, err, "take an etcd snapshot of %s", from.Name)
+	}
 	r, err := c.one[from.URL].Snapshot(ctx)
 	if err != nil {
 		return SnapshotInfo{}, classify(ctx, err, "take an etcd snapshot of %s", from.Name)
@@ -76,12 +83,15 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (SnapshotInfo, error
 	defer r.Close()
 	v := newVerifier(w)
 	if _, err := io.Copy(v, r); err != nil {
+		if v.refused != nil {
+			return SnapshotInfo{}, v.refused
+		}
 		return SnapshotInfo{}, classify(ctx, err, "take an etcd snapshot of %s after %d bytes", from.Name, v.n)
 	}
 	if err := v.check(); err != nil {
 		return SnapshotInfo{}, fail.Wrap(fail.Internal, err, "take an etcd snapshot of %s", from.Name).Do("try again; if it persists the member's disk is suspect")
 	}
-	return SnapshotInfo{Member: from.Name, Bytes: v.n, SHA256: fmt.Sprintf("%x", v.all.Sum(nil))}, nil
+	return SnapshotInfo{Member: from.Name, Version: from.Version, Bytes: v.n, SHA256: fmt.Sprintf("%x", v.all.Sum(nil))}, nil
 }
 
 // verifier passes a snapshot on and compares its last 32 bytes with the SHA-256 of those before.
@@ -91,6 +101,8 @@ type verifier struct {
 	tail []byte // the last bytes seen, at most 32, not yet in body
 	body digest
 	all  digest
+
+	refused error // of w: nothing of etcd's
 }
 
 type digest interface {
@@ -111,6 +123,7 @@ func (v *verifier) Write(p []byte) (int, error) {
 	_, _ = v.body.Write(seen[:keep]) // hashes never fail
 	_, _ = v.all.Write(p[:n])
 	v.tail = append([]byte(nil), seen[keep:]...)
+	v.refused = err
 	return n, err
 }
 

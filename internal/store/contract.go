@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/plan"
@@ -49,9 +48,10 @@ type Store interface {
 	// Run returns one run: fail.NotFound if the journal has none of this ID.
 	Run(ctx context.Context, id string) (*plan.RunRecord, error)
 
-	// Seal returns a writer that encrypts to w for whoever has the store's identity (age-encryption.org/v1), for what is kept beside the
-	// store. Close ends the file; it does not close w.
-	Seal(w io.Writer) (io.WriteCloser, error)
+	// Recipient returns to whom what is kept beside the store is encrypted (age1…): whoever has the store's identity opens it.
+	Recipient() string
+	// Identity returns the store's identity as text (AGE-SECRET-KEY-1…): what opens everything that it holds, and its backups.
+	Identity() []byte
 	// Dir returns this user's directory for what is not shared: the identity, snapshots, keys for ssh.
 	Dir() string
 	// Where says for people where the store lies: Dir, or a database without its password.

@@ -82,14 +82,11 @@ func (s *database) unwrapKey(wrapped string) ([]byte, error) {
 	return key, err
 }
 
-// Seal implements Store.
-func (s *database) Seal(w io.Writer) (io.WriteCloser, error) {
-	out, err := age.Encrypt(w, s.identity.Recipient())
-	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "encrypt for the store's identity")
-	}
-	return out, nil
-}
+// Recipient implements Store.
+func (s *database) Recipient() string { return s.identity.Recipient().String() }
+
+// Identity implements Store.
+func (s *database) Identity() []byte { return identityText(s.identity) }
 
 // seal encrypts value under key by XChaCha20-Poly1305, bound to a place; the random nonce comes first.
 func seal(key, value, bind []byte) ([]byte, error) {

@@ -146,12 +146,16 @@ func makeIdentity(path string) (*age.X25519Identity, error) {
 
 // writeIdentity writes an identity to a file that must not exist yet.
 func writeIdentity(path string, id *age.X25519Identity) error {
-	text := "# Opens the secrets in the store. Keep a copy in a safe place: without it they are lost.\n# public key: " +
-		id.Recipient().String() + "\n" + id.String() + "\n"
-	if err := writeNew(path, []byte(text)); err != nil {
+	if err := writeNew(path, identityText(id)); err != nil {
 		return fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
 	}
 	return nil
+}
+
+// identityText is an identity as it lies in its file.
+func identityText(id *age.X25519Identity) []byte {
+	return []byte("# Opens the secrets in the store. Keep a copy in a safe place: without it they are lost.\n# public key: " +
+		id.Recipient().String() + "\n" + id.String() + "\n")
 }
 
 // writeNew writes a file of mode 0600 that must not exist yet, whole or not at all, and waits for the disk.

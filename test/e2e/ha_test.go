@@ -37,6 +37,7 @@ func TestHA(t *testing.T) {
 	r.live(t, l, upgrades(t))
 	r.live(t, l, []part{
 		{"second apply changes nothing", secondApply},
+		{"a backup is made", backedUpCluster},
 		{"the store is restored elsewhere", storeRestored},
 		{"a gateway dies", gatewayDies},
 		{"a control-plane machine dies and is replaced", controlPlaneDies},

@@ -101,5 +101,8 @@ func StoredPrefix(name string) string {
 // EncryptedPrefix begins all encrypted values in etcd.
 const EncryptedPrefix = "k8s:enc:"
 
+// RegistryPrefix is below what everything of Kubernetes lies in etcd.
+const RegistryPrefix = "/registry/"
+
 // SecretsPrefix is below what Secrets lie in etcd.
 const SecretsPrefix = "/registry/secrets/"

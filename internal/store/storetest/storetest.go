@@ -22,7 +22,7 @@ type Database struct {
 // Run runs the contract's tests.
 func Run(t *testing.T, d Database) {
 	for name, test := range map[string]func(*testing.T, Opener, Database){
-		"clusters": clusters, "facts": facts, "next ID": nextID, "secrets": secrets, "sealed": sealed, "secret made once": putIfAbsentHasOneWinner,
+		"clusters": clusters, "facts": facts, "next ID": nextID, "secrets": secrets, "identity": identity, "secret made once": putIfAbsentHasOneWinner,
 		"journal": journalTellsWhatHappened, "journal, newest first": runsNewestFirst, "journal of nobody": journalRefusesWhatItDoesNotKnow,
 		"journal, what machines say": journalKeepsWhatMachinesSay, "journal, bounded": journalKeepsABoundedNumber,
 		"run of a far process": runOfFarProcess, "lease": leaseIsExclusiveAndRenewed, "lease of another host": leaseOfAnotherHostEndsByExpiry,

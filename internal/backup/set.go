@@ -1,0 +1,258 @@
+package backup
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Format is the version of sets that this program writes. It reads those up to it.
+const Format = 1
+
+// The files of a set.
+const (
+	manifestFile = "manifest.json"
+	setFile      = "set.age"
+	proofFile    = "proof.json"
+)
+
+// Manifest says what a set is. It is no secret, can be read without a key, and comes last: without it there is no set.
+type Manifest struct {
+	Format     int       `json:"format"`
+	ID         string    `json:"id"`
+	Cluster    string    `json:"cluster"`             // its name
+	ClusterID  string    `json:"clusterID"`           // as the store has it: another cluster of the same name has another
+	Authority  string    `json:"authority,omitempty"` // SHA-256 of the certificate of Kubernetes' authority, by which clients know the cluster
+	CreatedAt  time.Time `json:"createdAt"`
+	Reason     string    `json:"reason"` // why it was made
+	Kubernetes string    `json:"kubernetes,omitempty"`
+	Bundle     string    `json:"bundle,omitempty"` // ID of the bundle that the cluster was last brought to
+	Etcd       Etcd      `json:"etcd"`
+	Parts      []string  `json:"parts"`
+	Recipients []string  `json:"recipients"` // who can open it
+	Bytes      int64     `json:"bytes"`      // of set.age
+	SHA256     string    `json:"sha256"`     // of set.age
+}
+
+// Etcd is the data in a set.
+type Etcd struct {
+	Version  string `json:"version,omitempty"`
+	Member   string `json:"member,omitempty"`   // that the snapshot was taken of
+	Revision int64  `json:"revision,omitempty"` // at which keys were counted, just before the snapshot; it holds that revision
+	Keys     int64  `json:"keys,omitempty"`
+	// Objects are the keys at Revision, counted by what they are.
+	Objects []Objects `json:"objects,omitempty"`
+	Bytes   int64     `json:"bytes"`  // of the snapshot
+	SHA256  string    `json:"sha256"` // of the snapshot
+}
+
+// Objects are the keys of one kind.
+type Objects struct {
+	Kind   string `json:"kind"` // resource, with the group before it where there is one: "pods", "apps/deployments"
+	Count  int64  `json:"count"`
+	Digest string `json:"digest"` // SHA-256 of all keys and values, in the order of keys
+}
+
+// Proof says that a set was opened and found whole by a rehearsal.
+type Proof struct {
+	ID     string    `json:"id"`
+	SHA256 string    `json:"sha256"` // of the set.age that was proven
+	At     time.Time `json:"at"`
+	By     string    `json:"by"` // version of the program
+	Checks []string  `json:"checks"`
+}
+
+// Set is one backup of one cluster.
+type Set struct {
+	Manifest
+	Proof *Proof `json:"proof,omitempty"` // nil: not proven yet
+	// Problem says why what is there of a set can't be used; then of Manifest only Cluster, ID and CreatedAt are known.
+	Problem string `json:"problem,omitempty"`
+
+	target Target
+}
+
+// Proven reports whether a rehearsal has found this set whole.
+func (s *Set) Proven() bool {
+	return s.Proof != nil && s.Proof.ID == s.ID && s.Proof.SHA256 == s.SHA256
+}
+
+// Where says for people where the set lies.
+func (s *Set) Where() string { return strings.TrimSuffix(s.target.String(), "/") + "/" + s.dir() }
+
+func (s *Set) dir() string { return s.Cluster + "/" + s.ID }
+
+// timeForm is how IDs begin: sorted by name they are sorted by time.
+const timeForm = "20060102T150405Z"
+
+var idForm = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}$`)
+
+// newID returns the ID of a set made at a time.
+func newID(at time.Time) string {
+	var b [2]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return at.UTC().Format(timeForm) + "-" + hex.EncodeToString(b[:])
+}
+
+// List returns the sets of a cluster, the newest first.
+func List(ctx context.Context, t Target, cluster string) ([]*Set, error) {
+	files, err := t.List(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Set
+	for _, f := range files {
+		id, name, ok := inSet(cluster, f.Name)
+		if !ok || name != manifestFile {
+			continue
+		}
+		s, err := read(ctx, t, cluster, id)
+		if fail.KindOf(err) == fail.NotFound {
+			continue // removed meanwhile
+		}
+		if err != nil && s == nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *Set) int { return strings.Compare(b.ID, a.ID) })
+	return all, nil
+}
+
+// inSet takes the name of a file of a set apart.
+func inSet(cluster, name string) (id, file string, ok bool) {
+	rest, ok := strings.CutPrefix(name, cluster+"/")
+	id, file, is := strings.Cut(rest, "/")
+	return id, file, ok && is && idForm.MatchString(id)
+}
+
+// Open finds a set of a cluster: fail.NotFound where there is none of this ID. "latest" is the newest one that can be used.
+func Open(ctx context.Context, t Target, cluster, id string) (*Set, error) {
+	if id == Latest {
+		return latest(ctx, t, cluster)
+	}
+	if !idForm.MatchString(id) {
+		return nil, fail.New(fail.Invalid, "%q is not the ID of a backup", id).Do("naupegos backup list %s names them", cluster)
+	}
+	s, err := read(ctx, t, cluster, id)
+	if fail.KindOf(err) == fail.NotFound {
+		return nil, fail.New(fail.NotFound, "there is no backup %s of cluster %s", id, cluster).At(t.String()).
+			Do("naupegos backup list %s names those that there are", cluster)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Latest stands for the newest set that can be used.
+const Latest = "latest"
+
+func latest(ctx context.Context, t Target, cluster string) (*Set, error) {
+	all, err := List(ctx, t, cluster)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all {
+		if s.Problem == "" {
+			return s, nil
+		}
+	}
+	return nil, fail.New(fail.NotFound, "there is no backup of cluster %s", cluster).At(t.String()).Do("naupegos backup create %s makes one", cluster)
+}
+
+// read reads a set's manifest and its proof. Where the manifest can't be used it returns a set that says so, beside the error.
+func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
+	s := &Set{target: t, Manifest: Manifest{Cluster: cluster, ID: id}}
+	s.CreatedAt, _ = time.Parse(timeForm, id[:len(timeForm)]) // zero where the ID names no time
+	bad := func(err *fail.Error) (*Set, error) {
+		s.Problem = err.What
+		return s, err.At(s.Where())
+	}
+	raw, err := readSmall(ctx, t, path.Join(cluster, id, manifestFile))
+	if err != nil {
+		return nil, err
+	}
+	var m Manifest
+	if err := json.Unmarshal(raw, &m); err != nil || m.Format < 1 {
+		return bad(fail.New(fail.Invalid, "the manifest of the backup is damaged").Do("take another one"))
+	}
+	if m.Format > Format {
+		return bad(fail.New(fail.Refused, "a newer naupegos wrote the backup (form %d, this one reads up to %d)", m.Format, Format).
+			Do("use that naupegos"))
+	}
+	if m.Cluster != cluster || m.ID != id {
+		return bad(fail.New(fail.Refused, "the backup is %s of cluster %s, and lies in the place of another", m.ID, m.Cluster).
+			Do("put it back where it belongs: %s/%s", m.Cluster, m.ID))
+	}
+	s.Manifest = m
+	raw, err = readSmall(ctx, t, path.Join(cluster, id, proofFile))
+	if fail.KindOf(err) == fail.NotFound {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var p Proof
+	if json.Unmarshal(raw, &p) == nil { // a damaged proof proves nothing
+		s.Proof = &p
+	}
+	return s, nil
+}
+
+// maxSmall bounds a file that is read as a whole.
+const maxSmall = 16 << 20
+
+func readSmall(ctx context.Context, t Target, name string) ([]byte, error) {
+	r, _, err := t.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	raw, err := io.ReadAll(io.LimitReader(r, maxSmall))
+	if err != nil {
+		return nil, classify(err, "read %s", name)
+	}
+	return raw, nil
+}
+
+// classify keeps the kind of an error that has one already.
+func classify(err error, format string, args ...any) error {
+	if k := fail.KindOf(err); k != fail.Internal {
+		return err
+	}
+	return fail.Wrap(fail.Refused, err, format, args...)
+}
+
+// Prove remembers that a rehearsal has found this set whole.
+func (s *Set) Prove(ctx context.Context, by string, at time.Time, checks ...string) error {
+	p := &Proof{ID: s.ID, SHA256: s.SHA256, At: at.UTC().Truncate(time.Second), By: by, Checks: checks}
+	if err := writeJSON(ctx, s.target, s.dir()+"/"+proofFile, p); err != nil {
+		return err
+	}
+	s.Proof = p
+	return nil
+}
+
+func writeJSON(ctx context.Context, t Target, name string, v any) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "write %s", name)
+	}
+	return t.Create(ctx, name, func(w io.Writer) error {
+		if _, err := fmt.Fprintf(w, "%s\n", raw); err != nil {
+			return classify(err, "write %s", name)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+func newBackupCmd(a *App) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "backup",
+		Short: "Make, list and look at backups of clusters",
+		Long: `A backup of a cluster is all that it needs to come back, in one encrypted set: etcd's data, and what the store knows of it (its
+document, its record and its secrets: authorities, keys, the keys by which Secrets are encrypted).
+
+Sets lie in backups/NAME of the state directory; each is a directory with an ID: a manifest, which says what is in it and can be read without a
+key, and set.age, which whoever has the store's identity (identity.age of the state directory) opens. Keep a copy of both elsewhere.
+
+One is also made before what may go wrong: a control-plane machine is replaced, a release of Kubernetes comes from which none leads back.`,
+	}
+	c.AddCommand(newBackupCreateCmd(a), newBackupListCmd(a), newBackupShowCmd(a))
+	return c
+}
+
+func newBackupCreateCmd(a *App) *cobra.Command {
+	var f runFlags
+	var out output.Format
+	c := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a backup of a cluster now",
+		Long: `Take a snapshot of etcd, add what the store knows of the cluster, encrypt all of it and put it where the cluster's backups are. Nothing
+in the cluster changes, and nothing is asked. While another command is at work on the cluster none is made.
+
+A set counts once it is whole: what a run leaves behind that was killed is not listed, and the next one removes it.`,
+		Example: "  naupegos backup create demo\n  naupegos backup create demo -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.createBackup(cmd.Context(), args[0], &f, &out)
+		},
+	}
+	c.Flags().Var(&f.progress, "progress", "how progress is shown: tty, plain, json or none (default tty on a terminal, else plain)")
+	out.Bind(c)
+	return c
+}
+
+// createBackup makes a backup by a plan of one step, which is in the journal.
+func (a *App) createBackup(ctx context.Context, name string, f *runFlags, out *output.Format) (err error) {
+	s, doc, err := a.openNamed(ctx, name, sessionOptions{verb: "backup create"})
+	if err != nil {
+		return err
+	}
+	defer func() { err = s.CloseWith(err) }()
+	var set *backup.Set
+	p, err := s.Cluster.PlanBackup("asked for", func(made *backup.Set) { set = made })
+	if err != nil {
+		return err
+	}
+	t := a.terms(f, doc)
+	t.Plain = true
+	if err := s.CarryOut(ctx, p, t); err != nil {
+		return err
+	}
+	return out.Print(a.Out, set, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "Backup %s of cluster %s: %d keys of etcd, %s, in %s\n", set.ID, name, set.Etcd.Keys, sizeWords(set.Bytes), set.Where())
+		return err
+	})
+}
+
+func newBackupListCmd(a *App) *cobra.Command {
+	var out output.Format
+	var file string
+	c := &cobra.Command{
+		Use:   "list NAME",
+		Short: "List the backups of a cluster, the newest first",
+		Long: `List the sets that there are of a cluster, by their manifests: no key is needed. PROVEN says when a rehearsal has opened a set and found it
+whole. With -f the place is the one that a document names, also where the store does not know the cluster (any more).`,
+		Example: "  naupegos backup list demo\n  naupegos backup list demo -f demo.yaml\n  naupegos backup list demo -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := a.backupsOf(cmd.Context(), args[0], file)
+			if err != nil {
+				return err
+			}
+			sets, err := b.list(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return out.Print(a.Out, sets, func(w io.Writer) error { return b.table(w, sets) })
+		},
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "look where this document says")
+	out.Bind(c)
+	return c
+}
+
+func newBackupShowCmd(a *App) *cobra.Command {
+	var out output.Format
+	var file string
+	c := &cobra.Command{
+		Use:   "show NAME [ID]",
+		Short: "Show what is in a backup",
+		Long: `Show a set's manifest: when and why it was made, of which releases, what is in it by the number of objects, and who can open it. Without an
+ID, or with "latest", it is the newest one. No key is needed, and nothing of the set itself is read.`,
+		Example: "  naupegos backup show demo\n  naupegos backup show demo 20261123T211500Z-3f9a\n  naupegos backup show demo latest -o json",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := a.backupsOf(cmd.Context(), args[0], file)
+			if err != nil {
+				return err
+			}
+			id := backup.Latest
+			if len(args) == 2 {
+				id = args[1]
+			}
+			set, err := backup.Open(cmd.Context(), b.target, b.cluster, id)
+			if err != nil {
+				return err
+			}
+			return out.Print(a.Out, set, func(w io.Writer) error { return showBackup(w, set) })
+		},
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "look where this document says")
+	out.Bind(c)
+	return c
+}
+
+// backups are those of one cluster.
+type backups struct {
+	cluster   string
+	clusterID string // empty where the store does not know the cluster
+	target    backup.Target
+	unknown   error // why not
+}
+
+// backupsOf finds where the backups of a cluster are: by a document, else by what the store knows of it, else in the state directory.
+func (a *App) backupsOf(ctx context.Context, name, file string) (*backups, error) {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	b := &backups{cluster: name}
+	rec, err := st.Cluster(ctx, name)
+	switch {
+	case fail.KindOf(err) == fail.NotFound:
+		b.unknown, rec = err, &store.Cluster{}
+	case err != nil:
+		return nil, err
+	}
+	b.clusterID = rec.ID
+	var doc *v1alpha1.Cluster
+	if file != "" {
+		if doc, _, err = a.readDocument(file); err == nil && doc.Metadata.Name != name {
+			err = fail.New(fail.Invalid, "the document describes cluster %s, not %s", doc.Metadata.Name, name).At(file)
+		}
+	} else if len(rec.Document) > 0 {
+		doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document)
+	} else {
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.target, err = cluster.BackupTarget(doc, st.Dir())
+	return b, err
+}
+
+// list returns the sets. Where there are none of a cluster that nobody knows, its name is a slip.
+func (b *backups) list(ctx context.Context) ([]*backup.Set, error) {
+	sets, err := backup.List(ctx, b.target, b.cluster)
+	if err == nil && len(sets) == 0 && b.unknown != nil {
+		err = b.unknown
+	}
+	if sets == nil {
+		sets = []*backup.Set{} // in JSON a list
+	}
+	return sets, err
+}
+
+func (b *backups) table(w io.Writer, sets []*backup.Set) error {
+	if len(sets) == 0 {
+		_, err := fmt.Fprintf(w, "There is no backup of cluster %s in %s.\n", b.cluster, b.target)
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tMADE\tKUBERNETES\tKEYS\tSIZE\tPROVEN\tWHY")
+	for _, s := range sets {
+		if s.Problem != "" {
+			fmt.Fprintf(t, "%s\t%s\t-\t-\t-\t-\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Problem)
+			continue
+		}
+		why := s.Reason
+		if b.clusterID != "" && s.ClusterID != b.clusterID {
+			why += " (of another cluster of this name, " + s.ClusterID + ")"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Kubernetes, s.Etcd.Keys, sizeWords(s.Bytes), proven(s), why)
+	}
+	return t.Flush()
+}
+
+// proven says when a set was found whole.
+func proven(s *backup.Set) string {
+	if !s.Proven() {
+		return "no"
+	}
+	return s.Proof.At.Local().Format(time.DateTime)
+}
+
+func showBackup(w io.Writer, s *backup.Set) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, line := range [][2]string{
+		{"backup", s.ID}, {"cluster", s.Cluster + " (" + s.ClusterID + ")"}, {"made", s.CreatedAt.Local().Format(time.DateTime)}, {"why", s.Reason},
+		{"proven", proven(s)}, {"Kubernetes", s.Kubernetes}, {"bundle", s.Bundle},
+		{"etcd", fmt.Sprintf("%s, revision %d, taken of %s, %s", s.Etcd.Version, s.Etcd.Revision, s.Etcd.Member, sizeWords(s.Etcd.Bytes))},
+		{"holds", strings.Join(s.Parts, ", ")}, {"size", sizeWords(s.Bytes)}, {"SHA-256", s.SHA256}, {"where", s.Where()},
+		{"opened by", strings.Join(s.Recipients, ", ")},
+	} {
+		fmt.Fprintf(t, "%s\t%s\n", line[0], line[1])
+	}
+	fmt.Fprintf(t, "\nKEYS\tOF\n")
+	for _, o := range s.Etcd.Objects {
+		fmt.Fprintf(t, "%d\t%s\n", o.Count, o.Kind)
+	}
+	fmt.Fprintf(t, "%d\tall\n", s.Etcd.Keys)
+	return t.Flush()
+}
+
+// sizeWords is a size for people.
+func sizeWords(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}

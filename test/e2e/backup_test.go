@@ -1,0 +1,38 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	sets "github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// backedUpCluster asserts that a backup of the living cluster holds what the cluster has, and opens with the store's identity.
+func backedUpCluster(t *testing.T, r *rig, _ *load) {
+	res := r.must(0, "backup", "create", r.name, "-o", "json")
+	var made sets.Set
+	testkit.Must(t, json.Unmarshal([]byte(res.stdout), &made))
+	t.Logf("FIGURE a backup: %v, %d keys, %d bytes", res.took.Round(10*time.Millisecond), made.Etcd.Keys, made.Bytes)
+	set := testkit.Value(sets.Open(t.Context(), sets.Directory(filepath.Join(r.state, "backups")), r.name, made.ID))(t)
+	c := testkit.Value(set.Extract(t.Context(), testkit.Value(os.ReadFile(filepath.Join(r.state, "identity.age")))(t), t.TempDir()))(t)
+	count := map[string]int64{}
+	for _, o := range c.Etcd.Objects {
+		count[o.Kind] = o.Count
+	}
+	nodes := len(testkit.Value(r.api().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t).Items)
+	if count["minions"] != int64(nodes) || count["secrets"] == 0 || count["pods"] == 0 || c.BundleID == "" || len(c.Secrets["authority/etcd-ca"]) == 0 {
+		t.Errorf("of %d nodes the set has %v, bundle %q, %d secrets", nodes, count, c.BundleID, len(c.Secrets))
+	}
+	if out := r.must(0, "backup", "list", r.name).stdout; !strings.Contains(out, made.ID) {
+		t.Errorf("it is not listed:\n%s", out)
+	}
+}
