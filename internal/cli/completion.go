@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/image"
 	"github.com/naupegos/naupegos/internal/release"
 )
@@ -25,6 +26,8 @@ func flagValues(flag string) []string {
 		return progressNames()
 	case "consent":
 		return cluster.Consents()
+	case "only":
+		return strings.Split(parts.Words(parts.All()), ", ")
 	case "provider":
 		return []string{v1alpha1.ProviderLocal, v1alpha1.ProviderHosts, v1alpha1.ProviderOpenStack}
 	case "kubernetes":

@@ -23,6 +23,7 @@ const exitChanges exitCode = 2
 type planFlags struct {
 	file, save           string
 	destroy, keepVolumes bool
+	only                 partsFlag
 	out                  output.Format
 }
 
@@ -37,6 +38,8 @@ replaced or destroyed, and why. Names, networks and addresses that are shown are
 With --out the plan is saved: naupegos apply PLAN carries out that plan and no other, without asking, and refuses where what is there has
 changed meanwhile. The file holds the document and the plan, and no secrets. The bundle is pulled or built first if it is not here.
 
+With --only it is of a part of the cluster: what is left out is said below it.
+
 With --destroy it is what naupegos destroy would do, of the cluster NAME or of the one that FILE describes.
 
 Exit status: 0 where nothing is to do, 2 where there are changes, another one for errors.`,
@@ -47,6 +50,8 @@ Exit status: 0 where nothing is to do, 2 where there are changes, another one fo
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case f.destroy && f.only != nil:
+				return fail.New(fail.Invalid, "--only and --destroy exclude each other").Do("destroy removes all parts of a cluster")
 			case f.destroy:
 				return a.planDestroy(cmd.Context(), args, &f)
 			case len(args) > 0:
@@ -61,6 +66,7 @@ Exit status: 0 where nothing is to do, 2 where there are changes, another one fo
 	c.Flags().StringVar(&f.save, "out", "", "save the plan to this file, for naupegos apply PLAN")
 	c.Flags().BoolVar(&f.destroy, "destroy", false, "show what naupegos destroy would do")
 	c.Flags().BoolVar(&f.keepVolumes, "keep-volumes", false, "with --destroy: as naupegos destroy --keep-volumes")
+	f.only.bind(c)
 	f.out.Bind(c)
 	return c
 }
@@ -82,12 +88,13 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 	if err := a.warnOfDifference(f.file, doc, s.Record); err != nil {
 		return err
 	}
+	s.Cluster.Only(f.only)
 	ap, err := s.Cluster.PlanApply(ctx)
 	if err != nil {
 		return err
 	}
 	if f.save != "" {
-		if err := savedplan.Write(f.save, version, s.Session, data, ap); err != nil {
+		if err := savedplan.Write(f.save, version, s.Session, data, f.only, ap); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s carries it out.\n", f.save)

@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/killpoint"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -135,6 +136,30 @@ func (n *atLeastOne) Set(text string) error {
 	}
 	*n = atLeastOne(v)
 	return nil
+}
+
+// partsFlag is the value of --only.
+type partsFlag []parts.Part
+
+func (f *partsFlag) bind(c *cobra.Command) {
+	c.Flags().Var(f, "only", "only these parts of the cluster, parted by commas: "+parts.Words(parts.All()))
+}
+
+// String lists the parts.
+func (f *partsFlag) String() string { return parts.Words(*f) }
+
+// Type is what help calls the value.
+func (f *partsFlag) Type() string { return "strings" }
+
+// Set adds parts, which commas part.
+func (f *partsFlag) Set(names string) error {
+	all := strings.Split(strings.ReplaceAll(names, " ", ""), ",")
+	for _, p := range *f {
+		all = append(all, string(p))
+	}
+	var err error
+	*f, err = parts.Parse(all)
+	return err
 }
 
 // progressFlag is the value of --progress; empty, it depends on the terminal.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -100,6 +102,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}
+	waits := c.takePart(o, p)
 	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.upgrading()}
 	if all := o.unready(); len(all) > 0 {
 		for _, err := range all {
@@ -107,7 +110,31 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		}
 		ap.Unready = fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "%s can't be used yet; nothing was begun", plural(len(all), "machine"))
 	}
+	if waits != nil && ap.Unready == nil {
+		ap.Unready = waits
+	}
+	ap.More = ap.More && !c.onlyTest() // it is planned again and again
 	return ap, p.Check()
+}
+
+// Only has plans be of some parts of the cluster; none: of all.
+func (c *Cluster) Only(of []parts.Part) { c.only = of }
+
+// onlyTest reports whether somebody asks for the smoke tests and for nothing else: they run then, whatever was proven before.
+func (c *Cluster) onlyTest() bool { return slices.Equal(c.only, []parts.Part{parts.Test}) }
+
+// takePart leaves of a plan what Only says. The error says that nothing of it can be done before other parts are.
+func (c *Cluster) takePart(o *Observed, p *plan.Plan) error {
+	if c.only == nil {
+		return nil
+	}
+	part := parts.Select(p.Steps, c.only, c.applying(o, nil).partOf)
+	p.Steps, p.LeftOut, c.leftOut = part.Steps, part.LeftOut, len(part.LeftOut) > 0
+	if len(p.Steps) > 0 || len(part.Waits) == 0 {
+		return nil
+	}
+	return fail.New(fail.NotReady, "%s can't come before %s", parts.Words(c.only), parts.Words(part.Waits)).At(c.Name()).
+		Do("naupegos apply --only %s first; without --only everything comes in its order", strings.ReplaceAll(parts.Words(part.Waits), ", ", ","))
 }
 
 // checkInitial refuses to go on with a bootstrap whose control plane is no longer the one that was begun.

@@ -202,7 +202,7 @@ func (c *Cluster) cloudFiles(s wanted.Slot) ([]machine.File, error) {
 // planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
 func (a *applying) planCloudSmoke() {
 	cloud := a.cloud()
-	if cloud == nil || !a.wantsSmoke() || a.facts.Is(memory.CloudSmoked) {
+	if cloud == nil || !a.wantsSmoke() || a.facts.Is(memory.CloudSmoked) && !a.onlyTest() {
 		return
 	}
 	s := &plan.Step{

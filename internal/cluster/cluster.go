@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -58,6 +59,9 @@ type Cluster struct {
 	pki     *pki.PKI
 	prov    provider.Provider
 	dialer  *remote.Dialer
+
+	only    []parts.Part // what is planned for; nil: everything
+	leftOut bool         // the last plan left something out for that
 
 	stateDir  string // the store's directory
 	publicKey string // Naupegos' own SSH key, as a line of authorized_keys

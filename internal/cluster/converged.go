@@ -42,7 +42,12 @@ func checkChanges(f *memory.Facts, rec *store.Cluster, doc *v1alpha1.Cluster) er
 
 // Converged remembers that the cluster is as its document says, defaults and all: another default of a later naupegos is a change then.
 // And it remembers the bundle.
+//
+// Where the last plan was of a part of it and left something out, it is not: nothing is remembered.
 func (c *Cluster) Converged(ctx context.Context) error {
+	if c.leftOut {
+		return nil
+	}
 	text, err := c.doc.Marshal()
 	if err != nil {
 		return err

@@ -186,7 +186,7 @@ func (c *Cluster) admitted(ctx context.Context) error {
 // were waited for one by one.
 func (a *applying) planSmoke() {
 	a.planCloudSmoke()
-	proven := a.facts.Is(memory.Smoked) || !a.wantsSmoke()
+	proven := (a.facts.Is(memory.Smoked) || !a.wantsSmoke()) && !a.onlyTest()
 	if proven && a.facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
 		return
 	}

@@ -3,6 +3,8 @@ package cluster
 import (
 	"slices"
 
+	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -56,6 +58,23 @@ var applyRules = []plan.Rule{
 	{Stage: stageProve, Waits: []plan.Stage{stageRecord, stageBalance, stageNodes, stageRollWorkers, stageRetire}},
 	{Stage: stageAdvance, Waits: []plan.Stage{stageRecord, stageBalance, stageWorkers, stageNodes, stageRollWorkers, stageRetire, stageProve}},
 	{Stage: stageForget, Waits: []plan.Stage{stageRetire}},
+}
+
+// partOf says which part of a cluster a step makes. What nodes can't be Ready without, the pod network, is the cluster's, not an addon.
+func (a *applying) partOf(s *plan.Step) parts.Part {
+	gateway := func(w wanted.Slot) bool { return w.Name == s.Subject && w.Role == provider.Gateway }
+	leaving := func(m provider.Machine) bool { return m.Name == s.Subject && m.Role == provider.Gateway }
+	switch {
+	case s.Stage == stageMachines || s.ID == initialStep: // once it is settled who begins etcd, it is known what every machine is to be
+		return parts.Infrastructure
+	case s.Stage == stageProve:
+		return parts.Test
+	case slices.ContainsFunc(a.o.Want, gateway) || slices.ContainsFunc(a.o.Remove, leaving):
+		return parts.Gateways
+	case s.ID == credentialStep || slices.ContainsFunc(a.cloudAddonList(), func(ad addon.Addon) bool { return addonID(ad.Name) == s.ID }):
+		return parts.Addons
+	}
+	return parts.Cluster
 }
 
 // applying is an apply while it is planned.

@@ -111,4 +111,6 @@ type Plan struct {
 	Steps   []*Step
 	// Warnings say what is odd about what is wanted, though it can be had: one sentence each. They keep nothing from being carried out.
 	Warnings []string
+	// LeftOut says what is to be done besides, and not by this plan; a few words each.
+	LeftOut []string
 }

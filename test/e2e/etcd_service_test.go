@@ -16,7 +16,7 @@ func TestEtcdService(t *testing.T) {
 	r := newRig(t, "etcdsvc")
 	s := size{controlPlanes: 1, gateways: 1, extra: "  etcd:\n    mode: service\n"}
 	r.document(s)
-	r.apply()
+	r.applyInParts("infrastructure", "gateways", "cluster", "addons", "test")
 	r.encryptionChanges(t, s, "etcdsvc-cp-1")
 	r.judgedByCIS(t, "etcdsvc-cp-1", "control-plane", "master,controlplane,etcd,node")
 	l := startLoad(t, r)
@@ -43,4 +43,24 @@ func TestEtcdService(t *testing.T) {
 	r.sameCluster(s)
 	l.end()
 	r.destroy()
+}
+
+// applyInParts builds the cluster part by part. What is asked for too early is refused, what was left out is said; afterwards nothing is to do.
+func (r *rig) applyInParts(parts ...string) {
+	r.t.Helper()
+	if res := r.must(5, "apply", "-f", r.file, "--yes", "--only", parts[1]); !strings.Contains(res.stderr, "gateways can't come before infrastructure") {
+		r.t.Errorf("the wrong reason: %v", res)
+	}
+	for i, part := range parts {
+		res := r.call("apply", "-f", r.file, "--yes", "--only", part) // it does not end with nothing to do
+		if res.code != 0 {
+			r.t.Fatalf("want exit status 0: %v", res)
+		}
+		if left := strings.Contains(res.stderr+res.stdout, "Left out: "); left != (i < len(parts)-1) {
+			r.t.Errorf("--only %s says that something is left out: %t\n%v", part, left, res)
+		}
+	}
+	if res := r.must(0, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stdout, "No changes") {
+		r.t.Errorf("something was left: %v", res)
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan/show"
@@ -38,6 +39,7 @@ type Plan struct {
 	ClusterID string          `json:"clusterID"` // a new cluster gets it
 	New       bool            `json:"new"`       // the store did not know the cluster
 	Document  string          `json:"document"`
+	Only      []parts.Part    `json:"only,omitempty"` // parts of the cluster that it is of; none: all
 	Observed  State           `json:"observed"`
 	More      bool            `json:"more"` // apply plans again afterwards, and may find more to do
 	Plan      json.RawMessage `json:"plan"` // as plan -o json prints it
@@ -72,14 +74,14 @@ func (p Plan) checksum() (string, error) {
 }
 
 // Write saves a session's plan in a file that only its owner reads. version is this program's.
-func Write(path, version string, s *operate.Session, document []byte, ap *cluster.Applied) error {
+func Write(path, version string, s *operate.Session, document []byte, only []parts.Part, ap *cluster.Applied) error {
 	steps, err := json.Marshal(show.JSON(ap.Plan))
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "save the plan")
 	}
 	p := Plan{
 		Kind: kind, Format: format, Naupegos: version, Made: time.Now().UTC().Truncate(time.Second),
-		Cluster: s.Record.Name, ClusterID: s.Record.ID, New: s.IsNew(), Document: string(document), Observed: stateOf(s, ap), More: ap.More, Plan: steps,
+		Cluster: s.Record.Name, ClusterID: s.Record.ID, New: s.IsNew(), Document: string(document), Only: only, Observed: stateOf(s, ap), More: ap.More, Plan: steps,
 	}
 	if p.Checksum, err = p.checksum(); err != nil {
 		return fail.Wrap(fail.Internal, err, "save the plan")

@@ -16,6 +16,7 @@ type planJSON struct {
 	Consents   []string            `json:"consents"`   // all that carrying it out asks for, sorted
 	Disruption plan.Disruption     `json:"disruption"` // the highest class among the steps
 	Warnings   []string            `json:"warnings"`   // what is odd about what is wanted, for people
+	LeftOut    []string            `json:"leftOut"`    // what else is to be done, for people: the plan is of a part of the cluster
 	Steps      []stepJSON          `json:"steps"`      // in the order of planning; needs tell the order of execution
 }
 
@@ -39,10 +40,13 @@ func JSON(p *plan.Plan) json.Marshaler { return newPlanJSON(p) }
 func newPlanJSON(p *plan.Plan) *planJSON {
 	out := &planJSON{
 		Verb: p.Verb, Cluster: p.Cluster, Changes: !p.Empty(), Summary: p.Counts(),
-		Consents: p.MissingConsents(nil), Disruption: p.Disruption(), Warnings: p.Warnings, Steps: make([]stepJSON, 0, len(p.Steps)),
+		Consents: p.MissingConsents(nil), Disruption: p.Disruption(), Warnings: p.Warnings, LeftOut: p.LeftOut, Steps: make([]stepJSON, 0, len(p.Steps)),
 	}
 	if out.Warnings == nil {
 		out.Warnings = []string{}
+	}
+	if out.LeftOut == nil {
+		out.LeftOut = []string{}
 	}
 	if out.Consents == nil {
 		out.Consents = []string{}

@@ -98,6 +98,9 @@ func WriteText(w io.Writer, p *plan.Plan, color bool) error {
 			fmt.Fprintln(b, "Disruption: "+sentence)
 		}
 	}
+	for _, what := range p.LeftOut {
+		fmt.Fprintln(b, "Left out: "+words.Line(what)+".")
+	}
 	if err := writeWarnings(b, p, color); err != nil {
 		return err
 	}

@@ -8,6 +8,14 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
+// TestLeftOut is said also where nothing is left to do.
+func TestLeftOut(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteText(&b, &plan.Plan{LeftOut: []string{"2 steps of cluster"}}, false); err != nil || b.String() != "No changes.\nLeft out: 2 steps of cluster.\n" {
+		t.Errorf("%v: %s", err, &b)
+	}
+}
+
 func TestDisruption(t *testing.T) {
 	drop := &plan.Step{ID: "destroy/w-2", Action: plan.Destroy, Subject: "w-2", Removes: true}
 	roll := &plan.Step{ID: "configure/cp-1", Action: plan.Change, Subject: "cp-1", Rolling: true}

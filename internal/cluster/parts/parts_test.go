@@ -1,0 +1,55 @@
+package parts
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// TestSelect takes parts out of a plan; the subject of each step is its part.
+func TestSelect(t *testing.T) {
+	steps := []*plan.Step{
+		{ID: "machine/a", Subject: "infrastructure"},
+		{ID: "machine/gw", Subject: "infrastructure"},
+		{ID: "settle", Subject: "cluster"},
+		{ID: "gateway", Subject: "gateways", Needs: []string{"machine/gw"}},
+		{ID: "configure/a", Subject: "cluster", Needs: []string{"machine/a", "settle"}},
+		{ID: "api", Subject: "cluster", Needs: []string{"configure/a", "gateway"}},
+		{ID: "smoke", Subject: "test", Needs: []string{"api"}},
+	}
+	for only, want := range map[Part]struct{ ids, left, waits []string }{
+		Infrastructure: {[]string{"machine/a", "machine/gw"}, []string{"1 step of gateways", "3 steps of cluster", "1 step of test"}, nil},
+		Gateways:       {nil, []string{"2 steps of infrastructure", "1 step of gateways, which can't come before infrastructure", "3 steps of cluster", "1 step of test"}, []string{"infrastructure"}},
+		Cluster: {[]string{"settle"}, []string{"2 steps of infrastructure", "1 step of gateways", "2 steps of cluster, which can't come before infrastructure, gateways", "1 step of test"},
+			[]string{"infrastructure", "gateways"}},
+		Addons: {nil, []string{"2 steps of infrastructure", "1 step of gateways", "3 steps of cluster", "1 step of test"}, nil},
+		Test:   {nil, []string{"2 steps of infrastructure", "1 step of gateways", "3 steps of cluster", "1 step of test, which can't come before cluster"}, []string{"cluster"}},
+	} {
+		got := Select(steps, []Part{only}, func(s *plan.Step) Part { return Part(s.Subject) })
+		var ids, waits []string
+		for _, s := range got.Steps {
+			ids = append(ids, s.ID)
+		}
+		for _, p := range got.Waits {
+			waits = append(waits, string(p))
+		}
+		if !slices.Equal(ids, want.ids) || !slices.Equal(got.LeftOut, want.left) || !slices.Equal(waits, want.waits) {
+			t.Errorf("%s: %q, left out %q, waits for %q", only, ids, got.LeftOut, waits)
+		}
+	}
+	if got := Select(steps, All(), func(s *plan.Step) Part { return Part(s.Subject) }); len(got.Steps) != len(steps) || got.LeftOut != nil {
+		t.Errorf("all parts: %+v", got)
+	}
+}
+
+func TestParse(t *testing.T) {
+	got, err := Parse([]string{"test", "gateways", "test"})
+	if err != nil || !slices.Equal(got, []Part{Gateways, Test}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := Parse([]string{"gateway"}); fail.KindOf(err) != fail.Invalid {
+		t.Errorf("a part that there is not: %v", err)
+	}
+}
