@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
 )
 
 func newApplyCmd(a *App) *cobra.Command {
@@ -89,7 +91,7 @@ func (s *session) apply(ctx context.Context, file string, doc *v1alpha1.Cluster,
 		return err
 	}
 	if only != nil {
-		return s.partDone(doc.Metadata.Name, file, only, changed)
+		return s.partDone(doc.Metadata.Name, file, only, first.Plan, changed)
 	}
 	if !changed {
 		fmt.Fprintf(s.app.Out, "No changes: cluster %s is as %s says.\n", doc.Metadata.Name, file)
@@ -99,12 +101,16 @@ func (s *session) apply(ctx context.Context, file string, doc *v1alpha1.Cluster,
 }
 
 // partDone says that parts of the cluster are as the document says.
-func (s *session) partDone(name, file string, only []parts.Part, changed bool) error {
-	text := "No changes: %s of cluster %s is as %s says.\n"
+func (s *session) partDone(name, file string, only []parts.Part, first *plan.Plan, changed bool) error {
 	if changed {
-		text = "Done: %s of cluster %s is as %s says. The rest: naupegos plan without --only.\n"
+		_, err := fmt.Fprintf(s.app.Out, "Done: cluster %s, %s. naupegos plan -f %s says whether there is more.\n", name, parts.Words(only), file)
+		return err
 	}
-	_, err := fmt.Fprintf(s.app.Out, text, parts.Words(only), name, file)
+	text := fmt.Sprintf("No changes: cluster %s, %s is as %s says.\n", name, parts.Words(only), file)
+	for _, what := range first.LeftOut { // an empty plan is not shown
+		text += "Left out: " + what + ".\n"
+	}
+	_, err := io.WriteString(s.app.Out, text)
 	return err
 }
 

@@ -20,7 +20,7 @@ import (
 const roleEnv, dirEnv, urlEnv = "STORE_TEST_ROLE", "STORE_TEST_DIR", "STORE_TEST_URL"
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(context.Context, *database) error{"write": roleWrite, "hold": roleHold, "run": roleRun, "race": roleRace, "overwrite": roleOverwrite}
+	roles := map[string]func(context.Context, *database) error{"write": roleWrite, "hold": roleHold, "run": roleRun, "race": roleRace, "contend": roleContend, "overwrite": roleOverwrite}
 	role := roles[os.Getenv(roleEnv)]
 	if role == nil {
 		os.Exit(m.Run())

@@ -1,0 +1,209 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// contention is the fact of the last write of whoever had the lease: the lease's generation.
+const contention = "contention"
+
+// writeGeneration writes a lease's generation, in one transaction with a look at the one before: a later one there means that a holder wrote
+// after another one had begun, so that there were two.
+func writeGeneration(ctx context.Context, s *database, cluster string, generation int64) error {
+	return s.fenced(ctx, cluster, func(tx *sql.Tx) error {
+		last, err := one(ctx, s, tx, value[int64], "SELECT CAST(value AS BIGINT) FROM facts WHERE cluster_id = $1 AND kind = $2 AND subject = ''", cluster, contention)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if last > generation {
+			return fail.New(fail.Internal, "two hold the lease at once: %d wrote after %d", generation, last)
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO facts (cluster_id, kind, subject, value) VALUES ($1, $2, '', $3)
+			ON CONFLICT (cluster_id, kind, subject) DO UPDATE SET value = excluded.value`, cluster, contention, fmt.Sprint(generation))
+		return err
+	})
+}
+
+// contendTTL is how long a lease of a holder lasts that is stopped or killed.
+const contendTTL = 300 * time.Millisecond
+
+// roleContend takes the lease as a machine of its own, again and again until standard input ends, and writes while it believes to hold it: it
+// asks nobody in between, as a step that takes long does not.
+func roleContend(ctx context.Context, s *database) error {
+	s.self.Host, s.self.Boot = fmt.Sprint("host-", os.Getpid()), "" // whether it lives can't be told from elsewhere
+	c, err := s.Cluster(ctx, "demo")
+	if err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() { _, _ = io.Copy(io.Discard, os.Stdin); close(ended) }()
+	for {
+		select {
+		case <-ended:
+			return nil
+		case <-time.After(5 * time.Millisecond): // somebody else's turn
+		}
+		l, err := s.AcquireLease(ctx, c.ID, "apply", LeaseOptions{TTL: contendTTL})
+		if fail.KindOf(err) == fail.Conflict {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println("held", l.Generation())
+		for range 5 {
+			time.Sleep(2 * time.Millisecond) // the work: time to be stopped in
+			if err = writeGeneration(ctx, s, c.ID, l.Generation()); err != nil {
+				break
+			}
+		}
+		switch {
+		case fail.KindOf(err) == fail.Conflict:
+			fmt.Println("refused", l.Generation())
+		case err != nil:
+			return err
+		}
+		if err := l.Release(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// TestFiftyContend has fifty processes contend for one lease while some are killed and others are stopped in the middle of what they do, for
+// longer than their lease lasts: nobody writes once another one has begun.
+func TestFiftyContend(t *testing.T) {
+	dir := t.TempDir()
+	newCluster(t, open(t, dir), "demo")
+	type line struct {
+		from *child
+		text string
+	}
+	lines := make(chan line, 1024)
+	spawned := func() *child {
+		c := spawn(t, dir, "contend")
+		go func() {
+			for c.out.Scan() {
+				lines <- line{c, c.out.Text()}
+			}
+		}()
+		return c
+	}
+	n := 12
+	if testkit.Full() {
+		n = 50
+	}
+	all := make([]*child, n)
+	for i := range all {
+		all[i] = spawned()
+	}
+	random, count := testkit.Rand(t), map[string]int{}
+	deadline := time.After(2 * time.Minute)
+	disturb := time.NewTicker(60 * time.Millisecond)
+	defer disturb.Stop()
+	for count["killed"] < n || count["stopped"] < n || count["refused"] < n/3 || count["held"] < 4*n {
+		select {
+		case l := <-lines:
+			what, _, _ := strings.Cut(l.text, " ")
+			if count[what]++; what != "held" && what != "refused" {
+				t.Fatal(l.text)
+			}
+			if what == "held" && random.IntN(4) == 0 {
+				process := l.from.cmd.Process
+				_ = process.Signal(syscall.SIGSTOP) // it may have been killed since
+				time.AfterFunc(2*contendTTL, func() { _ = process.Signal(syscall.SIGCONT) })
+				count["stopped"]++
+			}
+		case <-disturb.C:
+			i := random.IntN(n)
+			all[i].kill()
+			all[i] = spawned()
+			count["killed"]++
+		case <-deadline:
+			t.Fatalf("after two minutes: %v", count)
+		}
+	}
+	t.Logf("%d processes: %v", n, count)
+}
+
+// TestLeaseModel compares what several holders may do, whose clock stands still, jumps or goes back, with what a lease means: it is free once
+// it is given back or the clock has passed its end, and only the last who took it may write.
+func TestLeaseModel(t *testing.T) {
+	dir := t.TempDir()
+	c := newCluster(t, open(t, dir), "demo")
+	clock := &stoppedClock{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	var holders []*database
+	for i := range 5 {
+		s := open(t, dir)
+		s.self.Host, s.self.Boot = fmt.Sprint("host-", i), ""
+		s.d = stopped{s.d, clock}
+		holders = append(holders, s)
+	}
+	const ttl = time.Hour // no heartbeat comes while the test runs
+	random := testkit.Rand(t)
+	leases := make([]Lease, len(holders))
+	var last int64        // generation that was given out last
+	free := true          // it was given back
+	var expires time.Time // else
+	for step := range 600 {
+		i := random.IntN(len(holders))
+		switch random.IntN(5) {
+		case 0: // the clock goes on, or back
+			clock.at = clock.at.Add(time.Duration(random.IntN(100)-20) * time.Minute)
+		case 1, 2:
+			l, err := holders[i].AcquireLease(t.Context(), c.ID, "apply", LeaseOptions{TTL: ttl})
+			if may := free || !clock.at.Before(expires); may != (err == nil) {
+				t.Fatalf("step %d: free %t, ends %v, it is %v: %v", step, free, expires, clock.at, err)
+			}
+			if err == nil {
+				if last++; l.Generation() != last {
+					t.Fatalf("step %d: generation %d, want %d", step, l.Generation(), last)
+				}
+				t.Cleanup(func() { _ = l.Release(context.Background()) }) // the store is closed by then
+				leases[i], free, expires = l, false, clock.at.Add(ttl)
+			}
+		case 3:
+			if leases[i] == nil {
+				continue
+			}
+			err := writeGeneration(t.Context(), holders[i], c.ID, leases[i].Generation())
+			if leases[i].Generation() == last && err != nil || leases[i].Generation() < last && fail.KindOf(err) != fail.Conflict {
+				t.Fatalf("step %d: generation %d of %d writes: %v", step, leases[i].Generation(), last, err)
+			}
+			if check := leases[i].Check(t.Context()); (check == nil) != (leases[i].Generation() == last && clock.at.Before(expires)) {
+				t.Fatalf("step %d: generation %d of %d, ends %v, it is %v: %v", step, leases[i].Generation(), last, expires, clock.at, check)
+			}
+		case 4:
+			if leases[i] == nil {
+				continue
+			}
+			testkit.Must(t, leases[i].Release(t.Context()))
+			free = free || leases[i].Generation() == last
+			leases[i] = nil
+		}
+	}
+	if last < 20 {
+		t.Errorf("only %d leases were taken", last)
+	}
+}
+
+// stopped is a dialect whose clock the test sets.
+type stopped struct {
+	dialect
+	clock *stoppedClock
+}
+
+type stoppedClock struct{ at time.Time }
+
+func (s stopped) now(context.Context, querier) (time.Time, error) { return s.clock.at, nil }
