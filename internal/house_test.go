@@ -31,7 +31,8 @@ var owners = map[string][]string{
 	"modernc.org/sqlite":                     {"internal/store"},
 	"github.com/pressly/goose":               {"internal/store"},
 	"github.com/jackc/pgx":                   {"internal/store"},
-	"filippo.io/age":                         {"internal/backup", "internal/store", "internal/store/storetest"},
+	"filippo.io/age":                         {"internal/backup", "internal/store", "internal/store/storetest", "api/v1alpha1"}, // the last only reads public keys
+	"github.com/minio":                       {"internal/backup/s3"},
 	"golang.org/x/crypto/ssh":                {"internal/remote", "internal/testkit/sshtest", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // the last three only read and write keys
 	"github.com/vishvananda/netlink":         {"internal/provider/local/hostnet", "test/openstack/runner/runner"},
 	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/output", "hack/docs"},
@@ -60,6 +61,7 @@ var knows = map[string][]string{
 	"internal/agent/approver":           {"internal/fail"},
 	"cmd/naupegos-agent":                {"internal/agent", "internal/agent/approver", "internal/fail", "internal/machine"},
 	"internal/backup":                   {"internal/fail"},
+	"internal/backup/s3":                {"api/v1alpha1", "internal/backup", "internal/fail"},
 	"internal/pki":                      {"internal/fail"},
 	"internal/pki/pkitest":              {"internal/fail", "internal/pki", "internal/testkit"},
 	"internal/release":                  {},

@@ -36,6 +36,8 @@ type Spec struct {
 	Security Security `json:"security,omitzero" yaml:"security,omitempty"`
 	// Who may log in to the machines.
 	Access Access `json:"access,omitzero" yaml:"access,omitempty"`
+	// Where backups go, who opens them, and which ones stay.
+	Backup *Backup `json:"backup,omitempty" yaml:"backup,omitempty"`
 	// How changes are rolled out.
 	Updates Updates `json:"updates,omitzero" yaml:"updates,omitempty"`
 	// How long things may take.

@@ -30,6 +30,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkAccess(r)
 	c.checkCloud(r)
 	c.checkWireGuard(r)
+	c.checkBackup(r)
 	c.checkTimeouts(r)
 	if h := c.Spec.Provider.Hosts; h != nil {
 		c.checkHosts(r, h)

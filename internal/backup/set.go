@@ -171,6 +171,44 @@ func latest(ctx context.Context, t Target, cluster string) (*Set, error) {
 	return nil, fail.New(fail.NotFound, "there is no backup of cluster %s", cluster).At(t.String()).Do("naupegos backup create %s makes one", cluster)
 }
 
+// Newest returns the newest set of a cluster and the newest one that is proven, nil where there is none. It reads no more than it must.
+func Newest(ctx context.Context, t Target, cluster, clusterID string) (last, proven *Set, err error) {
+	files, err := t.List(ctx, cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	var ids []string
+	proof := map[string]bool{}
+	for _, f := range files {
+		switch id, name, ok := inSet(cluster, f.Name); {
+		case ok && name == manifestFile:
+			ids = append(ids, id)
+		case ok && name == proofFile:
+			proof[id] = true
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Backward(ids) {
+		if last != nil && !proof[id] {
+			continue
+		}
+		s, err := read(ctx, t, cluster, id)
+		if s == nil && fail.KindOf(err) != fail.NotFound {
+			return last, nil, err
+		}
+		if s == nil || s.Problem != "" || s.ClusterID != clusterID {
+			continue
+		}
+		if last == nil {
+			last = s
+		}
+		if s.Proven() {
+			return last, s, nil
+		}
+	}
+	return last, nil, nil
+}
+
 // read reads a set's manifest and its proof. Where the manifest can't be used it returns a set that says so, beside the error.
 func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	s := &Set{target: t, Manifest: Manifest{Cluster: cluster, ID: id}}

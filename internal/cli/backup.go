@@ -13,24 +13,28 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
 func newBackupCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup",
-		Short: "Make, list and look at backups of clusters",
+		Short: "Make, list, look at and remove backups of clusters",
 		Long: `A backup of a cluster is all that it needs to come back, in one encrypted set: etcd's data, and what the store knows of it (its
 document, its record and its secrets: authorities, keys, the keys by which Secrets are encrypted).
 
-Sets lie in backups/NAME of the state directory; each is a directory with an ID: a manifest, which says what is in it and can be read without a
-key, and set.age, which whoever has the store's identity (identity.age of the state directory) opens. Keep a copy of both elsewhere.
+Sets lie where spec.backup.to says, a directory or a bucket, else in backups/NAME of the state directory. Each has an ID: a manifest, which
+says what is in it and can be read without a key, and set.age, which whoever has the store's identity (identity.age of the state directory)
+opens, or one of spec.backup.recipients. naupegos backup key puts that identity beside them, encrypted by a passphrase: then the bucket and
+the passphrase are all that is needed.
 
 One is also made before what may go wrong: a control-plane machine is replaced, a release of Kubernetes comes from which none leads back.`,
 	}
-	c.AddCommand(newBackupCreateCmd(a), newBackupListCmd(a), newBackupShowCmd(a))
+	c.AddCommand(newBackupCreateCmd(a), newBackupListCmd(a), newBackupShowCmd(a), newBackupPruneCmd(a), newBackupKeyCmd(a))
 	return c
 }
 
@@ -43,7 +47,7 @@ func newBackupCreateCmd(a *App) *cobra.Command {
 		Long: `Take a snapshot of etcd, add what the store knows of the cluster, encrypt all of it and put it where the cluster's backups are. Nothing
 in the cluster changes, and nothing is asked. While another command is at work on the cluster none is made.
 
-A set counts once it is whole: what a run leaves behind that was killed is not listed, and the next one removes it.`,
+Afterwards those are removed that spec.backup.keep does not keep. A set counts once it is whole: what a run leaves behind that was killed is not listed, and the next one removes it.`,
 		Example: "  naupegos backup create demo\n  naupegos backup create demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -136,6 +140,69 @@ ID, or with "latest", it is the newest one. No key is needed, and nothing of the
 	return c
 }
 
+func newBackupPruneCmd(a *App) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "prune NAME",
+		Short: "Remove the backups that need not stay",
+		Long: `Show which backups spec.backup.keep does not keep, ask, and remove them. Making a backup does the same without asking. What always stays:
+the newest one that is proven, such that can't be read, and those of another cluster of this name.`,
+		Example: "  naupegos backup prune demo\n  naupegos backup prune demo --yes",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, doc, err := a.openNamed(cmd.Context(), args[0], sessionOptions{verb: "backup prune"})
+			if err != nil {
+				return err
+			}
+			defer func() { err = s.CloseWith(err) }()
+			p, err := s.Cluster.PlanPrune(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if p.Empty() {
+				_, err = fmt.Fprintln(a.Out, "All backups stay.")
+				return err
+			}
+			t := a.terms(&f, doc)
+			t.Question = "Remove " + words.Count(len(p.Steps), "backup", "backups") + "?"
+			return s.CarryOut(cmd.Context(), p, t)
+		},
+	}
+	f.bind(c)
+	return c
+}
+
+func newBackupKeyCmd(a *App) *cobra.Command {
+	var passphrase string
+	c := &cobra.Command{
+		Use:   "key NAME",
+		Short: "Put the key of a cluster's backups beside them, under a passphrase",
+		Long: `Write the store's identity, which opens the backups, beside them as NAME/key.age, encrypted by a passphrase (age, scrypt). Then that place and
+the passphrase are enough to rebuild the cluster when everything else is lost. The passphrase is asked for on the terminal or read from a
+file. Written again, it replaces the former one.
+
+Who has both the place and the passphrase has every cluster of this store: take a long passphrase, and keep it elsewhere.`,
+		Example: "  naupegos backup key demo\n  naupegos backup key demo --passphrase-file /root/passphrase",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onCluster(cmd.Context(), args[0], sessionOptions{verb: "backup key", readOnly: true}, func(s *session) error {
+				word, err := terminal.Passphrase(a.In, a.Err, passphrase, true)
+				if err != nil {
+					return err
+				}
+				where, err := s.Cluster.WriteBackupKey(cmd.Context(), word)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(a.Out, "The key of cluster %s's backups lies beside them in %s, and opens with the passphrase.\n", args[0], where)
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&passphrase, "passphrase-file", "", "read the passphrase from the first line of this file")
+	return c
+}
+
 // backups are those of one cluster.
 type backups struct {
 	cluster   string
@@ -173,8 +240,8 @@ func (a *App) backupsOf(ctx context.Context, name, file string) (*backups, error
 	if err != nil {
 		return nil, err
 	}
-	b.target, err = cluster.BackupTarget(doc, st.Dir())
-	return b, err
+	b.target = cluster.BackupTarget(doc, st.Dir())
+	return b, nil
 }
 
 // list returns the sets. Where there are none of a cluster that nobody knows, its name is a slip.
@@ -248,4 +315,32 @@ func sizeWords(n int64) string {
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
+
+// backupWords says how a cluster's backups are.
+func backupWords(b *cluster.Backups, name string, now time.Time) string {
+	ago := func(at time.Time) string { return coarse(now.Sub(at)) + " old" }
+	switch {
+	case b.Problem != "":
+		return b.Problem
+	case b.LastID == "":
+		return "none; naupegos backup create " + name + " makes one"
+	case b.ProvenID == "":
+		return "the last is " + ago(b.Last) + "; none is proven"
+	case b.ProvenID == b.LastID:
+		return "the last is " + ago(b.Last) + ", and proven"
+	}
+	return "the last is " + ago(b.Last) + ", the last proven one " + ago(b.Proven)
+}
+
+// coarse is an age in words that do not change at each look.
+func coarse(d time.Duration) string {
+	switch h := int(d.Hours()); {
+	case h < 1:
+		return "less than an hour"
+	case h < 48:
+		return words.Count(h, "hour", "hours")
+	default:
+		return words.Count(h/24, "day", "days")
+	}
 }

@@ -56,6 +56,9 @@ func statusTable(w io.Writer, s *cluster.Status) error {
 	if s.BundleNote != "" {
 		fmt.Fprintf(w, "  bundle    %s\n", s.BundleNote)
 	}
+	if s.Backups != nil {
+		fmt.Fprintf(w, "  backup    %s\n", backupWords(s.Backups, s.Name, time.Now()))
+	}
 	if !s.Expires.IsZero() {
 		fmt.Fprintf(w, "  next certificate to expire  %s (%s)\n", s.Expires.Format(time.DateOnly), s.ExpiresOf)
 	}

@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/backup/s3"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -22,9 +24,40 @@ import (
 
 const backupID = "backup/create"
 
-// BackupTarget returns where the backups of a document's cluster are kept; dir is the store's directory.
-func BackupTarget(_ *v1alpha1.Cluster, dir string) (backup.Target, error) {
-	return backup.Directory(filepath.Join(dir, "backups")), nil
+// BackupTarget returns where the backups of a document's cluster are kept; dir is the store's directory. doc may be nil.
+func BackupTarget(doc *v1alpha1.Cluster, dir string) backup.Target {
+	if doc != nil && doc.Spec.Backup != nil && doc.Spec.Backup.To != nil {
+		to := doc.Spec.Backup.To
+		if to.S3 != nil {
+			return s3.New(*to.S3)
+		}
+		return backup.Directory(to.Directory)
+	}
+	return backup.Directory(filepath.Join(dir, "backups"))
+}
+
+// backupTarget returns where the backups of this cluster are kept.
+func (c *Cluster) backupTarget() backup.Target { return BackupTarget(c.doc, c.stateDir) }
+
+// backupRecipients are those who can open the backups of this cluster: the store's own first.
+func (c *Cluster) backupRecipients() []string {
+	all := []string{c.store.Recipient()}
+	if b := c.doc.Spec.Backup; b != nil {
+		for _, r := range b.Recipients {
+			if r != all[0] {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// backupKeep says which backups stay.
+func (c *Cluster) backupKeep() backup.Keep {
+	if b := c.doc.Spec.Backup; b != nil && b.Keep != nil {
+		return backup.Keep{Last: b.Keep.Last, Days: b.Keep.Days, Weeks: b.Keep.Weeks}
+	}
+	return backup.Keep{}
 }
 
 // PlanBackup plans to make a backup. made, which may be nil, is called with it.
@@ -32,40 +65,87 @@ func (c *Cluster) PlanBackup(reason string, made func(*backup.Set)) (*plan.Plan,
 	if !c.facts.Bootstrapped() {
 		return nil, errNotBootstrapped(c.Name())
 	}
-	return &plan.Plan{Verb: "backup", Cluster: c.Name(), Steps: []*plan.Step{c.backupStep(reason, made)}}, nil
+	return &plan.Plan{Verb: "backup create", Cluster: c.Name(), Steps: []*plan.Step{c.backupStep(reason, made)}}, nil
 }
 
-// backupStep makes a backup, before what may go wrong among others. made may be nil.
+// backupStep makes a backup, before what may go wrong among others, and removes those that need not stay then. made may be nil.
 func (c *Cluster) backupStep(reason string, made func(*backup.Set)) *plan.Step {
-	step := &plan.Step{ID: backupID, Action: plan.Create, Subject: "cluster", Title: "make a backup", Reason: reason}
-	t, err := BackupTarget(c.doc, c.stateDir)
-	if err == nil {
-		step.Details = []string{"into " + t.String() + ", encrypted for the store's identity"}
+	t := c.backupTarget()
+	whom := "the store's identity"
+	if b := c.doc.Spec.Backup; b != nil && len(b.Recipients) > 0 {
+		whom += " and " + plural(len(b.Recipients), "recipient")
 	}
-	step.Run = func(ctx context.Context, p plan.Progress) error {
-		if err != nil {
-			return err
-		}
-		src, err := c.backupSource(ctx, reason, p)
-		if err != nil {
-			return err
-		}
-		set, err := backup.Create(ctx, t, *src)
-		if err != nil {
-			return err
-		}
-		p.Status("wrote %s", set.Where())
-		if made != nil {
-			made(set)
-		}
-		return nil
+	return &plan.Step{
+		ID: backupID, Action: plan.Create, Subject: "cluster", Title: "make a backup", Reason: reason,
+		Details: []string{"into " + t.String() + ", encrypted for " + whom},
+		Run: func(ctx context.Context, p plan.Progress) error {
+			src, err := c.backupSource(ctx, reason, p)
+			if err != nil {
+				return err
+			}
+			set, err := backup.Create(ctx, t, *src)
+			if err != nil {
+				return err
+			}
+			p.Status("wrote %s", set.Where())
+			if made != nil {
+				made(set)
+			}
+			gone, err := c.expired(ctx)
+			if err != nil {
+				return err
+			}
+			for _, s := range gone {
+				p.Status("removing backup %s", s.ID)
+				if err := s.Remove(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 	}
-	return step
+}
+
+// expired returns the backups that need not stay.
+func (c *Cluster) expired(ctx context.Context) ([]*backup.Set, error) {
+	k := c.backupKeep()
+	if k == (backup.Keep{}) {
+		return nil, nil
+	}
+	sets, err := backup.List(ctx, c.backupTarget(), c.Name())
+	return k.Expired(sets, c.rec.ID), err
+}
+
+// PlanPrune plans to remove the backups that need not stay.
+func (c *Cluster) PlanPrune(ctx context.Context) (*plan.Plan, error) {
+	if c.backupKeep() == (backup.Keep{}) {
+		return nil, fail.New(fail.Invalid, "the document of cluster %s does not say which backups stay", c.Name()).
+			Do("spec.backup.keep says it: last, days, weeks")
+	}
+	gone, err := c.expired(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan.Plan{Verb: "backup prune", Cluster: c.Name()}
+	for _, s := range gone {
+		p.Steps = append(p.Steps, &plan.Step{
+			ID: "backup/remove/" + s.ID, Action: plan.Destroy, Subject: "cluster", Title: "remove backup " + s.ID,
+			Reason: "spec.backup.keep does not keep it", Details: []string{s.Where()},
+			Run: func(ctx context.Context, _ plan.Progress) error { return s.Remove(ctx) },
+		})
+	}
+	return p, nil
+}
+
+// WriteBackupKey puts the store's identity beside the backups, encrypted by a passphrase. It returns where.
+func (c *Cluster) WriteBackupKey(ctx context.Context, passphrase string) (string, error) {
+	t := c.backupTarget()
+	return t.String(), backup.WriteKey(ctx, t, c.Name(), c.store.Identity(), passphrase)
 }
 
 // backupSource is what a backup of this cluster is made of, as it is now.
 func (c *Cluster) backupSource(ctx context.Context, reason string, p plan.Progress) (*backup.Source, error) {
-	recipients := []string{c.store.Recipient()}
+	recipients := c.backupRecipients()
 	o, err := c.operatorPart(ctx)
 	if err != nil {
 		return nil, err
@@ -155,4 +235,34 @@ func (c *Cluster) authorityDigest(ctx context.Context) (string, error) {
 	}
 	sum := sha256.Sum256(block.Bytes)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// Backups says how a cluster's backups are.
+type Backups struct {
+	Last     time.Time `json:"last,omitzero"` // when the last one was made; none: zero
+	LastID   string    `json:"lastID,omitempty"`
+	Proven   time.Time `json:"proven,omitzero"` // when the last one was made that a rehearsal has found whole; none: zero
+	ProvenID string    `json:"provenID,omitempty"`
+	Problem  string    `json:"problem,omitempty"` // why it can't be told
+}
+
+// backupsLook bounds looking for backups where something else is asked.
+const backupsLook = 5 * time.Second
+
+// backups looks for the last backup and the last proven one.
+func (c *Cluster) backups(ctx context.Context) *Backups {
+	ctx, cancel := context.WithTimeout(ctx, backupsLook)
+	defer cancel()
+	last, proven, err := backup.Newest(ctx, c.backupTarget(), c.Name(), c.rec.ID)
+	b := &Backups{}
+	if err != nil {
+		b.Problem = err.Error()
+	}
+	if last != nil {
+		b.Last, b.LastID = last.CreatedAt, last.ID
+	}
+	if proven != nil {
+		b.Proven, b.ProvenID = proven.CreatedAt, proven.ID
+	}
+	return b
 }

@@ -27,6 +27,7 @@ type Status struct {
 	Expires    time.Time       `json:"certificateExpires,omitzero"` // of the certificate that expires first
 	ExpiresOf  string          `json:"certificateName,omitempty"`
 	Due        []string        `json:"certificatesDue,omitempty"` // names of certificates that the next apply renews
+	Backups    *Backups        `json:"backups,omitempty"`
 }
 
 // MachineStatus is one machine as it is now.
@@ -73,6 +74,9 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	for _, m := range o.Remove {
 		s.Healthy = false
 		s.Machines = append(s.Machines, MachineStatus{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: "unwanted"})
+	}
+	if c.facts.Bootstrapped() {
+		s.Backups = c.backups(ctx)
 	}
 	return s, c.certificateStatus(ctx, s, time.Now())
 }

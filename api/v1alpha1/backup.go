@@ -1,0 +1,127 @@
+package v1alpha1
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+
+	"filippo.io/age"
+)
+
+// Backup says where backups of the cluster go, who opens them, and which ones stay.
+type Backup struct {
+	// Where backups are kept: exactly one of its fields. Left out, it is the directory backups in the store's.
+	To *BackupTarget `json:"to,omitempty" yaml:"to,omitempty"`
+	// Public keys of age ("age1…") whose owners can open backups, besides the store's own.
+	Recipients []string `json:"recipients,omitempty" yaml:"recipients,omitempty" jsonschema:"maxItems=20"`
+	// Which backups stay when one was made, and at naupegos backup prune. Left out: all. The newest one that is proven always stays.
+	Keep *BackupKeep `json:"keep,omitempty" yaml:"keep,omitempty"`
+}
+
+// BackupTarget is where backups are kept.
+type BackupTarget struct {
+	// Directory where naupegos runs, as an absolute path.
+	Directory string `json:"directory,omitempty" yaml:"directory,omitempty"`
+	// Bucket of a service that speaks S3.
+	S3 *BackupS3 `json:"s3,omitempty" yaml:"s3,omitempty"`
+}
+
+// BackupS3 is a bucket. Its credentials are no part of the document.
+type BackupS3 struct {
+	// Address of the service, as https://s3.example.org.
+	Endpoint string `json:"endpoint" yaml:"endpoint" jsonschema:"required"`
+	// Name of the bucket, which must exist.
+	Bucket string `json:"bucket" yaml:"bucket" jsonschema:"required,maxLength=63,pattern=^[a-z0-9][-a-z0-9.]*[a-z0-9]$"`
+	// What the names of all objects begin with, such as kubernetes/site-a.
+	Prefix string `json:"prefix,omitempty" yaml:"prefix,omitempty"`
+	// Region of the bucket, where the service has regions.
+	Region string `json:"region,omitempty" yaml:"region,omitempty"`
+	// Certificate of the authority (PEM) that vouches for the service, where this host does not know it.
+	CA string `json:"ca,omitempty" yaml:"ca,omitempty"`
+	// File of credentials as the AWS command line has it ([default] with aws_access_key_id and aws_secret_access_key), as an absolute path. Left out, $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY are taken, else ~/.aws/credentials.
+	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty"`
+}
+
+// BackupKeep says which backups stay: those that one of its fields keeps.
+type BackupKeep struct {
+	// So many of the newest ones.
+	Last int `json:"last,omitempty" yaml:"last,omitempty" jsonschema:"minimum=1,maximum=10000"`
+	// The newest of each of so many days (UTC) on which there is one.
+	Days int `json:"days,omitempty" yaml:"days,omitempty" jsonschema:"minimum=1,maximum=10000"`
+	// The newest of each of so many weeks (UTC, from Monday) in which there is one.
+	Weeks int `json:"weeks,omitempty" yaml:"weeks,omitempty" jsonschema:"minimum=1,maximum=10000"`
+}
+
+// checkBackup checks where backups go, and to whom.
+func (c *Cluster) checkBackup(r *findings) {
+	const at = "spec.backup"
+	b := c.Spec.Backup
+	if b == nil {
+		return
+	}
+	if to := b.To; to != nil {
+		switch {
+		case to.Directory != "" && to.S3 != nil:
+			r.add(at+".to", "names a directory and a bucket", "choose one", at+".to.s3")
+		case to.Directory == "" && to.S3 == nil:
+			r.add(at+".to", "names no place", "give it directory or s3, or remove it")
+		case to.S3 != nil:
+			to.S3.check(r, at+".to.s3")
+		case !plainPath(to.Directory):
+			r.add(at+".to.directory", quote(to.Directory)+" is not an absolute path", "as /srv/backups")
+		}
+	}
+	seen := map[string]int{}
+	for i, text := range b.Recipients {
+		where := item(at+".recipients", i)
+		switch first, again := seen[text]; {
+		case strings.HasPrefix(text, "AGE-SECRET-KEY-"): // never shown
+			r.add(where, "is a secret key of age", "give its public half, which age-keygen -y FILE prints; and make another one: documents are read by many")
+		case again:
+			r.add(where, fmt.Sprintf("is the same as recipients[%d]", first), "remove it")
+		default:
+			if _, err := age.ParseX25519Recipient(text); err != nil {
+				r.add(where, quote(text)+" is not a public key of age", "it begins with age1; age-keygen -y FILE prints it")
+			}
+		}
+		seen[text] = i
+	}
+	if k := b.Keep; k != nil && *k == (BackupKeep{}) {
+		r.add(at+".keep", "keeps nothing", "give it last, days or weeks, or remove it")
+	}
+}
+
+// plainPath reports whether a path is absolute and has no dots to go astray by.
+func plainPath(p string) bool { return path.IsAbs(p) && path.Clean(p) == strings.TrimRight(p, "/") }
+
+func (s *BackupS3) check(r *findings, at string) {
+	u, err := url.Parse(s.Endpoint)
+	switch {
+	case s.Endpoint == "":
+	case err == nil && u.User != nil: // never shown
+		r.add(at+".endpoint", "holds credentials", "leave them away, and put them into a file: credentialsFile")
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		r.add(at+".endpoint", quote(s.Endpoint)+" is not the address of a service", "as https://s3.example.org")
+	case u.Scheme == "http" && s.CA != "":
+		r.add(at+".ca", "is given, but the endpoint is not reached by https", "remove it, or write https", at+".endpoint")
+	}
+	if s.Bucket != "" && (len(s.Bucket) < 3 || len(s.Bucket) > 63 || strings.Trim(s.Bucket, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "") {
+		r.add(at+".bucket", quote(s.Bucket)+" is not the name of a bucket", "it has 3 to 63 lower-case letters, digits, dots and dashes")
+	}
+	if p := s.Prefix; p != "" && path.Clean("/"+p) != "/"+strings.TrimRight(p, "/") {
+		r.add(at+".prefix", quote(p)+" is not a plain path", "as kubernetes/site-a")
+	}
+	if s.CA != "" {
+		if block, _ := pem.Decode([]byte(s.CA)); block == nil || block.Type != "CERTIFICATE" {
+			r.add(at+".ca", "is no certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
+		} else if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			r.add(at+".ca", "is no certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
+		}
+	}
+	if f := s.CredentialsFile; f != "" && !plainPath(f) {
+		r.add(at+".credentialsFile", quote(f)+" is not an absolute path", "as /etc/naupegos/s3")
+	}
+}

@@ -1,0 +1,281 @@
+// Package s3 keeps backups in a bucket of a service that speaks S3.
+//
+// It knows files and nothing of what is in them. It is the only package that speaks S3.
+package s3
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+const (
+	partSize = 16 << 20 // of an upload, held in memory; at most 10,000 of them make a file
+	grace    = time.Hour
+	patience = 30 * time.Second // for an answer to begin
+	cleanup  = 30 * time.Second // for taking away what was not finished
+	attempts = 3                // at one request
+)
+
+// upload begins the last part of the name under which an upload is listed that never became a file.
+const upload = ".upload-"
+
+// Bucket is a bucket as a backup.Target.
+type Bucket struct {
+	spec    v1alpha1.BackupS3
+	connect func() (*minio.Client, error) // once
+}
+
+var _ backup.Target = (*Bucket)(nil)
+
+// New returns a bucket. Credentials are looked for, and the service is asked, when it is used.
+func New(spec v1alpha1.BackupS3) *Bucket {
+	return &Bucket{spec: spec, connect: sync.OnceValues(func() (*minio.Client, error) { return connect(spec) })}
+}
+
+func connect(spec v1alpha1.BackupS3) (*minio.Client, error) {
+	u, err := url.Parse(spec.Endpoint)
+	if err != nil {
+		return nil, fail.New(fail.Invalid, "the address of the bucket's service can't be read")
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read this host's certificates")
+	}
+	pool.AppendCertsFromPEM([]byte(spec.CA))
+	creds, err := credentialsOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	c, err := minio.New(u.Host, &minio.Options{
+		Creds: creds, Secure: u.Scheme == "https", Region: spec.Region, MaxRetries: attempts, BucketLookup: minio.BucketLookupAuto,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, IdleConnTimeout: patience,
+			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		},
+	})
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "use the bucket %s", spec.Bucket)
+	}
+	return c, nil
+}
+
+// credentialsOf finds the credentials where the document says, else where the AWS command line has them.
+func credentialsOf(spec v1alpha1.BackupS3) (*credentials.Credentials, error) {
+	if spec.CredentialsFile == "" && os.Getenv("AWS_ACCESS_KEY_ID") != "" {
+		return credentials.NewEnvAWS(), nil
+	}
+	file := spec.CredentialsFile
+	if file == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, fail.Wrap(fail.Unauthorized, err, "find the credentials of the bucket %s", spec.Bucket)
+		}
+		file = filepath.Join(home, ".aws", "credentials")
+	}
+	c := credentials.NewFileAWSCredentials(file, "")
+	// Its own error may hold lines of the file.
+	if v, err := c.GetWithContext(nil); err != nil || v.AccessKeyID == "" || v.SecretAccessKey == "" {
+		e := fail.New(fail.Unauthorized, "there are no credentials for the bucket %s", spec.Bucket).At(file).
+			Do("the file needs aws_access_key_id and aws_secret_access_key below [default]; or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		if _, missing := os.Stat(file); missing != nil {
+			e.Err = missing
+		}
+		return nil, e
+	}
+	return c, nil
+}
+
+// String implements backup.Target.
+func (b *Bucket) String() string {
+	return strings.TrimRight(b.spec.Endpoint, "/") + "/" + path.Join(b.spec.Bucket, b.spec.Prefix)
+}
+
+// Grace implements backup.Target.
+func (b *Bucket) Grace() time.Duration { return grace }
+
+func (b *Bucket) key(name string) string {
+	return strings.TrimPrefix(path.Join(b.spec.Prefix, name), "/")
+}
+
+// broken is an error of who fills a file: never one by which readers know an end.
+type broken struct{ error }
+
+func (e broken) Unwrap() error { return e.error }
+
+// Create implements backup.Target.
+func (b *Bucket) Create(ctx context.Context, name string, fill func(io.Writer) error) error {
+	c, err := b.connect()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r, w := io.Pipe()
+	filled := make(chan error, 1)
+	go func() {
+		err := fill(w)
+		filled <- err
+		if err != nil {
+			err = broken{err}
+		}
+		_ = w.CloseWithError(err) // it never fails
+	}()
+	_, err = c.PutObject(ctx, b.spec.Bucket, b.key(name), r, -1, minio.PutObjectOptions{PartSize: partSize, ContentType: "application/octet-stream"})
+	why := b.wrap(err, "write %s", name)
+	_ = r.CloseWithError(why) // whoever fills the file ends, with what went wrong here
+	e := <-filled
+	if err == nil && e == nil {
+		return nil
+	}
+	b.abort(ctx, c, name)
+	var own broken
+	if err == nil || errors.As(err, &own) {
+		return e
+	}
+	return why
+}
+
+// abort takes away what an upload has left, also where ctx is what ended it.
+func (b *Bucket) abort(ctx context.Context, c *minio.Client, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	defer cancel()
+	_ = c.RemoveIncompleteUpload(ctx, b.spec.Bucket, b.key(name)) // what can't be taken away now the next backup does
+}
+
+// Open implements backup.Target.
+func (b *Bucket) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	c, err := b.connect()
+	if err != nil {
+		return nil, 0, err
+	}
+	o, err := c.GetObject(ctx, b.spec.Bucket, b.key(name), minio.GetObjectOptions{})
+	if err != nil {
+		return nil, 0, b.wrap(err, "read %s", name)
+	}
+	info, err := o.Stat()
+	if err != nil {
+		_ = o.Close() // nothing was read
+		return nil, 0, b.wrap(err, "read %s", name)
+	}
+	return &reader{b, o, name}, info.Size, nil
+}
+
+// reader gives what goes wrong while a file is read its kind.
+type reader struct {
+	b    *Bucket
+	o    *minio.Object
+	name string
+}
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	n, err := r.o.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = r.b.wrap(err, "read %s", r.name)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (r *reader) Close() error { return r.o.Close() }
+
+// List implements backup.Target.
+func (b *Bucket) List(ctx context.Context, dir string) (all []backup.File, err error) {
+	c, err := b.connect()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the listing where not all is read
+	prefix := b.key(dir) + "/"
+	own := func(key string) string { return strings.TrimPrefix(strings.TrimPrefix(key, b.key("")), "/") }
+	for o := range c.ListObjects(ctx, b.spec.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+		if o.Err != nil {
+			return nil, b.wrap(o.Err, "look for backups")
+		}
+		all = append(all, backup.File{Name: own(o.Key), Size: o.Size, Modified: o.LastModified})
+	}
+	for o := range c.ListIncompleteUploads(ctx, b.spec.Bucket, prefix, true) {
+		if o.Err != nil {
+			return nil, b.wrap(o.Err, "look for uploads that never ended")
+		}
+		name := own(o.Key)
+		all = append(all, backup.File{Name: path.Join(path.Dir(name), upload+path.Base(name)), Size: o.Size, Modified: o.Initiated})
+	}
+	return all, nil
+}
+
+// Remove implements backup.Target.
+func (b *Bucket) Remove(ctx context.Context, names ...string) error {
+	c, err := b.connect()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		var err error
+		if base, ok := strings.CutPrefix(path.Base(name), upload); ok {
+			err = c.RemoveIncompleteUpload(ctx, b.spec.Bucket, b.key(path.Join(path.Dir(name), base)))
+		} else {
+			err = c.RemoveObject(ctx, b.spec.Bucket, b.key(name), minio.RemoveObjectOptions{})
+		}
+		if err = b.wrap(err, "remove %s", name); err != nil && fail.KindOf(err) != fail.NotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+// wrap gives an error its kind. The library has tried again already where that could help.
+func (b *Bucket) wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	e := fail.Wrap(fail.Refused, err, "%s", fmt.Sprintf(format, args...)).At(b.String()).Enough()
+	var answer minio.ErrorResponse
+	if !errors.As(err, &answer) {
+		if fail.KindOf(err) == fail.Internal {
+			e.Kind = fail.Unreachable
+		} else {
+			e.Kind = fail.KindOf(err)
+		}
+		return e
+	}
+	if answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden {
+		answer.Code = minio.AccessDenied // whatever the service calls it
+	}
+	switch answer.Code {
+	case minio.NoSuchKey, "NotFound", "NoSuchUpload":
+		e.Kind = fail.NotFound
+	case minio.NoSuchBucket:
+		return e.Do("make the bucket, or name another one in spec.backup.to.s3.bucket")
+	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "ExpiredToken", "InvalidToken", "XAdminUserNotFound":
+		e.Kind = fail.Unauthorized
+		return e.Do("look at the credentials (spec.backup.to.s3.credentialsFile, else AWS_ACCESS_KEY_ID), and whether they may read, write and list the bucket")
+	case "":
+		if answer.StatusCode == http.StatusNotFound {
+			e.Kind = fail.NotFound
+		}
+	}
+	return e
+}
