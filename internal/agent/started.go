@@ -61,7 +61,8 @@ type restarting struct {
 // startAgain puts files in place by which running units start programs, and carries out the operations on units that follow. Programs that
 // can't do without one that changes are stopped first, and started once that one serves. Where a unit is to restart it does so only once it has
 // started all of them again: one that restarts in between finds programs that it does not know, and kills them (kubelet: after a second). For the
-// same reason all are stopped before it, and started after it, where it forgets them. What did not run before is not waited for.
+// same reason all are stopped before it, and started after it, where it forgets them; and where all of them change anyway, of which one needs
+// another: kubelet takes ten seconds for each that it starts again itself. What did not run before is not waited for.
 func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, next []unitOp) (err error) {
 	r := &restarting{Agent: a, list: d.starts(units), ops: map[string]*op{}, end: time.Now().Add(a.startWait), changed: maps.Clone(d.changed)}
 	for _, u := range units {
@@ -82,7 +83,7 @@ func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, n
 			}
 		}
 	}()
-	if !d.forgets(units) {
+	if !d.forgets(units) && !(r.unit && r.allChange() && slices.ContainsFunc(r.list, r.needsWhatChanges)) {
 		if err := r.stop(ctx, r.needsWhatChanges); err != nil {
 			return err
 		}
@@ -101,6 +102,14 @@ func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, n
 		return err
 	}
 	return r.placeInOrder(ctx)
+}
+
+// allChange reports whether all programs run and change.
+func (r *restarting) allChange() bool {
+	return !slices.ContainsFunc(r.list, func(s machine.Start) bool {
+		_, runs := r.ran[programOf(s.File)]
+		return !runs || r.ops[s.File] == nil || !r.ops[s.File].write
+	})
 }
 
 // needsWhatChanges reports whether a program can't do without one whose file changes.

@@ -243,3 +243,61 @@ func TestUnitThatForgets(t *testing.T) {
 		}
 	}
 }
+
+// TestAllOfThemChange, and the unit restarts: it does so while none of them runs.
+func TestAllOfThemChange(t *testing.T) {
+	const base, server = "/etc/app/base.yaml", "/etc/app/server.yaml"
+	with := func(version string) machine.Config {
+		c := config()
+		c.Files[0].Content = []byte(version) // which the unit watches
+		for _, p := range []string{base, server} {
+			c.Files = append(c.Files, machine.File{Path: p, Mode: 0o600, Content: []byte(version)})
+		}
+		c.Units[1].Starts = []machine.Start{{File: base}, {File: server, Needs: base}}
+		return c
+	}
+	f := newFakeHost(t)
+	putBlobs(t, f)
+	pids := map[string]int{base: 7, server: 8}
+	for p, pid := range pids {
+		f.process(t, pid, programOf(p), time.Now().Add(-time.Hour))
+	}
+	f.apply(t, with("one"))
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() { // the unit
+		defer close(ended)
+		for ; ; time.Sleep(time.Millisecond) {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for p, pid := range pids {
+				switch f.content(p) {
+				case "":
+					testkit.Must(t, os.RemoveAll(fmt.Sprintf("%s/proc/%d", f.root, pid)))
+				case "two":
+					f.process(t, pid, programOf(p), time.Now().Add(20*time.Millisecond))
+				}
+			}
+		}
+	}()
+	restarts := 0
+	f.fail = func(argv []string) error {
+		if strings.HasPrefix(strings.Join(argv, " "), "systemctl restart") {
+			restarts++
+			for p := range pids {
+				if now := f.content(p); now != "" {
+					t.Errorf("the unit restarts while %s says %q", p, now)
+				}
+			}
+		}
+		return nil
+	}
+	f.apply(t, with("two"))
+	close(stop)
+	<-ended
+	if restarts != 1 || f.content(base) != "two" || f.content(server) != "two" {
+		t.Errorf("the unit restarted %d times; its files say %q and %q", restarts, f.content(base), f.content(server))
+	}
+}
