@@ -95,7 +95,7 @@ func newSide(ctx context.Context, program string) (*side, error) {
 	if err := s.keys.Ensure(ctx); err != nil {
 		return nil, err
 	}
-	public, err := s.keys.SSHPublicKey(ctx)
+	publics, err := s.keys.SSHPublicKeys(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func newSide(ctx context.Context, program string) (*side, error) {
 	if s.prov, s.agent, err = newProvider(ctx, program); err != nil {
 		return nil, err
 	}
-	if s.list, err = machines(public); err != nil {
+	if s.list, err = machines(publics[0]); err != nil {
 		return nil, err
 	}
 	s.dialer, err = newDialer(private, s.agent)

@@ -37,6 +37,8 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent settled [--patience 30s] PROGRAM=FILE…
                                           exit 0 where every PROGRAM, which somebody else starts by FILE, has begun since FILE was
                                           written, or FILE is older than that; 5 where not
+  naupegos-agent credentials              what pods on this machine are given: which keys have signed their tokens, which authorities
+                                          they know the API by (JSON)
   naupegos-agent admit [--for 24h] TABLE SET ADDRESS…
                                           add addresses to a set of an nftables table of family inet, where there is that table
   naupegos-agent approver --kubeconfig FILE --machines FILE
@@ -57,7 +59,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	}
 	verbs := map[string]func(context.Context, []string) error{
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset,
-		"gateway-check": c.gatewayCheck, "settled": c.settled, "admit": c.admit, "approver": c.approver,
+		"gateway-check": c.gatewayCheck, "settled": c.settled, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
 		"version": c.version,
 		"help":    c.help, "--help": c.help, "-h": c.help,
 	}
@@ -143,6 +145,17 @@ func (c *command) facts(_ context.Context, args []string) error {
 		return err
 	}
 	return c.answer(facts)
+}
+
+func (c *command) credentials(_ context.Context, args []string) error {
+	if _, err := c.parse(flag.NewFlagSet("credentials", flag.ContinueOnError), args, 0); err != nil {
+		return err
+	}
+	list, err := c.agent.Credentials()
+	if err != nil {
+		return err
+	}
+	return c.answer(list)
 }
 
 func (c *command) status(ctx context.Context, args []string) error {

@@ -317,6 +317,26 @@ func TestRenewedCertificate(t *testing.T) {
 	}
 }
 
+// TestRenewedByAnother begins again where what a program renews itself is of another authority than it has to be.
+func TestRenewedByAnother(t *testing.T) {
+	f := applied(t)
+	k := pki.Open(&pkitest.MemorySecrets{}, pki.Options{})
+	p := testkit.Value(k.Issue(t.Context(), pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: "app", Client: true}, time.Hour))(t)
+	c := config()
+	for i := range c.Files {
+		if c.Files[i].RenewedAt != "" {
+			c.Files[i].Authority, c.Files[i].Content = testkit.Value(k.CABundle(t.Context(), pki.KubernetesCA))(t), append(p.CertPEM, p.KeyPEM...)
+		}
+	}
+	r := f.apply(t, c)
+	if len(r.Changes) != 2 || r.Changes[0].Why != "the certificate at /var/lib/app/deep/current is of another authority" || r.Changes[1].Name != "app.service" {
+		t.Errorf("changes %+v", r.Changes)
+	}
+	if r := f.apply(t, c); len(r.Changes) != 0 {
+		t.Errorf("then: changes %+v", r.Changes)
+	}
+}
+
 func TestDrift(t *testing.T) {
 	f := applied(t)
 	write(t, f.root+"/etc/app/other.conf", "drifted")

@@ -122,7 +122,7 @@ func (a *Agent) diffFile(all *diff, w wantedFile) (*op, error) {
 	o := &op{path: w.Path, content: w.Content, mode: w.Mode, owner: w.Owner, uid: uid, gid: gid, write: true}
 	o.Change = machine.Change{Kind: w.kind, Name: w.Path, Action: "update"}
 	if w.RenewedAt != "" {
-		if o.Why, err = a.unusable(w.RenewedAt); err != nil || o.Why == "" {
+		if o.Why, err = a.unusable(w.RenewedAt, w.Authority); err != nil || o.Why == "" {
 			return nil, err
 		}
 		o.link = w.RenewedAt
@@ -158,8 +158,9 @@ func (a *Agent) diffFile(all *diff, w wantedFile) (*op, error) {
 	return nil, nil
 }
 
-// unusable reports why what lies at p, behind links, is no certificate that is valid now; "" if it is one.
-func (a *Agent) unusable(p string) (string, error) {
+// unusable reports why what lies at p, behind links, is no certificate that is valid now and signed by an authority, where one is named; "" if
+// it is one.
+func (a *Agent) unusable(p string, authority []byte) (string, error) {
 	data, err := os.ReadFile(a.path(p))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "no certificate at " + p, nil
@@ -167,21 +168,36 @@ func (a *Agent) unusable(p string) (string, error) {
 	if err != nil {
 		return "", fileError(err, "read", p)
 	}
-	block, rest := pem.Decode(data)
-	for block != nil && block.Type != "CERTIFICATE" {
-		block, rest = pem.Decode(rest)
-	}
-	if block == nil {
-		return "what lies at " + p + " is no certificate", nil
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	cert, err := certificateIn(data)
 	if err != nil {
 		return "what lies at " + p + " is no certificate: " + err.Error(), nil
 	}
 	if end := cert.NotAfter; time.Now().After(end) {
 		return fmt.Sprintf("the certificate at %s expired at %s", p, end.UTC().Format(time.RFC3339)), nil
 	}
+	if len(authority) == 0 {
+		return "", nil
+	}
+	by, err := certificateIn(authority)
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "read the authority of the certificate").At(p)
+	}
+	if cert.CheckSignatureFrom(by) != nil {
+		return "the certificate at " + p + " is of another authority", nil
+	}
 	return "", nil
+}
+
+// certificateIn reads the first certificate of PEM data.
+func certificateIn(data []byte) (*x509.Certificate, error) {
+	block, rest := pem.Decode(data)
+	for block != nil && block.Type != "CERTIFICATE" {
+		block, rest = pem.Decode(rest)
+	}
+	if block == nil {
+		return nil, errors.New("there is none in it")
+	}
+	return x509.ParseCertificate(block.Bytes)
 }
 
 func (a *Agent) diffBinary(b machine.Binary) (*op, error) {

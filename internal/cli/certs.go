@@ -63,13 +63,38 @@ func certTable(w io.Writer, certs []pki.CertInfo, now time.Time) error {
 	return t.Flush()
 }
 
+// staged are the kinds of keys that are rotated in stages, which go together, and what is to become of a rotation that is under way.
+type staged struct {
+	authorities, serviceAccount, ssh, encryption, all bool
+	hold, finish, abandon                             bool
+}
+
 func newCertsRotateCmd(a *App) *cobra.Command {
 	var f runFlags
-	var wireGuard, credential, unbounded, encryption bool
+	var g staged
+	var wireGuard, credential, unbounded bool
 	c := &cobra.Command{
 		Use:   "rotate NAME",
-		Short: "Recreate keys and put them into use",
-		Long: `Make the named kind of keys again, and carry them to the machines as apply does, with the document that was applied last.
+		Short: "Recreate authorities and keys and put them into use",
+		Long: `Make the named kinds of keys again, and carry them to the machines as apply does, with the document that was applied last. Nothing fails
+meanwhile, no node is drained, and no pod restarts but those of the control plane itself.
+
+--authorities, --service-account and --ssh change in three phases, the next of which begins once everything is in the one before:
+
+  1. Everything trusts the next keys beside the former ones. Until this is done, --abandon takes it back.
+  2. Everything uses the next keys: servers, kubelets and Naupegos get other certificates, pods other tokens. With --hold it stays so until
+     --finish: there is time to hand out kubeconfigs, for naupegos kubeconfig and naupegos handover write new ones by now.
+  3. Nothing trusts the former keys. It begins only once a look at every machine and every pod's token finds none of them in use. Kubeconfigs,
+     tokens and SSH keys that were handed out before are refused from then on, and Naupegos forgets the former keys.
+
+Control-plane machines restart their servers one after another in each of them, and kubelets restart; so do the API servers for
+
+--encryption, the key by which Secrets are encrypted in etcd: API servers learn to read by a new one, then write by it, all Secrets are
+encrypted by it, and the API servers forget the former one. The store keeps the former key: backups of etcd from before need it.
+
+--all is these four together, as far as the cluster has them. Whatever is interrupted goes on with the same command, or with naupegos apply.
+
+These are rotated alone:
 
 With --wireguard these are the keys of the gateways, and of the peers whose keys Naupegos made. Every WireGuard configuration that was
 handed out before is void from then on: naupegos handover writes new ones. Peers with a publicKey in the document keep it.
@@ -77,26 +102,28 @@ handed out before is void from then on: naupegos handover writes new ones. Peers
 With --cloud-credential it is the restricted application credential with which the cluster's own controllers ask OpenStack for load
 balancers and volumes: a new one is made and put into use, then the former one is deleted. Where the cloud can hold it to that, the new
 one admits only the calls that these controllers make, unless --without-access-rules says that it shall not: volumes of an encrypted type, and
-load balancers with a certificate of Barbican, want one that is not held to them. What was handed over has credentials of its own, which stay.
-
-With --encryption it is the key by which Secrets are encrypted in etcd: API servers learn to read by a new one, then write by it, all Secrets
-are encrypted by it, and the API servers forget the former one. Control-plane machines restart one after another, three times each. The
-store keeps the former key: backups of etcd from before need it.`,
-		Example: "  naupegos certs rotate demo --encryption\n  naupegos certs rotate demo --cloud-credential\n  naupegos certs rotate demo --wireguard\n  naupegos handover demo ./demo-handover --force",
-		Args:    cobra.ExactArgs(1),
+load balancers with a certificate of Barbican, want one that is not held to them. What was handed over has credentials of its own, which stay.`,
+		Example: `  naupegos certs rotate demo --all
+  naupegos certs rotate demo --authorities --hold
+  naupegos kubeconfig demo > admin.conf
+  naupegos certs rotate demo --finish
+  naupegos certs rotate demo --wireguard
+  naupegos handover demo ./demo-handover --force`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var rotate func(context.Context, string, *runFlags) error
 			named := 0
 			for _, k := range []struct {
 				named  bool
 				rotate func(context.Context, string, *runFlags) error
-			}{{credential, a.rotateCredential(unbounded)}, {encryption, a.rotateEncryption}, {wireGuard, a.rotateWireGuard}} {
+			}{{credential, a.rotateCredential(unbounded)}, {g.named(), a.rotateStaged(g)}, {wireGuard, a.rotateWireGuard}} {
 				if k.named {
 					named, rotate = named+1, k.rotate
 				}
 			}
 			if named != 1 {
-				return fail.New(fail.Invalid, "name one kind of keys to rotate").Do("--cloud-credential, --encryption or --wireguard")
+				return fail.New(fail.Invalid, "say what to rotate").
+					Do("--all, or one or more of --authorities, --service-account, --encryption and --ssh; or --cloud-credential; or --wireguard")
 			}
 			if unbounded && !credential {
 				return fail.New(fail.Invalid, "--without-access-rules is for --cloud-credential")
@@ -104,12 +131,100 @@ store keeps the former key: backups of etcd from before need it.`,
 			return rotate(cmd.Context(), args[0], &f)
 		},
 	}
+	c.Flags().BoolVar(&g.all, "all", false, "--authorities, --service-account, --encryption and --ssh together")
+	c.Flags().BoolVar(&g.authorities, "authorities", false, "the certificate authorities: of Kubernetes, of etcd and of the front proxy")
+	c.Flags().BoolVar(&g.serviceAccount, "service-account", false, "the key that signs service-account tokens")
+	c.Flags().BoolVar(&g.ssh, "ssh", false, "the SSH key that Naupegos logs in to machines with")
+	c.Flags().BoolVar(&g.hold, "hold", false, "have the former keys trusted until --finish")
+	c.Flags().BoolVar(&g.finish, "finish", false, "go on with a rotation that was held")
+	c.Flags().BoolVar(&g.abandon, "abandon", false, "take back a rotation of which nothing is in use yet")
 	c.Flags().BoolVar(&credential, "cloud-credential", false, "the cluster's own credential of its cloud")
 	c.Flags().BoolVar(&unbounded, "without-access-rules", false, "with --cloud-credential: let it make all calls in the project")
-	c.Flags().BoolVar(&encryption, "encryption", false, "the key by which Secrets are encrypted in etcd")
+	c.Flags().BoolVar(&g.encryption, "encryption", false, "the key by which Secrets are encrypted in etcd")
 	c.Flags().BoolVar(&wireGuard, "wireguard", false, "the keys of gateways, and of peers whose keys Naupegos made")
 	f.bind(c)
 	return c
+}
+
+// named reports whether anything is asked for.
+func (g staged) named() bool {
+	return g.all || g.authorities || g.serviceAccount || g.ssh || g.encryption || g.hold || g.finish || g.abandon
+}
+
+// keys lists what is to be rotated, of a cluster's document, but the encryption of Secrets.
+func (g staged) keys(doc *v1alpha1.Cluster) (keys []string) {
+	if g.all || g.authorities {
+		keys = append(keys, pki.Authorities()...)
+	}
+	if g.all || g.serviceAccount {
+		keys = append(keys, pki.ServiceAccountKeyName)
+	}
+	if g.ssh || g.all && doc.Spec.Provider.Hosts == nil { // these know the user's key
+		keys = append(keys, pki.SSHKeyName)
+	}
+	return keys
+}
+
+// check refuses what does not go together, and what the cluster of a document does not have.
+func (g staged) check(doc *v1alpha1.Cluster) error {
+	kinds := len(g.keys(doc)) > 0 || g.encryption
+	switch {
+	case g.finish && g.abandon, (g.finish || g.abandon) && (kinds || g.hold):
+		return fail.New(fail.Invalid, "--finish and --abandon go with nothing else")
+	case g.hold && len(g.keys(doc)) == 0:
+		return fail.New(fail.Invalid, "--hold goes with --authorities, --service-account, --ssh or --all")
+	case g.ssh && doc.Spec.Provider.Hosts != nil:
+		return fail.New(fail.Invalid, "Naupegos has no SSH key of its own on hosts: it logs in with spec.provider.hosts.sshKeyFile").
+			Do("have the hosts let another key in, and name it in the document")
+	}
+	return nil
+}
+
+// rotateStaged begins, finishes or abandons what is rotated in stages.
+func (a *App) rotateStaged(g staged) func(context.Context, string, *runFlags) error {
+	return func(ctx context.Context, name string, f *runFlags) error {
+		var doc *v1alpha1.Cluster
+		check := func(d *v1alpha1.Cluster) error {
+			doc = d
+			return g.check(d)
+		}
+		return a.rotateAndApply(ctx, name, f, rotation{check: check, rotate: func(ctx context.Context, c *cluster.Cluster) (string, error) {
+			switch {
+			case g.finish:
+				return "Nothing of cluster " + name + " trusts the former keys any more.", c.FinishRotation(ctx)
+			case g.abandon:
+				return "Cluster " + name + " goes on with the keys that it had.", c.AbandonRotation(ctx)
+			}
+			return g.begin(ctx, c, doc)
+		}})
+	}
+}
+
+// begin has keys rotated; it returns what is to be said once they are.
+func (g staged) begin(ctx context.Context, c *cluster.Cluster, doc *v1alpha1.Cluster) (done string, err error) {
+	var said []string
+	begun := true
+	if keys := g.keys(doc); len(keys) > 0 {
+		if begun, err = c.Rotate(ctx, keys, g.hold); err != nil {
+			return "", err
+		}
+		end := "and nothing trusts the former ones"
+		if g.hold {
+			end = "and the former ones are trusted until naupegos certs rotate " + c.Name() + " --finish"
+		}
+		said = append(said, fmt.Sprintf("New keys of cluster %s are in use, %s: %s.", c.Name(), end, strings.Join(keys, ", ")))
+		if g.all || g.authorities {
+			said = append(said, fmt.Sprintf("naupegos kubeconfig %s writes the kubeconfig that is needed from now on.", c.Name()))
+		}
+	}
+	if begun && (g.encryption || g.all && *doc.Spec.Security.EncryptionAtRest) { // else it was begun together with that which goes on
+		key, err := c.RotateEncryption(ctx)
+		if err != nil {
+			return "", err
+		}
+		said = append(said, fmt.Sprintf("All Secrets of cluster %s are encrypted by %s in etcd, and no API server reads another key.", c.Name(), key))
+	}
+	return strings.Join(said, "\n"), nil
 }
 
 // rotateWireGuard gives gateways and peers other keys.
@@ -125,16 +240,6 @@ func (a *App) rotateWireGuard(ctx context.Context, name string, f *runFlags) err
 		rotate: func(ctx context.Context, c *cluster.Cluster) (string, error) {
 			who, err := c.RotateWireGuard(ctx)
 			return fmt.Sprintf("New WireGuard keys are in use: %s.\nnaupegos handover %s DIR writes the peers' new configurations.", strings.Join(who, ", "), name), err
-		},
-	})
-}
-
-// rotateEncryption has Secrets encrypted by another key.
-func (a *App) rotateEncryption(ctx context.Context, name string, f *runFlags) error {
-	return a.rotateAndApply(ctx, name, f, rotation{
-		rotate: func(ctx context.Context, c *cluster.Cluster) (string, error) {
-			key, err := c.RotateEncryption(ctx)
-			return fmt.Sprintf("All Secrets of cluster %s are encrypted by %s in etcd, and no API server reads another key.", name, key), err
 		},
 	})
 }

@@ -50,6 +50,9 @@ Exit status: 0 where the cluster is healthy, 5 where something is missing, down,
 
 func statusTable(w io.Writer, s *cluster.Status) error {
 	fmt.Fprintf(w, "%s\n  endpoint  %s\n  API       %s\n  etcd      %s\n", s.Summary(), s.Endpoint, s.API, s.Etcd)
+	if s.Rotation != "" {
+		fmt.Fprintf(w, "  rotation  %s\n", s.Rotation)
+	}
 	if s.Upgrade != "" {
 		fmt.Fprintf(w, "  upgrade   %s\n", s.Upgrade)
 	}

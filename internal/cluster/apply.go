@@ -52,6 +52,9 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err := c.advanceEncryption(ctx); err != nil {
 		return nil, err
 	}
+	if err := c.advanceRotation(ctx); err != nil {
+		return nil, err
+	}
 	if err := c.advanceReleases(ctx); err != nil {
 		return nil, err
 	}
@@ -96,6 +99,9 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	for _, obstacle := range o.Obstacles {
 		p.Warnings = append(p.Warnings, "before the upgrade is finished: "+obstacle)
 	}
+	if now, err := c.toldRotation(); err == nil && c.held(now) {
+		p.Warnings = append(p.Warnings, c.rotationNote())
+	}
 	if note := c.soakNote(); note != "" {
 		p.Warnings = append(p.Warnings, note)
 	}
@@ -103,7 +109,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		return nil, err
 	}
 	waits := c.takePart(o, p)
-	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.upgrading()}
+	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.upgrading() || c.rotating()}
 	if all := o.unready(); len(all) > 0 {
 		for _, err := range all {
 			p.Warnings = append(p.Warnings, "apply does not begin before this is mended: "+err.Error())

@@ -63,8 +63,9 @@ type Cluster struct {
 	only    []parts.Part // what is planned for; nil: everything
 	leftOut bool         // the last plan left something out for that
 
-	stateDir  string // the store's directory
-	publicKey string // Naupegos' own SSH key, as a line of authorized_keys
+	stateDir   string   // the store's directory
+	publicKeys []string // Naupegos' own SSH keys that machines let in, as lines of authorized_keys; it uses the first
+	rotation   string   // the fact of the rotation whose phase c works in
 
 	slotMu sync.Mutex    // guards slots; held during the first look, for which all others wait: see loadTarget
 	slots  []wanted.Slot // the wanted machines; read it by known
@@ -84,6 +85,9 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 		doc: d.Document, rec: d.Record, find: d.Bundles, secrets: secrets, store: d.Store, facts: memory.NewFacts(d.Record, st), stateDir: d.Store.Dir(),
 	}
 	c.pki = pki.Open(secrets, pki.Options{})
+	if err := c.useKeys(ctx); err != nil {
+		return nil, err
+	}
 	if err := c.pki.Ensure(ctx); err != nil {
 		return nil, err
 	}
@@ -131,7 +135,7 @@ func (c *Cluster) Provider() provider.Provider { return c.prov }
 // newProvider makes the provider that the document names.
 func (c *Cluster) newProvider() (provider.Provider, error) {
 	return providers.New(providers.Options{
-		Document: c.doc, ClusterID: c.rec.ID, Bundle: c.bundle, AgentPath: c.agent.path, PublicKey: c.publicKey, Home: c.facts.Get(memory.Home),
+		Document: c.doc, ClusterID: c.rec.ID, Bundle: c.bundle, AgentPath: c.agent.path, PublicKey: c.publicKeys[0], Home: c.facts.Get(memory.Home),
 		Runner: c.dialer, Hosts: memory.Hosts{Facts: c.facts}, HostKeys: memory.HostKeys{Facts: c.facts},
 	})
 }

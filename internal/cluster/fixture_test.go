@@ -153,7 +153,7 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	c := &Cluster{
 		doc: doc, rec: rec, facts: memory.NewFacts(rec, nil), secrets: secrets, pki: pki.Open(secrets, pki.Options{}),
 		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, find: madeUp, agent: agentBinary{digest: "0badcafe"}, stateDir: "state",
-		publicKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+		publicKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
 	}
 	return &lab{Cluster: c, t: t, cloud: p}
 }

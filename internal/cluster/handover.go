@@ -93,7 +93,7 @@ func (c *Cluster) handOverSSH(ctx context.Context, files map[string][]byte) erro
 	if files[handover.KeyFile], err = c.pki.SSHKey(ctx); err != nil {
 		return err
 	}
-	files[handover.KeyFile+".pub"] = []byte(strings.TrimSpace(c.publicKey) + "\n")
+	files[handover.KeyFile+".pub"] = []byte(strings.TrimSpace(c.publicKeys[0]) + "\n")
 	return nil
 }
 

@@ -33,11 +33,11 @@ func handoverLab(t *testing.T) *lab {
 	if _, err := l.pki.SSHKey(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	line, err := l.pki.SSHPublicKey(t.Context())
+	lines, err := l.pki.SSHPublicKeys(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.publicKey = line
+	l.publicKeys = lines
 	for name, m := range l.cloud.machines {
 		m.HostKeys = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}
 		if strings.Contains(name, "-gw-") {

@@ -108,7 +108,7 @@ func (c *Cluster) wantedMachines(slots []wanted.Slot) (provider.Wanted, error) {
 
 // authorizedKeys lists who may log in to machines: Naupegos and the keys of the document.
 func (c *Cluster) authorizedKeys() []string {
-	return append([]string{c.publicKey}, c.doc.Spec.Access.SSHKeys...)
+	return slices.Concat(c.publicKeys, c.doc.Spec.Access.SSHKeys)
 }
 
 // userData renders a machine's user-data in the form that its image reads; it holds no secret.

@@ -66,30 +66,41 @@ func toHost(m provider.Machine) remote.Host {
 	return h
 }
 
-// newDialer makes the SSH connections: with the cluster's own key, and for hosts given by address with the user's.
+// newDialer makes the SSH connections.
 func (c *Cluster) newDialer(ctx context.Context) (*remote.Dialer, error) {
-	private, err := c.pki.SSHKey(ctx)
+	keys, err := c.logins(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if c.publicKey, err = c.pki.SSHPublicKey(ctx); err != nil {
 		return nil, err
 	}
 	o := remote.Options{AgentPath: c.agent.path}
-	given := c.doc.Spec.Provider.Hosts
-	if given != nil {
-		if private, err = readKeyFile(given.SSHKeyFile); err != nil {
-			return nil, err
-		}
-	}
 	if c.trustsFirstUse() {
 		o.TrustOnFirstUse = c.trust
 	}
-	key, err := remote.ParseKey(private)
+	return remote.NewDialer(keys, o), nil
+}
+
+// logins are the keys to log in with: the cluster's own, and for hosts given by address the user's.
+func (c *Cluster) logins(ctx context.Context) (keys []remote.Key, err error) {
+	if c.publicKeys, err = c.pki.SSHPublicKeys(ctx); err != nil {
+		return nil, err
+	}
+	private, err := c.pki.SSHKeys(ctx)
+	if given := c.doc.Spec.Provider.Hosts; given != nil {
+		var own []byte
+		own, err = readKeyFile(given.SSHKeyFile)
+		private = [][]byte{own}
+	}
 	if err != nil {
 		return nil, err
 	}
-	return remote.NewDialer([]remote.Key{key}, o), nil
+	for _, data := range private {
+		key, err := remote.ParseKey(data)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 // trustsFirstUse reports whether the user lets a machine whose host key is not known show it.

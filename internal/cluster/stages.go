@@ -26,7 +26,7 @@ const (
 	stageWorkers          plan.Stage = "workers"            // workers that don't serve yet
 	stageNodes            plan.Stage = "nodes"              // nodes are registered, labelled and Ready
 	stageRollWorkers      plan.Stage = "roll-workers"       // in as many lanes as may be unavailable
-	stageAdvance          plan.Stage = "advance"            // an upgrade goes on
+	stageAdvance          plan.Stage = "advance"            // an upgrade, or a rotation, goes on
 	stageRetire           plan.Stage = "retire"             // machines that are no longer wanted go
 	stageProve            plan.Stage = "prove"              // smoke tests
 	stageForget           plan.Stage = "forget"             // what is remembered of those that went
@@ -117,6 +117,9 @@ func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error
 		a.planRecords()
 		a.planEncryption()
 		a.planReleases()
+		if err := a.planRotation(); err != nil {
+			return nil, err
+		}
 		a.planWorkers()
 		a.planNodes()
 		if err := a.planRemovals(); err != nil {

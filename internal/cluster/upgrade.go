@@ -88,6 +88,9 @@ func (c *Cluster) advanceReleases(ctx context.Context) error {
 	if err == nil && told == run {
 		next, err = hops.Next(run, c.goal())
 	}
+	if err == nil && next != told && c.facts.Get(memory.Rotation) != "" {
+		err = fail.New(fail.Refused, "cluster %s can't go on to another release: %s", c.Name(), c.rotationNote()).Do("let the rotation come to its end first")
+	}
 	if err != nil {
 		return err
 	}

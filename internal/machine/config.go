@@ -35,8 +35,9 @@ type File struct {
 	Secret  bool        `json:"secret,omitempty"` // never shown in diffs, logs or reports
 	// RenewedAt is the path at which the machine keeps a certificate that begins as this file and that it renews itself, as a kubelet
 	// does. The file is written, and the path made a link to it, only while no certificate lies at the path that is valid by the
-	// machine's clock.
+	// machine's clock and signed by Authority.
 	RenewedAt string `json:"renewedAt,omitempty"`
+	Authority []byte `json:"authority,omitempty"` // the certificate (PEM) of who signs what lies at RenewedAt; empty: anybody
 }
 
 // Binary is an executable from the bundle. Path becomes a symlink into the machine's blob store.

@@ -29,40 +29,56 @@ func commonNames() map[string]string {
 // Authorities returns the names of all authorities, sorted.
 func Authorities() []string { return []string{EtcdCA, FrontProxyCA, KubernetesCA} }
 
-// CABundle returns the certificates (PEM) by which what the authority signed is verified.
+// CABundle returns the certificates (PEM) by which what the authority signed is verified: that which signs first, then the others that are
+// trusted.
 func (k *PKI) CABundle(ctx context.Context, name string) ([]byte, error) {
-	a, err := k.authority(ctx, name)
+	p, err := k.Authority(ctx, name)
+	return p.CertPEM, err
+}
+
+// Authority returns an authority's CABundle and the key of the first in it. Handle with care: whoever has the key is the cluster.
+func (k *PKI) Authority(ctx context.Context, name string) (Pair, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	g := k.generations[name]
+	a, err := k.lockedAuthority(ctx, name, g.Signs)
+	if err != nil {
+		return Pair{}, err
+	}
+	p := Pair{CertPEM: slices.Clone(a.pair.CertPEM), KeyPEM: slices.Clone(a.pair.KeyPEM)}
+	if g.Also == 0 {
+		return p, nil
+	}
+	also, err := k.lockedAuthority(ctx, name, g.Also)
+	if err != nil {
+		return Pair{}, err
+	}
+	p.CertPEM = append(p.CertPEM, also.pair.CertPEM...)
+	return p, nil
+}
+
+// Signer returns the certificate (PEM) of the generation that signs.
+func (k *PKI) Signer(ctx context.Context, name string) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a, err := k.lockedAuthority(ctx, name, k.generations[name].Signs)
 	if err != nil {
 		return nil, err
 	}
 	return slices.Clone(a.pair.CertPEM), nil
 }
 
-// Authority returns an authority's certificate and key. Handle with care: whoever has the key is the cluster.
-func (k *PKI) Authority(ctx context.Context, name string) (Pair, error) {
-	a, err := k.authority(ctx, name)
-	if err != nil {
-		return Pair{}, err
-	}
-	return Pair{CertPEM: slices.Clone(a.pair.CertPEM), KeyPEM: slices.Clone(a.pair.KeyPEM)}, nil
-}
-
-func (k *PKI) authority(ctx context.Context, name string) (*authority, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.lockedAuthority(ctx, name)
-}
-
-// lockedAuthority reads an authority, made first where it doesn't exist. k.mu is held.
-func (k *PKI) lockedAuthority(ctx context.Context, name string) (*authority, error) {
-	if a := k.authorities[name]; a != nil {
+// lockedAuthority reads a generation of an authority, made first where it doesn't exist. k.mu is held.
+func (k *PKI) lockedAuthority(ctx context.Context, name string, generation int) (*authority, error) {
+	secret := secretOf(authorityPrefix+name, generation)
+	if a := k.authorities[secret]; a != nil {
 		return a, nil
 	}
 	cn, ok := commonNames()[name]
 	if !ok {
 		return nil, fail.New(fail.Internal, "there is no authority %q", name)
 	}
-	data, err := k.ensure(ctx, authorityPrefix+name, func() ([]byte, error) { return k.newAuthority(cn) })
+	data, err := k.ensure(ctx, secret, func() ([]byte, error) { return k.newAuthority(cn) })
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +90,10 @@ func (k *PKI) lockedAuthority(ctx context.Context, name string) (*authority, err
 		err = errKeyMismatch
 	}
 	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "read the authority").At(authorityPrefix + name).
+		return nil, fail.Wrap(fail.Internal, err, "read the authority").At(secret).
 			Do("restore the state directory from a backup: without its authorities a cluster can't be maintained")
 	}
-	k.authorities[name] = a
+	k.authorities[secret] = a
 	return a, nil
 }
 

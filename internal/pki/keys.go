@@ -6,7 +6,9 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -47,21 +49,47 @@ func encodeCert(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})
 }
 
-// ServiceAccountKey returns the key pair that signs service-account tokens: an EC private key and a PKIX public key, as PEM.
+// ServiceAccountKey returns the key that signs service-account tokens, an EC private key, and the public keys (PKIX) by which they are
+// verified, as PEM: that of the signing key first, then the others that are trusted.
 func (k *PKI) ServiceAccountKey(ctx context.Context) (private, public []byte, err error) {
-	private, err = k.ensure(ctx, serviceAccountKey, newKeyPEM)
+	err = k.each(ctx, ServiceAccountKeyName, newKeyPEM, func(secret string, data []byte) error {
+		der, err := publicDER(secret, data)
+		if err != nil {
+			return err
+		}
+		if private == nil {
+			private = data
+		}
+		public = append(public, pem.EncodeToMemory(&pem.Block{Type: publicKeyBlock, Bytes: der})...)
+		return nil
+	})
+	return private, public, err
+}
+
+// ServiceAccountKeyID returns the "kid" that tokens of the signing key have, as API servers make it.
+func (k *PKI) ServiceAccountKeyID(ctx context.Context) (string, error) {
+	private, _, err := k.ServiceAccountKey(ctx)
 	if err != nil {
-		return nil, nil, err
+		return "", err
 	}
+	der, err := publicDER(ServiceAccountKeyName, private)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(der)
+	return base64.RawURLEncoding.EncodeToString(sum[:]), nil
+}
+
+func publicDER(secret string, private []byte) ([]byte, error) {
 	key, err := parseKey(private)
 	if err != nil {
-		return nil, nil, fail.Wrap(fail.Internal, err, "read the key").At(serviceAccountKey)
+		return nil, fail.Wrap(fail.Internal, err, "read the key").At(secret)
 	}
 	der, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
-		return nil, nil, fail.Wrap(fail.Internal, err, "encode the public key").At(serviceAccountKey)
+		return nil, fail.Wrap(fail.Internal, err, "encode the public key").At(secret)
 	}
-	return private, pem.EncodeToMemory(&pem.Block{Type: publicKeyBlock, Bytes: der}), nil
+	return der, nil
 }
 
 // parseKey reads the first private key of PEM data. Errors never hold any of it.

@@ -42,7 +42,7 @@ func (k *PKI) Leaf(ctx context.Context, s LeafSpec) (Pair, error) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	a, err := k.lockedAuthority(ctx, s.Authority)
+	a, err := k.lockedAuthority(ctx, s.Authority, k.generations[s.Authority].Signs)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -69,7 +69,7 @@ func (k *PKI) Leaf(ctx context.Context, s LeafSpec) (Pair, error) {
 func (k *PKI) Issue(ctx context.Context, s LeafSpec, validity time.Duration) (Pair, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	a, err := k.lockedAuthority(ctx, s.Authority)
+	a, err := k.lockedAuthority(ctx, s.Authority, k.generations[s.Authority].Signs)
 	if err != nil {
 		return Pair{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +32,8 @@ type PKI struct {
 	o       Options
 
 	mu          sync.Mutex            // held while a leaf is looked up and issued, so that one name has one certificate
-	authorities map[string]*authority // read once: an authority never changes
+	authorities map[string]*authority // by secret; read once: an authority never changes
+	generations map[string]Generations
 }
 
 // Open returns the PKI whose material is in s. Nothing is read or made before it is asked for.
@@ -48,22 +50,22 @@ func Open(s Secrets, o Options) *PKI {
 	if o.RenewBefore == 0 {
 		o.RenewBefore = o.LeafValidity / 3
 	}
-	return &PKI{secrets: s, o: o, authorities: map[string]*authority{}}
+	return &PKI{secrets: s, o: o, authorities: map[string]*authority{}, generations: map[string]Generations{}}
 }
 
-// Ensure makes the authorities and keys that don't exist yet. What exists is never replaced.
+// Ensure makes the authorities and keys that don't exist yet, of the generation that signs. What exists is never replaced.
 func (k *PKI) Ensure(ctx context.Context) error {
-	for name, cn := range commonNames() {
-		if _, err := k.ensure(ctx, authorityPrefix+name, func() ([]byte, error) { return k.newAuthority(cn) }); err != nil {
-			return err
-		}
+	makers := map[string]func() ([]byte, error){
+		ServiceAccountKeyName: newKeyPEM,
+		encryptionKey:         newEncryptionKey,
+		SSHKeyName:            newSSHKey,
 	}
-	for name, make := range map[string]func() ([]byte, error){
-		serviceAccountKey: newKeyPEM,
-		encryptionKey:     newEncryptionKey,
-		SSHKeyName:        newSSHKey,
-	} {
-		if _, err := k.ensure(ctx, name, make); err != nil {
+	for name, cn := range commonNames() {
+		makers[authorityPrefix+name] = func() ([]byte, error) { return k.newAuthority(cn) }
+	}
+	for name, make := range makers {
+		signs := k.Generations(strings.TrimPrefix(name, authorityPrefix)).Signs
+		if _, err := k.ensure(ctx, secretOf(name, signs), make); err != nil {
 			return err
 		}
 	}

@@ -196,7 +196,7 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 		"ensure": k.Ensure(t.Context()),
 		"leaf":   second(k.Leaf(t.Context(), server())),
 		"list":   second(k.List(t.Context())),
-		"ssh":    second(k.SSHPublicKey(t.Context())),
+		"ssh":    second(k.SSHPublicKeys(t.Context())),
 	} {
 		if fail.KindOf(err) != fail.Unreachable {
 			t.Errorf("%s: %v", name, err)
@@ -230,7 +230,7 @@ func TestSSHKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := testkit.Value(k.SSHPublicKey(t.Context()))(t)
+	line := testkit.Value(k.SSHPublicKeys(t.Context()))(t)[0]
 	if want := string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(signer.PublicKey()))); line != want {
 		t.Errorf("public half %q, not %q", line, want)
 	}

@@ -25,10 +25,12 @@ const (
 
 // The names under which Secrets keeps the material. Authorities and leaves hold their certificate followed by their key, as PEM.
 const (
-	authorityPrefix   = "authority/"
-	leafPrefix        = "leaf/"
-	serviceAccountKey = "service-account"
-	encryptionKey     = "encryption-at-rest"
+	authorityPrefix = "authority/"
+	leafPrefix      = "leaf/"
+	crossPrefix     = "cross/"
+	encryptionKey   = "encryption-at-rest"
+	// ServiceAccountKeyName is the secret that holds the key that signs service-account tokens (PEM).
+	ServiceAccountKeyName = "service-account"
 	// SSHKeyName is the secret that holds the SSH user key (OpenSSH private key format).
 	SSHKeyName = "ssh"
 )

@@ -12,7 +12,20 @@ import (
 
 // SSHKey returns the SSH user key in OpenSSH's private key format, without a passphrase.
 func (k *PKI) SSHKey(ctx context.Context) ([]byte, error) {
-	return k.ensure(ctx, SSHKeyName, newSSHKey)
+	all, err := k.SSHKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// SSHKeys returns SSHKey and the other user keys that machines let in.
+func (k *PKI) SSHKeys(ctx context.Context) (all [][]byte, err error) {
+	err = k.each(ctx, SSHKeyName, newSSHKey, func(_ string, data []byte) error {
+		all = append(all, data)
+		return nil
+	})
+	return all, err
 }
 
 // newSSHKey makes an Ed25519 key.
@@ -28,15 +41,18 @@ func newSSHKey() ([]byte, error) {
 	return pem.EncodeToMemory(block), nil
 }
 
-// SSHPublicKey returns the SSH user key's public half as a line of authorized_keys, without comment.
-func (k *PKI) SSHPublicKey(ctx context.Context) (string, error) {
-	data, err := k.SSHKey(ctx)
+// SSHPublicKeys returns the public halves of SSHKeys as lines of authorized_keys, without comment.
+func (k *PKI) SSHPublicKeys(ctx context.Context) (lines []string, _ error) {
+	all, err := k.SSHKeys(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	signer, err := ssh.ParsePrivateKey(data)
-	if err != nil {
-		return "", wrap(err, "read the SSH key").at(SSHKeyName)
+	for _, data := range all {
+		signer, err := ssh.ParsePrivateKey(data)
+		if err != nil {
+			return nil, wrap(err, "read the SSH key").at(SSHKeyName)
+		}
+		lines = append(lines, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))))
 	}
-	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), nil
+	return lines, nil
 }

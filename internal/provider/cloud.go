@@ -151,3 +151,9 @@ func (v LeftVolume) String() string {
 	}
 	return s
 }
+
+// Keyed is a Provider that gives new machines the key that Naupegos logs in with by something of its own, beside their user-data.
+type Keyed interface {
+	// SetKey has machines be given another one from now on, as a line of authorized_keys.
+	SetKey(publicKey string)
+}

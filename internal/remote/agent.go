@@ -189,6 +189,15 @@ func (d *Dialer) Life(ctx context.Context, h Host) (machine.Life, error) {
 	return l, err
 }
 
+// Credentials asks a machine what its pods are given.
+func (d *Dialer) Credentials(ctx context.Context, h Host) (list []machine.Credential, err error) {
+	out, err := d.Agent(ctx, h, nil, "credentials")
+	if err == nil {
+		err = answer(h, out, &list)
+	}
+	return list, err
+}
+
 func answer(h Host, out []byte, v any) error {
 	if err := json.Unmarshal(out, v); err != nil {
 		return fail.Wrap(fail.Internal, err, "read the agent's answer").At(h.where())

@@ -13,13 +13,13 @@ import (
 
 // Dialer keeps SSH connections to many machines. It is safe for concurrent use. Close it when done.
 type Dialer struct {
-	o       Options
-	signers []ssh.Signer
-	agent   *agentBinary
+	o     Options
+	agent *agentBinary
 
-	mu     sync.Mutex
-	slots  map[string]*slot
-	closed bool
+	mu      sync.Mutex
+	signers []ssh.Signer
+	slots   map[string]*slot
+	closed  bool
 }
 
 // slot holds the one connection to a host. Its lock is a channel, so that waiting for it can be cancelled.
@@ -32,6 +32,19 @@ type slot struct {
 // NewDialer returns a Dialer that logs in with signers.
 func NewDialer(signers []ssh.Signer, o Options) *Dialer {
 	return &Dialer{o: o.withDefaults(), signers: signers, agent: &agentBinary{path: o.AgentPath}, slots: map[string]*slot{}}
+}
+
+// SetKeys has connections that are made from now on log in with other keys, the first that the machine knows.
+func (d *Dialer) SetKeys(signers []Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.signers = signers
+}
+
+func (d *Dialer) keys() []ssh.Signer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.signers
 }
 
 // Close ends all connections. Commands that still run fail.
@@ -120,7 +133,7 @@ func (d *Dialer) dial(ctx context.Context, h Host, s *slot) (*conn, error) {
 	stop := context.AfterFunc(dctx, func() { _ = raw.Close() })
 	client, chans, reqs, err := ssh.NewClientConn(raw, h.addr(), &ssh.ClientConfig{
 		User:              h.user(),
-		Auth:              []ssh.AuthMethod{ssh.PublicKeys(d.signers...)},
+		Auth:              []ssh.AuthMethod{ssh.PublicKeys(d.keys()...)},
 		HostKeyCallback:   check.callback,
 		HostKeyAlgorithms: check.algorithms,
 	})

@@ -55,11 +55,11 @@ func (r *rig) restConfig() *rest.Config {
 // load is a client that writes and reads all the time. It creates an object for every sequence number, keeps a counter
 // up to date, and reads back what was acknowledged last.
 type load struct {
-	set  kubernetes.Interface
 	stop context.CancelFunc
 	done chan struct{}
 
 	mu      sync.Mutex
+	set     kubernetes.Interface
 	acked   []string // names of objects whose creation was acknowledged
 	counter int      // greatest acknowledged value
 	version string   // resource version of the counter, as far as it is known
@@ -89,6 +89,20 @@ func startLoad(t testing.TB, r *rig) *load {
 	go l.run(ctx)
 	t.Cleanup(l.end)
 	return l
+}
+
+// api is what requests go to from now on.
+func (l *load) api() kubernetes.Interface {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.set
+}
+
+// takes has the client use another kubeconfig from now on.
+func (l *load) takes(set kubernetes.Interface) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set = set
 }
 
 // end stops the client.
@@ -136,14 +150,14 @@ func (l *load) acknowledged() {
 func (l *load) create(ctx context.Context, n int) {
 	name := fmt.Sprintf("seq-%06d", n)
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	_, err := l.set.CoreV1().ConfigMaps(loadSpace).Create(ctx, cm, metav1.CreateOptions{})
+	_, err := l.api().CoreV1().ConfigMaps(loadSpace).Create(ctx, cm, metav1.CreateOptions{})
 	l.note(ctx, "create "+name, err, func() { l.acked = append(l.acked, name); l.acknowledged() })
 }
 
 // count updates the counter under its resource version: a request that timed out but is carried out late can't undo a
 // later one.
 func (l *load) count(ctx context.Context, n int) {
-	maps := l.set.CoreV1().ConfigMaps(loadSpace)
+	maps := l.api().CoreV1().ConfigMaps(loadSpace)
 	if l.version == "" {
 		have, err := maps.Get(ctx, counter, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) && l.counter == 0 {
@@ -181,7 +195,7 @@ func (l *load) read(ctx context.Context) {
 	if name == "" {
 		return
 	}
-	_, err := l.set.CoreV1().ConfigMaps(loadSpace).Get(ctx, name, metav1.GetOptions{})
+	_, err := l.api().CoreV1().ConfigMaps(loadSpace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		l.mu.Lock()
 		l.stale = append(l.stale, name+" is not found after it was acknowledged")
@@ -268,7 +282,7 @@ func (l *load) verify(t testing.TB) {
 	if len(stale) > 0 {
 		t.Errorf("reads missed what was acknowledged before: %s", strings.Join(stale, "; "))
 	}
-	list, err := l.set.CoreV1().ConfigMaps(loadSpace).List(t.Context(), metav1.ListOptions{})
+	list, err := l.api().CoreV1().ConfigMaps(loadSpace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

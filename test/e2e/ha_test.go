@@ -38,6 +38,7 @@ func TestHA(t *testing.T) {
 	r.live(t, l, []part{
 		{"second apply changes nothing", secondApply},
 		{"a backup is made", backedUpCluster},
+		{"authorities and keys are rotated", keysRotate},
 		{"the store is restored elsewhere", storeRestored},
 		{"a gateway dies", gatewayDies},
 		{"a control-plane machine dies and is replaced", controlPlaneDies},

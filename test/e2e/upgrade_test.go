@@ -146,12 +146,12 @@ func startWatch(t testing.TB, l *load) *watcher {
 	}
 	w.done.Go(func() {
 		for ctx.Err() == nil {
-			list, err := l.set.CoreV1().ConfigMaps(loadSpace).List(ctx, metav1.ListOptions{})
+			list, err := l.api().CoreV1().ConfigMaps(loadSpace).List(ctx, metav1.ListOptions{})
 			if !note("list", err) {
 				continue
 			}
 			w.lists++
-			stream, err := l.set.CoreV1().ConfigMaps(loadSpace).Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+			stream, err := l.api().CoreV1().ConfigMaps(loadSpace).Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 			if !note("watch", err) {
 				continue
 			}

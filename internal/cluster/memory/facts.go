@@ -34,6 +34,10 @@ const (
 	Begun       Kind = "releases-begun" // the hop that machines have begun to make and from which only a backup leads back, as Releases
 	Finish      Kind = "upgrade-finish" // the release to which an upgrade is to go to its end; empty: it stays where there is a way back
 
+	Rotation     Kind = "rotation"      // the rotation of authorities and keys, with the phase that everything is told to be in (rotation.Rotation)
+	RotationRun  Kind = "rotation-run"  // the same, with the phase that everything is in
+	RotationHold Kind = "rotation-hold" // "true": the former keys stay trusted until somebody says otherwise
+
 	Encryption      Kind = "encryption"         // providers that API servers are told to read Secrets by, parted by commas; the first writes
 	EncryptionRun   Kind = "encryption-run"     // the same of those that all API servers run with
 	EncryptionWrote Kind = "encryption-written" // the provider that all Secrets were written by
@@ -49,6 +53,7 @@ const (
 	// Of a machine: its Decision. It is remembered before anything is done and forgotten once the machine is gone, so that apply goes on
 	// where the verb was interrupted.
 	Decision         Kind = "decision"
+	Generation       Kind = "key-generation"    // of an authority or key (pki.Rotated): which one it is; the first where it is not known
 	WireGuardGateway Kind = "wireguard-gateway" // of a machine: its address
 	WireGuardPeer    Kind = "wireguard-peer"    // of a peer: its address
 )

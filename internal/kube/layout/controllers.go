@@ -26,6 +26,10 @@ func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error
 	if err != nil {
 		return machine.File{}, err
 	}
+	signer := pkiDir + "/ca.crt"
+	if len(files.under(signerPath)) > 0 {
+		signer = signerPath
+	}
 	return staticPod{
 		name: "kube-controller-manager", image: image.Ref, requests: cpu("200m"),
 		args: command(append([]arg{
@@ -36,7 +40,7 @@ func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error
 			{"client-ca-file", pkiDir + "/ca.crt"},
 			{"cluster-cidr", p.PodCIDR},
 			{"cluster-name", p.ClusterName},
-			{"cluster-signing-cert-file", pkiDir + "/ca.crt"},
+			{"cluster-signing-cert-file", signer},
 			{"cluster-signing-key-file", pkiDir + "/ca.key"},
 			{"controllers", "*,bootstrapsigner,tokencleaner"},
 			{"kubeconfig", controllerManagerConf},
@@ -49,7 +53,7 @@ func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error
 		}, p.emulation()...), p.controllerManagerExtraArgs()),
 		port: 10257, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/healthz", startup: "/healthz",
 		mounts: controllerManagerMounts(wants),
-		uses:   files.under(controllerManagerConf, pkiDir+"/ca.", pkiDir+"/front-proxy-ca.crt", pkiDir+"/sa.key"),
+		uses:   files.under(controllerManagerConf, pkiDir+"/ca.", signerPath, pkiDir+"/front-proxy-ca.crt", pkiDir+"/sa.key"),
 	}.manifest()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,8 @@ const (
 	kubeletFlagsPath     = kubeletDir + "/kubeadm-flags.env"
 	kubeletFirstCertPath = kubeletDir + "/pki/kubelet-client-first.pem"
 	kubeletCertPath      = kubeletDir + "/pki/kubelet-client-current.pem"
+	kubeletFirstServing  = kubeletDir + "/pki/kubelet-server-first.pem"
+	kubeletServingPath   = kubeletDir + "/pki/kubelet-server-current.pem"
 )
 
 // The first client certificate of a kubelet is for a few hours. Kubelets renew theirs, with a new key, when 70 to 90 % of its lifetime
@@ -83,14 +86,11 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 	if err != nil {
 		return machine.Config{}, err
 	}
-	user := "system:node:" + n.Name
-	cert, err := k.Issue(ctx, pki.LeafSpec{
-		Authority: pki.KubernetesCA, CommonName: user, Organizations: []string{"system:nodes"}, Client: true, Age: firstCertAge,
-	}, firstCertValidity)
+	firsts, err := p.kubeletFirsts(ctx, k, n)
 	if err != nil {
 		return machine.Config{}, err
 	}
-	kubeconfig, err := p.kubeconfig(server, user, ca, fileCredentials(kubeletCertPath))
+	kubeconfig, err := p.kubeconfig(server, nodeUser(n), ca, fileCredentials(kubeletCertPath))
 	if err != nil {
 		return machine.Config{}, err
 	}
@@ -98,24 +98,56 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 	if err != nil {
 		return machine.Config{}, err
 	}
-	first := private(kubeletFirstCertPath, slices.Concat(cert.CertPEM, cert.KeyPEM))
-	first.RenewedAt = kubeletCertPath
 	unit := kubeletUnit()
 	unit.DropIns = append(unit.DropIns, machine.DropIn{Name: "20-naupegos.conf", Content: kubeletOwnDropIn()})
-	unit.Watches = append(unit.Watches, kubeletConfigPath, kubeletFlagsPath, kubeletFirstCertPath, pkiDir+"/ca.crt", kubernetesDir+"/kubelet.conf")
+	unit.Watches = append(unit.Watches, kubeletConfigPath, kubeletFlagsPath)
+	for _, f := range firsts {
+		unit.Watches = append(unit.Watches, f.Path)
+	}
+	unit.Watches = append(unit.Watches, pkiDir+"/ca.crt", kubernetesDir+"/kubelet.conf")
 	c := machine.Config{
 		Directories: []machine.Directory{{Path: kubeletDir + "/pki", Mode: 0o755}},
-		Files: []machine.File{
-			text(pkiDir+"/ca.crt", string(ca)),
-			first,
+		Files: slices.Concat([]machine.File{text(pkiDir+"/ca.crt", string(ca))}, firsts, []machine.File{
 			{Path: kubernetesDir + "/kubelet.conf", Mode: 0o600, Content: kubeconfig},
 			{Path: kubeletFlagsPath, Mode: 0o600, Content: []byte(p.kubeletFlags(n))},
 			{Path: kubeletDir + "/instance-config.yaml", Mode: 0o600, Content: []byte(fmt.Sprintf("containerRuntimeEndpoint: %q\n", criSocket))},
 			{Path: kubeletConfigPath, Mode: 0o600, Content: config},
-		},
+		}),
 		Units: []machine.Unit{unit},
 	}
 	return c, p.addInstance(&c, n)
+}
+
+func nodeUser(n Node) string { return "system:node:" + n.Name }
+
+// kubeletFirsts are the certificates that a kubelet begins with. That by which it serves it gets from us only where its authority is not the
+// cluster's first: else it has none yet, and asks for one itself.
+func (p Params) kubeletFirsts(ctx context.Context, k *pki.PKI, n Node) ([]machine.File, error) {
+	signer, err := k.Signer(ctx, pki.KubernetesCA)
+	if err != nil {
+		return nil, err
+	}
+	spec := pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: nodeUser(n), Organizations: []string{"system:nodes"}, Age: firstCertAge}
+	client, server := spec, spec
+	client.Client, server.Server = true, true
+	server.DNSNames, server.IPs = []string{n.Name}, []net.IP{net.ParseIP(n.Address)}
+	var files []machine.File
+	for _, first := range []struct {
+		path, renewedAt string
+		spec            pki.LeafSpec
+	}{{kubeletFirstCertPath, kubeletCertPath, client}, {kubeletFirstServing, kubeletServingPath, server}} {
+		if first.spec.Server && k.Generations(pki.KubernetesCA).Signs == 1 {
+			continue
+		}
+		cert, err := k.Issue(ctx, first.spec, firstCertValidity)
+		if err != nil {
+			return nil, err
+		}
+		f := private(first.path, slices.Concat(cert.CertPEM, cert.KeyPEM))
+		f.RenewedAt, f.Authority = first.renewedAt, signer
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // kubeletFlags renders kubeadm-flags.env as kubeadm does: what belongs to one machine only.

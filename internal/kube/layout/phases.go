@@ -27,8 +27,13 @@ func Phases() []Phase {
 		phase("record the configuration", "upload-config", "all"),
 		InstallProxy(),
 		dns,
-		phase("let machines join with a token", "bootstrap-token", "--skip-token-print"),
+		TellJoiners(),
 	}
+}
+
+// TellJoiners returns the one of Phases that tells machines which join by a token where the API is, and whom to trust.
+func TellJoiners() Phase {
+	return phase("let machines join with a token", "bootstrap-token", "--skip-token-print")
 }
 
 // InstallProxy returns the one of Phases that installs kube-proxy.

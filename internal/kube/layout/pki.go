@@ -14,6 +14,8 @@ const (
 	kubernetesDir = "/etc/kubernetes"
 	pkiDir        = kubernetesDir + "/pki"
 	ourDir        = kubernetesDir + "/naupegos" // what only our API servers read
+	// signerPath has the one certificate by which controller managers sign, while ca.crt has several: they take one alone.
+	signerPath = pkiDir + "/ca-signer.crt"
 )
 
 // fileSet collects the files of a machine and finds them again by path.
@@ -42,8 +44,9 @@ func (s fileSet) under(prefixes ...string) []machine.File {
 
 // leafAt is a leaf and where below the PKI directory it lies.
 type leafAt struct {
-	base string
-	spec pki.LeafSpec
+	base    string
+	spec    pki.LeafSpec
+	chained bool // it is shown with pki.PKI.CrossChain: clients may know a former authority alone
 }
 
 func (s *fileSet) leaves(ctx context.Context, k *pki.PKI, n Node, leaves []leafAt) error {
@@ -52,6 +55,13 @@ func (s *fileSet) leaves(ctx context.Context, k *pki.PKI, n Node, leaves []leafA
 		pair, err := k.Leaf(ctx, l.spec)
 		if err != nil {
 			return err
+		}
+		if l.chained {
+			chain, err := k.CrossChain(ctx, l.spec.Authority)
+			if err != nil {
+				return err
+			}
+			pair.CertPEM = append(pair.CertPEM, chain...)
 		}
 		s.pair(l.base, pair)
 	}
@@ -67,6 +77,13 @@ func (p Params) controlPlanePKI(ctx context.Context, k *pki.PKI, n Node) (fileSe
 			return nil, err
 		}
 		files.pair(a[0], pair)
+	}
+	if k.Generations(pki.KubernetesCA).Also != 0 {
+		signer, err := k.Signer(ctx, pki.KubernetesCA)
+		if err != nil {
+			return nil, err
+		}
+		files.add(text(signerPath, string(signer)))
 	}
 	etcdCA, err := k.CABundle(ctx, pki.EtcdCA)
 	if err != nil {
@@ -86,10 +103,10 @@ func (p Params) controlPlanePKI(ctx context.Context, k *pki.PKI, n Node) (fileSe
 		kubeletClient.Organizations = []string{wants.KubeletClientGroup}
 	}
 	return files, files.leaves(ctx, k, n, []leafAt{
-		{"apiserver", p.apiServerLeaf(n)},
-		{"apiserver-kubelet-client", kubeletClient},
-		{"apiserver-etcd-client", pki.LeafSpec{Authority: pki.EtcdCA, CommonName: "kube-apiserver-etcd-client", Client: true}},
-		{"front-proxy-client", pki.LeafSpec{Authority: pki.FrontProxyCA, CommonName: "front-proxy-client", Client: true}},
+		{base: "apiserver", spec: p.apiServerLeaf(n), chained: true},
+		{base: "apiserver-kubelet-client", spec: kubeletClient},
+		{base: "apiserver-etcd-client", spec: pki.LeafSpec{Authority: pki.EtcdCA, CommonName: "kube-apiserver-etcd-client", Client: true}},
+		{base: "front-proxy-client", spec: pki.LeafSpec{Authority: pki.FrontProxyCA, CommonName: "front-proxy-client", Client: true}},
 	})
 }
 
@@ -122,8 +139,8 @@ func etcdPKI(ctx context.Context, k *pki.PKI, n Node) (fileSet, error) {
 		IPs:      []net.IP{net.ParseIP(n.Address), net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	return files, files.leaves(ctx, k, n, []leafAt{
-		{"etcd/server", member},
-		{"etcd/peer", member},
-		{"etcd/healthcheck-client", pki.LeafSpec{Authority: pki.EtcdCA, CommonName: "kube-etcd-healthcheck-client", Client: true}},
+		{base: "etcd/server", spec: member},
+		{base: "etcd/peer", spec: member},
+		{base: "etcd/healthcheck-client", spec: pki.LeafSpec{Authority: pki.EtcdCA, CommonName: "kube-etcd-healthcheck-client", Client: true}},
 	})
 }

@@ -165,3 +165,6 @@ func sameKey(a, b string) bool {
 	fa, fb := strings.Fields(a), strings.Fields(b)
 	return len(fa) > 1 && len(fb) > 1 && fa[0] == fb[0] && fa[1] == fb[1]
 }
+
+// SetKey implements provider.Keyed.
+func (p *Provider) SetKey(publicKey string) { p.opts.PublicKey = publicKey }

@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/rotation"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Authorities and keys are rotated in phases, the next of which begins once everything is in the one before: which everything is told to be in,
+// and which it is in, are facts.
+
+// toldRotation is the rotation that is under way, in the phase that everything is told to be in.
+func (c *Cluster) toldRotation() (rotation.Rotation, error) {
+	return rotation.Parse(c.facts.Get(memory.Rotation))
+}
+
+// useKeys has everything that is rendered or called from now on use the generations of the present phase.
+func (c *Cluster) useKeys(ctx context.Context) error {
+	r, err := c.toldRotation()
+	if err != nil {
+		return err
+	}
+	in := map[string]pki.Generations{}
+	for _, key := range pki.Rotated() {
+		in[key] = r.In(key, c.generation(key))
+	}
+	c.pki.Use(in)
+	was := c.rotation
+	if c.rotation = r.String(); was == c.rotation || c.dialer == nil {
+		return nil
+	}
+	c.mu.Lock()
+	if c.api != nil {
+		c.api.Close()
+	}
+	c.api = nil // it trusts, and shows, what was before
+	c.mu.Unlock()
+	keys, err := c.logins(ctx)
+	if err != nil {
+		return err
+	}
+	c.dialer.SetKeys(keys)
+	if p, ok := c.prov.(provider.Keyed); ok {
+		p.SetKey(c.publicKeys[0])
+	}
+	return nil
+}
+
+// generation is the generation of a key that is in use where it is not rotated.
+func (c *Cluster) generation(key string) int {
+	n := 1
+	if fact := c.facts.Of(memory.Generation, key); fact != "" {
+		if _, err := fmt.Sscan(fact, &n); err != nil {
+			return 1
+		}
+	}
+	return n
+}
+
+// Rotate has keys (pki.Rotated) rotated from the next plan on; hold has the former ones trusted until FinishRotation. A rotation of the same keys
+// that is under way goes on; isNew reports whether none was.
+func (c *Cluster) Rotate(ctx context.Context, keys []string, hold bool) (isNew bool, _ error) {
+	now, err := c.toldRotation()
+	if err != nil {
+		return false, err
+	}
+	begun := rotation.Begin(keys, c.generation)
+	switch {
+	case !c.facts.Bootstrapped():
+		return false, errNotBootstrapped(c.Name())
+	case !now.IsZero() && !slices.Equal(now.Keys(), begun.Keys()), now.Phase == rotation.Abandon:
+		return false, fail.New(fail.Refused, "%s of cluster %s is being rotated already: %s", list(now.Keys()), c.Name(), now.Words()).
+			Do("naupegos apply goes on with that; then try again")
+	case now.IsZero() && (c.moving() || c.upgrading()):
+		return false, fail.New(fail.Refused, "cluster %s is being upgraded", c.Name()).Do("naupegos apply goes on with that; then try again")
+	}
+	if now.IsZero() {
+		if err := c.facts.Set(ctx, memory.Rotation, begun.String()); err != nil {
+			return false, err
+		}
+	}
+	value := ""
+	if hold {
+		value = "true"
+	}
+	return now.IsZero(), c.facts.Set(ctx, memory.RotationHold, value)
+}
+
+// FinishRotation has a rotation that was held go on. fail.Refused where none is under way.
+func (c *Cluster) FinishRotation(ctx context.Context) error {
+	if now, err := c.toldRotation(); err != nil {
+		return err
+	} else if now.IsZero() {
+		return fail.New(fail.Refused, "nothing of cluster %s is being rotated", c.Name())
+	}
+	return c.facts.Set(ctx, memory.RotationHold, "")
+}
+
+// AbandonRotation has everything forget the next keys again. fail.Refused where they are in use already.
+func (c *Cluster) AbandonRotation(ctx context.Context) error {
+	now, err := c.toldRotation()
+	if err != nil {
+		return err
+	}
+	back, err := now.Abandoned()
+	if err != nil {
+		return err
+	}
+	return c.facts.Set(ctx, memory.Rotation, back.String())
+}
+
+// held reports whether everything is in the phase in which a rotation stays until somebody says otherwise.
+func (c *Cluster) held(now rotation.Rotation) bool {
+	return now.Phase == rotation.Use && c.facts.Is(memory.RotationHold) && c.facts.Get(memory.RotationRun) == now.String()
+}
+
+// advanceRotation moves on to the next phase once everything is in the present one.
+func (c *Cluster) advanceRotation(ctx context.Context) error {
+	now, err := c.toldRotation()
+	if err != nil {
+		return err
+	}
+	if next := now.Next(); !next.IsZero() && c.facts.Get(memory.RotationRun) == now.String() && !c.held(now) {
+		if err := c.facts.Set(ctx, memory.Rotation, next.String()); err != nil {
+			return err
+		}
+	}
+	return c.useKeys(ctx)
+}
+
+// rotating reports whether a later plan has more to do.
+func (c *Cluster) rotating() bool {
+	now, err := c.toldRotation()
+	return err == nil && !now.IsZero() && !c.held(now)
+}
+
+// rotationNote says where a rotation stands; empty where there is none.
+func (c *Cluster) rotationNote() string {
+	now, err := c.toldRotation()
+	switch {
+	case err != nil || now.IsZero():
+		return ""
+	case c.held(now):
+		return fmt.Sprintf("%s: %s, and the former ones are trusted until naupegos certs rotate %s --finish", list(now.Keys()), now.Words(), c.Name())
+	}
+	return fmt.Sprintf("%s are being rotated, on the way to where %s; naupegos apply goes on", list(now.Keys()), now.Words())
+}
+
+// planRotation ends a phase once everything is in it. Whoever agreed to this step, which tells of the phases that follow, has agreed to them.
+func (a *applying) planRotation() error {
+	now, err := a.toldRotation()
+	if err != nil || now.IsZero() || now.String() == a.facts.Get(memory.RotationRun) {
+		return err
+	}
+	if now.Has(pki.KubernetesCA) && a.o.Recorded { // else it comes anyway
+		ph := layout.TellJoiners()
+		s := a.phaseStep(a.namesOf(provider.ControlPlane)[0], ph)
+		s.Action, s.Reason = plan.Change, "it names the authorities that a machine which joins is to trust"
+		a.add(stageRecord, s)
+	}
+	scan := &rotationScan{Cluster: a.Cluster, now: now, restarted: map[string]bool{}}
+	a.add(stageAdvance, &plan.Step{
+		ID: "rotation", Action: plan.Change, Subject: "cluster", Title: "go on once " + now.Words(), Details: rotationAfter(now, a.facts.Is(memory.RotationHold)),
+		Reason: "rotating " + list(now.Keys()) + ": nobody shows what another does not trust", Announces: plan.Rolling,
+		Timeout: a.doc.Spec.Timeouts.NodeReady.Duration + tokensRead + observeTimeout,
+		Run:     scan.end,
+	})
+	return nil
+}
+
+// rotationAfter says in words what follows on a phase.
+func rotationAfter(now rotation.Rotation, hold bool) (after []string) {
+	for next := now.Next(); !next.IsZero(); next = next.Next() {
+		if next.Phase == rotation.Drop && hold {
+			after = append(after, "there it stays until naupegos certs rotate --finish")
+		}
+		after = append(after, "then "+next.Words())
+	}
+	if now.Phase == rotation.Abandon {
+		return nil
+	}
+	if now.Has(pki.KubernetesCA) {
+		after = append(after, "kubeconfigs from before are refused in the end: naupegos kubeconfig and handover write new ones, once everything uses the next keys")
+	}
+	if now.Has(pki.ServiceAccountKeyName) {
+		after = append(after, "tokens from before are refused in the end: pods get new ones, and those in Secrets are made anew; copies of them elsewhere are void")
+	}
+	if now.Has(pki.SSHKeyName) {
+		after = append(after, "SSH keys that were handed over before are refused in the end")
+	}
+	return after
+}

@@ -1,0 +1,276 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/rotation"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// tokensRead is how long programs may go on with a token that was replaced on their disk: client-go reads it once a minute.
+const tokensRead = 75 * time.Second
+
+// rotationScan finds out whether everything is in a phase.
+type rotationScan struct {
+	*Cluster
+	now       rotation.Rotation
+	restarted map[string]bool // machines whose kubelet was restarted, so that it asks for new tokens
+	clean     time.Time       // when all pods had new tokens
+}
+
+// end notes that everything is in the phase, once that is so.
+func (s *rotationScan) end(ctx context.Context, p plan.Progress) error {
+	p.Status("asking all machines whether they are as they are told")
+	if err := s.machines(ctx); err != nil {
+		return err
+	}
+	if s.now.Phase == rotation.Use && s.now.Has(pki.ServiceAccountKeyName, pki.KubernetesCA) {
+		if err := s.pods(ctx, p); err != nil {
+			return err
+		}
+	}
+	if s.now.Next().IsZero() {
+		return s.settle(ctx)
+	}
+	return s.facts.Set(ctx, memory.RotationRun, s.now.String())
+}
+
+// machines is fail.NotReady while an agent would change anything on its machine, or does not answer.
+func (s *rotationScan) machines(ctx context.Context) error {
+	return s.eachMachine(ctx, s.known(), func(ctx context.Context, m wanted.Slot) error {
+		r, err := s.configure(ctx, m, true, nil)
+		if err != nil {
+			return err
+		}
+		if what := describe(&r); len(what) > 0 {
+			return fail.New(fail.NotReady, "it is not as it is told: %s", strings.Join(what, "; ")).At(m.Name).Do("naupegos apply goes on")
+		}
+		return nil
+	})
+}
+
+// eachMachine does something with machines side by side.
+func (c *Cluster) eachMachine(ctx context.Context, slots []wanted.Slot, do func(context.Context, wanted.Slot) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(16)
+	for _, m := range slots {
+		g.Go(func() error { return do(ctx, m) })
+	}
+	return g.Wait()
+}
+
+// pods is fail.NotReady while a pod has a token by the former key, or does not know the next authority.
+func (s *rotationScan) pods(ctx context.Context, p plan.Progress) error {
+	p.Status("asking all machines whose tokens their pods have")
+	client, err := s.Kube(ctx)
+	if err != nil {
+		return err
+	}
+	key, err := s.pki.ServiceAccountKeyID(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.podsOnMachines(ctx, client, key); err != nil {
+		s.clean = time.Time{}
+		return err
+	}
+	if !s.now.Has(pki.ServiceAccountKeyName) {
+		return nil
+	}
+	if err := renewStored(ctx, p, client, key); err != nil {
+		return err
+	}
+	if s.clean.IsZero() {
+		s.clean = time.Now()
+	}
+	if err := noteOlder(ctx, p, client, s.clean); err != nil {
+		return err
+	}
+	p.Status("waiting until programs have read their new tokens")
+	select {
+	case <-time.After(time.Until(s.clean.Add(tokensRead))):
+	case <-ctx.Done():
+		return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait until programs have read their new tokens")
+	}
+	return nil
+}
+
+func (s *rotationScan) podsOnMachines(ctx context.Context, client *kube.Client, key string) error {
+	pods, err := client.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	names := map[string]string{} // of pods that run: what lies on machines of others is what kubelet has yet to remove
+	for _, pod := range pods {
+		names[pod.UID] = pod.Namespace + "/" + pod.Name
+	}
+	signer, err := s.pki.Signer(ctx, pki.KubernetesCA)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var behind []string
+	nodes := slices.DeleteFunc(slices.Clone(s.known()), func(m wanted.Slot) bool { return m.Role == provider.Gateway })
+	err = s.eachMachine(ctx, nodes, func(ctx context.Context, m wanted.Slot) error {
+		h, err := s.Host(ctx, m.Name)
+		if err != nil {
+			return err
+		}
+		have, err := s.dialer.Credentials(ctx, h)
+		if err != nil {
+			return err
+		}
+		old := behindOn(have, names, key, fingerprint(signer))
+		if len(old) == 0 {
+			return nil
+		}
+		mu.Lock()
+		behind = append(behind, old...)
+		again := s.restarted[m.Name]
+		s.restarted[m.Name] = true
+		mu.Unlock()
+		if again {
+			return nil
+		}
+		_, err = s.dialer.Run(ctx, h, nil, "systemctl", "restart", "kubelet.service") // it keeps tokens that it has asked for, until it restarts
+		return err
+	})
+	if err == nil && len(behind) > 0 {
+		slices.Sort(behind)
+		behind = slices.Compact(behind)
+		err = fail.New(fail.NotReady, "the credentials of %s are of the former key, or lack the next authority: %s", plural(len(behind), "pod"),
+			list(behind[:min(len(behind), 10)])).Do("delete those that never get new ones; naupegos apply goes on")
+	}
+	return err
+}
+
+// behindOn names the pods on a machine, of those that run, whose credentials are not those of the next key and authority.
+func behindOn(have []machine.Credential, names map[string]string, key, authority string) (behind []string) {
+	for _, c := range have {
+		name, runs := names[c.Pod]
+		if runs && (c.KeyID != key || len(c.Authorities) > 0 && !slices.Contains(c.Authorities, authority)) {
+			behind = append(behind, name)
+		}
+	}
+	return behind
+}
+
+// noteOlder names pods that run since before they were given the tokens that they have now: whether their programs read them again nobody can tell.
+func noteOlder(ctx context.Context, p plan.Progress, client *kube.Client, since time.Time) error {
+	n, ok := p.(plan.Noter)
+	if !ok {
+		return nil
+	}
+	pods, err := client.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	var older []string
+	for _, pod := range pods {
+		ours := pod.Namespace == "kube-system" || pod.Namespace == "kube-flannel" // client-go's programs all
+		if pod.Mounted && !ours && pod.Started.Before(since) {
+			older = append(older, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	if len(older) > 0 {
+		slices.Sort(older)
+		n.Note("%s with a token run since before, and need a restart if they read it but once, at their start: %s", plural(len(older), "pod"), list(older[:min(len(older), 20)]))
+	}
+	return nil
+}
+
+// fingerprint is the SHA-256 of a certificate, as machine.Credential has it.
+func fingerprint(cert []byte) string {
+	b, _ := pem.Decode(cert)
+	if b == nil {
+		return ""
+	}
+	sum := sha256.Sum256(b.Bytes)
+	return hex.EncodeToString(sum[:])
+}
+
+// renewStored has the tokens that lie in Secrets made again by the next key, and is fail.NotReady until they are.
+func renewStored(ctx context.Context, p plan.Progress, client *kube.Client, key string) error {
+	tokens, err := client.StoredTokens(ctx)
+	if err != nil {
+		return err
+	}
+	tokens = slices.DeleteFunc(tokens, func(t kube.StoredToken) bool { return t.KeyID == key })
+	var names []string
+	for _, t := range tokens {
+		names = append(names, t.String())
+		if t.KeyID == "" { // it is being made
+			continue
+		}
+		if n, ok := p.(plan.Noter); ok {
+			n.Note("the token in Secret %s is made again: copies of it are void in the end", t)
+		}
+		if err := client.RenewToken(ctx, t); err != nil {
+			return err
+		}
+	}
+	if len(names) > 0 {
+		return fail.New(fail.NotReady, "tokens in Secrets must still be made: %s", list(names)).
+			Do("where their service accounts are gone nobody makes them: delete those Secrets")
+	}
+	return nil
+}
+
+// settle ends a rotation: the keys that go are believed by nobody, and forgotten.
+func (s *rotationScan) settle(ctx context.Context) error {
+	client, err := s.Kube(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range s.now.Keys() {
+		if !slices.Contains(pki.Authorities(), key) {
+			continue
+		}
+		cert, err := s.pki.Certificate(ctx, key, s.now.Goes(key))
+		if fail.KindOf(err) == fail.NotFound {
+			continue // by a run that was cut short
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := client.Distrust(ctx, cert); err != nil {
+			return err
+		}
+	}
+	return s.forget(ctx)
+}
+
+// forget has the keys that go forgotten, and notes that the others are settled on. What is noted last is that there is no rotation.
+func (s *rotationScan) forget(ctx context.Context) error {
+	for _, key := range s.now.Keys() {
+		if err := s.pki.Forget(ctx, key, s.now.Goes(key)); err != nil {
+			return err
+		}
+		if err := s.facts.SetOf(ctx, memory.Generation, key, fmt.Sprint(s.now.In(key, 0).Signs)); err != nil {
+			return err
+		}
+	}
+	for _, kind := range []memory.Kind{memory.RotationRun, memory.RotationHold, memory.Rotation} {
+		if err := s.facts.Set(ctx, kind, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}

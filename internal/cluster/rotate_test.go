@@ -1,0 +1,208 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/rotation"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// rotatable is a lab whose cluster is up and well.
+func rotatable(t *testing.T) *lab {
+	t.Helper()
+	doc := document(t, 3, 1, 2)
+	l := newLab(t, doc)
+	testkit.Must(t, l.pki.Ensure(t.Context()))
+	l.running(doc)
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
+	testkit.Must(t, l.advanceReleases(t.Context()))
+	l.everythingDone()
+	return l
+}
+
+// phase plans once.
+func (l *lab) phase() string {
+	l.t.Helper()
+	testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
+	testkit.Must(l.t, l.advanceRotation(l.t.Context()))
+	testkit.Must(l.t, l.advanceReleases(l.t.Context()))
+	o := l.observed(nil, controlPlanes(3)...)
+	o.Health[0].Leader = true
+	return l.mustPlan(o)
+}
+
+// ended does what the steps of a phase would.
+func (l *lab) ended() {
+	l.t.Helper()
+	l.everythingDone()
+	now := testkit.Value(l.toldRotation())(l.t)
+	if now.Next().IsZero() {
+		testkit.Must(l.t, (&rotationScan{Cluster: l.Cluster, now: now}).forget(l.t.Context()))
+		return
+	}
+	testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.RotationRun, now.String()))
+}
+
+func (l *lab) secretNames() []string {
+	return testkit.Value(l.secrets.Names(l.t.Context()))(l.t)
+}
+
+// TestRotationPhases rotates everything: three plans, none of which drains a node, and what is trusted in each.
+func TestRotationPhases(t *testing.T) {
+	l := rotatable(t)
+	before := l.secretNames()
+	if isNew := testkit.Value(l.Rotate(t.Context(), pki.Rotated(), false))(t); !isNew {
+		t.Error("it was under way before")
+	}
+	var plans []string
+	for l.rotating() {
+		if len(plans) > 3 {
+			t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
+		}
+		got := l.phase()
+		plans = append(plans, got)
+		for _, what := range []string{"drain/", "cordon/", "delete/"} {
+			if strings.Contains(got, what) {
+				t.Errorf("a rotation does %s:\n%s", what, got)
+			}
+		}
+		if l.rotationNote() == "" {
+			t.Error("nothing says that it is under way")
+		}
+		l.ended()
+	}
+	golden(t, "rotation", strings.Join(plans, "\n"))
+	if got := l.phase(); got != "" {
+		t.Errorf("after it:\n%s", got)
+	}
+	for _, name := range []string{"authority/kubernetes-ca", "service-account"} {
+		if after := l.secretNames(); !slices.Contains(before, name) || slices.Contains(after, name) || !slices.Contains(after, name+"/2") {
+			t.Errorf("%s: before %v, after %v", name, before, after)
+		}
+	}
+	if g := l.pki.Generations(pki.EtcdCA); g != (pki.Generations{Signs: 2}) || l.rotationNote() != "" {
+		t.Errorf("in the end it is %v: %s", g, l.rotationNote())
+	}
+}
+
+// TestRotationOfOne touches no more machines than it has to.
+func TestRotationOfOne(t *testing.T) {
+	for key, still := range map[string]string{
+		pki.ServiceAccountKeyName: "demo-gw-1", pki.EtcdCA: "demo-a-1", pki.FrontProxyCA: "demo-a-1",
+	} {
+		l := rotatable(t)
+		testkit.Value(l.Rotate(t.Context(), []string{key}, false))(t)
+		got := l.phase()
+		if strings.Contains(got, "configure/"+still) || !strings.Contains(got, "configure/demo-cp-1") || strings.Contains(got, "kubeadm/") {
+			t.Errorf("%s:\n%s", key, got)
+		}
+	}
+}
+
+// TestRotationStays has a rotation held go on only when somebody says so, and taken back only while that is possible.
+func TestRotationStays(t *testing.T) {
+	l := rotatable(t)
+	testkit.Value(l.Rotate(t.Context(), []string{pki.KubernetesCA}, true))(t)
+	l.phase()
+	if _, err := l.Rotate(t.Context(), []string{pki.EtcdCA}, false); fail.KindOf(err) != fail.Refused {
+		t.Errorf("another rotation meanwhile: %v", err)
+	}
+	if isNew := testkit.Value(l.Rotate(t.Context(), []string{pki.KubernetesCA}, true))(t); isNew {
+		t.Error("the same rotation begins anew")
+	}
+	l.ended()
+	l.phase()
+	l.ended()
+	for range 2 {
+		if got := l.phase(); got != "" || l.rotating() || !strings.Contains(l.rotationNote(), "--finish") {
+			t.Errorf("it does not stay: %s\n%s", l.rotationNote(), got)
+		}
+	}
+	if err := l.AbandonRotation(t.Context()); fail.KindOf(err) != fail.Refused {
+		t.Errorf("what is in use is taken back: %v", err)
+	}
+	testkit.Must(t, l.FinishRotation(t.Context()))
+	if got := l.phase(); !strings.Contains(got, "configure/demo-a-1") || !l.rotating() {
+		t.Errorf("it does not go on:\n%s", got)
+	}
+	l.ended()
+	if err := l.FinishRotation(t.Context()); fail.KindOf(err) != fail.Refused {
+		t.Errorf("nothing is finished: %v", err)
+	}
+}
+
+// TestRotationAbandoned ends with the keys that were, and none of the next.
+func TestRotationAbandoned(t *testing.T) {
+	l := rotatable(t)
+	before := l.secretNames()
+	was := l.have["demo-cp-1"].Digest()
+	testkit.Value(l.Rotate(t.Context(), []string{pki.KubernetesCA, pki.ServiceAccountKeyName}, false))(t)
+	l.phase()
+	l.everythingDone() // and killed then
+	testkit.Must(t, l.AbandonRotation(t.Context()))
+	if got := l.phase(); !strings.Contains(got, "configure/demo-cp-1") || !strings.Contains(got, "rotation") {
+		t.Errorf("the way back is\n%s", got)
+	}
+	l.ended()
+	if got := l.phase(); got != "" || l.rotating() || l.have["demo-cp-1"].Digest() != was || !slices.Equal(l.secretNames(), before) {
+		t.Errorf("taken back, there are %v, before %v:\n%s", l.secretNames(), before, got)
+	}
+}
+
+// TestRotationAndUpgrade are not under way at once.
+func TestRotationAndUpgrade(t *testing.T) {
+	l := upgraded(t, "v1.36.4")
+	testkit.Value(l.Rotate(t.Context(), pki.Rotated(), false))(t)
+	l.doc = documentOf(t, "v1.37.2")
+	if err := l.advanceReleases(t.Context()); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "rotated") {
+		t.Errorf("an upgrade in the middle of a rotation: %v", err)
+	}
+	l = upgraded(t, "v1.36.4")
+	l.doc = documentOf(t, "v1.37.2")
+	testkit.Must(t, l.advanceReleases(t.Context()))
+	if _, err := l.Rotate(t.Context(), pki.Rotated(), false); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "upgraded") {
+		t.Errorf("a rotation in the middle of an upgrade: %v", err)
+	}
+}
+
+// TestPodsBehind names the pods that a rotation has to wait for.
+func TestPodsBehind(t *testing.T) {
+	names := map[string]string{"1": "a/fine", "2": "a/token", "3": "a/authority", "4": "a/given-none"}
+	got := behindOn([]machine.Credential{
+		{Pod: "1", KeyID: "next", Authorities: []string{"former", "ca"}}, {Pod: "2", KeyID: "former", Authorities: []string{"ca"}},
+		{Pod: "3", KeyID: "next", Authorities: []string{"former"}}, {Pod: "4", KeyID: "next"}, {Pod: "gone", KeyID: "former"},
+	}, names, "next", "ca")
+	if want := []string{"a/token", "a/authority"}; !slices.Equal(got, want) {
+		t.Errorf("behind are %v, want %v", got, want)
+	}
+}
+
+// TestRotationIsTold has the first plan announce the others.
+func TestRotationIsTold(t *testing.T) {
+	now := rotation.Begin(pki.Rotated(), func(string) int { return 1 })
+	for hold, want := range map[bool]string{
+		false: "then everything uses the next keys; then nothing trusts the former keys",
+		true:  "then everything uses the next keys; there it stays until naupegos certs rotate --finish",
+	} {
+		if got := strings.Join(rotationAfter(now, hold), "; "); !strings.HasPrefix(got, want) || !strings.Contains(got, "kubeconfigs from before are refused") {
+			t.Errorf("it tells %s", got)
+		}
+	}
+	l := rotatable(t)
+	testkit.Value(l.Rotate(t.Context(), pki.Rotated(), false))(t)
+	testkit.Must(t, l.advanceRotation(t.Context()))
+	a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
+	testkit.Must(t, a.planRotation())
+	for _, s := range testkit.Value(a.graph.Seal(applyRules))(t) {
+		if s.ID == "rotation" && (s.Announces != plan.Rolling || s.Timeout == 0) {
+			t.Errorf("the step is %+v", s)
+		}
+	}
+}
