@@ -77,8 +77,7 @@ func (c *Cluster) Rotate(ctx context.Context, keys []string, hold bool) (isNew b
 	case !c.facts.Bootstrapped():
 		return false, errNotBootstrapped(c.Name())
 	case !now.IsZero() && !slices.Equal(now.Keys(), begun.Keys()), now.Phase == rotation.Abandon:
-		return false, fail.New(fail.Refused, "%s of cluster %s is being rotated already: %s", list(now.Keys()), c.Name(), now.Words()).
-			Do("naupegos apply goes on with that; then try again")
+		return false, fail.New(fail.Refused, "keys of cluster %s are being rotated already, %s", c.Name(), c.rotationNote()).Do("let that come to its end, then try again")
 	case now.IsZero() && (c.moving() || c.upgrading()):
 		return false, fail.New(fail.Refused, "cluster %s is being upgraded", c.Name()).Do("naupegos apply goes on with that; then try again")
 	}
@@ -149,9 +148,9 @@ func (c *Cluster) rotationNote() string {
 	case err != nil || now.IsZero():
 		return ""
 	case c.held(now):
-		return fmt.Sprintf("%s: %s, and the former ones are trusted until naupegos certs rotate %s --finish", list(now.Keys()), now.Words(), c.Name())
+		return fmt.Sprintf("of %s: %s, and the former ones are trusted until naupegos certs rotate %s --finish", list(now.Keys()), now.Words(), c.Name())
 	}
-	return fmt.Sprintf("%s are being rotated, on the way to where %s; naupegos apply goes on", list(now.Keys()), now.Words())
+	return fmt.Sprintf("of %s, on the way to where %s; naupegos apply goes on", list(now.Keys()), now.Words())
 }
 
 // planRotation ends a phase once everything is in it. Whoever agreed to this step, which tells of the phases that follow, has agreed to them.

@@ -89,7 +89,7 @@ func (c *Cluster) advanceReleases(ctx context.Context) error {
 		next, err = hops.Next(run, c.goal())
 	}
 	if err == nil && next != told && c.facts.Get(memory.Rotation) != "" {
-		err = fail.New(fail.Refused, "cluster %s can't go on to another release: %s", c.Name(), c.rotationNote()).Do("let the rotation come to its end first")
+		err = fail.New(fail.Refused, "cluster %s can't go on to another release: keys are being rotated, %s", c.Name(), c.rotationNote()).Do("let the rotation come to its end first")
 	}
 	if err != nil {
 		return err
