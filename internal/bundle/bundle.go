@@ -1,9 +1,18 @@
 package bundle
 
 import (
+	"archive/tar"
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path"
 	"path/filepath"
 	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -38,6 +47,78 @@ func (b *Bundle) Image(name string) (Image, error) {
 		}
 	}
 	return Image{}, fail.New(fail.NotFound, "bundle %s has no image %q", b.ID[:12], name)
+}
+
+// Program puts an executable into a directory, by its name and checked by its digest, and returns its path: one of those for hosts, or else
+// one that the image of its name holds.
+func (b *Bundle) Program(ctx context.Context, name, dir string) (string, error) {
+	a, err := b.Binary(name)
+	if err == nil {
+		in, err := b.open(ctx, a)
+		if err != nil {
+			return "", err
+		}
+		defer in.Close() // read only
+		return placeProgram(ctx, in, filepath.Join(dir, name))
+	}
+	i, err := b.Image(name)
+	if err != nil {
+		return "", err
+	}
+	checked, err := b.open(ctx, i.Archive)
+	if err != nil {
+		return "", err
+	}
+	defer checked.Close() // read only
+	img, err := tarball.ImageFromPath(b.Path(i.Archive.Digest), nil)
+	if err != nil {
+		return "", fail.Wrap(fail.Internal, err, "read image %s of bundle %s", i.Ref, b.ID[:12])
+	}
+	files := mutate.Extract(img)
+	defer files.Close() // read only
+	for r := tar.NewReader(files); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return "", fail.New(fail.NotFound, "image %s of bundle %s holds no executable %s", i.Ref, b.ID[:12], name)
+		}
+		if err != nil {
+			return "", fail.Wrap(fail.Internal, err, "read image %s of bundle %s", i.Ref, b.ID[:12])
+		}
+		if h.Typeflag == tar.TypeReg && path.Base(h.Name) == name {
+			return placeProgram(ctx, r, filepath.Join(dir, name))
+		}
+	}
+}
+
+// open opens a file of the bundle once it is known to be what the manifest says.
+func (b *Bundle) open(ctx context.Context, a Artifact) (*os.File, error) {
+	file := b.Path(a.Digest)
+	same, err := sameFile(ctx, file, a)
+	if err == nil && !same {
+		err = fail.New(fail.Refused, "%s of bundle %s is damaged, or not there", a.Name, b.ID[:12]).At(file).
+			Do("naupegos bundle verify %s looks at all of it; build or import the bundle again", b.ID[:12])
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, ioError(err, "read "+a.Name, file)
+	}
+	return f, nil
+}
+
+// placeProgram writes an executable file.
+func placeProgram(ctx context.Context, r io.Reader, file string) (string, error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o700)
+	if err != nil {
+		return "", ioError(err, "unpack "+filepath.Base(file), file)
+	}
+	_, err = io.Copy(f, &ctxReader{ctx, r})
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", ioError(err, "unpack "+filepath.Base(file), file)
+	}
+	return file, nil
 }
 
 // Images returns the images that machines of a role need; with an empty role all of them.

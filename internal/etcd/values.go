@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -34,4 +35,47 @@ func (c *Client) Values(ctx context.Context, prefix string, revision int64, visi
 		}
 		from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
 	}
+}
+
+// Keys returns all keys that begin with prefix, in their order, and the revision at which they were there.
+func (c *Client) Keys(ctx context.Context, prefix string) (keys []string, revision int64, err error) {
+	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
+	for {
+		rctx, cancel := c.request(ctx)
+		r, err := c.all.Get(rctx, from, clientv3.WithRange(end), clientv3.WithLimit(keysPage), clientv3.WithRev(revision), clientv3.WithKeysOnly())
+		cancel()
+		if err != nil {
+			return nil, 0, classify(ctx, err, "read etcd's keys below %s", prefix)
+		}
+		if revision == 0 {
+			revision = r.Header.Revision
+		}
+		for _, kv := range r.Kvs {
+			keys = append(keys, string(kv.Key))
+		}
+		if !r.More {
+			return keys, revision, nil
+		}
+		from = keys[len(keys)-1] + "\x00"
+	}
+}
+
+// keysPage is how many keys one request asks for without their values.
+const keysPage = 5000
+
+// Delete removes keys. Those that are not there are no error.
+func (c *Client) Delete(ctx context.Context, keys []string) error {
+	for part := range slices.Chunk(keys, 100) { // etcd takes 128 operations at once
+		var ops []clientv3.Op
+		for _, k := range part {
+			ops = append(ops, clientv3.OpDelete(k))
+		}
+		rctx, cancel := c.request(ctx)
+		_, err := c.all.Txn(rctx).Then(ops...).Commit()
+		cancel()
+		if err != nil {
+			return classify(ctx, err, "delete %d keys of etcd", len(keys))
+		}
+	}
+	return nil
 }

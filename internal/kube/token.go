@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -45,4 +46,37 @@ func tokenPart(n int) string {
 		b[i] = alphabet[b[i]%32]
 	}
 	return string(b)
+}
+
+// WhoAmI returns the user that the API takes this client for.
+func (c *Client) WhoAmI(ctx context.Context) (string, error) {
+	r, err := c.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", apiError(ctx, err, "ask the API who signs in").At(c.server)
+	}
+	return r.Status.UserInfo.Username, nil
+}
+
+// ServiceAccountToken has the API issue a token of a service account, for the shortest time that it allows.
+func (c *Client) ServiceAccountToken(ctx context.Context, namespace, name string) (string, error) {
+	const shortest = 600 // seconds
+	seconds := int64(shortest)
+	r, err := c.set.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	if err != nil {
+		return "", apiError(ctx, err, "have the API issue a token of service account %s/%s", namespace, name).At(c.server)
+	}
+	return r.Status.Token, nil
+}
+
+// TokenUser returns the user that the API takes the bearer of a token for. fail.Unauthorized where it does not accept it.
+func (c *Client) TokenUser(ctx context.Context, token string) (string, error) {
+	r, err := c.set.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	if err != nil {
+		return "", apiError(ctx, err, "ask the API whose a token is").At(c.server)
+	}
+	if !r.Status.Authenticated {
+		return "", fail.New(fail.Unauthorized, "the API does not accept the token: %s", r.Status.Error)
+	}
+	return r.Status.User.Username, nil
 }

@@ -1,0 +1,253 @@
+package rehearse
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/pki"
+)
+
+// Proof is what a rehearsal has shown.
+type Proof struct {
+	Set        string           `json:"set"`
+	Cluster    string           `json:"cluster"`
+	Kubernetes string           `json:"kubernetes"` // the release of the API server that has read it
+	Bundle     string           `json:"bundle"`     // whose programs these were
+	At         time.Time        `json:"at"`
+	Seconds    float64          `json:"seconds"` // that the rehearsal took
+	Revision   int64            `json:"revision"`
+	Keys       int              `json:"keys"`               // in etcd, below /registry/
+	Objects    int              `json:"objects"`            // that the API has shown
+	Secrets    int              `json:"secrets"`            // of them, each decrypted
+	Tokens     int              `json:"tokens"`             // of service accounts that were found in Secrets, and are accepted
+	Digest     string           `json:"digest"`             // of all objects
+	Resources  map[string]Tally `json:"resources"`          // by name, "deployments.apps"
+	Unserved   map[string]int   `json:"unserved,omitempty"` // keys that the API serves under no name, by prefix
+}
+
+// Tally is what a resource has.
+type Tally struct {
+	Count  int    `json:"count"`
+	Digest string `json:"digest"`
+}
+
+// census is what the API shows, beside what etcd has.
+type census struct {
+	inEtcd  map[string]bool // keys that the snapshot has
+	seen    map[string]bool // of them, those that the API has shown
+	digests map[string][]string
+	tokens  []string
+	account [2]string // namespace and name of a service account
+	rootCAs map[string]bool
+	tidy    *tidying
+}
+
+func newCensus(keys []string, t *tidying) *census {
+	c := &census{inEtcd: map[string]bool{}, seen: map[string]bool{}, digests: map[string][]string{}, rootCAs: map[string]bool{}, tidy: t}
+	for _, k := range keys {
+		c.inEtcd[k] = true
+	}
+	return c
+}
+
+// visit takes one object in. What the sandbox has made itself does not count.
+func (c *census) visit(o kube.Counted) error {
+	if !c.inEtcd[o.Key] {
+		return nil
+	}
+	c.seen[o.Key] = true
+	c.digests[o.Resource] = append(c.digests[o.Resource], o.Key+" "+hex.EncodeToString(o.Digest[:]))
+	switch o.Resource {
+	case "secrets":
+		if kind, _, _ := unstructured.NestedString(o.Object.Object, "type"); kind == "kubernetes.io/service-account-token" {
+			token, _, _ := unstructured.NestedString(o.Object.Object, "data", "token")
+			c.tokens = append(c.tokens, token)
+		}
+	case "serviceaccounts":
+		if slices.Contains([]string{"kube-system", "default"}, o.Object.GetNamespace()) { // which nobody deletes: one that goes lets no token be made
+			c.account = [2]string{o.Object.GetNamespace(), o.Object.GetName()}
+		}
+	case "configmaps":
+		if o.Object.GetName() == "kube-root-ca.crt" {
+			ca, _, _ := unstructured.NestedString(o.Object.Object, "data", "ca.crt")
+			c.rootCAs[ca] = true
+		}
+	}
+	if c.tidy != nil {
+		c.tidy.visit(o)
+	}
+	return nil
+}
+
+// missing lists the keys below what resources are kept under that the API has not shown.
+func (c *census) missing(kept []kube.Kept, now map[string]bool) (lost []string, unserved map[string]int) {
+	unserved = map[string]int{}
+	for _, key := range slices.Sorted(maps.Keys(c.inEtcd)) {
+		if c.seen[key] {
+			continue
+		}
+		served := slices.ContainsFunc(kept, func(k kube.Kept) bool { return strings.HasPrefix(key, k.Prefix+"/") })
+		switch {
+		case served && now[key]: // else it has come to its end meanwhile, as events do
+			lost = append(lost, key)
+		case !served && !internal(key):
+			unserved[prefixOf(key)]++
+		}
+	}
+	return lost, unserved
+}
+
+// internal reports whether a key is an API server's own, which it shows nobody.
+func internal(key string) bool {
+	return slices.ContainsFunc([]string{"/registry/ranges/", "/registry/masterleases/", "/registry/peerserverleases/", "/registry/health"},
+		func(p string) bool { return strings.HasPrefix(key, p) })
+}
+
+// prefixOf is a key without its last part.
+func prefixOf(key string) string { return key[:strings.LastIndexByte(key, '/')+1] }
+
+// tally sums the digests up.
+func (c *census) tally(p *Proof) {
+	p.Resources = map[string]Tally{}
+	all := sha256.New()
+	for _, r := range slices.Sorted(maps.Keys(c.digests)) {
+		list := slices.Sorted(slices.Values(c.digests[r]))
+		sum := sha256.Sum256([]byte(strings.Join(list, "\n")))
+		p.Resources[r] = Tally{len(list), hex.EncodeToString(sum[:])}
+		p.Objects += len(list)
+		fmt.Fprintf(all, "%s %x\n", r, sum)
+	}
+	p.Secrets, p.Digest = p.Resources["secrets"].Count, hex.EncodeToString(all.Sum(nil))
+}
+
+// examine has the API server of a sandbox show everything, and compares that with what etcd has.
+func (s *sandbox) examine(ctx context.Context, c *census, p *Proof, status func(string, ...any)) error {
+	root, err := s.client(ctx, layout.Params.SuperAdminKubeconfig)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	status("starting kube-apiserver %s", s.params.Release.Version)
+	if err := s.start("kube-apiserver", s.is.APIServer); err != nil {
+		return err
+	}
+	if err := s.await(ctx, "kube-apiserver", func(ctx context.Context) error { return s.serving(ctx, root) }); err != nil {
+		return err
+	}
+	status("reading every object through the API")
+	kept, err := root.Census(ctx, c.visit)
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "not everything of the set can be read")
+	}
+	client, err := s.etcd(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	keys, _, err := client.Keys(ctx, registry)
+	if err != nil {
+		return err
+	}
+	now := map[string]bool{}
+	for _, k := range keys {
+		now[k] = true
+	}
+	lost, unserved := c.missing(kept, now)
+	if len(lost) > 0 {
+		return fail.New(fail.Refused, "the API does not show %d of %d keys that etcd has, %s among them", len(lost), p.Keys, lost[0])
+	}
+	p.Unserved = unserved
+	c.tally(p)
+	return s.signIn(ctx, root, c, p, status)
+}
+
+// serving is nil once the API server is ready, fail.NotReady until then. One that can't decrypt Secrets never is.
+func (s *sandbox) serving(ctx context.Context, client *kube.Client) error {
+	err := client.Ready(ctx)
+	if err == nil {
+		return nil
+	}
+	if s.hasSaid("kube-apiserver", "failed to decrypt data") {
+		return fail.Wrap(fail.Refused, err, "Secrets of the set can't be decrypted by its own keys").Do("take another set: this one lacks the key that its Secrets were written by")
+	}
+	if kind := fail.KindOf(err); kind == fail.NotReady || kind == fail.Unreachable {
+		return err
+	}
+	return fail.Wrap(fail.NotReady, err, "the API server is starting") // it does not know yet who may do what
+}
+
+// signIn proves that authorities and keys of the set are those of its objects: a kubeconfig by its authority is let in, the authority is the one
+// that pods were told, and tokens of service accounts are accepted.
+func (s *sandbox) signIn(ctx context.Context, root *kube.Client, c *census, p *Proof, status func(string, ...any)) error {
+	status("signing in")
+	ca, err := s.pki.CABundle(ctx, pki.KubernetesCA)
+	if err != nil {
+		return err
+	}
+	if len(c.rootCAs) > 0 && !c.rootCAs[string(ca)] {
+		return fail.New(fail.Refused, "the set's authority is not the one that its objects name: snapshot and keys are of different clusters").Do("take another set")
+	}
+	admin, err := s.client(ctx, layout.Params.AdminKubeconfig)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	if _, err = admin.WhoAmI(ctx); err == nil {
+		_, err = admin.Nodes(ctx)
+	}
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "an administrator's kubeconfig by the set's authority is not let in")
+	}
+	for _, token := range c.tokens {
+		decoded, err := decode(token)
+		if err == nil {
+			_, err = root.TokenUser(ctx, decoded)
+		}
+		if err != nil {
+			return fail.Wrap(fail.Refused, err, "a service account's token among the set's Secrets is not accepted: the set's key has not signed it")
+		}
+	}
+	p.Tokens = len(c.tokens)
+	if c.account[1] == "" {
+		return nil
+	}
+	token, err := root.ServiceAccountToken(ctx, c.account[0], c.account[1])
+	if err == nil {
+		_, err = root.TokenUser(ctx, token)
+	}
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "a token by the set's key is not accepted")
+	}
+	return nil
+}
+
+// Checks says in words what was proven.
+func (p *Proof) Checks() []string {
+	return []string{
+		fmt.Sprintf("kube-apiserver %s of bundle %.12s shows all %d objects of %d resources, digest %s", p.Kubernetes, p.Bundle, p.Objects, len(p.Resources), p.Digest),
+		fmt.Sprintf("the %d keys of etcd are those that were counted, at revision %d", p.Keys, p.Revision),
+		fmt.Sprintf("all %d Secrets are decrypted", p.Secrets),
+		fmt.Sprintf("an administrator's kubeconfig and %d service-account tokens are accepted", p.Tokens+1),
+		fmt.Sprintf("it took %.1f s", p.Seconds),
+	}
+}
+
+// Largest lists the resources with the most objects.
+func (p *Proof) Largest(n int) []string {
+	names := slices.SortedFunc(maps.Keys(p.Resources), func(a, b string) int {
+		return cmp.Or(cmp.Compare(p.Resources[b].Count, p.Resources[a].Count), strings.Compare(a, b))
+	})
+	return names[:min(n, len(names))]
+}

@@ -1,0 +1,216 @@
+// Package rehearse proves that a backup can be used: etcd and an API server of the cluster's own bundle open it in a sandbox with its own
+// keys, show every object and decrypt every Secret. From there it also gives back the snapshot that a cluster starts from again.
+//
+// It knows sets only as what is in them, opened already, and runs on this host without being root.
+package rehearse
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/pki"
+)
+
+// Set is a backup that was opened.
+type Set struct {
+	ID         string
+	Snapshot   string      // the file, decrypted
+	Etcd       backup.Etcd // what was counted in it when it was made; without objects it is not compared
+	Document   *v1alpha1.Cluster
+	Encryption []string          // by what API servers read Secrets: layout.Params
+	Version    string            // the release of Kubernetes whose API servers wrote it
+	Secrets    map[string][]byte // of the cluster, by name
+}
+
+// Options says how a set is rehearsed.
+type Options struct {
+	Bundle  *bundle.Bundle // of the set's release
+	Dir     string         // an empty directory that only this user may look into; it is the caller's to remove
+	Timeout time.Duration  // of the whole; 0 means 10 minutes
+	Status  func(format string, args ...any)
+	// Tidy has a snapshot written to Out that a cluster can start from: without what is not true any more then.
+	Tidy *Tidy
+	Out  string
+}
+
+const (
+	registry       = layout.RegistryPrefix
+	defaultTimeout = 10 * time.Minute
+)
+
+// Run rehearses a set. fail.Refused says what is wrong with it.
+func Run(ctx context.Context, set Set, o Options) (*Proof, error) {
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Status == nil {
+		o.Status = func(string, ...any) {}
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	k, err := keys(ctx, set.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	o.Status("unpacking the programs of bundle %s", o.Bundle.ID[:12])
+	s, err := newSandbox(ctx, o.Dir, o.Bundle, params(set, o.Bundle), k)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	o.Status("restoring etcd")
+	if err := s.restore(ctx, set.Snapshot); err != nil {
+		return nil, err
+	}
+	p := &Proof{Set: set.ID, Cluster: set.Document.Metadata.Name, Kubernetes: set.Version, Bundle: o.Bundle.ID}
+	all, err := s.keys(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.asCounted(ctx, set.Etcd); err != nil {
+		return nil, err
+	}
+	tidy := newTidying(o.Tidy)
+	c := newCensus(all, tidy)
+	if err := s.examine(ctx, c, p, o.Status); err != nil {
+		return nil, err
+	}
+	s.close()
+	if tidy != nil {
+		if err := s.tidied(ctx, set.Snapshot, o.Out, tidy.keys(all)); err != nil {
+			return nil, err
+		}
+		o.Status("taken out of it, as nothing of the kind is left: %s", words(tidy.counts()))
+	}
+	p.At, p.Seconds = time.Now().UTC().Truncate(time.Second), time.Since(began).Round(100*time.Millisecond).Seconds()
+	return p, nil
+}
+
+// keys gives the set's secrets to a PKI that remembers in memory alone what it makes.
+func keys(ctx context.Context, secrets map[string][]byte) (*pki.PKI, error) {
+	in := memory.NewOverlay(nil)
+	for name, value := range secrets {
+		if err := in.Put(ctx, name, value); err != nil {
+			return nil, err
+		}
+	}
+	k := pki.Open(in, pki.Options{})
+	have, err := in.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.Ensure(ctx); err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "the set's keys are damaged")
+	}
+	now, err := in.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(now) > len(have) { // whatever would be made now is not the cluster's
+		return nil, fail.New(fail.Refused, "the set lacks keys of the cluster: it has %d of %d", len(have), len(now)).Do("take another set")
+	}
+	return k, nil
+}
+
+// params is what the cluster's machines have in common, as far as a sandbox needs it.
+func params(set Set, b *bundle.Bundle) layout.Params {
+	s := set.Document.Spec
+	return layout.Params{
+		ClusterName: set.Document.Metadata.Name, PodCIDR: s.Kubernetes.PodCIDR, ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain,
+		Release: layout.Release{Version: set.Version, Bundle: b.Manifest}, Encryption: set.Encryption,
+	}
+}
+
+// keys lists what etcd has.
+func (s *sandbox) keys(ctx context.Context, p *Proof) ([]string, error) {
+	client, err := s.etcd(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	all, revision, err := client.Keys(ctx, registry)
+	if err == nil && len(all) == 0 {
+		err = fail.New(fail.Refused, "the snapshot is empty").Do("take another set")
+	}
+	p.Keys, p.Revision = len(all), revision
+	return all, err
+}
+
+// asCounted compares what etcd has with what was counted and digested when the set was made.
+func (s *sandbox) asCounted(ctx context.Context, was backup.Etcd) error {
+	if len(was.Objects) == 0 {
+		return nil
+	}
+	client, err := s.etcd(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var tally backup.Tally
+	_, err = client.Values(ctx, registry, was.Revision, func(key, value []byte) error {
+		tally.Add(key, value)
+		return nil
+	})
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "the snapshot does not have the revision that the set says")
+	}
+	var is backup.Etcd
+	tally.Into(&is)
+	var other []string
+	for _, o := range was.Objects {
+		if !slices.Contains(is.Objects, o) {
+			other = append(other, o.Kind)
+		}
+	}
+	if len(other) > 0 || is.Keys != was.Keys {
+		return fail.New(fail.Refused, "the set does not hold what it says: %d keys of %d, and %s are not as they were counted", is.Keys, was.Keys, strings.Join(other, ", ")).
+			Do("take another set")
+	}
+	return nil
+}
+
+// tidied writes a snapshot without some keys. It begins with what the set has once more: what an API server of the sandbox wrote is not in it.
+func (s *sandbox) tidied(ctx context.Context, snapshot, out string, gone []string) error {
+	if err := s.restore(ctx, snapshot); err != nil {
+		return err
+	}
+	client, err := s.etcd(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.Delete(ctx, gone); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(out, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "write the snapshot")
+	}
+	defer f.Close() // again, where something has failed
+	if _, err := client.Snapshot(ctx, io.Writer(f)); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return fail.Wrap(fail.Refused, err, "write the snapshot")
+	}
+	s.close()
+	return nil
+}
+
+// decode reads data of a Secret.
+func decode(data string) (string, error) {
+	out, err := base64.StdEncoding.DecodeString(data)
+	return string(out), err
+}

@@ -1,0 +1,58 @@
+package rehearse
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// found are objects of a set: what they are stored under, and what they are.
+var found = map[string]struct{ resource, object string }{
+	"minions/here":         {"nodes", "metadata: {name: here, annotations: {naupegos.dev/owned-labels: a}}"},
+	"minions/cloudy":       {"nodes", "metadata: {name: cloudy, annotations: {naupegos.dev/owned-labels: a}}\nspec: {providerID: openstack:///1}"},
+	"minions/gone":         {"nodes", "metadata: {name: gone, annotations: {naupegos.dev/owned-labels: a}}"},
+	"minions/theirs":       {"nodes", "metadata: {name: theirs}"},
+	"pods/d/bare":          {"pods", "metadata: {name: bare}\nspec: {nodeName: here}"},
+	"pods/d/bare-gone":     {"pods", "metadata: {name: bare-gone}\nspec: {nodeName: gone}"},
+	"pods/d/pending":       {"pods", "metadata: {name: pending}"},
+	"pods/d/made":          {"pods", "metadata: {name: made, ownerReferences: [{controller: true}]}\nspec: {nodeName: here}"},
+	"pods/d/done":          {"pods", "metadata: {name: done, ownerReferences: [{controller: true}]}\nspec: {nodeName: here}\nstatus: {phase: Succeeded}"},
+	"volumeattachments/a":  {"volumeattachments.storage.k8s.io", "metadata: {name: a}\nspec: {nodeName: here}"},
+	"volumeattachments/b":  {"volumeattachments.storage.k8s.io", "metadata: {name: b}\nspec: {nodeName: gone}"},
+	"csinodes/gone":        {"csinodes.storage.k8s.io", "metadata: {name: gone}"},
+	"endpointslices/d/own": {"endpointslices.discovery.k8s.io", "metadata: {name: own}"},
+	"endpointslices/d/web": {"endpointslices.discovery.k8s.io", "metadata: {name: web, labels: {endpointslice.kubernetes.io/managed-by: endpointslice-controller.k8s.io}}"},
+	"leases/d/leader":      {"leases.coordination.k8s.io", "metadata: {name: leader}"},
+	"secrets/d/kept":       {"secrets", "metadata: {name: kept}"},
+}
+
+// TestTidy takes out what is not true any more, and nothing else.
+func TestTidy(t *testing.T) {
+	for name, c := range map[string]struct {
+		tidy Tidy
+		gone string
+	}{
+		"the machines are those of before": {Tidy{Machines: []string{"here", "cloudy"}},
+			"csinodes/gone leases/d/leader minions/gone pods/d/bare-gone volumeattachments/b"},
+		"all machines are others": {Tidy{Machines: []string{"here", "cloudy"}, Rebuilt: true},
+			"csinodes/gone endpointslices/d/web leases/d/leader minions/cloudy minions/gone pods/d/bare-gone pods/d/made volumeattachments/a volumeattachments/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tidy, all := newTidying(&c.tidy), []string{}
+			for key, o := range found {
+				u := &unstructured.Unstructured{}
+				testkit.Must(t, yaml.Unmarshal([]byte(o.object), &u.Object))
+				tidy.visit(kube.Counted{Resource: o.resource, Key: registry + key, Object: u})
+				all = append(all, registry+key)
+			}
+			if got := strings.ReplaceAll(strings.Join(tidy.keys(all), " "), registry, ""); got != c.gone {
+				t.Errorf("gone are\n%s, want\n%s", got, c.gone)
+			}
+		})
+	}
+}

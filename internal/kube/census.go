@@ -1,0 +1,169 @@
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Counted is one object that the API has shown.
+type Counted struct {
+	Resource string // "deployments.apps"
+	Key      string // where API servers store it in etcd
+	Digest   [sha256.Size]byte
+	Object   *unstructured.Unstructured
+}
+
+// Kept says which objects of a resource API servers store below which prefix of etcd's keys.
+type Kept struct{ Resource, Prefix string }
+
+// censusPage is how many objects one request of a census asks for.
+const censusPage = 500
+
+// Census shows all objects of all resources that the API serves and stores, page by page, and returns the resources. What a server that is
+// registered beside the API serves is left out. An error of visit ends it.
+func (c *Client) Census(ctx context.Context, visit func(Counted) error) ([]Kept, error) {
+	resources, err := c.stored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var kept []Kept
+	for _, r := range resources {
+		k := Kept{r.GroupResource().String(), storedBelow(r)}
+		kept = append(kept, k)
+		if err := c.count(ctx, r, k, visit); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
+// count shows all objects of one resource.
+func (c *Client) count(ctx context.Context, r schema.GroupVersionResource, k Kept, visit func(Counted) error) error {
+	o := metav1.ListOptions{Limit: censusPage}
+	for {
+		list, err := c.dynamic.Resource(r).List(ctx, o)
+		if err != nil {
+			return apiError(ctx, err, "read %s", k.Resource).At(c.server)
+		}
+		for i := range list.Items {
+			u := &list.Items[i]
+			digest, err := ContentDigest(u)
+			if err != nil {
+				return fail.Wrap(fail.Internal, err, "digest %s %s", k.Resource, u.GetName())
+			}
+			if err := visit(Counted{k.Resource, path.Join(k.Prefix, u.GetNamespace(), u.GetName()), digest, u}); err != nil {
+				return err
+			}
+		}
+		if o.Continue = list.GetContinue(); o.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// ContentDigest digests an object without what each write changes: its resource version, and who has managed which field.
+func ContentDigest(u *unstructured.Unstructured) ([sha256.Size]byte, error) {
+	content := u.DeepCopy()
+	content.SetResourceVersion("")
+	content.SetManagedFields(nil)
+	data, err := json.Marshal(content.Object) // keys are sorted
+	return sha256.Sum256(data), err
+}
+
+// stored lists the resources that are listed, each by the version that it is stored in where that is served: another one may need a webhook.
+func (c *Client) stored(ctx context.Context) ([]schema.GroupVersionResource, error) {
+	lists, err := c.set.Discovery().ServerPreferredResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, apiError(ctx, err, "ask which resources the API serves").At(c.server)
+	}
+	versions, err := c.storageVersions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []schema.GroupVersionResource
+	for _, l := range lists {
+		gv, err := schema.ParseGroupVersion(l.GroupVersion)
+		if err != nil {
+			return nil, fail.Wrap(fail.Internal, err, "read which resources the API serves")
+		}
+		for _, r := range l.APIResources {
+			resource := gv.WithResource(r.Name)
+			if !slices.Contains(r.Verbs, "list") || strings.Contains(r.Name, "/") || notStored(resource.GroupResource()) {
+				continue
+			}
+			if v := versions[resource.GroupResource()]; v != "" {
+				resource.Version = v
+			}
+			out = append(out, resource)
+		}
+	}
+	return out, nil
+}
+
+// storageVersions are those in which custom resources are stored.
+func (c *Client) storageVersions(ctx context.Context) (map[schema.GroupResource]string, error) {
+	list, err := c.dynamic.Resource(definitions).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, apiError(ctx, err, "read the definitions of custom resources").At(c.server)
+	}
+	out := map[schema.GroupResource]string{}
+	for _, d := range list.Items {
+		group, _, _ := unstructured.NestedString(d.Object, "spec", "group")
+		plural, _, _ := unstructured.NestedString(d.Object, "spec", "names", "plural")
+		versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
+		for _, v := range versions {
+			if m, ok := v.(map[string]any); ok && m["storage"] == true && m["served"] == true {
+				out[schema.GroupResource{Group: group, Resource: plural}], _ = m["name"].(string)
+			}
+		}
+	}
+	return out, nil
+}
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// notStored reports whether a resource is listed and not stored, or is another's by another name.
+func notStored(r schema.GroupResource) bool {
+	return r == schema.GroupResource{Resource: "componentstatuses"} || r == schema.GroupResource{Group: "events.k8s.io", Resource: "events"} ||
+		r.Group == "metrics.k8s.io"
+}
+
+// ofKubernetes reports whether a group is Kubernetes' own, whose objects are stored without the group's name. Custom resources may be of groups that
+// end alike.
+func ofKubernetes(group string) bool {
+	return !strings.Contains(group, ".") || slices.Contains([]string{
+		"admissionregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io",
+		"events.k8s.io", "flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io", "rbac.authorization.k8s.io",
+		"resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
+	}, group)
+}
+
+// storedBelow is below which prefix API servers store a resource (pkg/kubeapiserver/default_storage_factory_builder.go of Kubernetes).
+func storedBelow(r schema.GroupVersionResource) string {
+	const root = "/registry/"
+	special := map[schema.GroupResource]string{
+		{Resource: "replicationcontrollers"}:                "controllers",
+		{Resource: "endpoints"}:                             "services/endpoints",
+		{Resource: "nodes"}:                                 "minions",
+		{Resource: "services"}:                              "services/specs",
+		{Group: "networking.k8s.io", Resource: "ingresses"}: "ingress",
+	}
+	if name := special[r.GroupResource()]; name != "" {
+		return root + name
+	}
+	if ofKubernetes(r.Group) {
+		return root + r.Resource
+	}
+	return root + r.Group + "/" + r.Resource
+}
