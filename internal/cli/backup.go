@@ -34,7 +34,7 @@ the passphrase are all that is needed.
 
 One is also made before what may go wrong: a control-plane machine is replaced, a release of Kubernetes comes from which none leads back.`,
 	}
-	c.AddCommand(newBackupCreateCmd(a), newBackupListCmd(a), newBackupShowCmd(a), newBackupPruneCmd(a), newBackupKeyCmd(a))
+	c.AddCommand(newBackupCreateCmd(a), newBackupListCmd(a), newBackupShowCmd(a), newBackupPruneCmd(a), newBackupKeyCmd(a), newBackupRehearseCmd(a), newBackupRestoreCmd(a))
 	return c
 }
 

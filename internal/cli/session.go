@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/store"
@@ -29,6 +30,7 @@ type sessionOptions struct {
 	bundle   bundles.Need
 	newest   bool // the newest bundle of the release, also where the cluster was built with another one
 	newID    string
+	given    *cluster.Given // what a cluster had that comes back
 	edit     func(rec *store.Cluster) (*v1alpha1.Cluster, error)
 }
 
@@ -93,7 +95,7 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 
 // options says what a verb needs where the operator's own files and terminal are.
 func (a *App) options(o sessionOptions) operate.Options {
-	with := operate.Options{Verb: o.verb, ReadOnly: o.readOnly, NewID: o.newID, Edit: o.edit, Agent: findAgent}
+	with := operate.Options{Verb: o.verb, ReadOnly: o.readOnly, NewID: o.newID, Given: o.given, Edit: o.edit, Agent: findAgent}
 	if o.bundle != bundles.NotNeeded {
 		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error) {
 			if o.newest {

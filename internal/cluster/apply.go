@@ -233,7 +233,13 @@ func (a *applying) planControlPlane(balanced []string) {
 		}
 		st := a.configured(s)
 		if !a.facts.Bootstrapped() || !a.o.serves(s.Name) || !a.o.Machines[s.Name].mayRestart() {
-			a.add(stageBootstrap, st, plan.IfPlanned(initialStep)...)
+			needs := plan.IfPlanned(initialStep)
+			if a.restoring() != nil && !a.facts.Bootstrapped() {
+				lay := a.layStep(s.Name)
+				a.add(stageBootstrap, lay, needs...)
+				needs = plan.After(lay.ID)
+			}
+			a.add(stageBootstrap, st, needs...)
 			continue
 		}
 		st.Rolling = true
@@ -267,7 +273,10 @@ func (a *applying) planAPI(infrastructure []*plan.Step) {
 			if err := support.WaitThenDiagnose(ctx, a.admit, a.apiTrouble); err != nil {
 				return err
 			}
-			return a.facts.Set(ctx, memory.Bootstrapped, "true")
+			if err := a.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
+				return err
+			}
+			return a.restored(ctx)
 		},
 	}, plan.After(others...)...)
 }

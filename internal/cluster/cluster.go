@@ -41,6 +41,7 @@ type Deps struct {
 	Secrets   pki.Secrets // of this cluster
 	Bundles   Bundles
 	AgentPath string // naupegos-agent on this side
+	Given     *Given // what the store will know of a cluster that it does not know yet; nil: nothing
 	ReadOnly  bool   // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
 }
 
@@ -83,6 +84,13 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	}
 	c := &Cluster{
 		doc: d.Document, rec: d.Record, find: d.Bundles, secrets: secrets, store: d.Store, facts: memory.NewFacts(d.Record, st), stateDir: d.Store.Dir(),
+	}
+	if d.Given != nil {
+		for name, value := range d.Given.Secrets {
+			if err := secrets.Put(ctx, name, value); err != nil {
+				return nil, err
+			}
+		}
 	}
 	c.pki = pki.Open(secrets, pki.Options{})
 	if err := c.useKeys(ctx); err != nil {

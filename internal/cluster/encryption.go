@@ -104,6 +104,9 @@ func (c *Cluster) advanceEncryption(ctx context.Context) error {
 	}
 	final := c.finalEncryption()
 	if !c.facts.Bootstrapped() {
+		if c.restoring() != nil && c.facts.Get(memory.Encryption) != "" {
+			return nil // what is in the backup was written by these
+		}
 		return c.settleEncryption(ctx, final, final[0])
 	}
 	if c.facts.Get(memory.EncryptionRun) == "" { // it was up before this was remembered

@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestPlans holds the shape of plans: which steps, why, and what each waits for.
@@ -56,6 +57,11 @@ func TestPlans(t *testing.T) {
 			o := l.observed(nil, controlPlanes(3)...)
 			o.Nodes["demo-a-2"] = gone
 			return l.mustPlan(o)
+		}},
+		{"restore", func(t *testing.T) string { // etcd starts from a backup, on all machines at once
+			l := newLab(t, document(t, 3, 2, 1))
+			testkit.Must(t, l.Restore(t.Context(), "20261123T211500Z-3f9a", l.doc.Spec.Kubernetes.Version, time.Date(2026, 11, 23, 21, 15, 0, 0, time.UTC)))
+			return l.mustPlan(l.observed(nil))
 		}},
 		{"lost-member", func(t *testing.T) string {
 			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))

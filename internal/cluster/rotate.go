@@ -28,11 +28,7 @@ func (c *Cluster) useKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in := map[string]pki.Generations{}
-	for _, key := range pki.Rotated() {
-		in[key] = r.In(key, c.generation(key))
-	}
-	c.pki.Use(in)
+	c.pki.Use(c.generations(r))
 	was := c.rotation
 	if c.rotation = r.String(); was == c.rotation || c.dialer == nil {
 		return nil
@@ -52,6 +48,15 @@ func (c *Cluster) useKeys(ctx context.Context) error {
 		p.SetKey(c.publicKeys[0])
 	}
 	return nil
+}
+
+// generations are those of all keys that are in use in a phase.
+func (c *Cluster) generations(r rotation.Rotation) map[string]pki.Generations {
+	in := map[string]pki.Generations{}
+	for _, key := range pki.Rotated() {
+		in[key] = r.In(key, c.generation(key))
+	}
+	return in
 }
 
 // generation is the generation of a key that is in use where it is not rotated.

@@ -29,6 +29,9 @@ func (c *Cluster) told() hops.Releases { return toldBy(c.facts, c.doc.Spec.Kuber
 
 // toldBy is the same by facts; version is the one where none is remembered: the cluster is new, or from before this was remembered.
 func toldBy(f *memory.Facts, version string) hops.Releases {
+	if r := restoringBy(f); r != nil && !f.Bootstrapped() {
+		return hops.Of(r.Kubernetes)
+	}
 	if !f.Bootstrapped() {
 		return hops.Of(version)
 	}

@@ -24,6 +24,7 @@ type Session struct {
 	Bundle  *bundle.Bundle // of the release that machines run; nil where the verb needs none, or it is not here
 
 	verb  string
+	given *cluster.Given
 	lease store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
 }
 
@@ -32,6 +33,7 @@ type Options struct {
 	Verb     string                          // shown to whoever is kept waiting by the lease; empty: no lease, nothing is changed
 	ReadOnly bool                            // leave no trace, not even keys, before Commit
 	NewID    string                          // the ID that a cluster gets which the store does not know yet; empty: the store's next one
+	Given    *cluster.Given                  // with NewID: what the cluster had that comes back under this ID; nil: it is a new one
 	Agent    func() (path string, err error) // finds naupegos-agent on this side
 	// Edit returns the document to work with in place of the one in the record, which stays until the verb commits another. nil keeps it.
 	Edit func(rec *store.Cluster) (*v1alpha1.Cluster, error)
@@ -50,6 +52,9 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 		rec, err = &store.Cluster{ID: o.NewID, Name: name, Provider: doc.Spec.Provider.Name()}, nil
 		if rec.ID == "" {
 			rec.ID, err = st.NextID(ctx, name)
+		}
+		if s.given = o.Given; o.Given != nil {
+			rec.Facts = o.Given.Facts
 		}
 	}
 	if err == nil {
@@ -105,7 +110,7 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 			Do("naupegos destroy %s first, or give the new cluster another name", rec.Name)
 	}
 	s.Record, s.Found = rec, *rec
-	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), ReadOnly: o.ReadOnly}
+	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Given: s.given, ReadOnly: o.ReadOnly}
 	if o.Bundle != nil {
 		deps.Bundles = func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error) {
 			return o.Bundle(ctx, doc, version, cluster.BundleOf(rec))
@@ -128,7 +133,11 @@ func (s *Session) IsNew() bool { return s.Record.CreatedAt.IsZero() }
 func (s *Session) Commit(ctx context.Context, document []byte) error {
 	s.Record.Document = document
 	if s.IsNew() {
-		created, err := s.Store.CreateCluster(ctx, *s.Record)
+		create := s.Store.CreateCluster
+		if s.given != nil {
+			create = s.Store.ReviveCluster
+		}
+		created, err := create(ctx, *s.Record)
 		if fail.KindOf(err) == fail.Conflict {
 			return fail.Wrap(fail.Conflict, err, "cluster %s changed while it was planned", s.Record.Name).Do("run the same command again: it plans again")
 		}

@@ -44,6 +44,19 @@ func (s *database) CreateCluster(ctx context.Context, c Cluster) (*Cluster, erro
 			return nil, err
 		}
 	}
+	return s.create(ctx, c, "")
+}
+
+// ReviveCluster implements Store.
+func (s *database) ReviveCluster(ctx context.Context, c Cluster) (*Cluster, error) {
+	if c.Name == "" || c.ID == "" {
+		return nil, fail.New(fail.Invalid, "a cluster that comes back needs its name and ID")
+	}
+	return s.create(ctx, c, " ON CONFLICT (name) DO UPDATE SET value = excluded.value")
+}
+
+// create remembers a cluster; taken says what becomes of it where its ID was one's once.
+func (s *database) create(ctx context.Context, c Cluster, taken string) (*Cluster, error) {
 	c.CreatedAt = time.Now().UTC().Truncate(time.Microsecond)
 	c.UpdatedAt = c.CreatedAt
 	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
@@ -58,7 +71,7 @@ func (s *database) CreateCluster(ctx context.Context, c Cluster) (*Cluster, erro
 		if err := putFacts(ctx, tx, c.ID, c.Facts); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2)", usedPrefix+c.ID, c.CreatedAt.Format(time.RFC3339))
+		_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2)"+taken, usedPrefix+c.ID, c.CreatedAt.Format(time.RFC3339))
 		return err
 	})
 	if s.d.isUnique(err) {

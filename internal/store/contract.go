@@ -16,6 +16,9 @@ type Store interface {
 	// CreateCluster remembers a new cluster and returns it with its times and, where c has no ID, the next one: fail.Conflict if the
 	// name is taken, or the ID was once.
 	CreateCluster(ctx context.Context, c Cluster) (*Cluster, error)
+	// ReviveCluster remembers a cluster that comes back as what it was, by its ID: that is taken where the cluster was destroyed, too.
+	// fail.Conflict if the name is taken, or there is a cluster with the ID.
+	ReviveCluster(ctx context.Context, c Cluster) (*Cluster, error)
 	// Cluster returns the cluster of a name: fail.NotFound, naming the known ones, if there is none.
 	Cluster(ctx context.Context, name string) (*Cluster, error)
 	// Clusters returns all clusters by name.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"maps"
 	"slices"
@@ -196,7 +197,7 @@ func (s *sandbox) signIn(ctx context.Context, root *kube.Client, c *census, p *P
 	if err != nil {
 		return err
 	}
-	if len(c.rootCAs) > 0 && !c.rootCAs[string(ca)] {
+	if len(c.rootCAs) > 0 && !c.names(ca) {
 		return fail.New(fail.Refused, "the set's authority is not the one that its objects name: snapshot and keys are of different clusters").Do("take another set")
 	}
 	admin, err := s.client(ctx, layout.Params.AdminKubeconfig)
@@ -231,6 +232,19 @@ func (s *sandbox) signIn(ctx context.Context, root *kube.Client, c *census, p *P
 		return fail.Wrap(fail.Refused, err, "a token by the set's key is not accepted")
 	}
 	return nil
+}
+
+// names reports whether objects name one of these authorities (PEM) as the cluster's.
+func (c *census) names(authorities []byte) bool {
+	for block, rest := pem.Decode(authorities); block != nil; block, rest = pem.Decode(rest) {
+		one := string(pem.EncodeToMemory(block))
+		for named := range c.rootCAs {
+			if strings.Contains(named, strings.TrimSpace(one)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Checks says in words what was proven.

@@ -28,9 +28,10 @@ type Set struct {
 	Snapshot   string      // the file, decrypted
 	Etcd       backup.Etcd // what was counted in it when it was made; without objects it is not compared
 	Document   *v1alpha1.Cluster
-	Encryption []string          // by what API servers read Secrets: layout.Params
-	Version    string            // the release of Kubernetes whose API servers wrote it
-	Secrets    map[string][]byte // of the cluster, by name
+	Encryption []string                   // by what API servers read Secrets: layout.Params
+	Version    string                     // the release of Kubernetes whose API servers wrote it
+	Secrets    map[string][]byte          // of the cluster, by name
+	Keys       map[string]pki.Generations // of them that are in use; of those that are not named the first
 }
 
 // Options says how a set is rehearsed.
@@ -60,7 +61,7 @@ func Run(ctx context.Context, set Set, o Options) (*Proof, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	k, err := keys(ctx, set.Secrets)
+	k, err := keys(ctx, set)
 	if err != nil {
 		return nil, err
 	}
@@ -99,14 +100,15 @@ func Run(ctx context.Context, set Set, o Options) (*Proof, error) {
 }
 
 // keys gives the set's secrets to a PKI that remembers in memory alone what it makes.
-func keys(ctx context.Context, secrets map[string][]byte) (*pki.PKI, error) {
+func keys(ctx context.Context, set Set) (*pki.PKI, error) {
 	in := memory.NewOverlay(nil)
-	for name, value := range secrets {
+	for name, value := range set.Secrets {
 		if err := in.Put(ctx, name, value); err != nil {
 			return nil, err
 		}
 	}
 	k := pki.Open(in, pki.Options{})
+	k.Use(set.Keys)
 	have, err := in.Names(ctx)
 	if err != nil {
 		return nil, err

@@ -136,6 +136,17 @@ func nextID(t *testing.T, at Opener, d Database) {
 	if c, err := s.CreateCluster(ctx, store.Cluster{ID: "demo-12345678", Name: "demo"}); err != nil || c.ID != "demo-12345678" {
 		t.Errorf("%+v, %v", c, err)
 	}
+	_, err = s.ReviveCluster(ctx, store.Cluster{ID: first, Name: "demo"})
+	testkit.Fails(t, err, fail.Conflict, "demo")
+	if err := s.DeleteCluster(ctx, "demo-12345678"); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := s.ReviveCluster(ctx, store.Cluster{ID: first, Name: "demo", Facts: store.Facts{{Kind: "vip"}: "10.0.0.10"}}); err != nil || c.ID != first {
+		t.Errorf("a cluster that comes back: %+v, %v", c, err)
+	}
+	if _, err := s.ReviveCluster(ctx, store.Cluster{ID: first, Name: "other"}); fail.KindOf(err) != fail.Conflict {
+		t.Errorf("two clusters of one ID: %v", err)
+	}
 }
 
 func secrets(t *testing.T, at Opener, d Database) {

@@ -1,0 +1,355 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/backup/rehearse"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// openFlags say where a set is, what opens it, and how long its rehearsal may take.
+type openFlags struct {
+	at, file             string
+	identity, passphrase string
+	timeout              time.Duration
+}
+
+func (f *openFlags) bind(c *cobra.Command) {
+	c.Flags().StringVar(&f.at, "to", "", "the directory that holds the backups (default: where the document, or else the state directory, has them)")
+	c.Flags().StringVarP(&f.file, "file", "f", "", "look where this document says")
+	c.Flags().StringVar(&f.identity, "identity-file", "", "open the set with the age identity in this file (default: the store's own)")
+	c.Flags().StringVar(&f.passphrase, "passphrase-file", "", "open the key that lies beside the backups with the passphrase in the first line of this file")
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "how long the rehearsal may take")
+}
+
+// check refuses flags that don't say one thing.
+func (f *openFlags) check() error {
+	switch {
+	case f.identity != "" && f.passphrase != "":
+		return fail.New(fail.Invalid, "--identity-file and --passphrase-file exclude each other").Do("open the set by an identity, or by a passphrase")
+	case f.at != "" && f.file != "":
+		return fail.New(fail.Invalid, "--to and --file exclude each other").Do("name the directory, or the document that does")
+	case f.timeout <= 0:
+		return fail.New(fail.Invalid, "--timeout=%s is no time", f.timeout)
+	}
+	return nil
+}
+
+// find finds a set, and where it and its like are.
+func (f *openFlags) find(ctx context.Context, a *App, name, id string) (*backup.Set, backup.Target, error) {
+	if err := f.check(); err != nil {
+		return nil, nil, err
+	}
+	var target backup.Target
+	if f.at != "" {
+		dir, err := filepath.Abs(f.at)
+		if err != nil {
+			return nil, nil, fail.Wrap(fail.Invalid, err, "look for backups")
+		}
+		target = backup.Directory(dir)
+	} else {
+		b, err := a.backupsOf(ctx, name, f.file)
+		if err != nil {
+			return nil, nil, err
+		}
+		target = b.target
+	}
+	set, err := backup.Open(ctx, target, name, id)
+	return set, target, err
+}
+
+// key returns the identities that are to open a set.
+func (f *openFlags) key(ctx context.Context, a *App, target backup.Target, name string) ([]byte, error) {
+	switch {
+	case f.identity != "":
+		key, err := os.ReadFile(f.identity)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the identity")
+		}
+		return key, nil
+	case f.passphrase != "":
+		words, err := terminal.Passphrase(a.In, a.Err, f.passphrase, false)
+		if err != nil {
+			return nil, err
+		}
+		return backup.ReadKey(ctx, target, name, words)
+	}
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	return st.Identity(), nil
+}
+
+// opened is a set that lies decrypted in a directory of this user's own.
+type opened struct {
+	*backup.Contents
+	set    *backup.Set
+	doc    *v1alpha1.Cluster // of the release that the set is of
+	record store.Cluster
+	bundle *bundle.Bundle
+	dir    string
+}
+
+// open decrypts a set. Remove what lies in its directory afterwards.
+func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target backup.Target) (_ *opened, err error) {
+	key, err := f.key(ctx, a, target, set.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	o := &opened{set: set}
+	if o.dir, err = os.MkdirTemp("", "naupegos-backup-*"); err != nil { // mode 0700
+		return nil, fail.Wrap(fail.Refused, err, "make a directory to open the backup in")
+	}
+	defer func() {
+		if err != nil {
+			o.remove()
+		}
+	}()
+	fmt.Fprintf(a.Err, "Opening backup %s.\n", set.ID)
+	if o.Contents, err = set.Extract(ctx, key, o.dir); err != nil {
+		return nil, err
+	}
+	o.record = cluster.FromRecord(o.Record, o.Document)
+	if o.doc, err = v1alpha1.Parse("the document in backup "+set.ID, o.Document); err != nil {
+		return nil, err
+	}
+	if _, known := release.Of(set.Kubernetes); !known {
+		return nil, fail.New(fail.Refused, "the backup is of Kubernetes %s, which this naupegos does not know", set.Kubernetes).At(set.Where()).Do("use a newer naupegos")
+	}
+	o.doc.Spec.Kubernetes.Version = set.Kubernetes
+	o.bundle, _, err = bundles.Get(ctx, a.Err, o.doc, set.Kubernetes, bundles.Made, o.BundleID)
+	return o, err
+}
+
+func (o *opened) remove() { _ = os.RemoveAll(o.dir) } // of what is left the next user of the directory for temporary files is told
+
+// rehearse proves the set. With tidy it also returns the file with a snapshot to start from.
+func (o *opened) rehearse(ctx context.Context, a *App, f *openFlags, tidy *rehearse.Tidy) (p *rehearse.Proof, out string, err error) {
+	list, err := cluster.EncryptionOf(&o.record, o.doc)
+	if err != nil {
+		return nil, "", err
+	}
+	generations, err := cluster.GenerationsOf(&o.record)
+	if err != nil {
+		return nil, "", err
+	}
+	if tidy != nil {
+		out = filepath.Join(o.dir, "start.db")
+	}
+	sandbox := filepath.Join(o.dir, "sandbox")
+	if err := os.Mkdir(sandbox, 0o700); err != nil {
+		return nil, "", fail.Wrap(fail.Refused, err, "make a directory for the rehearsal")
+	}
+	p, err = rehearse.Run(ctx, rehearse.Set{
+		ID: o.set.ID, Snapshot: o.SnapshotPath, Etcd: o.set.Etcd, Document: o.doc, Encryption: list, Version: o.set.Kubernetes, Secrets: o.Secrets, Keys: generations,
+	}, rehearse.Options{
+		Bundle: o.bundle, Dir: sandbox, Timeout: f.timeout, Tidy: tidy, Out: out,
+		Status: func(format string, args ...any) { fmt.Fprintf(a.Err, "  "+format+"\n", args...) },
+	})
+	if err != nil {
+		return nil, "", fail.Wrap(fail.KindOf(err), err, "rehearse backup %s", o.set.ID)
+	}
+	return p, out, o.set.Prove(ctx, version, p.At, p.Checks()...)
+}
+
+func newBackupRehearseCmd(a *App) *cobra.Command {
+	var f openFlags
+	var out output.Format
+	c := &cobra.Command{
+		Use:   "rehearse NAME [ID]",
+		Short: "Prove that a backup can be restored, without touching the cluster",
+		Long: `Open a backup and start etcd and an API server from it in a sandbox: the programs of the cluster's own bundle, with the authorities and keys
+of the set, on loopback of this host. Root is not needed. Then
+
+  - etcd's data is compared, by count and digest, with what was counted when the set was made;
+  - every object is read through the API, which decrypts every Secret, and every key of etcd must be among them;
+  - an administrator's kubeconfig by the set's authority signs in, and service-account tokens by its key are accepted.
+
+What was proven is kept beside the set and shown by backup list, backup show and status. A set that is damaged, or of other keys, is refused with
+what is wrong. Without an ID it is the newest one.`,
+		Example: "  naupegos backup rehearse demo\n  naupegos backup rehearse demo 20261123T211500Z-3f9a\n  naupegos backup rehearse demo --to /mnt/backups --identity-file ~/keys/backup.txt",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id := backup.Latest
+			if len(args) == 2 {
+				id = args[1]
+			}
+			return a.rehearseBackup(cmd.Context(), args[0], id, &f, &out)
+		},
+	}
+	f.bind(c)
+	out.Bind(c)
+	return c
+}
+
+func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags, out *output.Format) error {
+	set, target, err := f.find(ctx, a, name, id)
+	if err != nil {
+		return err
+	}
+	o, err := f.open(ctx, a, set, target)
+	if err != nil {
+		return err
+	}
+	defer o.remove()
+	p, _, err := o.rehearse(ctx, a, f, nil)
+	if err != nil {
+		return err
+	}
+	return out.Print(a.Out, p, func(w io.Writer) error {
+		fmt.Fprintf(w, "Backup %s of cluster %s is proven: %d objects, %d Secrets decrypted, in %.1f s.\n", set.ID, name, p.Objects, p.Secrets, p.Seconds)
+		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+		fmt.Fprintf(t, "\nOBJECTS\tOF\n")
+		for _, r := range p.Largest(10) {
+			fmt.Fprintf(t, "%d\t%s\n", p.Resources[r].Count, r)
+		}
+		return t.Flush()
+	})
+}
+
+// backupRestoreFlags are those of naupegos backup restore.
+type backupRestoreFlags struct {
+	openFlags
+	from string
+	run  runFlags
+}
+
+func newBackupRestoreCmd(a *App) *cobra.Command {
+	var f backupRestoreFlags
+	c := &cobra.Command{
+		Use:   "restore NAME --from ID",
+		Short: "Rebuild a cluster that was destroyed, or lost, from a backup",
+		Long: `Rebuild the cluster that a backup is of: the same one, with its authorities, service-account key and encryption keys, so that old kubeconfigs
+and tokens go on working where the endpoint stays the same. The set is rehearsed first; nothing is touched before that. Then the cluster gets its
+place in the store again, its machines are made as apply makes them, and etcd starts from the backup.
+
+What is not true any more is taken out: leases, pods of controllers, which make other ones, attachments of volumes, endpoints, nodes that there are
+not. Revisions of etcd grow by a billion, so that nobody who has watched takes old for new.
+
+Interrupted, the same command or naupegos apply goes on. On another machine, or with another store, name the directory with --to, and what opens
+the set: --identity-file or --passphrase-file.`,
+		Example: "  naupegos backup restore demo --from latest\n  naupegos backup restore demo --from 20261123T211500Z-3f9a --to /mnt/backups --passphrase-file words",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.from == "" {
+				return fail.New(fail.Invalid, "say from which backup").Do("--from ID, or --from latest; naupegos backup list %s names them", args[0])
+			}
+			return a.restoreBackup(cmd.Context(), args[0], &f)
+		},
+	}
+	c.Flags().StringVar(&f.from, "from", "", "the ID of the backup, or latest")
+	f.openFlags.bind(c)
+	f.run.bind(c)
+	return c
+}
+
+func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFlags) error {
+	began := time.Now()
+	set, target, err := f.find(ctx, a, name, f.from)
+	if err != nil {
+		return err
+	}
+	rec, err := a.recordOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	if rec != nil && cluster.Restores(rec) == set.ID {
+		return a.continueRestore(ctx, name, f, began)
+	}
+	if rec != nil {
+		return fail.New(fail.Refused, "cluster %s is there", name).
+			Do("backup restore rebuilds a cluster that is lost or was destroyed: naupegos destroy %s first, if what it holds is to be given up", name)
+	}
+	o, err := f.open(ctx, a, set, target)
+	if err != nil {
+		return err
+	}
+	defer o.remove()
+	p, start, err := o.rehearse(ctx, a, &f.openFlags, &rehearse.Tidy{Machines: cluster.NodesOf(o.doc), Rebuilt: true})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Err, "Backup %s is proven: %d objects, %d Secrets decrypted.\n", set.ID, p.Objects, p.Secrets)
+	s, err := a.openDocument(ctx, o.doc, sessionOptions{
+		verb: "backup restore", readOnly: true, bundle: bundles.Made, newID: o.record.ID,
+		given: &cluster.Given{Secrets: o.Secrets, Facts: cluster.Outliving(o.record.Facts)},
+	})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Cluster.Restore(ctx, set.ID, set.Kubernetes, set.CreatedAt); err != nil {
+		return err
+	}
+	ap, err := s.Cluster.PlanApply(ctx)
+	if err != nil {
+		return err
+	}
+	t := a.terms(&f.run, o.doc)
+	t.Commit = func(ctx context.Context) error {
+		if err := s.Cluster.KeepSnapshot(start); err != nil {
+			return err
+		}
+		return s.Commit(ctx, o.Document)
+	}
+	return a.convergeRestored(ctx, s, ap, t, name, began)
+}
+
+// continueRestore goes on with a restore that was interrupted.
+func (a *App) continueRestore(ctx context.Context, name string, f *backupRestoreFlags, began time.Time) error {
+	s, doc, err := a.openNamed(ctx, name, sessionOptions{verb: "backup restore", readOnly: true, bundle: bundles.Made})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ap, err := s.Cluster.PlanApply(ctx)
+	if err != nil {
+		return err
+	}
+	t := a.terms(&f.run, doc)
+	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
+	return a.convergeRestored(ctx, s, ap, t, name, began)
+}
+
+func (a *App) convergeRestored(ctx context.Context, s *session, ap *cluster.Applied, t operate.Terms, name string, began time.Time) error {
+	ap.Plan.Verb = "backup restore"
+	if _, err := s.Converge(ctx, ap, t); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.Out, "Cluster %s is restored (%s).\n", name, time.Since(began).Round(100*time.Millisecond))
+	return err
+}
+
+// recordOf returns what the store knows of a cluster; nil where it knows none.
+func (a *App) recordOf(ctx context.Context, name string) (*store.Cluster, error) {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	rec, err := st.Cluster(ctx, name)
+	if fail.KindOf(err) == fail.NotFound {
+		return nil, nil
+	}
+	return rec, err
+}

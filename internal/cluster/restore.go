@@ -1,0 +1,234 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Given is what a cluster that the store does not know is begun with: it comes back as what it was.
+type Given struct {
+	Secrets map[string][]byte // by name
+	Facts   store.Facts
+}
+
+// outlives lists the facts that are still true when a cluster is rebuilt on other machines.
+var outlives = []memory.Kind{
+	memory.Encryption, memory.EncryptionRun, memory.EncryptionWrote, memory.EncryptionKey,
+	memory.Generation, memory.Rotation, memory.RotationRun, memory.RotationHold, memory.WireGuardGateway, memory.WireGuardPeer,
+}
+
+// Outliving returns those of a cluster's facts that are still true when it is rebuilt on other machines.
+func Outliving(all store.Facts) store.Facts {
+	out := maps.Clone(all)
+	maps.DeleteFunc(out, func(f store.Fact, _ string) bool { return !slices.Contains(outlives, memory.Kind(f.Kind)) })
+	return out
+}
+
+// EncryptionOf is by what API servers of the cluster of a record read Secrets.
+func EncryptionOf(rec *store.Cluster, doc *v1alpha1.Cluster) ([]string, error) {
+	c := Cluster{doc: doc, rec: rec, facts: memory.NewFacts(rec, nil)}
+	return c.encryption()
+}
+
+// GenerationsOf says which generations of its authorities and keys the cluster of a record uses.
+func GenerationsOf(rec *store.Cluster) (map[string]pki.Generations, error) {
+	c := Cluster{facts: memory.NewFacts(rec, nil)}
+	r, err := c.toldRotation()
+	if err != nil {
+		return nil, err
+	}
+	return c.generations(r), nil
+}
+
+// NodesOf returns the names of the nodes of a cluster that is made anew by a document.
+func NodesOf(doc *v1alpha1.Cluster) (names []string) {
+	want, _ := wanted.Assign(doc, nil, nil)
+	for _, s := range want {
+		if s.Role != provider.Gateway {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// restoring is what etcd is started from again: remembered until the cluster serves.
+type restoring struct {
+	Set        string    `json:"set"`        // the backup's ID
+	Made       time.Time `json:"made"`       // when the backup was made
+	Kubernetes string    `json:"kubernetes"` // the release that it is of
+	Run        string    `json:"run"`        // tells this restore from others of the same backup
+}
+
+// restoring returns what etcd is started from again; nil where it is not.
+func (c *Cluster) restoring() *restoring { return restoringBy(c.facts) }
+
+func restoringBy(f *memory.Facts) *restoring {
+	var r restoring
+	if json.Unmarshal([]byte(f.Get(memory.Restoring)), &r) != nil { // also where there is none
+		return nil
+	}
+	return &r
+}
+
+// Restores returns the ID of the backup that the cluster of a record is being restored from; empty where it is not.
+func Restores(rec *store.Cluster) string {
+	if r := restoringBy(memory.NewFacts(rec, nil)); r != nil {
+		return r.Set
+	}
+	return ""
+}
+
+// Restore has the next plan start etcd from a backup of a release of Kubernetes. KeepSnapshot has to follow before that is carried out.
+func (c *Cluster) Restore(ctx context.Context, set, kubernetes string, made time.Time) error {
+	data, err := json.Marshal(restoring{Set: set, Made: made.UTC(), Kubernetes: kubernetes, Run: time.Now().UTC().Format("20060102T150405Z")})
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "remember what is restored")
+	}
+	return c.facts.Set(ctx, memory.Restoring, string(data))
+}
+
+// snapshotFile is where the snapshot lies on this side that etcd is started from, encrypted for the store's identity.
+func (c *Cluster) snapshotFile(r *restoring) string {
+	return filepath.Join(c.stateDir, "restoring", c.Name()+"-"+r.Run+".db.age")
+}
+
+// KeepSnapshot keeps a snapshot on this side until the cluster serves, so that apply goes on after a crash.
+func (c *Cluster) KeepSnapshot(file string) error {
+	in, err := os.Open(file)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "keep the snapshot")
+	}
+	defer in.Close() // read only
+	return WritePrivate(c.snapshotFile(c.restoring()), func(w io.Writer) error {
+		sealed, err := store.Seal(c.store, w)
+		if err == nil {
+			_, err = io.Copy(sealed, in)
+		}
+		if err == nil {
+			err = sealed.Close()
+		}
+		return err
+	})
+}
+
+// restored forgets what etcd was started from: it serves.
+func (c *Cluster) restored(ctx context.Context) error {
+	r := c.restoring()
+	if r == nil {
+		return nil
+	}
+	if err := os.Remove(c.snapshotFile(r)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail.Wrap(fail.Internal, err, "remove the snapshot that was restored")
+	}
+	return c.facts.Set(ctx, memory.Restoring, "")
+}
+
+// revisions is by how many etcd's revision grows when a backup is restored: more than can have been written since it was made, so that nobody
+// who has watched takes what comes now for older than what was seen.
+const revisions = 1_000_000_000
+
+// layTimeout bounds sending a snapshot to a machine and making a data directory of it.
+const layTimeout = 20 * time.Minute
+
+// layScript makes a member's data directory of a snapshot, once. What was there before is kept aside until the cluster serves.
+const layScript = `set -eu
+umask 077
+tools=$1 run=$2 name=$3 initial=$4 peer=$5 revisions=$6
+data=/var/lib/etcd
+if [ -e "$tools/laid" ]; then exit 0; fi
+mkdir -p "$data"
+rm -rf "$data/restoring-$run"
+"$tools/etcdutl" snapshot restore "$tools/snapshot.db" --data-dir "$data/restoring-$run" --name "$name" \
+  --initial-cluster "$initial" --initial-advertise-peer-urls "$peer" --bump-revision "$revisions" --mark-compacted >"$tools/log" 2>&1 ||
+  { tail -n 1 "$tools/log" >&2; exit 1; }
+if [ -e "$data/member" ] && [ -e "$data/before-$run" ]; then rm -rf "$data/member"; fi
+if [ -e "$data/member" ]; then mv "$data/member" "$data/before-$run"; fi
+mv "$data/restoring-$run/member" "$data/member"
+rm -rf "$data/restoring-$run" "$tools/snapshot.db" "$tools/etcdutl"
+sync
+touch "$tools/laid"
+`
+
+// toolsDir is where on a machine a restore keeps what it needs.
+func (r *restoring) toolsDir() string { return "/var/lib/naupegos/restoring/" + r.Run }
+
+// layStep makes the data directory of a control-plane machine's etcd member of the snapshot.
+func (c *Cluster) layStep(name string) *plan.Step {
+	r := c.restoring()
+	return &plan.Step{
+		ID: "etcd/restore/" + name, Action: plan.Create, Subject: name, Title: "make the data of etcd on " + name + " of the backup", Timeout: layTimeout,
+		Reason: "the cluster starts from backup " + r.Set + " of " + r.Made.Format(time.DateTime) + " UTC",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			h, err := c.Host(ctx, name)
+			if err != nil {
+				return err
+			}
+			laid, err := c.dialer.Run(ctx, h, nil, "sh", "-c", `umask 077; mkdir -p "$0"; if [ -e "$0/laid" ]; then echo yes; fi`, r.toolsDir())
+			if err != nil || len(laid) > 0 {
+				return err
+			}
+			p.Status("sending the snapshot to %s", name)
+			if err := c.sendForLaying(ctx, name, r); err != nil {
+				return err
+			}
+			p.Status("making the data directory on %s", name)
+			_, err = c.dialer.Run(ctx, h, nil, "sh", "-c", layScript, "sh", r.toolsDir(), r.Run, name, c.facts.Get(memory.EtcdInitial), c.initialMembers()[name],
+				strconv.Itoa(revisions))
+			if err != nil {
+				return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(name)
+			}
+			return nil
+		},
+	}
+}
+
+// sendForLaying sends a machine the snapshot, and the program that makes a data directory of it.
+func (c *Cluster) sendForLaying(ctx context.Context, name string, r *restoring) error {
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return err
+	}
+	program, err := c.bundle.Binary("etcdutl")
+	if err != nil {
+		return err
+	}
+	tool, _, err := c.openBlob(program.Digest)
+	if err != nil {
+		return err
+	}
+	defer tool.Close() // read only
+	sealed, err := os.Open(c.snapshotFile(r))
+	if err != nil {
+		return fail.Wrap(fail.NotFound, err, "read the snapshot to restore").Do("naupegos backup restore %s --from %s fetches it again", c.Name(), r.Set)
+	}
+	defer sealed.Close() // read only
+	snapshot, err := store.Unseal(c.store, sealed)
+	if err != nil {
+		return err
+	}
+	for file, content := range map[string]io.Reader{"etcdutl": tool, "snapshot.db": snapshot} {
+		put := `umask 077; cat >"$0.part" && chmod 700 "$0.part" && mv "$0.part" "$0"`
+		if _, err := c.dialer.Run(ctx, h, content, "sh", "-c", put, r.toolsDir()+"/"+file); err != nil {
+			return fail.Wrap(fail.KindOf(err), err, "send %s", file).At(name)
+		}
+	}
+	return nil
+}

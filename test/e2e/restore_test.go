@@ -1,0 +1,175 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// restoredKind is the custom resource of TestRestore.
+const restoredKind = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sails.test.naupegos.dev}
+spec:
+  group: test.naupegos.dev
+  scope: Namespaced
+  names: {plural: sails, kind: Sail}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`
+
+// TestRestore destroys a cluster and rebuilds it from a backup that was rehearsed: every object is what it was, and who could sign in still
+// can. The restore is killed at a step boundary once, and goes on by itself or by apply.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "restore")
+	s := size{controlPlanes: 3, gateways: 1}
+	r.document(s)
+	r.apply()
+	n := 34
+	if testkit.Full() {
+		n = 334
+	}
+	before := r.fill(n)
+	old := r.kubeconfig()
+	token, err := clientOf(t, old).ServiceAccountToken(t.Context(), "kept", "default")
+	testkit.Must(t, err)
+
+	r.must(0, "backup", "create", r.name)
+	res := r.must(0, "backup", "rehearse", r.name, "-o", "json")
+	var proof struct {
+		Set              string
+		Objects, Secrets int
+		Seconds          float64
+	}
+	if err := json.Unmarshal([]byte(res.stdout), &proof); err != nil || proof.Secrets < n || proof.Objects < 3*n {
+		t.Fatalf("proven is %+v: %v: %v", proof, err, res)
+	}
+	t.Logf("FIGURE rehearsal of %d objects: %.1f s", proof.Objects, proof.Seconds)
+	if res := r.must(0, "status", r.name); !strings.Contains(res.stdout, proof.Set+" of ") {
+		t.Errorf("status does not tell of the proven backup: %v", res)
+	}
+	r.refusesBadSets(proof.Set)
+	r.destroy()
+
+	args := []string{"backup", "restore", r.name, "--from", proof.Set, "--yes"}
+	at := 1 + testkit.Rand(t).IntN(30)
+	died := naupegos(t, invocation{bin: built.kill, env: append(r.invocation().env, "NAUPEGOS_KILL_AT="+itoa(at))}, append([]string{"--state-dir", r.state}, args...)...)
+	if died.code != -1 {
+		t.Errorf("a restore ended before boundary %d: %v", at, died)
+	}
+	again := testkit.Sample(t, 1, [][]string{args, {"apply", "-f", r.file, "--yes"}})[0]
+	began := time.Now()
+	r.must(0, again...)
+	t.Logf("FIGURE restore of %d objects: %v until it was killed at boundary %d, then %v by %s", proof.Objects,
+		died.took.Round(100*time.Millisecond), at, time.Since(began).Round(100*time.Millisecond), again[0])
+
+	after := r.kept(clientOf(t, old)) // by the old kubeconfig
+	for key, digest := range before {
+		if after[key] != digest {
+			t.Errorf("%s is not what it was", key)
+		}
+	}
+	t.Logf("FIGURE %d objects are what they were, by digest", len(before))
+	if user, err := clientOf(t, old).TokenUser(t.Context(), token); err != nil || user != "system:serviceaccount:kept:default" {
+		t.Errorf("a token from before is %q: %v", user, err)
+	}
+	r.sameCluster(s)
+	if left, err := filepath.Glob(filepath.Join(r.state, "restoring", "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+	r.passesItsTest(t)
+	r.destroy()
+}
+
+// fill makes n Secrets, ConfigMaps and custom resources each in namespace kept, and returns what is there then.
+func (r *rig) fill(n int) map[string]string {
+	r.t.Helper()
+	client := clientOf(r.t, r.kubeconfig())
+	apply := func(manifests string) error {
+		_, err := client.Apply(r.t.Context(), []byte(manifests), kube.ApplyOptions{})
+		return err
+	}
+	testkit.Must(r.t, apply(restoredKind+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: kept}\n"))
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s%d, namespace: kept}\nstringData: {word: w%d}\n", i, i)
+		fmt.Fprintf(&all, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d, namespace: kept}\ndata: {word: w%d}\n", i, i)
+		fmt.Fprintf(&all, "---\napiVersion: test.naupegos.dev/v1\nkind: Sail\nmetadata: {name: c%d, namespace: kept}\nspec: {area: %d}\n", i, i)
+	}
+	until(r.t, time.Minute, time.Second, func() error { return apply(all.String()) }) // the kind has to be known first
+	until(r.t, time.Minute, time.Second, func() error {
+		_, err := r.api().CoreV1().ServiceAccounts("kept").Get(r.t.Context(), "default", metav1.GetOptions{})
+		return err
+	})
+	kept := r.kept(client)
+	if len(kept) < 3*n {
+		r.t.Fatalf("only %d objects were made", len(kept))
+	}
+	return kept
+}
+
+// kept digests what is in namespace kept, without what comes and goes by itself.
+func (r *rig) kept(client *kube.Client) map[string]string {
+	r.t.Helper()
+	all := map[string]string{}
+	_, err := client.Census(r.t.Context(), func(o kube.Counted) error {
+		if o.Object.GetNamespace() == "kept" && o.Resource != "events" {
+			all[o.Key] = fmt.Sprintf("%x", o.Digest)
+		}
+		return nil
+	})
+	testkit.Must(r.t, err)
+	return all
+}
+
+func clientOf(t testing.TB, kubeconfig []byte) *kube.Client {
+	t.Helper()
+	c, err := kube.NewClient(kubeconfig, kube.ClientOptions{})
+	testkit.Must(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// refusesBadSets: a living cluster is not restored, and damaged sets are proven by nobody.
+func (r *rig) refusesBadSets(id string) {
+	r.t.Helper()
+	r.must(4, "backup", "restore", r.name, "--from", id, "--yes")
+	from := filepath.Join(r.state, "backups", r.name, id)
+	whole, err := os.ReadFile(filepath.Join(from, "set.age"))
+	testkit.Must(r.t, err)
+	flipped := append([]byte(nil), whole...)
+	flipped[len(flipped)/2] ^= 1
+	stranger := filepath.Join(r.t.TempDir(), "identity")
+	testkit.Must(r.t, os.WriteFile(stranger, []byte("AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX\n"), 0o600))
+	manifest, err := os.ReadFile(filepath.Join(from, "manifest.json"))
+	testkit.Must(r.t, err)
+	for what, bad := range map[string]struct {
+		set, manifest []byte
+		more          []string
+		code          int
+	}{
+		"truncated":       {whole[:len(whole)/2], manifest, nil, 3},
+		"a flipped bit":   {flipped, manifest, nil, 3},
+		"another's key":   {whole, manifest, []string{"--identity-file", stranger}, 8},
+		"another cluster": {whole, []byte(strings.ReplaceAll(string(manifest), `"cluster": "`+r.name, `"cluster": "other`)), nil, 4},
+	} {
+		dir := r.t.TempDir()
+		at := filepath.Join(dir, r.name, id)
+		testkit.Must(r.t, os.MkdirAll(at, 0o700))
+		testkit.Must(r.t, os.WriteFile(filepath.Join(at, "set.age"), bad.set, 0o600))
+		testkit.Must(r.t, os.WriteFile(filepath.Join(at, "manifest.json"), bad.manifest, 0o600))
+		res := r.must(bad.code, append([]string{"backup", "rehearse", r.name, id, "--to", dir}, bad.more...)...)
+		r.t.Logf("%s: %s", what, strings.TrimSpace(res.stderr))
+	}
+}
