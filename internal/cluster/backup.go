@@ -189,7 +189,9 @@ func snapshot(ctx context.Context, from *etcd.Client, w io.Writer, p plan.Progre
 
 // operatorPart is what the store knows of the cluster.
 func (c *Cluster) operatorPart(ctx context.Context) (*backup.Operator, error) {
-	o := &backup.Operator{Document: c.rec.Document, Record: RecordOf(c.rec), Secrets: map[string][]byte{}}
+	rec := *c.rec
+	rec.Facts = c.facts.All() // other steps may be learning more meanwhile
+	o := &backup.Operator{Document: rec.Document, Record: RecordOf(&rec), Secrets: map[string][]byte{}}
 	names, err := c.secrets.Names(ctx)
 	if err != nil {
 		return nil, err

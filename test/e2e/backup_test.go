@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	sets "github.com/naupegos/naupegos/internal/backup"
@@ -18,6 +19,8 @@ import (
 
 // backedUpCluster asserts that a backup of the living cluster holds what the cluster has, and opens with the store's identity.
 func backedUpCluster(t *testing.T, r *rig, _ *load) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "backed-up", Namespace: "default"}, StringData: map[string]string{"word": "kept"}}
+	testkit.Value(r.api().CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}))(t)
 	res := r.must(0, "backup", "create", r.name, "-o", "json")
 	var made sets.Set
 	testkit.Must(t, json.Unmarshal([]byte(res.stdout), &made))
