@@ -56,7 +56,7 @@ func TestRestore(t *testing.T) {
 		t.Fatalf("proven is %+v: %v: %v", proof, err, res)
 	}
 	t.Logf("FIGURE rehearsal of %d objects: %.1f s", proof.Objects, proof.Seconds)
-	if res := r.must(0, "status", r.name); !strings.Contains(res.stdout, proof.Set+" of ") {
+	if res := r.must(0, "status", r.name); !strings.Contains(res.stdout, ", and proven\n") {
 		t.Errorf("status does not tell of the proven backup: %v", res)
 	}
 	r.refusesBadSets(proof.Set)
