@@ -30,8 +30,10 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent blob has DIGEST          exit 0 where the blob sha256:… is here, 9 where it is not
   naupegos-agent blob put DIGEST [--size N]
                                           receive a blob on standard input, check it, keep it
-  naupegos-agent reset [--keep-blobs] [--keep-etcd]
+  naupegos-agent reset [--keep-blobs] [--keep-etcd] [--keep PATH]…
                                           undo everything: containers, mounts, networks, files, units
+  naupegos-agent release [--keep-agent]   leave everything as it is and forget it: programs become files, the agent's state goes, and,
+                                          without --keep-agent, all agents
   naupegos-agent gateway-check --url URL [--timeout 1s]
                                           exit 0 where URL answers 200 (keepalived's check)
   naupegos-agent settled [--patience 30s] PROGRAM=FILE…
@@ -58,7 +60,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 		args = []string{"help"}
 	}
 	verbs := map[string]func(context.Context, []string) error{
-		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset,
+		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release,
 		"gateway-check": c.gatewayCheck, "settled": c.settled, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
 		"version": c.version,
 		"help":    c.help, "--help": c.help, "-h": c.help,
@@ -198,6 +200,7 @@ func (c *command) reset(ctx context.Context, args []string) error {
 	var o agent.ResetOptions
 	f.BoolVar(&o.KeepBlobs, "keep-blobs", false, "")
 	f.BoolVar(&o.KeepEtcd, "keep-etcd", false, "")
+	f.Func("keep", "", func(path string) error { o.Keep = append(o.Keep, path); return nil })
 	if _, err := c.parse(f, args, 0); err != nil {
 		return err
 	}
@@ -285,4 +288,20 @@ func (c *command) version(_ context.Context, args []string) error {
 		return fail.Wrap(fail.Internal, err, "read this binary")
 	}
 	return c.println(hex.EncodeToString(sum.Sum(nil)))
+}
+
+func (c *command) release(ctx context.Context, args []string) error {
+	ctx, cancel := c.untilHangup(ctx)
+	defer cancel()
+	f := flag.NewFlagSet("release", flag.ContinueOnError)
+	var o agent.ReleaseOptions
+	f.BoolVar(&o.KeepAgent, "keep-agent", false, "")
+	if _, err := c.parse(f, args, 0); err != nil {
+		return err
+	}
+	changes, err := c.agent.Release(ctx, o)
+	if err != nil {
+		return err
+	}
+	return c.answer(machine.Report{Changes: changes})
 }

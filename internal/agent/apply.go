@@ -57,7 +57,15 @@ func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *di
 		return machine.Report{}, err
 	}
 	if !d.empty() {
-		if err := a.saveState(intent(st, next, d)); err != nil {
+		begun := intent(st, next, d)
+		if err := a.saveState(begun); err != nil {
+			return machine.Report{}, err
+		}
+		if err := a.installPackages(ctx, d.packages, func(brought []string) error { // told before they come: a crash must not make them the host's own
+			next.Packages = slices.Compact(slices.Sorted(slices.Values(append(next.Packages, brought...))))
+			begun.Packages = next.Packages
+			return a.saveState(begun)
+		}); err != nil {
 			return machine.Report{}, err
 		}
 		missing, err := a.change(ctx, c, st, d, &report)
@@ -76,7 +84,6 @@ func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *di
 // change does the work, in the order in which one thing rests on another.
 func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff, report *machine.Report) ([]string, error) {
 	steps := []func() error{
-		func() error { return a.installPackages(ctx, d.packages) },
 		func() error { return a.retireUnits(ctx, st, d.staleUnits) },
 		func() error { return a.removePaths(st, d.stalePaths) },
 		func() error { return a.makeUsers(ctx, d) },
@@ -141,7 +148,7 @@ func (a *Agent) daemonReload(ctx context.Context, d *diff) error {
 
 // nextState is what the host will be when all is done.
 func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
-	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls)}
+	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls), Packages: slices.Clone(st.Packages)}
 	for p, s := range d.managed {
 		if old, ok := st.Paths[p]; ok { // how it was before us is known only to the first run
 			old.Kind = s.Kind

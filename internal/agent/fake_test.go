@@ -27,6 +27,7 @@ type fakeHost struct {
 	mu   sync.Mutex
 	fail func(argv []string) error // injected failure; may be nil
 
+	says    map[string]string // what programs answer, by how their command begins
 	modules map[string]func() // what the kernel can load, and what happens then
 
 	calls     []string
@@ -118,6 +119,13 @@ func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]by
 		return nil, &CommandError{Argv: argv, Code: 1, Stderr: "not here"}
 	case "systemd-sysusers":
 		return nil, f.sysusers(stdin)
+	case "env":
+		for begin, answer := range f.says {
+			if strings.HasPrefix(strings.Join(argv, " "), begin) {
+				return []byte(answer), nil
+			}
+		}
+		return nil, nil
 	case "ip", "nft":
 		return nil, &CommandError{Argv: argv, Code: 1, Stderr: "not here"}
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/agent/host"
@@ -40,18 +41,23 @@ func installedPackages(status string) map[string]bool {
 	return have
 }
 
-// installPackages installs what lacks. The package lists are fetched again only where the ones at hand don't do.
-func (a *Agent) installPackages(ctx context.Context, names []string) error {
+// apt runs apt-get without questions.
+func (a *Agent) apt(ctx context.Context, args ...string) ([]byte, error) {
+	return a.run.Run(ctx, nil, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get"}, args...)...)
+}
+
+// installPackages installs what lacks; note is told before of all that this brings. The package lists are fetched again only where the ones
+// at hand don't do.
+func (a *Agent) installPackages(ctx context.Context, names []string, note func(brought []string) error) error {
 	if len(names) == 0 {
 		return nil
 	}
-	install := append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "--no-install-recommends", "--"}, names...)
-	_, err := a.run.Run(ctx, nil, install...)
+	err := a.tryInstall(ctx, names, note)
 	if err == nil {
 		return nil
 	}
-	if _, err = a.run.Run(ctx, nil, "apt-get", "update", "-q"); err == nil {
-		_, err = a.run.Run(ctx, nil, install...)
+	if _, err = a.apt(ctx, "update", "-q"); err == nil {
+		err = a.tryInstall(ctx, names, note)
 	}
 	if ctx.Err() != nil {
 		return interrupted(ctx.Err())
@@ -61,4 +67,54 @@ func (a *Agent) installPackages(ctx context.Context, names []string) error {
 			Do("the machine must reach a Debian or Ubuntu mirror, or have them installed beforehand")
 	}
 	return nil
+}
+
+func (a *Agent) tryInstall(ctx context.Context, names []string, note func(brought []string) error) error {
+	install := append([]string{"install", "-y", "-q", "--no-install-recommends", "--"}, names...)
+	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, install...)...)
+	if err != nil {
+		return err
+	}
+	if err := note(broughtPackages(string(foreseen))); err != nil {
+		return err
+	}
+	_, err = a.apt(ctx, install...)
+	return err
+}
+
+// broughtPackages reads from what apt-get foresees which packages come anew: "Inst NAME (VERSION …)". Of one that is brought to another
+// version the one that is here stands between, in brackets.
+func broughtPackages(foreseen string) (names []string) {
+	for line := range strings.Lines(foreseen) {
+		if f := strings.Fields(line); len(f) > 2 && f[0] == "Inst" && strings.HasPrefix(f[2], "(") {
+			names = append(names, f[1])
+		}
+	}
+	return names
+}
+
+// removePackages removes, with their settings, packages that were installed for us. What others that somebody has installed since rest on stays.
+func (r *reset) removePackages(ctx context.Context) error {
+	here := func() []string {
+		have := installedPackages(r.root.Read(host.DpkgStatus))
+		return slices.DeleteFunc(slices.Clone(r.st.Packages), func(p string) bool { name, _, _ := strings.Cut(p, ":"); return !have[name] })
+	}
+	ours := here()
+	if len(ours) == 0 {
+		return nil
+	}
+	_, err := r.run.Run(ctx, nil, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "dpkg", "--purge", "--"}, ours...)...)
+	left := here()
+	for _, p := range ours {
+		if !slices.Contains(left, p) {
+			r.did("package", p, "remove")
+		}
+	}
+	switch {
+	case err == nil || ctx.Err() == nil && len(left) > 0 && strings.Contains(err.Error(), "dependency problems"):
+		return nil
+	case strings.Contains(err.Error(), "lock"): // somebody else's apt: it ends
+		return fail.Wrap(fail.NotReady, err, "remove the packages %s", strings.Join(ours, " "))
+	}
+	return unitFailure(ctx, err, "remove the packages "+strings.Join(ours, " "))
 }

@@ -15,12 +15,13 @@ import (
 
 // ResetOptions says what outlives a reset.
 type ResetOptions struct {
-	KeepBlobs bool // binaries and image archives: the next apply needs no transfer
-	KeepEtcd  bool // /var/lib/etcd
+	KeepBlobs bool     // binaries and image archives: the next apply needs no transfer
+	KeepEtcd  bool     // /var/lib/etcd
+	Keep      []string // managed paths that stay as they are: whoever resets the host gets in by them
 }
 
 // Reset undoes all that applies, and what ran by their grace, did to the host: containers, mounts, networks, files, kernel
-// settings. Units and files that were there before are put back as they were. It may be repeated, and may be killed.
+// settings, packages. Units and files that were there before are put back as they were. It may be repeated, and may be killed.
 func (a *Agent) Reset(ctx context.Context, o ResetOptions) ([]machine.Change, error) {
 	unlock, err := a.lock(ctx)
 	if err != nil {
@@ -31,9 +32,12 @@ func (a *Agent) Reset(ctx context.Context, o ResetOptions) ([]machine.Change, er
 	if err != nil {
 		return nil, err
 	}
+	for _, p := range o.Keep {
+		delete(st.Paths, p)
+	}
 	r := &reset{Agent: a, st: st, o: o, cgroups: "/sys/fs/cgroup"}
 	steps := []func(context.Context) error{
-		r.stopUnits, r.killPods, r.dropContainers, r.unmount, r.removeNetworks, r.removeData, r.removeManaged, r.forget,
+		r.stopUnits, r.killPods, r.dropContainers, r.unmount, r.removeNetworks, r.removeData, r.removeManaged, r.removePackages, r.forget,
 	}
 	for _, step := range steps {
 		if err := ctx.Err(); err != nil {

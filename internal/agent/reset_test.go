@@ -69,6 +69,21 @@ func TestResetKeepsWhatItIsTold(t *testing.T) {
 	}
 }
 
+// TestResetKeepsTheWayIn: a file by which whoever resets the host gets in stays as it is, whatever was there before.
+func TestResetKeepsTheWayIn(t *testing.T) {
+	f := newFakeHost(t)
+	write(t, f.root+"/etc/app/app.conf", "the first key")
+	putBlobs(t, f)
+	f.apply(t, config())
+	now := f.content("/etc/app/app.conf")
+	if _, err := f.agent().Reset(t.Context(), ResetOptions{Keep: []string{"/etc/app/app.conf"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.content("/etc/app/app.conf"); got != now || got == "the first key" {
+		t.Errorf("it is %q", got)
+	}
+}
+
 func TestInPod(t *testing.T) {
 	for cgroup, want := range map[string]bool{
 		"0::/kubepods/burstable/pod1/c":                             true,

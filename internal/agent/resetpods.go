@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
 )
 
 // killPods ends every process in a kubepods cgroup, and the shims that would keep their mounts.
@@ -61,7 +62,8 @@ func (r *reset) podProcesses() []int {
 			continue // dead already; its parent has not asked yet
 		}
 		args := strings.Split(r.root.Read(dir+"/cmdline"), "\x00")
-		shim := strings.HasSuffix(args[0], "/containerd-shim-runc-v2") && slices.Contains(args, "k8s.io") && r.ourPIDs(dir)
+		shim := (strings.HasSuffix(args[0], "/containerd-shim-runc-v2") || strings.HasPrefix(args[0], machine.BlobDir+"/")) && // by its link, or where that leads
+			slices.Contains(args, "k8s.io") && r.ourPIDs(dir)
 		if shim || inPod(r.root.Read(dir+"/cgroup")) {
 			pids = append(pids, pid)
 		}

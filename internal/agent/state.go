@@ -28,7 +28,9 @@ type state struct {
 	Sysctls map[string]string `json:"sysctls,omitempty"` // values from before our first change
 	Images  []string          `json:"images,omitempty"`  // IDs that containerd was seen to hold
 	Blobs   []string          `json:"blobs,omitempty"`   // digests that the configuration refers to
-	Pending []string          `json:"pending,omitempty"` // changed paths of which units may not have been told yet
+	// Packages that were installed for us, with those that they rest on.
+	Packages []string `json:"packages,omitempty"`
+	Pending  []string `json:"pending,omitempty"` // changed paths of which units may not have been told yet
 }
 
 // stPath is one managed path, and how it was found.

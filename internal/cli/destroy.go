@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -85,4 +86,80 @@ func (s *session) forget(ctx context.Context) error {
 		return fail.Wrap(fail.Internal, err, "remove the ssh configuration")
 	}
 	return s.Store.DeleteCluster(ctx, s.Record.ID)
+}
+
+func newResetCmd(a *App) *cobra.Command {
+	var f runFlags
+	var o cluster.ResetOptions
+	var dry bool
+	var format output.Format
+	c := &cobra.Command{
+		Use:   "reset NAME",
+		Short: "Take Kubernetes off machines and leave them; apply builds anew",
+		Long: `Take Kubernetes off all machines of a cluster: pods, etcd and its data, programs, units, files, networks, kernel settings and the Debian
+packages that Naupegos installed. What was there before comes back. The cluster's data is lost.
+
+What stays: the document, the machines with their names, addresses, disks and SSH keys, networks, load balancer and floating IPs of a cloud,
+WireGuard keys, the history and backups. What goes: authorities, certificates, the keys of service accounts and of encrypted Secrets. So
+naupegos apply builds another cluster, which no kubeconfig or token of the former one enters.
+In a cloud the cluster gives back what it made for Services and PersistentVolumeClaims first, and its credential ends.
+
+With --machine one machine alone: it is drained, leaves etcd and Kubernetes as one that is replaced, and is cleaned. The next apply has it join
+again. The only control-plane machine, or one without which etcd would stop, is refused.
+
+A machine that does not run, or answer, can't be cleaned: with --consent ` + cluster.ConsentLeave + ` a reset of all leaves it as it is, and apply refuses to
+build on it until reset --machine has cleaned it. Whatever is interrupted goes on with the same command; until then apply refuses.`,
+		Example: `  naupegos reset demo --dry-run
+  naupegos reset demo
+  naupegos reset demo --machine demo-general-2
+  naupegos reset demo --keep-volumes --yes`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Machine != "" && o.KeepVolumes {
+				return fail.New(fail.Invalid, "--machine and --keep-volumes exclude each other").Do("one machine gives no volume back")
+			}
+			return a.reset(cmd.Context(), args[0], o, dry, &format, &f)
+		},
+	}
+	c.Flags().StringVar(&o.Machine, "machine", "", "the only machine to reset (default: all)")
+	c.Flags().BoolVar(&o.KeepVolumes, "keep-volumes", false, "leave the volumes of PersistentVolumeClaims in the cloud")
+	c.Flags().BoolVar(&dry, "dry-run", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
+	format.Bind(c)
+	f.bind(c)
+	f.consents.known = []string{cluster.ConsentLeave}
+	return c
+}
+
+func (a *App) reset(ctx context.Context, name string, o cluster.ResetOptions, dry bool, format *output.Format, f *runFlags) error {
+	options := sessionOptions{verb: "reset"}
+	if dry {
+		options = sessionOptions{readOnly: true}
+	}
+	s, doc, err := a.openNamed(ctx, name, options)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	p, err := s.Cluster.PlanReset(ctx, o)
+	if err != nil {
+		return err
+	}
+	if dry {
+		return a.printPlan(p, "", format)
+	}
+	t := a.terms(f, doc)
+	t.Question = fmt.Sprintf("Take Kubernetes off all machines of cluster %s, and lose its data?", name)
+	if o.Machine != "" {
+		t.Question = fmt.Sprintf("Take Kubernetes off %s?", o.Machine)
+	}
+	t.Commit = func(ctx context.Context) error { return s.Cluster.BeginReset(ctx, o) }
+	if err := s.CarryOut(ctx, p, t); err != nil {
+		return err
+	}
+	if o.Machine != "" {
+		_, err = fmt.Fprintf(a.Out, "Machine %s is clean and out of the cluster; naupegos apply has it join again.\n", o.Machine)
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, "The machines of cluster %s are clean; naupegos apply builds another cluster on them. Kubeconfigs of the former one are of no use any more.\n", name)
+	return err
 }

@@ -53,6 +53,9 @@ func statusTable(w io.Writer, s *cluster.Status) error {
 	if s.Rotation != "" {
 		fmt.Fprintf(w, "  rotation  %s\n", s.Rotation)
 	}
+	if s.Reset != "" {
+		fmt.Fprintf(w, "  reset     %s\n", s.Reset)
+	}
 	if s.Upgrade != "" {
 		fmt.Fprintf(w, "  upgrade   %s\n", s.Upgrade)
 	}

@@ -46,6 +46,12 @@ func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 
 // planApply plans for the document and for what was decided about single machines.
 func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Decisions) (*Applied, error) {
+	if c.facts.Is(memory.Resetting) {
+		return nil, c.errResetting()
+	}
+	if c.facts.Is(memory.Releasing) {
+		return nil, errReleasing(c.Name())
+	}
 	if err := c.recallEncryption(ctx); err != nil {
 		return nil, err
 	}

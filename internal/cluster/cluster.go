@@ -61,8 +61,9 @@ type Cluster struct {
 	prov    provider.Provider
 	dialer  *remote.Dialer
 
-	only    []parts.Part // what is planned for; nil: everything
-	leftOut bool         // the last plan left something out for that
+	only      []parts.Part // what is planned for; nil: everything
+	leftOut   bool         // the last plan left something out for that
+	releasing bool         // machines are to be without what only Naupegos uses
 
 	stateDir   string   // the store's directory
 	publicKeys []string // Naupegos' own SSH keys that machines let in, as lines of authorized_keys; it uses the first

@@ -29,8 +29,14 @@ func (c *Cluster) resetStep(m provider.Machine) *plan.Step {
 			if err != nil {
 				return err
 			}
-			_, err = c.dialer.Agent(ctx, h, nil, "reset")
-			return err
+			args := []string{"reset"}
+			if !c.prov.Traits().Given { // what was there first has a former key, where it was rotated since
+				args = append(args, "--keep", authorizedKeysPath)
+			}
+			if _, err = c.dialer.Agent(ctx, h, nil, args...); err != nil {
+				return err
+			}
+			return c.facts.SetOf(ctx, memory.Unclean, m.Name, "")
 		},
 	}
 }
@@ -63,16 +69,18 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	c.setTarget(want)
 	var graph plan.Graph
 	if c.prov.Traits().Keeps {
-		c.planClean(&graph, inv.Machines)
+		c.planClean(&graph, inv.Machines, c.letGo)
 	}
 	g := c.planFree(ctx, &graph, opts)
-	steps, err := c.planLeftovers(ctx, c.prov.Destroy(ctx, inv), inv.Machines, g, opts)
-	if err != nil {
-		return nil, err
-	}
+	var gone []string
 	machines := map[string]bool{}
 	for _, m := range inv.Machines {
+		gone = append(gone, provider.DestroyStep(m.Name))
 		machines[provider.DestroyStep(m.Name)] = true
+	}
+	steps, err := c.planLeftovers(ctx, c.prov.Destroy(ctx, inv), gone, g, opts)
+	if err != nil {
+		return nil, err
 	}
 	for _, s := range steps {
 		s.Removes = s.Removes || machines[s.ID]
@@ -89,19 +97,18 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 // ConsentLeave names the consent to forgetting machines that outlive the cluster, do not answer, and so can't be cleaned.
 const ConsentLeave = "leave-behind"
 
-// planClean cleans machines that outlive the cluster: gateways last, for the others are reached through them. One that does not answer is
-// forgotten as it is.
-func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine) {
+// planClean cleans machines: gateways last, for the others are reached through them. One that can't be cleaned gets another step, or none. It
+// returns the steps' IDs.
+func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine, other func(provider.Machine) *plan.Step) (cleaned []string) {
 	clean := func(role func(provider.Role) bool, needs []plan.Need) (all []string) {
 		for _, m := range machines {
 			if !role(m.Role) {
 				continue
 			}
 			s := c.resetStep(m)
-			if m.State == provider.Unreachable {
-				s = c.prov.DestroyMachine(m)
-				if c.facts.Of(memory.Host, m.Name) != "" { // else nothing was ever put on it
-					s.Consent = ConsentLeave
+			if m.State != provider.Running {
+				if s = other(m); s == nil {
+					continue
 				}
 			}
 			s.Removes = true
@@ -111,7 +118,16 @@ func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine) {
 		return all
 	}
 	others := clean(func(r provider.Role) bool { return r != provider.Gateway }, nil)
-	clean(func(r provider.Role) bool { return r == provider.Gateway }, plan.After(others...))
+	return append(others, clean(func(r provider.Role) bool { return r == provider.Gateway }, plan.After(others...))...)
+}
+
+// letGo is the step that forgets, as it is, a machine that outlives the cluster and does not answer.
+func (c *Cluster) letGo(m provider.Machine) *plan.Step {
+	s := c.prov.DestroyMachine(m)
+	if c.facts.Of(memory.Host, m.Name) != "" { // else nothing was ever put on it
+		s.Consent = ConsentLeave
+	}
+	return s
 }
 
 // errNoSuchMachine names the machines that there are.
@@ -165,9 +181,9 @@ func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 	return g
 }
 
-// planLeftovers removes, once the machines are gone, what the cluster made in the cloud and did not give back: all of it, where it could
+// planLeftovers removes, once the machines are gone or clean (after), what the cluster made in the cloud and did not give back: all of it, where it could
 // not be asked to. What it does not hold any more, such as a volume whose PersistentVolume somebody deleted, is named here.
-func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, machines []provider.Machine, g given, opts DestroyOptions) ([]*plan.Step, error) {
+func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, after []string, g given, opts DestroyOptions) ([]*plan.Step, error) {
 	cloud := c.cloud()
 	if cloud == nil {
 		return steps, nil
@@ -177,9 +193,7 @@ func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, machine
 		return nil, err
 	}
 	left := cloud.FreeLeftovers(all, opts.KeepVolumes)
-	for _, m := range machines {
-		left.Needs = append(left.Needs, provider.DestroyStep(m.Name))
-	}
+	left.Needs = append(left.Needs, after...)
 	left.Details = leftoverNames(all, g, opts.KeepVolumes)
 	switch {
 	case g.silent != nil:

@@ -77,7 +77,7 @@ func TestLeftoversGoBetweenMachinesAndNetwork(t *testing.T) {
 	l, os := inCloud(t, "", "")
 	nothing := func(context.Context, plan.Progress) error { return nil }
 	inv := &provider.Inventory{Machines: []provider.Machine{{Name: "demo-cp-1"}, {Name: "demo-a-1"}}}
-	steps, err := l.planLeftovers(t.Context(), os.Destroy(t.Context(), inv), inv.Machines, given{}, DestroyOptions{})
+	steps, err := l.planLeftovers(t.Context(), os.Destroy(t.Context(), inv), []string{"destroy/demo-cp-1", "destroy/demo-a-1"}, given{}, DestroyOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,9 @@ func (c *Cluster) look(ctx context.Context, decided wanted.Decisions) (*Observed
 	if err := c.checkInitial(o); err != nil {
 		return nil, nil, err
 	}
+	if err := c.checkUnclean(o); err != nil {
+		return nil, nil, err
+	}
 	if err := checkChanges(c.facts, c.rec, c.doc); err != nil {
 		return nil, nil, err
 	}

@@ -20,7 +20,7 @@ import (
 
 // fenced reports whether machines of a role refuse to strangers what they say to each other. Gateways say nothing that is not for others, too.
 func (c *Cluster) fenced(r provider.Role) bool {
-	return r != provider.Gateway && c.doc.Spec.Security.PacketFilterWanted()
+	return r != provider.Gateway && !c.releasing && c.doc.Spec.Security.PacketFilterWanted()
 }
 
 // fence is a machine's packet filter, where it has one.

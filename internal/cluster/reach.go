@@ -178,6 +178,8 @@ func (c *Cluster) withTrusted(hs []remote.Host) []remote.Host {
 	return out
 }
 
+const authorizedKeysPath = "/root/.ssh/authorized_keys"
+
 // loginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep
 // their own, and let the document's keys in besides.
 func (c *Cluster) loginFiles(hosts string) []machine.File {
@@ -190,7 +192,7 @@ func (c *Cluster) loginFiles(hosts string) []machine.File {
 	}
 	return []machine.File{
 		{Path: "/etc/hosts", Mode: 0o644, Content: []byte(hosts)},
-		{Path: "/root/.ssh/authorized_keys", Mode: 0o600, Content: []byte(strings.Join(c.authorizedKeys(), "\n") + "\n")},
+		{Path: authorizedKeysPath, Mode: 0o600, Content: []byte(strings.Join(c.authorizedKeys(), "\n") + "\n")},
 	}
 }
 

@@ -199,7 +199,7 @@ func (c *Cluster) kubeParams(ctx context.Context) (layout.Params, error) {
 		ExternalCloud: c.prov.Traits().ExternalCloud,
 		Encryption:    encryption, Harden: *s.Security.CISDefaults,
 		Servers: c.servers(), Ahead: c.releaseAt(c.told().Ahead),
-		SharedKernel: c.prov.Traits().SharedKernel || c.facts.Is(memory.SharedKernel), AgentPath: c.agent.remotePath(), Machines: map[string][]string{},
+		SharedKernel: c.prov.Traits().SharedKernel || c.facts.Is(memory.SharedKernel), AgentPath: c.agent.remotePath(), Machines: map[string][]string{}, Unattended: c.releasing,
 	}
 	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {
 		return p, err

@@ -101,7 +101,7 @@ func firstError(errs ...error) error {
 func (a *applying) planRepairs() error {
 	for _, s := range a.o.Want {
 		if old := a.o.Replaced[s.Name]; old != nil {
-			if err := a.checkReplace(a.o, old.Machine); err != nil {
+			if err := a.checkLeaves(a.o, old.Machine, "replace"); err != nil {
 				return err
 			}
 		}
@@ -143,15 +143,15 @@ func (a *applying) replacement(s wanted.Slot) []*plan.Step {
 	return unit
 }
 
-// checkReplace foresees etcd while a machine is replaced, before anything is begun.
-func (c *Cluster) checkReplace(o *Observed, m provider.Machine) error {
+// checkLeaves foresees etcd while a machine leaves it that comes back, before anything is begun.
+func (c *Cluster) checkLeaves(o *Observed, m provider.Machine, verb string) error {
 	member, ok := o.member(m.Name)
 	if !ok || m.Role != provider.ControlPlane {
 		return nil
 	}
 	if len(o.Members) == 1 {
-		return fail.New(fail.Refused, "replace %s: it is the only control-plane machine, and the cluster's data is on it", m.Name).
-			Do("set spec.controlPlane.replicas to 3 and apply, then replace it")
+		return fail.New(fail.Refused, "%s %s: it is the only control-plane machine, and the cluster's data is on it", verb, m.Name).
+			Do("set spec.controlPlane.replicas to 3 and apply, then %s it", verb)
 	}
 	_, err := etcd.CheckReplace(o.Members, o.Health, member.ID, c.viewOf(o, m), true)
 	return err

@@ -26,6 +26,7 @@ type Status struct {
 	Bundle     string          `json:"bundle,omitempty"`     // ID of the bundle that the cluster was last brought to
 	Upgrade    string          `json:"upgrade,omitempty"`    // where an upgrade stands
 	Rotation   string          `json:"rotation,omitempty"`   // where a rotation of authorities and keys stands
+	Reset      string          `json:"reset,omitempty"`      // where a reset stands
 	BundleNote string          `json:"bundleNote,omitempty"` // that the bundle here is another one, or that there is a newer one
 	Endpoint   string          `json:"endpoint,omitempty"`
 	Healthy    bool            `json:"healthy"` // everything wanted is there, runs, answers and is as wanted
@@ -59,7 +60,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	}
 	s := &Status{
 		Name: c.Name(), ID: c.rec.ID, Provider: c.doc.Spec.Provider.Name(), Kubernetes: c.doc.Spec.Kubernetes.Version, Healthy: true,
-		API: "ready", BundleNote: c.bundleNote(), Upgrade: c.upgradeNote(), Rotation: c.rotationNote(),
+		API: "ready", BundleNote: c.bundleNote(), Upgrade: c.upgradeNote(), Rotation: c.rotationNote(), Reset: c.resetNote(),
 	}
 	_, s.Bundle = c.builtWith()
 	if s.Endpoint, err = c.publicEndpoint(ctx); err != nil {

@@ -199,3 +199,25 @@ func (k *PKI) ForgetMachine(ctx context.Context, machine string) error {
 	}
 	return nil
 }
+
+// StartOver forgets all authorities, certificates and keys but the SSH key: a cluster that is built anew is another one.
+func (k *PKI) StartOver(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	names, err := k.secrets.Names(ctx)
+	if err != nil {
+		return wrap(err, "list the keys").at("")
+	}
+	for _, n := range names {
+		kind, _, _ := strings.Cut(n, "/")
+		if !slices.Contains([]string{ServiceAccountKeyName, encryptionKey}, kind) &&
+			!slices.Contains([]string{authorityPrefix, leafPrefix, crossPrefix}, kind+"/") {
+			continue
+		}
+		if err := k.secrets.Delete(ctx, n); err != nil {
+			return wrap(err, "forget the key").at(n)
+		}
+	}
+	clear(k.authorities)
+	return nil
+}

@@ -59,6 +59,7 @@ done
 systemctl list-unit-files --no-legend --plain --type=service | sed 's/ .*//; s/^/unit /'
 ip -o link | sed 's/^[0-9]*: //; s/[:@].*//; s/^/link /'
 ps -eo comm= | grep -E 'kube|etcd|containerd|flannel|coredns|pause|naupegos|haproxy|keepalived' | sed 's/^/process /'
+ps -eo args= | grep -oE '^/var/lib/naupegos/[^ ]*' | sed 's/^/process /'
 awk '{print "mount " $5}' /proc/self/mountinfo | grep -E 'kube|containerd|netns|cni|etcd'
 nft list tables 2>/dev/null | grep -vE '^table ip6? (filter|nat|mangle)$' | sed 's/^/nft /' # empty tables of iptables stay
 iptables-save 2>/dev/null | grep -E 'KUBE|FLANNEL|CNI' | sed 's/^/iptables /'

@@ -33,6 +33,8 @@ func TestKubeadmCompat(t *testing.T) {
 		}},
 		{"a worker keeps to the CIS benchmark", func(t *testing.T, r *rig, _ *load) { r.judgedByCIS(t, "compat-general-1", "worker", "node") }},
 		{"kubeadm joins a machine", func(_ *testing.T, r *rig, _ *load) { r.joinForeign("compat-cp-1", "compat-general-1", version) }},
+		{"a machine is reset and joins again", func(t *testing.T, r *rig, _ *load) { r.resetsOne(t, "compat-general-1") }},
+		{"the cluster is reset and built again", func(t *testing.T, r *rig, _ *load) { r.resetsAll(t, "compat-cp-1", "compat-general-1") }},
 	})
 	r.destroy()
 }

@@ -32,16 +32,21 @@ type Readme struct {
 	Example                                  string   // a machine to log in to
 	OwnKeys                                  []string // peers who put their own private key in
 	Expiries                                 []Expiry
+	Released                                 bool // Naupegos has forgotten the cluster
 }
 
 // Render writes the README of a hand-over with these files.
 func (r Readme) Render(files map[string][]byte) ([]byte, error) {
+	if r.Released {
+		r.Expiries = withoutNaupegos(r.Expiries)
+	}
 	// What the template sees beside.
 	all := struct {
 		Readme
-		Clients []string
-		Key     bool
-		Clouds  string // name of the cloud in clouds.yaml; empty: there is none
+		Clients  []string
+		Gateways bool
+		Key      bool
+		Clouds   string // name of the cloud in clouds.yaml; empty: there is none
 	}{Readme: r, Key: files[KeyFile] != nil}
 	var err error
 	if all.Clouds, err = cloudName(files[CloudsFile]); err != nil {
@@ -52,6 +57,7 @@ func (r Readme) Render(files map[string][]byte) ([]byte, error) {
 			all.Clients = append(all.Clients, rest)
 		}
 	}
+	all.Gateways = slices.ContainsFunc(r.Machines, func(m provider.Machine) bool { return m.Role == provider.Gateway })
 	t, err := template.New("handover").Funcs(template.FuncMap{"join": strings.Join, "day": day}).Parse(readmeTemplate)
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read the hand-over's template")
@@ -68,6 +74,20 @@ type Expiry struct {
 	What string
 	On   time.Time
 	Then string // what renews it
+}
+
+// withoutNaupegos says what renews certificates where nobody but the owner does.
+func withoutNaupegos(all []Expiry) []Expiry {
+	out := slices.Clone(all)
+	for i := range out {
+		switch {
+		case out[i].What == kubeconfig:
+			out[i].Then = "`kubeadm kubeconfig user` on a control-plane machine, or its `admin.conf`"
+		case strings.Contains(out[i].Then, "naupegos"):
+			out[i].Then = "`kubeadm certs renew all` on each control-plane machine, then restarting its static pods"
+		}
+	}
+	return out
 }
 
 // kubeconfig is what the expiry of the kubeconfig is called.

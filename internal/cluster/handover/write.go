@@ -26,6 +26,8 @@ const (
 	CloudsFile     = "clouds.yaml"
 	CloudCAFile    = "cloud-ca.crt" // beside clouds.yaml, which names it
 	WireGuardDir   = "wireguard"
+	PKIDir         = "pki"          // of a cluster that is released: authorities and keys, named as kubeadm does
+	DocumentFile   = "cluster.yaml" // of a cluster that is released: what it was applied from last
 )
 
 // markFile tells a hand-over from any other directory, and which files are its own.

@@ -7,6 +7,7 @@ package memory
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/naupegos/naupegos/internal/store"
@@ -28,6 +29,8 @@ const (
 	CgroupVersion Kind = "cgroup-version" // "1" or "2": what the first control-plane machine has, and with it the cluster-wide kubelet configuration
 	Recorded      Kind = "kubeadm-config" // digest of the kubeadm configuration that the cluster has recorded
 	Restored      Kind = store.FactRestored
+	Releasing     Kind = "releasing" // "true" from before a release begins: what only Naupegos uses goes from machines
+	Resetting     Kind = "resetting" // "true" from before a reset of all machines begins until it has come to its end
 
 	Releases    Kind = "releases"       // what the parts of the cluster are told to run (hops.Releases)
 	ReleasesRun Kind = "releases-run"   // what all of them run
@@ -56,6 +59,8 @@ const (
 	// where the verb was interrupted.
 	Decision         Kind = "decision"
 	Generation       Kind = "key-generation"    // of an authority or key (pki.Rotated): which one it is; the first where it is not known
+	Unclean          Kind = "unclean"           // of a machine: "true" from when it is to be reset until it is clean
+	Released         Kind = "released"          // of a machine: "true" once its agent has forgotten it
 	WireGuardGateway Kind = "wireguard-gateway" // of a machine: its address
 	WireGuardPeer    Kind = "wireguard-peer"    // of a peer: its address
 )
@@ -139,3 +144,23 @@ func (f *Facts) Commit(st store.Store) {
 
 // Bootstrapped reports whether the API has ever answered through the endpoint.
 func (f *Facts) Bootstrapped() bool { return f.Is(Bootstrapped) }
+
+// outlive lists what is known of machines and where they are, which a cluster that is built anew on them needs as well.
+func outlive() []Kind {
+	return []Kind{Home, SharedKernel, CgroupVersion, Host, ConsoleKeys, TrustedKey, Unclean, WireGuardGateway, WireGuardPeer}
+}
+
+// StartOver forgets everything but what is known of machines, and the generations of keys that stay, as of a cluster that was never built. That a reset was
+// begun goes last.
+func (f *Facts) StartOver(ctx context.Context, keys ...string) error {
+	for fact := range f.All() {
+		kind := Kind(fact.Kind)
+		if kind == Resetting || slices.Contains(outlive(), kind) || kind == Generation && slices.Contains(keys, fact.Subject) {
+			continue
+		}
+		if err := f.SetOf(ctx, Kind(fact.Kind), fact.Subject, ""); err != nil {
+			return err
+		}
+	}
+	return f.Set(ctx, Resetting, "")
+}

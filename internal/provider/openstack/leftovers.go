@@ -184,7 +184,7 @@ func stillLeft(left provider.Leftovers, refused error) error {
 		refused = errors.New("the cloud takes too long")
 	}
 	return fail.Wrap(fail.Refused, refused, "what the cluster made in the cloud is still there: %s", strings.Join(names, ", ")).
-		Do("see to what holds it (snapshots, backups), and run naupegos destroy again; --keep-volumes leaves volumes alone")
+		Do("see to what holds it (snapshots, backups), and run the same command again; --keep-volumes leaves volumes alone")
 }
 
 // freeRound asks the cloud to delete what it does not delete already. refused is the last answer of something that is still in use.

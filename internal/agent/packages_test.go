@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/agent/host"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// debian has a fake host install and remove packages as apt-get and dpkg do: lb rests on libfoo, which somebody's own program may rest on, too.
+type debian struct {
+	*fakeHost
+	t     *testing.T
+	stale bool // the package lists are too old
+	inUse bool // libfoo is, by somebody's own program
+	broke bool // the installation breaks off
+}
+
+func (d *debian) status(names ...string) {
+	var b strings.Builder
+	for _, n := range names {
+		b.WriteString("Package: " + n + "\nStatus: install ok installed\n\n")
+	}
+	write(d.t, d.root+host.DpkgStatus, b.String())
+}
+
+func (d *debian) run(argv []string) error {
+	line := strings.Join(argv, " ")
+	switch {
+	case strings.HasPrefix(line, "env") && strings.Contains(line, "apt-get update"):
+		d.stale = false
+	case strings.HasPrefix(line, "env") && strings.Contains(line, "apt-get") && d.stale:
+		return &CommandError{Argv: argv, Code: 100, Stderr: "E: Unable to locate package lb"}
+	case strings.HasPrefix(line, "env") && strings.Contains(line, "apt-get install"):
+		if d.broke {
+			d.status("bash", "libfoo")
+			return errors.New("the power went")
+		}
+		d.status("bash", "libfoo", "lb")
+	case strings.HasPrefix(line, "env") && strings.Contains(line, "dpkg --purge"):
+		if d.inUse {
+			d.status("bash", "libfoo")
+			return &CommandError{Argv: argv, Code: 1, Stderr: "dpkg: dependency problems prevent removal of libfoo"}
+		}
+		d.status("bash")
+	}
+	return nil
+}
+
+func withDebian(t *testing.T) *debian {
+	d := &debian{fakeHost: newFakeHost(t), t: t}
+	d.status("bash")
+	d.fail = d.run
+	d.says = map[string]string{"env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get --simulate install": "Inst libfoo (1.0 Debian:12/stable [amd64])\n" +
+		"Inst bash [5.1] (5.2 Debian:12/stable [amd64])\nInst lb (2.0 Debian:12/stable [amd64]) []\nConf lb (2.0)\n"}
+	putBlobs(t, d.fakeHost)
+	return d
+}
+
+// TestResetRemovesPackages: those that came for us, with what they rest on, and no other; also where the machine went down in the middle.
+func TestResetRemovesPackages(t *testing.T) {
+	for name, c := range map[string]struct {
+		stale, inUse, broke bool
+		left                string
+	}{
+		"all":             {left: "bash"},
+		"lists too old":   {stale: true, left: "bash"},
+		"in use":          {inUse: true, left: "bash libfoo"},
+		"killed halfways": {broke: true, left: "bash"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := withDebian(t)
+			d.stale, d.inUse, d.broke = c.stale, c.inUse, c.broke
+			cfg := config()
+			cfg.Packages = []string{"lb"}
+			if _, err := d.agent().Apply(t.Context(), cfg, false); (err != nil) != c.broke {
+				t.Fatalf("apply: %v", err)
+			}
+			if st := testkit.Value(d.agent().loadState())(t); !slices.Equal(st.Packages, []string{"lb", "libfoo"}) {
+				t.Errorf("remembered as ours: %v", st.Packages)
+			}
+			d.broke = false
+			testkit.Value(d.agent().Reset(t.Context(), ResetOptions{}))(t)
+			var left []string
+			for p := range installedPackages(testkit.Value(readText(d.root + host.DpkgStatus))(t)) {
+				left = append(left, p)
+			}
+			slices.Sort(left)
+			if got := strings.Join(left, " "); got != c.left {
+				t.Errorf("left are %s, want %s", got, c.left)
+			}
+		})
+	}
+}
+
+func readText(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	return string(data), err
+}
+
+// TestResetOfAMachineThatHadThem asks nobody for packages that were there before.
+func TestResetOfAMachineThatHadThem(t *testing.T) {
+	d := withDebian(t)
+	d.status("bash", "lb")
+	cfg := config()
+	cfg.Packages = []string{"lb"}
+	d.apply(t, cfg)
+	testkit.Value(d.agent().Reset(t.Context(), ResetOptions{}))(t)
+	if i := slices.IndexFunc(d.ran(), func(c string) bool { return strings.Contains(c, "dpkg") || strings.Contains(c, "apt-get") }); i >= 0 {
+		t.Errorf("it ran a program of packages")
+	}
+}

@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// owned is a cluster on given hosts that is as its document says, and what is seen of it while it is to be released.
+func owned(t *testing.T) (*lab, func() *Observed) {
+	t.Helper()
+	doc := document(t, 3, 2, 2)
+	doc.Spec.Security.PacketFilter = &v1alpha1.PacketFilter{}
+	l := newLab(t, doc)
+	l.cloud.keeps, l.prov = true, hostsGiven{l.cloud}
+	l.running(doc)
+	return l, func() *Observed {
+		l.releasing = true
+		return l.observed(nil, controlPlanes(3)...)
+	}
+}
+
+func TestReleasePlan(t *testing.T) {
+	l, seen := owned(t)
+	steps := testkit.Value(l.releaseSteps(seen(), ReleaseOptions{}))(t)
+	golden(t, "release", listed(steps))
+	at := func(id string) *plan.Step {
+		return steps[slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == id })]
+	}
+	if d := strings.Join(at(configureID("demo-cp-1")).Details, "\n"); !strings.Contains(d, "naupegos-approver.conf") || !strings.Contains(d, "filter.nft") || strings.Contains(d, "manifests") {
+		t.Errorf("of a control-plane machine goes\n%s", d)
+	}
+	if d := strings.Join(at(configureID("demo-a-1")).Details, "\n"); !strings.Contains(d, "filter.nft") || strings.Contains(d, "kubelet") {
+		t.Errorf("of a worker goes\n%s", d)
+	}
+	// Resumed: what an agent has forgotten is not compared with what it would put there.
+	testkit.Must(t, l.facts.SetOf(t.Context(), memory.Released, "demo-a-1", "true"))
+	o := seen()
+	o.Machines["demo-a-1"].Err = errors.New("somebody else's kubelet runs")
+	for _, s := range testkit.Value(l.releaseSteps(o, ReleaseOptions{}))(t) {
+		if s.ID == configureID("demo-a-1") {
+			t.Error("a machine that was let go is configured again")
+		}
+	}
+}
+
+func TestReleaseRefused(t *testing.T) {
+	ctx := t.Context()
+	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	_, err := l.PlanRelease(ctx, ReleaseOptions{})
+	testkit.Fails(t, err, fail.Refused, "are Naupegos' own")
+	l, seen := owned(t)
+	testkit.Must(t, l.facts.Set(ctx, memory.Bootstrapped, ""))
+	_, err = l.PlanRelease(ctx, ReleaseOptions{})
+	testkit.Fails(t, err, fail.NotReady, "has not come up yet")
+	testkit.Must(t, l.facts.Set(ctx, memory.Bootstrapped, "true"))
+	o := seen()
+	o.Machines["demo-a-2"].Err, o.Machines["demo-a-2"].Report = errors.New("connection refused"), nil
+	_, err = l.releaseSteps(o, ReleaseOptions{})
+	testkit.Fails(t, err, fail.Refused, "demo-a-2 can't be let go: it could not be examined: connection refused")
+	l.state("demo-a-2", provider.Unreachable)
+	_, err = l.releaseSteps(seen(), ReleaseOptions{})
+	testkit.Fails(t, err, fail.Refused, "demo-a-2 can't be let go: it does not answer")
+	testkit.Must(t, l.BeginRelease(ctx))
+	_, err = l.PlanApply(ctx)
+	testkit.Fails(t, err, fail.Refused, "naupegos release demo goes on")
+	testkit.Must(t, l.releasable(ctx)) // it was at rest when it began
+}
+
+// TestReleaseForgetsLast: whoever is killed before has the cluster still.
+func TestReleaseForgetsLast(t *testing.T) {
+	l, seen := owned(t)
+	forgotten := false
+	steps := testkit.Value(l.releaseSteps(seen(), ReleaseOptions{Forget: func(context.Context) error { forgotten = true; return nil }}))(t)
+	before := []string{"forget"}
+	for i := len(steps) - 1; i >= 0; i-- {
+		if s := steps[i]; slices.Contains(before, s.ID) {
+			before = append(before, s.Needs...)
+		} else {
+			t.Errorf("%s may come after all is forgotten", s.ID)
+		}
+	}
+	if first := steps[0]; first.ID != "hand-over" {
+		t.Errorf("%s comes before the hand-over", first.ID)
+	}
+	testkit.Must(t, steps[len(steps)-1].Run(t.Context(), nil))
+	if !forgotten {
+		t.Error("it is not forgotten")
+	}
+}
