@@ -29,7 +29,8 @@ func (a *Agent) retireUnits(ctx context.Context, st *state, names []string) erro
 		if now.running() && (was.Own || !was.WasActive) {
 			stop = append(stop, n)
 		}
-		if now.enabled() && (was.Own || !was.WasEnabled) {
+		// Who was killed before systemd was told that the file has gone had disabled the unit before: systemd remembers how it was read.
+		if now.enabled() && (was.Own || !was.WasEnabled) && a.isThere(now.fragment) {
 			disable = append(disable, enableOp{unit: machine.Unit{Name: n}, from: now.fragment})
 		}
 	}
@@ -40,6 +41,12 @@ func (a *Agent) retireUnits(ctx context.Context, st *state, names []string) erro
 		}
 	}
 	return a.enable(ctx, disable)
+}
+
+// isThere reports whether something lies at a path.
+func (a *Agent) isThere(p string) bool {
+	_, err := os.Lstat(a.path(p))
+	return p != "" && err == nil
 }
 
 // removePaths removes managed paths, children before parents: files and links, and directories that we made and that are

@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestResetLeavesTheHostAsItWas(t *testing.T) {
@@ -81,6 +83,21 @@ func TestResetKeepsTheWayIn(t *testing.T) {
 	}
 	if got := f.content("/etc/app/app.conf"); got != now || got == "the first key" {
 		t.Errorf("it is %q", got)
+	}
+}
+
+// TestResetWhereAUnitsFileHasGone: an agent that was killed had removed the file, and systemd was not told.
+func TestResetWhereAUnitsFileHasGone(t *testing.T) {
+	f := applied(t)
+	testkit.Must(t, os.Remove(f.root+machine.UnitPath("app.service")))
+	f.fail = func(argv []string) error {
+		if line := strings.Join(argv, " "); strings.Contains(line, "disable") && strings.Contains(line, "app.service") {
+			return &CommandError{Argv: argv, Code: 1, Stderr: "Failed to disable unit: Unit file app.service does not exist."}
+		}
+		return nil
+	}
+	if _, err := f.agent().Reset(t.Context(), ResetOptions{}); err != nil {
+		t.Error(err)
 	}
 }
 
