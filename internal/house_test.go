@@ -70,6 +70,7 @@ var knows = map[string][]string{
 	"internal/cli/output":               {"api/v1alpha1", "internal/fail", "internal/tool"},
 	"internal/cli/progress":             {"internal/bundle"},
 	"internal/cli/savedplan":            {"api/v1alpha1", "internal/cli/wholefile", "internal/cluster", "internal/cluster/parts", "internal/fail", "internal/operate", "internal/plan/show"},
+	"internal/cli/scratch":              {"internal/fail"},
 	"internal/cli/terminal":             {"internal/fail"},
 	"internal/cli/wholefile":            {"internal/fail"},
 	"internal/bundle":                   {"internal/fail", "internal/release"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/scratch"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -107,7 +109,7 @@ type opened struct {
 	doc    *v1alpha1.Cluster // of the release that the set is of
 	record store.Cluster
 	bundle *bundle.Bundle
-	dir    string
+	dir    *scratch.Dir
 }
 
 // open decrypts a set. Remove what lies in its directory afterwards.
@@ -117,16 +119,16 @@ func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target ba
 		return nil, err
 	}
 	o := &opened{set: set}
-	if o.dir, err = os.MkdirTemp("", "naupegos-backup-*"); err != nil { // mode 0700
-		return nil, fail.Wrap(fail.Refused, err, "make a directory to open the backup in")
+	if o.dir, err = scratch.Make("", "naupegos-backup-"); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			o.remove()
+			err = errors.Join(err, o.dir.Remove())
 		}
 	}()
 	fmt.Fprintf(a.Err, "Opening backup %s.\n", set.ID)
-	if o.Contents, err = set.Extract(ctx, key, o.dir); err != nil {
+	if o.Contents, err = set.Extract(ctx, key, o.dir.Path); err != nil {
 		return nil, err
 	}
 	o.record = cluster.FromRecord(o.Record, o.Document)
@@ -141,8 +143,6 @@ func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target ba
 	return o, err
 }
 
-func (o *opened) remove() { _ = os.RemoveAll(o.dir) } // of what is left the next user of the directory for temporary files is told
-
 // rehearse proves the set. With tidy it also returns the file with a snapshot to start from.
 func (o *opened) rehearse(ctx context.Context, a *App, f *openFlags, tidy *rehearse.Tidy) (p *rehearse.Proof, out string, err error) {
 	list, err := cluster.EncryptionOf(&o.record, o.doc)
@@ -154,9 +154,9 @@ func (o *opened) rehearse(ctx context.Context, a *App, f *openFlags, tidy *rehea
 		return nil, "", err
 	}
 	if tidy != nil {
-		out = filepath.Join(o.dir, "start.db")
+		out = filepath.Join(o.dir.Path, "start.db")
 	}
-	sandbox := filepath.Join(o.dir, "sandbox")
+	sandbox := filepath.Join(o.dir.Path, "sandbox")
 	if err := os.Mkdir(sandbox, 0o700); err != nil {
 		return nil, "", fail.Wrap(fail.Refused, err, "make a directory for the rehearsal")
 	}
@@ -202,7 +202,7 @@ what is wrong. Without an ID it is the newest one.`,
 	return c
 }
 
-func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags, out *output.Format) error {
+func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags, out *output.Format) (err error) {
 	set, target, err := f.find(ctx, a, name, id)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags,
 	if err != nil {
 		return err
 	}
-	defer o.remove()
+	defer func() { err = errors.Join(err, o.dir.Remove()) }()
 	p, _, err := o.rehearse(ctx, a, f, nil)
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ the set: --identity-file or --passphrase-file.`,
 	return c
 }
 
-func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFlags) error {
+func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFlags) (err error) {
 	began := time.Now()
 	set, target, err := f.find(ctx, a, name, f.from)
 	if err != nil {
@@ -284,7 +284,7 @@ func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFl
 	if err != nil {
 		return err
 	}
-	defer o.remove()
+	defer func() { err = errors.Join(err, o.dir.Remove()) }()
 	p, start, err := o.rehearse(ctx, a, &f.openFlags, &rehearse.Tidy{Machines: cluster.NodesOf(o.doc), Rebuilt: true})
 	if err != nil {
 		return err
@@ -308,6 +308,9 @@ func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFl
 	t := a.terms(&f.run, o.doc)
 	t.Commit = func(ctx context.Context) error {
 		if err := s.Cluster.KeepSnapshot(start); err != nil {
+			return err
+		}
+		if err := o.dir.Remove(); err != nil { // what is in plaintext does not wait until the cluster is up
 			return err
 		}
 		return s.Commit(ctx, o.Document)
