@@ -114,6 +114,9 @@ type opened struct {
 
 // open decrypts a set. Remove what lies in its directory afterwards.
 func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target backup.Target) (_ *opened, err error) {
+	if _, known := release.Of(set.Kubernetes); !known {
+		return nil, fail.New(fail.Refused, "the backup is of Kubernetes %s, which this naupegos does not know", set.Kubernetes).At(set.Where()).Do("use a newer naupegos")
+	}
 	key, err := f.key(ctx, a, target, set.Cluster)
 	if err != nil {
 		return nil, err
@@ -134,9 +137,6 @@ func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target ba
 	o.record = cluster.FromRecord(o.Record, o.Document)
 	if o.doc, err = v1alpha1.Parse("the document in backup "+set.ID, o.Document); err != nil {
 		return nil, err
-	}
-	if _, known := release.Of(set.Kubernetes); !known {
-		return nil, fail.New(fail.Refused, "the backup is of Kubernetes %s, which this naupegos does not know", set.Kubernetes).At(set.Where()).Do("use a newer naupegos")
 	}
 	o.doc.Spec.Kubernetes.Version = set.Kubernetes
 	o.bundle, _, err = bundles.Get(ctx, a.Err, o.doc, set.Kubernetes, bundles.Made, o.BundleID)
