@@ -65,6 +65,10 @@ func (n *nodeChange) carryOut(ctx context.Context) error {
 	if _, err := s.Converge(ctx, ap, t); err != nil {
 		return err
 	}
+	if s.Cluster.Paused() {
+		_, err = fmt.Fprintf(n.app.Out, "Paused. naupegos apply, or the same command without --pause-after, goes on with cluster %s.\n", n.name)
+		return err
+	}
 	_, err = fmt.Fprintf(n.app.Out, "Cluster %s is as wanted (%s).\n", n.name, time.Since(began).Round(100*time.Millisecond))
 	return err
 }

@@ -15,6 +15,7 @@ import (
 type upgradeFlags struct {
 	to           string
 	finish, back bool
+	pauseAfter   string
 }
 
 func newUpgradeCmd(a *App) *cobra.Command {
@@ -35,10 +36,14 @@ machine has made the one before.
 A cluster stays after the second hop. --back returns from there to the old release with all that was written meanwhile; --finish goes on with
 the third, from which only a backup leads back. Of several minors those in between are finished by themselves. A patch needs no second hop.
 
+--pause-after MACHINE stops once that machine was restarted and is well again, in the second hop and in the third: look at it, then the same
+command without it, or naupegos apply, goes on with the others.
+
 Whatever is interrupted goes on with the same command, or with naupegos apply. Without -f the stored document is changed; with it that file,
 whose comments stay. Editing spec.kubernetes.version and applying does the same.`,
 		Example: `  naupegos upgrade demo --to v1.37.2 --dry-run
   naupegos upgrade demo --to v1.37.2
+  naupegos upgrade demo --to v1.37.2 --pause-after demo-cp-1
   naupegos upgrade demo --finish
   naupegos upgrade demo --back`,
 		Args: cobra.ExactArgs(1),
@@ -48,6 +53,7 @@ whose comments stay. Editing spec.kubernetes.version and applying does the same.
 			}
 			n.name, n.edit = args[0], f.edit(n)
 			n.plan = func(ctx context.Context, c *cluster.Cluster) (*cluster.Applied, error) {
+				c.PauseAfter(f.pauseAfter)
 				if f.finish {
 					if err := c.Finish(ctx); err != nil {
 						return nil, err
@@ -61,6 +67,7 @@ whose comments stay. Editing spec.kubernetes.version and applying does the same.
 	c.Flags().StringVar(&f.to, "to", "", "the release of Kubernetes, as v1.37.2")
 	c.Flags().BoolVar(&f.finish, "finish", false, "go on beyond the hop from which there is a way back")
 	c.Flags().BoolVar(&f.back, "back", false, "return to the release that the machines still run")
+	c.Flags().StringVar(&f.pauseAfter, "pause-after", "", "stop once this machine was restarted, in every hop that restarts it")
 	c.Flags().BoolVar(&n.dry, "plan", false, "the same as --dry-run")
 	n.bind(c)
 	return c

@@ -125,18 +125,35 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if waits != nil && ap.Unready == nil {
 		ap.Unready = waits
 	}
-	ap.More = ap.More && !c.onlyTest() // it is planned again and again
+	ap.More = ap.More && !c.onlyTest() && !c.Paused() // else it is planned again and again
 	return ap, p.Check()
 }
 
 // Only has plans be of some parts of the cluster; none: of all.
 func (c *Cluster) Only(of []parts.Part) { c.only = of }
 
+// PauseAfter has every plan that rolls a machine end there.
+func (c *Cluster) PauseAfter(machine string) { c.pauseAt = machine }
+
+// Paused reports whether the last plan ended at the machine that PauseAfter named.
+func (c *Cluster) Paused() bool { return c.pauseAt != "" && c.leftOut }
+
 // onlyTest reports whether somebody asks for the smoke tests and for nothing else: they run then, whatever was proven before.
 func (c *Cluster) onlyTest() bool { return slices.Equal(c.only, []parts.Part{parts.Test}) }
 
-// takePart leaves of a plan what Only says. The error says that nothing of it can be done before other parts are.
+// takePart leaves of a plan what Only or PauseAfter says. The error says that nothing of it can be done before other parts are.
 func (c *Cluster) takePart(o *Observed, p *plan.Plan) error {
+	c.leftOut = false
+	if c.pauseAt != "" {
+		if !slices.ContainsFunc(o.Want, func(s wanted.Slot) bool { return s.Name == c.pauseAt }) {
+			return fail.New(fail.NotFound, "cluster %s has no machine %s to pause after", c.Name(), c.pauseAt).Do("naupegos status %s names them", c.Name())
+		}
+		until := parts.Until(p.Steps, c.pauseAt)
+		if n := len(p.Steps) - len(until); n > 0 {
+			p.Steps, p.LeftOut, c.leftOut = until, []string{plural(n, "step") + " that come after " + c.pauseAt}, true
+		}
+		return nil
+	}
 	if c.only == nil {
 		return nil
 	}

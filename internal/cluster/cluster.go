@@ -62,7 +62,8 @@ type Cluster struct {
 	dialer  *remote.Dialer
 
 	only      []parts.Part // what is planned for; nil: everything
-	leftOut   bool         // the last plan left something out for that
+	pauseAt   string       // the machine after which a roll pauses; empty: none
+	leftOut   bool         // the last plan left something out for one of these
 	releasing bool         // machines are to be without what only Naupegos uses
 
 	stateDir   string   // the store's directory

@@ -41,3 +41,30 @@ func TestEveryStepIsOfAPart(t *testing.T) {
 	}
 	golden(t, "parts", out.String())
 }
+
+// TestPauseAfter has the last hop of an upgrade end at a machine: those before it in the roll are done, and nothing behind it.
+func TestPauseAfter(t *testing.T) {
+	l := upgraded(t, "v1.36.3")
+	l.doc = documentOf(t, "v1.36.4") // a patch: laid out, then made
+	l.hop()
+	l.everythingDone()
+	l.hopMade()
+	planned := func(machine string) (*plan.Plan, error) {
+		testkit.Must(t, l.advanceReleases(t.Context()))
+		o := l.observed(nil, controlPlanes(3)...)
+		o.Health[0].Leader = true
+		p := &plan.Plan{Steps: testkit.Value(l.steps(o, testkit.Value(l.infrastructure(t.Context(), o))(t)))(t)}
+		l.PauseAfter(machine)
+		return p, l.takePart(o, p)
+	}
+	p, err := planned("demo-cp-3")
+	testkit.Must(t, err)
+	var ids []string
+	for _, s := range p.Steps {
+		ids = append(ids, s.ID)
+	}
+	golden(t, "pause", strings.Join(append(ids, p.LeftOut...), "\n")+"\n")
+	if _, err := planned("demo-cp-9"); fail.KindOf(err) != fail.NotFound || !strings.Contains(err.Error(), "demo-cp-9") {
+		t.Errorf("a machine that there is not: %v", err)
+	}
+}

@@ -74,12 +74,18 @@ func (l *lab) hops(doc *v1alpha1.Cluster) string {
 		if strings.Contains(got, backupID) { // which is not taken here
 			testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.Begun, l.told().String()))
 		}
-		a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
-		a.planReleases()
-		for _, s := range testkit.Value(a.graph.Seal(applyRules))(l.t) {
-			if s.ID == "upgrade" {
-				testkit.Must(l.t, s.Run(l.t.Context(), nil))
-			}
+		l.hopMade()
+	}
+}
+
+// hopMade notes that all machines have made a hop.
+func (l *lab) hopMade() {
+	l.t.Helper()
+	a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
+	a.planReleases()
+	for _, s := range testkit.Value(a.graph.Seal(applyRules))(l.t) {
+		if s.ID == "upgrade" {
+			testkit.Must(l.t, s.Run(l.t.Context(), nil))
 		}
 	}
 }

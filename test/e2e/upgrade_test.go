@@ -63,6 +63,7 @@ func upgrades(t testing.TB) []part {
 		}},
 		{"an upgrade is finished", func(t *testing.T, r *rig, l *load) {
 			soak(t, r, l, func() { r.apply() })
+			r.pauses(t, r.name+"-cp-1")
 			r.upgrade(t, l, "finish", "--finish")
 			r.runs(release.Default, release.Default)
 			if res := r.call("upgrade", r.name, "--back"); res.code != 4 || !strings.Contains(res.stderr, "backup") {
@@ -103,6 +104,21 @@ func (r *rig) upgrade(t *testing.T, l *load, what string, flags ...string) {
 	l.suffered(t, "upgrade "+what, m, unhurt)
 	l.verify(t)
 	r.healthy()
+}
+
+// pauses finishes an upgrade as far as a control-plane machine: it runs the new release then, and no worker does.
+func (r *rig) pauses(t *testing.T, machine string) {
+	t.Helper()
+	r.calm.end()
+	if res := r.call("upgrade", r.name, "-f", r.file, "--yes", "--finish", "--pause-after", machine); res.code != 0 || !strings.Contains(res.stdout, "Paused. ") {
+		t.Fatalf("it did not pause: %v", res)
+	}
+	for _, m := range r.status().Machines {
+		switch want := map[bool]string{true: release.Default, false: formerRelease()}[m.Name == machine]; {
+		case (m.Name == machine || m.Role == string(provider.Worker)) && m.Version != want:
+			t.Errorf("kubelet on %s is %s, want %s", m.Name, m.Version, want)
+		}
+	}
 }
 
 // runs asserts which releases the servers of the control plane and the kubelets are of, by what the programs that run say themselves: what

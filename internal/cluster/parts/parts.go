@@ -82,6 +82,25 @@ func Select(steps []*plan.Step, only []Part, of func(*plan.Step) Part) Selection
 	return s
 }
 
+// Until returns the steps up to where a machine has been rolled: those that act on it, and what they wait for. It returns all where nothing of
+// the machine is rolled.
+func Until(steps []*plan.Step, machine string) []*plan.Step {
+	rolls := func(s *plan.Step) bool { return s.Subject == machine && s.Rolling }
+	if !slices.ContainsFunc(steps, rolls) {
+		return steps
+	}
+	wanted := map[string]bool{}
+	for _, s := range slices.Backward(steps) { // each comes after what it needs
+		if s.Subject == machine || wanted[s.ID] {
+			wanted[s.ID] = true
+			for _, need := range s.Needs {
+				wanted[need] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(steps), func(s *plan.Step) bool { return !wanted[s.ID] })
+}
+
 // Words lists parts for people.
 func Words(parts []Part) string {
 	names := make([]string, len(parts))

@@ -44,6 +44,33 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+// TestUntil stops once a machine was rolled, with what it needs and without what needs it.
+func TestUntil(t *testing.T) {
+	steps := []*plan.Step{
+		{ID: "snapshot", Subject: "cluster"},
+		{ID: "configure/a", Subject: "a", Rolling: true, Needs: []string{"snapshot"}},
+		{ID: "health/a", Subject: "a", Needs: []string{"configure/a"}},
+		{ID: "configure/b", Subject: "b", Rolling: true, Needs: []string{"health/a"}},
+		{ID: "health/b", Subject: "b", Needs: []string{"configure/b"}},
+		{ID: "configure/c", Subject: "c", Rolling: true, Needs: []string{"health/b"}},
+		{ID: "quiet/d", Subject: "d"},
+		{ID: "node/b", Subject: "b", Needs: []string{"configure/b"}},
+	}
+	for machine, want := range map[string][]string{
+		"a": {"snapshot", "configure/a", "health/a"},
+		"b": {"snapshot", "configure/a", "health/a", "configure/b", "health/b", "node/b"},
+		"d": {"snapshot", "configure/a", "health/a", "configure/b", "health/b", "configure/c", "quiet/d", "node/b"},
+	} {
+		var got []string
+		for _, s := range Until(steps, machine) {
+			got = append(got, s.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("until %s: %q", machine, got)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	got, err := Parse([]string{"test", "gateways", "test"})
 	if err != nil || !slices.Equal(got, []Part{Gateways, Test}) {
