@@ -33,13 +33,12 @@ spec:
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "restore")
-	s := size{controlPlanes: 3, gateways: 1}
+	s, n := size{controlPlanes: 1, workers: 1, gateways: 1}, 34
+	if testkit.Full() {
+		s, n = size{controlPlanes: 3, gateways: 1}, 334
+	}
 	r.document(s)
 	r.apply()
-	n := 34
-	if testkit.Full() {
-		n = 334
-	}
 	before := r.fill(n)
 	old := r.kubeconfig()
 	token, err := clientOf(t, old).ServiceAccountToken(t.Context(), "kept", "default")
