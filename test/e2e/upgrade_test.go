@@ -114,8 +114,11 @@ func (r *rig) pauses(t *testing.T, machine string) {
 		t.Fatalf("it did not pause: %v", res)
 	}
 	for _, m := range r.status().Machines {
-		switch want := map[bool]string{true: release.Default, false: formerRelease()}[m.Name == machine]; {
-		case (m.Name == machine || m.Role == string(provider.Worker)) && m.Version != want:
+		want := formerRelease()
+		if m.Name == machine {
+			want = release.Default
+		}
+		if (m.Name == machine || m.Role == string(provider.Worker)) && m.Version != want {
 			t.Errorf("kubelet on %s is %s, want %s", m.Name, m.Version, want)
 		}
 	}
