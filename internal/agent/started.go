@@ -83,7 +83,8 @@ func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, n
 			}
 		}
 	}()
-	if !d.forgets(units) && !(r.unit && r.allChange() && slices.ContainsFunc(r.list, r.needsWhatChanges)) {
+	together := r.unit && r.allChange() && slices.ContainsFunc(r.list, r.needsWhatChanges)
+	if !together && !d.forgets(units) {
 		if err := r.stop(ctx, r.needsWhatChanges); err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func (s *database) create(ctx context.Context, c Cluster, taken string) (*Cluste
 		if err := putFacts(ctx, tx, c.ID, c.Facts); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2)"+taken, usedPrefix+c.ID, c.CreatedAt.Format(time.RFC3339))
+		_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2)"+taken, usedPrefix+c.ID, c.CreatedAt.Format(time.RFC3339)) //nolint:gosec // a constant
 		return err
 	})
 	if s.d.isUnique(err) {

@@ -22,15 +22,19 @@ import (
 )
 
 const (
-	requestTimeout = 3 * time.Second        // of each of the client's requests
+	requestTimeout = 3 * time.Second        // of each request of the load: what waits longer has failed
+	patience       = time.Minute            // with each request of a test's own: on a busy host etcd takes seconds to write
 	requestPause   = 100 * time.Millisecond // between two rounds of a write and a read
 	flowTime       = time.Minute            // until writes flow again: a connection to a dead server is given up after 8 seconds
 )
 
-// api is a client of the rig's cluster through its endpoint.
-func (r *rig) api() *kubernetes.Clientset {
+// api is a patient client of the rig's cluster through its endpoint.
+func (r *rig) api() *kubernetes.Clientset { return r.clientset(patience) }
+
+func (r *rig) clientset(timeout time.Duration) *kubernetes.Clientset {
 	r.t.Helper()
 	cfg := r.restConfig()
+	cfg.Timeout = timeout
 	client, err := kube.HTTPClient(cfg)
 	if err != nil {
 		r.t.Fatal(err)
@@ -80,7 +84,7 @@ const (
 func startLoad(t testing.TB, r *rig) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{set: r.api(), stop: cancel, done: make(chan struct{}), lastOK: time.Now()}
+	l := &load{set: r.clientset(requestTimeout), stop: cancel, done: make(chan struct{}), lastOK: time.Now()}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: loadSpace}}
 	if _, err := l.set.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		cancel()

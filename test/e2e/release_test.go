@@ -127,7 +127,7 @@ func ownersCluster(t *testing.T, f *fleet, cp, worker, later string) {
 	until(t, 2*time.Minute, 500*time.Millisecond, func() error {
 		ready, err := f.try(cp, askAdmin+`get node `+later+` -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}' 2>&1`)
 		if err != nil || ready != "True" {
-			return fmt.Errorf("node %s: Ready is %q, %v", later, ready, err)
+			return fmt.Errorf("node %s: Ready is %q", later, ready)
 		}
 		return nil
 	})
@@ -143,7 +143,7 @@ func ownersCluster(t *testing.T, f *fleet, cp, worker, later string) {
 	until(t, time.Minute, 500*time.Millisecond, func() error {
 		out, err := f.try(cp, askAdmin+"get --raw /api/v1/nodes/"+later+"/proxy/healthz 2>&1")
 		if err != nil || !strings.Contains(out, "ok") {
-			return fmt.Errorf("kubelet on %s says through the API: %v %s", later, err, out)
+			return fmt.Errorf("kubelet on %s says through the API: %s", later, out)
 		}
 		return nil
 	})

@@ -96,7 +96,7 @@ func (r *rig) takesNewKubeconfig(l *load, old *rest.Config, done <-chan struct{}
 	until(r.t, 15*time.Minute, time.Second, func() error {
 		now := r.restConfig()
 		if !bytes.Equal(issuer(r.t, now.CertData), issuer(r.t, old.CertData)) {
-			l.takes(r.api())
+			l.takes(r.clientset(requestTimeout))
 			r.t.Log("the client has another kubeconfig")
 			return nil
 		}
