@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"context"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// A release leaves an ordinary cluster of kubeadm's to its owner and forgets it. What only Naupegos uses goes from the machines first, as a
+// change of their configuration that restarts nothing; then each agent forgets its machine; the record goes last.
+
+// ReleaseOptions says what a release ends with.
+type ReleaseOptions struct {
+	HandOver func(context.Context) error // writes all that the owner needs, before anything is changed
+	Forget   func(context.Context) error // runs last
+}
+
+var releaseRules = []plan.Rule{
+	{Stage: stagePrepare},
+	{Stage: stageWorkers, Waits: []plan.Stage{stagePrepare}},
+	{Stage: stageRecord, Waits: []plan.Stage{stageWorkers}},
+	{Stage: stageClean, Waits: []plan.Stage{stageRecord}},
+	{Stage: stageForget, Waits: []plan.Stage{stageClean}},
+}
+
+// Releasing reports whether a release of the cluster was begun.
+func (c *Cluster) Releasing() bool { return c.facts.Is(memory.Releasing) }
+
+// BeginRelease remembers, before the first step of a release that was agreed to, that it is begun.
+func (c *Cluster) BeginRelease(ctx context.Context) error {
+	return c.facts.Set(ctx, memory.Releasing, "true")
+}
+
+func errReleasing(name string) error {
+	return fail.New(fail.Refused, "cluster %s is being released", name).Do("naupegos release %s goes on with it", name)
+}
+
+// PlanRelease leaves a plain cluster of kubeadm's on hosts given by address, and forgets it.
+func (c *Cluster) PlanRelease(ctx context.Context, opts ReleaseOptions) (*plan.Plan, error) {
+	if err := c.releasable(ctx); err != nil {
+		return nil, err
+	}
+	c.releasing = true
+	o, err := c.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := c.releaseSteps(o, opts)
+	return &plan.Plan{Verb: "release", Cluster: c.Name(), Steps: steps}, err
+}
+
+// releasable refuses what would be nobody's to keep, or is not at rest.
+func (c *Cluster) releasable(ctx context.Context) error {
+	name := c.Name()
+	switch {
+	case !c.prov.Traits().Given:
+		return fail.New(fail.Refused, "the machines of cluster %s are Naupegos' own: nobody else would start them, or find what they are made of", name).
+			Do("only clusters on hosts given by address are released; naupegos handover gives others what they need to use this one")
+	case !c.facts.Bootstrapped():
+		return errNotBootstrapped(name)
+	case c.facts.Is(memory.Resetting):
+		return c.errResetting()
+	case c.Releasing(): // it was at rest when that began
+		return nil
+	case c.rotationNote() != "":
+		return fail.New(fail.Refused, "cluster %s is not at rest: %s", name, c.rotationNote())
+	case c.soakNote() != "":
+		return fail.New(fail.Refused, "cluster %s is in the middle of an upgrade: %s", name, c.soakNote())
+	}
+	ap, err := c.PlanApply(ctx)
+	switch {
+	case err != nil:
+		return err
+	case ap.Unready != nil:
+		return ap.Unready
+	case !ap.Plan.Empty() || ap.More:
+		return fail.New(fail.Refused, "cluster %s is not as its document says: apply has %s to do (%s, …)", name, plural(len(ap.Plan.Steps), "step"), ap.Plan.Steps[0].Title).
+			Do("naupegos plan shows them, naupegos apply does them; then release it")
+	}
+	return nil
+}
+
+func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, error) {
+	var graph plan.Graph
+	graph.Add(stagePrepare, &plan.Step{
+		ID: "hand-over", Action: plan.Create, Subject: "cluster", Title: "write the hand-over, with authorities and keys", Reason: "Naupegos forgets them",
+		Run: func(ctx context.Context, _ plan.Progress) error { return opts.HandOver(ctx) },
+	})
+	var others []string
+	for _, s := range o.Want {
+		seen := o.Machines[s.Name]
+		forgotten := c.facts.Of(memory.Released, s.Name) != "" // its agent would take what runs there for somebody else's
+		switch {
+		case seen == nil || seen.Machine.State != provider.Running || !forgotten && (seen.Err != nil || seen.Report == nil):
+			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, reasonFor(seen, false)).Do("start it, or take it out of the document and apply")
+		case !forgotten && disruptive(seen.Report):
+			return nil, fail.New(fail.Refused, "release: servers on %s would restart: %s", s.Name, strings.Join(details(seen), "; ")).Do("naupegos apply first")
+		case !forgotten && !seen.UpToDate():
+			graph.Add(stageWorkers, c.configureStep(s, plan.Change, "what only Naupegos uses goes", details(seen)))
+		}
+		if s.Role != provider.Gateway {
+			graph.Add(stageClean, c.letAgentForget(s))
+			others = append(others, letGoID(s.Name))
+		}
+	}
+	for _, s := range o.Want { // the others are reached through them
+		if s.Role == provider.Gateway {
+			graph.Add(stageClean, c.letAgentForget(s), plan.After(others...)...)
+		}
+	}
+	graph.Add(stageRecord, &plan.Step{
+		ID: "addon/delete/" + addonApprover, Action: plan.Destroy, Subject: "cluster", Title: "take the rights of the certificate approver back",
+		Reason: "it approves kubelets' serving certificates no longer; kubectl certificate approve does",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			return client.Delete(ctx, layout.ApproverManifest(), kube.ApplyOptions{Addon: addonApprover})
+		},
+	})
+	graph.Add(stageForget, &plan.Step{
+		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "forget the cluster and its keys", Reason: "it is its owner's, and goes on without Naupegos",
+		Run: func(ctx context.Context, _ plan.Progress) error { return opts.Forget(ctx) },
+	})
+	return graph.Seal(releaseRules)
+}
+
+func letGoID(name string) string { return "release/" + name }
+
+// letAgentForget has a machine's agent turn what it has put there into the owner's own, and go. keepalived on gateways runs it as a health check.
+func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
+	args := []string{"release"}
+	step := &plan.Step{
+		ID: letGoID(s.Name), Action: plan.Change, Subject: s.Name, Title: "leave " + s.Name + " to its owner",
+		Reason:  "programs, units and files stay and run on; the agent and what it remembers go",
+		Details: []string{"programs become files of their own", "files that were there before lie beside those that replaced them, as NAME.before-naupegos"},
+	}
+	if s.Role == provider.Gateway {
+		args = append(args, "--keep-agent")
+		step.Reason = "programs, units and files stay and run on; the agent stays as keepalived's health check"
+	}
+	step.Run = func(ctx context.Context, _ plan.Progress) error {
+		if err := c.facts.SetOf(ctx, memory.Released, s.Name, "true"); err != nil { // from now on nothing is compared with what the agent remembers
+			return err
+		}
+		h, err := c.Host(ctx, s.Name)
+		if err == nil {
+			_, err = c.dialer.Agent(ctx, h, nil, args...)
+		}
+		return err
+	}
+	return step
+}

@@ -1,0 +1,208 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// A reset takes Kubernetes off machines that stay. That one was begun is a fact from before its first step until all that it should take away
+// is gone: until then nothing is put on such a machine, for what is left there belongs to another cluster than what would come.
+
+// ResetOptions says what is reset.
+type ResetOptions struct {
+	Machine     string // the only one, which leaves the cluster until the next apply; empty: all
+	KeepVolumes bool   // leave the volumes of PersistentVolumeClaims in the cloud
+}
+
+var resetRules = []plan.Rule{
+	{Stage: stagePrepare}, {Stage: stageFree},
+	{Stage: stageClean, Waits: []plan.Stage{stagePrepare, stageFree}},
+	{Stage: stageRemove, Waits: []plan.Stage{stageClean}},
+	{Stage: stageForget, Waits: []plan.Stage{stageRemove, stageClean, stageFree}},
+}
+
+// PlanReset takes Kubernetes off machines and leaves these, their addresses and their network.
+func (c *Cluster) PlanReset(ctx context.Context, opts ResetOptions) (*plan.Plan, error) {
+	p := &plan.Plan{Verb: "reset", Cluster: c.Name(), Final: opts.Machine == ""}
+	var err error
+	if opts.Machine != "" {
+		p.Steps, err = c.resetOne(ctx, opts.Machine)
+	} else {
+		p.Steps, err = c.resetAll(ctx, DestroyOptions{KeepVolumes: opts.KeepVolumes})
+	}
+	return p, err
+}
+
+// BeginReset remembers, before the first step of a reset that was agreed to, that it is begun.
+func (c *Cluster) BeginReset(ctx context.Context, opts ResetOptions) error {
+	if opts.Machine != "" {
+		return c.facts.SetOf(ctx, memory.Unclean, opts.Machine, "true")
+	}
+	return c.facts.Set(ctx, memory.Resetting, "true")
+}
+
+// resetAll lists the steps that reset every machine and, last, have the next apply build another cluster.
+func (c *Cluster) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.Step, error) {
+	if now, err := c.toldRotation(); err != nil || now.Has(pki.SSHKeyName) && !c.prov.Traits().Given {
+		return nil, firstError(err, fail.New(fail.Refused, "the SSH key of cluster %s is being rotated: machines may let in by another key than what is remembered afterwards", c.Name()).
+			Do("naupegos apply goes on with that, naupegos certs rotate %s --abandon takes it back; then try again", c.Name()))
+	}
+	inv, err := c.prov.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want, _ := wanted.Assign(c.doc, inv.Machines, c.decided())
+	c.setTarget(want)
+	var graph plan.Graph
+	given := c.planFree(ctx, &graph, opts)
+	cleaned := c.planClean(&graph, inv.Machines, c.leaveUnclean)
+	left, err := c.planLeftovers(ctx, nil, cleaned, given, opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range left {
+		graph.Add(stageRemove, s)
+	}
+	graph.Add(stageForget, &plan.Step{
+		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "forget the cluster's authorities, keys and state", Removes: true,
+		Reason: "the next apply makes another cluster, which nobody enters by what was of this one",
+		Run:    func(ctx context.Context, _ plan.Progress) error { return c.startOver(ctx) },
+	})
+	return graph.Seal(resetRules)
+}
+
+// leaveUnclean is the step for a machine that can't be cleaned: nothing is put on it until it was.
+func (c *Cluster) leaveUnclean(m provider.Machine) *plan.Step {
+	if c.prov.Traits().Given && c.facts.Of(memory.Host, m.Name) == "" {
+		return nil // nothing was ever put on it
+	}
+	return &plan.Step{
+		ID: "leave/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "leave " + m.Name + " as it is", Consent: ConsentLeave,
+		Reason:  "it can't be cleaned: it is " + string(m.State),
+		Details: []string{"what Naupegos put on it goes on if it comes back", "apply refuses to build on it until naupegos reset --machine has cleaned it"},
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			return c.facts.SetOf(ctx, memory.Unclean, m.Name, "true")
+		},
+	}
+}
+
+// startOver forgets what made the cluster the one that it was. What machines are reached by stays. It may be repeated: that a reset was begun is
+// forgotten last.
+func (c *Cluster) startOver(ctx context.Context) error {
+	if err := c.pki.StartOver(ctx); err != nil {
+		return err
+	}
+	if c.cloud() != nil {
+		if err := c.secrets.Delete(ctx, secretCredential); err != nil {
+			return err
+		}
+	}
+	return c.facts.StartOver(ctx, pki.SSHKeyName)
+}
+
+// resetOne lists the steps that take one machine out of the cluster as replacing it does, and clean it.
+func (c *Cluster) resetOne(ctx context.Context, name string) ([]*plan.Step, error) {
+	o, err := c.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.resetOneOf(o, name)
+}
+
+func (c *Cluster) resetOneOf(o *Observed, name string) ([]*plan.Step, error) {
+	var names []string
+	for _, m := range o.Inventory.Machines {
+		names = append(names, m.Name)
+	}
+	i := slices.Index(names, name)
+	switch {
+	case i < 0:
+		return nil, errNoSuchMachine(name, c.Name(), names)
+	case c.facts.Is(memory.Resetting):
+		return nil, c.errResetting()
+	}
+	m := o.Inventory.Machines[i]
+	if m.State != provider.Running {
+		return nil, fail.New(fail.Refused, "reset %s: it is %s, and can't be cleaned", name, m.State).
+			Do("start it and try again, or put another one in its place: naupegos node replace %s %s", c.Name(), name)
+	}
+	var graph plan.Graph
+	clean := c.resetStep(m)
+	clean.Removes = true
+	if !c.facts.Bootstrapped() {
+		if c.facts.Of(memory.Unclean, name) == "" {
+			return nil, errNotBootstrapped(c.Name())
+		}
+		clean.Run = c.thenForget(name, clean.Run)
+		graph.Add(stageClean, clean)
+		return graph.Seal(resetRules)
+	}
+	if err := c.checkReset(o, m); err != nil {
+		return nil, err
+	}
+	if m.Role == provider.ControlPlane {
+		graph.Add(stagePrepare, c.backupStep("a control-plane machine is reset", nil))
+	}
+	clean.Run = c.afterForgettingKeys(name, clean.Run)
+	var previous []plan.Need
+	for _, s := range c.retireBy(o, m, "it is reset", []*plan.Step{clean}) {
+		graph.Add(stageClean, s, previous...)
+		previous = plan.After(s.ID)
+	}
+	return graph.Seal(resetRules)
+}
+
+// checkReset foresees whether the others carry on without a machine.
+func (c *Cluster) checkReset(o *Observed, m provider.Machine) error {
+	if c.controlPlaneUnseen(o) {
+		return fail.Wrap(fail.NotReady, firstError(o.EtcdErr, o.APIErr), "reset %s: it can't be foreseen whether the others carry on", m.Name).
+			Do("naupegos apply brings what is down back; naupegos reset %s without --machine asks nobody", c.Name())
+	}
+	if m.Role != provider.Gateway {
+		return c.checkLeaves(o, m, "reset")
+	}
+	for _, other := range o.Inventory.Machines {
+		if other.Role == provider.Gateway && other.Name != m.Name && other.State == provider.Running {
+			return nil
+		}
+	}
+	return fail.New(fail.Refused, "reset %s: it is the only gateway that runs, and the API is reached through it", m.Name).
+		Do("naupegos apply mends what differs on it; naupegos reset %s resets all", c.Name())
+}
+
+// errResetting says that a reset has not come to its end.
+func (c *Cluster) errResetting() error {
+	return fail.New(fail.Refused, "a reset of cluster %s was begun and has not come to its end", c.Name()).
+		Do("naupegos reset %s goes on with it; then naupegos apply builds anew", c.Name())
+}
+
+// checkUnclean refuses to put anything on machines whose reset has not come to its end: what is left there is another cluster's, or would not
+// be what etcd expects of a machine that joins.
+func (c *Cluster) checkUnclean(o *Observed) error {
+	for _, s := range o.Want {
+		if c.facts.Of(memory.Unclean, s.Name) == "" || o.Machines[s.Name] == nil {
+			continue
+		}
+		return fail.New(fail.Refused, "%s was to be reset, and is not clean yet", s.Name).
+			Do("naupegos reset %s --machine %s cleans it once it answers; or put another one in its place, or take it out of the document", c.Name(), s.Name)
+	}
+	return nil
+}
+
+// resetNote says where a reset stands; empty where there is none.
+func (c *Cluster) resetNote() string {
+	if c.facts.Is(memory.Releasing) {
+		return "it is being released: naupegos release " + c.Name() + " goes on"
+	}
+	if c.facts.Is(memory.Resetting) {
+		return "begun, and not at its end: naupegos reset " + c.Name() + " goes on"
+	}
+	return ""
+}
