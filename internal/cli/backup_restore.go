@@ -21,6 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/scratch"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/release"
@@ -292,7 +293,7 @@ func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFl
 	fmt.Fprintf(a.Err, "Backup %s is proven: %d objects, %d Secrets decrypted.\n", set.ID, p.Objects, p.Secrets)
 	s, err := a.openDocument(ctx, o.doc, sessionOptions{
 		verb: "backup restore", readOnly: true, bundle: bundles.Made, newID: o.record.ID,
-		given: &cluster.Given{Secrets: o.Secrets, Facts: cluster.Outliving(o.record.Facts)},
+		given: &cluster.Given{Secrets: o.Secrets, Facts: memory.OfKeys(o.record.Facts)},
 	})
 	if err != nil {
 		return err

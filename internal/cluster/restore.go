@@ -6,10 +6,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -27,19 +25,6 @@ import (
 type Given struct {
 	Secrets map[string][]byte // by name
 	Facts   store.Facts
-}
-
-// outlives lists the facts that are still true when a cluster is rebuilt on other machines.
-var outlives = []memory.Kind{
-	memory.Encryption, memory.EncryptionRun, memory.EncryptionWrote, memory.EncryptionKey,
-	memory.Generation, memory.Rotation, memory.RotationRun, memory.RotationHold, memory.WireGuardGateway, memory.WireGuardPeer,
-}
-
-// Outliving returns those of a cluster's facts that are still true when it is rebuilt on other machines.
-func Outliving(all store.Facts) store.Facts {
-	out := maps.Clone(all)
-	maps.DeleteFunc(out, func(f store.Fact, _ string) bool { return !slices.Contains(outlives, memory.Kind(f.Kind)) })
-	return out
 }
 
 // EncryptionOf is by what API servers of the cluster of a record read Secrets.

@@ -145,9 +145,23 @@ func (f *Facts) Commit(st store.Store) {
 // Bootstrapped reports whether the API has ever answered through the endpoint.
 func (f *Facts) Bootstrapped() bool { return f.Is(Bootstrapped) }
 
-// outlive lists what is known of machines and where they are, which a cluster that is built anew on them needs as well.
-func outlive() []Kind {
+// ofMachines lists what is known of machines and where they are, which another cluster that is built on them needs as well.
+func ofMachines() []Kind {
 	return []Kind{Home, SharedKernel, CgroupVersion, Host, ConsoleKeys, TrustedKey, Unclean, WireGuardGateway, WireGuardPeer}
+}
+
+// ofKeys lists what is known of a cluster's keys, which is still true when the same cluster is built on other machines.
+func ofKeys() []Kind {
+	return []Kind{
+		Encryption, EncryptionRun, EncryptionWrote, EncryptionKey, Generation, Rotation, RotationRun, RotationHold, WireGuardGateway, WireGuardPeer,
+	}
+}
+
+// OfKeys returns those of a cluster's facts that are still true when the same cluster, with its keys, is built on other machines.
+func OfKeys(all store.Facts) store.Facts {
+	out := maps.Clone(all)
+	maps.DeleteFunc(out, func(f store.Fact, _ string) bool { return !slices.Contains(ofKeys(), Kind(f.Kind)) })
+	return out
 }
 
 // StartOver forgets everything but what is known of machines, and the generations of keys that stay, as of a cluster that was never built. That a reset was
@@ -155,7 +169,7 @@ func outlive() []Kind {
 func (f *Facts) StartOver(ctx context.Context, keys ...string) error {
 	for fact := range f.All() {
 		kind := Kind(fact.Kind)
-		if kind == Resetting || slices.Contains(outlive(), kind) || kind == Generation && slices.Contains(keys, fact.Subject) {
+		if kind == Resetting || slices.Contains(ofMachines(), kind) || kind == Generation && slices.Contains(keys, fact.Subject) {
 			continue
 		}
 		if err := f.SetOf(ctx, Kind(fact.Kind), fact.Subject, ""); err != nil {

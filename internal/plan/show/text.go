@@ -65,7 +65,11 @@ func disruptionWords(p *plan.Plan) []string {
 		sentences = append(sentences, "disruptive; the steps marked above need a named consent.")
 	}
 	if len(removed) > 0 {
-		sentences = append(sentences, "removes "+words.First(removed, 10)+" for good, with the data that is only there.")
+		what := "removes " + words.First(removed, 10) + " for good"
+		if p.Verb == "reset" { // the machine itself stays
+			what = "takes Kubernetes off " + words.First(removed, 10)
+		}
+		sentences = append(sentences, what+", with the data that is only there.")
 	}
 	switch {
 	case has[plan.Rolling]:

@@ -30,6 +30,7 @@ func TestDisruption(t *testing.T) {
 		{plan.Plan{Steps: []*plan.Step{{ID: "c", Action: plan.Change, Subject: "x", Announces: plan.Rolling}}}, plan.Rolling,
 			[]string{"Disruption: rolling; what serves is restarted one by one, in what follows on this plan."}},
 		{plan.Plan{Steps: []*plan.Step{calm, roll}}, plan.Rolling, []string{"Disruption: rolling;"}},
+		{plan.Plan{Verb: "reset", Steps: []*plan.Step{drop}}, plan.Removing, []string{"Disruption: takes Kubernetes off w-2, with the data"}},
 		{plan.Plan{Steps: []*plan.Step{roll, drop}}, plan.Removing, []string{"Disruption: removes w-2 for good", "Disruption: rolling;"}},
 		{plan.Plan{Steps: []*plan.Step{pay, roll, drop}}, plan.Disruptive, []string{"Disruption: disruptive;", "Disruption: removes w-2 for good", "Disruption: rolling;"}},
 		{plan.Plan{Steps: []*plan.Step{calm, drop}, Cluster: "demo", Final: true}, plan.Final, []string{"Disruption: removes cluster demo and all its data."}},
