@@ -29,7 +29,8 @@ var jsonPages = []jsonPage{
 	{"Progress", "`--progress json` writes one object a line to standard error while a plan runs. `event` is begin, step, note or end.", []goType{
 		{"internal/plan/show/jsonlines.go", "lineJSON"}}},
 	{"status", "`naupegos status -o json` prints a list of clusters, `naupegos status NAME -o json` one cluster in full.", []goType{
-		{"internal/cli/status_list.go", "clusterRow"}, {"internal/cluster/status.go", "Status"}, {"internal/cluster/status.go", "MachineStatus"}}},
+		{"internal/cli/status.go", "clusterRow"}, {"internal/cluster/status.go", "Status"}, {"internal/cluster/status.go", "MachineStatus"}}},
+	{"renew", "`naupegos renew NAME... -o json` prints a list of clusters.", []goType{{"internal/cli/renew.go", "renewal"}}},
 	{"history", "`naupegos history [NAME] -o json` prints a list of runs, `naupegos history NAME RUN -o json` one run with its steps.", []goType{
 		{"internal/plan/record.go", "RunRecord"}, {"internal/plan/record.go", "StepRecord"}, {"internal/plan/record.go", "Retry"}}},
 	{"machine list", "`naupegos machine list NAME -o json` prints a list of machines.", []goType{{"internal/cli/machine.go", "machineRow"}}},

@@ -31,7 +31,7 @@ func newCertsListCmd(a *App) *cobra.Command {
 		Use:   "list NAME",
 		Short: "List every certificate with its expiry",
 		Long: `List the authorities and every certificate that Naupegos issued for the cluster, the ones that expire first on top.
-Certificates are renewed by naupegos apply once their renewal date is past; kubelets rotate their own.`,
+Certificates are renewed by naupegos apply and naupegos renew once their renewal date is past; kubelets rotate their own.`,
 		Example: "  naupegos certs list demo\n  naupegos certs list demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -96,24 +96,29 @@ func completeNames(c *cobra.Command, a *App) {
 	}
 }
 
-// clusterNames lists the clusters in the store. Completion has no way to tell an error: nothing is completed then.
+// clusterNames is storedNames for completion, which has no way to tell an error: nothing is completed then.
 func (a *App) clusterNames(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
-	st, err := a.viewStore(ctx)
+	names, err := a.storedNames(ctx)
 	if err != nil {
 		return nil
+	}
+	return names
+}
+
+// storedNames lists the clusters in the store.
+func (a *App) storedNames(ctx context.Context) (names []string, err error) {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil, err
 	}
 	defer st.Close()
 	all, err := st.Clusters(ctx)
-	if err != nil {
-		return nil
-	}
-	var names []string
 	for _, c := range all {
 		names = append(names, c.Name)
 	}
-	return names
+	return names, err
 }
 
 // bundleNames lists the IDs of bundles, with what they are.

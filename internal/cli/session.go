@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/killpoint"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -95,7 +96,8 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 
 // options says what a verb needs where the operator's own files and terminal are.
 func (a *App) options(o sessionOptions) operate.Options {
-	with := operate.Options{Verb: o.verb, ReadOnly: o.readOnly, NewID: o.newID, Given: o.given, Edit: o.edit, Agent: findAgent}
+	with := operate.Options{Verb: o.verb, ReadOnly: o.readOnly, NewID: o.newID, Given: o.given, Edit: o.edit, Agent: findAgent,
+		RenewBefore: killpoint.RenewBefore()}
 	if o.bundle != bundles.NotNeeded {
 		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error) {
 			if o.newest {

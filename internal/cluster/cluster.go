@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
@@ -46,6 +47,8 @@ type Deps struct {
 	AgentPath string // naupegos-agent on this side
 	Given     *Given // what the store will know of a cluster that it does not know yet; nil: nothing
 	ReadOnly  bool   // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
+	// RenewBefore is how long before its end a certificate is due; 0 means what pki.Options says.
+	RenewBefore time.Duration
 }
 
 // Cluster is one cluster with everything that is needed to observe and change it.
@@ -97,7 +100,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 			}
 		}
 	}
-	c.pki = pki.Open(secrets, pki.Options{})
+	c.pki = pki.Open(secrets, pki.Options{RenewBefore: d.RenewBefore})
 	if err := c.useKeys(ctx); err != nil {
 		return nil, err
 	}

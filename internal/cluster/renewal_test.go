@@ -22,6 +22,11 @@ func TestRenewalOnALivingCluster(t *testing.T) {
 		t.Errorf("certificates that are good for five months more are renewed:\n%s", got)
 	}
 	now = now.Add(2 * month)
+	l.pki.HoldRenewals(true)
+	if got := l.mustPlan(l.observed(nil, controlPlanes(3)...)); got != "" {
+		t.Errorf("certificates are renewed that were to stay:\n%s", got)
+	}
+	l.pki.HoldRenewals(false)
 	got := l.mustPlan(l.observed(nil, controlPlanes(3)...))
 	for _, want := range []string{
 		"change  configure/demo-cp-1  (", "wait    health/demo-cp-1  <- configure/demo-cp-1",

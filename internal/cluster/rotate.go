@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
@@ -201,4 +202,35 @@ func rotationAfter(now rotation.Rotation, hold bool) (after []string) {
 		after = append(after, "SSH keys that were handed over before are refused in the end")
 	}
 	return after
+}
+
+// PlanRenewal is the plan of apply where that has nothing to do but to give machines certificates for those that are due. It is for nobody who
+// watches: where apply would do more, or a certificate has expired, it is fail.Refused.
+func (c *Cluster) PlanRenewal(ctx context.Context) (*Applied, error) {
+	certs, err := c.Certificates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range certs {
+		if now := time.Now(); !i.CA && !now.Before(i.NotAfter) {
+			return nil, fail.New(fail.Refused, "cluster %s: the certificate %s expired at %s", c.Name(), i.Name, i.NotAfter.Format(time.DateTime)).
+				Do("naupegos apply gives the machines another one")
+		}
+	}
+	c.pki.HoldRenewals(true)
+	rest, err := c.PlanApply(ctx)
+	c.pki.HoldRenewals(false)
+	switch {
+	case err != nil:
+		return nil, err
+	case rest.Unready != nil:
+		return nil, rest.Unready
+	case !rest.Plan.Empty():
+		return nil, fail.New(fail.Refused, "cluster %s is not as its document says: apart from certificates, apply has %s to do (%s, …)",
+			c.Name(), plural(len(rest.Plan.Steps), "step"), rest.Plan.Steps[0].Title).Do("naupegos apply does them, and renews the certificates")
+	case rest.More:
+		return nil, fail.Wrap(fail.NotReady, firstError(rest.Observed.APIErr, rest.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
+			Do("naupegos apply brings what is down back, and renews the certificates")
+	}
+	return c.planApply(ctx, "renew", c.decided())
 }

@@ -182,7 +182,7 @@ func (c *Cluster) certificateStatus(ctx context.Context, s *Status, now time.Tim
 		if s.Expires.IsZero() || i.NotAfter.Before(s.Expires) {
 			s.Expires, s.ExpiresOf = i.NotAfter, i.Name
 		}
-		if !i.CA && now.After(i.RenewAt) {
+		if i.Due(now) {
 			s.Due, s.Healthy = append(s.Due, i.Name), false
 		}
 	}

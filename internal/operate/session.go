@@ -40,6 +40,8 @@ type Options struct {
 	// Bundle finds or makes the bundle of a Kubernetes release for the cluster of a document, as cluster.Bundles says; was is the ID of the
 	// one that the cluster was built with, or empty. nil: the verb needs none.
 	Bundle func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error)
+	// RenewBefore is how long before its end a certificate is due; 0 means what pki.Options says.
+	RenewBefore time.Duration
 }
 
 // OpenDocument starts a session on the cluster that a document describes, known already or not. A new one is remembered when the session
@@ -110,7 +112,8 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 			Do("naupegos destroy %s first, or give the new cluster another name", rec.Name)
 	}
 	s.Record, s.Found = rec, *rec
-	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Given: s.given, ReadOnly: o.ReadOnly}
+	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Given: s.given, ReadOnly: o.ReadOnly,
+		RenewBefore: o.RenewBefore}
 	if o.Bundle != nil {
 		deps.Bundles = func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error) {
 			return o.Bundle(ctx, doc, version, cluster.BundleOf(rec))

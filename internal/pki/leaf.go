@@ -80,6 +80,13 @@ func (k *PKI) Issue(ctx context.Context, s LeafSpec, validity time.Duration) (Pa
 	return p, nil
 }
 
+// HoldRenewals has leaves that are due stay in use while they are valid; HoldRenewals(false) has them reissued again.
+func (k *PKI) HoldRenewals(hold bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.holds = hold
+}
+
 // current reports whether p can go on serving s. A damaged pair can't: it costs nothing to issue another.
 func (k *PKI) current(p Pair, s LeafSpec, a *authority) bool {
 	cert, err := parseCert(p.CertPEM)
@@ -90,8 +97,11 @@ func (k *PKI) current(p Pair, s LeafSpec, a *authority) bool {
 	if err != nil || !matches(cert, key) || cert.CheckSignatureFrom(a.cert) != nil {
 		return false
 	}
-	now := k.o.Now()
-	return !now.Before(cert.NotBefore) && now.Before(cert.NotAfter.Add(-k.o.RenewBefore)) &&
+	now, end := k.o.Now(), cert.NotAfter
+	if !k.holds {
+		end = end.Add(-k.o.RenewBefore)
+	}
+	return !now.Before(cert.NotBefore) && now.Before(end) &&
 		cert.Subject.CommonName == s.CommonName &&
 		sameSet(cert.Subject.Organization, s.Organizations) &&
 		sameSet(cert.DNSNames, s.DNSNames) &&

@@ -64,6 +64,9 @@ func (k *PKI) List(ctx context.Context) ([]CertInfo, error) {
 	return out, nil
 }
 
+// Due reports whether the next apply reissues the certificate. Authorities never are: they are rotated.
+func (i CertInfo) Due(now time.Time) bool { return !i.CA && now.After(i.RenewAt) }
+
 func (k *PKI) describe(name string, c *x509.Certificate) CertInfo {
 	sum := sha256.Sum256(c.Raw)
 	i := CertInfo{

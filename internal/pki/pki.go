@@ -34,6 +34,7 @@ type PKI struct {
 	mu          sync.Mutex            // held while a leaf is looked up and issued, so that one name has one certificate
 	authorities map[string]*authority // by secret; read once: an authority never changes
 	generations map[string]Generations
+	holds       bool // leaves that are due stay
 }
 
 // Open returns the PKI whose material is in s. Nothing is read or made before it is asked for.

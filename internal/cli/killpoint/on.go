@@ -1,6 +1,7 @@
 //go:build killpoints
 
-// Package killpoint has tests kill this program at the boundaries of steps. It does nothing unless it is built with the tag killpoints.
+// Package killpoint has tests kill this program at the boundaries of steps, and has certificates be due early. It does nothing unless it is built
+// with the tag killpoints.
 package killpoint
 
 import (
@@ -12,9 +13,23 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/plan"
 )
+
+// RenewBefore is NAUPEGOS_RENEW_BEFORE, how long before its end a certificate is due; 0 means what it means to package pki.
+func RenewBefore() time.Duration {
+	text := os.Getenv("NAUPEGOS_RENEW_BEFORE")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
 
 // Hook kills this process at a boundary of a step (before or after one): at the n-th, n from NAUPEGOS_KILL_AT; or at the first that
 // the file NAUPEGOS_KILL_ONCE does not name, which it adds there, so that run after run gets one boundary further.

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+func newRenewCmd(a *App) *cobra.Command {
+	var f runFlags
+	var all bool
+	var out output.Format
+	c := &cobra.Command{
+		Use:   "renew NAME... | --all",
+		Short: "Give machines new certificates for those that are due, and do nothing else",
+		Long: `Renew what naupegos apply would renew, and nothing else: for a timer or cron, at night, without anybody who watches. A certificate is due when
+a third of its year is left. Where none is, no machine is asked anything.
+
+What is due is renewed as apply does it: the control-plane machines one after another, with a gate after each. A cluster of which apply would
+change more than certificates is left as it is, with exit status 4: look at naupegos plan, and apply. Authorities do not expire for ten years and
+are rotated (naupegos certs rotate); kubelets renew their own certificates.
+
+Several clusters are done one after another; one that can't be renewed does not keep the others from it, and the exit status is that of the first
+which could not.`,
+		Example: `  naupegos renew demo
+  naupegos renew --all --yes
+  17 3 * * * naupegos renew --all --yes --progress none     # in a crontab`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all != (len(args) == 0) {
+				return fail.New(fail.Invalid, "say which clusters").Do("name them, or give --all alone")
+			}
+			if all {
+				var err error
+				if args, err = a.storedNames(cmd.Context()); err != nil {
+					return err
+				}
+			}
+			return a.renew(cmd.Context(), args, &out, &f)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "all clusters of the store")
+	out.Bind(c)
+	f.bind(c)
+	return c
+}
+
+// renewal is what became of one cluster's certificates.
+type renewal struct {
+	Cluster string    `json:"cluster"`
+	Renewed []string  `json:"renewed"`         // names of certificates
+	Next    time.Time `json:"next,omitzero"`   // when the next one is due
+	Error   string    `json:"error,omitempty"` // why those that are due could not be renewed
+}
+
+func (a *App) renew(ctx context.Context, names []string, out *output.Format, f *runFlags) error {
+	done, failed := []renewal{}, []error{}
+	for _, name := range names {
+		r := renewal{Cluster: name, Renewed: []string{}}
+		if err := a.renewOne(ctx, &r, f); err != nil {
+			r.Error, failed = err.Error(), append(failed, err)
+		}
+		done = append(done, r)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	err := out.Print(a.Out, done, func(w io.Writer) error {
+		for _, r := range done {
+			if r.Error == "" {
+				if _, err := fmt.Fprintln(w, r.words()); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return errors.Join(append(failed, err)...)
+}
+
+func (r renewal) words() string {
+	if len(r.Renewed) > 0 {
+		return fmt.Sprintf("Cluster %s: %d certificates renewed; the next is due at %s.", r.Cluster, len(r.Renewed), r.Next.Format(time.DateOnly))
+	}
+	if r.Next.IsZero() {
+		return fmt.Sprintf("Cluster %s has no certificates yet.", r.Cluster)
+	}
+	return fmt.Sprintf("Cluster %s: nothing is due before %s.", r.Cluster, r.Next.Format(time.DateOnly))
+}
+
+// renewOne renews what is due of one cluster.
+func (a *App) renewOne(ctx context.Context, r *renewal, f *runFlags) error {
+	var due []string
+	look := func(s *session) (err error) {
+		due, r.Next, err = dueOf(ctx, s)
+		return err
+	}
+	if err := a.onCluster(ctx, r.Cluster, sessionOptions{readOnly: true}, look); err != nil || len(due) == 0 {
+		return err
+	}
+	s, doc, err := a.openNamed(ctx, r.Cluster, sessionOptions{verb: "renew", readOnly: true, bundle: bundles.Made})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	first, err := s.Cluster.PlanRenewal(ctx)
+	if err != nil {
+		return err
+	}
+	t := a.terms(f, doc)
+	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
+	if _, err := s.Converge(ctx, first, t); err != nil {
+		return err
+	}
+	still, next, err := dueOf(ctx, s)
+	if err == nil && len(still) > 0 {
+		err = fail.New(fail.NotReady, "cluster %s: %d certificates are due still, %s among them", r.Cluster, len(still), still[0]).Do("naupegos plan says what apply would do")
+	}
+	r.Renewed, r.Next = due, next
+	return err
+}
+
+// dueOf lists which certificates of a cluster are due, and says when the next one of the others is.
+func dueOf(ctx context.Context, s *session) (due []string, next time.Time, err error) {
+	certs, err := s.Cluster.Certificates(ctx)
+	now := time.Now()
+	for _, c := range certs {
+		switch {
+		case c.CA:
+		case c.Due(now):
+			due = append(due, c.Name)
+		case next.IsZero() || c.RenewAt.Before(next):
+			next = c.RenewAt
+		}
+	}
+	return due, next, err
+}

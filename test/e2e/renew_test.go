@@ -1,0 +1,91 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// renews has every certificate be due: renew replaces them all, and what is served, and no pod restarts; a cluster of which apply would change
+// more is left as it is.
+func (r *rig) renews(t *testing.T, worker string) {
+	t.Helper()
+	if out := r.must(0, "renew", r.name, "--yes").stdout; !strings.Contains(out, "nothing is due before ") {
+		t.Errorf("what is said where nothing is due: %s", out)
+	}
+	before, pods := r.certificates(), r.restarts()
+	was := r.served()
+	inv := r.invocation()
+	inv.bin, inv.env = built.kill, append(inv.env, "NAUPEGOS_RENEW_BEFORE=8759h59m")
+	renew := func() result {
+		r.calm.end()
+		return naupegos(t, inv, "--state-dir", r.state, "renew", "--all", "--yes", "-o", "json")
+	}
+	r.ssh(worker, "systemctl stop kubelet")
+	if res := renew(); res.code != 4 || !strings.Contains(res.stderr, "apart from certificates, apply has ") {
+		t.Errorf("a kubelet does not run, and yet %v", res)
+	}
+	if now := r.certificates(); !maps.Equal(now, before) {
+		t.Errorf("a renewal that was refused has changed the certificates:\n%v\n%v", before, now)
+	}
+	r.apply()
+
+	res := renew()
+	var done struct{ Items []struct{ Renewed []string } }
+	if err := json.Unmarshal([]byte(res.stdout), &done); err != nil || res.code != 0 || len(done.Items) != 1 {
+		t.Fatalf("%v: %v", err, res)
+	}
+	t.Logf("FIGURE %d certificates of %s renewed in %v", len(done.Items[0].Renewed), r.name, res.took)
+	r.finished(res)
+	after := r.certificates()
+	for name, print := range before {
+		if stays := strings.HasPrefix(name, "authority "); stays != (after[name] == print) {
+			t.Errorf("%s: was %s, is %s", name, print, after[name])
+		}
+	}
+	if now := r.served(); now == was {
+		t.Error("the API server still shows its former certificate")
+	}
+	if now := r.restarts(); !maps.Equal(now, pods) {
+		t.Errorf("pods were %v, and are %v", pods, now)
+	}
+	r.healthy()
+}
+
+// certificates returns the fingerprints of all certificates, by name.
+func (r *rig) certificates() map[string]string {
+	r.t.Helper()
+	var list struct{ Items []pki.CertInfo }
+	if err := json.Unmarshal([]byte(r.must(0, "certs", "list", r.name, "-o", "json").stdout), &list); err != nil || len(list.Items) == 0 {
+		r.t.Fatalf("%d certificates, %v", len(list.Items), err)
+	}
+	all := map[string]string{}
+	for _, c := range list.Items {
+		name := c.Name
+		if c.CA {
+			name = "authority " + name
+		}
+		all[name] = c.Fingerprint
+	}
+	return all
+}
+
+// served returns the fingerprint of the certificate that the first API server shows.
+func (r *rig) served() string {
+	r.t.Helper()
+	at := machinesOf(r.status(), provider.ControlPlane)[0].Address
+	c := testkit.Value(tls.Dial("tcp", at+":6443", &tls.Config{InsecureSkipVerify: true}))(r.t)
+	defer c.Close()
+	sum := sha256.Sum256(c.ConnectionState().PeerCertificates[0].Raw)
+	return hex.EncodeToString(sum[:])
+}
