@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,7 +98,7 @@ func (r renewal) words() string {
 
 // renewOne renews what is due of one cluster.
 func (a *App) renewOne(ctx context.Context, r *renewal, f *runFlags) error {
-	var due []string
+	var due map[string]string
 	look := func(s *session) (err error) {
 		due, r.Next, err = dueOf(ctx, s)
 		return err
@@ -119,26 +120,50 @@ func (a *App) renewOne(ctx context.Context, r *renewal, f *runFlags) error {
 	if _, err := s.Converge(ctx, first, t); err != nil {
 		return err
 	}
-	still, next, err := dueOf(ctx, s)
-	if err == nil && len(still) > 0 {
-		err = fail.New(fail.NotReady, "cluster %s: %d certificates are due still, %s among them", r.Cluster, len(still), still[0]).Do("naupegos plan says what apply would do")
+	certs, err := s.Cluster.Certificates(ctx)
+	if err != nil {
+		return err
 	}
-	r.Renewed, r.Next = due, next
-	return err
+	var still []string
+	r.Next = time.Time{}
+	for _, c := range certs {
+		switch was := due[c.Name]; {
+		case c.CA:
+			continue
+		case was == c.Fingerprint:
+			still = append(still, c.Name)
+		case was != "":
+			r.Renewed = append(r.Renewed, c.Name)
+		}
+		r.Next = sooner(r.Next, c.RenewAt)
+	}
+	if len(still) > 0 {
+		return fail.New(fail.NotReady, "cluster %s: due still are %s", r.Cluster, strings.Join(still, ", ")).Do("naupegos apply says why")
+	}
+	return nil
 }
 
-// dueOf lists which certificates of a cluster are due, and says when the next one of the others is.
-func dueOf(ctx context.Context, s *session) (due []string, next time.Time, err error) {
+// dueOf returns the fingerprints of those certificates of a cluster that are due, by their names, and when the next one of the others is.
+func dueOf(ctx context.Context, s *session) (due map[string]string, next time.Time, err error) {
 	certs, err := s.Cluster.Certificates(ctx)
 	now := time.Now()
+	due = map[string]string{}
 	for _, c := range certs {
 		switch {
 		case c.CA:
 		case c.Due(now):
-			due = append(due, c.Name)
-		case next.IsZero() || c.RenewAt.Before(next):
-			next = c.RenewAt
+			due[c.Name] = c.Fingerprint
+		default:
+			next = sooner(next, c.RenewAt)
 		}
 	}
 	return due, next, err
+}
+
+// sooner returns the earlier one; the zero time is no time.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }

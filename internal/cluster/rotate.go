@@ -34,12 +34,7 @@ func (c *Cluster) useKeys(ctx context.Context) error {
 	if c.rotation = r.String(); was == c.rotation || c.dialer == nil {
 		return nil
 	}
-	c.mu.Lock()
-	if c.api != nil {
-		c.api.Close()
-	}
-	c.api = nil // it trusts, and shows, what was before
-	c.mu.Unlock()
+	c.dropClient()
 	keys, err := c.logins(ctx)
 	if err != nil {
 		return err
@@ -49,6 +44,16 @@ func (c *Cluster) useKeys(ctx context.Context) error {
 		p.SetKey(c.publicKeys[0])
 	}
 	return nil
+}
+
+// dropClient has the next call of the API begin with another client: this one trusts, and shows, what was before.
+func (c *Cluster) dropClient() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.api != nil {
+		c.api.Close()
+	}
+	c.api = nil
 }
 
 // generations are those of all keys that are in use in a phase.
@@ -220,6 +225,7 @@ func (c *Cluster) PlanRenewal(ctx context.Context) (*Applied, error) {
 	c.pki.HoldRenewals(true)
 	rest, err := c.PlanApply(ctx)
 	c.pki.HoldRenewals(false)
+	c.dropClient()
 	switch {
 	case err != nil:
 		return nil, err

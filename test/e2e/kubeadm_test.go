@@ -28,11 +28,11 @@ func TestKubeadmCompat(t *testing.T) {
 	r.live(t, nil, []part{
 		{"no secret is anywhere", func(_ *testing.T, r *rig, _ *load) { r.secretsNowhere(args, applied) }},
 		{"kubeadm knows the cluster", func(t *testing.T, r *rig, _ *load) { r.kubeadmKnows(t, "compat-cp-1", version) }},
-		{"certificates are renewed", func(t *testing.T, r *rig, _ *load) { r.renews(t, "compat-general-1") }},
 		{"a control-plane machine keeps to the CIS benchmark", func(t *testing.T, r *rig, _ *load) {
 			r.judgedByCIS(t, "compat-cp-1", "control-plane", "master,controlplane,etcd,node")
 		}},
 		{"a worker keeps to the CIS benchmark", func(t *testing.T, r *rig, _ *load) { r.judgedByCIS(t, "compat-general-1", "worker", "node") }},
+		{"certificates are renewed", func(t *testing.T, r *rig, _ *load) { r.renews(t, "compat-general-1") }},
 		{"kubeadm joins a machine", func(_ *testing.T, r *rig, _ *load) { r.joinForeign("compat-cp-1", "compat-general-1", version) }},
 		{"a machine is reset and joins again", func(t *testing.T, r *rig, _ *load) { r.resetsOne(t, "compat-general-1") }},
 		{"the cluster is reset and built again", func(t *testing.T, r *rig, _ *load) { r.resetsAll(t, "compat-cp-1", "compat-general-1") }},
