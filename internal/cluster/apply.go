@@ -299,7 +299,7 @@ func (a *applying) planAPI(infrastructure []*plan.Step) {
 			if err := a.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 				return err
 			}
-			return a.restored(ctx)
+			return a.dropSnapshot()
 		},
 	}, plan.After(others...)...)
 }

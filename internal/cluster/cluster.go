@@ -240,6 +240,9 @@ func (c *Cluster) Converged(ctx context.Context) error {
 	if err := c.facts.Set(ctx, memory.Converged, string(text)); err != nil {
 		return err
 	}
+	if err := c.restored(ctx); err != nil {
+		return err
+	}
 	return c.facts.Set(ctx, memory.Restored, "") // what came out of a backup is true again
 }
 

@@ -54,7 +54,7 @@ func NodesOf(doc *v1alpha1.Cluster) (names []string) {
 	return names
 }
 
-// restoring is what etcd is started from again: remembered until the cluster serves.
+// restoring is what etcd is started from again: remembered until the cluster is as its document says, so that the same command goes on until then.
 type restoring struct {
 	Set        string    `json:"set"`        // the backup's ID
 	Made       time.Time `json:"made"`       // when the backup was made
@@ -114,14 +114,22 @@ func (c *Cluster) KeepSnapshot(file string) error {
 	})
 }
 
-// restored forgets what etcd was started from: it serves.
-func (c *Cluster) restored(ctx context.Context) error {
+// dropSnapshot removes on this side what etcd was started from: it serves.
+func (c *Cluster) dropSnapshot() error {
 	r := c.restoring()
 	if r == nil {
 		return nil
 	}
 	if err := os.Remove(c.snapshotFile(r)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail.Wrap(fail.Internal, err, "remove the snapshot that was restored")
+	}
+	return nil
+}
+
+// restored forgets what etcd was started from.
+func (c *Cluster) restored(ctx context.Context) error {
+	if err := c.dropSnapshot(); err != nil { // a crash may have kept it from going
+		return err
 	}
 	return c.facts.Set(ctx, memory.Restoring, "")
 }

@@ -41,7 +41,7 @@ const (
 	RotationRun  Kind = "rotation-run"  // the same, with the phase that everything is in
 	RotationHold Kind = "rotation-hold" // "true": the former keys stay trusted until somebody says otherwise
 
-	Restoring Kind = "restoring" // what etcd is started from again, until the cluster serves: a backup, as JSON
+	Restoring Kind = "restoring" // what etcd is started from again, until the cluster is as its document says: a backup, as JSON
 
 	Encryption      Kind = "encryption"         // providers that API servers are told to read Secrets by, parted by commas; the first writes
 	EncryptionRun   Kind = "encryption-run"     // the same of those that all API servers run with
