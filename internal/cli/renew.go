@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 func newRenewCmd(a *App) *cobra.Command {
@@ -88,7 +89,7 @@ func (a *App) renew(ctx context.Context, names []string, out *output.Format, f *
 
 func (r renewal) words() string {
 	if len(r.Renewed) > 0 {
-		return fmt.Sprintf("Cluster %s: %d certificates renewed; the next is due at %s.", r.Cluster, len(r.Renewed), r.Next.Format(time.DateOnly))
+		return fmt.Sprintf("Cluster %s: %s renewed; the next is due at %s.", r.Cluster, words.Count(len(r.Renewed), "certificate", "certificates"), r.Next.Format(time.DateOnly))
 	}
 	if r.Next.IsZero() {
 		return fmt.Sprintf("Cluster %s has no certificates yet.", r.Cluster)
