@@ -7,14 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 
+	cloudcalls "github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
@@ -39,6 +42,7 @@ func login(ctx context.Context, b *bed.Bed) (*cloudAPI, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.RetryFunc = readAgain
 	var me struct{ User struct{ ID string } }
 	if err := p.GetAuthResult().(interface{ ExtractInto(any) error }).ExtractInto(&me); err != nil {
 		return nil, err
@@ -60,6 +64,15 @@ func login(ctx context.Context, b *bed.Bed) (*cloudAPI, error) {
 		}
 	}
 	return a, nil
+}
+
+// readAgain repeats a read that the cloud answers with trouble of its own, twice at most: Octavia answers a list with 500 while what it
+// lists is deleted, as the other cluster's load balancer may be. Every other failure is final.
+func readAgain(ctx context.Context, method, _ string, _ *gophercloud.RequestOpts, err error, failures uint) error {
+	if failures > 2 || method != http.MethodGet || !gophercloud.ResponseCodeIs(err, http.StatusInternalServerError) {
+		return err
+	}
+	return cloudcalls.Sleep(ctx, time.Second)
 }
 
 // thing is one resource as the cloud lists it.
