@@ -83,6 +83,7 @@ var knows = map[string][]string{
 	"internal/kube/manifest":            {"internal/fail"},
 	"internal/cluster/filter":           {"internal/fail", "internal/machine"},
 	"internal/cluster/hops":             {"internal/fail", "internal/release"},
+	"internal/cluster/laying":           {"internal/fail"},
 	"internal/cluster/rotation":         {"internal/fail", "internal/pki"},
 	"internal/cluster/handover":         {"internal/fail", "internal/pki", "internal/provider"},
 	"internal/cluster/memory":           {"internal/fail", "internal/pki", "internal/provider", "internal/store"},

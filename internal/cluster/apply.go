@@ -52,6 +52,9 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if c.facts.Is(memory.Releasing) {
 		return nil, errReleasing(c.Name())
 	}
+	if c.recovering() != nil {
+		return nil, c.errRecovering()
+	}
 	if err := c.recallEncryption(ctx); err != nil {
 		return nil, err
 	}

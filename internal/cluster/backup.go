@@ -14,11 +14,14 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/s3"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -267,4 +270,37 @@ func (c *Cluster) backups(ctx context.Context) *Backups {
 		b.Proven, b.ProvenID = proven.CreatedAt, proven.ID
 	}
 	return b
+}
+
+// Given is what a cluster that the store does not know is begun with: it comes back as what it was.
+type Given struct {
+	Secrets map[string][]byte // by name
+	Facts   store.Facts
+}
+
+// EncryptionOf is by what API servers of the cluster of a record read Secrets.
+func EncryptionOf(rec *store.Cluster, doc *v1alpha1.Cluster) ([]string, error) {
+	c := Cluster{doc: doc, rec: rec, facts: memory.NewFacts(rec, nil)}
+	return c.encryption()
+}
+
+// GenerationsOf says which generations of its authorities and keys the cluster of a record uses.
+func GenerationsOf(rec *store.Cluster) (map[string]pki.Generations, error) {
+	c := Cluster{facts: memory.NewFacts(rec, nil)}
+	r, err := c.toldRotation()
+	if err != nil {
+		return nil, err
+	}
+	return c.generations(r), nil
+}
+
+// NodesOf returns the names of the nodes of a cluster that is made anew by a document.
+func NodesOf(doc *v1alpha1.Cluster) (names []string) {
+	want, _ := wanted.Assign(doc, nil, nil)
+	for _, s := range want {
+		if s.Role != provider.Gateway {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }

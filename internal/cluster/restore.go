@@ -8,51 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
-	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
-	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 )
-
-// Given is what a cluster that the store does not know is begun with: it comes back as what it was.
-type Given struct {
-	Secrets map[string][]byte // by name
-	Facts   store.Facts
-}
-
-// EncryptionOf is by what API servers of the cluster of a record read Secrets.
-func EncryptionOf(rec *store.Cluster, doc *v1alpha1.Cluster) ([]string, error) {
-	c := Cluster{doc: doc, rec: rec, facts: memory.NewFacts(rec, nil)}
-	return c.encryption()
-}
-
-// GenerationsOf says which generations of its authorities and keys the cluster of a record uses.
-func GenerationsOf(rec *store.Cluster) (map[string]pki.Generations, error) {
-	c := Cluster{facts: memory.NewFacts(rec, nil)}
-	r, err := c.toldRotation()
-	if err != nil {
-		return nil, err
-	}
-	return c.generations(r), nil
-}
-
-// NodesOf returns the names of the nodes of a cluster that is made anew by a document.
-func NodesOf(doc *v1alpha1.Cluster) (names []string) {
-	want, _ := wanted.Assign(doc, nil, nil)
-	for _, s := range want {
-		if s.Role != provider.Gateway {
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}
 
 // restoring is what etcd is started from again: remembered until the cluster is as its document says, so that the same command goes on until then.
 type restoring struct {
@@ -134,34 +97,13 @@ func (c *Cluster) restored(ctx context.Context) error {
 	return c.facts.Set(ctx, memory.Restoring, "")
 }
 
-// revisions is by how many etcd's revision grows when a backup is restored: more than can have been written since it was made, so that nobody
-// who has watched takes what comes now for older than what was seen.
-const revisions = 1_000_000_000
-
 // layTimeout bounds sending a snapshot to a machine and making a data directory of it.
 const layTimeout = 20 * time.Minute
 
-// layScript makes a member's data directory of a snapshot, once. What was there before is kept aside until the cluster serves.
-const layScript = `set -eu
-umask 077
-tools=$1 run=$2 name=$3 initial=$4 peer=$5 revisions=$6
-data=/var/lib/etcd
-if [ -e "$tools/laid" ]; then exit 0; fi
-mkdir -p "$data"
-rm -rf "$data/restoring-$run"
-"$tools/etcdutl" snapshot restore "$tools/snapshot.db" --data-dir "$data/restoring-$run" --name "$name" \
-  --initial-cluster "$initial" --initial-advertise-peer-urls "$peer" --bump-revision "$revisions" --mark-compacted >"$tools/log" 2>&1 ||
-  { tail -n 1 "$tools/log" >&2; exit 1; }
-if [ -e "$data/member" ] && [ -e "$data/before-$run" ]; then rm -rf "$data/member"; fi
-if [ -e "$data/member" ]; then mv "$data/member" "$data/before-$run"; fi
-mv "$data/restoring-$run/member" "$data/member"
-rm -rf "$data/restoring-$run" "$tools/snapshot.db" "$tools/etcdutl"
-sync
-touch "$tools/laid"
-`
-
-// toolsDir is where on a machine a restore keeps what it needs.
-func (r *restoring) toolsDir() string { return "/var/lib/naupegos/restoring/" + r.Run }
+// place is where on a machine a restore keeps what it needs.
+func (r *restoring) place() laying.Place {
+	return laying.On("/var/lib/naupegos/restoring/"+r.Run, r.Run)
+}
 
 // layStep makes the data directory of a control-plane machine's etcd member of the snapshot.
 func (c *Cluster) layStep(name string) *plan.Step {
@@ -174,7 +116,8 @@ func (c *Cluster) layStep(name string) *plan.Step {
 			if err != nil {
 				return err
 			}
-			laid, err := c.dialer.Run(ctx, h, nil, "sh", "-c", `umask 077; mkdir -p "$0"; if [ -e "$0/laid" ]; then echo yes; fi`, r.toolsDir())
+			at := r.place()
+			laid, err := c.dialer.Run(ctx, h, nil, at.Prepare()...)
 			if err != nil || len(laid) > 0 {
 				return err
 			}
@@ -183,8 +126,7 @@ func (c *Cluster) layStep(name string) *plan.Step {
 				return err
 			}
 			p.Status("making the data directory on %s", name)
-			_, err = c.dialer.Run(ctx, h, nil, "sh", "-c", layScript, "sh", r.toolsDir(), r.Run, name, c.facts.Get(memory.EtcdInitial), c.initialMembers()[name],
-				strconv.Itoa(revisions))
+			_, err = c.dialer.Run(ctx, h, nil, at.Lay(name, c.facts.Get(memory.EtcdInitial), c.initialMembers()[name])...)
 			if err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(name)
 			}
@@ -195,19 +137,6 @@ func (c *Cluster) layStep(name string) *plan.Step {
 
 // sendForLaying sends a machine the snapshot, and the program that makes a data directory of it.
 func (c *Cluster) sendForLaying(ctx context.Context, name string, r *restoring) error {
-	h, err := c.Host(ctx, name)
-	if err != nil {
-		return err
-	}
-	program, err := c.bundle.Binary("etcdutl")
-	if err != nil {
-		return err
-	}
-	tool, _, err := c.openBlob(program.Digest)
-	if err != nil {
-		return err
-	}
-	defer tool.Close() // read only
 	sealed, err := os.Open(c.snapshotFile(r))
 	if err != nil {
 		return fail.Wrap(fail.NotFound, err, "read the snapshot to restore").Do("naupegos backup restore %s --from %s fetches it again", c.Name(), r.Set)
@@ -217,11 +146,33 @@ func (c *Cluster) sendForLaying(ctx context.Context, name string, r *restoring) 
 	if err != nil {
 		return err
 	}
-	for file, content := range map[string]io.Reader{"etcdutl": tool, "snapshot.db": snapshot} {
-		put := `umask 077; cat >"$0.part" && chmod 700 "$0.part" && mv "$0.part" "$0"`
-		if _, err := c.dialer.Run(ctx, h, content, "sh", "-c", put, r.toolsDir()+"/"+file); err != nil {
-			return fail.Wrap(fail.KindOf(err), err, "send %s", file).At(name)
-		}
+	if err := c.sendProgram(ctx, name, r.place(), "etcdutl"); err != nil {
+		return err
+	}
+	return c.sendTool(ctx, name, r.place(), "snapshot.db", snapshot)
+}
+
+// sendProgram sends a machine one of the bundle's programs.
+func (c *Cluster) sendProgram(ctx context.Context, name string, at laying.Place, program string) error {
+	p, err := c.bundle.Binary(program)
+	if err != nil {
+		return err
+	}
+	tool, _, err := c.openBlob(p.Digest)
+	if err != nil {
+		return err
+	}
+	defer tool.Close() // read only
+	return c.sendTool(ctx, name, at, program, tool)
+}
+
+func (c *Cluster) sendTool(ctx context.Context, name string, at laying.Place, file string, content io.Reader) error {
+	h, err := c.Host(ctx, name)
+	if err == nil {
+		_, err = c.dialer.Run(ctx, h, content, at.Put(file)...)
+	}
+	if err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "send %s", file).At(name)
 	}
 	return nil
 }

@@ -88,6 +88,31 @@ func (c *Client) judge(m Member, answers []*clientv3.StatusResponse, errs []erro
 	return h
 }
 
+// Revisions asks every endpoint for the last revision that its member holds, which it tells without the others: also while there is no quorum. Members
+// that do not answer are left out.
+func (c *Client) Revisions(ctx context.Context) map[string]int64 {
+	found := make([]int64, len(c.endpoints))
+	var g errgroup.Group
+	for i, e := range c.endpoints {
+		g.Go(func() error {
+			rctx, cancel := c.request(ctx)
+			defer cancel()
+			if a, err := c.one[e.URL].Status(rctx, e.URL); err == nil {
+				found[i] = a.Header.GetRevision()
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions return nil: who does not answer is left out
+	out := map[string]int64{}
+	for i, e := range c.endpoints {
+		if found[i] > 0 {
+			out[e.Name] = found[i]
+		}
+	}
+	return out
+}
+
 // healthPause is the time between two looks of WaitHealthy.
 const healthPause = 250 * time.Millisecond
 

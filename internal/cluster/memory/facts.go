@@ -43,6 +43,8 @@ const (
 
 	Restoring Kind = "restoring" // what etcd is started from again, until the cluster is as its document says: a backup, as JSON
 
+	Recovering Kind = "recovering" // how etcd was last recovered from the survivor of a lost quorum, or is, as JSON
+
 	Encryption      Kind = "encryption"         // providers that API servers are told to read Secrets by, parted by commas; the first writes
 	EncryptionRun   Kind = "encryption-run"     // the same of those that all API servers run with
 	EncryptionWrote Kind = "encryption-written" // the provider that all Secrets were written by

@@ -1,0 +1,237 @@
+//go:build integration
+
+package laying
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// bench is a place for members of etcd, each in a directory of its own on loopback.
+type bench struct {
+	t        *testing.T
+	dir      string
+	programs map[string]string
+	client   map[string]string
+	peer     map[string]string
+	procs    map[string]*exec.Cmd
+}
+
+func newBench(t *testing.T, names ...string) *bench {
+	b := &bench{t: t, dir: t.TempDir(), programs: map[string]string{}, client: map[string]string{}, peer: map[string]string{}, procs: map[string]*exec.Cmd{}}
+	lib := bundletest.Any(t)
+	for _, p := range []string{"etcd", "etcdctl", "etcdutl"} {
+		b.programs[p] = bundletest.Program(t, lib, p)
+	}
+	for _, n := range names {
+		b.client[n] = fmt.Sprintf("http://127.0.0.1:%d", testkit.FreePort(t))
+		b.peer[n] = fmt.Sprintf("http://127.0.0.1:%d", testkit.FreePort(t))
+	}
+	return b
+}
+
+func (b *bench) start(name, initial string) {
+	log, err := os.Create(filepath.Join(b.dir, name+".log"))
+	testkit.Must(b.t, err)
+	cmd := exec.Command(b.programs["etcd"], "--name="+name, "--data-dir="+filepath.Join(b.dir, name), "--listen-client-urls="+b.client[name],
+		"--advertise-client-urls="+b.client[name], "--listen-peer-urls="+b.peer[name], "--initial-advertise-peer-urls="+b.peer[name],
+		"--initial-cluster="+initial, "--heartbeat-interval=100", "--election-timeout=2000")
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	testkit.Must(b.t, cmd.Start())
+	b.procs[name] = cmd
+	b.t.Cleanup(func() {
+		b.kill(name)
+		if b.t.Failed() {
+			data, _ := os.ReadFile(log.Name())
+			b.t.Logf("%s:\n%s", name, data)
+		}
+	})
+}
+
+func (b *bench) kill(name string) {
+	if p := b.procs[name]; p != nil && p.ProcessState == nil {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+	}
+}
+
+func (b *bench) connect(names ...string) *clientv3.Client {
+	var urls []string
+	for _, n := range names {
+		urls = append(urls, b.client[n])
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: urls, DialTimeout: 30 * time.Second, Logger: zap.NewNop()})
+	testkit.Must(b.t, err)
+	b.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// run carries out what a place says, with the tools beside it.
+func (b *bench) run(p Place, argv []string) string {
+	b.t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		log, _ := os.ReadFile(filepath.Join(p.Tools, "log"))
+		b.t.Fatalf("%v: %s\n%s", err, errs.String(), log)
+	}
+	return out.String()
+}
+
+// TestSalvage: two of three members are killed and lose their disks while somebody writes. What the survivor holds is all up to the revision that is
+// told, and nothing beyond it; it is served on under higher revisions, and what it had before is kept.
+func TestSalvage(t *testing.T) {
+	b := newBench(t, "a", "b", "c")
+	var initial []string
+	for n, u := range b.peer {
+		initial = append(initial, n+"="+u)
+	}
+	for n := range b.peer {
+		b.start(n, strings.Join(initial, ","))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	all := b.connect("a", "b", "c")
+	agreed := map[int64]string{} // by revision
+	writing, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	enough := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; writing.Err() == nil; i++ {
+			key := fmt.Sprintf("k%06d", i)
+			r, err := all.Put(writing, key, strings.Repeat("x", 512))
+			if err != nil {
+				continue
+			}
+			if agreed[r.Header.Revision] = key; len(agreed) == 2000 {
+				close(enough)
+			}
+		}
+	}()
+	select {
+	case <-enough:
+	case <-ctx.Done():
+		t.Fatal("etcd takes no 2000 writes in 2 minutes")
+	}
+	for _, n := range []string{"b", "c"} { // in mid-write
+		testkit.Must(t, b.procs[n].Process.Kill())
+	}
+	for _, n := range []string{"b", "c"} {
+		b.kill(n)
+		testkit.Must(t, os.RemoveAll(filepath.Join(b.dir, n)))
+	}
+	b.kill("a")
+	stop()
+	<-done
+
+	p := Place{Tools: filepath.Join(b.dir, "tools"), Data: filepath.Join(b.dir, "a"), Manifests: filepath.Join(b.dir, "manifests"), Run: "r1"}
+	b.run(p, p.Prepare())
+	for name, file := range b.programs {
+		data, err := os.ReadFile(file)
+		testkit.Must(t, err)
+		testkit.Must(t, os.WriteFile(filepath.Join(p.Tools, name), data, 0o700))
+	}
+	first := b.run(p, p.Salvage())
+	if again := b.run(p, p.Salvage()); again != first {
+		t.Errorf("a second time it says %q, not %q", again, first)
+	}
+	s, err := ReadSalvaged([]byte(first))
+	testkit.Must(t, err)
+	for range 2 {
+		b.run(p, p.Lay("a", "a="+b.peer["a"], b.peer["a"]))
+	}
+	if said := b.run(p, p.Prepare()); strings.TrimSpace(said) != "yes" {
+		t.Errorf("data that was laid is %q", said)
+	}
+	if _, err := os.Stat(filepath.Join(p.Kept(), "wal")); err != nil {
+		t.Errorf("what was there before is not kept: %v", err)
+	}
+	b.start("a", "a="+b.peer["a"])
+	one := b.connect("a")
+	members, err := one.MemberList(ctx)
+	testkit.Must(t, err)
+	if len(members.Members) != 1 {
+		t.Errorf("it has %d members", len(members.Members))
+	}
+	got, err := one.Get(ctx, "k", clientv3.WithPrefix())
+	testkit.Must(t, err)
+	has := map[string]bool{}
+	for _, kv := range got.Kvs {
+		has[string(kv.Key)] = true
+	}
+	missing := 0
+	for rev, key := range agreed {
+		if has[key] != (rev <= s.Revision) {
+			t.Errorf("%s of revision %d is there: %v; all up to %d is said to be", key, rev, has[key], s.Revision)
+		}
+		if !has[key] {
+			missing++
+		}
+	}
+	r, err := one.Put(ctx, "next", "")
+	testkit.Must(t, err)
+	if r.Header.Revision < s.Next() {
+		t.Errorf("it goes on with revision %d, before %d", r.Header.Revision, s.Next())
+	}
+	t.Logf("of %d writes that were answered %d are missing; the survivor held revision %d, and %d entries more that nobody had told it were agreed",
+		len(agreed), missing, s.Revision, s.Discarded)
+	b.run(p, p.Tidy())
+	if _, err := os.Stat(p.Tools); !os.IsNotExist(err) {
+		t.Errorf("the tools are left: %v", err)
+	}
+}
+
+// TestClear: what a member has is laid aside, once, and a member of no data is told.
+func TestClear(t *testing.T) {
+	b := newBench(t, "a")
+	b.start("a", "a="+b.peer["a"])
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := b.connect("a").Put(ctx, "k", "v")
+	testkit.Must(t, err)
+	p := Place{Tools: filepath.Join(b.dir, "tools"), Data: filepath.Join(b.dir, "a"), Manifests: filepath.Join(b.dir, "manifests"), Run: "r1"}
+	testkit.Must(t, os.MkdirAll(p.Manifests, 0o700))
+	manifest := filepath.Join(p.Manifests, "etcd.yaml")
+	testkit.Must(t, os.WriteFile(manifest, nil, 0o600))
+	go func() { // as kubelet does
+		for ctx.Err() == nil {
+			if _, err := os.Stat(manifest); err != nil {
+				_ = b.procs["a"].Process.Kill()
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	for range 2 {
+		b.run(p, p.Clear())
+	}
+	_ = b.procs["a"].Wait()
+	if _, err := os.Stat(filepath.Join(p.Kept(), "wal")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(p.Data, "member")); !os.IsNotExist(err) {
+		t.Errorf("the data is still where it was: %v", err)
+	}
+	b.run(p, p.Prepare())
+	argv := p.Salvage()
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "etcd has no data here") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,296 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster/laying"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Recovering is the recovery of etcd from the survivor of a lost quorum: remembered from before its first step; while it is not done, apply refuses.
+type Recovering struct {
+	From string           `json:"from"` // the machine whose member survived
+	Run  string           `json:"run"`  // tells this recovery from others
+	Left *laying.Salvaged `json:"left,omitempty"`
+	Done bool             `json:"done,omitempty"`
+}
+
+// LastRecovery returns how etcd was recovered last; nil where it never was.
+func (c *Cluster) LastRecovery() *Recovering {
+	var r Recovering
+	if json.Unmarshal([]byte(c.facts.Get(memory.Recovering)), &r) != nil { // also where there is none
+		return nil
+	}
+	return &r
+}
+
+func (c *Cluster) recovering() *Recovering {
+	if r := c.LastRecovery(); r != nil && !r.Done {
+		return r
+	}
+	return nil
+}
+
+func (c *Cluster) setRecovering(ctx context.Context, r *Recovering) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "remember what etcd is recovered from")
+	}
+	return c.facts.Set(ctx, memory.Recovering, string(data))
+}
+
+func (r *Recovering) place() laying.Place {
+	return laying.On("/var/lib/naupegos/recovering/"+r.Run, r.Run)
+}
+
+func (c *Cluster) errRecovering() error {
+	return fail.New(fail.Refused, "etcd of cluster %s is being recovered, and that has not come to its end", c.Name()).
+		Do("naupegos etcd recover %s --from %s goes on with it", c.Name(), c.recovering().From)
+}
+
+var recoverRules = []plan.Rule{
+	{Stage: stagePrepare},
+	{Stage: stageClean, Waits: []plan.Stage{stagePrepare}},
+	{Stage: stageBootstrap, Waits: []plan.Stage{stageClean}},
+	{Stage: stageServe, Waits: []plan.Stage{stageBootstrap}},
+	{Stage: stageForget, Waits: []plan.Stage{stageServe}},
+}
+
+// PlanRecover plans to have etcd run on from one machine's member alone, where it has lost its quorum. The other machines' members are stopped, and
+// what they hold is kept aside; machines that can't be asked to are given up, by consent. Apply has others join again afterwards.
+func (c *Cluster) PlanRecover(ctx context.Context, from string) (*plan.Plan, error) {
+	switch {
+	case !c.facts.Bootstrapped():
+		return nil, errNotBootstrapped(c.Name())
+	case c.facts.Is(memory.Resetting):
+		return nil, c.errResetting()
+	case c.facts.Is(memory.Releasing):
+		return nil, errReleasing(c.Name())
+	}
+	o, err := c.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]int64{}
+	if err := c.withEtcd(ctx, func(e *etcd.Client) error { known = e.Revisions(ctx); return nil }); err != nil && fail.KindOf(err) != fail.Unreachable {
+		return nil, err
+	}
+	answers := map[string]bool{}
+	for _, m := range o.Inventory.Machines {
+		if m.Role == provider.ControlPlane && m.State == provider.Running {
+			answers[m.Name] = c.answers(ctx, m.Name)
+		}
+	}
+	p := &plan.Plan{Verb: "etcd recover", Cluster: c.Name()}
+	p.Steps, err = c.recoverSteps(ctx, o, from, known, answers)
+	return p, err
+}
+
+// answers reports whether a machine lets Naupegos in.
+func (c *Cluster) answers(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	h, err := c.Host(ctx, name)
+	if err == nil {
+		_, err = c.dialer.Run(ctx, h, nil, "true")
+	}
+	return err == nil
+}
+
+// recoverSteps lists the steps; known are the revisions that members tell, answers which machines can be asked to do something.
+func (c *Cluster) recoverSteps(ctx context.Context, o *Observed, from string, known map[string]int64, answers map[string]bool) ([]*plan.Step, error) {
+	slot, err := c.survivor(o, from, known, answers)
+	if err != nil {
+		return nil, err
+	}
+	if c.recovering() == nil {
+		if err := c.setRecovering(ctx, &Recovering{From: from, Run: time.Now().UTC().Format("20060102T150405Z")}); err != nil {
+			return nil, err
+		}
+	}
+	c.setTarget(slices.DeleteFunc(slices.Clone(o.Want), func(s wanted.Slot) bool { // the survivor starts before the others have an address again
+		return !slices.ContainsFunc(o.Inventory.Machines, func(m provider.Machine) bool { return m.Name == s.Name && m.Address != "" })
+	}))
+	var graph plan.Graph
+	graph.Add(stagePrepare, c.recoverStep("send", plan.Create, "send etcd's programs to "+from, "what its member holds is read by them", c.sendForSalvage))
+	for _, m := range o.Inventory.Machines {
+		switch {
+		case m.Role != provider.ControlPlane || m.Name == from || m.State == provider.Partial:
+		case answers[m.Name]:
+			graph.Add(stageClean, c.clearStep(m.Name))
+		default:
+			graph.Add(stageClean, c.giveUpStep(m))
+		}
+	}
+	salvage := c.recoverStep("salvage", plan.Change, "read what etcd on "+from+" holds, and start from it", "it is the only member that is left", c.salvage)
+	salvage.Removes = true
+	salvage.Details = []string{"what was written after the last revision that " + from + " holds is lost", "what is there now is kept aside on it"}
+	if known[from] > 0 {
+		salvage.Details = append(salvage.Details, "the last revision that it tells: "+strconv.FormatInt(known[from], 10))
+	}
+	graph.Add(stageBootstrap, salvage)
+	graph.Add(stageBootstrap, c.configureStep(slot, plan.Change, "etcd and the API server start there", nil), plan.After(salvage.ID)...)
+	graph.Add(stageServe, c.recoverStep("serve", plan.Wait, "wait for etcd and the API server on "+from, "the others join it", func(ctx context.Context, p plan.Progress, r *Recovering) error {
+		if err := c.waitEtcd(ctx); err != nil {
+			return err
+		}
+		return c.waitServer(ctx, r.From)
+	}))
+	graph.Add(stageForget, c.recoverStep("end", plan.Change, "let apply go on", "the others join by it", func(ctx context.Context, _ plan.Progress, r *Recovering) error {
+		h, err := c.Host(ctx, r.From)
+		if err == nil {
+			_, err = c.dialer.Run(ctx, h, nil, r.place().Tidy()...)
+		}
+		if err != nil {
+			return err
+		}
+		done := *r
+		done.Done = true
+		return c.setRecovering(ctx, &done)
+	}))
+	return graph.Seal(recoverRules)
+}
+
+// survivor refuses what etcd can't be recovered from, and to recover one that works.
+func (c *Cluster) survivor(o *Observed, from string, known map[string]int64, answers map[string]bool) (slot wanted.Slot, err error) {
+	var names []string
+	for _, m := range o.Inventory.Machines {
+		names = append(names, m.Name)
+	}
+	i := slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == from && s.IsControlPlane() })
+	r := c.recovering()
+	switch {
+	case !slices.Contains(names, from):
+		return slot, errNoSuchMachine(from, c.Name(), names)
+	case i < 0:
+		return slot, fail.New(fail.Invalid, "%s is not one of the document's control-plane machines", from).Do("they are %s", join(c.namesOf(provider.ControlPlane)))
+	case r != nil && r.From != from:
+		return slot, c.errRecovering()
+	case r == nil && o.EtcdErr == nil:
+		return slot, fail.New(fail.Refused, "etcd has its quorum: %s", etcd.Now(o.Members, o.Health)).At(c.Name()).
+			Do("naupegos apply brings its members back, naupegos node replace puts another machine in the place of one")
+	case !answers[from]:
+		return slot, fail.New(fail.Unreachable, "nothing can be recovered from a machine that does not answer").At(from).Do("start it, or recover from another one")
+	}
+	for name, rev := range known {
+		if r == nil && known[from] > 0 && rev > known[from] {
+			return slot, fail.New(fail.Refused, "%s holds revision %d, and %s only %d: what came between would be lost", name, rev, from, known[from]).Do("recover from %s", name)
+		}
+	}
+	return o.Want[i], nil
+}
+
+// recoverStep is a step on the survivor.
+func (c *Cluster) recoverStep(id string, action plan.Action, title, reason string, run func(context.Context, plan.Progress, *Recovering) error) *plan.Step {
+	return &plan.Step{
+		ID: "etcd/recover/" + id, Action: action, Subject: c.recovering().From, Title: title, Reason: reason, Timeout: layTimeout,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			if r := c.recovering(); r != nil {
+				return run(ctx, p, r)
+			}
+			return nil
+		},
+	}
+}
+
+// sendForSalvage sends the survivor what reads its data, unless that was read.
+func (c *Cluster) sendForSalvage(ctx context.Context, p plan.Progress, r *Recovering) error {
+	h, err := c.Host(ctx, r.From)
+	if err != nil {
+		return err
+	}
+	laid, err := c.dialer.Run(ctx, h, nil, r.place().Prepare()...)
+	if err != nil || len(laid) > 0 {
+		return err
+	}
+	for _, program := range []string{"etcd", "etcdctl", "etcdutl"} {
+		p.Status("sending %s", program)
+		if err := c.sendProgram(ctx, r.From, r.place(), program); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearStep has a machine's member stop, and keeps its data aside: it joins as a new one.
+func (c *Cluster) clearStep(name string) *plan.Step {
+	return &plan.Step{
+		ID: "etcd/clear/" + name, Action: plan.Change, Subject: name, Title: "stop etcd on " + name + " and keep its data aside", Removes: true,
+		Reason: "it can't be a member of what starts from " + c.recovering().From,
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			h, err := c.Host(ctx, name)
+			if err == nil {
+				_, err = c.dialer.Run(ctx, h, nil, c.recovering().place().Clear()...)
+			}
+			return err
+		},
+	}
+}
+
+// giveUpStep has nothing of a machine that does not answer come back: two members that do would serve the former data.
+func (c *Cluster) giveUpStep(m provider.Machine) *plan.Step {
+	s := &plan.Step{
+		ID: "etcd/give-up/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "give up " + m.Name, Consent: ConsentLeave,
+		Reason:  "it is " + string(m.State) + " and its etcd can't be stopped for good",
+		Details: []string{"see to it that it does not come back: with others it would serve the former data"},
+	}
+	if c.prov.Traits().Given {
+		s.Details = append(s.Details, "apply refuses to build on it until naupegos reset --machine has cleaned it")
+		s.Run = func(ctx context.Context, _ plan.Progress) error {
+			return c.facts.SetOf(ctx, memory.Unclean, m.Name, "true")
+		}
+	} else {
+		s.Details = append(s.Details, "apply puts another machine in its place")
+		s.Run = func(ctx context.Context, _ plan.Progress) error { return c.Decide(ctx, wanted.Replace, m.Name) }
+	}
+	return s
+}
+
+// salvage makes the survivor's data of what it holds, as of the only member.
+func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *Recovering) error {
+	h, err := c.Host(ctx, r.From)
+	if err != nil {
+		return err
+	}
+	p.Status("reading what etcd on %s holds", r.From)
+	out, err := c.dialer.Run(ctx, h, nil, r.place().Salvage()...)
+	if err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "read what etcd holds").At(r.From)
+	}
+	left, err := laying.ReadSalvaged(out)
+	if err != nil {
+		return err
+	}
+	found := *r
+	found.Left = &left
+	if err := c.setRecovering(ctx, &found); err != nil {
+		return err
+	}
+	addr, err := c.address(ctx, r.From)
+	if err != nil {
+		return err
+	}
+	initial := r.From + "=" + peerURL(addr)
+	if err := c.facts.Set(ctx, memory.EtcdInitial, initial); err != nil {
+		return err
+	}
+	for name := range c.facts.Each(memory.EtcdJoin) {
+		if err := c.facts.SetOf(ctx, memory.EtcdJoin, name, ""); err != nil {
+			return err
+		}
+	}
+	p.Status("making the data directory on %s", r.From)
+	if _, err = c.dialer.Run(ctx, h, nil, r.place().Lay(r.From, initial, peerURL(addr))...); err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(r.From)
+	}
+	return nil
+}
