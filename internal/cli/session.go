@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/killpoint"
+	"github.com/naupegos/naupegos/internal/cli/serving"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -160,6 +163,11 @@ func (a *App) openStore(ctx context.Context) (store.Store, error) {
 		return nil, err
 	}
 	return store.Open(ctx, at)
+}
+
+// newServerCmd returns naupegos server, with what this command lends it.
+func newServerCmd(a *App) *cobra.Command {
+	return serving.New(serving.Host{Out: a.Out, Err: a.Err, OpenStore: a.openStore, Version: version})
 }
 
 // viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.

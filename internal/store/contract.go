@@ -32,6 +32,8 @@ type Store interface {
 
 	// Secrets returns the secrets of the cluster with this ID.
 	Secrets(clusterID string) Secrets
+	// ServerSecrets returns what naupegos server keeps of its own, such as its authority: the same for all servers on one store.
+	ServerSecrets() Secrets
 
 	// AcquireLease takes the lease of a cluster and keeps it by heartbeat until Release. If another holds it, the error is
 	// fail.Conflict and shows holder, since when, last heartbeat and expiry. The lease of a process that died on this host is taken
@@ -63,7 +65,7 @@ type Store interface {
 	Close() error
 }
 
-// Secrets are the named secrets of one cluster, encrypted in the database.
+// Secrets are the named secrets of one cluster, or of the server, encrypted in the database.
 type Secrets interface {
 	// Get returns the value of a secret: fail.NotFound if there is none of this name.
 	Get(ctx context.Context, name string) ([]byte, error)
@@ -74,7 +76,7 @@ type Secrets interface {
 	PutIfAbsent(ctx context.Context, name string, value []byte) ([]byte, error)
 	// Delete forgets a secret. One that isn't there is no error.
 	Delete(ctx context.Context, name string) error
-	// Names returns the names of all secrets of the cluster, sorted.
+	// Names returns the names of all of these secrets, sorted.
 	Names(ctx context.Context) ([]string, error)
 }
 

@@ -16,7 +16,8 @@ const batch = 200
 
 // tables lists every table in an order in which rows can be written.
 func tables() []string {
-	return []string{"store_facts", "clusters", "facts", "cluster_keys", "secrets", "leases", "runs", "run_steps", "run_events"}
+	return []string{"store_facts", "clusters", "facts", "cluster_keys", "secrets", "leases", "runs", "run_steps", "run_events",
+		"server_secrets"}
 }
 
 // ownFacts are what a store remembers of itself: no copy has them.

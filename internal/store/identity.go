@@ -56,7 +56,7 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 		if s.d.sql().shared { // somebody else's may be about to encrypt the first secret
 			return s.notTheirs(path, missing, known)
 		}
-		secrets, err := one(ctx, s, s.db, value[int], "SELECT COUNT(*) FROM cluster_keys")
+		secrets, err := one(ctx, s, s.db, value[int], "SELECT (SELECT COUNT(*) FROM cluster_keys) + (SELECT COUNT(*) FROM server_secrets)")
 		if err != nil {
 			return s.wrap(err, "look for secrets")
 		}

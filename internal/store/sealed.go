@@ -2,7 +2,13 @@ package store
 
 import (
 	"bytes"
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"errors"
 	"io"
+	"slices"
+	"time"
 
 	"filippo.io/age"
 
@@ -34,4 +40,83 @@ func Unseal(st Store, r io.Reader) (io.Reader, error) {
 		return nil, fail.Wrap(fail.Refused, err, "decrypt with the store's identity").Do("the file is damaged, or another store's")
 	}
 	return out, nil
+}
+
+// serverSecrets implements Secrets for what is no cluster's. They are few and small: each is encrypted to the identity itself.
+type serverSecrets struct{ s *database }
+
+// ServerSecrets implements Store.
+func (s *database) ServerSecrets() Secrets { return serverSecrets{s} }
+
+// Get implements Secrets.
+func (x serverSecrets) Get(ctx context.Context, name string) ([]byte, error) {
+	sealed, err := one(ctx, x.s, x.s.db, value[string], "SELECT sealed FROM server_secrets WHERE name = $1", name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fail.New(fail.NotFound, "the server has no secret %s", name)
+	}
+	if err != nil {
+		return nil, x.s.wrap(err, "read the server's secret %s", name)
+	}
+	raw, err := base64.StdEncoding.DecodeString(sealed)
+	if err == nil {
+		var r io.Reader
+		if r, err = age.Decrypt(bytes.NewReader(raw), x.s.identity); err == nil {
+			raw, err = io.ReadAll(r)
+		}
+	}
+	if err == nil {
+		if whole, ok := bytes.CutPrefix(raw, x.bind(name)); ok {
+			return whole, nil
+		}
+	}
+	return nil, fail.New(fail.Internal, "the server's secret %s is damaged: it does not decrypt", name).Do("put back a backup: naupegos store restore")
+}
+
+// Put implements Secrets.
+func (x serverSecrets) Put(ctx context.Context, name string, value []byte) error {
+	return x.insert(ctx, name, value, "DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at")
+}
+
+// PutIfAbsent implements Secrets.
+func (x serverSecrets) PutIfAbsent(ctx context.Context, name string, value []byte) ([]byte, error) {
+	if err := x.insert(ctx, name, value, "DO NOTHING"); err != nil {
+		return nil, err
+	}
+	return x.Get(ctx, name)
+}
+
+func (x serverSecrets) insert(ctx context.Context, name string, value []byte, onConflict string) error {
+	if name == "" {
+		return fail.New(fail.Invalid, "a secret needs a name")
+	}
+	var buf bytes.Buffer
+	w, err := age.Encrypt(&buf, x.s.identity.Recipient())
+	if err == nil {
+		_, err = w.Write(append(x.bind(name), value...))
+		err = errors.Join(err, w.Close())
+	}
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "encrypt the server's secret %s", name)
+	}
+	_, err = x.s.exec(ctx, x.s.db, "INSERT INTO server_secrets (name, sealed, updated_at) VALUES ($1, $2, $3) ON CONFLICT (name) "+onConflict, //nolint:gosec // one of two constants
+		name, base64.StdEncoding.EncodeToString(buf.Bytes()), micros(time.Now()))
+	return x.s.wrap(err, "store the server's secret %s", name)
+}
+
+// Delete implements Secrets.
+func (x serverSecrets) Delete(ctx context.Context, name string) error {
+	_, err := x.s.exec(ctx, x.s.db, "DELETE FROM server_secrets WHERE name = $1", name)
+	return x.s.wrap(err, "forget the server's secret %s", name)
+}
+
+// Names implements Secrets.
+func (x serverSecrets) Names(ctx context.Context) ([]string, error) {
+	names, err := list(ctx, x.s, x.s.db, value[string], "SELECT name FROM server_secrets")
+	slices.Sort(names)
+	return names, x.s.wrap(err, "list the server's secrets")
+}
+
+// bind begins what is sealed, so that it opens under no other name.
+func (x serverSecrets) bind(name string) []byte {
+	return []byte("naupegos server secret\x00" + name + "\x00")
 }

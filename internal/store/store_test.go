@@ -95,8 +95,8 @@ func TestOpenRunsNoMigration(t *testing.T) {
 
 func TestSchemaVersionIsTheNewestMigration(t *testing.T) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
-	if newest := factsTable().Version; err != nil || newest != schemaVersion || len(files)+1 != schemaVersion {
-		t.Errorf("%d migrations and number %d, schemaVersion is %d (%v)", len(files), newest, schemaVersion, err)
+	if err != nil || len(files)+1 != schemaVersion { // one is in Go
+		t.Errorf("%d migrations and one in Go, schemaVersion is %d (%v)", len(files), schemaVersion, err)
 	}
 	v, err := open(t, t.TempDir()).version(t.Context())
 	if err != nil || v != schemaVersion {

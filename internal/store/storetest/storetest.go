@@ -27,6 +27,7 @@ func Run(t *testing.T, d Database) {
 		"journal, what machines say": journalKeepsWhatMachinesSay, "journal, bounded": journalKeepsABoundedNumber,
 		"run of a far process": runOfFarProcess, "lease": leaseIsExclusiveAndRenewed, "lease of another host": leaseOfAnotherHostEndsByExpiry,
 		"race for the lease": manyRaceForTheLease, "fence": nothingIsWrittenAfterTakeover, "fence, while writing": takeoverUnderWay,
+		"server secrets": serverSecrets,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d.New(t), d) })
 	}

@@ -1,0 +1,163 @@
+// Package serving is the verb that runs the server, and those that administer one: flags in, one call, output out.
+//
+// It puts the parts of a server together; what each of them does lies in the package that it is of.
+package serving
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cli/wholefile"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/authority"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// caFile is the file in the state directory that clients of the server are given.
+const caFile = "server-ca.crt"
+
+// Host is what the operator's command lends the server.
+type Host struct {
+	Out, Err  io.Writer
+	OpenStore func(context.Context) (store.Store, error) // makes it where there is none
+	Version   string
+}
+
+// flags are those of naupegos server.
+type flags struct {
+	http, https, cert, key string
+	names                  []string
+	logFormat              string
+	drain                  time.Duration
+}
+
+// New returns naupegos server.
+func New(h Host) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "server",
+		Short: "Serve machines that boot, and operators, over the network",
+		Long: `Run the server until it is stopped: HTTP for machines that boot from the network, HTTPS beside it for everything else. /healthz on both says
+whether it is well.
+
+It works on the store of its --state-dir, or on a PostgreSQL database (--store); several servers may share one. At first start it makes a certificate
+authority of its own, which lies encrypted in the store, and a certificate for the names and addresses of this host, which is renewed while it
+serves. What clients need to believe it is written to server-ca.crt in the state directory. --tls-cert and --tls-key serve with a certificate from
+elsewhere; it is read again when the files change.
+
+SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way has --drain to end. A second one ends it at once.`,
+		Example: `  naupegos server
+  naupegos server --state-dir /var/lib/naupegos/server --listen-http 10.0.0.1:8080
+  naupegos server --listen-http :8080 --listen-https :443 --name boot.example.com`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return h.serve(cmd.Context(), &f) },
+	}
+	c.Flags().StringVar(&f.http, "listen-http", ":8080", "where machines boot from: HOST:PORT, or :PORT for all addresses")
+	c.Flags().StringVar(&f.https, "listen-https", "", "where everything else is (default the host of --listen-http, port 8443)")
+	c.Flags().StringSliceVar(&f.names, "name", nil, "another name or address of this host, for the certificate (repeatable)")
+	c.Flags().StringVar(&f.cert, "tls-cert", "", "serve with the certificate in this file (PEM, with its chain)")
+	c.Flags().StringVar(&f.key, "tls-key", "", "the key of --tls-cert")
+	c.Flags().StringVar(&f.logFormat, "log-format", "text", "how the log on standard error is written: text or json")
+	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long what is under way has to end after a stop")
+	return c
+}
+
+// logger returns the server's log.
+func (h Host) logger(format string) (*slog.Logger, error) {
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(h.Err, nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(h.Err, nil)), nil
+	}
+	return nil, fail.New(fail.Invalid, "--log-format %q", format).Do("choose text or json")
+}
+
+// serve runs the server until it is stopped.
+func (h Host) serve(ctx context.Context, f *flags) error {
+	log, err := h.logger(f.logFormat)
+	if err != nil {
+		return err
+	}
+	if f.https == "" {
+		if f.https, err = server.BesideHTTP(f.http); err != nil {
+			return err
+		}
+	}
+	st, err := h.OpenStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	serving, err := f.certificate(ctx, st, log)
+	if err != nil {
+		return err
+	}
+	s, err := server.Listen(ctx, server.Config{
+		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Log: log, Drain: f.drain,
+		Ping: func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
+	})
+	if err != nil {
+		return err
+	}
+	soft, hard, stop := plan.Interruptible(ctx)
+	defer stop()
+	work, end := context.WithCancel(hard)
+	defer end()
+	go func() {
+		select {
+		case <-soft:
+			log.Info("stopping", "drain", f.drain.String())
+			end()
+		case <-work.Done():
+		}
+	}()
+	at := s.Addresses()
+	log.Info("serving", "http", at.HTTP, "https", at.HTTPS, "store", st.Where(), "version", h.Version, "pid", os.Getpid())
+	if _, err := fmt.Fprintf(h.Out, "Serving machines at http://%s and operators at https://%s.\n", shown(at.HTTP), shown(at.HTTPS)); err != nil {
+		return err
+	}
+	err = s.Serve(work)
+	log.Info("stopped")
+	return err
+}
+
+// certificate returns what the server serves with, and writes what clients of its own authority need.
+func (f *flags) certificate(ctx context.Context, st store.Store, log *slog.Logger) (*authority.Serving, error) {
+	switch {
+	case (f.cert == "") != (f.key == ""):
+		return nil, fail.New(fail.Invalid, "--tls-cert and --tls-key go together")
+	case f.cert != "":
+		return authority.Files(f.cert, f.key, log)
+	}
+	ca, err := authority.Open(ctx, st.ServerSecrets(), "server")
+	if err != nil {
+		return nil, err
+	}
+	if err := wholefile.Replace(filepath.Join(st.Dir(), caFile), ca.PEM(), 0o644); err != nil {
+		return nil, err
+	}
+	return ca.Serve(f.names, log)
+}
+
+// shown is an address as somebody on this host uses it.
+func shown(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,162 @@
+package authority
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// look is how often a serving certificate is looked at: whether it is due, its files were changed, or this host has other addresses.
+const look = 30 * time.Second
+
+// Serving is the certificate that a server serves with. It is exchanged while connections stay.
+type Serving struct {
+	current atomic.Pointer[tls.Certificate]
+	renew   func() (*tls.Certificate, error) // nil: the current one stays
+	log     *slog.Logger
+}
+
+// Serve returns a certificate of the authority for this host: its name, its addresses, loopback, and further names and addresses.
+func (a *Authority) Serve(names []string, log *slog.Logger) (*Serving, error) {
+	s := &Serving{log: log}
+	var of []string
+	s.renew = func() (*tls.Certificate, error) {
+		now, err := hostNames(names)
+		if err != nil {
+			return nil, err
+		}
+		if c := s.current.Load(); c != nil && slices.Equal(of, now) && time.Until(c.Leaf.NotAfter) > leafLife/3 {
+			return nil, nil
+		}
+		c, err := a.leaf(now)
+		if err == nil {
+			of = now
+		}
+		return c, err
+	}
+	return s, s.refresh()
+}
+
+// Files returns the certificate and key in two files (PEM), which are read again when they change.
+func Files(cert, key string, log *slog.Logger) (*Serving, error) {
+	s := &Serving{log: log}
+	var read [2]time.Time
+	s.renew = func() (*tls.Certificate, error) {
+		var now [2]time.Time
+		for i, f := range []string{cert, key} {
+			info, err := os.Stat(f)
+			if err != nil {
+				return nil, fail.Wrap(fail.Invalid, err, "read the server's certificate")
+			}
+			now[i] = info.ModTime()
+		}
+		if s.current.Load() != nil && now == read {
+			return nil, nil
+		}
+		c, err := tls.LoadX509KeyPair(cert, key) // the error holds no part of the files
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the server's certificate").At(cert)
+		}
+		read = now
+		return &c, nil
+	}
+	return s, s.refresh()
+}
+
+// refresh exchanges the certificate where another one is wanted.
+func (s *Serving) refresh() error {
+	c, err := s.renew()
+	if err != nil || c == nil {
+		return err
+	}
+	s.current.Store(c)
+	s.log.Info("certificate", "names", c.Leaf.DNSNames, "addresses", c.Leaf.IPAddresses, "until", c.Leaf.NotAfter)
+	return nil
+}
+
+// Keep exchanges the certificate when it is time, until ctx ends. What goes wrong is logged and tried again.
+func (s *Serving) Keep(ctx context.Context) error {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := s.refresh(); err != nil {
+			s.log.Error("the certificate could not be renewed; the old one stays", "error", err.Error())
+		}
+	}
+}
+
+// Config returns the TLS configuration of a server that serves with the certificate, and believes clients' certificates that are of
+// clients (nil: asks for none).
+func (s *Serving) Config(clients *x509.CertPool) *tls.Config {
+	c := &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.current.Load(), nil },
+	}
+	if clients != nil {
+		c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, clients
+	}
+	return c
+}
+
+// leaf issues a serving certificate.
+func (a *Authority) leaf(names []string) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "make the key of the server's certificate")
+	}
+	c := x509.Certificate{
+		Subject: pkix.Name{CommonName: "naupegos-server"}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, n := range names {
+		if ip := net.ParseIP(n); ip != nil {
+			c.IPAddresses = append(c.IPAddresses, ip)
+		} else {
+			c.DNSNames = append(c.DNSNames, n)
+		}
+	}
+	der, err := a.Sign(c, key.Public(), leafLife)
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the server's certificate")
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+// hostNames lists the names and addresses by which this host may be asked, sorted.
+func hostNames(more []string) ([]string, error) {
+	names := append([]string{"localhost", "127.0.0.1", "::1"}, more...)
+	if host, err := os.Hostname(); err == nil && host != "" {
+		names = append(names, host)
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "list this host's addresses")
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			names = append(names, n.IP.String())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}

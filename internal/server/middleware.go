@@ -1,0 +1,78 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/problem"
+)
+
+// everything is around each request of a listener: its line in the log, headers, and what happens when a handler panics. Queries are not
+// logged: they may hold what is nobody's business.
+func (s *Server) everything(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		st := &status{ResponseWriter: w}
+		defer func() {
+			if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // the very value
+				s.c.Log.Error("a handler panicked", "path", r.URL.Path, "why", why, "stack", string(debug.Stack()))
+				if st.code == 0 {
+					problem.Write(st, fail.New(fail.Internal, "this is a defect of the server; its log says more"))
+				}
+			}
+			s.c.Log.Debug("request", "method", r.Method, "path", r.URL.Path, "status", st.code, "from", remote(r), "took", time.Since(began).Round(time.Microsecond).String())
+		}()
+		secure(w.Header(), r.TLS != nil)
+		next.ServeHTTP(st, r)
+	})
+}
+
+// secure sets headers by which browsers do no more with an answer than they should. A page may widen its own policy.
+func secure(h http.Header, encrypted bool) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if encrypted {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// remote is the address that a request comes from, without its port.
+func remote(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// status remembers what was answered.
+type status struct {
+	http.ResponseWriter
+	code int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (s *status) WriteHeader(code int) {
+	if s.code == 0 {
+		s.code = code
+	}
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (s *status) Write(b []byte) (int, error) {
+	if s.code == 0 {
+		s.code = http.StatusOK
+	}
+	return s.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }

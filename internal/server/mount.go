@@ -1,0 +1,160 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/problem"
+)
+
+// Listener says where something is mounted.
+type Listener int
+
+// The listeners. What is mounted on Boot is there on HTTPS, too; nothing that needs a secret belongs there.
+const (
+	API  Listener = iota // HTTPS
+	Boot                 // plain HTTP: as iPXE needs it
+)
+
+// Role is what an operator may do. The zero value is nobody's: the handler itself finds out who asks, as by a machine's certificate.
+type Role string
+
+// The roles, the least first.
+const (
+	Anybody Role = ""
+	Read    Role = "read"
+	Operate Role = "operate"
+	Admin   Role = "admin"
+)
+
+// Mount is one handler of the server.
+type Mount struct {
+	Pattern string // as http.ServeMux has it: "GET /boot.ipxe"
+	Handler http.Handler
+	On      Listener
+	Need    Role          // of the operator who asks; see Guard
+	MaxBody int64         // most bytes of a request's body; 0: 1 MiB
+	Timeout time.Duration // for the whole answer, by the request's context; 0: a minute
+	Stream  bool          // no Timeout: an answer goes on for as long as its reader takes it
+}
+
+// Guard lets a request through to a handler that needs a role, or answers it. nil lets nobody through.
+type Guard func(need Role, next http.Handler) http.Handler
+
+// Bounds of a mount that names none.
+const (
+	maxBody   = 1 << 20
+	answering = time.Minute
+)
+
+// handler is everything that a listener serves.
+func (s *Server) handler(on Listener) (http.Handler, error) {
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", s.bounded(Mount{Handler: http.HandlerFunc(s.health)}))
+	for _, p := range s.c.Parts {
+		for _, m := range p.Mounts {
+			if on == Boot && m.On != Boot {
+				continue
+			}
+			if err := add(mux, m.Pattern, s.bounded(m)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s.everything(notFound(mux)), nil
+}
+
+// add mounts a handler. A pattern that http.ServeMux refuses is a defect.
+func add(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fail.New(fail.Internal, "mount %s: %v", pattern, why)
+		}
+	}()
+	mux.Handle(pattern, h)
+	return nil
+}
+
+// bounded has a mount's bounds around its handler.
+func (s *Server) bounded(m Mount) http.Handler {
+	if m.MaxBody == 0 {
+		m.MaxBody = maxBody
+	}
+	if m.Timeout == 0 {
+		m.Timeout = answering
+	}
+	h := m.Handler
+	if m.Need != Anybody {
+		if s.c.Guard == nil {
+			h = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				problem.Write(w, fail.New(fail.Unauthorized, "nobody may do this here"))
+			})
+		} else {
+			h = s.c.Guard(m.Need, h)
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, m.MaxBody)
+		if m.Stream {
+			h.ServeHTTP(&patient{ResponseWriter: w, control: http.NewResponseController(w)}, r)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), m.Timeout)
+		defer cancel()
+		// The handler's own answer about its time has to get through.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(m.Timeout + 5*time.Second)) // what can't have one is a test's
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// patient has a reader keep up: each write has its own time.
+type patient struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// writing is how long one write of a streamed answer may take.
+const writing = 30 * time.Second
+
+// Write implements http.ResponseWriter.
+func (p *patient) Write(b []byte) (int, error) {
+	_ = p.control.SetWriteDeadline(time.Now().Add(writing)) // what can't have one is a test's
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// notFound answers what is mounted nowhere by problem documents.
+func notFound(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		seen := &status{ResponseWriter: discard{http.Header{}}}
+		h.ServeHTTP(seen, r)
+		p := problem.Of(fail.New(fail.NotFound, "there is nothing at %s", r.URL.Path))
+		if seen.code == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", seen.Header().Get("Allow"))
+			p = problem.Of(fail.New(fail.Invalid, "%s can't be asked by %s", r.URL.Path, r.Method))
+			p.Status = http.StatusMethodNotAllowed
+		}
+		p.Write(w)
+	})
+}
+
+// discard is an answer that nobody gets.
+type discard struct{ header http.Header }
+
+// Header implements http.ResponseWriter.
+func (d discard) Header() http.Header { return d.header }
+
+// Write implements http.ResponseWriter.
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+// WriteHeader implements http.ResponseWriter.
+func (discard) WriteHeader(int) {}

@@ -1,0 +1,109 @@
+// Package problem turns errors into problem documents (RFC 9457) and back: what the server answers where it can't do what was asked, and what
+// its client makes of that.
+//
+// The kinds of internal/fail decide the status. The package knows nothing of what was asked.
+package problem
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// ContentType is the media type of a problem document.
+const ContentType = "application/problem+json"
+
+// Problem is a problem document. Fields may be added, never renamed or given another meaning.
+type Problem struct {
+	Type   string `json:"type"`   // "about:blank": the status and the kind say all
+	Title  string `json:"title"`  // the kind, for people
+	Status int    `json:"status"` // the same as the response's
+	Detail string `json:"detail"` // what was attempted, where, why it failed, and what to do about it
+	Kind   string `json:"kind"`   // as the exit codes of the command have them: "not ready", "conflict", …
+}
+
+// statuses are those of the kinds. What has none is 500.
+var statuses = map[fail.Kind]int{
+	fail.Invalid: http.StatusBadRequest, fail.Refused: http.StatusForbidden, fail.NotReady: http.StatusServiceUnavailable,
+	fail.Conflict: http.StatusConflict, fail.Unreachable: http.StatusBadGateway, fail.Unauthorized: http.StatusUnauthorized,
+	fail.Interrupted: http.StatusServiceUnavailable, fail.NotFound: http.StatusNotFound,
+}
+
+// Of returns the document of an error. It says all that the error says: errors hold no secrets.
+func Of(err error) *Problem {
+	kind := fail.KindOf(err)
+	status, ok := statuses[kind]
+	if !ok {
+		status = http.StatusInternalServerError
+	}
+	p := &Problem{Type: "about:blank", Title: kind.String(), Status: status, Detail: err.Error(), Kind: kind.String()}
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		p.Status, p.Title, p.Kind = http.StatusRequestEntityTooLarge, fail.Invalid.String(), fail.Invalid.String()
+		p.Detail = fmt.Sprintf("the request's body has more than %d bytes", large.Limit)
+	}
+	return p
+}
+
+// Write answers a request with the document of an error.
+func Write(w http.ResponseWriter, err error) { Of(err).Write(w) }
+
+// Write answers a request with the document.
+func (p *Problem) Write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", ContentType)
+	w.Header().Set("Cache-Control", "no-store")
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="naupegos"`)
+	}
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // whoever asked has gone away
+}
+
+// Err returns the error that the document tells of, with its kind.
+func (p *Problem) Err() error {
+	for _, k := range []fail.Kind{fail.Invalid, fail.Refused, fail.NotReady, fail.Conflict, fail.Unreachable, fail.Unauthorized, fail.Interrupted, fail.NotFound} {
+		if k.String() == p.Kind {
+			return fail.New(k, "%s", p.Detail)
+		}
+	}
+	return fail.New(fail.Internal, "%s", p.Detail)
+}
+
+// Read returns the error that a response tells of, which is none of success. It reads no more than a problem document may have.
+func Read(res *http.Response) error {
+	data, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		return fail.Wrap(fail.Unreachable, err, "read the server's answer")
+	}
+	var p Problem
+	if err := json.Unmarshal(data, &p); err != nil || p.Detail == "" {
+		return (&Problem{Kind: kindOf(res.StatusCode).String(), Detail: "the server answered " + res.Status}).Err()
+	}
+	return p.Err()
+}
+
+// kindOf is the kind of a status that came without a document, as from a proxy in between.
+func kindOf(status int) fail.Kind {
+	switch status {
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		return fail.NotReady
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return fail.Unreachable
+	case http.StatusUnauthorized:
+		return fail.Unauthorized
+	case http.StatusForbidden:
+		return fail.Refused
+	case http.StatusNotFound:
+		return fail.NotFound
+	case http.StatusConflict:
+		return fail.Conflict
+	}
+	if status >= 400 && status < 500 {
+		return fail.Invalid
+	}
+	return fail.Internal
+}

@@ -1,0 +1,169 @@
+// Package server is the process that works for operators and machines over the network: its listeners, what is mounted there, and how it starts
+// and stops.
+//
+// Handlers only translate: what they call lies in internal/operate, internal/netboot and internal/machines. The package knows nothing of what is
+// mounted.
+package server
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/authority"
+)
+
+// Config is what a server is made of.
+type Config struct {
+	ListenHTTP  string             // for machines that boot: plain HTTP
+	ListenHTTPS string             // for everything else
+	Serving     *authority.Serving // the certificate of ListenHTTPS
+	Clients     *x509.CertPool     // who signed the certificates of clients (machines); nil: nobody is asked for one
+	Parts       []Part
+	Guard       Guard
+	Ping        func(context.Context) error // whether the store answers
+	Log         *slog.Logger
+	Drain       time.Duration // how long requests and work have to end after a stop; 0: 30 s
+}
+
+// Part is what one package has the server do. Everything but the name may be left away.
+type Part struct {
+	Name   string // in /healthz and the log
+	Mounts []Mount
+	// Run works beside the requests until ctx ends; an error ends the server.
+	Run func(ctx context.Context) error
+	// Health tells which things of the part are well, by their names: all have to be.
+	Health func(ctx context.Context) map[string]bool
+}
+
+// Server serves until it is stopped.
+type Server struct {
+	c       Config
+	servers []*http.Server
+	listens []net.Listener
+}
+
+// Addresses are those at which a server listens.
+type Addresses struct{ HTTP, HTTPS string }
+
+// Listen binds the addresses, so that a port that is taken is known before anything else begins.
+func Listen(ctx context.Context, c Config) (*Server, error) {
+	if c.Drain <= 0 {
+		c.Drain = 30 * time.Second
+	}
+	s := &Server{c: c}
+	for _, l := range []struct {
+		on      Listener
+		address string
+		flag    string
+	}{{Boot, c.ListenHTTP, "--listen-http"}, {API, c.ListenHTTPS, "--listen-https"}} {
+		var lc net.ListenConfig
+		bound, err := lc.Listen(ctx, "tcp", l.address)
+		if err != nil {
+			return nil, errors.Join(fail.Wrap(fail.Refused, err, "listen at %s", l.address).Do("see who is there with ss -ltnp, or give another address by %s", l.flag), s.close())
+		}
+		h, err := s.handler(l.on)
+		if err != nil {
+			return nil, errors.Join(err, bound.Close(), s.close())
+		}
+		srv := newHTTPServer(h, c.Log)
+		if l.on == API {
+			srv.TLSConfig = c.Serving.Config(c.Clients)
+		}
+		s.servers, s.listens = append(s.servers, srv), append(s.listens, bound)
+	}
+	return s, nil
+}
+
+// Addresses returns where the server listens, with the ports that it got.
+func (s *Server) Addresses() Addresses {
+	return Addresses{HTTP: s.listens[0].Addr().String(), HTTPS: s.listens[1].Addr().String()}
+}
+
+// Serve serves until ctx ends; then no new connection is taken, and what is under way has Config.Drain to end.
+func (s *Server) Serve(ctx context.Context) error {
+	group, work := errgroup.WithContext(ctx)
+	for i, srv := range s.servers {
+		group.Go(func() error {
+			var err error
+			if srv.TLSConfig != nil {
+				err = srv.ServeTLS(s.listens[i], "", "")
+			} else {
+				err = srv.Serve(s.listens[i])
+			}
+			if errors.Is(err, http.ErrServerClosed) {
+				return nil
+			}
+			return fail.Wrap(fail.Internal, err, "serve at %s", s.listens[i].Addr())
+		})
+		group.Go(func() error {
+			<-work.Done()
+			return s.drain(srv)
+		})
+	}
+	if s.c.Serving != nil {
+		group.Go(func() error { return s.c.Serving.Keep(work) })
+	}
+	for _, p := range s.c.Parts {
+		if p.Run != nil {
+			group.Go(func() error {
+				if err := p.Run(work); err != nil {
+					return fail.Wrap(fail.KindOf(err), err, "%s", p.Name)
+				}
+				return nil
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// drain stops one listener: what has not ended in time is cut off.
+func (s *Server) drain(srv *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.c.Drain)
+	defer cancel()
+	if err := srv.Shutdown(ctx); err != nil {
+		s.c.Log.Warn("requests were cut off", "after", s.c.Drain.String())
+		return srv.Close()
+	}
+	return nil
+}
+
+// close gives back what Listen has bound.
+func (s *Server) close() error {
+	var errs []error
+	for _, l := range s.listens {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// newHTTPServer has a bound on everything that a client can draw out. Answers that stream are bounded by their writes; see patient.
+func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// BesideHTTP returns the usual HTTPS address beside an HTTP one: the same host, port 8443.
+func BesideHTTP(address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "--listen-http %s", address).Do("give HOST:PORT, or :PORT for all addresses")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return "", fail.New(fail.Invalid, "--listen-http %s: %q is no port", address, port)
+	}
+	if port == "0" {
+		return net.JoinHostPort(host, "0"), nil
+	}
+	return net.JoinHostPort(host, "8443"), nil
+}
