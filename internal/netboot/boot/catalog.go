@@ -1,0 +1,163 @@
+package boot
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Catalog is groups, profiles and templates in memory, compiled and indexed. It may be changed while it is asked.
+type Catalog struct {
+	mu       sync.RWMutex
+	index    *index
+	members  map[string]*member // by place
+	profiles map[string]*profile
+	texts    map[kind]map[string]*text
+}
+
+// Problem is something that machines are not answered with as its author meant it.
+type Problem struct {
+	File string // as groups/a.json
+	Err  error
+}
+
+// Error says which file has the problem, and why.
+func (p Problem) Error() string { return fmt.Sprintf("%s: %v", p.File, p.Err) }
+
+// Unwrap returns why.
+func (p Problem) Unwrap() error { return p.Err }
+
+// NewCatalog returns a catalog without anything in it.
+func NewCatalog() *Catalog {
+	return &Catalog{index: newIndex(), members: map[string]*member{}, profiles: map[string]*profile{}, texts: map[kind]map[string]*text{}}
+}
+
+// Replace makes cfg all that is in the catalog, at once for whoever asks, and returns what is wrong in cfg. Machines get no answer from
+// what is wrong; from the rest they do.
+func (c *Catalog) Replace(cfg Config) []Problem {
+	n := NewCatalog()
+	var problems []Problem
+	wrong := func(file string, err error) { problems = append(problems, Problem{file, err}) }
+	for k, files := range map[kind]map[string]string{ignitionKind: cfg.Ignition, cloudKind: cfg.Cloud, genericKind: cfg.Generic} {
+		n.texts[k] = make(map[string]*text, len(files))
+		for name, content := range files {
+			t, err := compile(k, name, content)
+			if err != nil {
+				wrong(string(k)+"/"+name, err)
+			}
+			n.texts[k][name] = t
+		}
+	}
+	for name, p := range cfg.Profiles {
+		n.profiles[name] = compileProfile(p)
+		for _, err := range n.missing(p) {
+			wrong("profiles/"+name+".json", err)
+		}
+	}
+	for name, g := range cfg.Groups {
+		if err := n.Put(name, g); err != nil {
+			wrong("groups/"+name+".json", err)
+		} else if n.profiles[clean(g.Profile)] == nil {
+			wrong("groups/"+name+".json", fmt.Errorf("there is no profile %q", g.Profile))
+		}
+	}
+	problems = append(problems, n.twins()...)
+	slices.SortFunc(problems, func(a, b Problem) int { return strings.Compare(a.Error(), b.Error()) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index, c.members, c.profiles, c.texts = n.index, n.members, n.profiles, n.texts
+	return problems
+}
+
+// Put adds a group under a name of the caller's, in the place of the one that had it.
+func (c *Catalog) Put(name string, g Group) error {
+	g, err := g.normal()
+	if err != nil {
+		return err
+	}
+	m := newMember(name, g)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.members[name]; old != nil {
+		c.index.remove(old)
+	}
+	c.members[name] = m
+	c.index.add(m)
+	return nil
+}
+
+// Remove takes the group of a name out, where there is one.
+func (c *Catalog) Remove(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.members[name]; old != nil {
+		c.index.remove(old)
+		delete(c.members, name)
+	}
+}
+
+// Len returns how many groups there are.
+func (c *Catalog) Len() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.members)
+}
+
+// Select returns the group that a machine of these labels has, the most specific one. Without one it reports false.
+func (c *Catalog) Select(labels map[string]string) (Group, bool) {
+	if m := c.find(labels); m != nil {
+		return m.group, true
+	}
+	return Group{}, false
+}
+
+func (c *Catalog) find(labels map[string]string) *member {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.index.find(labels)
+}
+
+func (c *Catalog) profile(name string) *profile {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.profiles[clean(name)]
+}
+
+func (c *Catalog) text(k kind, name string) *text {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.texts[k][clean(name)]
+}
+
+// missing names the templates that a profile has and the catalog lacks.
+func (c *Catalog) missing(p Profile) []error {
+	var all []error
+	for k, name := range map[kind]string{ignitionKind: p.IgnitionID, cloudKind: p.CloudID, genericKind: p.GenericID} {
+		if _, there := c.texts[k][clean(name)]; name != "" && !there {
+			all = append(all, fmt.Errorf("there is no file %s/%s", k, name))
+		}
+	}
+	return all
+}
+
+// twins finds groups that ask for the very same: only one of them is ever taken.
+func (c *Catalog) twins() []Problem {
+	var all []Problem
+	for _, s := range c.index.shapes {
+		for _, members := range s.members {
+			for _, m := range members[1:] {
+				all = append(all, Problem{"groups/" + m.place + ".json", fmt.Errorf("groups/%s.json asks for the same labels, and is taken", members[0].place)})
+			}
+		}
+	}
+	return all
+}
+
+// Names returns the names of the groups, sorted.
+func (c *Catalog) Names() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Sorted(maps.Keys(c.members))
+}

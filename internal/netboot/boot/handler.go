@@ -1,0 +1,192 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Options say what a Handler answers from.
+type Options struct {
+	// Catalogs are asked for a machine's group, and the most specific one of all is taken; of equal ones that of the first. The profile
+	// that a group names is looked for in its own catalog, then in the others, templates in that of the profile.
+	Catalogs []*Catalog
+	// Assets is the directory of kernels and images that are given out below /assets/. What a link in it points to outside of it is not
+	// given out. Nil: there is none.
+	Assets *os.Root
+	// Log is told why a machine was not answered. Nil: nobody is.
+	Log *slog.Logger
+}
+
+// Handler returns the boot endpoints. They are open: what they answer is no secret.
+func Handler(o Options) http.Handler {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &server{o}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", home)
+	mux.HandleFunc("/boot.ipxe", inspect)
+	mux.HandleFunc("/boot.ipxe.0", inspect)
+	mux.HandleFunc("/ipxe", s.script(func(p *profile) *page { return p.ipxe }))
+	mux.HandleFunc("/grub", s.script(func(p *profile) *page { return p.grub }))
+	mux.HandleFunc("/ignition", s.text(ignitionKind, func(p *profile) string { return p.IgnitionID }))
+	mux.HandleFunc("/cloud", s.text(cloudKind, func(p *profile) string { return p.CloudID }))
+	mux.HandleFunc("/generic", s.text(genericKind, func(p *profile) string { return p.GenericID }))
+	mux.HandleFunc("/metadata", s.metadata)
+	if o.Assets != nil {
+		mux.Handle("/assets/", http.StripPrefix("/assets/", http.FileServer(assets{o.Assets})))
+	}
+	return mux
+}
+
+type server struct{ Options }
+
+// match is what a machine gets, and what it has said of itself.
+type match struct {
+	labels  map[string]string
+	group   *member
+	profile *profile
+	catalog *Catalog // of the profile
+}
+
+// find returns what belongs to a machine. What was not found is nil in it.
+func (s *server) find(r *http.Request) match {
+	m := match{labels: Labels(r.URL.Query())}
+	var own *Catalog
+	for _, c := range s.Catalogs {
+		if g := c.find(m.labels); g != nil && (m.group == nil || g.before(m.group) && g.order != m.group.order) {
+			m.group, own = g, c
+		}
+	}
+	if m.group == nil {
+		return m
+	}
+	if m.profile, m.catalog = own.profile(m.group.group.Profile), own; m.profile != nil {
+		return m
+	}
+	for _, c := range s.Catalogs {
+		if m.profile, m.catalog = c.profile(m.group.group.Profile), c; m.profile != nil {
+			return m
+		}
+	}
+	return m
+}
+
+// vars returns what templates are rendered with.
+func (m match) vars(r *http.Request) map[string]any {
+	vars := maps.Clone(m.group.vars)
+	vars["request"] = map[string]any{"query": m.labels, "raw_query": r.URL.RawQuery}
+	return vars
+}
+
+func home(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/" {
+		http.NotFound(w, r)
+		return
+	}
+	write(w, homePage.kind, homePage.body)
+}
+
+var (
+	homePage    = newPage([]byte("matchbox\n")) // who asks looks for this word
+	inspectPage = newPage([]byte(Inspect))
+)
+
+func inspect(w http.ResponseWriter, _ *http.Request) { write(w, inspectPage.kind, inspectPage.body) }
+
+// script answers with a script of the machine's profile.
+func (s *server) script(of func(*profile) *page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		m := s.find(r)
+		if m.profile == nil {
+			s.absent(w, r, m, nil)
+			return
+		}
+		p := of(m.profile)
+		if p == nil {
+			s.absent(w, r, m, fmt.Errorf("its profile %s says nothing of booting", m.profile.ID))
+			return
+		}
+		write(w, p.kind, p.body)
+	}
+}
+
+// text answers with a file that the machine's profile names, rendered for the machine.
+func (s *server) text(k kind, of func(*profile) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		m := s.find(r)
+		if m.profile == nil {
+			s.absent(w, r, m, nil)
+			return
+		}
+		t := m.catalog.text(k, of(m.profile))
+		if t == nil {
+			s.absent(w, r, m, fmt.Errorf("there is no usable %s/%s, which its profile %s names", k, of(m.profile), m.profile.ID))
+			return
+		}
+		body, err := t.render(m.vars(r))
+		if err != nil {
+			s.absent(w, r, m, fmt.Errorf("render %s/%s: %w", k, of(m.profile), err))
+			return
+		}
+		if k == ignitionKind {
+			write(w, "application/json", body)
+			return
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	}
+}
+
+func (s *server) metadata(w http.ResponseWriter, r *http.Request) {
+	m := s.find(r)
+	if m.group == nil {
+		s.absent(w, r, m, nil)
+		return
+	}
+	var b bytes.Buffer
+	environment(&b, "", m.vars(r))
+	write(w, "plain/text", b.Bytes()) // not text/plain: what matchbox says, and what reads it may look for
+}
+
+// absent answers that there is nothing for this machine, and tells the log why.
+func (s *server) absent(w http.ResponseWriter, r *http.Request, m match, why error) {
+	switch {
+	case why != nil:
+	case m.group == nil:
+		why = fmt.Errorf("no group is for a machine of these labels")
+	default:
+		why = fmt.Errorf("there is no profile %q, which its group %s names", m.group.group.Profile, m.group.group.ID)
+	}
+	s.Log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelWarn, "a machine was not answered", slog.String("path", r.URL.Path),
+		slog.Any("labels", m.labels), slog.String("reason", why.Error()))
+	http.NotFound(w, r)
+}
+
+func write(w http.ResponseWriter, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Write(body) //nolint:errcheck // who has gone away misses nothing
+}
+
+// assets gives out files of a directory and of nowhere else. They are real files, which the kernel sends by itself.
+type assets struct{ root *os.Root }
+
+// Open implements http.FileSystem.
+func (a assets) Open(name string) (http.File, error) {
+	name = clean(name)
+	if name == "" {
+		name = "."
+	}
+	f, err := a.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}

@@ -1,0 +1,61 @@
+package boot
+
+import (
+	"encoding/json"
+	"fmt"
+
+	butaneconfig "github.com/coreos/butane/config"
+	"github.com/coreos/butane/config/common"
+	"github.com/coreos/go-semver/semver"
+	"github.com/coreos/ignition/v2/config/util"
+	"github.com/coreos/ignition/v2/config/v3_4"
+	v3_4types "github.com/coreos/ignition/v2/config/v3_4/types"
+	"github.com/coreos/ignition/v2/config/v3_5"
+)
+
+// ignition returns an Ignition config as machines get it: of version 3.4.0 where it is of that or an older one, as of matchbox, else of 3.5.0.
+// From one that is not valid Ignition takes nothing: with the error comes the empty config of no version that matchbox answers with then, at
+// which a machine stops and says so.
+func ignition(data []byte) ([]byte, error) {
+	parse := parse34
+	if v, _, err := util.GetConfigVersion(data); err == nil && v34.LessThan(v) {
+		parse = parse35
+	}
+	config, err := parse(data)
+	if err != nil {
+		config = v3_4types.Config{}
+	}
+	answer, e := json.Marshal(config)
+	if e != nil {
+		return nil, e
+	}
+	return answer, err
+}
+
+var v34 = semver.Version{Major: 3, Minor: 4}
+
+func parse34(data []byte) (any, error) {
+	config, report, err := v3_4.ParseCompatibleVersion(data)
+	if err != nil {
+		return nil, fmt.Errorf("Ignition does not accept it: %w: %s", err, report.String()) //nolint:staticcheck // a name
+	}
+	return config, nil
+}
+
+func parse35(data []byte) (any, error) {
+	config, report, err := v3_5.ParseCompatibleVersion(data)
+	if err != nil {
+		return nil, fmt.Errorf("Ignition does not accept it: %w: %s", err, report.String()) //nolint:staticcheck // a name
+	}
+	return config, nil
+}
+
+// butane translates a Butane config to Ignition.
+func butane(data []byte) ([]byte, error) {
+	translated, report, err := butaneconfig.TranslateBytes(data, common.TranslateBytesOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("Butane does not accept it: %w: %s", err, report.String()) //nolint:staticcheck // a name
+	}
+	answer, _ := ignition(translated) // an empty one, as matchbox has it, where Ignition does not accept what Butane made
+	return answer, nil
+}

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo {{.request.raw_query}}
