@@ -64,7 +64,7 @@ func TestIndexFindsWhatAPlainLookFinds(t *testing.T) {
 // TestIndexDoesNotLookAtAll holds that many machines cost no more than one: neither where each has labels of its own, nor where they share some.
 func TestIndexDoesNotLookAtAll(t *testing.T) {
 	allocs := map[int]float64{}
-	for _, n := range []int{1, 10000} {
+	for _, n := range []int{1, 2000} {
 		x := newIndex()
 		for i := range n {
 			x.add(newMember(fmt.Sprint(i), Group{Selector: map[string]string{"os": "installed", "mac": fmt.Sprint(i)}}))
@@ -81,7 +81,7 @@ func TestIndexDoesNotLookAtAll(t *testing.T) {
 		}
 		allocs[n] = testing.AllocsPerRun(100, func() { x.find(labels) })
 	}
-	if allocs[10000] != allocs[1] {
+	if allocs[2000] != allocs[1] {
 		t.Errorf("allocations by number of groups: %v", allocs)
 	}
 }

@@ -1,0 +1,123 @@
+package dhcp
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+)
+
+// Full gives out addresses, and says where to boot from.
+type Full struct {
+	Boot   Boot
+	Link   netip.Prefix // the network that this server is on
+	Pool   *Pool
+	Router netip.Addr   // may be missing
+	DNS    []netip.Addr // may be missing
+	Log    *slog.Logger
+}
+
+// Answer implements Handler.
+func (f *Full) Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
+	if relay := addrOf(m.GatewayIPAddr); relay.IsValid() && !f.Link.Contains(relay) {
+		return nil // there are no addresses for where the relay is
+	}
+	if len(m.ClientHWAddr) != 6 {
+		return nil
+	}
+	mac := m.ClientHWAddr.String()
+	switch m.MessageType() {
+	case dhcpv4.MessageTypeDiscover:
+		addr, ok := f.Pool.Offer(mac, addrOf(m.RequestedIPAddress()))
+		if !ok {
+			f.Log.Warn("no address is free", "mac", mac)
+			return nil
+		}
+		return f.lease(m, dhcpv4.MessageTypeOffer, addr)
+	case dhcpv4.MessageTypeRequest:
+		return f.request(m, mac)
+	case dhcpv4.MessageTypeDecline:
+		f.Log.Warn("somebody else has an address of this server's range", "address", m.RequestedIPAddress(), "mac", mac)
+		f.Pool.Decline(mac, addrOf(m.RequestedIPAddress()))
+	case dhcpv4.MessageTypeRelease:
+		f.Pool.Release(mac, addrOf(m.ClientIPAddr))
+	case dhcpv4.MessageTypeInform:
+		reply := answer(m, dhcpv4.MessageTypeAck)
+		if reply != nil {
+			f.options(reply, m)
+		}
+		return reply
+	}
+	return nil
+}
+
+func (f *Full) request(m *dhcpv4.DHCPv4, mac string) *dhcpv4.DHCPv4 {
+	if server := addrOf(m.ServerIdentifier()); server.IsValid() && server != f.Boot.Server {
+		f.Log.Warn("a machine took the address of another DHCP server: there have to be none on this link, or this one has to be --dhcp proxy", "server", server, "mac", mac)
+		f.Pool.Withdraw(mac)
+		return nil
+	}
+	wanted := addrOf(m.RequestedIPAddress())
+	if !wanted.IsValid() {
+		wanted = addrOf(m.ClientIPAddr)
+	}
+	if err := f.Pool.Take(mac, wanted); err != nil {
+		f.Log.Info("an address is refused", "address", wanted, "mac", mac, "reason", err.Error())
+		reply := answer(m, dhcpv4.MessageTypeNak)
+		if reply != nil {
+			reply.UpdateOption(dhcpv4.OptServerIdentifier(f.Boot.Server.AsSlice()))
+		}
+		return reply
+	}
+	return f.lease(m, dhcpv4.MessageTypeAck, wanted)
+}
+
+// lease answers with an address.
+func (f *Full) lease(m *dhcpv4.DHCPv4, kind dhcpv4.MessageType, addr netip.Addr) *dhcpv4.DHCPv4 {
+	reply := answer(m, kind)
+	if reply == nil {
+		return nil
+	}
+	reply.YourIPAddr = addr.AsSlice()
+	reply.UpdateOption(dhcpv4.OptIPAddressLeaseTime(f.Pool.duration.Truncate(time.Second)))
+	f.options(reply, m)
+	return reply
+}
+
+// options writes what goes with an address.
+func (f *Full) options(reply, m *dhcpv4.DHCPv4) {
+	reply.UpdateOption(dhcpv4.OptServerIdentifier(f.Boot.Server.AsSlice()))
+	reply.UpdateOption(dhcpv4.OptSubnetMask(net.CIDRMask(f.Link.Bits(), 32)))
+	if f.Router.IsValid() {
+		reply.UpdateOption(dhcpv4.OptRouter(f.Router.AsSlice()))
+	}
+	if len(f.DNS) > 0 {
+		var list []net.IP
+		for _, a := range f.DNS {
+			list = append(list, a.AsSlice())
+		}
+		reply.UpdateOption(dhcpv4.OptDNS(list...))
+	}
+	c, ok := identify(m)
+	if !ok {
+		return
+	}
+	if c.ipxe {
+		quick := dhcpv4.Options{noProxyDHCP: []byte{1}}
+		reply.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(ipxeOptions), quick.ToBytes()))
+	}
+	if file, ok := f.Boot.file(c); ok {
+		f.Boot.put(reply, m, c, file)
+	}
+}
+
+// addrOf returns an address of a message. That of none, or of 0.0.0.0, is not valid.
+func addrOf(ip net.IP) netip.Addr {
+	a, ok := netip.AddrFromSlice(ip.To4())
+	if !ok || a.IsUnspecified() {
+		return netip.Addr{}
+	}
+	return a
+}

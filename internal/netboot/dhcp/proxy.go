@@ -1,0 +1,39 @@
+package dhcp
+
+import "github.com/insomniacslk/dhcp/dhcpv4"
+
+// Proxy answers machines that boot from the network beside the DHCP server that gives them their addresses. To all others it says nothing.
+type Proxy struct{ Boot Boot }
+
+// Answer implements Handler: an offer to who discovers, and an acknowledgement to who asks this server itself, at port 4011.
+func (p *Proxy) Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
+	var kind dhcpv4.MessageType
+	switch m.MessageType() {
+	case dhcpv4.MessageTypeDiscover:
+		kind = dhcpv4.MessageTypeOffer
+	case dhcpv4.MessageTypeRequest, dhcpv4.MessageTypeInform:
+		kind = dhcpv4.MessageTypeAck
+	default:
+		return nil
+	}
+	return p.answer(m, kind)
+}
+
+func (p *Proxy) answer(m *dhcpv4.DHCPv4, kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
+	c, ok := identify(m)
+	if !ok {
+		return nil
+	}
+	file, ok := p.Boot.file(c)
+	reply := answer(m, kind)
+	if !ok || reply == nil {
+		return nil
+	}
+	p.Boot.put(reply, m, c, file)
+	if c.kind != http {
+		reply.UpdateOption(dhcpv4.OptClassIdentifier(pxe))
+		control := dhcpv4.Options{discoveryControl: []byte{bootThis}}
+		reply.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, append(control.ToBytes(), dhcpv4.OptionEnd.Code())))
+	}
+	return reply
+}

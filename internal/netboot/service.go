@@ -1,0 +1,179 @@
+package netboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/netboot/dhcp"
+	"github.com/naupegos/naupegos/internal/netboot/programs"
+)
+
+// The ports of a Service; docs/reference/ports.md has all of the server's.
+const (
+	dhcpPort  = 67   // UDP, DHCP: with modes proxy and on
+	proxyPort = 4011 // UDP, ProxyDHCP that is asked by itself: with mode proxy
+	tftpPort  = 69   // UDP; what is loaded comes from a port of the kernel's choice
+)
+
+// programsPath is where HTTP has iPXE's programs, for firmware that boots by HTTP.
+const programsPath = "/netboot/"
+
+// Service serves an interface. Its sockets are open from New on, so that whatever is in the way is known before anything else starts.
+type Service struct {
+	cfg      Config
+	link     link
+	programs *programs.Set
+	pool     *dhcp.Pool
+	dhcp     []*socket
+	tftp     *tftpServer
+}
+
+// New checks the config, looks for another DHCP server where this one is to give out addresses, and opens the sockets.
+func New(ctx context.Context, cfg Config) (*Service, error) {
+	l, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{cfg: cfg, link: l}
+	if s.programs, err = programs.Find(cfg.Programs...); err != nil {
+		return nil, err
+	}
+	if cfg.DHCP != Off {
+		if err := s.look(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// look refuses to be the second DHCP server of a link. In mode proxy it only says where there is none: one may come later.
+func (s *Service) look(ctx context.Context) error {
+	other, err := findDHCP(ctx, s.link)
+	switch {
+	case err != nil:
+		return fail.Wrap(fail.Internal, err, "look for a DHCP server").At(s.link.Name)
+	case s.cfg.DHCP == On && other.IsValid():
+		return fail.New(fail.Refused, "a DHCP server answers already, %s", other).At(s.link.Name).Do("say --dhcp proxy to boot machines beside it, or switch it off")
+	case s.cfg.DHCP == Proxy && !other.IsValid():
+		s.cfg.Log.Warn("no DHCP server answers: machines boot only once one gives them addresses", "interface", s.link.Name)
+	}
+	return nil
+}
+
+func (s *Service) open() error {
+	handler, err := s.handler()
+	if err != nil {
+		return err
+	}
+	var ports []int
+	switch s.cfg.DHCP {
+	case Proxy:
+		ports = []int{dhcpPort, proxyPort}
+	case On:
+		ports = []int{dhcpPort}
+	}
+	for _, port := range ports {
+		conn, err := listen(s.link, port)
+		if err != nil {
+			return err
+		}
+		s.dhcp = append(s.dhcp, &socket{conn, port, handler, s.cfg.Log})
+	}
+	conn, err := listen(s.link, tftpPort)
+	if err != nil {
+		return err
+	}
+	s.tftp = newTFTP(conn, s.programs, s.cfg.Log)
+	return nil
+}
+
+// handler makes the mode.
+func (s *Service) handler() (dhcp.Handler, error) {
+	host := netip.AddrPortFrom(s.cfg.Address, s.cfg.HTTP)
+	boot := dhcp.Boot{Server: s.cfg.Address, Program: s.programs.For, Script: fmt.Sprintf("http://%s/boot.ipxe", host), Programs: fmt.Sprintf("http://%s%s", host, programsPath)}
+	if s.cfg.DHCP != On {
+		return &dhcp.Proxy{Boot: boot}, nil
+	}
+	net := s.link.prefix
+	keep := []netip.Addr{s.cfg.Address, net.Masked().Addr(), lastOf(net)}
+	if s.cfg.Router.IsValid() {
+		keep = append(keep, s.cfg.Router)
+	}
+	pool, err := dhcp.NewPool(s.cfg.Range, s.cfg.Lease, s.cfg.Leases, time.Now, keep...)
+	if err != nil {
+		return nil, err
+	}
+	s.pool = pool
+	return &dhcp.Full{Boot: boot, Link: net, Pool: pool, Router: s.cfg.Router, DNS: s.cfg.DNS, Log: s.cfg.Log}, nil
+}
+
+// lastOf returns the broadcast address of a network.
+func lastOf(p netip.Prefix) netip.Addr {
+	b := p.Addr().As4()
+	for i := p.Bits(); i < 32; i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	return netip.AddrFrom4(b)
+}
+
+// Run serves until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, c := range s.dhcp {
+		g.Go(c.serve)
+	}
+	g.Go(s.tftp.serve)
+	g.Go(func() error { return advertise(ctx, s.link, s.cfg.Log) })
+	g.Go(func() error {
+		<-ctx.Done()
+		return s.close()
+	})
+	s.cfg.Log.Info("machines can boot from the network", "interface", s.link.Name, "address", s.cfg.Address, "dhcp", s.cfg.DHCP, "programs", strings.Join(s.programs.Names(), " "))
+	return g.Wait()
+}
+
+// close closes the sockets, which ends whoever serves them.
+func (s *Service) close() error {
+	var err error
+	for _, c := range s.dhcp {
+		err = errors.Join(err, c.conn.Close())
+	}
+	if s.tftp != nil {
+		s.tftp.stop()
+	}
+	if s.pool != nil {
+		err = errors.Join(err, s.pool.Close())
+	}
+	return err
+}
+
+// Handler adds iPXE's programs to the boot endpoints, for firmware that boots by HTTP.
+func (s *Service) Handler(boot http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", boot)
+	mux.HandleFunc(programsPath+"{name}", func(w http.ResponseWriter, r *http.Request) {
+		data := s.programs.Get(r.PathValue("name"))
+		if data == nil {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/efi")
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(data)))
+	})
+	return mux
+}
+
+// closed reports whether a socket was closed on purpose.
+func closed(err error) bool { return errors.Is(err, net.ErrClosed) }

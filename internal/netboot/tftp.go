@@ -1,0 +1,81 @@
+package netboot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/pin/tftp/v3"
+
+	"github.com/naupegos/naupegos/internal/netboot/programs"
+)
+
+const (
+	tftpTimeout   = time.Second // of a packet that is not acknowledged
+	tftpRetries   = 5
+	tftpTransfers = 256 // at a time
+)
+
+// tftpServer gives out iPXE's programs, and nothing else. It takes nothing.
+type tftpServer struct {
+	*tftp.Server
+	conn     *net.UDPConn
+	programs *programs.Set
+	log      *slog.Logger
+	running  chan struct{} // has room for as many transfers as may run
+}
+
+func newTFTP(conn *net.UDPConn, set *programs.Set, log *slog.Logger) *tftpServer {
+	s := &tftpServer{conn: conn, programs: set, log: log, running: make(chan struct{}, tftpTransfers)}
+	s.Server = tftp.NewServer(s.read, nil)
+	s.SetTimeout(tftpTimeout)
+	s.SetRetries(tftpRetries)
+	return s
+}
+
+func (s *tftpServer) serve() error { return s.Serve(s.conn) }
+
+// stop waits for the transfers that run, which have a few seconds at most without an acknowledgement.
+func (s *tftpServer) stop() {
+	s.Shutdown()
+	s.conn.Close() //nolint:errcheck // it is closed already where it was served
+}
+
+// program returns what is given out under a name, however it is written: firmware adds slashes, and some a trailing byte.
+func program(set *programs.Set, name string) []byte {
+	name = strings.TrimRight(strings.ReplaceAll(name, `\`, "/"), "\x00\xff ")
+	return set.Get(strings.TrimPrefix(path.Clean("/"+name), "/"))
+}
+
+var errAbsent = errors.New("file not found")
+
+// read answers a request for a file.
+func (s *tftpServer) read(name string, to io.ReaderFrom) error {
+	select {
+	case s.running <- struct{}{}:
+		defer func() { <-s.running }()
+	default:
+		return errors.New("too many transfers, try again")
+	}
+	data := program(s.programs, name)
+	from := ""
+	if t, ok := to.(tftp.OutgoingTransfer); ok {
+		t.SetSize(int64(len(data)))
+		addr := t.RemoteAddr()
+		from = addr.String()
+	}
+	if data == nil {
+		s.log.Info("TFTP: there is no such file", "file", fmt.Sprintf("%.100q", name), "from", from)
+		return errAbsent
+	}
+	_, err := to.ReadFrom(bytes.NewReader(data))
+	// UEFI asks for the size first, and then aborts.
+	s.log.Debug("TFTP", "file", name, "from", from, "bytes", len(data), "ended", fmt.Sprint(err))
+	return err
+}
