@@ -13,7 +13,7 @@ ALL_KUBERNETES := $(shell sed -n 's/^\t\t{"\(v[0-9.]*\)", .*/\1/p' internal/rele
 FORMER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).%,$(ALL_KUBERNETES)))
 
 .PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-openstack openstack \
-	bundle bundle-former bundle-openstack bundles bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack \
+	bundle bundle-former bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack \
 	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall clean
 
 help: ## this list
@@ -180,6 +180,9 @@ demo-openstack: setup bundle-openstack openstack-up ## a real cluster on that Op
 
 openstack-down: ## stop it; PURGE=1 forgets its state too
 	$(AS_ROOT) go run ./test/openstack down $(if $(PURGE),--purge)
+
+bench-boot: ## the boot endpoints against matchbox, side by side: two minutes, no root
+	go run ./bench/boot $(BENCH)
 
 bench-upgrade: build bundle bundle-former ## naupegos upgrade against kubeadm upgrade, side by side
 	$(AS_ROOT) go run ./bench/upgrade

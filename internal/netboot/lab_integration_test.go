@@ -35,6 +35,8 @@ func run(t *testing.T, argv ...string) string {
 // bridge makes a bridge with an address: the network of a rack.
 func bridge(t *testing.T, name, address string) {
 	t.Helper()
+	// Else this host's other links answer for the address, too, and what is sent to them doesn't come in over the bridge.
+	testkit.Must(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0o644))
 	run(t, "ip", "link", "add", name, "type", "bridge", "forward_delay", "0", "mcast_snooping", "0")
 	run(t, "ip", "address", "add", address, "dev", name)
 	run(t, "ip", "link", "set", name, "up")

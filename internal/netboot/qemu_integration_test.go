@@ -61,7 +61,9 @@ func powerOn(t *testing.T, bridge, mac string, p power) time.Time {
 	return time.Now()
 }
 
-func uuidOf(mac string) string { return "16e7d8a7-bfa9-428b-9117-3633" + strings.ReplaceAll(mac, ":", "")[4:] }
+func uuidOf(mac string) string {
+	return "16e7d8a7-bfa9-428b-9117-3633" + strings.ReplaceAll(mac, ":", "")[4:]
+}
 
 // reaches waits until the machine has said to /ipxe who it is. Then it has got an address, iPXE and our first script.
 func (l *lab) reaches(t *testing.T, what, mac string, began time.Time) {

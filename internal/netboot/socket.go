@@ -109,7 +109,7 @@ func findDHCP(ctx context.Context, l link) (netip.Addr, error) {
 	if len(l.HardwareAddr) != 6 { // loopback, a tunnel: nobody gives out addresses there
 		return netip.Addr{}, nil
 	}
-	c, err := nclient4.New(l.Name, nclient4.WithTimeout(time.Second), nclient4.WithRetry(3))
+	c, err := nclient4.New(l.Name, nclient4.WithTimeout(500*time.Millisecond), nclient4.WithRetry(2))
 	if err != nil {
 		return netip.Addr{}, err
 	}

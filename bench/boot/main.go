@@ -1,0 +1,124 @@
+// Command boot measures, in one run, how many machines a second the boot endpoints answer, and how long the slowest hundredth waits: Naupegos'
+// against those of matchbox 0.11.0, which is built from the Go module proxy.
+//
+// Both read the same directory of groups, profiles and templates, and are processes of their own; a third one asks both for the same, one
+// after the other, over loopback. It does so at 1, 100, 1000 and 10,000 machines, of each of which there is a group, and prints
+// `ratio at 1000: X` and so on: Naupegos' requests a second by matchbox's.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// sizes is at how many machines is measured.
+var sizes = []int{1, 100, 1000, 10000}
+
+func main() {
+	o := options{}
+	flag.DurationVar(&o.each, "each", 5*time.Second, "how long each side is asked at each size, in two parts; a side that is slow is asked until it has answered 40 times")
+	flag.IntVar(&o.connections, "connections", 16, "how many requests are under way at a time")
+	serving := flag.String("serve", "", "internal: serve this directory")
+	loading := flag.String("load", "", "internal: ask the server at this URL")
+	machines := flag.Int("machines", 1, "internal: of -load")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	switch {
+	case *serving != "":
+		err = serve(ctx, *serving)
+	case *loading != "":
+		err = load(ctx, *loading, *machines, o)
+	default:
+		err = compare(ctx, o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-boot:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	each        time.Duration
+	connections int
+}
+
+// buildMatchbox builds it from the module that pins it.
+func buildMatchbox(ctx context.Context, dir string) (string, error) {
+	program := filepath.Join(dir, "matchbox")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", program, "github.com/poseidon/matchbox/cmd/matchbox")
+	cmd.Dir, cmd.Env = "bench/boot/matchbox", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build matchbox: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// compare measures both sides at all sizes.
+func compare(ctx context.Context, o options) error {
+	dir, err := os.MkdirTemp("", "naupegos-bench-boot-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	fmt.Println("building matchbox 0.11.0")
+	matchbox, err := buildMatchbox(ctx, dir)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var all []row
+	for _, n := range sizes {
+		r, err := at(ctx, self, matchbox, filepath.Join(dir, fmt.Sprint(n)), n, o)
+		if err != nil {
+			return fmt.Errorf("at %d machines: %w", n, err)
+		}
+		all = append(all, r)
+		fmt.Printf("%6d machines  naupegos %s\n                 matchbox %s\n", n, r.ours, r.theirs)
+	}
+	return report(all)
+}
+
+// at measures both sides at one size.
+func at(ctx context.Context, self, matchbox, data string, n int, o options) (row, error) {
+	r := row{machines: n}
+	if err := rack(data, n); err != nil {
+		return r, err
+	}
+	ours, err := start(ctx, self, "-serve", data)
+	if err != nil {
+		return r, err
+	}
+	defer ours.stop()
+	theirs, err := start(ctx, matchbox, "-data-path", data, "-assets-path", "", "-log-level", "error")
+	if err != nil {
+		return r, err
+	}
+	defer theirs.stop()
+	if err := same(ctx, ours.url, theirs.url, n); err != nil {
+		return r, err
+	}
+	o.each /= 2
+	for range 2 { // in turn: what else the host does meets both
+		for side, total := range map[*server]*result{ours: &r.ours, theirs: &r.theirs} {
+			part, err := ask(ctx, self, side.url, n, o)
+			if err != nil {
+				return r, err
+			}
+			total.add(part)
+		}
+	}
+	r.ours.memory, r.theirs.memory = ours.memory(), theirs.memory()
+	return r, nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/netboot/boot"
+)
+
+// rack writes the data directory of n machines: a group for each, by its MAC address, a third of them with what they boot once they are
+// installed, profiles and templates.
+func rack(dir string, n int) error {
+	files := map[string]string{
+		"groups/default.json":     `{"id": "default", "profile": "discover"}`,
+		"profiles/discover.json":  `{"id": "discover", "boot": {"kernel": "/assets/vmlinuz", "initrd": ["/assets/initrd.img"], "args": ["console=ttyS0"]}}`,
+		"profiles/worker.json":    `{"id": "worker", "ignition_id": "worker.ign", "generic_id": "worker.txt", "boot": {"kernel": "/assets/vmlinuz", "initrd": ["/assets/initrd.img"], "args": ["console=ttyS0", "ignition.firstboot"]}}`,
+		"ignition/worker.ign":     `{"ignition": {"version": "3.3.0"}, "systemd": {"units": [{"name": "a.service", "enabled": true, "contents": "[Service]\nExecStart=/bin/true\n"}]}}`,
+		"generic/worker.txt":      "name={{.name}}\nrack={{.rack}}\nmac={{.request.query.mac}}\n",
+		"profiles/installed.json": `{"id": "installed", "ignition_id": "worker.ign", "generic_id": "worker.txt", "boot": {"kernel": "/assets/installed", "initrd": []}}`,
+	}
+	for i := range n {
+		files[fmt.Sprintf("groups/m%05d.json", i)] = fmt.Sprintf(`{"id": "m%05d", "name": "machine %d", "profile": "worker", "selector": {"mac": %q}, "metadata": {"name": "m%d", "rack": "r%d"}}`, i, i, mac(i), i, i/40)
+	}
+	for name, content := range files {
+		path := dir + "/" + name
+		if err := os.MkdirAll(path[:strings.LastIndex(path, "/")], 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mac(i int) string { return fmt.Sprintf("52:54:00:%02x:%02x:%02x", i>>16, i>>8&255, i&255) }
+
+// serve is Naupegos' side: the boot endpoints as the server mounts them, on a directory.
+func serve(ctx context.Context, dir string) error {
+	d, err := boot.OpenDirectory(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	watching := make(chan error, 1)
+	go func() { watching <- d.Watch(ctx) }()
+	s := &http.Server{Addr: os.Getenv("BENCH_ADDRESS"), Handler: boot.Handler(boot.Options{Catalogs: []*boot.Catalog{d.Catalog}}), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	context.AfterFunc(ctx, func() { s.Close() })
+	if err := s.ListenAndServe(); err != http.ErrServerClosed {
+		return err
+	}
+	return <-watching
+}
+
+// server is one side, a process of its own.
+type server struct {
+	url string
+	cmd *exec.Cmd
+}
+
+// start runs one side at a free port of loopback until it answers.
+func start(ctx context.Context, program string, args ...string) (*server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	// Each side is told its address by its own means; the other's means nothing to it.
+	s := &server{"http://" + addr, exec.CommandContext(ctx, program, args...)}
+	s.cmd.Env = append(os.Environ(), "BENCH_ADDRESS="+addr, "MATCHBOX_ADDRESS="+addr)
+	s.cmd.Stderr = os.Stderr
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(time.Minute)
+	for {
+		select {
+		case <-tick.C:
+			if resp, err := http.Get(s.url); err == nil { //nolint:noctx // ends with the process
+				return s, resp.Body.Close()
+			}
+		case <-limit:
+			s.stop()
+			return nil, fmt.Errorf("%s did not answer within a minute", program)
+		case <-ctx.Done():
+			s.stop()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (s *server) stop() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// memory returns the most memory that the process has had, in MiB; 0 where the kernel does not say.
+func (s *server) memory() int {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var kib int
+		if _, err := fmt.Sscanf(lines.Text(), "VmHWM: %d kB", &kib); err == nil {
+			return kib / 1024
+		}
+	}
+	return 0
+}
+
+// same asks both sides for the same, and holds that they answer the same.
+func same(ctx context.Context, ours, theirs string, n int) error {
+	for _, i := range []int{0, n / 2, n - 1, n} {
+		for _, path := range paths {
+			a, err := get(ctx, ours+path+query(i))
+			if err != nil {
+				return err
+			}
+			b, err := get(ctx, theirs+path+query(i))
+			if err != nil {
+				return err
+			}
+			if a != b {
+				return fmt.Errorf("%s%s: naupegos answers %q, matchbox %q", path, query(i), a, b)
+			}
+		}
+	}
+	return nil
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.Status + " " + string(body), err
+}

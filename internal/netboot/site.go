@@ -1,0 +1,83 @@
+package netboot
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/netboot/boot"
+)
+
+// Paths are the patterns of what a Site answers over HTTP. Each is open to whoever reaches the listener.
+var Paths = []string{"/{$}", "/boot.ipxe", "/boot.ipxe.0", "/ipxe", "/grub", "/ignition", "/cloud", "/generic", "/metadata", "/assets/", programsPath + "{name}"}
+
+// Site is all that a server does for machines that boot: the boot endpoints on a directory, and on a network interface what leads machines there.
+type Site struct {
+	// Registry is asked before the directory. Who knows machines puts their groups there; profiles may lie in either.
+	Registry *boot.Catalog
+
+	files    *boot.Directory
+	assets   *os.Root
+	service  *Service // nil: no interface is served
+	handler  http.Handler
+	watching atomic.Bool
+}
+
+// OpenSite reads the directory, which is made where there is none, and opens the sockets of the interface that cfg names. Without an interface
+// there are the boot endpoints alone.
+func OpenSite(ctx context.Context, dir string, cfg Config) (*Site, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	assets := filepath.Join(dir, "assets")
+	if err := os.MkdirAll(assets, 0o755); err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "make the directory of what machines boot").At(dir)
+	}
+	s := &Site{Registry: boot.NewCatalog()}
+	var err error
+	if s.files, err = boot.OpenDirectory(dir, cfg.Log); err != nil {
+		return nil, err
+	}
+	if s.assets, err = os.OpenRoot(assets); err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "open the directory of assets").At(assets)
+	}
+	s.handler = boot.Handler(boot.Options{Catalogs: []*boot.Catalog{s.Registry, s.files.Catalog}, Assets: s.assets, Log: cfg.Log})
+	if cfg.Interface == "" {
+		return s, nil
+	}
+	if s.service, err = New(ctx, cfg); err != nil {
+		s.assets.Close()
+		return nil, err
+	}
+	s.handler = s.service.Handler(s.handler)
+	return s, nil
+}
+
+// ServeHTTP answers Paths.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Run serves the interface, and follows the directory, until ctx ends.
+func (s *Site) Run(ctx context.Context) error {
+	defer s.assets.Close()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		s.watching.Store(true)
+		defer s.watching.Store(false)
+		return s.files.Watch(ctx)
+	})
+	if s.service != nil {
+		g.Go(func() error { return s.service.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// Health tells whether changes of the directory are seen: what else a Site does ends it where it fails.
+func (s *Site) Health(context.Context) map[string]bool {
+	return map[string]bool{"boot directory": s.watching.Load()}
+}

@@ -1,0 +1,110 @@
+package netboot
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/iana"
+	"github.com/pin/tftp/v3"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/netboot/programs"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// testPrograms returns programs of a host that has them under Debian's names.
+func testPrograms(t testing.TB) *programs.Set {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"undionly.kpxe", "snponly.efi", "ipxe.efi"} {
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte(name), 500), 0o644))
+	}
+	return testkit.Value(programs.Find(dir))(t)
+}
+
+func TestPrograms(t *testing.T) {
+	set := testPrograms(t)
+	for arch, want := range map[iana.Arch]string{iana.INTEL_X86PC: "undionly.kpxe", iana.EFI_BC: "snponly.efi", iana.EFI_X86_64: "snponly.efi", iana.EFI_X86_64_HTTP: "snponly.efi", iana.EFI_ARM64: "", iana.EFI_IA32: ""} {
+		if name, ok := set.For(arch); name != want || ok != (want != "") {
+			t.Errorf("%v loads %q %v, not %q", arch, name, ok, want)
+		}
+	}
+	for _, name := range []string{"snponly.efi", "/snponly.efi", `\snponly.efi`, "//a/../snponly.efi", "snponly.efi\xff", "snponly.efi\x00"} {
+		if program(set, name) == nil {
+			t.Errorf("%q is not given out", name)
+		}
+	}
+	for _, name := range []string{"", "/", "ipxe.efi", "../snponly", "/etc/passwd", "/usr/lib/ipxe/snponly.efi"} {
+		if program(set, name) != nil {
+			t.Errorf("%q is given out", name)
+		}
+	}
+	dir := t.TempDir()
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "ipxe-arm64.efi"), []byte("x"), 0o644))
+	_, err := programs.Find(dir)
+	testkit.Fails(t, err, fail.NotFound, "undionly.kpxe", "apt-get install ipxe")
+}
+
+func TestWhereAnswersGo(t *testing.T) {
+	from := netip.MustParseAddrPort("10.0.0.7:1234")
+	nobody := netip.MustParseAddrPort("0.0.0.0:68")
+	message := func(more ...dhcpv4.Modifier) *dhcpv4.DHCPv4 { return testkit.Value(dhcpv4.New(more...))(t) }
+	own := dhcpv4.WithClientIP(net.ParseIP("10.0.0.7"))
+	nak := message(dhcpv4.WithMessageType(dhcpv4.MessageTypeNak))
+	for name, c := range map[string]struct {
+		m, reply *dhcpv4.DHCPv4
+		from     netip.AddrPort
+		port     int
+		want     string
+	}{
+		"a machine without an address": {message(), message(), nobody, dhcpPort, "255.255.255.255:68"},
+		"a relay":                      {message(dhcpv4.WithRelay(net.ParseIP("10.9.0.1"))), message(), netip.MustParseAddrPort("10.9.0.1:67"), dhcpPort, "10.9.0.1:67"},
+		"one that renews":              {message(own), message(), netip.MustParseAddrPort("10.0.0.7:68"), dhcpPort, "10.0.0.7:68"},
+		"one that lies":                {message(own), message(), netip.MustParseAddrPort("10.0.0.8:68"), dhcpPort, "255.255.255.255:68"},
+		"one that is refused":          {message(own), nak, from, dhcpPort, "255.255.255.255:68"},
+		"who asks the proxy":           {message(), message(), from, proxyPort, "10.0.0.7:1234"},
+	} {
+		if got := destination(c.m, c.reply, c.from, c.port); got.String() != c.want {
+			t.Errorf("%s: %s, not %s", name, got, c.want)
+		}
+	}
+	if a := lastOf(netip.MustParsePrefix("10.0.1.7/22")); a.String() != "10.0.3.255" {
+		t.Errorf("the broadcast address is %s", a)
+	}
+}
+
+// FuzzTFTP sends anything to a server; afterwards it still answers.
+func FuzzTFTP(f *testing.F) {
+	f.Add([]byte("\x00\x01snponly.efi\x00octet\x00"))
+	f.Add([]byte("\x00\x01/snponly.efi\x00octet\x00blksize\x00" + "99999999999\x00tsize\x00" + "0\x00"))
+	f.Add([]byte("\x00\x02x\x00octet\x00"))
+	f.Add([]byte("\x00\x05\x00\x01no\x00"))
+	conn := testkit.Value(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(f)
+	s := newTFTP(conn, testPrograms(f), slog.New(slog.DiscardHandler))
+	s.SetRetries(1) // nobody acknowledges what is asked for here
+	ended := make(chan error, 1)
+	go func() { ended <- s.serve() }()
+	f.Cleanup(func() {
+		s.stop()
+		testkit.Must(f, <-ended)
+	})
+	sender := testkit.Value(net.Dial("udp4", conn.LocalAddr().String()))(f)
+	client := testkit.Value(tftp.NewClient(conn.LocalAddr().String()))(f)
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		if len(packet) > 1400 {
+			return
+		}
+		testkit.Value(sender.Write(packet))(t)
+		from := testkit.Value(client.Receive("undionly.kpxe", "octet"))(t)
+		var b bytes.Buffer
+		if n := testkit.Value(from.WriteTo(&b))(t); n != int64(500*len("undionly.kpxe")) {
+			t.Fatalf("after %q a file has %d bytes", packet, n)
+		}
+	})
+}
