@@ -102,6 +102,7 @@ var knows = map[string][]string{
 	"internal/cluster/memory":           {"internal/fail", "internal/pki", "internal/provider", "internal/store"},
 	"internal/cluster/parts":            {"internal/fail", "internal/plan"},
 	"internal/cluster/support":          {"internal/fail", "internal/pki", "internal/provider", "internal/remote"},
+	"internal/cluster/upkeep":           {"internal/fail"},
 	"internal/cluster/wanted":           {"api/v1alpha1", "internal/fail", "internal/provider"},
 	"internal/cluster/wireguard":        {"api/v1alpha1", "internal/cluster/memory", "internal/fail", "internal/gateway", "internal/machine", "internal/pki"},
 	"internal/remote":                   {"internal/fail", "internal/machine"},

@@ -135,6 +135,10 @@ var changeRules = rules{
 	"spec.backup.keep.weeks":            {Class: ChangeFree},
 
 	"spec.updates.maxUnavailable": {Class: ChangeFree},
+	"spec.repair.after":           {Class: ChangeFree},
+	"spec.repair.patience":        {Class: ChangeFree},
+	"spec.repair.maxUnhealthy":    {Class: ChangeFree},
+	"spec.repair.replace":         {Class: ChangeFree, Say: "it is consent to what naupegos repair does from then on"},
 	"spec.timeouts.machineBoot":   {Class: ChangeFree},
 	"spec.timeouts.nodeReady":     {Class: ChangeFree},
 	"spec.timeouts.drain":         {Class: ChangeFree},

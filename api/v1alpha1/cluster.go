@@ -40,6 +40,8 @@ type Spec struct {
 	Backup *Backup `json:"backup,omitempty" yaml:"backup,omitempty"`
 	// How changes are rolled out.
 	Updates Updates `json:"updates,omitzero" yaml:"updates,omitempty"`
+	// How machines are healed that stay not Ready.
+	Repair Repair `json:"repair,omitzero" yaml:"repair,omitempty"`
 	// How long things may take.
 	Timeouts Timeouts `json:"timeouts,omitzero" yaml:"timeouts,omitempty"`
 	// Run a test workload behind a Service after each change and ask it from another node and by DNS name.

@@ -78,6 +78,18 @@ type Updates struct {
 	MaxUnavailable int `json:"maxUnavailable,omitempty" yaml:"maxUnavailable,omitempty" jsonschema:"default=1,minimum=1,maximum=100"`
 }
 
+// Repair is how naupegos repair heals a machine whose node stays not Ready: by a reboot, a power cycle, another machine in its place.
+type Repair struct {
+	// How long a node is not Ready before its machine is repaired.
+	After Duration `json:"after,omitzero" yaml:"after,omitempty" jsonschema:"default=5m"`
+	// How long each remedy is given to work before the next one is tried. A machine that was Ready for as long has recovered: should it fail again, all are tried again.
+	Patience Duration `json:"patience,omitzero" yaml:"patience,omitempty" jsonschema:"default=10m"`
+	// Percent of the control-plane machines and workers that may be not Ready at the same time. Where more are, none is repaired: the cause is not in the machines then. One may always be.
+	MaxUnhealthy int `json:"maxUnhealthy,omitempty" yaml:"maxUnhealthy,omitempty" jsonschema:"default=34,minimum=1,maximum=100"`
+	// Put another machine in the place of one that nothing else has healed, without asking for consent then.
+	Replace bool `json:"replace,omitempty" yaml:"replace,omitempty" jsonschema:"default=false"`
+}
+
 // Timeouts bound waits. Each is between 10s and 24h.
 type Timeouts struct {
 	// From switching a machine on until it can be logged in to. With provider openstack it also bounds, where it is longer than what is given to these anyway, root volumes (10m) and removals (5m), and the load balancer.

@@ -31,6 +31,7 @@ var jsonPages = []jsonPage{
 	{"status", "`naupegos status -o json` prints a list of clusters, `naupegos status NAME -o json` one cluster in full.", []goType{
 		{"internal/cli/status.go", "clusterRow"}, {"internal/cluster/status.go", "Status"}, {"internal/cluster/status.go", "MachineStatus"}}},
 	{"renew", "`naupegos renew NAME... -o json` prints a list of clusters.", []goType{{"internal/cli/renew.go", "renewal"}}},
+	{"repair", "`naupegos repair NAME -o json` prints what was done in one round.", []goType{{"internal/cli/upkeep.go", "repaired"}}},
 	{"history", "`naupegos history [NAME] -o json` prints a list of runs, `naupegos history NAME RUN -o json` one run with its steps.", []goType{
 		{"internal/plan/record.go", "RunRecord"}, {"internal/plan/record.go", "StepRecord"}, {"internal/plan/record.go", "Retry"}}},
 	{"machine list", "`naupegos machine list NAME -o json` prints a list of machines.", []goType{{"internal/cli/machine.go", "machineRow"}}},

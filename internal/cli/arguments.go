@@ -1,12 +1,23 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/image"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // checkArguments has wrong arguments and unknown commands end as invalid input, as wrong flags do, for c and all below it.
@@ -116,4 +127,167 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			return at.Help()
 		},
 	}
+}
+
+// flagValues are the values of flags that take one of a few, by the flag's name.
+func flagValues(flag string) []string {
+	switch flag {
+	case "progress":
+		return progressNames()
+	case "consent":
+		return cluster.Consents()
+	case "only":
+		return strings.Split(parts.Words(parts.All()), ", ")
+	case "provider":
+		return []string{v1alpha1.ProviderLocal, v1alpha1.ProviderHosts, v1alpha1.ProviderOpenStack}
+	case "kubernetes":
+		return release.Versions()
+	case "etcd":
+		return []string{v1alpha1.EtcdStacked, v1alpha1.EtcdService}
+	case "endpoint":
+		return []string{v1alpha1.EndpointGateways, v1alpha1.EndpointOctavia, v1alpha1.EndpointAddress, v1alpha1.EndpointDirect}
+	case "addons":
+		return []string{bundle.AddonOpenStack}
+	case "format":
+		return []string{image.QCOW2, image.Raw}
+	case "output":
+		return []string{"table", "json", "yaml"}
+	}
+	return nil
+}
+
+// completeValues has shells complete the values of flags, of c and all below it.
+func completeValues(c *cobra.Command) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if values := flagValues(f.Name); values != nil {
+			// It fails only for a flag that has a completion already.
+			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	for _, sub := range c.Commands() {
+		completeValues(sub)
+	}
+}
+
+// completionTime bounds looking into the store for names: a team's may be far away.
+const completionTime = 3 * time.Second
+
+// completeNames has shells complete the names of clusters, machines, bundles and runs, for c and all below it.
+func completeNames(c *cobra.Command, a *App) {
+	_, arguments, _ := strings.Cut(strings.Trim(c.Use, " "), " ")
+	if strings.HasPrefix(arguments, "BUNDLE") {
+		several := strings.Contains(arguments, "BUNDLE...")
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 || several {
+				return a.bundleNames(c), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+	}
+	if strings.HasPrefix(strings.Trim(arguments, "["), "NAME") && c.ValidArgsFunction == nil {
+		machines := strings.Contains(arguments, "MACHINE")
+		several := strings.Contains(arguments, "MACHINE...")
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			switch {
+			case len(args) == 0:
+				names = a.clusterNames(c.Context())
+			case machines && (len(args) == 1 || several):
+				names = a.machineNames(c.Context(), args[0])
+				names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args[1:], n) })
+			case strings.Contains(arguments, "[RUN]") && len(args) == 1:
+				names = a.runNames(c.Context(), args[0])
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	for _, sub := range c.Commands() {
+		completeNames(sub, a)
+	}
+}
+
+// clusterNames is storedNames for completion, which has no way to tell an error: nothing is completed then.
+func (a *App) clusterNames(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	names, err := a.storedNames(ctx)
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// storedNames lists the clusters in the store.
+func (a *App) storedNames(ctx context.Context) (names []string, err error) {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	all, err := st.Clusters(ctx)
+	for _, c := range all {
+		names = append(names, c.Name)
+	}
+	return names, err
+}
+
+// bundleNames lists the IDs of bundles, with what they are.
+func (a *App) bundleNames(c *cobra.Command) []string {
+	root := ""
+	if f := c.Flag("library"); f != nil {
+		root = f.Value.String()
+	}
+	lib, err := bundles.Library(root)
+	if err != nil {
+		return nil
+	}
+	all, err := lib.List(c.Context())
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, b := range all {
+		names = append(names, b.ID[:12]+"\tKubernetes "+b.Manifest.Title())
+	}
+	return names
+}
+
+// runNames lists the runs on a cluster, the last one first.
+func (a *App) runNames(ctx context.Context, cluster string) []string {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil
+	}
+	defer st.Close()
+	all, err := st.Runs(ctx, cluster, 0)
+	if err != nil {
+		return nil
+	}
+	names := []string{"last"}
+	for _, r := range all {
+		names = append(names, fmt.Sprintf("%s\t%s, %s", r.ID, r.Verb, r.Outcome))
+	}
+	return names
+}
+
+// machineNames lists the machines that a cluster's stored document wants.
+func (a *App) machineNames(ctx context.Context, cluster string) []string {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil
+	}
+	defer st.Close()
+	rec, err := st.Cluster(ctx, cluster)
+	if err != nil {
+		return nil
+	}
+	doc, err := v1alpha1.Parse("the stored document", rec.Document)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, m := range doc.Machines() {
+		names = append(names, m.Name)
+	}
+	return names
 }

@@ -65,6 +65,9 @@ func statusTable(w io.Writer, s *cluster.Status) error {
 	if s.Upgrade != "" {
 		fmt.Fprintf(w, "  upgrade   %s\n", s.Upgrade)
 	}
+	for _, tried := range s.Repairs {
+		fmt.Fprintf(w, "  repair    %s\n", tried)
+	}
 	if s.BundleNote != "" {
 		fmt.Fprintf(w, "  bundle    %s\n", s.BundleNote)
 	}

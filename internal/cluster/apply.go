@@ -26,6 +26,8 @@ type Applied struct {
 	More bool
 	// Unready says which machines can't be used yet, so that nothing is to be begun; nil where all can.
 	Unready error
+	// Again plans what is left after this plan; nil: PlanApply does.
+	Again func(context.Context) (*Applied, error)
 }
 
 // Later says why there may be more to do after this plan; empty where there is not.
@@ -46,14 +48,8 @@ func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 
 // planApply plans for the document and for what was decided about single machines.
 func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Decisions) (*Applied, error) {
-	if c.facts.Is(memory.Resetting) {
-		return nil, c.errResetting()
-	}
-	if c.facts.Is(memory.Releasing) {
-		return nil, errReleasing(c.Name())
-	}
-	if c.recovering() != nil {
-		return nil, c.errRecovering()
+	if err := c.underway(); err != nil {
+		return nil, err
 	}
 	if err := c.recallEncryption(ctx); err != nil {
 		return nil, err
@@ -130,6 +126,19 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	}
 	ap.More = ap.More && !c.onlyTest() && !c.Paused() // else it is planned again and again
 	return ap, p.Check()
+}
+
+// underway says which verb was begun that has to come to its end before anything else is planned; nil where none was.
+func (c *Cluster) underway() error {
+	switch {
+	case c.facts.Is(memory.Resetting):
+		return c.errResetting()
+	case c.facts.Is(memory.Releasing):
+		return errReleasing(c.Name())
+	case c.recovering() != nil:
+		return c.errRecovering()
+	}
+	return nil
 }
 
 // Only has plans be of some parts of the cluster; none: of all.

@@ -77,7 +77,6 @@ func (p *cloud) Traits() provider.Traits {
 func (p *cloud) Preflight(context.Context, provider.Wanted) error          { return p.refuse }
 func (p *cloud) Warnings() []string                                        { return p.odd }
 func (p *cloud) VIP(context.Context) (string, error)                       { return "10.0.0.10", nil }
-func (p *cloud) Power(context.Context, string, string) error               { return nil }
 func (p *cloud) Destroy(context.Context, *provider.Inventory) []*plan.Step { return nil }
 func (p *cloud) Drift(provider.Wanted, *provider.Inventory) map[string][]string {
 	return p.drift
@@ -88,6 +87,11 @@ func (p *cloud) Observe(context.Context) (*provider.Inventory, error) {
 		inv.Machines = append(inv.Machines, p.machines[name])
 	}
 	return inv, nil
+}
+
+func (p *cloud) Power(_ context.Context, name, state string) error {
+	p.log = append(p.log, state+" "+name)
+	return nil
 }
 
 func (p *cloud) Machine(_ context.Context, name string) (provider.Machine, error) {
@@ -262,6 +266,12 @@ func (l *lab) plan(o *Observed) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return l.printed(steps), nil
+}
+
+// printed renders a plan's steps, as plan does.
+func (l *lab) printed(steps []*plan.Step) string {
+	l.t.Helper()
 	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: steps}
 	if err := p.Check(); err != nil {
 		l.t.Errorf("the plan is faulty: %v", err)
@@ -282,7 +292,7 @@ func (l *lab) plan(o *Observed) (string, error) {
 			fmt.Fprintf(&b, "          consent %s %s\n", s.Consent, strings.Join(s.Details, "; "))
 		}
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 func (l *lab) mustPlan(o *Observed) string {

@@ -66,6 +66,12 @@ var applyRules = []plan.Rule{
 	{Stage: stageForget, Waits: []plan.Stage{stageRetire}},
 }
 
+// repairRules say in which order a machine is healed by a reboot or a power cycle. A replacement follows applyRules.
+var repairRules = []plan.Rule{
+	{Stage: stageRepair},
+	{Stage: stageNodes, Waits: []plan.Stage{stageRepair}},
+}
+
 // partOf says which part of a cluster a step makes. What nodes can't be Ready without, the pod network, is the cluster's, not an addon.
 func (a *applying) partOf(s *plan.Step) parts.Part {
 	gateway := func(w wanted.Slot) bool { return w.Name == s.Subject && w.Role == provider.Gateway }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/support"
+	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -37,6 +40,7 @@ type Status struct {
 	ExpiresOf  string          `json:"certificateName,omitempty"`
 	Due        []string        `json:"certificatesDue,omitempty"` // names of certificates that the next apply renews
 	Backups    *Backups        `json:"backups,omitempty"`
+	Repairs    []string        `json:"repairs,omitempty"` // what was tried on machines that are, or were just, not Ready; a sentence each
 }
 
 // MachineStatus is one machine as it is now.
@@ -77,6 +81,9 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	for _, w := range o.Want {
 		wanted[w.Name] = true
 		m := c.machineStatus(o, w)
+		if tried := c.repairNote(w.Name); tried != "" {
+			s.Repairs = append(s.Repairs, tried)
+		}
 		s.Healthy = s.Healthy && m.ok()
 		s.Machines = append(s.Machines, m)
 	}
@@ -93,6 +100,15 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 // ok reports whether nothing is wrong with a machine.
 func (m MachineStatus) ok() bool {
 	return m.State == string(provider.Running) && m.Config == upToDate && (m.Node == "" || m.Node == "Ready" || m.Node == "Ready, cordoned")
+}
+
+// repairNote says what was tried to heal a machine; empty where nothing was.
+func (c *Cluster) repairNote(name string) string {
+	l, err := upkeep.ParseLadder(c.facts.Of(memory.Repair, name))
+	if err != nil || len(l.Tries) == 0 {
+		return ""
+	}
+	return name + " was " + strings.Join(l.Words(), ", ")
 }
 
 const upToDate = "up to date"

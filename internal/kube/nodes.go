@@ -34,6 +34,7 @@ type NodeInfo struct {
 	PodCIDR       string
 	Created       time.Time
 	BootID        string    // of the machine's start whose kubelet reported last
+	Changed       time.Time // since when it is ready, or not
 	Reported      time.Time // when kubelet said that it is ready or not, by its machine's clock, to the second
 	Renewed       time.Time // when kubelet last renewed the node's lease, by the same clock
 }
@@ -124,7 +125,7 @@ func nodeInfo(n *corev1.Node) NodeInfo {
 		BootID: n.Status.NodeInfo.BootID}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			i.Reported = c.LastHeartbeatTime.Time
+			i.Reported, i.Changed = c.LastHeartbeatTime.Time, c.LastTransitionTime.Time
 			i.Ready, i.Reason = c.Status == corev1.ConditionTrue, c.Reason+": "+c.Message
 		}
 	}

@@ -43,7 +43,11 @@ func (s *Session) rounds(ctx context.Context, ap *cluster.Applied, t Terms) (cha
 			return changed, fail.New(fail.NotReady, "cluster %s still does not answer after %d rounds", name, rounds).
 				Do("look at naupegos status %s and naupegos logs %s", name, name)
 		}
-		if ap, err = s.Cluster.PlanApply(ctx); err != nil {
+		again := s.Cluster.PlanApply
+		if ap.Again != nil {
+			again = ap.Again
+		}
+		if ap, err = again(ctx); err != nil {
 			return changed, err
 		}
 		if err := further(ap.Plan, shown, t); err != nil {

@@ -62,6 +62,7 @@ const (
 	Decision         Kind = "decision"
 	Generation       Kind = "key-generation"    // of an authority or key (pki.Rotated): which one it is; the first where it is not known
 	Unclean          Kind = "unclean"           // of a machine: "true" from when it is to be reset until it is clean
+	Repair           Kind = "repair"            // of a machine: what was tried to heal it (upkeep.Ladder)
 	Released         Kind = "released"          // of a machine: "true" once its agent has forgotten it
 	WireGuardGateway Kind = "wireguard-gateway" // of a machine: its address
 	WireGuardPeer    Kind = "wireguard-peer"    // of a peer: its address

@@ -101,6 +101,32 @@ func Until(steps []*plan.Step, machine string) []*plan.Step {
 	return slices.DeleteFunc(slices.Clone(steps), func(s *plan.Step) bool { return !wanted[s.ID] })
 }
 
+// Without returns the steps that out does not name. Those that need one of them need what it needs.
+func Without(steps []*plan.Step, out func(*plan.Step) bool) []*plan.Step {
+	var left []*plan.Step
+	instead := map[string][]string{} // by the ID of one that is left out: what it needs
+	for _, s := range steps {        // each comes after what it needs
+		var needs []string
+		for _, need := range s.Needs {
+			if others, gone := instead[need]; gone {
+				needs = append(needs, others...)
+			} else {
+				needs = append(needs, need)
+			}
+		}
+		slices.Sort(needs)
+		needs = slices.Compact(needs)
+		if out(s) {
+			instead[s.ID] = needs
+			continue
+		}
+		copied := *s
+		copied.Needs = needs
+		left = append(left, &copied)
+	}
+	return left
+}
+
 // Words lists parts for people.
 func Words(parts []Part) string {
 	names := make([]string, len(parts))

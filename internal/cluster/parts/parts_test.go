@@ -80,3 +80,21 @@ func TestParse(t *testing.T) {
 		t.Errorf("a part that there is not: %v", err)
 	}
 }
+
+// TestWithout takes steps out of a plan: what needed them needs what they needed.
+func TestWithout(t *testing.T) {
+	steps := []*plan.Step{
+		{ID: "a", Subject: "m1"},
+		{ID: "b", Subject: "m2", Needs: []string{"a"}},
+		{ID: "c", Subject: "m2", Needs: []string{"b"}},
+		{ID: "d", Subject: "m1", Needs: []string{"c", "a"}},
+		{ID: "e", Subject: "m3", Needs: []string{"d"}},
+	}
+	got := Without(steps, func(s *plan.Step) bool { return s.Subject == "m2" })
+	if len(got) != 3 || got[1].ID != "d" || !slices.Equal(got[1].Needs, []string{"a"}) || !slices.Equal(got[2].Needs, []string{"d"}) {
+		t.Errorf("%v", got)
+	}
+	if !slices.Equal(steps[3].Needs, []string{"c", "a"}) {
+		t.Error("the plan that it is taken out of has changed")
+	}
+}

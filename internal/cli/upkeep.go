@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cluster/upkeep"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// repairFlags say what is repaired, and how it is told.
+type repairFlags struct {
+	run     runFlags
+	machine string
+	dry     bool // show the plan, and change nothing
+	out     output.Format
+}
+
+func newRepairCmd(a *App) *cobra.Command {
+	var f repairFlags
+	c := &cobra.Command{
+		Use:   "repair NAME",
+		Short: "Heal a machine whose node stays not Ready: reboot, power cycle, replace",
+		Long: `Do one round of repair: the machine whose node has been not Ready for longer than spec.repair.after climbs one rung of a ladder, and is waited for.
+
+  1. It is rebooted.
+  2. It is switched off at once, and on again, where its provider can do that.
+  3. Another machine takes its place: with --consent replace-machines, or where spec.repair.replace is true.
+
+Each rung is climbed once for a failure, and remembered with its time. It is given spec.repair.patience to work; the next round goes on. A machine
+that was Ready for as long has recovered.
+
+It is for cron, or a timer, without anybody who watches: one machine at a time, never below etcd's quorum, and nothing but that machine. A
+replacement is refused where apply would change something else. Where more nodes are not Ready than spec.repair.maxUnhealthy allows, a third, none
+is touched: the cause is not in the machines then. One whose node somebody has cordoned is left alone. --machine repairs that one, at once, in spite
+of all three.
+
+Exit status: 0 where no machine is sick or the one that was is Ready; 4 where nothing is left to be tried, too many are sick, or nobody has
+consented; 5 where the machine is still not Ready.`,
+		Example: `  naupegos repair demo --plan
+  naupegos repair demo
+  naupegos repair demo --machine demo-general-2 --consent replace-machines
+  */5 * * * * naupegos repair demo --yes --progress none     # in a crontab`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.repair(cmd.Context(), args[0], &f) },
+	}
+	c.Flags().StringVar(&f.machine, "machine", "", "this machine alone, and at once")
+	c.Flags().BoolVar(&f.dry, "plan", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
+	c.Flags().BoolVar(&f.dry, "dry-run", false, "the same as --plan")
+	f.run.bind(c)
+	f.out.Bind(c)
+	return c
+}
+
+// repaired is what became of one round of repair.
+type repaired struct {
+	Cluster string   `json:"cluster"`
+	Machine string   `json:"machine,omitempty"` // that was repaired; empty: none was
+	Rung    string   `json:"rung,omitempty"`    // by which: "reboot", "power-cycle", "replace"
+	Notes   []string `json:"notes"`             // what else is to be known of machines that are not Ready
+	Stuck   []string `json:"stuck,omitempty"`   // machines for which nothing is left to be tried
+}
+
+func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
+	var round upkeep.Round
+	remembers := false // since when a machine is sick, or that one has recovered
+	look := func(s *session) (err error) {
+		round, err = s.Cluster.LookForSick(ctx, f.machine)
+		remembers = !maps.Equal(s.Found.Facts, s.Record.Facts)
+		return err
+	}
+	err := a.onCluster(ctx, name, sessionOptions{readOnly: true}, look)
+	if err == nil && round.Machine == "" && (f.dry || !remembers) { // mostly: nobody else is kept waiting
+		return a.tellRound(name, round, f)
+	}
+	if err != nil {
+		return err
+	}
+	o := sessionOptions{verb: "repair", readOnly: true}
+	if round.Rung == upkeep.Replace {
+		o.bundle = bundles.Made
+	}
+	if f.dry {
+		o.verb, o.bundle = "", min(o.bundle, bundles.IfHere)
+	}
+	s, doc, err := a.openNamed(ctx, name, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if round, err = a.oneRound(ctx, s, doc, f); err != nil || f.dry {
+		return err
+	}
+	return a.tellRound(name, round, f)
+}
+
+// oneRound plans one round and, unless that is all that is wanted, carries it out.
+func (a *App) oneRound(ctx context.Context, s *session, doc *v1alpha1.Cluster, f *repairFlags) (upkeep.Round, error) {
+	r, err := s.Cluster.PlanRepair(ctx, f.machine)
+	if err != nil {
+		return upkeep.Round{}, err
+	}
+	commit := func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
+	switch {
+	case r.Applied == nil && f.dry:
+		return r.Round, a.tellRound(s.Record.Name, r.Round, f)
+	case r.Applied == nil:
+		return r.Round, commit(ctx)
+	}
+	r.Applied.Plan.Warnings = append(r.Applied.Plan.Warnings, r.Notes...)
+	if f.dry {
+		return r.Round, a.printPlan(r.Applied.Plan, "", &f.out)
+	}
+	t := a.terms(&f.run, doc)
+	t.Commit = commit
+	if r.Rung != upkeep.Replace {
+		return r.Round, s.CarryOut(ctx, r.Applied.Plan, t)
+	}
+	t.Commit = func(ctx context.Context) error {
+		if err := commit(ctx); err != nil {
+			return err
+		}
+		return s.Cluster.Decide(ctx, wanted.Replace, r.Machine)
+	}
+	_, err = s.Converge(ctx, r.Applied, t)
+	return r.Round, err
+}
+
+// tellRound says what became of a round. Machines for which nothing is left to be tried are an error: somebody has to look.
+func (a *App) tellRound(name string, r upkeep.Round, f *repairFlags) error {
+	done := repaired{Cluster: name, Machine: r.Machine, Rung: string(r.Rung), Notes: append([]string{}, r.Notes...), Stuck: r.Stuck}
+	err := f.out.Print(a.Out, done, func(w io.Writer) error {
+		for _, n := range r.Notes {
+			if _, err := fmt.Fprintln(w, n); err != nil {
+				return err
+			}
+		}
+		line := fmt.Sprintf("Cluster %s: no machine is to be repaired.", name)
+		if r.Machine != "" {
+			line = fmt.Sprintf("Cluster %s: %s is Ready again (%s).", name, r.Machine, r.Rung)
+		}
+		_, err := fmt.Fprintln(w, line)
+		return err
+	})
+	if err == nil && len(r.Stuck) > 0 && r.Machine == "" {
+		err = fail.New(fail.Refused, "%s can't be repaired any further", strings.Join(r.Stuck, ", ")).At(name).
+			Do("naupegos status %s and naupegos logs %s say what is wrong; naupegos node replace, or naupegos machine, does what you decide", name, name)
+	}
+	return err
+}

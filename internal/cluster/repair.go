@@ -1,0 +1,335 @@
+package cluster
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/parts"
+	"github.com/naupegos/naupegos/internal/cluster/support"
+	"github.com/naupegos/naupegos/internal/cluster/upkeep"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/tool"
+)
+
+// A machine whose node stays not Ready climbs a ladder, one rung a round: a reboot, a power cycle, another machine in its place. What was tried is
+// a fact from before it is done.
+
+// Repair is one round of repair as it was planned.
+type Repair struct {
+	upkeep.Round
+	Applied *Applied // what is done; nil where nothing is
+}
+
+// PlanRepair plans one round: one rung for one machine, or for the one that is named, and nothing else. It is for nobody who watches: a
+// replacement is fail.Refused where apply would change more than that machine, and nothing is done below etcd's quorum.
+func (c *Cluster) PlanRepair(ctx context.Context, machine string) (*Repair, error) {
+	o, sick, r, err := c.diagnose(ctx, machine)
+	if err != nil || r.Machine == "" {
+		return &Repair{Round: r}, err
+	}
+	k := sick[slices.IndexFunc(sick, func(k upkeep.Sick) bool { return k.Name == r.Machine })]
+	out := &Repair{Round: r}
+	if r.Rung == upkeep.Replace {
+		out.Applied, err = c.planReplacement(ctx, r, k, sick)
+		return out, err
+	}
+	p := &plan.Plan{Verb: "repair", Cluster: c.Name()}
+	out.Applied = &Applied{Plan: p, Observed: o}
+	p.Steps, err = c.rungSteps(o, r, k)
+	return out, err
+}
+
+// LookForSick says what one round of repair would do, and plans nothing.
+func (c *Cluster) LookForSick(ctx context.Context, machine string) (upkeep.Round, error) {
+	_, _, r, err := c.diagnose(ctx, machine)
+	return r, err
+}
+
+// diagnose looks at nodes and at etcd, and says whose turn it is.
+func (c *Cluster) diagnose(ctx context.Context, machine string) (*Observed, []upkeep.Sick, upkeep.Round, error) {
+	if !c.facts.Bootstrapped() {
+		return nil, nil, upkeep.Round{}, errNotBootstrapped(c.Name())
+	}
+	if err := c.underway(); err != nil {
+		return nil, nil, upkeep.Round{}, err
+	}
+	o, err := c.observeInventory(ctx, c.decided().Without(wanted.Replace))
+	if err != nil {
+		return nil, nil, upkeep.Round{}, err
+	}
+	if err := c.observeControlPlane(ctx, o, "repair"); err != nil {
+		return nil, nil, upkeep.Round{}, err
+	}
+	sick, total, err := c.sickOf(ctx, o, time.Now())
+	if err != nil {
+		return nil, nil, upkeep.Round{}, err
+	}
+	if machine != "" && !slices.ContainsFunc(o.Want, func(s wanted.Slot) bool { return s.Name == machine && s.Role != provider.Gateway }) {
+		var names []string
+		for _, s := range o.Want {
+			names = append(names, s.Name)
+		}
+		return nil, nil, upkeep.Round{}, errNoSuchMachine(machine, c.Name(), names)
+	}
+	r := c.doc.Spec.Repair
+	round, err := upkeep.Next(sick, total, upkeep.Rules{After: r.After.Duration, Patience: r.Patience.Duration, MaxUnhealthy: r.MaxUnhealthy}, machine, time.Now())
+	return o, sick, round, err
+}
+
+// observeControlPlane asks the API and etcd, and demands that both answer: else nobody can tell whether the others carry on.
+func (c *Cluster) observeControlPlane(ctx context.Context, o *Observed, verb string) error {
+	var g errgroup.Group
+	g.Go(func() error { return c.observeAPI(ctx, o) })
+	g.Go(func() error { return c.observeEtcd(ctx, o) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if !c.controlPlaneUnseen(o) {
+		return nil
+	}
+	return fail.Wrap(fail.NotReady, firstError(o.EtcdErr, o.APIErr), "%s %s: it can't be foreseen whether the others carry on", verb, c.Name()).
+		Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())
+}
+
+// sickOf lists the machines whose nodes are not Ready, of all that should have one. What was tried on those that have recovered is forgotten.
+func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick []upkeep.Sick, total int, _ error) {
+	for _, s := range o.Want {
+		if s.Role == provider.Gateway {
+			continue
+		}
+		total++
+		n, known := o.Nodes[s.Name]
+		l, err := upkeep.ParseLadder(c.facts.Of(memory.Repair, s.Name))
+		if err != nil {
+			return nil, 0, err
+		}
+		if n.Ready {
+			if len(l.Tries) == 0 || l.Over(n.Changed, now, c.doc.Spec.Repair.Patience.Duration) {
+				err = c.facts.SetOf(ctx, memory.Repair, s.Name, "")
+			}
+			if err != nil {
+				return nil, 0, err
+			}
+			continue
+		}
+		k := upkeep.Sick{Name: s.Name, ControlPlane: s.IsControlPlane(), Since: n.Changed, Why: n.Reason, Ladder: l, Cannot: c.cannot(ctx, o, s)}
+		if !known {
+			k.Why = "it is not registered"
+		}
+		if k.Since.IsZero() || k.Since.After(now) { // nobody else tells since when
+			if k.Since = l.Since; l.Since.IsZero() {
+				k.Since, k.Ladder.Since = now, now
+				if err := c.facts.SetOf(ctx, memory.Repair, s.Name, k.Ladder.String()); err != nil {
+					return nil, 0, err
+				}
+			}
+		}
+		if n.Unschedulable && n.Annotations[kube.OwnedCordon] == "" {
+			k.Leave = "not Ready, but somebody has cordoned it: it is left alone; --machine repairs it all the same"
+		}
+		if s.IsControlPlane() && o.machine(s.Name) != nil {
+			if _, err := quorumWithout(o, []string{s.Name}); err != nil {
+				k.Never = err.Error()
+			}
+		}
+		sick = append(sick, k)
+	}
+	return sick, total, nil
+}
+
+// cannot says which rungs a machine can't climb, and why.
+func (c *Cluster) cannot(ctx context.Context, o *Observed, s wanted.Slot) map[upkeep.Rung]string {
+	no := map[upkeep.Rung]string{}
+	switch t := c.prov.Traits(); {
+	case o.machine(s.Name) == nil:
+		no[upkeep.Reboot], no[upkeep.Cycle] = "the machine does not exist", "the machine does not exist"
+	case !t.Switched:
+		no[upkeep.Cycle] = "machines of this provider have no power control"
+		ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+		defer cancel()
+		if _, err := c.life(ctx, s.Name); err != nil {
+			no[upkeep.Reboot] = "it does not answer"
+			if t.Keeps {
+				no[upkeep.Replace] = "it does not answer, and can't be cleaned"
+			}
+		}
+	}
+	return no
+}
+
+// rungSteps are the steps of a reboot or a power cycle: the machine goes and comes back, and its node is Ready again.
+func (c *Cluster) rungSteps(o *Observed, r upkeep.Round, k upkeep.Sick) ([]*plan.Step, error) {
+	s := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == r.Machine })]
+	title, by := "reboot "+s.Name, "off"
+	if r.Rung == upkeep.Cycle {
+		title, by = "switch "+s.Name+" off at once, and on again", "kill"
+	}
+	var graph plan.Graph
+	graph.Add(stageRepair, &plan.Step{
+		ID: string(r.Rung) + "/" + s.Name, Action: plan.Change, Subject: s.Name, Title: title, Rolling: true,
+		Reason: "its node is not Ready: " + k.Why, Details: append(k.Ladder.Words(), r.Skipped...),
+		Run: c.onRung(r, true, func(ctx context.Context, p plan.Progress) error {
+			if s.IsControlPlane() {
+				if err := c.mayStop(ctx, s.Name); err != nil {
+					return err
+				}
+			}
+			return c.restart(ctx, s.Name, by, p)
+		}),
+	})
+	_, known := o.Nodes[s.Name]
+	back := c.nodeStep(s, known)
+	back.Reason, back.Timeout = "it is given "+c.doc.Spec.Repair.Patience.String()+"; the next round goes on where that does not help", c.doc.Spec.Repair.Patience.Duration+support.LookTime
+	if s.IsControlPlane() {
+		gate := c.gate(s.Name, "its etcd member and API server work again")
+		gate.Timeout = back.Timeout
+		graph.Add(stageNodes, gate)
+		back.Needs = []string{gate.ID}
+	}
+	graph.Add(stageNodes, back)
+	return graph.Seal(repairRules)
+}
+
+// onRung has a step remember that a rung is begun, before anything is done, and, where it ends it, that it was climbed.
+func (c *Cluster) onRung(r upkeep.Round, ends bool, run func(context.Context, plan.Progress) error) func(context.Context, plan.Progress) error {
+	begun := false // an attempt that is repeated is the same one
+	return func(ctx context.Context, p plan.Progress) error {
+		if !begun {
+			if err := c.climb(ctx, r.Machine, func(l upkeep.Ladder) upkeep.Ladder { return l.Begin(r.Rung, time.Now()) }); err != nil {
+				return err
+			}
+			begun = true
+		}
+		if err := run(ctx, p); err != nil || !ends {
+			return err
+		}
+		return c.climb(ctx, r.Machine, func(l upkeep.Ladder) upkeep.Ladder { return l.Finish(time.Now()) })
+	}
+}
+
+// climb remembers another state of a machine's ladder.
+func (c *Cluster) climb(ctx context.Context, machine string, next func(upkeep.Ladder) upkeep.Ladder) error {
+	l, err := upkeep.ParseLadder(c.facts.Of(memory.Repair, machine))
+	if err != nil {
+		return err
+	}
+	return c.facts.SetOf(ctx, memory.Repair, machine, next(l).String())
+}
+
+// restart has a machine go, by a state of provider.Power, and come back. One whose provider can't switch it reboots itself.
+func (c *Cluster) restart(ctx context.Context, name, by string, p plan.Progress) error {
+	if c.prov.Traits().Switched {
+		p.Status("waiting until it is off")
+		if err := c.prov.Power(ctx, name, by); err != nil {
+			return err
+		}
+		p.Status("waiting until it has booted")
+		return c.prov.Power(ctx, name, "on")
+	}
+	was, err := c.life(ctx, name)
+	if err != nil {
+		return err
+	}
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return err
+	}
+	if _, err := c.dialer.Run(ctx, h, nil, "systemctl", "reboot"); err != nil && fail.KindOf(err) != fail.Unreachable {
+		return err
+	}
+	p.Status("waiting until it has rebooted")
+	return tool.Until(ctx, time.Second, func() (bool, error) {
+		now, err := c.life(ctx, name)
+		if fail.Waitable(err) {
+			return false, nil
+		}
+		return err == nil && now.BootID != was.BootID, err
+	})
+}
+
+// planReplacement plans to put another machine in the place of a sick one.
+func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.Sick, sick []upkeep.Sick) (*Applied, error) {
+	decided := c.decided().Without(wanted.Replace)
+	rest, err := c.planApply(ctx, "repair", decided)
+	if err == nil {
+		err = c.nothingElse(rest, sick, k.Ladder.Resumes(upkeep.Replace))
+	}
+	if err != nil {
+		return nil, err
+	}
+	decided = maps.Clone(decided)
+	decided[r.Machine] = wanted.Replace
+	ap, err := c.planApply(ctx, "repair", decided)
+	if err != nil {
+		return nil, err
+	}
+	c.asReplacement(ap.Plan, r, k, sick)
+	ap.Again = func(ctx context.Context) (*Applied, error) {
+		ap, err := c.planApply(ctx, "repair", c.decided())
+		if err == nil {
+			err = c.nothingElse(ap, sick, true)
+		}
+		if err != nil {
+			return nil, err
+		}
+		ap.Plan.Steps = withoutOthers(ap.Plan.Steps, r.Machine, sick)
+		return ap, nil
+	}
+	return ap, nil
+}
+
+// nothingElse refuses a replacement that would carry other changes with it. What follows on it, once it was begun, restarts nothing.
+func (c *Cluster) nothingElse(rest *Applied, sick []upkeep.Sick, begun bool) error {
+	if rest.Unready != nil {
+		return rest.Unready
+	}
+	for _, s := range rest.Plan.Steps {
+		if isSick(sick, s.Subject) || begun && !s.Disruption().AtLeast(plan.Rolling) {
+			continue
+		}
+		return fail.New(fail.Refused, "cluster %s is not as its document says: apart from what is sick, apply would %s", c.Name(), s.Title).
+			Do("look at naupegos plan, and apply; then repair again")
+	}
+	return nil
+}
+
+func isSick(sick []upkeep.Sick, name string) bool {
+	return slices.ContainsFunc(sick, func(k upkeep.Sick) bool { return k.Name == name })
+}
+
+// withoutOthers leaves out what apply would do to other machines that are sick.
+func withoutOthers(steps []*plan.Step, machine string, sick []upkeep.Sick) []*plan.Step {
+	return parts.Without(steps, func(s *plan.Step) bool { return s.Subject != machine && isSick(sick, s.Subject) })
+}
+
+// asReplacement has a plan that replaces a machine be a round of repair: nothing else that is sick is touched, what was tried is remembered, and
+// somebody has consented, here or in the document.
+func (c *Cluster) asReplacement(p *plan.Plan, r upkeep.Round, k upkeep.Sick, sick []upkeep.Sick) {
+	p.Steps = withoutOthers(p.Steps, r.Machine, sick)
+	first := true
+	for _, s := range p.Steps {
+		if s.Subject != r.Machine {
+			continue
+		}
+		if first {
+			s.Details = slices.Concat(s.Details, []string{"its node is not Ready: " + k.Why}, k.Ladder.Words(), r.Skipped)
+		}
+		if !c.doc.Spec.Repair.Replace && (s.Action == plan.Destroy || s.Action == plan.Replace) && !strings.HasPrefix(s.ID, "node/") {
+			s.Consent = consentReplace
+		}
+		if last := s.ID == nodeID(r.Machine); first || last {
+			s.Run = c.onRung(r, last, s.Run)
+		}
+		first = false
+	}
+}

@@ -1,0 +1,127 @@
+// Package upkeep decides which machine is repaired next, and by what: the ladder of remedies, the order of the sick, and the brake where many
+// fail together.
+//
+// It is pure: it looks at what it is told of machines and of the time, and does nothing to either.
+package upkeep
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Rung is one remedy.
+type Rung string
+
+// The rungs of the ladder, the mildest first.
+const (
+	Reboot  Rung = "reboot"      // shut down cleanly, and started
+	Cycle   Rung = "power-cycle" // switched off at once, and started
+	Replace Rung = "replace"     // another machine takes its place
+)
+
+func rungs() []Rung { return []Rung{Reboot, Cycle, Replace} }
+
+// cutOff is how often a rung is begun that was cut off: once more than a run that got to its end.
+const cutOff = 2
+
+// Try is a rung that was climbed.
+type Try struct {
+	Rung  Rung      `json:"rung"`
+	At    time.Time `json:"at"`    // when it was begun last
+	Times int       `json:"times"` // how often it was begun: more than once where a run was cut off
+	Done  bool      `json:"done,omitempty"`
+}
+
+// Ladder is what was tried to heal one failure of a machine. It is remembered before anything is done, so that a crash repeats no rung for ever.
+type Ladder struct {
+	Since time.Time `json:"since"` // when the failure was first seen
+	Tries []Try     `json:"tries,omitempty"`
+}
+
+// ParseLadder reads what String writes; the empty text is a ladder that nobody has climbed.
+func ParseLadder(text string) (l Ladder, err error) {
+	if text == "" {
+		return l, nil
+	}
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		return Ladder{}, fail.Wrap(fail.Internal, err, "read what was tried to repair a machine")
+	}
+	return l, nil
+}
+
+// String is the form in which a ladder is remembered.
+func (l Ladder) String() string {
+	text, err := json.Marshal(l)
+	if err != nil { // times and words always have a form
+		return ""
+	}
+	return string(text)
+}
+
+// IsZero reports whether nothing is remembered.
+func (l Ladder) IsZero() bool { return l.Since.IsZero() && len(l.Tries) == 0 }
+
+// Begin returns the ladder with a rung begun: once more where it was cut off.
+func (l Ladder) Begin(r Rung, now time.Time) Ladder {
+	l.Tries = slices.Clone(l.Tries)
+	if last := l.last(); last != nil && last.Rung == r {
+		last.At, last.Times, last.Done = now, last.Times+1, false
+		return l
+	}
+	l.Tries = append(l.Tries, Try{Rung: r, At: now, Times: 1})
+	return l
+}
+
+// Finish returns the ladder with its last rung carried out; whether it has helped is not known yet.
+func (l Ladder) Finish(now time.Time) Ladder {
+	l.Tries = slices.Clone(l.Tries)
+	if last := l.last(); last != nil {
+		last.At, last.Done = now, true
+	}
+	return l
+}
+
+// last returns the rung that was climbed last; nil where none was.
+func (l Ladder) last() *Try {
+	if len(l.Tries) == 0 {
+		return nil
+	}
+	return &l.Tries[len(l.Tries)-1]
+}
+
+// unfinished reports whether the last rung was cut off, and is to be begun again.
+func (l Ladder) unfinished() bool {
+	last := l.last()
+	return last != nil && !last.Done && last.Times < cutOff
+}
+
+// Resumes reports whether a rung was begun and is not known to be done.
+func (l Ladder) Resumes(r Rung) bool {
+	last := l.last()
+	return last != nil && last.Rung == r && !last.Done
+}
+
+// Over reports whether the failure is over: the machine has been well since a time, for as long as a rung is given to work.
+func (l Ladder) Over(since, now time.Time, patience time.Duration) bool {
+	if last := l.last(); last != nil && last.At.After(since) {
+		since = last.At // it is well by what was tried
+	}
+	return now.Sub(since) >= patience
+}
+
+// Words says what was tried and when; empty where nothing was.
+func (l Ladder) Words() (tried []string) {
+	done := map[Rung]string{Reboot: "rebooted", Cycle: "power-cycled", Replace: "replaced"}
+	begun := map[Rung]string{Reboot: "a reboot was cut off", Cycle: "a power cycle was cut off", Replace: "a replacement was cut off"}
+	for _, t := range l.Tries {
+		word := done[t.Rung]
+		if !t.Done {
+			word = begun[t.Rung]
+		}
+		tried = append(tried, word+" at "+t.At.UTC().Format(time.DateTime))
+	}
+	return tried
+}
