@@ -43,6 +43,9 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
                                           they know the API by (JSON)
   naupegos-agent admit [--for 24h] TABLE SET ADDRESS…
                                           add addresses to a set of an nftables table of family inet, where there is that table
+  naupegos-agent updates [--reboot-only] [--hold PACKAGE]…
+                                          fetch the lists of packages; which ones could be newer, and why a reboot is needed (JSON)
+  naupegos-agent update                   read such an answer from standard input, bring its packages to those versions, write what is left
   naupegos-agent approver --kubeconfig FILE --machines FILE
                                           approve kubelets' serving certificates whose names and addresses are the
                                           machine's own; runs until it is stopped
@@ -62,6 +65,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	verbs := map[string]func(context.Context, []string) error{
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release,
 		"gateway-check": c.gatewayCheck, "settled": c.settled, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
+		"updates": c.updates, "update": c.update,
 		"version": c.version,
 		"help":    c.help, "--help": c.help, "-h": c.help,
 	}
@@ -158,6 +162,43 @@ func (c *command) credentials(_ context.Context, args []string) error {
 		return err
 	}
 	return c.answer(list)
+}
+
+func (c *command) updates(ctx context.Context, args []string) error {
+	ctx, cancel := c.untilHangup(ctx)
+	defer cancel()
+	f := flag.NewFlagSet("updates", flag.ContinueOnError)
+	var hold []string
+	reboot := f.Bool("reboot-only", false, "")
+	f.Func("hold", "", func(name string) error { hold = append(hold, name); return nil })
+	if _, err := c.parse(f, args, 0); err != nil {
+		return err
+	}
+	if *reboot {
+		return c.answer(c.agent.RebootReasons())
+	}
+	u, err := c.agent.Updates(ctx, hold)
+	if err != nil {
+		return err
+	}
+	return c.answer(u)
+}
+
+func (c *command) update(ctx context.Context, args []string) error {
+	ctx, cancel := c.untilHangup(ctx)
+	defer cancel()
+	if _, err := c.parse(flag.NewFlagSet("update", flag.ContinueOnError), args, 0); err != nil {
+		return err
+	}
+	var want machine.Updates
+	if err := json.NewDecoder(c.in).Decode(&want); err != nil {
+		return fail.Wrap(fail.Invalid, err, "read from standard input which packages are wanted")
+	}
+	u, err := c.agent.Update(ctx, want)
+	if err != nil {
+		return err
+	}
+	return c.answer(u)
 }
 
 func (c *command) status(ctx context.Context, args []string) error {

@@ -189,6 +189,41 @@ func (d *Dialer) Life(ctx context.Context, h Host) (machine.Life, error) {
 	return l, err
 }
 
+// Updates asks which packages of h could be newer, but for those in hold, and whether it has to be rebooted.
+func (d *Dialer) Updates(ctx context.Context, h Host, hold []string) (u machine.Updates, err error) {
+	args := []string{"updates"}
+	for _, name := range hold {
+		args = append(args, "--hold", name)
+	}
+	out, err := d.Agent(ctx, h, nil, args...)
+	if err == nil {
+		err = answer(h, out, &u)
+	}
+	return u, err
+}
+
+// RebootReasons asks why h has to be rebooted.
+func (d *Dialer) RebootReasons(ctx context.Context, h Host) (u machine.Updates, err error) {
+	out, err := d.Agent(ctx, h, nil, "updates", "--reboot-only")
+	if err == nil {
+		err = answer(h, out, &u)
+	}
+	return u, err
+}
+
+// Update brings packages of h to the versions that want names.
+func (d *Dialer) Update(ctx context.Context, h Host, want machine.Updates) (u machine.Updates, err error) {
+	data, err := json.Marshal(want)
+	if err != nil {
+		return u, fail.Wrap(fail.Internal, err, "write which packages are wanted").At(h.where())
+	}
+	out, err := d.Agent(ctx, h, func() io.Reader { return bytes.NewReader(data) }, "update")
+	if err == nil {
+		err = answer(h, out, &u)
+	}
+	return u, err
+}
+
 // Credentials asks a machine what its pods are given.
 func (d *Dialer) Credentials(ctx context.Context, h Host) (list []machine.Credential, err error) {
 	out, err := d.Agent(ctx, h, nil, "credentials")

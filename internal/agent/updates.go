@@ -1,0 +1,230 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/agent/host"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// fromBundle are packages whose programs come from the bundle where it is one of ours: another version would be another release.
+var fromBundle = []string{
+	"kubelet", "kubeadm", "kubectl", "kubernetes-cni", "cri-tools", "containerd", "containerd.io", "runc", "cri-o", "docker.io", "docker-ce", "etcd", "etcd-server", "etcd-client",
+}
+
+// quietly has dpkg ask nobody about files that somebody has changed: they stay.
+var quietly = []string{"-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "APT::Keep-Downloaded-Packages=false"}
+
+// rebootFile is there when a package has asked for a reboot, and goes with it.
+const rebootFile = "/run/reboot-required"
+
+// Updates looks at which packages could be newer, by the lists that it fetches first, and whether the machine has to be rebooted. Those in hold,
+// and those that come from bundles, stay as they are. Nothing is installed, and nothing that is installed is ever removed.
+func (a *Agent) Updates(ctx context.Context, hold []string) (machine.Updates, error) {
+	unlock, err := a.lock(ctx)
+	if err != nil {
+		return machine.Updates{}, err
+	}
+	defer unlock()
+	if err := a.fetchLists(ctx); err != nil {
+		return machine.Updates{}, err
+	}
+	return a.lookForUpdates(ctx, hold)
+}
+
+// RebootReasons says why the machine has to be rebooted; nothing where it need not be.
+func (a *Agent) RebootReasons() machine.Updates {
+	return machine.Updates{Reboot: a.rebootReasons(), Life: a.life(nil)}
+}
+
+func (a *Agent) fetchLists(ctx context.Context) error {
+	_, err := a.apt(ctx, "update", "-q", "-o", "APT::Update::Error-Mode=any") // a list that can't be had is an error
+	return aptError(ctx, err, "fetch the lists of packages")
+}
+
+func (a *Agent) lookForUpdates(ctx context.Context, hold []string) (machine.Updates, error) {
+	u := machine.Updates{Reboot: a.rebootReasons(), Life: a.life(nil)}
+	foreseen, err := a.apt(ctx, "--simulate", "-q", "upgrade", "--with-new-pkgs", "--no-install-recommends")
+	switch {
+	case err == nil:
+	case ctx.Err() == nil && cutOff(err):
+		u.Unfinished = true
+		return u, nil
+	default:
+		return machine.Updates{}, aptError(ctx, err, "look for newer packages")
+	}
+	for _, p := range foreseenPackages(string(foreseen)) {
+		if held(p.Name, hold) {
+			u.Held = append(u.Held, p.Name)
+			continue
+		}
+		u.Packages = append(u.Packages, p)
+	}
+	// What is new comes only for others: it is left out where all of those are held.
+	if !slices.ContainsFunc(u.Packages, func(p machine.PackageUpdate) bool { return p.From != "" }) {
+		u.Packages = nil
+	}
+	return u, nil
+}
+
+func held(name string, hold []string) bool {
+	bare, _, _ := strings.Cut(name, ":")
+	return slices.Contains(fromBundle, bare) || slices.Contains(hold, bare) || slices.Contains(hold, name)
+}
+
+// foreseenPackages reads what apt-get foresees: "Inst NAME [FROM] (TO …)", without FROM where a package comes anew.
+func foreseenPackages(text string) (all []machine.PackageUpdate) {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) < 3 || f[0] != "Inst" {
+			continue
+		}
+		p := machine.PackageUpdate{Name: f[1]}
+		if from, ok := strings.CutPrefix(f[2], "["); ok && len(f) > 3 {
+			p.From = strings.TrimSuffix(from, "]")
+			f = f[1:]
+		}
+		p.To = strings.TrimPrefix(f[2], "(")
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b machine.PackageUpdate) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Update brings packages to exactly the versions that want names, and returns what is left. A package that nobody asked for by name stays one that
+// goes with the last one that needs it. What was cut off before is finished first. fail.Conflict where the mirror has moved on since want was made.
+func (a *Agent) Update(ctx context.Context, want machine.Updates) (machine.Updates, error) {
+	unlock, err := a.lock(ctx)
+	if err != nil {
+		return machine.Updates{}, err
+	}
+	defer unlock()
+	if err := a.finishPackages(ctx); err != nil {
+		return machine.Updates{}, err
+	}
+	var names, install []string
+	for _, p := range want.Packages {
+		if p.From != "" { // what is new comes with these
+			names, install = append(names, p.Name), append(install, p.Name+"="+p.To)
+		}
+	}
+	if len(install) == 0 {
+		return a.lookForUpdates(ctx, want.Held)
+	}
+	args := slices.Concat([]string{"install", "-y", "-q", "--no-install-recommends", "--no-remove", "--only-upgrade"}, quietly, []string{"--"}, install)
+	if err := a.foresee(ctx, args, want); err != nil {
+		return machine.Updates{}, err
+	}
+	auto, err := a.run.Run(ctx, nil, append([]string{"apt-mark", "showauto"}, names...)...)
+	if err != nil {
+		return machine.Updates{}, aptError(ctx, err, "see which packages came for others")
+	}
+	if _, err := a.apt(ctx, args...); err != nil {
+		return machine.Updates{}, aptError(ctx, err, "bring packages up to date")
+	}
+	if f := strings.Fields(string(auto)); len(f) > 0 {
+		if _, err := a.run.Run(ctx, nil, append([]string{"apt-mark", "auto"}, f...)...); err != nil {
+			return machine.Updates{}, aptError(ctx, err, "mark packages that came for others")
+		}
+	}
+	return a.lookForUpdates(ctx, want.Held)
+}
+
+// cutOff reports whether apt-get says that an installation did not come to its end.
+func cutOff(err error) bool {
+	return strings.Contains(err.Error(), "--fix-broken") || strings.Contains(err.Error(), "dpkg was interrupted") || strings.Contains(err.Error(), "Unmet dependencies")
+}
+
+// finishPackages finishes an installation that was cut off: what was unpacked is configured, and what that needs comes.
+func (a *Agent) finishPackages(ctx context.Context) error {
+	_, err := a.run.Run(ctx, nil, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
+	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "dependency problems") {
+		_, err = a.apt(ctx, slices.Concat([]string{"install", "--fix-broken", "-y", "-q", "--no-install-recommends", "--no-remove"}, quietly)...)
+	}
+	return aptError(ctx, err, "finish an installation that was cut off")
+}
+
+// foresee refuses an installation that would do more than was asked for.
+func (a *Agent) foresee(ctx context.Context, args []string, want machine.Updates) error {
+	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, args...)...)
+	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "was not found") {
+		return fail.Wrap(fail.Conflict, err, "the mirror has other versions than were shown").Do("the same command again looks anew")
+	}
+	if err != nil {
+		return aptError(ctx, err, "foresee what newer packages bring")
+	}
+	for _, p := range foreseenPackages(string(foreseen)) {
+		if held(p.Name, want.Held) {
+			return fail.New(fail.Refused, "what is to be installed needs another %s, which stays as it is", p.Name).Do("hold the packages that need it, too: spec.updates.os.hold")
+		}
+	}
+	return nil
+}
+
+// aptError says what apt-get could not do. Another apt-get that is at work ends.
+func aptError(ctx context.Context, err error, what string) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return interrupted(ctx.Err())
+	case strings.Contains(err.Error(), "Could not get lock"), strings.Contains(err.Error(), "is another process using it"), strings.Contains(err.Error(), "Unable to acquire the dpkg frontend lock"):
+		return fail.Wrap(fail.NotReady, err, "%s", what).Do("something else installs packages: unattended-upgrades, perhaps")
+	}
+	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror; apt-get there says more")
+}
+
+// rebootReasons says why the machine has to be rebooted: its packages ask for it, or a newer kernel lies there. Containers have their host's.
+func (a *Agent) rebootReasons() (why []string) {
+	if _, err := os.Stat(a.path(rebootFile)); err == nil {
+		reason := "packages ask for it"
+		if by := strings.Fields(a.root.Read(rebootFile + ".pkgs")); len(by) > 0 {
+			slices.Sort(by)
+			reason += ": " + strings.Join(slices.Compact(by), ", ")
+		}
+		why = append(why, reason)
+	}
+	if a.root.Read("/run/systemd/container") != "" {
+		return why
+	}
+	runs := a.root.Read("/proc/sys/kernel/osrelease")
+	if newest := newestKernel(a.root, runs); newest != "" {
+		why = append(why, "kernel "+newest+" is newer than "+runs+", which runs")
+	}
+	return why
+}
+
+// newestKernel returns the newest bootable kernel of the same flavour that is newer than the one that runs; empty where that is it.
+func newestKernel(root host.Root, runs string) (newest string) {
+	version, flavour := kernelVersion(runs)
+	images, err := filepath.Glob(root.Path("/boot/vmlinuz-*"))
+	if err != nil || runs == "" {
+		return ""
+	}
+	for _, image := range images {
+		name := strings.TrimPrefix(filepath.Base(image), "vmlinuz-")
+		if v, f := kernelVersion(name); f == flavour && slices.Compare(v, version) > 0 {
+			newest, version = name, v
+		}
+	}
+	return newest
+}
+
+var kernelNumbers = regexp.MustCompile(`^[0-9]+([.+~-][0-9]+)*`)
+
+// kernelVersion parts a kernel's release, 6.1.0-18-cloud-amd64, into its numbers and its flavour.
+func kernelVersion(release string) (numbers []int, flavour string) {
+	version := kernelNumbers.FindString(release)
+	for _, digits := range strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' }) {
+		n, _ := strconv.Atoi(digits) // digits
+		numbers = append(numbers, n)
+	}
+	return numbers, release[len(version):]
+}
