@@ -135,6 +135,11 @@ var changeRules = rules{
 	"spec.backup.keep.weeks":            {Class: ChangeFree},
 
 	"spec.updates.maxUnavailable": {Class: ChangeFree},
+	"spec.updates.os.window":      {Class: ChangeFree},
+	"spec.updates.os.window.days": {Class: ChangeFree},
+	"spec.updates.os.window.from": {Class: ChangeFree},
+	"spec.updates.os.window.to":   {Class: ChangeFree},
+	"spec.updates.os.hold":        {Class: ChangeFree},
 	"spec.repair.after":           {Class: ChangeFree},
 	"spec.repair.patience":        {Class: ChangeFree},
 	"spec.repair.maxUnhealthy":    {Class: ChangeFree},

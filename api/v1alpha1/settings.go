@@ -76,6 +76,26 @@ type WireGuardPeer struct {
 type Updates struct {
 	// Worker machines of a pool that may be away at the same time. Control-plane machines are always changed one by one.
 	MaxUnavailable int `json:"maxUnavailable,omitempty" yaml:"maxUnavailable,omitempty" jsonschema:"default=1,minimum=1,maximum=100"`
+	// How naupegos update brings the machines' operating system up to date.
+	OS OSUpdates `json:"os,omitzero" yaml:"os,omitempty"`
+}
+
+// OSUpdates is how the machines' operating system is brought up to date.
+type OSUpdates struct {
+	// When machines may be drained, updated and rebooted. Left out: at any time.
+	Window *Window `json:"window,omitempty" yaml:"window,omitempty"`
+	// Packages that stay as they are, besides those whose programs come from the bundle: kubelet, containerd and the like.
+	Hold []string `json:"hold,omitempty" yaml:"hold,omitempty" jsonschema:"maxItems=100"`
+}
+
+// Window is a time of the day or of the week, in UTC.
+type Window struct {
+	// Days on which it opens: Mon, Tue, Wed, Thu, Fri, Sat, Sun. Left out: every day.
+	Days []string `json:"days,omitempty" yaml:"days,omitempty" jsonschema:"maxItems=7"`
+	// When it opens, as "22:00".
+	From string `json:"from" yaml:"from" jsonschema:"required,pattern=^([01][0-9]|2[0-3]):[0-5][0-9]$"`
+	// When it closes: on the next day where that is not after from.
+	To string `json:"to" yaml:"to" jsonschema:"required,pattern=^([01][0-9]|2[0-3]):[0-5][0-9]$"`
 }
 
 // Repair is how naupegos repair heals a machine whose node stays not Ready: by a reboot, a power cycle, another machine in its place.

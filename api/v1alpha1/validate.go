@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	"fmt"
 	"reflect"
+	"regexp"
+	"slices"
 	"time"
 )
 
@@ -32,6 +34,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkWireGuard(r)
 	c.checkBackup(r)
 	c.checkTimeouts(r)
+	c.checkUpdates(r)
 	if h := c.Spec.Provider.Hosts; h != nil {
 		c.checkHosts(r, h)
 	}
@@ -102,6 +105,34 @@ func (c *Cluster) checkProvider(r *findings) {
 		r.remark("spec.provider", "names more than one provider", names) // what is wrong with each is worth knowing at once
 	case len(set) == 0:
 		r.add("spec.provider", "no provider is chosen", `give one of local, hosts, openstack; the shortest is "provider: {local: {}}"`)
+	}
+}
+
+var (
+	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?$`)
+	timeOfDay   = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
+)
+
+// checkUpdates demands packages, days and times of the day.
+func (c *Cluster) checkUpdates(r *findings) {
+	os := c.Spec.Updates.OS
+	for i, name := range os.Hold {
+		if !packageName.MatchString(name) {
+			r.add(item("spec.updates.os.hold", i), quote(name)+" is not the name of a package", "")
+		}
+	}
+	if os.Window == nil {
+		return
+	}
+	for i, day := range os.Window.Days {
+		if !slices.Contains([]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}, day) {
+			r.add(item("spec.updates.os.window.days", i), quote(day)+" is not a day", "known: Mon, Tue, Wed, Thu, Fri, Sat, Sun")
+		}
+	}
+	for key, at := range map[string]string{"from": os.Window.From, "to": os.Window.To} {
+		if at != "" && !timeOfDay.MatchString(at) {
+			r.add("spec.updates.os.window."+key, quote(at)+" is not a time of the day", `write it as "22:00"`)
+		}
 	}
 }
 

@@ -115,7 +115,7 @@ func addVerbs(root *cobra.Command, a *App) {
 		newPlanCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newReleaseCmd(a), newDestroyCmd(a),
 		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), newServerCmd(a),
-		newRepairCmd(a),
+		newRepairCmd(a), newUpdateCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
 	)
 	root.SetHelpCommand(helpCommand(root))

@@ -6,12 +6,14 @@ import (
 	"io"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -155,5 +157,93 @@ func (a *App) tellRound(name string, r upkeep.Round, f *repairFlags) error {
 		err = fail.New(fail.Refused, "%s can't be repaired any further", strings.Join(r.Stuck, ", ")).At(name).
 			Do("naupegos status %s and naupegos logs %s say what is wrong; naupegos node replace, or naupegos machine, does what you decide", name, name)
 	}
+	return err
+}
+
+func newUpdateCmd(a *App) *cobra.Command {
+	var f updateFlags
+	c := &cobra.Command{
+		Use:   "update NAME",
+		Short: "Bring the machines' operating system up to date: packages, and reboots where they are needed",
+		Long: `Bring the packages of machines to what their mirror has, and reboot those that need it, one machine at a time: its node is drained, its packages are
+updated, it is rebooted, and the next one's turn comes only when it is as well as before (kubelet, node Ready since the boot, etcd, API). Gateways
+come first, then the control plane, after a backup, with the machine whose etcd member leads last, then the workers. A machine with nothing newer is
+left alone.
+
+Exactly what is shown is installed. Nothing is removed, files that somebody has edited stay, and so do packages whose programs come from the bundle
+(kubelet, containerd and the like) and those in spec.updates.os.hold. A reboot is needed where packages ask for it, or a newer kernel lies there; local
+machines have their host's kernel, and are restarted.
+
+With spec.updates.os.window machines are disturbed at that time only, unless --now is given; a roll stops when it closes. A step that fails stops the
+roll, and the same command goes on with the others.
+
+Machines of OpenStack can get another image as well: name it in the document, and naupegos apply replaces them, with --consent replace-machines.`,
+		Example: `  naupegos update demo --plan
+  naupegos update demo
+  naupegos update demo --pool general
+  naupegos update demo --reboot-only --machine demo-cp-2
+  30 2 * * * naupegos update demo --yes --progress none     # in a crontab`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.opts.Pool != "" && f.opts.Machine != "" {
+				return fail.New(fail.Invalid, "--pool and --machine exclude each other")
+			}
+			return a.update(cmd.Context(), args[0], &f)
+		},
+	}
+	c.Flags().BoolVar(&f.opts.RebootOnly, "reboot-only", false, "reboot machines, whether they need it or not, and leave their packages")
+	c.Flags().StringVar(&f.opts.Pool, "pool", "", "the workers of this pool alone")
+	c.Flags().StringVar(&f.opts.Machine, "machine", "", "this machine alone")
+	c.Flags().BoolVar(&f.opts.Now, "now", false, "outside of spec.updates.os.window, too")
+	c.Flags().BoolVar(&f.dry, "plan", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
+	c.Flags().BoolVar(&f.dry, "dry-run", false, "the same as --plan")
+	f.run.bind(c)
+	f.out.Bind(c)
+	return c
+}
+
+// updateFlags say what is brought up to date.
+type updateFlags struct {
+	run  runFlags
+	opts cluster.UpdateOptions
+	dry  bool
+	out  output.Format
+}
+
+func (a *App) update(ctx context.Context, name string, f *updateFlags) error {
+	o := sessionOptions{verb: "update", readOnly: true}
+	if f.dry {
+		o.verb = ""
+	}
+	s, doc, err := a.openNamed(ctx, name, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	fmt.Fprintf(a.Err, "Asking the machines of cluster %s what could be newer.\n", name)
+	u, err := s.Cluster.PlanUpdate(ctx, f.opts)
+	switch {
+	case err != nil:
+		return err
+	case f.dry:
+		return a.printPlan(u.Plan, "", &f.out)
+	case u.Plan.Empty():
+		_, err = fmt.Fprintf(a.Out, "Cluster %s: no machine has anything to be updated.\n", name)
+		return err
+	case u.Closed != nil:
+		return u.Closed
+	}
+	t := a.terms(&f.run, doc)
+	t.Commit = func(ctx context.Context) error {
+		if err := s.Commit(ctx, s.Record.Document); err != nil {
+			return err
+		}
+		return s.Cluster.BeginUpdate(ctx, u)
+	}
+	began := time.Now()
+	if err := s.CarryOut(ctx, u.Plan, t); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, "Cluster %s: its machines are up to date (%s).\n", name, time.Since(began).Round(100*time.Millisecond))
 	return err
 }

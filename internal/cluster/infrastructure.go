@@ -2,10 +2,18 @@ package cluster
 
 import (
 	"context"
+	"net/netip"
 	"slices"
+	"strings"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/cluster/wireguard"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -165,4 +173,189 @@ func (c *Cluster) namesOf(r provider.Role) []string {
 		}
 	}
 	return names
+}
+
+// fenced reports whether machines of a role refuse to strangers what they say to each other. Gateways say nothing that is not for others, too.
+func (c *Cluster) fenced(r provider.Role) bool {
+	return r != provider.Gateway && !c.releasing && c.doc.Spec.Security.PacketFilterWanted()
+}
+
+// fence is a machine's packet filter, where it has one.
+func (c *Cluster) fence(ctx context.Context, s wanted.Slot) (machine.Config, error) {
+	if !c.fenced(s.Role) {
+		return machine.Config{Machine: s.Name}, nil
+	}
+	p := filter.Params{
+		Machine: s.Name, ControlPlane: s.IsControlPlane(), VXLAN: c.doc.Spec.Kubernetes.CNI == layout.CNIFlannel,
+		Pods: c.doc.Spec.Kubernetes.PodCIDR, Admit: c.doc.Spec.Security.PacketFilter.Admit,
+	}
+	machines, err := c.addresses(ctx)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	for _, m := range machines {
+		p.Machines = append(p.Machines, m.Address)
+	}
+	return filter.Config(p)
+}
+
+// planAdmission lets machines that come through the packet filters of the others before they need it, and those that go until they have gone:
+// the rules that name who is wanted are written late on some machines, for that restarts what others depend on, and early on others.
+func (a *applying) planAdmission() {
+	var from, to, at []string // names, their addresses, and who has filters
+	behind := false           // some filter is to become another one
+	for _, s := range a.o.Want {
+		if !a.fenced(s.Role) {
+			continue
+		}
+		seen := a.o.Machines[s.Name]
+		switch {
+		case !a.o.Nodes[s.Name].Ready:
+			from = append(from, s.Name)
+			if seen != nil {
+				to = append(to, seen.Machine.Address)
+			}
+		case seen != nil && seen.Machine.MayRun():
+			at = append(at, s.Name)
+		}
+		behind = behind || seen != nil && seen.Report != nil && slices.ContainsFunc(seen.Report.Changes, changesFilter)
+	}
+	for _, m := range a.o.Remove {
+		if m.Role != provider.Gateway && m.MayRun() {
+			from, to, at = append(from, m.Name), append(to, m.Address), append(at, m.Name)
+		}
+	}
+	if !behind || len(from) == 0 {
+		return
+	}
+	a.add(stageAdmit, &plan.Step{
+		ID: "admit", Action: plan.Change, Subject: "cluster", Title: "let " + strings.Join(from, ", ") + " through the packet filters",
+		Reason: "machines that come or go, for a day",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			var g errgroup.Group
+			for _, name := range at {
+				g.Go(func() error {
+					return a.letIn(ctx, name, append([]string{"admit", filter.Table, filter.Visitors}, to...))
+				})
+			}
+			return g.Wait()
+		},
+	})
+}
+
+func changesFilter(ch machine.Change) bool {
+	return ch.Kind == "file" && ch.Name == filter.RulePath && ch.Action == "update"
+}
+
+// letIn has a machine's agent let others in. One that does not answer now is configured later, or says then why not.
+func (c *Cluster) letIn(ctx context.Context, name string, args []string) error {
+	h, err := c.Host(ctx, name)
+	if err == nil {
+		_, err = c.dialer.Agent(ctx, h, nil, args...)
+	}
+	if fail.KindOf(err) == fail.Unreachable {
+		return nil
+	}
+	return err
+}
+
+// networked is a provider that knows the network its machines are in; invalid where it does not exist yet.
+type networked interface {
+	Network(ctx context.Context) (netip.Prefix, error)
+}
+
+// wireGuard is the cluster's WireGuard network.
+func (c *Cluster) wireGuard() wireguard.Network {
+	return wireguard.Network{Spec: c.doc.Spec.Access.WireGuard, Cluster: c.Name(), Gateways: c.gateways(), Facts: c.facts, Secrets: c.secrets}
+}
+
+// wireGuardLayer says what a gateway runs so that peers get into the machines' network; nothing where the document wants
+// none. Addresses and keys that are absent are made, and remembered.
+func (c *Cluster) wireGuardLayer(ctx context.Context, name string) (machine.Config, error) {
+	if c.doc.Spec.Access.WireGuard == nil {
+		return machine.Config{Machine: name}, nil
+	}
+	return c.wireGuard().Gateway(ctx, name, c.wireGuardReach)
+}
+
+// wireGuardReach lists what peers may reach: the machines' network or, where nobody knows that, each machine. Pods and
+// Services are not among it: gateways are not nodes and have no way to them.
+func (c *Cluster) wireGuardReach(ctx context.Context) ([]string, error) {
+	p := c.doc.Spec.Provider
+	switch {
+	case p.OpenStack != nil && p.OpenStack.Network.CIDR != "":
+		return []string{p.OpenStack.Network.CIDR}, nil
+	case p.Local != nil && p.Local.Network.CIDR != "":
+		return []string{p.Local.Network.CIDR}, nil
+	}
+	if n, ok := c.prov.(networked); ok {
+		prefix, err := n.Network(ctx)
+		if err != nil || prefix.IsValid() {
+			return []string{prefix.String()}, err
+		}
+	}
+	machines, err := c.addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var reach []string
+	for _, m := range machines {
+		reach = append(reach, m.Address+"/32")
+	}
+	if vip, err := c.prov.VIP(ctx); err == nil {
+		reach = append(reach, vip+"/32")
+	} else if fail.KindOf(err) != fail.NotFound {
+		return nil, err
+	}
+	slices.Sort(reach)
+	return slices.Compact(reach), nil
+}
+
+// planForgetWireGuard forgets addresses and keys of removed peers and gateways, once the gateways that are left no longer
+// know them.
+func (a *applying) planForgetWireGuard() {
+	stale := a.wireGuard().Stale()
+	if len(stale) == 0 {
+		return
+	}
+	var names []string
+	for _, end := range stale {
+		names = append(names, end.String())
+	}
+	a.add(stageForget, &plan.Step{
+		ID: "wireguard/forget", Action: plan.Change, Subject: "cluster", Title: "forget removed WireGuard peers",
+		Reason: "no longer wanted: " + strings.Join(names, ", "),
+		Run:    func(ctx context.Context, _ plan.Progress) error { return a.wireGuard().Forget(ctx, stale) },
+	})
+}
+
+// RotateWireGuard makes new keys for all gateways, and for the peers whose keys Naupegos made, and returns who got one. The
+// next apply carries them to the gateways; from then on every client configuration handed out before is void.
+func (c *Cluster) RotateWireGuard(ctx context.Context) ([]string, error) {
+	if c.doc.Spec.Access.WireGuard == nil {
+		return nil, fail.New(fail.Invalid, "cluster %s has no WireGuard", c.Name()).Do("spec.access.wireguard in its document turns it on")
+	}
+	if err := c.loadTarget(ctx); err != nil {
+		return nil, err
+	}
+	return c.wireGuard().Rotate(ctx)
+}
+
+// WireGuardClients renders a configuration for each peer and gateway, by file name ("anna-demo-gw-1.conf"). They hold the
+// private keys of peers whose keys Naupegos made. fail.NotReady where a gateway or peer was not carried out yet.
+func (c *Cluster) WireGuardClients(ctx context.Context) (map[string][]byte, error) {
+	if c.doc.Spec.Access.WireGuard == nil {
+		return nil, nil
+	}
+	if err := c.loadTarget(ctx); err != nil {
+		return nil, err
+	}
+	reach, err := c.wireGuardReach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.wireGuard().Clients(ctx, reach, func(ctx context.Context, name string) (string, error) {
+		m, err := c.prov.Machine(ctx, name)
+		return toHost(m).Address, err
+	})
 }

@@ -72,6 +72,14 @@ var repairRules = []plan.Rule{
 	{Stage: stageNodes, Waits: []plan.Stage{stageRepair}},
 }
 
+// updateRules say in which order machines get another state of their operating system: one after another, in the order of a roll.
+var updateRules = []plan.Rule{
+	{Stage: stagePrepare},
+	{Stage: stageRollGateways, Waits: []plan.Stage{stagePrepare}},
+	{Stage: stageRollControlPlane, Waits: []plan.Stage{stagePrepare, stageRollGateways}},
+	{Stage: stageRollWorkers, Waits: []plan.Stage{stageRollControlPlane}},
+}
+
 // partOf says which part of a cluster a step makes. What nodes can't be Ready without, the pod network, is the cluster's, not an addon.
 func (a *applying) partOf(s *plan.Step) parts.Part {
 	gateway := func(w wanted.Slot) bool { return w.Name == s.Subject && w.Role == provider.Gateway }

@@ -63,6 +63,7 @@ const (
 	Generation       Kind = "key-generation"    // of an authority or key (pki.Rotated): which one it is; the first where it is not known
 	Unclean          Kind = "unclean"           // of a machine: "true" from when it is to be reset until it is clean
 	Repair           Kind = "repair"            // of a machine: what was tried to heal it (upkeep.Ladder)
+	Rebooting        Kind = "rebooting"         // of a machine that is to be rebooted for naupegos update, until it is well again: the boot ID that it is to get away from
 	Released         Kind = "released"          // of a machine: "true" once its agent has forgotten it
 	WireGuardGateway Kind = "wireguard-gateway" // of a machine: its address
 	WireGuardPeer    Kind = "wireguard-peer"    // of a peer: its address

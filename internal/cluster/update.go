@@ -1,0 +1,387 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/upkeep"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// The machines' operating system is brought up to date machine by machine: drained, updated, rebooted where that is needed, and waited for until it
+// is as well as before. That a reboot was begun is a fact, with the boot ID that the machine is to get away from.
+
+// UpdateOptions says what is brought up to date.
+type UpdateOptions struct {
+	RebootOnly bool   // no packages: machines are rebooted
+	Pool       string // the workers of this pool alone
+	Machine    string // this machine alone
+	Now        bool   // outside of the window, too
+}
+
+// Updating is a roll of the machines' operating system as it was planned.
+type Updating struct {
+	Plan   *plan.Plan
+	Closed error             // why nothing may be begun now; nil where it may
+	begins map[string]string // by machine: the boot ID that it is to get away from
+}
+
+// PlanUpdate plans to bring the operating system of machines up to date, one machine at a time, and nothing else.
+func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating, error) {
+	if !c.facts.Bootstrapped() {
+		return nil, errNotBootstrapped(c.Name())
+	}
+	if err := c.underway(); err != nil {
+		return nil, err
+	}
+	if c.moving() || c.rotating() {
+		return nil, fail.New(fail.Refused, "update %s: an upgrade or a rotation is under way", c.Name()).Do("naupegos apply goes on with it; then update")
+	}
+	o, err := c.observeInventory(ctx, c.decided())
+	if err != nil {
+		return nil, err
+	}
+	if err := c.observeControlPlane(ctx, o, "update"); err != nil {
+		return nil, err
+	}
+	slots, err := c.chosen(o, opts)
+	if err != nil {
+		return nil, err
+	}
+	return c.planUpdate(o, slots, c.lookForUpdates(ctx, o, slots, opts), opts, time.Now())
+}
+
+// BeginUpdate remembers, before the first step of a roll that was agreed to, which machines are to be rebooted because somebody asked for it.
+func (c *Cluster) BeginUpdate(ctx context.Context, u *Updating) error {
+	for name, boot := range u.begins {
+		if err := c.facts.SetOf(ctx, memory.Rebooting, name, boot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chosen lists the machines that are asked for, the one whose etcd member leads behind all others.
+func (c *Cluster) chosen(o *Observed, opts UpdateOptions) ([]wanted.Slot, error) {
+	slots := o.leaderLast()
+	var names []string
+	for _, s := range slots {
+		names = append(names, s.Name)
+	}
+	slots = slices.DeleteFunc(slots, func(s wanted.Slot) bool {
+		return o.machine(s.Name) == nil || opts.Machine != "" && s.Name != opts.Machine || opts.Pool != "" && s.Pool != opts.Pool
+	})
+	switch {
+	case len(slots) > 0:
+		return slots, nil
+	case opts.Machine != "":
+		return nil, errNoSuchMachine(opts.Machine, c.Name(), names)
+	}
+	return nil, fail.New(fail.NotFound, "cluster %s has no machines of pool %q", c.Name(), opts.Pool).Do("naupegos status %s names the machines", c.Name())
+}
+
+// look is what a machine says of its packages.
+type look struct {
+	machine.Updates
+	err error // why it could not be asked
+}
+
+// lookForUpdates asks machines, all side by side. Their lists of packages are fetched anew; nothing else is changed there.
+func (c *Cluster) lookForUpdates(ctx context.Context, o *Observed, slots []wanted.Slot, opts UpdateOptions) map[string]look {
+	ctx, cancel := context.WithTimeout(ctx, c.doc.Spec.Timeouts.Step.Duration)
+	defer cancel()
+	found := make(map[string]look, len(slots))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, s := range slots {
+		wg.Go(func() {
+			var l look
+			h, err := c.Host(ctx, s.Name)
+			switch m := o.machine(s.Name); {
+			case err != nil:
+				l.err = err
+			case !m.MayRun():
+				l.err = fail.New(fail.NotReady, "it is %s", m.State).At(s.Name)
+			case opts.RebootOnly:
+				l.Updates, l.err = c.dialer.RebootReasons(ctx, h)
+			default:
+				l.Updates, l.err = c.dialer.Updates(ctx, h, c.doc.Spec.Updates.OS.Hold)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			found[s.Name] = l
+		})
+	}
+	wg.Wait()
+	return found
+}
+
+// updating is a roll while it is planned.
+type updating struct {
+	*applying
+	opts   UpdateOptions
+	window upkeep.Window
+	seen   map[string]look
+	only   bool // reboots that were begun go on, and no others begin
+	begins map[string]string
+}
+
+// planUpdate plans by what was seen.
+func (c *Cluster) planUpdate(o *Observed, slots []wanted.Slot, seen map[string]look, opts UpdateOptions, now time.Time) (*Updating, error) {
+	u := &updating{applying: c.applying(o, nil), opts: opts, seen: seen, begins: map[string]string{}}
+	out := &Updating{Plan: &plan.Plan{Verb: "update", Cluster: c.Name()}, begins: u.begins}
+	if w := c.doc.Spec.Updates.OS.Window; w != nil && !opts.Now {
+		var err error
+		if u.window, err = upkeep.ParseWindow(w.Days, w.From, w.To); err != nil {
+			return nil, err
+		}
+	}
+	out.Closed = u.closed(now)
+	if out.Closed != nil {
+		out.Plan.Warnings = append(out.Plan.Warnings, out.Closed.Error())
+	}
+	if err := u.fit(slots); err != nil {
+		return nil, err
+	}
+	if opts.RebootOnly {
+		if on := u.goingOn(slots); len(on) > 0 {
+			u.only = true
+			out.Plan.Warnings = append(out.Plan.Warnings, "reboots that were begun go on: "+list(on)+"; the same command once more reboots all")
+		}
+	}
+	previous := map[plan.Stage][]plan.Need{}
+	for _, s := range slots {
+		stage := map[provider.Role]plan.Stage{provider.Gateway: stageRollGateways, provider.ControlPlane: stageRollControlPlane, provider.Worker: stageRollWorkers}[s.Role]
+		if unit := u.unit(s); len(unit) > 0 {
+			previous[stage] = u.chain(stage, unit, previous[stage]...)
+		}
+	}
+	if len(previous[stageRollControlPlane]) > 0 {
+		u.add(stagePrepare, c.backupStep("control-plane machines are updated", nil))
+	}
+	var err error
+	out.Plan.Steps, err = u.graph.Seal(updateRules)
+	return out, err
+}
+
+// closed says that the window is closed; nil where it is open.
+func (u *updating) closed(now time.Time) error {
+	if u.window.Open(now) {
+		return nil
+	}
+	w := u.doc.Spec.Updates.OS.Window
+	return fail.New(fail.Refused, "machines of cluster %s may be disturbed only from %s to %s UTC (%s)", u.Name(), w.From, w.To, daysOf(w.Days)).
+		Do("wait until %s, or give --now", u.window.Next(now).UTC().Format(time.DateTime+" MST"))
+}
+
+func daysOf(days []string) string {
+	if len(days) == 0 {
+		return "every day"
+	}
+	return strings.Join(days, ", ")
+}
+
+// begun reports whether a machine is, or was about to be, in the middle of what an update that was cut off did with it.
+func (u *updating) begun(name string) bool {
+	return u.facts.Of(memory.Rebooting, name) != "" || u.o.Nodes[name].Annotations[kube.OwnedCordon] != ""
+}
+
+// goingOn lists the machines whose reboot was begun.
+func (u *updating) goingOn(slots []wanted.Slot) (names []string) {
+	for _, s := range slots {
+		if u.facts.Of(memory.Rebooting, s.Name) != "" {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// fit refuses a roll while something else is not well: another machine away would be one too many. What is in the middle of an update is not.
+func (u *updating) fit(slots []wanted.Slot) error {
+	for _, s := range u.o.Want {
+		if n := u.o.Nodes[s.Name]; s.Role != provider.Gateway && !n.Ready && !u.begun(s.Name) {
+			return fail.New(fail.NotReady, "node %s is not Ready: no other machine is taken away meanwhile", s.Name).
+				Do("naupegos repair %s, or naupegos apply, brings it back; then update", u.Name())
+		}
+	}
+	var all []error
+	for _, s := range slots {
+		if err := u.seen[s.Name].err; err != nil && !u.begun(s.Name) {
+			all = append(all, err)
+		}
+		if err := u.keepsQuorum(s); err != nil {
+			all = append(all, err)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "update %s: nothing was begun", u.Name()).Do("mend this first, or leave the machine out by --machine or --pool")
+}
+
+// keepsQuorum foresees etcd without a machine's member. Where that is the only one, the API is away for a moment.
+func (u *updating) keepsQuorum(s wanted.Slot) error {
+	if !s.IsControlPlane() {
+		return nil
+	}
+	return stoppable(u.o.Members, u.o.Health, s.Name)
+}
+
+// unit lists what is done with one machine, in order: away, updated, rebooted, back. None where nothing is to do.
+func (u *updating) unit(s wanted.Slot) []*plan.Step {
+	seen, m := u.seen[s.Name], u.o.machine(s.Name)
+	boot := u.facts.Of(memory.Rebooting, s.Name)
+	rebooted := boot != "" && seen.err == nil && seen.BootID != boot
+	packages := !u.opts.RebootOnly && seen.err == nil && (len(seen.Packages) > 0 || seen.Unfinished)
+	asked := u.opts.RebootOnly && !u.only
+	reboots := boot != "" || asked || !u.opts.RebootOnly && len(seen.Reboot) > 0
+	ours := u.o.Nodes[s.Name].Annotations[kube.OwnedCordon] != ""
+	if !packages && !reboots && !ours {
+		return nil
+	}
+	var unit []*plan.Step
+	drains := s.Role != provider.Gateway && (packages || reboots) && !rebooted && seen.err == nil && u.elsewhere(s)
+	if drains {
+		unit = append(unit, u.drainStep(*m))
+	}
+	if packages {
+		unit = append(unit, u.packagesStep(s, seen.Updates))
+	}
+	if packages || reboots && !rebooted {
+		unit = append(unit, u.rebootStep(s, seen.Updates, asked))
+	}
+	if asked {
+		u.begins[s.Name] = seen.BootID
+	}
+	switch s.Role {
+	case provider.Gateway:
+		unit = append(unit, u.gatewayGate(s.Name))
+	case provider.ControlPlane:
+		unit = append(unit, u.gate(s.Name, "one control-plane machine at a time"))
+	}
+	if s.Role != provider.Gateway {
+		unit = append(unit, u.nodeStep(s, true))
+	}
+	if drains || ours {
+		unit = append(unit, u.uncordonSteps(s)...)
+	}
+	first, last := unit[0], unit[len(unit)-1]
+	begin, end := first.Run, last.Run
+	last.Run = func(ctx context.Context, p plan.Progress) error {
+		if err := end(ctx, p); err != nil {
+			return err
+		}
+		return u.facts.SetOf(ctx, memory.Rebooting, s.Name, "")
+	}
+	if first == last {
+		begin = last.Run
+	}
+	resumed := ours || rebooted || seen.err != nil
+	first.Run = func(ctx context.Context, p plan.Progress) error {
+		if err := u.mayBegin(ctx, s, resumed, p); err != nil {
+			return err
+		}
+		return begin(ctx, p)
+	}
+	return unit
+}
+
+// mayBegin lets a machine go only while the window is open and the others are well. One that is in the middle of it comes back in any case.
+func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p plan.Progress) error {
+	if resumed {
+		return nil
+	}
+	if err := u.closed(time.Now()); err != nil {
+		return fail.Wrap(fail.Refused, err, "the window has closed: %s and those that follow stay as they are", s.Name).Do("the same command goes on with them when it is open again")
+	}
+	if !s.IsControlPlane() {
+		return nil
+	}
+	p.Status("waiting until the other control-plane machines serve")
+	for _, other := range u.o.Want {
+		if other.IsControlPlane() && other.Name != s.Name && u.o.serves(other.Name) {
+			if err := u.settled(ctx, other.Name); err != nil {
+				return err
+			}
+		}
+	}
+	if err := u.waitEtcd(ctx); err != nil {
+		return err
+	}
+	return u.mayStop(ctx, s.Name)
+}
+
+// packagesStep brings packages to the versions that were shown.
+func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step {
+	step := &plan.Step{
+		ID: "update/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "bring " + plural(len(want.Packages), "package") + " of " + s.Name + " up to date",
+		Reason: "its mirror has newer ones",
+	}
+	if want.Unfinished {
+		step.Title, step.Reason = "finish an installation of packages on "+s.Name, "it was cut off"
+	}
+	for _, p := range want.Packages {
+		step.Details = append(step.Details, p.String())
+	}
+	want.Held = u.doc.Spec.Updates.OS.Hold
+	step.Run = func(ctx context.Context, p plan.Progress) error {
+		h, err := u.Host(ctx, s.Name)
+		if err != nil {
+			return err
+		}
+		p.Status("apt is at work")
+		_, err = u.dialer.Update(ctx, h, want)
+		return err
+	}
+	return step
+}
+
+// rebootStep reboots a machine: where it was asked for, or was begun, in any case, else where the machine says that it is needed.
+func (u *updating) rebootStep(s wanted.Slot, seen machine.Updates, asked bool) *plan.Step {
+	step := &plan.Step{ID: "reboot/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "reboot " + s.Name, Reason: strings.Join(seen.Reboot, "; ")}
+	switch {
+	case u.facts.Of(memory.Rebooting, s.Name) != "":
+		step.Reason = "that was begun before"
+	case asked:
+		step.Reason = "you asked for it"
+	case len(seen.Reboot) == 0:
+		step.Title, step.Reason = "reboot "+s.Name+" where that is needed", "packages may ask for it, or bring a newer kernel"
+	}
+	step.Run = func(ctx context.Context, p plan.Progress) error { return u.reboot(ctx, s.Name, p) }
+	return step
+}
+
+// reboot may be repeated: a machine that has got away from the boot ID that is remembered has rebooted, and one that is off is switched on.
+func (c *Cluster) reboot(ctx context.Context, name string, p plan.Progress) error {
+	was := c.facts.Of(memory.Rebooting, name)
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return err
+	}
+	now, err := c.dialer.RebootReasons(ctx, h)
+	switch {
+	case fail.KindOf(err) == fail.Unreachable && was != "" && c.prov.Traits().Switched:
+		return c.prov.Power(ctx, name, "on")
+	case err != nil:
+		return err
+	case was != "" && now.BootID != was:
+		return nil
+	case was == "" && len(now.Reboot) == 0:
+		p.Status("it need not be rebooted")
+		return nil
+	}
+	if err := c.facts.SetOf(ctx, memory.Rebooting, name, now.BootID); err != nil {
+		return err
+	}
+	return c.restart(ctx, name, "off", p)
+}

@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/upkeep"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// night is a Monday.
+var night = time.Date(2026, 1, 5, 3, 4, 5, 0, time.UTC)
+
+// says is what all machines say of their packages, but for those in other.
+func (l *lab) says(o *Observed, all machine.Updates, other map[string]look) map[string]look {
+	seen := map[string]look{}
+	for _, s := range o.Want {
+		seen[s.Name] = look{Updates: all}
+		if one, ok := other[s.Name]; ok {
+			seen[s.Name] = one
+		}
+	}
+	return seen
+}
+
+func booted(id string, u machine.Updates) machine.Updates {
+	u.BootID = id
+	return u
+}
+
+var newer = booted("1", machine.Updates{Packages: []machine.PackageUpdate{{Name: "libc6", From: "2.36-9", To: "2.36-10"}, {Name: "linux-image-6.1.0-21-amd64", To: "6.1.90-1"}}})
+
+func (l *lab) updatePlan(o *Observed, seen map[string]look, opts UpdateOptions) (*Updating, error) {
+	l.t.Helper()
+	return l.planUpdate(o, testkit.Value(l.chosen(o, opts))(l.t), seen, opts, night)
+}
+
+// TestUpdatePlans has machines brought up to date: all of them, one pool, one that needs a reboot alone, and on after a crash.
+func TestUpdatePlans(t *testing.T) {
+	needs := look{Updates: booted("1", machine.Updates{Reboot: []string{"packages ask for it: libc6"}})}
+	for name, c := range map[string]struct {
+		opts   UpdateOptions
+		all    machine.Updates
+		other  map[string]look
+		facts  map[string]string // reboots that were begun
+		ours   []string          // nodes that an update that was cut off has left cordoned
+		stated map[string]provider.State
+	}{
+		"update":                    {all: newer},
+		"update-pool":               {opts: UpdateOptions{Pool: "a"}, all: newer, other: map[string]look{"demo-a-2": {Updates: booted("1", machine.Updates{})}}},
+		"update-needed-reboot-only": {all: booted("1", machine.Updates{}), other: map[string]look{"demo-a-2": needs, "demo-cp-1": needs}},
+		"update-reboot-only":        {opts: UpdateOptions{RebootOnly: true, Pool: "a"}, all: booted("1", machine.Updates{})},
+		"update-resumed": {opts: UpdateOptions{RebootOnly: true}, all: booted("1", machine.Updates{}), facts: map[string]string{"demo-cp-2": "1", "demo-a-1": "0", "demo-a-2": "1"},
+			ours: []string{"demo-a-1", "demo-a-2"}, other: map[string]look{"demo-a-2": {err: fail.New(fail.NotReady, "it is stopped")}}, stated: map[string]provider.State{"demo-a-2": provider.Stopped}},
+		"update-nothing": {all: booted("1", machine.Updates{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			doc := document(t, 3, 2, 2)
+			l := newLab(t, doc).running(doc)
+			for m, boot := range c.facts {
+				testkit.Must(t, l.facts.SetOf(t.Context(), memory.Rebooting, m, boot))
+			}
+			for m, s := range c.stated {
+				l.state(m, s)
+			}
+			o := l.observed(nil, controlPlanes(3)...)
+			o.Health[1].Leader = true
+			for _, m := range c.ours {
+				n := o.Nodes[m]
+				n.Unschedulable = true
+				n.Annotations[kube.OwnedCordon] = "true"
+				o.Nodes[m] = n
+			}
+			u, err := l.updatePlan(o, l.says(o, c.all, c.other), c.opts)
+			testkit.Must(t, err)
+			var details []string
+			for _, s := range u.Plan.Steps {
+				if s.ID == "update/demo-a-1" {
+					details = s.Details
+				}
+			}
+			golden(t, name, strings.Join([]string{l.printed(u.Plan.Steps), strings.Join(details, "\n"), strings.Join(u.Plan.Warnings, "\n")}, "\n"))
+		})
+	}
+}
+
+// TestUpdateWindow: outside of its window nothing is begun, unless somebody says so; a roll ends when it closes, and what is begun comes back.
+func TestUpdateWindow(t *testing.T) {
+	doc := document(t, 1, 0, 2)
+	doc.Spec.Updates.OS.Window = &v1alpha1.Window{Days: []string{"Sat", "Sun"}, From: "22:00", To: "02:00"}
+	l := newLab(t, doc).running(doc)
+	o := l.observed(nil, "demo-cp-1")
+	u, err := l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{})
+	testkit.Must(t, err)
+	if fail.KindOf(u.Closed) != fail.Refused || !strings.Contains(u.Closed.Error(), "wait until 2026-01-10 22:00:00 UTC, or give --now") || u.Plan.Empty() {
+		t.Errorf("%v", u.Closed)
+	}
+	if u, err = l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{Now: true}); err != nil || u.Closed != nil {
+		t.Errorf("somebody says so: %v, %v", u, err)
+	}
+	never := &updating{applying: l.applying(o, nil)}
+	open := time.Now().UTC().Add(12 * time.Hour)
+	doc.Spec.Updates.OS.Window = &v1alpha1.Window{From: open.Format("15:04"), To: open.Add(time.Minute).Format("15:04")}
+	if u, err = l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{Pool: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	w := doc.Spec.Updates.OS.Window
+	never.window = testkit.Value(upkeep.ParseWindow(w.Days, w.From, w.To))(t)
+	worker := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == "demo-a-1" })]
+	if err := never.mayBegin(t.Context(), worker, false, silent{}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "the window has closed") {
+		t.Errorf("a machine goes after the window has closed: %v", err)
+	}
+	if err := never.mayBegin(t.Context(), worker, true, silent{}); err != nil {
+		t.Errorf("a machine that is begun does not come back: %v", err)
+	}
+}
+
+// TestUpdateRefusedWhileSick: no other machine is taken away while one is, nor one that etcd can't do without.
+func TestUpdateRefusedWhileSick(t *testing.T) {
+	doc := document(t, 3, 2, 2)
+	l := newLab(t, doc).running(doc)
+	o := l.ill(l.observed(nil, controlPlanes(3)...), night, "demo-a-2")
+	if _, err := l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{Machine: "demo-a-1"}); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "node demo-a-2 is not Ready") {
+		t.Error(err)
+	}
+	o = l.observed(nil, controlPlanes(3)...)
+	o.Health[2].Reachable = false
+	if _, err := l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{Machine: "demo-cp-1"}); err == nil || !strings.Contains(err.Error(), "quorum") {
+		t.Error(err)
+	}
+	o = l.observed(nil, controlPlanes(3)...)
+	silent := map[string]look{"demo-a-1": {err: fail.New(fail.Refused, "the mirror does not answer").At("demo-a-1")}}
+	if _, err := l.updatePlan(o, l.says(o, newer, silent), UpdateOptions{}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "demo-a-1: the mirror") {
+		t.Error(err)
+	}
+	if _, err := l.chosen(o, UpdateOptions{Pool: "b"}); fail.KindOf(err) != fail.NotFound {
+		t.Error(err)
+	}
+}
+
+// TestUpdateOneAtATime: whatever the plan, no two machines are away at once: each step waits, by others or itself, for the one before.
+func TestUpdateOneAtATime(t *testing.T) {
+	doc := document(t, 3, 2, 3)
+	doc.Spec.Updates.MaxUnavailable = 3
+	l := newLab(t, doc).running(doc)
+	o := l.observed(nil, controlPlanes(3)...)
+	u, err := l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{})
+	testkit.Must(t, err)
+	for i, s := range u.Plan.Steps[1:] {
+		if before := u.Plan.Steps[i].ID; !slices.Contains(s.Needs, before) {
+			t.Errorf("%s does not wait for %s, but for %q", s.ID, before, s.Needs)
+		}
+	}
+}
