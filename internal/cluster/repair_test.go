@@ -218,3 +218,21 @@ func TestRepairIsRemembered(t *testing.T) {
 		t.Errorf("what was tried is still remembered: %v", err)
 	}
 }
+
+// TestRepairIsForgottenWithTheMachine: another machine of the same name that comes later has not failed yet, unless it is the remedy itself.
+func TestRepairIsForgottenWithTheMachine(t *testing.T) {
+	doc := document(t, 3, 2, 3)
+	l := newLab(t, doc).running(doc)
+	for _, replaced := range []bool{true, false} {
+		l.tried("demo-a-1", time.Now(), time.Hour, upkeep.Reboot)
+		testkit.Must(t, l.facts.SetOf(t.Context(), memory.Rebooting, "demo-a-1", "1"))
+		if replaced {
+			testkit.Must(t, l.Decide(t.Context(), wanted.Replace, "demo-a-1"))
+		}
+		gone := l.thenForget("demo-a-1", func(context.Context, plan.Progress) error { return nil })
+		testkit.Must(t, gone(t.Context(), silent{}))
+		if kept := l.facts.Of(memory.Repair, "demo-a-1") != ""; kept != replaced || l.facts.Of(memory.Rebooting, "demo-a-1") != "" || len(l.decided()) > 0 {
+			t.Errorf("replaced %t: what was tried is kept: %t", replaced, kept)
+		}
+	}
+}

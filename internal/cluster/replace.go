@@ -325,14 +325,21 @@ func (c *Cluster) afterForgettingKeys(name string, run func(context.Context, pla
 	}
 }
 
-// thenForget forgets a machine's decision once it is carried out, and that it was to be reset.
+// thenForget forgets a machine's decision once it is carried out, and what else was begun with it. What was tried to heal it is forgotten unless
+// the machine that takes its place is one of the remedies.
 func (c *Cluster) thenForget(name string, run func(context.Context, plan.Progress) error) func(context.Context, plan.Progress) error {
 	return func(ctx context.Context, p plan.Progress) error {
 		if err := run(ctx, p); err != nil {
 			return err
 		}
-		if err := c.facts.SetOf(ctx, memory.Unclean, name, ""); err != nil {
-			return err
+		begun := []memory.Kind{memory.Unclean, memory.Rebooting}
+		if c.decided()[name] != wanted.Replace {
+			begun = append(begun, memory.Repair)
+		}
+		for _, kind := range begun {
+			if err := c.facts.SetOf(ctx, kind, name, ""); err != nil {
+				return err
+			}
 		}
 		return c.facts.SetOf(ctx, memory.Decision, name, "")
 	}
