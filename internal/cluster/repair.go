@@ -259,6 +259,10 @@ func (c *Cluster) restart(ctx context.Context, name, by string, p plan.Progress)
 
 // planReplacement plans to put another machine in the place of a sick one.
 func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.Sick, sick []upkeep.Sick) (*Applied, error) {
+	if c.bundle == nil { // it was another machine's turn, or another rung's, when the session was opened
+		return nil, fail.New(fail.NotReady, "replace %s: the bundle of Kubernetes %s is not at hand", r.Machine, c.doc.Spec.Kubernetes.Version).
+			Do("the same command again gets it; naupegos bundle list shows what is here")
+	}
 	decided := c.decided().Without(wanted.Replace)
 	rest, err := c.planApply(ctx, "repair", decided)
 	if err == nil {
