@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
 // Store remembers. It may be used by several goroutines, and the same database by several processes; on PostgreSQL, on several machines.
@@ -52,6 +53,9 @@ type Store interface {
 	Runs(ctx context.Context, clusterName string, limit int) ([]plan.RunRecord, error)
 	// Run returns one run: fail.NotFound if the journal has none of this ID.
 	Run(ctx context.Context, id string) (*plan.RunRecord, error)
+
+	// Metal returns the part of the store that is for physical machines.
+	Metal() metal.Store
 
 	// Recipient returns to whom what is kept beside the store is encrypted (age1…): whoever has the store's identity opens it.
 	Recipient() string

@@ -75,6 +75,9 @@ func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string) error {
 	default:
 		l.generation = old.info.Generation + 1
 	}
+	if err := s.undisturbed(ctx, tx, l.cluster, now); err != nil {
+		return err
+	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO leases (cluster_id, generation, held, verb, holder, acquired, heartbeat, expires)
 		VALUES ($1, $2, 1, $3, $4, $5, $5, $6) ON CONFLICT (cluster_id) DO UPDATE SET generation = excluded.generation, held = 1,
 		verb = excluded.verb, holder = excluded.holder, acquired = excluded.acquired, heartbeat = excluded.heartbeat,

@@ -28,6 +28,8 @@ func Run(t *testing.T, d Database) {
 		"run of a far process": runOfFarProcess, "lease": leaseIsExclusiveAndRenewed, "lease of another host": leaseOfAnotherHostEndsByExpiry,
 		"race for the lease": manyRaceForTheLease, "fence": nothingIsWrittenAfterTakeover, "fence, while writing": takeoverUnderWay,
 		"server secrets": serverSecrets,
+		"machines":       machines, "machines, found": machinesAreFound, "reports": reports, "race for seats": seatsAreGivenOnce, "places": placesAreBounded,
+		"one lease": oneLeaseForEveryDisruption,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d.New(t), d) })
 	}

@@ -1,0 +1,141 @@
+package registry
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/facts"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+// Rule approves machines by what they say: each key is a fact, each value a pattern of path.Match. All have to match.
+type Rule map[string]string
+
+// ruleFacts are the facts that rules can look at.
+func ruleFacts(d *facts.Discovery) map[string][]string {
+	s := d.System
+	if s == nil {
+		s = &facts.System{}
+	}
+	all := map[string][]string{"uuid": {d.Boot.UUID}, "mac": d.MACs(), "manufacturer": {s.Manufacturer}, "product": {s.Product}, "serial": {s.Serial}, "chassis": nil}
+	for _, n := range d.LLDP.Data.Interfaces {
+		all["chassis"] = append(all["chassis"], n.Chassis.ID, n.Chassis.Name)
+	}
+	return all
+}
+
+// ParseRule reads a rule: "manufacturer=Dell*,serial=ABC*".
+func ParseRule(text string) (Rule, error) {
+	r, known := Rule{}, ruleFacts(&facts.Discovery{})
+	for part := range strings.SplitSeq(text, ",") {
+		key, pattern, ok := strings.Cut(part, "=")
+		_, named := known[key]
+		if _, err := path.Match(pattern, ""); !ok || !named || pattern == "" || err != nil {
+			return nil, fail.New(fail.Invalid, "%q is no rule for machines", text).
+				Do("write FACT=PATTERN, several separated by commas; facts are uuid, mac, manufacturer, product, serial and chassis")
+		}
+		r[key] = pattern
+	}
+	return r, nil
+}
+
+// String is the rule as ParseRule reads it.
+func (r Rule) String() string {
+	parts := make([]string, 0, len(r))
+	for k, v := range r {
+		parts = append(parts, k+"="+v)
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ",")
+}
+
+func (r Rule) matches(d *facts.Discovery) bool {
+	all := ruleFacts(d)
+	for key, pattern := range r {
+		if !slices.ContainsFunc(all[key], func(v string) bool { ok, err := path.Match(pattern, v); return ok && err == nil && v != "" }) {
+			return false
+		}
+	}
+	return len(r) > 0
+}
+
+func (r *Registry) ruleFor(d *facts.Discovery) (Rule, bool) {
+	i := slices.IndexFunc(r.o.Rules, func(rule Rule) bool { return rule.matches(d) })
+	if i < 0 {
+		return nil, false
+	}
+	return r.o.Rules[i], true
+}
+
+// Approve lets a machine be used, with the key that it asks with; by says who does it. key is the fingerprint that is meant: the machine
+// may ask with another one meanwhile, which is fail.Conflict. Empty approves whatever key there is, or none.
+func (r *Registry) Approve(ctx context.Context, uuid, key, by string) (*Machine, error) {
+	return r.approve(ctx, uuid, key, by)
+}
+
+func (r *Registry) approve(ctx context.Context, uuid, key, by string) (*Machine, error) {
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		asked := rec.Key
+		if rec.Asks != nil {
+			asked = rec.Asks.Key
+		}
+		if key != "" && key != asked {
+			return fail.New(fail.Conflict, "the machine does not ask with the key %s", key).At(uuid).Do("see which one it has now: naupegos machine show %s", uuid)
+		}
+		if rec.Asks != nil {
+			if err := r.accept(uuid, rec); err != nil {
+				return err
+			}
+		}
+		d.Approval, rec.ApprovedBy, rec.ApprovedAt = string(Approved), by, time.Now().UTC().Truncate(time.Microsecond)
+		d.Note("approved", "by "+by)
+		r.o.Log.Info("a machine was approved", "uuid", uuid, "by", by, "key", rec.Key)
+		return nil
+	})
+}
+
+// accept makes the key that a machine asks with its key.
+func (r *Registry) accept(uuid string, rec *Record) error {
+	rec.Key, rec.Sequence, rec.Certificate = rec.Asks.Key, rec.Asks.Sequence, ""
+	if r.o.Issuer != nil {
+		block, _ := pem.Decode([]byte(rec.Asks.Request))
+		if block == nil {
+			return fail.New(fail.Internal, "the machine's certificate request can't be read any more").At(uuid)
+		}
+		req, err := x509.ParseCertificateRequest(block.Bytes)
+		if err != nil {
+			return fail.Wrap(fail.Internal, err, "read the machine's certificate request").At(uuid)
+		}
+		cert, err := r.o.Issuer.IssueMachine(uuid, req.PublicKey)
+		if err != nil {
+			return err
+		}
+		rec.Certificate = string(cert)
+	}
+	rec.Asks = nil
+	return nil
+}
+
+// Reject has a machine not be used, and its key count for nothing.
+func (r *Registry) Reject(ctx context.Context, uuid, by string) (*Machine, error) {
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		d.Approval = string(Rejected)
+		rec.Key, rec.Certificate, rec.Asks, rec.Sequence = "", "", nil, 0
+		d.Note("rejected", "by "+by)
+		return nil
+	})
+}
+
+// Knows reports whether a public key is the approved one of a machine: fail.Unauthorized if not.
+func (r *Registry) Knows(m *Machine, public any) error {
+	if Approval(m.Approval) != Approved || m.Record.Key == "" || facts.Fingerprint(public) != m.Record.Key {
+		return fail.New(fail.Unauthorized, "the certificate is not that of the machine").At(m.UUID).Do("have it enrol, and approve it: naupegos machine approve %s", m.UUID)
+	}
+	return nil
+}

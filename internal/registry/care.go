@@ -1,0 +1,84 @@
+package registry
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+var (
+	nameForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	labelForm = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	valueForm = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
+)
+
+// Rename gives a machine a name; empty takes it away.
+func (r *Registry) Rename(ctx context.Context, uuid, name string) (*Machine, error) {
+	if name != "" && !nameForm.MatchString(name) {
+		return nil, fail.New(fail.Invalid, "%q is no name for a machine", name).Do("use lower-case letters, digits and hyphens, at most 63")
+	}
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, _ *Record) error {
+		d.Name = name
+		d.Note("named", name)
+		return nil
+	})
+}
+
+// Label sets labels of a machine, and takes away those in without.
+func (r *Registry) Label(ctx context.Context, uuid string, set map[string]string, without []string) (*Machine, error) {
+	for k, v := range set {
+		if !labelForm.MatchString(k) || !valueForm.MatchString(v) {
+			return nil, fail.New(fail.Invalid, "%q is no label", k+"="+v).Do("labels have the form of Kubernetes' ones: rack=r12, example.org/site=north")
+		}
+	}
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, _ *Record) error {
+		maps.Copy(d.Labels, set)
+		for _, k := range without {
+			delete(d.Labels, k)
+		}
+		for _, k := range slices.Sorted(maps.Keys(set)) {
+			d.Note("labelled", k+"="+set[k])
+		}
+		return nil
+	})
+}
+
+// Maintain has a machine not be used for a reason; empty ends that.
+func (r *Registry) Maintain(ctx context.Context, uuid, why string) (*Machine, error) {
+	if len(why) > 500 {
+		return nil, fail.New(fail.Invalid, "the reason has more than 500 bytes")
+	}
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		rec.Maintenance = why
+		if why == "" {
+			d.Note("maintenance ends", "")
+		} else {
+			d.Note("in maintenance", why)
+		}
+		return nil
+	})
+}
+
+// Reinstall allows a machine to be installed once more, whatever became of it before.
+func (r *Registry) Reinstall(ctx context.Context, uuid, by string) (*Machine, error) {
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		rec.Reinstall, rec.Failures = true, 0
+		d.Note("to be installed again", "by "+by)
+		return nil
+	})
+}
+
+// Want says which digest a machine should report.
+func (r *Registry) Want(ctx context.Context, uuid, digest string) (*Machine, error) {
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		if rec.Wanted != digest {
+			rec.Wanted = digest
+			d.Note("wants", digest)
+		}
+		return nil
+	})
+}

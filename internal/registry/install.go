@@ -1,0 +1,137 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+// installGroup is the group of places for machines that are being installed.
+const installGroup = "install"
+
+// Authorization says whether a machine may be installed now.
+type Authorization struct {
+	Granted bool
+	Why     string // it is not
+	Expires time.Time
+}
+
+// Authorize lets a machine be installed, if it may be and not too many are. The grant expires; the end of the installation gives it back.
+func (r *Registry) Authorize(ctx context.Context, m *Machine) (*Authorization, error) {
+	if why := r.notInstallable(m); why != "" {
+		return r.denied(ctx, m, why)
+	}
+	granted, who, err := r.store.Take(ctx, metal.Want{Group: installGroup, Holder: m.UUID, Detail: m.Title(), Bound: r.o.Installs, TTL: r.o.InstallTTL})
+	if err != nil {
+		return nil, err
+	}
+	if !granted {
+		names := make([]string, 0, len(who))
+		for _, s := range who {
+			names = append(names, fmt.Sprintf("%s until %s", s.Detail, s.Expires.Format(time.RFC3339)))
+		}
+		return r.denied(ctx, m, "Locked by "+strings.Join(names, ", "))
+	}
+	a := &Authorization{Granted: true}
+	for _, s := range who {
+		if s.Holder == m.UUID {
+			a.Expires = s.Expires
+		}
+	}
+	_, err = r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		happens(d, rec, Grants, "until "+a.Expires.Format(time.RFC3339))
+		return nil
+	})
+	return a, err
+}
+
+// notInstallable says why a machine must not be installed, whoever else is; empty if it may be.
+func (r *Registry) notInstallable(m *Machine) string {
+	rec := m.Record
+	switch {
+	case Approval(m.Approval) != Approved:
+		return "the machine is not approved: naupegos machine approve " + m.UUID
+	case rec.Maintenance != "":
+		return "the machine is in maintenance: " + rec.Maintenance
+	case rec.Reinstall:
+		return ""
+	case rec.Failures >= r.o.InstallRetries:
+		return fmt.Sprintf("its installation failed %d times: see why with naupegos machine journal %s, then naupegos machine reinstall %s", rec.Failures, m.UUID, m.UUID)
+	case !rec.Installed.IsZero():
+		return "the machine was installed at " + rec.Installed.Format(time.RFC3339) + ", and what is on its disk stays: to install it again, naupegos machine reinstall " + m.UUID
+	}
+	return ""
+}
+
+func (r *Registry) denied(ctx context.Context, m *Machine, why string) (*Authorization, error) {
+	if State(m.State) == Denied && m.Record.Why == why {
+		return &Authorization{Why: why}, nil // it asks again and again
+	}
+	_, err := r.change(ctx, m.UUID, metal.How{Quick: true}, func(d *metal.Draft, rec *Record) error {
+		happens(d, rec, Denies, why)
+		return nil
+	})
+	return &Authorization{Why: why}, err
+}
+
+// Finish remembers how the installation of a machine ended, with its log, and gives the authorization back.
+func (r *Registry) Finish(ctx context.Context, m *Machine, ok bool, log []string) error {
+	_, err := r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		if ok {
+			rec.Installed, rec.Failures, rec.Reinstall = time.Now().UTC().Truncate(time.Microsecond), 0, false
+			happens(d, rec, Succeeds, "")
+		} else {
+			rec.Failures++
+			rec.Reinstall = false
+			happens(d, rec, Fails, fmt.Sprintf("attempt %d of %d", rec.Failures, r.o.InstallRetries))
+		}
+		if rec.Boot != "" && len(log) > 0 {
+			d.Boot = &metal.Boot{ID: rec.Boot}
+			d.Journals = append(d.Journals, metal.Journal{BootID: rec.Boot, Kind: InstallJournal, Lines: log})
+		}
+		return nil
+	})
+	_, e := r.store.Give(ctx, installGroup, m.UUID)
+	if err == nil {
+		err = e
+	}
+	return err
+}
+
+// Report remembers what a running machine says of what is installed, and returns whether that is what it should be. sequence has to grow;
+// 0 is a machine that doesn't count, whose reports are taken in the order in which they come.
+func (r *Registry) Report(ctx context.Context, m *Machine, bootID, digest string, sequence int64) (upToDate bool, err error) {
+	if digest == "" || len(digest) > 256 || len(bootID) > 256 || sequence < 0 {
+		return false, fail.New(fail.Invalid, "a report needs a digest, and a sequence number that is not below zero").At(m.UUID)
+	}
+	if sequence == 0 {
+		sequence = time.Now().UnixMicro()
+	}
+	if err := r.store.Report(ctx, metal.Report{UUID: m.UUID, BootID: bootID, Digest: digest, Sequence: sequence}); err != nil {
+		return false, err
+	}
+	if State(m.State) != Running || m.Record.Boot != bootID && bootID != "" {
+		_, err = r.change(ctx, m.UUID, metal.How{Quick: true}, func(d *metal.Draft, rec *Record) error {
+			happens(d, rec, Reports, digest)
+			if bootID != "" {
+				rec.Boot, d.Boot = bootID, &metal.Boot{ID: bootID}
+			}
+			return nil
+		})
+	}
+	return m.Record.Wanted == "" || m.Record.Wanted == digest, err
+}
+
+// Booted remembers that a machine has asked what to boot. One that is not known is no error.
+func (r *Registry) Booted(ctx context.Context, m *Machine) error {
+	_, err := r.change(ctx, m.UUID, metal.How{Quick: true}, func(d *metal.Draft, rec *Record) error {
+		happens(d, rec, Boots, "")
+		d.Seen = time.Now().UTC().Truncate(time.Microsecond)
+		return nil
+	})
+	return err
+}

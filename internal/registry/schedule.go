@@ -1,0 +1,221 @@
+package registry
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// The roles of the older system: what machines of a pool get.
+const (
+	RoleEtcd         = "etcd-member"
+	RoleControlPlane = "kubernetes-control-plane"
+	RoleNode         = "kubernetes-node"
+)
+
+// ControlPlanePool is the pool of a cluster's control plane.
+const ControlPlanePool = "control-plane"
+
+// Wanted is what a cluster wants of the machines.
+type Wanted struct {
+	Cluster      string `json:"cluster"`
+	ControlPlane Pool   `json:"controlPlane"`
+	Workers      []Pool `json:"workers,omitempty"`
+	// Spread is the label whose values are racks, or whatever fails as one. Machines without it are told apart by the switch that they
+	// are connected to.
+	Spread string `json:"spread,omitempty"`
+}
+
+// Pool is what one pool wants.
+type Pool struct {
+	Name     string            `json:"name,omitempty"` // of the control plane it is ControlPlanePool, whatever is said here
+	Replicas int               `json:"replicas"`       // -1: every machine that there is, of workers
+	Selector map[string]string `json:"selector,omitempty"`
+}
+
+// Decision is what a scheduler decides.
+type Decision struct {
+	Given   []Given  `json:"given"`
+	Waiting []string `json:"waiting"` // what is not there yet, in words
+}
+
+// Given is a machine that a pool gets.
+type Given struct {
+	UUID    string `json:"uuid"`
+	Machine string `json:"machine"` // its name, or MAC address
+	Pool    string `json:"pool"`
+	Seat    int    `json:"seat"`
+	Domain  string `json:"domain"` // rack or switch; empty: not known
+	control bool
+}
+
+// Roles are the roles that the machine gets.
+func (g Given) Roles() []string {
+	if g.control {
+		return []string{RoleEtcd, RoleControlPlane}
+	}
+	return []string{RoleNode}
+}
+
+// Schedule decides which machines a cluster gets, and asks nobody: the same machines lead to the same decision.
+//
+// A control plane is begun only when the whole odd number is there, and nothing that could be a part of it is given away as a worker
+// until then. Later on it asks for what it lacks alone: a lost member costs one machine, and workers don't wait for it.
+func Schedule(w Wanted, all []Machine) (*Decision, error) {
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	d := &Decision{Given: []Given{}, Waiting: []string{}}
+	s := &scheduler{w: w, out: d, all: slices.SortedFunc(slices.Values(all), func(a, b Machine) int { return cmp.Compare(a.UUID, b.UUID) }), taken: map[string]bool{}}
+	if waits := s.fill(w.ControlPlane, true); waits {
+		for _, m := range s.all { // kept for the control plane
+			if usable(m) && matches(m, w.ControlPlane.Selector) {
+				s.taken[m.UUID] = true
+			}
+		}
+	}
+	for _, p := range w.Workers {
+		s.fill(p, false)
+	}
+	return d, nil
+}
+
+// check refuses what can't be wanted.
+func (w *Wanted) check() error {
+	w.ControlPlane.Name = ControlPlanePool
+	if !nameForm.MatchString(w.Cluster) {
+		return fail.New(fail.Invalid, "%q is no name of a cluster", w.Cluster)
+	}
+	if n := w.ControlPlane.Replicas; n < 1 || n%2 == 0 || n > 9 {
+		return fail.New(fail.Invalid, "a control plane of %d machines is not wanted: their number has to be odd", n).At(w.Cluster).Do("take 1, 3, 5, 7 or 9")
+	}
+	seen := []string{ControlPlanePool}
+	for _, p := range w.Workers {
+		if !nameForm.MatchString(p.Name) || slices.Contains(seen, p.Name) || p.Replicas < -1 {
+			return fail.New(fail.Invalid, "the pool %q can't be: pools need names of their own and a number of machines, or -1 for all", p.Name).At(w.Cluster)
+		}
+		seen = append(seen, p.Name)
+	}
+	return nil
+}
+
+// scheduler is one decision on its way.
+type scheduler struct {
+	w     Wanted
+	all   []Machine
+	taken map[string]bool // given, or kept
+	out   *Decision
+}
+
+// fill gives a pool what it lacks, and reports whether a control plane can't begin yet.
+func (s *scheduler) fill(p Pool, control bool) (waits bool) {
+	var seats []int
+	domains := map[string]int{}
+	for _, m := range s.all {
+		if m.Claim.Cluster == s.w.Cluster && m.Claim.Pool == p.Name {
+			seats = append(seats, m.Claim.Seat)
+			domains[s.domain(m)]++
+		}
+	}
+	var free []Machine
+	for _, m := range s.all {
+		if usable(m) && !s.taken[m.UUID] && matches(m, p.Selector) {
+			free = append(free, m)
+		}
+	}
+	lacks := p.Replicas - len(seats)
+	if p.Replicas < 0 {
+		lacks = len(free)
+	}
+	if lacks <= 0 {
+		return false
+	}
+	if short := lacks - len(free); short > 0 {
+		s.out.Waiting = append(s.out.Waiting, fmt.Sprintf("%s lacks %d of %d machines", p.Name, short, p.Replicas))
+		if control && len(seats) == 0 {
+			return true
+		}
+	}
+	for range min(lacks, len(free)) {
+		i := s.best(free, domains)
+		m := free[i]
+		free = slices.Delete(free, i, i+1)
+		seat := lowest(seats)
+		seats = append(seats, seat)
+		domains[s.domain(m)]++
+		s.taken[m.UUID] = true
+		s.out.Given = append(s.out.Given, Given{UUID: m.UUID, Machine: m.Title(), Pool: p.Name, Seat: seat, Domain: s.domain(m), control: control})
+	}
+	return false
+}
+
+// best is the machine in the domain of which the pool has the fewest; of several the first.
+func (s *scheduler) best(free []Machine, domains map[string]int) int {
+	best := 0
+	for i := range free {
+		if domains[s.domain(free[i])] < domains[s.domain(free[best])] {
+			best = i
+		}
+	}
+	return best
+}
+
+// domain is what fails as one with the machine.
+func (s *scheduler) domain(m Machine) string {
+	if v := m.Labels[s.w.Spread]; s.w.Spread != "" && v != "" {
+		return v
+	}
+	if m.Facts == nil {
+		return ""
+	}
+	name := ""
+	if n := m.Facts.BootInterface(); n != nil {
+		name = n.Name
+	}
+	return m.Facts.ChassisOf(name)
+}
+
+// lowest is the lowest seat that nobody has.
+func lowest(taken []int) int {
+	for n := 1; ; n++ {
+		if !slices.Contains(taken, n) {
+			return n
+		}
+	}
+}
+
+// usable machines are approved, free, whole and have a disk.
+func usable(m Machine) bool {
+	return Approval(m.Approval) == Approved && m.Claim.Cluster == "" && len(m.Roles) == 0 && m.Record.Maintenance == "" &&
+		State(m.State) != Failed && m.Facts != nil && slices.ContainsFunc(m.Facts.Disks, fixed)
+}
+
+// Unusable says why a machine can't be given to anybody; empty if it can.
+func Unusable(m Machine) string {
+	switch {
+	case Approval(m.Approval) != Approved:
+		return "it is not approved"
+	case m.Claim.Cluster != "":
+		return "it is " + m.Claim.Cluster + "'s"
+	case len(m.Roles) > 0:
+		return "it has a role"
+	case m.Record.Maintenance != "":
+		return "it is in maintenance: " + m.Record.Maintenance
+	case State(m.State) == Failed:
+		return "its installation failed"
+	case !usable(m):
+		return "it has no disk"
+	}
+	return ""
+}
+
+func matches(m Machine, selector map[string]string) bool {
+	for k, v := range selector {
+		if have, ok := m.Labels[k]; !ok || have != v {
+			return false
+		}
+	}
+	return true
+}

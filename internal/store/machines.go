@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+// Metal implements Store.
+func (s *database) Metal() metal.Store { return metal.New(metalDB{s}) }
+
+// metalDB is the database as the room for machines sees it.
+type metalDB struct{ s *database }
+
+// Read implements metal.DB.
+func (d metalDB) Read(ctx context.Context, ask func(q metal.Querier) error) error {
+	return d.s.again(ctx, func() error { return ask(d.s.log) })
+}
+
+// Write implements metal.DB.
+func (d metalDB) Write(ctx context.Context, quick bool, change func(tx metal.Querier) error) error {
+	db := d.s.db
+	if quick {
+		db = d.s.log
+	}
+	return d.s.change(ctx, db, twice, func(tx *sql.Tx) error { return change(tx) })
+}
+
+// Now implements metal.DB.
+func (d metalDB) Now(ctx context.Context, q metal.Querier) (time.Time, error) { return d.s.now(ctx, q) }
+
+// ForUpdate implements metal.DB.
+func (d metalDB) ForUpdate() string { return d.s.d.sql().forUpdate }
+
+// IsUnique implements metal.DB.
+func (d metalDB) IsUnique(err error) bool { return d.s.d.isUnique(err) }
+
+// IsForeignKey implements metal.DB.
+func (d metalDB) IsForeignKey(err error) bool { return d.s.d.isForeignKey(err) }
+
+// Wrap implements metal.DB.
+func (d metalDB) Wrap(err error, format string, args ...any) error {
+	return d.s.wrap(err, format, args...)
+}
+
+// undisturbed refuses the lease of a cluster while one of its machines has the place to reboot: there is one lease for every disruption.
+// Whoever takes such a place looks for the lease.
+func (s *database) undisturbed(ctx context.Context, tx *sql.Tx, cluster string, now time.Time) error {
+	type place struct {
+		group, holder, detail string
+		acquired              int64
+	}
+	p, err := one(ctx, s, tx, func(row scanner) (p place, err error) {
+		err = row.Scan(&p.group, &p.holder, &p.detail, &p.acquired)
+		return p, err
+	}, "SELECT group_name, holder, detail, acquired FROM slots WHERE cluster_id = $1 AND (expires = 0 OR expires > $2) ORDER BY acquired LIMIT 1", cluster, micros(now))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fail.New(fail.Conflict, "machine %s (%s) may reboot since %s", p.holder, p.detail, fromMicros(p.acquired).Local().Format("2006-01-02 15:04:05")).At(cluster).
+		Do("wait until it is back; if it never will be, give its place back: naupegos machine unlock %s %s", p.group, p.holder)
+}

@@ -1,0 +1,192 @@
+package metal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+const (
+	columns = "m.uuid, m.name, m.state, m.approval, m.cluster, m.pool, m.seat, m.record, m.created_at, m.changed_at, m.seen_at, " +
+		"r.boot_id, r.digest, r.sequence, r.at"
+	tables = " FROM machines m LEFT JOIN machine_reports r ON r.uuid = m.uuid"
+)
+
+// inPage is up to how many machines are named one by one where what belongs to them is read.
+const inPage = 200
+
+// Machine implements Store.
+func (s machines) Machine(ctx context.Context, uuid string) (*Machine, error) {
+	return s.single(ctx, uuid, "m.uuid = $1")
+}
+
+// ByMAC implements Store.
+func (s machines) ByMAC(ctx context.Context, mac string) (*Machine, error) {
+	return s.single(ctx, mac, "m.uuid = (SELECT uuid FROM machine_macs WHERE mac = $1)")
+}
+
+// ByName implements Store.
+func (s machines) ByName(ctx context.Context, name string) (*Machine, error) {
+	return s.single(ctx, name, "m.name = $1 AND m.name <> ''")
+}
+
+// Lookup implements Store.
+func (s machines) Lookup(ctx context.Context, uuid, mac string) (*Machine, error) {
+	where, args := "m.uuid = $1", []any{uuid}
+	switch {
+	case uuid == "":
+		where, args = "m.uuid = (SELECT uuid FROM machine_macs WHERE mac = $1)", []any{mac}
+	case mac != "":
+		where, args = where+" AND EXISTS (SELECT 1 FROM machine_macs a WHERE a.mac = $2 AND a.uuid = m.uuid)", append(args, mac)
+	}
+	var all []Machine
+	err := s.db.Read(ctx, func(q Querier) (err error) {
+		all, err = rows(ctx, q, func(r *sql.Rows) (Machine, error) { return scanMachine(r, false) }, "SELECT "+columns+", ''"+tables+" WHERE "+where, args...) //nolint:gosec // constants
+		return err
+	})
+	if err == nil && len(all) == 0 {
+		return nil, unknown(strings.Trim(uuid+" "+mac, " "))
+	}
+	if err != nil {
+		return nil, s.db.Wrap(err, "read the machine %s", uuid+mac)
+	}
+	return &all[0], nil
+}
+
+func (s machines) single(ctx context.Context, value, where string) (*Machine, error) {
+	var all []Machine
+	err := s.db.Read(ctx, func(q Querier) (err error) {
+		all, err = load(ctx, q, true, " WHERE "+where, value)
+		return err
+	})
+	if err == nil && len(all) == 0 {
+		return nil, unknown(value)
+	}
+	if err != nil {
+		return nil, s.db.Wrap(err, "read the machine %s", value)
+	}
+	return &all[0], nil
+}
+
+// Find implements Store.
+func (s machines) Find(ctx context.Context, query Query) (all []Machine, total int, err error) {
+	where, args := query.where()
+	order, ok := map[string]string{"": "m.uuid", "uuid": "m.uuid", "name": "m.name, m.uuid", "state": "m.state, m.uuid",
+		"seen": "COALESCE(r.at, m.seen_at) DESC, m.uuid"}[query.Order]
+	if !ok {
+		return nil, 0, fail.New(fail.Invalid, "machines can't be sorted by %q", query.Order).Do("sort them by uuid, name, state or seen")
+	}
+	tail := where + " ORDER BY " + order
+	if query.Limit > 0 {
+		tail += fmt.Sprintf(" LIMIT %d OFFSET %d", query.Limit, max(query.Offset, 0))
+	}
+	err = s.db.Read(ctx, func(q Querier) (err error) {
+		if all, err = load(ctx, q, query.Facts, tail, args...); err != nil || query.Limit == 0 {
+			total = len(all)
+			return err
+		}
+		return q.QueryRowContext(ctx, "SELECT COUNT(*) FROM machines m"+where, args...).Scan(&total) //nolint:gosec // constants
+	})
+	return all, total, s.db.Wrap(err, "list the machines")
+}
+
+// where is the query as SQL.
+func (q Query) where() (string, []any) {
+	var parts []string
+	var args []any
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	for column, v := range map[string]string{"state": q.State, "approval": q.Approval, "cluster": q.Cluster, "pool": q.Pool} {
+		if v != "" {
+			parts = append(parts, "m."+column+" = "+arg(v))
+		}
+	}
+	if q.Role != "" {
+		parts = append(parts, "m.uuid IN (SELECT uuid FROM machine_roles WHERE role = "+arg(q.Role)+")")
+	}
+	if q.Free {
+		parts = append(parts, "m.cluster = '' AND NOT EXISTS (SELECT 1 FROM machine_roles o WHERE o.uuid = m.uuid)")
+	}
+	for label, v := range q.Labels {
+		parts = append(parts, "m.uuid IN (SELECT uuid FROM machine_labels WHERE label = "+arg(label)+" AND value = "+arg(v)+")")
+	}
+	if q.Text != "" {
+		text := strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(q.Text))
+		p := arg("%" + text + "%")
+		parts = append(parts, `(m.uuid LIKE `+p+` ESCAPE '\' OR LOWER(m.name) LIKE `+p+` ESCAPE '\' OR m.uuid IN (SELECT uuid FROM machine_macs WHERE mac LIKE `+p+` ESCAPE '\'))`)
+	}
+	if len(parts) == 0 {
+		return "", nil
+	}
+	return " WHERE " + strings.Join(parts, " AND "), args
+}
+
+// load reads machines with all that belongs to them.
+func load(ctx context.Context, q Querier, facts bool, tail string, args ...any) ([]Machine, error) {
+	what := columns + ", ''"
+	if facts {
+		what = columns + ", m.facts"
+	}
+	all, err := rows(ctx, q, func(r *sql.Rows) (Machine, error) { return scanMachine(r, facts) }, "SELECT "+what+tables+tail, args...) //nolint:gosec // constants
+	if err != nil || len(all) == 0 {
+		return all, err
+	}
+	return all, errors.Join(belongings(ctx, q, all)...)
+}
+
+func scanMachine(r *sql.Rows, withFacts bool) (m Machine, err error) {
+	var record, facts string
+	var created, changed, seen int64
+	var boot, digest sql.NullString
+	var sequence, at sql.NullInt64
+	if err := r.Scan(&m.UUID, &m.Name, &m.State, &m.Approval, &m.Claim.Cluster, &m.Claim.Pool, &m.Claim.Seat, &record, &created, &changed, &seen,
+		&boot, &digest, &sequence, &at, &facts); err != nil {
+		return m, err
+	}
+	m.Record, m.Labels = []byte(record), map[string]string{}
+	if withFacts {
+		m.Facts = []byte(facts)
+	}
+	if at.Valid {
+		m.Report = &Report{UUID: m.UUID, BootID: boot.String, Digest: digest.String, Sequence: sequence.Int64, At: fromMicros(at.Int64)}
+	}
+	m.Created, m.Changed, m.Seen = fromMicros(created), fromMicros(changed), fromMicros(max(seen, at.Int64))
+	return m, nil
+}
+
+// belongings reads addresses, labels and roles.
+func belongings(ctx context.Context, q Querier, all []Machine) (errs []error) {
+	index := make(map[string]*Machine, len(all))
+	for i := range all {
+		index[all[i].UUID] = &all[i]
+	}
+	where, args := "", []any{}
+	if len(all) <= inPage {
+		marks := make([]string, 0, len(all))
+		for _, m := range all {
+			args = append(args, m.UUID)
+			marks = append(marks, fmt.Sprintf("$%d", len(args)))
+		}
+		where = " WHERE uuid IN (" + strings.Join(marks, ", ") + ")"
+	}
+	each := func(query string, put func(m *Machine, a, b string)) {
+		_, err := rows(ctx, q, func(r *sql.Rows) (none struct{}, err error) {
+			var uuid, a, b string
+			if err = r.Scan(&uuid, &a, &b); err == nil && index[uuid] != nil {
+				put(index[uuid], a, b)
+			}
+			return none, err
+		}, query, args...)
+		errs = append(errs, err)
+	}
+	each("SELECT uuid, mac, '' FROM machine_macs"+where+" ORDER BY uuid, place", func(m *Machine, mac, _ string) { m.MACs = append(m.MACs, mac) })
+	each("SELECT uuid, label, value FROM machine_labels"+where, func(m *Machine, k, v string) { m.Labels[k] = v })
+	each("SELECT uuid, role, '' FROM machine_roles"+where+" ORDER BY uuid, role", func(m *Machine, role, _ string) { m.Roles = append(m.Roles, role) })
+	return errs
+}

@@ -1,0 +1,257 @@
+package metal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// What is kept of one machine at most.
+const (
+	keptBoots  = 20
+	keptEvents = 200
+)
+
+// Change implements Store.
+func (s machines) Change(ctx context.Context, uuid string, h How, f func(d *Draft) error) (*Machine, error) {
+	var after Machine
+	err := s.db.Write(ctx, h.Quick, func(tx Querier) error {
+		d, err := s.draft(ctx, tx, uuid, h.Make)
+		if err != nil {
+			return err
+		}
+		before := d.Machine
+		before.MACs, before.Labels = slices.Clone(d.MACs), maps.Clone(d.Labels)
+		if err := f(d); err != nil {
+			return err
+		}
+		d.UUID, d.Claim, d.Roles = before.UUID, before.Claim, before.Roles
+		if err := s.save(ctx, tx, d, before); err != nil {
+			return err
+		}
+		after = d.Machine
+		return nil
+	})
+	if s.db.IsUnique(err) {
+		return nil, fail.New(fail.Conflict, "another machine has the name").At(uuid).Do("choose another name: naupegos machine list shows who has it")
+	}
+	if err != nil {
+		return nil, s.db.Wrap(err, "remember the machine %s", uuid)
+	}
+	return &after, nil
+}
+
+// draft reads the machine that is to be changed, and keeps others from changing it.
+func (s machines) draft(ctx context.Context, tx Querier, uuid string, create bool) (*Draft, error) {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	made := int64(0)
+	if create {
+		var err error
+		made, err = run(ctx, tx, `INSERT INTO machines (uuid, name, state, approval, cluster, pool, seat, record, facts, created_at, changed_at, seen_at)
+			VALUES ($1, '', '', '', '', '', 0, '{}', '{}', $2, $2, $2) ON CONFLICT (uuid) DO NOTHING`, uuid, micros(now))
+		if err != nil {
+			return nil, err
+		}
+	}
+	if lock := s.db.ForUpdate(); lock != "" {
+		var got string
+		if err := tx.QueryRowContext(ctx, "SELECT uuid FROM machines WHERE uuid = $1"+lock, uuid).Scan(&got); err != nil && !isNoRows(err) {
+			return nil, err
+		}
+	}
+	all, err := load(ctx, tx, true, " WHERE m.uuid = $1", uuid)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, unknown(uuid)
+	}
+	return &Draft{Machine: all[0], New: made > 0}, nil
+}
+
+// save writes what differs.
+func (s machines) save(ctx context.Context, tx Querier, d *Draft, before Machine) error {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	d.Changed = now
+	if !bytes.Equal(d.Facts, before.Facts) {
+		if _, err := run(ctx, tx, "UPDATE machines SET facts = $1 WHERE uuid = $2", string(d.Facts), d.UUID); err != nil {
+			return err
+		}
+	}
+	if _, err := run(ctx, tx, "UPDATE machines SET name = $1, state = $2, approval = $3, record = $4, changed_at = $5, seen_at = $6 WHERE uuid = $7",
+		d.Name, d.State, d.Approval, string(d.Record), micros(now), micros(d.Seen), d.UUID); err != nil {
+		return err
+	}
+	if !slices.Equal(d.MACs, before.MACs) {
+		if err := s.putMACs(ctx, tx, d); err != nil {
+			return err
+		}
+	}
+	if !maps.Equal(d.Labels, before.Labels) {
+		if err := putLabels(ctx, tx, d); err != nil {
+			return err
+		}
+	}
+	if err := putBoot(ctx, tx, d, now); err != nil {
+		return err
+	}
+	return putEvents(ctx, tx, d.UUID, now, d.Events)
+}
+
+// putMACs writes the addresses of a machine, none of which may be another's.
+func (s machines) putMACs(ctx context.Context, tx Querier, d *Draft) error {
+	if _, err := run(ctx, tx, "DELETE FROM machine_macs WHERE uuid = $1", d.UUID); err != nil {
+		return err
+	}
+	for place, mac := range d.MACs {
+		n, err := run(ctx, tx, "INSERT INTO machine_macs (mac, uuid, place) VALUES ($1, $2, $3) ON CONFLICT (mac) DO NOTHING", mac, d.UUID, place)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			continue
+		}
+		var other string
+		if err := tx.QueryRowContext(ctx, "SELECT uuid FROM machine_macs WHERE mac = $1", mac).Scan(&other); err != nil {
+			return err
+		}
+		if other == d.UUID {
+			return fail.New(fail.Invalid, "the machine names its MAC address %s twice", mac).At(d.UUID)
+		}
+		return fail.New(fail.Conflict, "the MAC address %s is the machine %s's", mac, other).At(d.UUID).
+			Do("two machines can't share one: where a network card was moved, forget the other machine first: naupegos machine forget %s", other)
+	}
+	return nil
+}
+
+func putLabels(ctx context.Context, tx Querier, d *Draft) error {
+	if _, err := run(ctx, tx, "DELETE FROM machine_labels WHERE uuid = $1", d.UUID); err != nil {
+		return err
+	}
+	for label, value := range d.Labels {
+		if _, err := run(ctx, tx, "INSERT INTO machine_labels (uuid, label, value) VALUES ($1, $2, $3)", d.UUID, label, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putBoot writes the boot and the journals of a draft, and forgets the oldest boots.
+func putBoot(ctx context.Context, tx Querier, d *Draft, now time.Time) error {
+	if d.Boot != nil {
+		made, err := run(ctx, tx, "INSERT INTO machine_boots (uuid, boot_id, at) VALUES ($1, $2, $3) ON CONFLICT (uuid, boot_id) DO NOTHING", d.UUID, d.Boot.ID, micros(now))
+		if err != nil {
+			return err
+		}
+		if made > 0 && !d.New {
+			if _, err := run(ctx, tx, `DELETE FROM machine_boots WHERE uuid = $1 AND boot_id NOT IN
+				(SELECT boot_id FROM machine_boots WHERE uuid = $1 ORDER BY at DESC LIMIT $2)`, d.UUID, keptBoots); err != nil {
+				return err
+			}
+		}
+	}
+	for _, j := range d.Journals {
+		lines, err := json.Marshal(j.Lines)
+		if err != nil {
+			return err
+		}
+		if _, err := run(ctx, tx, `INSERT INTO machine_journals (uuid, boot_id, kind, at, lines) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (uuid, boot_id, kind) DO UPDATE SET at = excluded.at, lines = excluded.lines`, d.UUID, j.BootID, j.Kind, micros(now),
+			strings.ReplaceAll(string(lines), `\u0000`, `\ufffd`)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putEvents adds events, and forgets the oldest.
+func putEvents(ctx context.Context, tx Querier, uuid string, now time.Time, events []Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	var last int64
+	if err := tx.QueryRowContext(ctx, "SELECT COALESCE(MAX(seq), 0) FROM machine_events WHERE uuid = $1", uuid).Scan(&last); err != nil {
+		return err
+	}
+	for _, e := range events {
+		last++
+		if _, err := run(ctx, tx, "INSERT INTO machine_events (uuid, seq, at, what, detail) VALUES ($1, $2, $3, $4, $5)", uuid, last, micros(now), e.What, e.Detail); err != nil {
+			return err
+		}
+	}
+	_, err := run(ctx, tx, "DELETE FROM machine_events WHERE uuid = $1 AND seq <= $2", uuid, last-keptEvents)
+	return err
+}
+
+// Assign implements Store.
+func (s machines) Assign(ctx context.Context, decide func(all []Machine) ([]Assigned, error)) error {
+	err := s.db.Write(ctx, false, func(tx Querier) error {
+		if err := s.lock(ctx, tx, "assign"); err != nil {
+			return err
+		}
+		all, err := load(ctx, tx, true, " ORDER BY m.uuid")
+		if err != nil {
+			return err
+		}
+		chosen, err := decide(all)
+		if err != nil {
+			return err
+		}
+		// Seats are emptied first, so that two machines can change places.
+		for _, a := range chosen {
+			if _, err := run(ctx, tx, "UPDATE machines SET cluster = '', pool = '', seat = 0 WHERE uuid = $1", a.UUID); err != nil {
+				return err
+			}
+		}
+		for _, a := range chosen {
+			if err := putAssigned(ctx, tx, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if s.db.IsUnique(err) {
+		return fail.Wrap(fail.Conflict, err, "a place in a pool would be given twice").Do("run the same command again")
+	}
+	return s.db.Wrap(err, "assign machines")
+}
+
+func putAssigned(ctx context.Context, tx Querier, a Assigned) error {
+	now := time.Now()
+	n, err := run(ctx, tx, "UPDATE machines SET cluster = $1, pool = $2, seat = $3, changed_at = $4 WHERE uuid = $5", a.Claim.Cluster, a.Claim.Pool, a.Claim.Seat, micros(now), a.UUID)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return unknown(a.UUID)
+	}
+	if _, err := run(ctx, tx, "DELETE FROM machine_roles WHERE uuid = $1", a.UUID); err != nil {
+		return err
+	}
+	for _, role := range a.Roles {
+		if _, err := run(ctx, tx, "INSERT INTO machine_roles (uuid, role) VALUES ($1, $2) ON CONFLICT (uuid, role) DO NOTHING", a.UUID, role); err != nil {
+			return err
+		}
+	}
+	return putEvents(ctx, tx, a.UUID, now, []Event{a.Event})
+}
+
+// Forget implements Store.
+func (s machines) Forget(ctx context.Context, uuid string) error {
+	err := s.db.Write(ctx, false, func(tx Querier) error {
+		n, err := run(ctx, tx, "DELETE FROM machines WHERE uuid = $1", uuid)
+		if err == nil && n == 0 {
+			return unknown(uuid)
+		}
+		_, e := run(ctx, tx, "DELETE FROM slots WHERE holder = $1", uuid)
+		return errors.Join(err, e)
+	})
+	return s.db.Wrap(err, "forget the machine %s", uuid)
+}
