@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/metal"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -21,11 +22,19 @@ import (
 func newMachineCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "machine",
-		Short: "List, start, stop, kill and reboot a cluster's machines",
-		Long: `Machines as their provider sees them: switched on or off. What runs on them is shown by naupegos status, and which ones there
-should be is changed by naupegos node. naupegos apply starts machines that are off.`,
+		Short: "List, start, stop, kill and reboot a cluster's machines; approve, assign and care for physical ones",
+		Long: `Machines of a cluster as their provider sees them: switched on or off. What runs on them is shown by naupegos status, and which ones there
+should be is changed by naupegos node. naupegos apply starts machines that are off.
+
+The other verbs are about physical machines that a server knows (naupegos server): those that boot from the network there. They ask the server
+that --server names, with the token in $NAUPEGOS_TOKEN.`,
 	}
-	c.AddCommand(newMachineListCmd(a))
+	physical := metal.Extend(c, metal.Host{
+		Out: a.Out, Err: a.Err,
+		StateDir: func() (string, error) { at, err := a.location(); return at.Dir, err },
+		Confirm:  func(yes bool, question string) error { return a.confirm(&runFlags{yes: yes}, question) },
+	})
+	c.AddCommand(newMachineListCmd(a, physical))
 	for _, p := range powers() {
 		c.AddCommand(newPowerCmd(a, p))
 	}
@@ -42,14 +51,23 @@ type machineRow struct {
 	Detail  string `json:"detail,omitempty"`
 }
 
-func newMachineListCmd(a *App) *cobra.Command {
+func newMachineListCmd(a *App, physical *metal.Verbs) *cobra.Command {
 	var out output.Format
+	var f metal.Filter
 	c := &cobra.Command{
-		Use:     "list NAME",
-		Short:   "List machines and whether they run",
-		Example: "  naupegos machine list demo\n  naupegos machine list demo -o yaml",
-		Args:    cobra.ExactArgs(1),
+		Use:   "list [NAME]",
+		Short: "List a cluster's machines and whether they run, or the physical machines of a server",
+		Long: `List the machines of the cluster NAME and whether they run. Without a NAME, list the physical machines that the server knows which --server
+or $NAUPEGOS_SERVER names.`,
+		Example: "  naupegos machine list demo\n  naupegos machine list demo -o yaml\n  naupegos machine list --server https://boot.example.com:8443 --approval pending",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				if !physical.Wanted() {
+					return fail.New(fail.Invalid, "neither a cluster nor a server is named").Do("name a cluster, or --server https://HOST:8443 for physical machines")
+				}
+				return physical.List(cmd.Context(), &f, &out)
+			}
 			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true}, func(s *session) error {
 				ms, others, err := s.Cluster.MachineList(cmd.Context())
 				if err != nil {
@@ -60,6 +78,7 @@ func newMachineListCmd(a *App) *cobra.Command {
 		},
 	}
 	out.Bind(c)
+	f.Bind(c)
 	return c
 }
 

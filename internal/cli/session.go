@@ -167,7 +167,14 @@ func (a *App) openStore(ctx context.Context) (store.Store, error) {
 
 // newServerCmd returns naupegos server, with what this command lends it.
 func newServerCmd(a *App) *cobra.Command {
-	return serving.New(serving.Host{Out: a.Out, Err: a.Err, OpenStore: a.openStore, Version: version})
+	backup := func(ctx context.Context, w io.Writer, recipient string) error {
+		at, err := a.location()
+		if err == nil {
+			_, err = store.Backup(ctx, at, w, store.Key{Recipients: []string{recipient}})
+		}
+		return err
+	}
+	return serving.New(serving.Host{Out: a.Out, Err: a.Err, OpenStore: a.openStore, Backup: backup, Version: version})
 }
 
 // viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.

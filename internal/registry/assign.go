@@ -35,8 +35,8 @@ func (r *Registry) Fill(ctx context.Context, w Wanted, dry bool) (decision *Deci
 	return decision, nil
 }
 
-// Assign gives one machine to a pool of a cluster, whatever the scheduler would do. roles are those that it gets.
-func (r *Registry) Assign(ctx context.Context, uuid, cluster, pool string, roles []string) error {
+// Assign gives one machine to a pool of a cluster, whatever the scheduler would do.
+func (r *Registry) Assign(ctx context.Context, uuid, cluster, pool string) error {
 	if !nameForm.MatchString(cluster) || !nameForm.MatchString(pool) {
 		return fail.New(fail.Invalid, "a machine is assigned to a cluster and a pool by their names, not to %q, %q", cluster, pool)
 	}
@@ -55,7 +55,7 @@ func (r *Registry) Assign(ctx context.Context, uuid, cluster, pool string, roles
 			}
 		}
 		claim := metal.Claim{Cluster: cluster, Pool: pool, Seat: lowest(seats)}
-		return []metal.Assigned{{UUID: uuid, Claim: claim, Roles: roles, Event: assignedTo(claim)}}, nil
+		return []metal.Assigned{{UUID: uuid, Claim: claim, Roles: rolesOf(pool == ControlPlanePool), Event: assignedTo(claim)}}, nil
 	})
 }
 

@@ -236,15 +236,15 @@ func TestCare(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	for _, err := range []error{second(r.Rename(ctx, uuid, "A b")), second(r.Label(ctx, uuid, map[string]string{"<script>": ""}, nil)),
-		second(r.SetStrategy(ctx, uuid, "explode")), r.SetRoles(ctx, uuid, []string{"a b"}), r.Assign(ctx, uuid, "", "x", nil)} {
+		second(r.SetStrategy(ctx, uuid, "explode")), r.SetRoles(ctx, uuid, []string{"a b"}), r.Assign(ctx, uuid, "", "x")} {
 		testkit.Fails(t, err, fail.Invalid)
 	}
-	testkit.Fails(t, r.Assign(ctx, uuid, "demo", "w", nil), fail.Refused, "not approved")
+	testkit.Fails(t, r.Assign(ctx, uuid, "demo", "w"), fail.Refused, "not approved")
 	testkit.Value(r.Approve(ctx, uuid, "", "ann"))(t)
 	testkit.Value(r.Maintain(ctx, uuid, "fan"))(t)
-	testkit.Fails(t, r.Assign(ctx, uuid, "demo", "w", nil), fail.Refused, "fan")
+	testkit.Fails(t, r.Assign(ctx, uuid, "demo", "w"), fail.Refused, "fan")
 	testkit.Value(r.Maintain(ctx, uuid, ""))(t)
-	testkit.Must(t, r.Assign(ctx, uuid, "demo", "w", []string{registry.RoleNode}))
+	testkit.Must(t, r.Assign(ctx, uuid, "demo", "w"))
 	m = testkit.Value(r.Machine(ctx, "rack1-a"))(t)
 	if m.Claim != (metal.Claim{Cluster: "demo", Pool: "w", Seat: 1}) || !cmp.Equal(m.Roles, []string{registry.RoleNode}) {
 		t.Errorf("%+v", m)

@@ -52,8 +52,10 @@ type Given struct {
 }
 
 // Roles are the roles that the machine gets.
-func (g Given) Roles() []string {
-	if g.control {
+func (g Given) Roles() []string { return rolesOf(g.control) }
+
+func rolesOf(control bool) []string {
+	if control {
 		return []string{RoleEtcd, RoleControlPlane}
 	}
 	return []string{RoleNode}

@@ -87,11 +87,11 @@ func TestScheduleALife(t *testing.T) {
 
 // TestScheduleHolds lets machines come, go and break, and clusters want this and that, and looks at what always has to be so.
 func TestScheduleHolds(t *testing.T) {
-	rnd := testkit.Rand(t)
+	rnd, made := testkit.Rand(t), 0
 	for range 300 {
 		var all []registry.Machine
 		for n := range 1 + rnd.IntN(12) {
-			all = append(all, strange(rnd, n))
+			all, made = append(all, strange(rnd, n)), 100
 		}
 		for range 6 {
 			w := registry.Wanted{Cluster: []string{"a", "b"}[rnd.IntN(2)], Spread: "rack", ControlPlane: registry.Pool{Replicas: 1 + 2*rnd.IntN(3)},
@@ -105,7 +105,8 @@ func TestScheduleHolds(t *testing.T) {
 				t.Fatalf("%+v gives twice: %+v", w, again)
 			}
 			if i := rnd.IntN(len(all)); rnd.IntN(2) == 0 { // something happens
-				all[i] = strange(rnd, len(all)+rnd.IntN(1000)+100)
+				made++
+				all[i] = strange(rnd, made)
 			}
 		}
 	}

@@ -30,6 +30,7 @@ const caFile = "server-ca.crt"
 type Host struct {
 	Out, Err  io.Writer
 	OpenStore func(context.Context) (store.Store, error) // makes it where there is none
+	Backup    Backup
 	Version   string
 }
 
@@ -39,6 +40,7 @@ type flags struct {
 	names                  []string
 	logFormat              string
 	drain                  time.Duration
+	machine                machineFlags
 }
 
 // New returns naupegos server.
@@ -69,6 +71,7 @@ SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way ha
 	c.Flags().StringVar(&f.key, "tls-key", "", "the key of --tls-cert")
 	c.Flags().StringVar(&f.logFormat, "log-format", "text", "how the log on standard error is written: text or json")
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long what is under way has to end after a stop")
+	f.machine.bind(c)
 	return c
 }
 
@@ -103,17 +106,21 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
+	soft, hard, stop := plan.Interruptible(ctx)
+	defer stop()
+	work, end := context.WithCancel(hard)
+	defer end()
+	machines, known, err := h.machines(ctx, st, f, end, log)
+	if err != nil {
+		return err
+	}
 	s, err := server.Listen(ctx, server.Config{
-		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Log: log, Drain: f.drain,
+		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Parts: []server.Part{machines}, Log: log, Drain: f.drain,
 		Ping: func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {
 		return err
 	}
-	soft, hard, stop := plan.Interruptible(ctx)
-	defer stop()
-	work, end := context.WithCancel(hard)
-	defer end()
 	go func() {
 		select {
 		case <-soft:

@@ -23,7 +23,7 @@ type Store interface {
 	// ByName returns the machine of a name, with its facts: fail.NotFound if none has it.
 	ByName(ctx context.Context, name string) (*Machine, error)
 	// Lookup returns the machine that has this UUID and this MAC address, one of which may be empty, without facts, labels, roles and
-	// addresses: one query, for what every machine asks each minute. fail.NotFound if none has both.
+	// addresses but the one that it boots by: one query, for what every machine asks each minute. fail.NotFound if none has both.
 	Lookup(ctx context.Context, uuid, mac string) (*Machine, error)
 	// Find returns the machines that a query asks for, and how many there are without its limit.
 	Find(ctx context.Context, q Query) ([]Machine, int, error)

@@ -45,7 +45,11 @@ func (s machines) Lookup(ctx context.Context, uuid, mac string) (*Machine, error
 	}
 	var all []Machine
 	err := s.db.Read(ctx, func(q Querier) (err error) {
-		all, err = rows(ctx, q, func(r *sql.Rows) (Machine, error) { return scanMachine(r, false) }, "SELECT "+columns+", ''"+tables+" WHERE "+where, args...) //nolint:gosec // constants
+		all, err = rows(ctx, q, func(r *sql.Rows) (Machine, error) {
+			m, err := scanMachine(r, true)
+			m.MACs, m.Facts = []string{string(m.Facts)}, nil
+			return m, err
+		}, "SELECT "+columns+", COALESCE((SELECT mac FROM machine_macs b WHERE b.uuid = m.uuid AND b.place = 0), '')"+tables+" WHERE "+where, args...) //nolint:gosec // constants
 		return err
 	})
 	if err == nil && len(all) == 0 {

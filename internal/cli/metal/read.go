@@ -1,0 +1,249 @@
+package metal
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/client"
+	"github.com/naupegos/naupegos/internal/tool"
+)
+
+// Filter says which machines a list has.
+type Filter struct {
+	query  client.Query
+	labels []string
+}
+
+// Bind adds the flags of a filter.
+func (f *Filter) Bind(c *cobra.Command) {
+	q := &f.query.Query
+	c.Flags().StringVar(&q.State, "state", "", "with --server: only machines in this state")
+	c.Flags().StringVar(&q.Approval, "approval", "", "with --server: only machines that are pending, approved or rejected")
+	c.Flags().StringVar(&q.Cluster, "cluster", "", "with --server: only machines of this cluster")
+	c.Flags().StringVar(&q.Role, "role", "", "with --server: only machines of this role")
+	c.Flags().StringSliceVarP(&f.labels, "label", "l", nil, "with --server: only machines with this label, KEY=VALUE (repeatable)")
+	c.Flags().BoolVar(&q.Free, "free", false, "with --server: only machines that nobody has")
+	c.Flags().StringVar(&q.Text, "match", "", "with --server: only machines with this in their UUID, name or MAC addresses")
+	c.Flags().StringVar(&q.Order, "sort", "", "with --server: sort by uuid, name, state or seen")
+}
+
+// List prints the machines that a server knows.
+func (v *Verbs) List(ctx context.Context, f *Filter, out *output.Format) error {
+	c, err := v.client()
+	if err != nil {
+		return err
+	}
+	if f.query.Labels, err = pairs(f.labels); err != nil {
+		return err
+	}
+	all := []client.Machine{}
+	for {
+		q := f.query
+		q.Limit, q.Offset = 1000, len(all)
+		page, err := c.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		all = append(all, page.Items...)
+		if len(page.Items) == 0 || len(all) >= page.Total {
+			break
+		}
+	}
+	return out.Print(v.h.Out, all, func(w io.Writer) error { return table(w, all, time.Now()) })
+}
+
+func table(w io.Writer, all []client.Machine, now time.Time) error {
+	var notes output.Footnotes
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tMAC\tADDRESS\tSTATE\tAPPROVAL\tCLUSTER\tPOOL\tDISKS\tSEEN\tREMARK")
+	for _, m := range all {
+		name, cluster, pool := m.Name, m.Cluster, ""
+		if name == "" {
+			name = m.UUID
+		}
+		if m.Pool != "" {
+			pool = fmt.Sprintf("%s %d", m.Pool, m.Seat)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", tool.Printable(name), m.MAC, output.Dash(m.Address), m.State, m.Approval, output.Dash(cluster), output.Dash(pool),
+			output.Dash(m.Disks), ago(m.Seen, now), output.Dash(notes.Cell(m.UUID, remark(m))))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return notes.Write(w)
+}
+
+// remark is what somebody should know of a machine.
+func remark(m client.Machine) string {
+	switch {
+	case m.Asks != "" && m.Approval == "approved":
+		return "asks with another key: " + m.Asks
+	case m.Maintenance != "":
+		return "maintenance: " + m.Maintenance
+	case m.Why != "" && (m.State == "failed" || m.State == "denied"):
+		return m.Why
+	case m.UpToDate != nil && !*m.UpToDate:
+		return "outdated"
+	}
+	return ""
+}
+
+func ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return now.Sub(at).Round(time.Second).String() + " ago"
+}
+
+// show: machine show.
+func (v *Verbs) show() *cobra.Command {
+	var out output.Format
+	c := v.verb("show MACHINE", "Show all that is known of a physical machine",
+		"Show what a physical machine is, what was decided about it, its boots and what happened to it."+meant,
+		"  naupegos machine show rack1-a\n  naupegos machine show 52:54:00:aa:bb:cc -o json", cobra.ExactArgs(1),
+		func(ctx context.Context, c *client.Client, args []string) error {
+			d, err := c.Show(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return out.Print(v.h.Out, d, func(w io.Writer) error { return detail(w, d) })
+		})
+	out.Bind(c)
+	return c
+}
+
+func detail(w io.Writer, d client.Detail) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(t, "%s\t%s\n", name, tool.Printable(value))
+		}
+	}
+	line("UUID", d.UUID)
+	line("Name", d.Name)
+	line("State", strings.TrimSuffix(d.State+": "+d.Why, ": "))
+	line("Approval", strings.TrimSpace(d.Approval+" "+by(d)))
+	line("Key", d.Key)
+	line("Asks with", d.Asks)
+	if d.Cluster != "" {
+		line("Cluster", fmt.Sprintf("%s, %s %d", d.Cluster, d.Pool, d.Seat))
+	}
+	line("Roles", strings.Join(d.Roles, ", "))
+	for _, k := range slices.Sorted(maps.Keys(d.Labels)) {
+		line("Label", k+"="+d.Labels[k])
+	}
+	line("Maintenance", d.Maintenance)
+	line("Can't be used", d.Unusable)
+	if f := d.Facts; f != nil {
+		if s := f.System; s != nil {
+			line("Hardware", strings.Join(strings.Fields(s.Manufacturer+" "+s.Product+" "+s.Serial), " "))
+			line("CPU", strings.TrimSpace(fmt.Sprintf("%d × %s, %d MiB", s.CPUs, s.CPU, s.MemoryBytes>>20)))
+			line("BMC", s.BMC)
+		}
+		for _, i := range f.Interfaces {
+			line("Interface", strings.Join(strings.Fields(i.Name+" "+i.MAC+" "+i.CIDRv4+" "+strings.Join(i.FQDN, " ")), " "))
+		}
+		for _, n := range f.LLDP.Data.Interfaces {
+			line("Neighbour", fmt.Sprintf("%s is at %s %s, port %s", n.Name, n.Chassis.Name, n.Chassis.ID, n.Port.ID))
+		}
+		for _, k := range f.Disks {
+			line("Disk", strings.Join(strings.Fields(fmt.Sprintf("%s %d bytes %s %s %s %s", k.Path, k.SizeBytes, k.Type, k.Model, k.Serial, strings.Join(k.Holds, ","))), " "))
+		}
+	}
+	if d.Report != nil {
+		line("Installed", d.Report.Digest)
+	}
+	line("Wanted", d.Wanted)
+	for _, b := range d.Boots {
+		line("Boot", b.At.Local().Format(time.DateTime)+" "+b.ID)
+	}
+	for _, e := range d.Events {
+		line("Event", e.At.Local().Format(time.DateTime)+" "+strings.TrimSpace(e.What+" "+e.Detail))
+	}
+	return t.Flush()
+}
+
+func by(d client.Detail) string {
+	if d.ApprovedBy == "" {
+		return ""
+	}
+	return "by " + d.ApprovedBy
+}
+
+// journal: machine journal.
+func (v *Verbs) journal() *cobra.Command {
+	var boot string
+	var install bool
+	c := v.verb("journal MACHINE", "Print what was written down at a boot of a physical machine",
+		"Print the journal of a boot of a physical machine: of its discovery, or of its installation."+meant,
+		"  naupegos machine journal rack1-a\n  naupegos machine journal rack1-a --install", cobra.ExactArgs(1),
+		func(ctx context.Context, c *client.Client, args []string) error {
+			kind := "discovery"
+			if install {
+				kind = "install"
+			}
+			j, err := c.Journal(ctx, args[0], boot, kind)
+			if err != nil {
+				return err
+			}
+			for _, line := range j.Lines {
+				if _, err := fmt.Fprintln(v.h.Out, tool.Printable(line)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	c.Flags().StringVar(&boot, "boot", "", "the boot's ID, as machine show lists them (default the latest that has such a journal)")
+	c.Flags().BoolVar(&install, "install", false, "of an installation")
+	return c
+}
+
+// locks: machine locks.
+func (v *Verbs) locks() *cobra.Command {
+	var out output.Format
+	c := v.verb("locks", "List which physical machines are being installed, or may reboot",
+		"List who has a place now: to be installed (group install), or to reboot (groups that begin with reboot/).", "  naupegos machine locks", cobra.NoArgs,
+		func(ctx context.Context, c *client.Client, _ []string) error {
+			l, err := c.Locks(ctx)
+			if err != nil {
+				return err
+			}
+			return out.Print(v.h.Out, l.Items, func(w io.Writer) error {
+				t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+				fmt.Fprintln(t, "GROUP\tHOLDER\tMACHINE\tSINCE\tEXPIRES")
+				for _, s := range l.Items {
+					expires := "never"
+					if !s.Expires.IsZero() {
+						expires = s.Expires.Local().Format(time.DateTime)
+					}
+					fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Group, tool.Printable(s.Holder), tool.Printable(s.Detail), s.Acquired.Local().Format(time.DateTime), expires)
+				}
+				return t.Flush()
+			})
+		})
+	out.Bind(c)
+	return c
+}
+
+// pairs reads KEY=VALUE.
+func pairs(texts []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, text := range texts {
+		k, value, ok := strings.Cut(text, "=")
+		if !ok || k == "" {
+			return nil, fail.New(fail.Invalid, "%q is no label", text).Do("write KEY=VALUE")
+		}
+		out[k] = value
+	}
+	return out, nil
+}

@@ -1,0 +1,144 @@
+package serving
+
+import (
+	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/registry/routes"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/authority"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// machineFlags are those about physical machines.
+type machineFlags struct {
+	approve    []string
+	installs   int
+	installTTL time.Duration
+	reboots    int
+}
+
+func (f *machineFlags) bind(c *cobra.Command) {
+	c.Flags().StringSliceVar(&f.approve, "approve", nil, "approve new physical machines by what they say, FACT=PATTERN,…: uuid, mac, manufacturer, product, serial, chassis (repeatable)")
+	c.Flags().IntVar(&f.installs, "installs", 5, "how many physical machines may be installed at once")
+	c.Flags().DurationVar(&f.installTTL, "install-time", 20*time.Minute, "how long a physical machine may be installed before others may be in its place")
+	c.Flags().IntVar(&f.reboots, "reboots", 1, "how many physical machines of a group may reboot at once")
+}
+
+// machineLife is how long a machine's certificate is valid. A machine that was not heard of for so long has to enrol again.
+const machineLife = 5 * 365 * 24 * time.Hour
+
+// issuer signs the certificates of machines.
+type issuer struct{ ca *authority.Authority }
+
+// IssueMachine implements registry.Issuer.
+func (i issuer) IssueMachine(uuid string, public any) ([]byte, error) {
+	der, err := i.ca.Sign(x509.Certificate{
+		Subject:  pkix.Name{CommonName: uuid, Organization: []string{"naupegos machines"}},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, public, machineLife)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+}
+
+// clusters finds the clusters of a store.
+type clusters struct{ st store.Store }
+
+// ClusterID implements registry.Clusters.
+func (c clusters) ClusterID(ctx context.Context, name string) (string, error) {
+	found, err := c.st.Cluster(ctx, name)
+	if fail.KindOf(err) == fail.NotFound {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return found.ID, nil
+}
+
+// machines returns the part of the server that knows physical machines, and who signs their certificates.
+func (h Host) machines(ctx context.Context, st store.Store, f *flags, stop func(), log *slog.Logger) (server.Part, *x509.CertPool, error) {
+	ca, err := authority.Open(ctx, st.ServerSecrets(), "machines")
+	if err != nil {
+		return server.Part{}, nil, err
+	}
+	o := registry.Options{Installs: f.machine.installs, InstallTTL: f.machine.installTTL, Reboots: f.machine.reboots, Issuer: issuer{ca}, Clusters: clusters{st}, Log: log}
+	for _, text := range f.machine.approve {
+		r, err := registry.ParseRule(text)
+		if err != nil {
+			return server.Part{}, nil, err
+		}
+		o.Rules = append(o.Rules, r)
+	}
+	settings := map[string]any{"version": h.Version, "listen-http": f.http, "listen-https": f.https, "store": st.Where(), "approve": f.machine.approve,
+		"installs": f.machine.installs, "reboots": f.machine.reboots}
+	mounts := routes.Mounts(routes.Options{Registry: registry.New(st.Metal(), o), Shutdown: stop, Settings: settings, Log: log,
+		Backup: func(ctx context.Context) (any, error) { return h.backup(ctx, st) }})
+	return server.Part{Name: "machines", Mounts: mounts}, ca.Pool(), nil
+}
+
+// backedUp says what POST /backup/db has done.
+type backedUp struct {
+	File     string    `json:"dest_fs"`
+	Size     int64     `json:"dest_size"`
+	Duration float64   `json:"backup_duration"` // seconds; nobody is locked out meanwhile
+	At       time.Time `json:"ts"`
+}
+
+// backup writes a copy of the store, encrypted to its own identity, beside it.
+func (h Host) backup(ctx context.Context, st store.Store) (*backedUp, error) {
+	began := time.Now().UTC()
+	dir := filepath.Join(st.Dir(), "backups")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "make the directory of backups")
+	}
+	path := filepath.Join(dir, "store-"+began.Format("20060102-150405.000")+".age")
+	tmp, err := os.CreateTemp(dir, ".store-*")
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "write the backup").At(dir)
+	}
+	defer os.Remove(tmp.Name())
+	if err := h.backupTo(ctx, st, tmp); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(tmp.Name())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "write the backup").At(path)
+	}
+	return &backedUp{File: path, Size: info.Size(), Duration: time.Since(began).Seconds(), At: began}, nil
+}
+
+// backupTo writes and closes a file.
+func (h Host) backupTo(ctx context.Context, st store.Store, f *os.File) error {
+	err := h.Backup(ctx, f, st.Recipient())
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("back the store up: %w", err)
+	}
+	return nil
+}
+
+// Backup writes a copy of the store to w, encrypted to a recipient.
+type Backup func(ctx context.Context, w io.Writer, recipient string) error
