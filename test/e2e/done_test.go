@@ -15,7 +15,7 @@ const lasting = time.Minute
 
 // verbs that change a cluster, and of these the ones that take it to what its document says.
 var (
-	changing  = []string{"apply", "destroy", "node", "machine", "certs", "upgrade", "reset", "renew"}
+	changing  = []string{"apply", "destroy", "node", "machine", "certs", "upgrade", "reset", "renew", "repair", "update"}
 	finishing = [][]string{{"apply"}, {"node", "replace"}, {"upgrade"}}
 )
 
