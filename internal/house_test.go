@@ -68,6 +68,7 @@ var knows = map[string][]string{
 	"internal/backup":          {"internal/fail"},
 	"internal/backup/s3":       {"api/v1alpha1", "internal/backup", "internal/fail"},
 	"internal/pki":             {"internal/fail"},
+	"internal/pki/vault":       {"api/v1alpha1", "internal/fail", "internal/pki"},
 	"internal/pki/pkitest":     {"internal/fail", "internal/pki", "internal/testkit"},
 	"internal/registry":        {"internal/fail", "internal/registry/facts", "internal/store/metal"},
 	"internal/registry/facts":  {"internal/fail"},

@@ -1,8 +1,6 @@
 package v1alpha1
 
 import (
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net/url"
 	"path"
@@ -114,12 +112,8 @@ func (s *BackupS3) check(r *findings, at string) {
 	if p := s.Prefix; p != "" && path.Clean("/"+p) != "/"+strings.TrimRight(p, "/") {
 		r.add(at+".prefix", quote(p)+" is not a plain path", "as kubernetes/site-a")
 	}
-	if s.CA != "" {
-		if block, _ := pem.Decode([]byte(s.CA)); block == nil || block.Type != "CERTIFICATE" {
-			r.add(at+".ca", "is no certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
-		} else if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			r.add(at+".ca", "is no certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
-		}
+	if s.CA != "" && !isCertificate(s.CA) {
+		r.add(at+".ca", "is no certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
 	}
 	if f := s.CredentialsFile; f != "" && !plainPath(f) {
 		r.add(at+".credentialsFile", quote(f)+" is not an absolute path", "as /etc/naupegos/s3")

@@ -23,6 +23,12 @@ type ChangeRule struct {
 // backOrAnew is what to do about a field that can't change.
 const backOrAnew = "set it back; what you want needs another cluster"
 
+// otherIssuer is what to do about an issuer that can't change, and sameAuthorities what is true of where it may be reached.
+const (
+	otherIssuer     = "set it back; with another issuer the authorities are others, and the cluster another one: naupegos destroy it, or reset it, first"
+	sameAuthorities = "the authorities there must be the same ones"
+)
+
 // changeRules has a rule for every field of the document, by its path with "[]" for list items; a test holds it complete. A field that
 // holds others has a rule where it may come and go as a whole: a pointer, or an item of a list.
 var changeRules = rules{
@@ -106,6 +112,17 @@ var changeRules = rules{
 	"spec.security.packetFilter":         {Class: ChangeFree},
 	"spec.security.packetFilter.enabled": {Class: ChangeFree},
 	"spec.security.packetFilter.admit":   {Class: ChangeFree},
+
+	"spec.pki.issuer":                            {Class: ChangeRefused, Say: otherIssuer},
+	"spec.pki.issuer.vault":                      {Class: ChangeRefused, Say: otherIssuer},
+	"spec.pki.issuer.vault.address":              {Class: ChangeFree, Say: sameAuthorities},
+	"spec.pki.issuer.vault.mount":                {Class: ChangeFree, Say: sameAuthorities},
+	"spec.pki.issuer.vault.namespace":            {Class: ChangeFree, Say: sameAuthorities},
+	"spec.pki.issuer.vault.ca":                   {Class: ChangeFree},
+	"spec.pki.issuer.vault.auth.method":          {Class: ChangeFree},
+	"spec.pki.issuer.vault.auth.mount":           {Class: ChangeFree},
+	"spec.pki.issuer.vault.auth.role":            {Class: ChangeFree},
+	"spec.pki.issuer.vault.auth.credentialsFile": {Class: ChangeFree},
 
 	"spec.access.sshKeys":                     {Class: ChangeFree},
 	"spec.access.sshCIDRs":                    {Class: ChangeFree},

@@ -34,6 +34,8 @@ type Spec struct {
 	Workers []Pool `json:"workers,omitempty" yaml:"workers,omitempty" jsonschema:"maxItems=100"`
 	// Audit, encryption and hardening. On by default.
 	Security Security `json:"security,omitzero" yaml:"security,omitempty"`
+	// Who the cluster's authorities are.
+	PKI PKI `json:"pki,omitzero" yaml:"pki,omitempty"`
 	// Who may log in to the machines.
 	Access Access `json:"access,omitzero" yaml:"access,omitempty"`
 	// Where backups go, who opens them, and which ones stay.

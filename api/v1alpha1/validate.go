@@ -29,6 +29,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkEndpoint(r)
 	c.checkNodes(r)
 	c.checkSecurity(r)
+	c.checkPKI(r)
 	c.checkAccess(r)
 	c.checkCloud(r)
 	c.checkWireGuard(r)

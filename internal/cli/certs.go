@@ -16,13 +16,85 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/vault"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
 func newCertsCmd(a *App) *cobra.Command {
 	c := &cobra.Command{Use: "certs", Short: "Certificates of a cluster"}
-	c.AddCommand(newCertsListCmd(a), newCertsRotateCmd(a))
+	c.AddCommand(newCertsListCmd(a), newCertsRotateCmd(a), newCertsIssuerCmd(a))
 	return c
+}
+
+func newCertsIssuerCmd(a *App) *cobra.Command {
+	var file string
+	var check, policy bool
+	var out output.Format
+	c := &cobra.Command{
+		Use:   "issuer NAME | -f FILE",
+		Short: "Say what a cluster needs of the Vault that signs its certificates, or check it",
+		Long: `Print the commands that set up, in the Vault or OpenBao of the document (spec.pki.issuer.vault), all that the cluster needs there: a PKI
+secrets engine for each authority, roles, a policy, and what naupegos signs in with. Somebody runs them once who may do that; naupegos itself
+never needs such rights. --policy prints the policy alone.
+
+With --check, look at all of that instead, and say what is missing and what to do about it: the server (reached, unsealed, its clock), what
+signs in, mounts, issuers, roles, rights, how long certificates may live. naupegos doctor and the first apply look at the same.
+
+Exit status of --check: 0 where nothing fails, 4 where something does.`,
+		Example: `  naupegos certs issuer -f cluster.yaml > vault-setup.sh
+  naupegos certs issuer -f cluster.yaml --check
+  naupegos certs issuer demo --policy`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := strings.Join(args, "")
+			switch {
+			case (name == "") == (file == ""):
+				return fail.New(fail.Invalid, "say which cluster").Do("name it, or give its document by -f FILE")
+			case check && policy:
+				return fail.New(fail.Invalid, "--check and --policy exclude each other")
+			}
+			doc, _, err := a.examined(cmd.Context(), name, file)
+			if err != nil {
+				return err
+			}
+			spec := doc.Spec.PKI.VaultIssuer()
+			if spec == nil {
+				return fail.New(fail.Invalid, "cluster %s signs its certificates itself", doc.Metadata.Name).Do("spec.pki.issuer.vault names a Vault that is to do so")
+			}
+			switch {
+			case check:
+				return a.checkIssuer(cmd.Context(), name, doc, &out)
+			case policy:
+				_, err = fmt.Fprint(a.Out, vault.Policy(*spec))
+			default:
+				_, err = fmt.Fprint(a.Out, vault.Commands(doc.Metadata.Name, *spec))
+			}
+			return err
+		},
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "the cluster of this document; - for standard input")
+	c.Flags().BoolVar(&check, "check", false, "look whether all of it is there")
+	c.Flags().BoolVar(&policy, "policy", false, "print the policy alone")
+	out.Bind(c)
+	return c
+}
+
+// checkIssuer prints what a look at the Vault of a cluster finds.
+func (a *App) checkIssuer(ctx context.Context, name string, doc *v1alpha1.Cluster, out *output.Format) error {
+	var checks []provider.Check
+	o := sessionOptions{look: true, readOnly: true}
+	look := func(s *session) (err error) {
+		checks, err = s.Cluster.CheckIssuer(ctx)
+		return err
+	}
+	if err := a.onEither(ctx, name, doc, o, look); err != nil {
+		return err
+	}
+	if err := out.Print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
+		return err
+	}
+	return failing(checks)
 }
 
 func newCertsListCmd(a *App) *cobra.Command {

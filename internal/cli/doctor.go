@@ -43,12 +43,7 @@ Exit status: 0 where nothing fails, 4 where something does.`,
 			if err := out.Print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
 				return err
 			}
-			for _, check := range checks {
-				if check.Result == provider.Failing {
-					return exitCode(fail.Refused.ExitCode())
-				}
-			}
-			return nil
+			return failing(checks)
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "check for the cluster of this document; - for standard input")
@@ -69,6 +64,16 @@ func checkTable(w io.Writer, checks []provider.Check) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%d ok, %d warnings, %d failures\n", count[provider.Fine], count[provider.Warning], count[provider.Failing])
 	return err
+}
+
+// failing is the exit status of checks of which one fails, nil where none does.
+func failing(checks []provider.Check) error {
+	for _, check := range checks {
+		if check.Result == provider.Failing {
+			return exitCode(fail.Refused.ExitCode())
+		}
+	}
+	return nil
 }
 
 // check makes a check of what a look at something found.
@@ -175,16 +180,20 @@ func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Clust
 		checks, err = s.Cluster.Check(ctx)
 		return err
 	}
-	var err error
-	if name != "" {
-		err = a.onCluster(ctx, name, o, look)
-	} else if s, openErr := a.openDocument(ctx, doc, o); openErr != nil {
-		err = openErr
-	} else {
-		err = s.CloseWith(look(s))
-	}
-	if err != nil {
+	if err := a.onEither(ctx, name, doc, o, look); err != nil {
 		checks = append(checks, check("cluster "+doc.Metadata.Name, "", err))
 	}
 	return checks
+}
+
+// onEither does something with the cluster of that name, or, where there is none, with that of a document.
+func (a *App) onEither(ctx context.Context, name string, doc *v1alpha1.Cluster, o sessionOptions, do func(*session) error) error {
+	if name != "" {
+		return a.onCluster(ctx, name, o, do)
+	}
+	s, err := a.openDocument(ctx, doc, o)
+	if err != nil {
+		return err
+	}
+	return s.CloseWith(do(s))
 }

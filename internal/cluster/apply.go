@@ -51,6 +51,9 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err := c.underway(); err != nil {
 		return nil, err
 	}
+	if err := c.issuerReady(ctx); err != nil {
+		return nil, err
+	}
 	if err := c.recallEncryption(ctx); err != nil {
 		return nil, err
 	}
@@ -67,7 +70,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err != nil {
 		return nil, err
 	}
-	if err := o.unfit(); err != nil {
+	if err := firstError(o.unsigned(), o.unfit()); err != nil {
 		return nil, err
 	}
 	if learned, err := c.overtaken(ctx, o); err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/vault"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/providers"
@@ -64,6 +65,7 @@ type Cluster struct {
 	secrets pki.Secrets
 	store   store.Store
 	pki     *pki.PKI
+	vault   *vault.Server // signs the cluster's certificates; nil: pki does
 	prov    provider.Provider
 	dialer  *remote.Dialer
 
@@ -100,7 +102,15 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 			}
 		}
 	}
-	c.pki = pki.Open(secrets, pki.Options{RenewBefore: d.RenewBefore})
+	with := pki.Options{RenewBefore: d.RenewBefore}
+	if spec := c.doc.Spec.PKI.VaultIssuer(); spec != nil {
+		var err error
+		if c.vault, err = vault.New(c.Name(), *spec); err != nil {
+			return nil, err
+		}
+		with.Issuer = c.vault
+	}
+	c.pki = pki.Open(secrets, with)
 	if err := c.useKeys(ctx); err != nil {
 		return nil, err
 	}

@@ -243,10 +243,13 @@ const (
 
 // addonList lists what is installed by manifests, in that order, without the manifests.
 func (c *Cluster) addonList() []addon.Addon {
-	list := []addon.Addon{{
-		Name: addonApprover, Title: "the rights of the certificate approver",
-		Reason: "kubelets' serving certificates are approved after a check of the machine",
-	}}
+	var list []addon.Addon
+	if c.vault == nil { // else kubelets ask for none
+		list = append(list, addon.Addon{
+			Name: addonApprover, Title: "the rights of the certificate approver",
+			Reason: "kubelets' serving certificates are approved after a check of the machine",
+		})
+	}
 	if c.doc.Spec.Kubernetes.CNI != layout.CNINone {
 		list = append(list, addon.Addon{
 			Name: addonFlannel, Title: "the pod network (flannel)", Reason: "pods on different nodes reach each other through it",

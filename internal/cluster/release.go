@@ -289,7 +289,10 @@ func (c *Cluster) addPKI(ctx context.Context, files map[string][]byte) error {
 		if err != nil {
 			return err
 		}
-		files[path.Join(handover.PKIDir, base+".crt")], files[path.Join(handover.PKIDir, base+".key")] = pair.CertPEM, pair.KeyPEM
+		files[path.Join(handover.PKIDir, base+".crt")] = pair.CertPEM
+		if len(pair.KeyPEM) > 0 {
+			files[path.Join(handover.PKIDir, base+".key")] = pair.KeyPEM
+		}
 	}
 	signing, public, err := c.pki.ServiceAccountKey(ctx)
 	files[path.Join(handover.PKIDir, "sa.key")], files[path.Join(handover.PKIDir, "sa.pub")] = signing, public

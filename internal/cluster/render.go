@@ -200,6 +200,7 @@ func (c *Cluster) kubeParams(ctx context.Context) (layout.Params, error) {
 		Encryption:    encryption, Harden: *s.Security.CISDefaults,
 		Servers: c.servers(), Ahead: c.releaseAt(c.told().Ahead),
 		SharedKernel: c.prov.Traits().SharedKernel || c.facts.Is(memory.SharedKernel), AgentPath: c.agent.remotePath(), Machines: map[string][]string{}, Unattended: c.releasing,
+		ExternalCA: c.vault != nil,
 	}
 	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {
 		return p, err

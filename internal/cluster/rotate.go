@@ -87,6 +87,9 @@ func (c *Cluster) Rotate(ctx context.Context, keys []string, hold bool) (isNew b
 	switch {
 	case !c.facts.Bootstrapped():
 		return false, errNotBootstrapped(c.Name())
+	case c.vault != nil && begun.Has(pki.Authorities()...):
+		return false, fail.New(fail.Refused, "the authorities of cluster %s are in Vault: naupegos does not rotate those", c.Name()).
+			Do("rotate the keys that are here, --service-account, --encryption and --ssh; a cluster that is to have other authorities is made anew")
 	case !now.IsZero() && !slices.Equal(now.Keys(), begun.Keys()), now.Phase == rotation.Abandon:
 		return false, fail.New(fail.Refused, "keys of cluster %s are being rotated already, %s", c.Name(), c.rotationNote()).Do("let that come to its end, then try again")
 	case now.IsZero() && (c.moving() || c.upgrading()):

@@ -58,7 +58,7 @@ type MachineStatus struct {
 
 // Status observes the cluster and sums up.
 func (c *Cluster) Status(ctx context.Context) (*Status, error) {
-	o, err := c.Observe(ctx)
+	o, err := c.onlyLook(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -217,29 +217,53 @@ func (s *Status) Summary() string {
 	return fmt.Sprintf("Cluster %s (%s, Kubernetes %s) is %s", s.Name, s.Provider, s.Kubernetes, state)
 }
 
-// Check reports whether the provider can serve what the document wants, and which machines that exist don't answer. It changes nothing.
-// The error is one of looking; what is found wrong is a check.
-func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
-	o, err := c.Observe(ctx)
-	if err != nil {
-		return nil, err
+// onlyLook is Observe for whoever changes nothing: nobody is asked for certificates in place of those that are due.
+func (c *Cluster) onlyLook(ctx context.Context) (*Observed, error) {
+	if c.vault != nil {
+		c.pki.HoldRenewals(true)
+		defer c.pki.HoldRenewals(false)
 	}
-	want, err := c.wantedMachines(o.Want)
-	if err != nil {
-		return nil, err
-	}
-	name := "provider " + c.doc.Spec.Provider.Name()
-	out := []provider.Check{{Name: name, Result: provider.Fine, Detail: fmt.Sprintf("can serve the %s of cluster %s", plural(len(want.Machines), "machine"), c.Name())}}
-	if err := c.prov.Preflight(ctx, want); err != nil {
-		out[0].Result, out[0].Detail = provider.Failing, err.Error()
-	} else if w, ok := c.prov.(provider.Warner); ok {
+	return c.Observe(ctx)
+}
+
+// providerWarnings are what the provider remarks after its preflight.
+func (c *Cluster) providerWarnings(name string) (out []provider.Check) {
+	if w, ok := c.prov.(provider.Warner); ok {
 		for _, text := range w.Warnings() {
 			out = append(out, provider.Check{Name: name, Result: provider.Warning, Detail: text})
 		}
 	}
+	return out
+}
+
+// Check reports whether the provider can serve what the document wants, and which machines that exist don't answer. It changes nothing.
+// The error is one of looking; what is found wrong is a check.
+func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
+	out, err := c.CheckIssuer(ctx)
+	if err != nil {
+		return out, err
+	}
+	o, err := c.onlyLook(ctx)
+	if err != nil {
+		return out, err
+	}
+	want, err := c.wantedMachines(o.Want)
+	if err != nil {
+		return out, err
+	}
+	name := "provider " + c.doc.Spec.Provider.Name()
+	served := provider.Check{Name: name, Result: provider.Fine, Detail: fmt.Sprintf("can serve the %s of cluster %s", plural(len(want.Machines), "machine"), c.Name())}
+	err = c.prov.Preflight(ctx, want)
+	if err != nil {
+		served.Result, served.Detail = provider.Failing, err.Error()
+	}
+	out = append(out, served)
+	if err == nil {
+		out = append(out, c.providerWarnings(name)...)
+	}
 	credential, err := c.checkCredential(ctx)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	out = append(out, credential...)
 	for _, s := range o.Want {

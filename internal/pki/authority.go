@@ -17,7 +17,7 @@ import (
 // authority is a certificate authority ready to sign.
 type authority struct {
 	cert *x509.Certificate
-	key  crypto.Signer
+	key  crypto.Signer // nil where it is elsewhere
 	pair Pair
 }
 
@@ -36,7 +36,8 @@ func (k *PKI) CABundle(ctx context.Context, name string) ([]byte, error) {
 	return p.CertPEM, err
 }
 
-// Authority returns an authority's CABundle and the key of the first in it. Handle with care: whoever has the key is the cluster.
+// Authority returns an authority's CABundle and the key of the first in it, none where that is elsewhere. Handle with care: whoever has the key is the
+// cluster.
 func (k *PKI) Authority(ctx context.Context, name string) (Pair, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,20 +79,22 @@ func (k *PKI) lockedAuthority(ctx context.Context, name string, generation int) 
 	if !ok {
 		return nil, fail.New(fail.Internal, "there is no authority %q", name)
 	}
-	data, err := k.ensure(ctx, secret, func() ([]byte, error) { return k.newAuthority(cn) })
+	data, err := k.ensure(ctx, secret, func() ([]byte, error) {
+		if k.External() {
+			data, err := k.o.Issuer.Authority(ctx, name)
+			if err != nil {
+				return nil, &Unsigned{err}
+			}
+			return data, nil
+		}
+		return k.newAuthority(cn)
+	})
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{pair: splitPair(data)}
-	if a.cert, err = parseCert(a.pair.CertPEM); err == nil {
-		a.key, err = parseKey(a.pair.KeyPEM)
-	}
-	if err == nil && !matches(a.cert, a.key) {
-		err = errKeyMismatch
-	}
+	a, err := k.readAuthority(secret, data)
 	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "read the authority").At(secret).
-			Do("restore the state directory from a backup: without its authorities a cluster can't be maintained")
+		return nil, err
 	}
 	k.authorities[secret] = a
 	return a, nil

@@ -55,7 +55,7 @@ func (k *PKI) Leaf(ctx context.Context, s LeafSpec) (Pair, error) {
 	case fail.KindOf(err) != fail.NotFound:
 		return Pair{}, wrap(err, "read the certificate").at(s.Name)
 	}
-	p, err := k.issue(s, a, k.o.LeafValidity)
+	p, err := k.issue(ctx, s, a, k.o.LeafValidity)
 	if err != nil {
 		return Pair{}, wrap(err, "issue the certificate").at(s.Name)
 	}
@@ -73,7 +73,7 @@ func (k *PKI) Issue(ctx context.Context, s LeafSpec, validity time.Duration) (Pa
 	if err != nil {
 		return Pair{}, err
 	}
-	p, err := k.issue(s, a, validity)
+	p, err := k.issue(ctx, s, a, validity)
 	if err != nil {
 		return Pair{}, wrap(err, "issue the certificate").at(s.CommonName)
 	}
@@ -99,17 +99,15 @@ func (k *PKI) current(p Pair, s LeafSpec, a *authority) bool {
 	}
 	now, end := k.o.Now(), cert.NotAfter
 	if !k.holds {
-		end = end.Add(-k.o.RenewBefore)
+		end = k.renewAt(cert)
 	}
-	return !now.Before(cert.NotBefore) && now.Before(end) &&
-		cert.Subject.CommonName == s.CommonName &&
-		sameSet(cert.Subject.Organization, s.Organizations) &&
-		sameSet(cert.DNSNames, s.DNSNames) &&
-		sameSet(ipStrings(cert.IPAddresses), ipStrings(s.IPs)) &&
-		slices.Equal(cert.ExtKeyUsage, s.usages())
+	return !now.Before(cert.NotBefore) && now.Before(end) && s.unlike(cert) == ""
 }
 
-func (k *PKI) issue(s LeafSpec, a *authority, validity time.Duration) (Pair, error) {
+func (k *PKI) issue(ctx context.Context, s LeafSpec, a *authority, validity time.Duration) (Pair, error) {
+	if k.External() {
+		return k.request(ctx, s, a, validity)
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Pair{}, err
@@ -160,14 +158,6 @@ func matches(c *x509.Certificate, key crypto.Signer) bool {
 func sameSet(a, b []string) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
-}
-
-func ipStrings(ips []net.IP) []string {
-	out := make([]string, len(ips))
-	for i, ip := range ips {
-		out[i] = ip.String()
-	}
-	return out
 }
 
 // compact returns the values without repetitions, in their order.

@@ -34,6 +34,7 @@ func (k *PKI) List(ctx context.Context) ([]CertInfo, error) {
 		return nil, wrap(err, "list the certificates").at("")
 	}
 	var out []CertInfo
+	authorities, all := map[string]*x509.Certificate{}, map[string]*x509.Certificate{}
 	for _, full := range names {
 		name, isCA := strings.CutPrefix(full, authorityPrefix)
 		if !isCA {
@@ -50,7 +51,16 @@ func (k *PKI) List(ctx context.Context) ([]CertInfo, error) {
 		if err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "read the certificate").At(name)
 		}
-		out = append(out, k.describe(name, c))
+		if all[name] = c; isCA {
+			authorities[name] = c
+		}
+	}
+	for name, c := range all {
+		i := k.describe(name, c)
+		if !i.CA {
+			i.Authority = signedBy(c, authorities)
+		}
+		out = append(out, i)
 	}
 	slices.SortFunc(out, func(a, b CertInfo) int {
 		if a.CA != b.CA {
@@ -84,11 +94,22 @@ func (k *PKI) describe(name string, c *x509.Certificate) CertInfo {
 	if c.IsCA {
 		return i
 	}
-	i.RenewAt = c.NotAfter.Add(-k.o.RenewBefore)
+	i.RenewAt = k.renewAt(c)
+	return i
+}
+
+// signedBy returns the name of the authority, of these by their names (with a generation), that signed a certificate; else of the one that is called
+// like who did.
+func signedBy(c *x509.Certificate, authorities map[string]*x509.Certificate) (name string) {
 	for authority, cn := range commonNames() {
 		if c.Issuer.CommonName == cn {
-			i.Authority = authority
+			name = authority
 		}
 	}
-	return i
+	for secret, ca := range authorities {
+		if c.CheckSignatureFrom(ca) == nil {
+			name, _, _ = strings.Cut(secret, "/")
+		}
+	}
+	return name
 }

@@ -17,6 +17,7 @@ type Options struct {
 	CAValidity   time.Duration    // of authorities; 0 means 10 years
 	LeafValidity time.Duration    // of leaves; 0 means 1 year
 	RenewBefore  time.Duration    // a leaf is reissued this long before it expires; 0 means a third of LeafValidity
+	Issuer       Issuer           // signs for the authorities; nil: their keys are among the Secrets
 }
 
 const (
@@ -62,7 +63,9 @@ func (k *PKI) Ensure(ctx context.Context) error {
 		SSHKeyName:            newSSHKey,
 	}
 	for name, cn := range commonNames() {
-		makers[authorityPrefix+name] = func() ([]byte, error) { return k.newAuthority(cn) }
+		if !k.External() { // else they are asked for when they are needed
+			makers[authorityPrefix+name] = func() ([]byte, error) { return k.newAuthority(cn) }
+		}
 	}
 	for name, make := range makers {
 		signs := k.Generations(strings.TrimPrefix(name, authorityPrefix)).Signs

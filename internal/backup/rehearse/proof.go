@@ -17,7 +17,6 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
-	"github.com/naupegos/naupegos/internal/pki"
 )
 
 // Proof is what a rehearsal has shown.
@@ -193,11 +192,7 @@ func (s *sandbox) serving(ctx context.Context, client *kube.Client) error {
 // that pods were told, and tokens of service accounts are accepted.
 func (s *sandbox) signIn(ctx context.Context, root *kube.Client, c *census, p *Proof, status func(string, ...any)) error {
 	status("signing in")
-	ca, err := s.pki.CABundle(ctx, pki.KubernetesCA)
-	if err != nil {
-		return err
-	}
-	if len(c.rootCAs) > 0 && !c.names(ca) {
+	if len(c.rootCAs) > 0 && !c.names(s.known) {
 		return fail.New(fail.Refused, "the set's authority is not the one that its objects name: snapshot and keys are of different clusters").Do("take another set")
 	}
 	admin, err := s.client(ctx, layout.Params.AdminKubeconfig)

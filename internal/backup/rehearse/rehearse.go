@@ -61,7 +61,7 @@ func Run(ctx context.Context, set Set, o Options) (*Proof, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	k, err := keys(ctx, set)
+	k, known, err := keys(ctx, set)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +71,7 @@ func Run(ctx context.Context, set Set, o Options) (*Proof, error) {
 		return nil, err
 	}
 	defer s.close()
+	s.known = known
 	o.Status("restoring etcd")
 	if err := s.restore(ctx, set.Snapshot); err != nil {
 		return nil, err
@@ -99,31 +100,49 @@ func Run(ctx context.Context, set Set, o Options) (*Proof, error) {
 	return p, nil
 }
 
-// keys gives the set's secrets to a PKI that remembers in memory alone what it makes.
-func keys(ctx context.Context, set Set) (*pki.PKI, error) {
+// keys gives the set's secrets to a PKI that remembers in memory alone what it makes, and returns the authority by which the set's clients know the
+// cluster. Where the authorities' keys are elsewhere, the sandbox has authorities of its own: nothing that is proven but who is let in hangs on them.
+func keys(ctx context.Context, set Set) (_ *pki.PKI, known []byte, _ error) {
 	in := memory.NewOverlay(nil)
 	for name, value := range set.Secrets {
 		if err := in.Put(ctx, name, value); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	k := pki.Open(in, pki.Options{})
+	if set.Document.Spec.PKI.VaultIssuer() != nil {
+		var err error
+		if known, err = k.Certificate(ctx, pki.KubernetesCA, max(set.Keys[pki.KubernetesCA].Signs, 1)); err != nil {
+			return nil, nil, fail.Wrap(fail.Refused, err, "the set lacks the certificate of the cluster's authority").Do("take another set")
+		}
+		for _, name := range pki.Authorities() {
+			if err := k.Forget(ctx, name, 1); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
 	k.Use(set.Keys)
 	have, err := in.Names(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := k.Ensure(ctx); err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "the set's keys are damaged")
+		return nil, nil, fail.Wrap(fail.Refused, err, "the set's keys are damaged")
 	}
 	now, err := in.Names(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(now) > len(have) { // whatever would be made now is not the cluster's
-		return nil, fail.New(fail.Refused, "the set lacks keys of the cluster: it has %d of %d", len(have), len(now)).Do("take another set")
+	made := len(now) - len(have)
+	if known != nil {
+		made -= len(pki.Authorities())
+	} else if known, err = k.CABundle(ctx, pki.KubernetesCA); err != nil {
+		return nil, nil, err
 	}
-	return k, nil
+	if made > 0 { // whatever would be made now is not the cluster's
+		return nil, nil, fail.New(fail.Refused, "the set lacks keys of the cluster: it has %d of %d", len(have), len(have)+made).Do("take another set")
+	}
+	return k, known, nil
 }
 
 // params is what the cluster's machines have in common, as far as a sandbox needs it.

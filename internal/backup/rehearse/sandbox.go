@@ -30,6 +30,7 @@ type sandbox struct {
 	programs map[string]string // paths by name
 	params   layout.Params
 	pki      *pki.PKI
+	known    []byte // the authority by which the set's clients know the cluster
 	ports    layout.SandboxPorts
 	is       layout.Sandbox
 	running  map[string]*process

@@ -25,7 +25,7 @@ func ApproverManifest() []byte { return append([]byte(nil), approverManifest...)
 // approverLayer renders the service on control-plane machines that approves kubelets' serving certificates, after a check
 // against the machines' known addresses.
 func (p Params) approverLayer(ctx context.Context, k *pki.PKI, n Node) (machine.Config, error) {
-	if p.Unattended {
+	if p.Unattended || p.ExternalCA {
 		return machine.Config{Machine: n.Name}, nil
 	}
 	const user = "naupegos:approver"

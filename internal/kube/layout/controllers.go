@@ -26,8 +26,11 @@ func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error
 	if err != nil {
 		return machine.File{}, err
 	}
-	signer := pkiDir + "/ca.crt"
-	if len(files.under(signerPath)) > 0 {
+	signer, key := pkiDir+"/ca.crt", pkiDir+"/ca.key"
+	switch {
+	case p.ExternalCA: // as kubeadm has it: nothing is signed here
+		signer, key = "", ""
+	case len(files.under(signerPath)) > 0:
 		signer = signerPath
 	}
 	return staticPod{
@@ -41,7 +44,7 @@ func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error
 			{"cluster-cidr", p.PodCIDR},
 			{"cluster-name", p.ClusterName},
 			{"cluster-signing-cert-file", signer},
-			{"cluster-signing-key-file", pkiDir + "/ca.key"},
+			{"cluster-signing-key-file", key},
 			{"controllers", "*,bootstrapsigner,tokencleaner"},
 			{"kubeconfig", controllerManagerConf},
 			{"leader-elect", "true"},

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/pkitest"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -21,6 +24,8 @@ func TestGoldenMachines(t *testing.T) {
 	openstack := testParams()
 	openstack.ExternalCloud = true
 	openstack.ControlPlanes[0].Cloud = testInstance()
+	vault := testParams()
+	vault.ExternalCA = true
 	joining := EtcdStart{State: "existing", InitialCluster: cloud.NewEtcd().InitialCluster}
 	for name, c := range map[string]struct {
 		p     Params
@@ -32,11 +37,16 @@ func TestGoldenMachines(t *testing.T) {
 		"control-plane-local":    {local, local.NewEtcd(), 0},
 		"control-plane-external": {service, service.NewEtcd(), 1},
 		"control-plane-cloud":    {openstack, openstack.NewEtcd(), 0},
+		"control-plane-vault":    {vault, vault.NewEtcd(), 0},
 		"worker":                 {p: cloud},
+		"worker-vault":           {p: vault},
 		"worker-local":           {p: local},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := testPKI(t, testTime)
+			if c.p.ExternalCA {
+				k = pki.Open(&pkitest.MemorySecrets{}, pki.Options{Now: func() time.Time { return testTime }, Issuer: &pkitest.Issuer{Now: func() time.Time { return testTime }}})
+			}
 			config, err := c.p.Worker(t.Context(), k, testWorker(c.p))
 			if c.etcd.State != "" {
 				config, err = c.p.ControlPlane(t.Context(), k, c.p.ControlPlanes[c.index], c.etcd)

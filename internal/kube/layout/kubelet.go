@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -25,14 +24,8 @@ const (
 	kubeletCertPath      = kubeletDir + "/pki/kubelet-client-current.pem"
 	kubeletFirstServing  = kubeletDir + "/pki/kubelet-server-first.pem"
 	kubeletServingPath   = kubeletDir + "/pki/kubelet-server-current.pem"
-)
-
-// The first client certificate of a kubelet is for a few hours. Kubelets renew theirs, with a new key, when 70 to 90 % of its lifetime
-// have passed (jitteryDuration in k8s.io/client-go/util/certificate); this one is issued as if it were old enough for that to come
-// within two hours, so that a kubelet's key soon is one that never left its machine.
-const (
-	firstCertValidity = 3 * time.Hour
-	firstCertAge      = 6*time.Hour + 50*time.Minute
+	kubeletOwnCert       = kubeletDir + "/pki/kubelet-client.pem"
+	kubeletOwnServing    = kubeletDir + "/pki/kubelet-server.pem"
 )
 
 // kubeletDropIn is kubeadm's own: kubeadm init, join and upgrade count on these paths.
@@ -86,11 +79,11 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 	if err != nil {
 		return machine.Config{}, err
 	}
-	firsts, err := p.kubeletFirsts(ctx, k, n)
+	firsts, shown, err := p.kubeletCertificates(ctx, k, n)
 	if err != nil {
 		return machine.Config{}, err
 	}
-	kubeconfig, err := p.kubeconfig(server, nodeUser(n), ca, fileCredentials(kubeletCertPath))
+	kubeconfig, err := p.kubeconfig(server, nodeUser(n), ca, fileCredentials(shown))
 	if err != nil {
 		return machine.Config{}, err
 	}
@@ -119,36 +112,6 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 }
 
 func nodeUser(n Node) string { return "system:node:" + n.Name }
-
-// kubeletFirsts are the certificates that a kubelet begins with. That by which it serves it gets from us only where its authority is not the
-// cluster's first: else it has none yet, and asks for one itself.
-func (p Params) kubeletFirsts(ctx context.Context, k *pki.PKI, n Node) ([]machine.File, error) {
-	signer, err := k.Signer(ctx, pki.KubernetesCA)
-	if err != nil {
-		return nil, err
-	}
-	spec := pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: nodeUser(n), Organizations: []string{"system:nodes"}, Age: firstCertAge}
-	client, server := spec, spec
-	client.Client, server.Server = true, true
-	server.DNSNames, server.IPs = []string{n.Name}, []net.IP{net.ParseIP(n.Address)}
-	var files []machine.File
-	for _, first := range []struct {
-		path, renewedAt string
-		spec            pki.LeafSpec
-	}{{kubeletFirstCertPath, kubeletCertPath, client}, {kubeletFirstServing, kubeletServingPath, server}} {
-		if first.spec.Server && k.Generations(pki.KubernetesCA).Signs == 1 {
-			continue
-		}
-		cert, err := k.Issue(ctx, first.spec, firstCertValidity)
-		if err != nil {
-			return nil, err
-		}
-		f := private(first.path, slices.Concat(cert.CertPEM, cert.KeyPEM))
-		f.RenewedAt, f.Authority = first.renewedAt, signer
-		files = append(files, f)
-	}
-	return files, nil
-}
 
 // kubeletFlags renders kubeadm-flags.env as kubeadm does: what belongs to one machine only.
 func (p Params) kubeletFlags(n Node) string {
@@ -216,14 +179,17 @@ func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 		CgroupDriver:             "cgroupfs",
 		ClusterDNS:               []string{p.serviceAddress(10)},
 		ClusterDomain:            p.DNSDomain,
-		RotateCertificates:       true,
-		ServerTLSBootstrap:       true,
+		RotateCertificates:       !p.ExternalCA,
+		ServerTLSBootstrap:       !p.ExternalCA,
 		HealthzBindAddress:       "127.0.0.1",
 		HealthzPort:              ptr(int32(10248)),
 		FailSwapOn:               ptr(false),
 		MakeIPTablesUtilChains:   ptr(true),
 		// Nodes get ready sooner; what is reported to the API is bounded by nodeStatusReportFrequency as ever.
 		NodeStatusUpdateFrequency: metav1.Duration{Duration: 5 * time.Second},
+	}
+	if p.ExternalCA {
+		c.TLSCertFile, c.TLSPrivateKeyFile = kubeletOwnServing, kubeletOwnServing
 	}
 	if p.sharesKernel(n) {
 		// The disk is the host's: its percentages say nothing of the machine, and the bundle's images are not to be had again.

@@ -50,6 +50,9 @@ type Params struct {
 	// with the taint node.cloudprovider.kubernetes.io/uninitialized, which it takes away. Nothing but what tolerates that taint
 	// runs before. The API server and kube-controller-manager of these releases need no flag for it.
 	ExternalCloud bool
+	// ExternalCA says that the authorities' keys are elsewhere, on no machine: nothing in the cluster signs certificates. Kubelets have theirs from
+	// us then, as everything else does, and renew none.
+	ExternalCA bool
 	// SharedKernel says that some machine shares its host's kernel (a container): kube-proxy, which is configured for all at once, leaves
 	// global kernel settings alone. Kubelets go by what their own machine is.
 	SharedKernel bool

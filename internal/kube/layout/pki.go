@@ -28,6 +28,15 @@ func (s *fileSet) pair(base string, p pki.Pair) {
 	s.add(text(path.Join(pkiDir, base+".crt"), string(p.CertPEM)), private(path.Join(pkiDir, base+".key"), p.KeyPEM))
 }
 
+// authority adds an authority's certificates as base.crt and, unless that is elsewhere, its key as base.key.
+func (s *fileSet) authority(base string, p pki.Pair) {
+	if len(p.KeyPEM) > 0 {
+		s.pair(base, p)
+		return
+	}
+	s.add(text(path.Join(pkiDir, base+".crt"), string(p.CertPEM)))
+}
+
 // under returns the files whose path begins with any of the prefixes.
 func (s fileSet) under(prefixes ...string) []machine.File {
 	var out []machine.File
@@ -76,7 +85,7 @@ func (p Params) controlPlanePKI(ctx context.Context, k *pki.PKI, n Node) (fileSe
 		if err != nil {
 			return nil, err
 		}
-		files.pair(a[0], pair)
+		files.authority(a[0], pair)
 	}
 	if k.Generations(pki.KubernetesCA).Also != 0 {
 		signer, err := k.Signer(ctx, pki.KubernetesCA)
@@ -132,7 +141,7 @@ func etcdPKI(ctx context.Context, k *pki.PKI, n Node) (fileSet, error) {
 		return nil, err
 	}
 	var files fileSet
-	files.pair("etcd/ca", ca)
+	files.authority("etcd/ca", ca)
 	member := pki.LeafSpec{
 		Authority: pki.EtcdCA, CommonName: n.Name, Server: true, Client: true,
 		DNSNames: []string{n.Name, "localhost"},

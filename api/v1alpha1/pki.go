@@ -1,0 +1,134 @@
+package v1alpha1
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// PKI says who the cluster's authorities are.
+type PKI struct {
+	// Who holds the authorities' keys and signs certificates. Left out, Naupegos does: they are in its store, encrypted.
+	Issuer *Issuer `json:"issuer,omitempty" yaml:"issuer,omitempty"`
+}
+
+// VaultIssuer returns the Vault that signs the cluster's certificates; nil where Naupegos does.
+func (p PKI) VaultIssuer() *Vault {
+	if p.Issuer == nil {
+		return nil
+	}
+	return p.Issuer.Vault
+}
+
+// Issuer is who signs certificates.
+type Issuer struct {
+	// PKI secrets engines of a HashiCorp Vault or an OpenBao: the authorities' keys never leave it.
+	Vault *Vault `json:"vault" yaml:"vault" jsonschema:"required"`
+}
+
+// Vault is a server of HashiCorp Vault or OpenBao with a PKI secrets engine for each authority of the cluster. What signs in there is no part of the
+// document.
+type Vault struct {
+	// Address of the server, as https://vault.example.org:8200.
+	Address string `json:"address" yaml:"address" jsonschema:"required"`
+	// What the mounts of the PKI secrets engines begin with: at pki/demo they are pki/demo/kubernetes-ca, pki/demo/etcd-ca and pki/demo/front-proxy-ca. Other clusters need others.
+	Mount string `json:"mount" yaml:"mount" jsonschema:"required,maxLength=200"`
+	// Namespace of the server, where it has namespaces.
+	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty" jsonschema:"maxLength=200"`
+	// Certificate of the authority (PEM) that vouches for the server, where this host does not know it.
+	CA string `json:"ca,omitempty" yaml:"ca,omitempty"`
+	// How to sign in.
+	Auth VaultAuth `json:"auth,omitzero" yaml:"auth,omitempty"`
+}
+
+// The ways to sign in to Vault.
+const (
+	VaultToken      = "token"
+	VaultAppRole    = "appRole"
+	VaultKubernetes = "kubernetes"
+)
+
+// VaultAuth says how to sign in to Vault.
+type VaultAuth struct {
+	// By what: a token ($VAULT_TOKEN), an AppRole ($VAULT_ROLE_ID and $VAULT_SECRET_ID), or, where naupegos runs in a pod, its service account.
+	Method string `json:"method,omitempty" yaml:"method,omitempty" jsonschema:"default=token,enum=token,enum=appRole,enum=kubernetes"`
+	// Mount of the auth method. Left out: approle or kubernetes.
+	Mount string `json:"mount,omitempty" yaml:"mount,omitempty" jsonschema:"maxLength=200"`
+	// Role of the auth method. Only with method kubernetes.
+	Role string `json:"role,omitempty" yaml:"role,omitempty" jsonschema:"maxLength=200"`
+	// File with what signs in, as an absolute path, in place of the variables: the token; or lines role_id=… and secret_id=…, readable by its owner alone; or the service account's token. Left out with method kubernetes: where pods have theirs.
+	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty"`
+}
+
+// checkPKI checks the issuer.
+func (c *Cluster) checkPKI(r *findings) {
+	v := c.Spec.PKI.VaultIssuer()
+	if v == nil {
+		return
+	}
+	const at = "spec.pki.issuer.vault"
+	u, err := url.Parse(v.Address)
+	switch {
+	case v.Address == "":
+	case err == nil && u.User != nil: // never shown
+		r.add(at+".address", "holds credentials", "leave them away: they come from the environment or a file")
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		r.add(at+".address", quote(v.Address)+" is not the address of a server", "as https://vault.example.org:8200")
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		r.add(at+".address", quote(v.Address)+" is reached without TLS: everybody on the way could read what signs in", "write https")
+	case u.Scheme == "http" && v.CA != "":
+		r.add(at+".ca", "is given, but the server is not reached by https", "remove it, or write https", at+".address")
+	}
+	if v.Mount != "" && !plainMount(v.Mount) {
+		r.add(at+".mount", quote(v.Mount)+" is not the path of a mount", "as pki/demo")
+	}
+	if v.Namespace != "" && !plainMount(v.Namespace) {
+		r.add(at+".namespace", quote(v.Namespace)+" is not the path of a namespace", "as team-a/kubernetes")
+	}
+	if v.CA != "" && !isCertificate(v.CA) {
+		r.add(at+".ca", "is no certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
+	}
+	v.Auth.check(r, at+".auth")
+}
+
+func (a VaultAuth) check(r *findings, at string) {
+	switch {
+	case a.Method == VaultKubernetes && a.Role == "":
+		r.add(at+".role", "is required with method kubernetes", "name the role of Vault's auth method that the service account is bound to", at+".method")
+	case a.Method == VaultKubernetes && !plainMount(a.Role):
+		r.add(at+".role", quote(a.Role)+" is not the name of a role", "as naupegos")
+	case a.Method != VaultKubernetes && a.Role != "":
+		r.add(at+".role", "belongs to method kubernetes, but the method is another", "remove it", at+".method")
+	}
+	switch {
+	case a.Mount != "" && a.Method == VaultToken:
+		r.add(at+".mount", "is given, but a token needs no auth method", "remove it", at+".method")
+	case a.Mount != "" && !plainMount(a.Mount):
+		r.add(at+".mount", quote(a.Mount)+" is not the path of a mount", "as approle")
+	}
+	if a.CredentialsFile != "" && !plainPath(a.CredentialsFile) {
+		r.add(at+".credentialsFile", quote(a.CredentialsFile)+" is not an absolute path", "as /etc/naupegos/vault")
+	}
+}
+
+// plainMount reports whether a path of Vault is one as it stands, and means nothing else in a policy or a shell.
+func plainMount(p string) bool {
+	return path.Clean("/"+p) == "/"+p && strings.Trim(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_.-") == ""
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func isCertificate(text string) bool {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil || block.Type != "CERTIFICATE" {
+		return false
+	}
+	_, err := x509.ParseCertificate(block.Bytes)
+	return err == nil
+}

@@ -1,0 +1,101 @@
+package cluster
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/vault"
+	"github.com/naupegos/naupegos/internal/pki/vault/vaulttest"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// vaulted is a lab whose certificates a Vault signs, which has what the commands set up that naupegos prints.
+func vaulted(t *testing.T) (*lab, *vaulttest.Fake) {
+	t.Helper()
+	f := vaulttest.NewFake(t)
+	f.Run(vault.Commands("demo", f.Spec))
+	doc := document(t, 3, 1, 2)
+	doc.Spec.PKI.Issuer = &v1alpha1.Issuer{Vault: &f.Spec}
+	l := newLab(t, doc)
+	l.vault = testkit.Value(vault.New("demo", f.Spec))(t)
+	l.pki = pki.Open(l.secrets, pki.Options{Issuer: l.vault})
+	testkit.Must(t, l.pki.Ensure(t.Context()))
+	return l, f
+}
+
+// TestNoAuthorityKeyAnywhere renders every machine of a cluster whose authorities are in Vault, by the roles and rights that are printed for it.
+func TestNoAuthorityKeyAnywhere(t *testing.T) {
+	l, f := vaulted(t)
+	testkit.Must(t, l.issuerReady(t.Context()))
+	l.running(l.doc)
+	o := l.observed(nil, controlPlanes(3)...)
+	testkit.Must(t, o.unsigned())
+	for _, s := range o.Want {
+		config := testkit.Value(l.configuration(s))(t)
+		for _, file := range config.Files {
+			if strings.HasSuffix(file.Path, "ca.key") {
+				t.Errorf("%s has %s", s.Name, file.Path)
+			}
+			if strings.HasSuffix(file.Path, "/ca.crt") && bytes.Contains(file.Content, []byte("KEY")) {
+				t.Errorf("%s: %s has a key", s.Name, file.Path)
+			}
+		}
+	}
+	for _, ad := range l.addonList() {
+		if ad.Name == addonApprover {
+			t.Error("there is nothing to approve")
+		}
+	}
+	files := map[string][]byte{}
+	testkit.Must(t, l.addPKI(t.Context(), files))
+	for name := range files {
+		if strings.HasSuffix(name, "ca.key") {
+			t.Errorf("%s is handed over", name)
+		}
+	}
+	before := len(f.Look().Signed)
+	l.observed(nil, controlPlanes(3)...)
+	if n := len(f.Look().Signed) - before; n > 0 {
+		t.Errorf("a second look has %d certificates signed", n)
+	}
+}
+
+func TestBeginsOnlyWithItsIssuer(t *testing.T) {
+	l, f := vaulted(t)
+	f.Change(func(s *vaulttest.State) { s.Sealed = true })
+	_, err := l.PlanApply(t.Context())
+	testkit.Fails(t, err, fail.NotReady, "sealed", "vault operator unseal")
+	if n := len(f.Look().Signed); n > 0 {
+		t.Errorf("%d certificates were signed before", n)
+	}
+}
+
+// TestGoesOnWithoutItsIssuer has Vault gone from a cluster that is up: what is there is looked at as ever, and a machine that needs a certificate
+// is not taken for one that is broken.
+func TestGoesOnWithoutItsIssuer(t *testing.T) {
+	l, f := vaulted(t)
+	l.running(l.doc)
+	l.observed(nil, controlPlanes(3)...)
+	f.Stop()
+	testkit.Must(t, l.issuerReady(t.Context()))
+	testkit.Must(t, l.observed(nil, controlPlanes(3)...).unsigned())
+	testkit.Must(t, l.pki.ForgetMachine(t.Context(), "demo-a-2"))
+	testkit.Fails(t, l.observed(nil, controlPlanes(3)...).unsigned(), fail.Unreachable, "Vault at", "no answer")
+	checks := testkit.Value(l.CheckIssuer(t.Context()))(t)
+	if len(checks) != 1 || checks[0].Result != provider.Failing || !strings.Contains(checks[0].Detail, "no answer") {
+		t.Errorf("checked: %+v", checks)
+	}
+}
+
+func TestAuthoritiesInVaultAreNotRotated(t *testing.T) {
+	l, _ := vaulted(t)
+	l.running(l.doc)
+	_, err := l.Rotate(t.Context(), []string{pki.EtcdCA, pki.SSHKeyName}, false)
+	testkit.Fails(t, err, fail.Refused, "in Vault", "--service-account")
+	testkit.Value(l.Rotate(t.Context(), []string{pki.ServiceAccountKeyName}, false))(t)
+}

@@ -1,0 +1,77 @@
+package layout
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
+)
+
+// The first client certificate of a kubelet is for a few hours. Kubelets renew theirs, with a new key, when 70 to 90 % of its lifetime
+// have passed (jitteryDuration in k8s.io/client-go/util/certificate); this one is issued as if it were old enough for that to come
+// within two hours, so that a kubelet's key soon is one that never left its machine.
+const (
+	firstCertValidity = 3 * time.Hour
+	firstCertAge      = 6*time.Hour + 50*time.Minute
+)
+
+// kubeletCertificates are the certificates of a kubelet, and the path of that by which it says who it is.
+func (p Params) kubeletCertificates(ctx context.Context, k *pki.PKI, n Node) (files []machine.File, shown string, err error) {
+	if !p.ExternalCA {
+		files, err = p.kubeletFirsts(ctx, k, n)
+		return files, kubeletCertPath, err
+	}
+	client, server := kubeletLeaves(n)
+	client.Name, server.Name = n.Name+"/kubelet-client", n.Name+"/kubelet-server"
+	for _, own := range []struct {
+		path string
+		spec pki.LeafSpec
+	}{{kubeletOwnCert, client}, {kubeletOwnServing, server}} {
+		cert, err := k.Leaf(ctx, own.spec)
+		if err != nil {
+			return nil, "", err
+		}
+		files = append(files, private(own.path, slices.Concat(cert.CertPEM, cert.KeyPEM)))
+	}
+	return files, kubeletOwnCert, nil
+}
+
+// kubeletLeaves are the certificates by which a kubelet says who it is, and by which it serves.
+func kubeletLeaves(n Node) (client, server pki.LeafSpec) {
+	spec := pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: nodeUser(n), Organizations: []string{"system:nodes"}}
+	client, server = spec, spec
+	client.Client, server.Server = true, true
+	server.DNSNames, server.IPs = []string{n.Name}, []net.IP{net.ParseIP(n.Address)}
+	return client, server
+}
+
+// kubeletFirsts are the certificates that a kubelet begins with. That by which it serves it gets from us only where its authority is not the
+// cluster's first: else it has none yet, and asks for one itself.
+func (p Params) kubeletFirsts(ctx context.Context, k *pki.PKI, n Node) ([]machine.File, error) {
+	signer, err := k.Signer(ctx, pki.KubernetesCA)
+	if err != nil {
+		return nil, err
+	}
+	client, server := kubeletLeaves(n)
+	client.Age, server.Age = firstCertAge, firstCertAge
+	var files []machine.File
+	for _, first := range []struct {
+		path, renewedAt string
+		spec            pki.LeafSpec
+	}{{kubeletFirstCertPath, kubeletCertPath, client}, {kubeletFirstServing, kubeletServingPath, server}} {
+		if first.spec.Server && k.Generations(pki.KubernetesCA).Signs == 1 {
+			continue
+		}
+		cert, err := k.Issue(ctx, first.spec, firstCertValidity)
+		if err != nil {
+			return nil, err
+		}
+		f := private(first.path, slices.Concat(cert.CertPEM, cert.KeyPEM))
+		f.RenewedAt, f.Authority = first.renewedAt, signer
+		files = append(files, f)
+	}
+	return files, nil
+}

@@ -1,0 +1,140 @@
+package pki
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Issuer signs for authorities whose keys are elsewhere: they never come here.
+type Issuer interface {
+	// Authority returns the certificate (PEM) of an authority, by its name.
+	Authority(ctx context.Context, name string) ([]byte, error)
+	// Sign returns a certificate (PEM) of a request (PEM) for what s says, by the authority with the certificate authority (PEM). It may be
+	// valid for a shorter time than asked for. What it is in truth is the caller's to check.
+	Sign(ctx context.Context, authority []byte, s LeafSpec, request []byte, validity time.Duration) ([]byte, error)
+}
+
+// Unsigned is why an issuer did not certify something: nothing is wrong with the machine that it is for.
+type Unsigned struct{ error }
+
+// Unwrap returns the reason.
+func (e *Unsigned) Unwrap() error { return e.error }
+
+// External reports whether the authorities' keys are elsewhere.
+func (k *PKI) External() bool { return k.o.Issuer != nil }
+
+// readAuthority makes an authority of what is remembered of it: a certificate and its key, or the certificate alone where the key is elsewhere.
+func (k *PKI) readAuthority(secret string, data []byte) (*authority, error) {
+	a := &authority{pair: splitPair(data)}
+	var err error
+	if a.cert, err = parseCert(a.pair.CertPEM); err == nil && (len(a.pair.KeyPEM) == 0) != k.External() {
+		return nil, fail.New(fail.Refused, "the authority was made by another issuer than the document names").At(secret).
+			Do("name that one again; or naupegos destroy, or reset, the cluster: what is made then is made by the one that is named")
+	}
+	if err == nil && !k.External() {
+		if a.key, err = parseKey(a.pair.KeyPEM); err == nil && !matches(a.cert, a.key) {
+			err = errKeyMismatch
+		}
+	}
+	if err == nil && !a.cert.IsCA {
+		err = errors.New("it is not the certificate of an authority")
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the authority").At(secret).
+			Do("restore the state directory from a backup: without its authorities a cluster can't be maintained")
+	}
+	return a, nil
+}
+
+// request has the issuer certify a new key. Whatever it answers is used only where it is what was asked for.
+func (k *PKI) request(ctx context.Context, s LeafSpec, a *authority, validity time.Duration) (Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: s.CommonName, Organization: s.Organizations}, DNSNames: compact(s.DNSNames), IPAddresses: compactIPs(s.IPs),
+	}, key)
+	if err != nil {
+		return Pair{}, err
+	}
+	csr := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	signed, err := k.o.Issuer.Sign(ctx, a.pair.CertPEM, s, csr, validity)
+	if err != nil {
+		return Pair{}, &Unsigned{err}
+	}
+	cert, err := parseCert(signed)
+	if err != nil {
+		return Pair{}, fail.Wrap(fail.Internal, err, "read what the issuer signed")
+	}
+	if wrong := k.unlike(cert, s, a, key); wrong != "" {
+		return Pair{}, &Unsigned{fail.New(fail.Refused, "the issuer signed something else than it was asked for: %s", wrong).
+			Do("naupegos certs issuer --check says what its roles lack")}
+	}
+	keyPEM, err := encodeKey(key)
+	return Pair{CertPEM: encodeCert(cert.Raw), KeyPEM: keyPEM}, err
+}
+
+// unlike says in what a certificate is not as s wants it; empty where it is.
+func (k *PKI) unlike(cert *x509.Certificate, s LeafSpec, a *authority, key *ecdsa.PrivateKey) string {
+	now := k.o.Now()
+	switch {
+	case !matches(cert, key):
+		return "the key is another one"
+	case cert.CheckSignatureFrom(a.cert) != nil:
+		return "it is not signed by the cluster's authority " + s.Authority
+	case cert.IsCA:
+		return "it is an authority itself"
+	case now.Before(cert.NotBefore):
+		return "it is valid only from " + cert.NotBefore.Format(time.RFC3339) + ": its clock, or this host's, is wrong"
+	case !now.Before(cert.NotAfter):
+		return "it has expired at " + cert.NotAfter.Format(time.RFC3339)
+	}
+	return s.unlike(cert)
+}
+
+// unlike says in what the names and usages of a certificate differ from s; empty where they don't.
+func (s LeafSpec) unlike(cert *x509.Certificate) string {
+	switch {
+	case cert.Subject.CommonName != s.CommonName:
+		return "the common name is " + cert.Subject.CommonName
+	case !sameSet(cert.Subject.Organization, s.Organizations):
+		return "the organizations are " + cert.Subject.String()
+	case !sameSet(cert.DNSNames, s.DNSNames), !sameSet(ipStrings(cert.IPAddresses), ipStrings(s.IPs)):
+		return "the names and addresses are others"
+	case !slices.Equal(sortedUsages(cert.ExtKeyUsage), sortedUsages(s.usages())):
+		return "the usages are others"
+	}
+	return ""
+}
+
+func sortedUsages(in []x509.ExtKeyUsage) []x509.ExtKeyUsage { return slices.Sorted(slices.Values(in)) }
+
+// renewAt is when a certificate is due. One that its authority, or the issuer, gives a shorter life than was asked for is due after as great a
+// part of it.
+func (k *PKI) renewAt(c *x509.Certificate) time.Time {
+	before, life := k.o.RenewBefore, c.NotAfter.Sub(c.NotBefore)
+	if life < k.o.LeafValidity {
+		before = time.Duration(float64(before) * float64(life) / float64(k.o.LeafValidity))
+	}
+	return c.NotAfter.Add(-before)
+}
+
+func ipStrings(ips []net.IP) []string {
+	out := make([]string, len(ips))
+	for i, ip := range ips {
+		out[i] = ip.String()
+	}
+	return out
+}

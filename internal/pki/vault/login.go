@@ -1,0 +1,150 @@
+package vault
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// podToken is where pods have the token of their service account.
+const podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+
+// credential is a token of Vault.
+type credential struct {
+	token string
+	until time.Time // when another one is asked for; zero: never
+}
+
+// token returns a token that is good still, and signs in where there is none.
+func (s *Server) token(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.signed; c.token != "" && (c.until.IsZero() || s.now().Before(c.until)) {
+		return c.token, nil
+	}
+	c, err := s.signIn(ctx)
+	if err == nil {
+		s.signed = c
+	}
+	return c.token, err
+}
+
+// forget drops a token that is not accepted, and reports whether another one can be had by signing in.
+func (s *Server) forget(token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.signed.token == token {
+		s.signed = credential{}
+	}
+	return s.spec.Auth.Method != v1alpha1.VaultToken
+}
+
+func (s *Server) signIn(ctx context.Context) (credential, error) {
+	auth := s.spec.Auth
+	var in map[string]string
+	switch auth.Method {
+	case v1alpha1.VaultAppRole:
+		role, secret, err := givenAppRole(auth)
+		if err != nil {
+			return credential{}, err
+		}
+		in = map[string]string{"role_id": role, "secret_id": secret}
+	case v1alpha1.VaultKubernetes:
+		jwt, err := readCredential(cmp.Or(auth.CredentialsFile, podToken), false)
+		if err != nil {
+			return credential{}, err
+		}
+		in = map[string]string{"role": auth.Role, "jwt": jwt}
+	default:
+		token, err := givenToken(auth)
+		return credential{token: token}, err
+	}
+	path := "auth/" + cmp.Or(auth.Mount, strings.ToLower(auth.Method)) + "/login"
+	a, err := s.call(ctx, http.MethodPost, path, "", in)
+	if status := statusOf(err); status == http.StatusBadRequest || status == http.StatusForbidden || status == http.StatusNotFound {
+		return credential{}, fail.Wrap(fail.Unauthorized, err, "sign in by %s", auth.Method).
+			Do("its role or secret has expired or is another one, or the auth method is mounted elsewhere (spec.pki.issuer.vault.auth.mount)")
+	}
+	if err != nil {
+		return credential{}, err
+	}
+	if a.Auth == nil || a.Auth.Token == "" {
+		return credential{}, fail.New(fail.Internal, "sign in by %s: there is no token in the answer", auth.Method).At(s.where())
+	}
+	c := credential{token: a.Auth.Token}
+	if a.Auth.Duration > 0 { // another one in time
+		c.until = s.now().Add(time.Duration(a.Auth.Duration) * time.Second * 2 / 3)
+	}
+	return c, nil
+}
+
+// givenToken finds a token: that of the file of credentials, else $VAULT_TOKEN, else what the vault command has left.
+func givenToken(auth v1alpha1.VaultAuth) (string, error) {
+	if auth.CredentialsFile != "" {
+		return readCredential(auth.CredentialsFile, true)
+	}
+	if token := strings.TrimSpace(os.Getenv("VAULT_TOKEN")); token != "" {
+		return token, nil
+	}
+	home, err := os.UserHomeDir()
+	if err == nil {
+		if token, err := readCredential(filepath.Join(home, ".vault-token"), true); err == nil {
+			return token, nil
+		}
+	}
+	return "", fail.New(fail.Unauthorized, "there is no token for Vault").
+		Do("set $VAULT_TOKEN, sign in by vault login, or name a file, spec.pki.issuer.vault.auth.credentialsFile")
+}
+
+// givenAppRole finds the two halves of an AppRole: in the file of credentials, else in the environment.
+func givenAppRole(auth v1alpha1.VaultAuth) (role, secret string, err error) {
+	role, secret = os.Getenv("VAULT_ROLE_ID"), os.Getenv("VAULT_SECRET_ID")
+	if auth.CredentialsFile != "" {
+		text, err := readCredential(auth.CredentialsFile, true)
+		if err != nil {
+			return "", "", err
+		}
+		role, secret = "", ""
+		for line := range strings.Lines(text) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			switch strings.TrimSpace(key) {
+			case "role_id":
+				role = strings.TrimSpace(value)
+			case "secret_id":
+				secret = strings.TrimSpace(value)
+			}
+		}
+	}
+	if role == "" || secret == "" {
+		return "", "", fail.New(fail.Unauthorized, "there is no AppRole for Vault").
+			Do("set $VAULT_ROLE_ID and $VAULT_SECRET_ID, or name a file with lines role_id=… and secret_id=…, spec.pki.issuer.vault.auth.credentialsFile")
+	}
+	return role, secret, nil
+}
+
+// readCredential reads a file with what signs in; private says that nobody else may be able to read it.
+func readCredential(path string, private bool) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fail.Wrap(fail.Unauthorized, err, "read what signs in to Vault").Do("put it there")
+	}
+	if mode := info.Mode().Perm(); private && mode&0o077 != 0 {
+		return "", fail.New(fail.Unauthorized, "others can read it (mode %04o)", mode).At(path).Do("chmod 600 %s", path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fail.Wrap(fail.Unauthorized, err, "read what signs in to Vault")
+	}
+	text := strings.TrimSpace(string(data))
+	if text == "" {
+		return "", fail.New(fail.Unauthorized, "it is empty").At(path).Do("put there what signs in to Vault")
+	}
+	return text, nil
+}

@@ -1,0 +1,230 @@
+// Package vaulttest has a Vault for tests, written by hand: it knows the few calls of package vault.
+//
+// It is for tests only.
+package vaulttest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/pkitest"
+)
+
+// Fake is a Vault in memory. What a test sets of it, it sets by Change.
+type Fake struct {
+	Spec v1alpha1.Vault // leads to it
+
+	server *httptest.Server
+	mu     sync.Mutex
+	State
+}
+
+// State is what a Fake is in.
+type State struct {
+	Sealed   bool
+	Clock    time.Duration             // by which it differs from ours
+	Longest  time.Duration             // the mounts' max_lease_ttl
+	Mounts   map[string]bool           // that have an issuer
+	Roles    map[string]map[string]any // by their paths
+	Tokens   map[string]bool           // that are good
+	AppRole  map[string]string         // secret_id by role_id
+	Forbid   string                    // what the path of a call that is refused ends with
+	Signed   []string                  // paths
+	LoggedIn int
+}
+
+const token = "hvs.fake"
+
+// NewFake starts one that has nothing but the token of its Spec's environment, which is set for the test.
+func NewFake(t *testing.T) *Fake {
+	t.Helper()
+	f := &Fake{State: State{
+		Longest: 10 * 365 * 24 * time.Hour, Mounts: map[string]bool{}, Roles: map[string]map[string]any{}, Tokens: map[string]bool{token: true},
+		AppRole: map[string]string{"the-role": "the-secret"},
+	}}
+	issuer := &pkitest.Issuer{}
+	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, issuer) }))
+	t.Cleanup(f.server.Close)
+	t.Setenv("VAULT_TOKEN", token)
+	f.Spec = v1alpha1.Vault{Address: f.server.URL, Mount: "pki/demo", Auth: v1alpha1.VaultAuth{Method: v1alpha1.VaultToken}}
+	return f
+}
+
+// Stop has it be gone.
+func (f *Fake) Stop() { f.server.Close() }
+
+// Change changes what it is in.
+func (f *Fake) Change(do func(*State)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do(&f.State)
+}
+
+// Look returns what it is in.
+func (f *Fake) Look() State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.State
+	s.Signed, s.Roles = slices.Clone(s.Signed), maps.Clone(s.Roles)
+	return s
+}
+
+// Run carries commands of vault out, as package vault prints them.
+func (f *Fake) Run(commands string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for line := range strings.Lines(commands) {
+		words := strings.Fields(line)
+		if len(words) < 3 || words[0] != "vault" || words[1] != "write" {
+			continue
+		}
+		at := words[2]
+		if mount, ok := strings.CutSuffix(at, "/root/generate/internal"); ok {
+			f.Mounts[mount] = true
+		}
+		if !strings.Contains(at, "/roles/") {
+			continue
+		}
+		role := map[string]any{"use_csr_common_name": true, "use_csr_sans": true, "allow_ip_sans": true, "code_signing_flag": false}
+		for _, w := range words[3:] {
+			key, value, _ := strings.Cut(w, "=")
+			role[key] = settingOf(key, value)
+		}
+		f.Roles[at] = role
+	}
+}
+
+func settingOf(key, value string) any {
+	switch key {
+	case "organization", "key_usage", "cn_validations":
+		return slices.DeleteFunc(strings.Split(value, ","), func(s string) bool { return s == "" })
+	case "key_bits":
+		var n int
+		_, _ = fmt.Sscan(value, &n)
+		return n
+	case "max_ttl", "ttl", "not_before_duration":
+		d, _ := time.ParseDuration(value)
+		return int(d.Seconds())
+	}
+	if value == "true" || value == "false" {
+		return value == "true"
+	}
+	return value
+}
+
+var errNo = errors.New("no")
+
+// serve answers one call.
+func (f *Fake) serve(w http.ResponseWriter, r *http.Request, issuer *pkitest.Issuer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := strings.TrimPrefix(r.URL.Path, "/v1/")
+	say := func(status int, body any) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(body)
+	}
+	no := func(status int, words string) { say(status, map[string]any{"errors": []string{words}}) }
+	data := func(body any) { say(http.StatusOK, map[string]any{"data": body}) }
+	in := map[string]any{}
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	mount, rest, known := f.mountOf(at)
+	switch {
+	case at == "sys/health":
+		say(http.StatusOK, map[string]any{"initialized": true, "sealed": f.Sealed, "server_time_utc": time.Now().Add(f.Clock).Unix(), "version": "0.0.0-fake"})
+	case f.Sealed:
+		no(http.StatusServiceUnavailable, "Vault is sealed")
+	case at == "auth/approle/login":
+		f.LoggedIn++
+		secret := f.AppRole[fmt.Sprint(in["role_id"])]
+		if secret == "" || secret != in["secret_id"] {
+			no(http.StatusBadRequest, "invalid role or secret ID")
+			return
+		}
+		fresh := fmt.Sprintf("hvs.fake-%d", f.LoggedIn)
+		f.Tokens[fresh] = true
+		say(http.StatusOK, map[string]any{"auth": map[string]any{"client_token": fresh, "lease_duration": 3600}})
+	case !f.Tokens[r.Header.Get("X-Vault-Token")], f.Forbid != "" && strings.HasSuffix(at, f.Forbid):
+		no(http.StatusForbidden, "1 error occurred:\n\t* permission denied\n\n")
+	case at == "auth/token/lookup-self":
+		data(map[string]any{"display_name": "token", "policies": []string{"default", "naupegos-demo"}, "ttl": 3600})
+	case at == "sys/capabilities-self":
+		may := map[string]any{}
+		for _, p := range in["paths"].([]any) {
+			may[p.(string)] = []string{"update"}
+			if f.Forbid != "" && strings.HasSuffix(p.(string), f.Forbid) {
+				may[p.(string)] = []string{"deny"}
+			}
+		}
+		data(may)
+	case strings.HasPrefix(at, "sys/internal/ui/mounts/"):
+		data(map[string]any{"type": "pki", "config": map[string]any{"max_lease_ttl": int(f.Longest.Seconds())}})
+	case !known:
+		no(http.StatusNotFound, "no handler for route \""+at+"\"")
+	case strings.HasPrefix(rest, "roles/") && f.Roles[at] == nil:
+		no(http.StatusNotFound, "")
+	case strings.HasPrefix(rest, "roles/"):
+		data(f.Roles[at])
+	case rest == "issuers":
+		data(map[string]any{"keys": []string{"id-" + path.Base(mount)}})
+	case rest == "issuer/default/json", rest == "issuer/id-"+path.Base(mount)+"/json":
+		cert, err := issuer.Authority(r.Context(), path.Base(mount))
+		if err != nil {
+			no(http.StatusInternalServerError, err.Error())
+			return
+		}
+		data(map[string]any{"issuer_id": "id-" + path.Base(mount), "certificate": string(cert)})
+	default:
+		cert, status, err := f.sign(r, issuer, mount, rest, in)
+		if err != nil {
+			no(status, err.Error())
+			return
+		}
+		f.Signed = append(f.Signed, at)
+		data(map[string]any{"certificate": string(cert)})
+	}
+}
+
+// mountOf parts a path of a mount that has an issuer.
+func (f *Fake) mountOf(at string) (mount, rest string, known bool) {
+	for m := range f.Mounts {
+		if rest, ok := strings.CutPrefix(at, m+"/"); ok {
+			return m, rest, true
+		}
+	}
+	return "", at, false
+}
+
+// sign signs as a role says.
+func (f *Fake) sign(r *http.Request, issuer *pkitest.Issuer, mount, rest string, in map[string]any) ([]byte, int, error) {
+	name, ok := strings.CutPrefix(rest, "issuer/id-"+path.Base(mount)+"/sign/")
+	if !ok {
+		return nil, http.StatusNotFound, errNo
+	}
+	role := f.Roles[mount+"/roles/"+name]
+	if role == nil {
+		return nil, http.StatusBadRequest, errors.New("unknown role: " + name)
+	}
+	ttl, err := time.ParseDuration(fmt.Sprint(in["ttl"]))
+	if err != nil {
+		return nil, http.StatusBadRequest, err
+	}
+	if longest, ok := role["max_ttl"].(int); ok && longest > 0 {
+		ttl = min(ttl, time.Duration(longest)*time.Second)
+	}
+	s := pki.LeafSpec{Authority: path.Base(mount), Server: role["server_flag"] == true, Client: role["client_flag"] == true}
+	cert, err := issuer.Sign(r.Context(), nil, s, []byte(fmt.Sprint(in["csr"])), min(ttl, f.Longest))
+	return cert, http.StatusInternalServerError, err
+}
