@@ -32,6 +32,7 @@ var owners = map[string][]string{
 	"github.com/pressly/goose":               {"internal/store"},
 	"github.com/jackc/pgx":                   {"internal/store"},
 	"filippo.io/age":                         {"internal/backup", "internal/store", "internal/store/storetest", "api/v1alpha1"}, // the last only reads public keys
+	"github.com/google/cel-go":               {"internal/expression"},
 	"github.com/minio":                       {"internal/backup/s3"},
 	"golang.org/x/crypto/ssh":                {"internal/remote", "internal/testkit/sshtest", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // the last three only read and write keys
 	"github.com/vishvananda/netlink":         {"internal/provider/local/hostnet", "test/openstack/runner/runner"},
@@ -53,7 +54,7 @@ var owners = map[string][]string{
 
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
 var knows = map[string][]string{
-	"api/v1alpha1":             {"internal/fail", "internal/release"},
+	"api/v1alpha1":             {"internal/expression", "internal/fail", "internal/release"},
 	"internal/fail":            {},
 	"internal/testkit":         {"internal/fail"},
 	"internal/testkit/sshtest": {"internal/testkit"},
@@ -75,6 +76,9 @@ var knows = map[string][]string{
 	"internal/registry/client": {"internal/fail", "internal/registry", "internal/registry/facts", "internal/server/problem", "internal/store/metal"},
 	"internal/registry/routes": {"internal/fail", "internal/registry", "internal/registry/client", "internal/registry/facts", "internal/server",
 		"internal/server/problem", "internal/store/metal"},
+	"internal/expression":               {},
+	"internal/autoscale":                {"internal/autoscale/externalgrpc", "internal/cluster/scaling", "internal/fail"},
+	"internal/autoscale/externalgrpc":   {},
 	"internal/release":                  {},
 	"internal/cli/bundles":              {"api/v1alpha1", "internal/bundle", "internal/cli/progress", "internal/fail", "internal/provider/local"},
 	"internal/cli/killpoint":            {"internal/plan"},
@@ -98,7 +102,7 @@ var knows = map[string][]string{
 	"internal/netboot/boot":             {"internal/fail"},
 	"internal/netboot/dhcp":             {"internal/fail"},
 	"internal/netboot/programs":         {"internal/fail"},
-	"internal/kube":                     {"internal/fail", "internal/kube/layout", "internal/kube/manifest", "internal/machine", "internal/release"},
+	"internal/kube":                     {"internal/expression", "internal/fail", "internal/kube/layout", "internal/kube/manifest", "internal/machine", "internal/release"},
 	"internal/kube/layout":              {"internal/bundle", "internal/fail", "internal/kube/manifest", "internal/machine", "internal/pki", "internal/release"},
 	"internal/kube/manifest":            {"internal/fail"},
 	"internal/cluster/filter":           {"internal/fail", "internal/machine"},
@@ -108,6 +112,7 @@ var knows = map[string][]string{
 	"internal/cluster/handover":         {"internal/fail", "internal/pki", "internal/provider"},
 	"internal/cluster/memory":           {"internal/fail", "internal/pki", "internal/provider", "internal/store"},
 	"internal/cluster/parts":            {"internal/fail", "internal/plan"},
+	"internal/cluster/scaling":          {"api/v1alpha1", "internal/cluster/memory", "internal/fail"},
 	"internal/cluster/support":          {"internal/fail", "internal/pki", "internal/provider", "internal/remote"},
 	"internal/cluster/upkeep":           {"internal/fail"},
 	"internal/cluster/wanted":           {"api/v1alpha1", "internal/fail", "internal/provider"},

@@ -16,6 +16,12 @@ func (c *Cluster) Default() {
 		}
 	}
 	c.defaultEndpoint()
+	for i := range c.Spec.Workers {
+		if p := &c.Spec.Workers[i]; p.Scales() && p.Replicas == nil {
+			n := max(p.Least(), 1)
+			p.Replicas = &n
+		}
+	}
 	t := &c.Spec.Timeouts
 	stepGiven := t.Step.Duration != 0
 	k := &c.Spec.Kubernetes

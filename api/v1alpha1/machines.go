@@ -93,6 +93,29 @@ func (c *Cluster) WorkerCount() int {
 	return n
 }
 
+// MostWorkers is the number of workers of all pools of a defaulted document once those that scale are at their largest.
+func (c *Cluster) MostWorkers() int {
+	n := 0
+	for i := range c.Spec.Workers {
+		n += c.Spec.Workers[i].Most()
+	}
+	return n
+}
+
+// Scales reports whether a cluster-autoscaler says how many machines the pool has, within the document's bounds.
+func (p Pool) Scales() bool { return p.MaxReplicas > 0 }
+
+// Least is the smallest number of machines that a pool may have that scales.
+func (p Pool) Least() int {
+	if p.MinReplicas == nil {
+		return 0
+	}
+	return *p.MinReplicas
+}
+
+// Most is the largest number of machines that the pool may have.
+func (p Pool) Most() int { return max(p.Count(), p.MaxReplicas) }
+
 // Count is the pool's number of machines: 0 where the document is not defaulted yet and gives none.
 func (p Pool) Count() int {
 	if p.Replicas == nil {

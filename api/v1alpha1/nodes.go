@@ -30,6 +30,10 @@ type Pool struct {
 	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=40,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
 	// How many machines; 0 keeps the pool without machines. With provider hosts, the default is the number of machines in the pool.
 	Replicas *int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=0,maximum=1000"`
+	// Fewest machines that a cluster-autoscaler leaves the pool, see naupegos autoscale; none where it is left out.
+	MinReplicas *int `json:"minReplicas,omitempty" yaml:"minReplicas,omitempty" jsonschema:"minimum=0,maximum=1000"`
+	// Most machines that a cluster-autoscaler gives the pool. With it the pool scales: replicas, by default minReplicas but at least 1, is only what it begins with.
+	MaxReplicas int `json:"maxReplicas,omitempty" yaml:"maxReplicas,omitempty" jsonschema:"minimum=1,maximum=1000"`
 	// Labels of the nodes.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// Taints of the nodes: only pods that tolerate them run there.

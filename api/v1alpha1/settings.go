@@ -78,6 +78,10 @@ type Updates struct {
 	MaxUnavailable int `json:"maxUnavailable,omitempty" yaml:"maxUnavailable,omitempty" jsonschema:"default=1,minimum=1,maximum=100"`
 	// How naupegos update brings the machines' operating system up to date.
 	OS OSUpdates `json:"os,omitzero" yaml:"os,omitempty"`
+	// How long an upgrade stays where there is a way back before the next apply finishes it: "24h", "168h". Default: until naupegos upgrade --finish.
+	Soak Duration `json:"soak,omitzero" yaml:"soak,omitempty"`
+	// What has to hold of objects in the cluster after each machine that was restarted or replaced, before the next one is.
+	Checks []Check `json:"checks,omitempty" yaml:"checks,omitempty" jsonschema:"maxItems=50"`
 }
 
 // OSUpdates is how the machines' operating system is brought up to date.
@@ -108,6 +112,20 @@ type Repair struct {
 	MaxUnhealthy int `json:"maxUnhealthy,omitempty" yaml:"maxUnhealthy,omitempty" jsonschema:"default=34,minimum=1,maximum=100"`
 	// Put another machine in the place of one that nothing else has healed, without asking for consent then.
 	Replace bool `json:"replace,omitempty" yaml:"replace,omitempty" jsonschema:"default=false"`
+}
+
+// Check is a condition on objects in the cluster.
+type Check struct {
+	// Name of the check, for messages: unique, like a label.
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63"`
+	// Version of the API that the objects are asked of.
+	APIVersion string `json:"apiVersion,omitempty" yaml:"apiVersion,omitempty" jsonschema:"default=v1"`
+	// Kind of the objects, as "Deployment".
+	Kind string `json:"kind" yaml:"kind" jsonschema:"required"`
+	// Namespace of the objects. Default: all namespaces.
+	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty"`
+	// CEL expression that must be true of each of them, as the variable object: "object.status.readyReplicas == object.spec.replicas". There must be at least one.
+	Expression string `json:"expression" yaml:"expression" jsonschema:"required,maxLength=4096"`
 }
 
 // Timeouts bound waits. Each is between 10s and 24h.

@@ -6,6 +6,10 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/naupegos/naupegos/internal/expression"
 )
 
 // The limits of every duration in a document.
@@ -36,6 +40,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkBackup(r)
 	c.checkTimeouts(r)
 	c.checkUpdates(r)
+	c.checkRollouts(r)
 	if h := c.Spec.Provider.Hosts; h != nil {
 		c.checkHosts(r, h)
 	}
@@ -80,9 +85,10 @@ func checkValue(r *findings, p string, v reflect.Value, f field) {
 			}
 		}
 	case reflect.Struct:
-		if d, ok := v.Interface().(Duration); ok {
+		switch d, ok := v.Interface().(Duration); {
+		case ok && f.def != "": // one without a default has bounds of its own
 			problem, hint = checkDuration(d)
-		} else {
+		case !ok:
 			checkTags(r, p, v)
 		}
 	}
@@ -147,6 +153,40 @@ func (c *Cluster) checkTimeouts(r *findings) {
 		if o.d.Duration > t.Step.Duration {
 			r.add("spec.timeouts.step", fmt.Sprintf("%s is less than %s, %s", t.Step, o.key, o.d),
 				"leave step out to get the longest of the others", "spec.timeouts."+o.key)
+		}
+	}
+}
+
+// maxSoak is the longest time that an upgrade may be told to stay where there is a way back.
+const maxSoak = 90 * 24 * time.Hour
+
+// checkRollouts checks what changes of machines wait for.
+func (c *Cluster) checkRollouts(r *findings) {
+	u := c.Spec.Updates
+	if s := u.Soak.Duration; s > maxSoak {
+		r.add("spec.updates.soak", u.Soak.String()+" is longer than 90 days", "leave it out where somebody else says when an upgrade is finished")
+	}
+	seen := map[string]int{}
+	for i, k := range u.Checks {
+		path := item("spec.updates.checks", i)
+		if k.Name != "" {
+			checkLabelName(r, path+".name", k.Name)
+			if first, again := seen[k.Name]; again {
+				r.add(path+".name", fmt.Sprintf("%s is already the name of spec.updates.checks[%d]", quote(k.Name), first), "")
+			}
+			seen[k.Name] = i
+		}
+		if _, err := schema.ParseGroupVersion(k.APIVersion); err != nil {
+			r.add(path+".apiVersion", quote(k.APIVersion)+" is not a version of an API", `write it like "v1" or "apps/v1"`)
+		}
+		if k.Namespace != "" {
+			checkLabelName(r, path+".namespace", k.Namespace)
+		}
+		if k.Expression == "" {
+			continue // reported as required
+		}
+		if _, err := expression.Compile(k.Expression); err != nil {
+			r.add(path+".expression", "is no CEL expression: "+err.Error(), "")
 		}
 	}
 }

@@ -104,7 +104,7 @@ func unusable(p netip.Prefix) bool {
 
 // checkPodSpace demands a /24 for each node.
 func (c *Cluster) checkPodSpace(r *findings, pods network) {
-	nodes, space := c.Spec.ControlPlane.Replicas+c.WorkerCount(), 1<<(nodeBits-pods.prefix.Bits())
+	nodes, space := c.Spec.ControlPlane.Replicas+c.MostWorkers(), 1<<(nodeBits-pods.prefix.Bits())
 	if nodes > space {
 		r.add(pods.field, fmt.Sprintf("%s has room for %d nodes, %d are wanted", pods.prefix, space, nodes),
 			"each node takes a /24: choose a larger network", "spec.controlPlane.replicas", "spec.workers")
@@ -114,15 +114,15 @@ func (c *Cluster) checkPodSpace(r *findings, pods network) {
 // checkLocalNetwork demands a private network with an address for each worker.
 func (c *Cluster) checkLocalNetwork(r *findings, n network) {
 	checkPrivate(r, n)
-	if room := 1<<(32-n.prefix.Bits()) - 2 - localReserved; c.WorkerCount() > room {
-		r.add(n.field, fmt.Sprintf("%s has room for %d workers, %d are wanted", n.prefix, room, c.WorkerCount()), "choose a larger network", "spec.workers")
+	if room := 1<<(32-n.prefix.Bits()) - 2 - localReserved; c.MostWorkers() > room {
+		r.add(n.field, fmt.Sprintf("%s has room for %d workers, %d are wanted", n.prefix, room, c.MostWorkers()), "choose a larger network", "spec.workers")
 	}
 }
 
 // checkOpenStackSpace demands a private network with an address for each machine.
 func (c *Cluster) checkOpenStackSpace(r *findings, n network) {
 	checkPrivate(r, n)
-	wanted := c.GatewayCount() + c.Spec.ControlPlane.Replicas + c.WorkerCount()
+	wanted := c.GatewayCount() + c.Spec.ControlPlane.Replicas + c.MostWorkers()
 	if room := 1<<(32-n.prefix.Bits()) - 2 - openStackReserved; wanted > room {
 		r.add(n.field, fmt.Sprintf("%s has room for %d machines, %d are wanted", n.prefix, room, wanted), "choose a larger network",
 			"spec.controlPlane.replicas", "spec.workers", "spec.endpoint.gateways")

@@ -35,6 +35,23 @@ func (c *Cluster) checkNodes(r *findings) {
 		seen[p.Name] = i
 		checkLabels(r, path+".labels", p.Labels)
 		checkTaints(r, path+".taints", p.Taints)
+		c.checkScaling(r, path, p)
+	}
+}
+
+// checkScaling demands bounds with the pool's beginning between them, where machines can be made.
+func (c *Cluster) checkScaling(r *findings, path string, p Pool) {
+	switch {
+	case !p.Scales() && p.MinReplicas != nil:
+		r.add(path+".minReplicas", "has no effect without maxReplicas", "add maxReplicas, or remove it")
+	case !p.Scales():
+	case c.Spec.Provider.Hosts != nil:
+		r.add(path+".maxReplicas", "provider hosts can't make machines: the document names them", "remove it")
+	case p.MaxReplicas < p.Least():
+		r.add(path+".maxReplicas", fmt.Sprintf("%d are fewer than minReplicas, %d", p.MaxReplicas, p.Least()), "", path+".minReplicas")
+	case p.Count() < p.Least() || p.Count() > p.MaxReplicas:
+		r.add(path+".replicas", fmt.Sprintf("the pool can't begin with %d: it has %d to %d machines", p.Count(), p.Least(), p.MaxReplicas), "leave it out, or take a number between them",
+			path+".maxReplicas")
 	}
 }
 
@@ -105,7 +122,7 @@ func (c *Cluster) checkNames(r *findings) {
 		r.add("metadata.name", fmt.Sprintf("is too long: %s-%s-NN must fit into 63 characters", clip(name), groupControlPlane), "shorten it")
 	}
 	for i, p := range c.Spec.Workers {
-		digits := max(2, len(fmt.Sprint(p.Count())))
+		digits := max(2, len(fmt.Sprint(p.Most())))
 		if longest := len(name) + len(p.Name) + 2 + digits; longest > validation.DNS1123LabelMaxLength {
 			r.add(item("spec.workers", i)+".name", fmt.Sprintf("is too long: %s-%s-%s must fit into 63 characters", clip(name), clip(p.Name), strings.Repeat("N", digits)),
 				"shorten it or the cluster's name", "metadata.name")

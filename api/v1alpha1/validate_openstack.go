@@ -30,7 +30,7 @@ func (c *Cluster) shapes() []shapeAt {
 		all = append(all, shapeAt{"spec.endpoint.gateways.machine", "gateways", g.Replicas, g.Machine})
 	}
 	for i, p := range c.Spec.Workers {
-		all = append(all, shapeAt{item("spec.workers", i) + ".machine", "pool " + clip(p.Name), p.Count(), p.Machine})
+		all = append(all, shapeAt{item("spec.workers", i) + ".machine", "pool " + clip(p.Name), p.Most(), p.Machine})
 	}
 	return all
 }

@@ -2,18 +2,33 @@ package cli
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/autoscale"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 func newNodeCmd(a *App) *cobra.Command {
@@ -173,4 +188,186 @@ Interrupted, the same command or naupegos apply goes on.`,
 	}
 	n.bindRun(c)
 	return c
+}
+
+// autoscaleFlags say where pools are served, and for whom.
+type autoscaleFlags struct {
+	listen  string
+	address []string // by which autoscalers reach the server
+	secret  bool
+	run     runFlags
+}
+
+func newAutoscaleCmd(a *App) *cobra.Command {
+	var f autoscaleFlags
+	c := &cobra.Command{
+		Use:   "autoscale NAME...",
+		Short: "Have a cluster-autoscaler say how many machines pools have",
+		Long: `Serve the pools of workers that scale (maxReplicas in the document) to the Kubernetes cluster-autoscaler, by its provider externalgrpc. It asks
+for machines where pods find no room, and has those go that nobody needs; each such change is a plan as apply has it, in the journal and under
+the cluster's lease, within minReplicas and maxReplicas. What was decided is remembered: an apply leaves it.
+
+Nothing else of the cluster is touched. Where apply would have more to do, requests are refused until somebody has applied. While another
+verb is at work on the cluster, the autoscaler is told to try again.
+
+The autoscaler and the server know each other by certificates of the cluster's authority: --secret prints a Secret with the autoscaler's, and
+its configuration, instead of serving. Of several clusters the first is served at the port of --listen, each of the others at the next one.
+
+It runs until it is interrupted; what is being carried out then ends with the steps that it is at, and goes on when it is started again.`,
+		Example: `  naupegos autoscale demo --listen 192.0.2.1:8086
+  naupegos autoscale demo --listen 0.0.0.0:8086 --address scaler.example.org
+  naupegos autoscale demo --listen 192.0.2.1:8086 --secret | naupegos kubectl demo -- apply -f -`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args = unique(args); f.secret && len(args) > 1 {
+				return fail.New(fail.Invalid, "--secret is for one cluster")
+			}
+			at, err := f.places(len(args))
+			if err != nil {
+				return err
+			}
+			if f.secret {
+				return a.autoscaleSecret(cmd.Context(), args[0], net.JoinHostPort(f.address[0], at[0]))
+			}
+			return a.autoscale(cmd.Context(), args, at, &f)
+		},
+	}
+	c.Flags().StringVar(&f.listen, "listen", "", "address and port to serve at")
+	c.Flags().StringSliceVar(&f.address, "address", nil, "name or address by which autoscalers reach the server (default: that of --listen)")
+	c.Flags().BoolVar(&f.secret, "secret", false, "print a Secret with the autoscaler's configuration and certificate, and serve nothing")
+	c.Flags().Var(&f.run.progress, "progress", "how progress is shown: plain, json or none (default plain)")
+	f.run.yes, f.run.parallel = true, 16
+	return c
+}
+
+// places returns the port of each of n clusters.
+func (f *autoscaleFlags) places(n int) (ports []string, err error) {
+	host, port, err := net.SplitHostPort(f.listen)
+	first, e := strconv.Atoi(port)
+	if err != nil || e != nil || first < 1 || first+n-1 > 65535 {
+		return nil, fail.New(fail.Invalid, "--listen %q is no address and port", f.listen).Do("give it as 192.0.2.1:8086")
+	}
+	if ip := net.ParseIP(host); len(f.address) == 0 {
+		if host == "" || ip != nil && ip.IsUnspecified() {
+			return nil, fail.New(fail.Invalid, "--listen %s does not say by which name or address autoscalers reach the server", f.listen).Do("add --address")
+		}
+		f.address = []string{host}
+	}
+	for i := range n {
+		ports = append(ports, strconv.Itoa(first+i))
+	}
+	return ports, nil
+}
+
+// secretName is the Secret that --secret prints.
+const secretName = "naupegos-autoscaler"
+
+// autoscaleSecret prints what an autoscaler needs to reach the server.
+func (a *App) autoscaleSecret(ctx context.Context, name, address string) error {
+	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
+		pair, ca, err := s.Cluster.AutoscaleClient(ctx)
+		if err != nil {
+			return err
+		}
+		config := fmt.Sprintf("address: %q\nkey: /etc/naupegos-autoscaler/tls.key\ncert: /etc/naupegos-autoscaler/tls.crt\ncacert: /etc/naupegos-autoscaler/ca.crt\ngrpc_timeout: 2m\n", address)
+		fmt.Fprintf(a.Out, "apiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\n  namespace: kube-system\ndata:\n", secretName)
+		for _, e := range []struct {
+			key  string
+			data []byte
+		}{{"cloud-config", []byte(config)}, {"ca.crt", ca}, {"tls.crt", pair.CertPEM}, {"tls.key", pair.KeyPEM}} {
+			if _, err := fmt.Fprintf(a.Out, "  %s: %s\n", e.key, base64.StdEncoding.EncodeToString(e.data)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// autoscale serves each cluster until it is interrupted, or one can't be served.
+func (a *App) autoscale(ctx context.Context, names, ports []string, f *autoscaleFlags) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	host, _, _ := net.SplitHostPort(f.listen)
+	g, ctx := errgroup.WithContext(ctx)
+	for i, name := range names {
+		g.Go(func() error { return a.autoscaleOne(ctx, name, net.JoinHostPort(host, ports[i]), f) })
+	}
+	return g.Wait()
+}
+
+func (a *App) autoscaleOne(ctx context.Context, name, at string, f *autoscaleFlags) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+	if err != nil {
+		return fail.Wrap(fail.Invalid, err, "serve the pools of cluster %s", name).Do("give another --listen")
+	}
+	id := &scalerIdentity{reached: f.address}
+	s := a.scaler(ctx, name, id, f)
+	defer s.Wait()
+	if err := s.Refresh(ctx); err != nil {
+		l.Close()
+		return err
+	}
+	fmt.Fprintf(a.Err, "Serving the pools of cluster %s at %s.\n", name, l.Addr())
+	return autoscale.Serve(ctx, l, s, id.get)
+}
+
+// scaler changes the pools of a cluster with the user's own files.
+func (a *App) scaler(ctx context.Context, name string, id *scalerIdentity, f *autoscaleFlags) *operate.Scaler {
+	stop := ctx.Done()
+	return &operate.Scaler{
+		Name: name, Stop: stop,
+		Look: func(ctx context.Context) (pools []scaling.Pool, err error) {
+			err = a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) (err error) {
+				if pools, err = s.Cluster.Pools(ctx); err != nil {
+					return err
+				}
+				return id.renew(ctx, s.Cluster)
+			})
+			return pools, err
+		},
+		Carry: func(ctx context.Context, pool string, to operate.Resizing, agreed func([]scaling.Pool)) error {
+			var doc *v1alpha1.Cluster
+			o := sessionOptions{verb: "autoscale", readOnly: true, bundle: bundles.Made}
+			o.edit = func(rec *store.Cluster) (_ *v1alpha1.Cluster, err error) {
+				doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document)
+				return doc, err
+			}
+			return a.onCluster(ctx, name, o, func(s *session) error { return s.Scale(ctx, doc, pool, to, a.terms(&f.run, doc), stop, agreed) })
+		},
+		Tell: func(format string, args ...any) { fmt.Fprintf(a.Err, "naupegos: "+format+"\n", args...) },
+	}
+}
+
+// scalerIdentity is the server's certificate, which is issued again long before it ends, and when the authorities change.
+type scalerIdentity struct {
+	reached []string
+	mu      sync.Mutex
+	now     autoscale.Identity
+	issued  time.Time
+}
+
+// identityAge is how long a server's certificate is shown.
+const identityAge = 24 * time.Hour
+
+func (i *scalerIdentity) renew(ctx context.Context, c *cluster.Cluster) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if time.Since(i.issued) < identityAge {
+		return nil
+	}
+	pair, ca, err := c.AutoscaleServer(ctx, i.reached)
+	if err != nil {
+		return err
+	}
+	i.now, i.issued = autoscale.Identity{Cert: pair.CertPEM, Key: pair.KeyPEM, CA: ca, Client: cluster.AutoscalerName}, time.Now()
+	return nil
+}
+
+func (i *scalerIdentity) get() (autoscale.Identity, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.issued.IsZero() {
+		return i.now, fail.New(fail.NotReady, "the cluster was not looked at yet")
+	}
+	return i.now, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -39,6 +40,7 @@ type nodeChange struct {
 	doc     *v1alpha1.Cluster
 	data    []byte // the edited document
 	changed bool
+	sizes   map[string]int // of pools that scale, by name: what is to be remembered
 }
 
 // carryOut plans, asks, remembers and executes.
@@ -53,6 +55,11 @@ func (n *nodeChange) carryOut(ctx context.Context) error {
 	}
 	defer s.Close()
 	began := time.Now()
+	for pool, size := range n.sizes {
+		if err := s.Cluster.Resize(ctx, pool, size); err != nil {
+			return err
+		}
+	}
 	ap, err := n.plan(ctx, s.Cluster)
 	if err != nil {
 		return err
@@ -160,7 +167,7 @@ with it that file, whose comments stay. The control plane has 1, 3 or 5 machines
 				if err != nil {
 					return nil, err
 				}
-				return resize(doc, data, g, count)
+				return n.resize(doc, data, g, count)
 			}
 			n.plan = func(ctx context.Context, c *cluster.Cluster) (*cluster.Applied, error) { return c.PlanApply(ctx) }
 			return n.carryOut(cmd.Context())
@@ -187,7 +194,7 @@ stored document is changed; with it that file, whose comments stay. The control 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n.name = args[0]
 			machines := unique(args[1:])
-			n.edit = func(doc *v1alpha1.Cluster, data []byte) ([]byte, error) { return shrink(doc, data, machines) }
+			n.edit = func(doc *v1alpha1.Cluster, data []byte) ([]byte, error) { return n.shrink(doc, data, machines) }
 			n.plan = func(ctx context.Context, c *cluster.Cluster) (*cluster.Applied, error) {
 				return c.PlanRemove(ctx, machines...)
 			}
@@ -229,7 +236,7 @@ func groupToGrow(doc *v1alpha1.Cluster, pool string, controlPlane bool) (wanted.
 }
 
 // shrink lowers the numbers of the groups that machines belong to.
-func shrink(doc *v1alpha1.Cluster, data []byte, machines []string) ([]byte, error) {
+func (n *nodeChange) shrink(doc *v1alpha1.Cluster, data []byte, machines []string) ([]byte, error) {
 	less := map[wanted.Group]int{}
 	var order []wanted.Group
 	for _, m := range machines {
@@ -244,29 +251,36 @@ func shrink(doc *v1alpha1.Cluster, data []byte, machines []string) ([]byte, erro
 	}
 	for _, g := range order {
 		var err error
-		if data, err = resize(doc, data, g, -less[g]); err != nil {
+		if data, err = n.resize(doc, data, g, -less[g]); err != nil {
 			return nil, err
 		}
 	}
 	return data, nil
 }
 
-// resize changes the number of machines of one group in the document.
-func resize(doc *v1alpha1.Cluster, data []byte, g wanted.Group, by int) ([]byte, error) {
-	n := g.Replicas + by
+// resize changes the number of machines of one group in the document; of a pool that scales, what is remembered of it.
+func (n *nodeChange) resize(doc *v1alpha1.Cluster, data []byte, g wanted.Group, by int) ([]byte, error) {
+	to := g.Replicas + by
+	if p := scaling.Find(doc, g.Pool); p != nil && g.Role == provider.Worker {
+		if n.sizes == nil {
+			n.sizes = map[string]int{}
+		}
+		n.sizes[g.Pool] = cluster.SizeOf(n.rec, *p) + by
+		return data, nil
+	}
 	switch {
 	case doc.Spec.Provider.Hosts != nil:
 		return nil, fail.New(fail.Refused, "the document itself names the machines of %s", g).
 			Do("edit spec.provider.hosts.machines and apply")
 	case g.Role == provider.Gateway:
 		return nil, fail.New(fail.Refused, "gateways come in pairs").Do("edit spec.endpoint.gateways.replicas and apply, or use naupegos node replace")
-	case g.Role == provider.ControlPlane && n != 1 && n != 3 && n != 5:
-		return nil, fail.New(fail.Refused, "%d control-plane machines %s %d make %d, and etcd needs an odd number: 1, 3 or 5", g.Replicas, moreOrLess(by), max(by, -by), n).
+	case g.Role == provider.ControlPlane && to != 1 && to != 3 && to != 5:
+		return nil, fail.New(fail.Refused, "%d control-plane machines %s %d make %d, and etcd needs an odd number: 1, 3 or 5", g.Replicas, moreOrLess(by), max(by, -by), to).
 			Do("%s", oddHint(g, by))
-	case n < 0:
+	case to < 0:
 		return nil, fail.New(fail.Refused, "%s has %d machines, %d are to go", g, g.Replicas, -by)
 	}
-	return wanted.SetReplicas(data, g.Role, g.Pool, n)
+	return wanted.SetReplicas(data, g.Role, g.Pool, to)
 }
 
 func moreOrLess(by int) string {

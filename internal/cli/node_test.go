@@ -29,7 +29,7 @@ func TestShrink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := shrink(doc, []byte(twoPools), []string{"demo-a-1", "demo-b-1", "demo-a-3", "demo-cp-2", "demo-cp-3"})
+	got, err := (&nodeChange{}).shrink(doc, []byte(twoPools), []string{"demo-a-1", "demo-b-1", "demo-a-3", "demo-cp-2", "demo-cp-3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestNodeChangeReads(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return resize(doc, data, g, 1)
+			return (&nodeChange{}).resize(doc, data, g, 1)
 		}
 		doc, err := n.read(&store.Cluster{Document: []byte(twoPools)})
 		if err != nil {

@@ -100,6 +100,9 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if o.Obstacles, err = c.obstacles(ctx, o); err != nil {
 		return nil, err
 	}
+	if err := c.rememberShapes(ctx, o); err != nil {
+		return nil, err
+	}
 	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: o.Warnings}
 	if newer := c.newerBundle(); newer != "" {
 		p.Warnings = append(p.Warnings, newer)
@@ -282,7 +285,7 @@ func (a *applying) planControlPlane(balanced []string) {
 		}
 		st.Rolling = true
 		a.afterOthers(st, a.o)
-		previous = a.chain(stageRollControlPlane, []*plan.Step{st, a.gate(s.Name, "one control-plane machine at a time")}, previous...)
+		previous = a.chain(stageRollControlPlane, append([]*plan.Step{st, a.gate(s.Name, "one control-plane machine at a time")}, a.checkSteps(s.Name)...), previous...)
 	}
 }
 
@@ -338,6 +341,9 @@ func (c *Cluster) marks(s wanted.Slot) kube.Marks {
 	for _, w := range c.doc.Spec.Workers {
 		if w.Name != s.Pool {
 			continue
+		}
+		if w.Scales() && !c.prov.Traits().ExternalCloud { // where kubelet says it itself
+			m.ProviderID = c.providerID(provider.Machine{Name: s.Name})
 		}
 		for k, v := range w.Labels {
 			m.Labels[k] = v

@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
+	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -248,6 +249,12 @@ func (c *Cluster) Converged(ctx context.Context) error {
 		return err
 	}
 	if err := c.facts.Set(ctx, memory.Converged, string(text)); err != nil {
+		return err
+	}
+	if err := c.rememberSoak(ctx); err != nil {
+		return err
+	}
+	if err := scaling.Remember(ctx, c.facts, c.doc); err != nil {
 		return err
 	}
 	if err := c.restored(ctx); err != nil {

@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // checkFacts refuses machines that can't be what they should be, before anything is changed on them.
@@ -279,4 +283,72 @@ func (c *Cluster) authorities(ctx context.Context) (map[string][]byte, error) {
 		have[name] = cert
 	}
 	return have, nil
+}
+
+// obstacles says what may hold an upgrade up that is on its way to a newer release, or break by it.
+func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) {
+	told := c.told()
+	run, err := hops.Parse(c.facts.Get(memory.ReleasesRun))
+	if back := told == hops.Of(run.Machines); err != nil || !c.moving() || back || c.controlPlaneUnseen(o) || o.Nodes == nil {
+		return nil, nil
+	}
+	if c.facts.Get(memory.Begun) == told.String() {
+		return nil, nil // what is sick may be so by the hop itself
+	}
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var workers, found []string
+	for _, s := range o.Want {
+		n, known := o.Nodes[s.Name]
+		if s.Role == provider.Worker && known {
+			workers = append(workers, s.Name)
+		}
+		if known && !n.Ready {
+			found = append(found, "node "+s.Name+" is not ready")
+		}
+	}
+	for _, h := range o.Health {
+		if !h.OK() {
+			found = append(found, "etcd member "+h.Name+" is not well")
+		}
+	}
+	more, err := client.Obstacles(ctx, workers)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range c.doc.Spec.Updates.Checks {
+		if err := client.Holds(ctx, kube.Check(k)); err != nil {
+			found = append(found, err.Error())
+		}
+	}
+	used, err := c.deprecatedUse(ctx, o)
+	return slices.Concat(found, more, used), err
+}
+
+// deprecatedUse asks every API server for the APIs that the release which is wanted does not serve any more.
+func (c *Cluster) deprecatedUse(ctx context.Context, o *Observed) (found []string, err error) {
+	for _, s := range o.Want {
+		if !s.IsControlPlane() || !o.serves(s.Name) {
+			continue
+		}
+		client, err := c.kubeAt(ctx, s.Name)
+		if err != nil {
+			return nil, err
+		}
+		used, err := client.DeprecatedUse(ctx, release.MinorOf(c.goal().Version))
+		client.Close()
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range used {
+			if !slices.Contains(found, u) {
+				found = append(found, u)
+			}
+		}
+	}
+	return found, nil
 }

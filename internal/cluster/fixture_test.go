@@ -242,7 +242,7 @@ func slotsOf(ms []provider.Machine) []wanted.Slot {
 // node is a slot's node with the marks that it should carry.
 func (l *lab) node(s wanted.Slot, ready bool) kube.NodeInfo {
 	m := l.marks(s)
-	n := kube.NodeInfo{Name: s.Name, Ready: ready, Labels: m.Labels, Taints: m.Taints, Annotations: map[string]string{
+	n := kube.NodeInfo{Name: s.Name, Ready: ready, Labels: m.Labels, ProviderID: m.ProviderID, Taints: m.Taints, Annotations: map[string]string{
 		kube.OwnedLabels: strings.Join(slices.Sorted(maps.Keys(m.Labels)), ","),
 	}}
 	var taints []string

@@ -5,8 +5,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/scaling"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -75,5 +79,80 @@ func TestHomeIsSettledFirst(t *testing.T) {
 	place.err = nil
 	if err := steps[0].Run(t.Context(), nil); err != nil || len(l.cloud.log) != 1 || l.facts.Get(memory.Home) != "project region" {
 		t.Errorf("%v is made, home is %q: %v", l.cloud.log, l.facts.Get(memory.Home), err)
+	}
+}
+
+// scalingDocument is a document whose pool a scales.
+func scalingDocument(t *testing.T) *v1alpha1.Cluster {
+	t.Helper()
+	doc := document(t, 1, 0, 1, 1)
+	one := 1
+	doc.Spec.Workers[0].MinReplicas, doc.Spec.Workers[0].MaxReplicas = &one, 3
+	return doc
+}
+
+// TestScalingPlans: a pool that scales is of the size that was decided, whatever the document begins with, and only its machines are touched.
+func TestScalingPlans(t *testing.T) {
+	l := newLab(t, scalingDocument(t)).running(scalingDocument(t))
+	if got := l.mustPlan(l.observed(nil, "demo-cp-1")); got != "" {
+		t.Fatalf("nothing is to be done, but:\n%s", got)
+	}
+	testkit.Must(t, l.Resize(t.Context(), "a", 2))
+	golden(t, "scale-pool-up", l.mustPlan(l.observed(nil, "demo-cp-1")))
+	pools := testkit.Value(l.Pools(t.Context()))(t)
+	if len(pools) != 1 || pools[0].Size != 2 || len(pools[0].Machines) != 2 || !pools[0].Machines[0].Runs || pools[0].Machines[1].Exists {
+		t.Errorf("pools: %+v", pools)
+	}
+	if id := pools[0].Machines[0].ProviderID; id != "naupegos://demo-00000000/demo-a-1" || l.marks(wanted.Slot{Name: "demo-a-1", Role: provider.Worker, Pool: "a"}).ProviderID != id {
+		t.Errorf("the autoscaler knows demo-a-1 as %s, and its node is called otherwise", id)
+	}
+	if id := l.marks(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}).ProviderID; id != "" {
+		t.Errorf("a node that nobody asks for is called %s", id)
+	}
+	again := scalingDocument(t)
+	StayWith(l.rec, again)
+	if n := again.Spec.Workers[0].Count(); n != 2 {
+		t.Errorf("the unchanged document means %d machines", n)
+	}
+	again.Spec.Workers[0].MaxReplicas = 0
+	if StayWith(l.rec, again); again.Spec.Workers[0].Count() != 2 {
+		t.Error("of a pool that scales no more the document says how many there are")
+	}
+}
+
+// TestScalingBeyond: an autoscaler's change is not carried out beside others; what it brings about on other machines is its own, done or not.
+func TestScalingBeyond(t *testing.T) {
+	l := newLab(t, scalingDocument(t)).running(scalingDocument(t))
+	planned := func(size int) *Applied {
+		p := scaling.Find(l.doc, "a")
+		now := p.Count()
+		defer func() { p.Replicas = &now }()
+		p.Replicas = &size
+		o := l.observed(nil, "demo-cp-1")
+		return &Applied{Plan: &plan.Plan{Steps: testkit.Value(l.steps(o, testkit.Value(l.infrastructure(t.Context(), o))(t)))(t)}, Observed: o}
+	}
+	beyond := func(before, after *Applied) string {
+		if s := l.beyondPools(before, after); s != nil {
+			return s.ID
+		}
+		return ""
+	}
+	l.state("demo-a-1", provider.Stopped)
+	if got := beyond(planned(1), planned(2)); got != "" {
+		t.Errorf("a machine of the pool is down, and %s is in the way", got)
+	}
+	step := func(ap *Applied, id, subject string) *Applied {
+		ap.Plan.Steps = append(ap.Plan.Steps, &plan.Step{ID: id, Subject: subject})
+		return ap
+	}
+	if got := beyond(planned(1), step(planned(2), "configure/demo-cp-1", "demo-cp-1")); got != "" {
+		t.Errorf("%s is for the pool's sake, and in the way", got)
+	}
+	if got := beyond(step(planned(1), "configure/demo-cp-1", "demo-cp-1"), step(planned(2), "configure/demo-cp-1", "demo-cp-1")); got != "configure/demo-cp-1" {
+		t.Errorf("the control plane differs whatever the pool's size is, and %q is in the way", got)
+	}
+	l.state("demo-b-1", provider.Stopped)
+	if got := beyond(planned(1), planned(2)); got != "machine/demo-b-1" {
+		t.Errorf("another machine is down, and %q is in the way", got)
 	}
 }

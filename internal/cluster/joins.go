@@ -2,15 +2,21 @@ package cluster
 
 import (
 	"context"
+	"net"
+	"slices"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 // joins reports whether a wanted control-plane machine has yet to become a voting member of the existing etcd cluster.
@@ -201,3 +207,172 @@ func (c *Cluster) waitServer(ctx context.Context, name string) error {
 // registrationPause is how long a kubelet may take to register before it is restarted: it doubles its pauses between attempts
 // up to seven seconds, so one that began long before its API server is sooner there when it begins again.
 const registrationPause = 1500 * time.Millisecond
+
+// Pools lists the pools that scale, with their machines as the provider has them.
+func (c *Cluster) Pools(ctx context.Context) ([]scaling.Pool, error) {
+	inv, err := c.prov.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want, gone := wanted.Assign(c.doc, inv.Machines, c.decided())
+	have := map[string]provider.Machine{}
+	for _, m := range inv.Machines {
+		have[m.Name] = m
+	}
+	var pools []scaling.Pool
+	for _, p := range c.doc.Spec.Workers {
+		if !p.Scales() {
+			continue
+		}
+		out := scaling.Pool{Name: p.Name, Changes: scaling.Changes(c.facts, p), Min: p.Least(), Max: p.MaxReplicas, Size: p.Count(), Shape: scaling.ShapeOf(c.facts, p.Name)}
+		if out.Shape != nil {
+			out.Shape.Labels, out.Shape.Taints = c.marks(wanted.Slot{Role: provider.Worker, Pool: p.Name}).Labels, p.Taints
+		}
+		for _, s := range want {
+			if m, exists := have[s.Name]; s.Pool == p.Name {
+				m.Name = s.Name
+				out.Machines = append(out.Machines, scaling.Machine{Name: s.Name, ProviderID: c.providerID(m), Exists: exists, Runs: m.State == provider.Running})
+			}
+		}
+		for _, m := range gone {
+			if m.Pool == p.Name {
+				out.Machines = append(out.Machines, scaling.Machine{Name: m.Name, ProviderID: c.providerID(m), Exists: true, Runs: m.State == provider.Running, Leaves: true})
+			}
+		}
+		pools = append(pools, out)
+	}
+	return pools, nil
+}
+
+// providerID is what a machine is called by its node.
+func (c *Cluster) providerID(m provider.Machine) string {
+	if c.prov.Traits().ExternalCloud && m.ID != "" {
+		return cloudInstance(m).ProviderID
+	}
+	return "naupegos://" + c.rec.ID + "/" + m.Name
+}
+
+// AutoscalerName is the common name of an autoscaler's client certificate. To the Kubernetes API it is a user without rights.
+const AutoscalerName = "naupegos:autoscaler"
+
+// autoscaleValidity is how long certificates for autoscaling are valid.
+const autoscaleValidity = 365 * 24 * time.Hour
+
+// AutoscaleServer issues the certificate of a server for this cluster's autoscaler, which reaches it by these names and addresses, and returns
+// the authorities that its clients come from.
+func (c *Cluster) AutoscaleServer(ctx context.Context, reached []string) (pair pki.Pair, ca []byte, err error) {
+	s := pki.LeafSpec{Name: "autoscale", Authority: pki.KubernetesCA, CommonName: "naupegos:autoscale", Server: true}
+	for _, r := range reached {
+		if ip := net.ParseIP(r); ip != nil {
+			s.IPs = append(s.IPs, ip)
+		} else {
+			s.DNSNames = append(s.DNSNames, r)
+		}
+	}
+	return c.autoscaleIdentity(ctx, s)
+}
+
+// AutoscaleClient issues the certificate of this cluster's autoscaler, and returns the authorities that its server comes from.
+func (c *Cluster) AutoscaleClient(ctx context.Context) (pair pki.Pair, ca []byte, err error) {
+	return c.autoscaleIdentity(ctx, pki.LeafSpec{Name: "autoscaler", Authority: pki.KubernetesCA, CommonName: AutoscalerName, Client: true})
+}
+
+func (c *Cluster) autoscaleIdentity(ctx context.Context, s pki.LeafSpec) (pair pki.Pair, ca []byte, err error) {
+	if pair, err = c.pki.Issue(ctx, s, autoscaleValidity); err != nil {
+		return pair, nil, err
+	}
+	ca, err = c.pki.CABundle(ctx, pki.KubernetesCA)
+	return pair, ca, err
+}
+
+// rememberShapes remembers what the nodes of pools that scale have.
+func (c *Cluster) rememberShapes(ctx context.Context, o *Observed) error {
+	for _, s := range o.Want {
+		n := o.Nodes[s.Name]
+		if s.Role != provider.Worker || scaling.Find(c.doc, s.Pool) == nil || !n.Ready || len(n.Allocatable) == 0 {
+			continue
+		}
+		if err := scaling.RememberShape(ctx, c.facts, s.Pool, scaling.Shape{Capacity: n.Capacity, Allocatable: n.Allocatable}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SizeOf returns how many machines a pool of a record's cluster is to have, which of one that scales the document does not say.
+func SizeOf(rec *store.Cluster, p v1alpha1.Pool) int {
+	return scaling.SizeOf(memory.NewFacts(rec, nil), p)
+}
+
+// Resize has a pool that scales be of another size from the next plan on. fail.Refused where the document's bounds don't allow it.
+func (c *Cluster) Resize(ctx context.Context, pool string, size int) error {
+	return scaling.Resize(ctx, c.facts, c.doc, pool, size)
+}
+
+// PlanScale is the plan of apply where that has nothing to do but that a pool gets another size, with these machines going where there are
+// too many, and what was asked before. It is for nobody who watches: where apply would do something whatever the pool's size is, it is fail.Refused.
+func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...string) (*Applied, error) {
+	if !c.facts.Bootstrapped() {
+		return nil, errNotBootstrapped(c.Name())
+	}
+	decided := c.decided()
+	before, err := c.planFormer(ctx, decided)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Resize(ctx, pool, size); err != nil {
+		return nil, err
+	}
+	for _, m := range gone {
+		decided[m] = wanted.Remove
+	}
+	after, err := c.planApply(ctx, "autoscale", decided)
+	switch {
+	case err != nil:
+		return nil, err
+	case after.Unready != nil:
+		return nil, after.Unready
+	case c.controlPlaneUnseen(after.Observed):
+		return nil, fail.Wrap(fail.NotReady, firstError(after.Observed.APIErr, after.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
+			Do("naupegos apply brings what is down back")
+	}
+	if other := c.beyondPools(before, after); other != nil {
+		return nil, fail.New(fail.Refused, "cluster %s is not as its document says: apart from pools that scale, apply has more to do (%s, …)", c.Name(), other.Title).
+			Do("look at naupegos plan, and apply")
+	}
+	return after, nil
+}
+
+// planFormer plans for the sizes that pools had before changes that are not done yet, with none of their machines told to go: what other
+// machines hold of a pool may still be of then.
+func (c *Cluster) planFormer(ctx context.Context, decided wanted.Decisions) (*Applied, error) {
+	former := decided.Without("")
+	for name := range decided {
+		if g, err := wanted.GroupOf(c.doc, name); err == nil && scaling.Find(c.doc, g.Pool) != nil {
+			delete(former, name)
+		}
+	}
+	now := slices.Clone(c.doc.Spec.Workers)
+	defer func() { c.doc.Spec.Workers = now }()
+	c.doc.Spec.Workers = scaling.Former(c.facts, now)
+	return c.planApply(ctx, "apply", former)
+}
+
+// beyondPools returns a step that is in both plans and not about a machine of a pool that scales; nil where there is none.
+func (c *Cluster) beyondPools(before, after *Applied) *plan.Step {
+	ours := map[string]bool{}
+	for _, ap := range []*Applied{before, after} {
+		for _, s := range ap.Observed.Want {
+			ours[s.Name] = ours[s.Name] || s.Role == provider.Worker && scaling.Find(c.doc, s.Pool) != nil
+		}
+		for _, m := range ap.Observed.Remove {
+			ours[m.Name] = ours[m.Name] || m.Role == provider.Worker && scaling.Find(c.doc, m.Pool) != nil
+		}
+	}
+	for _, s := range after.Plan.Steps {
+		if !ours[s.Subject] && slices.ContainsFunc(before.Plan.Steps, func(b *plan.Step) bool { return b.ID == s.ID }) {
+			return s
+		}
+	}
+	return nil
+}

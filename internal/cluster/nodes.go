@@ -68,9 +68,34 @@ func (a *applying) planWorkers() {
 		if drained || st.Rolling && a.o.Nodes[s.Name].Annotations[kube.OwnedCordon] != "" { // now, or by an apply that was cut off
 			unit = append(unit, a.uncordonSteps(s)...)
 		}
+		unit = append(unit, a.checkSteps(s.Name)...)
 		lanes[next] = a.chain(stageRollWorkers, unit, lanes[next]...)
 		next = (next + 1) % len(lanes)
 	}
+}
+
+// checkSteps has what comes after a machine wait until the user's own checks hold; none where there are none.
+func (c *Cluster) checkSteps(name string) []*plan.Step {
+	if len(c.doc.Spec.Updates.Checks) == 0 {
+		return nil
+	}
+	return []*plan.Step{{
+		ID: "checks/" + name, Action: plan.Wait, Subject: name, Title: "wait until the checks of spec.updates hold",
+		Reason: "the next machine comes once all that matters is well after " + name,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			for _, k := range c.doc.Spec.Updates.Checks {
+				p.Status("looking at check %s", k.Name)
+				if err := client.Holds(ctx, kube.Check(k)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}}
 }
 
 // uncordonSteps lets pods onto a node again that was drained for a change of its machine; none where somebody else had cordoned it before.

@@ -275,6 +275,9 @@ func (u *updating) unit(s wanted.Slot) []*plan.Step {
 	if drains || ours {
 		unit = append(unit, u.uncordonSteps(s)...)
 	}
+	if s.Role != provider.Gateway {
+		unit = append(unit, u.checkSteps(s.Name)...)
+	}
 	first, last := unit[0], unit[len(unit)-1]
 	begin, end := first.Run, last.Run
 	last.Run = func(ctx context.Context, p plan.Progress) error {

@@ -6,17 +6,18 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
-	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -44,6 +45,12 @@ func toldBy(f *memory.Facts, version string) hops.Releases {
 	return hops.Of(version)
 }
 
+// StayWith has a document mean what the cluster of a record has where that is not for the document to say.
+func StayWith(rec *store.Cluster, doc *v1alpha1.Cluster) {
+	StayWithRelease(rec, doc)
+	scaling.StayWithSizes(memory.NewFacts(rec, nil), doc)
+}
+
 // StayWithRelease has a document that names no release mean the one that the cluster of a record has, or is on the way to: another default of a
 // later naupegos is no wish to upgrade. Of a cluster that was never up it means the default.
 func StayWithRelease(rec *store.Cluster, doc *v1alpha1.Cluster) {
@@ -60,7 +67,33 @@ func StayWithRelease(rec *store.Cluster, doc *v1alpha1.Cluster) {
 // goal is where the document wants the cluster to get.
 func (c *Cluster) goal() hops.Goal {
 	v := c.doc.Spec.Kubernetes.Version
-	return hops.Goal{Version: v, Finish: c.facts.Get(memory.Finish) == v}
+	return hops.Goal{Version: v, Finish: c.facts.Get(memory.Finish) == v || c.soaked()}
+}
+
+// soakEnds returns when the document has an upgrade go on that waits for a word; zero where it doesn't, or nothing waits.
+func (c *Cluster) soakEnds() time.Time {
+	since, err := time.Parse(time.RFC3339, c.facts.Get(memory.SoakSince))
+	if d := c.doc.Spec.Updates.Soak.Duration; err == nil && d > 0 && c.told().Soaking() {
+		return since.Add(d)
+	}
+	return time.Time{}
+}
+
+// soaked reports whether an upgrade has waited for as long as the document says.
+func (c *Cluster) soaked() bool {
+	ends := c.soakEnds()
+	return !ends.IsZero() && !time.Now().Before(ends) && !c.moving()
+}
+
+// rememberSoak remembers since when the cluster has been where an upgrade waits.
+func (c *Cluster) rememberSoak(ctx context.Context) error {
+	switch since := c.facts.Get(memory.SoakSince); {
+	case !c.told().Soaking() || c.moving():
+		return c.facts.Set(ctx, memory.SoakSince, "")
+	case since == "":
+		return c.facts.Set(ctx, memory.SoakSince, time.Now().UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // releaseRefused says why a cluster that is up can't follow from one release to another; nil where it can.
@@ -135,8 +168,11 @@ func (c *Cluster) soakNote() string {
 	if c.moving() || c.upgrading() || !told.Soaking() {
 		return ""
 	}
-	return fmt.Sprintf("%s, which machines run: naupegos upgrade %s --finish goes on to %s, --back returns to %s",
-		told.Words(), c.Name(), told.Servers, told.Machines)
+	note := fmt.Sprintf("%s, which machines run: naupegos upgrade %s --finish goes on to %s, --back returns to %s", told.Words(), c.Name(), told.Servers, told.Machines)
+	if ends := c.soakEnds(); !ends.IsZero() {
+		note += "; from " + ends.Local().Format(time.DateTime) + " on naupegos apply finishes it"
+	}
+	return note
 }
 
 // planReleases ends a hop once all machines have made it. Whoever agreed to this step, which tells of the hops that follow, has agreed to them.
@@ -190,69 +226,6 @@ func (c *Cluster) beginStep(told hops.Releases) *plan.Step {
 
 // ConsentObstacles is what the user must consent to before everything is brought to another release although something may hold that up.
 const ConsentObstacles = "obstacles"
-
-// obstacles says what may hold an upgrade up that is on its way to a newer release, or break by it.
-func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) {
-	told := c.told()
-	run, err := hops.Parse(c.facts.Get(memory.ReleasesRun))
-	if back := told == hops.Of(run.Machines); err != nil || !c.moving() || back || c.controlPlaneUnseen(o) || o.Nodes == nil {
-		return nil, nil
-	}
-	if c.facts.Get(memory.Begun) == told.String() {
-		return nil, nil // what is sick may be so by the hop itself
-	}
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
-	defer cancel()
-	client, err := c.Kube(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var workers, found []string
-	for _, s := range o.Want {
-		n, known := o.Nodes[s.Name]
-		if s.Role == provider.Worker && known {
-			workers = append(workers, s.Name)
-		}
-		if known && !n.Ready {
-			found = append(found, "node "+s.Name+" is not ready")
-		}
-	}
-	for _, h := range o.Health {
-		if !h.OK() {
-			found = append(found, "etcd member "+h.Name+" is not well")
-		}
-	}
-	more, err := client.Obstacles(ctx, workers)
-	if err != nil {
-		return nil, err
-	}
-	used, err := c.deprecatedUse(ctx, o)
-	return slices.Concat(found, more, used), err
-}
-
-// deprecatedUse asks every API server for the APIs that the release which is wanted does not serve any more.
-func (c *Cluster) deprecatedUse(ctx context.Context, o *Observed) (found []string, err error) {
-	for _, s := range o.Want {
-		if !s.IsControlPlane() || !o.serves(s.Name) {
-			continue
-		}
-		client, err := c.kubeAt(ctx, s.Name)
-		if err != nil {
-			return nil, err
-		}
-		used, err := client.DeprecatedUse(ctx, release.MinorOf(c.goal().Version))
-		client.Close()
-		if err != nil {
-			return nil, err
-		}
-		for _, u := range used {
-			if !slices.Contains(found, u) {
-				found = append(found, u)
-			}
-		}
-	}
-	return found, nil
-}
 
 // hopsAfter says in words what follows on a hop.
 func hopsAfter(now hops.Releases, g hops.Goal) (after []string) {

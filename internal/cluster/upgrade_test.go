@@ -3,6 +3,7 @@ package cluster
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
@@ -277,4 +278,46 @@ func TestStayWithRelease(t *testing.T) {
 	if StayWithRelease(l.rec, named); named.Spec.Kubernetes.Version != old {
 		t.Errorf("what is named becomes %s", named.Spec.Kubernetes.Version)
 	}
+}
+
+// TestSoakEnds: where the document says how long an upgrade waits for a word, the first plan after that goes on by itself.
+func TestSoakEnds(t *testing.T) {
+	const old, next = "v1.36.4", "v1.37.2"
+	l := upgraded(t, old)
+	doc := documentOf(t, next)
+	doc.Spec.Updates.Soak.Duration = 24 * time.Hour
+	l.hops(doc)
+	testkit.Must(t, l.rememberSoak(t.Context())) // as an apply does that came to its end
+	if l.upgrading() || !l.told().Soaking() || !strings.Contains(l.upgradeNote(), " on naupegos apply finishes it") {
+		t.Errorf("it waits until %v: %q", l.soakEnds(), l.upgradeNote())
+	}
+	since := l.facts.Get(memory.SoakSince)
+	testkit.Must(t, l.rememberSoak(t.Context()))
+	if l.facts.Get(memory.SoakSince) != since {
+		t.Error("another apply begins the time anew")
+	}
+	testkit.Must(t, l.facts.Set(t.Context(), memory.SoakSince, time.Now().Add(-23*time.Hour).UTC().Format(time.RFC3339)))
+	if plans := l.hops(doc); plans != "" {
+		t.Errorf("an hour before:\n%s", plans)
+	}
+	testkit.Must(t, l.facts.Set(t.Context(), memory.SoakSince, time.Now().Add(-25*time.Hour).UTC().Format(time.RFC3339)))
+	if !l.upgrading() {
+		t.Error("nobody is told that there is more to do")
+	}
+	golden(t, "upgrade-finish", l.hops(doc)) // as with --finish
+	testkit.Must(t, l.rememberSoak(t.Context()))
+	if l.told() != hops.Of(next) || l.facts.Get(memory.SoakSince) != "" {
+		t.Errorf("in the end: %v, since %q", l.told(), l.facts.Get(memory.SoakSince))
+	}
+}
+
+// TestUsersChecks: what the user wants to hold is looked at after each machine, and nothing of the next one comes before.
+func TestUsersChecks(t *testing.T) {
+	const old, next = "v1.36.4", "v1.37.2"
+	l := upgraded(t, old)
+	doc := documentOf(t, next)
+	doc.Spec.Updates.Checks = []v1alpha1.Check{{Name: "shop", APIVersion: "apps/v1", Kind: "Deployment", Expression: "true"}}
+	l.hops(doc)
+	testkit.Must(t, l.Finish(t.Context()))
+	golden(t, "upgrade-checks", l.hops(doc))
 }

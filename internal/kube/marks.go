@@ -27,6 +27,8 @@ const (
 type Marks struct {
 	Labels map[string]string
 	Taints []Taint
+	// ProviderID is what the node's machine is called where it comes from. A node never changes the one that it has. Empty: nobody asks.
+	ProviderID string
 }
 
 // Mark makes a node carry these labels and taints, and takes away those that an earlier Mark put there and that are no
@@ -40,6 +42,7 @@ func (c *Client) Mark(ctx context.Context, node string, m Marks) (bool, error) {
 // Marked reports whether Mark would change nothing.
 func Marked(n NodeInfo, m Marks) bool {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(n.Labels), Annotations: maps.Clone(n.Annotations)}}
+	node.Spec.ProviderID = n.ProviderID
 	for _, t := range n.Taints {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 	}
@@ -118,6 +121,9 @@ func nodePatch(n *corev1.Node, edit func(n *corev1.Node)) ([]byte, error) {
 	if n.Spec.Unschedulable != after.Spec.Unschedulable {
 		spec["unschedulable"] = after.Spec.Unschedulable
 	}
+	if n.Spec.ProviderID != after.Spec.ProviderID {
+		spec["providerID"] = after.Spec.ProviderID
+	}
 	if !sameTaints(n.Spec.Taints, after.Spec.Taints) {
 		spec["taints"] = after.Spec.Taints
 	}
@@ -187,7 +193,10 @@ func mark(n *corev1.Node, m Marks) bool {
 	}
 	own(n, OwnedLabels, slices.Collect(maps.Keys(m.Labels)))
 	own(n, OwnedTaints, ours)
-	return difference(before.Labels, n.Labels) != nil || difference(before.Annotations, n.Annotations) != nil || !sameTaints(before.Spec.Taints, n.Spec.Taints)
+	if n.Spec.ProviderID == "" {
+		n.Spec.ProviderID = m.ProviderID
+	}
+	return before.Spec.ProviderID != n.Spec.ProviderID || difference(before.Labels, n.Labels) != nil || difference(before.Annotations, n.Annotations) != nil || !sameTaints(before.Spec.Taints, n.Spec.Taints)
 }
 
 // same matches a taint by key and effect: a node can't have two of these.

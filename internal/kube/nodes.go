@@ -32,6 +32,9 @@ type NodeInfo struct {
 	Taints        []Taint
 	Unschedulable bool // cordoned
 	PodCIDR       string
+	ProviderID    string // what its machine is called where it comes from; may be empty
+	Capacity      map[string]string
+	Allocatable   map[string]string // of the capacity, what pods may have
 	Created       time.Time
 	BootID        string    // of the machine's start whose kubelet reported last
 	Changed       time.Time // since when it is ready, or not
@@ -119,10 +122,19 @@ func renewedAt(l *coordinationv1.Lease) time.Time {
 	return l.Spec.RenewTime.Time
 }
 
+// quantities writes resources as people do.
+func quantities(l corev1.ResourceList) map[string]string {
+	out := map[string]string{}
+	for name, q := range l {
+		out[string(name)] = q.String()
+	}
+	return out
+}
+
 func nodeInfo(n *corev1.Node) NodeInfo {
 	i := NodeInfo{Name: n.Name, Version: n.Status.NodeInfo.KubeletVersion, Labels: n.Labels, Annotations: n.Annotations,
 		Unschedulable: n.Spec.Unschedulable, PodCIDR: n.Spec.PodCIDR, Created: n.CreationTimestamp.Time, Reason: "kubelet has not reported yet",
-		BootID: n.Status.NodeInfo.BootID}
+		BootID: n.Status.NodeInfo.BootID, ProviderID: n.Spec.ProviderID, Capacity: quantities(n.Status.Capacity), Allocatable: quantities(n.Status.Allocatable)}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			i.Reported, i.Changed = c.LastHeartbeatTime.Time, c.LastTransitionTime.Time

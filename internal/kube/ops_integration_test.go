@@ -33,6 +33,7 @@ func TestOperations(t *testing.T) {
 	}
 	o := &operations{a: a, c: c}
 	t.Run("nodes", o.nodes)
+	t.Run("checks", o.checks)
 	o.k = startKubelets(t, c, "w1", "w2", "w3")
 	t.Run("apply", o.apply)
 	t.Run("definitions", o.definitions)
@@ -127,6 +128,27 @@ func (o *operations) nodes(t *testing.T) {
 	if len(all) != 4 || all[0].Name != "cp" || all[1].Addresses[0] != "10.0.0.5" {
 		t.Errorf("nodes: %+v", all)
 	}
+}
+
+// checks looks at users' conditions on objects of all kinds.
+func (o *operations) checks(t *testing.T) {
+	named := Marks{ProviderID: "naupegos://demo/w2"}
+	for _, m := range []Marks{named, {ProviderID: "naupegos://demo/other"}, {}} { // which never changes again
+		testkit.Value(o.c.Mark(t.Context(), "w2", m))(t)
+	}
+	if n := testkit.Value(o.c.Node(t.Context(), "w2"))(t); n.ProviderID != named.ProviderID || !Marked(n, named) {
+		t.Errorf("w2's machine is %q", n.ProviderID)
+	}
+	holds := func(apiVersion, kind, namespace, expression string) error {
+		return o.c.Holds(t.Context(), Check{Name: "mine", APIVersion: apiVersion, Kind: kind, Namespace: namespace, Expression: expression})
+	}
+	testkit.Must(t, holds("v1", "Node", "", "object.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"))
+	testkit.Must(t, holds("v1", "Namespace", "", "object.status.phase == 'Active'"))
+	testkit.Must(t, holds("rbac.authorization.k8s.io/v1", "Role", "kube-system", "size(object.rules) > 0"))
+	wantFail(t, holds("v1", "Node", "", "object.metadata.name != 'w2'"), fail.NotReady, "check mine does not hold of Node w2: object.metadata.name != 'w2'")
+	wantFail(t, holds("v1", "Namespace", "", "object.status.nothing == 1"), fail.NotReady, "check mine does not hold of Namespace", "no such key: nothing")
+	wantFail(t, holds("apps/v1", "Deployment", "default", "true"), fail.NotReady, "check mine: there is no Deployment in namespace default")
+	wantFail(t, holds("example.org/v1", "Thing", "", "true"), fail.NotFound, "check mine", "Thing")
 }
 
 const demo = `# a comment only

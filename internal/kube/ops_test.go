@@ -46,10 +46,10 @@ func TestMark(t *testing.T) {
 		taints  []string
 	}{
 		{Marks{}, false, map[string]string{"zone": "a"}, []string{foreign.Key}},
-		{Marks{map[string]string{"pool": "x"}, []Taint{{"gpu", "yes", "NoSchedule"}}}, true, map[string]string{"zone": "a", "pool": "x"}, []string{foreign.Key, "gpu=yes"}},
-		{Marks{map[string]string{"pool": "x"}, []Taint{{"gpu", "yes", "NoSchedule"}}}, false, map[string]string{"zone": "a", "pool": "x"}, []string{foreign.Key, "gpu=yes"}},
-		{Marks{map[string]string{"pool": "y", "disk": "ssd"}, []Taint{{"gpu", "no", "NoSchedule"}}}, true, map[string]string{"zone": "a", "pool": "y", "disk": "ssd"}, []string{foreign.Key, "gpu=no"}},
-		{Marks{map[string]string{"disk": "ssd"}, []Taint{{"gpu", "no", "NoExecute"}}}, true, map[string]string{"zone": "a", "disk": "ssd"}, []string{foreign.Key, "gpu=no"}},
+		{Marks{map[string]string{"pool": "x"}, []Taint{{"gpu", "yes", "NoSchedule"}}, ""}, true, map[string]string{"zone": "a", "pool": "x"}, []string{foreign.Key, "gpu=yes"}},
+		{Marks{map[string]string{"pool": "x"}, []Taint{{"gpu", "yes", "NoSchedule"}}, ""}, false, map[string]string{"zone": "a", "pool": "x"}, []string{foreign.Key, "gpu=yes"}},
+		{Marks{map[string]string{"pool": "y", "disk": "ssd"}, []Taint{{"gpu", "no", "NoSchedule"}}, ""}, true, map[string]string{"zone": "a", "pool": "y", "disk": "ssd"}, []string{foreign.Key, "gpu=no"}},
+		{Marks{map[string]string{"disk": "ssd"}, []Taint{{"gpu", "no", "NoExecute"}}, ""}, true, map[string]string{"zone": "a", "disk": "ssd"}, []string{foreign.Key, "gpu=no"}},
 		{Marks{}, true, map[string]string{"zone": "a"}, []string{foreign.Key}},
 	} {
 		before := n.DeepCopy()

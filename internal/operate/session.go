@@ -60,7 +60,7 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 		}
 	}
 	if err == nil {
-		cluster.StayWithRelease(rec, doc)
+		cluster.StayWith(rec, doc)
 		err = cluster.CheckChanges(rec, doc) // before a bundle is made that is not wanted
 	}
 	if err == nil {
@@ -106,7 +106,7 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 			return err
 		}
 	}
-	cluster.StayWithRelease(rec, doc)
+	cluster.StayWith(rec, doc)
 	if rec.Provider != doc.Spec.Provider.Name() {
 		return fail.New(fail.Refused, "cluster %s lives on provider %s; it can't move to %s", rec.Name, rec.Provider, doc.Spec.Provider.Name()).
 			Do("naupegos destroy %s first, or give the new cluster another name", rec.Name)

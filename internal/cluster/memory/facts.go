@@ -35,6 +35,7 @@ const (
 	Releases    Kind = "releases"       // what the parts of the cluster are told to run (hops.Releases)
 	ReleasesRun Kind = "releases-run"   // what all of them run
 	Begun       Kind = "releases-begun" // the hop that machines have begun to make and from which only a backup leads back, as Releases
+	SoakSince   Kind = "soak-since"     // since when an upgrade waits where there is a way back, in RFC 3339
 	Finish      Kind = "upgrade-finish" // the release to which an upgrade is to go to its end; empty: it stays where there is a way back
 
 	Rotation     Kind = "rotation"      // the rotation of authorities and keys, with the phase that everything is told to be in (rotation.Rotation)
@@ -54,6 +55,9 @@ const (
 // The facts of one subject each.
 const (
 	EtcdJoin    Kind = "etcd-join"         // of a machine: the --initial-cluster value with which a later member joined
+	PoolSize    Kind = "pool-size"         // of a pool that scales: how many machines it has
+	PoolFormer  Kind = "pool-former"       // of a pool that scales: how many machines it had before a change that is not done yet
+	PoolShape   Kind = "pool-shape"        // of a pool that scales: what its nodes were found to have, as JSON
 	Host        Kind = "host"              // of a machine: a host given by address that Naupegos has worked on, as JSON
 	ConsoleKeys Kind = "console-host-keys" // of a server's ID: SSH host keys that were read from its console, one a line
 	TrustedKey  Kind = "trusted-host-key"  // of a machine's ID or name: the SSH host key that was trusted at first use, where the user allowed that

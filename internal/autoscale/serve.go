@@ -1,0 +1,67 @@
+package autoscale
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/naupegos/naupegos/internal/autoscale/externalgrpc"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Identity is what the server shows, and whom it lets in.
+type Identity struct {
+	Cert, Key []byte // PEM
+	CA        []byte // the authorities of clients, PEM
+	Client    string // the common name that a client's certificate must have
+}
+
+// Serve answers on a listener until the context is done. identity is asked for each connection.
+func Serve(ctx context.Context, l net.Listener, pools Pools, identity func() (Identity, error)) error {
+	base := &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			id, err := identity()
+			if err != nil {
+				return nil, err
+			}
+			return id.config()
+		},
+	}
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(base)))
+	externalgrpc.RegisterCloudProviderServer(server, &service{pools: pools})
+	stopped := context.AfterFunc(ctx, server.GracefulStop)
+	defer stopped()
+	if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fail.Wrap(fail.Internal, err, "serve at %s", l.Addr())
+	}
+	return nil
+}
+
+// config demands a certificate of the one client there is.
+func (i Identity) config() (*tls.Config, error) {
+	pair, err := tls.X509KeyPair(i.Cert, i.Key)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the server's certificate")
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(i.CA) {
+		return nil, fail.New(fail.Internal, "there is no authority of clients")
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{pair},
+		ClientCAs: authorities, ClientAuth: tls.RequireAndVerifyClientCert,
+		SessionTicketsDisabled: true, // each connection is looked at
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if name := s.PeerCertificates[0].Subject.CommonName; name != i.Client {
+				return fail.New(fail.Unauthorized, "%q is not the autoscaler", name)
+			}
+			return nil
+		},
+	}, nil
+}

@@ -1,0 +1,54 @@
+package operate
+
+import (
+	"context"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/scaling"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// planTime bounds planning for somebody who waits for an answer.
+const planTime = 2 * time.Minute
+
+// Scale has a pool of the session's document changed, and nothing else: see cluster.PlanScale. It calls agreed with the pools once what is
+// wanted now is remembered, and carries the plan out. Closed, stop has it end with the steps that it is at.
+func (s *Session) Scale(ctx context.Context, doc *v1alpha1.Cluster, pool string, to Resizing, t Terms, stop <-chan struct{}, agreed func([]scaling.Pool)) error {
+	p := scaling.Find(doc, pool)
+	if p == nil {
+		return fail.New(fail.NotFound, "cluster %s has no pool %s that scales", doc.Metadata.Name, pool)
+	}
+	was := p.Count()
+	size, gone, err := to(was)
+	if err != nil {
+		return err
+	}
+	planning, cancel := context.WithTimeout(ctx, planTime)
+	defer cancel()
+	ap, err := s.Cluster.PlanScale(planning, pool, size, gone...)
+	if err != nil {
+		return err
+	}
+	t.Yes = true
+	t.Commit = func(ctx context.Context) error {
+		if _, _, err := to(was); err != nil { // whoever asked may have gone away meanwhile
+			return err
+		}
+		if err := s.Commit(ctx, s.Record.Document); err != nil {
+			return err
+		}
+		if err := s.Cluster.Decide(ctx, wanted.Remove, gone...); err != nil {
+			return err
+		}
+		pools, err := s.Cluster.Pools(ctx)
+		if err == nil {
+			agreed(pools)
+		}
+		return err
+	}
+	t.Interrupts = func(ctx context.Context) (<-chan struct{}, context.Context, func()) { return stop, ctx, func() {} }
+	_, err = s.Converge(ctx, ap, t)
+	return err
+}

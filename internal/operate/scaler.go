@@ -1,0 +1,249 @@
+package operate
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster/scaling"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Scaler changes the pools of one cluster that scale as somebody else decides, each change a plan of its own under the cluster's lease. A
+// change is remembered before it is carried out, so that it comes to its end whatever happens meanwhile.
+type Scaler struct {
+	Name string // of the cluster
+	// Look looks at the pools that scale.
+	Look func(context.Context) ([]scaling.Pool, error)
+	// Carry has a pool changed: it plans, calls agreed with the pools once what is wanted now is remembered, and carries the plan out.
+	Carry func(ctx context.Context, pool string, to Resizing, agreed func([]scaling.Pool)) error
+	Tell  func(format string, args ...any) // says what happens to whoever watches
+	Stop  <-chan struct{}                  // closed: nothing is begun any more
+
+	mu      sync.Mutex
+	pools   []scaling.Pool
+	busy    bool
+	idle    sync.WaitGroup
+	making  map[string]bool   // machines that the last change was to make
+	problem map[string]string // why they could not be made
+	again   time.Time         // when what is not done may be tried again
+	pause   time.Duration     // until then
+}
+
+// Resizing returns another size for a pool of a size, and the machines that go where there are too many.
+type Resizing func(size int) (to int, gone []string, err error)
+
+// The pauses before what went wrong is tried again.
+const (
+	firstPause = time.Minute
+	maxPause   = 10 * time.Minute
+)
+
+// Refresh looks at the cluster, and goes on with what was decided before and is not done.
+func (s *Scaler) Refresh(ctx context.Context) error {
+	pools, err := s.Look(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.pools = pools
+	undone := ""
+	if !s.busy && !time.Now().Before(s.again) {
+		undone = unfinished(pools)
+	}
+	s.mu.Unlock()
+	if undone == "" {
+		return nil
+	}
+	if err := s.change(ctx, undone, func(size int) (int, []string, error) { return size, nil, nil }); err != nil {
+		s.Tell("what was decided before of pool %s is not done yet: %v", undone, err)
+	}
+	return nil // the autoscaler shall go on with the others
+}
+
+// unfinished names a pool that is not as was decided last; empty where there is none.
+func unfinished(pools []scaling.Pool) string {
+	for _, p := range pools {
+		if p.Changes || slices.ContainsFunc(p.Machines, func(m scaling.Machine) bool { return m.Leaves || !m.Exists }) {
+			return p.Name
+		}
+	}
+	return ""
+}
+
+// List returns the pools as they were seen last, with what is known of the machines that are being made.
+func (s *Scaler) List(ctx context.Context) ([]scaling.Pool, error) {
+	s.mu.Lock()
+	known := s.pools != nil
+	s.mu.Unlock()
+	if !known {
+		if err := s.Refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := slices.Clone(s.pools)
+	for i := range out {
+		out[i].Machines = slices.Clone(out[i].Machines)
+		for j := range out[i].Machines {
+			m := &out[i].Machines[j]
+			if s.busy && s.making[m.Name] {
+				m.Runs = false
+			}
+			if m.Problem = s.problem[m.Name]; m.Runs {
+				m.Problem = ""
+			}
+		}
+	}
+	return out, nil
+}
+
+// Grow decides that a pool has more machines.
+func (s *Scaler) Grow(ctx context.Context, pool string, by int) error {
+	return s.change(ctx, pool, func(size int) (int, []string, error) { return size + by, nil, nil })
+}
+
+// Remove decides that machines go, and that the pool has as many fewer. Those that are going already are left to it.
+func (s *Scaler) Remove(ctx context.Context, pool string, machines []string) error {
+	p, err := s.pool(ctx, pool)
+	if err != nil {
+		return err
+	}
+	var gone []string
+	fewer := 0
+	for _, m := range p.Machines {
+		switch {
+		case !slices.Contains(machines, m.Name) || m.Leaves:
+			continue
+		case m.Exists:
+			gone = append(gone, m.Name)
+		}
+		fewer++
+	}
+	if fewer == 0 {
+		return nil
+	}
+	return s.change(ctx, pool, func(size int) (int, []string, error) { return size - fewer, gone, nil })
+}
+
+// Forgo decides that a pool has fewer machines by some that there are not yet. fail.Invalid where one would go that there is.
+func (s *Scaler) Forgo(ctx context.Context, pool string, by int) error {
+	p, err := s.pool(ctx, pool)
+	if err != nil {
+		return err
+	}
+	there := 0
+	for _, m := range p.Machines {
+		if m.Exists && !m.Leaves {
+			there++
+		}
+	}
+	return s.change(ctx, pool, func(size int) (int, []string, error) {
+		if size-by < there {
+			return 0, nil, fail.New(fail.Invalid, "pool %s of cluster %s has %d machines: that many can't be forgone of %d", pool, s.Name, there, size)
+		}
+		return size - by, nil, nil
+	})
+}
+
+// pool looks again, and returns one pool.
+func (s *Scaler) pool(ctx context.Context, name string) (scaling.Pool, error) {
+	pools, err := s.Look(ctx)
+	if err != nil {
+		return scaling.Pool{}, err
+	}
+	i := slices.IndexFunc(pools, func(p scaling.Pool) bool { return p.Name == name })
+	if i < 0 {
+		return scaling.Pool{}, fail.New(fail.NotFound, "cluster %s has no pool %s that scales", s.Name, name)
+	}
+	return pools[i], nil
+}
+
+// change plans for another size of a pool under the lease and remembers what is wanted now. It returns then; the plan is carried out afterwards.
+func (s *Scaler) change(ctx context.Context, pool string, to Resizing) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	agreed, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		err := s.Carry(context.WithoutCancel(ctx), pool, func(size int) (int, []string, error) {
+			if ctx.Err() != nil {
+				return 0, nil, fail.New(fail.Interrupted, "whoever asked for another size of pool %s waits no longer", pool)
+			}
+			return to(size)
+		}, func(pools []scaling.Pool) {
+			s.remembered(pools)
+			close(agreed)
+		})
+		s.end(pool, agreed, err)
+		done <- err
+	}()
+	select {
+	case <-agreed:
+		return nil
+	case err := <-done:
+		return err
+	}
+}
+
+// begin is fail.Conflict while another change is carried out here.
+func (s *Scaler) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy {
+		return fail.New(fail.Conflict, "another change of the pools of cluster %s is being carried out", s.Name)
+	}
+	select {
+	case <-s.Stop:
+		return fail.New(fail.Interrupted, "the server of cluster %s's pools is being stopped", s.Name)
+	default:
+	}
+	s.busy = true
+	s.idle.Add(1)
+	return nil
+}
+
+// remembered notes what is wanted now, and what is to be made for it.
+func (s *Scaler) remembered(pools []scaling.Pool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pools, s.making, s.problem = pools, map[string]bool{}, nil
+	for _, p := range pools {
+		for _, m := range p.Machines {
+			if !m.Exists {
+				s.making[m.Name] = true
+			}
+		}
+	}
+}
+
+// end notes what became of a change. What is not done is tried again after a while, unless somebody decides otherwise.
+func (s *Scaler) end(pool string, agreed <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.idle.Done()
+	s.busy = false
+	switch {
+	case err == nil:
+		s.pause, s.again, s.problem = 0, time.Time{}, nil
+		return
+	case fail.KindOf(err) == fail.Conflict: // somebody else is at work
+		return
+	}
+	s.pause = min(max(2*s.pause, firstPause), maxPause)
+	s.again = time.Now().Add(s.pause)
+	select {
+	case <-agreed:
+		s.problem = map[string]string{}
+		for name := range s.making {
+			s.problem[name] = err.Error()
+		}
+		s.Tell("pool %s of cluster %s: %v", pool, s.Name, err)
+	default: // whoever asked is told
+	}
+}
+
+// Wait returns once nothing is carried out any more.
+func (s *Scaler) Wait() { s.idle.Wait() }
