@@ -4,7 +4,10 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -52,4 +55,34 @@ func Sample[T any](t testing.TB, n int, all []T) []T {
 		chosen[i] = all[at]
 	}
 	return chosen
+}
+
+// turns has whom InTurn has chosen of each group, for all tests of this run.
+var turns struct {
+	sync.Mutex
+	chosen map[string][]string
+}
+
+// InTurn skips the test, which is one of group, unless it is among the n of them that run this time: large tests that are alike take turns. All
+// run where Full reports true, and where the command line names tests by -run.
+func InTurn(t testing.TB, n int, group ...string) {
+	t.Helper()
+	if !slices.Contains(group, t.Name()) {
+		t.Fatalf("%s takes turns with %s, and is not among them", t.Name(), strings.Join(group, ", "))
+	}
+	if named := flag.Lookup("test.run"); named != nil && named.Value.String() != "" {
+		return
+	}
+	turns.Lock()
+	defer turns.Unlock()
+	key := strings.Join(group, " ")
+	if turns.chosen[key] == nil {
+		if turns.chosen == nil {
+			turns.chosen = map[string][]string{}
+		}
+		turns.chosen[key] = Sample(t, n, group)
+	}
+	if chosen := turns.chosen[key]; !slices.Contains(chosen, t.Name()) {
+		t.Skipf("takes turns, and this time it is for %s; make test-full runs all", strings.Join(chosen, " and "))
+	}
 }

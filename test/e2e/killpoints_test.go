@@ -23,6 +23,7 @@ var killedSize = size{controlPlanes: 1, workers: 1, extra: "  smokeTest: false\n
 // destroy must leave nothing. One cluster's applies die at each boundary in turn; besides, the first apply of a new cluster dies at one
 // of two boundaries, and with -full at every one.
 func TestKillAtEveryStep(t *testing.T) {
+	t.Parallel()
 	t.Run("each in turn", func(t *testing.T) {
 		t.Parallel()
 		killInTurn(t, "killeach", killedSize)
@@ -38,6 +39,7 @@ func TestKillAtEveryStep(t *testing.T) {
 
 // TestKillAtRandomSteps does the same with a highly available cluster at one boundary; with -full at eight, and at each in turn.
 func TestKillAtRandomSteps(t *testing.T) {
+	t.Parallel()
 	s := size{controlPlanes: 3, workers: 2, gateways: 2, extra: killedSize.extra}
 	samples := 1
 	if testkit.Full() {

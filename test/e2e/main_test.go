@@ -22,6 +22,9 @@ var built struct {
 // atOnce is how many tests that may run side by side do: most of a small cluster's time is waiting.
 const atOnce = "4"
 
+// lives are tests that take clusters of other kinds than TestHA's through their lives. Each run has two of them.
+var lives = []string{"TestEtcdService", "TestHostsProvider", "TestRecover", "TestRelease"}
+
 func TestMain(m *testing.M) {
 	if os.Geteuid() != 0 {
 		fmt.Println("FAIL: the end-to-end tests make machines on this host: run them as root")
