@@ -59,12 +59,17 @@ type retryMark struct {
 
 // WriteHTML draws a run as a Gantt picture in one self-contained HTML page: no script, nothing loaded from elsewhere,
 // light or dark as the reader likes it. The critical path stands out; hovering shows what each step was.
-func WriteHTML(w io.Writer, r plan.RunRecord) error {
+func WriteHTML(w io.Writer, r plan.RunRecord) error { return writeTimeline(w, "page", r) }
+
+// WritePicture draws what WriteHTML does as a part of somebody else's page, whose style sheet has to know its classes.
+func WritePicture(w io.Writer, r plan.RunRecord) error { return writeTimeline(w, "picture", r) }
+
+func writeTimeline(w io.Writer, part string, r plan.RunRecord) error {
 	t, err := template.New("timeline").Parse(timelineHTML)
 	if err != nil {
 		return fmt.Errorf("parse the timeline's template: %w", err)
 	}
-	if err := t.Execute(w, run{&r}.picture()); err != nil {
+	if err := t.ExecuteTemplate(w, part, run{&r}.picture()); err != nil {
 		return fmt.Errorf("write the timeline: %w", err)
 	}
 	return nil
