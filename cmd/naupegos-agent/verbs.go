@@ -49,6 +49,10 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent approver --kubeconfig FILE --machines FILE
                                           approve kubelets' serving certificates whose names and addresses are the
                                           machine's own; runs until it is stopped
+  naupegos-agent discover [--server URL] [--authority FILE] [--key FILE] [--mac ADDRESS] [--lldp 35s] [--for 1h] [--set-clock]
+                                          look what this machine is, say so to a server of Naupegos, signed by a key that is made here, and
+                                          wait until somebody approves the machine; prints its certificate (JSON). Without --server only
+                                          print what the machine is
   naupegos-agent version [--sha256]       version, or the digest of this very binary
 
 Errors are one line of JSON on standard error: {"kind","what","where","hint"}. Exit status: 1 internal error, 3 invalid input,
@@ -66,8 +70,8 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release,
 		"gateway-check": c.gatewayCheck, "settled": c.settled, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
 		"updates": c.updates, "update": c.update,
-		"version": c.version,
-		"help":    c.help, "--help": c.help, "-h": c.help,
+		"discover": c.discover, "version": c.version,
+		"help": c.help, "--help": c.help, "-h": c.help,
 	}
 	verb, ok := verbs[args[0]]
 	if !ok {

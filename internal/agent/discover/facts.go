@@ -1,0 +1,140 @@
+// Package discover is what the agent does on a machine that nobody knows yet: it looks what the machine is, makes a key, says so to a server
+// and waits until somebody approves it.
+//
+// It knows the server by the body of a discovery alone, and changes nothing on the machine but its clock, if it is told to.
+package discover
+
+import (
+	"encoding/binary"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/agent/host"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/facts"
+)
+
+// Look finds out what the machine is, as its kernel tells it. boot is the MAC address that it has booted by; empty: that of the interface
+// with the default route. Neighbours are Listen's business.
+func Look(root host.Root, boot string) (*facts.Discovery, error) {
+	uuid, err := facts.ParseUUID(root.Read("/sys/class/dmi/id/product_uuid"))
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "read the machine's UUID").At("/sys/class/dmi/id/product_uuid").Do("the agent has to run as root, on a machine with SMBIOS")
+	}
+	d := &facts.Discovery{Boot: facts.BootInfo{UUID: uuid, RandomID: root.Read("/proc/sys/kernel/random/boot_id")},
+		LLDP: facts.LLDP{Data: facts.LLDPData{Interfaces: []facts.Neighbour{}}}, Journal: []string{}}
+	if d.Interfaces, err = interfaces(root); err != nil {
+		return nil, err
+	}
+	if d.Boot.MAC, err = bootMAC(root, d.Interfaces, boot); err != nil {
+		return nil, err
+	}
+	d.Disks, d.System = disks(root), system(root)
+	return d, nil
+}
+
+// bootMAC is the address that the machine has booted by: what the kernel was told (BOOTIF, as pxelinux and iPXE have it), else that of the
+// interface with the default route.
+func bootMAC(root host.Root, all []facts.Interface, said string) (string, error) {
+	for word := range strings.FieldsSeq(root.Read("/proc/cmdline")) {
+		if v, ok := strings.CutPrefix(word, "BOOTIF="); ok && said == "" {
+			said = strings.TrimPrefix(v, "01-") // the type of the hardware: Ethernet
+		}
+	}
+	if said != "" {
+		return facts.ParseMAC(said)
+	}
+	for _, i := range all {
+		if i.Gateway != "" && i.MAC != "" {
+			return i.MAC, nil
+		}
+	}
+	return "", fail.New(fail.NotReady, "no interface has a default route, and nobody said which one the machine has booted by").Do("add BOOTIF=01-${mac:hexhyp} to the kernel's arguments")
+}
+
+// interfaces are those that the kernel has, but for loopback and what is only in the kernel.
+func interfaces(root host.Root) ([]facts.Interface, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "list the network interfaces")
+	}
+	gateways := defaultGateways(root.Read("/proc/net/route"))
+	out := []facts.Interface{}
+	for _, n := range all {
+		device := "/sys/class/net/" + n.Name
+		if _, err := os.Stat(root.Path(device + "/device")); err != nil {
+			continue
+		}
+		i := facts.Interface{Name: n.Name, MAC: n.HardwareAddr.String(), Gateway: gateways[n.Name], FQDN: []string{}, Link: root.Read(device+"/carrier") == "1"}
+		if speed, err := strconv.Atoi(root.Read(device + "/speed")); err == nil && speed > 0 {
+			i.Speed = speed
+		}
+		if link, err := os.Readlink(root.Path(device + "/device/driver")); err == nil {
+			i.Driver = filepath.Base(link)
+		}
+		addresses, _ := n.Addrs() // one that goes away meanwhile has none
+		for _, a := range addresses {
+			address(&i, a)
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+func address(i *facts.Interface, a net.Addr) {
+	n, ok := a.(*net.IPNet)
+	if !ok {
+		return
+	}
+	i.Addresses = append(i.Addresses, n.String())
+	if i.IPv4 == "" && n.IP.To4() != nil {
+		i.IPv4, i.CIDRv4 = n.IP.String(), n.String()
+		i.Netmask, _ = n.Mask.Size()
+	}
+}
+
+// defaultGateways reads /proc/net/route: addresses there are in the host's byte order.
+func defaultGateways(routes string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(routes) {
+		f := strings.Fields(line)
+		if len(f) < 8 || f[1] != "00000000" || f[7] != "00000000" || f[2] == "00000000" {
+			continue
+		}
+		if n, err := strconv.ParseUint(f[2], 16, 32); err == nil {
+			out[f[0]] = net.IP(binary.NativeEndian.AppendUint32(nil, uint32(n))).String()
+		}
+	}
+	return out
+}
+
+// system is the machine as a whole.
+func system(root host.Root) *facts.System {
+	dmi := func(name string) string { return root.Read("/sys/class/dmi/id/" + name) }
+	s := &facts.System{Manufacturer: dmi("sys_vendor"), Product: dmi("product_name"), Serial: dmi("product_serial"), Firmware: "bios", CPUs: runtime.NumCPU(),
+		Kernel: strings.TrimPrefix(host.ModulesDir(), "/lib/modules/"), Architecture: runtime.GOARCH}
+	if host.IsDir(root.Path("/sys/firmware/efi")) {
+		s.Firmware = "efi"
+	}
+	for line := range strings.Lines(root.Read("/proc/cpuinfo")) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			s.CPU = strings.TrimSpace(value)
+			break
+		}
+	}
+	for line := range strings.Lines(root.Read("/proc/meminfo")) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "MemTotal:" {
+			kib, _ := strconv.ParseInt(f[1], 10, 64) // the kernel writes digits
+			s.MemoryBytes = kib << 10
+		}
+	}
+	if found, _ := filepath.Glob(root.Path("/sys/class/ipmi/ipmi*")); len(found) > 0 {
+		s.BMC = "/dev/" + filepath.Base(slices.Min(found))
+	}
+	return s
+}
