@@ -181,7 +181,7 @@ demo-openstack: setup bundle-openstack openstack-up ## a real cluster on that Op
 openstack-down: ## stop it; PURGE=1 forgets its state too
 	$(AS_ROOT) go run ./test/openstack down $(if $(PURGE),--purge)
 
-bench-boot: ## the boot endpoints against matchbox, side by side: two minutes, no root
+bench-boot: build ## the boot endpoints against matchbox, side by side: two minutes, no root
 	go run ./bench/boot $(BENCH)
 
 bench-upgrade: build bundle bundle-former ## naupegos upgrade against kubeadm upgrade, side by side

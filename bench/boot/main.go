@@ -1,5 +1,5 @@
-// Command boot measures, in one run, how many machines a second the boot endpoints answer, and how long the slowest hundredth waits: Naupegos'
-// against those of matchbox 0.11.0, which is built from the Go module proxy.
+// Command boot measures, in one run, how many machines a second the boot endpoints answer, and how long the slowest hundredth waits: those of
+// naupegos server against those of matchbox 0.11.0, which is built from the Go module proxy.
 //
 // Both read the same directory of groups, profiles and templates, and are processes of their own; a third one asks both for the same, one
 // after the other, over loopback. It does so at 1, 100, 1000 and 10,000 machines, of each of which there is a group, and prints
@@ -25,7 +25,7 @@ func main() {
 	o := options{}
 	flag.DurationVar(&o.each, "each", 5*time.Second, "how long each side is asked at each size, in two parts; a side that is slow is asked until it has answered 40 times")
 	flag.IntVar(&o.connections, "connections", 16, "how many requests are under way at a time")
-	serving := flag.String("serve", "", "internal: serve this directory")
+	flag.StringVar(&o.program, "naupegos", "bin/naupegos", "the program to measure")
 	loading := flag.String("load", "", "internal: ask the server at this URL")
 	machines := flag.Int("machines", 1, "internal: of -load")
 	flag.Parse()
@@ -33,8 +33,6 @@ func main() {
 	defer stop()
 	var err error
 	switch {
-	case *serving != "":
-		err = serve(ctx, *serving)
 	case *loading != "":
 		err = load(ctx, *loading, *machines, o)
 	default:
@@ -47,6 +45,7 @@ func main() {
 }
 
 type options struct {
+	program     string
 	each        time.Duration
 	connections int
 }
@@ -87,21 +86,27 @@ func compare(ctx context.Context, o options) error {
 		all = append(all, r)
 		fmt.Printf("%6d machines  naupegos %s\n                 matchbox %s\n", n, r.ours, r.theirs)
 	}
-	return report(all)
+	flat, err := flatness(ctx, self, dir, o)
+	if err != nil {
+		return err
+	}
+	return report(all, flat)
 }
 
 // at measures both sides at one size.
 func at(ctx context.Context, self, matchbox, data string, n int, o options) (row, error) {
 	r := row{machines: n}
-	if err := rack(data, n); err != nil {
+	if err := rack(filepath.Join(data, "boot"), n); err != nil {
 		return r, err
 	}
-	ours, err := start(ctx, self, "-serve", data)
+	ours, err := startOurs(ctx, o.program, data)
 	if err != nil {
 		return r, err
 	}
 	defer ours.stop()
-	theirs, err := start(ctx, matchbox, "-data-path", data, "-assets-path", "", "-log-level", "error")
+	theirs, err := start(ctx, matchbox, func(addr string) []string {
+		return []string{"-address", addr, "-data-path", filepath.Join(data, "boot"), "-assets-path", "", "-log-level", "error"}
+	})
 	if err != nil {
 		return r, err
 	}
@@ -121,4 +126,37 @@ func at(ctx context.Context, self, matchbox, data string, n int, o options) (row
 	}
 	r.ours.memory, r.theirs.memory = ours.memory(), theirs.memory()
 	return r, nil
+}
+
+// startOurs runs naupegos server on a state directory.
+func startOurs(ctx context.Context, program, state string) (*server, error) {
+	return start(ctx, program, func(addr string) []string {
+		return []string{"server", "--state-dir", state, "--listen-http", addr, "--listen-https", "127.0.0.1:0"}
+	})
+}
+
+// flatness measures Naupegos at every size once more, in short turns, so that what else the host does meets all of them alike. It returns by
+// how much fewer requests are answered at the largest than at the smallest.
+func flatness(ctx context.Context, self, dir string, o options) (float64, error) {
+	totals := make([]result, len(sizes))
+	servers := make([]*server, len(sizes))
+	for i, n := range sizes {
+		s, err := startOurs(ctx, o.program, filepath.Join(dir, fmt.Sprint(n)))
+		if err != nil {
+			return 0, err
+		}
+		defer s.stop()
+		servers[i] = s
+	}
+	o.each /= 10
+	for range 8 {
+		for i, n := range sizes {
+			part, err := ask(ctx, self, servers[i].url, n, o)
+			if err != nil {
+				return 0, err
+			}
+			totals[i].add(part)
+		}
+	}
+	return totals[len(totals)-1].rate() / totals[0].rate(), nil
 }

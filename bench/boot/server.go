@@ -2,18 +2,16 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
-
-	"github.com/naupegos/naupegos/internal/netboot/boot"
 )
 
 // rack writes the data directory of n machines: a group for each, by its MAC address, a third of them with what they boot once they are
@@ -44,30 +42,15 @@ func rack(dir string, n int) error {
 
 func mac(i int) string { return fmt.Sprintf("52:54:00:%02x:%02x:%02x", i>>16, i>>8&255, i&255) }
 
-// serve is Naupegos' side: the boot endpoints as the server mounts them, on a directory.
-func serve(ctx context.Context, dir string) error {
-	d, err := boot.OpenDirectory(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
-	}
-	watching := make(chan error, 1)
-	go func() { watching <- d.Watch(ctx) }()
-	s := &http.Server{Addr: os.Getenv("BENCH_ADDRESS"), Handler: boot.Handler(boot.Options{Catalogs: []*boot.Catalog{d.Catalog}}), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	context.AfterFunc(ctx, func() { s.Close() })
-	if err := s.ListenAndServe(); err != http.ErrServerClosed {
-		return err
-	}
-	return <-watching
-}
-
 // server is one side, a process of its own.
 type server struct {
-	url string
-	cmd *exec.Cmd
+	url  string
+	cmd  *exec.Cmd
+	said bytes.Buffer
 }
 
 // start runs one side at a free port of loopback until it answers.
-func start(ctx context.Context, program string, args ...string) (*server, error) {
+func start(ctx context.Context, program string, args func(addr string) []string) (*server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -76,10 +59,8 @@ func start(ctx context.Context, program string, args ...string) (*server, error)
 	if err := l.Close(); err != nil {
 		return nil, err
 	}
-	// Each side is told its address by its own means; the other's means nothing to it.
-	s := &server{"http://" + addr, exec.CommandContext(ctx, program, args...)}
-	s.cmd.Env = append(os.Environ(), "BENCH_ADDRESS="+addr, "MATCHBOX_ADDRESS="+addr)
-	s.cmd.Stderr = os.Stderr
+	s := &server{url: "http://" + addr, cmd: exec.CommandContext(ctx, program, args(addr)...)}
+	s.cmd.Stderr = &s.said
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -94,7 +75,7 @@ func start(ctx context.Context, program string, args ...string) (*server, error)
 			}
 		case <-limit:
 			s.stop()
-			return nil, fmt.Errorf("%s did not answer within a minute", program)
+			return nil, fmt.Errorf("%s did not answer within a minute: %s", program, s.said.String())
 		case <-ctx.Done():
 			s.stop()
 			return nil, ctx.Err()

@@ -174,7 +174,15 @@ func newServerCmd(a *App) *cobra.Command {
 		}
 		return err
 	}
-	return serving.New(serving.Host{Out: a.Out, Err: a.Err, OpenStore: a.openStore, Backup: backup, Version: version})
+	return serving.New(serving.Host{Out: a.Out, Err: a.Err, OpenStore: a.openStore, StateDir: a.ownDir, Backup: backup, Version: version})
+}
+
+// ownDir returns this user's own directory.
+func (a *App) ownDir() (string, error) {
+	if a.StateDir == "" {
+		return store.DefaultDir()
+	}
+	return a.StateDir, nil
 }
 
 // viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.

@@ -47,8 +47,8 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if s.programs, err = programs.Find(cfg.Programs...); err != nil {
 		return nil, err
 	}
-	if cfg.DHCP != Off {
-		if err := s.look(ctx); err != nil {
+	if cfg.DHCP == On {
+		if err := s.beAlone(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -58,18 +58,30 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// look refuses to be the second DHCP server of a link. In mode proxy it only says where there is none: one may come later.
-func (s *Service) look(ctx context.Context) error {
+// beAlone refuses to be the second DHCP server of a link.
+func (s *Service) beAlone(ctx context.Context) error {
 	other, err := findDHCP(ctx, s.link)
 	switch {
 	case err != nil:
 		return fail.Wrap(fail.Internal, err, "look for a DHCP server").At(s.link.Name)
-	case s.cfg.DHCP == On && other.IsValid():
+	case other.IsValid():
 		return fail.New(fail.Refused, "a DHCP server answers already, %s", other).At(s.link.Name).Do("say --dhcp proxy to boot machines beside it, or switch it off")
-	case s.cfg.DHCP == Proxy && !other.IsValid():
-		s.cfg.Log.Warn("no DHCP server answers: machines boot only once one gives them addresses", "interface", s.link.Name)
 	}
 	return nil
+}
+
+// miss tells the log where no DHCP server stands beside a proxy. One may come later.
+func (s *Service) miss(ctx context.Context) {
+	other, err := findDHCP(ctx, s.link)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.cfg.Log.Warn("it is not known whether there is a DHCP server", "interface", s.link.Name, "reason", err.Error())
+	case other.IsValid():
+		s.cfg.Log.Info("addresses come from another DHCP server", "interface", s.link.Name, "server", other)
+	default:
+		s.cfg.Log.Warn("no DHCP server answers: machines boot only once one gives them addresses", "interface", s.link.Name)
+	}
 }
 
 func (s *Service) open() error {
@@ -135,6 +147,12 @@ func (s *Service) Run(ctx context.Context) error {
 		g.Go(c.serve)
 	}
 	g.Go(s.tftp.serve)
+	if s.cfg.DHCP == Proxy {
+		g.Go(func() error {
+			s.miss(ctx)
+			return nil
+		})
+	}
 	g.Go(func() error { return advertise(ctx, s.link, s.cfg.Log) })
 	g.Go(func() error {
 		<-ctx.Done()

@@ -15,7 +15,10 @@ import (
 )
 
 // Paths are the patterns of what a Site answers over HTTP. Each is open to whoever reaches the listener.
-var Paths = []string{"/{$}", "/boot.ipxe", "/boot.ipxe.0", "/ipxe", "/grub", "/ignition", "/cloud", "/generic", "/metadata", "/assets/", programsPath + "{name}"}
+var Paths = []string{"/{$}", "/boot.ipxe", "/boot.ipxe.0", "/ipxe", "/grub", "/ignition", "/cloud", "/generic", "/metadata", AssetsPath, programsPath + "{name}"}
+
+// AssetsPath is the pattern of kernels and images, which take their time.
+const AssetsPath = "/assets/"
 
 // Site is all that a server does for machines that boot: the boot endpoints on a directory, and on a network interface what leads machines there.
 type Site struct {

@@ -104,12 +104,13 @@ func destination(m, reply *dhcpv4.DHCPv4, from netip.AddrPort, port int) netip.A
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), dhcpv4.ClientPort)
 }
 
-// findDHCP asks for an address on a link, and returns which server has offered one. Without any the address is not valid. Nothing is taken.
+// findDHCP asks for an address on a link, and returns which server has offered one. Without any the address is not valid, after six seconds: a
+// server may try for seconds whether an address is free before it offers one. Nothing is taken.
 func findDHCP(ctx context.Context, l link) (netip.Addr, error) {
 	if len(l.HardwareAddr) != 6 { // loopback, a tunnel: nobody gives out addresses there
 		return netip.Addr{}, nil
 	}
-	c, err := nclient4.New(l.Name, nclient4.WithTimeout(500*time.Millisecond), nclient4.WithRetry(2))
+	c, err := nclient4.New(l.Name, nclient4.WithTimeout(time.Second), nclient4.WithRetry(3))
 	if err != nil {
 		return netip.Addr{}, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/netbooting"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -31,6 +32,7 @@ type Host struct {
 	Out, Err  io.Writer
 	OpenStore func(context.Context) (store.Store, error) // makes it where there is none
 	Backup    Backup
+	StateDir  func() (string, error) // where this user's store is, or would be
 	Version   string
 }
 
@@ -41,6 +43,7 @@ type flags struct {
 	logFormat              string
 	drain                  time.Duration
 	machine                machineFlags
+	boot                   netbooting.Flags
 }
 
 // New returns naupegos server.
@@ -57,10 +60,14 @@ authority of its own, which lies encrypted in the store, and a certificate for t
 serves. What clients need to believe it is written to server-ca.crt in the state directory. --tls-cert and --tls-key serve with a certificate from
 elsewhere; it is read again when the files change.
 
+Machines that boot are answered by the groups and profiles in boot/ of the state directory. With --netboot-interface they are led there, too, from
+power-on: DHCP, or ProxyDHCP beside the DHCP server that is there, TFTP with iPXE, and router advertisements.
+
 SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way has --drain to end. A second one ends it at once.`,
 		Example: `  naupegos server
   naupegos server --state-dir /var/lib/naupegos/server --listen-http 10.0.0.1:8080
-  naupegos server --listen-http :8080 --listen-https :443 --name boot.example.com`,
+  naupegos server --listen-http :8080 --listen-https :443 --name boot.example.com
+  naupegos server --listen-http 10.0.0.1:8080 --netboot-interface eth1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return h.serve(cmd.Context(), &f) },
 	}
@@ -72,6 +79,8 @@ SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way ha
 	c.Flags().StringVar(&f.logFormat, "log-format", "text", "how the log on standard error is written: text or json")
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long what is under way has to end after a stop")
 	f.machine.bind(c)
+	f.boot.Bind(c.Flags())
+	c.AddCommand(netbooting.NewImport(h.Out, h.StateDir))
 	return c
 }
 
@@ -114,8 +123,12 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
+	boot, err := netbooting.Open(ctx, &f.boot, st.Dir(), f.http, log)
+	if err != nil {
+		return err
+	}
 	s, err := server.Listen(ctx, server.Config{
-		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Parts: []server.Part{machines}, Log: log, Drain: f.drain,
+		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Parts: []server.Part{machines, boot.Part()}, Log: log, Drain: f.drain,
 		Ping: func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {

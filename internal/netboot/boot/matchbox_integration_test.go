@@ -10,12 +10,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,9 +69,9 @@ var queries = []string{
 
 // others are requests beside those that machines make with each of the queries.
 var others = []request{
-	{path: "/"}, {path: "/nothing"}, {path: "/boot.ipxe"}, {path: "/boot.ipxe.0"}, {path: "/boot.ipxe?mac=1"}, {path: "/ipxe/"}, {path: "//ipxe"}, {path: "/a/../ipxe"}, {path: "/ipxe.sig"},
+	{path: "/"}, {path: "/nothing", elsewhere: true}, {path: "/boot.ipxe"}, {path: "/boot.ipxe.0"}, {path: "/boot.ipxe?mac=1"}, {path: "/ipxe/", elsewhere: true}, {path: "//ipxe"}, {path: "/a/../ipxe"}, {path: "/ipxe.sig", elsewhere: true},
 	{path: "/assets"}, {path: "/assets/"}, {path: "/assets/os"}, {path: "/assets/os/"}, {path: "/assets/os/1.0/vmlinuz"}, {path: "/assets/os/1.0/initrd.img"}, {path: "/assets/os/versions.json"},
-	{path: "/assets/absent"}, {path: "/assets/../groups/default.json"}, {path: "/assets/%2e%2e/groups/default.json"},
+	{path: "/assets/absent"}, {path: "/assets/../groups/default.json", elsewhere: true}, {path: "/assets/%2e%2e/groups/default.json"},
 	{path: "/assets/os/1.0/vmlinuz", header: http.Header{"Range": {"bytes=2-5"}}}, {path: "/assets/os/1.0/vmlinuz", header: http.Header{"Range": {"bytes=90-99"}}},
 	{path: "/generic?case=long", header: http.Header{"Range": {"bytes=10-19"}}}, {method: "HEAD", path: "/ipxe"}, {method: "HEAD", path: "/generic?case=long"}, {method: "POST", path: "/ipxe"},
 	{method: "PUT", path: "/metadata?region=eu"}, {method: "HEAD", path: "/assets/os/1.0/vmlinuz"},
@@ -80,6 +80,7 @@ var others = []request{
 type request struct {
 	method, path string
 	header       http.Header
+	elsewhere    bool // not one of the paths for machines that boot: a server has its own answer
 }
 
 // answer is what has to be the same.
@@ -109,19 +110,58 @@ func ask(t *testing.T, base string, r request) answer {
 	return answer{resp.StatusCode, resp.Header.Get("Content-Type"), resp.Header.Get("Location"), resp.Header.Get("Content-Range"), body}
 }
 
-// TestMatchboxAnswersTheSame imports the data directory of a real matchbox and asks both for the same.
+// startServer imports a data directory by naupegos server import-matchbox while a naupegos server runs, until the test ends, and returns its URL.
+func startServer(t *testing.T, data string) string {
+	t.Helper()
+	program, state := filepath.Join(t.TempDir(), "naupegos"), t.TempDir()
+	testkit.Must(t, testkit.Program(program, "cmd/naupegos", ""))
+	addr := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
+	cmd := exec.Command(program, "server", "--state-dir", state, "--listen-http", addr, "--listen-https", "127.0.0.1:0")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	testkit.Must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("naupegos server: %v\n%s", err, said.String())
+		}
+	})
+	answers := func(path string, status int) {
+		testkit.Until(t, time.Minute, 20*time.Millisecond, func() error {
+			resp, err := http.Get("http://" + addr + path)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != status {
+				return fmt.Errorf("%s: %s", path, resp.Status)
+			}
+			return nil
+		})
+	}
+	answers("/ipxe", http.StatusNotFound)
+	if out, err := exec.Command(program, "server", "import-matchbox", data, "--state-dir", state).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	answers("/generic?case=html", http.StatusOK) // groups are copied last
+	answers("/metadata?zone=a", http.StatusOK)
+	return "http://" + addr
+}
+
+// TestMatchboxAnswersTheSame imports the data directory of a real matchbox and asks both for the same: the boot endpoints alone, and a
+// server with all that is around them.
 func TestMatchboxAnswersTheSame(t *testing.T) {
 	data := testkit.Value(filepath.Abs("testdata/rack"))(t)
-	theirs := startMatchbox(t, data)
+	theirs, command := startMatchbox(t, data), startServer(t, data)
 	imported := filepath.Join(t.TempDir(), "boot")
+	testkit.Must(t, os.MkdirAll(imported, 0o755))
 	plan := testkit.Value(boot.PlanImport(data, "", imported))(t)
 	testkit.Must(t, plan.Run(context.Background(), false))
-	var log bytes.Buffer
-	dir := testkit.Value(boot.OpenDirectory(imported, slog.New(slog.NewTextHandler(&log, nil))))(t)
+	dir := testkit.Value(boot.OpenDirectory(imported, slog.New(slog.DiscardHandler)))(t)
 	assets := testkit.Value(os.OpenRoot(filepath.Join(imported, "assets")))(t)
 	defer assets.Close()
-	server := httptest.NewServer(boot.Handler(boot.Options{Catalogs: []*boot.Catalog{dir.Catalog}, Assets: assets}))
-	defer server.Close()
+	endpoints := httptest.NewServer(boot.Handler(boot.Options{Catalogs: []*boot.Catalog{dir.Catalog}, Assets: assets}))
+	defer endpoints.Close()
 
 	requests := slices.Clone(others)
 	for _, path := range []string{"/ipxe", "/grub", "/ignition", "/cloud", "/generic", "/metadata"} {
@@ -131,15 +171,21 @@ func TestMatchboxAnswersTheSame(t *testing.T) {
 	}
 	good := 0
 	for _, r := range requests {
-		want, got := ask(t, theirs, r), ask(t, server.URL, r)
-		if got != want {
-			t.Errorf("%s %s:\nmatchbox %+v\nnaupegos %+v", r.method, r.path, want, got)
-		}
+		want := ask(t, theirs, r)
 		if want.Status == http.StatusOK {
 			good++
 		}
+		if got := ask(t, endpoints.URL, r); got != want {
+			t.Errorf("%s %s:\nmatchbox  %+v\nendpoints %+v", r.method, r.path, want, got)
+		}
+		if r.elsewhere {
+			continue
+		}
+		if got := ask(t, command, r); got != want {
+			t.Errorf("%s %s:\nmatchbox %+v\nserver   %+v", r.method, r.path, want, got)
+		}
 	}
-	if _, err := url.Parse(theirs); err != nil || good < 150 {
+	if good < 150 {
 		t.Errorf("only %d requests were answered with something", good)
 	}
 	t.Logf("%d requests, %d answered with something, %d problems named", len(requests), good, len(plan.Problems))

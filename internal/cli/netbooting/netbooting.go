@@ -1,0 +1,92 @@
+// Package netbooting is what the operator says of machines that boot from the network: the flags of naupegos server for it, and the verb that
+// takes over a matchbox. Flags in, one call, output out.
+package netbooting
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/netboot"
+	"github.com/naupegos/naupegos/internal/netboot/dhcp"
+)
+
+// Dir is where a state directory has what machines boot.
+func Dir(stateDir string) string { return filepath.Join(stateDir, "boot") }
+
+// Flags are those of naupegos server that are about machines that boot from the network.
+type Flags struct {
+	iface, address, mode, span, router string
+	dns                                []string
+	lease                              time.Duration
+}
+
+// Bind adds the flags.
+func (f *Flags) Bind(set *pflag.FlagSet) {
+	set.StringVar(&f.iface, "netboot-interface", "", "the network interface that machines boot over: TFTP with iPXE, router advertisements, and what --dhcp says (default none: HTTP alone)")
+	set.StringVar(&f.address, "netboot-address", "", "this host's address on that interface (default its first IPv4 address)")
+	set.StringVar(&f.mode, "dhcp", "proxy", "on that interface: off, proxy (beside the DHCP server that gives out addresses), or on (give out addresses, too)")
+	set.StringVar(&f.span, "dhcp-range", "", "with --dhcp on: which addresses to give out, as 10.0.0.100-10.0.0.200")
+	set.StringVar(&f.router, "dhcp-router", "", "with --dhcp on: the default route of machines (default none)")
+	set.StringSliceVar(&f.dns, "dhcp-dns", nil, "with --dhcp on: a name server of machines (repeatable; default none)")
+	set.DurationVar(&f.lease, "dhcp-lease", time.Hour, "with --dhcp on: for how long an address is given")
+}
+
+// Config returns what the flags say. httpAddress is that of the boot endpoints, as --listen-http has it.
+func (f *Flags) Config(stateDir, httpAddress string, log *slog.Logger) (netboot.Config, error) {
+	cfg := netboot.Config{Interface: f.iface, DHCP: netboot.Mode(f.mode), Lease: f.lease, Log: log}
+	if f.iface == "" {
+		if f.span != "" || f.router != "" || len(f.dns) > 0 || f.address != "" {
+			return cfg, fail.New(fail.Invalid, "--netboot-address and the flags --dhcp-… need --netboot-interface")
+		}
+		return cfg, nil
+	}
+	_, port, err := net.SplitHostPort(httpAddress)
+	if err != nil {
+		return cfg, fail.Wrap(fail.Invalid, err, "the address of the boot endpoints, %q", httpAddress)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return cfg, fail.New(fail.Invalid, "machines need to be told a port, and %q has none", httpAddress).Do("say --listen-http :8080")
+	}
+	cfg.HTTP = uint16(n)
+	if cfg.DHCP == netboot.On {
+		cfg.Leases = filepath.Join(stateDir, "dhcp-leases")
+	}
+	if f.span != "" {
+		if cfg.Range, err = dhcp.ParseRange(f.span); err != nil {
+			return cfg, err
+		}
+	}
+	if cfg.Address, err = address("--netboot-address", f.address); err != nil {
+		return cfg, err
+	}
+	if cfg.Router, err = address("--dhcp-router", f.router); err != nil {
+		return cfg, err
+	}
+	for _, d := range f.dns {
+		a, err := address("--dhcp-dns", d)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.DNS = append(cfg.DNS, a)
+	}
+	return cfg, nil
+}
+
+func address(flag, s string) (netip.Addr, error) {
+	if s == "" {
+		return netip.Addr{}, nil
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil || !a.Is4() {
+		return a, fail.New(fail.Invalid, "%s %q is no IPv4 address", flag, s)
+	}
+	return a, nil
+}

@@ -1,0 +1,35 @@
+package netbooting
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/naupegos/naupegos/internal/netboot"
+	"github.com/naupegos/naupegos/internal/server"
+)
+
+// Site is what the server does for machines that boot.
+type Site struct{ *netboot.Site }
+
+// Open opens it as the flags say: what machines boot is in the state directory, and they are told the address httpAddress.
+func Open(ctx context.Context, f *Flags, stateDir, httpAddress string, log *slog.Logger) (Site, error) {
+	cfg, err := f.Config(stateDir, httpAddress, log)
+	if err != nil {
+		return Site{}, err
+	}
+	s, err := netboot.OpenSite(ctx, Dir(stateDir), cfg)
+	return Site{s}, err
+}
+
+// Part returns it as a part of a server. Whoever reaches the listener may ask.
+func (s Site) Part() server.Part {
+	p := server.Part{Name: "boot", Run: s.Run, Health: s.Health}
+	for _, pattern := range netboot.Paths {
+		m := server.Mount{Pattern: pattern, Handler: s.Site, On: server.Boot}
+		if pattern == netboot.AssetsPath {
+			m.Stream = true // kernels and images
+		}
+		p.Mounts = append(p.Mounts, m)
+	}
+	return p
+}
