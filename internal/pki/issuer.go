@@ -25,6 +25,9 @@ type Issuer interface {
 	Sign(ctx context.Context, authority []byte, s LeafSpec, request []byte, validity time.Duration) ([]byte, error)
 }
 
+// behind is by how much an issuer's clock may be ahead of ours.
+const behind = 2 * time.Minute
+
 // Unsigned is why an issuer did not certify something: nothing is wrong with the machine that it is for.
 type Unsigned struct{ error }
 
@@ -70,6 +73,9 @@ func (k *PKI) request(ctx context.Context, s LeafSpec, a *authority, validity ti
 		return Pair{}, err
 	}
 	csr := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	if left := a.cert.NotAfter.Sub(k.o.Now()) - behind; validity > left { // many issuers refuse what would outlive the authority
+		validity = left
+	}
 	signed, err := k.o.Issuer.Sign(ctx, a.pair.CertPEM, s, csr, validity)
 	if err != nil {
 		return Pair{}, &Unsigned{err}

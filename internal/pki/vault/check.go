@@ -147,15 +147,15 @@ func (s *Server) checkAuthority(ctx context.Context, authority string, have []by
 	if left < caEnding {
 		f.Warning = true
 	}
-	life, err := s.checkRoles(ctx, authority, id)
+	life, err := s.checkRoles(ctx, authority, id, cert.NotBefore)
 	if f.Err = err; err == nil && life < shortLife {
 		f.Warning, f.Detail = true, f.Detail+fmt.Sprintf("; certificates live %s at most: naupegos renew must run well within a third of that", life)
 	}
 	return f
 }
 
-// checkRoles looks at the roles of a mount, and returns the longest life of what they sign.
-func (s *Server) checkRoles(ctx context.Context, authority, id string) (life time.Duration, _ error) {
+// checkRoles looks at the roles of a mount whose authority is valid since then, and returns the longest life of what they sign.
+func (s *Server) checkRoles(ctx context.Context, authority, id string, since time.Time) (life time.Duration, _ error) {
 	mount := s.mount(authority)
 	var paths, bad []string
 	for _, r := range roles(authority) {
@@ -185,6 +185,10 @@ func (s *Server) checkRoles(ctx context.Context, authority, id string) (life tim
 		}
 		if !allowed(may[paths[i]]) {
 			bad = append(bad, "the token may not write "+paths[i]+": naupegos certs issuer "+s.name+" --policy prints the policy")
+		}
+		if from := since.Add(time.Duration(is.Before) * time.Second); s.now().Before(from) {
+			return 0, fail.New(fail.NotReady, "what its role %s signs would begin before its authority does", r.name).At(mount).
+				Do("try again after %s, or write the role with a shorter not_before_duration", from.UTC().Format(time.TimeOnly+" MST"))
 		}
 		if longest := time.Duration(is.MaxTTL) * time.Second; longest > 0 {
 			life = min(life, longest)

@@ -85,7 +85,8 @@ type state struct {
 	KeyType       string   `json:"key_type"`
 	KeyBits       int      `json:"key_bits"`
 	KeyUsage      []string `json:"key_usage"`
-	MaxTTL        int      `json:"max_ttl"` // seconds; 0: the mount's
+	MaxTTL        int      `json:"max_ttl"`             // seconds; 0: the mount's
+	Before        int      `json:"not_before_duration"` // seconds
 }
 
 // lacks says what keeps a role as it is from signing what it is for.

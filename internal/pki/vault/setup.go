@@ -14,7 +14,7 @@ func policyName(cluster string) string { return "naupegos-" + cluster }
 
 // rootCommand makes an authority whose key never leaves its mount.
 func rootCommand(cluster, mount string) string {
-	return fmt.Sprintf("vault write %s/root/generate/internal common_name=%s-%s issuer_name=naupegos key_type=ec key_bits=256 ttl=87600h",
+	return fmt.Sprintf("vault write %s/root/generate/internal common_name=%s-%s issuer_name=naupegos key_type=ec key_bits=256 not_before_duration=10m ttl=87600h",
 		mount, cluster, mount[strings.LastIndexByte(mount, '/')+1:])
 }
 

@@ -1,4 +1,5 @@
-// Package vaulttest has a Vault for tests, written by hand: it knows the few calls of package vault.
+// Package vaulttest has Vaults for tests: one that is written by hand and knows the few calls of package vault, and the real one, built from the Go
+// module proxy.
 //
 // It is for tests only.
 package vaulttest
