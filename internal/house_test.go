@@ -54,7 +54,8 @@ var owners = map[string][]string{
 
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
 var knows = map[string][]string{
-	"api/v1alpha1":             {"internal/expression", "internal/fail", "internal/release"},
+	"api/v1alpha1":             {"internal/expression", "internal/fail", "internal/release", "internal/schedule"},
+	"internal/schedule":        {},
 	"internal/fail":            {},
 	"internal/testkit":         {"internal/fail"},
 	"internal/testkit/sshtest": {"internal/testkit"},
@@ -66,9 +67,10 @@ var knows = map[string][]string{
 	"internal/agent/host":      {"internal/fail", "internal/machine"},
 	"internal/agent/approver":  {"internal/fail"},
 	"internal/agent/discover":  {"internal/agent/host", "internal/fail", "internal/registry/facts"},
-	"cmd/naupegos-agent":       {"internal/agent", "internal/agent/approver", "internal/agent/discover", "internal/agent/host", "internal/fail", "internal/machine"},
+	"internal/agent/turns":     {"internal/backup", "internal/backup/s3", "internal/fail", "internal/schedule"},
+	"cmd/naupegos-agent":       {"internal/agent", "internal/agent/approver", "internal/agent/discover", "internal/agent/turns", "internal/agent/host", "internal/fail", "internal/machine"},
 	"internal/backup":          {"internal/fail"},
-	"internal/backup/s3":       {"api/v1alpha1", "internal/backup", "internal/fail"},
+	"internal/backup/s3":       {"internal/backup", "internal/fail"},
 	"internal/pki":             {"internal/fail"},
 	"internal/pki/vault":       {"api/v1alpha1", "internal/fail", "internal/pki"},
 	"internal/pki/pkitest":     {"internal/fail", "internal/pki", "internal/testkit"},

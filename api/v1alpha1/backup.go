@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"filippo.io/age"
+
+	"github.com/naupegos/naupegos/internal/schedule"
 )
 
 // Backup says where backups of the cluster go, who opens them, and which ones stay.
@@ -17,6 +19,8 @@ type Backup struct {
 	Recipients []string `json:"recipients,omitempty" yaml:"recipients,omitempty" jsonschema:"maxItems=20"`
 	// Which backups stay when one was made, and at naupegos backup prune. Left out: all. The newest one that is proven always stays.
 	Keep *BackupKeep `json:"keep,omitempty" yaml:"keep,omitempty"`
+	// When control-plane machines make backups by themselves, one of them each time, in the form of cron and in UTC: minute, hour, day of the month, month, day of the week, as "0 */12 * * *"; or @hourly, @daily, @weekly, @monthly. They write to what to says: a bucket, with the credentials that are found where naupegos runs, or a directory that all of them have mounted.
+	Schedule string `json:"schedule,omitempty" yaml:"schedule,omitempty"`
 }
 
 // BackupTarget is where backups are kept.
@@ -87,8 +91,25 @@ func (c *Cluster) checkBackup(r *findings) {
 		}
 		seen[text] = i
 	}
+	b.checkSchedule(r, at)
 	if k := b.Keep; k != nil && *k == (BackupKeep{}) {
 		r.add(at+".keep", "keeps nothing", "give it last, days or weeks, or remove it")
+	}
+}
+
+// checkSchedule checks that machines can make backups by themselves.
+func (b *Backup) checkSchedule(r *findings, at string) {
+	if b.Schedule == "" {
+		return
+	}
+	if _, err := schedule.Parse(b.Schedule); err != nil {
+		r.add(at+".schedule", quote(b.Schedule)+" "+err.Error(), `as "0 */12 * * *", or @daily`)
+	}
+	if b.To == nil {
+		r.add(at+".schedule", "has machines make backups, and they don't reach the store's directory", "give spec.backup.to a bucket, or a directory that they share", at+".to")
+	}
+	if b.Keep == nil {
+		r.add(at+".schedule", "makes more and more backups, and none ever goes", "say with spec.backup.keep which ones stay", at+".keep")
 	}
 }
 

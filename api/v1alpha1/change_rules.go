@@ -148,6 +148,7 @@ var changeRules = rules{
 	"spec.backup.to.s3.ca":              {Class: ChangeFree},
 	"spec.backup.to.s3.credentialsFile": {Class: ChangeFree},
 	"spec.backup.recipients":            {Class: ChangeFree, Say: "those of backups that are made from now on"},
+	"spec.backup.schedule":              {Class: ChangeFree},
 	"spec.backup.keep":                  {Class: ChangeFree},
 	"spec.backup.keep.last":             {Class: ChangeFree},
 	"spec.backup.keep.days":             {Class: ChangeFree},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/agent"
 	"github.com/naupegos/naupegos/internal/agent/approver"
+	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 )
@@ -53,6 +54,8 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
                                           look what this machine is, say so to a server of Naupegos, signed by a key that is made here, and
                                           wait until somebody approves the machine; prints its certificate (JSON). Without --server only
                                           print what the machine is
+  naupegos-agent backup --settings FILE   see to it that there is a backup of the schedule's last time: make it, or wait until another machine
+                                          has; a timer starts this on control-plane machines
   naupegos-agent version [--sha256]       version, or the digest of this very binary
 
 Errors are one line of JSON on standard error: {"kind","what","where","hint"}. Exit status: 1 internal error, 3 invalid input,
@@ -70,7 +73,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release,
 		"gateway-check": c.gatewayCheck, "settled": c.settled, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
 		"updates": c.updates, "update": c.update,
-		"discover": c.discover, "version": c.version,
+		"discover": c.discover, "backup": c.backup, "version": c.version,
 		"help": c.help, "--help": c.help, "-h": c.help,
 	}
 	verb, ok := verbs[args[0]]
@@ -308,6 +311,18 @@ func (c *command) approver(ctx context.Context, args []string) error {
 	}
 	log := slog.New(slog.NewTextHandler(c.err, nil))
 	return approver.Run(ctx, approver.Options{Kubeconfig: *kubeconfig, Machines: *machines, Log: log})
+}
+
+func (c *command) backup(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("backup", flag.ContinueOnError)
+	settings := f.String("settings", "", "")
+	if _, err := c.parse(f, args, 0); err != nil {
+		return err
+	}
+	if *settings == "" {
+		return fail.New(fail.Invalid, "backup needs --settings")
+	}
+	return turns.Run(ctx, turns.Options{Settings: *settings, Log: slog.New(slog.NewTextHandler(c.err, nil))})
 }
 
 func (c *command) version(_ context.Context, args []string) error {

@@ -83,6 +83,8 @@ func unitOps(units []machine.Unit, states map[string]unitState, changed map[stri
 		own, watched := ownChange(u, changed), watchedChange(u, changed)
 		op := unitOp{name: u.Name, reset: s.active == "failed"}
 		switch {
+		case u.OnDemand:
+			continue
 		case !u.Active && s.running():
 			op.verb, op.why = "stop", "is to be inactive"
 		case !u.Active:

@@ -22,6 +22,12 @@ func (d Directory) String() string { return string(d) }
 // Grace implements Target: whoever writes here holds the cluster's lease.
 func (d Directory) Grace() time.Duration { return 0 }
 
+// Shared is a directory that machines which make backups on a schedule share with whoever makes them by hand, such as one of NFS.
+type Shared struct{ Directory }
+
+// Grace implements Target.
+func (Shared) Grace() time.Duration { return time.Hour }
+
 func (d Directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }

@@ -32,6 +32,9 @@ says what is in it and can be read without a key, and set.age, which whoever has
 opens, or one of spec.backup.recipients. naupegos backup key puts that identity beside them, encrypted by a passphrase: then the bucket and
 the passphrase are all that is needed.
 
+With spec.backup.schedule control-plane machines make such sets by themselves, one of them each time, into that bucket or a directory that they
+share. They never see what opens them.
+
 One is also made before what may go wrong: a control-plane machine is replaced, a release of Kubernetes comes from which none leads back.`,
 	}
 	c.AddCommand(newBackupCreateCmd(a), newBackupListCmd(a), newBackupShowCmd(a), newBackupPruneCmd(a), newBackupKeyCmd(a), newBackupRehearseCmd(a), newBackupRestoreCmd(a))
@@ -331,6 +334,27 @@ func backupWords(b *cluster.Backups, name string, now time.Time) string {
 		return "the last is " + ago(b.Last) + ", and proven"
 	}
 	return "the last is " + ago(b.Last) + ", the last proven one " + ago(b.Proven)
+}
+
+// scheduleWords says how the backups are that machines make by themselves.
+func scheduleWords(s *cluster.Scheduled, name string, now time.Time) string {
+	if s.Problem != "" {
+		return s.Schedule + ": " + s.Problem
+	}
+	is := "none was made yet"
+	if s.Last != nil {
+		is = "the last is " + coarse(now.Sub(s.Last.At)) + " old, by " + s.Last.Machine
+	}
+	if s.Overdue {
+		is = "OVERDUE: " + is
+	}
+	is = s.Schedule + ": " + is + "; the next at " + s.Next.Local().Format(time.DateTime)
+	if s.Failed != nil {
+		is += "; " + s.Failed.Machine + " failed at " + s.Failed.At.Local().Format(time.DateTime) + ": " + s.Failed.What
+	} else if s.Overdue {
+		is += "; see naupegos-backup.service on the control-plane machines: naupegos logs " + name
+	}
+	return is
 }
 
 // coarse is an age in words that do not change at each look.

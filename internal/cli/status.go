@@ -73,6 +73,9 @@ func statusTable(w io.Writer, s *cluster.Status) error {
 	}
 	if s.Backups != nil {
 		fmt.Fprintf(w, "  backup    %s\n", backupWords(s.Backups, s.Name, time.Now()))
+		if on := s.Backups.Scheduled; on != nil {
+			fmt.Fprintf(w, "  schedule  %s\n", scheduleWords(on, s.Name, time.Now()))
+		}
 	}
 	if !s.Expires.IsZero() {
 		fmt.Fprintf(w, "  next certificate to expire  %s (%s)\n", s.Expires.Format(time.DateOnly), s.ExpiresOf)

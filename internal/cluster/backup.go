@@ -4,35 +4,42 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"encoding/pem"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/s3"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
-	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
-	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/schedule"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-const backupID = "backup/create"
+const (
+	backupID = "backup/create"
+	layStep  = "backup/lay"
+)
 
 // BackupTarget returns where the backups of a document's cluster are kept; dir is the store's directory. doc may be nil.
 func BackupTarget(doc *v1alpha1.Cluster, dir string) backup.Target {
 	if doc != nil && doc.Spec.Backup != nil && doc.Spec.Backup.To != nil {
 		to := doc.Spec.Backup.To
 		if to.S3 != nil {
-			return s3.New(*to.S3)
+			return s3.New(s3.Spec(*to.S3))
+		}
+		if doc.Spec.Backup.Schedule != "" {
+			return backup.Shared{Directory: backup.Directory(to.Directory)}
 		}
 		return backup.Directory(to.Directory)
 	}
@@ -82,7 +89,7 @@ func (c *Cluster) backupStep(reason string, made func(*backup.Set)) *plan.Step {
 		ID: backupID, Action: plan.Create, Subject: "cluster", Title: "make a backup", Reason: reason,
 		Details: []string{"into " + t.String() + ", encrypted for " + whom},
 		Run: func(ctx context.Context, p plan.Progress) error {
-			src, err := c.backupSource(ctx, reason, p)
+			src, err := c.backupSource(ctx, reason, c.facts.Get(memory.Bundle), p)
 			if err != nil {
 				return err
 			}
@@ -146,10 +153,10 @@ func (c *Cluster) WriteBackupKey(ctx context.Context, passphrase string) (string
 	return t.String(), backup.WriteKey(ctx, t, c.Name(), c.store.Identity(), passphrase)
 }
 
-// backupSource is what a backup of this cluster is made of, as it is now.
-func (c *Cluster) backupSource(ctx context.Context, reason string, p plan.Progress) (*backup.Source, error) {
+// backupSource is what a backup of this cluster is made of, as it is now; bundle is the fact of its bundle.
+func (c *Cluster) backupSource(ctx context.Context, reason, bundle string, p plan.Progress) (*backup.Source, error) {
 	recipients := c.backupRecipients()
-	o, err := c.operatorPart(ctx)
+	o, err := c.operatorPart(ctx, bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -190,10 +197,16 @@ func snapshot(ctx context.Context, from *etcd.Client, w io.Writer, p plan.Progre
 	return e, err
 }
 
-// operatorPart is what the store knows of the cluster.
-func (c *Cluster) operatorPart(ctx context.Context) (*backup.Operator, error) {
+// operatorPart is what the store knows of the cluster, with this as the fact of its bundle.
+func (c *Cluster) operatorPart(ctx context.Context, bundle string) (*backup.Operator, error) {
 	rec := *c.rec
 	rec.Facts = c.facts.All() // other steps may be learning more meanwhile
+	if bundle != "" {
+		if rec.Facts == nil {
+			rec.Facts = store.Facts{}
+		}
+		rec.Facts[store.Fact{Kind: string(memory.Bundle)}] = bundle
+	}
 	o := &backup.Operator{Document: rec.Document, Record: RecordOf(&rec), Secrets: map[string][]byte{}}
 	names, err := c.secrets.Names(ctx)
 	if err != nil {
@@ -205,27 +218,6 @@ func (c *Cluster) operatorPart(ctx context.Context) (*backup.Operator, error) {
 		}
 	}
 	return o, nil
-}
-
-// RecordOf is the record of a cluster as backups have it.
-func RecordOf(rec *store.Cluster) backup.Record {
-	r := backup.Record{ID: rec.ID, Name: rec.Name, Provider: rec.Provider, Bundle: BundleOf(rec), CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt}
-	for f, v := range rec.Facts {
-		r.Facts = append(r.Facts, backup.Fact{Kind: f.Kind, Subject: f.Subject, Value: v})
-	}
-	slices.SortFunc(r.Facts, func(a, b backup.Fact) int {
-		return strings.Compare(a.Kind+"/"+a.Subject, b.Kind+"/"+b.Subject)
-	})
-	return r
-}
-
-// FromRecord is the record of a cluster out of a backup.
-func FromRecord(r backup.Record, document []byte) store.Cluster {
-	rec := store.Cluster{ID: r.ID, Name: r.Name, Provider: r.Provider, Document: document, Facts: store.Facts{}, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt}
-	for _, f := range r.Facts {
-		rec.Facts[store.Fact{Kind: f.Kind, Subject: f.Subject}] = f.Value
-	}
-	return rec
 }
 
 // authorityDigest is the SHA-256 of the certificate by which clients know the cluster.
@@ -242,65 +234,167 @@ func (c *Cluster) authorityDigest(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Backups says how a cluster's backups are.
-type Backups struct {
-	Last     time.Time `json:"last,omitzero"` // when the last one was made; none: zero
-	LastID   string    `json:"lastID,omitempty"`
-	Proven   time.Time `json:"proven,omitzero"` // when the last one was made that a rehearsal has found whole; none: zero
-	ProvenID string    `json:"provenID,omitempty"`
-	Problem  string    `json:"problem,omitempty"` // why it can't be told
+// scheduled returns when machines make backups; false where they don't.
+func (c *Cluster) scheduled() (s schedule.Schedule, text string, ok bool) {
+	if b := c.doc.Spec.Backup; b != nil && b.Schedule != "" {
+		s, err := schedule.Parse(b.Schedule)
+		return s, b.Schedule, err == nil // it is valid: the document is
+	}
+	return s, "", false
 }
 
-// backupsLook bounds looking for backups where something else is asked.
-const backupsLook = 5 * time.Second
-
-// backups looks for the last backup and the last proven one.
-func (c *Cluster) backups(ctx context.Context) *Backups {
-	ctx, cancel := context.WithTimeout(ctx, backupsLook)
-	defer cancel()
-	last, proven, err := backup.Newest(ctx, c.backupTarget(), c.Name(), c.rec.ID)
-	b := &Backups{}
+// orderDigest tells what the store knows of the cluster from what it knew: the document, keys, and facts, but for those that come and go by
+// themselves. Certificates are left out: new ones are made of what is in every set.
+func (c *Cluster) orderDigest(ctx context.Context) (string, error) {
+	o, err := c.operatorPart(ctx, c.bundleToBe())
 	if err != nil {
-		b.Problem = err.Error()
+		return "", err
 	}
-	if last != nil {
-		b.Last, b.LastID = last.CreatedAt, last.ID
-	}
-	if proven != nil {
-		b.Proven, b.ProvenID = proven.CreatedAt, proven.ID
-	}
-	return b
-}
-
-// Given is what a cluster that the store does not know is begun with: it comes back as what it was.
-type Given struct {
-	Secrets map[string][]byte // by name
-	Facts   store.Facts
-}
-
-// EncryptionOf is by what API servers of the cluster of a record read Secrets.
-func EncryptionOf(rec *store.Cluster, doc *v1alpha1.Cluster) ([]string, error) {
-	c := Cluster{doc: doc, rec: rec, facts: memory.NewFacts(rec, nil)}
-	return c.encryption()
-}
-
-// GenerationsOf says which generations of its authorities and keys the cluster of a record uses.
-func GenerationsOf(rec *store.Cluster) (map[string]pki.Generations, error) {
-	c := Cluster{facts: memory.NewFacts(rec, nil)}
-	r, err := c.toldRotation()
+	o.Record.Facts = slices.DeleteFunc(o.Record.Facts, func(f backup.Fact) bool {
+		return slices.Contains([]memory.Kind{memory.BackupLaid, memory.BackupFrom, memory.Converged, memory.Restored, memory.Restoring}, memory.Kind(f.Kind))
+	})
+	o.Record.UpdatedAt, o.Record.CreatedAt = time.Time{}, time.Time{}
+	maps.DeleteFunc(o.Secrets, func(name string, _ []byte) bool { return pki.IsLeaf(name) })
+	raw, err := json.Marshal(struct {
+		*backup.Operator
+		Recipients []string
+	}{o, c.backupRecipients()})
 	if err != nil {
-		return nil, err
+		return "", fail.Wrap(fail.Internal, err, "compare what the store knows with what machines have of it")
 	}
-	return c.generations(r), nil
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
 }
 
-// NodesOf returns the names of the nodes of a cluster that is made anew by a document.
-func NodesOf(doc *v1alpha1.Cluster) (names []string) {
-	want, _ := wanted.Assign(doc, nil, nil)
-	for _, s := range want {
-		if s.Role != provider.Gateway {
-			names = append(names, s.Name)
+// planLaying has the machines that make backups learn what the store knows, sealed: after all else that a plan does, and where it has changed.
+func (a *applying) planLaying() error {
+	was := a.facts.Get(memory.BackupLaid)
+	_, text, on := a.scheduled()
+	s := &plan.Step{ID: layStep, Action: plan.Change, Subject: "cluster", Title: "lay what the store knows in etcd, sealed", Run: a.layOrder}
+	switch {
+	case !on && was == "":
+		return nil
+	case !on:
+		s = a.takeOrderStep("the document has machines make no backups any more")
+	default:
+		now, err := a.orderDigest(context.Background())
+		if err != nil {
+			return err
+		}
+		if was == now && a.graph.Empty() {
+			return nil
+		}
+		s.Reason = "machines put it into the backups that they make (" + text + ")"
+		if was == "" {
+			s.Action = plan.Create
 		}
 	}
-	return names
+	a.add(stageLay, s)
+	return nil
+}
+
+// layOrder lays what sets on schedule are made of beside etcd's data, unless it lies there. What it replaces goes last.
+func (c *Cluster) layOrder(ctx context.Context, p plan.Progress) error {
+	digest, err := c.orderDigest(ctx)
+	if err != nil || digest == c.facts.Get(memory.BackupLaid) {
+		return err
+	}
+	src, err := c.backupSource(ctx, turns.Reason, c.bundleToBe(), p)
+	if err != nil {
+		return err
+	}
+	parts, order, err := turns.Lay(src.About, src.Operator)
+	if err != nil {
+		return err
+	}
+	err = c.withEtcd(ctx, func(e *etcd.Client) error {
+		for _, pair := range append(parts, order) {
+			if err := e.Put(ctx, pair.Key, pair.Value); err != nil {
+				return err
+			}
+		}
+		keys, _, err := e.Keys(ctx, turns.Prefix)
+		if err != nil {
+			return err
+		}
+		return e.Delete(ctx, turns.Former(keys, parts))
+	})
+	if err != nil {
+		return err
+	}
+	if c.facts.Get(memory.BackupFrom) == "" {
+		if err := c.facts.Set(ctx, memory.BackupFrom, time.Now().UTC().Format(time.RFC3339)); err != nil {
+			return err
+		}
+	}
+	return c.facts.Set(ctx, memory.BackupLaid, digest)
+}
+
+// takeOrderStep takes out of etcd what sets on schedule were made of.
+func (c *Cluster) takeOrderStep(reason string) *plan.Step {
+	return &plan.Step{
+		ID: layStep, Action: plan.Destroy, Subject: "cluster", Title: "take what the store knows out of etcd", Reason: reason,
+		Run: func(ctx context.Context, _ plan.Progress) error { return c.takeOrder(ctx) },
+	}
+}
+
+func (c *Cluster) takeOrder(ctx context.Context) error {
+	err := c.withEtcd(ctx, func(e *etcd.Client) error {
+		keys, _, err := e.Keys(ctx, turns.Prefix)
+		if err != nil {
+			return err
+		}
+		return e.Delete(ctx, keys)
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.facts.Set(ctx, memory.BackupFrom, ""); err != nil {
+		return err
+	}
+	return c.facts.Set(ctx, memory.BackupLaid, "")
+}
+
+// Scheduled says how the backups are that machines make by themselves.
+type Scheduled struct {
+	Schedule string        `json:"schedule"`
+	Last     *turns.Done   `json:"last,omitempty"`   // nil: none was made yet
+	Failed   *turns.Failed `json:"failed,omitempty"` // since then
+	Next     time.Time     `json:"next"`
+	Overdue  bool          `json:"overdue"` // one should be there that is not
+	Problem  string        `json:"problem,omitempty"`
+}
+
+// onSchedule looks at what machines say of the backups that they make; nil where they make none.
+func (c *Cluster) onSchedule(ctx context.Context) *Scheduled {
+	s, text, ok := c.scheduled()
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, backupsLook)
+	defer cancel()
+	now := time.Now()
+	is := &Scheduled{Schedule: text, Next: s.Next(now)}
+	err := c.withEtcd(ctx, func(e *etcd.Client) error {
+		for key, v := range map[string]any{turns.DoneKey: &is.Last, turns.FailedKey: &is.Failed} {
+			raw, err := e.Get(ctx, key)
+			if err == nil && raw != nil {
+				err = json.Unmarshal(raw, v)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		is.Problem = err.Error()
+		return is
+	}
+	since, _ := time.Parse(time.RFC3339, c.facts.Get(memory.BackupFrom)) // zero where machines make none yet
+	if is.Last != nil && is.Last.Turn.After(since) {
+		since = is.Last.Turn
+	}
+	is.Overdue = !since.IsZero() && turns.Overdue(s, since, now)
+	return is
 }

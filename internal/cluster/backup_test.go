@@ -2,15 +2,24 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/backup/s3"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -72,3 +81,96 @@ func TestBackupPlans(t *testing.T) {
 
 // noSnapshot writes no data.
 func noSnapshot(context.Context, io.Writer) (backup.Etcd, error) { return backup.Etcd{}, nil }
+
+// TestSchedule: with a schedule control-plane machines have a timer, and what the store knows is laid after all else, whenever that changes.
+func TestSchedule(t *testing.T) {
+	doc := document(t, 3, 1, 1)
+	l := newLab(t, doc)
+	credentials := filepath.Join(t.TempDir(), "credentials")
+	testkit.Must(t, os.WriteFile(credentials, []byte("[default]\naws_access_key_id = key\naws_secret_access_key = word\n"), 0o600))
+	doc.Spec.Backup = &v1alpha1.Backup{
+		To:   &v1alpha1.BackupTarget{S3: &v1alpha1.BackupS3{Endpoint: "https://s3.example.org", Bucket: "bucket", CredentialsFile: credentials}},
+		Keep: &v1alpha1.BackupKeep{Last: 3}, Schedule: "0 */12 * * *",
+	}
+	l.store = recipientOnly{}
+	l.running(doc)
+	conf := l.have["demo-cp-2"]
+	files := map[string]machine.File{}
+	for _, f := range conf.Files {
+		files[f.Path] = f
+	}
+	if f := files[backupCredentials]; f.Mode != 0o600 || !f.Secret || !strings.Contains(string(f.Content), "aws_secret_access_key = word\n") {
+		t.Errorf("the credentials are %v", f.Mode)
+	}
+	var set turns.Settings
+	testkit.Must(t, json.Unmarshal(files[backupSettings].Content, &set))
+	if set.Machine != "demo-cp-2" || set.To.S3.CredentialsFile != backupCredentials || set.To.S3.Bucket != "bucket" || set.Keep.Last != 3 || set.Schedule != "0 */12 * * *" {
+		t.Errorf("the settings are %+v", set)
+	}
+	units := map[string]machine.Unit{}
+	for _, u := range conf.Units {
+		units[u.Name] = u
+	}
+	if u := units["naupegos-backup.timer"]; !u.Active || !u.Enabled || !strings.Contains(u.Content, "\nOnCalendar=*-*-* 00,12:00:00 UTC\n") {
+		t.Errorf("the timer is %+v", u)
+	}
+	if u := units["naupegos-backup.service"]; !u.OnDemand || u.Active || u.Enabled {
+		t.Errorf("the service is %+v", u)
+	}
+	for _, name := range []string{"demo-a-1", "demo-gw-1"} {
+		if slices.ContainsFunc(l.have[name].Units, func(u machine.Unit) bool { return strings.HasPrefix(u.Name, "naupegos-backup") }) {
+			t.Errorf("%s makes backups", name)
+		}
+	}
+
+	const lay = "backup/lay"
+	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.HasPrefix(p, "lay:\n  create  "+lay) {
+		t.Errorf("at first it plans\n%s", p)
+	}
+	learn := func() {
+		testkit.Must(t, l.facts.Set(t.Context(), memory.BackupLaid, testkit.Value(l.orderDigest(t.Context()))(t)))
+	}
+	learn()
+	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); p != "" {
+		t.Errorf("what is laid is laid again:\n%s", p)
+	}
+	l.state("demo-a-1", provider.Stopped)
+	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.Contains(p, "lay:\n  change  "+lay) {
+		t.Errorf("with other things to do it plans\n%s", p)
+	}
+	l.state("demo-a-1", provider.Running)
+	for what, change := range map[string]func(){
+		"a fact":   func() { testkit.Must(t, l.facts.Set(t.Context(), memory.RotationHold, "true")) },
+		"a secret": func() { testkit.Must(t, l.secrets.Put(t.Context(), "other", []byte("key"))) },
+		"a recipient": func() {
+			doc.Spec.Backup.Recipients = []string{"age1jdhqfnsjmmydcdhxttv435urdc4xl90qfx5cx9ecz00mseh7dqcqc6zgqm"}
+		},
+	} {
+		change()
+		if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.Contains(p, lay) {
+			t.Errorf("with %s that is new it plans %q", what, p)
+		}
+		learn()
+	}
+	testkit.Must(t, l.secrets.Put(t.Context(), "leaf/x", []byte("certificate")))
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, l.bundleToBe()))
+	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); p != "" {
+		t.Errorf("what counts has not changed, and it plans\n%s", p)
+	}
+
+	testkit.Must(t, os.Remove(credentials)) // on another host of the operator's
+	if got := string(testkit.Value(l.bucketCredentials(t.Context(), s3.Spec(*doc.Spec.Backup.To.S3)))(t)); !strings.Contains(got, "word") {
+		t.Errorf("what was found before is forgotten: %q", got)
+	}
+	doc.Spec.Backup.Schedule = ""
+	l.configure(doc, testkit.Value(l.observeInventory(t.Context(), nil))(t).Want)
+	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.HasPrefix(p, "lay:\n  destroy "+lay) {
+		t.Errorf("without a schedule it plans\n%s", p)
+	}
+}
+
+// recipientOnly is a store of which nothing is asked but who can open backups.
+type recipientOnly struct{ store.Store }
+
+func (recipientOnly) Recipient() string { return "age1store" }

@@ -325,7 +325,15 @@ func (c *Cluster) rememberBundle(ctx context.Context) error {
 	if c.bundle == nil {
 		return nil
 	}
-	return c.facts.Set(ctx, memory.Bundle, c.bundle.Manifest.Title()+" "+c.bundle.ID)
+	return c.facts.Set(ctx, memory.Bundle, c.bundleToBe())
+}
+
+// bundleToBe is the fact of the bundle that the cluster is being brought to, which is remembered once it is.
+func (c *Cluster) bundleToBe() string {
+	if c.bundle == nil {
+		return c.facts.Get(memory.Bundle)
+	}
+	return c.bundle.Manifest.Title() + " " + c.bundle.ID
 }
 
 // shortID is as much of a bundle's ID as people are shown.

@@ -131,6 +131,9 @@ func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, 
 			return client.Delete(ctx, layout.ApproverManifest(), kube.ApplyOptions{Addon: addonApprover})
 		},
 	})
+	if c.facts.Get(memory.BackupLaid) != "" {
+		graph.Add(stageRecord, c.takeOrderStep("machines make no backups any more"))
+	}
 	graph.Add(stageForget, &plan.Step{
 		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "forget the cluster and its keys", Reason: "it is its owner's, and goes on without Naupegos",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.Forget(ctx) },

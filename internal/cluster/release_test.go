@@ -15,6 +15,16 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
+// TestReleaseTakesBackupsOrder: what machines make backups of does not stay in etcd.
+func TestReleaseTakesBackupsOrder(t *testing.T) {
+	l, observed := owned(t)
+	testkit.Must(t, l.facts.Set(t.Context(), memory.BackupLaid, "digest"))
+	steps := testkit.Value(l.releaseSteps(observed(), ReleaseOptions{}))(t)
+	if !slices.ContainsFunc(steps, func(s *plan.Step) bool { return s.ID == layStep && s.Action == plan.Destroy }) {
+		t.Error("it stays")
+	}
+}
+
 // owned is a cluster on given hosts that is as its document says, and what is seen of it while it is to be released.
 func owned(t *testing.T) (*lab, func() *Observed) {
 	t.Helper()

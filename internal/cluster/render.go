@@ -1,13 +1,17 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"sort"
 	"strconv"
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/agent/turns"
+	"github.com/naupegos/naupegos/internal/backup/s3"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -63,7 +67,15 @@ func (c *Cluster) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts
 	if err != nil {
 		return machine.Config{}, err
 	}
-	return p.ControlPlane(ctx, c.pki, n, start)
+	conf, err := p.ControlPlane(ctx, c.pki, n, start)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	backups, err := c.backupLayer(ctx, s.Name)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	return machine.Merge(conf, backups)
 }
 
 // base is what machines of every role have: who may log in, and each other's names.
@@ -279,3 +291,88 @@ func parseInitialCluster(s string) map[string]string {
 	}
 	return m
 }
+
+const (
+	backupSettings    = "/etc/naupegos/backup.json"
+	backupCredentials = "/etc/naupegos/backup-credentials" //nolint:gosec // a path
+	backupMetrics     = "/var/lib/naupegos/metrics/backup.prom"
+	secretBucket      = "bucket-credentials" //nolint:gosec // a name: among the cluster's secrets, what admits machines to the bucket
+)
+
+// backupLayer renders what has a control-plane machine make backups on schedule, in turn with the others; nothing where the document wants none.
+func (c *Cluster) backupLayer(ctx context.Context, name string) (machine.Config, error) {
+	conf := machine.Config{Machine: name}
+	schedule, text, ok := c.scheduled()
+	if !ok || c.releasing {
+		return conf, nil
+	}
+	set := turns.Settings{
+		Machine: name, Cluster: c.Name(), Schedule: text, Keep: c.backupKeep(), To: turns.Target{Directory: c.doc.Spec.Backup.To.Directory},
+		Etcd:    turns.Etcd(layout.LocalEtcd()),
+		Metrics: backupMetrics,
+	}
+	if spec := c.doc.Spec.Backup.To.S3; spec != nil {
+		bucket := s3.Spec(*spec)
+		credentials, err := c.bucketCredentials(ctx, bucket)
+		if err != nil {
+			return conf, err
+		}
+		conf.Files = append(conf.Files, machine.File{Path: backupCredentials, Mode: 0o600, Content: credentials, Secret: true})
+		bucket.CredentialsFile = backupCredentials
+		set.To.S3 = &bucket
+	}
+	raw, err := json.MarshalIndent(set, "", "  ")
+	if err != nil {
+		return conf, fail.Wrap(fail.Internal, err, "render %s", backupSettings)
+	}
+	conf.Files = append(conf.Files, machine.File{Path: backupSettings, Mode: 0o644, Content: append(raw, '\n')})
+	conf.Units = []machine.Unit{
+		{Name: "naupegos-backup.service", OnDemand: true, Content: fmt.Sprintf(backupService, c.agent.remotePath(), backupSettings)},
+		{Name: "naupegos-backup.timer", Enabled: true, Active: true, Content: fmt.Sprintf(backupTimer, "OnCalendar="+strings.Join(schedule.OnCalendar(), "\nOnCalendar="))},
+	}
+	return conf, nil
+}
+
+// bucketCredentials returns what admits machines to the bucket: what admits Naupegos here, else what was last found.
+func (c *Cluster) bucketCredentials(ctx context.Context, spec s3.Spec) ([]byte, error) {
+	found, missing := s3.Credentials(spec)
+	kept, err := c.secrets.Get(ctx, secretBucket)
+	if err != nil && fail.KindOf(err) != fail.NotFound {
+		return nil, err
+	}
+	if missing != nil && len(kept) > 0 {
+		return kept, nil
+	}
+	if missing != nil || bytes.Equal(found, kept) {
+		return found, missing
+	}
+	return found, c.secrets.Put(ctx, secretBucket, found)
+}
+
+// backupService hides neither homes nor temporary files: the directory for backups may lie there.
+const backupService = `[Unit]
+Description=Sees to it that there is a backup of the cluster
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=oneshot
+ExecStart=%s backup --settings %s
+TimeoutStartSec=3h
+Nice=10
+IOSchedulingClass=idle
+NoNewPrivileges=yes
+ProtectSystem=full
+`
+
+const backupTimer = `[Unit]
+Description=Has backups of the cluster made on schedule
+
+[Timer]
+%s
+AccuracySec=1s
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+`

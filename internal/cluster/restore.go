@@ -8,12 +8,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -175,4 +182,58 @@ func (c *Cluster) sendTool(ctx context.Context, name string, at laying.Place, fi
 		return fail.Wrap(fail.KindOf(err), err, "send %s", file).At(name)
 	}
 	return nil
+}
+
+// RecordOf is the record of a cluster as backups have it.
+func RecordOf(rec *store.Cluster) backup.Record {
+	r := backup.Record{ID: rec.ID, Name: rec.Name, Provider: rec.Provider, Bundle: BundleOf(rec), CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt}
+	for f, v := range rec.Facts {
+		r.Facts = append(r.Facts, backup.Fact{Kind: f.Kind, Subject: f.Subject, Value: v})
+	}
+	slices.SortFunc(r.Facts, func(a, b backup.Fact) int {
+		return strings.Compare(a.Kind+"/"+a.Subject, b.Kind+"/"+b.Subject)
+	})
+	return r
+}
+
+// FromRecord is the record of a cluster out of a backup.
+func FromRecord(r backup.Record, document []byte) store.Cluster {
+	rec := store.Cluster{ID: r.ID, Name: r.Name, Provider: r.Provider, Document: document, Facts: store.Facts{}, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt}
+	for _, f := range r.Facts {
+		rec.Facts[store.Fact{Kind: f.Kind, Subject: f.Subject}] = f.Value
+	}
+	return rec
+}
+
+// Given is what a cluster that the store does not know is begun with: it comes back as what it was.
+type Given struct {
+	Secrets map[string][]byte // by name
+	Facts   store.Facts
+}
+
+// EncryptionOf is by what API servers of the cluster of a record read Secrets.
+func EncryptionOf(rec *store.Cluster, doc *v1alpha1.Cluster) ([]string, error) {
+	c := Cluster{doc: doc, rec: rec, facts: memory.NewFacts(rec, nil)}
+	return c.encryption()
+}
+
+// GenerationsOf says which generations of its authorities and keys the cluster of a record uses.
+func GenerationsOf(rec *store.Cluster) (map[string]pki.Generations, error) {
+	c := Cluster{facts: memory.NewFacts(rec, nil)}
+	r, err := c.toldRotation()
+	if err != nil {
+		return nil, err
+	}
+	return c.generations(r), nil
+}
+
+// NodesOf returns the names of the nodes of a cluster that is made anew by a document.
+func NodesOf(doc *v1alpha1.Cluster) (names []string) {
+	want, _ := wanted.Assign(doc, nil, nil)
+	for _, s := range want {
+		if s.Role != provider.Gateway {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }

@@ -36,6 +36,7 @@ const (
 	stageRetire           plan.Stage = "retire"             // machines that are no longer wanted go
 	stageProve            plan.Stage = "prove"              // smoke tests
 	stageForget           plan.Stage = "forget"             // what is remembered of those that went
+	stageLay              plan.Stage = "lay"                // machines that make backups learn what the store knows now
 )
 
 // applyRules say in which order a cluster is changed: what is broken is repaired first, then comes what is new, then what is restarted, and
@@ -64,6 +65,7 @@ var applyRules = []plan.Rule{
 	{Stage: stageProve, Waits: []plan.Stage{stageRecord, stageBalance, stageNodes, stageRollWorkers, stageRetire}},
 	{Stage: stageAdvance, Waits: []plan.Stage{stageRecord, stageBalance, stageWorkers, stageNodes, stageRollWorkers, stageRetire, stageProve}},
 	{Stage: stageForget, Waits: []plan.Stage{stageRetire}},
+	{Stage: stageLay, Waits: []plan.Stage{stageAdvance, stageForget}},
 }
 
 // repairRules say in which order a machine is healed by a reboot or a power cycle. A replacement follows applyRules.
@@ -147,6 +149,9 @@ func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error
 		}
 		a.planForgetWireGuard()
 		a.planSmoke()
+		if err := a.planLaying(); err != nil {
+			return nil, err
+		}
 	}
 	return a.graph.Seal(applyRules)
 }

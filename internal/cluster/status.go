@@ -93,6 +93,9 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	}
 	if c.facts.Bootstrapped() {
 		s.Backups = c.backups(ctx)
+		if on := s.Backups.Scheduled; on != nil && on.Overdue {
+			s.Healthy = false
+		}
 	}
 	return s, c.certificateStatus(ctx, s, time.Now())
 }

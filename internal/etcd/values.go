@@ -79,3 +79,27 @@ func (c *Client) Delete(ctx context.Context, keys []string) error {
 	}
 	return nil
 }
+
+// Get returns the value of a key; nil where it is not there.
+func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
+	ctx, cancel := c.request(ctx)
+	defer cancel()
+	r, err := c.all.Get(ctx, key)
+	if err != nil {
+		return nil, classify(ctx, err, "read %s of etcd", key)
+	}
+	if len(r.Kvs) == 0 {
+		return nil, nil
+	}
+	return r.Kvs[0].Value, nil
+}
+
+// Put writes a key.
+func (c *Client) Put(ctx context.Context, key string, value []byte) error {
+	ctx, cancel := c.request(ctx)
+	defer cancel()
+	if _, err := c.all.Put(ctx, key, string(value)); err != nil {
+		return classify(ctx, err, "write %s of etcd", key)
+	}
+	return nil
+}

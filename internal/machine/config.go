@@ -61,10 +61,12 @@ type Unit struct {
 	Content string   `json:"content,omitempty"` // empty: the distribution's own unit
 	DropIns []DropIn `json:"dropIns,omitempty"`
 	Enabled bool     `json:"enabled"`
-	Active  bool     `json:"active"`            // started if not active; false: stopped if active
-	Watches []string `json:"watches,omitempty"` // paths (files, binaries) whose change makes the unit restart; its own file and drop-ins always do
-	Reload  bool     `json:"reload,omitempty"`  // reload in place of restart where only watched files changed
-	Private bool     `json:"private,omitempty"` // its file and drop-ins are readable by root alone
+	Active  bool     `json:"active"` // started if not active; false: stopped if active
+	// OnDemand has the unit be started and stopped by others, as a timer does: it is left as it is found, whatever Active says.
+	OnDemand bool     `json:"onDemand,omitempty"`
+	Watches  []string `json:"watches,omitempty"` // paths (files, binaries) whose change makes the unit restart; its own file and drop-ins always do
+	Reload   bool     `json:"reload,omitempty"`  // reload in place of restart where only watched files changed
+	Private  bool     `json:"private,omitempty"` // its file and drop-ins are readable by root alone
 	// Starts lists what the unit starts by files, as kubelet starts static pods: while the unit runs such files are put in place once all images
 	// are there, and it restarts only once it has started again what changed.
 	Starts []Start `json:"starts,omitempty"`

@@ -182,8 +182,8 @@ func (m *merger) unit(o *Unit, u Unit) error {
 	if o.Content != "" && u.Content != "" && o.Content != u.Content {
 		return m.conflict("unit", u.Name, "the content is not the same")
 	}
-	if o.Enabled != u.Enabled || o.Active != u.Active || o.Reload != u.Reload {
-		return m.conflict("unit", u.Name, "enabled, active or reload is not the same")
+	if o.Enabled != u.Enabled || o.Active != u.Active || o.Reload != u.Reload || o.OnDemand != u.OnDemand {
+		return m.conflict("unit", u.Name, "enabled, active, reload or on demand is not the same")
 	}
 	if o.Content == "" {
 		o.Content = u.Content

@@ -34,6 +34,9 @@ type LeafSpec struct {
 	Age time.Duration
 }
 
+// IsLeaf reports whether a secret of this name is a certificate that Leaf remembers.
+func IsLeaf(name string) bool { return strings.HasPrefix(name, leafPrefix) }
+
 // Leaf returns the certificate of s. It is the remembered one as long as that matches s, is of the current authority and is
 // not due for renewal; otherwise a new one with a new key is issued and remembered.
 func (k *PKI) Leaf(ctx context.Context, s LeafSpec) (Pair, error) {

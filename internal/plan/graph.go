@@ -67,6 +67,9 @@ func (g *Graph) Add(stage Stage, s *Step, needs ...Need) {
 	g.vertices = append(g.vertices, v)
 }
 
+// Empty reports whether it has no steps.
+func (g *Graph) Empty() bool { return len(g.vertices) == 0 }
+
 // Seal orders the steps by needs and rules, and returns them so that each comes after what it needs, stage by stage as far as that allows.
 // What follows from other needs is left out of Step.Needs. A stage without a rule, two steps of one ID, an unknown need or a circle is a
 // defect of whoever made the graph, and named as such.

@@ -7,15 +7,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	sets "github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
+
+// newer finds the release in a manifest.
+var newer = regexp.MustCompile(`"kubernetes": "[^"]*"`)
 
 // restoredKind is the custom resource of TestRestore.
 const restoredKind = `apiVersion: apiextensions.k8s.io/v1
@@ -28,15 +33,16 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
-// TestRestore destroys a cluster and rebuilds it from a backup that was rehearsed: every object is what it was, and who could sign in still
+// TestRestore destroys a cluster and rebuilds it from a backup that one of its machines has made on schedule, and that was rehearsed: every object is what it was, and who could sign in still
 // can. The restore is killed at a step boundary once, and goes on by itself or by apply.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "restore")
-	s, n := size{controlPlanes: 1, workers: 1, gateways: 1}, 34
+	s, n, at := size{controlPlanes: 1, workers: 1, gateways: 1}, 34, directory(t, r.dir)
 	if testkit.Full() {
-		s, n = size{controlPlanes: 3, gateways: 1}, 334
+		s, n, at = size{controlPlanes: 3, gateways: 1}, 334, bucket(t, r.dir)
 	}
+	s.extra = "  backup:\n" + at.spec
 	r.document(s)
 	r.apply()
 	before := r.fill(n)
@@ -45,33 +51,39 @@ func TestRestore(t *testing.T) {
 	testkit.Must(t, err)
 
 	r.must(0, "backup", "create", r.name)
-	res := r.must(0, "backup", "rehearse", r.name, "-o", "json")
+	var made sets.Set
+	if testkit.Full() {
+		made = r.madeOnSchedule()
+	} else {
+		made = r.madeAtOnce(r.name+"-cp-1", at)
+	}
+	res := r.must(0, "backup", "rehearse", r.name, made.ID, "-o", "json")
 	var proof struct {
 		Set              string
 		Objects, Secrets int
 		Seconds          float64
 	}
-	if err := json.Unmarshal([]byte(res.stdout), &proof); err != nil || proof.Secrets < n || proof.Objects < 3*n {
+	if err := json.Unmarshal([]byte(res.stdout), &proof); err != nil || proof.Set != made.ID || proof.Secrets < n || proof.Objects < 3*n {
 		t.Fatalf("proven is %+v: %v: %v", proof, err, res)
 	}
 	t.Logf("FIGURE rehearsal of %d objects: %.1f s", proof.Objects, proof.Seconds)
-	if res := r.must(0, "status", r.name); !strings.Contains(res.stdout, ", and proven\n") {
+	if res := r.must(0, "status", r.name); !strings.Contains(res.stdout, "proven") || strings.Contains(res.stdout, "none is proven") || strings.Contains(res.stdout, "OVERDUE") {
 		t.Errorf("status does not tell of the proven backup: %v", res)
 	}
-	r.refusesBadSets(proof.Set)
+	r.refusesBadSets(proof.Set, at.sets)
 	r.destroy()
 
-	args := []string{"backup", "restore", r.name, "--from", proof.Set, "--yes"}
-	at := 1 + testkit.Rand(t).IntN(30)
-	died := naupegos(t, invocation{bin: built.kill, env: append(r.invocation().env, "NAUPEGOS_KILL_AT="+itoa(at))}, append([]string{"--state-dir", r.state}, args...)...)
+	args := []string{"backup", "restore", r.name, "--from", proof.Set, "-f", r.file, "--yes"}
+	boundary := 1 + testkit.Rand(t).IntN(30)
+	died := naupegos(t, invocation{bin: built.kill, env: append(r.invocation().env, "NAUPEGOS_KILL_AT="+itoa(boundary))}, append([]string{"--state-dir", r.state}, args...)...)
 	if died.code != -1 {
-		t.Errorf("a restore ended before boundary %d: %v", at, died)
+		t.Errorf("a restore ended before boundary %d: %v", boundary, died)
 	}
 	again := testkit.Sample(t, 1, [][]string{args, {"apply", "-f", r.file, "--yes"}})[0]
 	began := time.Now()
 	r.must(0, again...)
 	t.Logf("FIGURE restore of %d objects: %v until it was killed at boundary %d, then %v by %s", proof.Objects,
-		died.took.Round(100*time.Millisecond), at, time.Since(began).Round(100*time.Millisecond), again[0])
+		died.took.Round(100*time.Millisecond), boundary, time.Since(began).Round(100*time.Millisecond), again[0])
 
 	after := r.kept(clientOf(t, old)) // by the old kubeconfig
 	for key, digest := range before {
@@ -141,10 +153,16 @@ func clientOf(t testing.TB, kubeconfig []byte) *kube.Client {
 }
 
 // refusesBadSets: a living cluster is not restored, and damaged sets are proven by nobody.
-func (r *rig) refusesBadSets(id string) {
+func (r *rig) refusesBadSets(id, sets string) {
 	r.t.Helper()
 	r.must(4, "backup", "restore", r.name, "--from", id, "--yes")
-	from := filepath.Join(r.state, "backups", r.name, id)
+	from := filepath.Join(sets, r.name, id)
+	right, wrong := filepath.Join(r.t.TempDir(), "right"), filepath.Join(r.t.TempDir(), "wrong")
+	testkit.Must(r.t, os.WriteFile(right, []byte("correct horse battery staple\n"), 0o600))
+	testkit.Must(r.t, os.WriteFile(wrong, []byte("another word\n"), 0o600))
+	r.must(0, "backup", "key", r.name, "--passphrase-file", right)
+	key, err := os.ReadFile(filepath.Join(sets, r.name, "key.age"))
+	testkit.Must(r.t, err)
 	whole, err := os.ReadFile(filepath.Join(from, "set.age"))
 	testkit.Must(r.t, err)
 	flipped := append([]byte(nil), whole...)
@@ -158,6 +176,8 @@ func (r *rig) refusesBadSets(id string) {
 		more          []string
 		code          int
 	}{
+		"another word":    {whole, manifest, []string{"--passphrase-file", wrong}, 8},
+		"a newer release": {whole, newer.ReplaceAll(manifest, []byte(`"kubernetes": "v1.99.0"`)), nil, 4},
 		"truncated":       {whole[:len(whole)/2], manifest, nil, 3},
 		"a flipped bit":   {flipped, manifest, nil, 3},
 		"another's key":   {whole, manifest, []string{"--identity-file", stranger}, 8},
@@ -168,6 +188,7 @@ func (r *rig) refusesBadSets(id string) {
 		testkit.Must(r.t, os.MkdirAll(at, 0o700))
 		testkit.Must(r.t, os.WriteFile(filepath.Join(at, "set.age"), bad.set, 0o600))
 		testkit.Must(r.t, os.WriteFile(filepath.Join(at, "manifest.json"), bad.manifest, 0o600))
+		testkit.Must(r.t, os.WriteFile(filepath.Join(dir, r.name, "key.age"), key, 0o600))
 		res := r.must(bad.code, append([]string{"backup", "rehearse", r.name, id, "--to", dir}, bad.more...)...)
 		r.t.Logf("%s: %s", what, strings.TrimSpace(res.stderr))
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -39,20 +38,30 @@ const (
 // upload begins the last part of the name under which an upload is listed that never became a file.
 const upload = ".upload-"
 
+// Spec says which bucket it is: the document's BackupS3, which is checked there.
+type Spec struct {
+	Endpoint        string `json:"endpoint"` // as https://s3.example.org
+	Bucket          string `json:"bucket"`
+	Prefix          string `json:"prefix,omitempty"` // what the names of all objects begin with
+	Region          string `json:"region,omitempty"`
+	CA              string `json:"ca,omitempty"`              // of the authority that vouches for the service (PEM)
+	CredentialsFile string `json:"credentialsFile,omitempty"` // as the AWS command line has it
+}
+
 // Bucket is a bucket as a backup.Target.
 type Bucket struct {
-	spec    v1alpha1.BackupS3
+	spec    Spec
 	connect func() (*minio.Client, error) // once
 }
 
 var _ backup.Target = (*Bucket)(nil)
 
 // New returns a bucket. Credentials are looked for, and the service is asked, when it is used.
-func New(spec v1alpha1.BackupS3) *Bucket {
+func New(spec Spec) *Bucket {
 	return &Bucket{spec: spec, connect: sync.OnceValues(func() (*minio.Client, error) { return connect(spec) })}
 }
 
-func connect(spec v1alpha1.BackupS3) (*minio.Client, error) {
+func connect(spec Spec) (*minio.Client, error) {
 	u, err := url.Parse(spec.Endpoint)
 	if err != nil {
 		return nil, fail.New(fail.Invalid, "the address of the bucket's service can't be read")
@@ -80,8 +89,26 @@ func connect(spec v1alpha1.BackupS3) (*minio.Client, error) {
 	return c, nil
 }
 
+// Credentials returns the credentials of a bucket that are found here, as the file of them on another machine; fail.Unauthorized where there are
+// none.
+func Credentials(spec Spec) ([]byte, error) {
+	c, err := credentialsOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	v, err := c.GetWithContext(nil)
+	if err != nil || v.AccessKeyID == "" || v.SecretAccessKey == "" { // its own error may hold lines of a file
+		return nil, fail.New(fail.Unauthorized, "there are no credentials for the bucket %s", spec.Bucket)
+	}
+	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", v.AccessKeyID, v.SecretAccessKey)
+	if v.SessionToken != "" {
+		text += "aws_session_token = " + v.SessionToken + "\n"
+	}
+	return []byte(text), nil
+}
+
 // credentialsOf finds the credentials where the document says, else where the AWS command line has them.
-func credentialsOf(spec v1alpha1.BackupS3) (*credentials.Credentials, error) {
+func credentialsOf(spec Spec) (*credentials.Credentials, error) {
 	if spec.CredentialsFile == "" && os.Getenv("AWS_ACCESS_KEY_ID") != "" {
 		return credentials.NewEnvAWS(), nil
 	}

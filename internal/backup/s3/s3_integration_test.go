@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/s3"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -53,7 +52,7 @@ func TestMain(m *testing.M) {
 // server runs until the test ends, or stop is called.
 type server struct {
 	data string // buckets are directories in it
-	spec v1alpha1.BackupS3
+	spec s3.Spec
 	stop func()
 }
 
@@ -75,7 +74,7 @@ func start(t *testing.T, data string) *server {
 		}
 		return err
 	})
-	s.spec = v1alpha1.BackupS3{Endpoint: "http://" + addr, Bucket: "demo", Prefix: "k8s/a", CredentialsFile: credentials(t, "testkey", "testsecret")}
+	s.spec = s3.Spec{Endpoint: "http://" + addr, Bucket: "demo", Prefix: "k8s/a", CredentialsFile: credentials(t, "testkey", "testsecret")}
 	return s
 }
 
@@ -212,7 +211,7 @@ func TestUnfinished(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	s := start(t, t.TempDir())
-	with := func(change func(*v1alpha1.BackupS3)) *s3.Bucket {
+	with := func(change func(*s3.Spec)) *s3.Bucket {
 		spec := s.spec
 		change(&spec)
 		return s3.New(spec)
@@ -222,12 +221,12 @@ func TestRefused(t *testing.T) {
 		kind fail.Kind
 		say  string
 	}{
-		"another key":         {with(func(x *v1alpha1.BackupS3) { x.CredentialsFile = credentials(t, "nobody", "testsecret") }), fail.Unauthorized, "look at the credentials"},
-		"another secret":      {with(func(x *v1alpha1.BackupS3) { x.CredentialsFile = credentials(t, "testkey", "wrongsecret") }), fail.Unauthorized, "look at the credentials"},
-		"no credentials":      {with(func(x *v1alpha1.BackupS3) { x.CredentialsFile = "/nonexistent" }), fail.Unauthorized, "no such file"},
-		"half credentials":    {with(func(x *v1alpha1.BackupS3) { x.CredentialsFile = credentials(t, "testkey", "") }), fail.Unauthorized, "aws_secret_access_key"},
-		"no bucket":           {with(func(x *v1alpha1.BackupS3) { x.Bucket = "absent" }), fail.Refused, "make the bucket"},
-		"not spoken in https": {with(func(x *v1alpha1.BackupS3) { x.Endpoint = strings.Replace(x.Endpoint, "http:", "https:", 1) }), fail.Unreachable, "HTTP response to HTTPS client"},
+		"another key":         {with(func(x *s3.Spec) { x.CredentialsFile = credentials(t, "nobody", "testsecret") }), fail.Unauthorized, "look at the credentials"},
+		"another secret":      {with(func(x *s3.Spec) { x.CredentialsFile = credentials(t, "testkey", "wrongsecret") }), fail.Unauthorized, "look at the credentials"},
+		"no credentials":      {with(func(x *s3.Spec) { x.CredentialsFile = "/nonexistent" }), fail.Unauthorized, "no such file"},
+		"half credentials":    {with(func(x *s3.Spec) { x.CredentialsFile = credentials(t, "testkey", "") }), fail.Unauthorized, "aws_secret_access_key"},
+		"no bucket":           {with(func(x *s3.Spec) { x.Bucket = "absent" }), fail.Refused, "make the bucket"},
+		"not spoken in https": {with(func(x *s3.Spec) { x.Endpoint = strings.Replace(x.Endpoint, "http:", "https:", 1) }), fail.Unreachable, "HTTP response to HTTPS client"},
 	} {
 		err := c.b.Create(t.Context(), "c/a", text("x"))
 		if fail.KindOf(err) != c.kind || !strings.Contains(fmt.Sprint(err), c.say) || strings.Contains(fmt.Sprint(err), "secret =") {

@@ -44,6 +44,9 @@ const (
 
 	Restoring Kind = "restoring" // what etcd is started from again, until the cluster is as its document says: a backup, as JSON
 
+	BackupLaid Kind = "backup-laid" // digest of what was laid in etcd for backups on schedule
+	BackupFrom Kind = "backup-from" // since when machines make backups on schedule
+
 	Recovering Kind = "recovering" // how etcd was last recovered from the survivor of a lost quorum, or is, as JSON
 
 	Encryption      Kind = "encryption"         // providers that API servers are told to read Secrets by, parted by commas; the first writes

@@ -21,6 +21,17 @@ const (
 	etcdMetricsPort = 2381
 )
 
+// Access is how a control-plane machine reaches its own member of etcd.
+type Access struct{ URL, CA, Cert, Key string }
+
+// LocalEtcd returns how.
+func LocalEtcd() Access {
+	return Access{
+		URL: "https://" + hostPort("127.0.0.1", EtcdClientPort), CA: pkiDir + "/etcd/ca.crt",
+		Cert: pkiDir + "/apiserver-etcd-client.crt", Key: pkiDir + "/apiserver-etcd-client.key",
+	}
+}
+
 // etcdLayer renders a member of etcd: the certificates, and in service mode the unit. The static pod of stacked mode is
 // rendered with the other manifests.
 func (p Params) etcdLayer(ctx context.Context, k *pki.PKI, n Node, start EtcdStart) (machine.Config, error) {

@@ -1,0 +1,251 @@
+package turns
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/backup/s3"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/schedule"
+)
+
+// registry is where in etcd Kubernetes keeps its objects.
+const registry = "/registry/"
+
+// Options is what a turn works with.
+type Options struct {
+	Settings string // the file of them
+	Log      *slog.Logger
+	Now      func() time.Time // the clock; nil means time.Now
+	Look     time.Duration    // between two looks at whoever has the turn; 0 means 2 s
+	Life     time.Duration    // how long a machine that has died keeps its turn; 0 means 30 s
+	Pause    time.Duration    // before it is tried again the first time, doubled from then on; 0 means a minute
+	Patience time.Duration    // how long it is tried again, and not beyond the next turn; 0 means 50 minutes
+}
+
+// Run sees to it that there is a set of the schedule's last time: it makes one, or waits until another machine has. Where that fails it is tried
+// again for a while.
+func Run(ctx context.Context, o Options) error {
+	raw, err := os.ReadFile(o.Settings)
+	if err != nil {
+		return fail.Wrap(fail.NotFound, err, "read what backups are made by")
+	}
+	var set Settings
+	if err := json.Unmarshal(raw, &set); err != nil {
+		return fail.Wrap(fail.Invalid, err, "read what backups are made by").At(o.Settings)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Look, o.Life = cmp.Or(o.Look, 2*time.Second), cmp.Or(o.Life, 30*time.Second)
+	o.Pause, o.Patience = cmp.Or(o.Pause, time.Minute), cmp.Or(o.Patience, 50*time.Minute)
+	m, err := connect(set.Etcd)
+	if err != nil {
+		return err
+	}
+	s, err := schedule.Parse(set.Schedule)
+	if err != nil {
+		return fail.Wrap(fail.Invalid, err, "read the schedule").At(o.Settings)
+	}
+	r := &run{Options: o, set: set, schedule: s, m: m, turn: s.Last(o.Now())}
+	return r.untilMade(ctx)
+}
+
+// run is one turn under way.
+type run struct {
+	Options
+	set      Settings
+	schedule schedule.Schedule
+	m        *member
+	turn     time.Time
+	done     Done // the last one that was made, as far as is known
+}
+
+// untilMade tries again what fails, until the next turn comes.
+func (r *run) untilMade(ctx context.Context) error {
+	until := r.schedule.Next(r.turn)
+	if last := r.Now().Add(r.Patience); until.After(last) {
+		until = last
+	}
+	for pause := r.Pause; ; pause *= 2 {
+		err := r.await(ctx)
+		if e := r.measure(err); e != nil {
+			r.Log.Warn("can't write metrics", "error", e)
+		}
+		if kind := fail.KindOf(err); err == nil || kind == fail.Interrupted || kind == fail.Invalid || r.Now().Add(pause).After(until) {
+			return err
+		}
+		r.Log.Warn("made no backup; trying again", "in", pause, "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// await makes the set once nobody else is at it, unless one was made.
+func (r *run) await(ctx context.Context) error {
+	said := false
+	for {
+		if made, err := r.made(ctx); err != nil || made {
+			return err
+		}
+		held, t, err := r.m.take(ctx, r.set.Machine, r.Life)
+		if err != nil {
+			return err
+		}
+		if t != nil {
+			return r.inTurn(ctx, held, t)
+		}
+		if !said {
+			r.Log.Info("another machine is at it; waiting")
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait for the backup of another machine")
+		case <-time.After(r.Look):
+		}
+	}
+}
+
+// made reports whether there is a set of this turn.
+func (r *run) made(ctx context.Context) (bool, error) {
+	ok, err := r.m.getJSON(ctx, DoneKey, &r.done)
+	if err != nil || !ok || r.done.Turn.Before(r.turn) {
+		return false, err
+	}
+	r.Log.Info("the backup of this turn is made", "id", r.done.ID, "by", r.done.Machine)
+	return true, nil
+}
+
+// inTurn makes the set. held ends when the turn is lost, and with it the work.
+func (r *run) inTurn(ctx, held context.Context, t *turn) error {
+	defer t.end(ctx)
+	if made, err := r.made(held); err != nil || made { // whoever had the turn has just come to its end
+		return err
+	}
+	began := r.Now()
+	set, err := r.create(held)
+	if err != nil && held.Err() != nil && ctx.Err() == nil {
+		err = fail.Wrap(fail.Conflict, err, "this machine has lost its turn")
+	}
+	if err != nil {
+		f := Failed{Turn: r.turn, Machine: r.set.Machine, At: r.Now().UTC().Truncate(time.Second), What: err.Error()}
+		return errors.Join(err, t.record(context.WithoutCancel(ctx), FailedKey, f))
+	}
+	r.done = Done{
+		Turn: r.turn, ID: set.ID, Machine: r.set.Machine, At: set.CreatedAt, Seconds: r.Now().Sub(began).Round(time.Millisecond).Seconds(),
+		Bytes: set.Bytes, Keys: set.Etcd.Keys,
+	}
+	if err := t.record(held, DoneKey, r.done, FailedKey); err != nil {
+		return err
+	}
+	r.Log.Info("made a backup", "id", set.ID, "in", set.Where(), "keys", set.Etcd.Keys, "bytes", set.Bytes)
+	return r.prune(held, set)
+}
+
+// target opens where sets go.
+func (r *run) target() (backup.Target, error) {
+	if r.set.To.S3 != nil {
+		return s3.New(*r.set.To.S3), nil
+	}
+	dir := r.set.To.Directory
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fs.ErrNotExist
+	}
+	if err != nil { // it is not made: what is to be mounted there may be missing
+		return nil, fail.Wrap(fail.NotFound, err, "find the directory for backups").At(dir).Do("mount it on every control-plane machine, or make it there")
+	}
+	return backup.Shared{Directory: backup.Directory(dir)}, nil
+}
+
+// create makes a set.
+func (r *run) create(ctx context.Context) (*backup.Set, error) {
+	t, err := r.target()
+	if err != nil {
+		return nil, err
+	}
+	order, operator, err := r.order(ctx)
+	if err != nil {
+		return nil, err
+	}
+	about := order.About
+	about.Reason = Reason
+	return backup.Create(ctx, t, backup.Source{About: about, Operator: operator, Snapshot: r.snapshot, Now: r.Now})
+}
+
+// order reads what the operator has laid. It may be laid anew meanwhile.
+func (r *run) order(ctx context.Context) (o Order, operator []byte, err error) {
+	const tries = 3
+	for range tries {
+		o = Order{}
+		ok, err := r.m.getJSON(ctx, OrderKey, &o)
+		if err != nil {
+			return o, nil, err
+		}
+		if !ok || o.About.Cluster != r.set.Cluster {
+			break
+		}
+		operator = nil
+		for _, key := range o.Pieces {
+			piece, err := r.m.get(ctx, key)
+			if err != nil {
+				return o, nil, err
+			}
+			operator = append(operator, piece...)
+		}
+		if sum := sha256.Sum256(operator); hex.EncodeToString(sum[:]) == o.SHA256 {
+			return o, operator, nil
+		}
+	}
+	return o, nil, fail.New(fail.NotReady, "what the operator's store knows of cluster %s is not in etcd", r.set.Cluster).Do("naupegos apply lays it there")
+}
+
+// snapshot counts the keys in etcd and writes its data. The count has the member catch up with what the others have decided.
+func (r *run) snapshot(ctx context.Context, w io.Writer) (e backup.Etcd, err error) {
+	var tally backup.Tally
+	if e.Revision, err = r.m.values(ctx, registry, tally.Add); err != nil {
+		return e, err
+	}
+	tally.Into(&e)
+	if e.Version, err = r.m.version(ctx); err != nil {
+		return e, err
+	}
+	e.Member = r.set.Machine
+	return e, r.m.snapshot(ctx, w)
+}
+
+// prune removes the sets that need not stay.
+func (r *run) prune(ctx context.Context, made *backup.Set) error {
+	if r.set.Keep == (backup.Keep{}) {
+		return nil
+	}
+	t, err := r.target()
+	if err != nil {
+		return err
+	}
+	sets, err := backup.List(ctx, t, r.set.Cluster)
+	if err != nil {
+		return err
+	}
+	for _, s := range r.set.Keep.Expired(sets, made.ClusterID) {
+		r.Log.Info("removing a backup", "id", s.ID)
+		if err := s.Remove(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

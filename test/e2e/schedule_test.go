@@ -1,0 +1,135 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	sets "github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// s3Server is a real server that speaks S3, built from the Go module proxy; internal/backup/s3 is tested against the same.
+const s3Server = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+
+// place is where a cluster's backups go.
+type place struct {
+	sets string // the directory on this host that they are found in
+	spec string // lines of spec.backup
+}
+
+// bucket runs a server of S3 that this host's machines reach, until the test ends.
+func bucket(t *testing.T, dir string) place {
+	t.Helper()
+	c, err := net.Dial("udp", "192.0.2.1:9") // sends nothing
+	testkit.Must(t, err)
+	host := c.LocalAddr().(*net.UDPAddr).IP.String()
+	testkit.Must(t, c.Close())
+	install := exec.Command("go", "install", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", s3Server)
+	install.Dir, install.Env = dir, append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	if said, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", s3Server, err, said)
+	}
+	data := filepath.Join(dir, "data")
+	testkit.Must(t, os.MkdirAll(filepath.Join(data, "demo"), 0o755))
+	addr := net.JoinHostPort(host, itoa(testkit.FreePort(t)))
+	cmd := exec.Command(filepath.Join(dir, "versitygw"), "--access", "testkey", "--secret", "testsecret", "--port", addr, "posix", data)
+	testkit.Must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	until(t, 20*time.Second, 20*time.Millisecond, func() error {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	})
+	credentials := filepath.Join(dir, "credentials")
+	testkit.Must(t, os.WriteFile(credentials, []byte("[default]\naws_access_key_id = testkey\naws_secret_access_key = testsecret\n"), 0o600))
+	return place{
+		sets: filepath.Join(data, "demo", "k8s"),
+		spec: fmt.Sprintf("    to: {s3: {endpoint: \"http://%s\", bucket: demo, prefix: k8s, credentialsFile: %s}}\n    schedule: \"* * * * *\"\n    keep: {last: 20}\n", addr, credentials),
+	}
+}
+
+// directory is a directory of this host. It only looks as if machines shared it: see collect.
+func directory(t *testing.T, dir string) place {
+	t.Helper()
+	at := filepath.Join(dir, "shared")
+	testkit.Must(t, os.MkdirAll(at, 0o700))
+	return place{sets: at, spec: "    to: {directory: " + at + "}\n    schedule: \"@monthly\"\n    keep: {last: 20}\n"}
+}
+
+// listed are the sets that naupegos backup list tells of.
+func (r *rig) listed() []sets.Set {
+	r.t.Helper()
+	var all struct{ Items []sets.Set }
+	testkit.Must(r.t, json.Unmarshal([]byte(r.must(0, "backup", "list", r.name, "-o", "json").stdout), &all))
+	return all.Items
+}
+
+// madeOnSchedule waits until a machine has made a set after all that there is now, and returns it. It sees to it that no turn has had two.
+func (r *rig) madeOnSchedule() sets.Set {
+	r.t.Helper()
+	now, turns := time.Now(), map[string]string{}
+	var made sets.Set
+	until(r.t, 4*time.Minute, 2*time.Second, func() error {
+		for _, s := range r.listed() {
+			if s.Reason == "on schedule" && s.CreatedAt.After(now.Add(time.Second)) {
+				made = s
+				return nil
+			}
+		}
+		return fmt.Errorf("no set is younger than %v: %+v", now, r.status().Backups.Scheduled)
+	})
+	for _, s := range r.listed() {
+		turn := s.CreatedAt.Truncate(time.Minute).String()
+		if s.Reason == "on schedule" && turns[turn] != "" {
+			r.t.Errorf("%s and %s are of one turn", s.ID, turns[turn])
+		}
+		turns[turn] = s.ID
+	}
+	return made
+}
+
+// madeAtOnce has a machine make a set now, as its timer would, and brings it to where this host looks for it.
+func (r *rig) madeAtOnce(machine string, at place) sets.Set {
+	r.t.Helper()
+	if got := r.ssh(machine, "systemctl is-active naupegos-backup.timer; stat -c %a "+at.sets+" 2>&1 || true"); !strings.HasPrefix(got, "active\n") {
+		r.t.Errorf("the timer on %s is %s", machine, got)
+	}
+	r.ssh(machine, "mkdir -p "+at.sets+" && systemctl start naupegos-backup.service && grep -q '^naupegos_backup_failed.* 0$' /var/lib/naupegos/metrics/backup.prom")
+	on := r.status().Backups.Scheduled
+	if on == nil || on.Last == nil || on.Last.Machine != machine || on.Overdue || on.Failed != nil {
+		r.t.Fatalf("status tells of %+v", on)
+	}
+	r.collect(machine, filepath.Join(at.sets, r.name), on)
+	for _, s := range r.listed() {
+		if s.ID == on.Last.ID {
+			return s
+		}
+	}
+	r.t.Fatalf("%s is not listed", on.Last.ID)
+	return sets.Set{}
+}
+
+// collect copies a set from a machine to the same place on this host.
+func (r *rig) collect(machine, dir string, on *cluster.Scheduled) {
+	r.t.Helper()
+	to := filepath.Join(dir, on.Last.ID)
+	testkit.Must(r.t, os.MkdirAll(to, 0o700))
+	for _, file := range []string{"set.age", "manifest.json"} {
+		testkit.Must(r.t, os.WriteFile(filepath.Join(to, file), []byte(r.ssh(machine, "cat "+filepath.Join(to, file))), 0o600))
+	}
+}
