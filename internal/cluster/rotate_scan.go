@@ -27,6 +27,9 @@ import (
 // tokensRead is how long programs may go on with a token that was replaced on their disk: client-go reads it once a minute.
 const tokensRead = 75 * time.Second
 
+// vouched is how long API servers show a certificate by which the former authority vouches for the next, and a little less.
+const vouched = 360 * 24 * time.Hour
+
 // rotationScan finds out whether everything is in a phase.
 type rotationScan struct {
 	*Cluster
@@ -91,16 +94,16 @@ func (s *rotationScan) pods(ctx context.Context, p plan.Progress) error {
 		s.clean = time.Time{}
 		return err
 	}
-	if !s.now.Has(pki.ServiceAccountKeyName) {
-		return nil
-	}
-	if err := renewStored(ctx, p, client, key); err != nil {
-		return err
+	tokens := s.now.Has(pki.ServiceAccountKeyName)
+	if tokens {
+		if err := renewStored(ctx, p, client, key); err != nil {
+			return err
+		}
 	}
 	if s.clean.IsZero() {
 		s.clean = time.Now()
 	}
-	if err := noteOlder(ctx, p, client, s.clean); err != nil {
+	if err := s.noteOlder(ctx, p, client); err != nil || !tokens {
 		return err
 	}
 	p.Status("waiting until programs have read their new tokens")
@@ -172,8 +175,9 @@ func behindOn(have []machine.Credential, names map[string]string, key, authority
 	return behind
 }
 
-// noteOlder names pods that run since before they were given the tokens that they have now: whether their programs read them again nobody can tell.
-func noteOlder(ctx context.Context, p plan.Progress, client *kube.Client, since time.Time) error {
+// noteOlder names pods that run since before they were given the tokens and authorities that they have now: whether their programs read them again
+// nobody can tell.
+func (s *rotationScan) noteOlder(ctx context.Context, p plan.Progress, client *kube.Client) error {
 	n, ok := p.(plan.Noter)
 	if !ok {
 		return nil
@@ -182,18 +186,38 @@ func noteOlder(ctx context.Context, p plan.Progress, client *kube.Client, since 
 	if err != nil {
 		return err
 	}
-	var older []string
-	for _, pod := range pods {
-		ours := pod.Namespace == "kube-system" || pod.Namespace == "kube-flannel" // client-go's programs all
-		if pod.Mounted && !ours && pod.Started.Before(since) {
-			older = append(older, pod.Namespace+"/"+pod.Name)
-		}
-	}
-	if len(older) > 0 {
-		slices.Sort(older)
-		n.Note("%s with a token run since before, and need a restart if they read it but once, at their start: %s", plural(len(older), "pod"), list(older[:min(len(older), 20)]))
+	for _, note := range olderNotes(pods, s.now, s.clean) {
+		n.Note("%s", note)
 	}
 	return nil
+}
+
+// olderNotes says which pods that run since before have to be restarted, if they can't read again what they were given, and until when.
+func olderNotes(pods []kube.RunningPod, now rotation.Rotation, since time.Time) (notes []string) {
+	var all, others []string // others are not ours, which read their tokens again: client-go's programs all
+	for _, pod := range pods {
+		if !pod.Mounted || !pod.Started.Before(since) {
+			continue
+		}
+		name := pod.Namespace + "/" + pod.Name
+		if all = append(all, name); pod.Namespace != "kube-system" && pod.Namespace != "kube-flannel" {
+			others = append(others, name)
+		}
+	}
+	if now.Has(pki.ServiceAccountKeyName) && len(others) > 0 {
+		notes = append(notes, fmt.Sprintf("%s with a token run since before, and need a restart if they read it but once, at their start: %s", plural(len(others), "pod"), first(others)))
+	}
+	if now.Has(pki.KubernetesCA) && len(all) > 0 {
+		notes = append(notes, fmt.Sprintf("%s run since before the next authority was used, and need a restart before %s if they read ca.crt but once, at their start: %s",
+			plural(len(all), "pod"), since.Add(vouched).Format(time.DateOnly), first(all)))
+	}
+	return notes
+}
+
+// first lists the first twenty names in order.
+func first(names []string) string {
+	slices.Sort(names)
+	return list(names[:min(len(names), 20)])
 }
 
 // fingerprint is the SHA-256 of a certificate, as machine.Credential has it.

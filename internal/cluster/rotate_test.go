@@ -4,10 +4,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -204,5 +206,30 @@ func TestRotationIsTold(t *testing.T) {
 		if s.ID == "rotation" && (s.Announces != plan.Rolling || s.Timeout == 0) {
 			t.Errorf("the step is %+v", s)
 		}
+	}
+}
+
+// TestPodsThatMayNotReload: whoever runs since before, and was given a token or an authority, is named with what a restart is for.
+func TestPodsThatMayNotReload(t *testing.T) {
+	since := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	pod := func(namespace, name string, mounted bool, age time.Duration) kube.RunningPod {
+		return kube.RunningPod{Namespace: namespace, Name: name, Mounted: mounted, Started: since.Add(-age)}
+	}
+	pods := []kube.RunningPod{
+		pod("shop", "old", true, time.Hour), pod("shop", "new", true, -time.Hour), pod("shop", "without", false, time.Hour), pod("kube-system", "coredns", true, time.Hour),
+	}
+	for keys, want := range map[string][]string{
+		pki.ServiceAccountKeyName: {"1 pod with a token run since before, and need a restart if they read it but once, at their start: shop/old"},
+		pki.KubernetesCA: {"2 pods run since before the next authority was used, and need a restart before 2027-02-24 if they read ca.crt but once, at their start: " +
+			"kube-system/coredns, shop/old"},
+		pki.SSHKeyName: nil,
+	} {
+		now := testkit.Value(rotation.Parse("use " + keys + ":1"))(t)
+		if got := olderNotes(pods, now, since); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", keys, got)
+		}
+	}
+	if got := olderNotes(pods[1:3], testkit.Value(rotation.Parse("use "+pki.KubernetesCA+":1"))(t), since); got != nil {
+		t.Errorf("nobody is old, and yet %q", got)
 	}
 }
