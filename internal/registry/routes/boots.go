@@ -1,0 +1,98 @@
+package routes
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/registry/facts"
+)
+
+// waiting is how many machines that boot are remembered until the registry gets to them. Of more at once some are not noted: what they say
+// of themselves a moment later is.
+const waiting = 4096
+
+// Boots has the registry note which machines ask what to boot. No machine waits for that.
+type Boots struct {
+	registry *registry.Registry
+	asked    chan facts.Selector
+	log      *slog.Logger
+}
+
+// NewBoots notes boots in a registry; see Run.
+func NewBoots(r *registry.Registry, log *slog.Logger) *Boots {
+	return &Boots{r, make(chan facts.Selector, waiting), log}
+}
+
+// Watch notes who asks next, by the selector in the query.
+func (b *Boots) Watch(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s, err := facts.SelectorOf(r.URL.Query()); err == nil {
+			select {
+			case b.asked <- s:
+			default:
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Run notes until ctx ends. A machine that is not known yet is not noted, nor is one that has a key: anybody can ask in its name.
+func (b *Boots) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case s := <-b.asked:
+			if err := b.note(ctx, s); err != nil && fail.KindOf(err) != fail.NotFound && ctx.Err() == nil {
+				b.log.Error("a machine's boot could not be noted", "machine", s.String(), "error", err.Error())
+			}
+		}
+	}
+}
+
+func (b *Boots) note(ctx context.Context, s facts.Selector) error {
+	m, err := b.registry.Selected(ctx, s)
+	if err != nil || m.Record.Key != "" || registry.State(m.State) == registry.Booting {
+		return err
+	}
+	return b.registry.Booted(ctx, m)
+}
+
+// IgnitionOf asks the boot endpoints what a machine is to be installed with, as the machine itself would.
+func IgnitionOf(boot http.Handler) func(ctx context.Context, query string) ([]byte, error) {
+	return func(ctx context.Context, query string) ([]byte, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/ignition?"+query, nil)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "ask what the machine is to be installed with")
+		}
+		a := &kept{header: http.Header{}, status: http.StatusOK}
+		boot.ServeHTTP(a, r)
+		switch {
+		case a.status == http.StatusNotFound:
+			return nil, fail.New(fail.NotFound, "nothing is known of what the machine is to be installed with")
+		case a.status != http.StatusOK:
+			return nil, fail.New(fail.Internal, "the boot endpoints answered %d", a.status)
+		}
+		return a.body.Bytes(), nil
+	}
+}
+
+// kept is an answer that stays here.
+type kept struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (k *kept) Header() http.Header { return k.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (k *kept) WriteHeader(status int) { k.status = status }
+
+// Write implements http.ResponseWriter.
+func (k *kept) Write(b []byte) (int, error) { return k.body.Write(b) }
