@@ -46,6 +46,7 @@ var owners = map[string][]string{
 	"github.com/insomniacslk/dhcp":           {"internal/netboot", "internal/netboot/dhcp", "internal/netboot/programs"},
 	"github.com/mdlayher/ndp":                {"internal/netboot"},
 	"github.com/pin/tftp":                    {"internal/netboot"},
+	"github.com/bougou/go-ipmi":              {"internal/registry/bmc"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
 	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/access", "internal/provider/openstack/balancer",
 		"internal/provider/openstack/cloud", "internal/provider/openstack/firewall", "internal/provider/openstack/images", "internal/provider/openstack/quota",
@@ -91,7 +92,7 @@ var knows = map[string][]string{
 	"internal/cli/progress":             {"internal/bundle"},
 	"internal/cli/savedplan":            {"api/v1alpha1", "internal/cli/wholefile", "internal/cluster", "internal/cluster/parts", "internal/fail", "internal/operate", "internal/plan/show"},
 	"internal/cli/scratch":              {"internal/fail"},
-	"internal/cli/serving":              {"internal/cli/netbooting", "internal/cli/wholefile", "internal/fail", "internal/plan", "internal/registry", "internal/registry/routes", "internal/server", "internal/server/authority", "internal/store"},
+	"internal/cli/serving":              {"internal/cli/netbooting", "internal/cli/wholefile", "internal/fail", "internal/plan", "internal/registry", "internal/registry/bmc", "internal/registry/routes", "internal/server", "internal/server/authority", "internal/store"},
 	"internal/cli/terminal":             {"internal/fail"},
 	"internal/cli/wholefile":            {"internal/fail"},
 	"internal/server":                   {"internal/fail", "internal/server/authority", "internal/server/problem"},

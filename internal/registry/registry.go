@@ -24,6 +24,8 @@ type Options struct {
 	Reboots        int           // how many of a group may reboot at once; 0: 1
 	Rules          []Rule        // machines of which are approved by themselves
 	Issuer         Issuer        // nil: machines get no certificate
+	Power          Power         // nil: nobody switches machines
+	Secrets        Secrets       // where passwords of BMCs are kept; nil: nowhere
 	Clusters       Clusters      // nil: no group of reboots is a cluster's
 	Log            *slog.Logger  // nil: nothing is told
 }
@@ -90,6 +92,7 @@ type Record struct {
 	ApprovedBy  string    `json:"approvedBy,omitempty"`
 	ApprovedAt  time.Time `json:"approvedAt,omitzero"`
 	Maintenance string    `json:"maintenance,omitempty"` // why it is not to be used now
+	BMC         *BMC      `json:"bmc,omitempty"`
 	Strategy    Strategy  `json:"strategy,omitzero"`
 	Wanted      string    `json:"wanted,omitempty"`    // digest of what should be installed
 	Failures    int       `json:"failures,omitempty"`  // of installations since the last success
@@ -236,5 +239,12 @@ func (r *Registry) Events(ctx context.Context, uuid string, limit int) ([]metal.
 	return r.store.Events(ctx, uuid, limit)
 }
 
-// Forget removes a machine. It can be discovered again, as a new one.
-func (r *Registry) Forget(ctx context.Context, uuid string) error { return r.store.Forget(ctx, uuid) }
+// Forget removes a machine, and the password of its BMC. It can be discovered again, as a new one.
+func (r *Registry) Forget(ctx context.Context, uuid string) error {
+	if r.o.Secrets != nil {
+		if err := r.o.Secrets.Delete(ctx, bmcSecret(uuid)); err != nil {
+			return err
+		}
+	}
+	return r.store.Forget(ctx, uuid)
+}

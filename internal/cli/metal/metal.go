@@ -47,7 +47,7 @@ func Extend(c *cobra.Command, h Host) *Verbs {
 	v := &Verbs{h: h}
 	c.PersistentFlags().StringVar(&v.server, "server", "", "the server whose physical machines are meant, https://HOST:PORT (default $NAUPEGOS_SERVER); the token is read from $NAUPEGOS_TOKEN")
 	c.PersistentFlags().StringVar(&v.ca, "server-ca", "", "the certificate (PEM) by which the server is believed (default server-ca.crt in the state directory, else the system's)")
-	c.AddCommand(v.show(), v.approve(), v.reject(), v.name(), v.label(), v.assign(), v.unassign(), v.maintenance(), v.reinstall(), v.forget(),
+	c.AddCommand(v.show(), v.approve(), v.reject(), v.name(), v.label(), v.assign(), v.unassign(), v.maintenance(), v.reinstall(), v.forget(), v.bmc(), v.power(),
 		v.journal(), v.schedule(), v.locks(), v.unlock())
 	return v
 }
@@ -70,7 +70,7 @@ func (v *Verbs) client() (*client.Client, error) {
 		return nil, err
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second}
-	return &client.Client{Server: address, HTTP: &http.Client{Transport: bearer{os.Getenv(tokenEnv), transport}, Timeout: 2 * time.Minute}}, nil
+	return &client.Client{Server: address, HTTP: &http.Client{Transport: bearer{os.Getenv(tokenEnv), transport}, Timeout: 3 * time.Minute}}, nil
 }
 
 // roots are those by which the server is believed; nil: the system's.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/registry/bmc"
 	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/authority"
@@ -70,13 +71,15 @@ func (c clusters) ClusterID(ctx context.Context, name string) (string, error) {
 	return found.ID, nil
 }
 
-// machines returns the part of the server that knows physical machines, and who signs their certificates.
-func (h Host) machines(ctx context.Context, st store.Store, f *flags, stop func(), log *slog.Logger) (server.Part, *x509.CertPool, error) {
+// machines returns the part of the server that knows physical machines, and who signs their certificates. It notes who asks the boot
+// endpoints what to boot, and compares what machines have with what they would get there.
+func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *server.Part, stop func(), log *slog.Logger) (server.Part, *x509.CertPool, error) {
 	ca, err := authority.Open(ctx, st.ServerSecrets(), "machines")
 	if err != nil {
 		return server.Part{}, nil, err
 	}
-	o := registry.Options{Installs: f.machine.installs, InstallTTL: f.machine.installTTL, Reboots: f.machine.reboots, Issuer: issuer{ca}, Clusters: clusters{st}, Log: log}
+	o := registry.Options{Installs: f.machine.installs, InstallTTL: f.machine.installTTL, Reboots: f.machine.reboots, Issuer: issuer{ca},
+		Power: bmc.IPMI{}, Secrets: st.ServerSecrets(), Clusters: clusters{st}, Log: log}
 	for _, text := range f.machine.approve {
 		r, err := registry.ParseRule(text)
 		if err != nil {
@@ -86,9 +89,26 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, stop func(
 	}
 	settings := map[string]any{"version": h.Version, "listen-http": f.http, "listen-https": f.https, "store": st.Where(), "approve": f.machine.approve,
 		"installs": f.machine.installs, "reboots": f.machine.reboots}
-	mounts := routes.Mounts(routes.Options{Registry: registry.New(st.Metal(), o), Shutdown: stop, Settings: settings, Log: log,
+	reg := registry.New(st.Metal(), o)
+	boots, ignition := attach(reg, boot, log)
+	mounts := routes.Mounts(routes.Options{Registry: reg, Shutdown: stop, Settings: settings, Log: log, Ignition: ignition,
 		Backup: func(ctx context.Context) (any, error) { return h.backup(ctx, st) }})
-	return server.Part{Name: "machines", Mounts: mounts}, ca.Pool(), nil
+	return server.Part{Name: "machines", Mounts: mounts, Run: boots.Run}, ca.Pool(), nil
+}
+
+// attach has the registry hear of whoever asks what to boot, and returns what asks the boot endpoints for Ignition.
+func attach(reg *registry.Registry, boot *server.Part, log *slog.Logger) (*routes.Boots, func(context.Context, string) ([]byte, error)) {
+	boots := routes.NewBoots(reg, log)
+	var ignition func(context.Context, string) ([]byte, error)
+	for i := range boot.Mounts {
+		switch m := &boot.Mounts[i]; m.Pattern {
+		case "/ipxe":
+			m.Handler = boots.Watch(m.Handler)
+		case "/ignition":
+			ignition = routes.IgnitionOf(m.Handler)
+		}
+	}
+	return boots, ignition
 }
 
 // backedUp says what POST /backup/db has done.

@@ -119,16 +119,17 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	defer stop()
 	work, end := context.WithCancel(hard)
 	defer end()
-	machines, known, err := h.machines(ctx, st, f, end, log)
+	site, err := netbooting.Open(ctx, &f.boot, st.Dir(), f.http, log)
 	if err != nil {
 		return err
 	}
-	boot, err := netbooting.Open(ctx, &f.boot, st.Dir(), f.http, log)
+	boot := site.Part()
+	machines, known, err := h.machines(ctx, st, f, &boot, end, log)
 	if err != nil {
 		return err
 	}
 	s, err := server.Listen(ctx, server.Config{
-		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Parts: []server.Part{machines, boot.Part()}, Log: log, Drain: f.drain,
+		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Parts: []server.Part{machines, boot}, Log: log, Drain: f.drain,
 		Ping: func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {

@@ -100,6 +100,21 @@ type Order struct {
 	Cluster string            `json:"cluster,omitempty"` // assign
 	Pool    string            `json:"pool,omitempty"`    // assign
 	Digest  string            `json:"digest,omitempty"`  // want
+	// Address, User and Password are of a BMC; an empty address forgets it.
+	Address  string `json:"address,omitempty"`
+	User     string `json:"user,omitempty"`
+	Password string `json:"password,omitempty"` // is never answered with
+}
+
+// Switching says what is to be done with a machine's power.
+type Switching struct {
+	Action  string `json:"action"`            // status, on, off, cycle, reset or shutdown
+	Network bool   `json:"network,omitempty"` // it boots from the network next
+}
+
+// Switched says how a machine's power is.
+type Switched struct {
+	On bool `json:"on"`
 }
 
 // Scheduling asks for a cluster's machines.
@@ -178,9 +193,14 @@ func (c *Client) Journal(ctx context.Context, machine, boot, kind string) (j met
 	return j, c.call(ctx, http.MethodGet, "/api/v1/machines/"+url.PathEscape(machine)+"/journal?"+v.Encode(), nil, &j)
 }
 
-// Do has something done with a machine: approve, reject, name, label, maintenance, assign, unassign, reinstall or want.
+// Do has something done with a machine: approve, reject, name, label, maintenance, assign, unassign, reinstall, want or bmc.
 func (c *Client) Do(ctx context.Context, machine, verb string, o Order) (m Machine, err error) {
 	return m, c.call(ctx, http.MethodPost, "/api/v1/machines/"+url.PathEscape(machine)+"/"+verb, o, &m)
+}
+
+// Power does something with a machine's power.
+func (c *Client) Power(ctx context.Context, machine string, s Switching) (out Switched, err error) {
+	return out, c.call(ctx, http.MethodPost, "/api/v1/machines/"+url.PathEscape(machine)+"/power", s, &out)
 }
 
 // Forget forgets a machine.

@@ -92,9 +92,12 @@ func (h routes) act(w http.ResponseWriter, r *http.Request) error {
 		"label":       func() error { return done(reg.Label(ctx, uuid, o.Labels, o.Without)) },
 		"maintenance": func() error { return done(reg.Maintain(ctx, uuid, o.Why)) },
 		"reinstall":   func() error { return done(reg.Reinstall(ctx, uuid, by)) },
-		"want":        func() error { return done(reg.Want(ctx, uuid, o.Digest)) },
-		"assign":      func() error { return reg.Assign(ctx, uuid, o.Cluster, o.Pool) },
-		"unassign":    func() error { return reg.Unassign(ctx, uuid) },
+		"bmc": func() error {
+			return done(reg.SetBMC(ctx, uuid, registry.BMC{Address: o.Address, User: o.User}, []byte(o.Password)))
+		},
+		"want":     func() error { return done(reg.Want(ctx, uuid, o.Digest)) },
+		"assign":   func() error { return reg.Assign(ctx, uuid, o.Cluster, o.Pool) },
+		"unassign": func() error { return reg.Unassign(ctx, uuid) },
 	}
 	do, ok := verbs[r.PathValue("verb")]
 	if !ok {
@@ -104,6 +107,23 @@ func (h routes) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return h.machineAs(ctx, w, uuid)
+}
+
+// power: POST /api/v1/machines/<machine>/power.
+func (h routes) power(w http.ResponseWriter, r *http.Request) error {
+	uuid, err := h.Registry.Resolve(r.Context(), r.PathValue("machine"))
+	if err != nil {
+		return err
+	}
+	var s client.Switching
+	if err := decode(r, &s); err != nil {
+		return err
+	}
+	on, err := h.Registry.SwitchPower(r.Context(), uuid, s.Action, s.Network, h.who(r))
+	if err != nil {
+		return err
+	}
+	return write(w, client.Switched{On: on})
 }
 
 // machineAs answers with a machine as lists have it.

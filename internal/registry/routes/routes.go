@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -41,6 +42,9 @@ type Options struct {
 // routes are the handlers.
 type routes struct{ Options }
 
+// answering is how long an answer may take: a machine that is switched takes its time.
+const answering = 2 * time.Minute
+
 // handler is a handler that may fail.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
@@ -55,7 +59,7 @@ func Mounts(o Options) []server.Mount {
 	h := routes{o}
 	var all []server.Mount
 	add := func(on server.Listener, need server.Role, pattern string, do handler) {
-		all = append(all, server.Mount{Pattern: pattern, On: on, Need: need, Handler: h.answer(h.permitted(need, do))})
+		all = append(all, server.Mount{Pattern: pattern, On: on, Need: need, Handler: h.answer(h.permitted(need, do)), Timeout: answering})
 	}
 	open := func(pattern string, do handler) { add(server.Boot, server.Anybody, pattern, do) }
 	read := func(pattern string, do handler) { add(server.API, server.Read, pattern, do) }
@@ -96,6 +100,7 @@ func Mounts(o Options) []server.Mount {
 	read("GET /api/v1/machines/{machine}/journal", h.showJournal)
 	read("GET /api/v1/locks", h.locks)
 	operate("POST /api/v1/machines/{machine}/{verb}", h.act)
+	operate("POST /api/v1/machines/{machine}/power", h.power)
 	operate("POST /api/v1/schedule", h.schedule)
 	operate("DELETE /api/v1/locks", h.unlock)
 	operate("DELETE /api/v1/machines/{machine}", h.forget)

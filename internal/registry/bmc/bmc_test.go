@@ -1,0 +1,58 @@
+package bmc
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bougou/go-ipmi/pkg/bmc"
+	"github.com/bougou/go-ipmi/pkg/clock"
+	"github.com/bougou/go-ipmi/pkg/hal/mock"
+	"github.com/bougou/go-ipmi/pkg/server"
+	"github.com/bougou/go-ipmi/pkg/transport/udp"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// controller is a BMC on loopback, with a machine that is off.
+func controller(t *testing.T) (Access, *mock.Chassis) {
+	t.Helper()
+	h := mock.New()
+	b := bmc.New(bmc.DeviceInfo{DeviceID: 32, IPMIVersion: 0x20}, [16]byte{1}, h, bmc.WithClock(clock.Real))
+	u := testkit.Value(b.Users.Add(2, "admin"))(t)
+	u.SetPassword([]byte("right"))
+	u.Enabled = true
+	u.ChannelAccess[1] = bmc.UserChannelAccess{MaxPrivilege: bmc.PrivilegeLevelAdministrator, Enabled: true}
+	address := fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
+	conn := testkit.Value(udp.Listen(address))(t)
+	s := server.NewServer(b, conn)
+	go func() { _ = s.Serve(context.WithoutCancel(t.Context())) }() // ends with Close
+	t.Cleanup(func() { s.Close(); _ = conn.Close() })
+	return Access{Address: address, User: "admin", Password: []byte("right")}, h.Chassis().(*mock.Chassis)
+}
+
+func TestPower(t *testing.T) {
+	a, chassis := controller(t)
+	for _, step := range []struct {
+		action string
+		on     bool
+	}{{"status", false}, {"on", true}, {"status", true}, {"cycle", true}, {"reset", true}, {"off", false}, {"cycle", true}} {
+		on, err := IPMI{}.Power(t.Context(), a, step.action, step.action == "reset")
+		if err != nil || on != step.on {
+			t.Errorf("%s: %v, %v", step.action, on, err)
+		}
+	}
+	if chassis.PowerCycles != 1 || chassis.ColdResets != 1 || chassis.BootFlags == nil || chassis.BootFlags.Persist {
+		t.Errorf("%d cycles, %d resets, boot flags %+v", chassis.PowerCycles, chassis.ColdResets, chassis.BootFlags)
+	}
+	_, err := IPMI{}.Power(t.Context(), a, "explode", false)
+	testkit.Fails(t, err, fail.Invalid)
+	a.Password = []byte("wrong-secret")
+	_, err = IPMI{}.Power(t.Context(), a, "status", false)
+	testkit.Fails(t, err, fail.Unauthorized, "password")
+	if strings.Contains(err.Error(), "wrong-secret") {
+		t.Errorf("the password is in %v", err)
+	}
+}

@@ -1,0 +1,88 @@
+package registry
+
+import (
+	"context"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/bmc"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+// BMC is the controller of a machine's power; its password is a secret.
+type BMC struct {
+	Address string `json:"address"` // HOST or HOST:PORT
+	User    string `json:"user"`
+}
+
+// Power switches machines.
+type Power interface {
+	// Power does something with a machine's power, and returns whether it is on then.
+	Power(ctx context.Context, a bmc.Access, action string, network bool) (on bool, err error)
+}
+
+// Secrets is where passwords of BMCs are kept; a part of store.Secrets.
+type Secrets interface {
+	// Get returns the value of a secret: fail.NotFound if there is none of this name.
+	Get(ctx context.Context, name string) ([]byte, error)
+	// Put stores a secret, in place of an older value.
+	Put(ctx context.Context, name string, value []byte) error
+	// Delete forgets a secret. One that isn't there is no error.
+	Delete(ctx context.Context, name string) error
+}
+
+func bmcSecret(uuid string) string { return "bmc/" + uuid }
+
+// SetBMC says by which controller a machine's power is switched; an empty address forgets it with its password.
+func (r *Registry) SetBMC(ctx context.Context, uuid string, b BMC, password []byte) (*Machine, error) {
+	if r.o.Secrets == nil {
+		return nil, fail.New(fail.Refused, "nothing is kept here by which a machine's power could be switched")
+	}
+	if b.Address != "" && (b.User == "" || len(password) == 0 || len(password) > 20 || strings.ContainsAny(b.Address+b.User, " \t\r\n")) {
+		return nil, fail.New(fail.Invalid, "a BMC needs an address, a user and a password of at most 20 bytes").At(uuid)
+	}
+	if _, err := r.Machine(ctx, uuid); err != nil {
+		return nil, err
+	}
+	var err error
+	if b.Address == "" {
+		err = r.o.Secrets.Delete(ctx, bmcSecret(uuid))
+	} else {
+		err = r.o.Secrets.Put(ctx, bmcSecret(uuid), password)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		rec.BMC = nil
+		if b.Address != "" {
+			rec.BMC = &b
+		}
+		d.Note("has the BMC", strings.TrimSpace(b.User+" "+b.Address))
+		return nil
+	})
+}
+
+// SwitchPower does something with a machine's power, and returns whether it is on then.
+func (r *Registry) SwitchPower(ctx context.Context, uuid, action string, network bool, by string) (on bool, err error) {
+	m, err := r.Machine(ctx, uuid)
+	if err != nil {
+		return false, err
+	}
+	if m.Record.BMC == nil || r.o.Power == nil || r.o.Secrets == nil {
+		return false, fail.New(fail.Refused, "nobody has said by which BMC the machine's power is switched").At(uuid).Do("naupegos machine bmc %s --address … --user … --password-file …", uuid)
+	}
+	password, err := r.o.Secrets.Get(ctx, bmcSecret(m.UUID))
+	if err != nil {
+		return false, err
+	}
+	on, err = r.o.Power.Power(ctx, bmc.Access{Address: m.Record.BMC.Address, User: m.Record.BMC.User, Password: password}, action, network)
+	if err != nil || action == "status" {
+		return on, err
+	}
+	_, err = r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, _ *Record) error {
+		d.Note("power "+action, "by "+by)
+		return nil
+	})
+	return on, err
+}
