@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bougou/go-ipmi/pkg/client"
@@ -126,7 +127,7 @@ func until(ctx context.Context, c *client.Client, a Access, want bool) (bool, er
 func failed(err error, a Access, what string) error {
 	var timeout net.Error
 	switch {
-	case errors.Is(err, client.ErrRAKPAuthentication):
+	case strings.Contains(err.Error(), client.ErrRAKPAuthentication.Error()): // the library joins the errors of several attempts as text
 		return fail.New(fail.Unauthorized, "%s: user or password are not accepted", what).At(a.Address).Do("naupegos machine bmc MACHINE sets them")
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address).Do("see that IPMI over LAN is on there, and UDP port %d is open", port)

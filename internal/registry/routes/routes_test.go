@@ -267,6 +267,15 @@ func TestClient(t *testing.T) {
 	}
 	testkit.Must(t, c.Unlock(ctx, "reboot/demo", uuid))
 	testkit.Fails(t, c.Unlock(ctx, "reboot/demo", uuid), fail.NotFound)
+	_, err = c.Power(ctx, "a1", client.Switching{Action: "on"})
+	testkit.Fails(t, err, fail.Refused, "machine bmc")
+	testkit.Value(c.Do(ctx, "a1", "bmc", client.Order{Address: "10.9.0.11", User: "admin", Password: "hidden"}))(t)
+	if p := testkit.Value(c.Power(ctx, "a1", client.Switching{Action: "on"}))(t); !p.On {
+		t.Errorf("%+v", p)
+	}
+	if text := string(testkit.Value(json.Marshal(testkit.Value(c.Show(ctx, "a1"))(t)))(t)); strings.Contains(text, "hidden") || !strings.Contains(text, "power on") {
+		t.Errorf("the password is shown, or the switching is not: %s", text)
+	}
 	testkit.Must(t, c.Forget(ctx, "a1"))
 	_, err = c.Show(ctx, "a1")
 	testkit.Fails(t, err, fail.NotFound)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/registry/bmc"
 	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/authority"
@@ -42,6 +43,16 @@ func (i issuer) IssueMachine(uuid string, public any) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
+// switchboard is a BMC that believes one password; the real thing is tested beside registry/bmc.
+type switchboard struct{}
+
+func (switchboard) Power(_ context.Context, a bmc.Access, action string, _ bool) (bool, error) {
+	if a.Address != "10.9.0.11" || a.User != "admin" || string(a.Password) != "hidden" {
+		return false, fail.New(fail.Unauthorized, "not accepted")
+	}
+	return action == "on", nil
+}
+
 // site is a server with a registry.
 type site struct {
 	t           *testing.T
@@ -61,7 +72,7 @@ func newSite(t *testing.T, o registry.Options) *site {
 	t.Cleanup(func() { testkit.Must(t, st.Close()) })
 	own, machines := testkit.Value(authority.Open(t.Context(), st.ServerSecrets(), "server"))(t), testkit.Value(authority.Open(t.Context(), st.ServerSecrets(), "machines"))(t)
 	log := slog.New(slog.DiscardHandler)
-	o.Issuer = issuer{machines}
+	o.Issuer, o.Secrets, o.Power = issuer{machines}, st.ServerSecrets(), switchboard{}
 	s := &site{t: t, roots: own.Pool(), registry: registry.New(st.Metal(), o)}
 	mounts := routes.Mounts(routes.Options{
 		Registry: s.registry, Shutdown: func() { s.stopped = true }, Settings: map[string]any{"installs": 5},
