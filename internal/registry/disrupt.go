@@ -41,20 +41,26 @@ const rebootPrefix = "reboot/"
 
 var groupForm = regexp.MustCompile(`^[A-Za-z0-9.-]{1,64}$`)
 
-// Lock lets a holder reboot, if no more of its group do than may. A group of a cluster's name shares the cluster's lease: nobody reboots
-// while a verb changes the cluster, and no verb begins while somebody may reboot. who are those that hold places.
+// Lock lets a holder reboot, if no more of its group do than may. A group of a cluster's name heeds the cluster's lease: nobody reboots while
+// a verb changes the cluster. No verb begins while a machine that is the cluster's may reboot; for others none waits, because anybody on the
+// network can say that they want to. who are those that hold places.
 func (r *Registry) Lock(ctx context.Context, group, holder string) (granted bool, who []metal.Slot, err error) {
 	m, err := r.lockable(ctx, group, holder)
 	if err != nil {
 		return false, nil, err
 	}
 	want := metal.Want{Group: rebootPrefix + group, Holder: holder, Detail: holder, Bound: r.o.Reboots}
+	cluster := ""
+	if r.o.Clusters != nil {
+		if cluster, err = r.o.Clusters.ClusterID(ctx, group); err != nil {
+			return false, nil, err
+		}
+	}
+	want.Heeds = cluster
 	if m != nil {
 		want.Detail = m.Title()
-	}
-	if r.o.Clusters != nil {
-		if want.Cluster, err = r.o.Clusters.ClusterID(ctx, group); err != nil {
-			return false, nil, err
+		if m.Claim.Cluster == group {
+			want.Cluster = cluster
 		}
 	}
 	return r.store.Take(ctx, want)

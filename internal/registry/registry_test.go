@@ -278,4 +278,39 @@ func TestCare(t *testing.T) {
 	testkit.Fails(t, err, fail.NotFound)
 }
 
+// clusters are those that there are.
+type clusters map[string]string
+
+func (c clusters) ClusterID(_ context.Context, name string) (string, error) { return c[name], nil }
+
+// TestOneLease: a reboot of the cluster's own machine keeps verbs waiting, one of a stranger doesn't; a verb keeps both waiting.
+func TestOneLease(t *testing.T) {
+	st, ctx := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t), t.Context()
+	t.Cleanup(func() { testkit.Must(t, st.Close()) })
+	c := testkit.Value(st.CreateCluster(ctx, store.Cluster{Name: "demo", Document: []byte("x")}))(t)
+	r := registry.New(st.Metal(), registry.Options{Clusters: clusters{"demo": c.ID}, Reboots: 2})
+	s := newSimulated(t, 1, false)
+	testkit.Value(s.send(t, r))(t)
+	testkit.Value(r.Approve(ctx, s.Boot.UUID, "", "ann"))(t)
+	testkit.Must(t, r.Assign(ctx, s.Boot.UUID, "demo", "w"))
+	l := testkit.Value(st.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{}))(t)
+	for _, holder := range []string{s.Boot.UUID, "stranger"} {
+		_, _, err := r.Lock(ctx, "demo", holder)
+		testkit.Fails(t, err, fail.Conflict, "apply")
+	}
+	testkit.Must(t, l.Release(ctx))
+	for _, holder := range []string{"stranger", s.Boot.UUID} {
+		if ok, _, err := r.Lock(ctx, "demo", holder); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		l, err := st.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{})
+		if holder != "stranger" {
+			testkit.Fails(t, err, fail.Conflict, "unlock")
+			continue
+		}
+		testkit.Must(t, err)
+		testkit.Must(t, l.Release(ctx))
+	}
+}
+
 func second[T any](_ T, err error) error { return err }

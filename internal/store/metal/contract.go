@@ -152,6 +152,7 @@ type Want struct {
 	Group, Holder string
 	Detail        string        // who the holder is, for people
 	Cluster       string        // ID of the cluster whose lease and places exclude each other; empty: of none
+	Heeds         string        // ID of a cluster whose lease refuses it, and does not wait for it; empty: of none
 	Bound         int           // so many places the group has
 	TTL           time.Duration // how long it lasts; 0: until it is given back
 }

@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"time"
@@ -15,7 +16,7 @@ func (s machines) Take(ctx context.Context, w Want) (granted bool, who []Slot, e
 	}
 	err = s.db.Write(ctx, false, func(tx Querier) error {
 		granted = false
-		if err := s.quiet(ctx, tx, w.Cluster); err != nil {
+		if err := s.quiet(ctx, tx, cmp.Or(w.Cluster, w.Heeds)); err != nil {
 			return err
 		}
 		if err := s.lock(ctx, tx, "slots/"+w.Group); err != nil {

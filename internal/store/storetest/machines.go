@@ -262,7 +262,18 @@ func oneLeaseForEveryDisruption(t *testing.T, at Opener, _ Database) {
 	l := testkit.Value(s.AcquireLease(ctx, c.ID, "upgrade", store.LeaseOptions{}))(t)
 	_, _, err := at("far").Metal().Take(ctx, want)
 	testkit.Fails(t, err, fail.Conflict, "upgrade")
+	stranger := metal.Want{Group: "demo", Holder: "stranger", Heeds: c.ID, Bound: 2}
+	_, _, err = s.Metal().Take(ctx, stranger)
+	testkit.Fails(t, err, fail.Conflict, "upgrade")
 	testkit.Must(t, l.Release(ctx))
+	if ok, _, err := s.Metal().Take(ctx, stranger); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	l = testkit.Value(s.AcquireLease(ctx, c.ID, "upgrade", store.LeaseOptions{}))(t) // nobody waits for strangers
+	testkit.Must(t, l.Release(ctx))
+	if held, err := s.Metal().Give(ctx, "demo", "stranger"); err != nil || !held {
+		t.Fatal(held, err)
+	}
 	if ok, _, err := s.Metal().Take(ctx, want); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
