@@ -133,6 +133,9 @@ func (r *run) made(ctx context.Context) (bool, error) {
 // inTurn makes the set. held ends when the turn is lost, and with it the work.
 func (r *run) inTurn(ctx, held context.Context, t *turn) error {
 	defer t.end(ctx)
+	if now := r.schedule.Last(r.Now()); now.After(r.turn) { // it was waited for the turn before: this set is of the one that has come
+		r.turn = now
+	}
 	if made, err := r.made(held); err != nil || made { // whoever had the turn has just come to its end
 		return err
 	}

@@ -178,6 +178,27 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestLateTurn: a machine that has waited until the next turn came makes the set of that one, and there is no second.
+func TestLateTurn(t *testing.T) {
+	s := newSite(t)
+	s.lay()
+	testkit.Must(t, os.Mkdir(s.backups, 0o700))
+	turn := time.Date(2026, 11, 24, 20, 0, 1, 0, time.UTC)
+	o, asked := s.options("a", turn), false
+	o.Now = func() time.Time {
+		if !asked {
+			asked = true
+			return turn
+		}
+		return turn.Add(time.Hour)
+	}
+	testkit.Must(t, Run(t.Context(), o))
+	testkit.Must(t, Run(t.Context(), s.options("b", turn.Add(time.Hour))))
+	if got := s.sets(); len(got) != 1 {
+		t.Errorf("there are %d sets", len(got))
+	}
+}
+
 // TestDeadHolder: the turn of a machine that died in it is taken by another, and not before; one that only seemed dead does not record what it made.
 func TestDeadHolder(t *testing.T) {
 	s := newSite(t)
