@@ -204,6 +204,8 @@ func (s *Server) refused(path string, status int, said []string) error {
 	switch {
 	case saysOf(no, "Vault is sealed", "Bao is sealed"):
 		return fail.Wrap(fail.NotReady, no, "it is sealed").At(s.where()).Do("vault operator unseal, with as many of its keys as it asks for")
+	case status < 400: // a token is for the server that the document names alone
+		return fail.Wrap(fail.Refused, no, "it sends to another server").At(s.where()).Do("give the address of the active one, or of what is in front of all")
 	case status == http.StatusForbidden:
 		return fail.Wrap(fail.Unauthorized, no, "%s", path).At(s.where()).
 			Do("the token has expired, or its policy does not allow this: naupegos certs issuer %s --policy prints the policy", s.name)

@@ -2,9 +2,12 @@ package vault_test
 
 import (
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,5 +196,22 @@ func TestSignsIn(t *testing.T) {
 	testkit.Fails(t, err, fail.Unauthorized)
 	if strings.Contains(err.Error(), "the-secret") {
 		t.Errorf("the error shows the secret: %v", err)
+	}
+}
+
+// TestRedirected has a server send elsewhere: the token does not go there.
+func TestRedirected(t *testing.T) {
+	f, _ := ready(t)
+	var asked atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer other.Close()
+	standby := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer standby.Close()
+	spec := f.Spec
+	spec.Address = standby.URL
+	_, err := testkit.Value(vault.New("demo", spec))(t).Authority(t.Context(), pki.EtcdCA)
+	testkit.Fails(t, err, fail.Refused, "it sends to another server", "active")
+	if n := asked.Load(); n > 0 {
+		t.Errorf("the other server was asked %d times", n)
 	}
 }
