@@ -29,7 +29,7 @@ var jsonPages = []jsonPage{
 	{"Progress", "`--progress json` writes one object a line to standard error while a plan runs. `event` is begin, step, note or end.", []goType{
 		{"internal/plan/show/jsonlines.go", "lineJSON"}}},
 	{"status", "`naupegos status -o json` prints a list of clusters, `naupegos status NAME -o json` one cluster in full.", []goType{
-		{"internal/cli/status.go", "clusterRow"}, {"internal/cluster/status.go", "Status"}, {"internal/cluster/status.go", "MachineStatus"}}},
+		{"internal/operate/list.go", "Row"}, {"internal/cluster/status.go", "Status"}, {"internal/cluster/status.go", "MachineStatus"}}},
 	{"renew", "`naupegos renew NAME... -o json` prints a list of clusters.", []goType{{"internal/cli/renew.go", "renewal"}}},
 	{"repair", "`naupegos repair NAME -o json` prints what was done in one round.", []goType{{"internal/cli/upkeep.go", "repaired"}}},
 	{"history", "`naupegos history [NAME] -o json` prints a list of runs, `naupegos history NAME RUN -o json` one run with its steps.", []goType{

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/savedplan"
 	"github.com/naupegos/naupegos/internal/cluster"
@@ -69,55 +68,69 @@ func (a *App) applyDocument(ctx context.Context, file string, only []parts.Part,
 	if err != nil {
 		return err
 	}
-	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: bundles.Made, newest: f.consents.has(cluster.ConsentBundle)})
+	asked := operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(file), Only: only, NewBundle: f.consents.has(cluster.ConsentBundle)}
+	if c, err := a.server(); err != nil {
+		return err
+	} else if c != nil {
+		return a.applyAfar(ctx, doc.Metadata.Name, file, &afar{app: a, server: c, asked: asked, flags: f, question: carryOut})
+	}
+	b, err := a.begin(ctx, asked, sessionOptions{verb: "apply", readOnly: true, bundle: bundles.Made, newest: asked.NewBundle})
 	if err != nil {
 		return located(err, file, data)
 	}
-	defer s.Close()
-	s.Cluster.Only(only)
-	first, err := s.Cluster.PlanApply(ctx)
+	defer b.Close()
+	return a.apply(ctx, file, b, a.terms(f, doc))
+}
+
+// applyAfar has a server do it.
+func (a *App) applyAfar(ctx context.Context, name, file string, v *afar) error {
+	began := time.Now()
+	first, done, err := v.carryOut(ctx)
 	if err != nil {
 		return err
 	}
-	return s.apply(ctx, file, doc, data, only, first, a.terms(f, doc))
+	return a.applied(name, file, v.asked.Only, first, done.Changed, time.Since(began))
 }
 
 // apply goes from the first plan to a cluster that is as the document says, and says so.
-func (s *session) apply(ctx context.Context, file string, doc *v1alpha1.Cluster, data []byte, only []parts.Part, first *cluster.Applied, t operate.Terms) error {
+func (a *App) apply(ctx context.Context, file string, b *operate.Begun, t operate.Terms) error {
 	began := time.Now()
-	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, data) }
-	changed, err := s.Converge(ctx, first, t)
+	done, err := b.CarryOut(ctx, t)
 	if err != nil {
 		return err
 	}
-	if only != nil {
-		return s.partDone(doc.Metadata.Name, file, only, first.Plan, changed)
+	return a.applied(b.Record.Name, file, b.Asked.Only, b.First.Plan, done.Changed, time.Since(began))
+}
+
+// applied says what has come of an apply.
+func (a *App) applied(name, file string, only []parts.Part, first *plan.Plan, changed bool, took time.Duration) error {
+	switch {
+	case only != nil:
+		return a.partDone(name, file, only, first, changed)
+	case !changed:
+		_, err := fmt.Fprintf(a.Out, "No changes: cluster %s is as %s says.\n", name, file)
+		return err
 	}
-	if !changed {
-		fmt.Fprintf(s.app.Out, "No changes: cluster %s is as %s says.\n", doc.Metadata.Name, file)
-		return nil
-	}
-	return s.handOver(ctx, doc, time.Since(began))
+	return a.handOver(name, took)
 }
 
 // partDone says that parts of the cluster are as the document says.
-func (s *session) partDone(name, file string, only []parts.Part, first *plan.Plan, changed bool) error {
+func (a *App) partDone(name, file string, only []parts.Part, first *plan.Plan, changed bool) error {
 	if changed {
-		_, err := fmt.Fprintf(s.app.Out, "Done: cluster %s, %s. naupegos plan -f %s says whether there is more.\n", name, parts.Words(only), file)
+		_, err := fmt.Fprintf(a.Out, "Done: cluster %s, %s. naupegos plan -f %s says whether there is more.\n", name, parts.Words(only), file)
 		return err
 	}
 	text := fmt.Sprintf("No changes: cluster %s, %s is as %s says.\n", name, parts.Words(only), file)
 	for _, what := range first.LeftOut { // an empty plan is not shown
 		text += "Left out: " + what + ".\n"
 	}
-	_, err := io.WriteString(s.app.Out, text)
+	_, err := io.WriteString(a.Out, text)
 	return err
 }
 
 // handOver says that the cluster is there and what can be done with it.
-func (s *session) handOver(ctx context.Context, doc *v1alpha1.Cluster, took time.Duration) error {
-	name := doc.Metadata.Name
-	_, err := fmt.Fprintf(s.app.Out, `Cluster %[1]s is up (%[2]s).
+func (a *App) handOver(name string, took time.Duration) error {
+	_, err := fmt.Fprintf(a.Out, `Cluster %[1]s is up (%[2]s).
 
   naupegos kubectl %[1]s -- get nodes      kubectl from the bundle, as administrator
   naupegos kubeconfig %[1]s --merge        for your own kubectl: context %[1]s
@@ -131,24 +144,24 @@ func (s *session) handOver(ctx context.Context, doc *v1alpha1.Cluster, took time
 
 // applySaved carries out a saved plan. It was reviewed: nobody is asked, unless there turns out to be more to do afterwards.
 func (a *App) applySaved(ctx context.Context, file string, f *runFlags) error {
+	if a.serverFlags.address() != "" {
+		return fail.New(fail.Refused, "a saved plan can't be carried out by a server yet").Do("naupegos apply -f FILE, or without --server and $NAUPEGOS_SERVER")
+	}
 	saved, doc, err := savedplan.Read(file)
 	if err != nil {
 		return err
 	}
-	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "apply", readOnly: true, bundle: bundles.Made, newest: f.consents.has(cluster.ConsentBundle), newID: saved.ClusterID})
+	from := "the document in " + file
+	asked := operate.Asked{Verb: operate.Apply, Document: saved.Document, From: from, ClusterID: saved.ClusterID, Only: saved.Only, NewBundle: f.consents.has(cluster.ConsentBundle)}
+	b, err := a.begin(ctx, asked, sessionOptions{verb: "apply", readOnly: true, bundle: bundles.Made, newest: asked.NewBundle})
 	if err != nil {
-		return located(err, "the document in "+file, []byte(saved.Document))
+		return located(err, from, []byte(saved.Document))
 	}
-	defer s.Close()
-	s.Cluster.Only(saved.Only)
-	first, err := s.Cluster.PlanApply(ctx)
-	if err != nil {
-		return err
-	}
-	if err := saved.Check(s.Session, first); err != nil {
+	defer b.Close()
+	if err := saved.Check(b.Session, b.First); err != nil {
 		return err
 	}
 	t := a.terms(f, doc)
 	t.Reviewed = true
-	return s.apply(ctx, file, doc, []byte(saved.Document), saved.Only, first, t)
+	return a.apply(ctx, file, b, t)
 }

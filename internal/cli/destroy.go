@@ -3,15 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/operate"
 )
 
 func newDestroyCmd(a *App) *cobra.Command {
@@ -38,54 +37,36 @@ The cluster's data is lost. What does not belong to the cluster is never touched
 }
 
 func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *runFlags) error {
-	s, doc, err := a.openNamed(ctx, name, sessionOptions{verb: "destroy"})
+	asked := operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: keepVolumes}
+	if c, err := a.server(); err != nil {
+		return err
+	} else if c != nil {
+		_, done, err := (&afar{app: a, server: c, asked: asked, flags: f, question: destroyQuestion(name)}).carryOut(ctx)
+		return a.destroyed(name, done, err)
+	}
+	b, err := a.begin(ctx, asked, sessionOptions{verb: "destroy"})
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	p, err := s.Cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: keepVolumes, Forget: s.forget})
+	defer b.Close()
+	t := a.terms(f, b.Document)
+	t.Question = destroyQuestion(name)
+	done, err := b.CarryOut(ctx, t)
+	return a.destroyed(name, done, err)
+}
+
+// destroyed says how a destroy ended.
+func (a *App) destroyed(name string, done operate.Done, err error) error {
 	if err != nil {
 		return err
 	}
-	t := a.terms(f, doc)
-	t.Question = fmt.Sprintf("Destroy cluster %s and all its data?", name)
-	if err := s.CarryOut(ctx, p, t); err != nil {
-		return err
-	}
-	kept, err := s.Cluster.KeptVolumes(ctx)
-	if err != nil {
-		return fail.Wrap(fail.KindOf(err), err, "cluster %s is gone; list the volumes that are kept", name)
-	}
-	if len(kept) > 0 {
-		_, err = fmt.Fprintf(a.Out, "Cluster %s is gone. Kept of it are:\n  %s\n", name, strings.Join(kept, "\n  "))
-		return err
-	}
-	if left := leftBehind(p); len(left) > 0 {
-		_, err = fmt.Fprintf(a.Out, "Cluster %s is gone. What was put on these machines is there still; install them anew before you use them: %s\n",
-			name, strings.Join(left, ", "))
-		return err
-	}
-	_, err = fmt.Fprintf(a.Out, "Cluster %s is gone; nothing of it is left.\n", name)
+	_, err = io.WriteString(a.Out, done.Text(name))
 	return err
 }
 
-// leftBehind lists machines that were forgotten and not cleaned.
-func leftBehind(p *plan.Plan) (names []string) {
-	for _, s := range p.Steps {
-		if s.Consent == cluster.ConsentLeave {
-			names = append(names, s.Subject)
-		}
-	}
-	return names
-}
-
-// forget removes what the store and its directory hold of the cluster: keys, and the ssh configuration with its copy of one.
-// The history and the backups stay.
-func (s *session) forget(ctx context.Context) error {
-	if err := os.RemoveAll(s.sshDir()); err != nil {
-		return fail.Wrap(fail.Internal, err, "remove the ssh configuration")
-	}
-	return s.Store.DeleteCluster(ctx, s.Record.ID)
+// destroyQuestion is what is asked of whoever has seen the plan of a destroy.
+func destroyQuestion(name string) string {
+	return fmt.Sprintf("Destroy cluster %s and all its data?", name)
 }
 
 func newResetCmd(a *App) *cobra.Command {

@@ -71,6 +71,15 @@ changed since. naupegos plan says where your file differs from it.`,
 		Example: "  naupegos document demo > cluster.yaml\n  naupegos document demo | diff cluster.yaml -",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c, err := a.server(); err != nil {
+				return err
+			} else if c != nil {
+				data, err := c.Document(cmd.Context(), args[0])
+				if err == nil {
+					_, err = a.Out.Write(data)
+				}
+				return err
+			}
 			st, err := a.viewStore(cmd.Context())
 			if err != nil {
 				return err

@@ -139,7 +139,7 @@ func (a *App) release(ctx context.Context, name, dir string, dry bool, format *o
 		return err
 	}
 	p, err := s.Cluster.PlanRelease(ctx, cluster.ReleaseOptions{
-		HandOver: func(ctx context.Context) error { return s.releaseTo(ctx, dir, resumed) }, Forget: s.forget,
+		HandOver: func(ctx context.Context) error { return s.releaseTo(ctx, dir, resumed) }, Forget: s.Forget,
 	})
 	if err != nil {
 		return err

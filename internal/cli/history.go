@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 func newHistoryCmd(a *App) *cobra.Command {
@@ -29,11 +30,11 @@ func newHistoryCmd(a *App) *cobra.Command {
 		Example: "  naupegos history\n  naupegos history demo last\n  naupegos history demo last --html demo.html",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			st, err := a.viewStore(cmd.Context())
+			st, done, err := a.journal(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer st.Close()
+			defer done()
 			name := ""
 			if len(args) > 0 {
 				name = args[0]
@@ -48,11 +49,6 @@ func newHistoryCmd(a *App) *cobra.Command {
 				runs, err := st.Runs(cmd.Context(), name, limit)
 				if err != nil {
 					return err
-				}
-				if name != "" && len(runs) == 0 { // nothing was done yet, or there never was such a cluster
-					if _, err := st.Cluster(cmd.Context(), name); err != nil {
-						return err
-					}
 				}
 				return out.Print(a.Out, runs, func(w io.Writer) error { return runTable(w, runs) })
 			}
@@ -85,6 +81,30 @@ func runTable(w io.Writer, runs []plan.RunRecord) error {
 	return t.Flush()
 }
 
+// journal returns where history is read: the server's, or the store. done gives it back.
+func (a *App) journal(ctx context.Context) (_ runs, done func(), err error) {
+	if c, err := a.server(); c != nil || err != nil {
+		return c, func() {}, err
+	}
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return known{st}, func() { _ = st.Close() }, nil // it was only looked at
+}
+
+// known is a store whose journal knows clusters to which nothing was done yet from those that never were.
+type known struct{ store.Store }
+
+// Runs implements runs.
+func (k known) Runs(ctx context.Context, name string, limit int) ([]plan.RunRecord, error) {
+	all, err := k.Store.Runs(ctx, name, limit)
+	if err == nil && name != "" && len(all) == 0 {
+		_, err = k.Cluster(ctx, name)
+	}
+	return all, err
+}
+
 // runs is the part of the store that history reads.
 type runs interface {
 	Runs(ctx context.Context, clusterName string, limit int) ([]plan.RunRecord, error)
@@ -97,7 +117,7 @@ func findRun(cmd *cobra.Command, st runs, cluster, id string) (*plan.RunRecord, 
 		return st.Run(cmd.Context(), id)
 	}
 	list, err := st.Runs(cmd.Context(), cluster, 1)
-	if err != nil {
+	if err != nil && fail.KindOf(err) != fail.NotFound {
 		return nil, err
 	}
 	if len(list) == 0 {

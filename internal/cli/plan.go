@@ -4,16 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/savedplan"
+	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 // exitChanges is what plan exits with when there are changes.
@@ -76,6 +81,11 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 	if err != nil {
 		return err
 	}
+	if c, err := a.server(); err != nil {
+		return err
+	} else if c != nil {
+		return a.planAfar(ctx, c, doc, data, f)
+	}
 	o := sessionOptions{readOnly: true, bundle: bundles.IfHere}
 	if f.save != "" { // apply has it, and what is on machines depends on it
 		o.bundle = bundles.Made
@@ -102,6 +112,27 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 	return a.printPlan(ap.Plan, ap.Later(), &f.out)
 }
 
+// planAfar shows what a server would do.
+func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Cluster, data []byte, f *planFlags) error {
+	if f.save != "" {
+		return fail.New(fail.Refused, "a server's plan can't be saved yet").Do("naupegos apply -f %s shows it and asks", f.file)
+	}
+	got, p, err := a.planned(ctx, c, operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(f.file), Only: f.only}, false)
+	if err != nil {
+		return located(err, f.file, data)
+	}
+	if !got.New {
+		stored, err := c.Document(ctx, doc.Metadata.Name)
+		if err != nil {
+			return err
+		}
+		if err := a.warnOfDifference(f.file, doc, &store.Cluster{Name: doc.Metadata.Name, Document: stored, CreatedAt: time.Now()}); err != nil {
+			return err
+		}
+	}
+	return a.printPlan(p, got.Later, &f.out)
+}
+
 // planDestroy shows what destroy would do.
 func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) error {
 	if f.save != "" {
@@ -120,8 +151,17 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 		}
 		name = doc.Metadata.Name
 	}
+	if c, err := a.server(); err != nil {
+		return err
+	} else if c != nil {
+		_, p, err := a.planned(ctx, c, operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: f.keepVolumes}, false)
+		if err != nil {
+			return err
+		}
+		return a.printPlan(p, "", &f.out)
+	}
 	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
-		p, err := s.Cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: f.keepVolumes, Forget: s.forget})
+		p, err := s.Cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: f.keepVolumes, Forget: s.Forget})
 		if err != nil {
 			return err
 		}

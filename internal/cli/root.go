@@ -30,7 +30,8 @@ type App struct {
 	StoreURL string // of the database that several people share; empty: $NAUPEGOS_STORE, else one in StateDir
 	NoColor  bool
 
-	logging logFlags
+	logging     logFlags
+	serverFlags serverFlags
 }
 
 // Color reports whether w is a terminal that wants colour.
@@ -57,7 +58,10 @@ Start with:
 					return err
 				}
 			}
-			return a.startLog(c.CommandPath())
+			if err := a.startLog(c.CommandPath()); err != nil {
+				return err
+			}
+			return a.serverFlags.check(c)
 		},
 	}
 	root.SetVersionTemplate("naupegos {{.Version}}\n")
@@ -67,6 +71,7 @@ Start with:
 	root.PersistentFlags().StringVar(&a.StateDir, "state-dir", a.StateDir, "this user's directory: the store, and what is not shared (default $XDG_STATE_HOME/naupegos)")
 	root.PersistentFlags().StringVar(&a.StoreURL, "store", "", "the store of a team: a PostgreSQL database, postgres://USER@HOST/DATABASE (default $NAUPEGOS_STORE, else a file in the state directory)")
 	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", a.NoColor, "plain output, as with NO_COLOR")
+	a.serverFlags.bind(root)
 	a.logging.bind(root)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fail.Wrap(fail.Invalid, err, "command line").Do("see %s --help", c.CommandPath())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +36,7 @@ func TestMain(m *testing.M) {
 // TestScript runs the command as a user does. Scripts have a store of their own, which is empty; `exits N naupegos …` wants an
 // exit status (or one of several: 0|4), `remember FILE` puts a document into the store as if it had been applied, `bundle FILE` makes
 // a bundle whose kubectl is FILE, `release VERSION` has an empty bundle of a Kubernetes release in the library: enough to plan with;
-// `sshkey FILE` makes an SSH key.
+// `sshkey FILE` makes an SSH key; `serving URL` waits until a server is well. $PORT and $PORTS are free ports.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -46,9 +49,11 @@ func TestScript(t *testing.T) {
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("HOSTIP", ownAddress())
 			e.Setenv("KUBERNETES", release.Default)
+			e.Setenv("PORT", strconv.Itoa(testkit.FreePort(t)))
+			e.Setenv("PORTS", strconv.Itoa(testkit.FreePort(t)))
 			return besideCommand(e.Getenv("PATH"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing},
 	})
 }
 
@@ -128,6 +133,27 @@ func haveABundle(ts *testscript.TestScript, neg bool, args []string) {
 	dir := filepath.Join(ts.Getenv("XDG_CACHE_HOME"), "naupegos", "bundles", "manifests")
 	ts.Check(os.MkdirAll(dir, 0o755))
 	ts.Check(os.WriteFile(filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256(manifest))), manifest, 0o644))
+}
+
+// untilServing waits until a server answers that it is well.
+func untilServing(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: serving URL")
+	}
+	deadline := time.Now().Add(time.Minute)
+	for tick := time.Tick(50 * time.Millisecond); ; <-tick {
+		res, err := http.Get(args[0]) //nolint:gosec // the script's own server
+		if err == nil {
+			res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return
+			}
+			err = errors.New(res.Status)
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s: %v", args[0], err)
+		}
+	}
 }
 
 // sshKey writes a private key.

@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -35,6 +36,7 @@ type sessionOptions struct {
 	newest   bool // the newest bundle of the release, also where the cluster was built with another one
 	newID    string
 	given    *cluster.Given // what a cluster had that comes back
+	say      io.Writer      // of what is made meanwhile; nil: standard error
 	edit     func(rec *store.Cluster) (*v1alpha1.Cluster, error)
 }
 
@@ -97,16 +99,44 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 	return &session{s, a}, doc, err
 }
 
+// begin opens a session and makes the first plan of what is asked.
+func (a *App) begin(ctx context.Context, asked operate.Asked, o sessionOptions) (*operate.Begun, error) {
+	open := a.openStore
+	if asked.Verb == operate.Destroy {
+		open = a.viewStore // where there is no store there is no such cluster, and none is made
+	}
+	st, err := open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := operate.Begin(ctx, st, asked, a.options(o))
+	if err == nil {
+		a.tellIfRestored(b.Record)
+	}
+	return b, err
+}
+
+// shownFile is what errors call a document's file.
+func shownFile(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
 // options says what a verb needs where the operator's own files and terminal are.
 func (a *App) options(o sessionOptions) operate.Options {
 	with := operate.Options{Verb: o.verb, ReadOnly: o.readOnly, NewID: o.newID, Given: o.given, Edit: o.edit, Agent: findAgent,
 		RenewBefore: killpoint.RenewBefore()}
+	if o.say == nil {
+		o.say = a.Err
+	}
 	if o.bundle != bundles.NotNeeded {
 		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error) {
 			if o.newest {
 				was = ""
 			}
-			return bundles.Get(ctx, a.Err, doc, version, o.bundle, was)
+			return bundles.Get(ctx, o.say, doc, version, o.bundle, was)
 		}
 	}
 	return with
@@ -174,7 +204,29 @@ func newServerCmd(a *App) *cobra.Command {
 		}
 		return err
 	}
-	return serving.New(serving.Host{Out: a.Out, Err: a.Err, OpenStore: a.openStore, StateDir: a.ownDir, Backup: backup, Version: version})
+	return serving.New(serving.Host{
+		Out: a.Out, Err: a.Err, OpenStore: a.openStore, StateDir: a.ownDir, Backup: backup, Options: a.served, Version: version,
+		Look: func(string) operate.Options {
+			return a.options(sessionOptions{readOnly: true, bundle: bundles.IfHere, say: io.Discard})
+		},
+	})
+}
+
+// served says with what the server plans a verb, and carries it out: as this command does.
+func (a *App) served(asked operate.Asked, n work.Need) operate.Options {
+	o := sessionOptions{readOnly: true, newest: asked.NewBundle, say: n.Say}
+	if n.CarryOut {
+		o.verb = asked.Verb
+	}
+	switch {
+	case asked.Verb == operate.Destroy:
+		o.readOnly = !n.CarryOut
+	case n.CarryOut || n.Prepare:
+		o.bundle = bundles.Made
+	default:
+		o.bundle = bundles.IfHere
+	}
+	return a.options(o)
 }
 
 // ownDir returns this user's own directory.

@@ -69,7 +69,7 @@ address no key is written: config points at your sshKeyFile. Print how to use th
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true}, func(s *session) error {
 				if dir == "" {
-					dir = s.sshDir()
+					dir = s.SSHDir()
 				}
 				machines, err := s.Cluster.SSHConfig(cmd.Context(), dir)
 				if err != nil {
@@ -85,9 +85,6 @@ address no key is written: config points at your sshKeyFile. Print how to use th
 	c.Flags().StringVar(&dir, "dir", "", "where to write (default: the store's directory)")
 	return c
 }
-
-// sshDir is where the cluster's ssh configuration lies unless the user says otherwise.
-func (s *session) sshDir() string { return filepath.Join(s.Store.Dir(), "ssh", s.Record.Name) }
 
 // logRuns is how many past plans go into a support archive.
 const logRuns = 20

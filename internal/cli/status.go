@@ -8,17 +8,16 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -148,6 +147,11 @@ func (a *App) showStatus(ctx context.Context, name string, f *statusFlags) error
 
 // lookAt observes a cluster now, through a session of its own: what is known of it may have changed meanwhile.
 func (a *App) lookAt(ctx context.Context, name string) (st *cluster.Status, err error) {
+	if c, err := a.server(); err != nil {
+		return nil, err
+	} else if c != nil {
+		return c.Status(ctx, name)
+	}
 	err = a.onCluster(ctx, name, sessionOptions{readOnly: true, bundle: bundles.IfHere}, func(s *session) (err error) {
 		st, err = s.Cluster.Status(ctx)
 		return err
@@ -179,32 +183,41 @@ func statusCode(st *cluster.Status) error {
 	return exitCode(fail.NotReady.ExitCode())
 }
 
-// clusterRow is one cluster in the list.
-type clusterRow struct {
-	Name       string    `json:"name"`
-	ID         string    `json:"id"`
-	Provider   string    `json:"provider"`
-	Kubernetes string    `json:"kubernetes,omitempty"` // version that the document wants
-	Health     string    `json:"health"`               // "healthy", "not healthy", or why it can't be told
-	Created    time.Time `json:"created"`
-	Lease      string    `json:"lease,omitempty"` // who is at work on it
-}
-
 // listClusters lists what is in the store, with each cluster's health as far as it can be told within a time.
 func (a *App) listClusters(ctx context.Context, out *output.Format, within time.Duration) error {
+	if c, err := a.server(); err != nil {
+		return err
+	} else if c != nil {
+		rows, err := c.Clusters(ctx, within)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 && out.IsTable() {
+			_, err := fmt.Fprintf(a.Out, "No clusters that this token may see on %s.\nnaupegos init writes a document, naupegos apply builds it.\n", c.Where())
+			return err
+		}
+		return a.printClusters(rows, out)
+	}
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	rows, err := clusterRows(ctx, st)
+	rows, err := operate.Rows(ctx, st)
 	if err != nil {
 		return err
 	}
 	if len(rows) == 0 && out.IsTable() {
 		return noClusters(a.Out, st)
 	}
-	a.addHealth(ctx, rows, within)
+	quiet := *a
+	quiet.Err = io.Discard // a bundle that is not here shows in the health
+	operate.AddHealth(ctx, rows, within, quiet.lookAt)
+	return a.printClusters(rows, out)
+}
+
+// printClusters prints a list of clusters.
+func (a *App) printClusters(rows []operate.Row, out *output.Format) error {
 	return out.Print(a.Out, rows, func(w io.Writer) error {
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(t, "NAME\tPROVIDER\tKUBERNETES\tHEALTH\tCREATED\tID\tAT WORK")
@@ -213,56 +226,6 @@ func (a *App) listClusters(ctx context.Context, out *output.Format, within time.
 		}
 		return t.Flush()
 	})
-}
-
-func clusterRows(ctx context.Context, st store.Store) ([]clusterRow, error) {
-	clusters, err := st.Clusters(ctx)
-	if err != nil {
-		return nil, err
-	}
-	leases, err := st.Leases(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rows := []clusterRow{}
-	for _, c := range clusters {
-		r := clusterRow{Name: c.Name, ID: c.ID, Provider: c.Provider, Created: c.CreatedAt}
-		if doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document); err == nil { // addHealth says why not
-			r.Kubernetes = doc.Spec.Kubernetes.Version
-		}
-		for _, l := range leases {
-			if l.ClusterID == c.ID {
-				r.Lease = fmt.Sprintf("%s by %s (alive: %s, expires %s)", l.Verb, l.Holder, l.Alive, l.Expires.Format(time.TimeOnly))
-			}
-		}
-		rows = append(rows, r)
-	}
-	return rows, nil
-}
-
-// addHealth looks at all clusters at once.
-func (a *App) addHealth(ctx context.Context, rows []clusterRow, within time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	quiet := *a
-	quiet.Err = io.Discard // a bundle that is not here shows in the health
-	var wg sync.WaitGroup
-	for i := range rows {
-		wg.Go(func() {
-			st, err := quiet.lookAt(ctx, rows[i].Name)
-			switch {
-			case ctx.Err() != nil:
-				rows[i].Health = fmt.Sprintf("unknown: no answer within %s", within)
-			case err != nil:
-				rows[i].Health = fmt.Sprintf("unknown (%s)", fail.KindOf(err))
-			case st.Healthy:
-				rows[i].Health = "healthy"
-			default:
-				rows[i].Health = "not healthy"
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // noClusters says that the store is empty, and where else clusters may be: root and its users have stores of their own.

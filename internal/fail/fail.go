@@ -35,6 +35,16 @@ var names = map[Kind]string{
 // String returns the kind's name as users see it.
 func (k Kind) String() string { return names[k] }
 
+// Named returns the kind of a name that String gave; Internal where there is none.
+func Named(name string) Kind {
+	for k, n := range names {
+		if n == name {
+			return k
+		}
+	}
+	return Internal
+}
+
 // ExitCode returns the documented exit status of the command for this kind (docs/reference/exit-codes.md).
 // 2 is left to `naupegos plan`, which uses it for "there are changes".
 func (k Kind) ExitCode() int {

@@ -30,6 +30,9 @@ func (s *Session) Converge(ctx context.Context, first *cluster.Applied, t Terms)
 // rounds carries out the first plan and then those that follow from it.
 func (s *Session) rounds(ctx context.Context, ap *cluster.Applied, t Terms) (changed bool, err error) {
 	shown := &plan.Shown{}
+	if t.Agreed != nil {
+		shown.Add(t.Agreed)
+	}
 	for !ap.Plan.Empty() {
 		shown.Add(ap.Plan)
 		if err := s.execute(ctx, ap.Plan, t); err != nil {

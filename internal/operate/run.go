@@ -23,6 +23,7 @@ type Terms struct {
 	Front    Front
 	Question string                      // asked below the first plan
 	Reviewed bool                        // the first plan was agreed to before: it is shown, and not asked for
+	Agreed   *plan.Plan                  // what was agreed to by a process that is gone: of the first plan, what goes beyond is asked for. nil: nothing
 	Plain    bool                        // the verb does what it says and no more: its plan is neither shown nor asked for
 	Yes      bool                        // Front agrees to whatever is asked: what takes something away has to be shown first
 	Consents []string                    // what is consented to
@@ -45,7 +46,11 @@ func (s *Session) CarryOut(ctx context.Context, p *plan.Plan, t Terms) error {
 
 // begin shows the first plan, asks, and commits. A plan without steps asks nobody: what is wanted is remembered all the same.
 func (s *Session) begin(ctx context.Context, p *plan.Plan, later string, t Terms) error {
-	if !p.Empty() && !t.Plain {
+	if t.Agreed != nil {
+		if err := further(p, shownBefore(t.Agreed), t); err != nil {
+			return err
+		}
+	} else if !p.Empty() && !t.Plain {
 		if err := t.Front.Show(p, later); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 func (s *Server) everything(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		st := &status{ResponseWriter: w}
+		st := Watch(w)
 		defer func() {
 			if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // the very value
 				s.c.Log.Error("a handler panicked", "path", r.URL.Path, "why", why, "stack", string(debug.Stack()))
@@ -23,7 +23,7 @@ func (s *Server) everything(next http.Handler) http.Handler {
 					problem.Write(st, fail.New(fail.Internal, "this is a defect of the server; its log says more"))
 				}
 			}
-			s.c.Log.Debug("request", "method", r.Method, "path", r.URL.Path, "status", st.code, "from", remote(r), "took", time.Since(began).Round(time.Microsecond).String())
+			s.c.Log.Debug("request", "method", r.Method, "path", r.URL.Path, "status", st.code, "from", Remote(r), "took", time.Since(began).Round(time.Microsecond).String())
 		}()
 		secure(w.Header(), r.TLS != nil)
 		next.ServeHTTP(st, r)
@@ -43,8 +43,8 @@ func secure(h http.Header, encrypted bool) {
 	}
 }
 
-// remote is the address that a request comes from, without its port.
-func remote(r *http.Request) string {
+// Remote is the address that a request comes from, without its port.
+func Remote(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
@@ -52,14 +52,20 @@ func remote(r *http.Request) string {
 	return host
 }
 
-// status remembers what was answered.
-type status struct {
+// Status is an answer that remembers its status.
+type Status struct {
 	http.ResponseWriter
 	code int
 }
 
+// Watch remembers what is answered by w.
+func Watch(w http.ResponseWriter) *Status { return &Status{ResponseWriter: w} }
+
+// Code is the status that was answered; 0: none yet.
+func (s *Status) Code() int { return s.code }
+
 // WriteHeader implements http.ResponseWriter.
-func (s *status) WriteHeader(code int) {
+func (s *Status) WriteHeader(code int) {
 	if s.code == 0 {
 		s.code = code
 	}
@@ -67,7 +73,7 @@ func (s *status) WriteHeader(code int) {
 }
 
 // Write implements http.ResponseWriter.
-func (s *status) Write(b []byte) (int, error) {
+func (s *Status) Write(b []byte) (int, error) {
 	if s.code == 0 {
 		s.code = http.StatusOK
 	}
@@ -75,4 +81,4 @@ func (s *status) Write(b []byte) (int, error) {
 }
 
 // Unwrap is for http.ResponseController.
-func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *Status) Unwrap() http.ResponseWriter { return s.ResponseWriter }

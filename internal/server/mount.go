@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -98,6 +100,9 @@ func (s *Server) bounded(m Mount) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, m.MaxBody)
 		if m.Stream {
+			if !whole(w, r) {
+				return
+			}
 			h.ServeHTTP(&patient{ResponseWriter: w, control: http.NewResponseController(w)}, r)
 			return
 		}
@@ -107,6 +112,19 @@ func (s *Server) bounded(m Mount) http.Handler {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(m.Timeout + 5*time.Second)) // what can't have one is a test's
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// whole reads a request's body, within the time that a request has; after that only the answer's writes are timed. It reports whether it was
+// read.
+func whole(w http.ResponseWriter, r *http.Request) bool {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		problem.Write(w, fail.Wrap(fail.Invalid, err, "read the request's body"))
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // what can't have one is a test's
+	return true
 }
 
 // patient has a reader keep up: each write has its own time.
@@ -135,7 +153,7 @@ func notFound(mux *http.ServeMux) http.Handler {
 			mux.ServeHTTP(w, r)
 			return
 		}
-		seen := &status{ResponseWriter: discard{http.Header{}}}
+		seen := Watch(discard{http.Header{}})
 		h.ServeHTTP(seen, r)
 		p := problem.Of(fail.New(fail.NotFound, "there is nothing at %s", r.URL.Path))
 		if seen.code == http.StatusMethodNotAllowed {

@@ -57,6 +57,9 @@ type Store interface {
 	// Metal returns the part of the store that is for physical machines.
 	Metal() metal.Store
 
+	Access
+	Jobs
+
 	// Recipient returns to whom what is kept beside the store is encrypted (age1…): whoever has the store's identity opens it.
 	Recipient() string
 	// Identity returns the store's identity as text (AGE-SECRET-KEY-1…): what opens everything that it holds, and its backups.

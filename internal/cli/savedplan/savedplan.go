@@ -54,13 +54,7 @@ type State struct {
 
 // stateOf describes what a plan of the session was made from.
 func stateOf(s *operate.Session, ap *cluster.Applied) State {
-	things := ap.Observed.Things()
-	if s.Bundle != nil {
-		things = append(things, "bundle "+s.Bundle.ID)
-	}
-	if !s.IsNew() {
-		things = append(things, "stored document "+sum(s.Found.Document))
-	}
+	things := s.Things(ap)
 	return State{Digest: sum([]byte(strings.Join(things, "\n"))), Things: things}
 }
 

@@ -18,9 +18,13 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/netbooting"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/server/authority"
+	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -30,7 +34,9 @@ const caFile = "server-ca.crt"
 // Host is what the operator's command lends the server.
 type Host struct {
 	Out, Err  io.Writer
-	OpenStore func(context.Context) (store.Store, error) // makes it where there is none
+	OpenStore func(context.Context) (store.Store, error)     // makes it where there is none
+	Options   func(operate.Asked, work.Need) operate.Options // of a session that plans or carries out
+	Look      func(cluster string) operate.Options           // of one that looks
 	Backup    Backup
 	StateDir  func() (string, error) // where this user's store is, or would be
 	Version   string
@@ -63,6 +69,8 @@ elsewhere; it is read again when the files change.
 Machines that boot are answered by the groups and profiles in boot/ of the state directory. With --netboot-interface they are led there, too, from
 power-on: DHCP, or ProxyDHCP beside the DHCP server that is there, TFTP with iPXE, and router advertisements.
 
+Operators show tokens: naupegos server token create. With --server, or $NAUPEGOS_SERVER, verbs have a server do what they ask for.
+
 SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way has --drain to end. A second one ends it at once.`,
 		Example: `  naupegos server
   naupegos server --state-dir /var/lib/naupegos/server --listen-http 10.0.0.1:8080
@@ -80,7 +88,7 @@ SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way ha
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long what is under way has to end after a stop")
 	f.machine.bind(c)
 	f.boot.Bind(c.Flags())
-	c.AddCommand(netbooting.NewImport(h.Out, h.StateDir))
+	c.AddCommand(newTokenCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir))
 	return c
 }
 
@@ -117,7 +125,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	}
 	soft, hard, stop := plan.Interruptible(ctx)
 	defer stop()
-	work, end := context.WithCancel(hard)
+	running, end := context.WithCancel(hard)
 	defer end()
 	site, err := netbooting.Open(ctx, &f.boot, st.Dir(), f.http, log)
 	if err != nil {
@@ -129,8 +137,9 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		return err
 	}
 	s, err := server.Listen(ctx, server.Config{
-		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Parts: []server.Part{machines, boot}, Log: log, Drain: f.drain,
-		Ping: func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
+		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: access.NewGate(st, log).Guard, Log: log, Drain: f.drain,
+		Parts: append(h.parts(running, st, log, f.drain), machines, boot),
+		Ping:  func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {
 		return err
@@ -140,7 +149,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		case <-soft:
 			log.Info("stopping", "drain", f.drain.String())
 			end()
-		case <-work.Done():
+		case <-running.Done():
 		}
 	}()
 	at := s.Addresses()
@@ -148,9 +157,18 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if _, err := fmt.Fprintf(h.Out, "Serving machines at http://%s and operators at https://%s.\n", shown(at.HTTP), shown(at.HTTPS)); err != nil {
 		return err
 	}
-	err = s.Serve(work)
+	err = s.Serve(running)
 	log.Info("stopped")
 	return err
+}
+
+// parts puts together what the server does for operators, until ctx ends.
+func (h Host) parts(ctx context.Context, st store.Store, log *slog.Logger, drain time.Duration) []server.Part {
+	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Drain: drain})
+	return []server.Part{
+		{Name: "jobs", Run: board.Run},
+		api.Part(ctx, api.Config{Store: st, Open: h.OpenStore, Options: h.Options, Look: h.Look, Board: board, Log: log, Version: h.Version}),
+	}
 }
 
 // certificate returns what the server serves with, and writes what clients of its own authority need.

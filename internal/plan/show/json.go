@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
@@ -31,6 +32,7 @@ type stepJSON struct {
 	Needs          []string        `json:"needs,omitempty"`
 	Consent        string          `json:"consent,omitempty"`
 	Disruption     plan.Disruption `json:"disruption"`
+	Announces      plan.Disruption `json:"announces,omitempty"`      // the highest class of what later plans of the same command do
 	TimeoutSeconds float64         `json:"timeoutSeconds,omitempty"` // absent: the default
 }
 
@@ -54,7 +56,7 @@ func newPlanJSON(p *plan.Plan) *planJSON {
 	for _, s := range p.Steps {
 		out.Steps = append(out.Steps, stepJSON{
 			ID: s.ID, Action: s.Action, Title: s.Title, Subject: s.Subject, Reason: s.Reason, Details: s.Details, Stage: s.Stage,
-			Needs: s.Needs, Consent: s.Consent, Disruption: s.Disruption(), TimeoutSeconds: s.Timeout.Round(time.Millisecond).Seconds(),
+			Needs: s.Needs, Consent: s.Consent, Disruption: s.Disruption(), Announces: s.Announces, TimeoutSeconds: s.Timeout.Round(time.Millisecond).Seconds(),
 		})
 	}
 	return out
@@ -64,4 +66,25 @@ func newPlanJSON(p *plan.Plan) *planJSON {
 func (p *planJSON) MarshalJSON() ([]byte, error) {
 	type fields planJSON
 	return json.Marshal((*fields)(p))
+}
+
+// Parse returns the plan that JSON told of: what it shows and covers. It can't be carried out: its steps have nothing to run.
+func Parse(data []byte) (*plan.Plan, error) {
+	var in planJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read a plan")
+	}
+	return in.plan(), nil
+}
+
+func (p *planJSON) plan() *plan.Plan {
+	out := &plan.Plan{Verb: p.Verb, Cluster: p.Cluster, Final: p.Disruption == plan.Final, Warnings: p.Warnings, LeftOut: p.LeftOut}
+	for _, s := range p.Steps {
+		out.Steps = append(out.Steps, &plan.Step{
+			ID: s.ID, Action: s.Action, Title: s.Title, Subject: s.Subject, Reason: s.Reason, Details: s.Details, Stage: s.Stage, Needs: s.Needs, Consent: s.Consent,
+			Rolling: s.Disruption == plan.Rolling, Removes: s.Disruption == plan.Removing, Announces: s.Announces,
+			Timeout: time.Duration(s.TimeoutSeconds * float64(time.Second)),
+		})
+	}
+	return out
 }

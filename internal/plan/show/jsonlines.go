@@ -46,6 +46,14 @@ func WriteEvent(w io.Writer, p *plan.Plan, at time.Time) error {
 	return newJSONLines(w).enc.Encode(lineJSON{Event: "plan", Time: at, Verb: p.Verb, Cluster: p.Cluster, Steps: len(p.Steps), Plan: newPlanJSON(p)})
 }
 
+// WriteSteps writes the steps of a run that begins, for a Replay that was not shown its plan.
+func WriteSteps(w io.Writer, p *plan.Plan, at time.Time) error {
+	return newJSONLines(w).enc.Encode(lineJSON{Event: eventSteps, Time: at, Plan: newPlanJSON(p)})
+}
+
+// eventSteps is no event of ObserveJSON.
+const eventSteps = "steps"
+
 func (o *jsonLines) Event(e plan.Event) {
 	l := lineJSON{Event: "step", Time: e.At, Step: e.Step.ID, State: e.State, Status: words.Line(e.Status), Attempt: e.Attempt}
 	if e.Err != nil {

@@ -23,7 +23,12 @@ type Problem struct {
 	Title  string `json:"title"`  // the kind, for people
 	Status int    `json:"status"` // the same as the response's
 	Detail string `json:"detail"` // what was attempted, where, why it failed, and what to do about it
-	Kind   string `json:"kind"`   // as the exit codes of the command have them: "not ready", "conflict", …
+	// Errors are single things that are wrong with what was asked.
+	Errors []struct {
+		Message  string `json:"message"`
+		Location string `json:"location"`
+	} `json:"errors,omitempty"`
+	Kind string `json:"kind"` // as the exit codes of the command have them: "not ready", "conflict", …
 }
 
 // statuses are those of the kinds. What has none is 500.
@@ -64,14 +69,16 @@ func (p *Problem) Write(w http.ResponseWriter) {
 }
 
 // Err returns the error that the document tells of, with its kind.
-func (p *Problem) Err() error {
-	for _, k := range []fail.Kind{fail.Invalid, fail.Refused, fail.NotReady, fail.Conflict, fail.Unreachable, fail.Unauthorized, fail.Interrupted, fail.NotFound} {
-		if k.String() == p.Kind {
-			return fail.New(k, "%s", p.Detail)
-		}
-	}
-	return fail.New(fail.Internal, "%s", p.Detail)
-}
+func (p *Problem) Err() error { return fail.New(fail.Named(p.Kind), "%s", p.Detail) }
+
+// Error, GetStatus and ContentType make the document an error that huma answers with.
+func (p *Problem) Error() string { return p.Detail }
+
+// GetStatus returns the status.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType returns the document's media type.
+func (p *Problem) ContentType(string) string { return ContentType }
 
 // Read returns the error that a response tells of, which is none of success. It reads no more than a problem document may have.
 func Read(res *http.Response) error {
@@ -82,6 +89,12 @@ func Read(res *http.Response) error {
 	var p Problem
 	if err := json.Unmarshal(data, &p); err != nil || p.Detail == "" {
 		return (&Problem{Kind: kindOf(res.StatusCode).String(), Detail: "the server answered " + res.Status}).Err()
+	}
+	if p.Kind == "" { // another one's document
+		p.Kind = kindOf(res.StatusCode).String()
+		for _, e := range p.Errors {
+			p.Detail += "; " + e.Location + ": " + e.Message
+		}
 	}
 	return p.Err()
 }

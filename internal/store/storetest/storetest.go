@@ -27,8 +27,8 @@ func Run(t *testing.T, d Database) {
 		"journal, what machines say": journalKeepsWhatMachinesSay, "journal, bounded": journalKeepsABoundedNumber,
 		"run of a far process": runOfFarProcess, "lease": leaseIsExclusiveAndRenewed, "lease of another host": leaseOfAnotherHostEndsByExpiry,
 		"race for the lease": manyRaceForTheLease, "fence": nothingIsWrittenAfterTakeover, "fence, while writing": takeoverUnderWay,
-		"server secrets": serverSecrets,
-		"machines":       machines, "machines, found": machinesAreFound, "reports": reports, "race for seats": seatsAreGivenOnce, "places": placesAreBounded,
+		"server secrets": serverSecrets, "tokens": tokens, "audit": audit, "jobs": jobs, "race for jobs": manyRaceForJobs,
+		"machines": machines, "machines, found": machinesAreFound, "reports": reports, "race for seats": seatsAreGivenOnce, "places": placesAreBounded,
 		"one lease": oneLeaseForEveryDisruption,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d.New(t), d) })

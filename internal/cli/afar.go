@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/client"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/server/api"
+	"github.com/naupegos/naupegos/internal/server/work"
+)
+
+// serverFlags say which server does what a verb asks for; none: this command does it itself.
+type serverFlags struct{ url, ca string }
+
+func (f *serverFlags) bind(c *cobra.Command) {
+	c.PersistentFlags().StringVar(&f.url, "server", "", "have a Naupegos server do it, https://HOST:PORT (default $NAUPEGOS_SERVER, else this command does it); the token comes by $NAUPEGOS_TOKEN or $NAUPEGOS_TOKEN_FILE")
+	c.PersistentFlags().StringVar(&f.ca, "server-ca", "", "who signed the server's certificate, a file (default $NAUPEGOS_SERVER_CA, else those that this host believes)")
+}
+
+// The verbs that a server does, and those that have nothing to do with a store. All others are refused with a server.
+var (
+	withServer   = []string{"apply", "plan", "status", "destroy", "history", "document"}
+	withoutStore = []string{"init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "server", "bundle", "image", "local-machine"}
+)
+
+// address is that of the server; empty: there is none.
+func (f *serverFlags) address() string {
+	if f.url != "" {
+		return f.url
+	}
+	return os.Getenv("NAUPEGOS_SERVER")
+}
+
+// check refuses a verb that a server can't do yet.
+func (f *serverFlags) check(c *cobra.Command) error {
+	at := f.address()
+	if at == "" {
+		return nil
+	}
+	verb := c
+	for verb.HasParent() && verb.Parent().HasParent() {
+		verb = verb.Parent()
+	}
+	if verb.Name() == "machine" && !slices.Contains([]string{"stop", "kill", "reboot"}, c.Name()) { // physical machines: these verbs ask the server by themselves
+		return nil
+	}
+	if !verb.HasParent() || slices.Contains(withServer, verb.Name()) || slices.Contains(withoutStore, verb.Name()) {
+		return nil
+	}
+	return fail.New(fail.Refused, "%s does not work with a server yet, and %s is named", c.CommandPath(), at).
+		Do("run it where the server's store is, without --server and $NAUPEGOS_SERVER; with a server there are %s", strings.Join(withServer, ", "))
+}
+
+// server returns a client of the server that is named; nil: none is.
+func (a *App) server() (*client.Client, error) {
+	at := a.serverFlags.address()
+	if at == "" {
+		return nil, nil
+	}
+	conf := client.Config{URL: at, Token: os.Getenv("NAUPEGOS_TOKEN")}
+	if file := os.Getenv("NAUPEGOS_TOKEN_FILE"); conf.Token == "" && file != "" {
+		info, err := os.Stat(file)
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			return nil, fail.New(fail.Refused, "the token can be read by others (mode %04o)", info.Mode().Perm()).At(file).Do("chmod 600 %s", file)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the token")
+		}
+		conf.Token = string(data)
+	}
+	conf.Token = strings.TrimSpace(conf.Token)
+	ca := a.serverFlags.ca
+	if ca == "" {
+		ca = os.Getenv("NAUPEGOS_SERVER_CA")
+	}
+	if ca != "" {
+		var err error
+		if conf.CA, err = os.ReadFile(ca); err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read who signed the server's certificate")
+		}
+	}
+	return client.New(conf)
+}
+
+// afar is a verb that a server does.
+type afar struct {
+	app      *App
+	server   *client.Client
+	asked    operate.Asked
+	flags    *runFlags
+	question string
+}
+
+// planned asks the server for a plan, and tells what was made for it.
+func (a *App) planned(ctx context.Context, c *client.Client, asked operate.Asked, prepare bool) (*api.Planned, *plan.Plan, error) {
+	got, err := c.Plan(ctx, api.PlanRequest{Asked: asked, Prepare: prepare})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, line := range got.Said {
+		fmt.Fprintln(a.Err, line)
+	}
+	p, err := show.Parse(got.Plan)
+	return got, p, err
+}
+
+// carryOut plans, shows, asks, and has the server do it; the first plan, and what came of it, is returned. Where more turns out to be needed
+// than was agreed to, that is shown and asked for as well.
+func (v *afar) carryOut(ctx context.Context) (first *plan.Plan, done operate.Done, err error) {
+	changed := false
+	for {
+		got, p, err := v.app.planned(ctx, v.server, v.asked, v.asked.Verb == operate.Apply)
+		if err != nil {
+			return first, done, err
+		}
+		if first == nil {
+			first = p
+		}
+		if err := v.agree(p, got.Later); err != nil {
+			return first, done, err
+		}
+		v.asked.ClusterID = got.ClusterID
+		r, err := v.run(ctx, got.Digest)
+		if err != nil {
+			return first, done, err
+		}
+		done = r.Done
+		done.Changed = done.Changed || changed
+		if !r.More {
+			return first, done, r.Err()
+		}
+		changed, v.question = true, "More was found to do. Carry this out, too?"
+	}
+}
+
+// agree shows a plan and asks, as the command itself does.
+func (v *afar) agree(p *plan.Plan, later string) error {
+	if p.Empty() {
+		return nil
+	}
+	f := front{v.app, v.flags}
+	if err := f.Show(p, later); err != nil {
+		return err
+	}
+	if err := p.CheckConsents(v.flags.consents.given); err != nil {
+		return err
+	}
+	return f.Agree(v.question)
+}
+
+// run has the server carry out the plan of a digest, and shows what happens. Ctrl-C stops the job, not the command: the first one after the
+// running steps, the second one now.
+func (v *afar) run(ctx context.Context, digest string) (r work.Result, err error) {
+	job, err := v.server.Submit(ctx, work.Order{
+		Asked: v.asked, Digest: digest, Consents: v.flags.consents.given, Yes: v.flags.yes, Parallel: int(v.flags.parallel),
+	})
+	if err != nil {
+		return r, err
+	}
+	soft, hard, end := plan.Interruptible(ctx)
+	defer end()
+	over := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		v.passOn(ctx, soft, hard, over, job.ID)
+	}()
+	shown := &watched{v: v, replay: show.Replay{Observer: func() plan.Observer { return v.app.observer(v.flags.progress) }}}
+	shown.replay.Plan = shown.plan
+	job, err = v.server.Follow(ctx, job.ID, shown.line)
+	close(over)
+	<-stopped
+	shown.replay.Abandon()
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(job.Result, &r); err != nil {
+		return r, fail.Wrap(fail.Internal, err, "read what came of the job")
+	}
+	if r.More {
+		r.Kind = ""
+	}
+	return r, r.Err()
+}
+
+// passOn passes the user's wish to stop on to the server.
+func (v *afar) passOn(ctx context.Context, soft <-chan struct{}, hard context.Context, over <-chan struct{}, id string) {
+	tell := func(now bool) {
+		bounded, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		if err := v.server.Stop(bounded, id, now); err != nil {
+			fmt.Fprintf(v.app.Err, "the server could not be told to stop: %v\n", err)
+		}
+	}
+	select {
+	case <-soft:
+		tell(false)
+	case <-over:
+		return
+	}
+	select {
+	case <-hard.Done():
+		if ctx.Err() == nil {
+			tell(true)
+		}
+	case <-over:
+	}
+}
+
+// watched shows what a job tells.
+type watched struct {
+	v      *afar
+	replay show.Replay
+	plans  int
+}
+
+// line takes a line. With progress as JSON it goes through as it is.
+func (w *watched) line(line []byte) error {
+	var kind struct{ Event, Text string }
+	if err := json.Unmarshal(line, &kind); err != nil {
+		return fail.Wrap(fail.Internal, err, "read what the job tells")
+	}
+	var err error
+	switch {
+	case kind.Event == "say":
+		_, err = fmt.Fprintln(w.v.app.Err, kind.Text)
+	case kind.Event == "steps" && w.v.flags.json(): // for those who show a run in another form
+	case !w.v.flags.json():
+		err = w.replay.Line(line)
+	case kind.Event == "plan" && w.plans == 0: // it was shown before it was agreed to
+		w.plans++
+	default:
+		_, err = fmt.Fprintf(w.v.app.Err, "%s\n", line)
+	}
+	return err
+}
+
+// plan shows a plan that came later. Without --yes the verb asks for it, and shows it then.
+func (w *watched) plan(p *plan.Plan) error {
+	if w.plans++; w.plans == 1 || !w.v.flags.yes {
+		return nil
+	}
+	return front{w.v.app, w.v.flags}.Show(p, "")
+}

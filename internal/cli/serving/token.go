@@ -1,0 +1,182 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// withStore does something with the store.
+func (h Host) withStore(ctx context.Context, do func(store.Store) error) error {
+	st, err := h.OpenStore(ctx)
+	if err != nil {
+		return err
+	}
+	err = do(st)
+	if e := st.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func newTokenCmd(h Host) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list and revoke the tokens that operators show the server",
+		Long: `Operators show the server tokens. They are made here, by whoever has the store; the store keeps a hash of each. A token has one of the roles read
+(look), operate (change clusters) and admin (all, and the audit), for one cluster or for all.`,
+	}
+	c.AddCommand(newTokenCreateCmd(h), newTokenListCmd(h), newTokenRevokeCmd(h))
+	return c
+}
+
+// created is a token that was made, with what only its operator gets.
+type created struct {
+	Secret string `json:"token"`
+	store.Token
+}
+
+func newTokenCreateCmd(h Host) *cobra.Command {
+	var role, cluster string
+	var life time.Duration
+	var out output.Format
+	c := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token, and print it once",
+		Long: `Make a token for NAME: whose it is, or what for, as the audit shows it. It is printed once, on standard output, and nowhere else; whoever uses it
+gives it by $NAUPEGOS_TOKEN, or in a file of mode 0600.`,
+		Example: "  naupegos server token create ann --role operate\n  naupegos server token create dashboard --expires 8760h > token\n  naupegos server token create ci --role operate --cluster demo",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.withStore(cmd.Context(), func(st store.Store) error {
+				secret, t, err := access.NewToken(cmd.Context(), st, args[0], server.Role(role), cluster, life)
+				if err != nil {
+					return err
+				}
+				return out.Print(h.Out, created{secret, t}, func(w io.Writer) error {
+					_, err := fmt.Fprintln(w, secret)
+					return err
+				})
+			})
+		},
+	}
+	c.Flags().StringVar(&role, "role", string(server.Read), "what it allows: "+strings.Join(access.Roles(), ", "))
+	c.Flags().StringVar(&cluster, "cluster", "", "the only cluster that it is good for (default: all)")
+	c.Flags().DurationVar(&life, "expires", 90*24*time.Hour, "how long it is valid; 0: until it is revoked")
+	out.Bind(c)
+	return c
+}
+
+func newTokenListCmd(h Host) *cobra.Command {
+	var out output.Format
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List tokens, without what only their operators have",
+		Example: "  naupegos server token list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return h.withStore(cmd.Context(), func(st store.Store) error {
+				all, err := st.Tokens(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if all == nil {
+					all = []store.Token{}
+				}
+				return out.Print(h.Out, all, func(w io.Writer) error { return tokenTable(w, all) })
+			})
+		},
+	}
+	out.Bind(c)
+	return c
+}
+
+func tokenTable(w io.Writer, all []store.Token) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tNAME\tROLE\tCLUSTER\tCREATED\tSTATE")
+	for _, k := range all {
+		state, cluster := "valid", k.Cluster
+		switch {
+		case !k.Revoked.IsZero():
+			state = "revoked " + k.Revoked.Local().Format(time.DateTime)
+		case !k.Expires.IsZero() && time.Now().After(k.Expires):
+			state = "expired " + k.Expires.Local().Format(time.DateTime)
+		case !k.Expires.IsZero():
+			state = "valid until " + k.Expires.Local().Format(time.DateTime)
+		}
+		if cluster == "" {
+			cluster = "all"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Role, cluster, k.Created.Local().Format(time.DateTime), state)
+	}
+	return t.Flush()
+}
+
+func newTokenRevokeCmd(h Host) *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke ID",
+		Short:   "End a token at once, and for good",
+		Example: "  naupegos server token revoke 3f9c1b2a4d5e",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.withStore(cmd.Context(), func(st store.Store) error {
+				if err := st.RevokeToken(cmd.Context(), args[0]); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(h.Out, "Token %s is revoked.\n", args[0])
+				return err
+			})
+		},
+	}
+}
+
+func newAuditCmd(h Host) *cobra.Command {
+	var q store.AuditQuery
+	var since time.Duration
+	var out output.Format
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "Show who changed what through the server, and who was refused",
+		Long: `List what operators did through the server, the newest first: each request that changed something, and each that was refused. What was done to a
+cluster step by step is in naupegos history.`,
+		Example: "  naupegos server audit\n  naupegos server audit --cluster demo --since 24h",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if since > 0 {
+				q.Since = time.Now().Add(-since)
+			}
+			return h.withStore(cmd.Context(), func(st store.Store) error {
+				all, err := st.Audit(cmd.Context(), q)
+				if err != nil {
+					return err
+				}
+				return out.Print(h.Out, all, func(w io.Writer) error { return auditTable(w, all) })
+			})
+		},
+	}
+	c.Flags().StringVar(&q.Who, "who", "", "only what this one did, as NAME (ID)")
+	c.Flags().StringVar(&q.Cluster, "cluster", "", "only what is about this cluster")
+	c.Flags().DurationVar(&since, "since", 0, "only what is not older than this")
+	c.Flags().IntVar(&q.Limit, "limit", 100, "most entries to list")
+	out.Bind(c)
+	return c
+}
+
+func auditTable(w io.Writer, all []store.AuditEntry) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "TIME\tWHO\tFROM\tACTION\tCLUSTER\tOUTCOME")
+	for _, e := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format(time.DateTime), e.Who, e.From, e.Action, output.Dash(e.Cluster), e.Outcome)
+	}
+	return t.Flush()
+}

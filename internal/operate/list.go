@@ -1,0 +1,73 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Row is one cluster in a list.
+type Row struct {
+	Name       string    `json:"name"`
+	ID         string    `json:"id"`
+	Provider   string    `json:"provider"`
+	Kubernetes string    `json:"kubernetes,omitempty"` // version that the document wants
+	Health     string    `json:"health"`               // "healthy", "not healthy", or why it can't be told
+	Created    time.Time `json:"created"`
+	Lease      string    `json:"lease,omitempty"` // who is at work on it
+}
+
+// Rows lists the clusters of a store, without their health.
+func Rows(ctx context.Context, st store.Store) ([]Row, error) {
+	clusters, err := st.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := st.Leases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := []Row{}
+	for _, c := range clusters {
+		r := Row{Name: c.Name, ID: c.ID, Provider: c.Provider, Created: c.CreatedAt}
+		if doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document); err == nil { // AddHealth says why not
+			r.Kubernetes = doc.Spec.Kubernetes.Version
+		}
+		for _, l := range leases {
+			if l.ClusterID == c.ID {
+				r.Lease = fmt.Sprintf("%s by %s (alive: %s, expires %s)", l.Verb, l.Holder, l.Alive, l.Expires.Format(time.TimeOnly))
+			}
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// AddHealth looks at all clusters at once, for as long as within.
+func AddHealth(ctx context.Context, rows []Row, within time.Duration, look func(ctx context.Context, name string) (*cluster.Status, error)) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range rows {
+		wg.Go(func() {
+			st, err := look(ctx, rows[i].Name)
+			switch {
+			case ctx.Err() != nil:
+				rows[i].Health = fmt.Sprintf("unknown: no answer within %s", within)
+			case err != nil:
+				rows[i].Health = fmt.Sprintf("unknown (%s)", fail.KindOf(err))
+			case st.Healthy:
+				rows[i].Health = "healthy"
+			default:
+				rows[i].Health = "not healthy"
+			}
+		})
+	}
+	wg.Wait()
+}

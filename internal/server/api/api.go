@@ -1,0 +1,146 @@
+// Package api is what operators ask the server over HTTPS: clusters, plans, jobs and history, described by OpenAPI 3.1.
+//
+// Handlers only translate: what they are asked for is done by operate, directly or as a job of internal/server/work.
+package api
+
+import (
+	"context"
+	_ "embed"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/problem"
+	"github.com/naupegos/naupegos/internal/server/work"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Config is what the API works with.
+type Config struct {
+	Store store.Store
+	// Open opens a store of its own for each session, which closes it.
+	Open    func(context.Context) (store.Store, error)
+	Options func(a operate.Asked, n work.Need) operate.Options
+	Look    func(a string) operate.Options // for a session that only looks at a cluster
+	Board   *work.Board
+	Log     *slog.Logger
+	Version string
+}
+
+// api answers.
+type api struct {
+	Config
+	huma huma.API
+	stop context.Context // ends with the server: nobody follows a job for longer
+}
+
+// Times that answers may take. A plan may have to wait for a bundle.
+const (
+	short = time.Minute
+	long  = 45 * time.Minute
+)
+
+// Part returns the API as a part of the server. Followers of jobs are let go when ctx ends.
+func Part(ctx context.Context, c Config) server.Part {
+	mux := http.NewServeMux()
+	conf := huma.DefaultConfig("Naupegos", c.Version)
+	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath, conf.CreateHooks = "", "", "", nil
+	conf.Info.Description = "Deploys and maintains highly available Kubernetes clusters. Errors are problem documents (RFC 9457); their field kind is one of those that exit codes have."
+	conf.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "naupegos server token create makes one"}}
+	conf.Security = []map[string][]string{{"token": {}}}
+	a := &api{Config: c, huma: humago.New(mux, conf), stop: ctx}
+	a.clusters()
+	a.plans()
+	a.jobs()
+	a.history()
+	return server.Part{Name: "api", Mounts: []server.Mount{
+		{Pattern: "/api/", Handler: mux, Need: server.Read, MaxBody: 4 << 20, Stream: true},
+		{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI)},
+		{Pattern: "GET /apidocs", Handler: http.HandlerFunc(a.docs)},
+	}}
+}
+
+// operation is what an operation of the API has beside its input and output.
+type operation struct {
+	id, method, path, summary, text string
+	role                            server.Role
+	within                          time.Duration // 0: short
+}
+
+// add registers an operation: its errors become problem documents, and it has a time.
+func add[I, O any](a *api, o operation, do func(context.Context, *I) (*O, error)) {
+	if o.within == 0 {
+		o.within = short
+	}
+	op := huma.Operation{
+		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: strings.TrimSpace(o.text + "\n\nNeeds the role " + string(o.role) + "."),
+		BodyReadTimeout: -1, MaxBodyBytes: -1, Errors: []int{400, 401, 403, 404, 409, 502, 503},
+	}
+	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
+		ctx, cancel := context.WithTimeout(ctx, o.within)
+		defer cancel()
+		out, err := do(ctx, in)
+		if err != nil {
+			return nil, problem.Of(err)
+		}
+		return out, nil
+	})
+}
+
+// may refuses what the operator has no right to do on a cluster, and notes for the audit which one it is about.
+func may(ctx context.Context, need server.Role, cluster string) error {
+	access.About(ctx, cluster)
+	return access.From(ctx).May(need, cluster)
+}
+
+// openAPI answers with the description of the API.
+func (a *api) openAPI(w http.ResponseWriter, _ *http.Request) {
+	data, err := a.huma.OpenAPI().MarshalJSON()
+	if err != nil {
+		problem.Write(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/openapi+json")
+	_, _ = w.Write(data) // whoever asked has gone away
+}
+
+//go:embed docs.html.tmpl
+var docsText string
+
+// route is one operation, for people.
+type route struct {
+	Method, Path string
+	*huma.Operation
+}
+
+// docs answers with the description of the API as a page. It needs no script, and nothing from elsewhere.
+func (a *api) docs(w http.ResponseWriter, _ *http.Request) {
+	page, err := template.New("docs").Parse(docsText)
+	if err != nil {
+		problem.Write(w, err)
+		return
+	}
+	var routes []route
+	for path, item := range a.huma.OpenAPI().Paths {
+		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "DELETE": item.Delete, "PUT": item.Put} {
+			if op != nil {
+				routes = append(routes, route{method, path, op})
+			}
+		}
+	}
+	slices.SortFunc(routes, func(x, y route) int { return strings.Compare(x.Path+" "+x.Method, y.Path+" "+y.Method) })
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if err := page.Execute(w, map[string]any{"Info": a.huma.OpenAPI().Info, "Routes": routes}); err != nil {
+		a.Log.Debug("a page was not written", "error", err.Error())
+	}
+}

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+)
+
+// named is a request about one cluster.
+type named struct {
+	Name string `path:"name" maxLength:"63" doc:"The cluster's name"`
+}
+
+type listed struct {
+	Body struct {
+		Items []operate.Row `json:"items"`
+	}
+}
+
+type statusOf struct{ Body *cluster.Status }
+
+type documentOf struct {
+	ContentType string `header:"Content-Type"`
+	Body        []byte
+}
+
+// clusters registers what is asked about clusters.
+func (a *api) clusters() {
+	add(a, operation{id: "list-clusters", method: http.MethodGet, path: "/api/v1/clusters", role: server.Read, within: 2 * time.Minute,
+		summary: "List clusters", text: "Those that the token may see. With within, each is looked at for its health."}, a.list)
+	add(a, operation{id: "cluster-status", method: http.MethodGet, path: "/api/v1/clusters/{name}/status", role: server.Read, within: 2 * time.Minute,
+		summary: "Look at a cluster's machines, nodes, etcd and certificates"}, a.status)
+	add(a, operation{id: "cluster-document", method: http.MethodGet, path: "/api/v1/clusters/{name}/document", role: server.Read,
+		summary: "Get the document that was applied last", text: "YAML, as it was given."}, a.document)
+}
+
+func (a *api) list(ctx context.Context, in *struct {
+	Within int `query:"within" minimum:"0" maximum:"100" doc:"How many seconds clusters have to show their health; 0: it is not looked for"`
+}) (*listed, error) {
+	rows, err := operate.Rows(ctx, a.Store)
+	if err != nil {
+		return nil, err
+	}
+	out := &listed{}
+	out.Body.Items = []operate.Row{}
+	who := access.From(ctx)
+	for _, r := range rows {
+		if who.Sees(r.Name) {
+			out.Body.Items = append(out.Body.Items, r)
+		}
+	}
+	if in.Within > 0 {
+		operate.AddHealth(ctx, out.Body.Items, time.Duration(in.Within)*time.Second, a.look)
+	}
+	return out, nil
+}
+
+// look observes a cluster now.
+func (a *api) look(ctx context.Context, name string) (*cluster.Status, error) {
+	st, err := a.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, _, err := operate.OpenNamed(ctx, st, name, a.Look(name))
+	if err != nil {
+		return nil, err
+	}
+	status, err := s.Cluster.Status(ctx)
+	return status, s.CloseWith(err)
+}
+
+func (a *api) status(ctx context.Context, in *named) (*statusOf, error) {
+	if err := may(ctx, server.Read, in.Name); err != nil {
+		return nil, err
+	}
+	st, err := a.look(ctx, in.Name)
+	return &statusOf{st}, err
+}
+
+func (a *api) document(ctx context.Context, in *named) (*documentOf, error) {
+	if err := may(ctx, server.Read, in.Name); err != nil {
+		return nil, err
+	}
+	rec, err := a.Store.Cluster(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &documentOf{"application/yaml", rec.Document}, nil
+}

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+type runList struct {
+	Body struct {
+		Items []plan.RunRecord `json:"items"`
+	}
+}
+
+type runOf struct{ Body *plan.RunRecord }
+
+type auditList struct {
+	Body struct {
+		Items []store.AuditEntry `json:"items"`
+	}
+}
+
+func (a *api) history() {
+	add(a, operation{id: "list-runs", method: http.MethodGet, path: "/api/v1/runs", role: server.Read, summary: "List what was done, the newest first",
+		text: "The journal: of one cluster or of all, by servers and by commands on the same store. Runs outlive their cluster."}, a.listRuns)
+	add(a, operation{id: "run", method: http.MethodGet, path: "/api/v1/runs/{id}", role: server.Read, summary: "Look at a run's steps"}, a.run)
+	add(a, operation{id: "audit", method: http.MethodGet, path: "/api/v1/audit", role: server.Admin, summary: "Search the audit",
+		text: "Who changed something or was refused, what, when, from where, and how it ended; the newest first."}, a.audit)
+}
+
+func (a *api) listRuns(ctx context.Context, in *struct {
+	Cluster string `query:"cluster" maxLength:"63" doc:"Only those of this cluster"`
+	Limit   int    `query:"limit" minimum:"0" maximum:"500" doc:"Most to list; 0: 20"`
+}) (*runList, error) {
+	if in.Cluster == "" {
+		in.Cluster = access.From(ctx).Cluster
+	}
+	if in.Cluster != "" {
+		if err := may(ctx, server.Read, in.Cluster); err != nil {
+			return nil, err
+		}
+	}
+	runs, err := a.Store.Runs(ctx, in.Cluster, in.Limit)
+	out := &runList{}
+	if out.Body.Items = runs; runs == nil {
+		out.Body.Items = []plan.RunRecord{}
+	}
+	if err == nil && in.Cluster != "" && len(runs) == 0 { // nothing was done yet, or there never was such a cluster
+		_, err = a.Store.Cluster(ctx, in.Cluster)
+	}
+	return out, err
+}
+
+func (a *api) run(ctx context.Context, in *struct {
+	ID string `path:"id" maxLength:"64" doc:"The run's ID in the journal"`
+}) (*runOf, error) {
+	run, err := a.Store.Run(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !access.From(ctx).Sees(run.Cluster) {
+		return nil, fail.New(fail.NotFound, "there is no run %s in the journal", in.ID)
+	}
+	return &runOf{run}, may(ctx, server.Read, run.Cluster)
+}
+
+func (a *api) audit(ctx context.Context, in *struct {
+	Who     string    `query:"who" maxLength:"200" doc:"Only what this one did: a token's name and ID, as the audit has them"`
+	Cluster string    `query:"cluster" maxLength:"63" doc:"Only what is about this cluster"`
+	Outcome string    `query:"outcome" maxLength:"100" doc:"Only what ended so: done, or refused: and the status"`
+	Since   time.Time `query:"since" doc:"Only what is newer"`
+	Limit   int       `query:"limit" minimum:"0" maximum:"1000" doc:"Most to list; 0: 100"`
+}) (*auditList, error) {
+	if err := may(ctx, server.Admin, in.Cluster); err != nil {
+		return nil, err
+	}
+	all, err := a.Store.Audit(ctx, store.AuditQuery{Who: in.Who, Cluster: in.Cluster, Outcome: in.Outcome, Since: in.Since, Limit: in.Limit})
+	out := &auditList{}
+	out.Body.Items = all
+	return out, err
+}

@@ -1,0 +1,221 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+type jobOf struct{ Body *store.Job }
+
+type jobList struct {
+	Body struct {
+		Items []store.Job `json:"items"`
+	}
+}
+
+// JobID is a request about one job. It is exported for huma to see it where it is embedded.
+type JobID struct {
+	ID string `path:"id" maxLength:"64" doc:"The job's ID"`
+}
+
+func (a *api) jobs() {
+	add(a, operation{id: "create-job", method: http.MethodPost, path: "/api/v1/jobs", role: server.Operate,
+		summary: "Carry out what was planned", text: "It is refused where what is there has changed since: the digest is of another plan then. The job goes on without whoever asked for it, and outlives its server."}, a.createJob)
+	add(a, operation{id: "list-jobs", method: http.MethodGet, path: "/api/v1/jobs", role: server.Read, summary: "List jobs, the newest first"}, a.listJobs)
+	add(a, operation{id: "job", method: http.MethodGet, path: "/api/v1/jobs/{id}", role: server.Read, summary: "Look at a job"}, a.getJob)
+	add(a, operation{id: "stop-job", method: http.MethodPost, path: "/api/v1/jobs/{id}/stop", role: server.Operate,
+		summary: "Stop a job", text: "Running steps end, and no new one begins; with now, running steps are stopped, too. Both leave a state from which the same verb goes on."}, a.stopJob)
+	add(a, operation{id: "job-events", method: http.MethodGet, path: "/api/v1/jobs/{id}/events", role: server.Read, within: 24 * time.Hour,
+		summary: "Follow a job", text: "Server-Sent Events: line (as naupegos apply --progress json writes it, and lines with event say), then done with the job. Last-Event-ID has it go on after that event."}, a.events)
+}
+
+func (a *api) createJob(ctx context.Context, in *struct{ Body Agreed }) (*jobOf, error) {
+	name, err := in.Body.Name()
+	if err != nil {
+		return nil, err
+	}
+	if err := may(ctx, server.Operate, name); err != nil {
+		return nil, err
+	}
+	if in.Body.Digest == "" {
+		return nil, fail.New(fail.Invalid, "a job needs the digest of the plan that is agreed to").Do("POST /api/v1/plans first")
+	}
+	j, err := a.Board.Add(ctx, access.From(ctx).Name, name, in.Body.Order)
+	return &jobOf{j}, err
+}
+
+func (a *api) listJobs(ctx context.Context, in *struct {
+	Cluster string `query:"cluster" maxLength:"63" doc:"Only those of this cluster"`
+	Limit   int    `query:"limit" minimum:"0" maximum:"500" doc:"Most to list; 0: 20"`
+}) (*jobList, error) {
+	who := access.From(ctx)
+	if in.Cluster == "" {
+		in.Cluster = who.Cluster
+	}
+	if in.Cluster != "" {
+		if err := may(ctx, server.Read, in.Cluster); err != nil {
+			return nil, err
+		}
+	}
+	all, err := a.Store.Jobs(ctx, in.Cluster, in.Limit)
+	out := &jobList{}
+	out.Body.Items = all
+	return out, err
+}
+
+// job finds a job that the operator may see.
+func (a *api) job(ctx context.Context, id string, need server.Role) (*store.Job, error) {
+	j, err := a.Store.Job(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !access.From(ctx).Sees(j.Cluster) {
+		return nil, fail.New(fail.NotFound, "there is no job %s", id)
+	}
+	return j, may(ctx, need, j.Cluster)
+}
+
+func (a *api) getJob(ctx context.Context, in *JobID) (*jobOf, error) {
+	j, err := a.job(ctx, in.ID, server.Read)
+	return &jobOf{j}, err
+}
+
+func (a *api) stopJob(ctx context.Context, in *struct {
+	JobID
+	Now bool `query:"now" doc:"Stop running steps, too"`
+}) (*jobOf, error) {
+	if _, err := a.job(ctx, in.ID, server.Operate); err != nil {
+		return nil, err
+	}
+	how := store.StopSoft
+	if in.Now {
+		how = store.StopHard
+	}
+	if err := a.Board.Stop(ctx, in.ID, how); err != nil {
+		return nil, err
+	}
+	j, err := a.Store.Job(ctx, in.ID)
+	return &jobOf{j}, err
+}
+
+// events streams what a job tells.
+func (a *api) events(ctx context.Context, in *struct {
+	JobID
+	Last string `header:"Last-Event-ID" maxLength:"20" doc:"The last event that was seen"`
+}) (*huma.StreamResponse, error) {
+	if _, err := a.job(ctx, in.ID, server.Read); err != nil {
+		return nil, err
+	}
+	after := int64(0)
+	if in.Last != "" {
+		var err error
+		if after, err = strconv.ParseInt(in.Last, 10, 64); err != nil || after < 0 {
+			return nil, fail.New(fail.Invalid, "Last-Event-ID is no number")
+		}
+	}
+	return &huma.StreamResponse{Body: func(h huma.Context) {
+		r, w := humago.Unwrap(h)
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Cache-Control", "no-store")
+		f := &follower{a: a, w: w, control: http.NewResponseController(w), id: in.ID, after: after}
+		if err := f.follow(r.Context()); err != nil {
+			a.Log.Debug("a job is not followed any more", "job", in.ID, "error", err.Error())
+		}
+	}}, nil
+}
+
+// follower is one who follows a job.
+type follower struct {
+	a       *api
+	w       io.Writer
+	control *http.ResponseController
+	id      string
+	after   int64
+}
+
+// Times of followers: how often another server's job is looked at, and how often a silent stream shows that it lives.
+const (
+	lookAgain = 500 * time.Millisecond
+	alive     = 15 * time.Second
+	page      = 500
+)
+
+// follow writes what a job tells until it has ended, its follower goes, or the server stops.
+func (f *follower) follow(ctx context.Context) error {
+	tick, sign := time.NewTicker(lookAgain), time.NewTicker(alive)
+	defer tick.Stop()
+	defer sign.Stop()
+	for {
+		changed := f.a.Board.Changed() // before looking: what comes meanwhile wakes
+		ended, err := f.write(ctx)
+		if err != nil || ended {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-sign.C:
+			if _, err := io.WriteString(f.w, ": still there\n\n"); err != nil {
+				return err
+			}
+			if err := f.control.Flush(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.a.stop.Done():
+			return nil // whoever follows comes back, to this server or to another
+		}
+	}
+}
+
+// write writes what is new. Whether the job has ended is asked first: what it told before is there then.
+func (f *follower) write(ctx context.Context) (ended bool, err error) {
+	j, err := f.a.Store.Job(ctx, f.id)
+	if err != nil {
+		return false, err
+	}
+	wrote := false
+	for {
+		lines, err := f.a.Store.JobLines(ctx, f.id, f.after, page)
+		if err != nil {
+			return false, err
+		}
+		for _, l := range lines {
+			if _, err := fmt.Fprintf(f.w, "id: %d\nevent: line\ndata: %s\n\n", l.Seq, l.Line); err != nil {
+				return false, err
+			}
+			f.after, wrote = l.Seq, true
+		}
+		if len(lines) < page {
+			break
+		}
+	}
+	if j.State == store.JobEnded {
+		raw, err := json.Marshal(j)
+		if err == nil {
+			_, err = fmt.Fprintf(f.w, "event: done\ndata: %s\n\n", raw)
+		}
+		if err != nil {
+			return true, err
+		}
+		return true, f.control.Flush()
+	}
+	if wrote {
+		return false, f.control.Flush()
+	}
+	return false, nil
+}

@@ -1,0 +1,77 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/work"
+)
+
+// PlanRequest asks what a verb would do.
+type PlanRequest struct {
+	operate.Asked
+	Prepare bool `json:"prepare,omitempty" doc:"Make first what carrying it out needs, such as a bundle (minutes): a job needs the digest of such a plan"`
+}
+
+// Planned is what a verb would do. Whoever agrees to it names its digest.
+type Planned struct {
+	Plan      json.RawMessage `json:"plan" doc:"As naupegos plan -o json prints it"`
+	Digest    string          `json:"digest" doc:"Of the plan, of the document and of the cluster"`
+	ClusterID string          `json:"clusterID" doc:"Of the cluster; a new one gets it"`
+	New       bool            `json:"new" doc:"The server does not know the cluster yet"`
+	Changes   bool            `json:"changes" doc:"Whether there is anything to do"`
+	Later     string          `json:"later,omitempty" doc:"Why there may be more to do afterwards"`
+	Said      []string        `json:"said,omitempty" doc:"What was made, or is missing, for people"`
+}
+
+// Agreed asks for a job: what was planned, by its digest.
+type Agreed struct{ work.Order }
+
+type planned struct{ Body Planned }
+
+func (a *api) plans() {
+	add(a, operation{id: "plan", method: http.MethodPost, path: "/api/v1/plans", role: server.Read, within: long,
+		summary: "Show what a verb would do, and change nothing",
+		text:    "The plan's digest is what POST /api/v1/jobs is given. A plan of a cluster that is not there yet, and one with prepare, needs the role operate."}, a.plan)
+}
+
+func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planned, error) {
+	asked := in.Body.Asked
+	name, err := asked.Name()
+	if err != nil {
+		return nil, err
+	}
+	need := server.Read
+	if in.Body.Prepare {
+		need = server.Operate
+	}
+	if err := may(ctx, need, name); err != nil {
+		return nil, err
+	}
+	var said bytes.Buffer
+	st, err := a.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := operate.Begin(ctx, st, asked, a.Options(asked, work.Need{Prepare: in.Body.Prepare, Say: &said}))
+	if err != nil {
+		return nil, err
+	}
+	out := &planned{Planned{ClusterID: b.Record.ID, New: b.IsNew(), Changes: !b.First.Plan.Empty(), Later: b.Later()}}
+	if out.Body.Digest, err = b.Digest(); err == nil {
+		if out.Body.Plan, err = json.Marshal(show.JSON(b.First.Plan)); err != nil {
+			err = fail.Wrap(fail.Internal, err, "write the plan down")
+		}
+	}
+	if text := strings.TrimSpace(said.String()); text != "" {
+		out.Body.Said = strings.Split(text, "\n")
+	}
+	return out, b.CloseWith(err)
+}

@@ -1,0 +1,255 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// job is one job while this server carries it out.
+type job struct {
+	*store.Job
+	b     *Board
+	order Order
+	soft  chan struct{} // closed: end after the running steps
+	end   context.CancelCauseFunc
+	once  sync.Once
+	lines *lines
+	more  bool // more was found to do than was agreed to
+}
+
+// errLost is why a job ends that another server has by now, or that could not be kept.
+var errLost = fail.New(fail.Conflict, "the job was lost: this server was held up, and another one may go on with it")
+
+// carryOut carries a job out, from its claim to its end.
+func (b *Board) carryOut(ctx context.Context, claimed *store.Job) {
+	hard, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	j := &job{Job: claimed, b: b, soft: make(chan struct{}), end: end}
+	j.lines = newLines(j)
+	log := b.c.Log.With("job", j.ID, "verb", j.Verb, "cluster", j.Cluster, "by", j.Who, "attempt", j.Generation)
+	log.Info("job taken")
+	j.obey(claimed.Stop) // it may have been told while nobody had it
+	kept := make(chan struct{})
+	go func() { defer close(kept); j.keep(ctx, hard) }()
+	done, err := j.do(hard)
+	end(nil)
+	<-kept
+	j.lines.close()
+	if err := j.settle(ctx, done, err); err != nil {
+		log.Error("the end of the job was not recorded; its lease ends by itself", "error", err.Error())
+		return
+	}
+	b.tellChanged()
+	if err != nil {
+		log.Warn("job ended", "error", err.Error())
+	} else {
+		log.Info("job ended", "changed", done.Changed)
+	}
+}
+
+// settle records how a job ended, or gives it back: where it ended for this server's sake, it goes on elsewhere.
+func (j *job) settle(ctx context.Context, done operate.Done, err error) error {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	if ctx.Err() != nil && fail.KindOf(err) == fail.Interrupted && j.Stop == store.GoOn {
+		return j.b.c.Store.ReturnJob(bounded, j.Job)
+	}
+	r := Result{Done: done, More: j.more}
+	if err != nil {
+		r.Kind, r.Error = fail.KindOf(err).String(), err.Error()
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "write down what came of the job")
+	}
+	return j.b.c.Store.EndJob(bounded, j.Job, raw)
+}
+
+// keep has the job stay this server's, and stops it where that is asked for, until hard ends.
+func (j *job) keep(ctx, hard context.Context) {
+	poked := make(chan struct{}, 1)
+	j.b.mu.Lock()
+	j.b.running[j.ID] = poked
+	j.b.mu.Unlock()
+	defer func() {
+		j.b.mu.Lock()
+		delete(j.b.running, j.ID)
+		j.b.mu.Unlock()
+	}()
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	stopping, drained := ctx.Done(), (<-chan time.Time)(nil)
+	last := time.Now()
+	for {
+		select {
+		case <-hard.Done():
+			return
+		case <-stopping:
+			stopping, drained = nil, time.After(j.b.c.Drain)
+			j.stopSoft()
+			continue
+		case <-drained:
+			j.end(context.Canceled)
+		case <-tick.C:
+		case <-poked:
+		}
+		began := time.Now()
+		stop, err := j.b.c.Store.BeatJob(hard, j.Job, ttl)
+		switch {
+		case hard.Err() != nil:
+			return
+		case fail.KindOf(err) == fail.Conflict || err != nil && time.Since(last) > ttl*2/3:
+			j.end(errLost)
+			return
+		case err != nil:
+			j.b.c.Log.Warn("the job could not be kept; trying again", "job", j.ID, "error", err.Error())
+			continue
+		}
+		last = began
+		j.obey(stop)
+	}
+}
+
+// obey stops the job as far as it is asked to.
+func (j *job) obey(stop store.Stop) {
+	if stop >= store.StopSoft {
+		j.Stop = stop
+		j.stopSoft()
+	}
+	if stop >= store.StopHard {
+		j.end(context.Canceled)
+	}
+}
+
+func (j *job) stopSoft() { j.once.Do(func() { close(j.soft) }) }
+
+// waitForLease is how long a job that was another server's waits for the lease that one may still seem to hold.
+const waitForLease = 2 * ttl
+
+// do plans and carries out.
+func (j *job) do(hard context.Context) (done operate.Done, err error) {
+	if err := json.Unmarshal(j.Request, &j.order); err != nil {
+		return done, fail.Wrap(fail.Internal, err, "read the job")
+	}
+	begun, err := j.begin(hard)
+	if fail.KindOf(err) == fail.NotFound && j.Agreed != nil && j.Verb == operate.Destroy {
+		return operate.Done{Changed: true}, nil // the server before this one got so far
+	}
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = begun.CloseWith(err) }()
+	t := operate.Terms{
+		Front: j, Yes: j.order.Yes, Consents: j.order.Consents, Parallel: j.order.Parallel, Step: begun.Document.Spec.Timeouts.Step.Duration,
+		Interrupts: func(ctx context.Context) (<-chan struct{}, context.Context, func()) {
+			ctx, cancel := context.WithCancel(ctx)
+			return j.soft, ctx, cancel
+		},
+		Meta: map[string]string{"version": j.b.c.Version, "job": j.ID, "by": j.Who},
+	}
+	if j.Agreed != nil {
+		if t.Agreed, err = show.Parse(j.Agreed); err != nil {
+			return done, err
+		}
+	} else if err := j.agree(hard, begun); err != nil {
+		return done, err
+	}
+	t.Reviewed = true
+	return begun.CarryOut(hard, t)
+}
+
+// begin opens the session and plans. The lease of a server that vanished is waited for.
+func (j *job) begin(ctx context.Context) (*operate.Begun, error) {
+	deadline := time.Now().Add(waitForLease)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		st, err := j.b.c.Open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		begun, err := operate.Begin(ctx, st, j.order.Asked, j.b.c.Options(j.order.Asked, Need{CarryOut: true, Say: j.lines}))
+		if fail.KindOf(err) != fail.Conflict || j.Generation < 2 || time.Now().After(deadline) {
+			return begun, err
+		}
+		select {
+		case <-tick.C:
+		case <-j.soft:
+			return nil, err
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// agree refuses a plan that is another one than what was agreed to, and remembers it.
+func (j *job) agree(ctx context.Context, begun *operate.Begun) error {
+	is, err := begun.Digest()
+	if err != nil {
+		return err
+	}
+	if is != j.order.Digest {
+		return fail.New(fail.Conflict, "what is there has changed since the plan was made; nothing was done").At(j.Cluster).Do("run the same command again: it plans again")
+	}
+	raw, err := json.Marshal(show.JSON(begun.First.Plan))
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "write the plan down")
+	}
+	return j.b.c.Store.AgreeJob(ctx, j.Job, raw)
+}
+
+// Need says what a session is for.
+type Need struct {
+	CarryOut bool      // what is planned is carried out: under the lease
+	Prepare  bool      // what carrying it out needs is made before it is planned
+	Say      io.Writer // takes lines about what is made meanwhile
+}
+
+// Show implements operate.Front.
+func (j *job) Show(p *plan.Plan, later string) error {
+	if err := show.WriteEvent(j.lines.json(), p, time.Now()); err != nil {
+		return err
+	}
+	if later != "" {
+		_, err := j.lines.Write([]byte(later + "\n"))
+		return err
+	}
+	return nil
+}
+
+// Agree implements operate.Front: nobody is there to be asked, and what was agreed to beforehand is all.
+func (j *job) Agree(string) error {
+	if j.order.Yes {
+		return nil
+	}
+	j.more = true
+	return fail.New(fail.Interrupted, "more was found to do, which nobody has agreed to").At(j.Cluster)
+}
+
+// Observer implements operate.Front.
+func (j *job) Observer() plan.Observer {
+	return observer{show.NewObserver(j.lines.json(), show.ObserveJSON), j}
+}
+
+// observer tells what a run is of before it begins: one that holds nothing new is not shown.
+type observer struct {
+	plan.Observer
+	j *job
+}
+
+// Begin implements plan.Observer.
+func (o observer) Begin(p *plan.Plan, at time.Time) {
+	if err := show.WriteSteps(o.j.lines.json(), p, at); err != nil {
+		o.j.b.c.Log.Error("the steps of a run could not be told", "job", o.j.ID, "error", err.Error())
+	}
+	o.Observer.Begin(p, at)
+}

@@ -1,0 +1,179 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+const document = `apiVersion: naupegos.dev/v1alpha1
+kind: Cluster
+metadata: {name: demo}
+spec:
+  provider: {local: {}}
+  workers: [{name: a, replicas: 2}]
+`
+
+// site is a store with a cluster that has no machines yet, and a board for it.
+type site struct {
+	at    store.Location
+	store store.Store
+	board *Board
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{at: store.Location{Dir: t.TempDir()}}
+	testkit.Must(t, os.WriteFile(filepath.Join(s.at.Dir, "agent"), []byte("#!/bin/false\n"), 0o755)) // no job gets as far as running it
+	s.store = testkit.Value(s.open(t.Context()))(t)
+	t.Cleanup(func() { testkit.Must(t, s.store.Close()) })
+	testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "demo", Provider: "local", Document: []byte(document)}))(t)
+	s.board = s.newBoard()
+	return s
+}
+
+func (s *site) open(ctx context.Context) (store.Store, error) { return store.Open(ctx, s.at) }
+
+func (s *site) newBoard() *Board {
+	return New(Config{Store: s.store, Open: s.open, Log: slog.New(slog.DiscardHandler), Version: "test", Drain: 5 * time.Second,
+		Options: func(a operate.Asked, n Need) operate.Options {
+			o := operate.Options{ReadOnly: !n.CarryOut, Agent: func() (string, error) { return filepath.Join(s.at.Dir, "agent"), nil }}
+			if n.CarryOut {
+				o.Verb = a.Verb
+			}
+			return o
+		}})
+}
+
+// plan returns the digest and the plan of a destroy.
+func (s *site) plan(t *testing.T) (operate.Asked, string, []byte) {
+	t.Helper()
+	asked := operate.Asked{Verb: operate.Destroy, Cluster: "demo"}
+	b := testkit.Value(operate.Begin(t.Context(), testkit.Value(s.open(t.Context()))(t), asked, s.board.c.Options(asked, Need{})))(t)
+	defer b.Close()
+	return asked, testkit.Value(b.Digest())(t), testkit.Value(json.Marshal(show.JSON(b.First.Plan)))(t)
+}
+
+// run has a board work until a job has ended.
+func (s *site) run(t *testing.T, id string) (*store.Job, Result) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.board.Run(ctx) }()
+	var j *store.Job
+	testkit.Until(t, time.Minute, 20*time.Millisecond, func() (err error) {
+		if j, err = s.store.Job(t.Context(), id); err == nil && j.State != store.JobEnded {
+			err = fail.New(fail.NotReady, "it is %s", j.State)
+		}
+		return err
+	})
+	stop()
+	testkit.Must(t, <-done)
+	var r Result
+	testkit.Must(t, json.Unmarshal(j.Result, &r))
+	return j, r
+}
+
+// TestJob: what was agreed to is done, told, and in the journal.
+func TestJob(t *testing.T) {
+	s := newSite(t)
+	asked, digest, _ := s.plan(t)
+	j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
+	j, r := s.run(t, j.ID)
+	if r.Err() != nil || !r.Changed {
+		t.Fatalf("%+v", r)
+	}
+	told := ""
+	for _, l := range testkit.Value(s.store.JobLines(t.Context(), j.ID, 0, 1000))(t) {
+		told += l.Line + "\n"
+	}
+	for _, want := range []string{`"event":"plan"`, `"event":"begin"`, `"state":"succeeded"`, `"event":"end"`} {
+		if !strings.Contains(told, want) {
+			t.Errorf("it did not tell %s:\n%s", want, told)
+		}
+	}
+	runs := testkit.Value(s.store.Runs(t.Context(), "demo", 1))(t)
+	if len(runs) != 1 || runs[0].Meta["job"] != j.ID || runs[0].Meta["by"] != "ann" {
+		t.Errorf("the journal has %+v", runs)
+	}
+	_, err := s.store.Cluster(t.Context(), "demo")
+	testkit.Fails(t, err, fail.NotFound)
+}
+
+// TestAnotherPlan: what nobody was shown is not done.
+func TestAnotherPlan(t *testing.T) {
+	s := newSite(t)
+	asked, digest, _ := s.plan(t)
+	asked.KeepVolumes = true
+	for name, d := range map[string]string{"another digest": "sha256:0", "the digest of another store": strings.Replace(digest, "a", "b", 1)} {
+		j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: d}))(t)
+		if _, r := s.run(t, j.ID); fail.KindOf(r.Err()) != fail.Conflict || !strings.Contains(r.Error, "nothing was done") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
+}
+
+// TestServerVanishes: another server goes on with what was agreed to, before its plan was remembered and after, and where the cluster is gone
+// already.
+func TestServerVanishes(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T, s *site, j *store.Job, plan []byte){
+		"before it had planned": func(*testing.T, *site, *store.Job, []byte) {},
+		"after it had planned": func(t *testing.T, s *site, j *store.Job, plan []byte) {
+			testkit.Must(t, s.store.AgreeJob(t.Context(), j, plan))
+		},
+		"after the last step": func(t *testing.T, s *site, j *store.Job, plan []byte) {
+			testkit.Must(t, s.store.AgreeJob(t.Context(), j, plan))
+			testkit.Must(t, s.store.DeleteCluster(t.Context(), testkit.Value(s.store.Cluster(t.Context(), "demo"))(t).ID))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			asked, digest, plan := s.plan(t)
+			j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
+			lost := testkit.Value(s.store.ClaimJob(t.Context(), time.Millisecond))(t) // by a server that is never heard of again
+			prepare(t, s, lost, plan)
+			j, r := s.run(t, j.ID)
+			if r.Err() != nil || !r.Changed || j.Generation < 2 {
+				t.Errorf("%+v: %+v", j, r)
+			}
+			testkit.Fails(t, s.store.EndJob(t.Context(), lost, []byte("{}")), fail.Conflict, "another server")
+		})
+	}
+}
+
+// TestMoreThanWasAgreed: what goes beyond the plan that was agreed to before a server vanished is not done unasked.
+func TestMoreThanWasAgreed(t *testing.T) {
+	s := newSite(t)
+	asked, digest, _ := s.plan(t)
+	j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
+	lost := testkit.Value(s.store.ClaimJob(t.Context(), time.Millisecond))(t)
+	testkit.Must(t, s.store.AgreeJob(t.Context(), lost, []byte(`{"verb":"destroy","cluster":"demo","steps":[]}`)))
+	if _, r := s.run(t, j.ID); !r.More || fail.KindOf(r.Err()) != fail.Interrupted {
+		t.Errorf("%+v", r)
+	}
+	testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
+}
+
+// TestStoppedBeforeItBegan: a job that is told to stop does nothing.
+func TestStoppedBeforeItBegan(t *testing.T) {
+	s := newSite(t)
+	asked, digest, _ := s.plan(t)
+	j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
+	testkit.Must(t, s.board.Stop(t.Context(), j.ID, store.StopHard))
+	if _, r := s.run(t, j.ID); fail.KindOf(r.Err()) != fail.Interrupted {
+		t.Errorf("%+v", r)
+	}
+	testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
+}

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// keepAudit is how long the audit remembers.
+const keepAudit = 2 * 365 * 24 * time.Hour
+
+// Access is who may use the server, and what they did.
+type Access interface {
+	// AddToken remembers a token: fail.Conflict if there is one of its ID.
+	AddToken(ctx context.Context, t Token) error
+	// Token returns the token of an ID, also one that has ended: fail.NotFound if there is none.
+	Token(ctx context.Context, id string) (*Token, error)
+	// Tokens returns all tokens, the oldest first.
+	Tokens(ctx context.Context) ([]Token, error)
+	// RevokeToken ends a token at once, and for good: fail.NotFound if there is none of this ID. One that was revoked stays so.
+	RevokeToken(ctx context.Context, id string) error
+	// Note adds an entry to the audit, and forgets what is older than two years.
+	Note(ctx context.Context, e AuditEntry) error
+	// Audit returns the entries that a query finds, the newest first.
+	Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error)
+}
+
+// Token is what an operator shows the server. Its secret half is nowhere but with the operator.
+type Token struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"` // whose it is, or what for
+	Hash    string    `json:"-"`    // of the secret half
+	Role    string    `json:"role"`
+	Cluster string    `json:"cluster,omitempty"` // the only one that it is good for; empty: all
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"` // zero: never
+	Revoked time.Time `json:"revoked,omitzero"` // zero: not
+}
+
+// AuditEntry is one thing that somebody did, or tried to.
+type AuditEntry struct {
+	At      time.Time `json:"at"`
+	Who     string    `json:"who"`  // a token's name and ID, or "nobody"
+	From    string    `json:"from"` // the address
+	Action  string    `json:"action"`
+	Cluster string    `json:"cluster,omitempty"`
+	Outcome string    `json:"outcome"` // "done", or the kind of error
+}
+
+// AuditQuery says which entries are looked for; what is empty or zero restricts nothing.
+type AuditQuery struct {
+	Who, Cluster, Outcome string
+	Since                 time.Time
+	Limit                 int // 0: 100
+}
+
+// AddToken implements Access.
+func (s *database) AddToken(ctx context.Context, t Token) error {
+	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, hash, role, cluster, created_at, expires, revoked) VALUES ($1, $2, $3, $4, $5, $6, $7, 0)",
+			t.ID, t.Name, t.Hash, t.Role, t.Cluster, micros(t.Created), micros(t.Expires))
+		return err
+	})
+	if s.d.isUnique(err) {
+		return fail.New(fail.Conflict, "there is a token of the ID %s already", t.ID)
+	}
+	return s.wrap(err, "remember the token %s", t.ID)
+}
+
+const selectToken = "SELECT id, name, hash, role, cluster, created_at, expires, revoked FROM tokens"
+
+// Token implements Access.
+func (s *database) Token(ctx context.Context, id string) (*Token, error) {
+	t, err := one(ctx, s, s.db, scanToken, selectToken+" WHERE id = $1", id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fail.New(fail.NotFound, "there is no token %s", id).Do("naupegos server token list shows them")
+	}
+	return &t, s.wrap(err, "read the token %s", id)
+}
+
+// Tokens implements Access.
+func (s *database) Tokens(ctx context.Context) ([]Token, error) {
+	all, err := list(ctx, s, s.db, scanToken, selectToken+" ORDER BY created_at, id")
+	return all, s.wrap(err, "list the tokens")
+}
+
+// RevokeToken implements Access.
+func (s *database) RevokeToken(ctx context.Context, id string) error {
+	if _, err := s.Token(ctx, id); err != nil {
+		return err
+	}
+	_, err := s.exec(ctx, s.db, "UPDATE tokens SET revoked = $1 WHERE id = $2 AND revoked = 0", micros(time.Now()), id)
+	return s.wrap(err, "revoke the token %s", id)
+}
+
+func scanToken(row scanner) (t Token, err error) {
+	var created, expires, revoked int64
+	err = row.Scan(&t.ID, &t.Name, &t.Hash, &t.Role, &t.Cluster, &created, &expires, &revoked)
+	t.Created, t.Expires, t.Revoked = fromMicros(created), fromMicros(expires), fromMicros(revoked)
+	return t, err
+}
+
+// Note implements Access.
+func (s *database) Note(ctx context.Context, e AuditEntry) error {
+	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO audit (id, at, who, origin, action, cluster, outcome) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+			randomHex(12), micros(e.At), printable(e.Who), printable(e.From), printable(e.Action), printable(e.Cluster), printable(e.Outcome))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM audit WHERE at < $1", micros(e.At.Add(-keepAudit)))
+		return err
+	})
+	return s.wrap(err, "write the audit")
+}
+
+// Audit implements Access.
+func (s *database) Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error) {
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	all, err := list(ctx, s, s.db, scanAudit, `SELECT at, who, origin, action, cluster, outcome FROM audit
+		WHERE ($1 = '' OR who = $1) AND ($2 = '' OR cluster = $2) AND ($3 = '' OR outcome = $3) AND at >= $4 ORDER BY at DESC, id LIMIT $5`,
+		q.Who, q.Cluster, q.Outcome, micros(q.Since), q.Limit)
+	if all == nil {
+		all = []AuditEntry{}
+	}
+	return all, s.wrap(err, "read the audit")
+}
+
+func scanAudit(row scanner) (e AuditEntry, err error) {
+	var at int64
+	err = row.Scan(&at, &e.Who, &e.From, &e.Action, &e.Cluster, &e.Outcome)
+	e.At = fromMicros(at)
+	return e, err
+}

@@ -1,0 +1,156 @@
+package storetest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// tokens are known by their ID until they are revoked, and after.
+func tokens(t *testing.T, at Opener, _ Database) {
+	s, ctx := at(""), t.Context()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	want := store.Token{ID: "ann1", Name: "ann", Hash: "abc", Role: "operate", Cluster: "demo", Created: now, Expires: now.Add(time.Hour)}
+	testkit.Must(t, s.AddToken(ctx, want))
+	testkit.Fails(t, s.AddToken(ctx, want), fail.Conflict, "ann1")
+	if got := testkit.Value(at("far").Token(ctx, "ann1"))(t); *got != want {
+		t.Errorf("%+v", got)
+	}
+	_, err := s.Token(ctx, "bob1")
+	testkit.Fails(t, err, fail.NotFound, "bob1")
+	testkit.Must(t, s.RevokeToken(ctx, "ann1"))
+	testkit.Must(t, s.RevokeToken(ctx, "ann1"))
+	if all := testkit.Value(s.Tokens(ctx))(t); len(all) != 1 || all[0].Revoked.IsZero() {
+		t.Errorf("%+v", all)
+	}
+	testkit.Fails(t, s.RevokeToken(ctx, "bob1"), fail.NotFound, "bob1")
+}
+
+// audit finds what somebody did, the newest first, and forgets what is old.
+func audit(t *testing.T, at Opener, _ Database) {
+	s, ctx := at(""), t.Context()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	for i, e := range []store.AuditEntry{
+		{At: now.Add(-3 * 365 * 24 * time.Hour), Who: "ann", Action: "long ago"},
+		{At: now.Add(-time.Minute), Who: "ann", From: "192.0.2.1", Action: "POST /api/v1/jobs", Cluster: "demo", Outcome: "done"},
+		{At: now, Who: "bob\x00", From: "192.0.2.2", Action: "POST /api/v1/jobs", Cluster: "other", Outcome: "refused"},
+	} {
+		if err := s.Note(ctx, e); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	for _, c := range []struct {
+		q    store.AuditQuery
+		want int
+	}{
+		{store.AuditQuery{}, 2}, {store.AuditQuery{Limit: 1}, 1}, {store.AuditQuery{Who: "ann"}, 1}, {store.AuditQuery{Cluster: "other"}, 1},
+		{store.AuditQuery{Outcome: "done"}, 1}, {store.AuditQuery{Since: now.Add(-time.Second)}, 1}, {store.AuditQuery{Who: "ann", Cluster: "other"}, 0},
+	} {
+		got := testkit.Value(s.Audit(ctx, c.q))(t)
+		if len(got) != c.want {
+			t.Errorf("%+v found %+v", c.q, got)
+		}
+		if c.q == (store.AuditQuery{}) && got[0].Who != "bob\uFFFD" {
+			t.Errorf("the newest is %+v", got[0])
+		}
+	}
+}
+
+// jobs are carried out by one server at a time, and by the next where it vanished.
+func jobs(t *testing.T, at Opener, _ Database) {
+	near, far, ctx := at("near"), at("far"), t.Context()
+	if j := testkit.Value(near.ClaimJob(ctx, time.Minute))(t); j != nil {
+		t.Fatalf("there is %+v", j)
+	}
+	first := testkit.Value(near.AddJob(ctx, store.Job{Cluster: "demo", Verb: "apply", Request: []byte(`{"a":1}`), Who: "ann"}))(t)
+	_, err := far.AddJob(ctx, store.Job{Cluster: "demo", Verb: "destroy", Who: "bob"})
+	testkit.Fails(t, err, fail.Conflict, "apply by ann", first.ID)
+	a := testkit.Value(near.ClaimJob(ctx, time.Minute))(t)
+	if a == nil || a.ID != first.ID || a.State != store.JobRunning || a.Generation != 1 || string(a.Request) != `{"a":1}` {
+		t.Fatalf("claimed was %+v", a)
+	}
+	if j := testkit.Value(far.ClaimJob(ctx, time.Minute))(t); j != nil {
+		t.Fatalf("it was claimed twice: %+v", j)
+	}
+	testkit.Must(t, near.AgreeJob(ctx, a, []byte(`{"steps":[]}`)))
+	testkit.Must(t, near.SayJob(ctx, a, []string{"one", "two"}))
+	testkit.Must(t, far.StopJob(ctx, a.ID, store.StopHard))
+	testkit.Must(t, far.StopJob(ctx, a.ID, store.StopSoft)) // less than what was asked for
+	if s := testkit.Value(near.BeatJob(ctx, a, time.Millisecond))(t); s != store.StopHard {
+		t.Errorf("asked to stop: %d", s)
+	}
+	var b *store.Job
+	testkit.Until(t, time.Minute, 10*time.Millisecond, func() error { // once the first one's time is over
+		if b, err = far.ClaimJob(ctx, time.Minute); err == nil && b == nil {
+			err = fail.New(fail.NotReady, "not yet")
+		}
+		return err
+	})
+	if b.Generation != 2 || string(b.Agreed) != `{"steps":[]}` {
+		t.Errorf("taken over was %+v", b)
+	}
+	_, err = near.BeatJob(ctx, a, time.Minute)
+	testkit.Fails(t, err, fail.Conflict, "another server")
+	testkit.Fails(t, near.SayJob(ctx, a, []string{"late"}), fail.Conflict, "another server")
+	testkit.Fails(t, near.EndJob(ctx, a, []byte("{}")), fail.Conflict, "another server")
+	testkit.Must(t, far.ReturnJob(ctx, b))
+	c := testkit.Value(near.ClaimJob(ctx, time.Minute))(t)
+	testkit.Must(t, near.SayJob(ctx, c, []string{"three"}))
+	testkit.Must(t, near.EndJob(ctx, c, []byte(`{"changed":true}`)))
+	testkit.Must(t, near.StopJob(ctx, c.ID, store.StopSoft))
+	lines := testkit.Value(far.JobLines(ctx, c.ID, 1, 10))(t)
+	if len(lines) != 2 || lines[0] != (store.JobLine{Seq: 2, Line: "two"}) || lines[1].Line != "three" {
+		t.Errorf("it told %+v", lines)
+	}
+	if j := testkit.Value(far.Job(ctx, c.ID))(t); j.State != store.JobEnded || string(j.Result) != `{"changed":true}` || j.Ended.IsZero() {
+		t.Errorf("%+v", j)
+	}
+	testkit.Value(far.AddJob(ctx, store.Job{Cluster: "demo", Verb: "destroy", Request: []byte("{}"), Who: "bob"}))(t)
+	if all := testkit.Value(near.Jobs(ctx, "demo", 1))(t); len(all) != 1 || all[0].Verb != "destroy" {
+		t.Errorf("%+v", all)
+	}
+	_, err = near.Job(ctx, "none")
+	testkit.Fails(t, err, fail.NotFound, "none")
+}
+
+// manyRaceForJobs: each job is claimed once, however many servers look.
+func manyRaceForJobs(t *testing.T, at Opener, _ Database) {
+	s := at("")
+	const n = 6
+	for i := range n {
+		testkit.Value(s.AddJob(t.Context(), store.Job{Cluster: string(rune('a' + i)), Verb: "apply", Request: []byte("{}")}))(t)
+	}
+	var mu sync.Mutex
+	got := map[string]int{}
+	var wg sync.WaitGroup
+	for range 4 {
+		other := at("")
+		wg.Go(func() {
+			for {
+				j, err := other.ClaimJob(t.Context(), time.Minute)
+				if err != nil {
+					t.Error(err)
+				}
+				if err != nil || j == nil {
+					return
+				}
+				mu.Lock()
+				got[j.ID]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(got) != n {
+		t.Errorf("%d jobs were claimed", len(got))
+	}
+	for id, times := range got {
+		if times != 1 {
+			t.Errorf("%s was claimed %d times", id, times)
+		}
+	}
+}
