@@ -71,19 +71,19 @@ func (c clusters) ClusterID(ctx context.Context, name string) (string, error) {
 	return found.ID, nil
 }
 
-// machines returns the part of the server that knows physical machines, and who signs their certificates. It notes who asks the boot
+// machines returns the part of the server that knows physical machines, what it knows them by, and who signs their certificates. It notes who asks the boot
 // endpoints what to boot, and compares what machines have with what they would get there.
-func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *server.Part, stop func(), log *slog.Logger) (server.Part, *x509.CertPool, error) {
+func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *server.Part, stop func(), log *slog.Logger) (server.Part, *registry.Registry, *x509.CertPool, error) {
 	ca, err := authority.Open(ctx, st.ServerSecrets(), "machines")
 	if err != nil {
-		return server.Part{}, nil, err
+		return server.Part{}, nil, nil, err
 	}
 	o := registry.Options{Installs: f.machine.installs, InstallTTL: f.machine.installTTL, Reboots: f.machine.reboots, Issuer: issuer{ca},
 		Power: bmc.IPMI{}, Secrets: st.ServerSecrets(), Clusters: clusters{st}, Log: log}
 	for _, text := range f.machine.approve {
 		r, err := registry.ParseRule(text)
 		if err != nil {
-			return server.Part{}, nil, err
+			return server.Part{}, nil, nil, err
 		}
 		o.Rules = append(o.Rules, r)
 	}
@@ -93,7 +93,7 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *serv
 	boots, ignition := attach(reg, boot, log)
 	mounts := routes.Mounts(routes.Options{Registry: reg, Shutdown: stop, Settings: settings, Log: log, Ignition: ignition,
 		Backup: func(ctx context.Context) (any, error) { return h.backup(ctx, st) }})
-	return server.Part{Name: "machines", Mounts: mounts, Run: boots.Run}, ca.Pool(), nil
+	return server.Part{Name: "machines", Mounts: mounts, Run: boots.Run}, reg, ca.Pool(), nil
 }
 
 // attach has the registry hear of whoever asks what to boot, and returns what asks the boot endpoints for Ignition.

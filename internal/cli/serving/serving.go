@@ -20,12 +20,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/server/authority"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/web"
 )
 
 // caFile is the file in the state directory that clients of the server are given.
@@ -132,13 +134,18 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		return err
 	}
 	boot := site.Part()
-	machines, known, err := h.machines(ctx, st, f, &boot, end, log)
+	machines, reg, known, err := h.machines(ctx, st, f, &boot, end, log)
+	if err != nil {
+		return err
+	}
+	gate := access.NewGate(st, log)
+	parts, err := h.parts(running, st, gate, reg, log, f.drain)
 	if err != nil {
 		return err
 	}
 	s, err := server.Listen(ctx, server.Config{
-		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: access.NewGate(st, log).Guard, Log: log, Drain: f.drain,
-		Parts: append(h.parts(running, st, log, f.drain), machines, boot),
+		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Log: log, Drain: f.drain,
+		Parts: append(parts, machines, boot),
 		Ping:  func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {
@@ -162,13 +169,21 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	return err
 }
 
-// parts puts together what the server does for operators, until ctx ends.
-func (h Host) parts(ctx context.Context, st store.Store, log *slog.Logger, drain time.Duration) []server.Part {
+// parts puts together what the server does for operators, until ctx ends: jobs, the API and the pages.
+func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, reg *registry.Registry, log *slog.Logger, drain time.Duration) ([]server.Part, error) {
 	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Drain: drain})
-	return []server.Part{
-		{Name: "jobs", Run: board.Run},
-		api.Part(ctx, api.Config{Store: st, Open: h.OpenStore, Options: h.Options, Look: h.Look, Board: board, Log: log, Version: h.Version}),
+	pages, err := web.New(web.Config{Store: st, Gate: gate, Machines: reg, Look: h.Look, Open: h.OpenStore, Options: h.Options, Board: board, Version: h.Version, Log: log})
+	if err != nil {
+		return nil, err
 	}
+	ui := server.Part{Name: "pages"}
+	for _, r := range pages.Routes() {
+		ui.Mounts = append(ui.Mounts, server.Mount{Pattern: r.Pattern, Handler: r.Handler, Stream: r.Stream, Timeout: r.Within})
+	}
+	return []server.Part{
+		{Name: "jobs", Run: board.Run}, ui,
+		api.Part(ctx, api.Config{Store: st, Open: h.OpenStore, Options: h.Options, Look: h.Look, Board: board, Log: log, Version: h.Version}),
+	}, nil
 }
 
 // certificate returns what the server serves with, and writes what clients of its own authority need.

@@ -169,6 +169,25 @@ func (g *Gate) enter(r *http.Request, a *asked, need server.Role) error {
 	return nil
 }
 
+// SignIn returns whose token it is, for pages whose browsers keep it: fail.Unauthorized if nobody's, fail.NotReady where too many wrong ones
+// came from the same address.
+func (g *Gate) SignIn(r *http.Request, token string) (Operator, error) {
+	with := r.Clone(r.Context())
+	with.Header = http.Header{"Authorization": {"Bearer " + token}}
+	a := &asked{}
+	err := g.enter(with, a, server.Read)
+	return a.Operator, err
+}
+
+// Note writes to the audit what an operator did by a page, and what came of it.
+func (g *Gate) Note(r *http.Request, who Operator, action, cluster string, err error) {
+	outcome := "done"
+	if err != nil {
+		outcome = "refused: " + fail.KindOf(err).String()
+	}
+	g.write(r, store.AuditEntry{At: time.Now(), Who: who.Name, From: server.Remote(r), Action: action, Cluster: cluster, Outcome: outcome})
+}
+
 // token returns the token of an Authorization header. The answers to all that are wrong are the same.
 func (g *Gate) token(ctx context.Context, header string) (*store.Token, error) {
 	wrong := fail.New(fail.Unauthorized, "this needs a token that is valid").Do("naupegos server token create makes one; show it by $NAUPEGOS_TOKEN")
@@ -202,9 +221,12 @@ func (g *Gate) note(r *http.Request, a *asked, code int) {
 	if code >= http.StatusBadRequest {
 		outcome = "refused: " + http.StatusText(code)
 	}
+	g.write(r, store.AuditEntry{At: time.Now(), Who: a.Name, From: server.Remote(r), Action: r.Method + " " + r.URL.Path, Cluster: a.cluster, Outcome: outcome})
+}
+
+func (g *Gate) write(r *http.Request, e store.AuditEntry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 10*time.Second)
 	defer cancel()
-	e := store.AuditEntry{At: time.Now(), Who: a.Name, From: server.Remote(r), Action: r.Method + " " + r.URL.Path, Cluster: a.cluster, Outcome: outcome}
 	if err := g.st.Note(ctx, e); err != nil {
 		g.log.Error("the audit could not be written", "error", err.Error(), "who", e.Who, "from", e.From, "action", e.Action, "outcome", e.Outcome)
 	}

@@ -1,0 +1,233 @@
+//go:build integration
+
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// browser is Chromium on a site.
+type browser struct {
+	*site
+	ctx context.Context
+}
+
+// startBrowser starts Chromium, in which nobody has signed in.
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	if _, err := exec.LookPath("chromium"); err != nil {
+		t.Fatal("chromium is not installed: hack/setup test installs it")
+	}
+	s := newSite(t)
+	s.pages.watched = 300 * time.Millisecond
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.IgnoreCertErrors,
+		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1400, 900), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(alloc)
+	t.Cleanup(end)
+	ctx, late := context.WithTimeout(ctx, 3*time.Minute)
+	t.Cleanup(late)
+	b := &browser{s, ctx}
+	b.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}) // for the scripts that the test itself runs
+		return chromedp.Void{}, err
+	})
+	return b
+}
+
+// do carries actions out.
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	testkit.Must(b.t, chromedp.Do(b.ctx, actions...))
+}
+
+// got carries an action out that has a result.
+func got[T any](b *browser, a chromedp.Action[T]) T {
+	b.t.Helper()
+	return testkit.Value(chromedp.Run(b.ctx, a))(b.t)
+}
+
+// shot keeps a picture of the page for the docs, with -update.
+func (b *browser) shot(name string) {
+	b.t.Helper()
+	dir := os.Getenv("NAUPEGOS_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	testkit.Must(b.t, os.WriteFile(filepath.Join(dir, name+".png"), got(b, chromedp.FullScreenshot(100)), 0o644))
+}
+
+// signIn opens a page and signs in on the way.
+func (b *browser) signIn(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.url+path), chromedp.WaitVisible("#token"), chromedp.SendKeys("#token", b.admin+kb.Enter), chromedp.WaitVisible("main h1"), chromedp.WaitNotPresent("#token"))
+}
+
+// at asserts which page is shown.
+func (b *browser) at(want string) {
+	b.t.Helper()
+	if at := got(b, chromedp.Location()); !strings.HasPrefix(at, b.url+want) {
+		b.t.Fatalf("the browser is at %s, want %s", at, want)
+	}
+}
+
+// tooWide names what stands out of the page, where it has to be scrolled sideways.
+const tooWide = `document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1 ? "" :
+	[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll") && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 80)).slice(0, 5).join(" | ")`
+
+// TestOperatorsWayInABrowser signs in, sees a machine come without a reload, approves it, labels it, and goes about by keys, on a wide screen and on a phone.
+func TestOperatorsWayInABrowser(t *testing.T) {
+	b := startBrowser(t)
+	first := b.discover(1)
+	c := testkit.Value(b.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "metal", Document: []byte("kind: Cluster\n")}))(t)
+	testkit.Must(t, b.ran(c.ID))
+	b.signIn("/ui/machines")
+	b.at("/ui/machines")
+	b.shot("machines")
+	second := b.discover(2)
+	b.do(chromedp.WaitVisible(`a[href="/ui/machines/` + second + `"]`)) // the page comes to know it by itself
+	if got(b, chromedp.Evaluate[int](`document.querySelectorAll("main script").length`)) != 0 {
+		t.Error("a machine's words became a script")
+	}
+
+	b.do(chromedp.KeyEvent("g"), chromedp.KeyEvent("a"), chromedp.WaitVisible(`form[action="/ui/machines/`+first+`/approve"] button`))
+	b.at("/ui/approvals")
+	b.shot("approvals")
+	b.do(chromedp.Click(`form[action="/ui/machines/`+first+`/approve"] button`), chromedp.WaitVisible(`[role=status]`), chromedp.WaitNotPresent(`form[action="/ui/machines/`+first+`/approve"]`))
+	if m := testkit.Value(b.pages.c.Machines.Machine(t.Context(), first))(t); m.Approval != "approved" || !strings.HasPrefix(m.Record.ApprovedBy, "ada (") {
+		t.Errorf("the machine is %s by %q", m.Approval, m.Record.ApprovedBy)
+	}
+
+	b.do(chromedp.Navigate(b.url+"/ui/machines/"+first), chromedp.WaitVisible("svg"), chromedp.SendKeys("#labels", "rack=r12"+kb.Enter), chromedp.WaitVisible(`[role=status]`))
+	if m := testkit.Value(b.pages.c.Machines.Machine(t.Context(), first))(t); m.Labels["rack"] != "r12" {
+		t.Errorf("the labels are %v", m.Labels)
+	}
+	b.shot("machine")
+	b.do(chromedp.Navigate(b.url+"/ui/machines"), chromedp.KeyEvent("/"))
+	if id := got(b, chromedp.Evaluate[string](`document.activeElement.id`)); id != "text" {
+		t.Errorf("/ leads to %q, not to the filter", id)
+	}
+	// The protocol types the key that it has pressed though the page has taken it, which no keyboard does.
+	b.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.value = ""; undefined`), chromedp.KeyEvent("0000002"+kb.Enter), chromedp.WaitNotPresent(`a[href="/ui/machines/`+first+`"]`))
+	b.at("/ui/machines?text=0000002")
+	b.do(chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("ol.events"))
+	b.at("/ui/machines/" + second)
+
+	run := testkit.Value(b.store.Runs(t.Context(), "harbour", 1))(t)[0].ID
+	pages := []string{"/ui/machines", "/ui/machines/" + first, "/ui/approvals", "/ui/clusters", "/ui/clusters/harbour", "/ui/runs/" + run, "/ui/waves", "/ui/backups", "/ui/audit"}
+	for _, size := range [][2]int64{{390, 800}, {1400, 900}} {
+		b.do(chromedp.EmulateViewport(size[0], size[1]))
+		for _, path := range pages {
+			b.do(chromedp.Navigate(b.url+path), chromedp.WaitVisible("main h1"))
+			if wide := got(b, chromedp.Evaluate[string](tooWide)); wide != "" {
+				t.Errorf("%s does not fit on a screen of %d pixels: %s", path, size[0], wide)
+			}
+		}
+	}
+	b.do(chromedp.Navigate(b.url+"/ui/runs/"+run), chromedp.WaitVisible(".timeline svg"))
+	b.shot("run")
+	b.do(chromedp.Click(`form[action="/ui/logout"] button`), chromedp.WaitVisible("#token"), chromedp.Navigate(b.url+"/ui/machines"), chromedp.WaitVisible("#token"))
+}
+
+// TestManyMachinesInABrowser filters many machines: what the operator waits for is bounded.
+func TestManyMachinesInABrowser(t *testing.T) {
+	n := 1000
+	if testkit.Full() {
+		n = 10000
+	}
+	b := startBrowser(t)
+	for i := range n {
+		b.discover(i)
+	}
+	b.signIn("/ui/machines")
+	var fastest float64
+	for range 5 { // a busy host may be slow, but not always
+		b.do(chromedp.Navigate(b.url+"/ui/machines?text=000000000777&state=discovered"), chromedp.WaitVisible("tbody tr"))
+		took := got(b, chromedp.Evaluate[float64](`(() => { const n = performance.getEntriesByType("navigation")[0]; return n.domContentLoadedEventEnd - n.startTime })()`))
+		if fastest == 0 || took < fastest {
+			fastest = took
+		}
+	}
+	t.Logf("FIGURE of %d machines one is found in %.0f ms", n, fastest)
+	if fastest > 200 {
+		t.Errorf("it takes %.0f ms, want 200", fastest)
+	}
+}
+
+// TestAccessibility has axe-core judge the pages.
+func TestAccessibility(t *testing.T) {
+	testkit.OnlyFull(t, "TestOperatorsWayInABrowser goes about by keys")
+	axe := axeCore(t)
+	b := startBrowser(t)
+	uuid := b.discover(1)
+	c := testkit.Value(b.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "metal", Document: []byte("kind: Cluster\n")}))(t)
+	testkit.Must(t, b.ran(c.ID))
+	run := testkit.Value(b.store.Runs(t.Context(), "harbour", 1))(t)[0].ID
+	judge := func(path string) {
+		b.do(chromedp.Evaluate[chromedp.Void](axe))
+		said := got(b, chromedp.Evaluate[string](`axe.run().then(r => JSON.stringify(r.violations.map(v => ({id: v.id, impact: v.impact, nodes: v.nodes.map(n => n.html).slice(0, 3)}))))`, chromedp.EvalAwaitPromise))
+		var found []struct {
+			ID, Impact string
+			Nodes      []string
+		}
+		testkit.Must(t, json.Unmarshal([]byte(said), &found))
+		for _, v := range found {
+			if v.Impact == "serious" || v.Impact == "critical" {
+				t.Errorf("%s: %s (%s): %s", path, v.ID, v.Impact, strings.Join(v.Nodes, "\n"))
+			}
+		}
+	}
+	b.do(chromedp.Navigate(b.url+"/ui/login"), chromedp.WaitVisible("#token"))
+	judge("/ui/login")
+	b.signIn("/ui/machines")
+	for _, scheme := range []string{"light", "dark"} {
+		b.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+			return chromedp.Void{}, err
+		})
+		for _, path := range []string{"/ui/machines", "/ui/machines/" + uuid, "/ui/approvals", "/ui/clusters", "/ui/clusters/harbour", "/ui/runs/" + run, "/ui/waves", "/ui/backups", "/ui/audit"} {
+			b.do(chromedp.Navigate(b.url+path), chromedp.WaitVisible("main h1"))
+			judge(path + " " + scheme)
+		}
+	}
+}
+
+// axeVersion is that of axe-core, of npm's registry.
+const axeVersion = "4.14.1"
+
+// axeCore returns axe-core's script, which is kept in the cache.
+func axeCore(t *testing.T) string {
+	t.Helper()
+	cache := testkit.Value(os.UserCacheDir())(t)
+	dir := filepath.Join(cache, "naupegos", "tools", "axe-core-"+axeVersion)
+	script := filepath.Join(dir, "package", "axe.min.js")
+	if _, err := os.Stat(script); err != nil {
+		tmp := t.TempDir()
+		if out, err := exec.Command("npm", "pack", "--silent", "--pack-destination", tmp, "axe-core@"+axeVersion).CombinedOutput(); err != nil {
+			t.Fatalf("npm gives no axe-core: %v: %s", err, out)
+		}
+		testkit.Must(t, os.MkdirAll(dir, 0o755))
+		if out, err := exec.Command("tar", "-xzf", filepath.Join(tmp, fmt.Sprintf("axe-core-%s.tgz", axeVersion)), "-C", dir, "package/axe.min.js").CombinedOutput(); err != nil {
+			t.Fatalf("unpack axe-core: %v: %s", err, out)
+		}
+	}
+	return string(testkit.Value(os.ReadFile(script))(t))
+}

@@ -1,0 +1,215 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// clusterRow is a cluster in the list.
+type clusterRow struct {
+	Name, Provider string
+	Created        time.Time
+	Busy           string // the verb that runs
+	Last           *plan.RunRecord
+}
+
+// clustersPage lists the clusters of the store with what was done last, and what is being done.
+func (p *Pages) clustersPage(r *http.Request, who *access.Operator) (*view, error) {
+	ctx := r.Context()
+	all, err := p.c.Store.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := p.c.Store.Leases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rows []clusterRow
+	for _, c := range all {
+		if !who.Sees(c.Name) {
+			continue
+		}
+		row := clusterRow{Name: c.Name, Provider: c.Provider, Created: c.CreatedAt, Busy: verbOn(leases, c.ID)}
+		runs, err := p.c.Store.Runs(ctx, c.Name, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(runs) > 0 {
+			runs[0].Steps = nil
+			row.Last = &runs[0]
+		}
+		rows = append(rows, row)
+	}
+	return &view{name: "clusters", Title: "Clusters", Command: "naupegos status", Live: liveOf(r), Data: rows}, nil
+}
+
+// verbOn is what is being done with a cluster; empty: nothing.
+func verbOn(leases []store.LeaseInfo, id string) string {
+	i := slices.IndexFunc(leases, func(l store.LeaseInfo) bool { return l.ClusterID == id && l.Alive != "no" })
+	if i < 0 {
+		return ""
+	}
+	return leases[i].Verb
+}
+
+// clusterData is what a cluster's page shows.
+type clusterData struct {
+	Name, Provider, Document string
+	Lease                    *store.LeaseInfo
+	Status                   *cluster.Status
+	StatusErr                string
+	Drawn                    *topology
+	Runs                     []plan.RunRecord
+	Jobs                     []store.Job
+	MayChange                bool
+}
+
+// looking bounds how long a page waits for a cluster to show its health.
+const looking = 15 * time.Second
+
+// clusterPage shows one cluster: what it is now, its document, and its runs.
+func (p *Pages) clusterPage(r *http.Request, who *access.Operator) (*view, error) {
+	ctx, name := r.Context(), r.PathValue("name")
+	if err := who.May(server.Read, name); err != nil {
+		return nil, err
+	}
+	c, err := p.c.Store.Cluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	d := clusterData{Name: name, Provider: c.Provider, Document: string(c.Document)}
+	if d.Runs, err = p.c.Store.Runs(ctx, name, 20); err != nil {
+		return nil, err
+	}
+	for i := range d.Runs {
+		d.Runs[i].Steps = nil
+	}
+	if d.Jobs, err = p.c.Store.Jobs(ctx, name, 10); err != nil {
+		return nil, err
+	}
+	d.MayChange = who.May(server.Operate, name) == nil
+	leases, err := p.c.Store.Leases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(leases, func(l store.LeaseInfo) bool { return l.ClusterID == c.ID && l.Alive != "no" }); i >= 0 {
+		d.Lease = &leases[i]
+		d.Lease.Heartbeat, d.Lease.Expires = time.Time{}, time.Time{} // they change all the time
+	}
+	live := liveOf(r)
+	if r.URL.Query().Get("look") != "" { // it takes seconds: only who wants it waits for it
+		live = ""
+		asked, cancel := context.WithTimeout(ctx, looking)
+		defer cancel()
+		if d.Status, err = p.observe(asked, name); err != nil {
+			d.StatusErr = err.Error()
+		} else {
+			d.Drawn = draw(d.Status)
+		}
+	}
+	return &view{name: "cluster", Title: name, Command: "naupegos status " + quote(name) + "\nnaupegos history " + quote(name) + "\nnaupegos document " + quote(name), Live: live, Data: d}, nil
+}
+
+// observe looks at a cluster now.
+func (p *Pages) observe(ctx context.Context, name string) (*cluster.Status, error) {
+	st, err := p.c.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, _, err := operate.OpenNamed(ctx, st, name, p.c.Look(name))
+	if err != nil {
+		return nil, err
+	}
+	status, err := s.Cluster.Status(ctx)
+	return status, s.CloseWith(err)
+}
+
+// topology is a cluster as the page draws it: gateways, the control plane, workers by pool, row below row.
+type topology struct {
+	Boxes         []box
+	Wires         [][4]int
+	Width, Height int
+}
+
+// box is a machine, or the endpoint.
+type box struct {
+	X, Y               int
+	Name, Under, Class string
+	Hover              string
+}
+
+// Sizes of the drawing, in SVG units.
+const (
+	boxWidth, boxHeight = 150, 44
+	boxGap, rowGap      = 16, 40
+)
+
+// draw arranges the machines of a cluster.
+func draw(s *cluster.Status) *topology {
+	rows := map[string][]cluster.MachineStatus{}
+	for _, m := range s.Machines {
+		rows[m.Role] = append(rows[m.Role], m)
+	}
+	t := &topology{}
+	var above []box
+	y := 8
+	put := func(all []box) {
+		if len(all) == 0 {
+			return
+		}
+		const perRow = 8
+		for i := range all {
+			all[i].X, all[i].Y = 8+(i%perRow)*(boxWidth+boxGap), y+(i/perRow)*(boxHeight+boxGap)
+			t.Width = max(t.Width, all[i].X+boxWidth+8)
+			for _, a := range above {
+				t.Wires = append(t.Wires, [4]int{a.X + boxWidth/2, a.Y + boxHeight, all[i].X + boxWidth/2, all[i].Y})
+			}
+		}
+		t.Boxes = append(t.Boxes, all...)
+		last := all[len(all)-1]
+		y, above = last.Y+boxHeight+rowGap, all[:min(len(all), 3)]
+		t.Height = last.Y + boxHeight + 8
+	}
+	api := "bad"
+	if s.API == "ready" {
+		api = "ok"
+	}
+	put([]box{{Name: "endpoint", Under: s.Endpoint, Class: api, Hover: "API: " + s.API}})
+	for _, role := range []string{"gateway", "control-plane", "worker"} {
+		var all []box
+		for _, m := range rows[role] {
+			all = append(all, boxOf(m))
+		}
+		put(all)
+	}
+	return t
+}
+
+// boxOf is a machine in the drawing.
+func boxOf(m cluster.MachineStatus) box {
+	b := box{Name: m.Name, Under: m.Address, Class: "ok"}
+	switch {
+	case m.State != "running":
+		b.Class, b.Under = "bad", m.State
+	case m.Config != "up to date" || (m.Node != "" && !strings.HasPrefix(m.Node, "Ready")):
+		b.Class = "warn"
+	}
+	var about []string
+	for _, f := range []struct{ name, value string }{{"state", m.State}, {"configuration", m.Config}, {"node", m.Node}, {"version", m.Version}, {"etcd", m.Etcd}} {
+		if f.value != "" {
+			about = append(about, f.name+": "+f.value)
+		}
+	}
+	b.Hover = strings.Join(about, "\n")
+	return b
+}

@@ -1,0 +1,223 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/work"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// planning bounds how long a plan may take.
+const planning = 5 * time.Minute
+
+// planData is a plan that somebody is asked to agree to.
+type planData struct {
+	Cluster, Document, Digest, Text, Later string
+	Changes                                bool
+	Consents                               []string
+	Diff                                   []diffLine
+}
+
+// diffLine is a line of a document that is, was, or will be there.
+type diffLine struct {
+	Sign string // " ", "-" or "+"
+	Text string
+}
+
+// planPage plans the document of the form, and asks.
+func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
+	ctx, name := r.Context(), r.PathValue("name")
+	if err := who.May(server.Operate, name); err != nil {
+		return nil, err
+	}
+	asked, err := askedOf(r)
+	if err != nil {
+		return nil, err
+	}
+	was, err := p.c.Store.Cluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := p.c.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := operate.Begin(ctx, st, asked, p.c.Options(asked, work.Need{Prepare: true, Say: &bytes.Buffer{}}))
+	if err != nil {
+		return nil, err
+	}
+	d := planData{Cluster: name, Document: asked.Document, Changes: !b.First.Plan.Empty(), Consents: b.First.Plan.MissingConsents(nil), Later: b.Later()}
+	var text bytes.Buffer
+	if d.Digest, err = b.Digest(); err == nil {
+		err = show.WriteText(&text, b.First.Plan, false)
+	}
+	if err := b.CloseWith(err); err != nil {
+		return nil, err
+	}
+	d.Text, d.Diff = text.String(), diff(string(was.Document), asked.Document)
+	return &view{name: "plan", Title: "Plan of " + name, Command: "naupegos plan -f FILE\nnaupegos apply -f FILE", Data: d}, nil
+}
+
+// askedOf reads the form of a plan: the document, which has to be that of the cluster in the path.
+func askedOf(r *http.Request) (operate.Asked, error) {
+	a := operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")}
+	name, err := a.Name()
+	if err == nil && name != r.PathValue("name") {
+		err = fail.New(fail.Invalid, "the document is of cluster %s, and the page of %s", name, r.PathValue("name"))
+	}
+	return a, err
+}
+
+// diff is how a text becomes another, line by line: by the longest common subsequence.
+func diff(from, to string) (all []diffLine) {
+	a, b := strings.Split(strings.TrimRight(from, "\n"), "\n"), strings.Split(strings.TrimRight(to, "\n"), "\n")
+	if from == to || len(a)*len(b) > 4e6 {
+		return nil
+	}
+	common := make([][]int, len(a)+1)
+	for i := range common {
+		common[i] = make([]int, len(b)+1)
+	}
+	for i, j := range pairs(len(a), len(b)) {
+		if a[i] == b[j] {
+			common[i][j] = common[i+1][j+1] + 1
+		} else {
+			common[i][j] = max(common[i+1][j], common[i][j+1])
+		}
+	}
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			all = append(all, diffLine{" ", a[i]})
+			i, j = i+1, j+1
+		case j < len(b) && (i == len(a) || common[i][j+1] > common[i+1][j]):
+			all = append(all, diffLine{"+", b[j]})
+			j++
+		default:
+			all = append(all, diffLine{"-", a[i]})
+			i++
+		}
+	}
+	return all
+}
+
+// pairs goes through all index pairs below n and m, the greatest first.
+func pairs(n, m int) func(yield func(i, j int) bool) {
+	return func(yield func(i, j int) bool) {
+		for i := n - 1; i >= 0; i-- {
+			for j := m - 1; j >= 0; j-- {
+				if !yield(i, j) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// jobActions are what operators do with clusters: as jobs of the server.
+func (p *Pages) jobActions() map[string]action {
+	about := func(r *http.Request) (string, error) {
+		j, err := p.c.Store.Job(r.Context(), r.PathValue("id"))
+		if err != nil {
+			return "", err
+		}
+		return j.Cluster, nil
+	}
+	stop := func(what string, how store.Stop) action {
+		return action{what: what, need: server.Operate, cluster: about, do: func(r *http.Request, _ *access.Operator) (string, string, error) {
+			id := r.PathValue("id")
+			return id, "/ui/jobs/" + id, p.c.Board.Stop(r.Context(), id, how)
+		}}
+	}
+	return map[string]action{
+		"/ui/clusters/{name}/apply": {what: "agreed to a plan", need: server.Operate, do: func(r *http.Request, who *access.Operator) (string, string, error) {
+			asked, err := askedOf(r)
+			if err != nil {
+				return "", "", err
+			}
+			j, err := p.c.Board.Add(r.Context(), who.Name, r.PathValue("name"), work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"]})
+			if err != nil {
+				return "", "", err
+			}
+			return j.ID, "/ui/jobs/" + j.ID, nil
+		}},
+		"/ui/jobs/{id}/stop": stop("stopped a job", store.StopSoft),
+		"/ui/jobs/{id}/kill": stop("stopped a job at once", store.StopHard),
+	}
+}
+
+// jobData is what a job's page shows.
+type jobData struct {
+	Job    *store.Job
+	Result work.Result
+	Run    string // of the journal, once there is one
+	Lines  []string
+}
+
+// mostLines is how many of the last lines that a job told its page shows.
+const mostLines = 200
+
+// jobPage shows a job, live until it ends.
+func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
+	j, err := p.c.Store.Job(r.Context(), r.PathValue("id"))
+	if err == nil {
+		err = who.May(server.Read, j.Cluster)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := jobData{Job: j}
+	if j.State == store.JobEnded {
+		if err := json.Unmarshal(j.Result, &d.Result); err != nil {
+			return nil, fail.Wrap(fail.Internal, err, "read what came of the job")
+		}
+	}
+	lines, err := p.c.Store.JobLines(r.Context(), j.ID, 0, 100000)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range lines[max(0, len(lines)-mostLines):] {
+		d.Lines = append(d.Lines, told(l.Line))
+	}
+	runs, err := p.c.Store.Runs(r.Context(), j.Cluster, 20)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(runs, func(run plan.RunRecord) bool { return run.Meta["job"] == j.ID }); i >= 0 {
+		d.Run = runs[i].ID
+	}
+	live := ""
+	if j.State != store.JobEnded {
+		live = liveOf(r)
+	}
+	return &view{name: "job", Title: j.Verb + " " + j.Cluster, Command: "naupegos history " + quote(j.Cluster), Live: live, Data: d}, nil
+}
+
+// told is a line that a job told, for people.
+func told(line string) string {
+	var l struct {
+		Event, Step, State, Title, Text, Message, Error string
+	}
+	if json.Unmarshal([]byte(line), &l) != nil {
+		return line
+	}
+	var parts []string
+	for _, s := range []string{l.Event, l.State, l.Step, l.Title, l.Text, l.Message, l.Error} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, "  ")
+}

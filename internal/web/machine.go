@@ -1,0 +1,189 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/registry/facts"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+// shownEvents is how many events a machine's page has.
+const shownEvents = 60
+
+// machineData is what a machine's page shows.
+type machineData struct {
+	Row     machineRow
+	Record  registry.Record
+	Labels  map[string]string
+	Facts   *facts.Discovery
+	Wires   []wire
+	Height  int // of the drawing of wires
+	Events  []metal.Event
+	Boots   []metal.Boot
+	Journal *metal.Journal
+	Kind    string // of the journal
+	Name    string
+}
+
+// wire is a cable from the machine to a switch, as the page draws it.
+type wire struct {
+	Interface, MAC, Port, Switch, ID string
+	Link                             bool
+	Y                                int
+}
+
+// machinePage shows one machine.
+func (p *Pages) machinePage(r *http.Request, _ *access.Operator) (*view, error) {
+	ctx := r.Context()
+	m, err := p.c.Machines.Machine(ctx, r.PathValue("uuid"))
+	if err != nil {
+		return nil, err
+	}
+	d := machineData{Row: rowOf(m), Record: m.Record, Labels: m.Labels, Facts: m.Facts, Kind: registry.DiscoveryJournal, Name: m.Name}
+	d.Record.Certificate = "" // it is nobody's secret, and long
+	if m.Facts != nil {
+		d.Wires = wires(m.Facts)
+		d.Height = 30 + 46*len(d.Wires)
+	}
+	if d.Events, err = p.c.Machines.Events(ctx, m.UUID, shownEvents); err != nil {
+		return nil, err
+	}
+	if d.Boots, err = p.c.Machines.Boots(ctx, m.UUID); err != nil {
+		return nil, err
+	}
+	if r.URL.Query().Get("journal") == registry.InstallJournal {
+		d.Kind = registry.InstallJournal
+	}
+	d.Journal, err = p.c.Machines.Journal(ctx, m.UUID, r.URL.Query().Get("boot"), d.Kind)
+	if err != nil && fail.KindOf(err) != fail.NotFound {
+		return nil, err
+	}
+	return &view{name: "machine", Title: m.Title(), Command: "naupegos machine show " + m.UUID, Live: liveOf(r), Data: d}, nil
+}
+
+// wires are the cables of a machine: one line for each interface, with the switch at its other end where that has said what it is.
+func wires(d *facts.Discovery) (all []wire) {
+	for i, nic := range d.Interfaces {
+		w := wire{Interface: nic.Name, MAC: nic.MAC, Link: nic.Link, Y: 20 + 46*i}
+		for _, n := range d.LLDP.Data.Interfaces {
+			if n.Name == nic.Name {
+				w.Port, w.Switch, w.ID = n.Port.ID, n.Chassis.Name, n.Chassis.ID
+			}
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// approvalsData is what waits for somebody's word.
+type approvalsData struct {
+	Rows  []asking
+	Total int
+}
+
+// asking is a machine that wants to be approved.
+type asking struct {
+	machineRow
+	Key   string
+	Facts *facts.Discovery
+}
+
+// approvalsPage lists the machines that wait for approval, with what there is to compare on the machine itself.
+func (p *Pages) approvalsPage(r *http.Request, _ *access.Operator) (*view, error) {
+	found, total, err := p.c.Machines.Find(r.Context(), metal.Query{Approval: string(registry.Pending), Order: "seen", Limit: inPage, Facts: true})
+	if err != nil {
+		return nil, err
+	}
+	d := approvalsData{Total: total}
+	for i := range found {
+		a := asking{machineRow: rowOf(&found[i]), Facts: found[i].Facts}
+		if asks := found[i].Record.Asks; asks != nil {
+			a.Key = asks.Key
+		}
+		d.Rows = append(d.Rows, a)
+	}
+	return &view{name: "approvals", Title: "Approvals", Command: "naupegos machine list --approval pending\nnaupegos machine approve UUID --key FINGERPRINT", Live: liveOf(r), Data: d}, nil
+}
+
+// machineActions are what operators do with machines.
+func (p *Pages) machineActions() map[string]action {
+	m := p.c.Machines
+	each := func(what string, do func(r *http.Request, who *access.Operator, uuid string) error, done string) action {
+		return action{what: what, need: server.Operate, do: func(r *http.Request, who *access.Operator) (string, string, error) {
+			uuid, err := facts.ParseUUID(r.PathValue("uuid"))
+			if err != nil {
+				return "", "", err
+			}
+			to := local(r.PostFormValue("to"))
+			if to == "/ui/" {
+				to = "/ui/machines/" + uuid
+			}
+			return uuid, to + "?done=" + done, do(r, who, uuid)
+		}}
+	}
+	return map[string]action{
+		"/ui/machines/{uuid}/approve": each("approved a machine", func(r *http.Request, who *access.Operator, uuid string) error {
+			_, err := m.Approve(r.Context(), uuid, r.PostFormValue("key"), who.Name)
+			return err
+		}, "approved"),
+		"/ui/machines/{uuid}/reject": each("rejected a machine", func(r *http.Request, who *access.Operator, uuid string) error {
+			_, err := m.Reject(r.Context(), uuid, who.Name)
+			return err
+		}, "rejected"),
+		"/ui/machines/{uuid}/name": each("named a machine", func(r *http.Request, _ *access.Operator, uuid string) error {
+			_, err := m.Rename(r.Context(), uuid, strings.TrimSpace(r.PostFormValue("name")))
+			return err
+		}, "changed"),
+		"/ui/machines/{uuid}/label": each("labelled a machine", func(r *http.Request, _ *access.Operator, uuid string) error {
+			set, without, err := labels(r.PostForm)
+			if err == nil {
+				_, err = m.Label(r.Context(), uuid, set, without)
+			}
+			return err
+		}, "changed"),
+		"/ui/machines/{uuid}/maintenance": each("put a machine in maintenance, or took it out", func(r *http.Request, _ *access.Operator, uuid string) error {
+			_, err := m.Maintain(r.Context(), uuid, strings.TrimSpace(r.PostFormValue("why")))
+			return err
+		}, "changed"),
+		"/ui/machines/{uuid}/reinstall": each("asked for a machine's installation", func(r *http.Request, who *access.Operator, uuid string) error {
+			_, err := m.Reinstall(r.Context(), uuid, who.Name)
+			return err
+		}, "changed"),
+		"/ui/machines/{uuid}/unassign": each("took a machine out of its pool", func(r *http.Request, _ *access.Operator, uuid string) error {
+			return m.Unassign(r.Context(), uuid)
+		}, "changed"),
+		"/ui/machines/{uuid}/forget": {what: "forgot a machine", need: server.Operate, do: func(r *http.Request, _ *access.Operator) (string, string, error) {
+			uuid, err := facts.ParseUUID(r.PathValue("uuid"))
+			if err != nil {
+				return "", "", err
+			}
+			if r.PostFormValue("sure") != "yes" {
+				return uuid, "", fail.New(fail.Invalid, "nothing was forgotten: the box was not ticked").At(uuid)
+			}
+			return uuid, "/ui/machines?done=forgotten", m.Forget(r.Context(), uuid)
+		}},
+	}
+}
+
+// labels reads the form of labels: "rack=r12" sets one, "rack-" takes it away.
+func labels(form url.Values) (set map[string]string, without []string, err error) {
+	set = map[string]string{}
+	for word := range strings.FieldsSeq(form.Get("labels")) {
+		key, value, ok := strings.Cut(word, "=")
+		switch {
+		case ok:
+			set[key] = value
+		case strings.HasSuffix(word, "-"):
+			without = append(without, strings.TrimSuffix(word, "-"))
+		default:
+			return nil, nil, fail.New(fail.Invalid, "%q is no label", word).Do("KEY=VALUE sets a label, KEY- takes it away")
+		}
+	}
+	return set, without, nil
+}

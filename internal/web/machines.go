@@ -1,0 +1,162 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+// inPage is how many machines a page shows.
+const inPage = 100
+
+// machineRow is a machine in the list.
+type machineRow struct {
+	UUID, Title, MAC, Address, Domain, Disks, State, Why, Approval, Strategy, UpToDate, Cluster, Unusable string
+	Roles                                                                                                 []string
+	Seen, Updated                                                                                         time.Time
+}
+
+// chip is a filter that is a link.
+type chip struct {
+	Text, Href string
+	Here       bool
+}
+
+// machinesData is what the list shows.
+type machinesData struct {
+	Rows              []machineRow
+	Total, From, To   int
+	Text              string
+	Hidden            map[string]string // what the filter's form keeps
+	States, Approvals []chip
+	Sorts             map[string]sorting
+	Before, After     string // pages
+}
+
+// sorting is the head of a column by which the list can be sorted.
+type sorting struct {
+	Href string
+	Here bool
+}
+
+// machinesPage lists machines.
+func (p *Pages) machinesPage(r *http.Request, _ *access.Operator) (*view, error) {
+	q := r.URL.Query()
+	page, _ := strconv.Atoi(q.Get("page")) // what is no number is the first one
+	page = max(page, 1)
+	ask := metal.Query{
+		Text: strings.TrimSpace(q.Get("text")), State: q.Get("state"), Approval: q.Get("approval"), Cluster: q.Get("cluster"), Role: q.Get("role"),
+		Free: q.Get("free") != "", Order: q.Get("order"), Limit: inPage, Offset: (page - 1) * inPage,
+	}
+	if !slices.Contains([]string{"uuid", "name", "state", "seen"}, ask.Order) {
+		ask.Order = "name"
+	}
+	found, total, err := p.c.Machines.Find(r.Context(), ask)
+	if err != nil {
+		return nil, err
+	}
+	d := machinesData{Total: total, From: min(ask.Offset+1, total), To: ask.Offset + len(found), Text: ask.Text, Hidden: map[string]string{}, Sorts: map[string]sorting{}}
+	for i := range found {
+		d.Rows = append(d.Rows, rowOf(&found[i]))
+	}
+	for _, key := range []string{"state", "approval", "cluster", "role", "free", "order"} {
+		if v := q.Get(key); v != "" {
+			d.Hidden[key] = v
+		}
+	}
+	d.States = chips(r.URL, "state", "", "discovered", "granted", "denied", "installed", "running", "failed")
+	d.Approvals = chips(r.URL, "approval", "", "pending", "approved", "rejected")
+	for _, order := range []string{"name", "state", "seen"} {
+		d.Sorts[order] = sorting{with(r.URL, "order", order), order == ask.Order}
+	}
+	if page > 1 {
+		d.Before = with(r.URL, "page", strconv.Itoa(page-1))
+	}
+	if d.To < total {
+		d.After = with(r.URL, "page", strconv.Itoa(page+1))
+	}
+	return &view{name: "machines", Title: "Machines", Command: "naupegos machine list" + listFlags(ask), Live: liveOf(r), Data: d}, nil
+}
+
+// rowOf is a machine in the list.
+func rowOf(m *registry.Machine) machineRow {
+	row := machineRow{
+		UUID: m.UUID, Title: m.Title(), Address: m.Record.Address, Domain: m.Record.DomainName, Disks: m.Record.Disks, State: m.State,
+		Approval: m.Approval, Strategy: m.Record.Strategy.Kind, Roles: m.Roles, Seen: m.Seen, Updated: m.Record.Installed, UpToDate: "unknown",
+		Unusable: registry.Unusable(*m),
+	}
+	if s := registry.State(m.State); s == registry.Denied || s == registry.Failed {
+		row.Why = m.Record.Why
+	}
+	if len(m.MACs) > 0 {
+		row.MAC = m.MACs[0]
+	}
+	if m.Claim.Cluster != "" {
+		row.Cluster = m.Claim.Cluster + " / " + m.Claim.Pool
+	}
+	if is, known := m.UpToDate(); known {
+		row.UpToDate = map[bool]string{true: "up to date", false: "outdated"}[is]
+	}
+	return row
+}
+
+// chips are the filters of one field: the list with each value, and (empty) without.
+func chips(u *url.URL, key string, values ...string) (all []chip) {
+	now := u.Query().Get(key)
+	for _, v := range values {
+		text := v
+		if v == "" {
+			text = "any " + key
+		}
+		all = append(all, chip{text, with(u, key, v), v == now})
+	}
+	return all
+}
+
+// with is the address of a page with one field of its query changed; of a list, its first page.
+func with(u *url.URL, key, value string) string {
+	q := u.Query()
+	q.Del("done")
+	if key != "page" {
+		q.Del("page")
+	}
+	q.Del(key)
+	if value != "" {
+		q.Set(key, value)
+	}
+	if len(q) == 0 {
+		return u.Path
+	}
+	return u.Path + "?" + q.Encode()
+}
+
+// listFlags are those of the command that lists the same machines.
+func listFlags(q metal.Query) string {
+	var b strings.Builder
+	for _, f := range []struct{ name, value string }{
+		{"--state", q.State}, {"--approval", q.Approval}, {"--cluster", q.Cluster}, {"--role", q.Role}, {"--match", q.Text},
+	} {
+		if f.value != "" {
+			b.WriteString(" " + f.name + " " + quote(f.value))
+		}
+	}
+	if q.Free {
+		b.WriteString(" --free")
+	}
+	return b.String()
+}
+
+// quote is a word as a shell takes it.
+func quote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:/=_-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,209 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/problem"
+)
+
+// view is one page with what it shows.
+type view struct {
+	name     string // of the template
+	Title    string
+	Version  string
+	Operator *access.Operator
+	Nav      []link
+	Said     string // what was done, for people
+	Failed   string // what went wrong, for people
+	Command  string // by which the same is shown
+	Live     string // where the page's stream is; empty: it has none
+	Data     any
+}
+
+// pageFunc returns a page for somebody who may look.
+type pageFunc func(r *http.Request, who *access.Operator) (*view, error)
+
+// show serves a page to whoever has signed in.
+func (p *Pages) show(page pageFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := p.operator(r)
+		if err != nil && fail.KindOf(err) != fail.Unauthorized {
+			p.render(w, r, status(err), nil, &view{name: "failed", Title: "It did not work", Failed: err.Error()})
+			return
+		}
+		if err != nil {
+			http.Redirect(w, r, "/ui/login?to="+template.URLQueryEscaper(r.URL.RequestURI()), http.StatusSeeOther)
+			return
+		}
+		p.serve(w, r, who, page)
+	})
+}
+
+func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operator, page pageFunc) {
+	v, err := page(r, who)
+	if err != nil {
+		p.render(w, r, status(err), who, &view{name: "failed", Title: "It did not work", Failed: err.Error()})
+		return
+	}
+	if v.Said == "" {
+		v.Said = said[r.URL.Query().Get("done")]
+	}
+	p.render(w, r, http.StatusOK, who, v)
+}
+
+// action does something that a form asks for, and returns the page to go to afterwards.
+type action struct {
+	what string // for the audit
+	need server.Role
+	// cluster returns the one that it is about; nil: the one in the path, or none.
+	cluster func(r *http.Request) (string, error)
+	// do returns the machine that it was about, or the job, that it was about, for the audit, and where to go.
+	do func(r *http.Request, who *access.Operator) (on, to string, err error)
+}
+
+// act carries an action out for whoever has signed in and may.
+func (p *Pages) act(a action) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := p.operator(r)
+		if err != nil {
+			http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
+			return
+		}
+		cluster, on, to := r.PathValue("name"), "", ""
+		if a.cluster != nil {
+			cluster, err = a.cluster(r)
+		}
+		if err == nil {
+			err = who.May(a.need, cluster)
+		}
+		if err == nil {
+			on, to, err = a.do(r, who)
+		}
+		p.c.Gate.Note(r, *who, strings.TrimSpace(a.what+" "+on), cluster, err)
+		if err != nil {
+			p.render(w, r, status(err), who, &view{name: "failed", Title: "It did not work", Failed: err.Error()})
+			return
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+	})
+}
+
+// said is what pages say after an action, by a word in their address: no text of a request is shown as ours.
+var said = map[string]string{
+	"approved": "The machine was approved.", "rejected": "The machine was rejected.", "changed": "The machine was changed.",
+	"forgotten": "The machine was forgotten. It can be discovered again.",
+}
+
+// render writes a page whole or not at all.
+func (p *Pages) render(w http.ResponseWriter, r *http.Request, code int, who *access.Operator, v *view) {
+	body, err := p.draw(r, who, v)
+	if err != nil {
+		p.c.Log.Error("a page can't be drawn", "path", r.URL.Path, "error", err.Error())
+		http.Error(w, "the page can't be drawn: this is a defect of the server", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // whoever asked has gone away
+}
+
+func (p *Pages) draw(r *http.Request, who *access.Operator, v *view) ([]byte, error) {
+	v.Version, v.Operator = p.c.Version, who
+	if who != nil {
+		v.Nav = p.nav(r.URL.Path)
+	}
+	var b bytes.Buffer
+	if err := p.html[v.name].ExecuteTemplate(&b, "layout", v); err != nil {
+		return nil, fmt.Errorf("draw the page %s: %w", v.name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// status is the HTTP status of an error: the one that the API answers with.
+func status(err error) int { return problem.Of(err).Status }
+
+// parse reads the templates: each page has the layout around it.
+func parse() (map[string]*template.Template, error) {
+	layout, err := template.New("layout").Funcs(template.FuncMap{
+		"ago":   func(t time.Time) string { return ago(t, time.Now()) },
+		"at":    at,
+		"bytes": size,
+		"join":  strings.Join,
+		"short": func(s string) string { return s[:min(len(s), 12)] },
+		"tone":  tone,
+	}).ParseFS(files, "pages/layout.html")
+	if err != nil {
+		return nil, err
+	}
+	names, err := files.ReadDir("pages")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*template.Template{}
+	for _, f := range names {
+		if f.Name() == "layout.html" {
+			continue
+		}
+		t, err := template.Must(layout.Clone()).ParseFS(files, "pages/"+f.Name())
+		if err != nil {
+			return nil, err
+		}
+		all[strings.TrimSuffix(path.Base(f.Name()), ".html")] = t
+	}
+	return all, nil
+}
+
+// ago says how long something is past.
+func ago(t, now time.Time) string {
+	switch d := now.Sub(t); {
+	case t.IsZero():
+		return "never"
+	case d < time.Second:
+		return "now"
+	case d < 48*time.Hour:
+		return words.Duration(d.Truncate(time.Second)) + " ago"
+	default:
+		return fmt.Sprintf("%d days ago", int(d.Hours())/24)
+	}
+}
+
+func at(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// size says how many bytes something has.
+func size(n int64) string {
+	const k = 1000
+	units := []string{"B", "kB", "MB", "GB", "TB", "PB"}
+	f, i := float64(n), 0
+	for f >= k && i < len(units)-1 {
+		f, i = f/k, i+1
+	}
+	return fmt.Sprintf("%.3g %s", f, units[i])
+}
+
+// tone says how good or bad a word is, as a class of the style sheet.
+func tone(word string) string {
+	switch word {
+	case "approved", "running", "succeeded", "installed", "Ready", "up to date", "ready", "ok":
+		return "ok"
+	case "pending", "denied", "interrupted", "discovered", "stopped", "granted", "booting":
+		return "warn"
+	case "rejected", "failed", "missing", "unwanted":
+		return "bad"
+	}
+	return "dim"
+}

@@ -1,0 +1,178 @@
+package web
+
+import (
+	"bytes"
+	"html/template"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+// runData is what a run's page shows.
+type runData struct {
+	Run     plan.RunRecord
+	Done    int
+	Picture template.HTML `json:"-"`
+}
+
+// runPage shows a run as a timeline, live while it runs.
+func (p *Pages) runPage(r *http.Request, who *access.Operator) (*view, error) {
+	run, err := p.c.Store.Run(r.Context(), r.PathValue("id"))
+	if err == nil {
+		err = who.May(server.Read, run.Cluster)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := runData{Run: *run}
+	for i := range run.Steps {
+		if run.Steps[i].State.Final() {
+			d.Done++
+		}
+	}
+	var b bytes.Buffer
+	if err := show.WritePicture(&b, *run); err != nil {
+		return nil, err
+	}
+	d.Picture = template.HTML(b.String()) //nolint:gosec // drawn by a template that escapes what it is given
+	live := ""
+	if run.Outcome == plan.OutcomeRunning {
+		live = liveOf(r)
+	}
+	return &view{name: "run", Title: run.Verb + " " + run.Cluster, Command: "naupegos history " + quote(run.Cluster) + " " + run.ID, Live: live, Data: d}, nil
+}
+
+// backupRow is what is known of a cluster's backups without asking where they lie.
+type backupRow struct {
+	Cluster string
+	Runs    []plan.RunRecord // that made, proved or restored one, the newest first
+}
+
+// backupsPage lists what was done with backups, by cluster.
+func (p *Pages) backupsPage(r *http.Request, who *access.Operator) (*view, error) {
+	all, err := p.c.Store.Clusters(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	var rows []backupRow
+	for _, c := range all {
+		if !who.Sees(c.Name) {
+			continue
+		}
+		runs, err := p.c.Store.Runs(r.Context(), c.Name, 200)
+		if err != nil {
+			return nil, err
+		}
+		row := backupRow{Cluster: c.Name}
+		for _, run := range runs {
+			if about := strings.HasPrefix(run.Verb, "backup") || slices.ContainsFunc(run.Steps, func(s plan.StepRecord) bool { return strings.HasPrefix(s.ID, "backup") }); about && len(row.Runs) < 10 {
+				run.Steps = nil
+				row.Runs = append(row.Runs, run)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return &view{name: "backups", Title: "Backups", Command: "naupegos backup list CLUSTER\nnaupegos backup rehearse CLUSTER", Live: liveOf(r), Data: rows}, nil
+}
+
+// wavesData is where machines stand that take an update, and who may reboot.
+type wavesData struct {
+	Pools   []poolRow
+	Holders []metal.Slot
+	More    int // machines that are not counted
+}
+
+// poolRow is a pool of a cluster, by how its machines stand.
+type poolRow struct {
+	Cluster, Pool                             string
+	Total, Current, Outdated, Unknown, Failed int
+}
+
+// mostInWaves bounds how many machines the page of waves counts.
+const mostInWaves = 20000
+
+// wavesPage shows how far updates have got, pool by pool.
+func (p *Pages) wavesPage(r *http.Request, _ *access.Operator) (*view, error) {
+	found, total, err := p.c.Machines.Find(r.Context(), metal.Query{Limit: mostInWaves})
+	if err != nil {
+		return nil, err
+	}
+	pools := map[[2]string]*poolRow{}
+	for i := range found {
+		m := &found[i]
+		if m.Claim.Cluster == "" {
+			continue
+		}
+		key := [2]string{m.Claim.Cluster, m.Claim.Pool}
+		if pools[key] == nil {
+			pools[key] = &poolRow{Cluster: key[0], Pool: key[1]}
+		}
+		row := pools[key]
+		row.Total++
+		switch is, known := m.UpToDate(); {
+		case registry.State(m.State) == registry.Failed:
+			row.Failed++
+		case !known:
+			row.Unknown++
+		case is:
+			row.Current++
+		default:
+			row.Outdated++
+		}
+	}
+	d := wavesData{More: total - len(found)}
+	for _, row := range pools {
+		d.Pools = append(d.Pools, *row)
+	}
+	slices.SortFunc(d.Pools, func(a, b poolRow) int { return strings.Compare(a.Cluster+"\x00"+a.Pool, b.Cluster+"\x00"+b.Pool) })
+	if d.Holders, err = p.c.Machines.Holders(r.Context()); err != nil {
+		return nil, err
+	}
+	return &view{name: "waves", Title: "Waves", Command: "naupegos machine list\nnaupegos machine unlock GROUP HOLDER", Live: liveOf(r), Data: d}, nil
+}
+
+// auditData is a page of the audit.
+type auditData struct {
+	Entries       []store.AuditEntry
+	Text          string
+	Before, After string
+}
+
+// searched is how far back the page of the audit looks, in entries.
+const searched = 10000
+
+// auditPage lists who did what.
+func (p *Pages) auditPage(r *http.Request, who *access.Operator) (*view, error) {
+	if err := who.May(server.Admin, ""); err != nil {
+		return nil, err
+	}
+	q := r.URL.Query()
+	page, _ := strconv.Atoi(q.Get("page")) // what is no number is the first one
+	page = max(page, 1)
+	d := auditData{Text: strings.TrimSpace(q.Get("text"))}
+	all, err := p.c.Store.Audit(r.Context(), store.AuditQuery{Limit: searched})
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(e store.AuditEntry) bool {
+		return !strings.Contains(strings.ToLower(strings.Join([]string{e.Who, e.From, e.Action, e.Cluster, e.Outcome}, "\n")), strings.ToLower(d.Text))
+	})
+	from := min((page-1)*inPage, len(all))
+	d.Entries = all[from:min(from+inPage, len(all))]
+	if page > 1 {
+		d.Before = with(r.URL, "page", strconv.Itoa(page-1))
+	}
+	if from+inPage < len(all) {
+		d.After = with(r.URL, "page", strconv.Itoa(page+1))
+	}
+	return &view{name: "audit", Title: "Audit", Command: "naupegos server audit", Data: d}, nil
+}

@@ -1,0 +1,91 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/access"
+)
+
+// cookieName has a prefix by which browsers take the cookie only over HTTPS, for this host alone and for all of its paths: nobody beside can set
+// one for us.
+const cookieName = "__Host-naupegos"
+
+// signedIn is how long a browser keeps the token. A token that ends earlier, or is revoked, ends the session with it.
+const signedIn = 12 * time.Hour
+
+// loginPage asks for a token.
+func (p *Pages) loginPage(w http.ResponseWriter, r *http.Request) {
+	p.render(w, r, http.StatusOK, nil, &view{name: "login", Title: "Sign in", Data: local(r.URL.Query().Get("to"))})
+}
+
+// login checks a token and has the browser keep it, where no script can read it. There is no session on the server: the token is the session, and
+// a cookie that somebody else has set is one that somebody else knows the token of, who gains nothing by it.
+func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
+	token, to := strings.TrimSpace(r.PostFormValue("token")), local(r.PostFormValue("to"))
+	who, err := p.c.Gate.SignIn(r, token)
+	if err != nil {
+		p.render(w, r, status(err), nil, &view{name: "login", Title: "Sign in", Data: to, Failed: err.Error()})
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: token, Path: "/", MaxAge: int(signedIn.Seconds()), HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
+	p.c.Gate.Note(r, who, "signed in to the pages", "", nil)
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// logout has the browser forget the token.
+func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
+	w.Header().Set("Clear-Site-Data", `"cache"`)
+	http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
+}
+
+// operator returns who asks: fail.Unauthorized if nobody that is known.
+func (p *Pages) operator(r *http.Request) (*access.Operator, error) {
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return nil, fail.New(fail.Unauthorized, "nobody has signed in")
+	}
+	who, err := p.c.Gate.SignIn(r, c.Value)
+	if err != nil {
+		return nil, err
+	}
+	return &who, nil
+}
+
+// local returns a path of these pages to go to; anything else, such as another host, leads to the first page.
+func local(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, "/ui/") || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") || strings.Contains(to, `\`) {
+		return "/ui/"
+	}
+	return u.RequestURI()
+}
+
+// policy is what browsers may do with a page: its own style and script, nothing from elsewhere, in nobody's frame.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// headers sets what all answers have.
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// lasting has browsers keep what is named with the version that it is of.
+func lasting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=86400")
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,145 @@
+// Package web is the server's pages for operators: machines, approvals, clusters, runs, waves, backups, the audit.
+//
+// Pages are rendered here and work without scripts; a small one has them renewed when something changes. They ask and change only what the
+// server's API does, by the same packages, and each says by which command line the same is done. The package knows nothing of listeners, and not
+// how operators' tokens are kept.
+package web
+
+import (
+	"context"
+	"embed"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/work"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+//go:embed static pages
+var files embed.FS
+
+// Config says whose pages they are.
+type Config struct {
+	Store    store.Store
+	Gate     *access.Gate
+	Machines *registry.Registry // nil: there are no pages of physical machines
+	// Look returns with what a session works that only looks at a cluster.
+	Look func(name string) operate.Options
+	// Open opens a store of its own for each session, which closes it.
+	Open    func(context.Context) (store.Store, error)
+	Options func(a operate.Asked, n work.Need) operate.Options
+	Board   *work.Board
+	Version string
+	Log     *slog.Logger // nil: nothing is told
+}
+
+// Pages are the handlers of all pages.
+type Pages struct {
+	c       Config
+	html    map[string]*template.Template
+	guard   *http.CrossOriginProtection
+	watched time.Duration // between two looks of a stream
+}
+
+// Route is one handler.
+type Route struct {
+	Pattern string // as http.ServeMux has it
+	Handler http.Handler
+	Stream  bool          // its answer goes on for as long as somebody reads
+	Within  time.Duration // the answer's bound; 0: the server's usual one
+}
+
+// New returns the pages.
+func New(c Config) (*Pages, error) {
+	p := &Pages{c: c, guard: http.NewCrossOriginProtection(), watched: 2 * time.Second}
+	if p.c.Log == nil {
+		p.c.Log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if p.html, err = parse(); err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the pages' templates")
+	}
+	return p, nil
+}
+
+// Routes returns the handlers.
+func (p *Pages) Routes() []Route {
+	static, err := fs.Sub(files, "static")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	all := []Route{
+		{Pattern: "GET /ui/static/", Handler: headers(lasting(http.StripPrefix("/ui/static/", http.FileServerFS(static))))},
+		{Pattern: "GET /ui/login", Handler: headers(http.HandlerFunc(p.loginPage))},
+		{Pattern: "POST /ui/login", Handler: headers(p.guard.Handler(http.HandlerFunc(p.login)))},
+		{Pattern: "POST /ui/logout", Handler: headers(p.guard.Handler(http.HandlerFunc(p.logout)))},
+		{Pattern: "GET /ui/{$}", Handler: headers(http.RedirectHandler(p.nav("")[0].Href, http.StatusSeeOther))},
+		{Pattern: "GET /ui/live", Handler: headers(http.HandlerFunc(p.live)), Stream: true},
+	}
+	for pattern, page := range p.pages() {
+		all = append(all, Route{Pattern: "GET " + pattern, Handler: headers(p.show(page))})
+	}
+	all = append(all, Route{Pattern: "POST /ui/clusters/{name}/plan", Handler: headers(p.guard.Handler(p.show(p.planPage))), Within: planning})
+	for pattern, act := range p.actions() {
+		all = append(all, Route{Pattern: "POST " + pattern, Handler: headers(p.guard.Handler(p.act(act)))})
+	}
+	return all
+}
+
+// pages are what can be looked at, by their patterns.
+func (p *Pages) pages() map[string]pageFunc {
+	all := map[string]pageFunc{
+		"/ui/clusters":        p.clustersPage,
+		"/ui/clusters/{name}": p.clusterPage,
+		"/ui/runs/{id}":       p.runPage,
+		"/ui/jobs/{id}":       p.jobPage,
+		"/ui/backups":         p.backupsPage,
+		"/ui/audit":           p.auditPage,
+	}
+	if p.c.Machines != nil {
+		all["/ui/machines"] = p.machinesPage
+		all["/ui/machines/{uuid}"] = p.machinePage
+		all["/ui/approvals"] = p.approvalsPage
+		all["/ui/waves"] = p.wavesPage
+	}
+	return all
+}
+
+// actions are what pages do, by their patterns.
+func (p *Pages) actions() map[string]action {
+	all := p.jobActions()
+	if p.c.Machines != nil {
+		maps.Copy(all, p.machineActions())
+	}
+	return all
+}
+
+// link is one of the pages that all others lead to. Key follows g.
+type link struct {
+	Href, Text, Key string
+	Here            bool
+}
+
+// nav returns the links to the pages that there are; here is the path of the one that is shown.
+func (p *Pages) nav(here string) (all []link) {
+	known := p.pages()
+	for _, l := range []link{
+		{Href: "/ui/machines", Text: "Machines", Key: "m"}, {Href: "/ui/approvals", Text: "Approvals", Key: "a"},
+		{Href: "/ui/clusters", Text: "Clusters", Key: "c"}, {Href: "/ui/waves", Text: "Waves", Key: "w"},
+		{Href: "/ui/backups", Text: "Backups", Key: "b"}, {Href: "/ui/audit", Text: "Audit", Key: "u"},
+	} {
+		if known[l.Href] != nil {
+			l.Here = here == l.Href || (len(here) > len(l.Href) && here[:len(l.Href)+1] == l.Href+"/")
+			all = append(all, l)
+		}
+	}
+	return all
+}
