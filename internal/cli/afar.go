@@ -64,19 +64,27 @@ func (f *serverFlags) check(c *cobra.Command) error {
 
 // server returns a client of the server that is named; nil: none is.
 func (a *App) server() (*client.Client, error) {
-	at := a.serverFlags.address()
-	if at == "" {
-		return nil, nil
+	conf, err := a.connection()
+	if err != nil || conf.URL == "" {
+		return nil, err
 	}
-	conf := client.Config{URL: at, Token: os.Getenv("NAUPEGOS_TOKEN")}
+	return client.New(conf)
+}
+
+// connection says which server is asked, and by whom; without a URL none is named.
+func (a *App) connection() (client.Config, error) {
+	conf := client.Config{URL: a.serverFlags.address(), Token: os.Getenv("NAUPEGOS_TOKEN")}
+	if conf.URL == "" {
+		return conf, nil
+	}
 	if file := os.Getenv("NAUPEGOS_TOKEN_FILE"); conf.Token == "" && file != "" {
 		info, err := os.Stat(file)
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			return nil, fail.New(fail.Refused, "the token can be read by others (mode %04o)", info.Mode().Perm()).At(file).Do("chmod 600 %s", file)
+			return conf, fail.New(fail.Refused, "the token can be read by others (mode %04o)", info.Mode().Perm()).At(file).Do("chmod 600 %s", file)
 		}
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "read the token")
+			return conf, fail.Wrap(fail.Invalid, err, "read the token")
 		}
 		conf.Token = string(data)
 	}
@@ -88,10 +96,10 @@ func (a *App) server() (*client.Client, error) {
 	if ca != "" {
 		var err error
 		if conf.CA, err = os.ReadFile(ca); err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "read who signed the server's certificate")
+			return conf, fail.Wrap(fail.Invalid, err, "read who signed the server's certificate")
 		}
 	}
-	return client.New(conf)
+	return conf, nil
 }
 
 // afar is a verb that a server does.

@@ -27,12 +27,15 @@ func newMachineCmd(a *App) *cobra.Command {
 should be is changed by naupegos node. naupegos apply starts machines that are off.
 
 The other verbs are about physical machines that a server knows (naupegos server): those that boot from the network there. They ask the server
-that --server names, with the token in $NAUPEGOS_TOKEN.`,
+that --server or $NAUPEGOS_SERVER names, with the token in $NAUPEGOS_TOKEN or $NAUPEGOS_TOKEN_FILE.`,
 	}
 	physical := metal.Extend(c, metal.Host{
 		Out: a.Out, Err: a.Err,
-		StateDir: func() (string, error) { at, err := a.location(); return at.Dir, err },
-		Confirm:  func(yes bool, question string) error { return a.confirm(&runFlags{yes: yes}, question) },
+		Server: func() (metal.Server, error) {
+			conf, err := a.connection()
+			return metal.Server{URL: conf.URL, Token: conf.Token, CA: conf.CA}, err
+		},
+		Confirm: func(yes bool, question string) error { return a.confirm(&runFlags{yes: yes}, question) },
 	})
 	c.AddCommand(newMachineListCmd(a, physical))
 	for _, p := range powers() {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // TestScript runs the command as a user does. Scripts have a store of their own, which is empty; `exits N naupegos …` wants an
 // exit status (or one of several: 0|4), `remember FILE` puts a document into the store as if it had been applied, `bundle FILE` makes
 // a bundle whose kubectl is FILE, `release VERSION` has an empty bundle of a Kubernetes release in the library: enough to plan with;
-// `sshkey FILE` makes an SSH key; `serving URL` waits until a server is well. $PORT and $PORTS are free ports.
+// `sshkey FILE` makes an SSH key; `serving URL` waits until a server is well; `discover URL FILE` has a machine say what it is. $PORT and $PORTS are free ports.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -53,7 +53,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("PORTS", strconv.Itoa(testkit.FreePort(t)))
 			return besideCommand(e.Getenv("PATH"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover},
 	})
 }
 
@@ -153,6 +153,19 @@ func untilServing(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%s: %v", args[0], err)
 		}
+	}
+}
+
+// discover sends what a machine says of itself to a server.
+func discover(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: discover URL FILE")
+	}
+	res, err := http.Post(args[0], "application/json", strings.NewReader(ts.ReadFile(args[1]))) //nolint:gosec // the script's own server
+	ts.Check(err)
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		ts.Fatalf("%s: %s", args[0], res.Status)
 	}
 }
 

@@ -7,13 +7,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,76 +21,53 @@ import (
 // Host is what the operator's command lends these verbs.
 type Host struct {
 	Out, Err io.Writer
-	StateDir func() (string, error)                // where a server on this host has left its authority's certificate
+	Server   func() (Server, error)                // the one that is named; without a URL none is
 	Confirm  func(yes bool, question string) error // asks, unless yes
 }
 
-// serverEnv, tokenEnv and caFile say where the server is, who asks, and by what the server's certificate is believed.
-const (
-	serverEnv = "NAUPEGOS_SERVER"
-	tokenEnv  = "NAUPEGOS_TOKEN" //nolint:gosec // a name
-	caFile    = "server-ca.crt"
-)
-
-// Verbs are the verbs, and how they reach the server.
-type Verbs struct {
-	h          Host
-	server, ca string
+// Server is the one whose machines are meant, and who asks it.
+type Server struct {
+	URL, Token string
+	CA         []byte // PEM: by what the server is believed; empty: by what this host believes
 }
 
-// Extend adds the verbs to a command, with the flags that say which server is meant.
+// Verbs are the verbs, and how they reach the server.
+type Verbs struct{ h Host }
+
+// Extend adds the verbs to a command.
 func Extend(c *cobra.Command, h Host) *Verbs {
 	v := &Verbs{h: h}
-	c.PersistentFlags().StringVar(&v.server, "server", "", "the server whose physical machines are meant, https://HOST:PORT (default $NAUPEGOS_SERVER); the token is read from $NAUPEGOS_TOKEN")
-	c.PersistentFlags().StringVar(&v.ca, "server-ca", "", "the certificate (PEM) by which the server is believed (default server-ca.crt in the state directory, else the system's)")
 	c.AddCommand(v.show(), v.approve(), v.reject(), v.name(), v.label(), v.assign(), v.unassign(), v.maintenance(), v.reinstall(), v.forget(), v.bmc(), v.power(),
 		v.journal(), v.schedule(), v.locks(), v.unlock())
 	return v
 }
 
-// Wanted reports whether a server is named by a flag, or by the environment.
-func (v *Verbs) Wanted() bool { return v.server != "" || os.Getenv(serverEnv) != "" }
+// Wanted reports whether a server is named.
+func (v *Verbs) Wanted() bool {
+	s, err := v.h.Server()
+	return err != nil || s.URL != ""
+}
 
 // client returns what asks the server.
 func (v *Verbs) client() (*client.Client, error) {
-	address := v.server
-	if address == "" {
-		address = os.Getenv(serverEnv)
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, fail.New(fail.Invalid, "the server of physical machines is not named by an https:// address").Do("give --server https://HOST:8443, or set $%s", serverEnv)
-	}
-	pool, err := v.roots()
+	s, err := v.h.Server()
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second}
-	return &client.Client{Server: address, HTTP: &http.Client{Transport: bearer{os.Getenv(tokenEnv), transport}, Timeout: 3 * time.Minute}}, nil
-}
-
-// roots are those by which the server is believed; nil: the system's.
-func (v *Verbs) roots() (*x509.CertPool, error) {
-	path := v.ca
-	if path == "" {
-		dir, err := v.h.StateDir()
-		if err != nil {
-			return nil, err
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, fail.New(fail.Invalid, "the server of physical machines is not named by an https:// address").Do("give --server https://HOST:8443, or set $NAUPEGOS_SERVER")
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(s.CA) > 0 {
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(s.CA) {
+			return nil, fail.New(fail.Invalid, "there is no certificate in the file that says who signed the server's").Do("it is server-ca.crt of the server's state directory")
 		}
-		path = filepath.Join(dir, caFile)
 	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && v.ca == "" {
-		return nil, nil
-	}
-	pool := x509.NewCertPool()
-	if err == nil && !pool.AppendCertsFromPEM(data) {
-		err = errors.New("there is no certificate in it")
-	}
-	if err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "read by what the server is believed").At(path)
-	}
-	return pool, nil
+	transport := &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second}
+	return &client.Client{Server: s.URL, HTTP: &http.Client{Transport: bearer{s.Token, transport}, Timeout: 3 * time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil // a token is for one server
 }
 
 // bearer shows a token with each request.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/bmc"
 	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/authority"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -92,6 +94,8 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *serv
 	reg := registry.New(st.Metal(), o)
 	boots, ignition := attach(reg, boot, log)
 	mounts := routes.Mounts(routes.Options{Registry: reg, Shutdown: stop, Settings: settings, Log: log, Ignition: ignition,
+		Who:    func(r *http.Request) string { return access.From(r.Context()).Name },
+		May:    func(ctx context.Context, need server.Role) error { return access.From(ctx).May(need, "") },
 		Backup: func(ctx context.Context) (any, error) { return h.backup(ctx, st) }})
 	return server.Part{Name: "machines", Mounts: mounts, Run: boots.Run}, reg, ca.Pool(), nil
 }
