@@ -58,6 +58,11 @@ func TestUpkeep(t *testing.T) {
 	}
 	testkit.Must(t, r.api().CoreV1().Pods("default").Delete(t.Context(), "on-"+other, metav1.DeleteOptions{})) // nobody would make it again elsewhere
 	r.updates(t, []string{sick, other}, "2.0")
+	for _, w := range []string{sick, other} {
+		r.offers(w, "3.0")
+	}
+	r.updatesKilled(t, sick, other)
+	r.rebootKilled(t, other)
 	if n := most(); n != 1 {
 		t.Errorf("%d nodes were away at once", n)
 	}
@@ -110,6 +115,65 @@ func (r *rig) updates(t *testing.T, machines []string, version string, flags ...
 	}
 	r.healthy()
 	r.must(0, append(args, "--plan")...)
+}
+
+// updatesKilled kills an update at every boundary of its steps: what is left each time is finished, and both machines are well in the end.
+func (r *rig) updatesKilled(t *testing.T, machines ...string) {
+	t.Helper()
+	killed := invocation{bin: built.kill, env: []string{"NAUPEGOS_KILL_ONCE=" + filepath.Join(r.dir, "boundaries")}}
+	r.calm.end()
+	began, runs := time.Now(), 0
+	var res result
+	for res = naupegos(t, killed, "--state-dir", r.state, "update", r.name, "--yes"); res.code == -1; res = naupegos(t, killed, "--state-dir", r.state, "update", r.name, "--yes") {
+		if runs++; runs > 12*len(machines) {
+			t.Fatalf("no update comes to its end after %d: %v", runs, res)
+		}
+	}
+	t.Logf("FIGURE an update that was killed at %d boundaries: %v", runs, time.Since(began).Round(100*time.Millisecond))
+	if res.code != 0 || runs < 6*len(machines) {
+		t.Errorf("it was killed %d times only, then %v", runs, res)
+	}
+	for _, m := range machines {
+		if got := strings.TrimSpace(r.look(m, "dpkg-query -W -f '${Version}' harbour")); got != "3.0" {
+			t.Errorf("%s has %s", m, got)
+		}
+	}
+	r.letsIn(t)
+}
+
+// rebootKilled kills a reboot that somebody asked for while the machine is off: the next run has it come back, and reboots it no second time.
+func (r *rig) rebootKilled(t *testing.T, machine string) {
+	t.Helper()
+	pid, was := r.initOf(machine), r.look(machine, "cat /proc/sys/kernel/random/boot_id")
+	cmd := exec.Command(built.bin, "--state-dir", r.state, "update", r.name, "--reboot-only", "--machine", machine, "--yes")
+	cmd.Env = append(os.Environ(), r.site.env()...)
+	r.calm.end()
+	testkit.Must(t, cmd.Start())
+	until(t, 2*time.Minute, 5*time.Millisecond, func() error {
+		if _, err := os.Stat("/proc/" + pid); err == nil {
+			return fmt.Errorf("%s is not off yet", machine)
+		}
+		return nil
+	})
+	testkit.Must(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+	if res := r.must(0, "update", r.name, "--reboot-only", "--yes"); !strings.Contains(res.stderr, "reboots that were begun go on: "+machine) {
+		t.Errorf("the reboot that was begun does not go on: %v", res)
+	}
+	if now := r.look(machine, "cat /proc/sys/kernel/random/boot_id"); now == was {
+		t.Error("it was not rebooted")
+	}
+	r.letsIn(t)
+}
+
+// letsIn asserts that all is well and no node is left cordoned.
+func (r *rig) letsIn(t *testing.T) {
+	t.Helper()
+	for _, m := range r.healthy().Machines {
+		if strings.Contains(m.Node, "cordoned") {
+			t.Errorf("%s is left %s", m.Name, m.Node)
+		}
+	}
 }
 
 // climbs breaks kubelet so that no reboot mends it: the machine climbs the whole ladder and is replaced.
