@@ -20,6 +20,7 @@ import (
 const (
 	certificateBlock = "CERTIFICATE"
 	ecKeyBlock       = "EC PRIVATE KEY"
+	rsaKeyBlock      = "RSA PRIVATE KEY"
 	publicKeyBlock   = "PUBLIC KEY"
 )
 
@@ -105,6 +106,12 @@ func parseKey(data []byte) (crypto.Signer, error) {
 			key, err := x509.ParseECPrivateKey(b.Bytes)
 			if err != nil {
 				return nil, errors.New("the EC private key is damaged")
+			}
+			return key, nil
+		case rsaKeyBlock: // kubeadm's own, unless it is told otherwise
+			key, err := x509.ParsePKCS1PrivateKey(b.Bytes)
+			if err != nil {
+				return nil, errors.New("the RSA private key is damaged")
 			}
 			return key, nil
 		case "PRIVATE KEY":
