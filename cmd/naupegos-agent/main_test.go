@@ -60,6 +60,7 @@ func TestVerbs(t *testing.T) {
 		{"", "gateway-check --url http://127.0.0.1:1/", 7, "", "unreachable"},
 		{"", "approver", 3, "", "--kubeconfig"},
 		{"", "reset", 0, `"digest": ""`, ""},
+		{"", "adopt", 3, "", "takes 1 arguments"},
 		{"", "release", 0, `"action": "remove"`, ""},
 		{"", "version", 0, "naupegos-agent ", ""},
 	}

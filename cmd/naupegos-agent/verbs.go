@@ -35,6 +35,7 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
                                           undo everything: containers, mounts, networks, files, units
   naupegos-agent release [--keep-agent]   leave everything as it is and forget it: programs become files, the agent's state goes, and,
                                           without --keep-agent, all agents
+  naupegos-agent adopt CLUSTER            note that this host, which kubeadm has made a node of, is a machine of the cluster with this ID
   naupegos-agent gateway-check --url URL [--timeout 1s]
                                           exit 0 where URL answers 200 (keepalived's check)
   naupegos-agent settled [--patience 30s] PROGRAM=FILE…
@@ -70,7 +71,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 		args = []string{"help"}
 	}
 	verbs := map[string]func(context.Context, []string) error{
-		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release,
+		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release, "adopt": c.adopt,
 		"gateway-check": c.gatewayCheck, "settled": c.settled, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
 		"updates": c.updates, "update": c.update,
 		"discover": c.discover, "backup": c.backup, "version": c.version,
@@ -364,4 +365,14 @@ func (c *command) release(ctx context.Context, args []string) error {
 		return err
 	}
 	return c.answer(machine.Report{Changes: changes})
+}
+
+func (c *command) adopt(ctx context.Context, args []string) error {
+	ctx, cancel := c.untilHangup(ctx)
+	defer cancel()
+	words, err := c.parse(flag.NewFlagSet("adopt", flag.ContinueOnError), args, 1)
+	if err != nil {
+		return err
+	}
+	return c.agent.Adopt(ctx, words[0])
 }

@@ -148,11 +148,13 @@ func (a *Agent) daemonReload(ctx context.Context, d *diff) error {
 
 // nextState is what the host will be when all is done.
 func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
-	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls), Packages: slices.Clone(st.Packages)}
+	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls), Packages: slices.Clone(st.Packages), Adopted: st.Adopted}
 	for p, s := range d.managed {
 		if old, ok := st.Paths[p]; ok { // how it was before us is known only to the first run
 			old.Kind = s.Kind
 			s = old
+		} else if st.Adopted != "" && s.Kind != "directory" && belongsToNode(p) {
+			s.Found = false
 		}
 		next.Paths[p] = s
 	}

@@ -30,7 +30,9 @@ type state struct {
 	Blobs   []string          `json:"blobs,omitempty"`   // digests that the configuration refers to
 	// Packages that were installed for us, with those that they rest on.
 	Packages []string `json:"packages,omitempty"`
-	Pending  []string `json:"pending,omitempty"` // changed paths of which units may not have been told yet
+	// Adopted is the ID of the cluster of somebody else's making that the host was taken over with; empty: it was made by applies alone.
+	Adopted string   `json:"adopted,omitempty"`
+	Pending []string `json:"pending,omitempty"` // changed paths of which units may not have been told yet
 }
 
 // stPath is one managed path, and how it was found.

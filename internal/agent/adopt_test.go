@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// aNode returns a host on which somebody's kubelet runs, by somebody's files.
+func aNode(t *testing.T) *fakeHost {
+	f := newFakeHost(t)
+	write(t, f.root+"/etc/systemd/system/kubelet.service", "[Service]\n[Install]\nWantedBy=multi-user.target\n")
+	write(t, f.root+"/etc/kubernetes/manifests/etcd.yaml", "theirs")
+	write(t, f.root+"/etc/app/app.conf", "the administrator's")
+	f.save(fakeState{Images: map[string]string{}, Read: map[string]string{}, Units: map[string]fakeUnit{"kubelet.service": {Active: "active", Starts: 1}, "containerd.service": {Active: "active", Starts: 1}}})
+	return f
+}
+
+// TestAdopt: a host that is taken over is not fresh any more, nothing of it is changed, and it is nobody else's.
+func TestAdopt(t *testing.T) {
+	f := aNode(t)
+	for range 2 {
+		testkit.Must(t, f.agent().Adopt(t.Context(), "demo-1"))
+	}
+	if calls := strings.Join(f.ran(), "\n"); strings.Contains(calls, "stop") || strings.Contains(calls, "start ") || strings.Contains(calls, "daemon-reload") {
+		t.Errorf("it ran\n%s", calls)
+	}
+	if f.content("/etc/kubernetes/manifests/etcd.yaml") != "theirs" {
+		t.Error("a file was changed")
+	}
+	if st := testkit.Value(f.agent().loadState())(t); st.Adopted != "demo-1" || len(st.Units) != 2 || st.Machine != "" {
+		t.Errorf("the state is %+v", st)
+	}
+	testkit.Fails(t, f.agent().Adopt(t.Context(), "demo-2"), fail.Conflict, "taken over with cluster demo-1")
+	testkit.Value(f.agent().Release(t.Context(), ReleaseOptions{}))(t)
+	testkit.Must(t, f.agent().Adopt(t.Context(), "demo-2"))
+}
+
+// TestAdoptRefuses: a host of another cluster, and one that is no node.
+func TestAdoptRefuses(t *testing.T) {
+	testkit.Fails(t, applied(t).agent().Adopt(t.Context(), "demo-1"), fail.Conflict, "machine demo-w-1 of another cluster")
+	testkit.Fails(t, newFakeHost(t).agent().Adopt(t.Context(), "demo-1"), fail.NotReady, "does not run")
+}
+
+// TestAdoptedHostLeaves: what belonged to the cluster is not put back on a host that leaves it, nor laid beside what is let go; what is the host's
+// own is. kubelet, which ran before, does not run again.
+func TestAdoptedHostLeaves(t *testing.T) {
+	c := config()
+	c.Files = append(c.Files, machine.File{Path: "/etc/kubernetes/manifests/etcd.yaml", Mode: 0o600, Content: []byte("ours")})
+	c.Units = append(c.Units, machine.Unit{Name: "kubelet.service", Content: "[Service]\nExecStart=/k\n[Install]\nWantedBy=multi-user.target\n", Enabled: true, Active: true})
+	for verb, leave := range map[string]func(*Agent) error{
+		"reset":   func(a *Agent) error { _, err := a.Reset(t.Context(), ResetOptions{}); return err },
+		"release": func(a *Agent) error { _, err := a.Release(t.Context(), ReleaseOptions{}); return err },
+	} {
+		f := aNode(t)
+		testkit.Must(t, f.agent().Adopt(t.Context(), "demo-1"))
+		putBlobs(t, f)
+		f.apply(t, c)
+		testkit.Must(t, leave(f.agent()))
+		if verb == "release" {
+			if _, err := os.Stat(f.root + "/etc/kubernetes/manifests/etcd.yaml" + beforeSuffix); err == nil || f.content("/etc/app/app.conf"+beforeSuffix) == "" {
+				t.Errorf("the former manifest lies beside the other (%v), or the host's own original does not", err)
+			}
+			continue
+		}
+		if _, err := os.Stat(f.root + "/etc/kubernetes/manifests/etcd.yaml"); err == nil || f.content("/etc/app/app.conf") != "the administrator's" {
+			t.Errorf("the former manifest was put back (%v), or the host's own file was not", err)
+		}
+		if f.load().Units["kubelet.service"].Active == "active" {
+			t.Error("kubelet runs again")
+		}
+	}
+}
