@@ -35,29 +35,34 @@ func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error
 	}
 	return staticPod{
 		name: "kube-controller-manager", image: image.Ref, requests: cpu("200m"),
-		args: command(append([]arg{
-			{"allocate-node-cidrs", "true"},
-			{"authentication-kubeconfig", controllerManagerConf},
-			{"authorization-kubeconfig", controllerManagerConf},
-			{"bind-address", "127.0.0.1"},
-			{"client-ca-file", pkiDir + "/ca.crt"},
-			{"cluster-cidr", p.PodCIDR},
-			{"cluster-name", p.ClusterName},
-			{"cluster-signing-cert-file", signer},
-			{"cluster-signing-key-file", key},
-			{"controllers", "*,bootstrapsigner,tokencleaner"},
-			{"kubeconfig", controllerManagerConf},
-			{"leader-elect", "true"},
-			{"requestheader-client-ca-file", pkiDir + "/front-proxy-ca.crt"},
-			{"root-ca-file", pkiDir + "/ca.crt"},
-			{"service-account-private-key-file", pkiDir + "/sa.key"},
-			{"service-cluster-ip-range", p.ServiceCIDR},
-			{"use-service-account-credentials", "true"},
-		}, p.emulation()...), p.controllerManagerExtraArgs()),
+		args: command(append(p.controllerManagerBaseArgs(signer, key), p.emulation()...), p.controllerManagerExtraArgs()),
 		port: 10257, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/healthz", startup: "/healthz",
 		mounts: controllerManagerMounts(wants),
 		uses:   files.under(controllerManagerConf, pkiDir+"/ca.", signerPath, pkiDir+"/front-proxy-ca.crt", pkiDir+"/sa.key"),
 	}.manifest()
+}
+
+// controllerManagerBaseArgs returns the arguments that kubeadm gives every controller manager.
+func (p Params) controllerManagerBaseArgs(signer, key string) []arg {
+	return []arg{
+		{"allocate-node-cidrs", "true"},
+		{"authentication-kubeconfig", controllerManagerConf},
+		{"authorization-kubeconfig", controllerManagerConf},
+		{"bind-address", "127.0.0.1"},
+		{"client-ca-file", pkiDir + "/ca.crt"},
+		{"cluster-cidr", p.PodCIDR},
+		{"cluster-name", p.ClusterName},
+		{"cluster-signing-cert-file", signer},
+		{"cluster-signing-key-file", key},
+		{"controllers", "*,bootstrapsigner,tokencleaner"},
+		{"kubeconfig", controllerManagerConf},
+		{"leader-elect", "true"},
+		{"requestheader-client-ca-file", pkiDir + "/front-proxy-ca.crt"},
+		{"root-ca-file", pkiDir + "/ca.crt"},
+		{"service-account-private-key-file", pkiDir + "/sa.key"},
+		{"service-cluster-ip-range", p.ServiceCIDR},
+		{"use-service-account-credentials", "true"},
+	}
 }
 
 // controllerManagerMounts are kubeadm's.
@@ -87,17 +92,22 @@ func (p Params) schedulerPod(n Node, files fileSet) (machine.File, error) {
 	}
 	return staticPod{
 		name: "kube-scheduler", image: image.Ref, requests: cpu("100m"),
-		args: command(append([]arg{
-			{"authentication-kubeconfig", schedulerConf},
-			{"authorization-kubeconfig", schedulerConf},
-			{"bind-address", "127.0.0.1"},
-			{"kubeconfig", schedulerConf},
-			{"leader-elect", "true"},
-		}, p.emulation()...), p.schedulerExtraArgs()),
+		args: command(append(schedulerBaseArgs(), p.emulation()...), p.schedulerExtraArgs()),
 		port: 10259, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/livez", ready: "/readyz", startup: "/livez",
 		mounts: []hostMount{kubeconfigMount(schedulerConf)},
 		uses:   files.under(schedulerConf),
 	}.manifest()
+}
+
+// schedulerBaseArgs returns the arguments that kubeadm gives every scheduler.
+func schedulerBaseArgs() []arg {
+	return []arg{
+		{"authentication-kubeconfig", schedulerConf},
+		{"authorization-kubeconfig", schedulerConf},
+		{"bind-address", "127.0.0.1"},
+		{"kubeconfig", schedulerConf},
+		{"leader-elect", "true"},
+	}
 }
 
 func (p Params) schedulerExtraArgs() []arg {

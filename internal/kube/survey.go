@@ -1,0 +1,72 @@
+package kube
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Survey is what a cluster that somebody else has made says of itself.
+type Survey struct {
+	// Records are the data of ConfigMaps of kube-system, by their names: kubeadm-config, kubelet-config, kube-proxy. What is not there is left out.
+	Records map[string]map[string]string
+	Nodes   []SurveyedNode
+	// DaemonSets are the names, as namespace/name, sorted.
+	DaemonSets []string
+}
+
+// SurveyedNode is a node with what its kubelet says of the machine.
+type SurveyedNode struct {
+	NodeInfo
+	OS           string // "linux"
+	Image        string // of the operating system: "Debian GNU/Linux 12 (bookworm)"
+	Architecture string
+	Runtime      string // "containerd://2.2.9"
+	ProviderID   string
+}
+
+// Survey asks a cluster what it is.
+func (c *Client) Survey(ctx context.Context) (*Survey, error) {
+	s := &Survey{Records: map[string]map[string]string{}}
+	for _, name := range []string{"kubeadm-config", "kubelet-config", "kube-proxy"} {
+		m, err := c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, apiError(ctx, err, "read the ConfigMap %s", name).At(c.server)
+		}
+		s.Records[name] = m.Data
+	}
+	infos, err := c.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, apiError(ctx, err, "list nodes").At(c.server)
+	}
+	for _, i := range infos {
+		at := slices.IndexFunc(raw.Items, func(n corev1.Node) bool { return n.Name == i.Name })
+		if at < 0 {
+			return nil, fail.New(fail.Conflict, "node %s went while the cluster was looked at", i.Name).At(c.server).Do("try again")
+		}
+		info, spec := raw.Items[at].Status.NodeInfo, raw.Items[at].Spec
+		s.Nodes = append(s.Nodes, SurveyedNode{NodeInfo: i, OS: info.OperatingSystem, Image: info.OSImage, Architecture: info.Architecture,
+			Runtime: info.ContainerRuntimeVersion, ProviderID: spec.ProviderID})
+	}
+	sets, err := c.set.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, apiError(ctx, err, "list DaemonSets").At(c.server)
+	}
+	for i := range sets.Items {
+		s.DaemonSets = append(s.DaemonSets, sets.Items[i].Namespace+"/"+sets.Items[i].Name)
+	}
+	slices.Sort(s.DaemonSets)
+	return s, nil
+}
