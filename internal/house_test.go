@@ -144,6 +144,8 @@ var knows = map[string][]string{
 	"internal/provider/providers":       {"api/v1alpha1", "internal/bundle", "internal/fail", "internal/provider", "internal/provider/hosts", "internal/provider/local", "internal/provider/openstack"},
 	"internal/provider/local/localtest": {"internal/provider/local"},
 	"internal/provider/hosts":           {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/remote"},
+	"internal/cluster/adopt": {"api/v1alpha1", "internal/cluster/hops", "internal/cluster/memory", "internal/fail", "internal/kube", "internal/kube/layout",
+		"internal/machine", "internal/pki", "internal/release", "internal/remote", "internal/store"},
 	"internal/backup/rehearse": {"api/v1alpha1", "internal/backup", "internal/bundle", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube",
 		"internal/kube/layout", "internal/pki", "internal/tool"},
 	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider",

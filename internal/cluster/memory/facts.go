@@ -30,6 +30,7 @@ const (
 	Recorded      Kind = "kubeadm-config" // digest of the kubeadm configuration that the cluster has recorded
 	Restored      Kind = store.FactRestored
 	Releasing     Kind = "releasing" // "true" from before a release begins: what only Naupegos uses goes from machines
+	Importing     Kind = "importing" // "true" from before hosts of a cluster that somebody else has made are taken over until all are
 	Resetting     Kind = "resetting" // "true" from before a reset of all machines begins until it has come to its end
 
 	Releases    Kind = "releases"       // what the parts of the cluster are told to run (hops.Releases)

@@ -1,0 +1,174 @@
+package adopt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/release"
+)
+
+// compare says where what runs differs from what the first apply would make of it.
+func (d *drafting) compare() error {
+	p := d.params()
+	for _, h := range d.controlPlane() {
+		m := d.members[h.Name]
+		start := layout.EtcdStart{InitialCluster: map[string]string{}, State: "new"}
+		for _, one := range strings.Split(m.cluster, ",") {
+			name, url, _ := strings.Cut(one, "=")
+			start.InitialCluster[name] = url
+		}
+		if m.state == "existing" {
+			start.State = m.state
+		}
+		ours := p.Flags(h.node(), start)
+		for _, c := range components() {
+			theirs := h.flags(c)
+			if theirs == nil {
+				continue // told of already, or of no consequence
+			}
+			d.settings(h.Name, c, theirs, ours[c], neutral(c), c+" on "+h.Name)
+		}
+	}
+	for _, h := range d.f.Hosts {
+		if err := d.kubelet(p, h); err != nil {
+			return err
+		}
+	}
+	if err := d.proxy(p); err != nil {
+		return err
+	}
+	d.merge()
+	d.always()
+	return nil
+}
+
+// params is what layout renders from, without a bundle.
+func (d *drafting) params() layout.Params {
+	k, s := d.doc.Spec.Kubernetes, d.doc.Spec.Security
+	p := layout.Params{
+		ClusterName: d.o.Name, Endpoint: d.conf.ControlPlaneEndpoint, PodCIDR: k.PodCIDR, ServiceCIDR: k.ServiceCIDR, DNSDomain: k.DNSDomain,
+		Release: layout.Release{Version: k.Version}, EtcdMode: layout.EtcdStacked, CNI: k.CNI, AuditLog: *s.AuditLog.Enabled, Encryption: d.encryption, Harden: *s.CISDefaults,
+		AuditOptions: layout.AuditLog{MaxAgeDays: s.AuditLog.MaxAgeDays, MaxBackups: s.AuditLog.MaxBackups, MaxSizeMiB: s.AuditLog.MaxSizeMiB},
+	}
+	for _, h := range d.controlPlane() {
+		p.ControlPlanes = append(p.ControlPlanes, h.node())
+	}
+	for _, h := range d.f.Hosts {
+		p.SharedKernel = p.SharedKernel || h.Facts["container"] != ""
+	}
+	return p
+}
+
+// neutral lists flags whose other value costs nobody anything, or is told of elsewhere.
+func neutral(component string) []string {
+	switch component {
+	case "etcd":
+		return []string{"experimental-initial-corrupt-check", "experimental-watch-progress-notify-interval", "initial-cluster"}
+	case "kube-apiserver":
+		return []string{encryptionFlag, "encryption-provider-config-automatic-reload", auditPolicyFlag, "audit-log-path", "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize"}
+	case "kube-controller-manager":
+		return []string{"cluster-name", "flex-volume-plugin-dir"}
+	}
+	return nil
+}
+
+// kubelet compares a host's kubelet.
+func (d *drafting) kubelet(p layout.Params, h Host) error {
+	config, flags, err := p.KubeletSettings(h.node())
+	if err != nil {
+		return err
+	}
+	ours, err := flat(config)
+	if err != nil {
+		return err
+	}
+	theirs, err := flat(h.Files[kubeletConfig])
+	if err != nil || len(theirs) == 0 {
+		d.block(h.Name, "mend it", "%s can't be read", kubeletConfig)
+		return nil
+	}
+	const restarts = "kubelet on each machine"
+	d.settings(h.Name, "kubelet's configuration", theirs, ours, []string{"containerRuntimeEndpoint", "resolvConf"}, restarts)
+	told := envFlags(flags) // by which it is the node that it is already
+	for name := range told {
+		if _, set := h.kubeletFlags()[name]; !set {
+			delete(told, name)
+		}
+	}
+	d.settings(h.Name, "kubelet's flags", h.kubeletFlags(), told,
+		[]string{"container-runtime-endpoint", "pod-infra-container-image", "node-ip", "hostname-override", "node-labels", "register-with-taints"}, restarts)
+	return nil
+}
+
+// proxy compares kube-proxy.
+func (d *drafting) proxy(p layout.Params) error {
+	record, ok := d.f.Survey.Records["kube-proxy"]
+	if !ok {
+		return nil // told of already
+	}
+	config, err := p.ProxySettings()
+	if err != nil {
+		return err
+	}
+	ours, err := flat(config)
+	if err != nil {
+		return err
+	}
+	theirs, err := flat([]byte(record["config.conf"]))
+	if err != nil {
+		d.block(whole, "mend it", "the ConfigMap kube-proxy can't be read")
+		return nil
+	}
+	if theirs["mode"] == "" {
+		theirs["mode"] = "iptables"
+	}
+	d.settings(whole, "kube-proxy", theirs, ours, []string{"mode", "bindAddress", "clientConnection", "conntrack"}, "kube-proxy on each machine")
+	return nil
+}
+
+// merge tells once what is the same on several hosts.
+func (d *drafting) merge() {
+	var out gaps
+	for _, g := range d.gaps {
+		same := func(o Gap) bool {
+			return o.Kind == g.Kind && o.What == g.What && g.Details != nil && slices.Equal(o.Details, g.Details)
+		}
+		if i := slices.IndexFunc(out, same); i >= 0 {
+			out[i].Where += ", " + g.Where
+			if out[i].Restarts != g.Restarts {
+				component, _, _ := strings.Cut(g.Restarts, " on ")
+				out[i].Restarts = component + ", one machine after another"
+			}
+			continue
+		}
+		out = append(out, g)
+	}
+	d.gaps = out
+}
+
+// always tells what the first apply does to every cluster that was taken over.
+func (d *drafting) always() {
+	r, _ := release.Find(d.doc.Spec.Kubernetes.Version)
+	var before []string
+	for i, n := range d.f.Survey.Nodes {
+		if is := fmt.Sprintf("%s (%s)", n.Runtime, d.f.Hosts[i].Facts["runtime"]); !slices.Contains(before, is) {
+			before = append(before, is)
+		}
+	}
+	d.gaps = append(d.gaps,
+		Gap{Kind: Changes, Where: whole, What: "programs and images come from the bundle of " + r.Kubernetes, Restarts: "containerd, kubelet and static pods, one machine after another; workers are drained first",
+			Details: []string{"containerd: " + strings.Join(before, ", ") + " becomes containerd://" + strings.TrimPrefix(r.Containerd, "v") + " (/usr/local/bin/containerd) with a configuration of ours",
+				"images of the control plane, kube-proxy and CoreDNS: " + d.conf.ImageRepository + " becomes the bundle's"}},
+		Gap{Kind: Changes, Where: whole, What: "certificates of servers and users are issued anew by the same authorities, for a year", Restarts: "static pods of the control plane",
+			Details: []string{"kubelets ask for serving certificates, which an approver on control-plane machines gives them"}},
+		Gap{Kind: Changes, Where: whole, What: "kubeadm's records and addons (kube-proxy, CoreDNS) are written anew", Restarts: "kube-proxy and CoreDNS",
+			Details: []string{"a Corefile that somebody has edited stays"}},
+		Gap{Kind: Changes, Where: whole, What: "anonymous requests to the API are answered only where they ask for health, and for what kubeadm join reads", Restarts: "API servers, one after another"},
+		Gap{Kind: Stays, Where: whole, What: "what runs in it, its tokens, its authorities and keys, containerd's data, packages"})
+	if d.doc.Spec.Endpoint.Kind == v1alpha1.EndpointAddress {
+		d.add(Stays, whole, "the endpoint "+d.doc.Spec.Endpoint.Address+" and whatever leads there", "tell it of control-plane machines that come and go")
+	}
+}

@@ -1,0 +1,147 @@
+package adopt
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// Where things lie on hosts.
+const (
+	manifestDir     = "/etc/kubernetes/manifests/"
+	pkiDir          = "/etc/kubernetes/pki/"
+	kubeletConfig   = "/var/lib/kubelet/config.yaml"
+	kubeletFlags    = "/var/lib/kubelet/kubeadm-flags.env"
+	encryptionFlag  = "encryption-provider-config"
+	auditPolicyFlag = "audit-policy-file"
+)
+
+// components are the static pods that kubeadm makes.
+func components() []string {
+	return []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+}
+
+// staticPod is what of a static pod's manifest counts here.
+type staticPod struct {
+	Spec struct {
+		Containers []struct {
+			Name    string   `json:"name"`
+			Image   string   `json:"image"`
+			Command []string `json:"command"`
+			Args    []string `json:"args"`
+		} `json:"containers"`
+	} `json:"spec"`
+}
+
+// pod reads a component's manifest; false where there is none that can be read.
+func (h Host) pod(component string) (p staticPod, ok bool) {
+	data, there := h.Files[manifestDir+component+".yaml"]
+	ok = there && yaml.Unmarshal(data, &p) == nil && len(p.Spec.Containers) == 1
+	return p, ok
+}
+
+// flags returns what a component is started with.
+func (h Host) flags(component string) map[string]string {
+	p, ok := h.pod(component)
+	if !ok {
+		return nil
+	}
+	c := p.Spec.Containers[0]
+	return argsOf(append(c.Command, c.Args...))
+}
+
+// argsOf reads "--name=value" and "--name value". A flag that is given several times has all its values.
+func argsOf(args []string) map[string]string {
+	out := map[string]string{}
+	for i, a := range args {
+		name, isFlag := strings.CutPrefix(a, "--")
+		if !isFlag {
+			continue
+		}
+		name, value, has := strings.Cut(name, "=")
+		if !has {
+			value = "true"
+			if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+				value = args[i+1]
+			}
+		}
+		if was, twice := out[name]; twice {
+			value = was + "," + value
+		}
+		out[name] = value
+	}
+	return out
+}
+
+// kubeletFlags returns what kubelet has by kubeadm-flags.env.
+func (h Host) kubeletFlags() map[string]string { return envFlags(string(h.Files[kubeletFlags])) }
+
+func envFlags(file string) map[string]string {
+	_, value, _ := strings.Cut(strings.TrimSpace(file), "=")
+	return argsOf(strings.Fields(strings.Trim(value, `"'`)))
+}
+
+// isControlPlane reports whether an API server lies on the host as a static pod.
+func (h Host) isControlPlane() bool { _, ok := h.Files[manifestDir+"kube-apiserver.yaml"]; return ok }
+
+// otherPods lists the static pods that kubeadm has not made.
+func (h Host) otherPods() (names []string) {
+	for file := range h.Files {
+		name := strings.TrimSuffix(path.Base(file), path.Ext(file))
+		if path.Dir(file)+"/" == manifestDir && !slices.Contains(components(), name) && !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// release returns the value of a key of os-release.
+func (h Host) release(key string) string {
+	for line := range strings.Lines(string(h.Files["/etc/os-release"])) {
+		if k, v, _ := strings.Cut(strings.TrimSpace(line), "="); k == key {
+			return strings.Trim(v, `"'`)
+		}
+	}
+	return ""
+}
+
+// owner is whose the host is by the state of an agent that is on it: the machine's name, and the ID of the cluster that it was taken over with.
+func (h Host) owner() (machineName, adopted string, known bool) {
+	var st struct {
+		Machine string
+		Adopted string
+		Units   map[string]any
+	}
+	data, there := h.Files[machine.StateKey]
+	if !there || json.Unmarshal(data, &st) != nil {
+		return "", "", there
+	}
+	return st.Machine, st.Adopted, len(st.Units) > 0
+}
+
+// node is the host as layout renders it.
+func (h Host) node() layout.Node {
+	n := layout.Node{Name: h.Name, Address: h.Address}
+	n.Facts.Hostname, n.Facts.Container, n.Facts.CgroupVersion = h.Facts["hostname"], h.Facts["container"] != "", 1
+	if h.Facts["cgroup"] == "cgroup2fs" {
+		n.Facts.CgroupVersion = 2
+	}
+	if h.Facts["stub"] == "yes" {
+		n.ResolvConf = "/run/systemd/resolve/resolv.conf"
+	}
+	return n
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

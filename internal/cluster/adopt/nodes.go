@@ -1,0 +1,212 @@
+package adopt
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+)
+
+// apiServers finds what of the API servers' settings a document says.
+func (d *drafting) apiServers() {
+	off, sec := false, &d.want.Spec.Security
+	sec.CISDefaults, sec.EncryptionAtRest, sec.AuditLog.Enabled = &off, &off, &off
+	sec.PacketFilter = &v1alpha1.PacketFilter{Enabled: &off}
+	d.want.Spec.SmokeTest = &off // it goes with a pod network of ours alone
+	cps := d.controlPlane()
+	hard := len(cps) > 0
+	for _, h := range cps {
+		flags := h.flags("kube-apiserver")
+		hard = hard && flags["profiling"] == "false" && flags["service-account-extend-token-expiration"] == "false" && flags["tls-min-version"] == "VersionTLS12"
+		if port := flags["secure-port"]; port != strconv.Itoa(layout.APIServerPort) {
+			d.block(h.Name, fmt.Sprintf("move it to port %d", layout.APIServerPort), "its API server listens on port %s", port)
+		}
+		if want := "https://kubernetes.default.svc." + d.conf.Networking.DNSDomain; flags["service-account-issuer"] != want {
+			d.block(h.Name, "", "service accounts' tokens are issued by %s: an apply would have all of them refused", flags["service-account-issuer"])
+		}
+		if h.encryption() != cps[0].encryption() {
+			d.block(h.Name, "bring the same file to all control-plane machines", "its API server encrypts Secrets otherwise than that of %s", cps[0].Name)
+		}
+	}
+	if len(cps) == 0 {
+		return
+	}
+	sec.CISDefaults = &hard
+	d.encrypted(cps[0])
+	d.audited(cps[0])
+}
+
+// encryption is a host's EncryptionConfiguration; empty where its API server has none.
+func (h Host) encryption() string {
+	return string(h.Files[h.flags("kube-apiserver")[encryptionFlag]])
+}
+
+// ourKeys are encryption keys that rotation can follow on.
+var ourKeys = regexp.MustCompile(`^key[1-9][0-9]*$`)
+
+// encrypted takes the keys over by which API servers encrypt Secrets.
+func (d *drafting) encrypted(h Host) {
+	const ours = "providers secretbox, with keys called key1, key2 and so on, and identity, for secrets alone"
+	if h.flags("kube-apiserver")[encryptionFlag] != "" && h.encryption() == "" {
+		d.block(h.Name, "mend it", "the file of the API server's --%s can't be read", encryptionFlag)
+		return
+	}
+	list, keys, err := layout.ReadEncryption([]byte(h.encryption()))
+	if err != nil {
+		d.block(h.Name, "rewrite Secrets by "+ours+", or without encryption", "API servers encrypt otherwise than naupegos can")
+		return
+	}
+	for name := range keys {
+		if !ourKeys.MatchString(name) {
+			d.block(h.Name, "rewrite Secrets by "+ours, "an encryption key is called %q", name)
+		}
+	}
+	d.Draft.encryption, d.taken.Encryption = list, keys
+	on := list[0] != layout.Plaintext
+	d.want.Spec.Security.EncryptionAtRest = &on
+}
+
+// audited describes the audit log.
+func (d *drafting) audited(h Host) {
+	flags := h.flags("kube-apiserver")
+	at := flags["audit-log-path"]
+	if at == "" {
+		return
+	}
+	number := func(name string) int { n, _ := strconv.Atoi(flags[name]); return n } // the API server has read it
+	on := true
+	d.want.Spec.Security.AuditLog = v1alpha1.AuditLog{Enabled: &on, Policy: string(h.Files[flags[auditPolicyFlag]]),
+		MaxAgeDays: number("audit-log-maxage"), MaxBackups: number("audit-log-maxbackup"), MaxSizeMiB: number("audit-log-maxsize")}
+	if dir := filepath.Dir(at); dir != "/var/log/kubernetes/audit" {
+		d.add(Changes, whole, "the audit log moves from "+dir+" to /var/log/kubernetes/audit", "")
+	}
+}
+
+const controlPlaneRole = "node-role.kubernetes.io/control-plane"
+
+// nodes describes machines and pools.
+func (d *drafting) nodes() {
+	d.want.APIVersion, d.want.Kind, d.want.Metadata.Name = "naupegos.dev/v1alpha1", "Cluster", d.o.Name
+	hosts := &v1alpha1.Hosts{SSHKeyFile: d.o.KeyFile, User: d.o.User, Port: d.o.Port}
+	d.want.Spec.Provider.Hosts = hosts
+	pools := map[string]int{} // by the taints of their nodes
+	var labels [][]map[string]string
+	schedulable, tainted := 0, 0
+	for i, n := range d.f.Survey.Nodes {
+		h := d.f.Hosts[i]
+		m := v1alpha1.HostMachine{Name: n.Name, Address: h.Address, Role: v1alpha1.RoleControlPlane, HostKey: first(h.Keys)}
+		if !n.Ready {
+			d.add(Stays, n.Name, "its node is not ready: "+n.Reason, "mend it before the first apply")
+		}
+		if h.isControlPlane() {
+			if hasTaint(n, controlPlaneRole) {
+				tainted++
+			} else {
+				schedulable++
+			}
+		} else {
+			m.Role = v1alpha1.RoleWorker
+			taints := taintsOf(n)
+			group := fmt.Sprint(taints)
+			at, known := pools[group]
+			if !known {
+				at = len(d.want.Spec.Workers)
+				pools[group] = at
+				name := "general"
+				if at > 0 {
+					name += "-" + strconv.Itoa(at+1)
+				}
+				d.want.Spec.Workers = append(d.want.Spec.Workers, v1alpha1.Pool{Name: name, Taints: taints})
+				labels = append(labels, nil)
+			}
+			m.Pool = d.want.Spec.Workers[at].Name
+			labels[at] = append(labels[at], n.Labels)
+		}
+		hosts.Machines = append(hosts.Machines, m)
+	}
+	for i := range d.want.Spec.Workers {
+		d.want.Spec.Workers[i].Labels = common(labels[i])
+	}
+	d.want.Spec.ControlPlane.Schedulable = schedulable > 0
+	if schedulable > 0 && tainted > 0 {
+		d.block(whole, "give all of them the taint "+controlPlaneRole+":NoSchedule, or none", "ordinary pods are let onto some control-plane machines and not onto others")
+	}
+	d.ownLabels()
+}
+
+// ownLabels tells of labels that are on single nodes.
+func (d *drafting) ownLabels() {
+	for i, n := range d.f.Survey.Nodes {
+		var own []string
+		at := slices.IndexFunc(d.want.Spec.Workers, func(p v1alpha1.Pool) bool { return p.Name == d.want.Spec.Provider.Hosts.Machines[i].Pool })
+		for name, value := range custom(n.Labels) {
+			if at < 0 || d.want.Spec.Workers[at].Labels[name] != value {
+				own = append(own, name+"="+value)
+			}
+		}
+		if slices.Sort(own); len(own) > 0 {
+			d.add(Stays, n.Name, "labels of its own: "+strings.Join(own, ", "), "")
+		}
+	}
+}
+
+func hasTaint(n kube.SurveyedNode, key string) bool {
+	return slices.ContainsFunc(n.Taints, func(t kube.Taint) bool { return t.Key == key })
+}
+
+// taintsOf returns the taints that somebody has put on a node: those of Kubernetes' own come and go by themselves.
+func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
+	for _, t := range n.Taints {
+		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") && !strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") {
+			out = append(out, v1alpha1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
+		}
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.Taint) int { return strings.Compare(a.Key+a.Effect, b.Key+b.Effect) })
+	return out
+}
+
+// custom leaves of labels those that somebody has put on a node.
+func custom(labels map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		domain, _, _ := strings.Cut(key, "/")
+		return domain == "kubernetes.io" || domain == "k8s.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") ||
+			domain == "naupegos.dev"
+	})
+	return out
+}
+
+// common returns the custom labels that all have.
+func common(all []map[string]string) map[string]string {
+	out := custom(all[0])
+	for _, labels := range all[1:] {
+		maps.DeleteFunc(out, func(key, value string) bool { have, ok := labels[key]; return !ok || have != value })
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// finish writes the document and reads it again, with its defaults: what it can't say blocks.
+func (d *drafting) finish() (err error) {
+	if d.Document, err = d.want.Marshal(); err != nil {
+		return err
+	}
+	if d.want.Spec.Kubernetes.Version == "" {
+		return nil // told of already
+	}
+	if d.doc, err = v1alpha1.Parse("the document", d.Document); err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			d.block(whole, "", "no document can describe it: %s", line)
+		}
+	}
+	return nil
+}

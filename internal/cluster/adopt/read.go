@@ -1,0 +1,257 @@
+// Package adopt looks at a cluster of kubeadm's that somebody else has made: it reads what is on the hosts and in the API, says which document
+// describes that cluster and what of it naupegos would leave, change or lose, and gathers the authorities and keys by which it goes on.
+//
+// It changes nothing anywhere and remembers nothing: that is for whoever adopts the cluster.
+package adopt
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// Way says how the hosts are reached.
+type Way struct {
+	From  string       // address of a control-plane host
+	User  string       // root, or one who may use sudo
+	Port  int          // of SSH
+	Key   []byte       // private, that logs in
+	Known remote.Known // the hosts' pinned keys
+}
+
+// Found is all that was read of a cluster. It holds secrets.
+type Found struct {
+	Survey *kube.Survey
+	Hosts  []Host // one for each node, by name
+}
+
+// Host is what was read on one host.
+type Host struct {
+	Name    string // of its node
+	Address string
+	Keys    []string          // its pinned SSH host keys
+	Files   map[string][]byte // by absolute path; those that are not there are left out
+	Facts   map[string]string // what a shell says of it, by the names in factsScript
+}
+
+// Reader reads from one cluster's hosts. Close it after use.
+type Reader struct {
+	way    Way
+	dialer *remote.Dialer
+}
+
+// NewReader makes the connections, none of which is opened yet.
+func NewReader(w Way) (*Reader, error) {
+	key, err := remote.ParseKey(w.Key)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{w, remote.NewDialer([]remote.Key{key}, remote.Options{})}, nil
+}
+
+// Close ends the connections.
+func (r *Reader) Close() error { return r.dialer.Close() }
+
+// readTimeout bounds what is asked of one host, and of the API.
+const readTimeout = time.Minute
+
+// adminConf is by what the API is asked.
+const adminConf = "/etc/kubernetes/admin.conf"
+
+// Read reads a whole cluster. The error names the hosts that can't be read: of a cluster that is known in part nothing can be said.
+func (r *Reader) Read(ctx context.Context) (*Found, error) {
+	first, err := r.host(r.way.From, r.way.From)
+	if err != nil {
+		return nil, err
+	}
+	read, err := r.readHost(ctx, first)
+	if err != nil {
+		return nil, err
+	}
+	conf := read.Files[adminConf]
+	if conf == nil {
+		return nil, fail.New(fail.Invalid, "there is no %s on %s", adminConf, r.way.From).Do("name a control-plane machine of a cluster that kubeadm has made")
+	}
+	survey, err := r.survey(ctx, first, conf)
+	if err != nil {
+		return nil, err
+	}
+	f := &Found{Survey: survey, Hosts: make([]Host, len(survey.Nodes))}
+	failed := make([]error, len(survey.Nodes))
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i, n := range survey.Nodes {
+		g.Go(func() error {
+			f.Hosts[i], failed[i] = r.readNode(ctx, n)
+			return nil
+		})
+	}
+	_ = g.Wait() // none returns an error
+	var all []error
+	for _, err := range failed {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	if len(all) > 1 {
+		return f, fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "%d hosts can't be read; nothing was begun", len(all))
+	}
+	return f, errors.Join(all...)
+}
+
+func (r *Reader) readNode(ctx context.Context, n kube.SurveyedNode) (Host, error) {
+	if len(n.Addresses) == 0 {
+		return Host{Name: n.Name}, fail.New(fail.Refused, "its node has no internal address").At(n.Name)
+	}
+	h, err := r.host(n.Name, n.Addresses[0])
+	if err != nil {
+		return Host{Name: n.Name}, err
+	}
+	return r.readHost(ctx, h)
+}
+
+// host says how an address is reached. Somebody must have pinned its host key.
+func (r *Reader) host(name, address string) (remote.Host, error) {
+	keys, err := r.way.Known.Keys(address, r.way.Port)
+	if err != nil {
+		return remote.Host{}, err
+	}
+	if len(keys) == 0 {
+		return remote.Host{}, fail.New(fail.Refused, "no SSH host key is known for %s", net.JoinHostPort(address, fmt.Sprint(r.way.Port))).At(name).
+			Do("ssh-keyscan -p %d %s from a trusted place prints it; add it to the file that --known-hosts names", r.way.Port, address)
+	}
+	return remote.Host{Name: name, Address: address, Port: r.way.Port, User: r.way.User, HostKeys: keys}, nil
+}
+
+// survey asks the API, through a host.
+func (r *Reader) survey(ctx context.Context, through remote.Host, conf []byte) (*kube.Survey, error) {
+	client, err := kube.NewClient(conf, kube.ClientOptions{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return r.dialer.DialContext(ctx, through, network, addr)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return client.Survey(ctx)
+}
+
+// wantedFiles are what is read of a host, as patterns below its root.
+const wantedFiles = "etc/os-release etc/kubernetes/admin.conf etc/kubernetes/manifests/* etc/kubernetes/pki/ca.* etc/kubernetes/pki/front-proxy-ca.* " +
+	"etc/kubernetes/pki/sa.* etc/kubernetes/pki/etcd/ca.* var/lib/kubelet/config.yaml var/lib/kubelet/kubeadm-flags.env " +
+	"var/lib/naupegos/agent/state.json"
+
+// filesScript writes an archive of files; those that are not there are left out.
+func filesScript(patterns string) string {
+	return "cd / && ls -d " + patterns + " 2>/dev/null | tar -chf - -T -"
+}
+
+// factsScript says what a host is, one "name=value" a line.
+const factsScript = `echo hostname=$(hostname)
+echo systemd=$(test -d /run/systemd/system && echo yes)
+echo dpkg=$(test -s /var/lib/dpkg/status && echo yes)
+echo cgroup=$(stat -fc %T /sys/fs/cgroup)
+echo container=$(cat /run/systemd/container 2>/dev/null)
+echo stub=$(grep -q '^nameserver 127.0.0.5[34]' /etc/resolv.conf && test -s /run/systemd/resolve/resolv.conf && echo yes)
+echo kubelet=$(systemctl show -p MainPID --value kubelet.service)
+echo containerd=$(systemctl show -p MainPID --value containerd.service)
+echo runtime=$(systemctl show -p ExecStart --value containerd.service | sed -n 's/.*path=\([^ ;]*\).*/\1/p')`
+
+func (r *Reader) readHost(ctx context.Context, h remote.Host) (Host, error) {
+	out := Host{Name: h.Name, Address: h.Address, Keys: h.HostKeys, Facts: map[string]string{}}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	said, err := r.dialer.Run(ctx, h, nil, "sh", "-c", factsScript)
+	if err != nil {
+		return out, err
+	}
+	for line := range strings.Lines(string(said)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		out.Facts[name] = value
+	}
+	if out.Files, err = r.files(ctx, h, wantedFiles); err != nil {
+		return out, err
+	}
+	var more []string // what the API server was told of elsewhere
+	flags := out.flags("kube-apiserver")
+	for _, name := range []string{encryptionFlag, auditPolicyFlag} {
+		if path := flags[name]; strings.HasPrefix(path, "/") && !strings.ContainsAny(path, " \t\n'\"$`\\;&|<>*?(){}[]") {
+			more = append(more, strings.TrimPrefix(path, "/"))
+		}
+	}
+	if len(more) == 0 {
+		return out, nil
+	}
+	files, err := r.files(ctx, h, strings.Join(more, " "))
+	for path, data := range files {
+		out.Files[path] = data
+	}
+	return out, err
+}
+
+// maxFile bounds a file that is read.
+const maxFile = 4 << 20
+
+// files reads files of a host by patterns of their paths.
+func (r *Reader) files(ctx context.Context, h remote.Host, patterns string) (map[string][]byte, error) {
+	archive, err := r.dialer.Run(ctx, h, nil, "sh", "-c", filesScript(patterns))
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for t := tar.NewReader(bytes.NewReader(archive)); ; {
+		head, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return files, nil
+		}
+		if err == nil && head.Typeflag == tar.TypeReg {
+			files["/"+head.Name], err = io.ReadAll(io.LimitReader(t, maxFile))
+		}
+		if err != nil {
+			return nil, fail.Wrap(fail.Internal, err, "read files of the host").At(h.Name)
+		}
+	}
+}
+
+// runs says what runs on a host and by which files: where it is the same twice, nothing was restarted meanwhile.
+func (h Host) runs() string {
+	lines := []string{"kubelet " + h.Facts["kubelet"], "containerd " + h.Facts["containerd"]}
+	for path, data := range h.Files {
+		if strings.HasPrefix(path, manifestDir) || path == kubeletConfig || path == kubeletFlags {
+			lines = append(lines, path+" "+digest(data))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// Changed reports in words where what runs on hosts is something else than it was; empty where nothing is.
+func (f *Found) Changed(now *Found) string {
+	var all []string
+	for i, h := range f.Hosts {
+		if i >= len(now.Hosts) || now.Hosts[i].Name != h.Name {
+			return "other nodes are there than before"
+		}
+		if h.runs() != now.Hosts[i].runs() {
+			all = append(all, h.Name)
+		}
+	}
+	if len(all) == 0 && len(now.Hosts) == len(f.Hosts) {
+		return ""
+	}
+	return "what runs, or by which files, has changed on " + strings.Join(all, ", ")
+}
