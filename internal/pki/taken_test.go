@@ -54,6 +54,10 @@ func TestTakenGoesOn(t *testing.T) {
 		by, _ := pem.Decode(want.CertPEM)
 		testkit.Must(t, testkit.Value(x509.ParseCertificate(block.Bytes))(t).CheckSignatureFrom(testkit.Value(x509.ParseCertificate(by.Bytes))(t)))
 	}
+	k.Use(map[string]pki.Generations{pki.KubernetesCA: {Signs: 2, Also: 1}}) // the next ones are of another kind of key
+	chain, _ := pem.Decode(testkit.Value(k.CrossChain(t.Context(), pki.KubernetesCA))(t))
+	former, _ := pem.Decode(taken.Authorities[pki.KubernetesCA].CertPEM)
+	testkit.Must(t, testkit.Value(x509.ParseCertificate(chain.Bytes))(t).CheckSignatureFrom(testkit.Value(x509.ParseCertificate(former.Bytes))(t)))
 	private, _, err := k.ServiceAccountKey(t.Context())
 	if testkit.Must(t, err); !bytes.Equal(private, taken.ServiceAccount) {
 		t.Error("the key of service accounts is another one")
