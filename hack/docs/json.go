@@ -40,6 +40,8 @@ var jsonPages = []jsonPage{
 		{"internal/store/metal/contract.go", "Report"}, {"internal/store/metal/contract.go", "Slot"}, {"internal/registry/schedule.go", "Decision"}, {"internal/registry/schedule.go", "Given"}}},
 	{"test", "`naupegos test NAME -o json` prints a list of what was tried.", []goType{{"internal/cluster/prove.go", "Proof"}}},
 	{"certs list", "`naupegos certs list NAME -o json` prints a list of certificates.", []goType{{"internal/pki/list.go", "CertInfo"}}},
+	{"import", "`naupegos import NAME -o json` prints what was found. `document` has the form of [the Cluster document](cluster.md). It exits with 4 where `adoptable` is false.", []goType{
+		{"internal/cluster/adopt/show.go", "Report"}, {"internal/cluster/adopt/gap.go", "Gap"}}},
 	{"store backup", "`naupegos store backup FILE -o json` prints what was backed up.", []goType{
 		{"internal/cli/store.go", "backedUp"}, {"internal/store/backup.go", "Kept"}}},
 	{"store restore", "`naupegos store restore FILE -o json` prints what was restored.", []goType{{"internal/store/restore.go", "Restored"}}},

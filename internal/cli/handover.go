@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/adopt"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/remote"
 )
 
 func newHandoverCmd(a *App) *cobra.Command {
@@ -170,4 +173,166 @@ func (s *session) releaseTo(ctx context.Context, dir string, again bool) error {
 		return err
 	}
 	return handover.Write(dir, s.Record.Name, files, now, again)
+}
+
+// importFlags are those of naupegos import.
+type importFlags struct {
+	from, user, identity, known string
+	port                        int
+	adopt                       bool
+	out                         output.Format
+	run                         runFlags
+}
+
+func newImportCmd(a *App) *cobra.Command {
+	var f importFlags
+	c := &cobra.Command{
+		Use:   "import NAME --from ADDRESS --identity FILE",
+		Short: "Look at a cluster that kubeadm has made, and take it over",
+		Long: `Look at a cluster that somebody has made with kubeadm, on Debian or Ubuntu hosts that are reached by SSH, and say which document describes it
+and where it differs from what naupegos would have made. Nothing is changed. --from is the address of one of its control-plane hosts; the
+others are found by it, and reached at their nodes' internal addresses. Host keys have to be known: --known-hosts.
+
+What differs stands in comments above the document, the worst last:
+  stays     it is left as it is, now and by every apply
+  changes   an apply brings it to what naupegos has everywhere; what restarts by that is said
+  lost      an apply takes a setting away that no document can hold: --adopt asks for --consent ` + cluster.ConsentLost + `
+  blocks    the cluster can't be taken over, and what to do about it
+
+With --adopt the cluster is taken over: its document, authorities and keys go into the store, and on each host an agent notes whose the host is.
+Nothing that runs is changed or restarted. naupegos plan then shows what the first apply would do. Whatever is interrupted goes on with the same command.
+
+Exit status without --adopt: 0 where the cluster can be taken over, 4 where something blocks, another one for errors.`,
+		Example: `  naupegos import demo --from 10.0.0.11 --user debian --identity ~/.ssh/id_ed25519 > cluster.yaml
+  naupegos import demo --from 10.0.0.11 --user debian --identity ~/.ssh/id_ed25519 -o json | jq '.gaps[] | select(.kind == "blocks")'
+  naupegos import demo --from 10.0.0.11 --user debian --identity ~/.ssh/id_ed25519 --adopt`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.importCluster(cmd.Context(), args[0], &f)
+		},
+	}
+	c.Flags().StringVar(&f.from, "from", "", "address of a control-plane host")
+	c.Flags().StringVar(&f.user, "user", "root", "who logs in: root, or one who may use sudo without a password")
+	c.Flags().IntVar(&f.port, "port", 22, "port of SSH on all hosts")
+	c.Flags().StringVar(&f.identity, "identity", "", "file with the private SSH key that logs in")
+	c.Flags().StringVar(&f.known, "known-hosts", "~/.ssh/known_hosts", "file with the hosts' SSH host keys, as ssh and ssh-keyscan write it")
+	c.Flags().BoolVar(&f.adopt, "adopt", false, "take the cluster over")
+	f.out.Bind(c)
+	f.run.bind(c)
+	return c
+}
+
+func (a *App) importCluster(ctx context.Context, name string, f *importFlags) error {
+	id, err := a.importable(ctx, name)
+	if err != nil {
+		return err
+	}
+	way, keyFile, err := f.way()
+	if err != nil {
+		return err
+	}
+	r, err := adopt.NewReader(way)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	found, err := r.Read(ctx)
+	if err != nil {
+		return err
+	}
+	draft, err := adopt.New(adopt.Options{Name: name, ID: id, KeyFile: keyFile, User: f.user, Port: f.port}, found)
+	if err != nil {
+		return err
+	}
+	if f.adopt {
+		return a.adopt(ctx, draft, found, r, f)
+	}
+	if err := f.out.Print(a.Out, draft.Report(), draft.Write); err != nil {
+		return err
+	}
+	if len(draft.Of(adopt.Blocks)) > 0 {
+		return exitCode(fail.Refused.ExitCode())
+	}
+	return nil
+}
+
+// importable refuses a cluster that is known already, and returns the ID of one that is being taken over; empty where none is.
+func (a *App) importable(ctx context.Context, name string) (string, error) {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer st.Close()
+	rec, err := st.Cluster(ctx, name)
+	switch {
+	case fail.KindOf(err) == fail.NotFound:
+		return "", nil
+	case err != nil:
+		return "", err
+	case cluster.Importing(rec):
+		return rec.ID, nil
+	}
+	return "", fail.New(fail.Conflict, "there is a cluster %s already", name).Do("naupegos status %s shows it; choose another name for one that is not known yet", name)
+}
+
+// way says how the hosts are reached, and returns the absolute path of the key's file.
+func (f *importFlags) way() (w adopt.Way, keyFile string, err error) {
+	switch {
+	case f.from == "":
+		return w, "", fail.New(fail.Invalid, "which cluster?").Do("name one of its control-plane hosts: --from ADDRESS")
+	case f.identity == "":
+		return w, "", fail.New(fail.Invalid, "by which key are its hosts logged in to?").Do("--identity FILE names a private SSH key")
+	}
+	if keyFile, err = cluster.KeyPath(f.identity); err != nil {
+		return w, "", err
+	}
+	known, err := cluster.KeyPath(f.known)
+	if err != nil {
+		return w, "", err
+	}
+	w = adopt.Way{From: f.from, User: f.user, Port: f.port}
+	if w.Key, err = os.ReadFile(keyFile); err != nil {
+		return w, "", fail.Wrap(fail.Invalid, err, "read the key that logs in")
+	}
+	w.Known, err = remote.ReadKnown(known)
+	return w, keyFile, err
+}
+
+// adopt takes over what was found.
+func (a *App) adopt(ctx context.Context, draft *adopt.Draft, found *adopt.Found, r *adopt.Reader, f *importFlags) error {
+	doc, err := draft.Cluster()
+	if err != nil {
+		return err
+	}
+	given := &cluster.Given{}
+	if given.Secrets, err = draft.Secrets(); err != nil {
+		return err
+	}
+	if given.Facts, err = draft.Facts(ctx); err != nil {
+		return err
+	}
+	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "import", readOnly: true, given: given})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	p, err := s.Cluster.PlanImport(cluster.ImportOptions{Lost: draft.Lost(), Changed: func(ctx context.Context) (string, error) {
+		now, err := r.Read(ctx)
+		if err != nil {
+			return "", err
+		}
+		return found.Changed(now), nil
+	}})
+	if err != nil {
+		return err
+	}
+	t := a.terms(&f.run, doc)
+	t.Question = fmt.Sprintf("Take cluster %s over?", doc.Metadata.Name)
+	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, draft.Document) }
+	if err := s.CarryOut(ctx, p, t); err != nil {
+		return err
+	}
+	name := doc.Metadata.Name
+	_, err = fmt.Fprintf(a.Out, "Cluster %s is taken over; nothing of it was changed.\n  naupegos document %s > cluster.yaml    its document\n  naupegos plan -f cluster.yaml    what the first apply would do\n", name, name)
+	return err
 }

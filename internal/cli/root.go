@@ -118,7 +118,7 @@ func addVerbs(root *cobra.Command, a *App) {
 	root.AddCommand(
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
 		newPlanCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
-		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newReleaseCmd(a), newDestroyCmd(a),
+		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newImportCmd(a), newReleaseCmd(a), newDestroyCmd(a),
 		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), newServerCmd(a),
 		newRepairCmd(a), newUpdateCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),

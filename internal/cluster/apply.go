@@ -141,6 +141,8 @@ func (c *Cluster) underway() error {
 		return c.errResetting()
 	case c.facts.Is(memory.Releasing):
 		return errReleasing(c.Name())
+	case c.facts.Is(memory.Importing):
+		return errImporting(c.Name())
 	case c.recovering() != nil:
 		return c.errRecovering()
 	}

@@ -61,6 +61,9 @@ var destroyRules = []plan.Rule{
 
 // PlanDestroy removes everything of the cluster and, last, forgets it.
 func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.Plan, error) {
+	if c.facts.Is(memory.Importing) {
+		return nil, errImporting(c.Name())
+	}
 	inv, err := c.prov.Observe(ctx)
 	if err != nil {
 		return nil, err

@@ -109,8 +109,8 @@ func (c *Cluster) trustsFirstUse() bool {
 	return p.Hosts != nil && p.Hosts.TrustOnFirstUse || p.OpenStack != nil && p.OpenStack.TrustOnFirstUse
 }
 
-// keyPath makes the path of the user's private key absolute; "~/" is the user's home directory.
-func keyPath(path string) (string, error) {
+// KeyPath makes the path of the user's private key absolute; "~/" is the user's home directory.
+func KeyPath(path string) (string, error) {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -127,7 +127,7 @@ func keyPath(path string) (string, error) {
 
 // readKeyFile reads the user's private key.
 func readKeyFile(path string) ([]byte, error) {
-	path, err := keyPath(path)
+	path, err := KeyPath(path)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
 	files := map[string][]byte{knownHosts: remote.KnownHosts(hs)}
 	keyFile := filepath.Join(dir, "id_ed25519")
 	if given := c.doc.Spec.Provider.Hosts; given != nil { // they know the user's key, which stays where it is
-		if keyFile, err = keyPath(given.SSHKeyFile); err != nil {
+		if keyFile, err = KeyPath(given.SSHKeyFile); err != nil {
 			return nil, err
 		}
 	} else if files[keyFile], err = c.pki.SSHKey(ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -16,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 // A release leaves an ordinary cluster of kubeadm's to its owner and forgets it. What only Naupegos uses goes from the machines first, as a
@@ -300,4 +302,82 @@ func (c *Cluster) addPKI(ctx context.Context, files map[string][]byte) error {
 	signing, public, err := c.pki.ServiceAccountKey(ctx)
 	files[path.Join(handover.PKIDir, "sa.key")], files[path.Join(handover.PKIDir, "sa.pub")] = signing, public
 	return err
+}
+
+// An import takes over a cluster that somebody else has made. What was read of it is in the record from the agreement on; each agent then notes
+// that its machine is ours; that the API has answered, without which nothing is done with the cluster, is remembered last.
+
+// ImportOptions says what an import is begun with.
+type ImportOptions struct {
+	Lost    []string                                  // settings that the first apply takes away
+	Changed func(ctx context.Context) (string, error) // says in words what runs otherwise than it did when the import began
+}
+
+// ConsentLost is what the user must consent to before a cluster is taken over with settings that no document can hold.
+const ConsentLost = "lose-settings"
+
+var importRules = []plan.Rule{
+	{Stage: stageWorkers},
+	{Stage: stageProve, Waits: []plan.Stage{stageWorkers}},
+	{Stage: stageRecord, Waits: []plan.Stage{stageProve}},
+}
+
+// Importing reports whether the cluster of a record is being taken over.
+func Importing(rec *store.Cluster) bool { return memory.NewFacts(rec, nil).Is(memory.Importing) }
+
+func errImporting(name string) error {
+	return fail.New(fail.Refused, "cluster %s is not taken over yet", name).Do("naupegos import %s --adopt goes on with it", name)
+}
+
+// PlanImport takes a cluster over that somebody else has made.
+func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
+	var graph plan.Graph
+	for _, m := range c.doc.Machines() {
+		graph.Add(stageWorkers, c.takeOver(m, opts.Lost))
+	}
+	graph.Add(stageProve, &plan.Step{
+		ID: "import/unchanged", Action: plan.Wait, Subject: "cluster", Title: "make sure that nothing was changed",
+		Reason: "kubelet, containerd and what they start are to be the same as before",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			words, err := opts.Changed(ctx)
+			if err == nil && words != "" {
+				err = fail.New(fail.Refused, "%s, while the cluster was taken over", words).Do("find out who did that; the same command again begins with what is there now")
+			}
+			return err
+		},
+	})
+	graph.Add(stageRecord, &plan.Step{
+		ID: "import/taken", Action: plan.Change, Subject: "cluster", Title: "remember that the cluster is ours", Reason: "from now on apply and all other verbs work on it",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			if err := c.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
+				return err
+			}
+			return c.facts.Set(ctx, memory.Importing, "")
+		},
+	})
+	steps, err := graph.Seal(importRules)
+	return &plan.Plan{Verb: "import", Cluster: c.Name(), Steps: steps}, err
+}
+
+// takeOver has a machine's agent note that the machine is ours.
+func (c *Cluster) takeOver(m v1alpha1.Machine, lost []string) *plan.Step {
+	step := &plan.Step{
+		ID: "import/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "take " + m.Role + " " + m.Name + " over",
+		Reason: "its agent notes that it is a machine of this cluster; nothing else is written, and nothing restarts",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			h, err := c.Host(ctx, m.Name)
+			if err == nil {
+				_, err = c.dialer.Agent(ctx, h, nil, "adopt", c.rec.ID)
+			}
+			if err == nil {
+				err = c.rememberHost(ctx, m.Name)
+			}
+			return err
+		},
+	}
+	if len(lost) > 0 && m.Role == v1alpha1.RoleControlPlane && m.Index == 1 {
+		step.Consent = ConsentLost
+		step.Details = append([]string{"the first apply will take settings away that no document can hold:"}, lost...)
+	}
+	return step
 }

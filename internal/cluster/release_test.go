@@ -107,3 +107,42 @@ func TestReleaseForgetsLast(t *testing.T) {
 		t.Error("it is not forgotten")
 	}
 }
+
+// TestImportPlan: every machine is taken over, nothing of it restarts, and only what was agreed to is lost; the cluster is ours last.
+func TestImportPlan(t *testing.T) {
+	l, _ := owned(t)
+	ctx := t.Context()
+	testkit.Must(t, l.facts.Set(ctx, memory.Bootstrapped, ""))
+	testkit.Must(t, l.facts.Set(ctx, memory.Importing, "true"))
+	changed := "what runs has changed on demo-a-1"
+	p := testkit.Value(l.PlanImport(ImportOptions{Lost: []string{"kube-apiserver: oidc-issuer-url goes"}, Changed: func(context.Context) (string, error) { return changed, nil }}))(t)
+	testkit.Must(t, p.Check())
+	golden(t, "import", listed(p.Steps))
+	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, ConsentLost)
+	testkit.Must(t, p.CheckConsents([]string{ConsentLost}))
+	step := func(id string) *plan.Step {
+		return p.Steps[slices.IndexFunc(p.Steps, func(s *plan.Step) bool { return s.ID == id })]
+	}
+	for _, s := range p.Steps {
+		if s.Consent == "" && s.Disruption().AtLeast(plan.Rolling) {
+			t.Errorf("%s disturbs something", s.ID)
+		}
+	}
+	testkit.Fails(t, step("import/unchanged").Run(ctx, nil), fail.Refused, changed)
+	changed = ""
+	testkit.Must(t, step("import/unchanged").Run(ctx, nil))
+
+	for verb, plan := range map[string]func() error{
+		"apply":   func() error { _, err := l.PlanApply(ctx); return err },
+		"destroy": func() error { _, err := l.PlanDestroy(ctx, DestroyOptions{}); return err },
+		"reset":   func() error { _, err := l.PlanReset(ctx, ResetOptions{}); return err },
+	} {
+		if err := plan(); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "not taken over yet") {
+			t.Errorf("%s in between: %v", verb, err)
+		}
+	}
+	testkit.Must(t, step("import/taken").Run(ctx, nil))
+	if Importing(l.rec) || !l.facts.Bootstrapped() {
+		t.Error("the cluster is not ours")
+	}
+}

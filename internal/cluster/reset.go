@@ -30,6 +30,9 @@ var resetRules = []plan.Rule{
 
 // PlanReset takes Kubernetes off machines and leaves these, their addresses and their network.
 func (c *Cluster) PlanReset(ctx context.Context, opts ResetOptions) (*plan.Plan, error) {
+	if c.facts.Is(memory.Importing) {
+		return nil, errImporting(c.Name())
+	}
 	p := &plan.Plan{Verb: "reset", Cluster: c.Name(), Final: opts.Machine == ""}
 	var err error
 	if opts.Machine != "" {
@@ -200,6 +203,9 @@ func (c *Cluster) checkUnclean(o *Observed) error {
 func (c *Cluster) resetNote() string {
 	if c.facts.Is(memory.Releasing) {
 		return "it is being released: naupegos release " + c.Name() + " goes on"
+	}
+	if c.facts.Is(memory.Importing) {
+		return "it is not taken over yet: naupegos import " + c.Name() + " --adopt goes on"
 	}
 	if c.facts.Is(memory.Resetting) {
 		return "begun, and not at its end: naupegos reset " + c.Name() + " goes on"

@@ -101,6 +101,9 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 			return err
 		}
 	}
+	if o.Given != nil && cluster.Importing(rec) { // it was read again, and what was read counts
+		s.given, rec.Facts, rec.Document = o.Given, o.Given.Facts, nil
+	}
 	if o.Edit != nil {
 		if doc, err = o.Edit(rec); err != nil {
 			return err

@@ -1,0 +1,314 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/cluster/adopt"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// kubeadmInit is what somebody gives kubeadm, as the documentation has it: RSA keys, kube-proxy's default mode.
+const kubeadmInit = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {advertiseAddress: {{.Address}}, bindPort: 6443}
+nodeRegistration:
+  criSocket: unix:///run/containerd/containerd.sock
+  ignorePreflightErrors: [SystemVerification]
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: {{.Version}}
+imageRepository: {{.Repository}}
+networking: {podSubnet: 10.244.0.0/16}
+dns: {imageTag: {{.CoreDNS}}}
+etcd: {local: {imageTag: {{.Etcd}}}}
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: {{.CgroupDriver}}
+failCgroupV1: false
+failSwapOn: false
+evictionHard: {memory.available: 100Mi, nodefs.available: 1Gi, imagefs.available: 1Gi, nodefs.inodesFree: 1%, imagefs.inodesFree: 1%}
+imageGCHighThresholdPercent: 100
+---
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+conntrack: {maxPerCore: 0, min: null, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+`
+
+// somebodys is a cluster that somebody has made by bare kubeadm on machines of a fleet, with a bundle's programs.
+type somebodys struct {
+	*fleet
+	b      *bundle.Bundle
+	dialer *remote.Dialer // that brings an agent
+	params layout.Params
+}
+
+// bareKubeadm makes a cluster of one control-plane machine and workers.
+func bareKubeadm(t *testing.T, f *fleet, b *bundle.Bundle, cp string, workers ...string) *somebodys {
+	t.Helper()
+	signer := testkit.Value(remote.ParseKey(f.key))(t)
+	c := &somebodys{fleet: f, b: b, dialer: remote.NewDialer([]remote.Key{signer}, remote.Options{AgentPath: filepath.Join(filepath.Dir(built.bin), "naupegos-agent")})}
+	t.Cleanup(func() { testkit.Must(t, c.dialer.Close()) })
+	c.params = layout.Params{
+		ClusterName: "kubernetes", Endpoint: net.JoinHostPort(f.machine[cp].Address, "6443"), Release: layout.Release{Version: b.Manifest.Kubernetes, Bundle: b.Manifest},
+		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSDomain: "cluster.local", EtcdMode: layout.EtcdStacked, CNI: layout.CNINone, SharedKernel: true,
+		ControlPlanes: []layout.Node{{Name: cp, Address: f.machine[cp].Address}},
+	}
+	facts := c.prepare(t, "control-plane", cp)
+	c.prepare(t, "worker", workers...)
+
+	driver := "systemd"
+	if facts.CgroupVersion != 2 {
+		driver = "cgroupfs"
+	}
+	tag := func(image string) string {
+		i := testkit.Value(b.Image(image))(t)
+		return i.Ref[strings.LastIndex(i.Ref, ":")+1:]
+	}
+	var conf bytes.Buffer
+	testkit.Must(t, template.Must(template.New("kubeadm").Parse(kubeadmInit)).Execute(&conf, map[string]string{
+		"Address": f.machine[cp].Address, "Version": b.Manifest.Kubernetes, "Repository": b.Manifest.Repository, "CoreDNS": tag("coredns"), "Etcd": tag("etcd"),
+		"CgroupDriver": driver,
+	}))
+	c.put(t, cp, "/root/kubeadm.yaml", conf.Bytes())
+	if out, err := f.try(cp, "kubeadm init --config /root/kubeadm.yaml 2>&1"); err != nil {
+		t.Fatalf("kubeadm init: %v\n%s", err, out)
+	}
+	p := c.params
+	p.CNI = layout.CNIFlannel
+	c.put(t, cp, "/root/flannel.yaml", testkit.Value(p.Flannel())(t))
+	f.run(cp, askAdmin+"apply -f /root/flannel.yaml")
+	for _, w := range workers {
+		c.join(t, cp, w)
+	}
+	f.run(cp, askAdmin+"-n kube-system rollout status deployment/coredns --timeout=180s")
+	return c
+}
+
+// prepare puts on machines what a distribution's packages bring, and leaves no trace of naupegos.
+func (c *somebodys) prepare(t *testing.T, role string, names ...string) (facts machine.Facts) {
+	t.Helper()
+	for _, name := range names {
+		h := c.host(name)
+		facts = testkit.Value(c.dialer.Facts(t.Context(), h))(t)
+		cfg := testkit.Value(c.params.Runtime(layout.Node{Name: name, Address: h.Address, Facts: facts}, role))(t)
+		cfg.Machine = name
+		_, err := c.dialer.Apply(t.Context(), h, cfg, remote.ApplyOptions{Blob: func(digest string) (io.ReadCloser, int64, error) {
+			file, err := os.Open(c.b.Path(digest))
+			if err != nil {
+				return nil, 0, err
+			}
+			info, err := file.Stat()
+			return file, info.Size(), err
+		}})
+		testkit.Must(t, err)
+		testkit.Value(c.dialer.Agent(t.Context(), h, nil, "release"))(t)
+		if left := c.run(name, ofNaupegos); left != "" {
+			t.Fatalf("of naupegos is left on %s:\n%s", name, left)
+		}
+	}
+	return facts
+}
+
+func (c *somebodys) put(t *testing.T, name, path string, data []byte) {
+	t.Helper()
+	testkit.Value(c.dialer.Run(t.Context(), c.host(name), bytes.NewReader(data), "dd", "status=none", "of="+path))(t)
+}
+
+// join has kubeadm join a machine, and waits until its node is ready.
+func (c *somebodys) join(t *testing.T, cp, name string) {
+	t.Helper()
+	join := strings.TrimSpace(c.run(cp, "kubeadm token create --print-join-command 2>/dev/null"))
+	if out, err := c.try(name, join+" --ignore-preflight-errors=SystemVerification 2>&1"); err != nil {
+		t.Fatalf("kubeadm join: %v\n%s", err, out)
+	}
+	until(t, 2*time.Minute, 500*time.Millisecond, func() error {
+		ready, err := c.try(cp, askAdmin+`get node `+name+` -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}' 2>&1`)
+		if err != nil || ready != "True" {
+			return fmt.Errorf("node %s: Ready is %q", name, ready)
+		}
+		return nil
+	})
+}
+
+// known writes a known_hosts file of the fleet's machines.
+func (f *fleet) known(t *testing.T, path string) {
+	t.Helper()
+	var b strings.Builder
+	for _, m := range f.machine {
+		fmt.Fprintf(&b, "%s %s\n", m.Address, m.HostKeys[0])
+	}
+	testkit.Must(t, os.WriteFile(path, []byte(b.String()), 0o600))
+}
+
+// nodeRuns lists the containers of a node's pods, the processes of kubelet and containerd, and by what they run. Controller managers and
+// schedulers are left out: they end by themselves where this host is too slow for their leases.
+func nodeRuns(f *fleet, cp, node string) string {
+	f.t.Helper()
+	return f.run(cp, askAdmin+`get pods -A --field-selector spec.nodeName=`+node+` -o 'jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[*].containerID}{"\n"}{end}' |
+grep -v -e kube-controller-manager -e kube-scheduler | sort`) + f.run(node, `systemctl show -p MainPID kubelet.service containerd.service
+sha256sum /etc/kubernetes/manifests/* /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env /etc/kubernetes/*.conf 2>/dev/null
+true`)
+}
+
+// TestImport has somebody make a cluster by bare kubeadm, takes it over without a restart, and does with it what is done with every cluster.
+func TestImport(t *testing.T) {
+	testkit.OnlyFull(t, "internal/cluster/adopt reads what kubeadm has written")
+	t.Parallel()
+	former := formerRelease()
+	b := bundletest.Of(t, former)
+	const cp, worker, later, theirs = "kube-a", "kube-b", "kube-c", "kube-d"
+	f := newFleet(t, "e2ekube", b, cp, worker, later, theirs)
+	began := time.Now()
+	c := bareKubeadm(t, f, b, cp, worker)
+	t.Logf("FIGURE bare kubeadm made a cluster in %v", time.Since(began).Round(time.Second))
+	c.run(cp, askAdmin+"create configmap keep --from-literal=a=b")
+
+	r := newRig(t, "imported")
+	key, known := filepath.Join(r.dir, "id_ed25519"), filepath.Join(r.dir, "known_hosts")
+	testkit.Must(t, os.WriteFile(key, f.key, 0o600))
+	c.known(t, known)
+	from := []string{"import", r.name, "--from", f.machine[cp].Address, "--identity", key, "--known-hosts", known}
+	before := map[string]string{cp: nodeRuns(f, cp, cp), worker: nodeRuns(f, cp, worker)}
+
+	looked := r.must(0, from...)
+	t.Logf("import says\n%s", looked.stdout)
+	var report adopt.Report
+	testkit.Must(t, json.Unmarshal([]byte(r.must(0, append(from, "-o", "json")...).stdout), &report))
+	if !report.Adoptable || report.Document.Spec.Kubernetes.Version != former || len(report.Document.Machines()) != 2 {
+		t.Errorf("the report is %+v", report)
+	}
+	for _, m := range []string{cp, worker} {
+		if left := f.run(m, ofNaupegos); left != "" {
+			t.Errorf("looking leaves on %s\n%s", m, left)
+		}
+	}
+	c.refused(t, r, from, known, worker)
+
+	adoptIt(t, r, from)
+	for _, m := range []string{cp, worker} {
+		if now := nodeRuns(f, cp, m); now != before[m] {
+			t.Errorf("on %s runs something else:\n%s\nbefore:\n%s", m, now, before[m])
+		}
+	}
+	r.must(6, append(from, "--adopt", "--yes")...)
+	if res := r.must(4, "import", "again", "--from", f.machine[cp].Address, "--identity", key, "--known-hosts", known); !strings.Contains(res.stdout, "another cluster that naupegos keeps") {
+		t.Errorf("under another name: %v", res)
+	}
+
+	testkit.Must(t, os.WriteFile(r.file, []byte(r.must(0, "document", r.name).stdout), 0o644))
+	if res := r.must(2, "plan", "-f", r.file); !strings.Contains(res.stdout, "Disruption: rolling") {
+		t.Errorf("the plan after the import does not say that something restarts: %v", res)
+	} else {
+		t.Logf("the first plan:\n%s", res.stdout)
+	}
+	r.size.controlPlanes, r.size.workers = 1, 1
+	r.apply()
+	r.healthy()
+
+	c.run(later, "true")
+	r.addHost(t, f, later)
+	r.size.workers = 2
+	r.apply()
+	r.healthy()
+	c.prepare(t, "worker", theirs)
+	c.join(t, cp, theirs)
+	c.run(cp, askAdmin+"delete node "+theirs)
+	if out := c.run(cp, "kubeadm certs check-expiration 2>&1"); !strings.Contains(out, "etcd-ca") || strings.Contains(out, "MISSING") {
+		t.Errorf("kubeadm certs check-expiration:\n%s", out)
+	}
+	r.must(0, "certs", "rotate", r.name, "--all", "--yes")
+	r.must(0, "upgrade", r.name, "--to", release.Default, "--finish", "--yes")
+	r.runs(release.Default, release.Default)
+	if kept := c.run(cp, askAdmin+"get configmap keep -o jsonpath={.data.a}"); kept != "b" {
+		t.Errorf("what was stored before is %q now", kept)
+	}
+	r.calm.end()
+	r.must(0, "release", r.name, filepath.Join(r.dir, "mine"), "--yes")
+	for _, m := range []string{cp, worker, later} {
+		if left := f.run(m, ofNaupegos); left != "" {
+			t.Errorf("left on %s is\n%s", m, left)
+		}
+	}
+	if out := c.run(cp, "kubeadm certs check-expiration 2>&1"); strings.Contains(out, "MISSING") {
+		t.Errorf("kubeadm certs check-expiration:\n%s", out)
+	}
+}
+
+// refused tries what is refused before anything is begun.
+func (c *somebodys) refused(t *testing.T, r *rig, from []string, known, worker string) {
+	t.Helper()
+	pinned := testkit.Value(os.ReadFile(known))(t)
+	address := c.machine[worker].Address
+	var without, wrong strings.Builder
+	for line := range strings.Lines(string(pinned)) {
+		if !strings.HasPrefix(line, address+" ") {
+			without.WriteString(line)
+			wrong.WriteString(line)
+		}
+	}
+	fmt.Fprintf(&wrong, "%s %s\n", address, somebodysKey)
+	for _, bad := range []struct {
+		known string
+		code  int
+		says  string
+	}{{without.String(), 4, "no SSH host key is known for " + address}, {wrong.String(), 8, worker}} {
+		testkit.Must(t, os.WriteFile(known, []byte(bad.known), 0o600))
+		if res := r.must(bad.code, append(from, "--adopt", "--yes")...); !strings.Contains(res.stderr, bad.says) {
+			t.Errorf("want %q: %v", bad.says, res)
+		}
+	}
+	testkit.Must(t, os.WriteFile(known, pinned, 0o600))
+	if res := r.must(0, "status"); !strings.Contains(res.stdout, "No clusters") {
+		t.Errorf("something was begun: %v", res)
+	}
+}
+
+// adoptIt adopts a cluster, killed at every boundary of a step.
+func adoptIt(t *testing.T, r *rig, from []string) {
+	t.Helper()
+	killed := invocation{bin: built.kill, env: []string{"NAUPEGOS_KILL_ONCE=" + filepath.Join(r.dir, "import-boundaries")}}
+	began, died := time.Now(), 0
+	for {
+		res := naupegos(t, killed, append([]string{"--state-dir", r.state}, append(from, "--adopt", "--yes")...)...)
+		if res.code == 0 || res.code == 6 && died > 0 { // killed behind the very last step, it is taken over by now
+			break
+		}
+		if died++; res.code != -1 || died > 20 {
+			t.Fatalf("after %d deaths: %v", died, res)
+		}
+	}
+	t.Logf("FIGURE an import that was killed at %d boundaries: %v", died, time.Since(began).Round(100*time.Millisecond))
+}
+
+// addHost adds a host to the document as a worker.
+func (r *rig) addHost(t *testing.T, f *fleet, name string) {
+	t.Helper()
+	m := f.machine[name]
+	doc := string(testkit.Value(os.ReadFile(r.file))(t))
+	entry := fmt.Sprintf("machines:\n        - {name: %s, address: %s, role: worker, pool: general, hostKey: %s}\n", name, m.Address, m.HostKeys[0])
+	added := strings.Replace(doc, "machines:\n", entry, 1)
+	if added == doc {
+		t.Fatalf("the document has no machines:\n%s", doc)
+	}
+	testkit.Must(t, os.WriteFile(r.file, []byte(added), 0o644))
+}
