@@ -133,7 +133,7 @@ func (k *PKI) lockedCross(ctx context.Context, name string, g Generations) error
 		return err
 	}
 	t := *of.cert
-	t.SignatureAlgorithm = 0 // that of the key that signs: somebody else may have made the one before
+	t.SignatureAlgorithm = 0                                        // that of the key that signs: somebody else may have made the one before
 	t.SerialNumber, t.AuthorityKeyId = serial, by.cert.SubjectKeyId // both have the same subject: nobody else would tell them apart
 	t.NotAfter = k.o.Now().UTC().Add(k.o.LeafValidity)
 	for _, end := range []*x509.Certificate{by.cert, of.cert} {
