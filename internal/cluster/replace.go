@@ -177,7 +177,7 @@ const consentReplace = "replace-machines"
 
 // Consents lists the names of all consents that plans ask for.
 func Consents() []string {
-	return []string{provider.ConsentAddresses, ConsentObstacles, ConsentBundle, ConsentLost, consentReplace}
+	return []string{provider.ConsentAddresses, ConsentLost, ConsentObstacles, ConsentBundle, consentReplace}
 }
 
 // drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
