@@ -1,0 +1,155 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/storetest"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// served is a server, started from the built command.
+type served struct {
+	t       *testing.T
+	env     []string
+	state   string
+	http    string
+	address string
+	cmd     *exec.Cmd
+	mu      sync.Mutex
+	log     bytes.Buffer
+}
+
+// Write takes the server's log.
+func (s *served) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(b)
+}
+
+func (s *served) said(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(s.log.String(), text)
+}
+
+// start starts the server, and waits until it is well.
+func (s *served) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(built.bin, "server", "--state-dir", s.state, "--listen-http", s.http, "--listen-https", s.address)
+	s.cmd.Env = append(os.Environ(), s.env...)
+	s.cmd.Stdout, s.cmd.Stderr = s, s
+	testkit.Must(s.t, s.cmd.Start())
+	until(s.t, 2*time.Minute, 100*time.Millisecond, func() error {
+		res, err := http.Get("http://" + s.http + "/healthz")
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return fail.New(fail.NotReady, "it answers %s", res.Status)
+		}
+		return nil
+	})
+}
+
+// kill ends the server as a power cut does.
+func (s *served) kill() {
+	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Wait()
+}
+
+// TestServers: two servers share a PostgreSQL database. What one plans is what the command plans; the one that carries an apply out is killed
+// in the midst of it, and the other one goes on; whoever waits sees the end, and the command finds nothing left to do.
+func TestServers(t *testing.T) {
+	testkit.OnlyFull(t, "the board's unit tests have a server vanish at three moments, and TestScript a job done by a real server")
+	const name = "servers"
+	dir := filepath.Join(built.dir, name)
+	testkit.Must(t, os.MkdirAll(dir, 0o700))
+	state, file := filepath.Join(dir, "state"), filepath.Join(dir, "cluster.yaml")
+	testkit.Must(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: naupegos.dev/v1alpha1
+kind: Cluster
+metadata: {name: %s}
+spec:
+  provider: {local: {}}
+  endpoint: {kind: direct}
+  controlPlane: {replicas: 1}
+  workers: [{name: a, replicas: 1}]
+  smokeTest: false
+`, name), 0o600))
+	db := storetest.StartPostgres(t)
+	here := invocation{env: []string{"NAUPEGOS_STORE=" + storetest.WithPassword(t, db.NewDatabase(t))}, timeout: 10 * time.Minute}
+	run := func(i invocation, code int, args ...string) result {
+		t.Helper()
+		r := naupegos(t, i, append([]string{"--state-dir", state}, args...)...)
+		if r.code != code {
+			t.Fatal(r)
+		}
+		return r
+	}
+	var servers [2]*served
+	for i := range servers {
+		at := func() string { return fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)) }
+		servers[i] = &served{t: t, env: here.env, state: state, http: at(), address: at()}
+		servers[i].start()
+		t.Cleanup(servers[i].kill)
+	}
+	token := strings.TrimSpace(run(here, 0, "server", "token", "create", "test", "--role", "operate").stdout)
+	afar := func(s *served) invocation {
+		return invocation{timeout: here.timeout, env: []string{"NAUPEGOS_SERVER=https://" + s.address, "NAUPEGOS_TOKEN=" + token,
+			"NAUPEGOS_SERVER_CA=" + filepath.Join(state, "server-ca.crt")}}
+	}
+	if hand, far := run(here, 2, "plan", "-f", file, "-o", "json"), run(afar(servers[1]), 2, "plan", "-f", file, "-o", "json"); hand.stdout != far.stdout {
+		t.Errorf("the command plans\n%s\nand the server\n%s", hand.stdout, far.stdout)
+	}
+	t.Cleanup(func() { naupegos(t, here, "--state-dir", state, "destroy", name, "--yes") })
+
+	got := make(chan result, 1)
+	go func() {
+		got <- naupegos(t, afar(servers[0]), "--state-dir", state, "apply", "-f", file, "--yes")
+	}()
+	var victim, other *served
+	until(t, 5*time.Minute, 20*time.Millisecond, func() error { // machines are being made, or are there
+		for i, s := range servers {
+			if s.said("job taken") {
+				victim, other = s, servers[1-i]
+			}
+		}
+		if machines, err := filepath.Glob("/var/lib/naupegos/local/" + name + "-*/machines/*"); victim == nil || err != nil || len(machines) == 0 {
+			return fail.New(fail.NotReady, "no machine is made yet")
+		}
+		return nil
+	})
+	victim.kill()
+	until(t, 2*time.Minute, 100*time.Millisecond, func() error {
+		if !other.said("attempt=2") {
+			return fail.New(fail.NotReady, "the other server has not taken the job")
+		}
+		return nil
+	})
+	victim.start() // so that whoever waits there is answered again
+	if r := <-got; r.code != 0 || !strings.Contains(r.stdout, "Cluster "+name+" is up") {
+		t.Fatalf("%v\n%s", r, &other.log)
+	}
+	if r := run(here, 0, "apply", "-f", file, "--yes"); !strings.Contains(r.stdout, "No changes") {
+		t.Errorf("the command finds more to do: %v", r)
+	}
+	if r := run(afar(other), 0, "apply", "-f", file, "--yes"); !strings.Contains(r.stdout, "No changes") {
+		t.Errorf("the server finds more to do: %v", r)
+	}
+	run(afar(other), 0, "status", name)
+	if r := run(afar(other), 0, "destroy", name, "--yes"); !strings.Contains(r.stdout, "nothing of it is left") {
+		t.Error(r)
+	}
+}
