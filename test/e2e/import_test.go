@@ -236,12 +236,8 @@ func TestImport(t *testing.T) {
 	if out := c.run(cp, "kubeadm certs check-expiration 2>&1"); !strings.Contains(out, "etcd-ca") || strings.Contains(out, "MISSING") {
 		t.Errorf("kubeadm certs check-expiration:\n%s", out)
 	}
-	until(t, 15*time.Minute, time.Second, func() error { // pods get new tokens within minutes; the same command goes on
-		if res := r.run("certs", "rotate", r.name, "--all", "--yes"); res.code != 0 {
-			return fmt.Errorf("%v", res)
-		}
-		return nil
-	})
+	r.inv.timeout = 15 * time.Minute // pods get new tokens within minutes
+	r.must(0, "certs", "rotate", r.name, "--all", "--yes")
 	r.must(0, "upgrade", r.name, "--to", release.Default, "--finish", "--yes")
 	r.runs(release.Default, release.Default)
 	if kept := c.run(cp, askAdmin+"get configmap keep -o jsonpath={.data.a}"); kept != "b" {
