@@ -126,7 +126,7 @@ var knows = map[string][]string{
 	"internal/cluster/laying":           {"internal/fail"},
 	"internal/cluster/rotation":         {"internal/fail", "internal/pki"},
 	"internal/cluster/handover":         {"internal/fail", "internal/pki", "internal/provider"},
-	"internal/cluster/memory":           {"internal/fail", "internal/pki", "internal/provider", "internal/store"},
+	"internal/cluster/memory":           {"internal/backup", "internal/fail", "internal/pki", "internal/provider", "internal/store"},
 	"internal/cluster/parts":            {"internal/fail", "internal/plan"},
 	"internal/cluster/scaling":          {"api/v1alpha1", "internal/cluster/memory", "internal/fail"},
 	"internal/cluster/support":          {"internal/fail", "internal/pki", "internal/provider", "internal/remote"},

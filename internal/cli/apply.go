@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/backup/rehearse"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/savedplan"
 	"github.com/naupegos/naupegos/internal/cluster"
@@ -164,4 +167,81 @@ func (a *App) applySaved(ctx context.Context, file string, f *runFlags) error {
 	t := a.terms(f, doc)
 	t.Reviewed = true
 	return a.apply(ctx, file, b, t)
+}
+
+// restoreLiving puts a set into the place of what a living cluster holds, or goes on with that.
+func (a *App) restoreLiving(ctx context.Context, set *backup.Set, target backup.Target, f *backupRestoreFlags, began time.Time) (err error) {
+	name := set.Cluster
+	if !f.run.consents.has(cluster.ConsentRestore) {
+		return fail.New(fail.Refused, "cluster %s lives, and all that was written since %s would be given up", name, set.CreatedAt.Local().Format(time.DateTime)).
+			Do("--consent %s has the backup put into its place; or naupegos destroy %s first, which rebuilds its machines, too", cluster.ConsentRestore, name)
+	}
+	s, doc, err := a.openNamed(ctx, name, sessionOptions{verb: "backup restore", readOnly: true, bundle: bundles.Made})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	t := a.terms(&f.run, doc)
+	t.Question = fmt.Sprintf("Put backup %s into the place of what cluster %s holds?", set.ID, name)
+	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
+	from := set
+	switch begun := cluster.Restores(s.Record); {
+	case begun == set.ID:
+		from = nil // it goes on
+	case begun != "":
+		return fail.New(fail.Refused, "cluster %s is being restored from backup %s", name, begun).Do("naupegos backup restore %s --from %s goes on with it", name, begun)
+	default:
+		o, start, err := a.rehearseForLiving(ctx, s, set, target, f)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, o.dir.Remove()) }()
+		t.Commit = func(ctx context.Context) error {
+			if err := s.Cluster.KeepSnapshot(start); err != nil {
+				return err
+			}
+			if err := o.dir.Remove(); err != nil { // what is in plaintext does not wait until the cluster is up
+				return err
+			}
+			return s.Commit(ctx, s.Record.Document)
+		}
+	}
+	p, err := s.Cluster.PlanRestoreLiving(ctx, from)
+	if err != nil {
+		return err
+	}
+	if err := s.CarryOut(ctx, p, t); err != nil {
+		return err
+	}
+	first, err := s.Cluster.PlanApply(ctx)
+	if err != nil {
+		return err
+	}
+	t.Question, t.Commit = "Have apply put right what is not as the document says?", nil
+	return a.convergeRestored(ctx, s, first, t, name, began)
+}
+
+// rehearseForLiving proves a set that fits a living cluster, and returns it with the file of the snapshot to start from.
+func (a *App) rehearseForLiving(ctx context.Context, s *session, set *backup.Set, target backup.Target, f *backupRestoreFlags) (o *opened, start string, err error) {
+	if o, err = f.open(ctx, a, set, target); err != nil {
+		return nil, "", err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.dir.Remove())
+		}
+	}()
+	if err := s.Cluster.FitsLiving(ctx, set, &o.record, o.Secrets); err != nil {
+		return nil, "", err
+	}
+	nodes, err := s.Cluster.Nodes(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	p, start, err := o.rehearse(ctx, a, &f.openFlags, &rehearse.Tidy{Machines: nodes})
+	if err != nil {
+		return nil, "", err
+	}
+	fmt.Fprintf(a.Err, "Backup %s is proven: %d objects, %d Secrets decrypted.\n", set.ID, p.Objects, p.Secrets)
+	return o, start, nil
 }

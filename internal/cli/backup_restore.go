@@ -135,7 +135,7 @@ func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target ba
 	if o.Contents, err = set.Extract(ctx, key, o.dir.Path); err != nil {
 		return nil, err
 	}
-	o.record = cluster.FromRecord(o.Record, o.Document)
+	o.record = memory.FromRecord(o.Record, o.Document)
 	if o.doc, err = v1alpha1.Parse("the document in backup "+set.ID, o.Document); err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func newBackupRestoreCmd(a *App) *cobra.Command {
 	var f backupRestoreFlags
 	c := &cobra.Command{
 		Use:   "restore NAME --from ID",
-		Short: "Rebuild a cluster that was destroyed, or lost, from a backup",
+		Short: "Rebuild a cluster that was destroyed, or lost, from a backup, or put its data back",
 		Long: `Rebuild the cluster that a backup is of: the same one, with its authorities, service-account key and encryption keys, so that old kubeconfigs
 and tokens go on working where the endpoint stays the same. The set is rehearsed first; nothing is touched before that. Then the cluster gets its
 place in the store again, its machines are made as apply makes them, and etcd starts from the backup.
@@ -247,7 +247,11 @@ place in the store again, its machines are made as apply makes them, and etcd st
 What is not true any more is taken out: leases, pods of controllers, which make other ones, attachments of volumes, endpoints, nodes that there are
 not. Revisions of etcd grow by a billion, so that nobody who has watched takes old for new.
 
-Interrupted, the same command or naupegos apply goes on. On another machine, or with another store, name the directory with --to, and what opens
+A cluster that lives is refused without --consent ` + cluster.ConsentRestore + `: what was written since the backup is given up. With it a backup of what is there now is made
+first, where etcd can be read; then all control-plane machines stop, start from the set together, and kubelets restart. Machines stay. A set from before
+authorities or keys were rotated, or of another release, is refused: destroy the cluster and restore then.
+
+Interrupted, the same command goes on; of a cluster that is rebuilt, naupegos apply does, too. On another machine, or with another store, name the directory with --to, and what opens
 the set: --identity-file or --passphrase-file.`,
 		Example: "  naupegos backup restore demo --from latest\n  naupegos backup restore demo --from 20261123T211500Z-3f9a --to /mnt/backups --passphrase-file words",
 		Args:    cobra.ExactArgs(1),
@@ -261,6 +265,7 @@ the set: --identity-file or --passphrase-file.`,
 	c.Flags().StringVar(&f.from, "from", "", "the ID of the backup, or latest")
 	f.openFlags.bind(c)
 	f.run.bind(c)
+	f.run.consents.known = append(cluster.Consents(), cluster.ConsentRestore)
 	return c
 }
 
@@ -274,12 +279,11 @@ func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFl
 	if err != nil {
 		return err
 	}
-	if rec != nil && cluster.Restores(rec) == set.ID {
+	if rec != nil && cluster.Restores(rec) == set.ID && !cluster.RestoresLiving(rec) {
 		return a.continueRestore(ctx, name, f, began)
 	}
 	if rec != nil {
-		return fail.New(fail.Refused, "cluster %s is there", name).
-			Do("backup restore rebuilds a cluster that is lost or was destroyed: naupegos destroy %s first, if what it holds is to be given up", name)
+		return a.restoreLiving(ctx, set, target, f, began)
 	}
 	o, err := f.open(ctx, a, set, target)
 	if err != nil {

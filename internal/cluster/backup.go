@@ -207,7 +207,7 @@ func (c *Cluster) operatorPart(ctx context.Context, bundle string) (*backup.Oper
 		}
 		rec.Facts[store.Fact{Kind: string(memory.Bundle)}] = bundle
 	}
-	o := &backup.Operator{Document: rec.Document, Record: RecordOf(&rec), Secrets: map[string][]byte{}}
+	o := &backup.Operator{Document: rec.Document, Record: memory.RecordOf(&rec), Secrets: map[string][]byte{}}
 	names, err := c.secrets.Names(ctx)
 	if err != nil {
 		return nil, err

@@ -29,8 +29,8 @@ func TestRecord(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	rec := store.Cluster{ID: "demo-1", Name: "demo", Provider: "local", Document: []byte("kind: Cluster"), CreatedAt: at, UpdatedAt: at.Add(time.Hour),
 		Facts: store.Facts{{Kind: "bundle"}: "v1 sha256-1", {Kind: "host", Subject: "a"}: "{}", {Kind: "host", Subject: "b"}: ""}}
-	r := RecordOf(&rec)
-	got := FromRecord(r, rec.Document)
+	r := memory.RecordOf(&rec)
+	got := memory.FromRecord(r, rec.Document)
 	if r.Bundle != "sha256-1" || got.ID != rec.ID || got.Provider != rec.Provider || !maps.Equal(got.Facts, rec.Facts) || !got.UpdatedAt.Equal(rec.UpdatedAt) {
 		t.Errorf("it is %+v, with bundle %q", got, r.Bundle)
 	}

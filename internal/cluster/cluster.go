@@ -267,12 +267,6 @@ func (c *Cluster) Converged(ctx context.Context) error {
 // release than the one it was built with.
 const ConsentBundle = "other-bundle"
 
-// BundleOf returns the ID of the bundle that a cluster was last brought to; empty where none is remembered.
-func BundleOf(rec *store.Cluster) string {
-	_, id, _ := strings.Cut(memory.NewFacts(rec, nil).Get(memory.Bundle), " ")
-	return id
-}
-
 // builtWith returns the title and the ID of the bundle that the cluster was last brought to.
 func (c *Cluster) builtWith() (title, id string) {
 	title, id, _ = strings.Cut(c.facts.Get(memory.Bundle), " ")

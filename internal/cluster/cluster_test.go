@@ -64,8 +64,8 @@ func TestOtherBundle(t *testing.T) {
 	}
 	l.running(doc)
 	testkit.Must(t, l.Converged(t.Context()))
-	if BundleOf(l.rec) != l.bundle.ID || l.otherBundle() {
-		t.Fatalf("remembered: %s", BundleOf(l.rec))
+	if memory.BundleOf(l.rec) != l.bundle.ID || l.otherBundle() {
+		t.Fatalf("remembered: %s", memory.BundleOf(l.rec))
 	}
 	l.bundle, l.newest = bundleOf("b"), bundleOf("b")
 	if note := l.bundleNote(); !strings.Contains(note, "bundle aaaaaaaaaaaa, which the cluster was built with, is not here; bbbbbbbbbbbb is") {
@@ -85,8 +85,8 @@ func TestOtherBundle(t *testing.T) {
 		}
 	}
 	testkit.Must(t, taken.Run(t.Context(), nil))
-	if BundleOf(l.rec) != l.bundle.ID || l.otherBundle() || l.bundleNote() != "" {
-		t.Errorf("consented to, and remembered: %s", BundleOf(l.rec))
+	if memory.BundleOf(l.rec) != l.bundle.ID || l.otherBundle() || l.bundleNote() != "" {
+		t.Errorf("consented to, and remembered: %s", memory.BundleOf(l.rec))
 	}
 }
 

@@ -88,6 +88,20 @@ func (c *Cluster) configureStep(s wanted.Slot, action plan.Action, reason string
 	}
 }
 
+// onMachine is a step that runs a command on a machine.
+func (c *Cluster) onMachine(id string, action plan.Action, name, title, reason string, command ...string) *plan.Step {
+	return &plan.Step{
+		ID: id + "/" + name, Action: action, Subject: name, Title: title, Reason: reason, Timeout: layTimeout,
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			h, err := c.Host(ctx, name)
+			if err == nil {
+				_, err = c.dialer.Run(ctx, h, nil, command...)
+			}
+			return err
+		},
+	}
+}
+
 func configureID(name string) string { return "configure/" + name }
 
 // describe tells in words what the agent would change, for the printed plan.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -270,4 +271,25 @@ func (c *Cluster) backups(ctx context.Context) *Backups {
 		b.Proven, b.ProvenID = proven.CreatedAt, proven.ID
 	}
 	return b
+}
+
+// NodesOf returns the names of the nodes of a cluster that is made anew by a document.
+func NodesOf(doc *v1alpha1.Cluster) []string {
+	want, _ := wanted.Assign(doc, nil, nil)
+	return nodeNames(want)
+}
+
+// Nodes returns the names of the nodes that the cluster is to have.
+func (c *Cluster) Nodes(ctx context.Context) ([]string, error) {
+	err := c.loadTarget(ctx)
+	return nodeNames(c.known()), err
+}
+
+func nodeNames(want []wanted.Slot) (names []string) {
+	for _, s := range want {
+		if s.Role != provider.Gateway {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }

@@ -255,6 +255,16 @@ func (c *Cluster) giveUpStep(m provider.Machine) *plan.Step {
 	return s
 }
 
+// forgetJoins forgets how members have joined: there is another initial cluster.
+func (c *Cluster) forgetJoins(ctx context.Context) error {
+	for name := range c.facts.Each(memory.EtcdJoin) {
+		if err := c.facts.SetOf(ctx, memory.EtcdJoin, name, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // salvage makes the survivor's data of what it holds, as of the only member.
 func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *Recovering) error {
 	h, err := c.Host(ctx, r.From)
@@ -283,10 +293,8 @@ func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *Recovering) e
 	if err := c.facts.Set(ctx, memory.EtcdInitial, initial); err != nil {
 		return err
 	}
-	for name := range c.facts.Each(memory.EtcdJoin) {
-		if err := c.facts.SetOf(ctx, memory.EtcdJoin, name, ""); err != nil {
-			return err
-		}
+	if err := c.forgetJoins(ctx); err != nil {
+		return err
 	}
 	p.Status("making the data directory on %s", r.From)
 	if _, err = c.dialer.Run(ctx, h, nil, r.place().Lay(r.From, initial, peerURL(addr))...); err != nil {

@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -30,6 +34,9 @@ type restoring struct {
 	Made       time.Time `json:"made"`       // when the backup was made
 	Kubernetes string    `json:"kubernetes"` // the release that it is of
 	Run        string    `json:"run"`        // tells this restore from others of the same backup
+	// Living: the cluster lives, and its data is replaced; apply waits for the end of that.
+	Living bool  `json:"living,omitempty"`
+	Bump   int64 `json:"bump,omitempty"` // by how much revisions grow: laying.Place
 }
 
 // restoring returns what etcd is started from again; nil where it is not.
@@ -51,9 +58,19 @@ func Restores(rec *store.Cluster) string {
 	return ""
 }
 
+// RestoresLiving is Restores where the cluster lives.
+func RestoresLiving(rec *store.Cluster) bool {
+	r := restoringBy(memory.NewFacts(rec, nil))
+	return r != nil && r.Living
+}
+
 // Restore has the next plan start etcd from a backup of a release of Kubernetes. KeepSnapshot has to follow before that is carried out.
 func (c *Cluster) Restore(ctx context.Context, set, kubernetes string, made time.Time) error {
-	data, err := json.Marshal(restoring{Set: set, Made: made.UTC(), Kubernetes: kubernetes, Run: time.Now().UTC().Format("20060102T150405Z")})
+	return c.setRestoring(ctx, restoring{Set: set, Made: made.UTC(), Kubernetes: kubernetes, Run: time.Now().UTC().Format("20060102T150405Z")})
+}
+
+func (c *Cluster) setRestoring(ctx context.Context, r restoring) error {
+	data, err := json.Marshal(r)
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "remember what is restored")
 	}
@@ -109,7 +126,9 @@ const layTimeout = 20 * time.Minute
 
 // place is where on a machine a restore keeps what it needs.
 func (r *restoring) place() laying.Place {
-	return laying.On("/var/lib/naupegos/restoring/"+r.Run, r.Run)
+	p := laying.On("/var/lib/naupegos/restoring/"+r.Run, r.Run)
+	p.Bump = r.Bump
+	return p
 }
 
 // layStep makes the data directory of a control-plane machine's etcd member of the snapshot.
@@ -184,27 +203,6 @@ func (c *Cluster) sendTool(ctx context.Context, name string, at laying.Place, fi
 	return nil
 }
 
-// RecordOf is the record of a cluster as backups have it.
-func RecordOf(rec *store.Cluster) backup.Record {
-	r := backup.Record{ID: rec.ID, Name: rec.Name, Provider: rec.Provider, Bundle: BundleOf(rec), CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt}
-	for f, v := range rec.Facts {
-		r.Facts = append(r.Facts, backup.Fact{Kind: f.Kind, Subject: f.Subject, Value: v})
-	}
-	slices.SortFunc(r.Facts, func(a, b backup.Fact) int {
-		return strings.Compare(a.Kind+"/"+a.Subject, b.Kind+"/"+b.Subject)
-	})
-	return r
-}
-
-// FromRecord is the record of a cluster out of a backup.
-func FromRecord(r backup.Record, document []byte) store.Cluster {
-	rec := store.Cluster{ID: r.ID, Name: r.Name, Provider: r.Provider, Document: document, Facts: store.Facts{}, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt}
-	for _, f := range r.Facts {
-		rec.Facts[store.Fact{Kind: f.Kind, Subject: f.Subject}] = f.Value
-	}
-	return rec
-}
-
 // Given is what a cluster that the store does not know is begun with: it comes back as what it was.
 type Given struct {
 	Secrets map[string][]byte // by name
@@ -227,13 +225,159 @@ func GenerationsOf(rec *store.Cluster) (map[string]pki.Generations, error) {
 	return c.generations(r), nil
 }
 
-// NodesOf returns the names of the nodes of a cluster that is made anew by a document.
-func NodesOf(doc *v1alpha1.Cluster) (names []string) {
-	want, _ := wanted.Assign(doc, nil, nil)
-	for _, s := range want {
-		if s.Role != provider.Gateway {
-			names = append(names, s.Name)
+// ConsentRestore names the consent to putting a backup into the place of what a living cluster holds.
+const ConsentRestore = "replace-data"
+
+const restoredStep = "etcd/restored"
+
+// FitsLiving refuses a set whose data this cluster, as it lives, could not read or would not trust.
+func (c *Cluster) FitsLiving(ctx context.Context, set *backup.Set, rec *store.Cluster, secrets map[string][]byte) error {
+	again := func(format string, args ...any) error {
+		return fail.New(fail.Refused, "backup %s does not fit the living cluster: %s", set.ID, fmt.Sprintf(format, args...)).At(c.Name()).
+			Do("naupegos destroy %s, then naupegos backup restore %s --from %s rebuilds the cluster as it was then", c.Name(), c.Name(), set.ID)
+	}
+	switch now := c.told(); {
+	case rec.ID != c.rec.ID:
+		return again("it is of another cluster of this name, %s", rec.ID)
+	case c.upgrading() || now.Machines != set.Kubernetes:
+		return again("it is of Kubernetes %s, and the cluster runs, or goes to, another release", set.Kubernetes)
+	case c.rotating() || c.encryptionChanging():
+		return again("authorities or keys are being rotated")
+	}
+	keys := func(all store.Facts) store.Facts {
+		out := memory.OfKeys(all)
+		maps.DeleteFunc(out, func(f store.Fact, _ string) bool { return strings.HasPrefix(f.Kind, "wireguard") })
+		return out
+	}
+	if !maps.Equal(keys(rec.Facts), keys(c.facts.All())) {
+		return again("authorities or keys were rotated since")
+	}
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if !pki.IsRoot(name) {
+			continue
+		}
+		if now, err := c.secrets.Get(ctx, name); err != nil || !bytes.Equal(now, secrets[name]) {
+			return again("%s is not what it was then", name)
 		}
 	}
-	return names
+	return nil
+}
+
+var restoreLivingRules = []plan.Rule{
+	{Stage: stagePrepare},
+	{Stage: stageClean, Waits: []plan.Stage{stagePrepare}},
+	{Stage: stageBootstrap, Waits: []plan.Stage{stageClean}},
+	{Stage: stageServe, Waits: []plan.Stage{stageBootstrap}},
+	{Stage: stageRollWorkers, Waits: []plan.Stage{stageServe}},
+	{Stage: stageForget, Waits: []plan.Stage{stageRollWorkers}},
+}
+
+// PlanRestoreLiving plans to put a set into the place of what the cluster's etcd holds, on all of its members; a nil set goes on with what was begun.
+// KeepSnapshot has to follow before it is carried out.
+func (c *Cluster) PlanRestoreLiving(ctx context.Context, set *backup.Set) (*plan.Plan, error) {
+	o, err := c.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answers := map[string]bool{}
+	for _, m := range o.Inventory.Machines {
+		answers[m.Name] = m.State == provider.Running && m.Role != provider.Gateway && c.answers(ctx, m.Name)
+	}
+	highest := int64(0)
+	if err := c.withEtcd(ctx, func(e *etcd.Client) error {
+		for _, r := range e.Revisions(ctx) {
+			highest = max(highest, r)
+		}
+		return nil
+	}); err != nil && fail.KindOf(err) != fail.Unreachable {
+		return nil, err
+	}
+	p := &plan.Plan{Verb: "backup restore", Cluster: c.Name()}
+	p.Steps, p.Warnings, err = c.restoreLivingSteps(ctx, o, set, answers, highest)
+	return p, err
+}
+
+// restoreLivingSteps lists the steps; highest is the last revision that a member tells of, 0 where none does.
+func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *backup.Set, answers map[string]bool, highest int64) ([]*plan.Step, []string, error) {
+	var graph plan.Graph
+	if set != nil {
+		r := restoring{Set: set.ID, Made: set.CreatedAt, Kubernetes: set.Kubernetes, Run: time.Now().UTC().Format("20060102T150405Z"), Living: true}
+		r.Bump = laying.Beyond(highest)
+		if err := c.setRestoring(ctx, r); err != nil {
+			return nil, nil, err
+		}
+		if o.EtcdErr == nil {
+			graph.Add(stagePrepare, c.backupStep("before backup "+set.ID+" is restored", nil))
+		}
+	}
+	r := c.restoring()
+	var initial, warnings []string
+	for _, s := range o.Want {
+		addr, err := c.address(ctx, s.Name)
+		switch {
+		case s.IsControlPlane() && (err != nil || !answers[s.Name]):
+			return nil, nil, fail.New(fail.Refused, "control-plane machine %s does not answer: its etcd could go on with the former data", s.Name).At(c.Name()).
+				Do("start it, or have apply replace it; or naupegos destroy %s and restore then", c.Name())
+		case s.IsControlPlane():
+			initial = append(initial, s.Name+"="+peerURL(addr))
+		case s.Role != provider.Gateway && !answers[s.Name]:
+			warnings = append(warnings, s.Name+" does not answer: restart its kubelet once it does")
+		}
+	}
+	slices.Sort(initial)
+	if err := c.facts.Set(ctx, memory.EtcdInitial, join(initial)); err != nil {
+		return nil, nil, err
+	}
+	if err := c.forgetJoins(ctx); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range o.Want {
+		switch {
+		case s.IsControlPlane():
+			c.restoreMember(&graph, s, r)
+			fallthrough
+		case s.Role != provider.Gateway && answers[s.Name]:
+			graph.Add(stageRollWorkers, c.onMachine("kubelet/restart", plan.Change, s.Name, "restart kubelet on "+s.Name, "it registers again, and ends pods that there are not", "systemctl", "restart", "kubelet.service"))
+		}
+	}
+	graph.Add(stageForget, c.endRestore())
+	steps, err := graph.Seal(restoreLivingRules)
+	return steps, warnings, err
+}
+
+// restoreMember stops the control plane on a machine, with that on all others, and starts it from the snapshot.
+func (c *Cluster) restoreMember(graph *plan.Graph, s wanted.Slot, r *restoring) {
+	stop := c.onMachine("etcd/halt", plan.Change, s.Name, "stop the control plane on "+s.Name, "no server may know what is not true any more", r.place().Halt()...)
+	stop.Consent, stop.Removes = ConsentRestore, true
+	stop.Details = []string{"all that was written since " + r.Made.UTC().Format(time.DateTime) + " UTC is given up", "what etcd holds now is kept aside on the machine"}
+	graph.Add(stageClean, stop)
+	lay := c.layStep(s.Name)
+	graph.Add(stageBootstrap, lay)
+	graph.Add(stageBootstrap, c.configureStep(s, plan.Change, "etcd and the API server start there", nil), plan.After(lay.ID)...)
+	// That the data is laid is known on the machine until nobody goes on with this any more.
+	graph.Add(stageForget, c.onMachine("etcd/tidy", plan.Change, s.Name, "remove the tools on "+s.Name, "the data is made", r.place().Tidy()...), plan.After(restoredStep)...)
+	graph.Add(stageServe, &plan.Step{
+		ID: "serve/" + s.Name, Action: plan.Wait, Subject: s.Name, Title: "wait for etcd and the API server on " + s.Name, Reason: "kubelets ask it",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			if err := c.waitEtcd(ctx); err != nil {
+				return err
+			}
+			return c.waitServer(ctx, s.Name)
+		},
+	})
+}
+
+// endRestore forgets what only a restore needs, and what is remembered of objects that may not be there any more: apply looks again.
+func (c *Cluster) endRestore() *plan.Step {
+	return &plan.Step{
+		ID: restoredStep, Action: plan.Change, Subject: "cluster", Title: "let apply go on", Reason: "what else the document says it does",
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			for _, kind := range []memory.Kind{memory.Recorded, memory.BackupLaid} {
+				if err := c.facts.Set(ctx, kind, ""); err != nil {
+					return err
+				}
+			}
+			return c.restored(ctx)
+		},
+	}
 }

@@ -1,12 +1,19 @@
 package cluster
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -37,4 +44,83 @@ func TestRestoreIsKnownUntilItsEnd(t *testing.T) {
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("the snapshot is left: %v", err)
 	}
+}
+
+// TestRestoreLivingPlan: all control planes stop, by consent, before any starts again; what is remembered of the former data is forgotten at the end.
+func TestRestoreLivingPlan(t *testing.T) {
+	ctx := t.Context()
+	begin := func() (*lab, *Observed, map[string]bool) {
+		l := newLab(t, document(t, 3, 1, 2)).running(document(t, 3, 1, 2))
+		answers := map[string]bool{}
+		for name := range l.cloud.machines {
+			answers[name] = true
+		}
+		return l, l.observed(nil, controlPlanes(3)...), answers
+	}
+	set := &backup.Set{Manifest: backup.Manifest{ID: "20261124T032115Z-901c", CreatedAt: time.Date(2026, 11, 24, 3, 21, 15, 0, time.UTC), Kubernetes: "v1.37.2"}}
+
+	l, o, answers := begin()
+	answers["demo-a-2"] = false
+	testkit.Must(t, l.facts.SetOf(ctx, memory.EtcdJoin, "demo-cp-3", "a=b"))
+	steps, warnings, err := l.restoreLivingSteps(ctx, o, set, answers, 2_000_000_007)
+	testkit.Must(t, err)
+	golden(t, "restore-living", listed(steps))
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "demo-a-2 does not answer") {
+		t.Errorf("it warns of %q", warnings)
+	}
+	for _, s := range steps {
+		if strings.HasPrefix(s.ID, "etcd/halt/") && (s.Consent != ConsentRestore || !s.Removes) {
+			t.Errorf("%s needs consent %q", s.ID, s.Consent)
+		}
+	}
+	if r := l.restoring(); r.Bump != 3_000_000_007 || r.place().Bump != r.Bump || !RestoresLiving(l.rec) {
+		t.Errorf("it is %+v: revisions have to grow beyond what was seen", r)
+	}
+	if len(l.initialMembers()) != 3 || len(l.facts.Each(memory.EtcdJoin)) > 0 {
+		t.Errorf("etcd begins with %v", l.initialMembers())
+	}
+	_, err = l.PlanApply(ctx)
+	testkit.Fails(t, err, fail.Refused, "--from 20261124T032115Z-901c --consent replace-data goes on")
+	again, _, err := l.restoreLivingSteps(ctx, o, nil, answers, 0)
+	testkit.Must(t, err)
+	if len(again) != len(steps)-1 { // what is there then is no backup's worth
+		t.Errorf("it goes on with %d steps of %d", len(again), len(steps))
+	}
+
+	l, o, answers = begin()
+	answers["demo-cp-2"] = false
+	_, _, err = l.restoreLivingSteps(ctx, o, set, answers, 7)
+	testkit.Fails(t, err, fail.Refused, "demo-cp-2 does not answer", "its etcd could go on with the former data")
+}
+
+// TestFitsLiving: what a living cluster could not read, or would not trust, is not put into it.
+func TestFitsLiving(t *testing.T) {
+	ctx := t.Context()
+	l := newLab(t, document(t, 1, 0)).running(document(t, 1, 0))
+	testkit.Must(t, l.pki.Ensure(ctx))
+	secrets := map[string][]byte{"leaf/x": []byte("of then"), "ssh": []byte("of then")}
+	for _, name := range testkit.Value(l.secrets.Names(ctx))(t) {
+		if pki.IsRoot(name) {
+			secrets[name] = testkit.Value(l.secrets.Get(ctx, name))(t)
+		}
+	}
+	if len(secrets) < 6 {
+		t.Fatalf("the roots are %v", slices.Sorted(maps.Keys(secrets)))
+	}
+	set := &backup.Set{Manifest: backup.Manifest{ID: "x", Kubernetes: l.told().Machines}}
+	rec := func() *store.Cluster {
+		return &store.Cluster{ID: l.rec.ID, Name: "demo", Facts: store.Facts{{Kind: "wireguard-peer", Subject: "a"}: "10.0.0.1", {Kind: "smoked"}: "true"}}
+	}
+	testkit.Must(t, l.FitsLiving(ctx, set, rec(), secrets))
+	other := rec()
+	other.ID = "demo-1"
+	testkit.Fails(t, l.FitsLiving(ctx, set, other, secrets), fail.Refused, "of another cluster of this name")
+	newer := *set
+	newer.Kubernetes = "v1.36.4"
+	testkit.Fails(t, l.FitsLiving(ctx, &newer, rec(), secrets), fail.Refused, "of Kubernetes v1.36.4")
+	rotated := rec()
+	rotated.Facts[store.Fact{Kind: string(memory.Generation), Subject: pki.EtcdCA}] = "2"
+	testkit.Fails(t, l.FitsLiving(ctx, set, rotated, secrets), fail.Refused, "were rotated since", "naupegos destroy demo")
+	secrets[pki.ServiceAccountKeyName] = []byte("another")
+	testkit.Fails(t, l.FitsLiving(ctx, set, rec(), secrets), fail.Refused, "service-account is not what it was")
 }

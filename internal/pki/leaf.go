@@ -37,6 +37,12 @@ type LeafSpec struct {
 // IsLeaf reports whether a secret of this name is a certificate that Leaf remembers.
 func IsLeaf(name string) bool { return strings.HasPrefix(name, leafPrefix) }
 
+// IsRoot reports whether a secret of this name is an authority, or a key, by which what a cluster remembers is trusted or read.
+func IsRoot(name string) bool {
+	kind, _, _ := strings.Cut(name, "/")
+	return kind+"/" == authorityPrefix || kind == ServiceAccountKeyName || kind == encryptionKey
+}
+
 // Leaf returns the certificate of s. It is the remembered one as long as that matches s, is of the current authority and is
 // not due for renewal; otherwise a new one with a new key is issued and remembered.
 func (k *PKI) Leaf(ctx context.Context, s LeafSpec) (Pair, error) {

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	sets "github.com/naupegos/naupegos/internal/backup"
@@ -71,6 +73,9 @@ func TestRestore(t *testing.T) {
 		t.Errorf("status does not tell of the proven backup: %v", res)
 	}
 	r.refusesBadSets(proof.Set, at.sets)
+	if testkit.Full() {
+		r.putsBack(proof.Set, before)
+	}
 	r.destroy()
 
 	args := []string{"backup", "restore", r.name, "--from", proof.Set, "-f", r.file, "--yes"}
@@ -192,4 +197,40 @@ func (r *rig) refusesBadSets(id, sets string) {
 		res := r.must(bad.code, append([]string{"backup", "rehearse", r.name, id, "--to", dir}, bad.more...)...)
 		r.t.Logf("%s: %s", what, strings.TrimSpace(res.stderr))
 	}
+}
+
+// putsBack: a set is put into the place of what the living cluster holds: what was changed, made and deleted since is as it was then, pods that there
+// are not any more end, and the cluster serves.
+func (r *rig) putsBack(id string, before map[string]string) {
+	r.t.Helper()
+	const since = "apiVersion: v1\nkind: Namespace\nmetadata: {name: since}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c0, namespace: kept}\ndata: {word: changed}\n"
+	client := clientOf(r.t, r.kubeconfig())
+	_, err := client.Apply(r.t.Context(), []byte(since), kube.ApplyOptions{})
+	testkit.Must(r.t, err)
+	testkit.Must(r.t, r.api().CoreV1().Secrets("kept").Delete(r.t.Context(), "s1", metav1.DeleteOptions{}))
+	list, err := r.api().CoreV1().ConfigMaps("kept").List(r.t.Context(), metav1.ListOptions{Limit: 1})
+	testkit.Must(r.t, err)
+	began := time.Now()
+	r.must(0, "backup", "restore", r.name, "--from", id, "--consent", "replace-data", "--yes")
+	r.t.Logf("FIGURE a living cluster is put back in %v", time.Since(began).Round(100*time.Millisecond))
+	after := r.kept(clientOf(r.t, r.kubeconfig()))
+	for key, digest := range before {
+		if after[key] != digest {
+			r.t.Errorf("%s is not what it was", key)
+		}
+	}
+	if len(after) != len(before) {
+		r.t.Errorf("there are %d objects, not %d", len(after), len(before))
+	}
+	if _, err := r.api().CoreV1().Namespaces().Get(r.t.Context(), "since", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		r.t.Errorf("what was made since is there: %v", err)
+	}
+	now, err := r.api().CoreV1().ConfigMaps("kept").List(r.t.Context(), metav1.ListOptions{Limit: 1})
+	testkit.Must(r.t, err)
+	was, is := testkit.Value(strconv.ParseInt(list.ResourceVersion, 10, 64))(r.t), testkit.Value(strconv.ParseInt(now.ResourceVersion, 10, 64))(r.t)
+	if is < was+1_000_000_000 {
+		r.t.Errorf("revisions have gone from %d to %d", was, is)
+	}
+	r.must(0, "apply", "-f", r.file, "--yes")
+	r.healthy()
 }

@@ -15,7 +15,7 @@ import (
 // Tidy says what a cluster will find when it starts from a set: what the set says beyond that is taken out of it.
 type Tidy struct {
 	Machines []string // the nodes that there will be
-	Rebuilt  bool     // none of them runs anything of what the set knows
+	Rebuilt  bool     // they are other machines: no volume is attached to them that the set knows of
 }
 
 // The keys of what nobody holds any more.
@@ -55,7 +55,7 @@ func (t *tidying) visit(o kube.Counted) {
 		}
 		t.nodes[o.Object.GetName()] = true
 	case "pods":
-		if t.Rebuilt && controlled(o.Object) && !slices.Contains([]string{"Succeeded", "Failed"}, text("status", "phase")) {
+		if controlled(o.Object) && !slices.Contains([]string{"Succeeded", "Failed"}, text("status", "phase")) {
 			t.gone[o.Key] = o.Resource // its controller makes another one
 			return
 		}
@@ -71,7 +71,7 @@ func (t *tidying) visit(o kube.Counted) {
 	case "csinodes.storage.k8s.io":
 		t.bound = append(t.bound, bound{o.Key, o.Object.GetName(), o.Resource})
 	case "endpoints", "endpointslices.discovery.k8s.io":
-		if t.Rebuilt && rederived(o.Object) {
+		if rederived(o.Object) {
 			t.gone[o.Key] = o.Resource
 		}
 	}

@@ -38,7 +38,7 @@ func TestTidy(t *testing.T) {
 		gone string
 	}{
 		"the machines are those of before": {Tidy{Machines: []string{"here", "cloudy"}},
-			"csinodes/gone leases/d/leader minions/gone pods/d/bare-gone volumeattachments/b"},
+			"csinodes/gone endpointslices/d/web leases/d/leader minions/gone pods/d/bare-gone pods/d/made volumeattachments/b"},
 		"all machines are others": {Tidy{Machines: []string{"here", "cloudy"}, Rebuilt: true},
 			"csinodes/gone endpointslices/d/web leases/d/leader minions/cloudy minions/gone pods/d/bare-gone pods/d/made volumeattachments/a volumeattachments/b"},
 	} {

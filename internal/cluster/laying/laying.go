@@ -3,6 +3,7 @@
 package laying
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -14,12 +15,17 @@ import (
 // who has watched takes what comes now for older than what was seen.
 const revisions = 1_000_000_000
 
+// Beyond is by how much revisions grow that are to come after a revision that others have seen.
+func Beyond(seen int64) int64 { return revisions + seen }
+
 // Place is where on a machine things lie.
 type Place struct {
 	Tools     string // etcd's programs, the snapshot, and how far things have got; nobody but root reads it
 	Data      string // the member's data directory
 	Manifests string // of static pods
 	Unit      string // that runs the member where it is no static pod
+	Bump      int64  // by how much revisions grow; 0: by a billion
+	servers   string // programs of the control plane besides etcd; empty: what kubeadm has
 	Run       string // tells this time from others: names what is kept of the data that was there before
 }
 
@@ -70,7 +76,7 @@ mv "$data/restoring-$run/member" "$data/member"
 rm -rf "$data/restoring-$run" "$tools/snapshot.db" "$tools/etcd" "$tools/etcdctl" "$tools/etcdutl"
 sync
 touch "$tools/laid"
-`, name, initial, peer, strconv.Itoa(revisions))
+`, name, initial, peer, strconv.FormatInt(cmp.Or(p.Bump, revisions), 10))
 }
 
 // stop ends a machine's etcd, and has it not start again before the machine is configured. Its API server goes with it where they are static pods:
@@ -88,6 +94,24 @@ stop() {
   done
 }
 `
+
+// Halt stops a machine's control plane: controllers first, then its API server, then etcd. Nothing of it starts again before the machine is configured.
+func (p Place) Halt() []string {
+	return p.script(stop+`lives() { grep -qsa -e "^[^[:cntrl:]]*$1[[:cntrl:]]" /proc/[0-9]*/cmdline; }
+for program in $1; do
+  rm -f "$manifests/$program.yaml"
+done
+for program in $1; do
+  left=240
+  while lives "$program"; do
+    left=$((left - 1))
+    if [ "$left" = 0 ]; then echo "$program still runs 2 minutes after it was to stop: does kubelet run?" >&2; exit 1; fi
+    sleep 0.5
+  done
+done
+stop
+`, cmp.Or(p.servers, "kube-controller-manager kube-scheduler kube-apiserver"))
+}
 
 // Clear stops a machine's etcd and keeps its data aside, so that it can join as a new member.
 func (p Place) Clear() []string {

@@ -235,3 +235,54 @@ func TestClear(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// TestHalt: a machine's control plane ends before its etcd does, and nothing of it is left to be started again.
+func TestHalt(t *testing.T) {
+	b := newBench(t, "a")
+	b.start("a", "a="+b.peer["a"])
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := b.connect("a").Put(ctx, "k", "v")
+	testkit.Must(t, err)
+	p := Place{Tools: filepath.Join(b.dir, "tools"), Data: filepath.Join(b.dir, "a"), Manifests: filepath.Join(b.dir, "manifests"), Run: "r1", servers: "my-controller my-server"}
+	testkit.Must(t, os.MkdirAll(p.Manifests, 0o700))
+	ended := make(chan string, 4)
+	for _, program := range []string{"my-controller", "my-server", "etcd"} {
+		proc := b.procs["a"]
+		if program != "etcd" {
+			proc = exec.Command("sleep", "60")
+			proc.Args[0] = program
+			testkit.Must(t, proc.Start())
+		}
+		manifest := filepath.Join(p.Manifests, program+".yaml")
+		testkit.Must(t, os.WriteFile(manifest, nil, 0o600))
+		go func() { // as kubelet does
+			for ctx.Err() == nil {
+				if _, err := os.Stat(manifest); err != nil {
+					ended <- program
+					_ = proc.Process.Kill()
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			_ = proc.Wait()
+		}()
+	}
+	b.run(p, p.Halt())
+	for range 2 {
+		if program := <-ended; program == "etcd" {
+			t.Error("etcd ends before what uses it")
+		}
+	}
+	if program := <-ended; program != "etcd" {
+		t.Errorf("the last to end is %s", program)
+	}
+	left, err := filepath.Glob(filepath.Join(p.Manifests, "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left are %v: %v", left, err)
+	}
+	b.run(p, p.Halt()) // once more: nothing runs
+	if _, err := os.Stat(filepath.Join(p.Data, "member", "wal")); err != nil {
+		t.Errorf("its data is not where it was: %v", err)
+	}
+}
