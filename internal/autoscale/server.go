@@ -65,7 +65,7 @@ func answer[T any](response *T, err error) (*T, error) {
 // group is a pool in the protocol's terms.
 func group(p scaling.Pool) *externalgrpc.NodeGroup {
 	return &externalgrpc.NodeGroup{
-		Id: p.Name, MinSize: int32(p.Min), MaxSize: int32(p.Max), //nolint:gosec // the document bounds them
+		Id: p.Name, MinSize: int32(p.Min), MaxSize: int32(p.Max),
 		Debug: fmt.Sprintf("pool %s: %d machines wanted, %d to %d allowed", p.Name, p.Size, p.Min, p.Max),
 	}
 }
@@ -136,7 +136,7 @@ func (s *service) Refresh(ctx context.Context, _ *externalgrpc.RefreshRequest) (
 
 func (s *service) NodeGroupTargetSize(ctx context.Context, q *externalgrpc.NodeGroupTargetSizeRequest) (*externalgrpc.NodeGroupTargetSizeResponse, error) {
 	p, err := s.pool(ctx, q.GetId())
-	return answer(&externalgrpc.NodeGroupTargetSizeResponse{TargetSize: int32(p.Size)}, err) //nolint:gosec // the document bounds it
+	return answer(&externalgrpc.NodeGroupTargetSizeResponse{TargetSize: int32(p.Size)}, err)
 }
 
 func (s *service) NodeGroupIncreaseSize(ctx context.Context, q *externalgrpc.NodeGroupIncreaseSizeRequest) (*externalgrpc.NodeGroupIncreaseSizeResponse, error) {

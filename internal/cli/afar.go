@@ -183,7 +183,7 @@ func (v *afar) run(ctx context.Context, digest string) (r work.Result, err error
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		v.passOn(ctx, soft, hard, over, job.ID)
+		v.passOn(ctx, soft, hard.Done(), over, job.ID)
 	}()
 	shown := &watched{v: v, replay: show.Replay{Observer: func() plan.Observer { return v.app.observer(v.flags.progress) }}}
 	shown.replay.Plan = shown.plan
@@ -204,7 +204,7 @@ func (v *afar) run(ctx context.Context, digest string) (r work.Result, err error
 }
 
 // passOn passes the user's wish to stop on to the server.
-func (v *afar) passOn(ctx context.Context, soft <-chan struct{}, hard context.Context, over <-chan struct{}, id string) {
+func (v *afar) passOn(ctx context.Context, soft, hard, over <-chan struct{}, id string) {
 	tell := func(now bool) {
 		bounded, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
@@ -219,7 +219,7 @@ func (v *afar) passOn(ctx context.Context, soft <-chan struct{}, hard context.Co
 		return
 	}
 	select {
-	case <-hard.Done():
+	case <-hard:
 		if ctx.Err() == nil {
 			tell(true)
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -222,7 +223,7 @@ Exit status without --adopt: 0 where the cluster can be taken over, 4 where some
 	return c
 }
 
-func (a *App) importCluster(ctx context.Context, name string, f *importFlags) error {
+func (a *App) importCluster(ctx context.Context, name string, f *importFlags) (err error) {
 	id, err := a.importable(ctx, name)
 	if err != nil {
 		return err
@@ -235,7 +236,7 @@ func (a *App) importCluster(ctx context.Context, name string, f *importFlags) er
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer func() { err = errors.Join(err, r.Close()) }()
 	found, err := r.Read(ctx)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -260,7 +261,7 @@ func (f *autoscaleFlags) places(n int) (ports []string, err error) {
 }
 
 // secretName is the Secret that --secret prints.
-const secretName = "naupegos-autoscaler"
+const secretName = "naupegos-autoscaler" //nolint:gosec // a name
 
 // autoscaleSecret prints what an autoscaler needs to reach the server.
 func (a *App) autoscaleSecret(ctx context.Context, name, address string) error {
@@ -304,8 +305,7 @@ func (a *App) autoscaleOne(ctx context.Context, name, at string, f *autoscaleFla
 	s := a.scaler(ctx, name, id, f)
 	defer s.Wait()
 	if err := s.Refresh(ctx); err != nil {
-		l.Close()
-		return err
+		return errors.Join(err, l.Close())
 	}
 	fmt.Fprintf(a.Err, "Serving the pools of cluster %s at %s.\n", name, l.Addr())
 	return autoscale.Serve(ctx, l, s, id.get)

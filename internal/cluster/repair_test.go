@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -184,7 +185,7 @@ func TestRepairIsRemembered(t *testing.T) {
 	}
 	killed := fmt.Errorf("killed")
 	run := l.onRung(r, true, func(ctx context.Context, p plan.Progress) error { return killed })
-	if err := run(t.Context(), silent{}); err != killed {
+	if err := run(t.Context(), silent{}); !errors.Is(err, killed) {
 		t.Fatal(err)
 	}
 	if r, _, err = l.round(sickly, now.Add(time.Second)); err != nil || r.Rung != upkeep.Cycle {

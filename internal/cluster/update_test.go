@@ -110,7 +110,7 @@ func TestUpdateWindow(t *testing.T) {
 	never := &updating{applying: l.applying(o, nil)}
 	open := time.Now().UTC().Add(12 * time.Hour)
 	doc.Spec.Updates.OS.Window = &v1alpha1.Window{From: open.Format("15:04"), To: open.Add(time.Minute).Format("15:04")}
-	if u, err = l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{Pool: "a"}); err != nil {
+	if _, err = l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{Pool: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	w := doc.Spec.Updates.OS.Window

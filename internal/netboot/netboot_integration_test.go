@@ -172,10 +172,11 @@ func TestServerLeadsMachinesToItself(t *testing.T) {
 			return err
 		}
 		defer resp.Body.Close()
-		if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), `"boot directory":true`) {
-			return fmt.Errorf("%v: %s", err, body)
+		body, err := io.ReadAll(resp.Body)
+		if err == nil && !strings.Contains(string(body), `"boot directory":true`) {
+			err = fmt.Errorf("it answers %s", body)
 		}
-		return nil
+		return err
 	})
 	m := newMachine(t, "rack", "m1")
 	told := m.udhcpc(t, "-V", bios, "-x", "0x5d:0000", "-x", "0x4d:69505845") // user class iPXE

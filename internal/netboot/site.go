@@ -2,6 +2,7 @@ package netboot
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -55,8 +56,7 @@ func OpenSite(ctx context.Context, dir string, cfg Config) (*Site, error) {
 		return s, nil
 	}
 	if s.service, err = New(ctx, cfg); err != nil {
-		s.assets.Close()
-		return nil, err
+		return nil, errors.Join(err, s.assets.Close())
 	}
 	s.handler = s.service.Handler(s.handler)
 	return s, nil
@@ -66,8 +66,8 @@ func OpenSite(ctx context.Context, dir string, cfg Config) (*Site, error) {
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Run serves the interface, and follows the directory, until ctx ends.
-func (s *Site) Run(ctx context.Context) error {
-	defer s.assets.Close()
+func (s *Site) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.assets.Close()) }()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		s.watching.Store(true)

@@ -49,7 +49,10 @@ func (s *tftpServer) stop() {
 
 // program returns what is given out under a name, however it is written: firmware adds slashes, and some a trailing byte.
 func program(set *programs.Set, name string) []byte {
-	name = strings.TrimRight(strings.ReplaceAll(name, `\`, "/"), "\x00\xff ")
+	name = strings.ReplaceAll(name, `\`, "/")
+	for name != "" && strings.IndexByte("\x00\xff ", name[len(name)-1]) >= 0 {
+		name = name[:len(name)-1]
+	}
 	return set.Get(strings.TrimPrefix(path.Clean("/"+name), "/"))
 }
 

@@ -43,7 +43,7 @@ func Parse(text string) (s Schedule, err error) {
 		{&s.minutes, "minute", 0, 59}, {&s.hours, "hour", 0, 23}, {&s.days, "day of the month", 1, 31}, {&s.months, "month", 1, 12}, {&s.weekdays, "day of the week", 0, 7},
 	} {
 		if err := f.of.parse(words[i], f.from, f.to); err != nil {
-			return Schedule{}, fmt.Errorf("its %s %s", f.name, err)
+			return Schedule{}, fmt.Errorf("its %s %w", f.name, err)
 		}
 	}
 	if s.weekdays.fits[7] {

@@ -98,7 +98,7 @@ func (x serverSecrets) insert(ctx context.Context, name string, value []byte, on
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "encrypt the server's secret %s", name)
 	}
-	_, err = x.s.exec(ctx, x.s.db, "INSERT INTO server_secrets (name, sealed, updated_at) VALUES ($1, $2, $3) ON CONFLICT (name) "+onConflict, //nolint:gosec // one of two constants
+	_, err = x.s.exec(ctx, x.s.db, "INSERT INTO server_secrets (name, sealed, updated_at) VALUES ($1, $2, $3) ON CONFLICT (name) "+onConflict,
 		name, base64.StdEncoding.EncodeToString(buf.Bytes()), micros(time.Now()))
 	return x.s.wrap(err, "store the server's secret %s", name)
 }

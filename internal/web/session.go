@@ -34,7 +34,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: token, Path: "/", MaxAge: int(signedIn.Seconds()), HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
 	p.c.Gate.Note(r, who, "signed in to the pages", "", nil)
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // local has seen to it
 }
 
 // logout has the browser forget the token.

@@ -41,7 +41,7 @@ func (r *run) publish(text []byte) error {
 		return fail.Wrap(fail.Refused, err, "write metrics")
 	}
 	part := r.set.Metrics + ".part"
-	err := os.WriteFile(part, text, 0o644) //nolint:gosec // whoever collects metrics reads it
+	err := os.WriteFile(part, text, 0o644)
 	if err == nil {
 		err = os.Rename(part, r.set.Metrics)
 	}

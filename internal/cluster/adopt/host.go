@@ -104,16 +104,6 @@ func (h Host) otherPods() (names []string) {
 	return names
 }
 
-// release returns the value of a key of os-release.
-func (h Host) release(key string) string {
-	for line := range strings.Lines(string(h.Files["/etc/os-release"])) {
-		if k, v, _ := strings.Cut(strings.TrimSpace(line), "="); k == key {
-			return strings.Trim(v, `"'`)
-		}
-	}
-	return ""
-}
-
 // owner is whose the host is by the state of an agent that is on it: the machine's name, and the ID of the cluster that it was taken over with.
 func (h Host) owner() (machineName, adopted string, known bool) {
 	var st struct {

@@ -37,7 +37,7 @@ var v34 = semver.Version{Major: 3, Minor: 4}
 func parse34(data []byte) (any, error) {
 	config, report, err := v3_4.ParseCompatibleVersion(data)
 	if err != nil {
-		return nil, fmt.Errorf("Ignition does not accept it: %w: %s", err, report.String()) //nolint:staticcheck // a name
+		return nil, fmt.Errorf("Ignition does not accept it: %w: %s", err, report.String())
 	}
 	return config, nil
 }
@@ -45,7 +45,7 @@ func parse34(data []byte) (any, error) {
 func parse35(data []byte) (any, error) {
 	config, report, err := v3_5.ParseCompatibleVersion(data)
 	if err != nil {
-		return nil, fmt.Errorf("Ignition does not accept it: %w: %s", err, report.String()) //nolint:staticcheck // a name
+		return nil, fmt.Errorf("Ignition does not accept it: %w: %s", err, report.String())
 	}
 	return config, nil
 }
@@ -54,7 +54,7 @@ func parse35(data []byte) (any, error) {
 func butane(data []byte) ([]byte, error) {
 	translated, report, err := butaneconfig.TranslateBytes(data, common.TranslateBytesOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("Butane does not accept it: %w: %s", err, report.String()) //nolint:staticcheck // a name
+		return nil, fmt.Errorf("Butane does not accept it: %w: %s", err, report.String())
 	}
 	answer, _ := ignition(translated) // an empty one, as matchbox has it, where Ignition does not accept what Butane made
 	return answer, nil

@@ -211,7 +211,7 @@ func (p *Pool) Offer(mac string, wanted netip.Addr) (netip.Addr, bool) {
 		return l.Addr, true
 	}
 	h := fnv.New32a()
-	h.Write([]byte(mac)) //nolint:errcheck // never fails
+	h.Write([]byte(mac))
 	size := p.span.size()
 	start := int(h.Sum32() % uint32(size))
 	if !wanted.IsValid() || !p.free(mac, wanted) {

@@ -14,7 +14,7 @@ import (
 )
 
 // podToken is where pods have the token of their service account.
-const podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+const podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
 
 // credential is a token of Vault.
 type credential struct {

@@ -172,7 +172,7 @@ func TestSignsIn(t *testing.T) {
 	ask := func(s *vault.Server) error { _, err := s.Authority(t.Context(), pki.KubernetesCA); return err }
 
 	testkit.Fails(t, ask(by(v1alpha1.VaultToken)), fail.Unauthorized, "no such file")
-	testkit.Must(t, os.WriteFile(file, []byte("hvs.fake\n"), 0o644)) //nolint:gosec // that is what it is about
+	testkit.Must(t, os.WriteFile(file, []byte("hvs.fake\n"), 0o644))
 	testkit.Fails(t, ask(by(v1alpha1.VaultToken)), fail.Unauthorized, "others can read it", "chmod 600 "+file)
 	testkit.Must(t, os.Chmod(file, 0o600))
 	testkit.Must(t, ask(by(v1alpha1.VaultToken)))

@@ -71,7 +71,7 @@ func (p *Problem) Write(w http.ResponseWriter) {
 // Err returns the error that the document tells of, with its kind.
 func (p *Problem) Err() error { return fail.New(fail.Named(p.Kind), "%s", p.Detail) }
 
-// Error, GetStatus and ContentType make the document an error that huma answers with.
+// Error returns the detail: with GetStatus and ContentType it makes the document an error that huma answers with.
 func (p *Problem) Error() string { return p.Detail }
 
 // GetStatus returns the status.

@@ -49,7 +49,7 @@ func (s machines) Lookup(ctx context.Context, uuid, mac string) (*Machine, error
 			m, err := scanMachine(r, true)
 			m.MACs, m.Facts = []string{string(m.Facts)}, nil
 			return m, err
-		}, "SELECT "+columns+", COALESCE((SELECT mac FROM machine_macs b WHERE b.uuid = m.uuid AND b.place = 0), '')"+tables+" WHERE "+where, args...) //nolint:gosec // constants
+		}, "SELECT "+columns+", COALESCE((SELECT mac FROM machine_macs b WHERE b.uuid = m.uuid AND b.place = 0), '')"+tables+" WHERE "+where, args...)
 		return err
 	})
 	if err == nil && len(all) == 0 {
@@ -93,7 +93,7 @@ func (s machines) Find(ctx context.Context, query Query) (all []Machine, total i
 			total = len(all)
 			return err
 		}
-		return q.QueryRowContext(ctx, "SELECT COUNT(*) FROM machines m"+where, args...).Scan(&total) //nolint:gosec // constants
+		return q.QueryRowContext(ctx, "SELECT COUNT(*) FROM machines m"+where, args...).Scan(&total)
 	})
 	return all, total, s.db.Wrap(err, "list the machines")
 }
@@ -137,7 +137,7 @@ func load(ctx context.Context, q Querier, facts bool, tail string, args ...any) 
 	if facts {
 		what = columns + ", m.facts"
 	}
-	all, err := rows(ctx, q, func(r *sql.Rows) (Machine, error) { return scanMachine(r, facts) }, "SELECT "+what+tables+tail, args...) //nolint:gosec // constants
+	all, err := rows(ctx, q, func(r *sql.Rows) (Machine, error) { return scanMachine(r, facts) }, "SELECT "+what+tables+tail, args...)
 	if err != nil || len(all) == 0 {
 		return all, err
 	}

@@ -213,7 +213,8 @@ func (s *Server) call(method, path string, in, out any) {
 	s.t.Helper()
 	r := testkit.Value(http.NewRequestWithContext(s.t.Context(), method, s.Address+"/v1/"+path, bytes.NewReader(testkit.Value(json.Marshal(in))(s.t))))(s.t)
 	r.Header.Set("X-Vault-Token", s.Root)
-	res := testkit.Value(http.DefaultClient.Do(r))(s.t)
+	res, err := http.DefaultClient.Do(r)
+	testkit.Must(s.t, err)
 	defer res.Body.Close()
 	data := testkit.Value(io.ReadAll(res.Body))(s.t)
 	if res.StatusCode >= 300 {
