@@ -171,7 +171,7 @@ func (v *afar) agree(p *plan.Plan, later string) error {
 // run has the server carry out the plan of a digest, and shows what happens. Ctrl-C stops the job, not the command: the first one after the
 // running steps, the second one now.
 func (v *afar) run(ctx context.Context, digest string) (r work.Result, err error) {
-	job, err := v.server.Submit(ctx, work.Order{
+	asked, err := v.server.Submit(ctx, work.Order{
 		Asked: v.asked, Digest: digest, Consents: v.flags.consents.given, Yes: v.flags.yes, Parallel: int(v.flags.parallel),
 	})
 	if err != nil {
@@ -183,11 +183,11 @@ func (v *afar) run(ctx context.Context, digest string) (r work.Result, err error
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		v.passOn(ctx, soft, hard.Done(), over, job.ID)
+		v.passOn(ctx, soft, hard.Done(), over, asked.ID)
 	}()
 	shown := &watched{v: v, replay: show.Replay{Observer: func() plan.Observer { return v.app.observer(v.flags.progress) }}}
 	shown.replay.Plan = shown.plan
-	job, err = v.server.Follow(ctx, job.ID, shown.line)
+	job, err := v.server.Follow(ctx, asked.ID, shown.line)
 	close(over)
 	<-stopped
 	shown.replay.Abandon()
