@@ -74,7 +74,7 @@ const selectToken = "SELECT id, name, hash, role, cluster, created_at, expires, 
 
 // Token implements Access.
 func (s *database) Token(ctx context.Context, id string) (*Token, error) {
-	t, err := one(ctx, s, s.db, scanToken, selectToken+" WHERE id = $1", id)
+	t, err := one(ctx, s, s.reads, scanToken, selectToken+" WHERE id = $1", id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "there is no token %s", id).Do("naupegos server token list shows them")
 	}
@@ -83,7 +83,7 @@ func (s *database) Token(ctx context.Context, id string) (*Token, error) {
 
 // Tokens implements Access.
 func (s *database) Tokens(ctx context.Context) ([]Token, error) {
-	all, err := list(ctx, s, s.db, scanToken, selectToken+" ORDER BY created_at, id")
+	all, err := list(ctx, s, s.reads, scanToken, selectToken+" ORDER BY created_at, id")
 	return all, s.wrap(err, "list the tokens")
 }
 
@@ -122,7 +122,7 @@ func (s *database) Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error
 	if q.Limit <= 0 {
 		q.Limit = 100
 	}
-	all, err := list(ctx, s, s.db, scanAudit, `SELECT at, who, origin, action, cluster, outcome FROM audit
+	all, err := list(ctx, s, s.reads, scanAudit, `SELECT at, who, origin, action, cluster, outcome FROM audit
 		WHERE ($1 = '' OR who = $1) AND ($2 = '' OR cluster = $2) AND ($3 = '' OR outcome = $3) AND at >= $4 ORDER BY at DESC, id LIMIT $5`,
 		q.Who, q.Cluster, q.Outcome, micros(q.Since), q.Limit)
 	if all == nil {

@@ -23,7 +23,7 @@ func (s *database) NextID(ctx context.Context, name string) (string, error) {
 	for n := 0; ; n++ {
 		sum := sha256.Sum256([]byte(strings.Join([]string{s.identity.Recipient().String(), s.self.Host, name, strconv.Itoa(n)}, "\x00")))
 		id := name + "-" + hex.EncodeToString(sum[:4])
-		used, err := one(ctx, s, s.db, value[int], "SELECT COUNT(*) FROM store_facts WHERE name = $1", usedPrefix+id)
+		used, err := one(ctx, s, s.reads, value[int], "SELECT COUNT(*) FROM store_facts WHERE name = $1", usedPrefix+id)
 		if err != nil {
 			return "", s.wrap(err, "find an ID for the cluster %s", name)
 		}
@@ -100,7 +100,7 @@ const selectCluster = "SELECT id, name, provider, document, created_at, updated_
 
 // Cluster implements Store.
 func (s *database) Cluster(ctx context.Context, name string) (*Cluster, error) {
-	c, err := one(ctx, s, s.db, scanCluster, selectCluster+" WHERE name = $1", name)
+	c, err := one(ctx, s, s.reads, scanCluster, selectCluster+" WHERE name = $1", name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, s.unknownCluster(ctx, name)
 	}
@@ -115,7 +115,7 @@ func (s *database) Cluster(ctx context.Context, name string) (*Cluster, error) {
 
 // unknownCluster says that there is no cluster of a name or ID, and which there are.
 func (s *database) unknownCluster(ctx context.Context, name string) error {
-	return s.unknown(ctx, s.db, name)
+	return s.unknown(ctx, s.reads, name)
 }
 
 // unknown is unknownCluster inside of a transaction.
@@ -136,7 +136,7 @@ func (s *database) unknown(ctx context.Context, q querier, name string) error {
 }
 
 // Clusters implements Store.
-func (s *database) Clusters(ctx context.Context) ([]Cluster, error) { return s.clusters(ctx, s.db) }
+func (s *database) Clusters(ctx context.Context) ([]Cluster, error) { return s.clusters(ctx, s.reads) }
 
 func (s *database) clusters(ctx context.Context, q querier) ([]Cluster, error) {
 	found, err := list(ctx, s, q, scanCluster, selectCluster)

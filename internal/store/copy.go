@@ -27,6 +27,11 @@ func ownFacts() []string { return []string{movedFact, copiedFact} }
 
 // reading is a transaction that sees a database as it is at one moment.
 func (s *database) reading(ctx context.Context, do func(tx *sql.Tx) error) error {
+	end, err := s.turn.take(ctx) // SQLite's transactions are all those of somebody who may write
+	if err != nil {
+		return err
+	}
+	defer end()
 	tx, err := s.db.BeginTx(ctx, s.d.sql().reading)
 	if err != nil {
 		return err

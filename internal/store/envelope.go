@@ -43,7 +43,7 @@ func (s *database) dataKey(ctx context.Context, cluster string, create bool) ([]
 }
 
 func (s *database) wrappedKey(ctx context.Context, cluster string) (wrapped string, err error) {
-	return one(ctx, s, s.db, value[string], "SELECT wrapped FROM cluster_keys WHERE cluster_id = $1", cluster)
+	return one(ctx, s, s.reads, value[string], "SELECT wrapped FROM cluster_keys WHERE cluster_id = $1", cluster)
 }
 
 func (s *database) makeKey(ctx context.Context, cluster string) error {

@@ -70,7 +70,7 @@ const selectFacts = "SELECT cluster_id, kind, subject, value FROM facts"
 
 // facts reads those of one cluster.
 func (s *database) facts(ctx context.Context, cluster string) (Facts, error) {
-	rows, err := list(ctx, s, s.db, scanFact, selectFacts+" WHERE cluster_id = $1", cluster)
+	rows, err := list(ctx, s, s.reads, scanFact, selectFacts+" WHERE cluster_id = $1", cluster)
 	facts := Facts{}
 	for _, r := range rows {
 		facts[r.fact] = r.value

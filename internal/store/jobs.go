@@ -110,7 +110,7 @@ func (s *database) AddJob(ctx context.Context, j Job) (*Job, error) {
 
 // busy says which job a cluster has already.
 func (s *database) busy(ctx context.Context, cluster string) error {
-	r, err := one(ctx, s, s.db, scanJob, selectJob+" WHERE cluster = $1 AND state <> $2", cluster, JobEnded)
+	r, err := one(ctx, s, s.reads, scanJob, selectJob+" WHERE cluster = $1 AND state <> $2", cluster, JobEnded)
 	if errors.Is(err, sql.ErrNoRows) {
 		return fail.New(fail.Conflict, "another job has just ended").At(cluster).Do("run the same command again")
 	}
@@ -122,7 +122,7 @@ func (s *database) busy(ctx context.Context, cluster string) error {
 
 // Job implements Jobs.
 func (s *database) Job(ctx context.Context, id string) (*Job, error) {
-	r, err := one(ctx, s, s.db, scanJob, selectJob+" WHERE id = $1", id)
+	r, err := one(ctx, s, s.reads, scanJob, selectJob+" WHERE id = $1", id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "there is no job %s", id)
 	}
@@ -137,7 +137,7 @@ func (s *database) Jobs(ctx context.Context, cluster string, limit int) ([]Job, 
 	if limit <= 0 {
 		limit = 20
 	}
-	rows, err := list(ctx, s, s.db, scanJob, selectJob+" WHERE $1 = '' OR cluster = $1 ORDER BY created_at DESC, id DESC LIMIT $2", cluster, limit)
+	rows, err := list(ctx, s, s.reads, scanJob, selectJob+" WHERE $1 = '' OR cluster = $1 ORDER BY created_at DESC, id DESC LIMIT $2", cluster, limit)
 	all := make([]Job, 0, len(rows))
 	for _, r := range rows {
 		all = append(all, r.Job)
@@ -266,7 +266,7 @@ func (s *database) StopJob(ctx context.Context, id string, stop Stop) error {
 
 // JobLines implements Jobs.
 func (s *database) JobLines(ctx context.Context, id string, after int64, limit int) ([]JobLine, error) {
-	lines, err := list(ctx, s, s.db, func(row scanner) (l JobLine, err error) {
+	lines, err := list(ctx, s, s.reads, func(row scanner) (l JobLine, err error) {
 		err = row.Scan(&l.Seq, &l.Line)
 		return l, err
 	}, "SELECT seq, line FROM job_lines WHERE job_id = $1 AND seq > $2 ORDER BY seq LIMIT $3", id, after, limit)

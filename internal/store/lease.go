@@ -135,7 +135,7 @@ func (l *lease) beat(ctx context.Context) (over bool) {
 	ctx, cancel := context.WithTimeout(ctx, l.ttl)
 	defer cancel()
 	began, mine, there := time.Now(), int64(0), 1
-	_, err := inTx(ctx, l.s.log, func(tx *sql.Tx) error {
+	_, err := l.s.inTx(ctx, l.s.log, func(tx *sql.Tx) error {
 		now, err := l.s.now(ctx, tx)
 		if err != nil {
 			return err

@@ -18,16 +18,34 @@ type metalDB struct{ s *database }
 
 // Read implements metal.DB.
 func (d metalDB) Read(ctx context.Context, ask func(q metal.Querier) error) error {
-	return d.s.again(ctx, func() error { return ask(d.s.log) })
+	return d.s.again(ctx, func() error { return ask(d.s.reads) })
 }
 
 // Write implements metal.DB.
 func (d metalDB) Write(ctx context.Context, quick bool, change func(tx metal.Querier) error) error {
+	if d.s.together != nil {
+		return d.s.together.Do(ctx, !quick, func(tx *sql.Tx) error { return change(steady{tx}) })
+	}
 	db := d.s.db
 	if quick {
 		db = d.s.log
 	}
 	return d.s.change(ctx, db, twice, func(tx *sql.Tx) error { return change(tx) })
+}
+
+// steady is a transaction that several share: SQLite would roll all of it back where the context of one ends in the middle of a statement.
+type steady struct{ tx *sql.Tx }
+
+func (s steady) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return s.tx.ExecContext(context.WithoutCancel(ctx), query, args...)
+}
+
+func (s steady) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return s.tx.QueryContext(context.WithoutCancel(ctx), query, args...)
+}
+
+func (s steady) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return s.tx.QueryRowContext(context.WithoutCancel(ctx), query, args...)
 }
 
 // Now implements metal.DB.

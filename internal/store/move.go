@@ -33,7 +33,7 @@ func Move(ctx context.Context, from, to Location, replace bool) (done *Moved, er
 		return nil, fail.New(fail.Invalid, "the store is there already").At(n.where).Do("name another directory or database")
 	}
 	done = &Moved{To: n.where}
-	_, err = inTx(ctx, s.db, func(old *sql.Tx) error {
+	_, err = s.inTx(ctx, s.db, func(old *sql.Tx) error {
 		if err := s.leave(ctx, old, n.where); err != nil {
 			return s.wrap(err, "move the store")
 		}

@@ -45,7 +45,7 @@ func (s *database) usePostgres(address string) error {
 	s.db = stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(greet))
 	s.db.SetMaxOpenConns(maxConns)
 	s.db.SetMaxIdleConns(idleConns)
-	s.log = s.db
+	s.log, s.reads = s.db, s.db
 	s.d = postgres{s.db, s.where}
 	return nil
 }

@@ -123,7 +123,7 @@ const (
 func (s *database) change(ctx context.Context, db *sql.DB, r repeatable, write func(tx *sql.Tx) error) error {
 	var unsure error
 	err := s.again(ctx, func() error {
-		committing, err := inTx(ctx, db, write)
+		committing, err := s.inTx(ctx, db, write)
 		if committing && !bool(r) && s.d.away(err) {
 			unsure, err = err, nil // ends the attempts
 		}
@@ -137,7 +137,12 @@ func (s *database) change(ctx context.Context, db *sql.DB, r repeatable, write f
 }
 
 // inTx is one attempt of change. committing reports whether an error came of the commit.
-func inTx(ctx context.Context, db *sql.DB, write func(tx *sql.Tx) error) (committing bool, err error) {
+func (s *database) inTx(ctx context.Context, db *sql.DB, write func(tx *sql.Tx) error) (committing bool, err error) {
+	end, err := s.turn.take(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return false, err
@@ -152,6 +157,11 @@ func inTx(ctx context.Context, db *sql.DB, write func(tx *sql.Tx) error) (commit
 // exec runs one statement that is the same carried out twice, and returns how many rows it changed.
 func (s *database) exec(ctx context.Context, db *sql.DB, query string, args ...any) (n int64, err error) {
 	err = s.again(ctx, func() error {
+		end, err := s.turn.take(ctx)
+		if err != nil {
+			return err
+		}
+		defer end()
 		res, err := db.ExecContext(ctx, query, args...)
 		if err == nil {
 			n, err = res.RowsAffected()

@@ -25,7 +25,7 @@ func (s *database) Runs(ctx context.Context, clusterName string, limit int) ([]p
 	if limit <= 0 {
 		limit = 20
 	}
-	found, err := list(ctx, s, s.log, scanRun, selectRun+" WHERE $1 = '' OR cluster_name = $1 ORDER BY started DESC, id DESC LIMIT $2",
+	found, err := list(ctx, s, s.reads, scanRun, selectRun+" WHERE $1 = '' OR cluster_name = $1 ORDER BY started DESC, id DESC LIMIT $2",
 		clusterName, limit)
 	if err != nil {
 		return nil, s.wrap(err, "read the journal")
@@ -42,7 +42,7 @@ func (s *database) Runs(ctx context.Context, clusterName string, limit int) ([]p
 
 // Run implements Store.
 func (s *database) Run(ctx context.Context, id string) (*plan.RunRecord, error) {
-	r, err := one(ctx, s, s.log, scanRun, selectRun+" WHERE id = $1", id)
+	r, err := one(ctx, s, s.reads, scanRun, selectRun+" WHERE id = $1", id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "there is no run %s in the journal", id).Do("list them with: naupegos history")
 	}
@@ -57,7 +57,7 @@ func (s *database) Run(ctx context.Context, id string) (*plan.RunRecord, error) 
 
 // complete adds the steps, what became of them, and whether the run's process still lives.
 func (s *database) complete(ctx context.Context, r *runRow) (err error) {
-	r.rec.Steps, err = list(ctx, s, s.log, scanStep,
+	r.rec.Steps, err = list(ctx, s, s.reads, scanStep,
 		"SELECT step_id, action, title, subject, reason, needs FROM run_steps WHERE run_id = $1 ORDER BY seq", r.rec.ID)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *database) replay(ctx context.Context, rec *plan.RunRecord) error {
 	for i := range rec.Steps {
 		index[rec.Steps[i].ID] = &rec.Steps[i]
 	}
-	events, err := list(ctx, s, s.log, scanEvent, "SELECT step_id, state, at, error FROM run_events WHERE run_id = $1 ORDER BY seq", rec.ID)
+	events, err := list(ctx, s, s.reads, scanEvent, "SELECT step_id, state, at, error FROM run_events WHERE run_id = $1 ORDER BY seq", rec.ID)
 	for _, e := range events {
 		if st := index[e.step]; st != nil {
 			e.apply(st)
@@ -126,7 +126,7 @@ func (s *database) isGone(ctx context.Context, r *runRow) (bool, error) {
 	case dead:
 		return true, nil
 	}
-	l, err := one(ctx, s, s.log, scanLease, selectLease+" WHERE l.cluster_id = $1", r.clusterID)
+	l, err := one(ctx, s, s.reads, scanLease, selectLease+" WHERE l.cluster_id = $1", r.clusterID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return true, nil
 	}

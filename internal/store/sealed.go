@@ -50,7 +50,7 @@ func (s *database) ServerSecrets() Secrets { return serverSecrets{s} }
 
 // Get implements Secrets.
 func (x serverSecrets) Get(ctx context.Context, name string) ([]byte, error) {
-	sealed, err := one(ctx, x.s, x.s.db, value[string], "SELECT sealed FROM server_secrets WHERE name = $1", name)
+	sealed, err := one(ctx, x.s, x.s.reads, value[string], "SELECT sealed FROM server_secrets WHERE name = $1", name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "the server has no secret %s", name)
 	}
@@ -111,7 +111,7 @@ func (x serverSecrets) Delete(ctx context.Context, name string) error {
 
 // Names implements Secrets.
 func (x serverSecrets) Names(ctx context.Context) ([]string, error) {
-	names, err := list(ctx, x.s, x.s.db, value[string], "SELECT name FROM server_secrets")
+	names, err := list(ctx, x.s, x.s.reads, value[string], "SELECT name FROM server_secrets")
 	slices.Sort(names)
 	return names, x.s.wrap(err, "list the server's secrets")
 }

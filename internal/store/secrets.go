@@ -22,7 +22,7 @@ func (s *database) Secrets(clusterID string) Secrets { return &secrets{s, cluste
 
 // Get implements Secrets.
 func (x *secrets) Get(ctx context.Context, name string) ([]byte, error) {
-	sealed, err := one(ctx, x.s, x.s.db, value[string], "SELECT sealed FROM secrets WHERE cluster_id = $1 AND name = $2", x.cluster, name)
+	sealed, err := one(ctx, x.s, x.s.reads, value[string], "SELECT sealed FROM secrets WHERE cluster_id = $1 AND name = $2", x.cluster, name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "there is no secret %s", name).At(x.cluster)
 	}
@@ -92,7 +92,7 @@ func (x *secrets) Delete(ctx context.Context, name string) error {
 
 // Names implements Secrets.
 func (x *secrets) Names(ctx context.Context) ([]string, error) {
-	names, err := list(ctx, x.s, x.s.db, value[string], "SELECT name FROM secrets WHERE cluster_id = $1", x.cluster)
+	names, err := list(ctx, x.s, x.s.reads, value[string], "SELECT name FROM secrets WHERE cluster_id = $1", x.cluster)
 	slices.Sort(names) // databases sort each in its own way
 	return names, x.s.wrap(err, "list the secrets")
 }

@@ -15,6 +15,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/together"
 )
 
 // lockWait bounds how long one process waits for another that makes or migrates the store.
@@ -33,18 +34,64 @@ func (s *database) useSQLite() (err error) {
 	if s.db, err = openSQLite(path, "FULL"); err != nil {
 		return err
 	}
-	s.log, err = openSQLite(path, "NORMAL")
-	return err
+	if s.log, err = openSQLite(path, "NORMAL"); err != nil {
+		return err
+	}
+	if s.reads, err = openSQLite(path, "NORMAL", "query_only(1)"); err != nil {
+		return err
+	}
+	s.reads.SetMaxOpenConns(readers)
+	s.reads.SetMaxIdleConns(readers)
+	s.turn = make(turn, 1)
+	s.together = together.New(s.beginTogether)
+	return nil
+}
+
+// readers is how many may read at once.
+const readers = 4
+
+// turn lets one goroutine write at a time, in the order in which they come. Without it connections of one process would poll for SQLite's
+// lock, and whoever is unlucky would wait for seconds. nil lets everybody write.
+type turn chan struct{}
+
+// take waits for the turn.
+func (t turn) take(ctx context.Context) (end func(), err error) {
+	if t == nil {
+		return func() {}, nil
+	}
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// beginTogether implements together.Begin.
+func (s *database) beginTogether(ctx context.Context, durable bool) (*sql.Tx, func(), error) {
+	end, err := s.turn.take(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	db := s.log
+	if durable {
+		db = s.db
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		end()
+	}
+	return tx, end, err
 }
 
 // openSQLite opens the file with one connection: writers of one process then queue in Go instead of polling for the lock.
 // inMemory in the place of the path keeps everything in memory, for as long as it is open. synchronous is SQLite's pragma: FULL waits for the disk at each commit, NORMAL does not.
-func openSQLite(path, synchronous string) (*sql.DB, error) {
+func openSQLite(path, synchronous string, pragmas ...string) (*sql.DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "find the store's full path").At(path)
 	}
-	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(15000)", "foreign_keys(1)", "synchronous(" + synchronous + ")"}}
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(15000)", "foreign_keys(1)", "synchronous(" + synchronous + ")"}, pragmas...)}
 	if path == inMemory {
 		abs = path
 	}

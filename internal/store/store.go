@@ -17,6 +17,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/together"
 )
 
 // The files in the store's directory.
@@ -33,6 +34,9 @@ type database struct {
 	d        dialect
 	db       *sql.DB // each commit is on the disk: clusters and secrets
 	log      *sql.DB // where that differs from db: commits outlive the process, but perhaps not a power cut. For the journal and leases
+	reads    *sql.DB // for what is asked outside of transactions: where it differs from db, nobody who writes is waited for
+	turn     turn
+	together *together.Writer // of changes of machines, where the database has one writer at a time; else nil
 	identity *age.X25519Identity
 	self     holder
 	absence  absence
@@ -120,6 +124,9 @@ func (s *database) openBare(ctx context.Context, url string) error {
 // Close implements Store.
 func (s *database) Close() error {
 	var errs []error
+	if s.reads != nil && s.reads != s.db {
+		errs = append(errs, s.reads.Close())
+	}
 	if s.log != nil && s.log != s.db {
 		errs = append(errs, s.log.Close())
 	}

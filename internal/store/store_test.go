@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/metal"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -234,7 +235,7 @@ func TestWrapNamesWhatHelps(t *testing.T) {
 	if _, err := b.db.Exec("PRAGMA busy_timeout = 10"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := inTx(t.Context(), a.db, func(*sql.Tx) error {
+	_, err := a.inTx(t.Context(), a.db, func(*sql.Tx) error {
 		_, err := b.CreateCluster(t.Context(), Cluster{Name: "demo"})
 		testkit.Fails(t, err, fail.Conflict, "another naupegos process", dbFile)
 		return nil
@@ -260,4 +261,11 @@ func TestFullDisk(t *testing.T) {
 	if got, err := s.Cluster(t.Context(), "demo"); err != nil || string(got.Document) != "kind: Cluster\n" {
 		t.Errorf("the old document is not intact: %q, %v", got.Document, err)
 	}
+	large := func(d *metal.Draft) error { d.Facts = c.Document; return nil }
+	_, err := s.Metal().Change(t.Context(), "m", metal.How{Make: true}, large)
+	testkit.Fails(t, err, fail.Refused, "disk is full", "make room")
+	if _, err := s.db.Exec("PRAGMA max_page_count = 100000"); err != nil { // room was made
+		t.Fatal(err)
+	}
+	testkit.Value(s.Metal().Change(t.Context(), "m", metal.How{Make: true}, large))(t)
 }

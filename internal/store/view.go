@@ -40,7 +40,7 @@ func (s *database) openOrImagine(ctx context.Context, url string) error {
 	if s.db, err = openSQLite(inMemory, "OFF"); err != nil {
 		return err
 	}
-	s.log = s.db
+	s.log, s.reads = s.db, s.db
 	if s.identity, err = age.GenerateX25519Identity(); err != nil {
 		return fail.Wrap(fail.Internal, err, "make an identity")
 	}

@@ -14,9 +14,12 @@ func (s machines) Take(ctx context.Context, w Want) (granted bool, who []Slot, e
 	if w.Group == "" || w.Holder == "" || w.Bound < 1 {
 		return false, nil, fail.New(fail.Invalid, "a place needs a group, a holder and a bound")
 	}
+	if full, who, err := s.full(ctx, w); full || err != nil {
+		return false, who, s.db.Wrap(err, "take a place of %s", w.Group)
+	}
 	err = s.db.Write(ctx, false, func(tx Querier) error {
 		granted = false
-		if err := s.quiet(ctx, tx, cmp.Or(w.Cluster, w.Heeds)); err != nil {
+		if err := s.quiet(ctx, tx, cmp.Or(w.Cluster, w.Heeds), s.db.ForUpdate()); err != nil {
 			return err
 		}
 		if err := s.lock(ctx, tx, "slots/"+w.Group); err != nil {
@@ -50,6 +53,22 @@ func (s machines) Take(ctx context.Context, w Want) (granted bool, who []Slot, e
 	return granted, who, s.db.Wrap(err, "take a place of %s", w.Group)
 }
 
+// full reports whether others hold all places, or refuses as Take does: many ask again and again, and nobody who writes needs to wait for them.
+func (s machines) full(ctx context.Context, w Want) (is bool, who []Slot, err error) {
+	err = s.db.Read(ctx, func(q Querier) error {
+		if err := s.quiet(ctx, q, cmp.Or(w.Cluster, w.Heeds), ""); err != nil {
+			return err
+		}
+		now, err := s.db.Now(ctx, q)
+		if err == nil {
+			who, err = held(ctx, q, w.Group, now)
+		}
+		return err
+	})
+	mine, others := place(who, w.Holder)
+	return err == nil && mine == nil && others >= w.Bound, who, err
+}
+
 // place finds a holder's own place, and counts those of others.
 func place(who []Slot, holder string) (mine *Slot, others int) {
 	for i := range who {
@@ -62,13 +81,14 @@ func place(who []Slot, holder string) (mine *Slot, others int) {
 	return mine, others
 }
 
-// quiet refuses a place while the lease of the cluster is held: fail.Conflict. Whoever takes that lease looks for places.
-func (s machines) quiet(ctx context.Context, tx Querier, cluster string) error {
+// quiet refuses a place while the lease of the cluster is held: fail.Conflict. Whoever takes that lease looks for places. lock ends a SELECT
+// whose rows nobody else may change.
+func (s machines) quiet(ctx context.Context, tx Querier, cluster, lock string) error {
 	if cluster == "" {
 		return nil
 	}
 	var id string
-	if err := tx.QueryRowContext(ctx, "SELECT id FROM clusters WHERE id = $1"+s.db.ForUpdate(), cluster).Scan(&id); isNoRows(err) {
+	if err := tx.QueryRowContext(ctx, "SELECT id FROM clusters WHERE id = $1"+lock, cluster).Scan(&id); isNoRows(err) {
 		return nil // nobody can hold a lease of it
 	} else if err != nil {
 		return err

@@ -167,6 +167,49 @@ func reports(t *testing.T, at Opener, _ Database) {
 	}
 }
 
+// manyChangeAtOnce has machines, reports and places change at once, some of which are refused: each gets its own answer.
+func manyChangeAtOnce(t *testing.T, at Opener, _ Database) {
+	s, ctx := at("").Metal(), t.Context()
+	var wg sync.WaitGroup
+	for n := range 40 {
+		wg.Go(func() {
+			uuid := newMachine(t, s, n)
+			_, err := s.Change(ctx, uuid, metal.How{Quick: n%2 == 0}, func(d *metal.Draft) error {
+				d.Labels["n"], d.Name = fmt.Sprint(n), fmt.Sprint("renamed-", n)
+				if n%5 == 0 {
+					return fail.New(fail.Refused, "no %d", n)
+				}
+				return nil
+			})
+			if n%5 == 0 {
+				testkit.Fails(t, err, fail.Refused, fmt.Sprintf("no %d", n))
+			} else {
+				testkit.Must(t, err)
+			}
+			testkit.Must(t, s.Report(ctx, metal.Report{UUID: uuid, Digest: "d", Sequence: int64(n + 1)}))
+			testkit.Fails(t, s.Report(ctx, metal.Report{UUID: uuid, Digest: "replayed", Sequence: int64(n + 1)}), fail.Conflict)
+		})
+	}
+	wg.Wait()
+	all, total, err := s.Find(ctx, metal.Query{})
+	testkit.Must(t, err)
+	renamed := 0
+	for _, m := range all {
+		if strings.HasPrefix(m.Name, "renamed-") {
+			renamed++
+			if "renamed-"+m.Labels["n"] != m.Name {
+				t.Errorf("%s is %v", m.Name, m.Labels)
+			}
+		}
+		if m.Report == nil || m.Report.Digest != "d" {
+			t.Errorf("%s: %+v", m.Name, m.Report)
+		}
+	}
+	if total != 40 || renamed != 32 {
+		t.Errorf("%d machines, %d of which were renamed", total, renamed)
+	}
+}
+
 // seatsAreGivenOnce has several servers decide at once.
 func seatsAreGivenOnce(t *testing.T, at Opener, _ Database) {
 	s, ctx := at("").Metal(), t.Context()

@@ -29,7 +29,8 @@ func Run(t *testing.T, d Database) {
 		"race for the lease": manyRaceForTheLease, "fence": nothingIsWrittenAfterTakeover, "fence, while writing": takeoverUnderWay,
 		"server secrets": serverSecrets, "tokens": tokens, "audit": audit, "jobs": jobs, "race for jobs": manyRaceForJobs,
 		"machines": machines, "machines, found": machinesAreFound, "reports": reports, "race for seats": seatsAreGivenOnce, "places": placesAreBounded,
-		"one lease": oneLeaseForEveryDisruption,
+		"machines, many at once": manyChangeAtOnce,
+		"one lease":              oneLeaseForEveryDisruption,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d.New(t), d) })
 	}
