@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,7 +19,6 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/authority"
-	"github.com/naupegos/naupegos/internal/server/problem"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -70,12 +68,9 @@ func newSite(t *testing.T, o registry.Options) *site {
 	t.Helper()
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
 	t.Cleanup(func() { testkit.Must(t, st.Close()) })
-	own, machines := testkit.Value(authority.Open(t.Context(), st.ServerSecrets(), "server"))(t), testkit.Value(authority.Open(t.Context(), st.ServerSecrets(), "machines"))(t)
-	log := slog.New(slog.DiscardHandler)
-	o.Issuer, o.Secrets, o.Power = issuer{machines}, st.ServerSecrets(), switchboard{}
-	s := &site{t: t, roots: own.Pool(), registry: registry.New(st.Metal(), o)}
-	mounts := routes.Mounts(routes.Options{
-		Registry: s.registry, Shutdown: func() { s.stopped = true }, Settings: map[string]any{"installs": 5},
+	s := &site{t: t}
+	srv, own, reg, err := listen(t.Context(), st, o, routes.Options{
+		Shutdown: func() { s.stopped = true }, Settings: map[string]any{"installs": 5},
 		Backup: func(context.Context) (any, error) { return map[string]int{"dest_size": 1}, nil },
 		Ignition: func(_ context.Context, query string) ([]byte, error) {
 			if s.ignition == "" || !strings.Contains(query, "os=installed") {
@@ -84,20 +79,8 @@ func newSite(t *testing.T, o registry.Options) *site {
 			return []byte(s.ignition), nil
 		},
 	})
-	srv, err := server.Listen(t.Context(), server.Config{
-		ListenHTTP: "127.0.0.1:0", ListenHTTPS: "127.0.0.1:0", Serving: testkit.Value(own.Serve(nil, log))(t), Clients: machines.Pool(), Log: log,
-		Parts: []server.Part{{Name: "machines", Mounts: mounts}}, Ping: func(context.Context) error { return nil },
-		Guard: func(need server.Role, next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if !strings.HasPrefix(r.Header.Get("Authorization"), tokens[need]) {
-					problem.Write(w, fail.New(fail.Unauthorized, "no token with the role %s", need))
-					return
-				}
-				next.ServeHTTP(w, r)
-			})
-		},
-	})
 	testkit.Must(t, err)
+	s.roots, s.registry = own.Pool(), reg
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ctx) }()
