@@ -69,7 +69,9 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 		return out, ctx.Err()
 	}
 	try("dns", "cluster DNS is available", time.Minute, c.proveDNS)
-	try("service", "a Service answers by address, by name and by the ports of nodes", smokeTimeout, c.proveService)
+	try("service", "a Service answers by address, by name and by the ports of nodes", smokeTimeout, func(ctx context.Context) (string, error) {
+		return c.proveService(ctx, p)
+	})
 	if cloud := c.cloud(); cloud != nil && (cloud.NoBalancing() == "" || cloud.NoVolumes() == "") {
 		try("cloud", "the cloud gives load balancers and volumes", cloudSmokeTimeout, func(ctx context.Context) (string, error) {
 			return c.cloudSmoke(ctx, p)
@@ -101,7 +103,7 @@ func (c *Cluster) proveDNS(ctx context.Context) (string, error) {
 	return plural(n, "endpoint"), err
 }
 
-func (c *Cluster) proveService(ctx context.Context) (string, error) {
+func (c *Cluster) proveService(ctx context.Context, p plan.Progress) (string, error) {
 	if c.doc.WorkerCount() == 0 && !c.doc.Spec.ControlPlane.Schedulable {
 		return "", fail.New(fail.Refused, "no node takes ordinary pods").Do("add workers, or set spec.controlPlane.schedulable")
 	}
@@ -113,7 +115,9 @@ func (c *Cluster) proveService(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := client.Smoke(ctx, kube.SmokeOptions{Image: img.Ref, DNSDomain: c.doc.Spec.Kubernetes.DNSDomain, NodePorts: nodePortNodes, Timeout: smokeTimeout})
+	r, err := client.Smoke(ctx, kube.SmokeOptions{
+		Image: img.Ref, DNSDomain: c.doc.Spec.Kubernetes.DNSDomain, NodePorts: nodePortNodes, Timeout: smokeTimeout, Status: p.Status,
+	})
 	if err != nil {
 		return "", err
 	}

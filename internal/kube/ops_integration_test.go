@@ -318,6 +318,7 @@ func (o *operations) smoke(t *testing.T) {
 			t.Error("the namespace stays behind")
 		}
 	}
+	o.smokeTaints(t, opts)
 	o.k.set(func() { o.k.exit = 1 })
 	_, err := o.c.Smoke(t.Context(), opts)
 	wantFail(t, err, fail.NotReady, "did not answer by its address from node w3: what the client said")
@@ -327,6 +328,42 @@ func (o *operations) smoke(t *testing.T) {
 	_, err = o.c.Smoke(t.Context(), opts)
 	wantFail(t, err, fail.NotReady, "pod echo-", "ErrImagePull")
 	testkit.Must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))
+}
+
+// smokeTaints asks a moment after a node came back: its taint goes, or does not.
+func (o *operations) smokeTaints(t *testing.T, opts SmokeOptions) {
+	taint := Taint{corev1.TaintNodeNotReady, "", "NoSchedule"}
+	waiting := "waiting until the controller manager has removed the taint node.kubernetes.io/not-ready from w2"
+	put := func(taints ...Taint) {
+		t.Helper()
+		n, err := o.c.set.CoreV1().Nodes().Get(t.Context(), "w2", metav1.GetOptions{})
+		testkit.Must(t, err)
+		n.Spec.Taints = nil
+		for _, taint := range taints {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: taint.Key, Effect: corev1.TaintEffect(taint.Effect)})
+		}
+		_, err = o.c.set.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
+		testkit.Must(t, err)
+	}
+	put(taint)
+	waited := 0
+	opts.Status = func(f string, args ...any) {
+		if fmt.Sprintf(f, args...) == waiting { // only now does it go
+			waited++
+			put()
+		}
+	}
+	r, err := o.c.Smoke(t.Context(), opts)
+	testkit.Must(t, err)
+	if waited != 1 || !slices.Equal(r.Backends, []string{"w1", "w2"}) || r.Client != "w3" {
+		t.Errorf("the test did not wait for the taint: told of it %d times, %+v", waited, r)
+	}
+
+	put(taint)
+	defer put()
+	opts.Status, opts.Taints = nil, moment
+	_, err = o.c.Smoke(t.Context(), opts)
+	wantFail(t, err, fail.NotReady, "smoke test", "w2: ready, but the controller manager has not removed the taint node.kubernetes.io/not-ready yet", "look at kube-controller-manager")
 }
 
 func (o *operations) token(t *testing.T) {

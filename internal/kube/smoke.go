@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
+	"github.com/naupegos/naupegos/internal/machine"
 )
 
 // SmokeNamespace is where the smoke test lives while it runs.
@@ -27,6 +29,7 @@ type SmokeOptions struct {
 	Timeout   time.Duration                    // for all of it; 0 means 2 minutes
 	Status    func(format string, args ...any) // what is waited for; may be nil
 	NodePorts int                              // on how many nodes, at most, the Service's NodePort is asked as well
+	Taints    time.Duration                    // for nodes that are ready to lose the taint not-ready; 0 means 1 minute
 }
 
 // SmokeResult is what the smoke test found.
@@ -53,6 +56,9 @@ func (c *Client) Smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error)
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
 	}
+	if o.Taints <= 0 {
+		o.Taints = time.Minute
+	}
 	if o.DNSDomain == "" {
 		o.DNSDomain = "cluster.local"
 	}
@@ -70,7 +76,7 @@ func (c *Client) Smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error)
 
 func (c *Client) smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error) {
 	start := time.Now()
-	nodes, err := c.Nodes(ctx)
+	nodes, err := c.untainted(ctx, o)
 	if err != nil {
 		return SmokeResult{}, err
 	}
@@ -110,6 +116,41 @@ func (c *Client) smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error)
 	}
 	r.Answers = c.smokeLogs(ctx)
 	return r, nil
+}
+
+// untainted lists the nodes once the controller manager has taken the taint not-ready from those that are ready: it follows a moment after
+// kubelet has said that a node is back. fail.NotReady names the nodes that keep it.
+func (c *Client) untainted(ctx context.Context, o SmokeOptions) ([]NodeInfo, error) {
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, n := range nodes {
+		if n.Ready && slices.ContainsFunc(n.Taints, keepsPodsOff) {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nodes, nil
+	}
+	o.Status("waiting until the controller manager has removed the taint %s from %s", corev1.TaintNodeNotReady, strings.Join(names, ", "))
+	wctx, cancel := context.WithTimeout(ctx, o.Taints)
+	defer cancel()
+	err = c.waitNodes(wctx, func(node runtime.Object) string {
+		if n, ok := node.(*corev1.Node); !ok || !nodeInfo(n).Ready {
+			return "" // it went, or is not ready any more: it is not chosen
+		}
+		return lacks(node, NodeReady, machine.Life{})
+	}, nil, names...)
+	if err != nil {
+		var why *fail.Error
+		if errors.As(err, &why) {
+			why.Do("look at kube-controller-manager on the control-plane machines")
+		}
+		return nil, fail.Wrap(fail.KindOf(err), err, "smoke test")
+	}
+	return c.Nodes(ctx)
 }
 
 // How the client asks the Service: the names of its containers.
