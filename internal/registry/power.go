@@ -11,14 +11,24 @@ import (
 
 // BMC is the controller of a machine's power; its password is a secret.
 type BMC struct {
-	Address string `json:"address"` // HOST or HOST:PORT
-	User    string `json:"user"`
+	Protocol    string `json:"protocol,omitempty"` // ipmi, which empty is, too, or redfish
+	Address     string `json:"address"`            // HOST or HOST:PORT
+	User        string `json:"user"`
+	Fingerprint string `json:"fingerprint,omitempty"` // of its certificate: sha256:HEX
+	Authorities string `json:"authorities,omitempty"` // PEM: who signs its certificate
+	System      string `json:"system,omitempty"`      // the machine's ID there, where it has several
+}
+
+// access is how the controller is reached.
+func (b BMC) access(uuid string, password []byte) bmc.Access {
+	return bmc.Access{Protocol: b.Protocol, Address: b.Address, User: b.User, Password: password, Fingerprint: b.Fingerprint, Authorities: b.Authorities,
+		System: b.System, UUID: uuid}
 }
 
 // Power switches machines.
 type Power interface {
-	// Power does something with a machine's power, and returns whether it is on then.
-	Power(ctx context.Context, a bmc.Access, action string, network bool) (on bool, err error)
+	// Power does something with a machine's power, and returns whether it is on then. boot is what it boots from next, once.
+	Power(ctx context.Context, a bmc.Access, action, boot string) (on bool, err error)
 }
 
 // Secrets is where passwords of BMCs are kept; a part of store.Secrets.
@@ -38,8 +48,10 @@ func (r *Registry) SetBMC(ctx context.Context, uuid string, b BMC, password []by
 	if r.o.Secrets == nil {
 		return nil, fail.New(fail.Refused, "nothing is kept here by which a machine's power could be switched")
 	}
-	if b.Address != "" && (b.User == "" || len(password) == 0 || len(password) > 20 || strings.ContainsAny(b.Address+b.User, " \t\r\n")) {
-		return nil, fail.New(fail.Invalid, "a BMC needs an address, a user and a password of at most 20 bytes").At(uuid)
+	if b.Address != "" {
+		if err := b.access(uuid, password).Check(); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := r.Machine(ctx, uuid); err != nil {
 		return nil, err
@@ -58,13 +70,14 @@ func (r *Registry) SetBMC(ctx context.Context, uuid string, b BMC, password []by
 		if b.Address != "" {
 			rec.BMC = &b
 		}
-		d.Note("has the BMC", strings.TrimSpace(b.User+" "+b.Address))
+		d.Note("has the BMC", strings.TrimSpace(strings.Join([]string{b.Protocol, b.User, b.Address}, " ")))
 		return nil
 	})
 }
 
-// SwitchPower does something with a machine's power, and returns whether it is on then.
-func (r *Registry) SwitchPower(ctx context.Context, uuid, action string, network bool, by string) (on bool, err error) {
+// SwitchPower does something with a machine's power, and returns whether it is on then. boot is what it boots from next, once: bmc.FromNetwork,
+// bmc.FromDisk or bmc.AsUsual.
+func (r *Registry) SwitchPower(ctx context.Context, uuid, action, boot, by string) (on bool, err error) {
 	m, err := r.Machine(ctx, uuid)
 	if err != nil {
 		return false, err
@@ -76,7 +89,7 @@ func (r *Registry) SwitchPower(ctx context.Context, uuid, action string, network
 	if err != nil {
 		return false, err
 	}
-	on, err = r.o.Power.Power(ctx, bmc.Access{Address: m.Record.BMC.Address, User: m.Record.BMC.User, Password: password}, action, network)
+	on, err = r.o.Power.Power(ctx, m.Record.BMC.access(m.UUID, password), action, boot)
 	if err != nil || action == "status" {
 		return on, err
 	}

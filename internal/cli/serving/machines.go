@@ -81,7 +81,7 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *serv
 		return server.Part{}, nil, nil, err
 	}
 	o := registry.Options{Installs: f.machine.installs, InstallTTL: f.machine.installTTL, Reboots: f.machine.reboots, Issuer: issuer{ca},
-		Power: bmc.IPMI{}, Secrets: st.ServerSecrets(), Clusters: clusters{st}, Log: log}
+		Power: bmc.Controllers{}, Secrets: st.ServerSecrets(), Clusters: clusters{st}, Log: log}
 	for _, text := range f.machine.approve {
 		r, err := registry.ParseRule(text)
 		if err != nil {

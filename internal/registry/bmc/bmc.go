@@ -1,136 +1,111 @@
-// Package bmc switches the power of physical machines through their baseboard management controllers, by IPMI 2.0 over the network.
+// Package bmc switches the power of physical machines through their baseboard management controllers, by IPMI 2.0 or by Redfish.
 //
 // It knows nothing of the registry: who may switch what, and where passwords are kept, is decided there.
 package bmc
 
 import (
 	"context"
-	"errors"
-	"net"
-	"strconv"
+	"crypto/x509"
+	"encoding/hex"
 	"strings"
 	"time"
-
-	"github.com/bougou/go-ipmi/pkg/client"
-	"github.com/bougou/go-ipmi/pkg/command/chassis"
-	"github.com/bougou/go-ipmi/pkg/types"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
+// The protocols of controllers.
+const (
+	ProtocolIPMI    = "ipmi" // the default
+	ProtocolRedfish = "redfish"
+)
+
+// What a machine boots from the next time that it starts, once.
+const (
+	AsUsual     = ""
+	FromNetwork = "network"
+	FromDisk    = "disk"
+)
+
 // Access is how a controller is reached. The password is in no error.
 type Access struct {
+	Protocol string // empty: IPMI
 	Address  string // HOST or HOST:PORT
 	User     string
 	Password []byte
+
+	// Of Redfish:
+
+	Fingerprint string // sha256:HEX of the controller's certificate, which is trusted whoever signed it
+	Authorities string // PEM: who signs the controller's certificate; without both: the system's authorities
+	System      string // the ID of the machine among those of a controller that has several; empty: the one with this UUID
+	UUID        string // the machine's, as its firmware says it
 }
 
 // Actions are what can be done with a machine's power.
 func Actions() []string { return []string{"status", "on", "off", "cycle", "reset", "shutdown"} }
 
 const (
-	port    = 623
-	answers = 5 * time.Second  // how long one answer may take
+	answers = 5 * time.Second  // how long one answer by IPMI may take
 	settles = 90 * time.Second // how long a machine may take to be on, or off
 	looks   = 500 * time.Millisecond
 )
 
-// IPMI switches power by IPMI.
-type IPMI struct{}
+// Controllers switches power by the protocol of each controller.
+type Controllers struct{}
 
-// Power does something with a machine's power, and returns whether it is on then. After on and off it waits until that is so. network has
-// the machine boot from the network the next time it starts.
-func (IPMI) Power(ctx context.Context, a Access, action string, network bool) (on bool, err error) {
-	control, known := map[string]chassis.ChassisControl{"on": chassis.ChassisControlPowerUp, "off": chassis.ChassisControlPowerDown,
-		"cycle": chassis.ChassisControlPowerCycle, "reset": chassis.ChassisControlHardReset, "shutdown": chassis.ChassisControlSoftShutdown}[action]
-	if !known && action != "status" {
-		return false, fail.New(fail.Invalid, "%q is nothing that can be done with a machine's power", action).Do("it is one of %v", Actions())
-	}
-	ctx, cancel := context.WithTimeout(ctx, settles)
-	defer cancel()
-	c, err := connect(ctx, a)
-	if err != nil {
+// Power does something with a machine's power, and returns whether it is on then. After on and off it waits until that is so. boot says
+// what the machine boots from the next time that it starts.
+func (Controllers) Power(ctx context.Context, a Access, action, boot string) (on bool, err error) {
+	if err := a.Check(); err != nil {
 		return false, err
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // a session that isn't closed ends by itself
-	if network {
-		if err := c.SetBootDevice(ctx, types.BootDeviceSelectorForcePXE, types.BIOSBootTypeEFI, false); err != nil {
-			return false, failed(err, a, "have the machine boot from the network")
-		}
+	if boot != AsUsual && boot != FromNetwork && boot != FromDisk {
+		return false, fail.New(fail.Invalid, "a machine can't boot from %q", boot).Do("it boots from %s or %s", FromNetwork, FromDisk)
 	}
-	if known {
-		if on, err = power(ctx, c, a); err != nil {
-			return false, err
-		}
-		if action == "cycle" && !on { // a machine that is off can't be cycled
-			action, control = "on", chassis.ChassisControlPowerUp
-		}
-		if _, err := c.ChassisControl(ctx, control); err != nil {
-			return on, failed(err, a, "switch the machine's power")
-		}
+	if a.Protocol == ProtocolRedfish {
+		return Redfish{}.Power(ctx, a, action, boot)
 	}
-	if action != "on" && action != "off" {
-		return power(ctx, c, a)
-	}
-	return until(ctx, c, a, action == "on")
+	return IPMI{}.Power(ctx, a, action, boot)
 }
 
-// connect opens a session. Cipher suite 17 is tried first; many controllers have only 3.
-func connect(ctx context.Context, a Access) (*client.Client, error) {
-	host, number, err := net.SplitHostPort(a.Address)
-	if err != nil {
-		host, number = a.Address, strconv.Itoa(port)
+// Check says what is wrong with how a controller is reached; nothing is asked of the controller.
+func (a Access) Check() error {
+	wrong := func(format string, args ...any) *fail.Error {
+		return fail.New(fail.Invalid, format, args...).At(a.Address)
 	}
-	n, err := strconv.Atoi(number)
-	if err != nil || host == "" || a.User == "" {
-		return nil, fail.New(fail.Invalid, "the machine's BMC is not named by an address and a user").At(a.Address)
-	}
-	c, err := client.NewClient(host, n, a.User, string(a.Password))
-	if err != nil {
-		return nil, failed(err, a, "reach the machine's BMC")
-	}
-	c = c.WithInterface(client.InterfaceLanplus).WithTimeout(answers).WithRetry(2).WithCipherSuiteID(types.CipherSuiteID17, types.CipherSuiteID3)
-	if err := c.Connect(ctx); err != nil {
-		return nil, failed(err, a, "log in to the machine's BMC")
-	}
-	return c, nil
-}
-
-func power(ctx context.Context, c *client.Client, a Access) (bool, error) {
-	s, err := c.GetChassisStatus(ctx)
-	if err != nil {
-		return false, failed(err, a, "ask whether the machine is on")
-	}
-	return s.PowerIsOn, nil
-}
-
-// until waits for a machine to be on, or off.
-func until(ctx context.Context, c *client.Client, a Access, want bool) (bool, error) {
-	tick := time.NewTicker(looks)
-	defer tick.Stop()
-	for {
-		on, err := power(ctx, c, a)
-		if err == nil && on == want {
-			return on, nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			if err != nil {
-				return on, err
-			}
-			return on, fail.New(fail.NotReady, "the machine was told, and its power is as it was after %s", settles).At(a.Address).Do("look at its BMC's own pages or event log")
-		}
-	}
-}
-
-func failed(err error, a Access, what string) error {
-	var timeout net.Error
+	most := map[string]int{"": 20, ProtocolIPMI: 20, ProtocolRedfish: 256}[a.Protocol]
 	switch {
-	case strings.Contains(err.Error(), client.ErrRAKPAuthentication.Error()): // the library joins the errors of several attempts as text
-		return fail.New(fail.Unauthorized, "%s: user or password are not accepted", what).At(a.Address).Do("naupegos machine bmc MACHINE sets them")
-	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address).Do("see that IPMI over LAN is on there, and UDP port %d is open", port)
+	case most == 0:
+		return wrong("%q is no protocol of a BMC: it is %s or %s", a.Protocol, ProtocolIPMI, ProtocolRedfish)
+	case a.Address == "" || a.User == "" || len(a.Password) == 0 || len(a.Password) > most || strings.ContainsAny(a.Address+a.User, " \t\r\n/@?#"):
+		return wrong("a BMC needs an address (HOST or HOST:PORT), a user and a password of at most %d bytes", most)
+	case a.Protocol != ProtocolRedfish && a.Fingerprint+a.Authorities+a.System != "":
+		return wrong("a fingerprint, authorities and a system are of Redfish; IPMI has none of them").Do("--protocol redfish")
+	case a.Fingerprint != "" && a.Authorities != "":
+		return wrong("a BMC is trusted by its fingerprint or by authorities, not by both")
+	case a.Fingerprint != "" && fingerprint(a.Fingerprint) == nil:
+		return wrong("%q is no fingerprint of a certificate", a.Fingerprint).Do("it is sha256: and 64 hexadecimal digits, as in openssl x509 -noout -fingerprint -sha256")
+	case a.Authorities != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(a.Authorities)):
+		return wrong("there is no certificate in the authorities").Do("they are PEM: -----BEGIN CERTIFICATE-----")
 	}
-	return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address)
+	return nil
+}
+
+// fingerprint reads sha256:HEX, with or without colons between the bytes; nil: it is none.
+func fingerprint(text string) []byte {
+	digits, ok := strings.CutPrefix(strings.ToLower(text), "sha256:")
+	sum, err := hex.DecodeString(strings.ReplaceAll(digits, ":", ""))
+	if !ok || err != nil || len(sum) != 32 {
+		return nil
+	}
+	return sum
+}
+
+func unknown(action string) error {
+	return fail.New(fail.Invalid, "%q is nothing that can be done with a machine's power", action).Do("it is one of %s", strings.Join(Actions(), ", "))
+}
+
+// unmoved says that a machine does not do what its controller was told.
+func unmoved(a Access) error {
+	return fail.New(fail.NotReady, "the machine was told, and its power is as it was after %s", settles).At(a.Address).Do("look at its BMC's own pages or event log")
 }

@@ -100,16 +100,21 @@ type Order struct {
 	Cluster string            `json:"cluster,omitempty"` // assign
 	Pool    string            `json:"pool,omitempty"`    // assign
 	Digest  string            `json:"digest,omitempty"`  // want
-	// Address, User and Password are of a BMC; an empty address forgets it.
+	// Address, User and Password are of a BMC, and so are the next ones; an empty address forgets it.
 	Address  string `json:"address,omitempty"`
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"` // is never answered with
+	Protocol string `json:"protocol,omitempty"` // ipmi, or redfish; the rest is of that
+	// Fingerprint (sha256:HEX) or Authorities (PEM) say which certificate of it is trusted.
+	Fingerprint string `json:"fingerprint,omitempty"`
+	Authorities string `json:"authorities,omitempty"`
+	System      string `json:"system,omitempty"` // the machine's ID there, where it has several
 }
 
 // Switching says what is to be done with a machine's power.
 type Switching struct {
-	Action  string `json:"action"`            // status, on, off, cycle, reset or shutdown
-	Network bool   `json:"network,omitempty"` // it boots from the network next
+	Action string `json:"action"`         // status, on, off, cycle, reset or shutdown
+	Boot   string `json:"boot,omitempty"` // what it boots from next, once: network or disk; empty: as usual
 }
 
 // Switched says how a machine's power is.

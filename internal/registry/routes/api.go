@@ -93,7 +93,8 @@ func (h routes) act(w http.ResponseWriter, r *http.Request) error {
 		"maintenance": func() error { return done(reg.Maintain(ctx, uuid, o.Why)) },
 		"reinstall":   func() error { return done(reg.Reinstall(ctx, uuid, by)) },
 		"bmc": func() error {
-			return done(reg.SetBMC(ctx, uuid, registry.BMC{Address: o.Address, User: o.User}, []byte(o.Password)))
+			return done(reg.SetBMC(ctx, uuid, registry.BMC{Protocol: o.Protocol, Address: o.Address, User: o.User, Fingerprint: o.Fingerprint, Authorities: o.Authorities,
+				System: o.System}, []byte(o.Password)))
 		},
 		"want":     func() error { return done(reg.Want(ctx, uuid, o.Digest)) },
 		"assign":   func() error { return reg.Assign(ctx, uuid, o.Cluster, o.Pool) },
@@ -119,7 +120,7 @@ func (h routes) power(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &s); err != nil {
 		return err
 	}
-	on, err := h.Registry.SwitchPower(r.Context(), uuid, s.Action, s.Network, h.who(r))
+	on, err := h.Registry.SwitchPower(r.Context(), uuid, s.Action, s.Boot, h.who(r))
 	if err != nil {
 		return err
 	}

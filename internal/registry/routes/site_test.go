@@ -44,7 +44,7 @@ func (i issuer) IssueMachine(uuid string, public any) ([]byte, error) {
 // switchboard is a BMC that believes one password; the real thing is tested beside registry/bmc.
 type switchboard struct{}
 
-func (switchboard) Power(_ context.Context, a bmc.Access, action string, _ bool) (bool, error) {
+func (switchboard) Power(_ context.Context, a bmc.Access, action, _ string) (bool, error) {
 	if a.Address != "10.9.0.11" || a.User != "admin" || string(a.Password) != "hidden" {
 		return false, fail.New(fail.Unauthorized, "not accepted")
 	}

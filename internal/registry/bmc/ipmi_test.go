@@ -33,13 +33,13 @@ func controller(t *testing.T) (Access, *mock.Chassis) {
 	return Access{Address: address, User: "admin", Password: []byte("right")}, h.Chassis().(*mock.Chassis)
 }
 
-func TestPower(t *testing.T) {
+func TestIPMI(t *testing.T) {
 	a, chassis := controller(t)
 	for _, step := range []struct {
 		action string
 		on     bool
 	}{{"status", false}, {"on", true}, {"status", true}, {"cycle", true}, {"reset", true}, {"off", false}, {"cycle", true}} {
-		on, err := IPMI{}.Power(t.Context(), a, step.action, step.action == "reset")
+		on, err := Controllers{}.Power(t.Context(), a, step.action, map[string]string{"reset": FromNetwork, "cycle": FromDisk}[step.action])
 		if err != nil || on != step.on {
 			t.Errorf("%s: %v, %v", step.action, on, err)
 		}
@@ -47,10 +47,10 @@ func TestPower(t *testing.T) {
 	if chassis.PowerCycles != 1 || chassis.ColdResets != 1 || chassis.BootFlags == nil || chassis.BootFlags.Persist {
 		t.Errorf("%d cycles, %d resets, boot flags %+v", chassis.PowerCycles, chassis.ColdResets, chassis.BootFlags)
 	}
-	_, err := IPMI{}.Power(t.Context(), a, "explode", false)
+	_, err := Controllers{}.Power(t.Context(), a, "explode", AsUsual)
 	testkit.Fails(t, err, fail.Invalid)
 	a.Password = []byte("wrong-secret")
-	_, err = IPMI{}.Power(t.Context(), a, "status", false)
+	_, err = Controllers{}.Power(t.Context(), a, "status", AsUsual)
 	testkit.Fails(t, err, fail.Unauthorized, "password")
 	if strings.Contains(err.Error(), "wrong-secret") {
 		t.Errorf("the password is in %v", err)

@@ -1,0 +1,122 @@
+package bmc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bougou/go-ipmi/pkg/client"
+	"github.com/bougou/go-ipmi/pkg/command/chassis"
+	"github.com/bougou/go-ipmi/pkg/types"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+const port = 623
+
+// IPMI switches power by IPMI.
+type IPMI struct{}
+
+// Power does something with a machine's power, and returns whether it is on then. After on and off it waits until that is so. boot says
+// what the machine boots from the next time that it starts.
+func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, err error) {
+	control, known := map[string]chassis.ChassisControl{"on": chassis.ChassisControlPowerUp, "off": chassis.ChassisControlPowerDown,
+		"cycle": chassis.ChassisControlPowerCycle, "reset": chassis.ChassisControlHardReset, "shutdown": chassis.ChassisControlSoftShutdown}[action]
+	if !known && action != "status" {
+		return false, unknown(action)
+	}
+	ctx, cancel := context.WithTimeout(ctx, settles)
+	defer cancel()
+	c, err := connect(ctx, a)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // a session that isn't closed ends by itself
+	if boot != AsUsual {
+		from := types.BootDeviceSelectorForcePXE
+		if boot == FromDisk {
+			from = types.BootDeviceSelectorForceHardDrive
+		}
+		if err := c.SetBootDevice(ctx, from, types.BIOSBootTypeEFI, false); err != nil {
+			return false, failed(err, a, "have the machine boot from the "+boot)
+		}
+	}
+	if known {
+		if on, err = power(ctx, c, a); err != nil {
+			return false, err
+		}
+		if action == "cycle" && !on { // a machine that is off can't be cycled
+			action, control = "on", chassis.ChassisControlPowerUp
+		}
+		if _, err := c.ChassisControl(ctx, control); err != nil {
+			return on, failed(err, a, "switch the machine's power")
+		}
+	}
+	if action != "on" && action != "off" {
+		return power(ctx, c, a)
+	}
+	return until(ctx, c, a, action == "on")
+}
+
+// connect opens a session. Cipher suite 17 is tried first; many controllers have only 3.
+func connect(ctx context.Context, a Access) (*client.Client, error) {
+	host, number, err := net.SplitHostPort(a.Address)
+	if err != nil {
+		host, number = a.Address, strconv.Itoa(port)
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || host == "" || a.User == "" {
+		return nil, fail.New(fail.Invalid, "the machine's BMC is not named by an address and a user").At(a.Address)
+	}
+	c, err := client.NewClient(host, n, a.User, string(a.Password))
+	if err != nil {
+		return nil, failed(err, a, "reach the machine's BMC")
+	}
+	c = c.WithInterface(client.InterfaceLanplus).WithTimeout(answers).WithRetry(2).WithCipherSuiteID(types.CipherSuiteID17, types.CipherSuiteID3)
+	if err := c.Connect(ctx); err != nil {
+		return nil, failed(err, a, "log in to the machine's BMC")
+	}
+	return c, nil
+}
+
+func power(ctx context.Context, c *client.Client, a Access) (bool, error) {
+	s, err := c.GetChassisStatus(ctx)
+	if err != nil {
+		return false, failed(err, a, "ask whether the machine is on")
+	}
+	return s.PowerIsOn, nil
+}
+
+// until waits for a machine to be on, or off.
+func until(ctx context.Context, c *client.Client, a Access, want bool) (bool, error) {
+	tick := time.NewTicker(looks)
+	defer tick.Stop()
+	for {
+		on, err := power(ctx, c, a)
+		if err == nil && on == want {
+			return on, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if err != nil {
+				return on, err
+			}
+			return on, unmoved(a)
+		}
+	}
+}
+
+func failed(err error, a Access, what string) error {
+	var timeout net.Error
+	switch {
+	case strings.Contains(err.Error(), client.ErrRAKPAuthentication.Error()): // the library joins the errors of several attempts as text
+		return fail.New(fail.Unauthorized, "%s: user or password are not accepted", what).At(a.Address).Do("naupegos machine bmc MACHINE sets them")
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address).Do("see that IPMI over LAN is on there, and UDP port %d is open", port)
+	}
+	return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address)
+}

@@ -1,0 +1,109 @@
+package bmc
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+const (
+	begins = 30 * time.Second // how long a controller may take to begin an answer: they are slow computers
+	busy   = 2 * time.Second  // how long to wait for one that is busy and doesn't say until when
+)
+
+// origin is where a controller answers: https://HOST[:PORT].
+func (a Access) origin() string {
+	if _, _, err := net.SplitHostPort(a.Address); err != nil && strings.Contains(a.Address, ":") {
+		return "https://[" + strings.Trim(a.Address, "[]") + "]"
+	}
+	return "https://" + a.Address
+}
+
+// client speaks to this controller and to nobody else, and only where its certificate is trusted.
+func (a Access) client() *http.Client {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	switch {
+	case a.Fingerprint != "":
+		// A controller's own certificate names nothing that could be checked; that it is this very one is checked instead.
+		c.InsecureSkipVerify = true //nolint:gosec // VerifyConnection does it
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			sum := sha256.Sum256(s.PeerCertificates[0].Raw)
+			if !bytes.Equal(sum[:], fingerprint(a.Fingerprint)) {
+				return untrusted(a, s.PeerCertificates[0], nil)
+			}
+			return nil
+		}
+	default:
+		if a.Authorities != "" {
+			c.RootCAs = x509.NewCertPool()
+			c.RootCAs.AppendCertsFromPEM([]byte(a.Authorities))
+		}
+	}
+	return &http.Client{
+		Transport: &patient{where: strings.TrimPrefix(a.origin(), "https://"), next: &http.Transport{
+			TLSClientConfig: c, DialContext: (&net.Dialer{Timeout: answers}).DialContext, TLSHandshakeTimeout: begins, ResponseHeaderTimeout: begins,
+		}},
+		Timeout:       settles,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// untrusted says which certificate a controller shows.
+func untrusted(a Access, cert *x509.Certificate, why error) error {
+	sum := sha256.Sum256(cert.Raw)
+	shown := "sha256:" + hex.EncodeToString(sum[:])
+	return fail.Wrap(fail.Unauthorized, why, "the BMC's certificate is not trusted: it is %s", shown).At(a.Address).
+		Do("where the BMC's own pages show the same, give it as --fingerprint; else somebody else answers there")
+}
+
+// patient asks again where a controller is busy, and asks nobody else: what a controller answers has addresses, which are not to lead elsewhere.
+type patient struct {
+	where string // HOST[:PORT]
+	next  http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" || r.URL.Host != p.where || r.URL.User != nil {
+		return nil, fail.New(fail.Refused, "the BMC names an address that is not its own: %s", r.URL.Redacted()).At(p.where)
+	}
+	for {
+		resp, err := p.next.RoundTrip(r)
+		if err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+			return resp, err
+		}
+		wait := busy
+		if until, err := schemas.ParseRetryAfter(resp.Header.Get("Retry-After")); err == nil {
+			wait = time.Until(until)
+		}
+		if end, bound := r.Context().Deadline(); bound && time.Until(end) < wait {
+			return resp, nil // it would be too late: whoever asks is told that the controller is busy
+		}
+		_ = resp.Body.Close()
+		select {
+		case <-time.After(wait):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+		if r.Body != nil {
+			if r.GetBody == nil {
+				return nil, errors.New("what was asked of a busy BMC can't be asked again")
+			}
+			r = r.Clone(r.Context())
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
