@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,12 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/rehearse"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/savedplan"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -242,6 +246,99 @@ func (a *App) rehearseForLiving(ctx context.Context, s *session, set *backup.Set
 	if err != nil {
 		return nil, "", err
 	}
-	fmt.Fprintf(a.Err, "Backup %s is proven: %d objects, %d Secrets decrypted.\n", set.ID, p.Objects, p.Secrets)
+	a.tellProven(p)
 	return o, start, nil
+}
+
+// restoreAnew makes another cluster of a set, or goes on with that.
+func (a *App) restoreAnew(ctx context.Context, name string, f *backupRestoreFlags) (err error) {
+	began := time.Now()
+	set, target, err := a.findAnew(ctx, cmp.Or(f.of, name), f)
+	if err != nil {
+		return err
+	}
+	rec, err := a.recordOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	if rec != nil && cluster.Restores(rec) == set.ID && !cluster.RestoresLiving(rec) {
+		return a.continueRestore(ctx, name, f, began)
+	}
+	if rec != nil {
+		return fail.New(fail.Refused, "there is a cluster %s", name).Do("give the new one another name, or naupegos destroy %s first", name)
+	}
+	o, err := f.open(ctx, a, set, target)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.dir.Remove()) }()
+	doc, document, err := a.documentAnew(o, name, f.file)
+	if err != nil {
+		return err
+	}
+	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "backup restore", readOnly: true, bundle: bundles.Made})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	others, err := cluster.EncryptionOf(&o.record, o.doc)
+	if err != nil {
+		return err
+	}
+	list, keys, err := s.Cluster.EncryptOtherwise(ctx, others)
+	if err != nil {
+		return err
+	}
+	p, start, err := o.rehearse(ctx, a, &f.openFlags, &rehearse.Tidy{
+		Machines: cluster.NodesOf(doc), Rebuilt: true, Anew: &rehearse.Anew{Encryption: list, Keys: keys, Prefixes: []string{turns.Prefix}},
+	})
+	if err != nil {
+		return err
+	}
+	a.tellProven(p)
+	return a.rebuild(ctx, s, o, start, doc, document, f, began)
+}
+
+// findAnew finds a set of a cluster that another is made of: where the store knows the former one's to be, else where the new one's document says.
+func (a *App) findAnew(ctx context.Context, of string, f *backupRestoreFlags) (*backup.Set, backup.Target, error) {
+	if f.at == "" && f.file != "" {
+		former, err := a.recordOf(ctx, of)
+		if err != nil {
+			return nil, nil, err
+		}
+		doc, _, err := a.readDocument(f.file)
+		if err != nil {
+			return nil, nil, err
+		}
+		if former == nil && doc.Spec.Backup != nil && doc.Spec.Backup.To != nil {
+			target := cluster.BackupTarget(doc, "") // it names a place
+			set, err := backup.Open(ctx, target, of, f.from)
+			return set, target, err
+		}
+	}
+	where := f.openFlags
+	where.file = ""
+	return where.find(ctx, a, of, f.from)
+}
+
+// documentAnew returns the document of the other cluster that is made of a set: of a file, else the set's with another name.
+func (a *App) documentAnew(o *opened, name, file string) (*v1alpha1.Cluster, []byte, error) {
+	var doc *v1alpha1.Cluster
+	var document []byte
+	var err error
+	if file != "" {
+		doc, document, err = a.readDocument(file)
+	} else if document, err = wanted.SetName(o.Document, name); err == nil {
+		doc, err = v1alpha1.Parse("the document in backup "+o.set.ID, document)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if doc.Metadata.Name != name {
+		return nil, nil, fail.New(fail.Invalid, "the document describes cluster %s, not %s", doc.Metadata.Name, name).At(shownFile(file))
+	}
+	if file == "" {
+		doc.Spec.Kubernetes.Version = o.set.Kubernetes
+	}
+	return doc, document, cluster.FitsAnew(doc, o.doc, file == "")
 }

@@ -231,8 +231,10 @@ func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags,
 // backupRestoreFlags are those of naupegos backup restore.
 type backupRestoreFlags struct {
 	openFlags
-	from string
-	run  runFlags
+	from        string
+	newIdentity bool
+	of          string
+	run         runFlags
 }
 
 func newBackupRestoreCmd(a *App) *cobra.Command {
@@ -251,18 +253,31 @@ A cluster that lives is refused without --consent ` + cluster.ConsentRestore + `
 first, where etcd can be read; then all control-plane machines stop, start from the set together, and kubelets restart. Machines stay. A set from before
 authorities or keys were rotated, or of another release, is refused: destroy the cluster and restore then.
 
+With --new-identity everything comes back as another cluster, NAME, of the set of --of: with authorities, a service-account key and encryption keys of its
+own. Kubeconfigs and tokens of the other one are refused, its Secrets are stored by the new key, and nothing that it has in a cloud is touched: load
+balancers are others, volumes are never deleted. The document is that of -f, else the set's with another name.
+
 Interrupted, the same command goes on; of a cluster that is rebuilt, naupegos apply does, too. On another machine, or with another store, name the directory with --to, and what opens
 the set: --identity-file or --passphrase-file.`,
-		Example: "  naupegos backup restore demo --from latest\n  naupegos backup restore demo --from 20261123T211500Z-3f9a --to /mnt/backups --passphrase-file words",
-		Args:    cobra.ExactArgs(1),
+		Example: "  naupegos backup restore demo --from latest\n  naupegos backup restore demo --from 20261123T211500Z-3f9a --to /mnt/backups --passphrase-file words\n" +
+			"  naupegos backup restore copy --new-identity --of demo --from latest",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.from == "" {
 				return fail.New(fail.Invalid, "say from which backup").Do("--from ID, or --from latest; naupegos backup list %s names them", args[0])
+			}
+			if f.newIdentity {
+				return a.restoreAnew(cmd.Context(), args[0], &f)
+			}
+			if f.of != "" {
+				return fail.New(fail.Invalid, "--of is for another cluster than the backup's").Do("--new-identity makes one")
 			}
 			return a.restoreBackup(cmd.Context(), args[0], &f)
 		},
 	}
 	c.Flags().StringVar(&f.from, "from", "", "the ID of the backup, or latest")
+	c.Flags().BoolVar(&f.newIdentity, "new-identity", false, "make another cluster of it, with authorities and keys of its own")
+	c.Flags().StringVar(&f.of, "of", "", "with --new-identity: the cluster that the backup is of (default: NAME)")
 	f.openFlags.bind(c)
 	f.run.bind(c)
 	f.run.consents.known = append(cluster.Consents(), cluster.ConsentRestore)
@@ -294,7 +309,7 @@ func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFl
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Err, "Backup %s is proven: %d objects, %d Secrets decrypted.\n", set.ID, p.Objects, p.Secrets)
+	a.tellProven(p)
 	s, err := a.openDocument(ctx, o.doc, sessionOptions{
 		verb: "backup restore", readOnly: true, bundle: bundles.Made, newID: o.record.ID,
 		given: &cluster.Given{Secrets: o.Secrets, Facts: memory.OfKeys(o.record.Facts)},
@@ -303,14 +318,19 @@ func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFl
 		return err
 	}
 	defer s.Close()
-	if err := s.Cluster.Restore(ctx, set.ID, set.Kubernetes, set.CreatedAt); err != nil {
+	return a.rebuild(ctx, s, o, start, o.doc, o.Document, f, began)
+}
+
+// rebuild builds the cluster of a document from a snapshot of a set.
+func (a *App) rebuild(ctx context.Context, s *session, o *opened, start string, doc *v1alpha1.Cluster, document []byte, f *backupRestoreFlags, began time.Time) error {
+	if err := s.Cluster.Restore(ctx, o.set.ID, o.set.Kubernetes, o.set.CreatedAt); err != nil {
 		return err
 	}
 	ap, err := s.Cluster.PlanApply(ctx)
 	if err != nil {
 		return err
 	}
-	t := a.terms(&f.run, o.doc)
+	t := a.terms(&f.run, doc)
 	t.Commit = func(ctx context.Context) error {
 		if err := s.Cluster.KeepSnapshot(start); err != nil {
 			return err
@@ -318,9 +338,13 @@ func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFl
 		if err := o.dir.Remove(); err != nil { // what is in plaintext does not wait until the cluster is up
 			return err
 		}
-		return s.Commit(ctx, o.Document)
+		return s.Commit(ctx, document)
 	}
-	return a.convergeRestored(ctx, s, ap, t, name, began)
+	return a.convergeRestored(ctx, s, ap, t, doc.Metadata.Name, began)
+}
+
+func (a *App) tellProven(p *rehearse.Proof) {
+	fmt.Fprintf(a.Err, "Backup %s is proven: %d objects, %d Secrets decrypted.\n", p.Set, p.Objects, p.Secrets)
 }
 
 // continueRestore goes on with a restore that was interrupted.

@@ -354,3 +354,20 @@ func (c *Cluster) RotateEncryption(ctx context.Context) (string, error) {
 
 // encryptionKeyPrefix begins the names of encryption keys; a number follows.
 const encryptionKeyPrefix = "key"
+
+// EncryptOtherwise has a cluster that is to be built from another's backup write Secrets by a key that the other, which reads them by these, has none of.
+// It returns by what it reads them, and the key by its name.
+func (c *Cluster) EncryptOtherwise(ctx context.Context, others []string) (list []string, keys map[string][]byte, err error) {
+	highest := 1
+	for _, o := range others {
+		if n, err := strconv.Atoi(strings.TrimPrefix(o, encryptionKeyPrefix)); err == nil {
+			highest = max(highest, n)
+		}
+	}
+	name := encryptionKeyPrefix + strconv.Itoa(highest+1)
+	if err := c.facts.Set(ctx, memory.EncryptionKey, name); err != nil {
+		return nil, nil, err
+	}
+	key, err := c.pki.EncryptionKey(ctx, name)
+	return c.finalEncryption(), map[string][]byte{name: key}, err
+}

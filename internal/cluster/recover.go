@@ -3,10 +3,12 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -299,6 +301,30 @@ func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *Recovering) e
 	p.Status("making the data directory on %s", r.From)
 	if _, err = c.dialer.Run(ctx, h, nil, r.place().Lay(r.From, initial, peerURL(addr))...); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(r.From)
+	}
+	return nil
+}
+
+// FitsAnew refuses a document of another cluster that can't be made of the backup of the cluster of a former one. named: it is the former document with
+// another name.
+func FitsAnew(doc, former *v1alpha1.Cluster, named bool) error {
+	refuse := func(do, format string, args ...any) error {
+		return fail.New(fail.Refused, "no other cluster can be made of the backup of %s: %s", former.Metadata.Name, fmt.Sprintf(format, args...)).At(doc.Metadata.Name).Do("%s", do)
+	}
+	is, was := doc.Spec, former.Spec
+	for field, values := range map[string][2]string{
+		"spec.kubernetes.version": {is.Kubernetes.Version, was.Kubernetes.Version}, "spec.kubernetes.podCIDR": {is.Kubernetes.PodCIDR, was.Kubernetes.PodCIDR},
+		"spec.kubernetes.serviceCIDR": {is.Kubernetes.ServiceCIDR, was.Kubernetes.ServiceCIDR}, "spec.kubernetes.dnsDomain": {is.Kubernetes.DNSDomain, was.Kubernetes.DNSDomain},
+	} {
+		if values[0] != values[1] {
+			return refuse("have the document say what the backup's did", "its objects are of %s %s, and the document says %s", field, values[1], values[0])
+		}
+	}
+	if v, w := is.PKI.VaultIssuer(), was.PKI.VaultIssuer(); v != nil && w != nil && v.Address == w.Address && v.Mount == w.Mount && v.Namespace == w.Namespace {
+		return refuse("make mounts for the new cluster, and give its document by -f", "the authorities in Vault are the same ones, and would let in whoever they have let in")
+	}
+	if e := is.Endpoint; named && doc.Metadata.Name != former.Metadata.Name && (is.Provider.Hosts != nil || e.VIP+e.DNSName+e.FloatingIP+e.Address != "") {
+		return refuse("give the new cluster's document by -f", "its document names hosts or an endpoint that are its own")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -123,4 +124,36 @@ func TestFitsLiving(t *testing.T) {
 	testkit.Fails(t, l.FitsLiving(ctx, set, rotated, secrets), fail.Refused, "were rotated since", "naupegos destroy demo")
 	secrets[pki.ServiceAccountKeyName] = []byte("another")
 	testkit.Fails(t, l.FitsLiving(ctx, set, rec(), secrets), fail.Refused, "service-account is not what it was")
+}
+
+// TestFitsAnew: another cluster is made of a backup only where its objects can live in it, and where it does not stand in the former one's place.
+func TestFitsAnew(t *testing.T) {
+	former, doc := document(t, 1, 1, 1), document(t, 1, 1, 1)
+	doc.Metadata.Name = "copy"
+	testkit.Must(t, FitsAnew(doc, former, true))
+	doc.Spec.Endpoint.DNSName = "api.example.org"
+	testkit.Fails(t, FitsAnew(doc, former, true), fail.Refused, "its document names hosts or an endpoint")
+	testkit.Must(t, FitsAnew(doc, former, false))
+	doc.Spec.Kubernetes.PodCIDR = "10.9.0.0/16"
+	testkit.Fails(t, FitsAnew(doc, former, false), fail.Refused, "its objects are of spec.kubernetes.podCIDR")
+	former = document(t, 1, 1, 1)
+	doc = document(t, 1, 1, 1)
+	for _, d := range []*v1alpha1.Cluster{former, doc} {
+		d.Spec.PKI.Issuer = &v1alpha1.Issuer{Vault: &v1alpha1.Vault{Address: "https://vault.example.org"}}
+	}
+	testkit.Fails(t, FitsAnew(doc, former, false), fail.Refused, "the authorities in Vault are the same ones")
+}
+
+// TestEncryptOtherwise: a cluster that is made of another's backup writes by a key whose name the other has none of, and knows that from then on.
+func TestEncryptOtherwise(t *testing.T) {
+	l := newLab(t, document(t, 1, 0, 1))
+	list, keys, err := l.EncryptOtherwise(t.Context(), []string{"key1", "identity", "key3"})
+	testkit.Must(t, err)
+	if !slices.Equal(list, []string{"key4", "identity"}) || len(keys["key4"]) != 32 || l.encryptionKey() != "key4" {
+		t.Errorf("it is %v, %v", list, l.encryptionKey())
+	}
+	again := testkit.Value(l.pki.EncryptionKey(t.Context(), "key4"))(t)
+	if string(again) != string(keys["key4"]) {
+		t.Error("the key is another one")
+	}
 }

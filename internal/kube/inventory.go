@@ -31,7 +31,10 @@ type inventory struct {
 	Objects []ref
 }
 
-func inventoryName(addon string) string { return "naupegos-addon-" + addon }
+// InventoryPrefix begins the names of the ConfigMaps that say what addons have installed.
+const InventoryPrefix = "naupegos-addon-"
+
+func inventoryName(addon string) string { return InventoryPrefix + addon }
 
 func refOf(u *unstructured.Unstructured) ref {
 	return ref{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -45,4 +46,75 @@ func (c *Client) RewriteSecrets(ctx context.Context, done func(n int)) (int, err
 			return n, nil
 		}
 	}
+}
+
+// Disowned counts what was taken out of objects of another cluster.
+type Disowned struct {
+	Tokens   int // Secrets with a service account's token, which are to get others
+	Volumes  int // PersistentVolumes that are kept now when nobody claims them any more: they are the other cluster's, too
+	Services int // that had a load balancer
+}
+
+// The annotations by which cloud-provider-openstack finds a Service's load balancer again.
+var balancerAnnotations = []string{"loadbalancer.openstack.org/load-balancer-id", "loadbalancer.openstack.org/load-balancer-address"}
+
+// Disown takes out of all objects what they have of the cluster that they come from and what another one must not go by: tokens of service accounts,
+// load balancers, and the right to delete volumes. No controller may run meanwhile.
+func (c *Client) Disown(ctx context.Context) (d Disowned, err error) {
+	secrets, err := c.set.CoreV1().Secrets("").List(ctx, metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeServiceAccountToken)})
+	if err != nil {
+		return d, apiError(ctx, err, "list tokens of service accounts").At(c.server)
+	}
+	for i := range secrets.Items {
+		s := &secrets.Items[i]
+		if s.Immutable != nil && *s.Immutable { // nobody could put another token into it
+			err = c.set.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})
+		} else {
+			delete(s.Data, corev1.ServiceAccountTokenKey)
+			delete(s.Data, corev1.ServiceAccountRootCAKey)
+			_, err = c.set.CoreV1().Secrets(s.Namespace).Update(ctx, s, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			return d, apiError(ctx, err, "take the token out of Secret %s of namespace %s", s.Name, s.Namespace).At(c.server)
+		}
+		d.Tokens++
+	}
+	volumes, err := c.set.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return d, apiError(ctx, err, "list PersistentVolumes").At(c.server)
+	}
+	for i := range volumes.Items {
+		v := &volumes.Items[i]
+		if v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+			continue
+		}
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		if _, err := c.set.CoreV1().PersistentVolumes().Update(ctx, v, metav1.UpdateOptions{}); err != nil {
+			return d, apiError(ctx, err, "have PersistentVolume %s kept", v.Name).At(c.server)
+		}
+		d.Volumes++
+	}
+	services, err := c.set.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return d, apiError(ctx, err, "list Services").At(c.server)
+	}
+	for i := range services.Items {
+		s := &services.Items[i]
+		if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			continue
+		}
+		for _, a := range balancerAnnotations {
+			delete(s.Annotations, a)
+		}
+		s, err := c.set.CoreV1().Services(s.Namespace).Update(ctx, s, metav1.UpdateOptions{})
+		if err == nil {
+			s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+			_, err = c.set.CoreV1().Services(s.Namespace).UpdateStatus(ctx, s, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			return d, apiError(ctx, err, "take the load balancer out of Service %s of namespace %s", services.Items[i].Name, services.Items[i].Namespace).At(c.server)
+		}
+		d.Services++
+	}
+	return d, nil
 }

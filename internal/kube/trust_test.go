@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -82,5 +83,43 @@ func TestPods(t *testing.T) {
 	}
 	if strings.Join(got, " ") != "given plain" {
 		t.Errorf("there are %v", got)
+	}
+}
+
+// TestDisown takes tokens and load balancers out, and has volumes stay; everything else of them is left alone.
+func TestDisown(t *testing.T) {
+	c, ctx, immutable := fakeClient(), t.Context(), true
+	tracker := c.set.(*fake.Clientset).Tracker()
+	token := map[string][]byte{"token": []byte("a.b.c"), "ca.crt": []byte("x"), "namespace": []byte("n")}
+	for _, o := range []runtime.Object{
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "token"}, Type: corev1.SecretTypeServiceAccountToken, Data: token},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "fixed"}, Type: corev1.SecretTypeServiceAccountToken, Data: token, Immutable: &immutable},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete}},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "w"}, Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain}},
+		&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "front", Annotations: map[string]string{balancerAnnotations[0]: "1", "own": "2"}},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+			Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.4"}}}},
+		},
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "back"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}},
+	} {
+		testkit.Must(t, tracker.Add(o))
+	}
+	if d := testkit.Value(c.Disown(ctx))(t); d != (Disowned{Tokens: 2, Volumes: 1, Services: 1}) {
+		t.Errorf("taken out are %+v", d)
+	}
+	secrets := testkit.Value(c.set.CoreV1().Secrets("n").List(ctx, metav1.ListOptions{}))(t).Items
+	if len(secrets) != 1 || secrets[0].Name != "token" || len(secrets[0].Data) != 1 {
+		t.Errorf("there are %+v", secrets)
+	}
+	if v := testkit.Value(c.set.CoreV1().PersistentVolumes().Get(ctx, "v", metav1.GetOptions{}))(t); v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("a volume is to be %s", v.Spec.PersistentVolumeReclaimPolicy)
+	}
+	s := testkit.Value(c.set.CoreV1().Services("n").Get(ctx, "front", metav1.GetOptions{}))(t)
+	if len(s.Annotations) != 1 || len(s.Status.LoadBalancer.Ingress) != 0 {
+		t.Errorf("a Service is %+v", s)
+	}
+	if d := testkit.Value(c.Disown(ctx))(t); d.Volumes != 0 {
+		t.Errorf("again, %+v", d)
 	}
 }

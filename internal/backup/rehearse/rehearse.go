@@ -91,7 +91,7 @@ func Run(ctx context.Context, set Set, o Options) (*Proof, error) {
 	}
 	s.close()
 	if tidy != nil {
-		if err := s.tidied(ctx, set.Snapshot, o.Out, tidy.keys(all)); err != nil {
+		if err := s.tidied(ctx, set.Snapshot, o.Out, all, tidy, o.Status); err != nil {
 			return nil, err
 		}
 		o.Status("taken out of it, as nothing of the kind is left: %s", words(tidy.counts()))
@@ -202,8 +202,14 @@ func (s *sandbox) asCounted(ctx context.Context, was backup.Etcd) error {
 	return nil
 }
 
-// tidied writes a snapshot without some keys. It begins with what the set has once more: what an API server of the sandbox wrote is not in it.
-func (s *sandbox) tidied(ctx context.Context, snapshot, out string, gone []string) error {
+// tidied writes a snapshot that a cluster can start from; all are the keys that etcd has. It begins with what the set has once more: what an API server
+// of the sandbox wrote is not in it.
+func (s *sandbox) tidied(ctx context.Context, snapshot, out string, all []string, t *tidying, status func(string, ...any)) error {
+	if t.Anew != nil {
+		if err := s.learn(ctx, t.Anew); err != nil {
+			return err
+		}
+	}
 	if err := s.restore(ctx, snapshot); err != nil {
 		return err
 	}
@@ -212,8 +218,18 @@ func (s *sandbox) tidied(ctx context.Context, snapshot, out string, gone []strin
 		return err
 	}
 	defer client.Close()
+	gone := t.keys(all)
 	if err := client.Delete(ctx, gone); err != nil {
 		return err
+	}
+	if t.Anew != nil {
+		stay := map[string]bool{}
+		for _, key := range all {
+			stay[key] = t.gone[key] == ""
+		}
+		if err := s.disown(ctx, client, t.Anew, stay, status); err != nil {
+			return err
+		}
 	}
 	f, err := os.OpenFile(out, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

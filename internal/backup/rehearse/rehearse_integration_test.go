@@ -199,6 +199,7 @@ func TestRehearsal(t *testing.T) {
 			}
 		}
 	})
+	t.Run("another cluster", func(t *testing.T) { startsAnew(t, set) })
 	whole, err := os.ReadFile(set.Snapshot)
 	testkit.Must(t, err)
 	damaged := func(set Set, data []byte) Set {
@@ -240,4 +241,35 @@ func TestRehearsal(t *testing.T) {
 			t.Logf("%v", err)
 		})
 	}
+}
+
+// startsAnew: a snapshot for another cluster is opened by that one's keys alone, has every object, and nothing of whom the former one trusted.
+func startsAnew(t *testing.T, set Set) {
+	ctx := t.Context()
+	in := memory.NewOverlay(nil)
+	k := pki.Open(in, pki.Options{})
+	testkit.Must(t, k.Ensure(ctx))
+	key := testkit.Value(k.EncryptionKey(ctx, "key2"))(t)
+	out := filepath.Join(t.TempDir(), "anew.db")
+	p, err := rehearsed(t, set, Options{Out: out, Tidy: &Tidy{
+		Machines: []string{"copy-cp-1"}, Rebuilt: true, Anew: &Anew{Encryption: []string{"key2", layout.Plaintext}, Keys: map[string][]byte{"key2": key}},
+	}})
+	testkit.Must(t, err)
+	other := set
+	other.Snapshot, other.Etcd, other.Encryption, other.Secrets = out, backup.Etcd{}, []string{"key2", layout.Plaintext}, map[string][]byte{}
+	for _, name := range testkit.Value(in.Names(ctx))(t) {
+		other.Secrets[name] = testkit.Value(in.Get(ctx, name))(t)
+	}
+	q, err := rehearsed(t, other, Options{})
+	testkit.Must(t, err)
+	if q.Secrets != p.Secrets || q.Resources["sails.test.naupegos.dev"] != p.Resources["sails.test.naupegos.dev"] || q.Resources["services"] != p.Resources["services"] {
+		t.Errorf("it has %+v of %+v", q, p)
+	}
+	if n := q.Resources["nodes"].Count; n != 0 {
+		t.Errorf("it has %d nodes", n)
+	}
+	former := set
+	former.Snapshot, former.Etcd = out, backup.Etcd{}
+	_, err = rehearsed(t, former, Options{})
+	testkit.Fails(t, err, fail.Refused, "can't be decrypted")
 }

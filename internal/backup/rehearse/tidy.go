@@ -16,6 +16,7 @@ import (
 type Tidy struct {
 	Machines []string // the nodes that there will be
 	Rebuilt  bool     // they are other machines: no volume is attached to them that the set knows of
+	Anew     *Anew    // it is another cluster that starts; nil: the one that the set is of
 }
 
 // The keys of what nobody holds any more.
@@ -44,6 +45,10 @@ func (t *tidying) visit(o kube.Counted) {
 	text := func(path ...string) string {
 		v, _, _ := unstructured.NestedString(o.Object.Object, path...)
 		return v
+	}
+	if t.Anew != nil && former(o) {
+		t.gone[o.Key] = o.Resource
+		return
 	}
 	switch o.Resource {
 	case "nodes":

@@ -29,6 +29,16 @@ var found = map[string]struct{ resource, object string }{
 	"endpointslices/d/web": {"endpointslices.discovery.k8s.io", "metadata: {name: web, labels: {endpointslice.kubernetes.io/managed-by: endpointslice-controller.k8s.io}}"},
 	"leases/d/leader":      {"leases.coordination.k8s.io", "metadata: {name: leader}"},
 	"secrets/d/kept":       {"secrets", "metadata: {name: kept}"},
+	"secrets/k/token":      {"secrets", "metadata: {name: token, namespace: kube-system}\ntype: bootstrap.kubernetes.io/token"},
+	"secrets/k/cloud":      {"secrets", "metadata: {name: cloud-config, namespace: kube-system, labels: {naupegos.dev/addon: cloud}}"},
+	"configmaps/d/ca":      {"configmaps", "metadata: {name: kube-root-ca.crt, namespace: d}"},
+	"configmaps/k/auth":    {"configmaps", "metadata: {name: extension-apiserver-authentication, namespace: kube-system}"},
+	"configmaps/d/auth":    {"configmaps", "metadata: {name: extension-apiserver-authentication, namespace: d}"},
+	"configmaps/k/has":     {"configmaps", "metadata: {name: naupegos-addon-cloud, namespace: kube-system, labels: {naupegos.dev/addon: cloud}}"},
+	"daemonsets/k/proxy":   {"daemonsets.apps", "metadata: {name: kube-proxy, namespace: kube-system}"},
+	"daemonsets/k/flannel": {"daemonsets.apps", "metadata: {name: flannel, namespace: kube-flannel, labels: {naupegos.dev/addon: flannel}}"},
+	"storageclasses/cloud": {"storageclasses.storage.k8s.io", "metadata: {name: cloud, labels: {naupegos.dev/addon: cloud}}"},
+	"requests/a":           {"certificatesigningrequests.certificates.k8s.io", "metadata: {name: a}"},
 }
 
 // TestTidy takes out what is not true any more, and nothing else.
@@ -41,6 +51,10 @@ func TestTidy(t *testing.T) {
 			"csinodes/gone endpointslices/d/web leases/d/leader minions/gone pods/d/bare-gone pods/d/made volumeattachments/b"},
 		"all machines are others": {Tidy{Machines: []string{"here", "cloudy"}, Rebuilt: true},
 			"csinodes/gone endpointslices/d/web leases/d/leader minions/cloudy minions/gone pods/d/bare-gone pods/d/made volumeattachments/a volumeattachments/b"},
+		"it is another cluster": {Tidy{Machines: []string{"here", "cloudy"}, Rebuilt: true, Anew: &Anew{}},
+			"configmaps/d/ca configmaps/k/auth csinodes/gone daemonsets/k/flannel daemonsets/k/proxy endpointslices/d/web leases/d/leader " +
+				"minions/cloudy minions/gone minions/here minions/theirs pods/d/bare pods/d/bare-gone pods/d/done pods/d/made requests/a " +
+				"secrets/k/cloud secrets/k/token volumeattachments/a volumeattachments/b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tidy, all := newTidying(&c.tidy), []string{}

@@ -53,6 +53,19 @@ func SetVersion(document []byte, version string) ([]byte, error) {
 	return edited, nil
 }
 
+// SetName returns the document of a cluster of another name. Everything else stays as it was written.
+func SetName(document []byte, name string) ([]byte, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(document, &root); err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the document")
+	}
+	edited, err := setScalar(document, entry(content(&root), "metadata"), "name", name, strconv.Quote(name))
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "edit the document").Do("set metadata.name to %s in it", name)
+	}
+	return edited, nil
+}
+
 // specOf returns the document's spec; nil where it has none.
 func specOf(document []byte) (*yaml.Node, error) {
 	var root yaml.Node

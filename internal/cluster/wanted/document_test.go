@@ -96,6 +96,22 @@ func TestSetVersion(t *testing.T) {
 	}
 }
 
+// TestSetName names another cluster, and leaves everything else as it was written.
+func TestSetName(t *testing.T) {
+	for document, want := range map[string]string{
+		commented:                        strings.Replace(commented, "name: demo ", "name: copy ", 1),
+		"metadata: {name: 'demo'}\n":     "metadata: {name: \"copy\"}\n",
+		`{"metadata": {"name": "demo"}}`: `{"metadata": {"name": "copy"}}`,
+	} {
+		if got, err := SetName([]byte(document), "copy"); err != nil || string(got) != want {
+			t.Errorf("%v\n%s", err, cmp.Diff(want, string(got)))
+		}
+	}
+	if _, err := SetName([]byte("metadata: {name: &a demo}\n"), "copy"); fail.KindOf(err) != fail.Refused {
+		t.Error(err)
+	}
+}
+
 func TestSetReplicasMeansIt(t *testing.T) {
 	got, err := SetReplicas([]byte(commented), provider.Worker, "b", 7)
 	if err != nil {

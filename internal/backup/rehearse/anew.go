@@ -1,0 +1,135 @@
+package rehearse
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+)
+
+// Anew says that another cluster starts from a set, with authorities and keys of its own.
+type Anew struct {
+	Encryption []string          // by what its API servers read Secrets, as in layout.Params; they write by the first
+	Keys       map[string][]byte // the keys among Encryption, by names that the set has none of
+	Prefixes   []string          // of etcd's keys that are not Kubernetes': what the former cluster's machines told each other
+}
+
+// told lists objects that say whom to trust, or where the API is: whoever makes them does so anew where there are none.
+var told = map[string][]string{
+	"configmaps": {
+		"kube-system/extension-apiserver-authentication", // API servers add their authority to what it says, and would leave the former one in
+		"kube-system/kubeadm-config", "kube-system/kube-proxy", "kube-public/cluster-info",
+	},
+	"secrets":         {"kube-system/kubeadm-certs"},
+	"daemonsets.apps": {"kube-system/kube-proxy"}, // it would ask the former cluster's API until it is told otherwise
+}
+
+const (
+	rootCAs         = "kube-root-ca.crt" // in every namespace
+	bootstrapTokens = "bootstrap.kubernetes.io/token"
+	signRequests    = "certificatesigningrequests.certificates.k8s.io"
+)
+
+// former reports whether an object is only about the cluster that a set is of, and comes into being again by itself, or by apply.
+func former(o kube.Counted) bool {
+	name := o.Object.GetNamespace() + "/" + o.Object.GetName()
+	kind, _, _ := unstructured.NestedString(o.Object.Object, "type")
+	switch {
+	case o.Resource == signRequests, o.Resource == "nodes", slices.Contains(told[o.Resource], name):
+		return true
+	case o.Resource == "configmaps" && o.Object.GetName() == rootCAs:
+		return true
+	case o.Resource == "secrets" && kind == bootstrapTokens:
+		return true
+	}
+	// What an addon runs, and what that is told, is the document's; what it has installed beside (kinds, classes, rights) stays, and which that is.
+	return o.Object.GetLabels()[kube.AddonLabel] != "" && !strings.HasPrefix(o.Object.GetName(), kube.InventoryPrefix) &&
+		slices.Contains([]string{"configmaps", "secrets", "daemonsets.apps", "deployments.apps"}, o.Resource)
+}
+
+// learn gives the sandbox's API server the keys of the other cluster, beside those of the set. It is to be started afterwards.
+func (s *sandbox) learn(ctx context.Context, a *Anew) error {
+	for name, key := range a.Keys {
+		if err := s.pki.KeepEncryptionKey(ctx, name, key); err != nil {
+			return err
+		}
+	}
+	both := a.Encryption[:1:1]
+	was := s.params.Encryption
+	if len(was) == 0 {
+		was = []string{layout.Plaintext}
+	}
+	for _, p := range was {
+		if !slices.Contains(both, p) {
+			both = append(both, p)
+		}
+	}
+	s.params.Encryption = both
+	return nil
+}
+
+// disown makes what etcd has another cluster's: an API server that has both clusters' keys stores every Secret by the other's, and nothing tells of
+// the former one any more. stay are the keys that etcd had before; what that API server makes is not among them, and goes.
+func (s *sandbox) disown(ctx context.Context, client *etcd.Client, a *Anew, stay map[string]bool, status func(string, ...any)) error {
+	root, err := s.client(ctx, layout.Params.SuperAdminKubeconfig)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	status("starting kube-apiserver with the keys of both clusters")
+	if err := s.start("kube-apiserver", s.is.APIServer); err != nil {
+		return err
+	}
+	if err := s.await(ctx, "kube-apiserver", func(ctx context.Context) error { return s.serving(ctx, root) }); err != nil {
+		return err
+	}
+	d, err := root.Disown(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := root.RewriteSecrets(ctx, nil)
+	if err != nil {
+		return err
+	}
+	s.stop("kube-apiserver")
+	status("%d Secrets are stored by the new keys; %d tokens of service accounts and %d load balancers are taken out; %d volumes are kept whatever happens",
+		n, d.Tokens, d.Services, d.Volumes)
+	now, _, err := client.Keys(ctx, registry)
+	if err != nil {
+		return err
+	}
+	gone := slices.DeleteFunc(now, func(key string) bool { return stay[key] })
+	for _, prefix := range a.Prefixes {
+		more, _, err := client.Keys(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		gone = append(gone, more...)
+	}
+	if err := client.Delete(ctx, gone); err != nil {
+		return err
+	}
+	return storedBy(ctx, client, a.Encryption[0])
+}
+
+// storedBy is nil where every Secret in etcd was written by one provider.
+func storedBy(ctx context.Context, client *etcd.Client, provider string) error {
+	var left []string
+	_, err := client.Values(ctx, layout.SecretsPrefix, 0, func(key, value []byte) error {
+		if !bytes.HasPrefix(value, []byte(layout.StoredPrefix(provider))) || provider == layout.Plaintext && bytes.HasPrefix(value, []byte(layout.EncryptedPrefix)) {
+			left = append(left, string(key))
+		}
+		return nil
+	})
+	if err == nil && len(left) > 0 {
+		err = fail.New(fail.Internal, "%d Secrets are still stored by the former cluster's key, %s among them", len(left), left[0])
+	}
+	return err
+}
