@@ -37,7 +37,8 @@ share. They never see what opens them.
 
 One is also made before what may go wrong: a control-plane machine is replaced, a release of Kubernetes comes from which none leads back.`,
 	}
-	c.AddCommand(newBackupCreateCmd(a), newBackupListCmd(a), newBackupShowCmd(a), newBackupPruneCmd(a), newBackupKeyCmd(a), newBackupRehearseCmd(a), newBackupRestoreCmd(a))
+	c.AddCommand(newBackupCreateCmd(a), newBackupListCmd(a), newBackupShowCmd(a), newBackupPruneCmd(a), newBackupKeyCmd(a), newBackupRehearseCmd(a), newBackupRestoreCmd(a),
+		newBackupVolumesCmd(a))
 	return c
 }
 

@@ -368,8 +368,16 @@ func (a *App) convergeRestored(ctx context.Context, s *session, ap *cluster.Appl
 	if _, err := s.Converge(ctx, ap, t); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.Out, "Cluster %s is restored (%s).\n", name, time.Since(began).Round(100*time.Millisecond))
-	return err
+	fmt.Fprintf(a.Out, "Cluster %s is restored (%s).\n", name, time.Since(began).Round(100*time.Millisecond))
+	odd, err := s.Cluster.OddVolumes(ctx)
+	if err != nil { // the cluster is there all the same
+		fmt.Fprintf(a.Err, "Its volumes were not compared with the cloud's: %v\nnaupegos backup volumes %s does that.\n", err, name)
+		return nil
+	}
+	if len(odd) == 0 {
+		return nil
+	}
+	return volumeTable(a.Out, name, odd)
 }
 
 // recordOf returns what the store knows of a cluster; nil where it knows none.

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -143,4 +145,43 @@ func (a *App) reset(ctx context.Context, name string, o cluster.ResetOptions, dr
 	}
 	_, err = fmt.Fprintf(a.Out, "The machines of cluster %s are clean; naupegos apply builds another cluster on them. Kubeconfigs of the former one are of no use any more.\n", name)
 	return err
+}
+
+func newBackupVolumesCmd(a *App) *cobra.Command {
+	var out output.Format
+	c := &cobra.Command{
+		Use:   "volumes NAME",
+		Short: "Compare a restored cluster's PersistentVolumes with its cloud's volumes",
+		Long: `List the volumes of which a cluster on OpenStack and Cinder don't say the same, as after a restore: a PersistentVolume whose volume is gone, is
+broken, or is attached to a server that is not the cluster's (elsewhere), and volumes that the cluster has made and no PersistentVolume names
+(orphaned). Nothing is changed, and nothing is deleted. naupegos backup restore shows the same at its end.`,
+		Example: "  naupegos backup volumes demo\n  naupegos backup volumes demo -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onCluster(cmd.Context(), args[0], sessionOptions{look: true, readOnly: true}, func(s *session) error {
+				odd, err := s.Cluster.OddVolumes(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return out.Print(a.Out, odd, func(w io.Writer) error { return volumeTable(w, args[0], odd) })
+			})
+		},
+	}
+	out.Bind(c)
+	return c
+}
+
+// volumeTable shows the volumes of which a cluster and its cloud don't say the same.
+func volumeTable(w io.Writer, name string, odd []cluster.OddVolume) error {
+	if len(odd) == 0 {
+		_, err := fmt.Fprintf(w, "The volumes of cluster %s are as its PersistentVolumes say.\n", name)
+		return err
+	}
+	fmt.Fprintf(w, "Volumes of which cluster %s and its cloud don't say the same; nothing was changed:\n", name)
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "IS\tVOLUME\tPERSISTENTVOLUME\tCLAIM\tSTATE\tSERVER")
+	for _, v := range odd {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Is, v.Volume, cmp.Or(v.PersistentVolume, "-"), cmp.Or(v.Claim, "-"), cmp.Or(v.State, "-"), cmp.Or(v.Server, "-"))
+	}
+	return t.Flush()
 }

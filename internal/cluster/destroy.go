@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -245,6 +248,80 @@ func (c *Cluster) KeptVolumes(ctx context.Context) ([]string, error) {
 		out = append(out, v.String())
 	}
 	return out, err
+}
+
+// What can be wrong with the volume of a PersistentVolume.
+const (
+	VolumeGone      = "gone"      // the cloud has no such volume
+	VolumeBroken    = "broken"    // it is there, and the cloud says that it failed, or goes
+	VolumeElsewhere = "elsewhere" // a server that is not the cluster's has it attached
+	VolumeOrphaned  = "orphaned"  // the cluster has made it, and no PersistentVolume names it
+)
+
+// OddVolume is a volume of which the cluster and the cloud don't say the same.
+type OddVolume struct {
+	Is               string `json:"is"`                         // one of the above
+	PersistentVolume string `json:"persistentVolume,omitempty"` // that names it
+	Claim            string `json:"claim,omitempty"`            // namespace/name that it is of
+	Volume           string `json:"volume"`                     // its ID in the cloud
+	Server           string `json:"server,omitempty"`           // the ID of the one that has it attached
+	State            string `json:"state,omitempty"`            // the cloud's word
+}
+
+// OddVolumes compares the cluster's PersistentVolumes with the volumes of its cloud, as after a restore: nothing is changed. It is nil where the cluster
+// is in no cloud.
+func (c *Cluster) OddVolumes(ctx context.Context) ([]OddVolume, error) {
+	cloud := c.cloud()
+	if cloud == nil {
+		return nil, nil
+	}
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return nil, err
+	}
+	named, err := client.NamedVolumes(ctx, addon.CinderDriver)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, n := range named {
+		ids = append(ids, n.Volume)
+	}
+	found, err := cloud.Volumes(ctx, ids)
+	return oddVolumes(named, found), err
+}
+
+// oddVolumes compares what PersistentVolumes name with what the cloud has, in the order of their names.
+func oddVolumes(named []kube.NamedVolume, found []provider.LeftVolume) []OddVolume {
+	out, there, known := []OddVolume{}, map[string]provider.LeftVolume{}, map[string]bool{}
+	for _, v := range found {
+		there[v.ID] = v
+	}
+	for _, n := range named {
+		known[n.Volume] = true
+		v, ok := there[n.Volume]
+		odd := OddVolume{PersistentVolume: n.Name, Claim: n.Claim, Volume: n.Volume, Server: v.Stranger, State: v.State}
+		switch {
+		case !ok:
+			odd.Is = VolumeGone
+		case v.Stranger != "":
+			odd.Is = VolumeElsewhere
+		case v.State == "deleting" || strings.HasPrefix(v.State, "error"):
+			odd.Is = VolumeBroken
+		default:
+			continue
+		}
+		out = append(out, odd)
+	}
+	for _, v := range found {
+		if v.Own && !known[v.ID] {
+			out = append(out, OddVolume{Is: VolumeOrphaned, Claim: v.Claim, Volume: v.ID, Server: v.Stranger, State: v.State})
+		}
+	}
+	slices.SortFunc(out, func(a, b OddVolume) int {
+		return cmp.Or(cmp.Compare(a.Is, b.Is), cmp.Compare(a.PersistentVolume, b.PersistentVolume), cmp.Compare(a.Volume, b.Volume))
+	})
+	return out
 }
 
 const freeStepID = "cloud/free"

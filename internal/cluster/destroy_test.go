@@ -148,3 +148,24 @@ func TestPlanNamesWhatNobodyHoldsAnyMore(t *testing.T) {
 		t.Errorf("kept are %q: %v", kept, err)
 	}
 }
+
+// TestOddVolumes: what PersistentVolumes name and the cloud has not, or not for them, is told, and what the cluster has made and nothing names.
+func TestOddVolumes(t *testing.T) {
+	named := []kube.NamedVolume{{Name: "pv-d", Claim: "shop/d", Volume: "d"}, {Name: "pv-a", Claim: "shop/a", Volume: "a"}, {Name: "pv-b", Volume: "b"}, {Name: "pv-c", Volume: "c"}, {Name: "pv-e", Volume: "e"}}
+	found := []provider.LeftVolume{
+		{ID: "b", State: "in-use", Own: true}, {ID: "c", State: "in-use", Stranger: "database", Own: true}, {ID: "d", State: "error_deleting"}, {ID: "e", State: "available"},
+		{ID: "z", State: "available", Own: true, Claim: "shop/z"}, {ID: "theirs", State: "available"},
+	}
+	want := []OddVolume{
+		{Is: VolumeBroken, PersistentVolume: "pv-d", Claim: "shop/d", Volume: "d", State: "error_deleting"},
+		{Is: VolumeElsewhere, PersistentVolume: "pv-c", Volume: "c", Server: "database", State: "in-use"},
+		{Is: VolumeGone, PersistentVolume: "pv-a", Claim: "shop/a", Volume: "a"},
+		{Is: VolumeOrphaned, Claim: "shop/z", Volume: "z", State: "available"},
+	}
+	if got := oddVolumes(named, found); !slices.Equal(got, want) {
+		t.Errorf("odd are\n%+v, want\n%+v", got, want)
+	}
+	if got := oddVolumes(nil, nil); got == nil || len(got) != 0 { // a list in JSON
+		t.Errorf("of none, %v", got)
+	}
+}

@@ -81,6 +81,33 @@ func volumeOf(v *corev1.PersistentVolume) string {
 	return fmt.Sprintf("volume %s of %s", v.Spec.CSI.VolumeHandle, size.String())
 }
 
+// NamedVolume is a PersistentVolume, and the volume of the cloud that it names.
+type NamedVolume struct {
+	Name   string // of the PersistentVolume
+	Claim  string // "namespace/name" that it is bound to; empty: none
+	Volume string // the volume's ID in the cloud
+}
+
+// NamedVolumes lists all PersistentVolumes of a CSI driver, whoever made their volumes.
+func (c *Client) NamedVolumes(ctx context.Context, driver string) ([]NamedVolume, error) {
+	list, err := c.set.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, apiError(ctx, err, "list PersistentVolumes").At(c.server)
+	}
+	var out []NamedVolume
+	for _, v := range list.Items {
+		if v.Spec.CSI == nil || v.Spec.CSI.Driver != driver {
+			continue
+		}
+		n := NamedVolume{Name: v.Name, Volume: v.Spec.CSI.VolumeHandle}
+		if r := v.Spec.ClaimRef; r != nil {
+			n.Claim = r.Namespace + "/" + r.Name
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
 // cloudObjects asks for all of them. Volumes that somebody else made and the cluster only uses are not among them, nor are Services
 // that another load balancer's class serves.
 func (c *Client) cloudObjects(ctx context.Context, o FreeOptions) (cloudObjects, error) {

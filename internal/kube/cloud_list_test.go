@@ -31,4 +31,11 @@ func TestCloudResourcesTellVolumes(t *testing.T) {
 		all[1].Volume != "id-of-retained" || all[1].Kind != "PersistentVolume" {
 		t.Errorf("%v: %v", all, err)
 	}
+	named, err := c.NamedVolumes(t.Context(), driver)
+	if err != nil || len(named) != 3 || named[1] != (NamedVolume{"lent", "", "id-of-lent"}) {
+		t.Errorf("%v: %v", named, err)
+	}
+	if named, err := c.NamedVolumes(t.Context(), "another.driver"); err != nil || len(named) != 0 {
+		t.Errorf("%v: %v", named, err)
+	}
 }

@@ -33,6 +33,8 @@ type CloudIntegration interface {
 	PruneCloudCredentials(ctx context.Context, keep ...string) (int, error)
 	// Leftovers lists what the cluster has made in the cloud and is still there.
 	Leftovers(ctx context.Context) (Leftovers, error)
+	// Volumes lists, of all volumes that the cloud shows, those with these IDs and those that the cluster has made for claims. It changes nothing.
+	Volumes(ctx context.Context, ids []string) ([]LeftVolume, error)
 	// FreeLeftovers returns the step that removes what Leftovers lists by then, once the machines are gone, which would make these things
 	// again; the step DestroyNetworkStep has to wait for it.
 	FreeLeftovers(seen Leftovers, keepVolumes bool) *plan.Step
@@ -133,6 +135,7 @@ type LeftVolume struct {
 	Claim           string // "namespace/name"; empty where the driver does not write it down
 	Zone            string
 	Stranger        string // ID of a server that is not the cluster's and has it attached; empty: none has
+	Own             bool   // the cluster has made it
 }
 
 // String tells it for people.

@@ -241,7 +241,8 @@ func worksAlone(ctx context.Context, t *testing.T, n *tenant, cred provider.Clou
 	}
 }
 
-// TestLeftovers lists a claim's volume exactly: neither those of other clusters, nor one that only has a name like it.
+// TestLeftovers lists a claim's volume exactly: neither those of other clusters, nor one that only has a name like it. A restored cluster finds another's
+// volume by its ID, and none that was deleted.
 func TestLeftovers(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -251,6 +252,7 @@ func TestLeftovers(t *testing.T) {
 	p, _ := testProvider(t, doc, id)
 	c, err := p.cloud(ctx)
 	testkit.Must(t, err)
+	ids := map[string]string{}
 	for name, meta := range map[string]map[string]string{
 		"pvc-1": {csiCluster: id, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop"},
 		"pvc-2": {csiCluster: id + "0"}, "pvc-3": {csiCluster: "t4-left"}, "pvc-" + id: {},
@@ -258,11 +260,28 @@ func TestLeftovers(t *testing.T) {
 		v, err := volumes.Create(ctx, c.Volume, volumes.CreateOpts{Name: name, Size: 1, Metadata: meta}, nil).Extract()
 		testkit.Must(t, err)
 		t.Cleanup(func() { deleteVolume(t, c.Volume, v.ID) })
+		ids[name] = v.ID
 	}
 	left, err := p.Leftovers(ctx)
 	testkit.Must(t, err)
 	if len(left.Volumes) != 1 || left.Volumes[0].Claim != "shop/data" || len(left.LoadBalancers) != 0 {
 		t.Errorf("left: %v", left)
+	}
+	deleteVolume(t, c.Volume, ids["pvc-3"])
+	gone := func() bool {
+		_, err := volumes.Get(ctx, c.Volume, ids["pvc-3"]).Extract()
+		return cloud.Gone(err)
+	}
+	for !gone() {
+		testkit.Must(t, cloud.Sleep(ctx, time.Second))
+	}
+	found := testkit.Value(p.Volumes(ctx, []string{ids["pvc-2"], ids["pvc-3"]}))(t)
+	own := map[string]bool{}
+	for _, v := range found {
+		own[v.ID] = v.Own
+	}
+	if len(found) != 2 || !own[ids["pvc-1"]] || own[ids["pvc-2"]] {
+		t.Errorf("found: %v", found)
 	}
 }
 

@@ -70,6 +70,32 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	return out, nil
 }
 
+// Volumes lists all volumes of the project once: those that a cluster is restored with may be many, and each may be another cluster's.
+func (p *Provider) Volumes(ctx context.Context, ids []string) ([]provider.LeftVolume, error) {
+	c, err := p.cloud(ctx)
+	if err != nil || c.Volume == nil {
+		return nil, err
+	}
+	all, err := cloud.Pages(ctx, volumes.List(c.Volume, volumes.ListOpts{}), volumes.ExtractVolumes)
+	if err != nil {
+		return nil, cloud.Wrap(err, "list volumes")
+	}
+	var out []provider.LeftVolume
+	for _, v := range all {
+		own := v.Metadata[csiCluster] == p.n.ID
+		if !own && !slices.Contains(ids, v.ID) {
+			continue
+		}
+		found := leftVolume(v)
+		found.Own = own
+		if found.Stranger, err = p.stranger(ctx, v); err != nil {
+			return nil, err
+		}
+		out = append(out, found)
+	}
+	return out, nil
+}
+
 // servicesOf returns the cluster's Services that a load balancer is of: by its name, or where several Services share one, by tags.
 func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
 	var out []string

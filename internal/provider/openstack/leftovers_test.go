@@ -190,3 +190,25 @@ func TestServicesOfALoadBalancer(t *testing.T) {
 		t.Errorf("a shared load balancer: %v", got)
 	}
 }
+
+// TestVolumes: those with an ID that is asked for, whoever made them, and the cluster's own.
+func TestVolumes(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), fakeDocument(t)
+	p := fakeProvider(t, f, doc)
+	f.leave(p.n.ID)
+	id := ""
+	for _, v := range f.kinds["volumes"] {
+		if v.str("name") == "pvc-2" {
+			id = v.str("id")
+		}
+	}
+	found := testkit.Value(p.Volumes(t.Context(), []string{id, "gone"}))(t)
+	own := map[string]bool{}
+	for _, v := range found {
+		own[v.Name] = v.Own
+	}
+	if len(found) != 2 || !own["pvc-1"] || own["pvc-2"] {
+		t.Errorf("found are %v", found)
+	}
+}
