@@ -97,7 +97,7 @@ var knows = map[string][]string{
 	"internal/cli/progress":           {"internal/bundle"},
 	"internal/cli/savedplan":          {"api/v1alpha1", "internal/cli/wholefile", "internal/cluster", "internal/cluster/parts", "internal/fail", "internal/operate", "internal/plan/show"},
 	"internal/cli/scratch":            {"internal/fail"},
-	"internal/cli/serving": {"internal/cli/netbooting", "internal/cli/output", "internal/cli/wholefile", "internal/fail", "internal/operate", "internal/plan", "internal/registry",
+	"internal/cli/serving": {"internal/cli/netbooting", "internal/cli/output", "internal/cli/wholefile", "internal/client", "internal/fail", "internal/operate", "internal/plan", "internal/registry",
 		"internal/registry/bmc", "internal/registry/routes", "internal/server", "internal/server/access", "internal/server/api", "internal/server/authority", "internal/server/work", "internal/store", "internal/web"},
 	"internal/cli/terminal":  {"internal/fail"},
 	"internal/cli/wholefile": {"internal/fail"},

@@ -296,3 +296,21 @@ func (a *App) tellIfRestored(rec *store.Cluster) {
 	}
 	fmt.Fprintf(a.Err, "What is known of cluster %s was restored from a backup of %s; what was done to it since then is not known.\n", rec.Name, made.Local().Format(time.DateTime))
 }
+
+// serverStoreVerbs are backup and restore as whoever runs a server looks for them: the same as those of naupegos store.
+func serverStoreVerbs(a *App) []*cobra.Command {
+	backup, restore := newStoreBackupCmd(a), newStoreRestoreCmd(a)
+	backup.Short = "Write an encrypted copy of the server's database to a file, also while it serves"
+	backup.Long = `Write everything that servers remember to a new file: clusters with their secrets, physical machines, tokens, audit, journal, the server's own
+authority, and the identity that opens its secrets. It is the database as it was at one moment, however much is written meanwhile; nobody waits for it.
+It is encrypted by age, to recipients or to a passphrase, just as by naupegos store backup.`
+	backup.Example = "  naupegos server backup --state-dir /var/lib/naupegos server.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p\n  naupegos server backup server-$(date +%F).age --passphrase-file /etc/naupegos/passphrase"
+	restore.Short = "Put what a backup holds into the server's database"
+	restore.Long = `Put everything that a backup holds into the place of what the server's database holds. It is refused while a server is at work on it: stop all of them
+first. A database that has clusters or physical machines is written over only with --replace.
+
+Jobs that had not ended when the backup was made are not gone on with, and tokens that are revoked stay so. Tokens that were made since the backup are
+gone. What was done to a cluster since is not known: look first with naupegos plan -f DOCUMENT.`
+	restore.Example = "  systemctl stop naupegos && naupegos server restore server.age --identity ~/keys/backup.txt --replace\n  naupegos server restore server.age --state-dir /var/lib/naupegos"
+	return []*cobra.Command{backup, restore}
+}

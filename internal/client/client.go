@@ -197,3 +197,8 @@ func (c *Client) Runs(ctx context.Context, cluster string, limit int) ([]plan.Ru
 func (c *Client) Run(ctx context.Context, id string) (*plan.RunRecord, error) {
 	return get[plan.RunRecord](ctx, c, http.MethodGet, "/api/v1/runs/"+url.PathEscape(strings.TrimSpace(id)), nil, nil)
 }
+
+// Server looks at the servers on the server's store.
+func (c *Client) Server(ctx context.Context) (*api.ServerStatus, error) {
+	return get[api.ServerStatus](ctx, c, http.MethodGet, "/api/v1/server", nil, nil)
+}

@@ -59,6 +59,7 @@ type Store interface {
 
 	Access
 	Jobs
+	Servers
 
 	// Recipient returns to whom what is kept beside the store is encrypted (age1…): whoever has the store's identity opens it.
 	Recipient() string

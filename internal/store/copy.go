@@ -14,10 +14,10 @@ import (
 // batch is how many rows one statement writes.
 const batch = 200
 
-// tables lists every table in an order in which rows can be written.
+// tables lists every table in an order in which rows can be written, but that of the servers that are at work: none is on a copy.
 func tables() []string {
 	return []string{"store_facts", "clusters", "facts", "cluster_keys", "secrets", "leases", "runs", "run_steps", "run_events",
-		"server_secrets", "tokens", "audit", "jobs", "job_lines",
+		"server_secrets", "tokens", "audit", "jobs", "job_lines", "duties",
 		"machines", "machine_macs", "machine_labels", "machine_roles", "machine_boots", "machine_journals", "machine_events", "machine_reports",
 		"machine_locks", "slots"}
 }
@@ -132,8 +132,11 @@ func insert(ctx context.Context, to *sql.Tx, table string, columns []string, val
 	return err
 }
 
-// still refuses what needs everybody else to be done: fail.Conflict while somebody is at work on a cluster.
+// still refuses what needs everybody else to be done: fail.Conflict while somebody is at work on a cluster, or a server on the store.
 func (s *database) still(ctx context.Context, tx *sql.Tx) error {
+	if err := s.unserved(ctx, tx); err != nil {
+		return err
+	}
 	now, err := s.now(ctx, tx)
 	if err != nil {
 		return err
@@ -150,9 +153,16 @@ func (s *database) still(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// vacant refuses to write over a store that has clusters.
+// vacant refuses to write over a store that has clusters, or physical machines.
 func (s *database) vacant(ctx context.Context, tx *sql.Tx) error {
 	all, err := s.clusters(ctx, tx)
+	if err == nil && len(all) == 0 {
+		var n int
+		if n, err = one(ctx, s, tx, value[int], "SELECT COUNT(*) FROM machines"); n > 0 {
+			return fail.New(fail.Refused, "there are %d physical machines in this store", n).At(s.where).
+				Do("name another store by --state-dir or --store, or add --replace: what it remembers of them is lost then")
+		}
+	}
 	if err != nil || len(all) == 0 {
 		return err
 	}

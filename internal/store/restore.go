@@ -29,7 +29,7 @@ type Restored struct {
 }
 
 // Restore puts what a backup holds into a store, which must have no clusters unless replace says that they may go. Nobody may be at work on
-// one of them.
+// one of them, and no server on the store. Jobs that a backup holds are not gone on with, and tokens that were revoked since stay so.
 func Restore(ctx context.Context, at Location, r io.Reader, k Key, replace bool) (done *Restored, err error) {
 	s, err := openWith(ctx, at, (*database).openBare)
 	if err != nil {
@@ -95,7 +95,11 @@ func (s *database) takeOver(ctx context.Context, from *database, replace bool) (
 			if err != nil {
 				return err
 			}
-			if err := s.fill(ctx, tx, old); err != nil {
+			revoked, err := s.revokedTokens(ctx, tx)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(s.fill(ctx, tx, old), revokeAgain(ctx, tx, revoked), endJobs(ctx, tx)); err != nil {
 				return err
 			}
 			if done.Clusters, err = s.kept(ctx, tx); err != nil {

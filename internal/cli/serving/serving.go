@@ -17,6 +17,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/netbooting"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
+	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -40,7 +41,9 @@ type Host struct {
 	Options   func(operate.Asked, work.Need) operate.Options // of a session that plans or carries out
 	Look      func(cluster string) operate.Options           // of one that looks
 	Backup    Backup
-	StateDir  func() (string, error) // where this user's store is, or would be
+	Remote    func() (*client.Client, error) // of the server that is named; nil: none is
+	Verbs     []*cobra.Command               // that whoever keeps the store has: backup and restore
+	StateDir  func() (string, error)         // where this user's store is, or would be
 	Version   string
 }
 
@@ -90,7 +93,8 @@ SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way ha
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long what is under way has to end after a stop")
 	f.machine.bind(c)
 	f.boot.Bind(c.Flags())
-	c.AddCommand(newTokenCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir))
+	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir))
+	c.AddCommand(h.Verbs...)
 	return c
 }
 
@@ -121,6 +125,11 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		return err
 	}
 	defer st.Close()
+	here, err := appear(ctx, st, h.Version, f, log)
+	if err != nil {
+		return err
+	}
+	defer here.leave(ctx)
 	serving, err := f.certificate(ctx, st, log)
 	if err != nil {
 		return err
@@ -145,7 +154,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	}
 	s, err := server.Listen(ctx, server.Config{
 		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Log: log, Drain: f.drain,
-		Parts: append(parts, machines, boot),
+		Parts: append(parts, machines, boot, here.part()),
 		Ping:  func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {
@@ -160,6 +169,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		}
 	}()
 	at := s.Addresses()
+	here.info.HTTP, here.info.HTTPS = at.HTTP, at.HTTPS
 	log.Info("serving", "http", at.HTTP, "https", at.HTTPS, "store", st.Where(), "version", h.Version, "pid", os.Getpid())
 	if _, err := fmt.Fprintf(h.Out, "Serving machines at http://%s and operators at https://%s.\n", shown(at.HTTP), shown(at.HTTPS)); err != nil {
 		return err

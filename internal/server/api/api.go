@@ -62,6 +62,7 @@ func Part(ctx context.Context, c Config) server.Part {
 	a.plans()
 	a.jobs()
 	a.history()
+	a.server()
 	return server.Part{Name: "api", Mounts: []server.Mount{
 		{Pattern: "/api/", Handler: mux, Need: server.Read, MaxBody: 4 << 20, Stream: true},
 		{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI)},

@@ -27,6 +27,8 @@ type Store interface {
 	Lookup(ctx context.Context, uuid, mac string) (*Machine, error)
 	// Find returns the machines that a query asks for, and how many there are without its limit.
 	Find(ctx context.Context, q Query) ([]Machine, int, error)
+	// Counts returns how many machines there are by state.
+	Counts(ctx context.Context) (map[string]int, error)
 	// Assign has decide choose who gets what, seeing all machines with their facts, and writes claim, roles and events of those it
 	// returns. Two who decide at once do so one after another; a seat of a pool is never given twice.
 	Assign(ctx context.Context, decide func(all []Machine) ([]Assigned, error)) error

@@ -194,3 +194,20 @@ func belongings(ctx context.Context, q Querier, all []Machine) (errs []error) {
 	each("SELECT uuid, role, '' FROM machine_roles"+where+" ORDER BY uuid, role", func(m *Machine, role, _ string) { m.Roles = append(m.Roles, role) })
 	return errs
 }
+
+// Counts implements Store.
+func (s machines) Counts(ctx context.Context) (map[string]int, error) {
+	all := map[string]int{}
+	err := s.db.Read(ctx, func(q Querier) error {
+		clear(all)
+		_, err := rows(ctx, q, func(r *sql.Rows) (struct{}, error) {
+			var state string
+			var n int
+			err := r.Scan(&state, &n)
+			all[state] = n
+			return struct{}{}, err
+		}, "SELECT state, COUNT(*) FROM machines GROUP BY state")
+		return err
+	})
+	return all, s.db.Wrap(err, "count the machines")
+}

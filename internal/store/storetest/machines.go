@@ -130,6 +130,9 @@ func machinesAreFound(t *testing.T, at Opener, _ Database) {
 	testkit.Must(t, s.Assign(ctx, func(all []metal.Machine) ([]metal.Assigned, error) {
 		return []metal.Assigned{{UUID: all[3].UUID, Claim: metal.Claim{Cluster: "demo", Pool: "w", Seat: 1}, Roles: []string{"worker", "b"}, Event: metal.Event{What: "assigned"}}}, nil
 	}))
+	if c := testkit.Value(s.Counts(ctx))(t); c["failed"] != 23 || len(c) != 2 {
+		t.Errorf("counted were %v", c)
+	}
 	for name, c := range map[string]struct {
 		q           metal.Query
 		here, total int

@@ -1,0 +1,60 @@
+package serving
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Times of presence: a server that says nothing for so long counts as gone.
+const (
+	presenceTTL  = 30 * time.Second
+	presenceBeat = 10 * time.Second
+)
+
+// presence says in the store that this server is at work, so that nobody restores the store below it.
+type presence struct {
+	st   store.Store
+	info store.ServerInfo
+	log  *slog.Logger
+}
+
+// appear says it for the first time, before anything else is read from the store.
+func appear(ctx context.Context, st store.Store, version string, f *flags, log *slog.Logger) (*presence, error) {
+	id := make([]byte, 8)
+	_, _ = rand.Read(id) // never fails: crypto/rand ends the program instead
+	p := &presence{st, store.ServerInfo{ID: hex.EncodeToString(id), Version: version, HTTP: f.http, HTTPS: f.https, Started: time.Now().UTC().Truncate(time.Microsecond)}, log}
+	return p, st.BeatServer(ctx, p.info, presenceTTL)
+}
+
+// leave says that it is over.
+func (p *presence) leave(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := p.st.LeaveServer(bounded, p.info.ID); err != nil {
+		p.log.Warn("the store still has this server as being at work, for half a minute", "error", err.Error())
+	}
+}
+
+// part keeps saying it while the server serves. A database that is away is /healthz's to tell.
+func (p *presence) part() server.Part {
+	return server.Part{Name: "presence", Run: func(ctx context.Context) error {
+		tick := time.NewTicker(presenceBeat)
+		defer tick.Stop()
+		for {
+			if err := p.st.BeatServer(ctx, p.info, presenceTTL); err != nil && ctx.Err() == nil {
+				p.log.Error("the store could not be told that this server is at work", "error", err.Error())
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}}
+}

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// ServerStatus is what servers on one store are at.
+type ServerStatus struct {
+	Store    string             `json:"store" doc:"Where the store is"`
+	Servers  []store.ServerInfo `json:"servers" doc:"The servers that are at work on it"`
+	Clusters int                `json:"clusters"`
+	Machines map[string]int     `json:"machines,omitempty" doc:"How many physical machines there are, by state"`
+	Jobs     []store.Job        `json:"jobs" doc:"Those that have not ended"`
+	Duties   []store.Duty       `json:"duties" doc:"What is done unasked, and what came of it last"`
+}
+
+// StatusOf reads from a store what its servers are at, about the clusters that somebody sees.
+func StatusOf(ctx context.Context, st store.Store, sees func(cluster string) bool) (*ServerStatus, error) {
+	s := &ServerStatus{Store: st.Where(), Jobs: []store.Job{}, Duties: []store.Duty{}}
+	var err error
+	if s.Servers, err = st.Servers(ctx); err != nil {
+		return nil, err
+	}
+	clusters, err := st.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range clusters {
+		if sees(c.Name) {
+			s.Clusters++
+		}
+	}
+	if sees("") { // physical machines are of no cluster in particular
+		if s.Machines, err = st.Metal().Counts(ctx); err != nil {
+			return nil, err
+		}
+	}
+	jobs, err := st.Jobs(ctx, "", store.KeepJobs)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if j.State != store.JobEnded && sees(j.Cluster) {
+			s.Jobs = append(s.Jobs, j)
+		}
+	}
+	duties, err := st.Duties(ctx, "")
+	for _, d := range duties {
+		if sees(d.Cluster) {
+			s.Duties = append(s.Duties, d)
+		}
+	}
+	return s, err
+}
+
+type serverOf struct{ Body *ServerStatus }
+
+func (a *api) server() {
+	add(a, operation{id: "server-status", method: http.MethodGet, path: "/api/v1/server", role: server.Read,
+		summary: "Look at the servers on this store", text: "Which are at work, their jobs, and what they do unasked."}, a.serverStatus)
+}
+
+func (a *api) serverStatus(ctx context.Context, _ *struct{}) (*serverOf, error) {
+	s, err := StatusOf(ctx, a.Store, access.From(ctx).Sees)
+	return &serverOf{s}, err
+}
