@@ -81,12 +81,13 @@ func (r *Registry) denied(ctx context.Context, m *Machine, why string) (*Authori
 // Finish remembers how the installation of a machine ended, with its log, and gives the authorization back.
 func (r *Registry) Finish(ctx context.Context, m *Machine, ok bool, log []string) error {
 	_, err := r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		rec.Progress = nil
 		if ok {
 			rec.Installed, rec.Failures, rec.Reinstall = time.Now().UTC().Truncate(time.Microsecond), 0, false
 			happens(d, rec, Succeeds, "")
 		} else {
 			rec.Failures++
-			rec.Reinstall = false
+			rec.Reinstall = rec.Reinstall && rec.Failures < r.o.InstallRetries
 			happens(d, rec, Fails, fmt.Sprintf("attempt %d of %d", rec.Failures, r.o.InstallRetries))
 		}
 		if rec.Boot != "" && len(log) > 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry/facts"
+	"github.com/naupegos/naupegos/internal/registry/order"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
@@ -98,6 +99,12 @@ type Record struct {
 	Failures    int       `json:"failures,omitempty"`  // of installations since the last success
 	Reinstall   bool      `json:"reinstall,omitempty"` // somebody wants it installed again
 	Installed   time.Time `json:"installed,omitzero"`  // when that succeeded last
+	// What the agent says of an installed system. Strategies of the older system's machines don't need any of it.
+	Order    *order.Order `json:"order,omitempty"`    // what is to be installed; Wanted is its digest
+	Progress *Progress    `json:"progress,omitempty"` // of the installation that is under way
+	HostKeys []string     `json:"hostKeys,omitempty"` // by which SSH knows the machine, as authorized_keys has keys
+	Slot     string       `json:"slot,omitempty"`     // that it runs from: "a" or "b"
+	Refused  string       `json:"refused,omitempty"`  // digest of what it has tried, and has gone back from
 }
 
 // Asking is an enrolment that waits for somebody's word.

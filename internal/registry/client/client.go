@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/registry/facts"
+	"github.com/naupegos/naupegos/internal/registry/order"
 	"github.com/naupegos/naupegos/internal/server/problem"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
@@ -78,16 +79,22 @@ type Page struct {
 // Detail is all that is known of a machine.
 type Detail struct {
 	Machine
-	Key        string           `json:"key,omitempty"` // fingerprint of the approved key
-	ApprovedBy string           `json:"approvedBy,omitempty"`
-	ApprovedAt time.Time        `json:"approvedAt,omitzero"`
-	Installed  time.Time        `json:"installed,omitzero"` // when that succeeded last
-	Failures   int              `json:"failures,omitempty"` // of installations since then
-	Wanted     string           `json:"wanted,omitempty"`   // digest of what should be installed
-	Report     *metal.Report    `json:"report,omitempty"`
-	Facts      *facts.Discovery `json:"facts,omitempty"`
-	Boots      []metal.Boot     `json:"boots"`  // the newest first
-	Events     []metal.Event    `json:"events"` // the newest first
+	Key        string        `json:"key,omitempty"` // fingerprint of the approved key
+	ApprovedBy string        `json:"approvedBy,omitempty"`
+	ApprovedAt time.Time     `json:"approvedAt,omitzero"`
+	Installed  time.Time     `json:"installed,omitzero"` // when that succeeded last
+	Failures   int           `json:"failures,omitempty"` // of installations since then
+	Wanted     string        `json:"wanted,omitempty"`   // digest of what should be installed
+	Report     *metal.Report `json:"report,omitempty"`
+	// Order is what is to be installed, and Progress how far that is.
+	Order    *order.Order       `json:"order,omitempty"`
+	Progress *registry.Progress `json:"progress,omitempty"`
+	HostKeys []string           `json:"hostKeys,omitempty"` // by which SSH knows its installed system
+	Slot     string             `json:"slot,omitempty"`     // that it runs from
+	Refused  string             `json:"refused,omitempty"`  // digest of what it has tried, and has gone back from
+	Facts    *facts.Discovery   `json:"facts,omitempty"`
+	Boots    []metal.Boot       `json:"boots"`  // the newest first
+	Events   []metal.Event      `json:"events"` // the newest first
 }
 
 // Order is what an operator wants of a machine. Which fields a verb reads is said by it.

@@ -46,7 +46,8 @@ func (h routes) show(w http.ResponseWriter, r *http.Request) error {
 	}
 	rec := m.Record
 	d := client.Detail{Machine: client.Of(*m), Key: rec.Key, ApprovedBy: rec.ApprovedBy, ApprovedAt: rec.ApprovedAt, Installed: rec.Installed,
-		Failures: rec.Failures, Wanted: rec.Wanted, Report: m.Report, Facts: m.Facts}
+		Failures: rec.Failures, Wanted: rec.Wanted, Report: m.Report, Facts: m.Facts, Order: rec.Order, Progress: rec.Progress,
+		HostKeys: rec.HostKeys, Slot: rec.Slot, Refused: rec.Refused}
 	if d.Boots, err = h.Registry.Boots(r.Context(), m.UUID); err != nil {
 		return err
 	}

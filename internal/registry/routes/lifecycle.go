@@ -146,6 +146,10 @@ type reporting struct {
 	BootID   string `json:"boot_id"`
 	Digest   string `json:"digest"`   // of what is installed
 	Sequence int64  `json:"sequence"` // grows with each report
+	// What the agent of an installed machine says, too.
+	Slot     string   `json:"slot,omitempty"`
+	HostKeys []string `json:"host_keys,omitempty"`
+	Refused  string   `json:"refused,omitempty"` // digest of what it has tried, and has gone back from
 }
 
 // reported answers a report.
@@ -178,6 +182,11 @@ func (h routes) report(w http.ResponseWriter, r *http.Request) error {
 	current, err := h.Registry.Report(r.Context(), m, in.BootID, in.Digest, in.Sequence)
 	if err != nil {
 		return err
+	}
+	if in.Slot != "" {
+		if err := h.Registry.Tell(r.Context(), m, registry.Told{HostKeys: in.HostKeys, Slot: in.Slot, Refused: in.Refused}); err != nil {
+			return err
+		}
 	}
 	out := reported{UpToDate: current, Wanted: m.Record.Wanted}
 	if s := m.Record.Strategy; !s.Disabled {

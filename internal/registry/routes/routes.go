@@ -75,6 +75,11 @@ func Mounts(o Options) []server.Mount {
 	open("POST /v1/steady-state", h.steadyState)
 	open("POST /api/v1/report", h.report)
 
+	add(server.API, server.Anybody, "GET /api/v1/order/{uuid}", h.ordered)
+	add(server.API, server.Anybody, "POST /api/v1/install/{uuid}", h.install)
+	add(server.API, server.Anybody, "POST /api/v1/install/{uuid}/progress", h.progressed)
+	add(server.API, server.Anybody, "POST /api/v1/install/{uuid}/finish", h.installed)
+
 	read("GET /discovery", h.discoveries)
 	read("GET /discovery/interfaces", h.interfaces)
 	read("GET /discovery/ignition-journal", h.journals)
@@ -101,6 +106,7 @@ func Mounts(o Options) []server.Mount {
 	read("GET /api/v1/locks", h.locks)
 	operate("POST /api/v1/machines/{machine}/{verb}", h.act)
 	operate("POST /api/v1/machines/{machine}/power", h.power)
+	operate("POST /api/v1/machines/{machine}/order", h.order)
 	operate("POST /api/v1/schedule", h.schedule)
 	operate("DELETE /api/v1/locks", h.unlock)
 	operate("DELETE /api/v1/machines/{machine}", h.forget)

@@ -160,10 +160,12 @@ func TestFleetLock(t *testing.T) {
 }
 
 // enrol has a machine with a key be approved, and returns what it asks with from then on.
-func (s *site) enrol(key *ecdsa.PrivateKey) *tls.Certificate {
+func (s *site) enrol(key *ecdsa.PrivateKey) *tls.Certificate { return s.enrolAs(3, key) }
+
+func (s *site) enrolAs(n int, key *ecdsa.PrivateKey) *tls.Certificate {
 	s.t.Helper()
 	var d map[string]any
-	testkit.Must(s.t, json.Unmarshal([]byte(legacy(3, "boot-1")), &d))
+	testkit.Must(s.t, json.Unmarshal([]byte(legacy(n, "boot-1")), &d))
 	uuid := d["boot-info"].(map[string]any)["uuid"].(string)
 	var out struct{ Certificate string }
 	for sequence := range 2 {

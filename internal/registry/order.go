@@ -1,0 +1,132 @@
+package registry
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/order"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+// Progress says how far an installation is.
+type Progress struct {
+	Stage string    `json:"stage"` // what is done: "partition", "write root"…
+	Done  int64     `json:"done"`  // bytes
+	Total int64     `json:"total"` // bytes; 0: it isn't known
+	At    time.Time `json:"at"`
+}
+
+// SetOrder says what is to be installed on a machine, and so what it should report; nil takes that back. A machine that runs already is
+// outdated by it, and takes it by its strategy.
+func (r *Registry) SetOrder(ctx context.Context, uuid string, o *order.Order, by string) (*Machine, error) {
+	if o != nil {
+		if err := o.Check(); err != nil {
+			return nil, err
+		}
+		if o.UUID != uuid {
+			return nil, fail.New(fail.Invalid, "the installation order is for %s", o.UUID).At(uuid)
+		}
+	}
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		wanted := ""
+		if o != nil {
+			wanted = o.Digest()
+		}
+		if rec.Order == nil && o == nil || rec.Order != nil && o != nil && rec.Wanted == wanted {
+			return nil
+		}
+		rec.Order, rec.Wanted = o, wanted
+		if o == nil {
+			d.Note("has no installation order any more", "by "+by)
+		} else {
+			d.Note("is to have", o.System.Kubernetes+" as "+o.Hostname+", by "+by)
+		}
+		return nil
+	})
+}
+
+// Ordered returns the installation order of a machine: fail.NotFound where there is none.
+func (r *Registry) Ordered(m *Machine) (*order.Order, error) {
+	if m.Record.Order == nil {
+		return nil, fail.New(fail.NotFound, "nobody has said what is to be installed on the machine").At(m.UUID).Do("say it: naupegos machine install %s", m.UUID)
+	}
+	return m.Record.Order, nil
+}
+
+var stageForm = regexp.MustCompile(`^[a-z][a-z 0-9]{0,39}$`)
+
+// Renew remembers how far an installation is, and has its authorization last for longer: fail.Conflict where it has ended meanwhile, and
+// others may be in its place.
+func (r *Registry) Renew(ctx context.Context, m *Machine, p Progress) (expires time.Time, err error) {
+	if !stageForm.MatchString(p.Stage) || p.Done < 0 || p.Total < 0 {
+		return expires, fail.New(fail.Invalid, "a progress has a stage in lower-case words, and bytes that are not below zero").At(m.UUID)
+	}
+	held, err := r.store.Slots(ctx, installGroup)
+	if err != nil {
+		return expires, err
+	}
+	mine := func(s metal.Slot) bool { return s.Holder == m.UUID }
+	if !slices.ContainsFunc(held, mine) {
+		return expires, fail.New(fail.Conflict, "the authorization of the installation has ended").At(m.UUID).Do("the machine has to ask again; --install-time says how long one lasts")
+	}
+	granted, held, err := r.store.Take(ctx, metal.Want{Group: installGroup, Holder: m.UUID, Detail: m.Title(), Bound: r.o.Installs, TTL: r.o.InstallTTL})
+	if err != nil {
+		return expires, err
+	}
+	if i := slices.IndexFunc(held, mine); granted && i >= 0 {
+		expires = held[i].Expires
+	}
+	p.At = time.Now().UTC().Truncate(time.Microsecond)
+	_, err = r.change(ctx, m.UUID, metal.How{Quick: true}, func(_ *metal.Draft, rec *Record) error {
+		rec.Progress = &p
+		return nil
+	})
+	return expires, err
+}
+
+// Told is what a machine says of its installed system beside the digest.
+type Told struct {
+	HostKeys []string // by which SSH knows it; nil: as before
+	Slot     string   // that it runs from; empty: as before
+	Refused  string   // digest of what it has tried, and has gone back from
+}
+
+var hostKeyForm = regexp.MustCompile(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{16,1000}={0,2}$`)
+
+// Tell remembers what a machine says of its installed system. What is the same as before is not written.
+func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
+	if len(t.HostKeys) > 8 || !slices.Contains([]string{"", "a", "b"}, t.Slot) || len(t.Refused) > 256 {
+		return fail.New(fail.Invalid, "a system runs from the slot a or b, and has at most eight host keys").At(m.UUID)
+	}
+	for _, k := range t.HostKeys {
+		if !hostKeyForm.MatchString(k) {
+			return fail.New(fail.Invalid, "this is no host key of SSH").At(m.UUID)
+		}
+	}
+	rec := m.Record
+	if (t.HostKeys == nil || slices.Equal(t.HostKeys, rec.HostKeys)) && (t.Slot == "" || t.Slot == rec.Slot) && t.Refused == rec.Refused {
+		return nil
+	}
+	_, err := r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		if t.HostKeys != nil && !slices.Equal(t.HostKeys, rec.HostKeys) {
+			rec.HostKeys = t.HostKeys
+			d.Note("is known to SSH by", strings.Join(t.HostKeys, ", "))
+		}
+		if t.Slot != "" && t.Slot != rec.Slot {
+			rec.Slot = t.Slot
+			d.Note("runs from slot", t.Slot)
+		}
+		if t.Refused != rec.Refused {
+			rec.Refused = t.Refused
+			if t.Refused != "" {
+				d.Note("went back from", t.Refused)
+			}
+		}
+		return nil
+	})
+	return err
+}
