@@ -55,6 +55,9 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
                                           look what this machine is, say so to a server of Naupegos, signed by a key that is made here, and
                                           wait until somebody approves the machine; prints its certificate (JSON). Without --server only
                                           print what the machine is
+  naupegos-agent keep [--dir DIR] [--every 1m]
+                                          on a machine that naupegos has installed: report what is installed, confirm a system that runs
+                                          for the first time, take updates; a unit of installed machines starts this
   naupegos-agent backup --settings FILE   see to it that there is a backup of the schedule's last time: make it, or wait until another machine
                                           has; a timer starts this on control-plane machines
   naupegos-agent version [--sha256]       version, or the digest of this very binary
@@ -74,7 +77,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release, "adopt": c.adopt,
 		"gateway-check": c.gatewayCheck, "settled": c.settled, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
 		"updates": c.updates, "update": c.update,
-		"discover": c.discover, "backup": c.backup, "version": c.version,
+		"discover": c.discover, "keep": c.keep, "backup": c.backup, "version": c.version,
 		"help": c.help, "--help": c.help, "-h": c.help,
 	}
 	verb, ok := verbs[args[0]]

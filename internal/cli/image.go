@@ -17,6 +17,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/netbooting"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/progress"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -34,7 +35,7 @@ func newImageCmd(a *App) *cobra.Command {
 		Long: `A machine booted from an image with its cluster's bundle inside gets nothing of the bundle over the network. Any Debian or Ubuntu
 image will do as well: what a machine lacks is sent to it when it is configured.`,
 	}
-	c.AddCommand(newImageBuildCmd(a), newImageUploadCmd(a))
+	c.AddCommand(newImageBuildCmd(a), newImageSystemCmd(a), newImageUploadCmd(a))
 	return c
 }
 
@@ -99,6 +100,59 @@ Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils.
 	c.Flags().StringVar(&o.Output, "file", "", "the image's file (default naupegos-debian-12-RELEASE.FORMAT)")
 	c.Flags().StringVar(&o.Format, "format", image.QCOW2, "qcow2 (compressed) or raw (sparse; for clouds that keep images in Ceph)")
 	c.Flags().IntVar(&o.SizeGiB, "size", 0, "GiB of the disk (default: as small as possible; machines grow it)")
+	return c
+}
+
+func newImageSystemCmd(a *App) *cobra.Command {
+	var o image.Options
+	var kubernetes, root string
+	c := &cobra.Command{
+		Use:   "system",
+		Short: "Make the system that physical machines are installed with",
+		Long: `Make what physical machines are installed with by their server: Debian 12 with the kernel for real hardware, everything that machines need, a bundle,
+and the agent as a service. It is for one of the two slots of an installed machine's disk; boot loaders for BIOS and UEFI (secure boot included) lie
+beside it.
+
+It is written into a directory of its own below --out, where naupegos server gives it out: assets/systems of boot/ in the server's state directory.
+naupegos machine install says which machine is to have it. Needs what image build needs.`,
+		Example: "  naupegos image system\n  naupegos image system --kubernetes " + release.Default + " --out /var/lib/naupegos/server/boot/assets/systems",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := stoppable(cmd)
+			defer stop()
+			o.Format = image.System
+			if err := o.Check(); err != nil {
+				return err
+			}
+			if o.Output == "" {
+				dir, err := a.ownDir()
+				if err != nil {
+					return err
+				}
+				o.Output = netbooting.Systems(dir)
+			}
+			lib, err := bundles.Library(root)
+			if err != nil {
+				return err
+			}
+			if o.Agent, err = findAgent(); err != nil {
+				return err
+			}
+			if o.Bundle, err = lib.Ensure(ctx, kubernetes, bundle.EnsureOptions{Progress: progress.Bundle(a.Err)}); err != nil {
+				return err
+			}
+			o.Version, o.Progress = version, progress.NewLines(a.Err)
+			made, err := image.BuildSystem(ctx, o)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.Out, "system %s: Kubernetes %s, %d MiB to fetch, %d MiB on disk\n", made.ID, made.Kubernetes, made.Root.Size>>20, made.Root.RawSize>>20)
+			return err
+		},
+	}
+	c.Flags().StringVar(&kubernetes, "kubernetes", release.Default, "Kubernetes release of the bundle")
+	c.Flags().StringVar(&root, "library", "", "directory of bundles (default $XDG_CACHE_HOME/naupegos/bundles)")
+	c.Flags().StringVar(&o.Output, "out", "", "directory of system images (default boot/assets/systems of the state directory)")
 	return c
 }
 

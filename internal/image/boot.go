@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/naupegos/naupegos/internal/agent/install/slots"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/rootfs"
 	"github.com/naupegos/naupegos/internal/tool"
@@ -64,8 +65,11 @@ func (b *builder) installGRUB(ctx context.Context, root string) (core string, er
 	if err := os.WriteFile(filepath.Join(dir, "load.cfg"), []byte(b.findConfig()), 0o644); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "/usr/bin/grub-mkimage", "--format=i386-pc", "--output=/boot/grub/i386-pc/core.img",
-		"--config=/boot/grub/i386-pc/load.cfg", "--prefix=/boot/grub", "biosdisk", "part_gpt", "ext2", "search_fs_uuid")
+	args := []string{"--config=/boot/grub/i386-pc/load.cfg", "--prefix=/boot/grub", "biosdisk", "part_gpt", "ext2", "search_fs_uuid"}
+	if b.Format == System {
+		args = slotModules
+	}
+	cmd := exec.CommandContext(ctx, "/usr/bin/grub-mkimage", append([]string{"--format=i386-pc", "--output=/boot/grub/i386-pc/core.img"}, args...)...)
 	cmd.Env, cmd.Dir, cmd.SysProcAttr = tool.Env(), "/", &syscall.SysProcAttr{Chroot: root}
 	return filepath.Join(dir, "core.img"), tool.Do(ctx, cmd)
 }
@@ -130,6 +134,12 @@ func (b *builder) makeESP(ctx context.Context, root, file string) error {
 		}
 	}
 	config := b.findConfig() + "configfile $prefix/grub.cfg\n"
+	if b.Format == System {
+		config = slotGrub
+		if err := os.WriteFile(filepath.Join(dir, "debian", "grubenv"), slots.Env{}.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
 	if err := os.WriteFile(filepath.Join(dir, "debian", "grub.cfg"), []byte(config), 0o644); err != nil {
 		return err
 	}

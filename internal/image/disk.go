@@ -95,7 +95,7 @@ func (b *builder) makeDisk(ctx context.Context, d layout, root, disk string) err
 	if err := b.partition(ctx, d, disk); err != nil {
 		return err
 	}
-	if err := b.makeRootFS(ctx, d, root, disk); err != nil {
+	if err := b.makeRootFS(ctx, rootStart, d.rootSize(), root, disk); err != nil {
 		return err
 	}
 	return fill(disk, root, core, esp)
@@ -136,21 +136,21 @@ const ext4Features = `[defaults]
 `
 
 // makeRootFS makes the root file system of the tree, in its place on the disk.
-func (b *builder) makeRootFS(ctx context.Context, d layout, root, disk string) error {
+func (b *builder) makeRootFS(ctx context.Context, start, size int64, root, disk string) error {
 	conf := filepath.Join(b.work, "mke2fs.conf")
 	if err := os.WriteFile(conf, []byte(ext4Features), 0o600); err != nil {
 		return err
 	}
 	// through env(1): the tool's own environment is the user's
 	_, err := tool.Run(ctx, nil, "env", "MKE2FS_CONFIG="+conf, "mke2fs", "-q", "-F", "-t", "ext4", "-d", root, "-L", "root", "-U", b.ids.root, "-m", "1",
-		"-E", fmt.Sprintf("offset=%d,hash_seed=%s,root_owner=0:0,lazy_itable_init=0,lazy_journal_init=0,nodiscard", rootStart, b.ids.root),
-		disk, fmt.Sprintf("%dk", d.rootSize()/kib))
+		"-E", fmt.Sprintf("offset=%d,hash_seed=%s,root_owner=0:0,lazy_itable_init=0,lazy_journal_init=0,nodiscard", start, b.ids.root),
+		disk, fmt.Sprintf("%dk", size/kib))
 	return err
 }
 
 // fill writes the boot loader for BIOS and the EFI system partition in their places.
 func fill(disk, root, core, esp string) (err error) {
-	f, err := os.OpenFile(disk, os.O_RDWR, 0)
+	f, err := os.OpenFile(disk, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}

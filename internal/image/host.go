@@ -44,7 +44,11 @@ func (o *Options) checkRoom() error {
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "make the image").At(o.Output)
 	}
-	if need := 2 * (2*o.Bundle.Size() + gib); room < need {
+	var bundle int64
+	if o.Bundle != nil {
+		bundle = o.Bundle.Size()
+	}
+	if need := 2 * (2*bundle + gib); room < need {
 		return fail.New(fail.Refused, "%s has %d MiB free, making an image needs %d meanwhile", dir, room>>20, need>>20).At(o.Output).
 			Do("make room, or name a file on another disk")
 	}
@@ -54,7 +58,7 @@ func (o *Options) checkRoom() error {
 func (o *Options) absentPackages() []string {
 	var out []string
 	for program, name := range tools {
-		if program == "qemu-img" && o.Format == Raw {
+		if program == "qemu-img" && o.Format != QCOW2 {
 			continue
 		}
 		if _, err := exec.LookPath(program); err != nil {

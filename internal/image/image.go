@@ -21,6 +21,8 @@ import (
 const (
 	QCOW2 = "qcow2" // compressed
 	Raw   = "raw"   // sparse
+	// System is no disk but a directory with what physical machines are installed with: see BuildSystem.
+	System = "system"
 )
 
 // Options says which image is made.
@@ -52,33 +54,49 @@ type builder struct {
 // Build makes the image. It takes one to five minutes. Stopped, it leaves no image, and at most a directory that the next run removes.
 // Errors: fail.Refused where this host lacks what it takes, fail.Conflict where somebody is making the same file.
 func Build(ctx context.Context, o Options) (*Info, error) {
-	if err := o.Check(); err != nil {
+	if o.Format == System || o.Bundle == nil {
+		return nil, fail.New(fail.Internal, "a disk image has a format and a bundle")
+	}
+	var info *Info
+	err := work(ctx, o, func(b *builder) (err error) {
+		info, err = b.build(ctx)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
+	return info, nil
+}
+
+// work checks the options, has do make the image in a directory of its own, and removes that.
+func work(ctx context.Context, o Options, do func(b *builder) error) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
 	if err := o.checkRoom(); err != nil {
-		return nil, err
+		return err
 	}
 	if o.Progress == nil {
 		o.Progress = silent{}
 	}
 	sum, err := rootfs.FileDigest(o.Agent)
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read the agent's binary").At(o.Agent).Do("build it: make build")
+		return fail.Wrap(fail.Refused, err, "read the agent's binary").At(o.Agent).Do("build it: make build")
 	}
-	b := &builder{Options: o, agent: sum, ids: newIDs(o.Bundle.ID, sum)}
+	b := &builder{Options: o, agent: sum}
+	b.ids = newIDs(b.bundleID(), sum)
 	done, err := b.claim()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer done()
-	info, err := b.build(ctx)
-	switch {
+	switch err := do(b); {
 	case err != nil && tool.DiskFull(err):
-		return nil, fail.Wrap(fail.Refused, err, "make the image").At(o.Output).Do("make room on the disk and try again, or name a file on another one")
+		return fail.Wrap(fail.Refused, err, "make the image").At(o.Output).Do("make room on the disk and try again, or name a file on another one")
 	case err != nil:
-		return nil, fail.Wrap(fail.KindOf(err), err, "make the image").At(o.Output)
+		return fail.Wrap(fail.KindOf(err), err, "make the image").At(o.Output)
 	}
-	return info, nil
+	return nil
 }
 
 // claim makes the working directory, locked as long as it is worked in, and returns what removes it.
@@ -160,7 +178,7 @@ func (b *builder) finish(ctx context.Context, d layout, file string) (*Info, err
 // Check reports whether the options make sense and this host has what it takes, before a bundle is at hand.
 func (o *Options) Check() error {
 	switch o.Format {
-	case QCOW2, Raw:
+	case QCOW2, Raw, System:
 	default:
 		return fail.New(fail.Invalid, "no image format %q", o.Format).Do("use qcow2 or raw")
 	}
@@ -168,6 +186,22 @@ func (o *Options) Check() error {
 		return fail.New(fail.Invalid, "a disk of %d GiB", o.SizeGiB).Do("give 3 to 2048, or nothing: machines make their file system as large as their disk")
 	}
 	return o.checkHost()
+}
+
+// bundleID is the bundle's; empty where there is none.
+func (b *builder) bundleID() string {
+	if b.Bundle == nil {
+		return ""
+	}
+	return b.Bundle.ID
+}
+
+// title says which Kubernetes the bundle has.
+func (b *builder) title() string {
+	if b.Bundle == nil {
+		return "none"
+	}
+	return b.Bundle.Manifest.Title()
 }
 
 type silent struct{}

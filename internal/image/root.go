@@ -17,7 +17,7 @@ import (
 // bootPackages are what a machine with a disk and a kernel of its own has beside rootfs.MachinePackages, and what gateways with
 // WireGuard need.
 var bootPackages = []string{
-	"linux-image-cloud-amd64", "grub-cloud-amd64", "initramfs-tools", "zstd", "udev", "e2fsprogs", "dosfstools", "fdisk", "cloud-guest-utils",
+	"grub-cloud-amd64", "initramfs-tools", "zstd", "udev", "e2fsprogs", "dosfstools", "fdisk", "cloud-guest-utils",
 	"systemd-resolved", "systemd-timesyncd", "isc-dhcp-client", "apparmor", "wireguard-tools", "wireguard-go",
 }
 
@@ -34,19 +34,34 @@ func (b *builder) makeRoot(ctx context.Context, root string) error {
 		return err
 	}
 	debian := rootfs.Debian{
-		Suite: suite, Packages: slices.Concat(rootfs.MachinePackages, bootPackages),
+		Suite: suite, Packages: slices.Concat(rootfs.MachinePackages, bootPackages, b.kernel()),
 		Hooks: []string{"essential-hook=copy-in '" + strings.ReplaceAll(filepath.Join(early, "fstab"), "'", `'\''`) + "' /etc"},
 	}
 	if err := debian.Directory(ctx, tmp, root); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "install Debian's packages").Do("check that this host reaches its Debian mirror: apt-get update")
 	}
-	if err := b.tweaks().Apply(root); err != nil {
+	tweaks := b.tweaks()
+	if b.Format == System {
+		tweaks = b.slotTweaks(tweaks)
+	}
+	if err := tweaks.Apply(root); err != nil {
 		return err
 	}
 	if err := rootfs.PlaceAgent(b.Agent, b.agent, root); err != nil {
 		return err
 	}
+	if b.Bundle == nil {
+		return nil
+	}
 	return b.placeBundle(ctx, root)
+}
+
+// kernel is Debian's for where the image is to run: that for clouds has no drivers for real hardware.
+func (b *builder) kernel() []string {
+	if b.Format == System {
+		return []string{"linux-image-amd64"}
+	}
+	return []string{"linux-image-cloud-amd64"}
 }
 
 // placeBundle puts the bundle's programs and, imported and unpacked, its container images into the tree. With their images in
@@ -93,12 +108,15 @@ func (b *builder) tweaks() rootfs.Tweaks {
 			"etc/ssh/sshd_config.d/10-naupegos.conf": "PasswordAuthentication no\nKbdInteractiveAuthentication no\n",
 			"boot/grub/grub.cfg":                     b.grubConfig(),
 			"etc/grub.d/enable_cloud":                "", // has grub-cloud-amd64 install new versions of GRUB
-			"usr/local/lib/naupegos/image":           fmt.Sprintf("bundle %s\nkubernetes %s\nnaupegos %s\n", b.Bundle.ID, b.Bundle.Manifest.Title(), b.Version),
+			"usr/local/lib/naupegos/image":           fmt.Sprintf("bundle %s\nkubernetes %s\nnaupegos %s\n", b.bundleID(), b.title(), b.Version),
 		},
 	}
 }
 
 func (b *builder) fstab() string {
+	if b.Format == System { // whoever installs it says which partition it is on
+		return "/dev/root / ext4 rw,errors=remount-ro 0 1\n"
+	}
 	return fmt.Sprintf("UUID=%s / ext4 rw,errors=remount-ro,discard 0 1\nUUID=%s /boot/efi vfat umask=0077,nofail 0 0\n", b.ids.root, b.ids.espName())
 }
 

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -93,6 +94,7 @@ type Told struct {
 	HostKeys []string // by which SSH knows it; nil: as before
 	Slot     string   // that it runs from; empty: as before
 	Refused  string   // digest of what it has tried, and has gone back from
+	Address  string   // that it was heard from; empty: as before
 }
 
 var hostKeyForm = regexp.MustCompile(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{16,1000}={0,2}$`)
@@ -107,8 +109,8 @@ func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 			return fail.New(fail.Invalid, "this is no host key of SSH").At(m.UUID)
 		}
 	}
-	rec := m.Record
-	if (t.HostKeys == nil || slices.Equal(t.HostKeys, rec.HostKeys)) && (t.Slot == "" || t.Slot == rec.Slot) && t.Refused == rec.Refused {
+	rec, at := m.Record, addressed(m.Record.Address, t.Address)
+	if at == m.Record.Address && (t.HostKeys == nil || slices.Equal(t.HostKeys, rec.HostKeys)) && (t.Slot == "" || t.Slot == rec.Slot) && t.Refused == rec.Refused {
 		return nil
 	}
 	_, err := r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, rec *Record) error {
@@ -120,6 +122,7 @@ func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 			rec.Slot = t.Slot
 			d.Note("runs from slot", t.Slot)
 		}
+		rec.Address = addressed(rec.Address, t.Address)
 		if t.Refused != rec.Refused {
 			rec.Refused = t.Refused
 			if t.Refused != "" {
@@ -129,4 +132,20 @@ func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 		return nil
 	})
 	return err
+}
+
+// addressed is an address with its prefix length where another one was heard from: the length stays as it was.
+func addressed(was, heard string) string {
+	ip, err := netip.ParseAddr(heard)
+	if err != nil || ip.IsLoopback() {
+		return was
+	}
+	before, err := netip.ParsePrefix(was)
+	switch {
+	case err == nil && before.Addr() == ip:
+		return was
+	case err == nil && before.Addr().Is4() == ip.Is4():
+		return netip.PrefixFrom(ip, before.Bits()).String()
+	}
+	return netip.PrefixFrom(ip, ip.BitLen()).String()
 }

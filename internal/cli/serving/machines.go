@@ -15,9 +15,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/netbooting"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/image"
 	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/registry/bmc"
+	"github.com/naupegos/naupegos/internal/registry/order"
 	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
@@ -94,9 +97,10 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *serv
 	reg := registry.New(st.Metal(), o)
 	boots, ignition := attach(reg, boot, log)
 	mounts := routes.Mounts(routes.Options{Registry: reg, Shutdown: stop, Settings: settings, Log: log, Ignition: ignition,
-		Who:    func(r *http.Request) string { return access.From(r.Context()).Name },
-		May:    func(ctx context.Context, need server.Role) error { return access.From(ctx).May(need, "") },
-		Backup: func(ctx context.Context) (any, error) { return h.backup(ctx, st) }})
+		Systems: func() ([]order.System, error) { return image.Systems(netbooting.Systems(st.Dir())) },
+		Who:     func(r *http.Request) string { return access.From(r.Context()).Name },
+		May:     func(ctx context.Context, need server.Role) error { return access.From(ctx).May(need, "") },
+		Backup:  func(ctx context.Context) (any, error) { return h.backup(ctx, st) }})
 	return server.Part{Name: "machines", Mounts: mounts, Run: boots.Run}, reg, ca.Pool(), nil
 }
 

@@ -215,6 +215,25 @@ func (c *Client) Power(ctx context.Context, machine string, s Switching) (out Sw
 	return out, c.call(ctx, http.MethodPost, "/api/v1/machines/"+url.PathEscape(machine)+"/power", s, &out)
 }
 
+// Systems are the system images that machines can be installed with.
+type Systems struct {
+	Items []order.System `json:"items"`
+}
+
+// Systems lists them.
+func (c *Client) Systems(ctx context.Context) (out Systems, err error) {
+	return out, c.call(ctx, http.MethodGet, "/api/v1/systems", nil, &out)
+}
+
+// Install says what is to be installed on a machine; nil takes that back.
+func (c *Client) Install(ctx context.Context, machine string, o *order.Order) (m Machine, err error) {
+	var body any = o
+	if o == nil {
+		body = struct{}{}
+	}
+	return m, c.call(ctx, http.MethodPost, "/api/v1/machines/"+url.PathEscape(machine)+"/order", body, &m)
+}
+
 // Forget forgets a machine.
 func (c *Client) Forget(ctx context.Context, machine string) error {
 	return c.call(ctx, http.MethodDelete, "/api/v1/machines/"+url.PathEscape(machine), nil, nil)

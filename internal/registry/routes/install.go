@@ -6,6 +6,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/registry/client"
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
@@ -131,4 +132,17 @@ func (h routes) order(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return h.machineAs(r.Context(), w, uuid)
+}
+
+// systems: GET /api/v1/systems.
+func (h routes) systems(w http.ResponseWriter, _ *http.Request) error {
+	out := client.Systems{Items: []order.System{}}
+	if h.Systems != nil {
+		all, err := h.Systems()
+		if err != nil {
+			return err
+		}
+		out.Items = append(out.Items, all...)
+	}
+	return write(w, out)
 }

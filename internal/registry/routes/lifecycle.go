@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -184,7 +185,7 @@ func (h routes) report(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if in.Slot != "" {
-		if err := h.Registry.Tell(r.Context(), m, registry.Told{HostKeys: in.HostKeys, Slot: in.Slot, Refused: in.Refused}); err != nil {
+		if err := h.Registry.Tell(r.Context(), m, registry.Told{HostKeys: in.HostKeys, Slot: in.Slot, Refused: in.Refused, Address: from(r)}); err != nil {
 			return err
 		}
 	}
@@ -193,6 +194,15 @@ func (h routes) report(w http.ResponseWriter, r *http.Request) error {
 		out.Strategy = s.Kind
 	}
 	return write(w, out)
+}
+
+// from is the address that a request came from.
+func from(r *http.Request) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	return at.Addr().Unmap().WithZone("").String()
 }
 
 // strategy: GET /lifecycle/rolling/<selector>.

@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/registry/facts"
+	"github.com/naupegos/naupegos/internal/registry/order"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/problem"
 )
@@ -28,6 +29,8 @@ type Options struct {
 	Ignition func(ctx context.Context, query string) ([]byte, error)
 	// Backup writes a copy of the store, and returns what it says of it.
 	Backup func(ctx context.Context) (any, error)
+	// Systems lists the system images that machines can be installed with; nil: there are none.
+	Systems func() ([]order.System, error)
 	// Shutdown has the server stop.
 	Shutdown func()
 	// Settings are what the server was started with; no secrets.
@@ -103,6 +106,7 @@ func Mounts(o Options) []server.Mount {
 	read("GET /api/v1/machines", h.list)
 	read("GET /api/v1/machines/{machine}", h.show)
 	read("GET /api/v1/machines/{machine}/journal", h.showJournal)
+	read("GET /api/v1/systems", h.systems)
 	read("GET /api/v1/locks", h.locks)
 	operate("POST /api/v1/machines/{machine}/{verb}", h.act)
 	operate("POST /api/v1/machines/{machine}/power", h.power)

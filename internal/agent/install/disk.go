@@ -1,0 +1,142 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/agent/install/slots"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/facts"
+)
+
+// run runs a program, in a root file system of its own where chroot isn't empty, and has its last words in the error.
+func run(ctx context.Context, chroot, stdin, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	if chroot != "" {
+		cmd = exec.CommandContext(ctx, "/usr/bin/env", append([]string{name}, args...)...)
+		cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Chroot: chroot}, "/"
+	}
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		words := strings.TrimSpace(said.String() + " " + out.String())
+		return "", fail.New(fail.Refused, "%s: %v: %s", filepath.Base(name), err, words[max(0, len(words)-500):])
+	}
+	return out.String(), nil
+}
+
+// newID makes an ID of a partition.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// sectorSize is that of a disk.
+func sectorSize(disk string) (int, error) {
+	f, err := os.Open(disk)
+	if err != nil {
+		return 0, fail.Wrap(fail.Refused, err, "open the disk")
+	}
+	defer f.Close() // read only
+	return unix.IoctlGetInt(int(f.Fd()), unix.BLKSSZGET)
+}
+
+// partition writes a new partition table, and waits until the kernel has the partitions. What was on the disk can't be booted any more.
+func partition(ctx context.Context, disk facts.Disk, slot int64) ([]slots.Partition, error) {
+	if n, err := sectorSize(disk.Path); err != nil || n != int(slots.Sector) {
+		return nil, fail.New(fail.Refused, "the disk has sectors of %d bytes, and GRUB for BIOS wants 512: %v", n, err).At(disk.Path).Do("set the disk to sectors of 512 bytes (nvme format), or name another one")
+	}
+	if err := wipe(disk.Path); err != nil {
+		return nil, err
+	}
+	table := slots.Table(disk.SizeBytes, slot, newID)
+	if _, err := run(ctx, "", slots.Script(table, newID()), "sfdisk", "--wipe", "always", "--wipe-partitions", "always", disk.Path); err != nil {
+		return nil, fail.Wrap(fail.KindOf(err), err, "partition the disk").At(disk.Path)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, p := range table {
+		dev := slots.Device(disk.Path, p.Number)
+		for size := int64(0); size != p.Size; {
+			if f, err := os.Open(dev); err == nil {
+				size, _ = f.Seek(0, io.SeekEnd)
+				_ = f.Close() // read only
+			}
+			if size == p.Size {
+				break
+			}
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+				return nil, fail.New(fail.NotReady, "the kernel does not show the partition of %d bytes after a minute", p.Size).At(dev).Do("is something on the disk in use? Boot the machine again")
+			}
+		}
+	}
+	return table, nil
+}
+
+// wipe makes a disk's beginning zeros, boot loaders included: an installation that is cut off leaves nothing that boots halfway.
+func wipe(disk string) error {
+	f, err := os.OpenFile(disk, os.O_WRONLY|unix.O_EXCL, 0)
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "open the disk for writing").At(disk).Do("is something on it mounted?")
+	}
+	zeros := make([]byte, slots.MiB)
+	for at := int64(0); at < slots.HeadSize+4*slots.MiB && err == nil; at += slots.MiB {
+		_, err = f.WriteAt(zeros, at)
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fail.Wrap(fail.Refused, err, "wipe the disk's beginning").At(disk).Do("the disk may be failing: look at the kernel's log")
+	}
+	return nil
+}
+
+// mount mounts a device, and returns what unmounts it.
+func mount(dev, dir, kind string, flags uintptr) (func() error, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "make %s", dir)
+	}
+	if err := unix.Mount(dev, dir, kind, flags, ""); err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "mount %s (%s)", dev, kind).At(dir)
+	}
+	return func() error {
+		if err := unix.Unmount(dir, 0); err != nil {
+			return fail.Wrap(fail.Refused, err, "unmount").At(dir)
+		}
+		return nil
+	}, nil
+}
+
+// Ours reports whether a disk was installed by Naupegos: it has a partition of the state's name.
+func Ours(sys string) func(facts.Disk) bool {
+	return func(d facts.Disk) bool { return statePartition(sys, d) != "" }
+}
+
+// statePartition is the device of a disk's partition for what outlasts a system; empty: there is none.
+func statePartition(sys string, d facts.Disk) string {
+	name := filepath.Base(d.Path)
+	found, _ := filepath.Glob(filepath.Join(sys, "block", name, name+"*", "uevent")) // the pattern is a good one
+	for _, f := range found {
+		data, err := os.ReadFile(f)
+		if err == nil && strings.Contains("\n"+string(data), "\nPARTNAME="+slots.NameState+"\n") {
+			return filepath.Join(filepath.Dir(d.Path), filepath.Base(filepath.Dir(f)))
+		}
+	}
+	return ""
+}

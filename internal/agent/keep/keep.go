@@ -1,0 +1,268 @@
+// Package keep is what the agent does on a machine that was installed: it reports each minute what is installed, confirms a system that runs for the
+// first time once its server has answered from there, and takes updates by the machine's strategy.
+//
+// It knows the server by the machine's own identity. Which order is wanted, and when the machine may reboot, is the server's word; what a cluster
+// needs before that, too.
+package keep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/agent/install"
+	"github.com/naupegos/naupegos/internal/agent/install/ask"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/order"
+)
+
+// Server is the machine's, as ask.Server is it.
+type Server interface {
+	Report(ctx context.Context, r ask.Report) (ask.Reported, error)
+	Order(ctx context.Context) (*order.Order, error)
+	MayReboot(ctx context.Context, group string) error
+	Back(ctx context.Context, group string) error
+}
+
+// System is the machine that the agent runs on.
+type System interface {
+	Stage(ctx context.Context, o *order.Order) error // writes the other slot
+	Try() error                                      // has the boot loader try it
+	Load() error                                     // loads its kernel for kexec
+	Confirm() error                                  // has the boot loader begin with the slot that runs
+	Leave(ctx context.Context, how string) error     // by order.Reboot, order.Kexec or order.Poweroff
+}
+
+// Options says which machine is kept.
+type Options struct {
+	Dir    string // with what outlasts a system: install.StateDir
+	Root   string // of the running system; empty: /
+	Server Server
+	System System
+	BootID string
+	Slot   string // that runs
+	Trial  bool   // for the first time
+	Every  time.Duration
+	Say    func(string)
+}
+
+// memory is what outlasts a system, in Dir.
+type memory struct {
+	Pending  *attempt `json:"pending,omitempty"`  // what is tried, or is about to be
+	Refused  string   `json:"refused,omitempty"`  // digest of what was tried, and ended in the system before
+	Group    string   `json:"group,omitempty"`    // in which the machine may still have a place
+	Sequence int64    `json:"sequence,omitempty"` // of the last report: the clock may go back
+}
+
+// attempt is an update.
+type attempt struct {
+	Digest string `json:"digest"`
+	Slot   string `json:"slot"`           // that it was written to
+	Ready  bool   `json:"ready"`          // it is there as a whole
+	Left   bool   `json:"left,omitempty"` // the machine has gone to try it
+}
+
+const memoryFile = "updates.json"
+
+// keeper keeps a machine.
+type keeper struct {
+	Options
+	m    memory
+	said string
+}
+
+// Run keeps the machine until ctx ends.
+func Run(ctx context.Context, o Options) error {
+	k, err := open(o)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := k.round(ctx); err != nil && ctx.Err() == nil {
+			k.tell(err.Error())
+		}
+		select {
+		case <-time.After(k.Every):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func open(o Options) (*keeper, error) {
+	k := &keeper{Options: o}
+	if k.Every <= 0 {
+		k.Every = time.Minute
+	}
+	if k.Root == "" {
+		k.Root = "/"
+	}
+	data, err := os.ReadFile(filepath.Join(k.Dir, memoryFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return k, nil
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "read what became of updates")
+	}
+	if json.Unmarshal(data, &k.m) != nil {
+		k.m = memory{} // a power cut has damaged it: an update is tried once more at most
+	}
+	return k, nil
+}
+
+// tell says something once.
+func (k *keeper) tell(text string) {
+	if text != k.said {
+		k.said = text
+		k.Say(text)
+	}
+}
+
+func (k *keeper) save() error {
+	data, err := json.Marshal(k.m)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "write down what became of updates")
+	}
+	return install.Replace(filepath.Join(k.Dir, memoryFile), data, 0o600)
+}
+
+// round is one report, and what follows from its answer.
+func (k *keeper) round(ctx context.Context) error {
+	now, err := install.Installed(k.Root)
+	if err != nil {
+		return err
+	}
+	if p := k.m.Pending; p != nil && p.Left && p.Slot != k.Slot {
+		k.Say("the system " + p.Digest + " in slot " + p.Slot + " did not stay: this is the one before")
+		k.m.Refused, k.m.Pending = p.Digest, nil
+		if err := k.save(); err != nil {
+			return err
+		}
+	}
+	answer, err := k.report(ctx, now.Digest())
+	if err != nil {
+		return err
+	}
+	if err := k.confirm(ctx); err != nil {
+		return err
+	}
+	switch {
+	case answer.UpToDate:
+		return k.settle(ctx)
+	case answer.Wanted == k.m.Refused:
+		return k.settle(ctx)
+	}
+	return k.update(ctx, now, answer)
+}
+
+func (k *keeper) report(ctx context.Context, digest string) (ask.Reported, error) {
+	keys, err := install.PublicKeys(k.Root)
+	if err != nil {
+		return ask.Reported{}, err
+	}
+	k.m.Sequence = max(k.m.Sequence+1, time.Now().UnixMicro())
+	if err := k.save(); err != nil {
+		return ask.Reported{}, err
+	}
+	return k.Server.Report(ctx, ask.Report{BootID: k.BootID, Digest: digest, Sequence: k.m.Sequence, Slot: k.Slot, HostKeys: keys, Refused: k.m.Refused})
+}
+
+// confirm keeps a system that has reached its server.
+func (k *keeper) confirm(_ context.Context) error {
+	p := k.m.Pending
+	if !k.Trial && (p == nil || !p.Left) {
+		return nil
+	}
+	if err := k.System.Confirm(); err != nil {
+		return err
+	}
+	k.Say("this system has reached its server: slot " + k.Slot + " stays")
+	k.Trial, k.m.Pending = false, nil
+	if p != nil && p.Digest == k.m.Refused {
+		k.m.Refused = ""
+	}
+	return k.save()
+}
+
+// settle gives the machine's place among those that reboot back.
+func (k *keeper) settle(ctx context.Context) error {
+	if k.m.Group == "" || k.m.Pending != nil && k.m.Pending.Left {
+		return nil
+	}
+	if err := k.Server.Back(ctx, k.m.Group); err != nil {
+		return err
+	}
+	k.m.Group = ""
+	return k.save()
+}
+
+// update takes an order that is not what runs, by the machine's strategy.
+func (k *keeper) update(ctx context.Context, now *order.Order, answer ask.Reported) error {
+	if answer.Strategy == "" || answer.Strategy == "none" {
+		return k.settle(ctx)
+	}
+	o, err := k.Server.Order(ctx)
+	if err != nil {
+		if fail.KindOf(err) == fail.NotFound {
+			return nil // the digest was set by hand, or is Ignition's
+		}
+		return err
+	}
+	digest := o.Digest()
+	if digest == k.m.Refused || digest == now.Digest() {
+		return nil
+	}
+	if answer.Strategy == "live" {
+		if err := install.Live(o, now, k.Root); err != nil {
+			return err
+		}
+		k.Say("brought up to " + digest + " while running")
+		return nil
+	}
+	if p := k.m.Pending; p == nil || p.Digest != digest || !p.Ready {
+		if err := k.stage(ctx, o, digest); err != nil {
+			return err
+		}
+	}
+	k.m.Group = o.RebootGroup()
+	if err := k.save(); err != nil {
+		return err
+	}
+	if err := k.Server.MayReboot(ctx, k.m.Group); err != nil {
+		return err
+	}
+	return k.leave(ctx, answer.Strategy)
+}
+
+func (k *keeper) stage(ctx context.Context, o *order.Order, digest string) error {
+	k.m.Pending = &attempt{Digest: digest, Slot: other(k.Slot)}
+	if err := k.save(); err != nil {
+		return err
+	}
+	k.Say("writing " + o.System.Kubernetes + " into slot " + k.m.Pending.Slot)
+	if err := k.System.Stage(ctx, o); err != nil {
+		return err
+	}
+	k.m.Pending.Ready = true
+	return k.save()
+}
+
+// leave goes to try the other slot.
+func (k *keeper) leave(ctx context.Context, how string) error {
+	do := k.System.Try
+	if how == order.Kexec {
+		do = k.System.Load
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	k.m.Pending.Left = true
+	if err := k.save(); err != nil {
+		return err
+	}
+	k.Say("going to try slot " + k.m.Pending.Slot + " by " + how)
+	return k.System.Leave(ctx, how)
+}

@@ -1,0 +1,196 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/naupegos/naupegos/internal/agent/install/slots"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/order"
+	"github.com/naupegos/naupegos/internal/rootfs"
+)
+
+// The files of a system image's directory. The manifest is an order.System; paths in it are those at which a server has the others.
+const (
+	manifestFile = "manifest.json"
+	rootFile     = "root.zst"
+	headFile     = "head.zst"
+	systemPaths  = "/assets/systems/"
+)
+
+// BuildSystem makes what physical machines are installed with: the file system of a slot, and the beginning of a disk with the boot loaders.
+// They go into a directory in Output of the system's own name, which has to be below assets/systems of a server's boot directory to be given out.
+// Without a bundle there is none inside. Errors are those of Build.
+func BuildSystem(ctx context.Context, o Options) (*order.System, error) {
+	parent := o.Output
+	o.Format = System
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "make the directory of system images")
+	}
+	o.Output = filepath.Join(parent, "system")
+	var s *order.System
+	err := work(ctx, o, func(b *builder) (err error) {
+		s, err = b.system(ctx, parent)
+		return err
+	})
+	return s, err
+}
+
+func (b *builder) system(ctx context.Context, parent string) (*order.System, error) {
+	root := filepath.Join(b.work, "root")
+	if err := b.makeRoot(ctx, root); err != nil {
+		return nil, err
+	}
+	agent := filepath.Join(root, slotAgent)
+	if err := os.MkdirAll(filepath.Dir(agent), 0o755); err != nil {
+		return nil, err
+	}
+	if err := rootfs.CopyFile(b.Agent, agent); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.Chown(agent, 0, 0), os.Chmod(agent, 0o755)); err != nil {
+		return nil, err
+	}
+	core, err := b.installGRUB(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	esp, head, disk := filepath.Join(b.work, "esp"), filepath.Join(b.work, "head"), filepath.Join(b.work, "slot")
+	if err := b.makeESP(ctx, root, esp); err != nil {
+		return nil, err
+	}
+	if err := fill(head, root, core, esp); err != nil {
+		return nil, err
+	}
+	d, err := b.layout(root)
+	if err != nil {
+		return nil, err
+	}
+	b.Progress.Status("writing a file system of %d MiB", d.rootSize()/mib)
+	if err := b.makeRootFS(ctx, 0, d.rootSize(), root, disk); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(root); err != nil { // its room is needed
+		return nil, err
+	}
+	s := &order.System{Kubernetes: b.title(), Bundle: b.bundleID()}
+	b.Progress.Status("compressing")
+	if s.Root, err = pack(ctx, disk, filepath.Join(b.work, rootFile)); err != nil {
+		return nil, err
+	}
+	if s.Head, err = pack(ctx, head, filepath.Join(b.work, headFile)); err != nil {
+		return nil, err
+	}
+	return s, b.publish(s, parent)
+}
+
+// publish gives the system its name and its place.
+func (b *builder) publish(s *order.System, parent string) error {
+	sum := sha256.Sum256([]byte(strings.Join([]string{recipe, s.Kubernetes, s.Bundle, s.Root.RawSHA256, s.Head.RawSHA256}, "\x00")))
+	name := hex.EncodeToString(sum[:])
+	s.ID = "sha256:" + name
+	s.Root.Path, s.Head.Path = systemPaths+name+"/"+rootFile, systemPaths+name+"/"+headFile
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	made := filepath.Join(b.work, name)
+	if err := os.Mkdir(made, 0o755); err != nil {
+		return err
+	}
+	for _, f := range []string{rootFile, headFile} {
+		if err := os.Rename(filepath.Join(b.work, f), filepath.Join(made, f)); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(made, manifestFile), append(data, '\n'), 0o644); err != nil {
+		return err
+	}
+	final := filepath.Join(parent, name)
+	if _, err := os.Stat(final); err == nil {
+		return nil // the same was made before
+	}
+	return os.Rename(made, final)
+}
+
+// pack compresses a file and removes it; both checksums are computed on the way.
+func pack(ctx context.Context, from, to string) (out order.Blob, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return out, err
+	}
+	defer in.Close() // read only
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return out, err
+	}
+	raw, packed := sha256.New(), sha256.New()
+	z, err := zstd.NewWriter(io.MultiWriter(f, packed), zstd.WithEncoderLevel(zstd.SpeedDefault))
+	if err == nil {
+		for err == nil && ctx.Err() == nil {
+			_, err = io.CopyN(io.MultiWriter(z, raw), in, 8<<20)
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		err = errors.Join(err, ctx.Err(), z.Close())
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return out, err
+	}
+	for file, size := range map[string]*int64{from: &out.RawSize, to: &out.Size} {
+		st, err := os.Stat(file)
+		if err != nil {
+			return out, err
+		}
+		*size = st.Size()
+	}
+	out.RawSHA256, out.SHA256 = hex.EncodeToString(raw.Sum(nil)), hex.EncodeToString(packed.Sum(nil))
+	return out, os.Remove(from)
+}
+
+// ReadSystem reads the manifest of a system image's directory. fail.NotFound where there is none.
+func ReadSystem(dir string) (*order.System, error) {
+	file := filepath.Join(dir, manifestFile)
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fail.New(fail.NotFound, "there is no system image").At(dir).Do("make one: naupegos image system")
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "read the system image's manifest")
+	}
+	var s order.System
+	if err := json.Unmarshal(data, &s); err != nil || s.ID == "" || s.Root.Path == "" {
+		return nil, fail.New(fail.Invalid, "this is no manifest of a system image").At(file).Do("make the image again: naupegos image system")
+	}
+	return &s, nil
+}
+
+// Systems reads the manifests of all system images in a directory. One that has none yet has no images.
+func Systems(dir string) ([]order.System, error) {
+	found, err := filepath.Glob(filepath.Join(dir, "*", manifestFile))
+	if err != nil {
+		return nil, err
+	}
+	out := []order.System{}
+	for _, f := range found {
+		s, err := ReadSystem(filepath.Dir(f))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *s)
+	}
+	return out, nil
+}
+
+// The form of a disk is written down twice: here for images, in package slots for whoever installs.
+var _ = [1]struct{}{}[espStart-slots.ESPStart+espSize-slots.ESPSize+biosStart-slots.BIOSStart]
