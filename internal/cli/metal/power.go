@@ -60,6 +60,8 @@ func (v *Verbs) power() *cobra.Command {
 		func(ctx context.Context, c *client.Client, args []string) error {
 			s.Action = args[1]
 			switch {
+			case network && disk:
+				return fail.New(fail.Invalid, "--network and --disk were both given: the machine boots from one of them").Do("take one of them")
 			case network:
 				s.Boot = "network"
 			case disk:
@@ -83,7 +85,6 @@ func (v *Verbs) power() *cobra.Command {
 		})
 	c.Flags().BoolVar(&network, "network", false, "boot from the network at the next start, once")
 	c.Flags().BoolVar(&disk, "disk", false, "boot from the disk at the next start, once")
-	c.MarkFlagsMutuallyExclusive("network", "disk")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do it without asking")
 	return c
 }
