@@ -54,6 +54,9 @@ type builder struct {
 // Build makes the image. It takes one to five minutes. Stopped, it leaves no image, and at most a directory that the next run removes.
 // Errors: fail.Refused where this host lacks what it takes, fail.Conflict where somebody is making the same file.
 func Build(ctx context.Context, o Options) (*Info, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	if o.Format == System || o.Bundle == nil {
 		return nil, fail.New(fail.Internal, "a disk image has a format and a bundle")
 	}
