@@ -44,8 +44,9 @@ func TestIPMI(t *testing.T) {
 			t.Errorf("%s: %v, %v", step.action, on, err)
 		}
 	}
-	if chassis.PowerCycles != 1 || chassis.ColdResets != 1 || chassis.BootFlags == nil || chassis.BootFlags.Persist {
-		t.Errorf("%d cycles, %d resets, boot flags %+v", chassis.PowerCycles, chassis.ColdResets, chassis.BootFlags)
+	flags := testkit.Value(chassis.GetBootFlags(t.Context()))(t) // takes its lock, so that what else it has counted can be read
+	if chassis.PowerCycles != 1 || chassis.ColdResets != 1 || flags.Persist {
+		t.Errorf("%d cycles, %d resets, boot flags %+v", chassis.PowerCycles, chassis.ColdResets, flags)
 	}
 	_, err := Controllers{}.Power(t.Context(), a, "explode", AsUsual)
 	testkit.Fails(t, err, fail.Invalid)
