@@ -16,6 +16,7 @@ import (
 )
 
 func main() {
+	early()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	c := &command{in: os.Stdin, out: os.Stdout, err: os.Stderr, agent: agent.New(agent.Options{Runner: agent.Exec{}})}
 	err := c.dispatch(ctx, os.Args[1:])

@@ -22,6 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/progress"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/image"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider/openstack"
 	"github.com/naupegos/naupegos/internal/provider/openstack/images"
 	"github.com/naupegos/naupegos/internal/release"
@@ -31,11 +32,12 @@ import (
 func newImageCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
-		Short: "Make disk images with a bundle inside, and upload them to a cloud",
+		Short: "Make images that machines boot, and upload them to a cloud",
 		Long: `A machine booted from an image with its cluster's bundle inside gets nothing of the bundle over the network. Any Debian or Ubuntu
 image will do as well: what a machine lacks is sent to it when it is configured.`,
 	}
-	c.AddCommand(newImageBuildCmd(a), newImageSystemCmd(a), newImageUploadCmd(a))
+	c.AddCommand(newImageBuildCmd(a), newImageSystemCmd(a), newImageUploadCmd(a),
+		netbooting.NewImage(a.Out, findAgent, func() plan.Progress { return progress.NewLines(a.Err) }))
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -23,8 +24,10 @@ const AssetsPath = "/assets/"
 
 // Site is all that a server does for machines that boot: the boot endpoints on a directory, and on a network interface what leads machines there.
 type Site struct {
-	// Registry is asked before the directory. Who knows machines puts their groups there; profiles may lie in either.
+	// Registry is asked before the directory. Who knows machines puts groups and profiles there; profiles may lie in either.
 	Registry *boot.Catalog
+	// Fallback says which profile a machine has that no group is for, if it is set before the site is asked; see boot.Options.
+	Fallback func(ctx context.Context, labels map[string]string) string
 
 	files    *boot.Directory
 	assets   *os.Root
@@ -51,7 +54,13 @@ func OpenSite(ctx context.Context, dir string, cfg Config) (*Site, error) {
 	if s.assets, err = os.OpenRoot(assets); err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "open the directory of assets").At(assets)
 	}
-	s.handler = boot.Handler(boot.Options{Catalogs: []*boot.Catalog{s.Registry, s.files.Catalog}, Assets: s.assets, Log: cfg.Log})
+	fallback := func(ctx context.Context, labels map[string]string) string {
+		if s.Fallback == nil {
+			return ""
+		}
+		return s.Fallback(ctx, labels)
+	}
+	s.handler = boot.Handler(boot.Options{Catalogs: []*boot.Catalog{s.Registry, s.files.Catalog}, Assets: s.assets, Fallback: fallback, Log: cfg.Log})
 	if cfg.Interface == "" {
 		return s, nil
 	}
@@ -60,6 +69,14 @@ func OpenSite(ctx context.Context, dir string, cfg Config) (*Site, error) {
 	}
 	s.handler = s.service.Handler(s.handler)
 	return s, nil
+}
+
+// Address returns this server's address on the interface that machines boot over; not a valid one where none is served.
+func (s *Site) Address() netip.Addr {
+	if s.service == nil {
+		return netip.Addr{}
+	}
+	return s.service.cfg.Address
 }
 
 // ServeHTTP answers Paths.

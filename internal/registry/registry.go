@@ -141,6 +141,9 @@ func (m *Machine) UpToDate() (is, known bool) {
 	return m.Report.Digest == m.Record.Wanted, true
 }
 
+// BootsFromDisk reports whether the machine starts what was installed on it; else it is to be looked at, and maybe installed.
+func (m *Machine) BootsFromDisk() bool { return !m.Record.Installed.IsZero() && !m.Record.Reinstall }
+
 func open(stored *metal.Machine) (*Machine, error) {
 	m := &Machine{Machine: *stored}
 	if err := json.Unmarshal(stored.Record, &m.Record); err != nil {

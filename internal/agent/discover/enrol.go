@@ -23,11 +23,12 @@ import (
 
 // Options says how a machine says what it is.
 type Options struct {
-	Server string                       // http:// or https:// URL
-	HTTP   *http.Client                 // nil: the usual one
-	Pause  time.Duration                // before it asks again, at first; 0: 2 s. It doubles up to a minute
-	Say    func(string)                 // tells whoever stands before the machine; nil: nobody is told
-	Clock  func(server time.Time) error // is given the server's time; nil: nobody is
+	Server  string                       // http:// or https:// URL
+	HTTP    *http.Client                 // nil: the usual one
+	Pause   time.Duration                // before it asks again, at first; 0: 2 s. It doubles up to Longest
+	Longest time.Duration                // 0: a minute
+	Say     func(string)                 // tells whoever stands before the machine; nil: nobody is told
+	Clock   func(server time.Time) error // is given the server's time; nil: nobody is
 }
 
 // Enrolled is a machine that was approved.
@@ -66,7 +67,11 @@ func Enrol(ctx context.Context, d *facts.Discovery, key *ecdsa.PrivateKey, o Opt
 	if pause == 0 {
 		pause = 2 * time.Second
 	}
-	for ; ; pause = min(2*pause, time.Minute) {
+	longest := o.Longest
+	if longest == 0 {
+		longest = time.Minute
+	}
+	for ; ; pause = min(2*pause, longest) {
 		d.Enrolment = &facts.Enrolment{Request: request, Sequence: time.Now().UnixNano()}
 		a, err := post(ctx, d, key, o)
 		words := "waiting to be approved: naupegos machine approve " + d.Boot.UUID

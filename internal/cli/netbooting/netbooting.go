@@ -28,6 +28,8 @@ type Flags struct {
 	iface, address, mode, span, router string
 	dns                                []string
 	lease                              time.Duration
+	image                              string
+	args                               []string
 }
 
 // Bind adds the flags.
@@ -38,6 +40,8 @@ func (f *Flags) Bind(set *pflag.FlagSet) {
 	set.StringVar(&f.span, "dhcp-range", "", "with --dhcp on: which addresses to give out, as 10.0.0.100-10.0.0.200")
 	set.StringVar(&f.router, "dhcp-router", "", "with --dhcp on: the default route of machines (default none)")
 	set.StringSliceVar(&f.dns, "dhcp-dns", nil, "with --dhcp on: a name server of machines (repeatable; default none)")
+	set.StringVar(&f.image, "discovery-image", "", "what machines boot there that no group is for: a directory that naupegos image discovery --dir has written, or none (default: it is made)")
+	set.StringArrayVar(&f.args, "discovery-arg", nil, "another argument of the discovery image's kernel, as console=ttyS1,115200 (repeatable)")
 	set.DurationVar(&f.lease, "dhcp-lease", time.Hour, "with --dhcp on: for how long an address is given")
 }
 

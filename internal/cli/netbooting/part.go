@@ -9,7 +9,10 @@ import (
 )
 
 // Site is what the server does for machines that boot.
-type Site struct{ *netboot.Site }
+type Site struct {
+	*netboot.Site
+	dir string
+}
 
 // Open opens it as the flags say: what machines boot is in the state directory, and they are told the address httpAddress.
 func Open(ctx context.Context, f *Flags, stateDir, httpAddress string, log *slog.Logger) (Site, error) {
@@ -18,7 +21,7 @@ func Open(ctx context.Context, f *Flags, stateDir, httpAddress string, log *slog
 		return Site{}, err
 	}
 	s, err := netboot.OpenSite(ctx, Dir(stateDir), cfg)
-	return Site{s}, err
+	return Site{s, Dir(stateDir)}, err
 }
 
 // Part returns it as a part of a server. Whoever reaches the listener may ask.

@@ -9,17 +9,20 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cli/netbooting"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/image"
 	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/registry/bmc"
+	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/registry/order"
 	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
@@ -102,6 +105,34 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *serv
 		May:     func(ctx context.Context, need server.Role) error { return access.From(ctx).May(need, "") },
 		Backup:  func(ctx context.Context) (any, error) { return h.backup(ctx, st) }})
 	return server.Part{Name: "machines", Mounts: mounts, Run: boots.Run}, reg, ca.Pool(), nil
+}
+
+// discovery has machines that no group is for boot the discovery image, and those that were installed their disk. What makes the image runs with
+// the part that knows machines.
+func (h Host) discovery(site netbooting.Site, f *flags, authority string, reg *registry.Registry, machines *server.Part, log *slog.Logger) error {
+	run, err := site.Discover(&f.boot, netbooting.Discovery{HTTPS: f.https, Authority: authority, Agent: h.Agent, Log: log,
+		Disk: func(ctx context.Context, labels map[string]string) (bool, error) {
+			s, err := facts.SelectorOf(url.Values{"uuid": {labels["uuid"]}, "mac": {labels["mac"]}})
+			if err != nil {
+				return false, nil //nolint:nilerr // it says nothing of which machine it is
+			}
+			m, err := reg.Selected(ctx, s)
+			if fail.KindOf(err) == fail.NotFound {
+				return false, nil
+			}
+			return err == nil && m.BootsFromDisk(), err
+		}})
+	if err != nil || run == nil {
+		return err
+	}
+	notes := machines.Run
+	machines.Run = func(ctx context.Context) error {
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return notes(ctx) })
+		g.Go(func() error { return run(ctx) })
+		return g.Wait()
+	}
+	return nil
 }
 
 // attach has the registry hear of whoever asks what to boot, and returns what asks the boot endpoints for Ignition.

@@ -41,6 +41,7 @@ type Host struct {
 	Options   func(operate.Asked, work.Need) operate.Options // of a session that plans or carries out
 	Look      func(cluster string) operate.Options           // of one that looks
 	Backup    Backup
+	Agent     func() (string, error)         // naupegos-agent on this host
 	Remote    func() (*client.Client, error) // of the server that is named; nil: none is
 	Verbs     []*cobra.Command               // that whoever keeps the store has: backup and restore
 	StateDir  func() (string, error)         // where this user's store is, or would be
@@ -72,7 +73,9 @@ serves. What clients need to believe it is written to server-ca.crt in the state
 elsewhere; it is read again when the files change.
 
 Machines that boot are answered by the groups and profiles in boot/ of the state directory. With --netboot-interface they are led there, too, from
-power-on: DHCP, or ProxyDHCP beside the DHCP server that is there, TFTP with iPXE, and router advertisements.
+power-on: DHCP, or ProxyDHCP beside the DHCP server that is there, TFTP with iPXE, and router advertisements. Those that no group is for boot the
+discovery image then, which is made at first start (root, Debian): they say what they are, and wait until somebody approves them. Those that were
+installed start from their disk.
 
 Operators show tokens: naupegos server token create. With --server, or $NAUPEGOS_SERVER, verbs have a server do what they ask for.
 
@@ -145,6 +148,9 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	boot := site.Part()
 	machines, reg, known, err := h.machines(ctx, st, f, &boot, end, log)
 	if err != nil {
+		return err
+	}
+	if err := h.discovery(site, f, serving.Root(), reg, &machines, log); err != nil {
 		return err
 	}
 	gate := access.NewGate(st, log)

@@ -43,6 +43,9 @@ type Kernel struct {
 	Kernel string   `json:"kernel,omitempty"`
 	Initrd []string `json:"initrd,omitempty"`
 	Args   []string `json:"args,omitempty"`
+
+	// Disk has the machine go on to its first disk: nothing is loaded. It is no word of matchbox's, and read from no file.
+	Disk bool `json:"-"`
 }
 
 // ParseGroup reads a group, and writes MAC addresses of its selector as labels have them.

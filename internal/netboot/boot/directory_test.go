@@ -165,3 +165,26 @@ func TestNewerIgnition(t *testing.T) {
 		t.Errorf("%s %v", body, problems)
 	}
 }
+
+// TestFallback: who has no group gets what the fallback says, and nobody else.
+func TestFallback(t *testing.T) {
+	c := boot.NewCatalog()
+	c.Replace(boot.Config{
+		Groups: map[string]boot.Group{"a": {ID: "a", Profile: "own", Selector: map[string]string{"mac": "52:54:00:00:00:01"}}},
+		Profiles: map[string]boot.Profile{"own": {ID: "own", Boot: &boot.Kernel{Kernel: "/own"}}, "look": {ID: "look", Boot: &boot.Kernel{Kernel: "/look", Args: []string{"BOOTIF=01-${mac:hexhyp}"}}},
+			"disk": {ID: "disk", Boot: &boot.Kernel{Disk: true}}},
+	})
+	h := boot.Handler(boot.Options{Catalogs: []*boot.Catalog{c}, Fallback: func(_ context.Context, labels map[string]string) string { return labels["want"] }})
+	for query, want := range map[string]string{"mac=52-54-00-00-00-01&want=look": "kernel /own", "want=look": "kernel /look BOOTIF=01-${mac:hexhyp}", "want=disk": "sanboot", "want=gone": "404", "mac=52-54-00-00-00-02": "404"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/ipxe?"+query, nil))
+		if got := fmt.Sprint(w.Code, w.Body.String()); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, not %s", query, got, want)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/grub?want=disk", nil))
+	if w.Body.String() != "exit\n" {
+		t.Errorf("GRUB gets %q", w.Body)
+	}
+}

@@ -20,6 +20,8 @@ type Options struct {
 	// Assets is the directory of kernels and images that are given out below /assets/. What a link in it points to outside of it is not
 	// given out. Nil: there is none.
 	Assets *os.Root
+	// Fallback says which profile a machine has that no group is for, by its labels: the ID of one in a catalog. Empty: none. Nil: nobody is asked.
+	Fallback func(ctx context.Context, labels map[string]string) string
 	// Log is told why a machine was not answered. Nil: nobody is.
 	Log *slog.Logger
 }
@@ -66,17 +68,35 @@ func (s *server) find(r *http.Request) match {
 		}
 	}
 	if m.group == nil {
-		return m
+		return s.fallback(r.Context(), m)
 	}
 	if m.profile, m.catalog = own.profile(m.group.group.Profile), own; m.profile != nil {
 		return m
 	}
+	return s.lookUp(m)
+}
+
+// lookUp finds the profile that a machine's group names, in whichever catalog.
+func (s *server) lookUp(m match) match {
 	for _, c := range s.Catalogs {
 		if m.profile, m.catalog = c.profile(m.group.group.Profile), c; m.profile != nil {
 			return m
 		}
 	}
 	return m
+}
+
+// fallback finds what a machine gets that no group is for.
+func (s *server) fallback(ctx context.Context, m match) match {
+	if s.Fallback == nil {
+		return m
+	}
+	name := s.Fallback(ctx, m.labels)
+	if name == "" {
+		return m
+	}
+	m.group = newMember("", Group{ID: name, Profile: name})
+	return s.lookUp(m)
 }
 
 // vars returns what templates are rendered with.

@@ -34,6 +34,14 @@ initrd {{range .Initrd}} "{{.}}"{{end}}
 }
 `))
 
+// diskScript leaves iPXE. UEFI goes on with the next entry of its boot order then; some BIOS would not, and are told which disk.
+const diskScript = `#!ipxe
+iseq ${platform} efi && exit ||
+sanboot --no-describe --drive 0x80 || exit
+`
+
+const diskGRUB = "exit\n"
+
 // profile is a Profile whose scripts are rendered.
 type profile struct {
 	Profile
@@ -48,7 +56,11 @@ type page struct {
 
 func compileProfile(p Profile) *profile {
 	c := &profile{Profile: p}
-	if p.Boot != nil {
+	switch {
+	case p.Boot == nil:
+	case p.Boot.Disk:
+		c.ipxe, c.grub = newPage([]byte(diskScript)), newPage([]byte(diskGRUB))
+	default:
 		c.ipxe, c.grub = script(ipxeTemplate, p.Boot), script(grubTemplate, p.Boot)
 	}
 	return c

@@ -2,9 +2,11 @@ package authority
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -53,6 +55,9 @@ func TestOneAuthority(t *testing.T) {
 		if _, err := leaf.Verify(x509.VerifyOptions{Roots: a.Pool(), DNSName: name}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if block, _ := pem.Decode(a.PEM()); serving.Root() != fmt.Sprintf("sha256:%x", sha256.Sum256(block.Bytes)) {
+		t.Errorf("%s is not the authority's fingerprint", serving.Root())
 	}
 	if left := time.Until(leaf.NotAfter); left > leafLife || left < leafLife-time.Hour {
 		t.Errorf("it ends in %s", left)

@@ -5,9 +5,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -115,6 +117,12 @@ func (s *Serving) Config(clients *x509.CertPool) *tls.Config {
 	return c
 }
 
+// Root names whoever has signed the certificate, the last one of its chain: "sha256:" and the digest of that certificate.
+func (s *Serving) Root() string {
+	chain := s.current.Load().Certificate
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(chain[len(chain)-1]))
+}
+
 // leaf issues a serving certificate.
 func (a *Authority) leaf(names []string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -139,7 +147,8 @@ func (a *Authority) leaf(names []string) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read the server's certificate")
 	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+	// The authority goes with it: machines that boot know it by its fingerprint alone.
+	return &tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key, Leaf: leaf}, nil
 }
 
 // hostNames lists the names and addresses by which this host may be asked, sorted.

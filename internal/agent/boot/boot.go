@@ -1,0 +1,206 @@
+// Package boot is what the agent does as the first process of a machine that has booted the discovery image: it mounts what a kernel needs,
+// loads modules, brings up the network, sets the clock, has the server know the machine, waits until somebody approves it, and hands over to
+// whoever installs it.
+//
+// It knows nothing of how machines are installed. Whatever happens, the machine ends by a reboot: nobody stands before it.
+package boot
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/agent/discover"
+	"github.com/naupegos/naupegos/internal/agent/host"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/facts"
+)
+
+// Machine is what the installation of a machine that was approved gets to know.
+type Machine struct {
+	Server      string       // https:// URL
+	HTTP        *http.Client // believes only the server's authority, and shows the machine's certificate
+	Authority   []byte       // the certificate of that authority, PEM
+	Discovery   *facts.Discovery
+	Key         *ecdsa.PrivateKey
+	Certificate string          // PEM
+	Say         func(string)    // tells whoever stands before the machine
+	Log         func() []string // all that was said since the machine booted
+}
+
+// End is how the machine goes on.
+type End int
+
+// The ends.
+const (
+	Reboot   End = iota
+	Kexec        // into the kernel that was loaded
+	PowerOff     //
+)
+
+// Options says what the machine does once it was approved.
+type Options struct {
+	Install func(context.Context, Machine) (End, error) // nil: it asks until it may be installed, and does nothing
+	// Key returns the key that the machine was approved with when it was installed, of one of its disks; nil: it makes another one.
+	Key func([]facts.Disk) *ecdsa.PrivateKey
+}
+
+// boot is one boot of a machine.
+type boot struct {
+	Options
+	settings
+	root     host.Root
+	consoles []console
+
+	mu  sync.Mutex
+	log []string
+	ca  *x509.Certificate // of the server's authority, once it was seen
+}
+
+// Run boots the machine and ends it: it never comes back.
+func Run(ctx context.Context, o Options) {
+	b := &boot{Options: o, root: "/", settings: usual}
+	if b.Install == nil {
+		b.Install = ask
+	}
+	end, err := b.run(ctx)
+	if err != nil {
+		b.say(inWords(err))
+		b.say(fmt.Sprintf("the machine reboots in %s", b.retry))
+		time.Sleep(b.retry)
+		end = Reboot
+	}
+	b.end(end)
+}
+
+// inWords is an error for a console.
+func inWords(err error) string {
+	text := "can't go on: " + err.Error()
+	if e := (*fail.Error)(nil); errors.As(err, &e) && e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+// run does all until the machine ends. A panic is an error like another: without its first process the kernel would stop.
+func (b *boot) run(ctx context.Context) (end End, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fail.New(fail.Internal, "the agent failed: %v", p)
+		}
+	}()
+	if err := b.mount(); err != nil {
+		return 0, err
+	}
+	b.openConsoles()
+	b.say("naupegos: looking what this machine is")
+	if b.settings, err = parse(b.root.Read("/proc/cmdline")); err != nil {
+		return 0, err
+	}
+	waits, cancel := context.WithTimeoutCause(ctx, b.wait, fail.New(fail.NotReady, "%s are over (naupegos.wait)", b.wait))
+	defer cancel()
+	m, err := b.discovered(waits)
+	if err != nil {
+		return 0, err
+	}
+	b.say("the machine is approved")
+	installs, cancel := context.WithTimeoutCause(ctx, b.install, fail.New(fail.NotReady, "%s are over (naupegos.install)", b.install))
+	defer cancel()
+	return b.Install(installs, *m)
+}
+
+// discovered returns once the server knows the machine and somebody has approved it.
+func (b *boot) discovered(ctx context.Context) (*Machine, error) {
+	b.loadModules()
+	if err := b.network(ctx); err != nil {
+		return nil, err
+	}
+	neighbours := make(chan []facts.Neighbour, 1)
+	go func() { neighbours <- b.listen(ctx) }()
+	if err := b.setClock(ctx); err != nil {
+		return nil, err
+	}
+	d, err := discover.Look(b.root, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range d.Interfaces {
+		b.say(fmt.Sprintf("interface %s, %s: %s", i.Name, i.MAC, strings.Join(i.Addresses, " ")))
+	}
+	d.LLDP.Data.Interfaces = <-neighbours
+	d.LLDP.IsFile = len(d.LLDP.Data.Interfaces) > 0
+	key, err := b.key(d.Disks)
+	if err != nil {
+		return nil, err
+	}
+	d.Journal = b.said()
+	client, err := b.client(true, nil)
+	if err != nil {
+		return nil, err
+	}
+	e, err := discover.Enrol(ctx, d, key, discover.Options{Server: b.server, HTTP: client, Say: b.say, Pause: time.Second, Longest: b.pause})
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode([]byte(e.Certificate))
+	if block == nil {
+		return nil, fail.New(fail.Internal, "the server gave the machine no certificate")
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the machine's certificate")
+	}
+	own, err := b.client(true, &identity{leaf, key})
+	return &Machine{Server: b.server, HTTP: own, Authority: b.believed(), Discovery: d, Key: key, Certificate: e.Certificate, Say: b.say, Log: b.said}, err
+}
+
+// key is the machine's from before, or a new one.
+func (b *boot) key(disks []facts.Disk) (*ecdsa.PrivateKey, error) {
+	if b.Key != nil {
+		if key := b.Key(disks); key != nil {
+			b.say("the machine has a key from before")
+			return key, nil
+		}
+	}
+	return facts.NewKey()
+}
+
+// listen hears of switches, for as long as it is to take.
+func (b *boot) listen(ctx context.Context) []facts.Neighbour {
+	ctx, cancel := context.WithTimeout(ctx, b.lldp)
+	defer cancel()
+	found, err := discover.Listen(ctx, b.links())
+	if err != nil {
+		b.say("not heard of any switch: " + err.Error())
+		return []facts.Neighbour{}
+	}
+	return found
+}
+
+// say tells whoever stands before the machine, and remembers it.
+func (b *boot) say(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		b.log = append(b.log, line)
+		for _, c := range b.consoles {
+			_, _ = fmt.Fprintf(c, "%s\r\n", line) // where nobody can be told, nobody is
+		}
+	}
+}
+
+// said returns what was said until now.
+func (b *boot) said() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.log)
+}

@@ -1,0 +1,66 @@
+package boot
+
+import (
+	"encoding/hex"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// settings are what the kernel's arguments say.
+type settings struct {
+	server    string // https:// URL
+	authority []byte // SHA-256 of the certificate of the authority that the server's is of
+	bootMAC   string // that the machine has booted by
+
+	carrier time.Duration // how long links may take until they have a carrier and an address
+	lldp    time.Duration // how long to listen to switches
+	wait    time.Duration // how long all may take until the machine is approved
+	pause   time.Duration // the longest pause between two questions whether it is
+	install time.Duration // how long an installation may take
+	retry   time.Duration // how long what went wrong stays on the console
+}
+
+// usual is what holds where nothing is said.
+var usual = settings{carrier: 2 * time.Minute, lldp: 35 * time.Second, wait: time.Hour, pause: 10 * time.Second, install: time.Hour, retry: time.Minute}
+
+// parse reads the kernel's arguments. Those that are wrong don't keep the right ones from being taken.
+func parse(line string) (settings, error) {
+	s := usual
+	durations := map[string]*time.Duration{"carrier": &s.carrier, "lldp": &s.lldp, "wait": &s.wait, "pause": &s.pause, "install": &s.install, "retry": &s.retry}
+	var problem error
+	for word := range strings.FieldsSeq(line) {
+		if mac, ok := strings.CutPrefix(word, "BOOTIF="); ok {
+			s.bootMAC = strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(mac, "01-"), "-", ":"))
+		}
+		name, value, ok := strings.Cut(strings.TrimPrefix(word, "naupegos."), "=")
+		if !ok || !strings.HasPrefix(word, "naupegos.") {
+			continue
+		}
+		switch name {
+		case "server":
+			s.server = strings.TrimRight(value, "/")
+		case "authority":
+			s.authority, _ = hex.DecodeString(strings.TrimPrefix(value, "sha256:")) // its length is looked at below
+		default:
+			to, known := durations[name]
+			d, err := time.ParseDuration(value)
+			if !known || err != nil || d < 0 {
+				problem = fail.New(fail.Invalid, "the kernel's argument %s is none that the agent knows", word).Do("see docs/how-to/network-boot.md")
+				continue
+			}
+			*to = d
+		}
+	}
+	u, err := url.Parse(s.server)
+	switch {
+	case problem != nil:
+	case err != nil || u.Scheme != "https" || u.Hostname() == "":
+		problem = fail.New(fail.Invalid, "the kernel's arguments name no server").Do("boot the machine with naupegos.server=https://…")
+	case len(s.authority) != 32:
+		problem = fail.New(fail.Invalid, "the kernel's arguments don't say by what the server is believed").Do("boot the machine with naupegos.authority=sha256:…")
+	}
+	return s, problem
+}
