@@ -41,6 +41,9 @@ type Secrets interface {
 	Delete(ctx context.Context, name string) error
 }
 
+// PowerActions are what can be done with a machine's power.
+func PowerActions() []string { return bmc.Actions() }
+
 func bmcSecret(uuid string) string { return "bmc/" + uuid }
 
 // SetBMC says by which controller a machine's power is switched; an empty address forgets it with its password.

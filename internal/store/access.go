@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -54,7 +55,9 @@ type AuditEntry struct {
 type AuditQuery struct {
 	Who, Cluster, Outcome string
 	Since                 time.Time
-	Limit                 int // 0: 100
+	Text                  string // a part of any of the fields, in capitals or not
+	Limit                 int    // 0: 100
+	Offset                int    // so many of the newest are left out
 }
 
 // AddToken implements Access.
@@ -122,13 +125,26 @@ func (s *database) Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error
 	if q.Limit <= 0 {
 		q.Limit = 100
 	}
+	// As it was written, too: SQLite knows only of ASCII's letters which belong together.
 	all, err := list(ctx, s, s.reads, scanAudit, `SELECT at, who, origin, action, cluster, outcome FROM audit
-		WHERE ($1 = '' OR who = $1) AND ($2 = '' OR cluster = $2) AND ($3 = '' OR outcome = $3) AND at >= $4 ORDER BY at DESC, id LIMIT $5`,
-		q.Who, q.Cluster, q.Outcome, micros(q.Since), q.Limit)
+		WHERE ($1 = '' OR who = $1) AND ($2 = '' OR cluster = $2) AND ($3 = '' OR outcome = $3) AND at >= $4
+		AND ($5 = '' OR LOWER(`+auditText+`) LIKE $5 ESCAPE '\' OR `+auditText+` LIKE $6 ESCAPE '\') ORDER BY at DESC, id LIMIT $7 OFFSET $8`,
+		q.Who, q.Cluster, q.Outcome, micros(q.Since), partOf(strings.ToLower(q.Text)), partOf(q.Text), q.Limit, max(q.Offset, 0))
 	if all == nil {
 		all = []AuditEntry{}
 	}
 	return all, s.wrap(err, "read the audit")
+}
+
+// auditText is what an entry is searched for, a line a field.
+const auditText = "(who || '\n' || origin || '\n' || action || '\n' || cluster || '\n' || outcome)"
+
+// partOf is a pattern of LIKE for what has a text somewhere; empty for none.
+func partOf(text string) string {
+	if text = printable(text); text == "" {
+		return ""
+	}
+	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(text) + "%"
 }
 
 func scanAudit(row scanner) (e AuditEntry, err error) {

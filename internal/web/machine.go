@@ -3,7 +3,9 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -28,7 +30,9 @@ type machineData struct {
 	Boots   []metal.Boot
 	Journal *metal.Journal
 	Kind    string // of the journal
-	Name    string
+	// Switches are what can be done with its power.
+	Switches []string
+	Name     string
 }
 
 // wire is a cable from the machine to a switch, as the page draws it.
@@ -45,7 +49,7 @@ func (p *Pages) machinePage(r *http.Request, _ *access.Operator) (*view, error) 
 	if err != nil {
 		return nil, err
 	}
-	d := machineData{Row: rowOf(m), Record: m.Record, Labels: m.Labels, Facts: m.Facts, Kind: registry.DiscoveryJournal, Name: m.Name}
+	d := machineData{Row: rowOf(m), Record: m.Record, Labels: m.Labels, Facts: m.Facts, Kind: registry.DiscoveryJournal, Name: m.Name, Switches: switches()}
 	d.Record.Certificate = "" // it is nobody's secret, and long
 	if m.Facts != nil {
 		d.Wires = wires(m.Facts)
@@ -65,6 +69,14 @@ func (p *Pages) machinePage(r *http.Request, _ *access.Operator) (*view, error) 
 		return nil, err
 	}
 	return &view{name: "machine", Title: m.Title(), Command: "naupegos machine show " + m.UUID, Live: liveOf(r), Data: d}, nil
+}
+
+// switching bounds how long a machine may take to be on, or off.
+const switching = 2 * time.Minute
+
+// switches are what a page does with a machine's power: everything but asking whether it is on.
+func switches() []string {
+	return slices.DeleteFunc(registry.PowerActions(), func(a string) bool { return a == "status" })
 }
 
 // wires are the cables of a machine: one line for each interface, with the switch at its other end where that has said what it is.
@@ -127,7 +139,7 @@ func (p *Pages) machineActions() map[string]action {
 			return uuid, to + "?done=" + done, do(r, who, uuid)
 		}}
 	}
-	return map[string]action{
+	all := map[string]action{
 		"/ui/machines/{uuid}/approve": each("approved a machine", func(r *http.Request, who *access.Operator, uuid string) error {
 			_, err := m.Approve(r.Context(), uuid, r.PostFormValue("key"), who.Name)
 			return err
@@ -155,6 +167,14 @@ func (p *Pages) machineActions() map[string]action {
 			_, err := m.Reinstall(r.Context(), uuid, who.Name)
 			return err
 		}, "changed"),
+		"/ui/machines/{uuid}/power": each("switched a machine's power", func(r *http.Request, who *access.Operator, uuid string) error {
+			act := r.PostFormValue("action")
+			if !slices.Contains(switches(), act) {
+				return fail.New(fail.Invalid, "%q is nothing that a page does with a machine's power", act).At(uuid)
+			}
+			_, err := m.SwitchPower(r.Context(), uuid, act, r.PostFormValue("boot"), who.Name)
+			return err
+		}, "switched"),
 		"/ui/machines/{uuid}/unassign": each("took a machine out of its pool", func(r *http.Request, _ *access.Operator, uuid string) error {
 			return m.Unassign(r.Context(), uuid)
 		}, "changed"),
@@ -169,6 +189,10 @@ func (p *Pages) machineActions() map[string]action {
 			return uuid, "/ui/machines?done=forgotten", m.Forget(r.Context(), uuid)
 		}},
 	}
+	power := all["/ui/machines/{uuid}/power"]
+	power.within = switching
+	all["/ui/machines/{uuid}/power"] = power
+	return all
 }
 
 // labels reads the form of labels: "rack=r12" sets one, "rack-" takes it away.

@@ -65,6 +65,8 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operat
 type action struct {
 	what string // for the audit
 	need server.Role
+	// within bounds the answer; 0: the server's usual bound.
+	within time.Duration
 	// cluster returns the one that it is about; nil: the one in the path, or none.
 	cluster func(r *http.Request) (string, error)
 	// do returns the machine that it was about, or the job, that it was about, for the audit, and where to go.
@@ -100,7 +102,7 @@ func (p *Pages) act(a action) http.Handler {
 
 // said is what pages say after an action, by a word in their address: no text of a request is shown as ours.
 var said = map[string]string{
-	"approved": "The machine was approved.", "rejected": "The machine was rejected.", "changed": "The machine was changed.",
+	"approved": "The machine was approved.", "rejected": "The machine was rejected.", "changed": "The machine was changed.", "switched": "The machine's power was switched.",
 	"forgotten": "The machine was forgotten. It can be discovered again.",
 }
 

@@ -2,11 +2,13 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"html/template"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
@@ -87,8 +89,25 @@ func (p *Pages) backupsPage(r *http.Request, who *access.Operator) (*view, error
 // wavesData is where machines stand that take an update, and who may reboot.
 type wavesData struct {
 	Pools   []poolRow
+	Halted  []haltedRow
+	Leases  []leaseRow
 	Holders []metal.Slot
 	More    int // machines that are not counted
+}
+
+// haltedRow is a cluster whose last run that changed machines ended before its end.
+type haltedRow struct {
+	Cluster, ID, Verb string
+	Outcome           plan.Outcome
+	Ended             time.Time
+	Step, Why         string // that failed: the gate; empty where the run was stopped between steps
+	Left              int    // steps that were not begun
+}
+
+// leaseRow says who disturbs a cluster's machines now.
+type leaseRow struct {
+	Cluster, Verb, Holder string
+	Acquired              time.Time
 }
 
 // poolRow is a pool of a cluster, by how its machines stand.
@@ -101,7 +120,7 @@ type poolRow struct {
 const mostInWaves = 20000
 
 // wavesPage shows how far updates have got, pool by pool.
-func (p *Pages) wavesPage(r *http.Request, _ *access.Operator) (*view, error) {
+func (p *Pages) wavesPage(r *http.Request, who *access.Operator) (*view, error) {
 	found, total, err := p.c.Machines.Find(r.Context(), metal.Query{Limit: mostInWaves})
 	if err != nil {
 		return nil, err
@@ -137,7 +156,53 @@ func (p *Pages) wavesPage(r *http.Request, _ *access.Operator) (*view, error) {
 	if d.Holders, err = p.c.Machines.Holders(r.Context()); err != nil {
 		return nil, err
 	}
+	if err := p.disruptions(r.Context(), who, &d); err != nil {
+		return nil, err
+	}
 	return &view{name: "waves", Title: "Waves", Command: "naupegos machine list\nnaupegos machine unlock GROUP HOLDER", Live: liveOf(r), Data: d}, nil
+}
+
+// disruptions says who holds the leases of clusters, and where a wave has halted: the last run of the cluster did not get to its end.
+func (p *Pages) disruptions(ctx context.Context, who *access.Operator, d *wavesData) error {
+	leases, err := p.c.Store.Leases(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range leases {
+		if who.Sees(l.Cluster) && l.Alive != "no" {
+			d.Leases = append(d.Leases, leaseRow{l.Cluster, l.Verb, l.Holder, l.Acquired})
+		}
+	}
+	all, err := p.c.Store.Clusters(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if !who.Sees(c.Name) {
+			continue
+		}
+		runs, err := p.c.Store.Runs(ctx, c.Name, 1)
+		if err != nil {
+			return err
+		}
+		if len(runs) > 0 && runs[0].Outcome != plan.OutcomeSucceeded && runs[0].Outcome != plan.OutcomeRunning {
+			d.Halted = append(d.Halted, haltedOf(&runs[0]))
+		}
+	}
+	return nil
+}
+
+func haltedOf(run *plan.RunRecord) haltedRow {
+	h := haltedRow{Cluster: run.Cluster, ID: run.ID, Verb: run.Verb, Outcome: run.Outcome, Ended: run.Ended}
+	for _, s := range run.Steps {
+		switch {
+		case s.State == plan.Failed && h.Step == "":
+			h.Step, h.Why = s.Title, s.Err
+		case s.State != plan.Succeeded && s.State != plan.Failed:
+			h.Left++
+		}
+	}
+	return h
 }
 
 // auditData is a page of the audit.
@@ -147,9 +212,6 @@ type auditData struct {
 	Before, After string
 }
 
-// searched is how far back the page of the audit looks, in entries.
-const searched = 10000
-
 // auditPage lists who did what.
 func (p *Pages) auditPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err := who.May(server.Admin, ""); err != nil {
@@ -157,21 +219,17 @@ func (p *Pages) auditPage(r *http.Request, who *access.Operator) (*view, error) 
 	}
 	q := r.URL.Query()
 	page, _ := strconv.Atoi(q.Get("page")) // what is no number is the first one
-	page = max(page, 1)
+	page = min(max(page, 1), 1_000_000)
 	d := auditData{Text: strings.TrimSpace(q.Get("text"))}
-	all, err := p.c.Store.Audit(r.Context(), store.AuditQuery{Limit: searched})
+	all, err := p.c.Store.Audit(r.Context(), store.AuditQuery{Text: d.Text, Limit: inPage + 1, Offset: (page - 1) * inPage})
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(e store.AuditEntry) bool {
-		return !strings.Contains(strings.ToLower(strings.Join([]string{e.Who, e.From, e.Action, e.Cluster, e.Outcome}, "\n")), strings.ToLower(d.Text))
-	})
-	from := min((page-1)*inPage, len(all))
-	d.Entries = all[from:min(from+inPage, len(all))]
+	d.Entries = all[:min(inPage, len(all))]
 	if page > 1 {
 		d.Before = with(r.URL, "page", strconv.Itoa(page-1))
 	}
-	if from+inPage < len(all) {
+	if len(all) > inPage {
 		d.After = with(r.URL, "page", strconv.Itoa(page+1))
 	}
 	return &view{name: "audit", Title: "Audit", Command: "naupegos server audit", Data: d}, nil

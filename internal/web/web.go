@@ -89,7 +89,7 @@ func (p *Pages) Routes() []Route {
 	}
 	all = append(all, Route{Pattern: "POST /ui/clusters/{name}/plan", Handler: headers(p.guard.Handler(p.show(p.planPage))), Within: planning})
 	for pattern, act := range p.actions() {
-		all = append(all, Route{Pattern: "POST " + pattern, Handler: headers(p.guard.Handler(p.act(act)))})
+		all = append(all, Route{Pattern: "POST " + pattern, Handler: headers(p.guard.Handler(p.act(act))), Within: act.within})
 	}
 	return all
 }

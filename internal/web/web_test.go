@@ -38,6 +38,7 @@ type site struct {
 	client        *http.Client
 	admin, reader string // tokens
 	readerID      string
+	switched      switched
 	local         string // a token that is good for one cluster alone: harbour
 }
 
@@ -48,6 +49,7 @@ func newSite(t *testing.T) *site {
 	st := testkit.Value(reopen(t.Context()))(t)
 	t.Cleanup(func() { testkit.Must(t, st.Close()) })
 	s := &site{t: t, store: st}
+	machines := registry.Options{Power: &s.switched, Secrets: st.ServerSecrets()}
 	token := func(name string, role server.Role, cluster string) (secret, id string) {
 		secret, made, err := access.NewToken(t.Context(), st, name, role, cluster, 0)
 		testkit.Must(t, err)
@@ -60,7 +62,7 @@ func newSite(t *testing.T) *site {
 	options := func(operate.Asked, work.Need) operate.Options { return operate.Options{Agent: agent, ReadOnly: true} }
 	s.board = work.New(work.Config{Store: st, Open: reopen, Options: options, Log: slog.New(slog.DiscardHandler)})
 	pages := testkit.Value(New(Config{
-		Store: st, Machines: registry.New(st.Metal(), registry.Options{}), Gate: access.NewGate(st, slog.New(slog.DiscardHandler)),
+		Store: st, Machines: registry.New(st.Metal(), machines), Gate: access.NewGate(st, slog.New(slog.DiscardHandler)),
 		Look: func(string) operate.Options { return operate.Options{Agent: agent, ReadOnly: true} }, Open: reopen, Options: options, Board: s.board,
 	}))(t)
 	pages.watched = 20 * time.Millisecond

@@ -49,6 +49,9 @@ func audit(t *testing.T, at Opener, _ Database) {
 	}{
 		{store.AuditQuery{}, 2}, {store.AuditQuery{Limit: 1}, 1}, {store.AuditQuery{Who: "ann"}, 1}, {store.AuditQuery{Cluster: "other"}, 1},
 		{store.AuditQuery{Outcome: "done"}, 1}, {store.AuditQuery{Since: now.Add(-time.Second)}, 1}, {store.AuditQuery{Who: "ann", Cluster: "other"}, 0},
+		{store.AuditQuery{Text: "API/V1"}, 2}, {store.AuditQuery{Text: "192.0.2.1"}, 1}, {store.AuditQuery{Text: "Ref"}, 1}, {store.AuditQuery{Text: "demo", Who: "ann"}, 1},
+		{store.AuditQuery{Text: "ÉMILE"}, 0}, {store.AuditQuery{Text: "%"}, 0}, {store.AuditQuery{Text: "j_bs"}, 0}, {store.AuditQuery{Text: `\`}, 0},
+		{store.AuditQuery{Text: "post", Limit: 1, Offset: 1}, 1}, {store.AuditQuery{Offset: 2}, 0},
 	} {
 		got := testkit.Value(s.Audit(ctx, c.q))(t)
 		if len(got) != c.want {
