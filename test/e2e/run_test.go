@@ -46,7 +46,7 @@ func naupegos(t testing.TB, i invocation, args ...string) result {
 		i.bin = built.bin
 	}
 	if i.timeout == 0 {
-		i.timeout = 5 * time.Minute
+		i.timeout = 10 * time.Minute
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), i.timeout)
 	defer cancel()
