@@ -1,10 +1,14 @@
 // Command tiers runs the tiers of the tests, says what each came to, and at the end what all of them came to.
 //
-//	tiers run [-budget D] [-v] NAME COMMAND...   run a tier's command, most often a go test -json, and keep what it came to
-//	tiers note NAME SECONDS                      keep how long something took that was over before this program was there
-//	tiers report [NAME...]                       say what has been kept: a table, what failed, go test's closing lines; those
-//	                                             named have to be there
-//	tiers forget                                 forget what has been kept
+//	tiers run [-budget D] [-v] [-within D] NAME COMMAND...   run a tier's command, most often a go test -json, and keep what it came to
+//	tiers note NAME SECONDS                                  keep how long something took that was over before this program was there
+//	tiers time -need D NAME...                               fail, and keep that tiers were left out, where that much time is not left
+//	tiers report [NAME...]                                   say what has been kept: a table, what failed, go test's closing lines; those
+//	                                                         named have to be there
+//	tiers forget                                             forget what has been kept
+//
+// $NAUPEGOS_TEST_END, in seconds since 1970, is when the time for all tiers is over. The tests of a tier get $NAUPEGOS_TEST_UNTIL, when its
+// own is, which testkit.Timely reads: so long after its start as -within says, and no later than that end.
 //
 // What is kept lies in .evidence/tiers, one JSON file a tier.
 package main
@@ -39,7 +43,7 @@ var errFailed = errors.New("a tier failed")
 
 func tiers(args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("a verb is needed: run, note, report or forget")
+		return errors.New("a verb is needed: run, note, time, report or forget")
 	}
 	switch verb, args := args[0], args[1:]; verb {
 	case "run":
@@ -54,6 +58,8 @@ func tiers(args []string, out io.Writer) error {
 		}
 		took := time.Duration(seconds * float64(time.Second))
 		return save(kept, &tier{Name: args[0], Began: time.Now().Add(-took), Seconds: seconds})
+	case "time":
+		return left(args, out)
 	case "report":
 		all, err := load(kept)
 		if err != nil {
@@ -63,23 +69,28 @@ func tiers(args []string, out io.Writer) error {
 	case "forget":
 		return os.RemoveAll(kept)
 	default:
-		return fmt.Errorf("unknown verb %q; there are run, note, report and forget", verb)
+		return fmt.Errorf("unknown verb %q; there are run, note, time, report and forget", verb)
 	}
 }
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("tiers run", flag.ContinueOnError)
 	budget := flags.Duration("budget", 0, "how long the tier is meant to take; longer is marked, and no failure")
+	within := flags.Duration("within", 0, "what of the tier takes long begins only while it ends within this time; 0: whenever the time for all tiers is over")
 	verbose := flags.Bool("v", false, "print all that tests say, not only what failed ones do")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() < 2 {
-		return errors.New("usage: tiers run [-budget D] [-v] NAME COMMAND...")
+		return errors.New("usage: tiers run [-budget D] [-v] [-within D] NAME COMMAND...")
 	}
 	t := &tier{Name: flags.Arg(0), Began: time.Now(), Budget: budget.Seconds()}
 	reader := &reader{tier: t, out: out, verbose: *verbose}
-	if err := execute(flags.Args()[1:], reader); err != nil {
+	until, err := until(t.Began, *within)
+	if err != nil {
+		return err
+	}
+	if err := execute(flags.Args()[1:], until, reader); err != nil {
 		t.Error = err.Error()
 	}
 	reader.end()
@@ -91,8 +102,11 @@ func run(args []string, out io.Writer) error {
 }
 
 // execute runs a command whose output the reader reads. Signals are passed on to it: it ends, and says what failed, before this program does.
-func execute(argv []string, r *reader) error {
+func execute(argv []string, until time.Time, r *reader) error {
 	cmd := exec.Command(argv[0], argv[1:]...)
+	if !until.IsZero() {
+		cmd.Env = append(os.Environ(), untilEnv+"="+strconv.FormatInt(until.Unix(), 10))
+	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, r, r
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

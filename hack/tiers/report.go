@@ -41,6 +41,11 @@ func report(out io.Writer, all []*tier, want []string) (err error) {
 	fmt.Fprintln(out)
 	table(out, all)
 	for _, t := range all {
+		if t.Left != "" {
+			fmt.Fprintf(out, "left out: %s: %s\n", t.Name, t.Left)
+		}
+	}
+	for _, t := range all {
 		if t.failed() {
 			err = errFailed
 			failures(out, t)
@@ -67,6 +72,9 @@ func table(out io.Writer, all []*tier) {
 		}
 		if t.failed() {
 			verdict += "  FAILED"
+		}
+		if t.Left != "" {
+			verdict += "  left out"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, number(t.count("")), number(t.count("fail")), number(t.count("skip")), clock(t.Seconds), budget, verdict)
 	}

@@ -19,6 +19,7 @@ type tier struct {
 	Seconds  float64
 	Budget   float64 `json:",omitempty"` // in seconds; 0: none
 	Error    string  `json:",omitempty"` // why its command failed
+	Left     string  `json:",omitempty"` // why it was left out
 	Packages []*pkg  `json:",omitempty"` // in the order in which they were heard of
 	Said     lines   // last, by the command itself and not by a test
 }

@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // sources are packages whose tests end in every way that tests can.
@@ -137,4 +139,29 @@ func TestCutOff(t *testing.T) {
 	contains(t, out, "waiting\n(it did not end)", "--- FAIL: TestLong (Ts)\nFAIL\tp\nFAIL\n")
 	out = do(t, errFailed, "run", "none", "/does/not/exist")
 	contains(t, out, "FAILED: none: fork/exec /does/not/exist", "FAIL\tnone\tTs\nFAIL\n")
+}
+
+// TestTime: tests are told when their tier's time is over, and tiers that don't fit in are left out, which is no failure.
+func TestTime(t *testing.T) {
+	in(t)
+	until := func(within string) string {
+		out := do(t, nil, "run", "-v", "-within", within, "clock", "sh", "-c", "echo until $NAUPEGOS_TEST_UNTIL.")
+		_, out, _ = strings.Cut(out, "until ")
+		text, _, _ := strings.Cut(out, ".")
+		return text
+	}
+	if got := until("5m"); got != "" {
+		t.Errorf("nobody has set a time, and the tests are told of %s", got)
+	}
+	end := time.Now().Add(10 * time.Minute).Unix()
+	t.Setenv(endEnv, strconv.FormatInt(end, 10))
+	if got := until("20m"); got != strconv.FormatInt(end, 10) {
+		t.Errorf("the tier's time is over at %s, all tiers' at %d", got, end)
+	}
+	if got, err := strconv.ParseInt(until("5m"), 10, 64); err != nil || got >= end-200 || got < end-400 {
+		t.Errorf("the tier's time is over at %d: %v", got, err)
+	}
+	do(t, nil, "time", "-need", "9m", "early", "soon")
+	contains(t, do(t, errFailed, "time", "-need", "11m", "late"), "left out: late:", "they need 11m0s")
+	contains(t, do(t, nil, "report", "clock", "late"), "left out\n", "left out: late: ")
 }

@@ -184,7 +184,12 @@ func (s *Scaler) change(ctx context.Context, pool string, to Resizing) error {
 	case <-agreed:
 		return nil
 	case err := <-done:
-		return err
+		select {
+		case <-agreed: // both have happened
+			return nil
+		default:
+			return err
+		}
 	}
 }
 

@@ -7,14 +7,12 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestEtcdService makes a cluster whose etcd is a systemd unit, and takes its control plane from one machine to three under a client; one
 // of them loses its power and comes back. There are no workers: pods run there, as the smoke test shows.
 func TestEtcdService(t *testing.T) {
-	testkit.InTurn(t, 2, lives...)
-	t.Parallel()
+	inTurn(t)
 	r := newRig(t, "etcdsvc")
 	s := size{controlPlanes: 1, gateways: 1, extra: "  etcd:\n    mode: service\n"}
 	r.document(s)

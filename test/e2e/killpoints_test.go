@@ -20,11 +20,12 @@ import (
 var killedSize = size{controlPlanes: 1, workers: 1, extra: "  smokeTest: false\n"}
 
 // TestKillAtEveryStep kills applies of small clusters with SIGKILL at step boundaries: the next apply must end in the same cluster, and
-// destroy must leave nothing. One cluster's applies die at each boundary in turn; besides, the first apply of a new cluster dies at one
-// of two boundaries, and with -full at every one.
+// destroy must leave nothing. The first apply of a new cluster dies at one of two boundaries, and with -full at every one; one cluster's
+// applies die at each boundary in turn then, too.
 func TestKillAtEveryStep(t *testing.T) {
 	t.Parallel()
 	t.Run("each in turn", func(t *testing.T) {
+		testkit.OnlyFull(t, "two applies die at boundaries that chance chooses")
 		t.Parallel()
 		killInTurn(t, "killeach", killedSize)
 	})
@@ -32,6 +33,7 @@ func TestKillAtEveryStep(t *testing.T) {
 	for _, n := range testkit.Sample(t, 2, all) {
 		t.Run(fmt.Sprintf("boundary-%d-of-%d", n, len(all)), func(t *testing.T) {
 			t.Parallel()
+			testkit.Timely(t, 3*time.Minute)
 			killOnce(t, fmt.Sprintf("kill%d", n), n, killedSize)
 		})
 	}
@@ -39,7 +41,7 @@ func TestKillAtEveryStep(t *testing.T) {
 
 // TestKillAtRandomSteps does the same with a highly available cluster at one boundary; with -full at eight, and at each in turn.
 func TestKillAtRandomSteps(t *testing.T) {
-	t.Parallel()
+	inTurn(t)
 	s := size{controlPlanes: 3, workers: 2, gateways: 2, extra: killedSize.extra}
 	samples := 1
 	if testkit.Full() {
@@ -50,6 +52,7 @@ func TestKillAtRandomSteps(t *testing.T) {
 	for _, i := range testkit.Rand(t).Perm(len(all))[:samples] {
 		t.Run(fmt.Sprintf("boundary-%d-of-%d", all[i], len(all)), func(t *testing.T) {
 			t.Parallel()
+			testkit.Timely(t, 5*time.Minute)
 			killOnce(t, fmt.Sprintf("killha%d", all[i]), all[i], s)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -20,10 +21,20 @@ var built struct {
 }
 
 // atOnce is how many tests that may run side by side do: most of a small cluster's time is waiting.
-const atOnce = "4"
+const atOnce = "3"
 
-// lives are tests that take clusters of other kinds than TestHA's through their lives. Each run has two of them.
-var lives = []string{"TestEtcdService", "TestHostsProvider", "TestRecover", "TestRelease"}
+// lives are tests that take clusters of other kinds than TestHA's through their lives, or have bad luck befall them. Each run has three.
+var lives = []string{
+	"TestBadLuckAfter", "TestEtcdService", "TestHostsProvider", "TestKillAtRandomSteps", "TestKubeadmCompat", "TestRecover", "TestRelease", "TestRestore",
+}
+
+// inTurn has a test, which is one of lives, run beside others when it is its turn and there is time.
+func inTurn(t *testing.T) {
+	t.Helper()
+	testkit.InTurn(t, 3, lives...)
+	t.Parallel()
+	testkit.Timely(t, 6*time.Minute)
+}
 
 func TestMain(m *testing.M) {
 	if os.Geteuid() != 0 {

@@ -43,10 +43,12 @@ func upgrades(t testing.TB) []part {
 	}
 	return testkit.Sample(t, 1, []part{
 		{"an upgrade is taken back", func(t *testing.T, r *rig, l *load) {
+			testkit.Timely(t, 10*time.Minute)
 			soak(t, r, l, func() { r.apply() })
 			back(t, r, l)
 		}},
 		{"an upgrade is killed at every step", func(t *testing.T, r *rig, l *load) {
+			testkit.Timely(t, 20*time.Minute)
 			passed, runs := filepath.Join(r.dir, "upgrade-boundaries"), 0
 			soak(t, r, l, func() {
 				for r.applyKilled("NAUPEGOS_KILL_ONCE="+passed) != "" {
@@ -62,6 +64,7 @@ func upgrades(t testing.TB) []part {
 			back(t, r, l)
 		}},
 		{"an upgrade is finished", func(t *testing.T, r *rig, l *load) {
+			testkit.Timely(t, 10*time.Minute)
 			soak(t, r, l, func() { r.apply() })
 			r.pauses(t, r.name+"-cp-1")
 			r.upgrade(t, l, "finish", "--finish")
