@@ -38,7 +38,7 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent adopt CLUSTER            note that this host, which kubeadm has made a node of, is a machine of the cluster with this ID
   naupegos-agent gateway-check --url URL [--timeout 1s]
                                           exit 0 where URL answers 200 (keepalived's check)
-  naupegos-agent settled [--patience 30s] PROGRAM=FILE…
+  naupegos-agent settled [--patience 30s] [--former] PROGRAM=FILE…
                                           exit 0 where every PROGRAM, which somebody else starts by FILE, has begun since FILE was
                                           written, or FILE is older than that; 5 where not
   naupegos-agent credentials              what pods on this machine are given: which keys have signed their tokens, which authorities
@@ -276,6 +276,7 @@ func (c *command) gatewayCheck(ctx context.Context, args []string) error {
 func (c *command) settled(_ context.Context, args []string) error {
 	f := flag.NewFlagSet("settled", flag.ContinueOnError)
 	patience := f.Duration("patience", 30*time.Second, "")
+	former := f.Bool("former", false, "")
 	words, err := c.parse(f, args, -1)
 	if err != nil {
 		return err
@@ -288,7 +289,7 @@ func (c *command) settled(_ context.Context, args []string) error {
 		}
 		programs[program] = file
 	}
-	return c.agent.Settled(programs, *patience)
+	return c.agent.Settled(programs, *patience, *former)
 }
 
 func (c *command) admit(ctx context.Context, args []string) error {

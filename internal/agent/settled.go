@@ -12,8 +12,9 @@ import (
 
 // Settled is fail.NotReady while a program still runs, or does not run, as before its file was written: by programs, files by the names of
 // the programs that somebody else starts by them. A file may be written without any effect on what it starts: once it is older than
-// patience, a program that runs is taken as it is.
-func (a *Agent) Settled(programs map[string]string, patience time.Duration) error {
+// patience, a program that runs is taken as it is. With former only, what does not run is not told of: it
+// may do so for reasons of its own.
+func (a *Agent) Settled(programs map[string]string, patience time.Duration, former bool) error {
 	now := time.Now()
 	began, err := a.root.Programs(now)
 	if err != nil {
@@ -26,6 +27,7 @@ func (a *Agent) Settled(programs map[string]string, patience time.Duration) erro
 			return fileError(err, "look at what starts "+name, file)
 		}
 		switch at, runs := began[name]; {
+		case !runs && former:
 		case !runs:
 			behind = append(behind, name+" does not run")
 		case at.Before(info.ModTime()) && now.Sub(info.ModTime()) < patience:

@@ -17,10 +17,11 @@ func TestSettled(t *testing.T) {
 	f, began := newFakeHost(t), time.Now().Add(-10*time.Second)
 	write(t, f.root+"/manifest", "")
 	programs := map[string]string{"server": "/manifest"}
+	former := false
 	check := func(name string, written time.Time, want string) {
 		t.Helper()
 		testkit.Must(t, os.Chtimes(f.root+"/manifest", written, written))
-		err := f.agent().Settled(programs, time.Minute)
+		err := f.agent().Settled(programs, time.Minute, former)
 		if want == "" && err != nil || want != "" && (fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
@@ -37,6 +38,12 @@ func TestSettled(t *testing.T) {
 	write(t, f.root+"/manifest", "")
 	f.process(t, 7, "server", began.Add(-time.Hour))
 	check("the change meant nothing to whoever starts it", time.Now().Add(-2*time.Minute), "")
+
+	f, former = newFakeHost(t), true
+	write(t, f.root+"/manifest", "")
+	check("nothing runs, and that is not asked", began, "")
+	f.process(t, 7, "server", began)
+	check("the file was changed since, and that is asked", began.Add(time.Second), "server has not been restarted since manifest was changed")
 }
 
 // process makes the fake's /proc tell of a process.

@@ -275,6 +275,8 @@ func (a *applying) planControlPlane(balanced []string) {
 		if a.upToDate(s) {
 			if a.o.mute(s.Name) {
 				a.add(stageBootstrap, a.gate(s.Name, "its etcd member does not answer"))
+			} else if behind := a.o.Machines[s.Name].Behind; behind != "" {
+				previous = a.chain(stageRollControlPlane, []*plan.Step{a.gate(s.Name, "it was changed, and that was not waited for: "+behind)}, previous...)
 			}
 			continue
 		}

@@ -69,6 +69,7 @@ type Cluster struct {
 	vault   *vault.Server // signs the cluster's certificates; nil: pki does
 	prov    provider.Provider
 	dialer  *remote.Dialer
+	plane   plane
 
 	only      []parts.Part // what is planned for; nil: everything
 	pauseAt   string       // the machine after which a roll pauses; empty: none
@@ -103,6 +104,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 			}
 		}
 	}
+	c.plane = c
 	with := pki.Options{RenewBefore: d.RenewBefore}
 	if spec := c.doc.Spec.PKI.VaultIssuer(); spec != nil {
 		var err error

@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -103,6 +106,118 @@ func (c *Cluster) onMachine(id string, action plan.Action, name, title, reason s
 }
 
 func configureID(name string) string { return "configure/" + name }
+
+// plane says what runs on control-plane machines: the Cluster, but in tests.
+type plane interface {
+	settled(ctx context.Context, name string, flags ...string) error
+	waitEtcd(ctx context.Context) error
+	waitServer(ctx context.Context, name string) error
+	runs(ctx context.Context, name, version string) error
+}
+
+// serving is fail.NotReady while one of these control-plane machines does not run what lies there, or does not serve.
+func serving(ctx context.Context, on plane, names []string, p plan.Progress) error {
+	all := strings.Join(names, ", ")
+	settled := func() error {
+		for _, name := range names {
+			if err := on.settled(ctx, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	status(p, "waiting until kubelet on %s has started what its manifests say", all)
+	if err := settled(); err != nil {
+		return err
+	}
+	status(p, "waiting for etcd and the API server on %s", all)
+	if err := on.waitEtcd(ctx); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := on.waitServer(ctx, name); err != nil {
+			return err
+		}
+	}
+	// The controller manager and the scheduler end when they can't renew their leases, and kubelet starts them again after a while.
+	status(p, "waiting until all of the control plane runs on %s", all)
+	return settled()
+}
+
+// taken is fail.NotReady while not all control-plane machines run what they are told, servers of this release among it; empty: of whatever one.
+// A step that notes that they do asks themselves: the apply before may have ended between a machine's configuration and its gate.
+func (c *Cluster) taken(ctx context.Context, version string, p plan.Progress) error {
+	names := c.namesOf(provider.ControlPlane)
+	if err := serving(ctx, c.plane, names, p); err != nil || version == "" {
+		return err
+	}
+	status(p, "asking all control-plane machines whether their servers are of %s", version)
+	for _, name := range names {
+		if err := c.plane.runs(ctx, name, version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settled is fail.NotReady while kubelet on a control-plane machine has not started the static pods that lie there now.
+func (c *Cluster) settled(ctx context.Context, name string, flags ...string) error {
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return err
+	}
+	pods := layout.Params{EtcdMode: c.doc.Spec.Etcd.Mode}.StaticPods()
+	args := append([]string{"settled"}, flags...)
+	for _, program := range slices.Sorted(maps.Keys(pods)) {
+		args = append(args, program+"="+pods[program])
+	}
+	_, err = c.dialer.Agent(ctx, h, nil, args...)
+	return err
+}
+
+// serverPrograms are those of the control plane that are of one release; etcd has its own.
+const serverPrograms = "kube-apiserver kube-controller-manager kube-scheduler"
+
+// runs is fail.NotReady while one of a control-plane machine's servers, by its own word, is not of a release, or does not run.
+func (c *Cluster) runs(ctx context.Context, name, version string) error {
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return err
+	}
+	out, err := c.dialer.Run(ctx, h, nil, "sh", "-c", "for p in "+serverPrograms+"; do for i in $(pidof $p); do echo $p $(/proc/$i/exe --version); done; done")
+	if err != nil {
+		return err
+	}
+	return ofRelease(name, string(out), version)
+}
+
+// ofRelease reads what servers say of themselves, one a line: "kube-scheduler Kubernetes v1.37.2".
+func ofRelease(name, said, version string) error {
+	for program := range strings.FieldsSeq(serverPrograms) {
+		found := false
+		for line := range strings.Lines(said) {
+			of, is, _ := strings.Cut(strings.TrimSpace(line), " ")
+			found = found || of == program
+			if of == program && is != "Kubernetes "+version {
+				return fail.New(fail.NotReady, "%s is still %q, not of %s", program, is, version).At(name)
+			}
+		}
+		if !found {
+			return fail.New(fail.NotReady, "%s does not run", program).At(name)
+		}
+	}
+	return nil
+}
+
+// behind says which programs of a control-plane machine still run as before their manifests were changed: the apply that changed these was cut off
+// before it had waited for that. What does not run at all may end and begin again by itself; the steps that depend on it ask for that, too.
+func (c *Cluster) behind(ctx context.Context, name string) string {
+	err := c.plane.settled(ctx, name, "--former")
+	if fail.KindOf(err) != fail.NotReady {
+		return "" // it is asked whether it serves elsewhere
+	}
+	return err.Error()
+}
 
 // describe tells in words what the agent would change, for the printed plan.
 func describe(r *machine.Report) []string {

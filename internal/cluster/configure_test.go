@@ -1,15 +1,18 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -64,5 +67,130 @@ func TestNeverReached(t *testing.T) {
 	l.prov = l.cloud
 	if err := l.neverReached(wanted.Slot{Name: "demo-a-2"}, away); !errors.Is(err, away) || errors.As(err, new(*unreadyError)) {
 		t.Errorf("a machine that is ours: %v", err)
+	}
+}
+
+// slow is a control plane that has yet to take up what one of its machines was told: how far it has got.
+type slow struct{ unstarted, unhealthy, unready, former string }
+
+func (s slow) settled(_ context.Context, name string, _ ...string) error {
+	return yet(s.unstarted, name)
+}
+func (s slow) waitEtcd(context.Context) error                  { return yet(s.unhealthy, s.unhealthy) }
+func (s slow) waitServer(_ context.Context, name string) error { return yet(s.unready, name) }
+func (s slow) runs(_ context.Context, name, version string) error {
+	if version != "v1.37.2" {
+		return fail.New(fail.Internal, "it was asked for %s", version)
+	}
+	return yet(s.former, name)
+}
+
+// yet is fail.NotReady about one machine.
+func yet(who, name string) error {
+	if who == "" || who != name {
+		return nil
+	}
+	return fail.New(fail.NotReady, "it has not taken it up").At(name)
+}
+
+// TestAdvancesOnceTaken: an apply that finds all machines configured notes that a hop or a phase is made, and goes on to the next, only once the
+// servers of every control-plane machine run what they were told: the apply before may have died in between.
+func TestAdvancesOnceTaken(t *testing.T) {
+	const old, next, last = "v1.36.4", "v1.37.2", "demo-cp-3"
+	upgrading := upgraded(t, old)
+	upgrading.doc = documentOf(t, next)
+	for range 2 { // until the servers are told to run the next release
+		upgrading.hop()
+		upgrading.everythingDone()
+		if upgrading.told().Servers == old {
+			upgrading.hopMadeBy(t, allRun{})
+		}
+	}
+	rotating := rotatable(t)
+	testkit.Value(rotating.Rotate(t.Context(), pki.Rotated(), false))(t)
+	rotating.phase()
+	rotating.everythingDone()
+	rotating.setTarget(wantedOf(rotating))
+	encrypting := newLab(t, encryptionDocument(t, false)).running(encryptionDocument(t, false))
+	testkit.Must(t, encrypting.advanceEncryption(t.Context()))
+	encrypting.doc = encryptionDocument(t, true)
+	testkit.Must(t, encrypting.advanceEncryption(t.Context()))
+	encrypting.setTarget(wantedOf(encrypting))
+
+	for name, s := range map[string]slow{"kubelet": {unstarted: last}, "etcd": {unhealthy: last}, "API server": {unready: last}, "release": {former: last}} {
+		if err := upgrading.hopMadeBy(t, s); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), last) {
+			t.Errorf("upgrade, %s: %v", name, err)
+		}
+		if !upgrading.moving() {
+			t.Fatalf("%s: the hop is noted as made", name)
+		}
+		if s.former != "" {
+			continue // the release stays
+		}
+		rotating.plane, encrypting.plane = s, s
+		scan := &rotationScan{Cluster: rotating.Cluster, now: testkit.Value(rotating.toldRotation())(t)}
+		testkit.Fails(t, scan.end(t.Context(), silent{}), fail.NotReady, last)
+		a := encrypting.applying(encrypting.observed(nil, controlPlanes(1)...), nil)
+		a.planEncryption()
+		steps := testkit.Value(a.graph.Seal(applyRules))(t)
+		testkit.Fails(t, steps[0].Run(t.Context(), silent{}), fail.NotReady, last)
+		if run := encrypting.facts.Get(memory.EncryptionRun); run == encrypting.facts.Get(memory.Encryption) {
+			t.Errorf("%s: all API servers are said to run with %s", name, run)
+		}
+	}
+	testkit.Must(t, upgrading.hopMadeBy(t, slow{}))
+	if upgrading.moving() || upgrading.told() != (hops.Releases{Servers: next, Emulates: "1.36", Machines: old, Ahead: next}) {
+		t.Errorf("the hop is not noted as made: %v", upgrading.told())
+	}
+}
+
+// hopMadeBy notes, by its step, that a hop was made, where the control plane says so.
+func (l *lab) hopMadeBy(t *testing.T, p plane) error {
+	t.Helper()
+	l.plane = p
+	a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
+	a.planReleases()
+	for _, s := range testkit.Value(a.graph.Seal(applyRules))(t) {
+		if s.ID == "upgrade" {
+			return s.Run(t.Context(), silent{})
+		}
+	}
+	t.Fatal("no hop is under way")
+	return nil
+}
+
+func wantedOf(l *lab) []wanted.Slot {
+	want, _ := wanted.Assign(l.doc, nil, nil)
+	return want
+}
+
+// TestSaysRelease: the servers of a machine are of a release once all that run say so, and all run.
+func TestSaysRelease(t *testing.T) {
+	const said = "kube-apiserver Kubernetes v1.37.2\nkube-controller-manager Kubernetes v1.37.2\nkube-scheduler Kubernetes v1.37.2\n"
+	testkit.Must(t, ofRelease("demo-cp-1", said, "v1.37.2"))
+	for want, out := range map[string]string{
+		"kube-scheduler does not run":                                    strings.Replace(said, "kube-scheduler Kubernetes v1.37.2\n", "", 1),
+		"kube-scheduler is still \"Kubernetes v1.36.4\", not of v1.37.2": strings.Replace(said, "scheduler Kubernetes v1.37.2", "scheduler Kubernetes v1.36.4", 1),
+		"kube-apiserver is still \"Kubernetes v1.36.4\"":                 said + "kube-apiserver Kubernetes v1.36.4\n", // it ends, beside the one that has begun
+		"kube-controller-manager is still \"\", not":                     strings.Replace(said, "manager Kubernetes v1.37.2", "manager ", 1),
+	} {
+		testkit.Fails(t, ofRelease("demo-cp-1", out, "v1.37.2"), fail.NotReady, "demo-cp-1", want)
+	}
+}
+
+// TestBehind: a control-plane machine whose servers have yet to be started as they were told, by an apply that died, is waited for.
+func TestBehind(t *testing.T) {
+	l := upgraded(t, "v1.37.2")
+	l.plane = slow{unstarted: "demo-cp-3"}
+	o := l.observed(nil, controlPlanes(3)...)
+	if got := l.mustPlan(o); got != "" {
+		t.Fatalf("nothing is to be done, but:\n%s", got)
+	}
+	for _, name := range controlPlanes(3) {
+		o.Machines[name].Behind = l.behind(t.Context(), name)
+	}
+	want := "roll-control-plane:\n  wait    health/demo-cp-3  (it was changed, and that was not waited for: demo-cp-3: it has not taken it up)\n"
+	if got := l.mustPlan(o); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }

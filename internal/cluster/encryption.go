@@ -251,7 +251,10 @@ func (a *applying) planEncryption() {
 	s := &plan.Step{
 		ID: encryptionStep, Action: plan.Change, Subject: "cluster", Title: "go on once all API servers " + readsAndWrites(now),
 		Reason: "encryption at rest changes in stages: no API server may write what another can't read", Details: stagesAfter(now, final, written),
-		Run: func(ctx context.Context, _ plan.Progress) error {
+		Run: func(ctx context.Context, p plan.Progress) error {
+			if err := a.taken(ctx, "", p); err != nil {
+				return err
+			}
 			return a.facts.Set(ctx, memory.EncryptionRun, join(now))
 		},
 	}
@@ -301,6 +304,9 @@ func rewriting(provider string) string {
 // rewriteSecrets stores all Secrets again, by the first of the list that all API servers run with, and looks in etcd whether none is left
 // that is not.
 func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []string) error {
+	if err := c.taken(ctx, "", p); err != nil {
+		return err
+	}
 	client, err := c.Kube(ctx)
 	if err != nil {
 		return err

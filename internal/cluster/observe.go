@@ -46,6 +46,7 @@ type Seen struct {
 	Machine provider.Machine
 	Report  *machine.Report // what the agent would change to reach the wanted configuration; nil where it was not asked
 	Err     error           // why it was not asked or did not answer
+	Behind  string          // of a control-plane machine that is as wanted: what kubelet has yet to start of it; empty: nothing
 }
 
 // UpToDate reports whether the machine runs, answers and is as wanted.
@@ -110,6 +111,9 @@ func (c *Cluster) observeMachines(ctx context.Context, o *Observed) error {
 				return
 			}
 			seen.Report = &r
+			if s.IsControlPlane() && c.facts.Bootstrapped() && seen.UpToDate() {
+				seen.Behind = c.behind(ctx, s.Name)
+			}
 		})
 	}
 	wg.Wait()

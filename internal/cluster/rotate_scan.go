@@ -40,6 +40,9 @@ type rotationScan struct {
 
 // end notes that everything is in the phase, once that is so.
 func (s *rotationScan) end(ctx context.Context, p plan.Progress) error {
+	if err := s.taken(ctx, "", p); err != nil {
+		return err
+	}
 	p.Status("asking all machines whether they are as they are told")
 	if err := s.machines(ctx); err != nil {
 		return err

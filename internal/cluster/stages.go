@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/naupegos/naupegos/internal/addon"
@@ -11,7 +10,6 @@ import (
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
-	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -245,37 +243,9 @@ func (c *Cluster) gate(name, reason string) *plan.Step {
 	return &plan.Step{
 		ID: healthID(name), Action: plan.Wait, Subject: name, Title: "wait until " + name + " serves again", Reason: reason,
 		Run: func(ctx context.Context, p plan.Progress) error {
-			p.Status("waiting until kubelet on %s has started what its manifests say", name)
-			if err := c.settled(ctx, name); err != nil {
-				return err
-			}
-			p.Status("waiting for etcd and the API server on %s", name)
-			if err := c.waitEtcd(ctx); err != nil {
-				return err
-			}
-			if err := c.waitServer(ctx, name); err != nil {
-				return err
-			}
-			// The controller manager and the scheduler end when they can't renew their leases, and kubelet starts them again after a while.
-			p.Status("waiting until all of the control plane runs on %s", name)
-			return c.settled(ctx, name)
+			return serving(ctx, c.plane, []string{name}, p)
 		},
 	}
-}
-
-// settled is fail.NotReady while kubelet on a control-plane machine has not started the static pods that lie there now.
-func (c *Cluster) settled(ctx context.Context, name string) error {
-	h, err := c.Host(ctx, name)
-	if err != nil {
-		return err
-	}
-	pods := layout.Params{EtcdMode: c.doc.Spec.Etcd.Mode}.StaticPods()
-	args := []string{"settled"}
-	for _, program := range slices.Sorted(maps.Keys(pods)) {
-		args = append(args, program+"="+pods[program])
-	}
-	_, err = c.dialer.Agent(ctx, h, nil, args...)
-	return err
 }
 
 // afterOthers has a step that restarts what serves wait until the other control-plane machines have taken up what they were told: by this
@@ -294,7 +264,7 @@ func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 			p.Status("waiting until the other control-plane machines serve")
 		}
 		for _, name := range others {
-			if err := c.settled(ctx, name); err != nil {
+			if err := c.plane.settled(ctx, name); err != nil {
 				return err
 			}
 		}

@@ -193,7 +193,10 @@ func (a *applying) planReleases() {
 	step := &plan.Step{
 		ID: "upgrade", Action: plan.Change, Subject: "cluster", Title: "go on once " + told.Words(), Reason: reason,
 		Details: hopsAfter(told, a.goal()), Announces: plan.Rolling,
-		Run: func(ctx context.Context, _ plan.Progress) error {
+		Run: func(ctx context.Context, p plan.Progress) error {
+			if err := a.taken(ctx, told.Servers, p); err != nil {
+				return err
+			}
 			if told == hops.Of(a.goal().Version) {
 				if err := a.facts.Set(ctx, memory.Finish, ""); err != nil {
 					return err
