@@ -101,6 +101,7 @@ var changeRules = rules{
 	"spec.workers[].replicas":    {Class: ChangeFree, Say: "machines that go are drained first; of a pool that scales it is only what it begins with"},
 	"spec.workers[].minReplicas": {Class: ChangeFree, Say: "a pool that is smaller grows at once"},
 	"spec.workers[].maxReplicas": {Class: ChangeFree, Say: "a pool that is larger shrinks at once; without it the pool has as many machines as replicas says"},
+	"spec.workers[].version":     {Class: ChangeRolling, Say: "an older minor than the pool's machines run is refused"},
 	"spec.workers[].labels":      {Class: ChangeFree},
 	"spec.workers[].taints":      {Class: ChangeFree, Say: "NoExecute evicts pods that do not tolerate it"},
 

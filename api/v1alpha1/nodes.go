@@ -34,6 +34,9 @@ type Pool struct {
 	MinReplicas *int `json:"minReplicas,omitempty" yaml:"minReplicas,omitempty" jsonschema:"minimum=0,maximum=1000"`
 	// Most machines that a cluster-autoscaler gives the pool. With it the pool scales: replicas, by default minReplicas but at least 1, is only what it begins with.
 	MaxReplicas int `json:"maxReplicas,omitempty" yaml:"maxReplicas,omitempty" jsonschema:"minimum=1,maximum=1000"`
+	// Release of Kubernetes that the pool's machines stay with while the rest of the cluster goes on to newer ones: at most three minors behind, and
+	// none ahead. By default it is the cluster's.
+	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"pattern=^v1\\.[0-9]+\\.[0-9]+$"`
 	// Labels of the nodes.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// Taints of the nodes: only pods that tolerate them run there.

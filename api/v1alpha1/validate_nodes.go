@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // checkNodes checks control plane and pools.
@@ -36,6 +38,32 @@ func (c *Cluster) checkNodes(r *findings) {
 		checkLabels(r, path+".labels", p.Labels)
 		checkTaints(r, path+".taints", p.Taints)
 		c.checkScaling(r, path, p)
+		c.checkPoolVersion(r, path+".version", p.Version)
+	}
+}
+
+// maxKubeletSkew is how many minors a kubelet may be behind the API servers.
+const maxKubeletSkew = 3
+
+// checkPoolVersion demands a release that kubelets may have beside the API servers of the cluster's release.
+func (c *Cluster) checkPoolVersion(r *findings, field, version string) {
+	const cluster = "spec.kubernetes.version"
+	if version == "" {
+		return
+	}
+	if problem, hint := checkVersion(version); problem != "" {
+		r.add(field, problem, hint)
+		return
+	}
+	pool, ok := release.Parse(version)
+	servers, known := release.Parse(c.Spec.Kubernetes.Version)
+	switch {
+	case !ok || !known: // reported there
+	case release.Compare(version, c.Spec.Kubernetes.Version) > 0:
+		r.add(field, fmt.Sprintf("%s is newer than the cluster, %s: no kubelet may be ahead of an API server", version, c.Spec.Kubernetes.Version),
+			"upgrade the cluster first, or leave it out", cluster)
+	case servers[1]-pool[1] > maxKubeletSkew:
+		r.add(field, fmt.Sprintf("%s is more than %d minors behind the cluster, %s", version, maxKubeletSkew, c.Spec.Kubernetes.Version), "upgrade the pool first", cluster)
 	}
 }
 

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +18,7 @@ type upgradeFlags struct {
 	to           string
 	finish, back bool
 	pauseAfter   string
+	pool         string
 }
 
 func newUpgradeCmd(a *App) *cobra.Command {
@@ -39,12 +42,16 @@ the third, from which only a backup leads back. Of several minors those in betwe
 --pause-after MACHINE stops once that machine was restarted and is well again, in the second hop and in the third: look at it, then the same
 command without it, or naupegos apply, goes on with the others.
 
+--pool POOL brings a pool that stays behind (version in spec.workers) to the release --to, or to the one that the document has for the cluster,
+and nothing else: its workers, drained.
+
 Whatever is interrupted goes on with the same command, or with naupegos apply. Without -f the stored document is changed; with it that file,
 whose comments stay. Editing spec.kubernetes.version and applying does the same.`,
 		Example: `  naupegos upgrade demo --to v1.37.2 --dry-run
   naupegos upgrade demo --to v1.37.2
   naupegos upgrade demo --to v1.37.2 --pause-after demo-cp-1
   naupegos upgrade demo --finish
+  naupegos upgrade demo --pool gpu
   naupegos upgrade demo --back`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,6 +75,7 @@ whose comments stay. Editing spec.kubernetes.version and applying does the same.
 	c.Flags().BoolVar(&f.finish, "finish", false, "go on beyond the hop from which there is a way back")
 	c.Flags().BoolVar(&f.back, "back", false, "return to the release that the machines still run")
 	c.Flags().StringVar(&f.pauseAfter, "pause-after", "", "stop once this machine was restarted, in every hop that restarts it")
+	c.Flags().StringVar(&f.pool, "pool", "", "bring this pool of workers, which stayed behind, to the release")
 	c.Flags().BoolVar(&n.dry, "plan", false, "the same as --dry-run")
 	n.bind(c)
 	return c
@@ -78,7 +86,9 @@ func (f *upgradeFlags) check() error {
 	switch {
 	case f.back && (f.to != "" || f.finish):
 		return fail.New(fail.Invalid, "--back goes with neither --to nor --finish")
-	case f.back || f.to != "" || f.finish:
+	case f.pool != "" && (f.back || f.finish):
+		return fail.New(fail.Invalid, "--pool goes with neither --back nor --finish: those are of the whole cluster")
+	case f.back || f.pool != "" || f.to != "" || f.finish:
 		return nil
 	}
 	return fail.New(fail.Invalid, "say where the cluster is to get").Do("--to VERSION begins an upgrade, --finish ends one, --back takes it back; naupegos bundle list shows what is here")
@@ -87,6 +97,9 @@ func (f *upgradeFlags) check() error {
 // edit sets the release that the flags ask for.
 func (f *upgradeFlags) edit(n *nodeChange) func(*v1alpha1.Cluster, []byte) ([]byte, error) {
 	return func(doc *v1alpha1.Cluster, data []byte) (_ []byte, err error) {
+		if f.pool != "" {
+			return f.editPool(n, doc, data)
+		}
 		to := f.to
 		if f.back {
 			if to, err = cluster.ReleaseBefore(n.rec, doc); err != nil {
@@ -104,4 +117,25 @@ func (f *upgradeFlags) edit(n *nodeChange) func(*v1alpha1.Cluster, []byte) ([]by
 		}
 		return data, cluster.CheckChanges(n.rec, doc) // before a bundle is made that is not wanted
 	}
+}
+
+// editPool sets the release of a pool.
+func (f *upgradeFlags) editPool(n *nodeChange, doc *v1alpha1.Cluster, data []byte) ([]byte, error) {
+	i := slices.IndexFunc(doc.Spec.Workers, func(p v1alpha1.Pool) bool { return p.Name == f.pool })
+	if i < 0 {
+		return nil, fail.New(fail.NotFound, "cluster %s has no pool %s", doc.Metadata.Name, f.pool).Do("it has %s", poolNames(doc))
+	}
+	cluster.StayWith(n.rec, doc)
+	pool, to := doc.Spec.Workers[i], cmp.Or(f.to, doc.Spec.Kubernetes.Version)
+	if pool.Version == to || pool.Version == "" && to == doc.Spec.Kubernetes.Version {
+		return data, nil
+	}
+	data, err := wanted.SetPoolVersion(data, f.pool, to)
+	if err != nil {
+		return nil, err
+	}
+	if doc, err = v1alpha1.Parse("the document, with --to "+to, data); err != nil {
+		return nil, err
+	}
+	return data, cluster.CheckChanges(n.rec, doc)
 }

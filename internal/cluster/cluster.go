@@ -229,6 +229,7 @@ func checkChanges(f *memory.Facts, rec *store.Cluster, doc *v1alpha1.Cluster) er
 	if no := releaseRefused(f, before.Spec.Kubernetes.Version, doc.Spec.Kubernetes.Version); no != nil {
 		refused = append(v1alpha1.Refusal{*no}, refused...)
 	}
+	refused = append(refused, poolsRefused(f, before, doc)...)
 	if len(refused) > 0 {
 		return refused
 	}

@@ -304,7 +304,7 @@ func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) 
 	var workers, found []string
 	for _, s := range o.Want {
 		n, known := o.Nodes[s.Name]
-		if s.Role == provider.Worker && known {
+		if s.Role == provider.Worker && known && hops.OfPool(told, c.pin(s)) == told.Machines { // others are not drained
 			workers = append(workers, s.Name)
 		}
 		if known && !n.Ready {

@@ -2,12 +2,16 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net"
 	"path"
 	"slices"
 	"strconv"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -17,12 +21,57 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/release"
 )
 
 // poolLabel names a worker's pool on its node.
 const poolLabel = "naupegos.dev/pool"
 
 func nodeID(name string) string { return "node/" + name }
+
+// releaseOf is what a machine runs: the cluster's release, or the older one that its pool stays with.
+func (c *Cluster) releaseOf(s wanted.Slot) layout.Release {
+	return c.releaseAt(hops.OfPool(c.told(), c.pin(s)))
+}
+
+// pin is the release that the document has a machine's pool stay with; empty where it follows the cluster.
+func (c *Cluster) pin(s wanted.Slot) string {
+	for _, p := range c.doc.Spec.Workers {
+		if s.Role == provider.Worker && p.Name == s.Pool {
+			return p.Version
+		}
+	}
+	return ""
+}
+
+// staying says which pools stay behind a release of the cluster, and with what.
+func (c *Cluster) staying(now hops.Releases) (notes []string) {
+	for _, p := range c.doc.Spec.Workers {
+		if is := hops.OfPool(now, p.Version); is != now.Machines {
+			notes = append(notes, fmt.Sprintf("pool %s stays with %s", p.Name, is))
+		}
+	}
+	return notes
+}
+
+// poolsRefused says which pools of a cluster that is up would get an older minor than their machines run.
+func poolsRefused(f *memory.Facts, was, now *v1alpha1.Cluster) (refused v1alpha1.Refusal) {
+	told := toldBy(f, was.Spec.Kubernetes.Version)
+	for i, p := range now.Spec.Workers {
+		j := slices.IndexFunc(was.Spec.Workers, func(o v1alpha1.Pool) bool { return o.Name == p.Name })
+		if j < 0 {
+			continue
+		}
+		runs, to := hops.OfPool(told, was.Spec.Workers[j].Version), hops.OfPool(told, p.Version)
+		if release.MinorOf(runs) != release.MinorOf(to) && release.Compare(to, runs) < 0 {
+			refused = append(refused, v1alpha1.FieldError{
+				Field: fmt.Sprintf("spec.workers[%d].version", i), Problem: fmt.Sprintf("can't change on a living cluster from %s to %s", runs, to),
+				Hint: "set it back; a kubelet does not go back a minor: add a pool that begins with it",
+			})
+		}
+	}
+	return refused
+}
 
 // planNodes waits for nodes that are not ready yet, and gives nodes the labels and taints that the document wants. Those of workers that
 // restart and of machines that are replaced are waited for there.

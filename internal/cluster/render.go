@@ -56,7 +56,7 @@ func (c *Cluster) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts
 	if err != nil {
 		return machine.Config{}, err
 	}
-	n.Facts, n.ResolvConf = f, f.ResolvConf
+	n.Facts, n.ResolvConf, n.Release = f, f.ResolvConf, c.releaseOf(s)
 	if len(p.ControlPlanes) > 0 && p.ControlPlanes[0].Facts.CgroupVersion == 0 { // the first apply: they are most likely alike
 		p.ControlPlanes[0].Facts.CgroupVersion = f.CgroupVersion
 	}

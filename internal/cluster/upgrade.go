@@ -192,7 +192,7 @@ func (a *applying) planReleases() {
 	}
 	step := &plan.Step{
 		ID: "upgrade", Action: plan.Change, Subject: "cluster", Title: "go on once " + told.Words(), Reason: reason,
-		Details: hopsAfter(told, a.goal()), Announces: plan.Rolling,
+		Details: append(a.staying(told), hopsAfter(told, a.goal())...), Announces: plan.Rolling,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			if err := a.taken(ctx, told.Servers, p); err != nil {
 				return err
@@ -260,16 +260,20 @@ func (c *Cluster) gather(ctx context.Context) error {
 		have = map[string]*bundle.Bundle{}
 	}
 	all := true
-	for _, v := range told.Versions() {
+	use := told.Versions()
+	for _, p := range c.doc.Spec.Workers {
+		use = append(use, hops.OfPool(told, p.Version))
+	}
+	for _, v := range use {
 		if have[v] != nil {
 			continue
 		}
-		use, newest, err := c.find(ctx, v)
+		b, newest, err := c.find(ctx, v)
 		if err != nil {
 			return err
 		}
-		if all = all && use != nil; use != nil {
-			have[v] = use
+		if all = all && b != nil; b != nil {
+			have[v] = b
 		}
 		if v == told.Machines {
 			c.newest = newest

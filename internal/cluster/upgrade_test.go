@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -126,6 +127,63 @@ func TestUpgradeStages(t *testing.T) {
 	if again := l.hops(documentOf(t, old)); again != patch { // a snapshot, too
 		t.Errorf("the same patch a second time:\n%s", again)
 	}
+}
+
+// TestPoolStays: a pool that names a release stays with it while the others go on, and follows, alone, once it is told to.
+func TestPoolStays(t *testing.T) {
+	const old, next = "v1.36.4", "v1.37.2"
+	pinned := func(cluster, pool string) *v1alpha1.Cluster {
+		doc := document(t, 3, 1, 1, 1)
+		doc.Spec.Kubernetes.Version, doc.Spec.Workers[1].Version = cluster, pool
+		return doc
+	}
+	l := newLab(t, pinned(old, old)).running(pinned(old, old))
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, old+" "))
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(old, old).Marshal())(t))))
+	testkit.Must(t, l.advanceReleases(t.Context()))
+	l.everythingDone()
+	if plans := l.hops(pinned(old, "")); plans != "" {
+		t.Errorf("it is what the others are, but:\n%s", plans)
+	}
+	if plans := l.hops(pinned(old, next)); plans != "" {
+		t.Errorf("ahead of the others:\n%s", plans)
+	}
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Finish, next))
+	plans := l.hops(pinned(next, old))
+	for want, n := range map[string]int{"drain/demo-a-1": 1, "drain/demo-b-1": 0, "configure/demo-b-1": 1} { // images of the new release come
+		if got := strings.Count(plans, "  change  "+want+"  "); got != n {
+			t.Errorf("%s is planned %d times, want %d:\n%s", want, got, n, plans)
+		}
+	}
+	if l.told() != hops.Of(next) || l.upgrading() {
+		t.Errorf("the cluster runs %v", l.told())
+	}
+	if notes := strings.Join(l.staying(l.told()), "; "); notes != "pool b stays with "+old {
+		t.Errorf("the plan says %q", notes)
+	}
+	if runs := l.releaseOf(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}); runs.Version != old || runs.Bundle.Kubernetes != old {
+		t.Errorf("its machine runs %s of bundle %s", runs.Version, runs.Bundle.Kubernetes)
+	}
+	var images []string
+	for _, i := range l.have["demo-b-1"].Images {
+		images = append(images, i.Refs...)
+	}
+	for _, v := range []string{old, next} {
+		if !strings.Contains(strings.Join(images, " "), "kube-proxy:"+v) {
+			t.Errorf("it lacks kube-proxy of %s, which runs on all nodes: %v", v, images)
+		}
+	}
+
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(next, old).Marshal())(t))))
+	l.doc = pinned(next, next)
+	got := l.hop()
+	if !strings.Contains(got, "drain/demo-b-1") || strings.Contains(got, "demo-a-1") || strings.Contains(got, "demo-cp-") {
+		t.Errorf("it follows alone:\n%s", got)
+	}
+	l.everythingDone()
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(next, next).Marshal())(t))))
+	testkit.Fails(t, checkChanges(l.facts, l.rec, pinned(next, old)), fail.Refused, "spec.workers[1].version", "can't change on a living cluster from "+next+" to "+old)
+	testkit.Must(t, checkChanges(l.facts, l.rec, pinned(next, "")))
 }
 
 // TestTwoMinors are taken one after another, of which only the last can be taken back.

@@ -146,6 +146,54 @@ func (r *rig) runs(servers, kubelets string) {
 	}
 }
 
+// TestStuckUpgrade has one control-plane machine whose API server does not come up on the new release. The upgrade stops there and says so, the
+// cluster serves on, and --back leads back although the machine is as sick as before; once it is mended the upgrade goes through.
+func TestStuckUpgrade(t *testing.T) {
+	testkit.OnlyFull(t, "TestHA takes an upgrade back, and unit tests have one changed its mind in the middle of each hop")
+	t.Parallel()
+	r := newRig(t, "stuck")
+	r.document(size{controlPlanes: 3, workers: 1, gateways: 2, kubernetes: formerRelease(), extra: "  timeouts: {step: 3m}\n"})
+	r.apply()
+	sick := r.name + "-cp-2"
+	// Whichever machine is rolled first, and whoever leads by then: on this one the new release alone can't run.
+	r.ssh(sick, `cat > /root/sickness <<'END'
+while sleep 0.2; do
+  if grep -q "kube-apiserver:`+release.Default+`" /etc/kubernetes/manifests/kube-apiserver.yaml; then kill -9 $(pidof kube-apiserver) 2>/dev/null; fi
+done
+END
+systemd-run --quiet --unit=sickness sh /root/sickness`)
+
+	l := startLoad(t, r)
+	l.flows(t, 5)
+	m := l.mark()
+	res := r.call("upgrade", r.name, "--to", release.Default, "--yes", "-f", r.file)
+	if res.code != 5 || !strings.Contains(res.stderr, sick) || !strings.Contains(res.stderr, "kube-apiserver") {
+		t.Fatalf("the upgrade should stop at %s and name its API server: %v", sick, res)
+	}
+	t.Logf("FIGURE the upgrade stopped after %v: %s", res.took.Round(time.Second), strings.TrimSpace(res.stderr[strings.LastIndex(strings.TrimSpace(res.stderr), "\n")+1:]))
+	l.flows(t, 5)
+	for _, m := range r.status().Machines {
+		if m.Role != string(provider.Gateway) && (m.Node != "Ready" || m.Version != formerRelease()) {
+			t.Errorf("no machine should have gone beyond its servers, and all nodes be Ready: %+v", m)
+		}
+	}
+
+	r.must(0, "upgrade", r.name, "--back", "--yes", "-f", r.file)
+	r.size.kubernetes = formerRelease()
+	r.healthy()
+	r.runs(formerRelease(), formerRelease())
+	l.suffered(t, "an upgrade that is stuck, and taken back", m, harsh)
+	l.verify(t)
+
+	r.ssh(sick, "systemctl stop sickness.service")
+	r.must(0, "upgrade", r.name, "--to", release.Default, "--yes", "-f", r.file)
+	r.healthy()
+	r.runs(release.Default, formerRelease())
+	l.verify(t)
+	l.end()
+	r.destroy()
+}
+
 // watcher lists and watches the client's objects all the time. A watch that its server ends is begun again, by the same connection or another.
 type watcher struct {
 	stop context.CancelFunc

@@ -31,6 +31,14 @@ func Of(version string) Releases { return Releases{Servers: version, Machines: v
 // Settled reports whether all parts run the same.
 func (r Releases) Settled() bool { return r == Of(r.Machines) }
 
+// OfPool returns what the machines of a pool run whose document has it stay with a release; empty: with none. No pool is ahead of the others.
+func OfPool(r Releases, version string) string {
+	if version == "" || release.Compare(version, r.Machines) > 0 {
+		return r.Machines
+	}
+	return version
+}
+
 // Soaking reports whether the servers behave as the minor that the machines run, and could go back to it.
 func (r Releases) Soaking() bool { return r.Emulates != "" }
 

@@ -9,6 +9,22 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
+// TestOfPool: a pool stays with its release as long as that is not ahead of the others.
+func TestOfPool(t *testing.T) {
+	soak := Releases{Servers: "v1.37.2", Emulates: "1.36", Machines: "v1.36.4", Ahead: "v1.37.2"}
+	for _, c := range []struct {
+		now       Releases
+		pin, want string
+	}{
+		{Of("v1.37.2"), "", "v1.37.2"}, {Of("v1.37.2"), "v1.36.4", "v1.36.4"}, {Of("v1.37.2"), "v1.37.2", "v1.37.2"},
+		{soak, "v1.37.2", "v1.36.4"}, {soak, "v1.36.4", "v1.36.4"}, {soak, "v1.35.8", "v1.35.8"}, {soak, "", "v1.36.4"},
+	} {
+		if got := OfPool(c.now, c.pin); got != c.want {
+			t.Errorf("a pool with %q in %v is %s, want %s", c.pin, c.now, got, c.want)
+		}
+	}
+}
+
 func TestPath(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -66,6 +66,19 @@ func SetName(document []byte, name string) ([]byte, error) {
 	return edited, nil
 }
 
+// SetPoolVersion returns the document with another release for a pool of workers. Everything else stays as it was written.
+func SetPoolVersion(document []byte, pool, version string) ([]byte, error) {
+	spec, err := specOf(document)
+	if err != nil {
+		return nil, err
+	}
+	edited, err := setScalar(document, poolEntry(spec, pool), "version", version, strconv.Quote(version))
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "edit the document").Do("set version of pool %s in spec.workers to %s in it and apply", pool, version)
+	}
+	return edited, nil
+}
+
 // specOf returns the document's spec; nil where it has none.
 func specOf(document []byte) (*yaml.Node, error) {
 	var root yaml.Node

@@ -112,6 +112,21 @@ func TestSetName(t *testing.T) {
 	}
 }
 
+func TestSetPoolVersion(t *testing.T) {
+	for pool, want := range map[string][2]string{
+		"b": {"    -   name: b ", "    -   version: v1.37.2\n        name: b "},
+		"d": {"{name: d}", "{version: v1.37.2, name: d}"},
+	} {
+		got, err := SetPoolVersion([]byte(commented), pool, "v1.37.2")
+		if d := cmp.Diff(strings.Replace(commented, want[0], want[1], 1), string(got)); d != "" || err != nil {
+			t.Errorf("%s: %v %s", pool, err, d)
+		}
+	}
+	if _, err := SetPoolVersion([]byte(commented), "nobody", "v1.37.2"); fail.KindOf(err) != fail.Refused {
+		t.Error(err)
+	}
+}
+
 func TestSetReplicasMeansIt(t *testing.T) {
 	got, err := SetReplicas([]byte(commented), provider.Worker, "b", 7)
 	if err != nil {

@@ -69,7 +69,14 @@ func (p Params) Runtime(n Node, role string) (machine.Config, error) {
 	}
 	for _, add := range []func(*machine.Config) error{
 		p.of(n).addBinaries,
-		func(c *machine.Config) error { p.of(n).addImages(c, role); p.addAhead(c, n, role); return nil },
+		func(c *machine.Config) error {
+			p.of(n).addImages(c, role)
+			if role == roleWorker { // that may stay behind: what runs on all nodes is the cluster's
+				p.Release.addImages(c, role)
+			}
+			p.addAhead(c, n, role)
+			return nil
+		},
 		func(c *machine.Config) error { return p.addContainerd(c, n) },
 	} {
 		if err := add(&c); err != nil {
