@@ -44,6 +44,8 @@ type Spec struct {
 	Updates Updates `json:"updates,omitzero" yaml:"updates,omitempty"`
 	// How machines are healed that stay not Ready.
 	Repair Repair `json:"repair,omitzero" yaml:"repair,omitempty"`
+	// What naupegos server does for the cluster without being asked, and how often. What is left out it does not do.
+	Unattended Unattended `json:"unattended,omitzero" yaml:"unattended,omitempty"`
 	// How long things may take.
 	Timeouts Timeouts `json:"timeouts,omitzero" yaml:"timeouts,omitempty"`
 	// Run a test workload behind a Service after each change and ask it from another node and by DNS name.

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf16"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 const smallest = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  provider: {local: {}}\n  workers: [{name: general}]\n"
@@ -51,7 +53,7 @@ func TestHostileInput(t *testing.T) {
 		"aliases in a policy": {[]byte(smallest + "  security: {auditLog: {policy: 'rules: *x'}}\n"), "unknown anchor"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			start := time.Now()
+			start := cpuTime(t)
 			_, err := v1alpha1.Parse("f", c.data)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %.300v, want %q", err, c.want)
@@ -59,11 +61,19 @@ func TestHostileInput(t *testing.T) {
 			if err != nil && len(err.Error()) > 50_000 {
 				t.Errorf("the message has %d bytes", len(err.Error()))
 			}
-			if d := time.Since(start); d > 5*time.Second {
+			if d := cpuTime(t) - start; d > 5*time.Second {
 				t.Errorf("took %v", d)
 			}
 		})
 	}
+}
+
+// cpuTime is what this process has used of processors: others that keep them busy don't count.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	testkit.Must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func manyKeys(n int) string {

@@ -114,6 +114,16 @@ type Repair struct {
 	Replace bool `json:"replace,omitempty" yaml:"replace,omitempty" jsonschema:"default=false"`
 }
 
+// Unattended is what a server does for the cluster without being asked: how often (10s to 168h), and only what is named.
+type Unattended struct {
+	// Look whether naupegos apply would change something, and say so. Nothing is changed.
+	Drift Duration `json:"drift,omitzero" yaml:"drift,omitempty"`
+	// Look whether certificates are due, and do what naupegos renew does.
+	Renew Duration `json:"renew,omitzero" yaml:"renew,omitempty"`
+	// Look whether a node stays not Ready, and do what naupegos repair does.
+	Repair Duration `json:"repair,omitzero" yaml:"repair,omitempty"`
+}
+
 // Check is a condition on objects in the cluster.
 type Check struct {
 	// Name of the check, for messages: unique, like a label.

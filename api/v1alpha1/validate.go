@@ -39,6 +39,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkWireGuard(r)
 	c.checkBackup(r)
 	c.checkTimeouts(r)
+	c.checkUnattended(r)
 	c.checkUpdates(r)
 	c.checkRollouts(r)
 	if h := c.Spec.Provider.Hosts; h != nil {
@@ -153,6 +154,22 @@ func (c *Cluster) checkTimeouts(r *findings) {
 		if o.d.Duration > t.Step.Duration {
 			r.add("spec.timeouts.step", fmt.Sprintf("%s is less than %s, %s", t.Step, o.key, o.d),
 				"leave step out to get the longest of the others", "spec.timeouts."+o.key)
+		}
+	}
+}
+
+// maxUnattended is the longest time between two looks that nobody asks for: whoever wants them more seldom looks himself.
+const maxUnattended = 7 * 24 * time.Hour
+
+// checkUnattended demands that servers look neither all the time nor never.
+func (c *Cluster) checkUnattended(r *findings) {
+	u := c.Spec.Unattended
+	for _, o := range []struct {
+		key string
+		d   time.Duration
+	}{{"drift", u.Drift.Duration}, {"renew", u.Renew.Duration}, {"repair", u.Repair.Duration}} {
+		if o.d != 0 && (o.d < minDuration || o.d > maxUnattended) {
+			r.add("spec.unattended."+o.key, Duration{o.d}.String()+" is not between 10s and 168h", "leave it out where servers shall not do that")
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (r renewal) words() string {
 func (a *App) renewOne(ctx context.Context, r *renewal, f *runFlags) error {
 	var due map[string]string
 	look := func(s *session) (err error) {
-		due, r.Next, err = dueOf(ctx, s)
+		due, r.Next, err = s.Due(ctx)
 		return err
 	}
 	if err := a.onCluster(ctx, r.Cluster, sessionOptions{readOnly: true}, look); err != nil || len(due) == 0 {
@@ -142,23 +142,6 @@ func (a *App) renewOne(ctx context.Context, r *renewal, f *runFlags) error {
 		return fail.New(fail.NotReady, "cluster %s: due still are %s", r.Cluster, strings.Join(still, ", ")).Do("naupegos apply says why")
 	}
 	return nil
-}
-
-// dueOf returns the fingerprints of those certificates of a cluster that are due, by their names, and when the next one of the others is.
-func dueOf(ctx context.Context, s *session) (due map[string]string, next time.Time, err error) {
-	certs, err := s.Cluster.Certificates(ctx)
-	now := time.Now()
-	due = map[string]string{}
-	for _, c := range certs {
-		switch {
-		case c.CA:
-		case c.Due(now):
-			due[c.Name] = c.Fingerprint
-		default:
-			next = sooner(next, c.RenewAt)
-		}
-	}
-	return due, next, err
 }
 
 // sooner returns the earlier one; the zero time is no time.

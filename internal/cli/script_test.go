@@ -3,13 +3,17 @@ package cli
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -36,7 +42,9 @@ func TestMain(m *testing.M) {
 // TestScript runs the command as a user does. Scripts have a store of their own, which is empty; `exits N naupegos …` wants an
 // exit status (or one of several: 0|4), `remember FILE` puts a document into the store as if it had been applied, `bundle FILE` makes
 // a bundle whose kubectl is FILE, `release VERSION` has an empty bundle of a Kubernetes release in the library: enough to plan with;
-// `sshkey FILE` makes an SSH key; `serving URL` waits until a server is well; `discover URL FILE` has a machine say what it is. $PORT and $PORTS are free ports.
+// `sshkey FILE` makes an SSH key; `serving URL` waits until a server is well; `discover URL FILE` has a machine say what it is;
+// `until REGEXP COMMAND...` waits until a command succeeds and prints that; `scrape URL CA TOKEN` prints what Prometheus' own parser reads there.
+// $PORT and $PORTS are free ports, and $PORT2 and $PORTS2.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -51,9 +59,11 @@ func TestScript(t *testing.T) {
 			e.Setenv("KUBERNETES", release.Default)
 			e.Setenv("PORT", strconv.Itoa(testkit.FreePort(t)))
 			e.Setenv("PORTS", strconv.Itoa(testkit.FreePort(t)))
+			e.Setenv("PORT2", strconv.Itoa(testkit.FreePort(t)))
+			e.Setenv("PORTS2", strconv.Itoa(testkit.FreePort(t)))
 			return besideCommand(e.Getenv("PATH"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover, "until": until, "scrape": scrape},
 	})
 }
 
@@ -153,6 +163,54 @@ func untilServing(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%s: %v", args[0], err)
 		}
+	}
+}
+
+// until runs a command until it succeeds and what it prints matches.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until REGEXP COMMAND...")
+	}
+	want, err := regexp.Compile(args[0])
+	ts.Check(err)
+	deadline := time.Now().Add(5 * time.Minute)
+	for tick := time.Tick(200 * time.Millisecond); ; <-tick {
+		err := ts.Exec(args[1], args[2:]...)
+		if out := ts.ReadFile("stdout"); err == nil && want.MatchString(out) {
+			return
+		} else if time.Now().After(deadline) {
+			ts.Fatalf("%s: %v; it printed:\n%s", strings.Join(args[1:], " "), err, out)
+		}
+	}
+}
+
+// scrape asks a server for its metrics, as Prometheus does.
+func scrape(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: scrape URL CA TOKEN")
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(ts.ReadFile(args[1]))) {
+		ts.Fatalf("%s has no certificate", args[1])
+	}
+	req, err := http.NewRequest(http.MethodGet, args[0], nil)
+	ts.Check(err)
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(args[2])))
+	t := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	defer t.CloseIdleConnections()
+	res, err := (&http.Client{Transport: t, Timeout: time.Minute}).Do(req)
+	ts.Check(err)
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		fmt.Fprintln(ts.Stdout(), res.Status)
+		return
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(res.Body)
+	ts.Check(err)
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		_, err := expfmt.MetricFamilyToText(ts.Stdout(), families[name])
+		ts.Check(err)
 	}
 }
 

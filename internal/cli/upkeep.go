@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
-	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 )
 
 // repairFlags say what is repaired, and how it is told.
@@ -111,30 +111,17 @@ func (a *App) oneRound(ctx context.Context, s *session, doc *v1alpha1.Cluster, f
 	if err != nil {
 		return upkeep.Round{}, err
 	}
-	commit := func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
 	switch {
 	case r.Applied == nil && f.dry:
 		return r.Round, a.tellRound(s.Record.Name, r.Round, f)
 	case r.Applied == nil:
-		return r.Round, commit(ctx)
+		return r.Round, s.Repair(ctx, r, operate.Terms{})
 	}
 	r.Applied.Plan.Warnings = append(r.Applied.Plan.Warnings, r.Notes...)
 	if f.dry {
 		return r.Round, a.printPlan(r.Applied.Plan, "", &f.out)
 	}
-	t := a.terms(&f.run, doc)
-	t.Commit = commit
-	if r.Rung != upkeep.Replace {
-		return r.Round, s.CarryOut(ctx, r.Applied.Plan, t)
-	}
-	t.Commit = func(ctx context.Context) error {
-		if err := commit(ctx); err != nil {
-			return err
-		}
-		return s.Cluster.Decide(ctx, wanted.Replace, r.Machine)
-	}
-	_, err = s.Converge(ctx, r.Applied, t)
-	return r.Round, err
+	return r.Round, s.Repair(ctx, r, a.terms(&f.run, doc))
 }
 
 // tellRound says what became of a round. Machines for which nothing is left to be tried are an error: somebody has to look.

@@ -22,7 +22,13 @@ import (
 const (
 	Apply   = "apply"
 	Destroy = "destroy"
+	Renew   = "renew"  // by servers, unasked
+	Repair  = "repair" // likewise
 )
+
+// Unasked reports whether a verb is one that servers carry out by themselves, where the cluster's document says so: nobody agrees to its plan
+// beforehand, and it does no more than its name says.
+func Unasked(verb string) bool { return verb == Renew || verb == Repair }
 
 // Asked is a verb with all that decides what it plans: by the command, or over the network.
 type Asked struct {
@@ -39,9 +45,9 @@ type Asked struct {
 // Name returns the cluster that is asked about. The document has to be good.
 func (a *Asked) Name() (string, error) {
 	switch a.Verb {
-	case Destroy:
+	case Destroy, Renew, Repair:
 		if a.Cluster == "" {
-			return "", fail.New(fail.Invalid, "no cluster is named that is to be destroyed")
+			return "", fail.New(fail.Invalid, "no cluster is named for %s", a.Verb)
 		}
 		return a.Cluster, nil
 	case Apply:
@@ -68,12 +74,13 @@ type Begun struct {
 	Asked    Asked
 	Document *v1alpha1.Cluster
 	First    *cluster.Applied
+	repair   *cluster.Repair // of Repair: the round
 }
 
 // Begin opens a session and makes the first plan. The session closes the store, also where it can't be opened.
 func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, err error) {
 	b := &Begun{Asked: a}
-	if a.Verb == Destroy {
+	if a.Verb == Destroy || Unasked(a.Verb) {
 		b.Session, b.Document, err = OpenNamed(ctx, st, a.Cluster, o)
 	} else {
 		o.NewID = a.ClusterID
@@ -97,6 +104,9 @@ func (b *Begun) plan(ctx context.Context) (err error) {
 		p, err := b.Cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: b.Asked.KeepVolumes, Forget: b.Forget})
 		b.First = &cluster.Applied{Plan: p}
 		return err
+	}
+	if Unasked(b.Asked.Verb) {
+		return b.planUnasked(ctx)
 	}
 	b.Cluster.Only(b.Asked.Only)
 	b.First, err = b.Cluster.PlanApply(ctx)
@@ -150,6 +160,9 @@ type Done struct {
 func (b *Begun) CarryOut(ctx context.Context, t Terms) (done Done, err error) {
 	if b.Asked.Verb == Destroy {
 		return b.destroy(ctx, t)
+	}
+	if Unasked(b.Asked.Verb) {
+		return b.carryOutUnasked(ctx, t)
 	}
 	t.Commit = func(ctx context.Context) error { return b.Commit(ctx, []byte(b.Asked.Document)) }
 	done.Changed, err = b.Converge(ctx, b.First, t)

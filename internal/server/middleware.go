@@ -23,6 +23,9 @@ func (s *Server) everything(next http.Handler) http.Handler {
 					problem.Write(st, fail.New(fail.Internal, "this is a defect of the server; its log says more"))
 				}
 			}
+			if s.c.Observe != nil {
+				s.c.Observe(r, st.code, time.Since(began))
+			}
 			s.c.Log.Debug("request", "method", r.Method, "path", r.URL.Path, "status", st.code, "from", Remote(r), "took", time.Since(began).Round(time.Microsecond).String())
 		}()
 		secure(w.Header(), r.TLS != nil)

@@ -29,7 +29,8 @@ type Config struct {
 	Clients     *x509.CertPool     // who signed the certificates of clients (machines); nil: nobody is asked for one
 	Parts       []Part
 	Guard       Guard
-	Ping        func(context.Context) error // whether the store answers
+	Ping        func(context.Context) error                         // whether the store answers
+	Observe     func(r *http.Request, code int, took time.Duration) // is told of each request that was answered; nil: nobody is
 	Log         *slog.Logger
 	Drain       time.Duration // how long requests and work have to end after a stop; 0: 30 s
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Servers is what servers on one store know of each other: which ones are at work.
+// Servers is what servers on one store know of each other: which ones are at work, and what each does unasked, so that no two do the same.
 type Servers interface {
 	// BeatServer says that this process serves, for another ttl.
 	BeatServer(ctx context.Context, i ServerInfo, ttl time.Duration) error
@@ -16,6 +16,16 @@ type Servers interface {
 	LeaveServer(ctx context.Context, id string) error
 	// Servers returns the servers that are at work, the oldest first.
 	Servers(ctx context.Context) ([]ServerInfo, error)
+
+	// TakeDuty takes what is to be done for a cluster every now and then, for as long as ttl: nil where it is not due, or another server is at
+	// it. One that is new is due at once.
+	TakeDuty(ctx context.Context, cluster, kind string, ttl time.Duration) (*Duty, error)
+	// EndDuty says how a duty that was taken ended, and when it is due again: in so long. fail.Conflict where another server has it by now.
+	EndDuty(ctx context.Context, d *Duty, again time.Duration) error
+	// Duties returns what was done, or is, by cluster and kind; of one cluster or (empty) of all.
+	Duties(ctx context.Context, cluster string) ([]Duty, error)
+	// DropDuty forgets a duty that is not wanted any more. One that isn't there is no error.
+	DropDuty(ctx context.Context, cluster, kind string) error
 }
 
 // ServerInfo is a server that is at work.
@@ -27,6 +37,30 @@ type ServerInfo struct {
 	HTTPS   string    `json:"https"`
 	Started time.Time `json:"started"`
 	Expires time.Time `json:"expires"` // when it is taken for gone, unless it says otherwise
+}
+
+// The outcomes of a duty.
+const (
+	DutyDone    = "done"    // something was changed, or found out
+	DutyNothing = "nothing" // there was nothing to be done
+	DutyFailed  = "failed"
+	DutyPutOff  = "put off" // somebody or something was in the way
+)
+
+// Duty is what servers do for a cluster unasked, every now and then.
+type Duty struct {
+	Cluster    string    `json:"cluster"`
+	Kind       string    `json:"kind"`
+	Due        time.Time `json:"due"`
+	Holder     string    `json:"holder,omitempty"` // the server that is at it; empty: none
+	Generation int64     `json:"-"`
+	Failures   int       `json:"failures"` // since it went well last
+	Began      time.Time `json:"began,omitzero"`
+	Ended      time.Time `json:"ended,omitzero"`
+	Succeeded  time.Time `json:"succeeded,omitzero"`
+	Outcome    string    `json:"outcome,omitempty"` // of the last time that ended: done, nothing, failed, put off
+	Message    string    `json:"message,omitempty"` // for people
+	Job        string    `json:"job,omitempty"`     // by which something was changed
 }
 
 // BeatServer implements Servers.
@@ -104,6 +138,101 @@ func (s *database) unserved(ctx context.Context, tx *sql.Tx) error {
 	}
 	return fail.New(fail.Conflict, "a server is at work on this store: %s, since %s", all[0].Holder, all[0].Started.Local().Format(time.DateTime)).At(s.where).
 		Do("stop it (systemctl stop naupegos, or SIGTERM), and run the same command again; one that vanished counts as gone after %s", time.Until(all[0].Expires).Round(time.Second))
+}
+
+const selectDuty = "SELECT cluster, kind, due, generation, holder, expires, failures, began, ended, succeeded, outcome, message, job FROM duties"
+
+// dutyRow is one row of duties.
+type dutyRow struct {
+	Duty
+	who     holder
+	expires time.Time
+}
+
+// TakeDuty implements Servers.
+func (s *database) TakeDuty(ctx context.Context, cluster, kind string, ttl time.Duration) (taken *Duty, err error) {
+	err = s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+		taken = nil
+		_, err := tx.ExecContext(ctx, `INSERT INTO duties (cluster, kind, due, generation, holder, expires, failures, began, ended, succeeded, outcome, message, job)
+			VALUES ($1, $2, 0, 0, '', 0, 0, 0, 0, 0, '', '', '') ON CONFLICT (cluster, kind) DO NOTHING`, cluster, kind)
+		if err != nil {
+			return err
+		}
+		now, err := s.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		r, err := one(ctx, s, tx, scanDuty, selectDuty+" WHERE cluster = $1 AND kind = $2"+s.d.sql().forUpdate, cluster, kind)
+		if err != nil {
+			return err
+		}
+		if now.Before(r.Due) || r.Holder != "" && now.Before(r.expires) && r.who.lives(s.self) != dead {
+			return nil
+		}
+		r.Generation++
+		r.Began, r.Holder = now, s.self.String()
+		_, err = tx.ExecContext(ctx, "UPDATE duties SET generation = $1, holder = $2, expires = $3, began = $4 WHERE cluster = $5 AND kind = $6",
+			r.Generation, s.self.encode(), micros(now.Add(ttl)), micros(now), cluster, kind)
+		taken = &r.Duty
+		return err
+	})
+	if err != nil {
+		return nil, s.wrap(err, "take what is to be done for cluster %s: %s", cluster, kind)
+	}
+	return taken, nil
+}
+
+// EndDuty implements Servers.
+func (s *database) EndDuty(ctx context.Context, d *Duty, again time.Duration) error {
+	err := s.change(ctx, s.db, twice, func(tx *sql.Tx) error {
+		now, err := s.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if d.Outcome == DutyDone || d.Outcome == DutyNothing {
+			d.Succeeded = now
+		}
+		mine, err := updated(tx.ExecContext(ctx, `UPDATE duties SET due = $1, holder = '', expires = 0, failures = $2, ended = $3, succeeded = $4, outcome = $5, message = $6, job = $7
+			WHERE cluster = $8 AND kind = $9 AND generation = $10`, micros(now.Add(again)), d.Failures, micros(now), micros(d.Succeeded), d.Outcome,
+			printable(d.Message), d.Job, d.Cluster, d.Kind, d.Generation))
+		if err == nil && !mine {
+			err = fail.New(fail.Conflict, "another server has taken it over").At(d.Cluster)
+		}
+		return err
+	})
+	return s.wrap(err, "note what came of %s", d.Kind)
+}
+
+// Duties implements Servers.
+func (s *database) Duties(ctx context.Context, cluster string) ([]Duty, error) {
+	rows, err := list(ctx, s, s.db, scanDuty, selectDuty+" WHERE $1 = '' OR cluster = $1 ORDER BY cluster, kind", cluster)
+	all := make([]Duty, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, r.Duty)
+	}
+	return all, s.wrap(err, "list what servers do unasked")
+}
+
+// DropDuty implements Servers.
+func (s *database) DropDuty(ctx context.Context, cluster, kind string) error {
+	_, err := s.exec(ctx, s.db, "DELETE FROM duties WHERE cluster = $1 AND kind = $2", cluster, kind)
+	return s.wrap(err, "forget what is not to be done any more")
+}
+
+func scanDuty(row scanner) (r dutyRow, err error) {
+	var who string
+	var due, expires, began, ended, succeeded int64
+	if err := row.Scan(&r.Cluster, &r.Kind, &due, &r.Generation, &who, &expires, &r.Failures, &began, &ended, &succeeded, &r.Outcome, &r.Message, &r.Job); err != nil {
+		return r, err
+	}
+	r.Due, r.expires, r.Began, r.Ended, r.Succeeded = fromMicros(due), fromMicros(expires), fromMicros(began), fromMicros(ended), fromMicros(succeeded)
+	if who != "" {
+		if r.who, err = decodeHolder(who); err != nil {
+			return r, err
+		}
+		r.Holder = r.who.String()
+	}
+	return r, nil
 }
 
 // endJobs ends all jobs: what they were agreed to for is not known after a restore.

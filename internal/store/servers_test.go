@@ -23,6 +23,7 @@ func TestRestoreBelowAServer(t *testing.T) {
 		testkit.Must(t, s.AddToken(ctx, store.Token{ID: id, Name: id, Created: time.Now()}))
 	}
 	job := testkit.Value(s.AddJob(ctx, store.Job{Cluster: "demo", Verb: "apply", Request: []byte("{}")}))(t)
+	testkit.Value(s.TakeDuty(ctx, "demo", "drift", time.Hour))(t)
 	testkit.Must(t, s.BeatServer(ctx, store.ServerInfo{ID: "one", Started: time.Now()}, time.Hour))
 	_, err := s.Metal().Change(ctx, "b5bda1cd-0001", metal.How{Make: true}, func(*metal.Draft) error { return nil })
 	testkit.Must(t, err)

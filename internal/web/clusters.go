@@ -71,6 +71,7 @@ type clusterData struct {
 	Drawn                    *topology
 	Runs                     []plan.RunRecord
 	Jobs                     []store.Job
+	Duties                   []store.Duty // what servers do unasked
 	MayChange                bool
 }
 
@@ -95,6 +96,9 @@ func (p *Pages) clusterPage(r *http.Request, who *access.Operator) (*view, error
 		d.Runs[i].Steps = nil
 	}
 	if d.Jobs, err = p.c.Store.Jobs(ctx, name, 10); err != nil {
+		return nil, err
+	}
+	if d.Duties, err = p.c.Store.Duties(ctx, name); err != nil {
 		return nil, err
 	}
 	d.MayChange = who.May(server.Operate, name) == nil

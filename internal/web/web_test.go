@@ -360,3 +360,24 @@ func TestClustersAndRuns(t *testing.T) {
 		t.Errorf("the run: %d %s", a.code, a.body)
 	}
 }
+
+// TestUnasked: a cluster's page says what servers do for it unasked, and what came of it.
+func TestUnasked(t *testing.T) {
+	s := newSite(t)
+	testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte("kind: Cluster")}))(t)
+	if a := s.ask("GET", "/ui/clusters/harbour", s.reader, nil); a.code != http.StatusOK || strings.Contains(a.body, "Unasked") {
+		t.Errorf("nothing is done: %d %s", a.code, a.body)
+	}
+	d := testkit.Value(s.store.TakeDuty(t.Context(), "harbour", "drift", time.Hour))(t)
+	if a := s.ask("GET", "/ui/clusters/harbour", s.reader, nil); !strings.Contains(a.body, "under way, by ") {
+		t.Errorf("it is under way: %d %s", a.code, a.body)
+	}
+	d.Outcome, d.Failures, d.Message = store.DutyFailed, 7, "no answer "+evil
+	testkit.Must(t, s.store.EndDuty(t.Context(), d, time.Hour))
+	a := s.ask("GET", "/ui/clusters/harbour", s.reader, nil)
+	for _, want := range []string{`<span class="pill bad">failed</span>`, `class="num">7<`, "no answer &lt;script&gt;"} {
+		if !strings.Contains(a.body, want) || strings.Contains(a.body, evil) {
+			t.Errorf("wanted %q: %s", want, a.body)
+		}
+	}
+}

@@ -26,6 +26,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/server/authority"
+	"github.com/naupegos/naupegos/internal/server/metrics"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/web"
@@ -154,13 +155,14 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		return err
 	}
 	gate := access.NewGate(st, log)
-	parts, err := h.parts(running, st, gate, reg, log, f.drain)
+	told := h.metrics(st, log)
+	parts, err := h.parts(running, st, gate, reg, told, log, f.drain)
 	if err != nil {
 		return err
 	}
 	s, err := server.Listen(ctx, server.Config{
-		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Log: log, Drain: f.drain,
-		Parts: append(parts, machines, boot, here.part()),
+		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Observe: told.Request, Log: log, Drain: f.drain,
+		Parts: append(parts, machines, boot, here.part(), metricsPart(told)),
 		Ping:  func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {
@@ -186,8 +188,8 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 }
 
 // parts puts together what the server does for operators, until ctx ends: jobs, the API and the pages.
-func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, reg *registry.Registry, log *slog.Logger, drain time.Duration) ([]server.Part, error) {
-	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Drain: drain})
+func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, reg *registry.Registry, told *metrics.Metrics, log *slog.Logger, drain time.Duration) ([]server.Part, error) {
+	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Look: h.Look, Log: log, Version: h.Version, Drain: drain, Ended: ended(told), Attended: told.Unattended})
 	pages, err := web.New(web.Config{Store: st, Gate: gate, Machines: reg, Look: h.Look, Open: h.OpenStore, Options: h.Options, Board: board, Version: h.Version, Log: log})
 	if err != nil {
 		return nil, err
@@ -197,7 +199,7 @@ func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, reg 
 		ui.Mounts = append(ui.Mounts, server.Mount{Pattern: r.Pattern, Handler: r.Handler, Stream: r.Stream, Timeout: r.Within})
 	}
 	return []server.Part{
-		{Name: "jobs", Run: board.Run}, ui,
+		{Name: "jobs", Run: board.Run}, {Name: "unattended", Run: board.Attend}, ui,
 		api.Part(ctx, api.Config{Store: st, Open: h.OpenStore, Options: h.Options, Look: h.Look, Board: board, Log: log, Version: h.Version}),
 	}, nil
 }

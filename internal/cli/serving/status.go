@@ -23,8 +23,8 @@ func newStatusCmd(h Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show which servers are at work, and what they are at",
-		Long: `Show the servers that are at work on the store, how many clusters and physical machines they know, and jobs that have not ended. With --server
-that server is asked, else the store is looked at.
+		Long: `Show the servers that are at work on the store, how many clusters and physical machines they know, jobs that have not ended, and what they do unasked
+and what came of it last. With --server that server is asked, else the store is looked at.
 
 Exit status: 0 where a server is at work, 5 where none is.`,
 		Example: "  naupegos server status\n  naupegos server status --server https://boot.example.com:8443 -o json",
@@ -87,6 +87,16 @@ func tellStatus(w io.Writer, s *api.ServerStatus) error {
 	}
 	for _, j := range s.Jobs {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", j.ID, j.Verb, j.Cluster, j.State, j.Who, output.Dash(j.Holder))
+	}
+	if len(s.Duties) > 0 {
+		fmt.Fprintln(t, "\nCLUSTER\tUNASKED\tLAST\tOUTCOME\tFAILURES\tDUE\tMESSAGE")
+	}
+	for _, d := range s.Duties {
+		outcome := d.Outcome
+		if d.Holder != "" {
+			outcome = "under way"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.Cluster, d.Kind, at(d.Ended), output.Dash(outcome), d.Failures, at(d.Due), output.Dash(d.Message))
 	}
 	return t.Flush()
 }

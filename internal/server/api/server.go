@@ -16,11 +16,12 @@ type ServerStatus struct {
 	Clusters int                `json:"clusters"`
 	Machines map[string]int     `json:"machines,omitempty" doc:"How many physical machines there are, by state"`
 	Jobs     []store.Job        `json:"jobs" doc:"Those that have not ended"`
+	Duties   []store.Duty       `json:"duties" doc:"What is done unasked, and what came of it last"`
 }
 
 // StatusOf reads from a store what its servers are at, about the clusters that somebody sees.
 func StatusOf(ctx context.Context, st store.Store, sees func(cluster string) bool) (*ServerStatus, error) {
-	s := &ServerStatus{Store: st.Where(), Jobs: []store.Job{}}
+	s := &ServerStatus{Store: st.Where(), Jobs: []store.Job{}, Duties: []store.Duty{}}
 	var err error
 	if s.Servers, err = st.Servers(ctx); err != nil {
 		return nil, err
@@ -48,14 +49,20 @@ func StatusOf(ctx context.Context, st store.Store, sees func(cluster string) boo
 			s.Jobs = append(s.Jobs, j)
 		}
 	}
-	return s, nil
+	duties, err := st.Duties(ctx, "")
+	for _, d := range duties {
+		if sees(d.Cluster) {
+			s.Duties = append(s.Duties, d)
+		}
+	}
+	return s, err
 }
 
 type serverOf struct{ Body *ServerStatus }
 
 func (a *api) server() {
 	add(a, operation{id: "server-status", method: http.MethodGet, path: "/api/v1/server", role: server.Read,
-		summary: "Look at the servers on this store", text: "Which are at work, and their jobs."}, a.serverStatus)
+		summary: "Look at the servers on this store", text: "Which are at work, their jobs, and what they do unasked."}, a.serverStatus)
 }
 
 func (a *api) serverStatus(ctx context.Context, _ *struct{}) (*serverOf, error) {

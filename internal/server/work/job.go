@@ -49,6 +49,9 @@ func (b *Board) carryOut(ctx context.Context, claimed *store.Job) {
 		return
 	}
 	b.tellChanged()
+	if b.c.Ended != nil {
+		b.c.Ended(j.Verb, err)
+	}
 	if err != nil {
 		log.Warn("job ended", "error", err.Error())
 	} else {
@@ -191,13 +194,13 @@ func (j *job) begin(ctx context.Context) (*operate.Begun, error) {
 	}
 }
 
-// agree refuses a plan that is another one than what was agreed to, and remembers it.
+// agree refuses a plan that is another one than what was agreed to, and remembers it. What a server does unasked is agreed to by the document.
 func (j *job) agree(ctx context.Context, begun *operate.Begun) error {
 	is, err := begun.Digest()
 	if err != nil {
 		return err
 	}
-	if is != j.order.Digest {
+	if is != j.order.Digest && !operate.Unasked(j.Verb) {
 		return fail.New(fail.Conflict, "what is there has changed since the plan was made; nothing was done").At(j.Cluster).Do("run the same command again: it plans again")
 	}
 	raw, err := json.Marshal(show.JSON(begun.First.Plan))

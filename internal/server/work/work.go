@@ -58,9 +58,15 @@ type Config struct {
 	Open func(context.Context) (store.Store, error)
 	// Options says with what a session works: its bundle, its agent. say takes lines about what is made meanwhile.
 	Options func(a operate.Asked, n Need) operate.Options
+	// Look says with what a session works that only looks at a cluster.
+	Look    func(cluster string) operate.Options
 	Log     *slog.Logger
 	Version string
 	Drain   time.Duration // how long running steps have to end after a stop
+	Tick    time.Duration // how often it is looked for what is to be done unasked; 0: 5 s
+	// Ended and Attended are told, where they are set, of jobs that have ended and of what was done unasked.
+	Ended    func(verb string, err error)
+	Attended func(d store.Duty)
 }
 
 // Board takes jobs and carries them out.
@@ -76,6 +82,9 @@ type Board struct {
 func New(c Config) *Board {
 	if c.Drain <= 0 {
 		c.Drain = 30 * time.Second
+	}
+	if c.Tick <= 0 {
+		c.Tick = 5 * time.Second
 	}
 	return &Board{c: c, wake: make(chan struct{}, 1), running: map[string]chan struct{}{}, changed: make(chan struct{})}
 }

@@ -55,3 +55,70 @@ func servers(t *testing.T, at Opener, _ Database) {
 		return nil
 	})
 }
+
+// duties are done by one server at a time, and not before they are due.
+func duties(t *testing.T, at Opener, _ Database) {
+	near, far, ctx := at("near"), at("far"), t.Context()
+	d := testkit.Value(near.TakeDuty(ctx, "demo", "renew", time.Hour))(t)
+	if d == nil || d.Generation != 1 || d.Began.IsZero() {
+		t.Fatalf("taken was %+v", d)
+	}
+	if other := testkit.Value(far.TakeDuty(ctx, "demo", "renew", time.Hour))(t); other != nil {
+		t.Errorf("it was taken twice: %+v", other)
+	}
+	d.Outcome, d.Message, d.Failures = store.DutyFailed, "no\x00 answer", 1
+	testkit.Must(t, near.EndDuty(ctx, d, time.Hour))
+	if other := testkit.Value(far.TakeDuty(ctx, "demo", "renew", time.Hour))(t); other != nil {
+		t.Errorf("it was taken before it was due: %+v", other)
+	}
+	testkit.Must(t, near.EndDuty(ctx, d, -time.Hour)) // due again
+	again := testkit.Value(far.TakeDuty(ctx, "demo", "renew", time.Millisecond))(t)
+	if again == nil || again.Failures != 1 || again.Message != "no\uFFFD answer" || !again.Succeeded.IsZero() {
+		t.Fatalf("taken was %+v", again)
+	}
+	testkit.Fails(t, near.EndDuty(ctx, d, 0), fail.Conflict, "another server")
+	var third *store.Duty
+	testkit.Until(t, time.Minute, 5*time.Millisecond, func() (err error) { // once the second one's time is over
+		if third, err = near.TakeDuty(ctx, "demo", "renew", time.Hour); err == nil && third == nil {
+			err = fail.New(fail.NotReady, "not yet")
+		}
+		return err
+	})
+	third.Outcome, third.Message, third.Failures, third.Job = store.DutyNothing, "", 0, "j1"
+	testkit.Must(t, near.EndDuty(ctx, third, time.Hour))
+	testkit.Value(near.TakeDuty(ctx, "other", "drift", time.Hour))(t)
+	all := testkit.Value(far.Duties(ctx, ""))(t)
+	if len(all) != 2 || all[0].Outcome != store.DutyNothing || all[0].Succeeded.IsZero() || all[0].Job != "j1" || all[0].Holder != "" || !strings.Contains(all[1].Holder, "near") {
+		t.Errorf("%+v", all)
+	}
+	testkit.Must(t, near.DropDuty(ctx, "demo", "renew"))
+	testkit.Must(t, near.DropDuty(ctx, "demo", "renew"))
+	if all := testkit.Value(far.Duties(ctx, "demo"))(t); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// manyRaceForADuty: of many servers that look at once, one has it.
+func manyRaceForADuty(t *testing.T, at Opener, _ Database) {
+	const n = 6
+	got := make(chan *store.Duty, n)
+	for range n {
+		s := at("")
+		go func() {
+			d, err := s.TakeDuty(t.Context(), "demo", "drift", time.Hour)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- d
+		}()
+	}
+	had := 0
+	for range n {
+		if <-got != nil {
+			had++
+		}
+	}
+	if had != 1 {
+		t.Errorf("%d servers took it", had)
+	}
+}

@@ -30,7 +30,7 @@ func Run(t *testing.T, d Database) {
 		"server secrets": serverSecrets, "tokens": tokens, "audit": audit, "jobs": jobs, "race for jobs": manyRaceForJobs,
 		"machines": machines, "machines, found": machinesAreFound, "reports": reports, "race for seats": seatsAreGivenOnce, "places": placesAreBounded,
 		"machines, many at once": manyChangeAtOnce,
-		"one lease":              oneLeaseForEveryDisruption, "servers": servers,
+		"one lease":              oneLeaseForEveryDisruption, "servers": servers, "duties": duties, "race for duties": manyRaceForADuty,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d.New(t), d) })
 	}

@@ -1,0 +1,49 @@
+package serving
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/metrics"
+	"github.com/naupegos/naupegos/internal/server/problem"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// metrics returns what the server tells Prometheus.
+func (h Host) metrics(st store.Store, log *slog.Logger) *metrics.Metrics {
+	return metrics.New(metrics.Config{Store: st, Version: h.Version, Log: log, Expiry: h.expiry})
+}
+
+// metricsPart tells it to whoever may see all clusters.
+func metricsPart(m *metrics.Metrics) server.Part {
+	return m.Part(func(ctx context.Context) error { return access.From(ctx).May(server.Read, "") }, problem.Write)
+}
+
+// expiry looks when a cluster's certificates end.
+func (h Host) expiry(ctx context.Context, name string) (e metrics.Expiry, err error) {
+	st, err := h.OpenStore(ctx)
+	if err != nil {
+		return e, err
+	}
+	s, _, err := operate.OpenNamed(ctx, st, name, h.Look(name))
+	if err != nil {
+		return e, err
+	}
+	e.Authority, e.Leaf, err = s.Expiry(ctx)
+	return e, s.CloseWith(err)
+}
+
+// ended counts a job that has ended.
+func ended(m *metrics.Metrics) func(string, error) {
+	return func(verb string, err error) {
+		outcome := "done"
+		if err != nil {
+			outcome = fail.KindOf(err).String()
+		}
+		m.Job(verb, outcome)
+	}
+}

@@ -1,0 +1,200 @@
+package work
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// attended is a site whose document has servers renew certificates and look for drift.
+func attended(t *testing.T) (*site, *store.Cluster) {
+	t.Helper()
+	s := newSite(t)
+	c := testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
+	c.Document = []byte(document + "  unattended: {renew: 1h, drift: 1h}\n")
+	testkit.Must(t, s.store.SaveCluster(t.Context(), c))
+	return s, c
+}
+
+// attend has servers at work until check is content.
+func (s *site) attend(t *testing.T, servers int, check func() error) (told []store.Duty) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for range servers {
+		b := s.newBoard()
+		b.c.Tick = 10 * time.Millisecond
+		b.c.Look = func(string) operate.Options { return b.c.Options(operate.Asked{}, Need{}) }
+		b.c.Attended = func(d store.Duty) { mu.Lock(); defer mu.Unlock(); told = append(told, d) }
+		for _, run := range []func(context.Context) error{b.Attend, b.Run} {
+			wg.Go(func() {
+				if err := run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	testkit.Until(t, 2*time.Minute, 20*time.Millisecond, check)
+	stop()
+	wg.Wait()
+	return told
+}
+
+// duty returns a duty once it has ended.
+func (s *site) duty(ctx context.Context, kind string) (*store.Duty, error) {
+	all, err := s.store.Duties(ctx, "demo")
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(d store.Duty) bool { return d.Kind == kind && d.Outcome != "" && d.Holder == "" })
+	if i < 0 {
+		return nil, fail.New(fail.NotReady, "%+v", all)
+	}
+	return &all[i], nil
+}
+
+// TestUnattended: of three servers one does what is due, by one job, which is in the audit; what fails is told, and waits; what the document
+// does not name any more is forgotten.
+func TestUnattended(t *testing.T) {
+	s, c := attended(t)
+	long := time.Now().Add(-300 * 24 * time.Hour)
+	k := pki.Open(s.store.Secrets(c.ID), pki.Options{Now: func() time.Time { return long }})
+	testkit.Value(k.Leaf(t.Context(), pki.LeafSpec{Name: "demo-cp-1/apiserver", Authority: pki.KubernetesCA, CommonName: "kube-apiserver", Server: true}))(t)
+	var renew, drift *store.Duty
+	told := s.attend(t, 3, func() (err error) {
+		if renew, err = s.duty(t.Context(), operate.Renew); err == nil {
+			drift, err = s.duty(t.Context(), Drift)
+		}
+		return err
+	})
+	// The cluster has no machines: apply would do more than renew, and renew does not.
+	if renew.Outcome != store.DutyFailed || renew.Failures != 1 || renew.Message == "" || !renew.Succeeded.IsZero() {
+		t.Errorf("renew: %+v", renew)
+	}
+	if in := renew.Due.Sub(renew.Ended); in < 50*time.Second || in > 70*time.Second {
+		t.Errorf("what failed once is tried again after %s", in)
+	}
+	jobs := testkit.Value(s.store.Jobs(t.Context(), "demo", 0))(t)
+	if len(jobs) != 1 || jobs[0].ID != renew.Job || jobs[0].Verb != operate.Renew || jobs[0].Who != unattended || jobs[0].State != store.JobEnded {
+		t.Errorf("the jobs are %+v", jobs)
+	}
+	log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Who: unattended, Cluster: "demo"}))(t)
+	if !slices.ContainsFunc(log, func(e store.AuditEntry) bool {
+		return e.Action == "unattended renew" && strings.HasPrefix(e.Outcome, "failed: ")
+	}) {
+		t.Errorf("the audit has %+v", log)
+	}
+	if drift.Outcome != store.DutyDone || !strings.Contains(drift.Message, "apply would do ") || drift.Job != "" || drift.Due.Sub(drift.Ended) != time.Hour {
+		t.Errorf("drift: %+v", drift)
+	}
+	for _, kind := range []string{operate.Renew, Drift} {
+		n := 0
+		for _, d := range told {
+			if d.Kind == kind {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s was done %d times: %+v", kind, n, told)
+		}
+	}
+
+	c = testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
+	c.Document = []byte(document)
+	testkit.Must(t, s.store.SaveCluster(t.Context(), c))
+	s.attend(t, 1, func() error {
+		if all, err := s.store.Duties(t.Context(), ""); err != nil || len(all) > 0 {
+			return fail.New(fail.NotReady, "%+v, %v", all, err)
+		}
+		return nil
+	})
+}
+
+// TestNothingDue: where there is nothing to be done no job is made, and the next look comes in time.
+func TestNothingDue(t *testing.T) {
+	s, _ := attended(t)
+	var renew *store.Duty
+	s.attend(t, 1, func() (err error) {
+		renew, err = s.duty(t.Context(), operate.Renew)
+		return err
+	})
+	if in := renew.Due.Sub(renew.Ended); renew.Outcome != store.DutyNothing || renew.Job != "" || renew.Succeeded.IsZero() || in < 59*time.Minute {
+		t.Errorf("renew: %+v", renew)
+	}
+	if jobs := testkit.Value(s.store.Jobs(t.Context(), "", 0))(t); len(jobs) != 0 {
+		t.Errorf("the jobs are %+v", jobs)
+	}
+}
+
+// TestPutOff: while an operator's job of the cluster has not ended, what servers do unasked waits, and that is no failure.
+func TestPutOff(t *testing.T) {
+	s, c := attended(t)
+	long := time.Now().Add(-300 * 24 * time.Hour)
+	k := pki.Open(s.store.Secrets(c.ID), pki.Options{Now: func() time.Time { return long }})
+	testkit.Value(k.Leaf(t.Context(), pki.LeafSpec{Name: "demo-cp-1/apiserver", Authority: pki.KubernetesCA, CommonName: "kube-apiserver", Server: true}))(t)
+	b := s.newBoard()
+	b.c.Look = func(string) operate.Options { return b.c.Options(operate.Asked{}, Need{}) }
+	testkit.Value(s.store.AddJob(t.Context(), store.Job{Cluster: "demo", Verb: operate.Apply, Request: []byte("{}"), Who: "ann"}))(t)
+	d := testkit.Value(s.store.TakeDuty(t.Context(), "demo", operate.Renew, time.Hour))(t)
+	b.discharge(t.Context(), d, time.Hour)
+	d = testkit.Value(s.duty(t.Context(), operate.Renew))(t)
+	if in := d.Due.Sub(d.Ended); d.Outcome != store.DutyPutOff || d.Failures != 0 || !strings.Contains(d.Message, "apply by ann") || in > 2*time.Minute {
+		t.Errorf("%+v", d)
+	}
+	if log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{}))(t); len(log) != 0 {
+		t.Errorf("the audit has %+v", log)
+	}
+}
+
+// TestPanic: a defect in a look is a failure that waits, and not the server's end.
+func TestPanic(t *testing.T) {
+	s, _ := attended(t)
+	b := s.newBoard()
+	b.c.Look = func(string) operate.Options { panic("a defect") }
+	for failures := 1; failures <= 2; failures++ {
+		d := testkit.Value(s.store.TakeDuty(t.Context(), "demo", operate.Renew, time.Hour))(t)
+		b.discharge(t.Context(), d, time.Hour)
+		d = testkit.Value(s.duty(t.Context(), operate.Renew))(t)
+		if d.Outcome != store.DutyFailed || d.Failures != failures || !strings.Contains(d.Message, "defect") || d.Due.Sub(d.Ended) != pause(time.Hour, failures) {
+			t.Errorf("%+v", d)
+		}
+		testkit.Must(t, s.store.EndDuty(t.Context(), d, -time.Hour)) // due again
+	}
+}
+
+// TestUnreadable: what is known of the duties of a cluster whose document this server can't read stays; those of a cluster that is gone do not.
+func TestUnreadable(t *testing.T) {
+	s, _ := attended(t)
+	c := testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
+	c.Document = []byte("kind: Cluster\nspec: {newer: true}\n")
+	testkit.Must(t, s.store.SaveCluster(t.Context(), c))
+	for _, name := range []string{"demo", "gone"} {
+		testkit.Value(s.store.TakeDuty(t.Context(), name, Drift, time.Hour))(t)
+	}
+	testkit.Must(t, s.board.attend(t.Context(), make(chan struct{}, mostDone)))
+	if all := testkit.Value(s.store.Duties(t.Context(), ""))(t); len(all) != 1 || all[0].Cluster != "demo" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// TestPause grows, and ends.
+func TestPause(t *testing.T) {
+	for failures, want := range map[int]time.Duration{1: time.Minute, 2: 2 * time.Minute, 4: 8 * time.Minute, 7: time.Hour, 100: time.Hour} {
+		if got := pause(time.Minute, failures); got != want {
+			t.Errorf("after %d failures: %s", failures, got)
+		}
+	}
+	if got := pause(24*time.Hour, 100); got != 1024*time.Minute {
+		t.Errorf("what is done daily waits %s", got)
+	}
+}
