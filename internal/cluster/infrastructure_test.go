@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -132,8 +133,8 @@ func TestScalingBeyond(t *testing.T) {
 		return &Applied{Plan: &plan.Plan{Steps: testkit.Value(l.steps(o, testkit.Value(l.infrastructure(t.Context(), o))(t)))(t)}, Observed: o}
 	}
 	beyond := func(before, after *Applied) string {
-		if s := l.beyondPools(before, after); s != nil {
-			return s.ID
+		if i := slices.IndexFunc(after.Plan.Steps, func(s *plan.Step) bool { return !l.ofPools(before, after)(s) }); i >= 0 {
+			return after.Plan.Steps[i].ID
 		}
 		return ""
 	}

@@ -330,15 +330,12 @@ func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...
 	switch {
 	case err != nil:
 		return nil, err
-	case after.Unready != nil:
-		return nil, after.Unready
-	case c.controlPlaneUnseen(after.Observed):
+	case after.Unready == nil && c.controlPlaneUnseen(after.Observed):
 		return nil, fail.Wrap(fail.NotReady, firstError(after.Observed.APIErr, after.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
 			Do("naupegos apply brings what is down back")
 	}
-	if other := c.beyondPools(before, after); other != nil {
-		return nil, fail.New(fail.Refused, "cluster %s is not as its document says: apart from pools that scale, apply has more to do (%s, …)", c.Name(), other.Title).
-			Do("look at naupegos plan, and apply")
+	if err := c.nothingElse(after, "pools that scale", c.ofPools(before, after)); err != nil {
+		return nil, err
 	}
 	return after, nil
 }
@@ -358,8 +355,8 @@ func (c *Cluster) planFormer(ctx context.Context, decided wanted.Decisions) (*Ap
 	return c.planApply(ctx, "apply", former)
 }
 
-// beyondPools returns a step that is in both plans and not about a machine of a pool that scales; nil where there is none.
-func (c *Cluster) beyondPools(before, after *Applied) *plan.Step {
+// ofPools are the steps that are about machines of pools that scale, or come of their sizes alone.
+func (c *Cluster) ofPools(before, after *Applied) func(*plan.Step) bool {
 	ours := map[string]bool{}
 	for _, ap := range []*Applied{before, after} {
 		for _, s := range ap.Observed.Want {
@@ -369,10 +366,7 @@ func (c *Cluster) beyondPools(before, after *Applied) *plan.Step {
 			ours[m.Name] = ours[m.Name] || m.Role == provider.Worker && scaling.Find(c.doc, m.Pool) != nil
 		}
 	}
-	for _, s := range after.Plan.Steps {
-		if !ours[s.Subject] && slices.ContainsFunc(before.Plan.Steps, func(b *plan.Step) bool { return b.ID == s.ID }) {
-			return s
-		}
+	return func(s *plan.Step) bool {
+		return ours[s.Subject] || !slices.ContainsFunc(before.Plan.Steps, func(b *plan.Step) bool { return b.ID == s.ID })
 	}
-	return nil
 }

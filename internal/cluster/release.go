@@ -82,16 +82,14 @@ func (c *Cluster) releasable(ctx context.Context) error {
 		return fail.New(fail.Refused, "cluster %s is in the middle of an upgrade: %s", name, c.soakNote())
 	}
 	ap, err := c.PlanApply(ctx)
-	switch {
-	case err != nil:
-		return err
-	case ap.Unready != nil:
-		return ap.Unready
-	case !ap.Plan.Empty() || ap.More:
-		return fail.New(fail.Refused, "cluster %s is not as its document says: apply has %s to do (%s, …)", name, plural(len(ap.Plan.Steps), "step"), ap.Plan.Steps[0].Title).
-			Do("naupegos plan shows them, naupegos apply does them; then release it")
+	if err == nil {
+		err = c.nothingElse(ap, "", noStep)
 	}
-	return nil
+	if err == nil && ap.More {
+		err = fail.Wrap(fail.NotReady, firstError(ap.Observed.APIErr, ap.Observed.EtcdErr), "cluster %s can't be seen as a whole", name).
+			Do("naupegos apply brings what is down back; then release it")
+	}
+	return err
 }
 
 func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, error) {

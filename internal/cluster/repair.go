@@ -266,7 +266,7 @@ func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.
 	decided := c.decided().Without(wanted.Replace)
 	rest, err := c.planApply(ctx, "repair", decided)
 	if err == nil {
-		err = c.nothingElse(rest, sick, k.Ladder.Resumes(upkeep.Replace))
+		err = c.nothingElse(rest, whatIsSick, ofRepair(sick, k.Ladder.Resumes(upkeep.Replace)))
 	}
 	if err != nil {
 		return nil, err
@@ -281,7 +281,7 @@ func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.
 	ap.Again = func(ctx context.Context) (*Applied, error) {
 		ap, err := c.planApply(ctx, "repair", c.decided())
 		if err == nil {
-			err = c.nothingElse(ap, sick, true)
+			err = c.nothingElse(ap, whatIsSick, ofRepair(sick, true))
 		}
 		if err != nil {
 			return nil, err
@@ -292,19 +292,30 @@ func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.
 	return ap, nil
 }
 
-// nothingElse refuses a replacement that would carry other changes with it. What follows on it, once it was begun, restarts nothing.
-func (c *Cluster) nothingElse(rest *Applied, sick []upkeep.Sick, begun bool) error {
+// nothingElse refuses to do one thing alone where apply has more to do: a step that is not of that thing. apart says in words what is; it may be empty.
+func (c *Cluster) nothingElse(rest *Applied, apart string, of func(*plan.Step) bool) error {
 	if rest.Unready != nil {
 		return rest.Unready
 	}
-	for _, s := range rest.Plan.Steps {
-		if isSick(sick, s.Subject) || begun && !s.Disruption().AtLeast(plan.Rolling) {
-			continue
-		}
-		return fail.New(fail.Refused, "cluster %s is not as its document says: apart from what is sick, apply would %s", c.Name(), s.Title).
-			Do("look at naupegos plan, and apply; then repair again")
+	more := slices.DeleteFunc(slices.Clone(rest.Plan.Steps), of)
+	if len(more) == 0 {
+		return nil
 	}
-	return nil
+	if apart != "" {
+		apart = "apart from " + apart + ", "
+	}
+	return fail.New(fail.Refused, "cluster %s is not as its document says: %sapply has %s to do (%s, …)",
+		c.Name(), apart, plural(len(more), "step"), more[0].Title).Do("look at naupegos plan, and apply; then try again")
+}
+
+// whatIsSick is what a repair is about, in words.
+const whatIsSick = "what is sick"
+
+// ofRepair are the steps that are about what is sick, and, once a replacement was begun, what follows on it: that restarts nothing.
+func ofRepair(sick []upkeep.Sick, begun bool) func(*plan.Step) bool {
+	return func(s *plan.Step) bool {
+		return isSick(sick, s.Subject) || begun && !s.Disruption().AtLeast(plan.Rolling)
+	}
 }
 
 func isSick(sick []upkeep.Sick, name string) bool {

@@ -55,7 +55,7 @@ func (l *lab) round(look func(wanted.Decisions) *Observed, now time.Time) (upkee
 		steps, err := l.rungSteps(o, r, k)
 		return r, steps, err
 	}
-	if err := l.nothingElse(&Applied{Plan: &plan.Plan{Steps: l.stepsOf(o)}}, sick, k.Ladder.Resumes(upkeep.Replace)); err != nil {
+	if err := l.nothingElse(&Applied{Plan: &plan.Plan{Steps: l.stepsOf(o)}}, whatIsSick, ofRepair(sick, k.Ladder.Resumes(upkeep.Replace))); err != nil {
 		return r, nil, err
 	}
 	p := &plan.Plan{Steps: l.stepsOf(look(wanted.Decisions{r.Machine: wanted.Replace}))}
@@ -163,7 +163,7 @@ func TestRepairCarriesNothingElse(t *testing.T) {
 	_, _, err := l.round(func(d wanted.Decisions) *Observed {
 		return l.ill(l.observed(d, controlPlanes(3)...), now, "demo-a-1")
 	}, now)
-	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "apart from what is sick, apply would configure control-plane demo-cp-") {
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "apart from what is sick, apply has ") || !strings.Contains(err.Error(), "(configure control-plane demo-cp-") {
 		t.Error(err)
 	}
 }

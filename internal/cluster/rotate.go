@@ -229,17 +229,18 @@ func (c *Cluster) PlanRenewal(ctx context.Context) (*Applied, error) {
 	rest, err := c.PlanApply(ctx)
 	c.pki.HoldRenewals(false)
 	c.dropClient()
+	if err == nil {
+		err = c.nothingElse(rest, "certificates", noStep)
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case rest.Unready != nil:
-		return nil, rest.Unready
-	case !rest.Plan.Empty():
-		return nil, fail.New(fail.Refused, "cluster %s is not as its document says: apart from certificates, apply has %s to do (%s, …)",
-			c.Name(), plural(len(rest.Plan.Steps), "step"), rest.Plan.Steps[0].Title).Do("naupegos apply does them, and renews the certificates")
 	case rest.More:
 		return nil, fail.Wrap(fail.NotReady, firstError(rest.Observed.APIErr, rest.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
 			Do("naupegos apply brings what is down back, and renews the certificates")
 	}
 	return c.planApply(ctx, "renew", c.decided())
 }
+
+// noStep is for who wants that apply has nothing to do.
+func noStep(*plan.Step) bool { return false }
