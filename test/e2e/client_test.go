@@ -258,6 +258,7 @@ func (l *load) report(t testing.TB, what string, m mark) {
 // stands still acknowledges nothing that would end it.
 func (l *load) suffered(t testing.TB, what string, m mark, at bound) {
 	t.Helper()
+	at.failed, at.stall = at.failed*int(slower), at.stall*slower
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	failed, longest := l.failed[m.failed:], max(l.longest, time.Since(l.lastOK))

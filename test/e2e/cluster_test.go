@@ -213,7 +213,7 @@ func (r *rig) healthy() cluster.Status {
 	r.t.Helper()
 	var s cluster.Status
 	began := time.Now()
-	until(r.t, settle, time.Second, func() error {
+	until(r.t, settle*slower, time.Second, func() error {
 		s = r.status()
 		return r.size.check(s)
 	})

@@ -66,7 +66,7 @@ func secondApply(t *testing.T, r *rig, _ *load) {
 	if !strings.Contains(res.stdout, "No changes") {
 		t.Errorf("it changed something: %v", res)
 	}
-	if limit := max(r.site.quick(), 2*looked); res.took > limit { // all it does is to plan, which takes long where all is slow
+	if limit := max(r.site.quick()*slower, 2*looked); res.took > limit { // all it does is to plan, which takes long where all is slow
 		t.Errorf("it took %v, want %v", res.took, limit)
 	}
 }
@@ -97,7 +97,7 @@ func gatewayDies(t *testing.T, r *rig, l *load) {
 	back, steady := p.outage(killed)
 	t.Logf("FIGURE gateway failover: the API answered again %v after %s, which held the address, lost its power; without a pause after %v",
 		back.Round(10*time.Millisecond), holder, steady.Round(10*time.Millisecond))
-	if limit := r.site.failover(); back > limit {
+	if limit := r.site.failover() * slower; back > limit {
 		t.Errorf("the API answered only %v after the gateway was killed, want %v", back, limit)
 	}
 	l.flows(t, 10)
