@@ -149,7 +149,9 @@ func (r *rig) apply() result {
 // unchanged asserts that plan finds nothing to do, now and a minute later.
 func (r *rig) unchanged() {
 	r.t.Helper()
-	r.must(0, "plan", "-f", r.file)
+	if p := r.plans(r.invocation()); p.code != 0 {
+		r.t.Fatalf("there should be nothing to do: %v", p)
+	}
 	r.lasts()
 }
 

@@ -39,9 +39,9 @@ func atOnce() (n int, start time.Duration, err error) {
 	}
 	slices.Sort(took)
 	switch start = took[len(took)/2]; {
-	case start < 3*time.Millisecond:
+	case start < 2*time.Millisecond:
 		return 3, start, nil
-	case start < 6*time.Millisecond:
+	case start < 3500*time.Microsecond:
 		return 2, start, nil
 	}
 	return 1, start, nil
