@@ -60,6 +60,7 @@ require (
 	k8s.io/kubectl v0.36.3
 	k8s.io/kubelet v0.36.3
 	modernc.org/sqlite v1.61.1
+	mvdan.cc/sh/v3 v3.12.0
 	sigs.k8s.io/yaml v1.6.0
 )
 

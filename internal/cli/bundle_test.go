@@ -28,11 +28,8 @@ func bundleFixture(t *testing.T) (root, id string) {
 func runBundle(t *testing.T, root string, in []byte, args ...string) (string, error) {
 	t.Helper()
 	var out, progress bytes.Buffer
-	c := newBundleCmd(&App{In: bytes.NewReader(in), Out: &out, Err: &progress})
-	c.SilenceErrors, c.SilenceUsage = true, true
+	c := New(&App{In: bytes.NewReader(in), Out: &out, Err: &progress, StateDir: t.TempDir()})
 	c.SetArgs(append(args, "--library", root))
-	c.SetOut(&out)
-	c.SetErr(&progress)
 	err := c.ExecuteContext(context.Background())
 	return out.String(), err
 }
@@ -44,13 +41,13 @@ func TestBundleVerbs(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{[]string{"list"}, []string{"KUBERNETES", id[:12], release.Default, "built"}},
-		{[]string{"list", "-o", "json"}, []string{`"id": "` + id + `"`, `"kubernetes": "` + release.Default + `"`}},
-		{[]string{"list", "-o", "yaml"}, []string{"- added:", "id: " + id, "schemaVersion: 1"}},
-		{[]string{"inspect", id[:8]}, []string{id, "module k8s.io/kubernetes@" + release.Default, "kubelet", "naupegos.dev/k8s/pause:1", "worker"}},
-		{[]string{"inspect", id[:8], "--sbom"}, []string{"CycloneDX"}},
-		{[]string{"verify", id[:8]}, []string{"is whole"}},
-		{[]string{"export", id, file}, nil},
+		{[]string{"bundle", "list"}, []string{"KUBERNETES", id[:12], release.Default, "built"}},
+		{[]string{"bundle", "list", "-o", "json"}, []string{`"id": "` + id + `"`, `"kubernetes": "` + release.Default + `"`}},
+		{[]string{"bundle", "list", "-o", "yaml"}, []string{"- added:", "id: " + id, "schemaVersion: 1"}},
+		{[]string{"bundle", "inspect", id[:8]}, []string{id, "module k8s.io/kubernetes@" + release.Default, "kubelet", "naupegos.dev/k8s/pause:1", "worker"}},
+		{[]string{"bundle", "inspect", id[:8], "--sbom"}, []string{"CycloneDX"}},
+		{[]string{"bundle", "verify", id[:8]}, []string{"is whole"}},
+		{[]string{"bundle", "export", id, file}, nil},
 	} {
 		out, err := runBundle(t, root, nil, c.args...)
 		if err != nil {
@@ -68,27 +65,27 @@ func TestBundleVerbs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, from := range []string{file, "-"} {
-		if out, err := runBundle(t, other, data, "import", from); err != nil || !strings.Contains(out, id[:12]) {
+		if out, err := runBundle(t, other, data, "bundle", "import", from); err != nil || !strings.Contains(out, id[:12]) {
 			t.Errorf("import %s: %q, %v", from, out, err)
 		}
 	}
-	if _, err := runBundle(t, other, nil, "import", file, "--id", strings.Repeat("0", 64)); fail.KindOf(err) != fail.Refused {
+	if _, err := runBundle(t, other, nil, "bundle", "import", file, "--id", strings.Repeat("0", 64)); fail.KindOf(err) != fail.Refused {
 		t.Errorf("import of another bundle: %v", err)
 	}
-	if out, err := runBundle(t, other, nil, "import", file, "--id", id); err != nil || !strings.Contains(out, id[:12]) {
+	if out, err := runBundle(t, other, nil, "bundle", "import", file, "--id", id); err != nil || !strings.Contains(out, id[:12]) {
 		t.Errorf("import by ID: %q, %v", out, err)
 	}
-	piped, err := runBundle(t, other, nil, "export", id, "-")
+	piped, err := runBundle(t, other, nil, "bundle", "export", id, "-")
 	if err != nil || piped != string(data) {
 		t.Errorf("export to standard output: %d bytes, want %d (%v)", len(piped), len(data), err)
 	}
-	if out, err := runBundle(t, other, nil, "remove", id[:10]); err != nil || !strings.Contains(out, "removed") {
+	if out, err := runBundle(t, other, nil, "bundle", "remove", id[:10]); err != nil || !strings.Contains(out, "removed") {
 		t.Errorf("remove: %q, %v", out, err)
 	}
-	if out, err := runBundle(t, other, nil, "list"); err != nil || !strings.Contains(out, "No bundles") {
+	if out, err := runBundle(t, other, nil, "bundle", "list"); err != nil || !strings.Contains(out, "No bundles") {
 		t.Errorf("list of nothing: %q, %v", out, err)
 	}
-	if out, err := runBundle(t, other, nil, "list", "-o", "json"); err != nil || !strings.Contains(out, `"items": []`) {
+	if out, err := runBundle(t, other, nil, "bundle", "list", "-o", "json"); err != nil || !strings.Contains(out, `"items": []`) {
 		t.Errorf("list of nothing as JSON: %q, %v", out, err)
 	}
 }
@@ -109,15 +106,15 @@ func TestBundleVerbsFail(t *testing.T) {
 		args []string
 		kind fail.Kind
 	}{
-		{[]string{"verify", id}, fail.Invalid},
-		{[]string{"verify", "v9.9.9"}, fail.NotFound},
-		{[]string{"inspect", "nonsense"}, fail.Invalid},
-		{[]string{"export", id, target}, fail.Invalid},
-		{[]string{"import", filepath.Join(root, "absent")}, fail.Invalid},
-		{[]string{"import", os.DevNull, "--id", id[:12]}, fail.Invalid},
-		{[]string{"build", "--kubernetes", "v1.2.3"}, fail.Invalid},
-		{[]string{"pull", "--kubernetes", "v1.2.3"}, fail.Invalid},
-		{[]string{"build", "--go", "/nonexistent"}, fail.Refused},
+		{[]string{"bundle", "verify", id}, fail.Invalid},
+		{[]string{"bundle", "verify", "v9.9.9"}, fail.NotFound},
+		{[]string{"bundle", "inspect", "nonsense"}, fail.Invalid},
+		{[]string{"bundle", "export", id, target}, fail.Invalid},
+		{[]string{"bundle", "import", filepath.Join(root, "absent")}, fail.Invalid},
+		{[]string{"bundle", "import", os.DevNull, "--id", id[:12]}, fail.Invalid},
+		{[]string{"bundle", "build", "--kubernetes", "v1.2.3"}, fail.Invalid},
+		{[]string{"bundle", "pull", "--kubernetes", "v1.2.3"}, fail.Invalid},
+		{[]string{"bundle", "build", "--go", "/nonexistent"}, fail.Refused},
 	} {
 		if _, err := runBundle(t, root, nil, c.args...); fail.KindOf(err) != c.kind {
 			t.Errorf("%v: %v (%s), want %s", c.args, err, fail.KindOf(err), c.kind)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -124,10 +125,39 @@ func addVerbs(root *cobra.Command, a *App) {
 		newVersionCmd(a), newLocalMachineCmd(),
 	)
 	root.SetHelpCommand(helpCommand(root))
+	groupVerbs(root)
 	suggestForOtherWords(root)
 	checkArguments(root)
 	completeNames(root, a)
 	completeValues(root)
+}
+
+// verbGroups are the headings of the list of verbs, in the order in which a user meets them, each with its verbs.
+var verbGroups = []struct{ title, verbs string }{
+	{"Clusters:", "init validate explain schema plan apply status test kubectl kubeconfig document history destroy reset"},
+	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
+	{"Machines:", "node machine ssh ssh-config logs"},
+	{"Server and store:", "server store"},
+	{"Artefacts:", "bundle image"},
+	{"Other:", "doctor version help completion"},
+}
+
+// groupVerbs puts every verb below its heading.
+func groupVerbs(root *cobra.Command) {
+	of := map[string]string{}
+	for _, g := range verbGroups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for verb := range strings.FieldsSeq(g.verbs) {
+			of[verb] = g.title
+		}
+	}
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			c.GroupID = of[c.Name()]
+		}
+	}
+	root.SetHelpCommandGroupID(of["help"])
+	root.SetCompletionCommandGroupID(of["completion"])
 }
 
 // version is stamped by the linker (-X); a plain `go build` says "dev".
