@@ -111,6 +111,9 @@ CONCURRENT = $(shell grep -rlE '\bgo func|errgroup\.|sync\.WaitGroup|\.Go.func' 
 # The others: make test runs each package's unit tests once.
 SEQUENTIAL = $(filter-out $(CONCURRENT),$(shell go list ./... | sed 's,^github.com/naupegos/naupegos,.,'))
 
+# A program built with the race detector sleeps for a second before it exits: each test binary, and each command that a script runs.
+race race-all: export GORACE ?= atexit_sleep_ms=20
+
 race: bin/tiers ## the unit tests of packages that start goroutines, with the race detector; no root
 	@$(TIER) -budget 3m race $(GO_TEST) -race $(CONCURRENT)
 

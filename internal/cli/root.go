@@ -31,6 +31,8 @@ type App struct {
 	StoreURL string // of the database that several people share; empty: $NAUPEGOS_STORE, else one in StateDir
 	NoColor  bool
 
+	passphraseWork int // store.Key.Work; tests take less
+
 	logging     logFlags
 	serverFlags serverFlags
 }

@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"naupegos": func() {
-		os.Exit(Main(context.Background(), &App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
+		os.Exit(Main(context.Background(), &App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, passphraseWork: 10}, os.Args[1:]))
 	}})
 }
 

@@ -36,7 +36,7 @@ Secrets in it are encrypted. What opens them, identity.age, stays in the state d
 }
 
 func newStoreBackupCmd(a *App) *cobra.Command {
-	var key store.Key
+	key := store.Key{Work: a.passphraseWork}
 	var passphrase string
 	var out output.Format
 	c := &cobra.Command{

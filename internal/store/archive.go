@@ -20,6 +20,7 @@ type Key struct {
 	Recipients []string // age1…, to encrypt to
 	Identities []byte   // of a file with AGE-SECRET-KEY-1…, to open with
 	Passphrase string   // for either
+	Work       int      // what guessing a passphrase costs whoever has the backup: scrypt's N as a power of two; 0: what age takes, a second or so
 }
 
 // maxFile bounds a file of a backup.
@@ -33,6 +34,9 @@ func (k Key) recipients() (all []age.Recipient, err error) {
 		r, err := age.NewScryptRecipient(k.Passphrase)
 		if err != nil {
 			return nil, fail.Wrap(fail.Invalid, err, "use the passphrase")
+		}
+		if k.Work > 0 {
+			r.SetWorkFactor(k.Work)
 		}
 		return []age.Recipient{r}, nil
 	}

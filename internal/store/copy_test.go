@@ -196,7 +196,7 @@ func refusals(t *testing.T, home, away store.Location, file []byte, open store.K
 }
 
 func TestBackupToPassphrase(t *testing.T) {
-	key := store.Key{Passphrase: "correct horse"}
+	key := store.Key{Passphrase: "correct horse", Work: 10}
 	restores(t, store.Location{Dir: t.TempDir()}, store.Location{Dir: filepath.Join(t.TempDir(), "new")}, key, key)
 }
 

@@ -16,7 +16,7 @@ import (
 // TestRestoreBelowAServer: a running server keeps its store. What came out of a backup neither goes on with jobs of its time, nor lets in
 // whose token was revoked since.
 func TestRestoreBelowAServer(t *testing.T) {
-	ctx, home, key := t.Context(), store.Location{Dir: t.TempDir()}, store.Key{Passphrase: "correct horse"}
+	ctx, home, key := t.Context(), store.Location{Dir: t.TempDir()}, store.Key{Passphrase: "correct horse", Work: 10}
 	s := testkit.Value(store.Open(ctx, home))(t)
 	defer s.Close()
 	for _, id := range []string{"ann", "bob"} {
@@ -62,7 +62,7 @@ func TestRestoreBelowAServer(t *testing.T) {
 // TestBackupUnderWrites: what is backed up while others write is the store as it was at one moment: each token was written before its
 // machine, so that of a copy that has n machines there are n or n+1 tokens.
 func TestBackupUnderWrites(t *testing.T) {
-	home, key := store.Location{Dir: t.TempDir()}, store.Key{Passphrase: "correct horse"}
+	home, key := store.Location{Dir: t.TempDir()}, store.Key{Passphrase: "correct horse", Work: 10}
 	s := testkit.Value(store.Open(t.Context(), home))(t)
 	defer s.Close()
 	ctx, stop := context.WithCancel(t.Context())
