@@ -16,7 +16,7 @@ FORMER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).
 
 .PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-openstack openstack \
 	bundle bundle-former bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack \
-	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall clean
+	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall deb clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -239,6 +239,11 @@ install: build ## the programs, man pages and shell completion, to $(PREFIX); PR
 
 uninstall: ## remove what make install wrote
 	rm -f $(BINDIR)/naupegos $(BINDIR)/naupegos-agent $(MANDIR)/naupegos.1 $(MANDIR)/naupegos-*.1 $(COMPLETIONS)
+
+deb: ## a Debian package of the programs and the server's unit, in dist/
+	rm -rf dist/tree
+	@$(MAKE) --no-print-directory install DESTDIR=dist/tree PREFIX=/usr
+	@hack/deb dist/tree '$(VERSION)' dist
 
 clean: ## remove what was built (caches outside the clone stay)
 	rm -rf bin dist .evidence
