@@ -23,6 +23,9 @@ type ChangeRule struct {
 // backOrAnew is what to do about a field that can't change.
 const backOrAnew = "set it back; what you want needs another cluster"
 
+// takenNext is what a change of the stock's choice means.
+const takenNext = "machines that are taken from now on are chosen by it; those that are in use stay"
+
 // otherIssuer is what to do about an issuer that can't change, and sameAuthorities what is true of where it may be reached.
 const (
 	otherIssuer     = "set it back; with another issuer the authorities are others, and the cluster another one: naupegos destroy it, or reset it, first"
@@ -68,6 +71,23 @@ var changeRules = rules{
 	"spec.provider.openstack.network.subnet":     {Class: ChangeRefused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.network.router":     {Class: ChangeRefused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.trustOnFirstUse":    {Class: ChangeFree, Say: "it concerns machines that are met for the first time"},
+
+	"spec.provider.metal":                        {Class: ChangeRefused, Say: backOrAnew},
+	"spec.provider.metal.spread":                 {Class: ChangeFree, Say: takenNext},
+	"spec.provider.metal.system":                 {Class: ChangeFree, Say: "machines that are installed from now on have it; naupegos update has the others take it over"},
+	"spec.provider.metal.installTimeout":         {Class: ChangeFree},
+	"spec.provider.metal.pools[]":                {Class: ChangeFree, Say: takenNext},
+	"spec.provider.metal.pools[].name":           {Class: ChangeFree},
+	"spec.provider.metal.pools[].labels":         {Class: ChangeFree, Say: takenNext},
+	"spec.provider.metal.pools[].facts":          {Class: ChangeFree, Say: takenNext},
+	"spec.provider.metal.pools[].minCPUs":        {Class: ChangeFree, Say: takenNext},
+	"spec.provider.metal.pools[].minMemoryGiB":   {Class: ChangeFree, Say: takenNext},
+	"spec.provider.metal.pools[].machines":       {Class: ChangeFree, Say: takenNext},
+	"spec.provider.metal.pools[].disk.serial":    {Class: ChangeFree, Say: "it is asked for when a machine is installed"},
+	"spec.provider.metal.pools[].disk.minGiB":    {Class: ChangeFree, Say: "it is asked for when a machine is installed"},
+	"spec.provider.metal.pools[].disk.data":      {Class: ChangeFree},
+	"spec.provider.metal.pools[].disk.overwrite": {Class: ChangeFree, Say: "it is consent to what installations do from then on"},
+	"spec.provider.metal.pools[].strategy":       {Class: ChangeFree},
 
 	"spec.endpoint.kind":                           {Class: ChangeRefused, Say: backOrAnew},
 	"spec.endpoint.octavia":                        {Class: ChangeFree},

@@ -11,9 +11,9 @@ import (
 func (c *Cluster) Default() {
 	if h := c.Spec.Provider.Hosts; h != nil {
 		c.defaultHosts(h)
-		if c.Spec.Security.PacketFilter == nil {
-			c.Spec.Security.PacketFilter = &PacketFilter{}
-		}
+	}
+	if p := c.Spec.Provider; (p.Hosts != nil || p.Metal != nil) && c.Spec.Security.PacketFilter == nil {
+		c.Spec.Security.PacketFilter = &PacketFilter{}
 	}
 	c.defaultEndpoint()
 	for i := range c.Spec.Workers {

@@ -20,14 +20,14 @@ const NoWorkers = -1
 // InitOptions says what New writes. What is zero gets its default.
 type InitOptions struct {
 	Name          string        // of the cluster; default "demo"
-	Provider      string        // "local" (default), "hosts" or "openstack"
+	Provider      string        // "local" (default), "hosts", "openstack" or "metal"
 	Kubernetes    string        // release; default the newest
 	ControlPlanes int           // 1, 3 or 5; default 3
 	Workers       int           // in the pool "general"; default 2; NoWorkers: workloads run on the control plane
 	Gateways      int           // default 2
 	Endpoint      string        // kind; default: address with Address, direct with one control-plane machine and no Gateways, else gateways
 	Address       string        // host[:port] of a load balancer, for kind address
-	VIP           string        // virtual address, for kind gateways with provider hosts
+	VIP           string        // virtual address, for kind gateways with provider hosts or metal
 	EtcdMode      string        // "stacked" (default) or "service"
 	SSHKeyFile    string        // with provider hosts; default "~/.ssh/id_ed25519"
 	Hosts         []HostMachine // with provider hosts; default: made-up machines, to be replaced
@@ -45,7 +45,7 @@ var initTemplate string
 // fail.Invalid, an Errors where the document would be at fault.
 func New(o InitOptions) ([]byte, error) {
 	o.fill()
-	if known := []string{ProviderLocal, ProviderHosts, ProviderOpenStack}; !slices.Contains(known, o.Provider) {
+	if known := Providers(); !slices.Contains(known, o.Provider) {
 		return nil, fail.New(fail.Invalid, "unknown provider %q", o.Provider).Do("known: %s", strings.Join(known, ", "))
 	}
 	t, err := template.New("init").Funcs(template.FuncMap{"yaml": scalar}).Parse(initTemplate)
@@ -85,6 +85,9 @@ func (o *InitOptions) fill() {
 	}
 	if o.Endpoint == EndpointGateways {
 		or(&o.Gateways, 2)
+		if o.Provider == ProviderMetal {
+			or(&o.VIP, "192.0.2.10") // to be replaced
+		}
 	}
 	if o.Provider == ProviderHosts && len(o.Hosts) == 0 {
 		o.madeUpHosts()

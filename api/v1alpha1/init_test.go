@@ -30,6 +30,7 @@ func TestNew(t *testing.T) {
 
 		"openstack":         {Provider: "openstack"},
 		"openstack-octavia": {Provider: "openstack", Name: "harbour", Cloud: "mycloud", ExternalNetwork: "public", Flavor: "m1.large", Image: "debian: 12", Endpoint: "octavia", Workers: 5},
+		"metal":             {Provider: "metal", VIP: "192.0.2.10"},
 		"openstack-direct":  {Provider: "openstack", ControlPlanes: 1, Workers: v1alpha1.NoWorkers},
 	} {
 		t.Run(name, func(t *testing.T) {

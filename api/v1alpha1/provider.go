@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "reflect"
+
 // Provider says where machines come from: exactly one of its fields is set.
 type Provider struct {
 	// Machines are system containers on this Linux host.
@@ -8,6 +10,8 @@ type Provider struct {
 	Hosts *Hosts `json:"hosts,omitempty" yaml:"hosts,omitempty"`
 	// Machines are servers of an OpenStack cloud.
 	OpenStack *OpenStack `json:"openstack,omitempty" yaml:"openstack,omitempty"`
+	// Machines are physical ones that naupegos server knows.
+	Metal *Metal `json:"metal,omitempty" yaml:"metal,omitempty"`
 }
 
 // The providers' names as Provider.Name returns them.
@@ -15,7 +19,13 @@ const (
 	ProviderLocal     = "local"
 	ProviderHosts     = "hosts"
 	ProviderOpenStack = "openstack"
+	ProviderMetal     = "metal"
 )
+
+// Providers lists the providers' names.
+func Providers() []string {
+	return []string{ProviderLocal, ProviderHosts, ProviderOpenStack, ProviderMetal}
+}
 
 // Name returns the name of the provider that is set, or "" where none or several are.
 func (p Provider) Name() string {
@@ -31,7 +41,7 @@ func (p Provider) set() []string {
 	for _, o := range []struct {
 		name  string
 		given bool
-	}{{ProviderLocal, p.Local != nil}, {ProviderHosts, p.Hosts != nil}, {ProviderOpenStack, p.OpenStack != nil}} {
+	}{{ProviderLocal, p.Local != nil}, {ProviderHosts, p.Hosts != nil}, {ProviderOpenStack, p.OpenStack != nil}, {ProviderMetal, p.Metal != nil}} {
 		if o.given {
 			names = append(names, o.name)
 		}
@@ -85,4 +95,75 @@ type HostMachine struct {
 	Pool string `json:"pool,omitempty" yaml:"pool,omitempty" jsonschema:"maxLength=40,pattern=^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"`
 	// SSH host key of the machine as in /etc/ssh/ssh_host_ed25519_key.pub. Needed unless trustOnFirstUse is set.
 	HostKey string `json:"hostKey,omitempty" yaml:"hostKey,omitempty"`
+}
+
+// Metal takes machines out of the stock of naupegos server: physical ones that it has discovered and somebody has approved.
+type Metal struct {
+	// Label of machines whose values name what fails as one: racks, rooms. The machines of a role or pool are spread over them. Machines without it are told apart by the switch that they are connected to.
+	Spread string `json:"spread,omitempty" yaml:"spread,omitempty" jsonschema:"maxLength=253"`
+	// ID of the system image that machines are installed with. Left out: the one of the Kubernetes release that was made last (naupegos image system).
+	System string `json:"system,omitempty" yaml:"system,omitempty" jsonschema:"maxLength=128,pattern=^([a-z0-9]([-a-z0-9:.]*[a-z0-9])?)?$"`
+	// From ordering the installation of a machine until the installed system answers. With power that nobody can switch from here, somebody has to switch the machine on meanwhile.
+	InstallTimeout Duration `json:"installTimeout,omitzero" yaml:"installTimeout,omitempty" jsonschema:"default=45m"`
+	// Which machines roles and pools take. A role or pool that is not listed takes any.
+	Pools []MetalPool `json:"pools,omitempty" yaml:"pools,omitempty" jsonschema:"maxItems=102"`
+}
+
+// MetalPool says which machines of the stock a role or pool takes, and how they are installed.
+type MetalPool struct {
+	// The pool of spec.workers that this is about, or "control-plane" or "gateway".
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=40,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+	// Labels that machines must have.
+	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
+	// What machines must say of themselves: uuid, mac, manufacturer, product, serial or chassis (the switch beside it), each with a pattern: "Dell*".
+	Facts map[string]string `json:"facts,omitempty" yaml:"facts,omitempty"`
+	// Fewest CPUs.
+	MinCPUs int `json:"minCPUs,omitempty" yaml:"minCPUs,omitempty" jsonschema:"minimum=1,maximum=4096"`
+	// Least memory, in GiB.
+	MinMemoryGiB int `json:"minMemoryGiB,omitempty" yaml:"minMemoryGiB,omitempty" jsonschema:"minimum=1,maximum=65536"`
+	// These machines and no others, by name, MAC address or UUID.
+	Machines []string `json:"machines,omitempty" yaml:"machines,omitempty" jsonschema:"maxItems=1000"`
+	// Where the system goes.
+	Disk MetalDisk `json:"disk,omitzero" yaml:"disk,omitempty"`
+	// How machines take another system in naupegos update: reboot, kexec, poweroff (somebody switches them on again), live and none (they keep the system that they were installed with).
+	Strategy string `json:"strategy,omitempty" yaml:"strategy,omitempty" jsonschema:"default=reboot,enum=none,enum=live,enum=kexec,enum=reboot,enum=poweroff"`
+}
+
+// MetalDisk chooses the system disk. By itself it is the smallest that fits and has nothing on it that the machine's owner may miss.
+type MetalDisk struct {
+	// Serial number of the disk.
+	Serial string `json:"serial,omitempty" yaml:"serial,omitempty" jsonschema:"maxLength=256"`
+	// Smallest size, in GiB.
+	MinGiB int `json:"minGiB,omitempty" yaml:"minGiB,omitempty" jsonschema:"default=20,minimum=8,maximum=1048576"`
+	// Serial numbers of disks that are never touched.
+	Data []string `json:"data,omitempty" yaml:"data,omitempty" jsonschema:"maxItems=1000"`
+	// Serial numbers of disks that may be overwritten though something is on them.
+	Overwrite []string `json:"overwrite,omitempty" yaml:"overwrite,omitempty" jsonschema:"maxItems=1000"`
+}
+
+// The names of what is in no pool, in spec.provider.metal.pools.
+const (
+	MetalControlPlane = RoleControlPlane
+	MetalGateway      = RoleGateway
+)
+
+// Pool returns what is said of the machines of a role or pool; defaults where nothing is.
+func (m *Metal) Pool(role, pool string) MetalPool {
+	name := MetalPoolName(role, pool)
+	for _, p := range m.Pools {
+		if p.Name == name {
+			return p
+		}
+	}
+	p := MetalPool{Name: name}
+	applyDefaults(reflect.ValueOf(&p).Elem())
+	return p
+}
+
+// MetalPoolName is the name of a role's or pool's machines among spec.provider.metal.pools, and in the stock.
+func MetalPoolName(role, pool string) string {
+	if role == RoleWorker {
+		return pool
+	}
+	return role
 }

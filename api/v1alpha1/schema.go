@@ -53,7 +53,7 @@ func Schema() ([]byte, error) {
 
 // JSONSchemaExtend says that exactly one provider is given.
 func (Provider) JSONSchemaExtend(s *jsonschema.Schema) {
-	for _, name := range []string{ProviderLocal, ProviderHosts, ProviderOpenStack} {
+	for _, name := range Providers() {
 		s.OneOf = append(s.OneOf, &jsonschema.Schema{Required: []string{name}})
 	}
 }

@@ -8,8 +8,8 @@ type Security struct {
 	EncryptionAtRest *bool `json:"encryptionAtRest,omitempty" yaml:"encryptionAtRest,omitempty" jsonschema:"default=true"`
 	// Apply the API server and kubelet settings of the CIS Kubernetes benchmark.
 	CISDefaults *bool `json:"cisDefaults,omitempty" yaml:"cisDefaults,omitempty" jsonschema:"default=true"`
-	// What the machines of the cluster say only to each other (etcd, kubelets, VXLAN) is refused to everybody else. Only with provider hosts: the
-	// other ones keep strangers out by their networks.
+	// What the machines of the cluster say only to each other (etcd, kubelets, VXLAN) is refused to everybody else. Only with providers hosts and
+	// metal: the other ones keep strangers out by their networks.
 	PacketFilter *PacketFilter `json:"packetFilter,omitempty" yaml:"packetFilter,omitempty"`
 }
 

@@ -45,6 +45,9 @@ func (c *Cluster) check(r *findings) {
 	if h := c.Spec.Provider.Hosts; h != nil {
 		c.checkHosts(r, h)
 	}
+	if m := c.Spec.Provider.Metal; m != nil {
+		c.checkMetal(r, m)
+	}
 	c.checkNames(r)
 	c.checkNetworks(r)
 	c.checkCapacity(r)
@@ -107,12 +110,12 @@ func checkDuration(d Duration) (problem, hint string) {
 
 // checkProvider demands exactly one.
 func (c *Cluster) checkProvider(r *findings) {
-	const names = "keep one of local, hosts, openstack"
+	const names = "keep one of local, hosts, openstack, metal"
 	switch set := c.Spec.Provider.set(); {
 	case len(set) > 1:
 		r.remark("spec.provider", "names more than one provider", names) // what is wrong with each is worth knowing at once
 	case len(set) == 0:
-		r.add("spec.provider", "no provider is chosen", `give one of local, hosts, openstack; the shortest is "provider: {local: {}}"`)
+		r.add("spec.provider", "no provider is chosen", `give one of local, hosts, openstack, metal; the shortest is "provider: {local: {}}"`)
 	}
 }
 

@@ -93,6 +93,8 @@ func (c *Cluster) checkGateways(r *findings, path string) {
 		r.add(path+".vip", "can't be chosen with provider openstack", "remove it: it is the address of a port that the provider makes", "spec.provider")
 	case c.Spec.Provider.Hosts != nil && e.VIP == "":
 		r.add(path+".vip", "is required with provider hosts and kind gateways", "give a free address in the gateways' network, or take another kind of endpoint", "spec.provider")
+	case c.Spec.Provider.Metal != nil && e.VIP == "":
+		r.add(path+".vip", "is required with provider metal and kind gateways", "give a free address in the gateways' network, or take another kind of endpoint", "spec.provider")
 	case e.VIP != "":
 		if problem, hint := checkAddress(e.VIP); problem != "" {
 			r.add(path+".vip", problem, hint)

@@ -2,9 +2,13 @@ package v1alpha1
 
 import (
 	"fmt"
+	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const machinesField = "spec.provider.hosts.machines"
@@ -91,5 +95,96 @@ func (c *Cluster) checkHostCounts(r *findings, h *Hosts) {
 		check("spec.endpoint.gateways.replicas", "role gateway", c.GatewayCount(), h.count(RoleGateway, ""))
 	} else if i := slices.IndexFunc(h.Machines, func(m HostMachine) bool { return m.Role == RoleGateway }); i >= 0 {
 		r.add(item(machinesField, i)+".role", "gateways are of no use with endpoint kind "+quote(c.Spec.Endpoint.Kind), "remove the machine or change the kind", "spec.endpoint.kind")
+	}
+}
+
+const metalField = "spec.provider.metal"
+
+// MetalFacts are what pools can ask of what machines say of themselves.
+func MetalFacts() []string {
+	return []string{"chassis", "mac", "manufacturer", "product", "serial", "uuid"}
+}
+
+// checkMetal checks which machines of the stock are taken, and how they are installed.
+func (c *Cluster) checkMetal(r *findings, m *Metal) {
+	if m.Spread != "" {
+		checkLabelKey(r, metalField+".spread", m.Spread)
+	}
+	names, machines := map[string]int{}, map[string]string{}
+	for i, p := range m.Pools {
+		field := item(metalField+".pools", i)
+		wanted, known := c.metalCount(p.Name)
+		switch first, again := names[p.Name]; {
+		case p.Name == "":
+			continue // reported as required
+		case again:
+			r.add(field+".name", fmt.Sprintf("%s is already the name of pools[%d]", quote(p.Name), first), "say all of it in one place")
+		case p.Name == MetalGateway && !known:
+			r.add(field+".name", "gateways are of no use with endpoint kind "+quote(c.Spec.Endpoint.Kind), "remove it or change the kind", "spec.endpoint.kind")
+		case !known:
+			r.add(field+".name", "there is no pool "+quote(p.Name)+" in spec.workers", "name one that is there, or control-plane or gateway", "spec.workers")
+		}
+		names[p.Name] = i
+		checkMetalChoice(r, field, p)
+		for j, name := range p.Machines {
+			at := item(field+".machines", j)
+			key := strings.ToLower(name)
+			switch first, again := machines[key]; {
+			case name == "" || strings.ContainsAny(name, " \t\n/"):
+				r.add(at, quote(name)+" is no machine", "give its name, MAC address or UUID")
+			case again:
+				r.add(at, quote(name)+" is already in "+first, "a machine is in one pool")
+			}
+			machines[key] = field + ".machines"
+		}
+		if n := len(p.Machines); n > 0 && known && n < wanted {
+			r.add(field+".machines", fmt.Sprintf("names %d machines, but %d are wanted", n, wanted), "name more, or leave it out to take any that fit")
+		}
+		checkMetalDisk(r, field, p)
+	}
+}
+
+// metalCount is the number of machines of a role or pool as the stock has its name; known says whether there is such a one.
+func (c *Cluster) metalCount(name string) (n int, known bool) {
+	switch name {
+	case MetalControlPlane:
+		return c.Spec.ControlPlane.Replicas, true
+	case MetalGateway:
+		return c.GatewayCount(), c.Spec.Endpoint.Kind == EndpointGateways
+	}
+	i := slices.IndexFunc(c.Spec.Workers, func(p Pool) bool { return p.Name == name })
+	if i < 0 {
+		return 0, false
+	}
+	return c.Spec.Workers[i].Count(), true
+}
+
+// checkMetalChoice checks labels and facts.
+func checkMetalChoice(r *findings, field string, p MetalPool) {
+	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
+		at := field + ".labels[" + clip(key) + "]"
+		checkLabelKey(r, at, key)
+		if len(validation.IsValidLabelValue(p.Labels[key])) > 0 {
+			r.add(at, quote(p.Labels[key])+" is not a label value", "up to 63 letters, digits, - _ . with a letter or digit at both ends")
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Facts)) {
+		at := field + ".facts[" + clip(key) + "]"
+		if !slices.Contains(MetalFacts(), key) {
+			r.add(at, quote(key)+" is nothing that machines say of themselves", "take one of "+strings.Join(MetalFacts(), ", "))
+		}
+		if _, err := path.Match(p.Facts[key], ""); err != nil || p.Facts[key] == "" {
+			r.add(at, quote(p.Facts[key])+" is no pattern", `write it like "Dell*"`)
+		}
+	}
+}
+
+// checkMetalDisk checks that what is said of disks fits together.
+func checkMetalDisk(r *findings, field string, p MetalPool) {
+	d := p.Disk
+	for i, serial := range d.Data {
+		if serial == "" || serial == d.Serial || slices.Contains(d.Overwrite, serial) {
+			r.add(item(field+".disk.data", i), quote(serial)+" is never touched, and the system can't go there", "name a disk in one place only")
+		}
 	}
 }

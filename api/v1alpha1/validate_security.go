@@ -19,8 +19,8 @@ func (c *Cluster) checkSecurity(r *findings) {
 	if f := c.Spec.Security.PacketFilter; f != nil {
 		const path = "spec.security.packetFilter"
 		switch {
-		case c.Spec.Provider.Hosts == nil:
-			r.add(path, "belongs to provider hosts, but the provider is another", "remove it", "spec.provider")
+		case c.Spec.Provider.Hosts == nil && c.Spec.Provider.Metal == nil:
+			r.add(path, "belongs to providers hosts and metal, but the provider is another", "remove it", "spec.provider")
 		case f.Enabled != nil && !*f.Enabled && len(f.Admit) > 0:
 			r.add(path+".admit", "is given, but the packet filter is not enabled", "remove it or set enabled to true", path+".enabled")
 		}

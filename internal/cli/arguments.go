@@ -139,7 +139,7 @@ func flagValues(flag string) []string {
 	case "only":
 		return strings.Split(parts.Words(parts.All()), ", ")
 	case "provider":
-		return []string{v1alpha1.ProviderLocal, v1alpha1.ProviderHosts, v1alpha1.ProviderOpenStack}
+		return v1alpha1.Providers()
 	case "kubernetes":
 		return release.Versions()
 	case "etcd":

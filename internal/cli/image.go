@@ -131,7 +131,7 @@ naupegos machine install says which machine is to have it. Needs what image buil
 				if err != nil {
 					return err
 				}
-				o.Output = netbooting.Systems(dir)
+				o.Output = image.SystemsDir(dir)
 			}
 			lib, err := bundles.Library(root)
 			if err != nil {

@@ -49,7 +49,7 @@ func newInitCmd(a *App) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&o.Name, "name", "demo", "the cluster's name")
-	c.Flags().StringVar(&o.Provider, "provider", "local", "where machines come from: local, hosts or openstack")
+	c.Flags().StringVar(&o.Provider, "provider", "local", "where machines come from: local, hosts, openstack or metal")
 	c.Flags().IntVar(&o.ControlPlanes, "control-planes", 3, "control-plane machines: 1, 3 or 5")
 	c.Flags().IntVar(&o.Workers, "workers", 2, "worker machines; with 0 workloads run on the control plane")
 	c.Flags().IntVar(&o.Gateways, "gateways", 2, "gateway machines")
@@ -129,6 +129,7 @@ func (a *App) askInit(o *v1alpha1.InitOptions) error {
 			huh.NewOption("containers on this machine", "local"),
 			huh.NewOption("hosts that I name by address", "hosts"),
 			huh.NewOption("an OpenStack cloud", "openstack"),
+			huh.NewOption("physical machines that naupegos server knows", "metal"),
 		).Value(&o.Provider),
 		huh.NewSelect[string]().Title("Control-plane machines").Description("an odd number: one may fail of three, two of five").
 			Options(huh.NewOptions("1", "3", "5")...).Value(&cps),

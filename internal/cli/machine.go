@@ -202,7 +202,7 @@ func (a *App) switchMachines(ctx context.Context, p power, name string, machines
 	if what == "" {
 		what = fmt.Sprintf("all %d of cluster %s", len(machines), name)
 	}
-	switching, err := s.Cluster.PlanPower("machine "+p.verb, machines, p.states)
+	switching, err := s.Cluster.PlanPower(ctx, "machine "+p.verb, machines, p.states)
 	if err != nil {
 		return err
 	}

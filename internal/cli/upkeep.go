@@ -88,7 +88,7 @@ func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
 		return err
 	}
 	o := sessionOptions{verb: "repair", readOnly: true}
-	if round.Rung == upkeep.Replace {
+	if round.Rung.Replaces() {
 		o.bundle = bundles.Made
 	}
 	if f.dry {
@@ -283,7 +283,7 @@ with the same command.`,
 	c.Flags().BoolVar(&f.dry, "dry-run", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
 	f.format.Bind(c)
 	f.run.bind(c)
-	f.run.consents.known = append(cluster.Consents(), cluster.ConsentLeave)
+	f.run.consents.known = cluster.Consents()
 	return c
 }
 

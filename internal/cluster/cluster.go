@@ -165,7 +165,7 @@ func (c *Cluster) Provider() provider.Provider { return c.prov }
 func (c *Cluster) newProvider() (provider.Provider, error) {
 	return providers.New(providers.Options{
 		Document: c.doc, ClusterID: c.rec.ID, Bundle: c.bundle, AgentPath: c.agent.path, PublicKey: c.publicKeys[0], Home: c.facts.Get(memory.Home),
-		Runner: c.dialer, Hosts: memory.Hosts{Facts: c.facts}, HostKeys: memory.HostKeys{Facts: c.facts},
+		Runner: c.dialer, Hosts: memory.Hosts{Facts: c.facts}, HostKeys: memory.HostKeys{Facts: c.facts}, SSHKeys: c.authorizedKeys(), Store: c.store,
 	})
 }
 

@@ -44,6 +44,22 @@ func (c *Cluster) resetStep(m provider.Machine) *plan.Step {
 	}
 }
 
+// cleanStep cleans a machine that goes back to a stock. One that can be switched off need not be clean: it is installed anew before it is used.
+func (c *Cluster) cleanStep(m provider.Machine) *plan.Step {
+	s := c.resetStep(m)
+	s.Reason = "it goes back to the stock, and what Naupegos put on it goes"
+	clean := s.Run
+	s.Run = func(ctx context.Context, p plan.Progress) error {
+		err := clean(ctx, p)
+		if err != nil && ctx.Err() == nil && c.switches(ctx, m.Name) {
+			p.Status("it can't be cleaned, and is switched off as it is: %v", err)
+			return nil
+		}
+		return err
+	}
+	return s
+}
+
 // DestroyOptions says how a cluster is destroyed.
 type DestroyOptions struct {
 	KeepVolumes bool                        // leave the volumes of PersistentVolumeClaims in the cloud
@@ -74,8 +90,11 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	want, _ := wanted.Assign(c.doc, inv.Machines, c.decided())
 	c.setTarget(want)
 	var graph plan.Graph
-	if c.prov.Traits().Keeps {
-		c.planClean(&graph, inv.Machines, c.letGo)
+	switch t := c.prov.Traits(); {
+	case t.Keeps:
+		c.planClean(&graph, inv.Machines, c.resetStep, c.letGo)
+	case t.Stock: // who does not answer is given back as it is
+		c.planClean(&graph, inv.Machines, c.cleanStep, func(provider.Machine) *plan.Step { return nil })
 	}
 	g := c.planFree(ctx, &graph, opts)
 	var gone []string
@@ -101,17 +120,17 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 }
 
 // ConsentLeave names the consent to forgetting machines that outlive the cluster, do not answer, and so can't be cleaned.
-const ConsentLeave = "leave-behind"
+const ConsentLeave = provider.ConsentLeave
 
 // planClean cleans machines: gateways last, for the others are reached through them. One that can't be cleaned gets another step, or none. It
 // returns the steps' IDs.
-func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine, other func(provider.Machine) *plan.Step) (cleaned []string) {
+func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine, cleaned, other func(provider.Machine) *plan.Step) (all []string) {
 	clean := func(role func(provider.Role) bool, needs []plan.Need) (all []string) {
 		for _, m := range machines {
 			if !role(m.Role) {
 				continue
 			}
-			s := c.resetStep(m)
+			s := cleaned(m)
 			if m.State != provider.Running {
 				if s = other(m); s == nil {
 					continue

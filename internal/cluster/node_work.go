@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -94,10 +96,12 @@ func drainOnce(ctx context.Context, client *kube.Client, name string, o kube.Dra
 
 // PlanPower switches machines, each through states (of provider.Power) one after another, all side by side. fail.Refused where the provider
 // can't: nothing is switched off that nobody could switch on again as was asked for.
-func (c *Cluster) PlanPower(verb string, machines, states []string) (*plan.Plan, error) {
-	if !c.prov.Traits().Switched && !slices.Equal(states, []string{"off"}) {
-		return nil, fail.New(fail.Refused, "%s: machines of this provider have no power control; nothing was switched", verb).At(c.Name()).
-			Do("naupegos machine stop shuts one down; naupegos ssh %s MACHINE -- systemctl reboot reboots it", c.Name())
+func (c *Cluster) PlanPower(ctx context.Context, verb string, machines, states []string) (*plan.Plan, error) {
+	for _, name := range machines {
+		if !slices.Equal(states, []string{"off"}) && !c.switches(ctx, name) {
+			return nil, fail.New(fail.Refused, "%s: %s; nothing was switched", verb, c.unswitched()).At(name).
+				Do("naupegos machine stop shuts one down; naupegos ssh %s MACHINE -- systemctl reboot reboots it", c.Name())
+		}
 	}
 	titles := map[string]string{"on": "switch machine %s on", "off": "shut machine %s down", "kill": "switch machine %s off at once"}
 	p := &plan.Plan{Verb: verb, Cluster: c.Name()}
@@ -114,6 +118,47 @@ func (c *Cluster) PlanPower(verb string, machines, states []string) (*plan.Plan,
 		}
 	}
 	return p, nil
+}
+
+// outdated tells which machines are to have another system, by name; none where their provider can't give them one.
+func (c *Cluster) outdated(ctx context.Context, opts UpdateOptions) (map[string]provider.Newer, error) {
+	if p, ok := c.prov.(provider.Renewer); ok && !opts.RebootOnly {
+		return p.Outdated(ctx)
+	}
+	return nil, nil
+}
+
+// systemStep has a machine take another system. That it restarts is a fact from before, as of reboots.
+func (u *updating) systemStep(s wanted.Slot, seen look) *plan.Step {
+	return &plan.Step{
+		ID: "system/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "give " + s.Name + " another system", Reason: seen.newer.Why,
+		Details: []string{"it goes into the slot that does not run, and the machine restarts; a system that does not reach its server is left again"},
+		Timeout: seen.newer.Within,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			if u.facts.Of(memory.Rebooting, s.Name) == "" {
+				if err := u.facts.SetOf(ctx, memory.Rebooting, s.Name, seen.BootID); err != nil {
+					return err
+				}
+			}
+			return u.prov.(provider.Renewer).Renew(ctx, s.Name, p) //nolint:forcetypeassert // else no machine is outdated
+		},
+	}
+}
+
+// switches reports whether a machine can be switched on, and off at once.
+func (c *Cluster) switches(ctx context.Context, name string) bool {
+	if p, ok := c.prov.(provider.PartlySwitched); ok {
+		return p.Switches(ctx, name)
+	}
+	return c.prov.Traits().Switched
+}
+
+// unswitched says why a machine can't be.
+func (c *Cluster) unswitched() string {
+	if c.prov.Traits().Switched {
+		return "nobody has said by which BMC the machine is switched"
+	}
+	return "machines of this provider have no power control"
 }
 
 // ConsentQuorum names the consent to switching off so many control-plane machines that etcd loses its quorum.

@@ -21,7 +21,8 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// A machine whose node stays not Ready climbs a ladder, one rung a round: a reboot, a power cycle, another machine in its place. What was tried is
+// A machine whose node stays not Ready climbs a ladder, one rung a round: a reboot, a power cycle, where its provider can a new
+// installation, another machine in its place. What was tried is
 // a fact from before it is done.
 
 // Repair is one round of repair as it was planned.
@@ -39,7 +40,7 @@ func (c *Cluster) PlanRepair(ctx context.Context, machine string) (*Repair, erro
 	}
 	k := sick[slices.IndexFunc(sick, func(k upkeep.Sick) bool { return k.Name == r.Machine })]
 	out := &Repair{Round: r}
-	if r.Rung == upkeep.Replace {
+	if r.Rung.Replaces() {
 		out.Applied, err = c.planReplacement(ctx, r, k, sick)
 		return out, err
 	}
@@ -123,6 +124,7 @@ func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick 
 			continue
 		}
 		k := upkeep.Sick{Name: s.Name, ControlPlane: s.IsControlPlane(), Since: n.Changed, Why: n.Reason, Ladder: l, Cannot: c.cannot(ctx, o, s)}
+		_, k.Reinstalls = c.prov.(provider.Reinstaller)
 		if !known {
 			k.Why = "it is not registered"
 		}
@@ -152,15 +154,20 @@ func (c *Cluster) cannot(ctx context.Context, o *Observed, s wanted.Slot) map[up
 	no := map[upkeep.Rung]string{}
 	switch t := c.prov.Traits(); {
 	case o.machine(s.Name) == nil:
-		no[upkeep.Reboot], no[upkeep.Cycle] = "the machine does not exist", "the machine does not exist"
-	case !t.Switched:
-		no[upkeep.Cycle] = "machines of this provider have no power control"
+		for _, r := range []upkeep.Rung{upkeep.Reboot, upkeep.Cycle, upkeep.Reinstall} {
+			no[r] = "the machine does not exist"
+		}
+	case !c.switches(ctx, s.Name):
+		no[upkeep.Cycle] = c.unswitched()
 		ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 		defer cancel()
 		if _, err := c.life(ctx, s.Name); err != nil {
 			no[upkeep.Reboot] = "it does not answer"
-			if t.Keeps {
+			switch {
+			case t.Keeps:
 				no[upkeep.Replace] = "it does not answer, and can't be cleaned"
+			case t.Stock:
+				no[upkeep.Reinstall], no[upkeep.Replace] = "it does not answer", "it does not answer, and can neither be cleaned nor switched off from here"
 			}
 		}
 	}
@@ -228,7 +235,7 @@ func (c *Cluster) climb(ctx context.Context, machine string, next func(upkeep.La
 
 // restart has a machine go, by a state of provider.Power, and come back. One whose provider can't switch it reboots itself.
 func (c *Cluster) restart(ctx context.Context, name, by string, p plan.Progress) error {
-	if c.prov.Traits().Switched {
+	if c.switches(ctx, name) {
 		p.Status("waiting until it is off")
 		if err := c.prov.Power(ctx, name, by); err != nil {
 			return err
@@ -257,16 +264,44 @@ func (c *Cluster) restart(ctx context.Context, name, by string, p plan.Progress)
 	})
 }
 
-// planReplacement plans to put another machine in the place of a sick one.
+// reboot may be repeated: a machine that has got away from the boot ID that is remembered has rebooted, and one that is off is switched on.
+func (c *Cluster) reboot(ctx context.Context, name string, p plan.Progress) error {
+	was := c.facts.Of(memory.Rebooting, name)
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return err
+	}
+	now, err := c.dialer.RebootReasons(ctx, h)
+	switch {
+	case fail.KindOf(err) == fail.Unreachable && was != "" && c.switches(ctx, name):
+		return c.prov.Power(ctx, name, "on")
+	case err != nil:
+		return err
+	case was != "" && now.BootID != was:
+		return nil
+	case was == "" && len(now.Reboot) == 0:
+		p.Status("it need not be rebooted")
+		return nil
+	}
+	if err := c.facts.SetOf(ctx, memory.Rebooting, name, now.BootID); err != nil {
+		return err
+	}
+	return c.restart(ctx, name, "off", p)
+}
+
+// planReplacement plans to put another machine in the place of a sick one, or the same one, installed anew.
 func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.Sick, sick []upkeep.Sick) (*Applied, error) {
 	if c.bundle == nil { // it was another machine's turn, or another rung's, when the session was opened
 		return nil, fail.New(fail.NotReady, "replace %s: the bundle of Kubernetes %s is not at hand", r.Machine, c.doc.Spec.Kubernetes.Version).
 			Do("the same command again gets it; naupegos bundle list shows what is here")
 	}
+	if r.Rung == upkeep.Reinstall {
+		c.prov.(provider.Reinstaller).Reinstall(r.Machine) //nolint:forcetypeassert // else there is no such rung
+	}
 	decided := c.decided().Without(wanted.Replace)
 	rest, err := c.planApply(ctx, "repair", decided)
 	if err == nil {
-		err = c.nothingElse(rest, whatIsSick, ofRepair(sick, k.Ladder.Resumes(upkeep.Replace)))
+		err = c.nothingElse(rest, whatIsSick, ofRepair(sick, k.Ladder.Resumes(r.Rung)))
 	}
 	if err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ const consentReplace = "replace-machines"
 
 // Consents lists the names of all consents that plans ask for.
 func Consents() []string {
-	return []string{provider.ConsentAddresses, ConsentLost, ConsentObstacles, ConsentBundle, consentReplace}
+	return []string{provider.ConsentAddresses, ConsentLeave, ConsentLost, ConsentObstacles, ConsentBundle, consentReplace}
 }
 
 // drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
@@ -295,9 +295,12 @@ func (o *Observed) silent(name string) bool {
 func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) []*plan.Step {
 	var steps []*plan.Step
 	replaced := o.Replaced[m.Name] != nil
-	keeps := c.prov.Traits().Keeps
-	if keeps && (replaced || m.State == provider.Running && !o.silent(m.Name)) {
+	keeps, answers := c.prov.Traits().Keeps, m.State == provider.Running && !o.silent(m.Name)
+	if keeps && (replaced || answers) {
 		steps = append(steps, c.resetStep(m))
+	}
+	if c.prov.Traits().Stock && answers {
+		steps = append(steps, c.cleanStep(m))
 	}
 	if !keeps || !replaced {
 		steps = append(steps, c.prov.DestroyMachine(m))

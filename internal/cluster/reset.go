@@ -65,7 +65,7 @@ func (c *Cluster) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.St
 	c.setTarget(want)
 	var graph plan.Graph
 	given := c.planFree(ctx, &graph, opts)
-	cleaned := c.planClean(&graph, inv.Machines, c.leaveUnclean)
+	cleaned := c.planClean(&graph, inv.Machines, c.resetStep, c.leaveUnclean)
 	left, err := c.planLeftovers(ctx, nil, cleaned, given, opts)
 	if err != nil {
 		return nil, err

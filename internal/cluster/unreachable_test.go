@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -76,15 +77,15 @@ func TestUnreachableIsTakenOut(t *testing.T) {
 func TestNothingIsSwitchedOffForGood(t *testing.T) {
 	l, _ := away(t, 2)
 	for _, states := range [][]string{{"off", "on"}, {"on"}, {"kill"}} {
-		if p, err := l.PlanPower("machine reboot", []string{"demo-a-1"}, states); fail.KindOf(err) != fail.Refused || p != nil {
+		if p, err := l.PlanPower(t.Context(), "machine reboot", []string{"demo-a-1"}, states); fail.KindOf(err) != fail.Refused || p != nil {
 			t.Errorf("%v: %v", states, err)
 		}
 	}
-	if p := testkit.Value(l.PlanPower("machine stop", []string{"demo-a-1"}, []string{"off"}))(t); len(p.Steps) != 1 {
+	if p := testkit.Value(l.PlanPower(t.Context(), "machine stop", []string{"demo-a-1"}, []string{"off"}))(t); len(p.Steps) != 1 {
 		t.Errorf("shut down: %d steps", len(p.Steps))
 	}
 	l.prov = l.cloud
-	p := testkit.Value(l.PlanPower("machine reboot", []string{"demo-a-1"}, []string{"off", "on"}))(t)
+	p := testkit.Value(l.PlanPower(t.Context(), "machine reboot", []string{"demo-a-1"}, []string{"off", "on"}))(t)
 	if len(p.Steps) != 2 || !slices.Equal(p.Steps[1].Needs, []string{p.Steps[0].ID}) || p.Steps[0].Disruption() != plan.Rolling {
 		t.Errorf("a reboot of what can be switched: %+v", p.Steps)
 	}
@@ -107,4 +108,60 @@ func TestDestroyWhileAHostIsDead(t *testing.T) {
 	}
 	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, ConsentLeave)
 	testkit.Must(t, p.CheckConsents([]string{ConsentLeave + "=demo-a-2"}))
+}
+
+// stock is a provider whose machines go back to where they came from. Some of them can't be switched.
+type stock struct {
+	provider.Provider
+	unswitched []string
+}
+
+func (s stock) Traits() provider.Traits {
+	t := s.Provider.Traits()
+	t.Keeps, t.Stock, t.Switched = false, true, true
+	return t
+}
+
+func (s stock) Destroy(_ context.Context, seen *provider.Inventory) (steps []*plan.Step) {
+	for _, m := range seen.Machines {
+		steps = append(steps, s.DestroyMachine(m))
+	}
+	return steps
+}
+
+func (s stock) Switches(_ context.Context, name string) bool {
+	return !slices.Contains(s.unswitched, name)
+}
+
+// waitsFor reports whether a step runs after another one, whatever is between.
+func waitsFor(steps []*plan.Step, s *plan.Step, id string) bool {
+	return slices.ContainsFunc(s.Needs, func(need string) bool {
+		i := slices.IndexFunc(steps, func(o *plan.Step) bool { return o.ID == need })
+		return need == id || i >= 0 && waitsFor(steps, steps[i], id)
+	})
+}
+
+// TestStock: machines that go back to a stock are cleaned before that, where they answer; who has no power control is not switched.
+func TestStock(t *testing.T) {
+	l, _ := away(t, 2)
+	l.prov = stock{l.cloud, []string{"demo-a-1"}}
+	p := testkit.Value(l.PlanDestroy(t.Context(), DestroyOptions{}))(t)
+	cleaned := 0
+	for _, s := range p.Steps {
+		if name, ok := strings.CutPrefix(s.ID, "destroy/"); ok {
+			i := slices.IndexFunc(p.Steps, func(o *plan.Step) bool { return o.ID == resetID(name) })
+			if i < 0 {
+				continue
+			}
+			if cleaned++; !waitsFor(p.Steps, s, resetID(name)) {
+				t.Errorf("%s is given back before it is clean: %v", name, s.Needs)
+			}
+		}
+	}
+	if cleaned == 0 {
+		t.Error("no machine is cleaned")
+	}
+	_, err := l.PlanPower(t.Context(), "machine reboot", []string{"demo-a-2", "demo-a-1"}, []string{"off", "on"})
+	testkit.Fails(t, err, fail.Refused, "demo-a-1", "BMC", "nothing was switched")
+	testkit.Value(l.PlanPower(t.Context(), "machine reboot", []string{"demo-a-2"}, []string{"off", "on"}))(t)
 }

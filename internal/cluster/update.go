@@ -93,7 +93,8 @@ func (c *Cluster) chosen(o *Observed, opts UpdateOptions) ([]wanted.Slot, error)
 // look is what a machine says of its packages.
 type look struct {
 	machine.Updates
-	err error // why it could not be asked
+	newer provider.Newer // system that it is to have; zero: it has it
+	err   error          // why it could not be asked
 }
 
 // lookForUpdates asks machines, all side by side. Their lists of packages are fetched anew; nothing else is changed there.
@@ -101,15 +102,20 @@ func (c *Cluster) lookForUpdates(ctx context.Context, o *Observed, slots []wante
 	ctx, cancel := context.WithTimeout(ctx, c.doc.Spec.Timeouts.Step.Duration)
 	defer cancel()
 	found := make(map[string]look, len(slots))
+	newer, unknown := c.outdated(ctx, opts)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, s := range slots {
 		wg.Go(func() {
-			var l look
+			l := look{newer: newer[s.Name]}
 			h, err := c.Host(ctx, s.Name)
 			switch m := o.machine(s.Name); {
+			case unknown != nil:
+				l.err = unknown
 			case err != nil:
 				l.err = err
+			case l.newer.Never != nil:
+				l.err = l.newer.Never
 			case !m.MayRun():
 				l.err = fail.New(fail.NotReady, "it is %s", m.State).At(s.Name)
 			case opts.RebootOnly:
@@ -242,22 +248,26 @@ func (u *updating) unit(s wanted.Slot) []*plan.Step {
 	seen, m := u.seen[s.Name], u.o.machine(s.Name)
 	boot := u.facts.Of(memory.Rebooting, s.Name)
 	rebooted := boot != "" && seen.err == nil && seen.BootID != boot
-	packages := !u.opts.RebootOnly && seen.err == nil && (len(seen.Packages) > 0 || seen.Unfinished)
+	system := seen.err == nil && seen.newer.Why != "" // which has packages of its own
+	packages := !u.opts.RebootOnly && seen.err == nil && !system && (len(seen.Packages) > 0 || seen.Unfinished)
 	asked := u.opts.RebootOnly && !u.only
-	reboots := boot != "" || asked || !u.opts.RebootOnly && len(seen.Reboot) > 0
+	reboots := boot != "" || asked || !u.opts.RebootOnly && !system && len(seen.Reboot) > 0
 	ours := u.o.Nodes[s.Name].Annotations[kube.OwnedCordon] != ""
-	if !packages && !reboots && !ours {
+	if !system && !packages && !reboots && !ours {
 		return nil
 	}
 	var unit []*plan.Step
-	drains := s.Role != provider.Gateway && (packages || reboots) && !rebooted && seen.err == nil && u.elsewhere(s)
+	drains := s.Role != provider.Gateway && ((packages || reboots) && !rebooted || system) && seen.err == nil && u.elsewhere(s)
 	if drains {
 		unit = append(unit, u.drainStep(*m))
 	}
-	if packages {
+	switch {
+	case system:
+		unit = append(unit, u.systemStep(s, seen))
+	case packages:
 		unit = append(unit, u.packagesStep(s, seen.Updates))
 	}
-	if packages || reboots && !rebooted {
+	if packages || reboots && !rebooted && !system {
 		unit = append(unit, u.rebootStep(s, seen.Updates, asked))
 	}
 	if asked {
@@ -362,29 +372,4 @@ func (u *updating) rebootStep(s wanted.Slot, seen machine.Updates, asked bool) *
 	}
 	step.Run = func(ctx context.Context, p plan.Progress) error { return u.reboot(ctx, s.Name, p) }
 	return step
-}
-
-// reboot may be repeated: a machine that has got away from the boot ID that is remembered has rebooted, and one that is off is switched on.
-func (c *Cluster) reboot(ctx context.Context, name string, p plan.Progress) error {
-	was := c.facts.Of(memory.Rebooting, name)
-	h, err := c.Host(ctx, name)
-	if err != nil {
-		return err
-	}
-	now, err := c.dialer.RebootReasons(ctx, h)
-	switch {
-	case fail.KindOf(err) == fail.Unreachable && was != "" && c.prov.Traits().Switched:
-		return c.prov.Power(ctx, name, "on")
-	case err != nil:
-		return err
-	case was != "" && now.BootID != was:
-		return nil
-	case was == "" && len(now.Reboot) == 0:
-		p.Status("it need not be rebooted")
-		return nil
-	}
-	if err := c.facts.SetOf(ctx, memory.Rebooting, name, now.BootID); err != nil {
-		return err
-	}
-	return c.restart(ctx, name, "off", p)
 }

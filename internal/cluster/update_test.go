@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -159,5 +161,58 @@ func TestUpdateOneAtATime(t *testing.T) {
 		if before := u.Plan.Steps[i].ID; !slices.Contains(s.Needs, before) {
 			t.Errorf("%s does not wait for %s, but for %q", s.ID, before, s.Needs)
 		}
+	}
+}
+
+// renewing is a provider whose machines take another system.
+type renewing struct {
+	provider.Provider
+	renewed []string
+}
+
+func (r *renewing) Outdated(context.Context) (map[string]provider.Newer, error) { return nil, nil }
+
+func (r *renewing) Renew(_ context.Context, name string, _ plan.Progress) error {
+	r.renewed = append(r.renewed, name)
+	return nil
+}
+
+// TestUpdateSystem: a machine that is to have another system is drained, takes it, and has to be as well as before; its packages come with it. That it
+// restarts is remembered before.
+func TestUpdateSystem(t *testing.T) {
+	doc := document(t, 3, 2, 2)
+	l := newLab(t, doc).running(doc)
+	prov := &renewing{Provider: l.prov}
+	l.prov = prov
+	o := l.observed(nil, controlPlanes(3)...)
+	system := look{Updates: newer, newer: provider.Newer{Why: "another one is there", Within: time.Hour}}
+	u, err := l.updatePlan(o, l.says(o, booted("1", machine.Updates{}), map[string]look{"demo-a-1": system}), UpdateOptions{})
+	testkit.Must(t, err)
+	var ids []string
+	for _, s := range u.Plan.Steps {
+		ids = append(ids, s.ID)
+		if s.ID != "system/demo-a-1" {
+			continue
+		}
+		if s.Timeout != time.Hour || s.Reason != "another one is there" || s.Disruption() != plan.Rolling {
+			t.Errorf("%+v", s)
+		}
+		testkit.Must(t, s.Run(t.Context(), silent{}))
+	}
+	text := strings.Join(ids, " ")
+	for _, must := range []string{"drain/demo-a-1 system/demo-a-1", "node/demo-a-1", "uncordon/demo-a-1"} {
+		if !strings.Contains(text, must) {
+			t.Errorf("no %s in %s", must, text)
+		}
+	}
+	if strings.Contains(text, "update/") || strings.Contains(text, "reboot/") || strings.Contains(text, "demo-a-2") {
+		t.Errorf("more is done than that: %s", text)
+	}
+	if !slices.Equal(prov.renewed, []string{"demo-a-1"}) || l.facts.Of(memory.Rebooting, "demo-a-1") != "1" {
+		t.Errorf("renewed %v, and remembered the boot %q", prov.renewed, l.facts.Of(memory.Rebooting, "demo-a-1"))
+	}
+	system.err = fail.New(fail.Refused, "the system did not come up")
+	if _, err := l.updatePlan(o, l.says(o, newer, map[string]look{"demo-a-2": system}), UpdateOptions{}); fail.KindOf(err) != fail.Refused {
+		t.Errorf("it is tried again: %v", err)
 	}
 }

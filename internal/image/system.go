@@ -9,7 +9,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -175,12 +177,16 @@ func ReadSystem(dir string) (*order.System, error) {
 	return &s, nil
 }
 
-// Systems reads the manifests of all system images in a directory. One that has none yet has no images.
+// SystemsDir is where naupegos server with a state directory has the system images that it gives out.
+func SystemsDir(stateDir string) string { return filepath.Join(stateDir, "boot", "assets", "systems") }
+
+// Systems reads the manifests of all system images in a directory, the one that was made last at the end. One that has none yet has no images.
 func Systems(dir string) ([]order.System, error) {
 	found, err := filepath.Glob(filepath.Join(dir, "*", manifestFile))
 	if err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(found, func(a, b string) int { return madeAt(a).Compare(madeAt(b)) })
 	out := []order.System{}
 	for _, f := range found {
 		s, err := ReadSystem(filepath.Dir(f))
@@ -190,6 +196,15 @@ func Systems(dir string) ([]order.System, error) {
 		out = append(out, *s)
 	}
 	return out, nil
+}
+
+// madeAt is when a file was written; zero for one that is not there any more.
+func madeAt(file string) time.Time {
+	st, err := os.Stat(file)
+	if err != nil {
+		return time.Time{}
+	}
+	return st.ModTime()
 }
 
 // The form of a disk is written down twice: here for images, in package slots for whoever installs.

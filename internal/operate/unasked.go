@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster"
-	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
@@ -44,7 +43,7 @@ func (s *Session) Repair(ctx context.Context, r *cluster.Repair, t Terms) error 
 		return commit(ctx)
 	}
 	t.Commit = commit
-	if r.Rung != upkeep.Replace {
+	if !r.Rung.Replaces() {
 		return s.CarryOut(ctx, r.Applied.Plan, t)
 	}
 	t.Commit = func(ctx context.Context) error {

@@ -5,6 +5,7 @@ package provider
 
 import (
 	"context"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/plan"
 )
@@ -115,6 +116,10 @@ func DestroyStep(name string) string { return "destroy/" + name }
 // ConsentAddresses is what the user must consent to before addresses are given back: nobody gets the same one again.
 const ConsentAddresses = "give-up-addresses"
 
+// ConsentLeave is what the user must consent to before a machine is let go that can neither be cleaned nor switched off: what was put on it goes
+// on if it comes back.
+const ConsentLeave = "leave-behind"
+
 // Traits say what the machines of a provider are.
 type Traits struct {
 	SharedKernel    bool // they are containers, with the kernel of one host
@@ -123,6 +128,7 @@ type Traits struct {
 	ExternalCloud   bool // kubelets wait for a controller of the cloud that tells them their addresses and zones
 	Outside         bool // they, and the API, can have addresses that the outside uses in place of their own
 	HostKeysConsole bool // their SSH host keys are read from their console
+	Stock           bool // they come from a stock and go back to it: where they answer, they are cleaned first
 	Switched        bool // Power starts and kills them, and whether they are off is known; else they can only be shut down
 }
 
@@ -156,4 +162,31 @@ type Drifter interface {
 type Housed interface {
 	// Home says which place it is, in one line, to be remembered before anything is made.
 	Home(ctx context.Context) (string, error)
+}
+
+// PartlySwitched is a provider some of whose machines have no power control, whatever Traits say: Power refuses to start and kill these.
+type PartlySwitched interface {
+	Switches(ctx context.Context, name string) bool
+}
+
+// Renewer is a provider whose machines can take another system while they stay what they are.
+type Renewer interface {
+	// Outdated tells for each machine that runs, by name, which system it is to have in place of its own. It changes nothing.
+	Outdated(ctx context.Context) (map[string]Newer, error)
+	// Renew has a machine take the system that it is to have, which restarts it, and waits until that runs. fail.Refused where it does not stay:
+	// the machine has its former system then. It may be repeated.
+	Renew(ctx context.Context, name string, progress plan.Progress) error
+}
+
+// Newer is a system that a machine is to have.
+type Newer struct {
+	Why    string        // it is to have it
+	Within time.Duration // it should run by then
+	Never  error         // why it can't have it
+}
+
+// Reinstaller is a provider whose machines can be made anew from nothing, and be the same ones.
+type Reinstaller interface {
+	// Reinstall has whatever fills the place of a machine once it was destroyed be that machine again, if it still can.
+	Reinstall(name string)
 }

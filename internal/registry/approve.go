@@ -17,8 +17,8 @@ import (
 // Rule approves machines by what they say: each key is a fact, each value a pattern of path.Match. All have to match.
 type Rule map[string]string
 
-// ruleFacts are the facts that rules can look at.
-func ruleFacts(d *facts.Discovery) map[string][]string {
+// FactsOf are the facts that rules, and pools, can look at.
+func FactsOf(d *facts.Discovery) map[string][]string {
 	s := d.System
 	if s == nil {
 		s = &facts.System{}
@@ -32,7 +32,7 @@ func ruleFacts(d *facts.Discovery) map[string][]string {
 
 // ParseRule reads a rule: "manufacturer=Dell*,serial=ABC*".
 func ParseRule(text string) (Rule, error) {
-	r, known := Rule{}, ruleFacts(&facts.Discovery{})
+	r, known := Rule{}, FactsOf(&facts.Discovery{})
 	for part := range strings.SplitSeq(text, ",") {
 		key, pattern, ok := strings.Cut(part, "=")
 		_, named := known[key]
@@ -56,7 +56,7 @@ func (r Rule) String() string {
 }
 
 func (r Rule) matches(d *facts.Discovery) bool {
-	all := ruleFacts(d)
+	all := FactsOf(d)
 	for key, pattern := range r {
 		if !slices.ContainsFunc(all[key], func(v string) bool { ok, err := path.Match(pattern, v); return ok && err == nil && v != "" }) {
 			return false

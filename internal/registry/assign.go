@@ -55,7 +55,7 @@ func (r *Registry) Assign(ctx context.Context, uuid, cluster, pool string) error
 			}
 		}
 		claim := metal.Claim{Cluster: cluster, Pool: pool, Seat: lowest(seats)}
-		return []metal.Assigned{{UUID: uuid, Claim: claim, Roles: rolesOf(pool == ControlPlanePool), Event: assignedTo(claim)}}, nil
+		return []metal.Assigned{{UUID: uuid, Claim: claim, Roles: RolesOf(pool), Event: assignedTo(claim)}}, nil
 	})
 }
 
@@ -79,6 +79,9 @@ func (r *Registry) SetRoles(ctx context.Context, uuid string, roles []string) er
 		i := slices.IndexFunc(all, func(m Machine) bool { return m.UUID == uuid })
 		if i < 0 {
 			return nil, fail.New(fail.NotFound, "there is no such machine").At(uuid)
+		}
+		if err := r.inUse(ctx, uuid, "take its role", all[i].Claim, &all[i].Record); err != nil {
+			return nil, err
 		}
 		a := metal.Assigned{UUID: uuid, Claim: all[i].Claim, Roles: roles, Event: metal.Event{What: "has the roles", Detail: strings.Join(roles, ", ")}}
 		if len(roles) == 0 {

@@ -66,6 +66,11 @@ func (r *Registry) Maintain(ctx context.Context, uuid, why string) (*Machine, er
 // Reinstall allows a machine to be installed once more, whatever became of it before.
 func (r *Registry) Reinstall(ctx context.Context, uuid, by string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		if !rec.Installed.IsZero() && rec.Failures < r.o.InstallRetries { // else it is what helps
+			if err := r.inUse(ctx, uuid, "install it again", d.Claim, rec); err != nil {
+				return err
+			}
+		}
 		rec.Reinstall, rec.Failures = true, 0
 		d.Note("to be installed again", "by "+by)
 		return nil

@@ -136,3 +136,6 @@ func (r *Registry) Booted(ctx context.Context, m *Machine) error {
 	})
 	return err
 }
+
+// Retries is how often an installation may fail before somebody has to say that it is tried again.
+func (r *Registry) Retries() int { return r.o.InstallRetries }

@@ -99,6 +99,8 @@ type Record struct {
 	Failures    int       `json:"failures,omitempty"`  // of installations since the last success
 	Reinstall   bool      `json:"reinstall,omitempty"` // somebody wants it installed again
 	Installed   time.Time `json:"installed,omitzero"`  // when that succeeded last
+	// Had is the seat that it was given back from last: whoever fills that seat again may want another machine, or this one.
+	Had *Had `json:"had,omitempty"`
 	// What the agent says of an installed system. Strategies of the older system's machines don't need any of it.
 	Order    *order.Order `json:"order,omitempty"`    // what is to be installed; Wanted is its digest
 	Progress *Progress    `json:"progress,omitempty"` // of the installation that is under way
@@ -251,6 +253,11 @@ func (r *Registry) Events(ctx context.Context, uuid string, limit int) ([]metal.
 
 // Forget removes a machine, and the password of its BMC. It can be discovered again, as a new one.
 func (r *Registry) Forget(ctx context.Context, uuid string) error {
+	if m, err := r.Machine(ctx, uuid); err == nil {
+		if err := r.inUse(ctx, uuid, "forget it", m.Claim, &m.Record); err != nil {
+			return err
+		}
+	}
 	if r.o.Secrets != nil {
 		if err := r.o.Secrets.Delete(ctx, bmcSecret(uuid)); err != nil {
 			return err

@@ -20,9 +20,6 @@ import (
 // Dir is where a state directory has what machines boot.
 func Dir(stateDir string) string { return filepath.Join(stateDir, "boot") }
 
-// Systems is where a state directory has the system images that machines are installed with, so that they are given out.
-func Systems(stateDir string) string { return filepath.Join(Dir(stateDir), "assets", "systems") }
-
 // Flags are those of naupegos server that are about machines that boot from the network.
 type Flags struct {
 	iface, address, mode, span, router string

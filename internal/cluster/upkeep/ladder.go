@@ -17,12 +17,16 @@ type Rung string
 
 // The rungs of the ladder, the mildest first.
 const (
-	Reboot  Rung = "reboot"      // shut down cleanly, and started
-	Cycle   Rung = "power-cycle" // switched off at once, and started
-	Replace Rung = "replace"     // another machine takes its place
+	Reboot    Rung = "reboot"      // shut down cleanly, and started
+	Cycle     Rung = "power-cycle" // switched off at once, and started
+	Reinstall Rung = "reinstall"   // made anew from nothing, where its provider can
+	Replace   Rung = "replace"     // another machine takes its place
 )
 
-func rungs() []Rung { return []Rung{Reboot, Cycle, Replace} }
+// Replaces reports whether a rung makes an end of what the machine was: it leaves the cluster, and it or another one joins in its place.
+func (r Rung) Replaces() bool { return r == Reinstall || r == Replace }
+
+func rungs() []Rung { return []Rung{Reboot, Cycle, Reinstall, Replace} }
 
 // cutOff is how often a rung is begun that was cut off: once more than a run that got to its end.
 const cutOff = 2
@@ -114,8 +118,8 @@ func (l Ladder) Over(since, now time.Time, patience time.Duration) bool {
 
 // Words says what was tried and when; empty where nothing was.
 func (l Ladder) Words() (tried []string) {
-	done := map[Rung]string{Reboot: "rebooted", Cycle: "power-cycled", Replace: "replaced"}
-	begun := map[Rung]string{Reboot: "a reboot was cut off", Cycle: "a power cycle was cut off", Replace: "a replacement was cut off"}
+	done := map[Rung]string{Reboot: "rebooted", Cycle: "power-cycled", Reinstall: "installed anew", Replace: "replaced"}
+	begun := map[Rung]string{Reboot: "a reboot was cut off", Cycle: "a power cycle was cut off", Reinstall: "an installation was cut off", Replace: "a replacement was cut off"}
 	for _, t := range l.Tries {
 		word := done[t.Rung]
 		if !t.Done {

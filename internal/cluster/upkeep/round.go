@@ -19,6 +19,7 @@ type Sick struct {
 	Leave        string          // why nobody is to touch it unless it is asked for by name; empty: it may be repaired
 	Never        string          // why nobody is to touch it at all
 	Cannot       map[Rung]string // which rungs it can't climb, and why
+	Reinstalls   bool            // the machine can be installed anew; else there is no such rung
 }
 
 // Rules say when machines are repaired.
@@ -90,6 +91,9 @@ func (s Sick) due(r Rules, asked bool, now time.Time) (rung Rung, skipped []stri
 		climbed = slices.Index(rungs(), last.Rung)
 	}
 	for _, next := range rungs()[climbed+1:] {
+		if next == Reinstall && !s.Reinstalls {
+			continue
+		}
 		why := s.Cannot[next]
 		if why == "" {
 			return next, skipped, ""
@@ -99,7 +103,7 @@ func (s Sick) due(r Rules, asked bool, now time.Time) (rung Rung, skipped []stri
 	return "", skipped, ""
 }
 
-var words = map[Rung]string{Reboot: "reboot", Cycle: "power cycle", Replace: "replacement"}
+var words = map[Rung]string{Reboot: "reboot", Cycle: "power cycle", Reinstall: "installation", Replace: "replacement"}
 
 // exhausted says that nothing is left to be tried.
 func (s Sick) exhausted(skipped []string) string {

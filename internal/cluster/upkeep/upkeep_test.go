@@ -26,19 +26,21 @@ func TestLadder(t *testing.T) {
 		want   []string
 	}{
 		"everything": {nil, []string{"5 reboot", "15 power-cycle", "25 replace"}},
+		"physical":   {nil, []string{"5 reboot", "15 power-cycle", "25 reinstall", "35 replace"}},
+		"broken":     {map[Rung]string{Reinstall: "its disk is gone"}, []string{"5 reboot", "15 power-cycle", "25 replace"}},
 		"a host":     {map[Rung]string{Cycle: "no power control"}, []string{"5 reboot", "15 replace"}},
 		"silent":     {map[Rung]string{Reboot: "it does not answer", Cycle: "no power control", Replace: "it can't be cleaned"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sick("a", 0)
-			s.Cannot = c.cannot
+			s.Cannot, s.Reinstalls = c.cannot, name == "physical" || name == "broken"
 			var did []string
 			for minute := range 60 {
 				now := began.Add(time.Duration(minute) * time.Minute)
 				r, err := Next([]Sick{s}, 3, rules, "", now)
 				testkit.Must(t, err)
 				if r.Machine == "" {
-					if minute > 40 && !slices.Equal(r.Stuck, []string{"a"}) {
+					if minute > 50 && !slices.Equal(r.Stuck, []string{"a"}) {
 						t.Fatalf("minute %d: nothing is left to be tried, and %+v", minute, r)
 					}
 					continue

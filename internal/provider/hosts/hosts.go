@@ -6,7 +6,6 @@ package hosts
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -14,13 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/remote"
 )
-
-// Runner runs a command on a host.
-type Runner interface {
-	Run(ctx context.Context, h remote.Host, stdin io.Reader, argv ...string) ([]byte, error)
-}
 
 // Memory knows the hosts that Naupegos has worked on, so that one which the document no longer names can be cleaned.
 type Memory interface {
@@ -31,10 +24,8 @@ type Memory interface {
 // Provider serves the machines that a document names.
 type Provider struct {
 	doc    *v1alpha1.Cluster
-	run    Runner
+	reach  Reach
 	memory Memory
-
-	patience time.Duration // until a host that refuses at once is asked again
 
 	mu    sync.Mutex
 	found map[string]answer // by name: what the last Observe found
@@ -42,7 +33,7 @@ type Provider struct {
 
 // New returns the provider for doc's hosts.
 func New(doc *v1alpha1.Cluster, run Runner, memory Memory) *Provider {
-	return &Provider{doc: doc, run: run, memory: memory, patience: time.Second, found: map[string]answer{}}
+	return &Provider{doc: doc, reach: Reach{Run: run, Patience: time.Second}, memory: memory, found: map[string]answer{}}
 }
 
 // Traits says that machines are given by the document and outlive the cluster.

@@ -67,7 +67,7 @@ func (n *lan) Run(ctx context.Context, h remote.Host, _ io.Reader, argv ...strin
 // hasty is a provider that gives a host its second chance at once.
 func hasty(doc *v1alpha1.Cluster, run Runner, m Memory) *Provider {
 	p := New(doc, run, m)
-	p.patience = time.Millisecond
+	p.reach.Patience = time.Millisecond
 	return p
 }
 

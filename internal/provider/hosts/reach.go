@@ -3,7 +3,6 @@ package hosts
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -22,7 +21,7 @@ func (p *Provider) ask(ctx context.Context, all []provider.Machine) error {
 	found := make([]answer, len(all))
 	var wg sync.WaitGroup
 	for i, m := range all {
-		wg.Go(func() { found[i] = judge(p.answers(ctx, m)) })
+		wg.Go(func() { found[i].state, found[i].detail = Judge(p.reach.Ask(ctx, p.host(m))) })
 	}
 	wg.Wait()
 	if err := ctx.Err(); err != nil {
@@ -36,39 +35,6 @@ func (p *Provider) ask(ctx context.Context, all []provider.Machine) error {
 		all[i].State, all[i].Detail = a.state, a.detail
 	}
 	return nil
-}
-
-// judge says what an answer tells of a host. One that lets nobody in runs all the same: whoever works on it learns why.
-func judge(err error) answer {
-	switch {
-	case err == nil:
-		return answer{state: provider.Running}
-	case fail.KindOf(err) == fail.Unreachable:
-		return answer{provider.Unreachable, err.Error()}
-	}
-	return answer{provider.Running, err.Error()}
-}
-
-// answers asks a host whether it lets us in. One that refuses at once is asked once more: its SSH server may just be restarting.
-func (p *Provider) answers(ctx context.Context, m provider.Machine) error {
-	began := time.Now()
-	err := p.askOnce(ctx, m)
-	if fail.KindOf(err) != fail.Unreachable || time.Since(began) > p.patience {
-		return err
-	}
-	timer := time.NewTimer(p.patience)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return err
-	case <-timer.C:
-	}
-	return p.askOnce(ctx, m)
-}
-
-func (p *Provider) askOnce(ctx context.Context, m provider.Machine) error {
-	_, err := p.run.Run(ctx, p.host(m), nil, "true")
-	return err
 }
 
 // host says how a machine is reached: gateways directly, all others through one of these, where there are any.
@@ -89,9 +55,6 @@ func remoteHost(m provider.Machine) remote.Host {
 	return remote.Host{Name: m.Name, Address: m.Address, Port: m.Port, User: m.User, HostKeys: m.HostKeys}
 }
 
-// pause is the time between two looks at a host that shuts down.
-const pause = 200 * time.Millisecond
-
 // Power shuts a host down through its own systemd, and waits until it does not answer any more. Nobody can switch it on from here.
 func (p *Provider) Power(ctx context.Context, name, state string) error {
 	m, err := p.Machine(ctx, name)
@@ -105,34 +68,15 @@ func (p *Provider) Power(ctx context.Context, name, state string) error {
 	default:
 		return fail.New(fail.Invalid, "unknown power state %q", state).At(name).Do("use off")
 	}
-	if err := p.answers(ctx, m); err != nil {
+	if err := p.reach.Ask(ctx, p.host(m)); err != nil {
 		e := fail.Wrap(fail.KindOf(err), err, "shut the host down").At(name)
 		if fail.KindOf(err) == fail.Unreachable { // it will not come back by itself
 			e = e.Do("it may be off already, or cut off: nobody can tell from here").Enough()
 		}
 		return e
 	}
-	if _, err := p.run.Run(ctx, p.host(m), nil, "systemctl", "poweroff"); err != nil && fail.KindOf(err) != fail.Unreachable {
+	if err := p.reach.ShutDown(ctx, p.host(m)); err != nil {
 		return err
-	}
-	return p.untilSilent(ctx, m)
-}
-
-// untilSilent waits until a host does not answer, twice in a row: the first time it may only be the end of a connection.
-func (p *Provider) untilSilent(ctx context.Context, m provider.Machine) error {
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for silent := 0; silent < 2; {
-		if fail.KindOf(p.askOnce(ctx, m)) == fail.Unreachable {
-			silent++
-		} else {
-			silent = 0
-		}
-		select {
-		case <-ctx.Done():
-			return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait until the host is off").At(m.Name)
-		case <-tick.C:
-		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

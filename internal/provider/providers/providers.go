@@ -9,6 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/hosts"
 	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/internal/provider/openstack"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 // Options is what providers are made from.
@@ -19,9 +20,11 @@ type Options struct {
 	AgentPath string                  // naupegos-agent on this side
 	PublicKey string                  // that machines let in, as a line of authorized_keys
 	Home      string                  // where in its cloud the cluster lives; empty where that is not known yet
+	SSHKeys   []string                // all of them, and those of people
 	Runner    hosts.Runner            // runs commands on hosts
 	Hosts     hosts.Memory            // which hosts are in use
 	HostKeys  openstack.HostKeyMemory // SSH host keys that were read from consoles
+	Store     store.Store             // knows physical machines
 }
 
 // New returns the provider that the document names: fail.Invalid where this version has none.
@@ -41,6 +44,8 @@ func New(o Options) (provider.Provider, error) {
 			with.BundleID = o.Bundle.ID
 		}
 		return openstack.New(with)
+	case spec.Metal != nil:
+		return newMetal(o)
 	}
-	return nil, fail.New(fail.Invalid, "spec.provider names no provider that this version knows").Do("use local, hosts or openstack")
+	return nil, fail.New(fail.Invalid, "spec.provider names no provider that this version knows").Do("use local, hosts, openstack or metal")
 }

@@ -1,0 +1,76 @@
+package metal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry"
+)
+
+// Warnings says what the last Preflight found odd of how machines are spread.
+func (p *Provider) Warnings() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.odd)
+}
+
+// foresee remembers what fails at once when a rack or switch does, once the given machines are there.
+func (p *Provider) foresee(ctx context.Context, given []registry.Given) error {
+	all, err := p.o.Registry.Seated(ctx, p.cluster(), p.spec().Spread)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "look how machines are spread")
+		}
+		return err
+	}
+	all = append(all, given...)
+	odd := slices.Concat(p.together(all, registry.ControlPlanePool, "control-plane machines"), p.together(all, registry.GatewayPool, "gateways"))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.odd = odd
+	return nil
+}
+
+// together says which of a pool's machines fail as one, where the others then can't carry on; and of which nobody can tell.
+func (p *Provider) together(all []registry.Given, pool, what string) (odd []string) {
+	domains := map[string][]string{}
+	var order []string
+	n := 0
+	for _, g := range all {
+		if g.Pool != pool {
+			continue
+		}
+		if n++; domains[g.Domain] == nil {
+			order = append(order, g.Domain)
+		}
+		domains[g.Domain] = append(domains[g.Domain], g.Machine)
+	}
+	if n < 2 {
+		return nil
+	}
+	bearable := n - 1 // of gateways one is enough
+	if pool == registry.ControlPlanePool {
+		bearable = (n - 1) / 2
+	}
+	for _, d := range order {
+		names := strings.Join(domains[d], ", ")
+		switch {
+		case d == "":
+			odd = append(odd, fmt.Sprintf("nobody can tell what fails as one with the %s %s: no switch beside them speaks LLDP%s", what, names, p.labelled()))
+		case len(domains[d]) > bearable:
+			odd = append(odd, fmt.Sprintf("%d of %d %s are in %s, and the cluster does not survive its loss: %s", len(domains[d]), n, what, d, names))
+		}
+	}
+	return odd
+}
+
+// labelled says by which label it could be told.
+func (p *Provider) labelled() string {
+	if s := p.spec().Spread; s != "" {
+		return ", and they have no label " + s
+	}
+	return ", and spec.provider.metal.spread names no label"
+}

@@ -1,0 +1,54 @@
+package providers
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/image"
+	"github.com/naupegos/naupegos/internal/provider/metal"
+	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/registry/bmc"
+	"github.com/naupegos/naupegos/internal/registry/order"
+)
+
+// newMetal returns the provider for physical machines, which the store of the clusters knows, too.
+func newMetal(o Options) (*metal.Provider, error) {
+	if o.Store == nil {
+		return nil, fail.New(fail.Internal, "provider metal needs the store that knows the machines")
+	}
+	reg := registry.New(o.Store.Metal(), registry.Options{Power: bmc.Controllers{}, Secrets: o.Store.ServerSecrets()})
+	return metal.New(metal.Options{Document: o.Document, Registry: reg, Run: o.Runner, SSHKeys: o.SSHKeys, System: o.system}), nil
+}
+
+// system finds the system image that machines are installed with: the one that the document names, else the one of its Kubernetes release that was
+// made last.
+func (o Options) system(context.Context) (order.System, error) {
+	found, err := image.Systems(image.SystemsDir(o.Store.Dir()))
+	if err != nil {
+		return order.System{}, err
+	}
+	version, named := o.Document.Spec.Kubernetes.Version, o.Document.Spec.Provider.Metal.System
+	return newest(found, version, named, image.SystemsDir(o.Store.Dir()))
+}
+
+// newest picks one of system images that are sorted by when they were made.
+func newest(found []order.System, version, named, dir string) (order.System, error) {
+	for _, s := range slices.Backward(found) {
+		switch {
+		case named != "" && s.ID != named:
+			continue
+		case s.Kubernetes == version || strings.HasPrefix(s.Kubernetes, version+"+"): // with addons
+			return s, nil
+		case named != "":
+			return order.System{}, fail.New(fail.Refused, "the system image %s is of %s, and the cluster is to run %s", named, s.Kubernetes, version).
+				At("spec.provider.metal.system").Do("name another one, or leave it out")
+		}
+	}
+	if named != "" {
+		return order.System{}, fail.New(fail.Refused, "there is no system image %s in %s", named, dir).At("spec.provider.metal.system").Do("naupegos image system makes one, and says its ID")
+	}
+	return order.System{}, fail.New(fail.Refused, "there is no system image of Kubernetes %s to install, in %s", version, dir).
+		Do("make it where naupegos server runs: naupegos image system --kubernetes %s", version)
+}

@@ -1,0 +1,50 @@
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/facts"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+// TestChooseFindsAWay: whatever machines three seats take of three, with whatever racks: where each can have one, each gets one, and else none does.
+func TestChooseFindsAWay(t *testing.T) {
+	d := &facts.Discovery{Disks: []facts.Disk{{SizeBytes: 1 << 40}}}
+	permutations := [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
+	for racks := range 8 {
+		var all []Machine
+		for i := range 3 {
+			all = append(all, Machine{Facts: d, Machine: metal.Machine{UUID: fmt.Sprint(i), Approval: string(Approved), Labels: map[string]string{"rack": fmt.Sprint(racks >> i & 1)}}})
+		}
+		for takes := range 512 {
+			may := func(seat, machine int) bool { return takes>>(3*seat+machine)&1 == 1 }
+			var seats []Seat
+			for i := range 3 {
+				seats = append(seats, Seat{Pool: "general", Number: i + 1, Fits: func(m *Machine) string {
+					if may(i, int(m.UUID[0]-'0')) {
+						return ""
+					}
+					return "no"
+				}})
+			}
+			possible := slices.ContainsFunc(permutations, func(p []int) bool { return may(0, p[0]) && may(1, p[1]) && may(2, p[2]) })
+			given, err := choose("demo", "rack", seats, all)
+			if (err == nil) != possible || err != nil && fail.KindOf(err) != fail.Refused {
+				t.Fatalf("%09b, racks %03b: possible %t, %v", takes, racks, possible, err)
+			}
+			taken := map[string]bool{}
+			for _, g := range given {
+				if taken[g.UUID] || !may(g.Seat-1, int(g.UUID[0]-'0')) {
+					t.Fatalf("%09b, racks %03b: %+v", takes, racks, given)
+				}
+				taken[g.UUID] = true
+			}
+			if err == nil && len(given) != 3 {
+				t.Fatalf("%09b, racks %03b: %d given", takes, racks, len(given))
+			}
+		}
+	}
+}
