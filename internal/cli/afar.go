@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/signin"
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -31,7 +32,7 @@ func (f *serverFlags) bind(c *cobra.Command) {
 // The verbs that a server does, and those that have nothing to do with a store. All others are refused with a server.
 var (
 	withServer   = []string{"apply", "plan", "status", "destroy", "history", "document"}
-	withoutStore = []string{"init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "server", "bundle", "image", "local-machine"}
+	withoutStore = []string{"login", "logout", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "server", "bundle", "image", "local-machine"}
 )
 
 // address is that of the server; empty: there is none.
@@ -73,6 +74,22 @@ func (a *App) server() (*client.Client, error) {
 
 // connection says which server is asked, and by whom; without a URL none is named.
 func (a *App) connection() (client.Config, error) {
+	conf, err := a.asked()
+	if err != nil || conf.URL == "" || conf.Token != "" {
+		return conf, err
+	}
+	// Verbs come here before they have a context of their own.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	dir, err := a.ownDir()
+	if err == nil {
+		conf.Token, err = signin.Token(ctx, dir, conf.URL)
+	}
+	return conf, err
+}
+
+// asked is the connection without a token of somebody who has signed in.
+func (a *App) asked() (client.Config, error) {
 	conf := client.Config{URL: a.serverFlags.address(), Token: os.Getenv("NAUPEGOS_TOKEN")}
 	if conf.URL == "" {
 		return conf, nil
@@ -261,4 +278,11 @@ func (w *watched) plan(p *plan.Plan) error {
 		return nil
 	}
 	return front{w.v.app, w.v.flags}.Show(p, "")
+}
+
+func (a *App) newLoginCmd() *cobra.Command  { return signin.NewLogin(a.signIn()) }
+func (a *App) newLogoutCmd() *cobra.Command { return signin.NewLogout(a.signIn()) }
+
+func (a *App) signIn() signin.Host {
+	return signin.Host{Out: a.Out, Err: a.Err, Server: a.asked, Dir: a.ownDir}
 }

@@ -122,7 +122,7 @@ func addVerbs(root *cobra.Command, a *App) {
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
 		newPlanCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newImportCmd(a), newReleaseCmd(a), newDestroyCmd(a),
-		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), newServerCmd(a),
+		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), newServerCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
 		newRepairCmd(a), newUpdateCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
 	)
@@ -139,7 +139,7 @@ var verbGroups = []struct{ title, verbs string }{
 	{"Clusters:", "init validate explain schema plan apply status test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs"},
-	{"Server and store:", "server store"},
+	{"Server and store:", "server login logout store"},
 	{"Artefacts:", "bundle image"},
 	{"Other:", "doctor version help completion"},
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/server/api"
+	"github.com/naupegos/naupegos/internal/server/issuer"
 	"github.com/naupegos/naupegos/internal/server/problem"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
@@ -47,12 +48,36 @@ const most = 64 << 20
 
 // New returns a client. It asks nothing yet.
 func New(c Config) (*Client, error) {
+	asks, err := connect(c)
+	if err == nil && c.Token == "" {
+		return nil, fail.New(fail.Unauthorized, "the server %s wants a token, and none is given", asks.base.Host).
+			Do("give one by $NAUPEGOS_TOKEN, or a file of mode 0600 by $NAUPEGOS_TOKEN_FILE, or sign in: naupegos login")
+	}
+	return asks, err
+}
+
+// SignIn asks a server how operators sign in there, for which no token is needed.
+func SignIn(ctx context.Context, c Config) (how issuer.SignIn, err error) {
+	c.Token = ""
+	asks, err := connect(c)
+	if err != nil {
+		return how, err
+	}
+	got, err := get[issuer.SignIn](ctx, asks, http.MethodGet, issuer.Path, nil, nil)
+	if err == nil {
+		return *got, nil
+	}
+	if fail.KindOf(err) == fail.NotFound {
+		return how, fail.New(fail.Refused, "the server %s knows no issuer to sign in with", asks.base.Host).
+			Do("whoever keeps it names one by --oidc-issuer, or makes a token: naupegos server token create")
+	}
+	return how, err
+}
+
+func connect(c Config) (*Client, error) {
 	base, err := url.Parse(c.URL)
 	if err != nil || base.Scheme != "https" || base.Host == "" || base.User != nil || base.RawQuery != "" {
 		return nil, fail.New(fail.Invalid, "the server's address is not https://HOST:PORT").Do("the token would be readable on the way otherwise")
-	}
-	if c.Token == "" {
-		return nil, fail.New(fail.Unauthorized, "the server %s wants a token, and none is given", base.Host).Do("give one by $NAUPEGOS_TOKEN, or a file of mode 0600 by $NAUPEGOS_TOKEN_FILE")
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(c.CA) > 0 {
@@ -92,7 +117,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	for k, v := range header {
 		req.Header[k] = v
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -56,6 +56,7 @@ type flags struct {
 	logFormat              string
 	drain                  time.Duration
 	machine                machineFlags
+	issuer                 issuerFlags
 	boot                   netbooting.Flags
 }
 
@@ -78,7 +79,7 @@ power-on: DHCP, or ProxyDHCP beside the DHCP server that is there, TFTP with iPX
 discovery image then, which is made at first start (root, Debian): they say what they are, and wait until somebody approves them. Those that were
 installed start from their disk.
 
-Operators show tokens: naupegos server token create. With --server, or $NAUPEGOS_SERVER, verbs have a server do what they ask for.
+Operators show tokens (naupegos server token create), or sign in with an OpenID Connect provider: naupegos login. With --server, or $NAUPEGOS_SERVER, verbs have a server do what they ask for.
 
 SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way has --drain to end. A second one ends it at once.`,
 		Example: `  naupegos server
@@ -96,6 +97,7 @@ SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way ha
 	c.Flags().StringVar(&f.logFormat, "log-format", "text", "how the log on standard error is written: text or json")
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long what is under way has to end after a stop")
 	f.machine.bind(c)
+	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
 	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir))
 	c.AddCommand(h.Verbs...)
@@ -123,6 +125,10 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		if f.https, err = server.BesideHTTP(f.http); err != nil {
 			return err
 		}
+	}
+	signIn, err := f.issuer.open()
+	if err != nil {
+		return err
 	}
 	st, err := h.OpenStore(ctx)
 	if err != nil {
@@ -155,6 +161,9 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		return err
 	}
 	gate := access.NewGate(st, log)
+	if signIn != nil {
+		gate.Believe(signIn)
+	}
 	told := h.metrics(st, log)
 	parts, err := h.parts(running, st, gate, reg, told, log, f.drain)
 	if err != nil {
@@ -162,7 +171,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	}
 	s, err := server.Listen(ctx, server.Config{
 		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Observe: told.Request, Log: log, Drain: f.drain,
-		Parts: append(parts, machines, boot, here.part(), metricsPart(told)),
+		Parts: append(parts, machines, boot, here.part(), metricsPart(told), signIn.Part()),
 		Ping:  func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {

@@ -1,0 +1,174 @@
+package signin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+	"golang.org/x/sys/unix"
+
+	"github.com/naupegos/naupegos/internal/cli/wholefile"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/issuer"
+)
+
+// session is what a file keeps of one sign-in.
+type session struct {
+	Server  string        `json:"server"`
+	SignIn  issuer.SignIn `json:"signIn"`
+	IDToken string        `json:"idToken"`
+	Refresh string        `json:"refreshToken,omitempty"`
+	Expires time.Time     `json:"expires"`
+}
+
+// early is how long before its end an ID token is renewed.
+const early = 30 * time.Second
+
+// file is where the session with a server is kept.
+func file(dir, server string) string {
+	sum := sha256.Sum256([]byte(strings.TrimRight(server, "/")))
+	return filepath.Join(dir, "signed-in", hex.EncodeToString(sum[:8])+".json")
+}
+
+// take checks what the provider gave, and keeps it.
+func (s *session) take(ctx context.Context, p *oidc.Provider, got *oauth2.Token) (*oidc.IDToken, error) {
+	raw, _ := got.Extra("id_token").(string)
+	if raw == "" {
+		return nil, fail.New(fail.Unauthorized, "the provider gave no ID token").Do("the server's --oidc-scope has to have openid")
+	}
+	token, err := p.Verifier(&oidc.Config{ClientID: s.SignIn.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return nil, fail.Wrap(fail.Unauthorized, err, "check the ID token")
+	}
+	s.IDToken, s.Expires = raw, token.Expiry
+	if got.RefreshToken != "" {
+		s.Refresh = got.RefreshToken
+	}
+	return token, nil
+}
+
+func (s *session) write(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fail.Wrap(fail.Refused, err, "keep the sign-in")
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "keep the sign-in")
+	}
+	return wholefile.Replace(path, data, 0o600)
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail.Wrap(fail.Refused, err, "forget the sign-in")
+	}
+	return nil
+}
+
+// read returns nil where nobody has signed in.
+func read(path string) (*session, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		return nil, fail.New(fail.Refused, "the sign-in can be read by others (mode %04o)", info.Mode().Perm()).At(path).Do("chmod 600 %s, or naupegos logout and login", path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the sign-in")
+	}
+	s := new(session)
+	if json.Unmarshal(data, s) != nil { // the cause may hold a part of it
+		return nil, fail.New(fail.Invalid, "the sign-in is damaged").At(path).Do("naupegos login makes it again")
+	}
+	return s, nil
+}
+
+// Token returns the ID token for a server, renewed where it is about to end; none where nobody has signed in there.
+func Token(ctx context.Context, dir, server string) (string, error) {
+	path := file(dir, server)
+	s, err := read(path)
+	if err != nil || s == nil || time.Until(s.Expires) > early {
+		return s.token(), err
+	}
+	// A refresh token is often good for once: two commands at a time would take it from each other.
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", fail.Wrap(fail.Refused, err, "renew the sign-in")
+	}
+	defer lock.Close()
+	if err := locked(ctx, lock); err != nil {
+		return "", err
+	}
+	if s, err = read(path); err != nil || s == nil || time.Until(s.Expires) > early {
+		return s.token(), err
+	}
+	return s.renew(ctx, path)
+}
+
+func (s *session) token() string {
+	if s == nil {
+		return ""
+	}
+	return s.IDToken
+}
+
+// renew gets another ID token by the refresh token.
+func (s *session) renew(ctx context.Context, path string) (string, error) {
+	over := fail.New(fail.Unauthorized, "the sign-in is over").At(s.Server).Do("naupegos login --server %s", s.Server)
+	if s.Refresh == "" {
+		return "", over
+	}
+	ctx, p, err := provider(ctx, s.SignIn)
+	if err != nil {
+		return "", err
+	}
+	o := oauth2.Config{ClientID: s.SignIn.ClientID, Endpoint: p.Endpoint(), Scopes: s.SignIn.Scopes}
+	got, err := o.TokenSource(ctx, &oauth2.Token{RefreshToken: s.Refresh}).Token()
+	if answered := (*oauth2.RetrieveError)(nil); errors.As(err, &answered) && answered.Response.StatusCode < 500 {
+		return "", over
+	}
+	if err != nil {
+		return "", refused(err)
+	}
+	if _, err := s.take(ctx, p, got); err != nil {
+		return "", err
+	}
+	return s.IDToken, s.write(path)
+}
+
+// refused is what went wrong with the provider's token endpoint, without what was sent there.
+func refused(err error) error {
+	if answered := (*oauth2.RetrieveError)(nil); errors.As(err, &answered) {
+		return fail.New(fail.Unauthorized, "the provider gives no token: status %d, %.100q %.300q", answered.Response.StatusCode, answered.ErrorCode, answered.ErrorDescription)
+	}
+	return fail.Wrap(fail.Unreachable, err, "ask the provider for a token")
+}
+
+// locked polls: flock(2) can't be given a deadline without signals.
+func locked(ctx context.Context, f *os.File) error {
+	for tick := time.Tick(50 * time.Millisecond); ; {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return fail.Wrap(fail.Refused, err, "renew the sign-in")
+		}
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			return fail.Wrap(fail.NotReady, ctx.Err(), "wait for another naupegos that renews the sign-in")
+		}
+	}
+}

@@ -1,0 +1,164 @@
+// Package issuer believes the ID tokens of an OpenID Connect provider: whose they are, and which role their claims give.
+//
+// It knows no operator by name: rules say which claims have which role. How somebody comes to an ID token is the business of internal/cli/signin.
+package issuer
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/problem"
+)
+
+// Path is where clients of the server ask how they sign in.
+const Path = "/api/v1/sign-in"
+
+// Config says who is believed.
+type Config struct {
+	URL      string // of the issuer, as in its tokens
+	ClientID string // for whom its tokens have to be
+	Scopes   []string
+	NameBy   string // the claim that operators are called by; the subject stands for one that is not there
+	Rules    []Rule
+	CA       []byte // PEM: who signed the issuer's certificate, and nobody else; empty: those that this host believes
+}
+
+// SignIn is what a client has to know to sign in.
+type SignIn struct {
+	Issuer   string   `json:"issuer"`
+	ClientID string   `json:"clientID"`
+	Scopes   []string `json:"scopes"`
+	CA       string   `json:"ca,omitempty"`
+}
+
+// Issuer believes the tokens of one issuer.
+type Issuer struct {
+	c    Config
+	http *http.Client
+
+	mu       sync.Mutex
+	verifier *oidc.IDTokenVerifier
+	tried    time.Time
+	why      error
+}
+
+// retry is how seldom an issuer that does not answer is asked what it is.
+const retry = 5 * time.Second
+
+// New asks the issuer nothing yet: a server comes up without it.
+func New(c Config) (*Issuer, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fail.New(fail.Invalid, "%q is not the address of an issuer", c.URL).Do("it is an https:// URL, as the issuer's tokens have it")
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Scheme != "https" && (u.Scheme != "http" || u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())) {
+		return nil, fail.New(fail.Invalid, "the issuer %s is not asked over HTTPS", c.URL).Do("its keys could be exchanged on the way")
+	}
+	if c.ClientID == "" || len(c.Rules) == 0 {
+		return nil, fail.New(fail.Invalid, "an issuer needs a client ID, and a rule at least: without one its tokens give no role")
+	}
+	hc, err := Client(c.CA)
+	return &Issuer{c: c, http: hc}, err
+}
+
+// Client returns what an issuer is asked with.
+func Client(ca []byte) (*http.Client, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(ca) > 0 {
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(ca) {
+			return nil, fail.New(fail.Invalid, "there is no certificate in the file that says who signed the issuer's")
+		}
+	}
+	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}}, nil
+}
+
+// known returns what checks tokens; it asks the issuer once it is needed.
+func (i *Issuer) known(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.verifier != nil {
+		return i.verifier, nil
+	}
+	if i.why != nil && time.Since(i.tried) < retry {
+		return nil, i.why
+	}
+	i.tried = time.Now()
+	// The keys are fetched again by the same client, long after this request.
+	p, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), i.http), i.c.URL)
+	if err != nil {
+		i.why = fail.Wrap(fail.Unreachable, err, "ask the issuer %s what it is", i.c.URL)
+		return nil, i.why
+	}
+	i.verifier, i.why = p.Verifier(&oidc.Config{ClientID: i.c.ClientID}), nil
+	return i.verifier, nil
+}
+
+// Operator returns whose ID token it is: fail.Unauthorized where it is not to be believed, fail.Refused where it gives no role.
+func (i *Issuer) Operator(ctx context.Context, raw string) (o access.Operator, err error) {
+	v, err := i.known(ctx)
+	if err != nil {
+		return o, err
+	}
+	token, err := v.Verify(ctx, raw)
+	if err != nil {
+		return o, fail.New(fail.Unauthorized, "the ID token is not believed: %s", reason(err)).Do("naupegos login gets another one")
+	}
+	var claims map[string]any
+	if err := token.Claims(&claims); err != nil {
+		return o, fail.Wrap(fail.Unauthorized, err, "read the ID token")
+	}
+	name, _ := claims[i.c.NameBy].(string)
+	if name == "" || len(name) > 100 {
+		name = token.Subject
+	}
+	for _, r := range i.c.Rules {
+		if r.fits(claims) {
+			return access.Operator{Name: name + " (" + token.Subject + ")", ID: "oidc " + token.Subject, Role: r.Role, Cluster: r.Cluster}, nil
+		}
+	}
+	return o, fail.New(fail.Refused, "no rule of this server gives %s a role", name).Do("whoever keeps the server names one by --oidc-role")
+}
+
+// reason is why a token is not believed, without anything of it.
+func reason(err error) string {
+	if e := (*oidc.TokenExpiredError)(nil); errors.As(err, &e) {
+		return "it expired at " + e.Expiry.Format(time.RFC3339)
+	}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "audience"):
+		return "it is for somebody else"
+	case strings.Contains(text, "different provider"):
+		return "another issuer made it"
+	case strings.Contains(text, "signature"):
+		return "its signature is wrong"
+	}
+	return "it is malformed"
+}
+
+// Part tells clients how they sign in, which is no secret; without an issuer, that they can't.
+func (i *Issuer) Part() server.Part {
+	return server.Part{Name: "sign-in", Mounts: []server.Mount{{Pattern: "GET " + Path, Need: server.Anybody, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if i == nil {
+			problem.Write(w, fail.New(fail.NotFound, "this server knows no issuer"))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(SignIn{Issuer: i.c.URL, ClientID: i.c.ClientID, Scopes: i.c.Scopes, CA: string(i.c.CA)}) // whoever asked has gone away
+	})}}}
+}
