@@ -144,6 +144,8 @@ func TestCutOff(t *testing.T) {
 // TestTime: tests are told when their tier's time is over, and tiers that don't fit in are left out, which is no failure.
 func TestTime(t *testing.T) {
 	in(t)
+	t.Setenv(endEnv, "") // make test, which runs this test, sets both
+	t.Setenv(untilEnv, "")
 	until := func(within string) string {
 		out := do(t, nil, "run", "-v", "-within", within, "clock", "sh", "-c", "echo until $NAUPEGOS_TEST_UNTIL.")
 		_, out, _ = strings.Cut(out, "until ")
