@@ -40,7 +40,7 @@ func TestHA(t *testing.T) {
 	r.live(t, l, sampled(t, 4, []part{
 		{"a backup is made", backedUpCluster},
 		{"authorities and keys are rotated", func(t *testing.T, r *rig, l *load) {
-			testkit.Timely(t, 6*time.Minute)
+			testkit.Timely(t, 12*time.Minute)
 			keysRotate(t, r, l)
 		}},
 		{"the store is restored elsewhere", storeRestored},
