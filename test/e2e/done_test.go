@@ -44,6 +44,7 @@ func (r *rig) plans(inv invocation) result {
 		if !strings.Contains(p.stdout, "does not answer yet") || time.Since(began) > settle*slower {
 			return p
 		}
+		r.whole.Logf("asked for another plan %v after the first: %s", time.Since(began).Round(time.Second), p.stdout)
 	}
 }
 
