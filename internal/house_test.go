@@ -52,7 +52,7 @@ var owners = map[string][]string{
 	"github.com/mdlayher/ndp":                {"internal/netboot"},
 	"github.com/pin/tftp":                    {"internal/netboot"},
 	"github.com/cavaliergopher/cpio":         {"internal/image/discovery"},
-	"github.com/bougou/go-ipmi":              {"internal/registry/bmc"},
+	"github.com/bougou/go-ipmi":              {"internal/registry/bmc", "test/rack"},
 	"github.com/stmcginnis/gofish":           {"internal/registry/bmc"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
 	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/access", "internal/provider/openstack/balancer",

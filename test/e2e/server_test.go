@@ -26,6 +26,7 @@ type served struct {
 	state   string
 	http    string
 	address string
+	flags   []string
 	cmd     *exec.Cmd
 	mu      sync.Mutex
 	log     bytes.Buffer
@@ -39,15 +40,19 @@ func (s *served) Write(b []byte) (int, error) {
 }
 
 func (s *served) said(text string) bool {
+	return strings.Contains(s.text(), text)
+}
+
+func (s *served) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Contains(s.log.String(), text)
+	return s.log.String()
 }
 
 // start starts the server, and waits until it is well.
 func (s *served) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(built.bin, "server", "--state-dir", s.state, "--listen-http", s.http, "--listen-https", s.address)
+	s.cmd = exec.Command(built.bin, append([]string{"server", "--state-dir", s.state, "--listen-http", s.http, "--listen-https", s.address}, s.flags...)...)
 	s.cmd.Env = append(os.Environ(), s.env...)
 	s.cmd.Stdout, s.cmd.Stderr = s, s
 	testkit.Must(s.t, s.cmd.Start())

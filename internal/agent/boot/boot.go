@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -99,6 +100,9 @@ func (b *boot) run(ctx context.Context) (end End, err error) {
 	}()
 	if err := b.mount(); err != nil {
 		return 0, err
+	}
+	if err := os.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"); err != nil { // the kernel gives its first process none, and an installation runs programs
+		return 0, fail.Wrap(fail.Internal, err, "say where programs are")
 	}
 	b.openConsoles()
 	b.say("naupegos: looking what this machine is")

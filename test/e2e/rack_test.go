@@ -1,0 +1,191 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/registry/client"
+	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/test/rack"
+)
+
+// discoveryEnv is where the discovery image lies that a test in a network namespace of its own has its machines boot: there is no mirror there.
+const discoveryEnv = "NAUPEGOS_TEST_DISCOVERY"
+
+// inRack runs a test in a network namespace of its own, with the discovery image at hand, and reports whether this is there.
+func inRack(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(discoveryEnv) == "" {
+		dir := filepath.Join(built.dir, "discovery")
+		if r := naupegos(t, invocation{}, "image", "discovery", "--virtual", "--dir", dir); r.code != 0 {
+			t.Fatal(r)
+		}
+		t.Setenv(discoveryEnv, dir)
+		t.Setenv(builtEnv, built.dir)
+	}
+	return testkit.OwnNetwork(t)
+}
+
+// provisioning is a network that machines boot over, with a server and emulated machines.
+type provisioning struct {
+	t       *testing.T
+	dir     string
+	server  *served
+	token   string
+	machine map[string]*rack.Machine // by name
+}
+
+// The network. The server is its first address.
+const (
+	rackLink    = "rack"
+	rackAddress = "10.91.0.1"
+)
+
+// newProvisioning makes a bridge with a server, which gives out addresses there.
+func newProvisioning(t *testing.T, flags ...string) *provisioning {
+	t.Helper()
+	p := &provisioning{t: t, dir: filepath.Join(built.dir, "rack"), machine: map[string]*rack.Machine{}}
+	testkit.Must(t, os.MkdirAll(p.dir, 0o700))
+	for _, line := range []string{
+		"link add " + rackLink + " type bridge forward_delay 0 mcast_snooping 0", "address add " + rackAddress + "/24 dev " + rackLink, "link set " + rackLink + " up",
+		"link add rack-x type veth peer name rack-y", "link set rack-x master " + rackLink + " up", "link set rack-y up", // a bridge without a port has no carrier
+	} {
+		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v: %s", line, err, out)
+		}
+	}
+	p.server = &served{t: t, state: filepath.Join(p.dir, "state"), http: rackAddress + ":8080", address: rackAddress + ":8443",
+		flags: append([]string{"--netboot-interface", rackLink, "--dhcp", "on", "--dhcp-range", "10.91.0.100-10.91.0.150", "--discovery-image", os.Getenv(discoveryEnv),
+			"--discovery-arg", "naupegos.lldp=1s", "--discovery-arg", "naupegos.pause=2s", "--discovery-arg", "quiet"}, flags...)}
+	p.server.start()
+	t.Cleanup(p.server.kill)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the server's log:\n%s", lastLines(p.server.text(), 60))
+		}
+	})
+	r := naupegos(t, invocation{}, "--state-dir", p.server.state, "server", "token", "create", "test", "--role", "admin")
+	if r.code != 0 {
+		t.Fatal(r)
+	}
+	p.token = strings.TrimSpace(r.stdout)
+	return p
+}
+
+// run has the command ask the server, which has to do what it is asked.
+func (p *provisioning) run(args ...string) string {
+	p.t.Helper()
+	r := naupegos(p.t, p.asking(), args...)
+	if r.code != 0 {
+		p.t.Fatal(r)
+	}
+	return r.stdout
+}
+
+func (p *provisioning) asking() invocation {
+	return invocation{env: []string{"NAUPEGOS_SERVER=https://" + p.server.address, "NAUPEGOS_TOKEN=" + p.token, "NAUPEGOS_SERVER_CA=" + filepath.Join(p.server.state, "server-ca.crt")}}
+}
+
+// show returns what the server knows of a machine.
+func (p *provisioning) show(machine string) (d client.Detail, err error) {
+	r := naupegos(p.t, p.asking(), "machine", "show", machine, "-o", "json")
+	if r.code != 0 {
+		return d, fmt.Errorf("%s", r)
+	}
+	return d, json.Unmarshal([]byte(r.stdout), &d)
+}
+
+// add puts a machine into the rack, off and with an empty disk.
+func (p *provisioning) add(s rack.Spec) *rack.Machine {
+	t := p.t
+	t.Helper()
+	n := len(p.machine) + 1
+	s.MAC, s.BMC, s.Password = fmt.Sprintf("52:54:00:91:00:%02x", n), fmt.Sprint("127.0.0.1:", testkit.FreePort(t)), testkit.Secret
+	m := testkit.Value(rack.New(context.WithoutCancel(t.Context()), filepath.Join(p.dir, s.Name), rackLink, s))(t)
+	p.machine[s.Name] = m
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s's console:\n%s", s.Name, lastLines(m.Console(), 60))
+		}
+		testkit.Must(t, m.Close())
+	})
+	return m
+}
+
+// discovered waits until machines that were switched on have said what they are, and says which BMC they have.
+func (p *provisioning) discovered(machines ...*rack.Machine) {
+	t := p.t
+	t.Helper()
+	for _, m := range machines {
+		until(t, 5*time.Minute*slower, time.Second, func() error {
+			d, err := p.show(m.MAC)
+			if err == nil && d.Asks == "" && d.Key == "" {
+				err = fmt.Errorf("%s has not enrolled yet: %s", m.Name, d.State)
+			}
+			return err
+		})
+	}
+}
+
+// employed switches machines on for the first time, and has them be approved, named, and switched by their BMCs from then on.
+func (p *provisioning) employed(machines ...*rack.Machine) {
+	t := p.t
+	t.Helper()
+	for _, m := range machines {
+		testkit.Must(t, m.Switch(true))
+	}
+	p.discovered(machines...)
+	password := filepath.Join(p.dir, "password")
+	testkit.Must(t, os.WriteFile(password, []byte(testkit.Secret), 0o600))
+	for _, m := range machines {
+		d := testkit.Value(p.show(m.MAC))(t)
+		if d.Approval != "pending" || !strings.Contains(m.Console(), d.Asks) {
+			t.Errorf("%s: %s; asks with %s, which its console does not show", m.Name, d.Approval, d.Asks)
+		}
+		p.run("machine", "approve", m.MAC, "--key", d.Asks)
+		p.run("machine", "name", m.MAC, m.Name)
+		p.run("machine", "bmc", m.Name, "--address", m.BMC, "--user", rack.User, "--password-file", password)
+	}
+}
+
+// TestDiscovery: machines of which nobody knows anything, with BIOS and with UEFI, are switched on, boot over the network, and say what they are;
+// somebody approves them, and they are switched by IPMI.
+func TestDiscovery(t *testing.T) {
+	testkit.Timely(t, 5*time.Minute)
+	if !inRack(t) {
+		return
+	}
+	p := newProvisioning(t)
+	old, modern := p.add(rack.Spec{Name: "old", MemoryMiB: 768}), p.add(rack.Spec{Name: "modern", UEFI: true, MemoryMiB: 768})
+	began := time.Now()
+	p.employed(old, modern)
+	t.Logf("both are known and approved %v after power-on", time.Since(began).Round(time.Second))
+	for _, m := range []*rack.Machine{old, modern} {
+		d := testkit.Value(p.show(m.MAC))(t)
+		f := d.Facts
+		if d.UUID != m.UUID || f == nil || len(f.Disks) != 1 || f.Disks[0].Serial != "DISK-"+m.Name || f.Disks[0].SizeBytes != 12<<30 || len(f.Disks[0].Holds) > 0 || f.System == nil ||
+			f.System.Serial != "S-"+m.Name || f.System.Product != "rack" || f.System.MemoryBytes < 600<<20 || len(f.Interfaces) != 1 || f.Interfaces[0].MAC != m.MAC {
+			t.Errorf("%s says %+v", m.Name, f)
+		}
+		if out := p.run("machine", "power", m.Name, "status"); !strings.Contains(out, "on") {
+			t.Errorf("%s: %s", m.Name, out)
+		}
+		until(t, 2*time.Minute*slower, time.Second, testkit.That(m.Name+" knows that it is approved", func() bool { return strings.Contains(m.Console(), "the machine is approved") }))
+		p.run("machine", "power", m.Name, "off", "--yes")
+		if m.On() {
+			t.Errorf("%s is still on", m.Name)
+		}
+	}
+	if out := p.run("machine", "list"); strings.Contains(out, testkit.Secret) || !strings.Contains(out, "modern") || strings.Count(out, "approved") != 2 {
+		t.Error(out)
+	}
+}

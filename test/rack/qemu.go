@@ -1,0 +1,167 @@
+package rack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/tool"
+)
+
+// power is the switch of a machine: a process that runs while it is on.
+type power struct {
+	start func(disk bool) (*exec.Cmd, *bytes.Buffer)
+	boot  func(context.Context) (disk bool, err error) // from where it boots next
+
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the process has
+}
+
+func (p *power) isOn() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running()
+}
+
+// running: a machine that shuts down by itself is off then.
+func (p *power) running() bool {
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+func (p *power) set(on bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case on == p.running():
+		return nil
+	case on:
+		return p.begin()
+	}
+	return p.end()
+}
+
+func (p *power) cycle() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running() {
+		if err := p.end(); err != nil {
+			return err
+		}
+	}
+	return p.begin()
+}
+
+func (p *power) begin() error {
+	disk, err := p.boot(context.Background())
+	if err != nil {
+		return err
+	}
+	cmd, said := p.start(disk)
+	exited, ended := make(chan error, 1), make(chan struct{})
+	if err := tool.StartLocked(cmd, exited); err != nil {
+		return err
+	}
+	p.cmd, p.ended = cmd, ended
+	go func() {
+		if err := <-exited; err != nil && said.Len() > 0 {
+			fmt.Fprintf(os.Stderr, "rack: %v: %s\n", err, said)
+		}
+		close(ended)
+	}()
+	return nil
+}
+
+func (p *power) end() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-p.ended:
+		return nil
+	case <-time.After(settle):
+		return fmt.Errorf("QEMU, process %d, does not end", p.cmd.Process.Pid)
+	}
+}
+
+// start returns the command that is the machine. It looks at the network first, as most do; the server sends it to its disk where it is
+// installed. The process ends with this one.
+func (m *Machine) start(disk bool) (*exec.Cmd, *bytes.Buffer) {
+	first, second := "1", "2"
+	if disk {
+		first, second = "2", "1"
+	}
+	args := []string{
+		"-name", m.Name, "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(m.MemoryMiB), "-nodefaults", "-display", "none",
+		"-chardev", "file,id=console,append=on,path=" + m.ConsoleFile(), "-serial", "chardev:console", "-monitor", "unix:" + m.monitor() + ",server=on,wait=off",
+		"-smbios", "type=1,manufacturer=QEMU,product=rack,serial=S-" + m.Name + ",uuid=" + m.UUID, "-device", "virtio-rng-pci", "-device", "i6300esb", "-action", "watchdog=reset",
+		"-drive", "if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file=" + m.disk(), "-device", "virtio-blk-pci,drive=disk,bootindex=" + second + ",serial=" + m.serial(),
+		"-netdev", "tap,id=net,script=no,downscript=no,ifname=" + m.Tap,
+	}
+	card := "virtio-net-pci,netdev=net,bootindex=" + first + ",mac=" + m.MAC
+	if m.UEFI { // its own PXE, without waiting for IPv6
+		card += ",romfile="
+		args = append(args, "-drive", "if=pflash,format=raw,unit=0,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd", "-drive", "if=pflash,format=raw,unit=1,file="+m.variables(),
+			"-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=n")
+	}
+	cmd := exec.Command("qemu-system-x86_64", append(args, "-device", card)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // Ctrl-C is for this process
+	said := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = said, said
+	return cmd, said
+}
+
+func (m *Machine) serial() string  { return "DISK-" + m.Name }
+func (m *Machine) monitor() string { return filepath.Join(m.dir, "monitor") }
+
+// button presses the machine's power button.
+func (m *Machine) button() error {
+	c, err := net.DialTimeout("unix", m.monitor(), settle)
+	if err != nil {
+		return err
+	}
+	_, err = c.Write([]byte("system_powerdown\n"))
+	if err == nil { // QEMU reads what was written before it sees the end
+		err = c.(*net.UnixConn).CloseWrite()
+	}
+	return errors.Join(err, c.Close())
+}
+
+// plug makes the link of the machine's network card.
+func (m *Machine) plug(ctx context.Context) error {
+	if err := m.unplug(); err != nil {
+		return err
+	}
+	for _, line := range []string{"tuntap add " + m.Tap + " mode tap", "link set " + m.Tap + " master " + m.bridge + " up"} {
+		if _, err := tool.Run(ctx, nil, "ip", strings.Fields(line)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unplug removes it.
+func (m *Machine) unplug() error {
+	if _, err := os.Stat("/sys/class/net/" + m.Tap); err != nil {
+		return nil //nolint:nilerr // it is not there
+	}
+	_, err := tool.Run(context.Background(), nil, "ip", "link", "del", m.Tap)
+	return err
+}

@@ -1,0 +1,155 @@
+// Package rack is a rack of emulated machines: QEMU processes with disks that stay, and a BMC each, which switches its machine by IPMI. Tests have
+// naupegos server boot, install and switch them as it does physical ones; so does the demo.
+//
+// It knows nothing of Naupegos: what it is told comes by IPMI and over the network.
+package rack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bougou/go-ipmi/pkg/bmc"
+	"github.com/bougou/go-ipmi/pkg/clock"
+	"github.com/bougou/go-ipmi/pkg/hal/mock"
+	"github.com/bougou/go-ipmi/pkg/server"
+	"github.com/bougou/go-ipmi/pkg/transport/udp"
+)
+
+// User is who may switch machines' power.
+const User = "admin"
+
+// Spec says what a machine is.
+type Spec struct {
+	Name      string // also the end of its disk's serial number: DISK-NAME
+	MAC       string
+	UEFI      bool
+	MemoryMiB int    // 0: 1536
+	DiskGiB   int    // 0: 12
+	Tap       string // the link that the machine is plugged in by; empty: "tap-" + Name
+	BMC       string // HOST:PORT, UDP, where its BMC answers
+	Password  string // of User there
+}
+
+// Machine is one that can be switched on.
+type Machine struct {
+	Spec
+	UUID string // as the firmware says it
+
+	dir    string
+	bridge string
+	power  power
+	ipmi   *server.Server
+	conn   interface{ Close() error }
+}
+
+// New makes a machine with an empty disk, unless dir has it already, and has its BMC answer. It is off. bridge is the link that its network card
+// is plugged into, in the network namespace of this process.
+func New(ctx context.Context, dir, bridge string, s Spec) (*Machine, error) {
+	if s.MemoryMiB == 0 {
+		s.MemoryMiB = 1536
+	}
+	if s.DiskGiB == 0 {
+		s.DiskGiB = 12
+	}
+	if s.Tap == "" {
+		s.Tap = "tap-" + s.Name
+	}
+	m := &Machine{Spec: s, UUID: "16e7d8a7-bfa9-428b-9117-3633" + strings.ReplaceAll(s.MAC, ":", "")[4:], dir: dir, bridge: bridge}
+	if err := m.makeDisk(); err != nil {
+		return nil, err
+	}
+	if err := m.plug(ctx); err != nil {
+		return nil, err
+	}
+	m.power.start = m.start
+	if err := m.serve(ctx); err != nil {
+		return nil, errors.Join(err, m.unplug())
+	}
+	return m, nil
+}
+
+// makeDisk makes the disk, and where the firmware keeps its variables.
+func (m *Machine) makeDisk() error {
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(m.disk(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Truncate(int64(m.DiskGiB)<<30), f.Close()); err != nil || !m.UEFI {
+		return err
+	}
+	if _, err := os.Stat(m.variables()); err == nil {
+		return nil
+	}
+	empty, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.fd")
+	if err != nil {
+		return fmt.Errorf("%w: apt-get install ovmf", err)
+	}
+	return os.WriteFile(m.variables(), empty, 0o600)
+}
+
+func (m *Machine) disk() string      { return filepath.Join(m.dir, "disk") }
+func (m *Machine) variables() string { return filepath.Join(m.dir, "variables") }
+
+// ConsoleFile has what the machine says on its serial console, since it was made.
+func (m *Machine) ConsoleFile() string { return filepath.Join(m.dir, "console") }
+
+// Console returns what the machine has said.
+func (m *Machine) Console() string {
+	data, _ := os.ReadFile(m.ConsoleFile()) // there is none before it was switched on
+	return string(data)
+}
+
+// Switch switches the machine on, or takes its power away, as somebody does who stands before it.
+func (m *Machine) Switch(on bool) error { return m.power.set(on) }
+
+// On reports whether the machine is on.
+func (m *Machine) On() bool { return m.power.isOn() }
+
+// Close switches the machine off, and its BMC with it. The disk stays.
+func (m *Machine) Close() error {
+	m.ipmi.Close()
+	err := m.conn.Close()
+	if errors.Is(err, net.ErrClosed) { // the server has done it
+		err = nil
+	}
+	return errors.Join(err, m.power.set(false), m.unplug())
+}
+
+// hardware is what the BMC switches.
+type hardware struct {
+	*mock.HAL
+	chassis *chassis
+}
+
+// serve has the BMC answer until Close.
+func (m *Machine) serve(ctx context.Context) error {
+	ch := &chassis{Chassis: &mock.Chassis{}, m: m}
+	m.power.boot = ch.once
+	b := bmc.New(bmc.DeviceInfo{DeviceID: 32, IPMIVersion: 0x20}, [16]byte([]byte(strings.ReplaceAll(m.UUID, "-", "")[:16])), hardware{mock.New(), ch}, bmc.WithClock(clock.Real))
+	u, err := b.Users.Add(2, User)
+	if err != nil {
+		return err
+	}
+	u.SetPassword([]byte(m.Password))
+	u.Enabled = true
+	u.ChannelAccess[1] = bmc.UserChannelAccess{MaxPrivilege: bmc.PrivilegeLevelAdministrator, Enabled: true}
+	conn, err := udp.Listen(m.BMC)
+	if err != nil {
+		return err
+	}
+	m.conn, m.ipmi = conn, server.NewServer(b, conn)
+	go func() { _ = m.ipmi.Serve(context.WithoutCancel(ctx)) }() // ends with Close
+	return nil
+}
+
+// settle is how long QEMU has to end.
+const settle = 10 * time.Second
