@@ -58,7 +58,7 @@ func main() {
 	flag.StringVar(&o.adminFile, "clouds", "/var/lib/naupegos/openstack/clouds.yaml", "clouds.yaml with the administrator's credentials")
 	flag.StringVar(&o.adminCloud, "admin-cloud", "naupegos-admin", "its cloud that may make projects")
 	flag.DurationVar(&o.limit, "limit", 30*time.Minute, "longest time for one phase")
-	flag.StringVar(&o.only, "only", "", "one side only, and no ratios: naupegos, or tofu (without rules in the security groups)")
+	flag.StringVar(&o.only, "only", "", "one side only: naupegos (and the services alone, for the floor ratio), or tofu (without rules in the security groups)")
 	flag.BoolVar(&o.onlyBuild, "build", false, "only build OpenTofu and its provider, into the cache")
 	flag.BoolVar(&o.verbose, "v", false, "also print which API calls there were, and when naupegos' steps ran")
 	flag.Parse()
@@ -145,7 +145,7 @@ func (b *bench) sides(ctx context.Context, o options, clouds, dir string) error 
 	}
 	fmt.Fprintf(b.out, "%d control-plane machines, %d workers:\n", o.controlPlanes, o.workers)
 	var n, least result
-	if o.only == "" {
+	if o.only != onlyTofu {
 		var err error
 		if least, err = b.measure(ctx, &bare{size: o.size, in: b.through}); err != nil {
 			return err
@@ -162,6 +162,9 @@ func (b *bench) sides(ctx context.Context, o options, clouds, dir string) error 
 		if results, err = b.tofus(ctx, o, n, clouds, dir); err != nil {
 			return err
 		}
+	}
+	if o.only == onlyNaupegos {
+		floorRatio(b.out, n, least)
 	}
 	if o.only != "" {
 		return nil
