@@ -204,6 +204,93 @@ func second(f *Found) {
 	}
 }
 
+// three makes all hosts machines of the control plane, whose etcd was started by these arguments.
+func three(t *testing.T, f *Found, etcd map[string]string) {
+	t.Helper()
+	for i := range f.Hosts {
+		h := &f.Hosts[i]
+		for file, data := range f.Hosts[0].Files {
+			if i > 0 && strings.HasPrefix(file, "/etc/kubernetes/") {
+				data = bytes.ReplaceAll(data, []byte("kube-a"), []byte(h.Name))
+				h.Files[file] = bytes.ReplaceAll(data, []byte("192.0.2.11"), []byte(h.Address))
+			}
+		}
+		f.Survey.Nodes[i].Taints = nil // there are no workers
+	}
+	for i, h := range f.Hosts { // after all were copied from the first
+		file := manifestDir + "etcd.yaml"
+		own := "    - --initial-cluster=" + h.Name + "=https://" + h.Address + ":2380\n"
+		if !bytes.Contains(h.Files[file], []byte(own)) {
+			t.Fatalf("%s is not\n%s", own, h.Files[file])
+		}
+		f.Hosts[i].Files[file] = bytes.Replace(h.Files[file], []byte(own), []byte(etcd[h.Name]), 1)
+	}
+	r := f.Survey.Records["kubeadm-config"]
+	r["ClusterConfiguration"] = strings.Replace(r["ClusterConfiguration"], "clusterName:", "controlPlaneEndpoint: k8s.example.org:6443\nclusterName:", 1)
+}
+
+// TestSeveralControlPlanes: each member of etcd is known as what it is, however its manifest says so.
+func TestSeveralControlPlanes(t *testing.T) {
+	const a, b, c = "kube-a=https://192.0.2.11:2380", "kube-b=https://192.0.2.21:2380", "kube-c=https://192.0.2.22:2380"
+	arg := func(cluster string, state ...string) string {
+		text := "    - --initial-cluster=" + cluster + "\n"
+		for _, s := range state {
+			text += "    - --initial-cluster-state=" + s + "\n"
+		}
+		return text
+	}
+	const joinB, joinC = a + "," + b, a + "," + b + "," + c
+	for name, of := range map[string]struct {
+		etcd    map[string]string
+		initial string
+		joined  map[string]string
+	}{
+		"kubeadm join":          {map[string]string{"kube-a": arg(a), "kube-b": arg(joinB, existing), "kube-c": arg(joinC, existing)}, a, map[string]string{"kube-b": joinB, "kube-c": joinC}},
+		"kubeadm upgrade":       {map[string]string{"kube-a": arg(a), "kube-b": arg(b), "kube-c": arg(c)}, a, map[string]string{"kube-b": b, "kube-c": c}},
+		"upgraded, then joined": {map[string]string{"kube-a": arg(a), "kube-b": arg(b), "kube-c": arg(joinC, existing)}, a, map[string]string{"kube-b": b, "kube-c": joinC}},
+		"all at once":           {map[string]string{"kube-a": arg(joinC), "kube-b": arg(joinC), "kube-c": arg(joinC)}, joinC, nil},
+		"the first one was replaced": {map[string]string{"kube-a": arg(joinC, existing), "kube-b": arg(joinB, existing), "kube-c": arg(joinC, existing)}, joinC,
+			map[string]string{"kube-a": joinC, "kube-b": joinB, "kube-c": joinC}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := bare(t)
+			three(t, f, of.etcd)
+			d := testkit.Value(New(options(), f))(t)
+			doc := testkit.Value(d.Cluster())(t)
+			if doc.Spec.ControlPlane.Replicas != 3 || doc.Spec.Endpoint.Address != "k8s.example.org:6443" {
+				t.Errorf("the document is %s", d.Document)
+			}
+			facts := testkit.Value(d.Facts(t.Context()))(t)
+			if got := facts[store.Fact{Kind: string(memory.EtcdInitial)}]; got != of.initial {
+				t.Errorf("the initial members are %s, want %s", got, of.initial)
+			}
+			for _, h := range f.Hosts {
+				if got := facts[store.Fact{Kind: string(memory.EtcdJoin), Subject: h.Name}]; got != of.joined[h.Name] {
+					t.Errorf("%s joined %q, want %q", h.Name, got, of.joined[h.Name])
+				}
+			}
+			if lost := d.Lost(); len(lost) > 0 {
+				t.Errorf("lost are %v", lost)
+			}
+		})
+	}
+}
+
+// TestOtherAuthorityThere: control-plane machines that don't hold the same keys are no cluster to take over.
+func TestOtherAuthorityThere(t *testing.T) {
+	for _, file := range []string{"ca.key", "etcd/ca.crt", "sa.key"} {
+		f := bare(t)
+		three(t, f, map[string]string{})
+		f.Hosts[2].Files[pkiDir+file] = []byte("x")
+		d := testkit.Value(New(options(), f))(t)
+		if !slices.ContainsFunc(d.Of(Blocks), func(g Gap) bool {
+			return g.Where == "kube-c" && strings.Contains(g.What, file+" is another one than that of kube-a")
+		}) {
+			t.Errorf("%s: %+v", file, d.Gaps)
+		}
+	}
+}
+
 // encrypt has the API server encrypt Secrets.
 func encrypt(f *Found, provider, key string) {
 	with(f, "kube-apiserver", encryptionFlag, "/etc/enc.yaml")

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"path"
@@ -226,8 +227,25 @@ func (d *drafting) etcd() {
 			d.members[h.Name] = member{flags["initial-cluster"], flags["initial-cluster-state"]}
 		}
 	}
+	d.joined()
 	if len(d.controlPlane()) == 0 {
 		d.block(whole, "only clusters whose control plane kubeadm has made can be taken over", "no API server lies on any host as a static pod")
+	}
+}
+
+// joined finds the members that have joined the first one without saying so: kubeadm upgrade writes each one's manifest as if it were alone.
+// One that lost its data would begin a cluster of its own by that.
+func (d *drafting) joined() {
+	initial := ""
+	for _, name := range slices.Sorted(maps.Keys(d.members)) {
+		m := d.members[name]
+		switch {
+		case m.state == existing:
+		case initial == "":
+			initial = m.cluster
+		case !slices.ContainsFunc(strings.Split(initial, ","), func(one string) bool { return strings.HasPrefix(one, name+"=") }):
+			d.members[name] = member{m.cluster, existing}
+		}
 	}
 }
 

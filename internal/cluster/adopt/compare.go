@@ -20,7 +20,7 @@ func (d *drafting) compare() error {
 			name, url, _ := strings.Cut(one, "=")
 			start.InitialCluster[name] = url
 		}
-		if m.state == "existing" {
+		if m.state == existing {
 			start.State = m.state
 		}
 		ours := p.Flags(h.node(), start)

@@ -28,6 +28,9 @@ type Draft struct {
 // member is how a member of etcd was started.
 type member struct{ cluster, state string }
 
+// existing is the state of a member that joined one that was there already.
+const existing = "existing"
+
 // Options is what a draft needs beside what was found.
 type Options struct {
 	Name    string // of the cluster
@@ -98,10 +101,10 @@ func (d *Draft) Facts(ctx context.Context) (store.Facts, error) {
 	set := map[memory.Kind]string{memory.Importing: "true", memory.Releases: now, memory.ReleasesRun: now}
 	for _, name := range slices.Sorted(maps.Keys(d.members)) {
 		m := d.members[name]
-		if m.state != "existing" || set[memory.EtcdInitial] == "" {
+		if m.state != existing || set[memory.EtcdInitial] == "" {
 			set[memory.EtcdInitial] = m.cluster
 		}
-		if m.state == "existing" {
+		if m.state == existing {
 			if err := facts.SetOf(ctx, memory.EtcdJoin, name, m.cluster); err != nil {
 				return nil, err
 			}
