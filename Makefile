@@ -99,7 +99,7 @@ endif
 setup-test:
 	@hack/setup test
 
-static: bin/tiers ## gofmt, vet of all tags, the same for arm64; no root
+static: bin/tiers ## gofmt, vet of all tags, the agent for arm64; no root
 	@$(TIER) -budget 2m static hack/static
 
 unit: bin/tiers ## seconds, no root
