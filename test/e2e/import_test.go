@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
@@ -36,7 +37,8 @@ nodeRegistration:
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
 kubernetesVersion: {{.Version}}
-imageRepository: {{.Repository}}
+{{with .Endpoint}}controlPlaneEndpoint: {{.}}
+{{end}}imageRepository: {{.Repository}}
 networking: {podSubnet: 10.244.0.0/16}
 dns: {imageTag: {{.CoreDNS}}}
 etcd: {local: {imageTag: {{.Etcd}}}}
@@ -62,9 +64,10 @@ type somebodys struct {
 	params layout.Params
 }
 
-// bareKubeadm makes a cluster of one control-plane machine and workers.
-func bareKubeadm(t *testing.T, f *fleet, b *bundle.Bundle, cp string, workers ...string) *somebodys {
+// bareKubeadm makes a cluster of control-plane machines, the first of which the API is reached by, and of workers.
+func bareKubeadm(t *testing.T, f *fleet, b *bundle.Bundle, cps []string, workers ...string) *somebodys {
 	t.Helper()
+	cp := cps[0]
 	signer := testkit.Value(remote.ParseKey(f.key))(t)
 	c := &somebodys{fleet: f, b: b, dialer: remote.NewDialer([]remote.Key{signer}, remote.Options{AgentPath: filepath.Join(filepath.Dir(built.bin), "naupegos-agent")})}
 	t.Cleanup(func() { testkit.Must(t, c.dialer.Close()) })
@@ -73,7 +76,7 @@ func bareKubeadm(t *testing.T, f *fleet, b *bundle.Bundle, cp string, workers ..
 		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSDomain: "cluster.local", EtcdMode: layout.EtcdStacked, CNI: layout.CNINone, SharedKernel: true,
 		ControlPlanes: []layout.Node{{Name: cp, Address: f.machine[cp].Address}},
 	}
-	facts := c.prepare(t, "control-plane", cp)
+	facts := c.prepare(t, "control-plane", cps...)
 	c.prepare(t, "worker", workers...)
 
 	driver := "systemd"
@@ -84,10 +87,14 @@ func bareKubeadm(t *testing.T, f *fleet, b *bundle.Bundle, cp string, workers ..
 		i := testkit.Value(b.Image(image))(t)
 		return i.Ref[strings.LastIndex(i.Ref, ":")+1:]
 	}
+	endpoint := "" // kubeadm lets none join the control plane of a cluster without one
+	if len(cps) > 1 {
+		endpoint = c.params.Endpoint
+	}
 	var conf bytes.Buffer
 	testkit.Must(t, template.Must(template.New("kubeadm").Parse(kubeadmInit)).Execute(&conf, map[string]string{
 		"Address": f.machine[cp].Address, "Version": b.Manifest.Kubernetes, "Repository": b.Manifest.Repository, "CoreDNS": tag("coredns"), "Etcd": tag("etcd"),
-		"CgroupDriver": driver,
+		"CgroupDriver": driver, "Endpoint": endpoint,
 	}))
 	c.put(t, cp, "/root/kubeadm.yaml", conf.Bytes())
 	if out, err := f.try(cp, "kubeadm init --config /root/kubeadm.yaml 2>&1"); err != nil {
@@ -97,6 +104,15 @@ func bareKubeadm(t *testing.T, f *fleet, b *bundle.Bundle, cp string, workers ..
 	p.CNI = layout.CNIFlannel
 	c.put(t, cp, "/root/flannel.yaml", testkit.Value(p.Flannel())(t))
 	f.run(cp, askAdmin+"apply -f /root/flannel.yaml")
+	if len(cps) > 1 {
+		said := strings.Fields(f.run(cp, "kubeadm init phase upload-certs --upload-certs --config /root/kubeadm.yaml 2>/dev/null"))
+		if len(said) == 0 {
+			t.Fatal("kubeadm tells no key of the certificates that it has uploaded")
+		}
+		for _, other := range cps[1:] {
+			c.join(t, cp, other, "--certificate-key", said[len(said)-1]) // it makes a command that joins the control plane
+		}
+	}
 	for _, w := range workers {
 		c.join(t, cp, w)
 	}
@@ -134,10 +150,10 @@ func (c *somebodys) put(t *testing.T, name, path string, data []byte) {
 	testkit.Value(c.dialer.Run(t.Context(), c.host(name), bytes.NewReader(data), "dd", "status=none", "of="+path))(t)
 }
 
-// join has kubeadm join a machine, and waits until its node is ready.
-func (c *somebodys) join(t *testing.T, cp, name string) {
+// join has kubeadm join a machine by a token with options, and waits until its node is ready.
+func (c *somebodys) join(t *testing.T, cp, name string, options ...string) {
 	t.Helper()
-	join := strings.TrimSpace(c.run(cp, "kubeadm token create --print-join-command 2>/dev/null"))
+	join := strings.TrimSpace(c.run(cp, "kubeadm token create --print-join-command "+strings.Join(options, " ")+" 2>/dev/null"))
 	if out, err := c.try(name, join+" --ignore-preflight-errors=SystemVerification 2>&1"); err != nil {
 		t.Fatalf("kubeadm join: %v\n%s", err, out)
 	}
@@ -179,7 +195,7 @@ func TestImport(t *testing.T) {
 	const cp, worker, later, theirs = "kube-a", "kube-b", "kube-c", "kube-d"
 	f := newFleet(t, "e2ekube", b, cp, worker, later, theirs)
 	began := time.Now()
-	c := bareKubeadm(t, f, b, cp, worker)
+	c := bareKubeadm(t, f, b, []string{cp}, worker)
 	t.Logf("FIGURE bare kubeadm made a cluster in %v", time.Since(began).Round(time.Second))
 	c.run(cp, askAdmin+"create configmap keep --from-literal=a=b")
 
@@ -255,6 +271,58 @@ func TestImport(t *testing.T) {
 	if out := c.run(cp, "kubeadm certs check-expiration 2>&1"); strings.Contains(out, "MISSING") {
 		t.Errorf("kubeadm certs check-expiration:\n%s", out)
 	}
+}
+
+// TestImportSeveral takes over a control plane of three machines, whose etcd manifests two forms of kubeadm have written, and upgrades it.
+func TestImportSeveral(t *testing.T) {
+	testkit.OnlyFull(t, "internal/cluster/adopt reads what kubeadm has written")
+	t.Parallel()
+	former := formerRelease()
+	b := bundletest.Of(t, former)
+	cps := []string{"kube-a", "kube-b", "kube-c"}
+	const worker, upgraded = "kube-d", "kube-b"
+	f := newFleet(t, "e2ekubes", b, append(slices.Clone(cps), worker)...)
+	c := bareKubeadm(t, f, b, cps, worker)
+	c.run(cps[0], askAdmin+"create configmap keep --from-literal=a=b")
+	own := "kube-b=https://" + net.JoinHostPort(f.machine[upgraded].Address, "2380") // as kubeadm upgrade writes it
+	c.run(upgraded, `sed -i -e 's|--initial-cluster=.*|--initial-cluster=`+own+`|' -e '/--initial-cluster-state=/d' /etc/kubernetes/manifests/etcd.yaml`)
+	until(t, 3*time.Minute, time.Second, func() error {
+		out, err := c.try(upgraded, "tr '\\0' '\\n' < /proc/$(pidof etcd)/cmdline; curl -fsS http://127.0.0.1:2381/readyz")
+		if err != nil || !strings.Contains(out, "--initial-cluster="+own+"\n") {
+			return fmt.Errorf("etcd on %s does not run by its new manifest: %v\n%s", upgraded, err, out)
+		}
+		return nil
+	})
+
+	r := newRig(t, "several")
+	key, known := filepath.Join(r.dir, "id_ed25519"), filepath.Join(r.dir, "known_hosts")
+	testkit.Must(t, os.WriteFile(key, f.key, 0o600))
+	c.known(t, known)
+	from := []string{"import", r.name, "--from", f.machine[cps[0]].Address, "--identity", key, "--known-hosts", known}
+	before := map[string]string{}
+	for _, m := range append(slices.Clone(cps), worker) {
+		before[m] = nodeRuns(f, cps[0], m)
+	}
+	adoptIt(t, r, from)
+	for m, was := range before {
+		if now := nodeRuns(f, cps[0], m); now != was {
+			t.Errorf("on %s runs something else:\n%s\nbefore:\n%s", m, now, was)
+		}
+	}
+	testkit.Must(t, os.WriteFile(r.file, []byte(r.must(0, "document", r.name).stdout), 0o644))
+	r.size.controlPlanes, r.size.workers = 3, 1
+	r.inv.timeout = 15 * time.Minute
+	r.apply()
+	r.healthy()
+	doc := string(testkit.Value(os.ReadFile(r.file))(t))
+	testkit.Must(t, os.WriteFile(r.file, []byte(strings.Replace(doc, "version: "+former, "version: "+release.Default, 1)), 0o644))
+	r.must(0, "upgrade", r.name, "-f", r.file, "--finish", "--yes")
+	r.runs(release.Default, release.Default)
+	r.healthy()
+	if kept := c.run(cps[0], askAdmin+"get configmap keep -o jsonpath={.data.a}"); kept != "b" {
+		t.Errorf("what was stored before is %q now", kept)
+	}
+	r.calm.end()
 }
 
 // refused tries what is refused before anything is begun.
