@@ -248,7 +248,7 @@ func TestSeveralControlPlanes(t *testing.T) {
 		"kubeadm join":          {map[string]string{"kube-a": arg(a), "kube-b": arg(joinB, existing), "kube-c": arg(joinC, existing)}, a, map[string]string{"kube-b": joinB, "kube-c": joinC}},
 		"kubeadm upgrade":       {map[string]string{"kube-a": arg(a), "kube-b": arg(b), "kube-c": arg(c)}, a, map[string]string{"kube-b": b, "kube-c": c}},
 		"upgraded, then joined": {map[string]string{"kube-a": arg(a), "kube-b": arg(b), "kube-c": arg(joinC, existing)}, a, map[string]string{"kube-b": b, "kube-c": joinC}},
-		"all at once":           {map[string]string{"kube-a": arg(joinC), "kube-b": arg(joinC), "kube-c": arg(joinC)}, joinC, nil},
+		"all at once":           {map[string]string{"kube-a": arg(joinC, "new"), "kube-b": arg(joinC, "new"), "kube-c": arg(joinC)}, joinC, nil},
 		"the first one was replaced": {map[string]string{"kube-a": arg(joinC, existing), "kube-b": arg(joinB, existing), "kube-c": arg(joinC, existing)}, joinC,
 			map[string]string{"kube-a": joinC, "kube-b": joinB, "kube-c": joinC}},
 	} {

@@ -29,6 +29,9 @@ func (d *drafting) compare() error {
 			if theirs == nil {
 				continue // told of already, or of no consequence
 			}
+			if theirs["initial-cluster-state"] == "new" { // etcd's own default
+				delete(theirs, "initial-cluster-state")
+			}
 			d.settings(h.Name, c, theirs, ours[c], neutral(c), c+" on "+h.Name)
 		}
 	}
