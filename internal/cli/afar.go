@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -121,16 +122,14 @@ func (a *App) asked() (client.Config, error) {
 
 // afar is a verb that a server does.
 type afar struct {
-	app      *App
-	server   *client.Client
-	asked    operate.Asked
-	flags    *runFlags
-	question string
+	*verb
+	app    *App
+	server *client.Client
 }
 
 // planned asks the server for a plan, and tells what was made for it.
-func (a *App) planned(ctx context.Context, c *client.Client, asked operate.Asked, prepare bool) (*api.Planned, *plan.Plan, error) {
-	got, err := c.Plan(ctx, api.PlanRequest{Asked: asked, Prepare: prepare})
+func (a *App) planned(ctx context.Context, c *client.Client, r api.PlanRequest) (*api.Planned, *plan.Plan, error) {
+	got, err := c.Plan(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,55 +140,78 @@ func (a *App) planned(ctx context.Context, c *client.Client, asked operate.Asked
 	return got, p, err
 }
 
+// look asks the server for the first plan; idle: that is all.
+func (v *afar) look(ctx context.Context) (first *plan.Plan, found operate.Done, idle bool, err error) {
+	if !v.dry && !v.asked.LooksFirst() {
+		return nil, found, false, nil
+	}
+	got, p, err := v.app.planned(ctx, v.server, api.PlanRequest{Asked: v.asked, Look: !v.dry})
+	if err != nil {
+		return nil, found, true, err
+	}
+	if v.dry {
+		err = v.app.showDry(v.verb, p, got.Later)
+	}
+	return p, got.Found, v.dry || got.Idle, err
+}
+
 // carryOut plans, shows, asks, and has the server do it; the first plan, and what came of it, is returned. Where more turns out to be needed
 // than was agreed to, that is shown and asked for as well.
 func (v *afar) carryOut(ctx context.Context) (first *plan.Plan, done operate.Done, err error) {
-	changed := false
-	for {
-		got, p, err := v.app.planned(ctx, v.server, v.asked, v.asked.Verb == operate.Apply)
+	if p, found, idle, err := v.look(ctx); idle || err != nil {
+		return p, found, err
+	}
+	asked, ask, rewritten := v.asked, v.ask, false
+	for changed, said := false, ""; ; {
+		got, p, err := v.app.planned(ctx, v.server, api.PlanRequest{Asked: asked, Prepare: true})
 		if err != nil {
 			return first, done, err
 		}
 		if first == nil {
 			first = p
 		}
-		if err := v.agree(p, got.Later); err != nil {
+		if got.Idle {
+			return first, got.Found, nil
+		}
+		if err := v.agree(p, got.Later, ask(p), got.Asked.Plain()); err != nil {
 			return first, done, err
 		}
-		v.asked.ClusterID = got.ClusterID
-		r, err := v.run(ctx, got.Digest)
-		if err != nil {
-			return first, done, err
-		}
+		asked = got.Asked
+		r, err := v.run(ctx, asked, got.Digest)
 		done = r.Done
-		done.Changed = done.Changed || changed
-		if !r.More {
-			return first, done, r.Err()
+		if done.Said = strings.TrimSpace(said + "\n" + done.Said); (err == nil || done.Changed) && !rewritten {
+			rewritten = true
+			err = errors.Join(err, v.rewrite(v.app, asked.Edited))
 		}
-		changed, v.question = true, "More was found to do. Carry this out, too?"
+		done.Changed = done.Changed || changed
+		if err != nil || !r.More {
+			return first, done, err
+		}
+		changed, said, asked = true, done.Said, asked.Then()
+		ask = func(*plan.Plan) string { return "More was found to do. Carry this out, too?" }
 	}
 }
 
 // agree shows a plan and asks, as the command itself does.
-func (v *afar) agree(p *plan.Plan, later string) error {
-	if p.Empty() {
+func (v *afar) agree(p *plan.Plan, later, question string, plain bool) error {
+	if p.Empty() || plain {
 		return nil
 	}
-	f := front{v.app, v.flags}
+	f := v.front(v.app)
 	if err := f.Show(p, later); err != nil {
 		return err
 	}
 	if err := p.CheckConsents(v.flags.consents.given); err != nil {
 		return err
 	}
-	return f.Agree(v.question)
+	return f.Agree(question)
 }
 
 // run has the server carry out the plan of a digest, and shows what happens. Ctrl-C stops the job, not the command: the first one after the
 // running steps, the second one now.
-func (v *afar) run(ctx context.Context, digest string) (r work.Result, err error) {
+func (v *afar) run(ctx context.Context, what operate.Asked, digest string) (r work.Result, err error) {
 	asked, err := v.server.Submit(ctx, work.Order{
-		Asked: v.asked, Digest: digest, Consents: v.flags.consents.given, Yes: v.flags.yes, Parallel: int(v.flags.parallel),
+		Asked: what, Digest: digest, Consents: v.flags.consents.given, Yes: v.flags.yes, Parallel: int(v.flags.parallel),
 	})
 	if err != nil {
 		return r, err
@@ -277,7 +299,7 @@ func (w *watched) plan(p *plan.Plan) error {
 	if w.plans++; w.plans == 1 || !w.v.flags.yes {
 		return nil
 	}
-	return front{w.v.app, w.v.flags}.Show(p, "")
+	return w.v.front(w.v.app).Show(p, "")
 }
 
 func (a *App) newLoginCmd() *cobra.Command  { return signin.NewLogin(a.signIn()) }

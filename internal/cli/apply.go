@@ -22,6 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/server/work"
 )
 
 func newApplyCmd(a *App) *cobra.Command {
@@ -76,27 +77,12 @@ func (a *App) applyDocument(ctx context.Context, file string, only []parts.Part,
 		return err
 	}
 	asked := operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(file), Only: only, NewBundle: f.consents.has(cluster.ConsentBundle)}
-	if c, err := a.server(); err != nil {
-		return err
-	} else if c != nil {
-		return a.applyAfar(ctx, doc.Metadata.Name, file, &afar{app: a, server: c, asked: asked, flags: f, question: carryOut})
-	}
-	b, err := a.begin(ctx, asked, sessionOptions{verb: "apply", readOnly: true, bundle: bundles.Made, newest: asked.NewBundle})
+	began := time.Now()
+	first, done, err := a.carry(ctx, &verb{asked: asked, flags: f})
 	if err != nil {
 		return located(err, file, data)
 	}
-	defer b.Close()
-	return a.apply(ctx, file, b, a.terms(f, doc))
-}
-
-// applyAfar has a server do it.
-func (a *App) applyAfar(ctx context.Context, name, file string, v *afar) error {
-	began := time.Now()
-	first, done, err := v.carryOut(ctx)
-	if err != nil {
-		return err
-	}
-	return a.applied(name, file, v.asked.Only, first, done.Changed, time.Since(began))
+	return a.applied(doc.Metadata.Name, file, only, first, done.Changed, time.Since(began))
 }
 
 // apply goes from the first plan to a cluster that is as the document says, and says so.
@@ -160,7 +146,7 @@ func (a *App) applySaved(ctx context.Context, file string, f *runFlags) error {
 	}
 	from := "the document in " + file
 	asked := operate.Asked{Verb: operate.Apply, Document: saved.Document, From: from, ClusterID: saved.ClusterID, Only: saved.Only, NewBundle: f.consents.has(cluster.ConsentBundle)}
-	b, err := a.begin(ctx, asked, sessionOptions{verb: "apply", readOnly: true, bundle: bundles.Made, newest: asked.NewBundle})
+	b, err := a.begin(ctx, asked, work.Need{CarryOut: true})
 	if err != nil {
 		return located(err, from, []byte(saved.Document))
 	}

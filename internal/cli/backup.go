@@ -16,6 +16,8 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -65,23 +67,17 @@ Afterwards those are removed that spec.backup.keep does not keep. A set counts o
 
 // createBackup makes a backup by a plan of one step, which is in the journal.
 func (a *App) createBackup(ctx context.Context, name string, f *runFlags, out *output.Format) (err error) {
-	s, doc, err := a.openNamed(ctx, name, sessionOptions{verb: "backup create"})
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "backup create", Cluster: name}, flags: f})
 	if err != nil {
 		return err
 	}
-	defer func() { err = s.CloseWith(err) }()
-	var set *backup.Set
-	p, err := s.Cluster.PlanBackup("asked for", func(made *backup.Set) { set = made })
-	if err != nil {
-		return err
-	}
-	t := a.terms(f, doc)
-	t.Plain = true
-	if err := s.CarryOut(ctx, p, t); err != nil {
+	set := done.Backup
+	if set == nil { // another server went on with what one had done that is gone
+		_, err = fmt.Fprintf(a.Out, "The backup of cluster %s is made; naupegos backup list %s shows it.\n", name, name)
 		return err
 	}
 	return out.Print(a.Out, set, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Backup %s of cluster %s: %d keys of etcd, %s, in %s\n", set.ID, name, set.Etcd.Keys, sizeWords(set.Bytes), set.Where())
+		_, err := fmt.Fprintf(w, "Backup %s of cluster %s: %d keys of etcd, %s, in %s\n", set.ID, name, set.Etcd.Keys, sizeWords(set.Bytes), done.Where)
 		return err
 	})
 }
@@ -154,22 +150,13 @@ the newest one that is proven, such that can't be read, and those of another clu
 		Example: "  naupegos backup prune demo\n  naupegos backup prune demo --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, doc, err := a.openNamed(cmd.Context(), args[0], sessionOptions{verb: "backup prune"})
-			if err != nil {
-				return err
-			}
-			defer func() { err = s.CloseWith(err) }()
-			p, err := s.Cluster.PlanPrune(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if p.Empty() {
+			p, _, err := a.carry(cmd.Context(), &verb{asked: operate.Asked{Verb: "backup prune", Cluster: args[0]}, flags: &f, asks: func(p *plan.Plan) string {
+				return "Remove " + words.Count(len(p.Steps), "backup", "backups") + "?"
+			}})
+			if err == nil && p.Empty() {
 				_, err = fmt.Fprintln(a.Out, "All backups stay.")
-				return err
 			}
-			t := a.terms(&f, doc)
-			t.Question = "Remove " + words.Count(len(p.Steps), "backup", "backups") + "?"
-			return s.CarryOut(cmd.Context(), p, t)
+			return err
 		},
 	}
 	f.bind(c)

@@ -39,26 +39,7 @@ The cluster's data is lost. What does not belong to the cluster is never touched
 }
 
 func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *runFlags) error {
-	asked := operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: keepVolumes}
-	if c, err := a.server(); err != nil {
-		return err
-	} else if c != nil {
-		_, done, err := (&afar{app: a, server: c, asked: asked, flags: f, question: destroyQuestion(name)}).carryOut(ctx)
-		return a.destroyed(name, done, err)
-	}
-	b, err := a.begin(ctx, asked, sessionOptions{verb: "destroy"})
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	t := a.terms(f, b.Document)
-	t.Question = destroyQuestion(name)
-	done, err := b.CarryOut(ctx, t)
-	return a.destroyed(name, done, err)
-}
-
-// destroyed says how a destroy ended.
-func (a *App) destroyed(name string, done operate.Done, err error) error {
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: keepVolumes}, flags: f, question: destroyQuestion(name)})
 	if err != nil {
 		return err
 	}
@@ -114,36 +95,19 @@ build on it until reset --machine has cleaned it. Whatever is interrupted goes o
 }
 
 func (a *App) reset(ctx context.Context, name string, o cluster.ResetOptions, dry bool, format *output.Format, f *runFlags) error {
-	options := sessionOptions{verb: "reset"}
-	if dry {
-		options = sessionOptions{readOnly: true}
-	}
-	s, doc, err := a.openNamed(ctx, name, options)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	p, err := s.Cluster.PlanReset(ctx, o)
-	if err != nil {
-		return err
-	}
-	if dry {
-		return a.printPlan(p, "", format)
-	}
-	t := a.terms(f, doc)
-	t.Question = fmt.Sprintf("Take Kubernetes off all machines of cluster %s, and lose its data?", name)
+	v := &verb{asked: operate.Asked{Verb: "reset", Cluster: name, Machine: o.Machine, KeepVolumes: o.KeepVolumes}, flags: f, dry: dry, out: format}
+	v.question = fmt.Sprintf("Take Kubernetes off all machines of cluster %s, and lose its data?", name)
 	if o.Machine != "" {
-		t.Question = fmt.Sprintf("Take Kubernetes off %s?", o.Machine)
+		v.question = fmt.Sprintf("Take Kubernetes off %s?", o.Machine)
 	}
-	t.Commit = func(ctx context.Context) error { return s.Cluster.BeginReset(ctx, o) }
-	if err := s.CarryOut(ctx, p, t); err != nil {
+	if _, _, err := a.carry(ctx, v); err != nil || dry {
 		return err
 	}
 	if o.Machine != "" {
-		_, err = fmt.Fprintf(a.Out, "Machine %s is clean and out of the cluster; naupegos apply has it join again.\n", o.Machine)
+		_, err := fmt.Fprintf(a.Out, "Machine %s is clean and out of the cluster; naupegos apply has it join again.\n", o.Machine)
 		return err
 	}
-	_, err = fmt.Fprintf(a.Out, "The machines of cluster %s are clean; naupegos apply builds another cluster on them. Kubeconfigs of the former one are of no use any more.\n", name)
+	_, err := fmt.Fprintf(a.Out, "The machines of cluster %s are clean; naupegos apply builds another cluster on them. Kubeconfigs of the former one are of no use any more.\n", name)
 	return err
 }
 

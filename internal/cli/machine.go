@@ -4,17 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/metal"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
 )
@@ -151,22 +151,6 @@ func (p power) examples() string {
 	return lines + fmt.Sprintf(" --yes\n  naupegos machine %s demo --consent %s", p.verb, cluster.ConsentQuorum)
 }
 
-// mayStop says what switching machines off disturbs, and refuses where etcd would lose its quorum without consent to that.
-func (s *session) mayStop(ctx context.Context, machines []string, f *runFlags) error {
-	o, err := s.Cluster.Outage(ctx, machines)
-	if err != nil {
-		return err
-	}
-	for _, w := range o.Words {
-		fmt.Fprintln(s.app.Err, w)
-	}
-	if o.Quorum == nil || slices.Contains(f.consents.given, cluster.ConsentQuorum) {
-		return nil
-	}
-	return fail.Wrap(fail.Refused, o.Quorum, "nothing was switched").At(s.Record.Name).
-		Do("machine start brings it back; to allow it, run the same command with --consent %s", cluster.ConsentQuorum)
-}
-
 func newPowerCmd(a *App, p power) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
@@ -190,36 +174,16 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 }
 
 func (a *App) switchMachines(ctx context.Context, p power, name string, machines []string, f *runFlags) error {
-	s, doc, err := a.openNamed(ctx, name, sessionOptions{verb: "machine " + p.verb, bundle: bundles.IfHere})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	what := strings.Join(machines, ", ")
-	if machines, err = s.Cluster.CheckMachines(ctx, machines); err != nil {
-		return err
-	}
-	if what == "" {
-		what = fmt.Sprintf("all %d of cluster %s", len(machines), name)
-	}
-	switching, err := s.Cluster.PlanPower(ctx, "machine "+p.verb, machines, p.states)
-	if err != nil {
-		return err
-	}
-	if p.ask {
-		if err := s.mayStop(ctx, machines, f); err != nil {
-			return err
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "machine " + p.verb, Cluster: name, Machines: machines}, flags: f, brief: true, asks: func(on *plan.Plan) string {
+		if len(machines) > 0 {
+			return p.short + ": " + strings.Join(machines, ", ") + "?"
 		}
-	}
-	t := a.terms(f, doc)
-	t.Plain = true // what is disturbed was said above
-	if err := t.Front.Agree(p.short + ": " + what + "?"); err != nil {
+		return fmt.Sprintf("%s: all %d of cluster %s?", p.short, len(on.Steps)/len(p.states), name)
+	}})
+	if err != nil {
 		return err
 	}
-	if err := s.CarryOut(ctx, switching, t); err != nil {
-		return err
-	}
-	for _, m := range machines {
+	for _, m := range done.Names {
 		fmt.Fprintf(a.Out, "%s %s\n", m, p.done)
 	}
 	return nil

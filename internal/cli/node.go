@@ -24,11 +24,8 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
-	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/operate"
-	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -102,9 +99,7 @@ func newNodeCordonCmd(a *App) *cobra.Command {
 		Example: "  naupegos node cordon demo demo-general-1",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onNodes(cmd.Context(), "node cordon", args, "cordoned", func(c *cluster.Cluster) *plan.Plan {
-				return c.PlanCordon("node cordon", args[1:], true)
-			})
+			return a.onNodes(cmd.Context(), operate.Asked{Verb: "node cordon"}, args, "cordoned")
 		},
 	}
 }
@@ -116,15 +111,14 @@ func newNodeUncordonCmd(a *App) *cobra.Command {
 		Example: "  naupegos node uncordon demo demo-general-1",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onNodes(cmd.Context(), "node uncordon", args, "open for new pods", func(c *cluster.Cluster) *plan.Plan {
-				return c.PlanCordon("node uncordon", args[1:], false)
-			})
+			return a.onNodes(cmd.Context(), operate.Asked{Verb: "node uncordon"}, args, "open for new pods")
 		},
 	}
 }
 
 func newNodeDrainCmd(a *App) *cobra.Command {
-	var o kube.DrainOptions
+	var o operate.Drain
+	var timeout, grace time.Duration
 	c := &cobra.Command{
 		Use:   "drain NAME MACHINE...",
 		Short: "Move the pods of nodes elsewhere",
@@ -133,38 +127,37 @@ nodes stay cordoned: naupegos node uncordon lets pods in again.`,
 		Example: "  naupegos node drain demo demo-general-1\n  naupegos node drain demo demo-general-1 --timeout 2m --delete-emptydir-data",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onNodes(cmd.Context(), "node drain", args, "drained", func(c *cluster.Cluster) *plan.Plan {
-				return c.PlanDrain("node drain", args[1:], o)
-			})
+			if timeout < 0 || grace < 0 {
+				return fail.New(fail.Invalid, "a negative time is none")
+			}
+			o.TimeoutSeconds, o.GraceSeconds = seconds(timeout), seconds(grace)
+			return a.onNodes(cmd.Context(), operate.Asked{Verb: "node drain", Drain: &o}, args, "drained")
 		},
 	}
-	c.Flags().DurationVar(&o.Timeout, "timeout", 0, "for each node's pods together (default: the document's spec.timeouts.drain)")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "for each node's pods together (default: the document's spec.timeouts.drain)")
 	c.Flags().BoolVar(&o.DeleteEmptyDir, "delete-emptydir-data", false, "evict pods with emptyDir volumes too: their content is lost")
 	c.Flags().BoolVar(&o.Force, "force", false, "evict pods too that no controller starts elsewhere: they are lost")
-	c.Flags().DurationVar(&o.GracePeriod, "grace-period", 0*time.Second, "for each pod, in place of its own")
+	c.Flags().DurationVar(&grace, "grace-period", 0*time.Second, "for each pod, in place of its own")
 	return c
 }
 
+// seconds are whole, and as many as are begun.
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
 // onNodes carries out what a verb does with the nodes that are named after the cluster, without asking, and says what they are then.
-func (a *App) onNodes(ctx context.Context, verb string, args []string, done string, p func(*cluster.Cluster) *plan.Plan) error {
-	s, doc, err := a.openNamed(ctx, args[0], sessionOptions{verb: verb})
-	if err != nil {
+func (a *App) onNodes(ctx context.Context, asked operate.Asked, args []string, done string) error {
+	asked.Cluster, asked.Machines = args[0], unique(args[1:])
+	if _, _, err := a.carry(ctx, &verb{asked: asked, flags: &runFlags{}}); err != nil {
 		return err
 	}
-	defer s.Close()
-	t := a.terms(&runFlags{}, doc)
-	t.Plain = true
-	if err := s.CarryOut(ctx, p(s.Cluster), t); err != nil {
-		return err
-	}
-	for _, node := range args[1:] {
+	for _, node := range asked.Machines {
 		fmt.Fprintf(a.Out, "%s is %s\n", node, done)
 	}
 	return nil
 }
 
 func newNodeReplaceCmd(a *App) *cobra.Command {
-	n := &nodeChange{app: a, verb: "node replace"}
+	n := &nodeChange{app: a, asked: operate.Asked{Verb: "node replace"}}
 	c := &cobra.Command{
 		Use:   "replace NAME MACHINE...",
 		Short: "Put a new machine of the same name in a machine's place",
@@ -176,15 +169,8 @@ Interrupted, the same command or naupegos apply goes on.`,
 		Example: "  naupegos node replace demo demo-general-2\n  naupegos node replace demo demo-cp-1 --yes",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			n.name = args[0]
-			machines := unique(args[1:])
-			n.plan = func(ctx context.Context, c *cluster.Cluster) (*cluster.Applied, error) {
-				return c.PlanReplace(ctx, machines...)
-			}
-			n.decide = func(ctx context.Context, c *cluster.Cluster) error {
-				return c.Decide(ctx, wanted.Replace, machines...)
-			}
-			return n.carryOut(cmd.Context())
+			n.asked.Machines = unique(args[1:])
+			return n.carryOut(cmd.Context(), args[0])
 		},
 	}
 	n.bindRun(c)

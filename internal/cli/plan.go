@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -117,7 +118,7 @@ func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Clus
 	if f.save != "" {
 		return fail.New(fail.Refused, "a server's plan can't be saved yet").Do("naupegos apply -f %s shows it and asks", f.file)
 	}
-	got, p, err := a.planned(ctx, c, operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(f.file), Only: f.only}, false)
+	got, p, err := a.planned(ctx, c, api.PlanRequest{Asked: operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(f.file), Only: f.only}})
 	if err != nil {
 		return located(err, f.file, data)
 	}
@@ -154,7 +155,7 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 	if c, err := a.server(); err != nil {
 		return err
 	} else if c != nil {
-		_, p, err := a.planned(ctx, c, operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: f.keepVolumes}, false)
+		_, p, err := a.planned(ctx, c, api.PlanRequest{Asked: operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: f.keepVolumes}})
 		if err != nil {
 			return err
 		}

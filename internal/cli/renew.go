@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
@@ -99,55 +98,7 @@ func (r renewal) words() string {
 
 // renewOne renews what is due of one cluster.
 func (a *App) renewOne(ctx context.Context, r *renewal, f *runFlags) error {
-	var due map[string]string
-	look := func(s *session) (err error) {
-		due, r.Next, err = s.Due(ctx)
-		return err
-	}
-	if err := a.onCluster(ctx, r.Cluster, sessionOptions{readOnly: true}, look); err != nil || len(due) == 0 {
-		return err
-	}
-	s, doc, err := a.openNamed(ctx, r.Cluster, sessionOptions{verb: "renew", readOnly: true, bundle: bundles.Made})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	first, err := s.Cluster.PlanRenewal(ctx)
-	if err != nil {
-		return err
-	}
-	t := a.terms(f, doc)
-	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
-	if _, err := s.Converge(ctx, first, t); err != nil {
-		return err
-	}
-	certs, err := s.Cluster.Certificates(ctx)
-	if err != nil {
-		return err
-	}
-	var still []string
-	r.Next = time.Time{}
-	for _, c := range certs {
-		switch was := due[c.Name]; {
-		case c.CA:
-			continue
-		case was == c.Fingerprint:
-			still = append(still, c.Name)
-		case was != "":
-			r.Renewed = append(r.Renewed, c.Name)
-		}
-		r.Next = sooner(r.Next, c.RenewAt)
-	}
-	if len(still) > 0 {
-		return fail.New(fail.NotReady, "cluster %s: due still are %s", r.Cluster, strings.Join(still, ", ")).Do("naupegos apply says why")
-	}
-	return nil
-}
-
-// sooner returns the earlier one; the zero time is no time.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Renew, Cluster: r.Cluster}, flags: f})
+	r.Renewed, r.Next = append(r.Renewed, done.Renewed...), done.Next
+	return err
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,13 +15,16 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/killpoint"
+	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
+	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/server/work"
 )
 
 // runFlags are the flags of every verb that carries out a plan.
@@ -92,6 +97,7 @@ func (a *App) confirm(f *runFlags, question string) error {
 type front struct {
 	app   *App
 	flags *runFlags
+	brief bool // of plans what they disturb is shown, and no more
 }
 
 // Show prints a plan where progress will be shown, in the same form. Those who said yes already are shown it too: what was done can be read
@@ -99,6 +105,14 @@ type front struct {
 func (f front) Show(p *plan.Plan, later string) error {
 	if f.flags.json() {
 		return show.WriteEvent(f.app.Err, p, time.Now())
+	}
+	if f.brief {
+		for _, w := range p.Warnings {
+			if _, err := fmt.Fprintln(f.app.Err, w); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	err := show.WriteText(f.app.Err, p, f.app.Color(f.app.Err))
 	if err == nil && later != "" {
@@ -116,9 +130,92 @@ func (f front) Observer() plan.Observer { return f.app.observer(f.flags.progress
 // terms say how a verb's plans are carried out, by its flags.
 func (a *App) terms(f *runFlags, doc *v1alpha1.Cluster) operate.Terms {
 	return operate.Terms{
-		Front: front{a, f}, Question: carryOut, Yes: f.yes, Consents: f.consents.given, Parallel: int(f.parallel), Step: doc.Spec.Timeouts.Step.Duration,
+		Front: front{app: a, flags: f}, Question: carryOut, Yes: f.yes, Consents: f.consents.given, Parallel: int(f.parallel), Step: doc.Spec.Timeouts.Step.Duration,
 		Interrupts: plan.Interruptible, Meta: map[string]string{"version": version}, Hook: killpoint.Hook(),
 	}
+}
+
+// verb is one that this command carries out on a cluster, or has a server carry out.
+type verb struct {
+	asked    operate.Asked
+	flags    *runFlags
+	question string
+	asks     func(*plan.Plan) string // what is asked in place of question, by the plan; may be nil
+	brief    bool                    // of the plan what it disturbs is shown, and no more
+	dry      bool                    // the plan is shown, and nothing is changed
+	out      *output.Format          // of a dry run
+	file     string                  // the user's document, where that is changed as well
+}
+
+// carry carries a verb out, here or afar, and returns its first plan and what came of it. A dry run ends with exitChanges where there is anything
+// to do, and one of a verb that mostly finds nothing with what it has found.
+func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operate.Done, err error) {
+	c, err := a.server()
+	if err != nil {
+		return nil, done, err
+	}
+	if c != nil {
+		return (&afar{app: a, server: c, verb: v}).carryOut(ctx)
+	}
+	if v.asked.LooksFirst() { // nobody else is kept waiting
+		b, err := a.begin(ctx, v.asked, work.Need{Look: true})
+		if err != nil {
+			return nil, done, err
+		}
+		if err := b.Close(); err != nil || b.Idle {
+			return b.First.Plan, b.Found, err
+		}
+	}
+	b, err := a.begin(ctx, v.asked, work.Need{CarryOut: !v.dry})
+	if err != nil {
+		return nil, done, err
+	}
+	defer func() { err = b.CloseWith(err) }()
+	if v.dry {
+		return b.First.Plan, b.Found, a.showDry(v, b.First.Plan, b.Later())
+	}
+	if b.Idle {
+		return b.First.Plan, b.Found, nil
+	}
+	t := a.terms(v.flags, b.Document)
+	t.Front, t.Question = v.front(a), v.ask(b.First.Plan)
+	t.Commit = func(context.Context) error { return v.rewrite(a, b.Resolved().Edited) }
+	done, err = b.CarryOut(ctx, t)
+	return b.First.Plan, done, err
+}
+
+// showDry shows the plan of a dry run.
+func (a *App) showDry(v *verb, p *plan.Plan, later string) error {
+	if v.asked.LooksFirst() && p.Empty() {
+		return nil
+	}
+	return a.printPlan(p, later, v.out)
+}
+
+func (v *verb) front(a *App) front { return front{a, v.flags, v.brief} }
+
+// ask is what is asked of whoever has seen a plan.
+func (v *verb) ask(p *plan.Plan) string {
+	if v.asks != nil {
+		return v.asks(p)
+	}
+	return cmp.Or(v.question, carryOut)
+}
+
+// rewrite writes the document with a verb's change into the user's file, and tells of it.
+func (v *verb) rewrite(a *App, e *operate.Edited) error {
+	switch {
+	case e == nil || !e.Changed:
+		return nil
+	case v.file == "":
+		_, err := fmt.Fprintln(a.Err, "The stored document was changed; if you keep it in a file, change that too or name it with -f.")
+		return err
+	}
+	if err := wholefile.Rewrite(v.file, []byte(e.Document)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.Err, "%s was changed.\n", v.file)
+	return err
 }
 
 // atLeastOne is the value of a flag that takes a number from 1 up.

@@ -18,7 +18,7 @@ func TestAgree(t *testing.T) {
 	var said bytes.Buffer
 	a := &App{In: strings.NewReader(""), Err: &said}
 	agree := func(flags *runFlags) error {
-		f := front{a, flags}
+		f := front{app: a, flags: flags}
 		if err := f.Show(p, "There may be more."); err != nil {
 			return err
 		}

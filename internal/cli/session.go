@@ -32,6 +32,7 @@ type sessionOptions struct {
 	verb     string // empty: no lease, nothing is changed
 	look     bool   // nothing is planned: a store that does not exist stays unmade
 	readOnly bool
+	looking  bool // it is seen whether there is anything to do, and no more
 	bundle   bundles.Need
 	newest   bool // the newest bundle of the release, also where the cluster was built with another one
 	newID    string
@@ -100,9 +101,9 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 }
 
 // begin opens a session and makes the first plan of what is asked.
-func (a *App) begin(ctx context.Context, asked operate.Asked, o sessionOptions) (*operate.Begun, error) {
-	open := a.openStore
-	if asked.Verb == operate.Destroy {
+func (a *App) begin(ctx context.Context, asked operate.Asked, n work.Need) (*operate.Begun, error) {
+	open, o := a.openStore, optionsOf(&asked, n)
+	if asked.Verb != operate.Apply {
 		open = a.viewStore // where there is no store there is no such cluster, and none is made
 	}
 	st, err := open(ctx)
@@ -126,7 +127,7 @@ func shownFile(file string) string {
 
 // options says what a verb needs where the operator's own files and terminal are.
 func (a *App) options(o sessionOptions) operate.Options {
-	with := operate.Options{Verb: o.verb, ReadOnly: o.readOnly, NewID: o.newID, Given: o.given, Edit: o.edit, Agent: findAgent,
+	with := operate.Options{Verb: o.verb, Look: o.looking, ReadOnly: o.readOnly, NewID: o.newID, Given: o.given, Edit: o.edit, Agent: findAgent,
 		RenewBefore: killpoint.RenewBefore()}
 	if o.say == nil {
 		o.say = a.Err
@@ -214,19 +215,25 @@ func newServerCmd(a *App) *cobra.Command {
 
 // served says with what the server plans a verb, and carries it out: as this command does.
 func (a *App) served(asked operate.Asked, n work.Need) operate.Options {
-	o := sessionOptions{readOnly: true, newest: asked.NewBundle, say: n.Say}
+	return a.options(optionsOf(&asked, n))
+}
+
+// optionsOf says with what a verb is planned, and carried out.
+func optionsOf(asked *operate.Asked, n work.Need) sessionOptions {
+	o := sessionOptions{readOnly: !n.CarryOut || asked.ReadOnly(), newest: asked.NewBundle, say: n.Say}
 	if n.CarryOut {
 		o.verb = asked.Verb
 	}
-	switch {
-	case asked.Verb == operate.Destroy:
-		o.readOnly = !n.CarryOut
-	case n.CarryOut || n.Prepare:
-		o.bundle = bundles.Made
-	default:
+	switch o.looking = n.Look; {
+	case n.Look:
+	case asked.Bundle() == operate.BundleIfHere:
 		o.bundle = bundles.IfHere
+	case asked.Bundle() == operate.BundleMade:
+		if o.bundle = bundles.IfHere; n.CarryOut || n.Prepare {
+			o.bundle = bundles.Made
+		}
 	}
-	return a.options(o)
+	return o
 }
 
 // ownDir returns this user's own directory.

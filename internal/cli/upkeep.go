@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
@@ -73,55 +70,15 @@ type repaired struct {
 }
 
 func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Repair, Cluster: name, Machine: f.machine}, flags: &f.run, dry: f.dry, out: &f.out})
+	if err != nil {
+		return err
+	}
 	var round upkeep.Round
-	remembers := false // since when a machine is sick, or that one has recovered
-	look := func(s *session) (err error) {
-		round, err = s.Cluster.LookForSick(ctx, f.machine)
-		remembers = !maps.Equal(s.Found.Facts, s.Record.Facts)
-		return err
-	}
-	err := a.onCluster(ctx, name, sessionOptions{readOnly: true}, look)
-	if err == nil && round.Machine == "" && (f.dry || !remembers) { // mostly: nobody else is kept waiting
-		return a.tellRound(name, round, f)
-	}
-	if err != nil {
-		return err
-	}
-	o := sessionOptions{verb: "repair", readOnly: true}
-	if round.Rung.Replaces() {
-		o.bundle = bundles.Made
-	}
-	if f.dry {
-		o.verb, o.bundle = "", min(o.bundle, bundles.IfHere)
-	}
-	s, doc, err := a.openNamed(ctx, name, o)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if round, err = a.oneRound(ctx, s, doc, f); err != nil || f.dry {
-		return err
+	if done.Round != nil {
+		round = *done.Round
 	}
 	return a.tellRound(name, round, f)
-}
-
-// oneRound plans one round and, unless that is all that is wanted, carries it out.
-func (a *App) oneRound(ctx context.Context, s *session, doc *v1alpha1.Cluster, f *repairFlags) (upkeep.Round, error) {
-	r, err := s.Cluster.PlanRepair(ctx, f.machine)
-	if err != nil {
-		return upkeep.Round{}, err
-	}
-	switch {
-	case r.Applied == nil && f.dry:
-		return r.Round, a.tellRound(s.Record.Name, r.Round, f)
-	case r.Applied == nil:
-		return r.Round, s.Repair(ctx, r, operate.Terms{})
-	}
-	r.Applied.Plan.Warnings = append(r.Applied.Plan.Warnings, r.Notes...)
-	if f.dry {
-		return r.Round, a.printPlan(r.Applied.Plan, "", &f.out)
-	}
-	return r.Round, s.Repair(ctx, r, a.terms(&f.run, doc))
 }
 
 // tellRound says what became of a round. Machines for which nothing is left to be tried are an error: somebody has to look.
@@ -192,43 +149,20 @@ Machines of OpenStack can get another image as well: name it in the document, an
 // updateFlags say what is brought up to date.
 type updateFlags struct {
 	run  runFlags
-	opts cluster.UpdateOptions
+	opts operate.Update
 	dry  bool
 	out  output.Format
 }
 
 func (a *App) update(ctx context.Context, name string, f *updateFlags) error {
-	o := sessionOptions{verb: "update", readOnly: true}
-	if f.dry {
-		o.verb = ""
-	}
-	s, doc, err := a.openNamed(ctx, name, o)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
 	fmt.Fprintf(a.Err, "Asking the machines of cluster %s what could be newer.\n", name)
-	u, err := s.Cluster.PlanUpdate(ctx, f.opts)
-	switch {
-	case err != nil:
-		return err
-	case f.dry:
-		return a.printPlan(u.Plan, "", &f.out)
-	case u.Plan.Empty():
-		_, err = fmt.Fprintf(a.Out, "Cluster %s: no machine has anything to be updated.\n", name)
-		return err
-	case u.Closed != nil:
-		return u.Closed
-	}
-	t := a.terms(&f.run, doc)
-	t.Commit = func(ctx context.Context) error {
-		if err := s.Commit(ctx, s.Record.Document); err != nil {
-			return err
-		}
-		return s.Cluster.BeginUpdate(ctx, u)
-	}
 	began := time.Now()
-	if err := s.CarryOut(ctx, u.Plan, t); err != nil {
+	p, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "update", Cluster: name, Update: &f.opts}, flags: &f.run, dry: f.dry, out: &f.out})
+	switch {
+	case err != nil || f.dry:
+		return err
+	case p.Empty() && !done.Changed:
+		_, err = fmt.Fprintf(a.Out, "Cluster %s: no machine has anything to be updated.\n", name)
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "Cluster %s: its machines are up to date (%s).\n", name, time.Since(began).Round(100*time.Millisecond))
@@ -289,39 +223,14 @@ with the same command.`,
 
 func (a *App) recoverEtcd(ctx context.Context, name string, f *recoverFlags) error {
 	began := time.Now()
-	options := sessionOptions{verb: "etcd recover", readOnly: true, bundle: bundles.Made}
-	if f.dry {
-		options.verb = ""
+	_, done, err := a.carry(ctx, &verb{
+		asked: operate.Asked{Verb: "etcd recover", Cluster: name, Machine: f.from}, flags: &f.run, dry: f.dry, out: &f.format,
+		question: fmt.Sprintf("Have etcd of cluster %s run on from %s alone, without what only others hold?", name, f.from),
+	})
+	if done.Said != "" {
+		fmt.Fprintln(a.Out, done.Said)
 	}
-	s, doc, err := a.openNamed(ctx, name, options)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	p, err := s.Cluster.PlanRecover(ctx, f.from)
-	if err != nil {
-		return err
-	}
-	later := "Once this is done, apply has the other control-plane machines join again."
-	if f.dry {
-		return a.printPlan(p, later, &f.format)
-	}
-	t := a.terms(&f.run, doc)
-	t.Question = fmt.Sprintf("Have etcd of cluster %s run on from %s alone, without what only others hold?", name, f.from)
-	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
-	if err := s.CarryOut(ctx, p, t); err != nil {
-		return err
-	}
-	if r := s.Cluster.LastRecovery(); r != nil && r.Left != nil {
-		fmt.Fprintf(a.Out, "Etcd of cluster %s runs on from %s: everything up to revision %d is there, what was written after it is lost; %d entries of its log were dropped "+
-			"that it did not know to be agreed. The next revision is %d.\n", name, f.from, r.Left.Revision, r.Left.Discarded, r.Left.Next())
-	}
-	first, err := s.Cluster.PlanApply(ctx)
-	if err != nil {
-		return err
-	}
-	t.Question, t.Commit = "Have the other control-plane machines join again?", nil
-	if _, err := s.Converge(ctx, first, t); err != nil {
+	if err != nil || f.dry {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "Cluster %s is as its document says. It took %v.\n", name, time.Since(began).Round(100*time.Millisecond))

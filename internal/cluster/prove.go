@@ -28,6 +28,32 @@ type Proof struct {
 	Seconds float64 `json:"seconds"`           // that it took
 }
 
+// PlanTest is Prove as a plan of one step. made is given what was tried; what does not hold is no error of the step.
+func (c *Cluster) PlanTest(limit time.Duration, made func([]Proof)) (*plan.Plan, error) {
+	if !c.facts.Bootstrapped() {
+		return nil, errNotBootstrapped(c.Name())
+	}
+	return &plan.Plan{Verb: "test", Cluster: c.Name(), Steps: []*plan.Step{{
+		ID: "test", Action: plan.Wait, Subject: "cluster", Title: "try what workloads need", Reason: "you asked for it", Timeout: testTimeout,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			proofs, err := c.Prove(ctx, limit, p, func(one Proof) {
+				is := "it holds"
+				if !one.Passed {
+					is = "it does not hold"
+				}
+				p.Status("%s: %s", one.Title, is)
+			})
+			if err == nil {
+				made(proofs)
+			}
+			return err
+		},
+	}}}, nil
+}
+
+// testTimeout bounds all that a test tries.
+const testTimeout = time.Hour
+
 // nodePortNodes bounds on how many nodes a NodePort is asked.
 const nodePortNodes = 5
 

@@ -32,6 +32,7 @@ type Session struct {
 // Options says what a verb needs.
 type Options struct {
 	Verb     string                          // shown to whoever is kept waiting by the lease; empty: no lease, nothing is changed
+	Look     bool                            // see whether there is anything to do, and plan no more than that takes; see Begun.Idle
 	ReadOnly bool                            // leave no trace, not even keys, before Commit
 	NewID    string                          // the ID that a cluster gets which the store does not know yet; empty: the store's next one
 	Given    *cluster.Given                  // with NewID: what the cluster had that comes back under this ID; nil: it is a new one

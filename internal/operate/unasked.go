@@ -8,33 +8,8 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
-	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
-
-// planUnasked plans what a server does by itself.
-func (b *Begun) planUnasked(ctx context.Context) (err error) {
-	if b.Asked.Verb == Renew {
-		b.First, err = b.Cluster.PlanRenewal(ctx)
-		return err
-	}
-	if b.repair, err = b.Cluster.PlanRepair(ctx, ""); err != nil {
-		return err
-	}
-	if b.First = b.repair.Applied; b.First == nil {
-		b.First = &cluster.Applied{Plan: &plan.Plan{Verb: Repair, Cluster: b.Record.Name}}
-	}
-	return nil
-}
-
-func (b *Begun) carryOutUnasked(ctx context.Context, t Terms) (done Done, err error) {
-	if b.Asked.Verb == Repair {
-		return Done{Changed: b.repair.Applied != nil}, b.Session.Repair(ctx, b.repair, t)
-	}
-	t.Commit = func(ctx context.Context) error { return b.Commit(ctx, b.Record.Document) }
-	done.Changed, err = b.Converge(ctx, b.First, t)
-	return done, err
-}
 
 // Repair carries a round of repair out: what is remembered of it is written also where nothing is done.
 func (s *Session) Repair(ctx context.Context, r *cluster.Repair, t Terms) error {
@@ -63,23 +38,6 @@ func (b *Begun) Drift() string {
 		return ""
 	}
 	return fmt.Sprintf("apply would do %s: %s", words.Count(len(steps), "step", "steps"), steps[0].Title)
-}
-
-// Due looks which certificates of the session's cluster are due, by their names, and when the next one of the others is.
-func (s *Session) Due(ctx context.Context) (due map[string]string, next time.Time, err error) {
-	certs, err := s.Cluster.Certificates(ctx)
-	now := time.Now()
-	due = map[string]string{}
-	for _, c := range certs {
-		switch {
-		case c.CA:
-		case c.Due(now):
-			due[c.Name] = c.Fingerprint
-		case next.IsZero() || c.RenewAt.Before(next):
-			next = c.RenewAt
-		}
-	}
-	return due, next, err
 }
 
 // Remembers reports whether something was learned of the cluster that its record does not have yet.

@@ -198,7 +198,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 
 // parts puts together what the server does for operators, until ctx ends: jobs, the API and the pages.
 func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, reg *registry.Registry, told *metrics.Metrics, log *slog.Logger, drain time.Duration) ([]server.Part, error) {
-	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Look: h.Look, Log: log, Version: h.Version, Drain: drain, Ended: ended(told), Attended: told.Unattended})
+	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Drain: drain, Ended: ended(told), Attended: told.Unattended})
 	pages, err := web.New(web.Config{Store: st, Gate: gate, Machines: reg, Look: h.Look, Open: h.OpenStore, Options: h.Options, Board: board, Version: h.Version, Log: log})
 	if err != nil {
 		return nil, err

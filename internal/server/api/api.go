@@ -9,6 +9,8 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -55,6 +57,7 @@ func Part(ctx context.Context, c Config) server.Part {
 	conf := huma.DefaultConfig("Naupegos", c.Version)
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath, conf.CreateHooks = "", "", "", nil
 	conf.Info.Description = "Deploys and maintains highly available Kubernetes clusters. Errors are problem documents (RFC 9457); their field kind is one of those that exit codes have."
+	conf.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	conf.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "naupegos server token create makes one"}}
 	conf.Security = []map[string][]string{{"token": {}}}
 	a := &api{Config: c, huma: humago.New(mux, conf), stop: ctx}
@@ -68,6 +71,20 @@ func Part(ctx context.Context, c Config) server.Part {
 		{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI)},
 		{Pattern: "GET /apidocs", Handler: http.HandlerFunc(a.docs)},
 	}}
+}
+
+// schemaName names a type in the description: several packages have types of the same name.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch in := path.Base(t.PkgPath()); {
+	case t.Name() == "" || t.PkgPath() == reflect.TypeFor[api]().PkgPath():
+		return name
+	default:
+		return strings.ToUpper(in[:1]) + in[1:] + name
+	}
 }
 
 // operation is what an operation of the API has beside its input and output.

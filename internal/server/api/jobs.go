@@ -13,7 +13,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/store"
@@ -47,9 +46,6 @@ func (a *api) createJob(ctx context.Context, in *struct{ Body Agreed }) (*jobOf,
 	name, err := in.Body.Name()
 	if err != nil {
 		return nil, err
-	}
-	if operate.Unasked(in.Body.Verb) {
-		return nil, fail.New(fail.Invalid, "servers do %s by themselves, where spec.unattended says so", in.Body.Verb)
 	}
 	if err := may(ctx, server.Operate, name); err != nil {
 		return nil, err

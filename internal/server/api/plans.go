@@ -17,6 +17,7 @@ import (
 // PlanRequest asks what a verb would do.
 type PlanRequest struct {
 	operate.Asked
+	Look    bool `json:"look,omitempty" doc:"See whether there is anything to do, and plan no more than that takes: the answer is idle, and found"`
 	Prepare bool `json:"prepare,omitempty" doc:"Make first what carrying it out needs, such as a bundle (minutes): a job needs the digest of such a plan"`
 }
 
@@ -29,6 +30,9 @@ type Planned struct {
 	Changes   bool            `json:"changes" doc:"Whether there is anything to do"`
 	Later     string          `json:"later,omitempty" doc:"Why there may be more to do afterwards"`
 	Said      []string        `json:"said,omitempty" doc:"What was made, or is missing, for people"`
+	Asked     operate.Asked   `json:"asked" doc:"What to ask for in a job: what was asked, with nothing left that depends on when it is"`
+	Found     operate.Done    `json:"found" doc:"What is known before anything is done"`
+	Idle      bool            `json:"idle,omitempty" doc:"There is nothing to do, and nothing to remember: no job is needed"`
 }
 
 // Agreed asks for a job: what was planned, by its digest.
@@ -60,11 +64,14 @@ func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planne
 	if err != nil {
 		return nil, err
 	}
-	b, err := operate.Begin(ctx, st, asked, a.Options(asked, work.Need{Prepare: in.Body.Prepare, Say: &said}))
+	b, err := operate.Begin(ctx, st, asked, a.Options(asked, work.Need{Look: in.Body.Look, Prepare: in.Body.Prepare, Say: &said}))
 	if err != nil {
 		return nil, err
 	}
-	out := &planned{Planned{ClusterID: b.Record.ID, New: b.IsNew(), Changes: !b.First.Plan.Empty(), Later: b.Later()}}
+	if b.Closed != nil && in.Body.Prepare {
+		return nil, b.CloseWith(b.Closed)
+	}
+	out := &planned{Planned{ClusterID: b.Record.ID, New: b.IsNew(), Changes: !b.First.Plan.Empty(), Later: b.Later(), Asked: b.Resolved(), Found: b.Found, Idle: b.Idle}}
 	if out.Body.Digest, err = b.Digest(); err == nil {
 		if out.Body.Plan, err = json.Marshal(show.JSON(b.First.Plan)); err != nil {
 			err = fail.Wrap(fail.Internal, err, "write the plan down")

@@ -18,7 +18,7 @@ import (
 type job struct {
 	*store.Job
 	b     *Board
-	order Order
+	order queued
 	soft  chan struct{} // closed: end after the running steps
 	end   context.CancelCauseFunc
 	once  sync.Once
@@ -143,6 +143,9 @@ func (j *job) do(hard context.Context) (done operate.Done, err error) {
 	if err := json.Unmarshal(j.Request, &j.order); err != nil {
 		return done, fail.Wrap(fail.Internal, err, "read the job")
 	}
+	if over, err := j.resume(hard); over || err != nil {
+		return operate.Done{Changed: over}, err
+	}
 	begun, err := j.begin(hard)
 	if fail.KindOf(err) == fail.NotFound && j.Agreed != nil && j.Verb == operate.Destroy {
 		return operate.Done{Changed: true}, nil // the server before this one got so far
@@ -169,6 +172,30 @@ func (j *job) do(hard context.Context) (done operate.Done, err error) {
 	t.Reviewed = true
 	return begun.CarryOut(hard, t)
 }
+
+// resume looks how far a server got that had the job before: what it was agreed to do may have begun, or be over.
+func (j *job) resume(ctx context.Context) (over bool, err error) {
+	if j.Agreed == nil {
+		return false, nil
+	}
+	runs, err := j.b.c.Store.Runs(ctx, j.Cluster, recentRuns)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range runs {
+		if r.Meta["job"] != j.ID {
+			continue
+		}
+		j.order.Resumed = true
+		if r.Outcome == plan.OutcomeSucceeded && !j.order.GoesFurther() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// recentRuns is in how many of a cluster's last runs those of a job are looked for: while it has not ended nobody else is at work there.
+const recentRuns = 50
 
 // begin opens the session and plans. The lease of a server that vanished is waited for.
 func (j *job) begin(ctx context.Context) (*operate.Begun, error) {
@@ -200,7 +227,7 @@ func (j *job) agree(ctx context.Context, begun *operate.Begun) error {
 	if err != nil {
 		return err
 	}
-	if is != j.order.Digest && !operate.Unasked(j.Verb) {
+	if is != j.order.Digest && !j.order.Unasked {
 		return fail.New(fail.Conflict, "what is there has changed since the plan was made; nothing was done").At(j.Cluster).Do("run the same command again: it plans again")
 	}
 	raw, err := json.Marshal(show.JSON(begun.First.Plan))
@@ -212,6 +239,7 @@ func (j *job) agree(ctx context.Context, begun *operate.Begun) error {
 
 // Need says what a session is for.
 type Need struct {
+	Look     bool      // it is seen whether there is anything to do, and no more
 	CarryOut bool      // what is planned is carried out: under the lease
 	Prepare  bool      // what carrying it out needs is made before it is planned
 	Say      io.Writer // takes lines about what is made meanwhile

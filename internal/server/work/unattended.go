@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/store"
@@ -215,7 +214,7 @@ func (b *Board) unasked(ctx context.Context, d *store.Duty) error {
 		}
 		return nil
 	}
-	j, err := b.Add(ctx, unattended, d.Cluster, Order{Asked: operate.Asked{Verb: d.Kind, Cluster: d.Cluster}, Yes: true})
+	j, err := b.add(ctx, unattended, d.Cluster, queued{Unasked: true, Order: Order{Asked: operate.Asked{Verb: d.Kind, Cluster: d.Cluster}, Yes: true}})
 	if err != nil {
 		return err
 	}
@@ -253,24 +252,13 @@ func (b *Board) wanted(ctx context.Context, name, verb string) (wanted bool, not
 	if err != nil {
 		return false, "", err
 	}
-	s, _, err := operate.OpenNamed(ctx, st, name, b.c.Look(name))
+	asked := operate.Asked{Verb: verb, Cluster: name}
+	begun, err := operate.Begin(ctx, st, asked, b.c.Options(asked, Need{Look: true}))
 	if err != nil {
 		return false, "", err
 	}
-	defer func() { err = s.CloseWith(err) }()
-	if verb == operate.Renew {
-		due, _, err := s.Due(ctx)
-		return len(due) > 0, "", err
-	}
-	var r upkeep.Round
-	if r, err = s.Cluster.LookForSick(ctx, ""); err != nil {
-		return false, "", err
-	}
-	if r.Machine != "" || s.Remembers() {
-		return true, "", nil
-	}
-	if len(r.Stuck) > 0 {
+	if r := begun.Found.Round; r != nil && begun.Idle && len(r.Stuck) > 0 {
 		note = strings.Join(r.Stuck, ", ") + " can't be repaired any further"
 	}
-	return false, note, nil
+	return !begun.Idle, note, begun.Close()
 }

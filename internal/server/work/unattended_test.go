@@ -34,7 +34,6 @@ func (s *site) attend(t *testing.T, servers int, check func() error) (told []sto
 	for range servers {
 		b := s.newBoard()
 		b.c.Tick = 10 * time.Millisecond
-		b.c.Look = func(string) operate.Options { return b.c.Options(operate.Asked{}, Need{}) }
 		b.c.Attended = func(d store.Duty) { mu.Lock(); defer mu.Unlock(); told = append(told, d) }
 		for _, run := range []func(context.Context) error{b.Attend, b.Run} {
 			wg.Go(func() {
@@ -143,7 +142,6 @@ func TestPutOff(t *testing.T) {
 	k := pki.Open(s.store.Secrets(c.ID), pki.Options{Now: func() time.Time { return long }})
 	testkit.Value(k.Leaf(t.Context(), pki.LeafSpec{Name: "demo-cp-1/apiserver", Authority: pki.KubernetesCA, CommonName: "kube-apiserver", Server: true}))(t)
 	b := s.newBoard()
-	b.c.Look = func(string) operate.Options { return b.c.Options(operate.Asked{}, Need{}) }
 	testkit.Value(s.store.AddJob(t.Context(), store.Job{Cluster: "demo", Verb: operate.Apply, Request: []byte("{}"), Who: "ann"}))(t)
 	d := testkit.Value(s.store.TakeDuty(t.Context(), "demo", operate.Renew, time.Hour))(t)
 	b.discharge(t.Context(), d, time.Hour)
@@ -160,7 +158,7 @@ func TestPutOff(t *testing.T) {
 func TestPanic(t *testing.T) {
 	s, _ := attended(t)
 	b := s.newBoard()
-	b.c.Look = func(string) operate.Options { panic("a defect") }
+	b.c.Options = func(operate.Asked, Need) operate.Options { panic("a defect") }
 	for failures := 1; failures <= 2; failures++ {
 		d := testkit.Value(s.store.TakeDuty(t.Context(), "demo", operate.Renew, time.Hour))(t)
 		b.discharge(t.Context(), d, time.Hour)

@@ -35,6 +35,12 @@ type Order struct {
 	Parallel int      `json:"parallel,omitempty" minimum:"0" maximum:"256" doc:"Most steps at once; 0: 16"`
 }
 
+// queued is an order as it lies in the store.
+type queued struct {
+	Order
+	Unasked bool `json:"unasked,omitempty"` // a server has it done by itself: nobody has agreed to a plan
+}
+
 // Result is what came of a job.
 type Result struct {
 	operate.Done
@@ -58,8 +64,6 @@ type Config struct {
 	Open func(context.Context) (store.Store, error)
 	// Options says with what a session works: its bundle, its agent. say takes lines about what is made meanwhile.
 	Options func(a operate.Asked, n Need) operate.Options
-	// Look says with what a session works that only looks at a cluster.
-	Look    func(cluster string) operate.Options
 	Log     *slog.Logger
 	Version string
 	Drain   time.Duration // how long running steps have to end after a stop
@@ -91,6 +95,10 @@ func New(c Config) *Board {
 
 // Add queues a job.
 func (b *Board) Add(ctx context.Context, who, cluster string, o Order) (*store.Job, error) {
+	return b.add(ctx, who, cluster, queued{Order: o})
+}
+
+func (b *Board) add(ctx context.Context, who, cluster string, o queued) (*store.Job, error) {
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "write the job down")

@@ -48,7 +48,7 @@ func (s *site) open(ctx context.Context) (store.Store, error) { return store.Ope
 func (s *site) newBoard() *Board {
 	return New(Config{Store: s.store, Open: s.open, Log: slog.New(slog.DiscardHandler), Version: "test", Drain: 5 * time.Second,
 		Options: func(a operate.Asked, n Need) operate.Options {
-			o := operate.Options{ReadOnly: !n.CarryOut, Agent: func() (string, error) { return filepath.Join(s.at.Dir, "agent"), nil }}
+			o := operate.Options{Look: n.Look, ReadOnly: !n.CarryOut, Agent: func() (string, error) { return filepath.Join(s.at.Dir, "agent"), nil }}
 			if n.CarryOut {
 				o.Verb = a.Verb
 			}

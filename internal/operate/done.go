@@ -1,0 +1,39 @@
+package operate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/upkeep"
+)
+
+// Done is what came of what was asked.
+type Done struct {
+	Changed bool            `json:"changed"`
+	Said    string          `json:"said,omitempty"`    // what else is to be told, for people
+	Paused  bool            `json:"paused,omitempty"`  // of upgrade: it stopped where it was asked to
+	Kept    []string        `json:"kept,omitempty"`    // of destroy: volumes that were to stay
+	Left    []string        `json:"left,omitempty"`    // of destroy: machines that were forgotten as they were
+	Renewed []string        `json:"renewed,omitempty"` // of renew: names of certificates
+	Next    time.Time       `json:"next,omitzero"`     // of renew: when the next one is due
+	Round   *upkeep.Round   `json:"round,omitempty"`   // of repair
+	Backup  *backup.Set     `json:"backup,omitempty"`  // of backup create
+	Where   string          `json:"where,omitempty"`   // of backup create: where it lies, for people
+	Proofs  []cluster.Proof `json:"proofs,omitempty"`  // of test
+	Names   []string        `json:"names,omitempty"`   // of machine: which machines were switched
+}
+
+// Text says how destroy ended.
+func (d Done) Text(name string) string {
+	switch {
+	case len(d.Kept) > 0:
+		return fmt.Sprintf("Cluster %s is gone. Kept of it are:\n  %s\n", name, strings.Join(d.Kept, "\n  "))
+	case len(d.Left) > 0:
+		return fmt.Sprintf("Cluster %s is gone. What was put on these machines is there still; install them anew before you use them: %s\n",
+			name, strings.Join(d.Left, ", "))
+	}
+	return fmt.Sprintf("Cluster %s is gone; nothing of it is left.\n", name)
+}

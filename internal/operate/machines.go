@@ -1,0 +1,132 @@
+package operate
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// Drain says how nodes are drained.
+type Drain struct {
+	TimeoutSeconds int  `json:"timeoutSeconds,omitempty" minimum:"0" maximum:"86400" doc:"For each node's pods together; 0: the document's spec.timeouts.drain"`
+	DeleteEmptyDir bool `json:"deleteEmptyDir,omitempty" doc:"Evict pods with emptyDir volumes too: their content is lost"`
+	Force          bool `json:"force,omitempty" doc:"Evict pods too that no controller starts elsewhere: they are lost"`
+	GraceSeconds   int  `json:"graceSeconds,omitempty" minimum:"0" maximum:"86400" doc:"For each pod, in place of its own; 0: its own"`
+}
+
+func planRemove(ctx context.Context, b *Begun) (err error) {
+	b.before = func(ctx context.Context) error { return b.Cluster.Decide(ctx, wanted.Remove, b.Asked.Machines...) }
+	b.First, err = b.Cluster.PlanRemove(ctx, b.Asked.Machines...)
+	return err
+}
+
+func planReplace(ctx context.Context, b *Begun) (err error) {
+	b.before = func(ctx context.Context) error { return b.Cluster.Decide(ctx, wanted.Replace, b.Asked.Machines...) }
+	b.First, err = b.Cluster.PlanReplace(ctx, b.Asked.Machines...)
+	return err
+}
+
+func planCordon(_ context.Context, b *Begun) error {
+	b.only(b.Cluster.PlanCordon(b.Asked.Verb, b.Asked.Machines, b.Asked.Verb == "node cordon"))
+	return nil
+}
+
+func planDrain(_ context.Context, b *Begun) error {
+	o := kube.DrainOptions{}
+	if d := b.Asked.Drain; d != nil {
+		o = kube.DrainOptions{Timeout: time.Duration(d.TimeoutSeconds) * time.Second, GracePeriod: time.Duration(d.GraceSeconds) * time.Second, Force: d.Force, DeleteEmptyDir: d.DeleteEmptyDir}
+	}
+	b.only(b.Cluster.PlanDrain(b.Asked.Verb, b.Asked.Machines, o))
+	return nil
+}
+
+// planPower switches machines, through states of provider.Power one after another.
+func planPower(ctx context.Context, b *Begun) error {
+	states := map[string][]string{"machine start": {"on"}, "machine stop": {"off"}, "machine kill": {"kill"}, "machine reboot": {"off", "on"}}[b.Asked.Verb]
+	machines, err := b.Cluster.CheckMachines(ctx, b.Asked.Machines)
+	if err != nil {
+		return err
+	}
+	p, err := b.Cluster.PlanPower(ctx, b.Asked.Verb, machines, states)
+	if err != nil {
+		return err
+	}
+	b.Found.Names = machines
+	if states[0] != "on" {
+		if err := b.disturb(ctx, p, machines); err != nil {
+			return err
+		}
+	}
+	b.only(p)
+	carry := b.carry
+	b.carry = func(ctx context.Context, t Terms) (Done, error) {
+		done, err := carry(ctx, t)
+		done.Names = machines
+		return done, err
+	}
+	return nil
+}
+
+// disturb says what switching machines off disturbs, and has it need consent where etcd would lose its quorum.
+func (b *Begun) disturb(ctx context.Context, p *plan.Plan, machines []string) error {
+	o, err := b.Cluster.Outage(ctx, machines)
+	if err != nil {
+		return err
+	}
+	p.Warnings = append(p.Warnings, o.Words...)
+	if o.Quorum == nil {
+		return nil
+	}
+	for _, s := range p.Steps {
+		if !strings.HasPrefix(s.ID, "power/on/") {
+			s.Consent = cluster.ConsentQuorum
+		}
+	}
+	return nil
+}
+
+func planBackup(_ context.Context, b *Begun) error {
+	var done Done
+	p, err := b.Cluster.PlanBackup("asked for", func(made *backup.Set) { done.Backup, done.Where = made, made.Where() })
+	if err != nil {
+		return err
+	}
+	b.only(p)
+	b.carry = func(ctx context.Context, t Terms) (Done, error) {
+		err := b.Session.CarryOut(ctx, p, t)
+		done.Changed = err == nil
+		return done, err
+	}
+	return nil
+}
+
+func planPrune(ctx context.Context, b *Begun) error {
+	p, err := b.Cluster.PlanPrune(ctx)
+	if err != nil {
+		return err
+	}
+	b.only(p)
+	b.Idle = p.Empty()
+	return nil
+}
+
+// planTest tries what the cluster is for. What does not hold is no error.
+func planTest(_ context.Context, b *Begun) error {
+	var done Done
+	p, err := b.Cluster.PlanTest(time.Duration(b.Asked.Seconds)*time.Second, func(proofs []cluster.Proof) { done.Proofs = proofs })
+	if err != nil {
+		return err
+	}
+	b.only(p)
+	b.carry = func(ctx context.Context, t Terms) (Done, error) {
+		err := b.Session.CarryOut(ctx, p, t)
+		return done, err
+	}
+	return nil
+}

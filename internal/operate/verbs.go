@@ -1,0 +1,161 @@
+package operate
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// The verbs that servers carry out unasked, and those that code names.
+const (
+	Apply   = "apply"
+	Destroy = "destroy"
+	Renew   = "renew"
+	Repair  = "repair"
+
+	recoverEtcd = "etcd recover"
+)
+
+// Bundle says which bundle a verb needs.
+type Bundle int
+
+// The needs of a bundle.
+const (
+	NoBundle     Bundle = iota
+	BundleIfHere        // one that is here; the verb does with none, too
+	BundleMade          // it is made where it is not here, before anything is carried out
+)
+
+// verb is one of the verbs that can be asked for.
+type verb struct {
+	takes     string // the options of Asked, beside verb, cluster and edited
+	bundle    Bundle
+	plain     bool // it does what it says and no more: its plan is neither shown nor asked for
+	converges bool // the first plan is of apply, or of what apply goes on with once it is begun
+	goesOn    bool // asked again, it goes on where it was; else apply does
+	commits   bool // what is wanted is remembered once it was agreed to
+	atOnce    bool // what a session makes is written at once, and not when it commits
+	check     func(a *Asked) error
+	// edit changes the document; nil, or nil returned: it stays. It is called before a bundle is looked for, and may refuse what the cluster does not have.
+	edit func(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte) (*Edited, error)
+	plan func(ctx context.Context, b *Begun) error
+}
+
+// verbs are all that can be asked for, by name: the one place that says what there is.
+var verbs = map[string]*verb{
+	Apply: {takes: "document from clusterID only newBundle", bundle: BundleMade, converges: true, goesOn: true, commits: true,
+		plan: func(ctx context.Context, b *Begun) error {
+			b.Cluster.Only(b.Asked.Only)
+			return b.planApply(ctx)
+		}},
+	Destroy:         {takes: "keepVolumes", atOnce: true, goesOn: true, plan: planDestroy},
+	"reset":         {takes: "machine keepVolumes", atOnce: true, goesOn: true, check: checkReset, plan: planReset},
+	"upgrade":       {takes: "document from upgrade", bundle: BundleMade, converges: true, goesOn: true, commits: true, check: checkUpgrade, edit: editRelease, plan: planUpgrade},
+	"node add":      {takes: "document from grow", bundle: BundleMade, converges: true, commits: true, check: checkGrow, edit: editGrow, plan: planConverge},
+	"node remove":   {takes: "document from machines", bundle: BundleMade, converges: true, commits: true, check: needMachines, edit: editShrink, plan: planRemove},
+	"node replace":  {takes: "machines", bundle: BundleMade, converges: true, commits: true, check: needMachines, plan: planReplace},
+	"node cordon":   {takes: "machines", plain: true, atOnce: true, check: needMachines, plan: planCordon},
+	"node uncordon": {takes: "machines", plain: true, atOnce: true, check: needMachines, plan: planCordon},
+	"node drain":    {takes: "machines drain", plain: true, atOnce: true, check: needMachines, plan: planDrain},
+	"machine start": {takes: "machines", bundle: BundleIfHere, atOnce: true, plan: planPower}, "machine stop": {takes: "machines", bundle: BundleIfHere, atOnce: true, plan: planPower},
+	"machine kill": {takes: "machines", bundle: BundleIfHere, atOnce: true, plan: planPower}, "machine reboot": {takes: "machines", bundle: BundleIfHere, atOnce: true, plan: planPower},
+	Renew:           {bundle: BundleMade, converges: true, commits: true, plan: planRenew},
+	Repair:          {takes: "machine", bundle: BundleMade, plan: planRepair},
+	"update":        {takes: "update", commits: true, goesOn: true, check: checkUpdate, plan: planUpdate},
+	"certs rotate":  {takes: "rotate", bundle: BundleMade, converges: true, commits: true, check: checkRotate, edit: lookRotate, plan: planRotate},
+	recoverEtcd:     {takes: "machine", bundle: BundleMade, commits: true, check: checkRecover, plan: planRecover},
+	"backup create": {plain: true, atOnce: true, plan: planBackup},
+	"backup prune":  {atOnce: true, goesOn: true, plan: planPrune},
+	"test":          {takes: "seconds", bundle: BundleIfHere, plain: true, plan: planTest},
+}
+
+// Verbs lists the verbs that can be asked for, sorted.
+func Verbs() []string { return slices.Sorted(maps.Keys(verbs)) }
+
+func verbNames() string { return strings.Join(Verbs(), ", ") }
+
+// Plain reports whether a verb does what it says and no more: its plan is neither shown nor asked for.
+func (a *Asked) Plain() bool { v := verbs[a.Verb]; return v != nil && v.plain }
+
+// Bundle says which bundle the verb needs.
+func (a *Asked) Bundle() Bundle {
+	v := verbs[a.Verb]
+	if v == nil {
+		return NoBundle
+	}
+	return v.bundle
+}
+
+// ReadOnly reports whether what a session makes that carries the verb out is written once it was agreed to, and not before.
+func (a *Asked) ReadOnly() bool {
+	v := verbs[a.Verb]
+	return v == nil || !v.atOnce && !(a.Rotate != nil && a.Rotate.CloudCredential)
+}
+
+// LooksFirst reports whether the verb mostly finds nothing to do: that is looked for without the cluster's lease.
+func (a *Asked) LooksFirst() bool { return a.Verb == Renew || a.Verb == Repair }
+
+// has reports whether a verb takes an option of Asked, by its name in JSON.
+func (v *verb) has(option string) bool {
+	return slices.Contains(strings.Fields("verb cluster edited "+v.takes), option)
+}
+
+func needMachines(a *Asked) error {
+	if len(a.Machines) == 0 {
+		return fail.New(fail.Invalid, "%s: no machine is named", a.Verb).Do("naupegos status %s names the machines", a.Cluster)
+	}
+	return nil
+}
+
+func planConverge(ctx context.Context, b *Begun) error { return b.planApply(ctx) }
+
+func planDestroy(ctx context.Context, b *Begun) error {
+	p, err := b.Cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: b.Asked.KeepVolumes, Forget: b.Forget})
+	if err != nil {
+		return err
+	}
+	b.only(p)
+	b.carry = func(ctx context.Context, t Terms) (done Done, err error) {
+		if err := b.Session.CarryOut(ctx, p, t); err != nil {
+			return done, err
+		}
+		done.Changed = true
+		if done.Kept, err = b.Cluster.KeptVolumes(ctx); err != nil {
+			return done, fail.Wrap(fail.KindOf(err), err, "cluster %s is gone; list the volumes that are kept", b.Record.Name)
+		}
+		for _, s := range p.Steps {
+			if s.Consent == cluster.ConsentLeave {
+				done.Left = append(done.Left, s.Subject)
+			}
+		}
+		return done, nil
+	}
+	return nil
+}
+
+func checkReset(a *Asked) error {
+	if a.Machine != "" && a.KeepVolumes {
+		return fail.New(fail.Invalid, "machine and keepVolumes exclude each other").Do("one machine gives no volume back")
+	}
+	return nil
+}
+
+func planReset(ctx context.Context, b *Begun) error {
+	o := cluster.ResetOptions{Machine: b.Asked.Machine, KeepVolumes: b.Asked.KeepVolumes}
+	p, err := b.Cluster.PlanReset(ctx, o)
+	if err != nil {
+		return err
+	}
+	b.only(p)
+	b.carry = func(ctx context.Context, t Terms) (Done, error) {
+		t.Commit = func(ctx context.Context) error { return b.Cluster.BeginReset(ctx, o) }
+		return Done{Changed: true}, b.Session.CarryOut(ctx, p, t)
+	}
+	return nil
+}
