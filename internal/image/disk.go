@@ -44,7 +44,11 @@ func (b *builder) layout(root string) (layout, error) {
 	if err != nil {
 		return layout{}, err
 	}
-	need := int((used + used/12 + slack + rootStart + gib - 1) / gib) // a twelfth: journal, inodes, reserve
+	least := used + used/12 + slack + rootStart // a twelfth: journal, inodes, reserve
+	if b.Format == System {                     // what a machine has to fetch, checksum and write is no more than it needs
+		return layout{disk: (least + endSize + mib - 1) / mib * mib}, nil
+	}
+	need := int((least + gib - 1) / gib)
 	if b.SizeGiB > 0 && b.SizeGiB < need {
 		return layout{}, fail.New(fail.Invalid, "a disk of %d GiB is too small for %d MiB of files", b.SizeGiB, used>>20).
 			Do("give --size %d or more, or leave it out", need)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,21 +22,27 @@ var bootPackages = []string{
 	"systemd-resolved", "systemd-timesyncd", "isc-dhcp-client", "apparmor", "wireguard-tools", "wireguard-go",
 }
 
+// initramfsConf is where initramfs-tools is configured, below /etc.
+const initramfsConf = "initramfs-tools/conf.d"
+
 // makeRoot makes the root file system's tree.
 func (b *builder) makeRoot(ctx context.Context, root string) error {
 	b.Progress.Status("installing Debian %s with mmdebstrap", suite)
 	tmp := filepath.Join(b.work, "tmp")
 	early := filepath.Join(b.work, "early")
-	if err := errors.Join(os.Mkdir(tmp, 0o700), os.Mkdir(early, 0o700)); err != nil {
+	if err := errors.Join(os.Mkdir(tmp, 0o700), os.Mkdir(early, 0o700), os.MkdirAll(filepath.Join(early, initramfsConf), 0o755)); err != nil {
 		return err
 	}
-	// the initramfs takes from it which file system checker it needs
-	if err := os.WriteFile(filepath.Join(early, "fstab"), []byte(b.fstab()), 0o644); err != nil {
-		return err
+	debian := rootfs.Debian{Suite: suite, Packages: slices.Concat(rootfs.MachinePackages, bootPackages, b.kernel())}
+	// What the initramfs is made by: which file system checker it needs, and how long its packing may take. Debian's usual level takes minutes, for a
+	// few MiB less.
+	for name, text := range map[string]string{"fstab": b.fstab(), initramfsConf + "/naupegos": "COMPRESS=zstd\nCOMPRESSLEVEL=3\n"} {
+		if err := os.WriteFile(filepath.Join(early, name), []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
-	debian := rootfs.Debian{
-		Suite: suite, Packages: slices.Concat(rootfs.MachinePackages, bootPackages, b.kernel()),
-		Hooks: []string{"essential-hook=copy-in '" + strings.ReplaceAll(filepath.Join(early, "fstab"), "'", `'\''`) + "' /etc"},
+	for _, name := range []string{"fstab", path.Dir(initramfsConf)} {
+		debian.Hooks = append(debian.Hooks, "essential-hook=copy-in '"+strings.ReplaceAll(filepath.Join(early, name), "'", `'\''`)+"' /etc")
 	}
 	if err := debian.Directory(ctx, tmp, root); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "install Debian's packages").Do("check that this host reaches its Debian mirror: apt-get update")

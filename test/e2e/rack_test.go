@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,32 +40,48 @@ func inRack(t *testing.T) bool {
 type provisioning struct {
 	t       *testing.T
 	dir     string
+	link    string // the bridge
 	server  *served
 	token   string
 	machine map[string]*rack.Machine // by name
 }
 
-// The network. The server is its first address.
-const (
-	rackLink    = "rack"
-	rackAddress = "10.91.0.1"
-)
+// network is that of a rack: a bridge of this process's network namespace, this host's address there, and which ones of its /24 machines are given.
+type network struct {
+	link        string
+	address     netip.Addr
+	first, last byte
+}
 
 // newProvisioning makes a bridge with a server, which gives out addresses there.
 func newProvisioning(t *testing.T, flags ...string) *provisioning {
 	t.Helper()
-	p := &provisioning{t: t, dir: filepath.Join(built.dir, "rack"), machine: map[string]*rack.Machine{}}
-	testkit.Must(t, os.MkdirAll(p.dir, 0o700))
+	n := network{"rack", netip.MustParseAddr("10.91.0.1"), 100, 150}
+	// Else the other link answers for the bridge's address, too, and what is sent to it doesn't come in over the bridge.
+	testkit.Must(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0o644))
 	for _, line := range []string{
-		"link add " + rackLink + " type bridge forward_delay 0 mcast_snooping 0", "address add " + rackAddress + "/24 dev " + rackLink, "link set " + rackLink + " up",
-		"link add rack-x type veth peer name rack-y", "link set rack-x master " + rackLink + " up", "link set rack-y up", // a bridge without a port has no carrier
+		"link add " + n.link + " type bridge forward_delay 0 mcast_snooping 0", "address add " + n.address.String() + "/24 dev " + n.link, "link set " + n.link + " up",
+		"link add rack-x type veth peer name rack-y", "link set rack-x master " + n.link + " up", "link set rack-y up", // a bridge without a port has no carrier
 	} {
 		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %s: %v: %s", line, err, out)
 		}
 	}
-	p.server = &served{t: t, state: filepath.Join(p.dir, "state"), http: rackAddress + ":8080", address: rackAddress + ":8443",
-		flags: append([]string{"--netboot-interface", rackLink, "--dhcp", "on", "--dhcp-range", "10.91.0.100-10.91.0.150", "--discovery-image", os.Getenv(discoveryEnv),
+	return serveRack(t, n, flags...)
+}
+
+// serveRack has a server give out addresses on a bridge that is there.
+func serveRack(t *testing.T, n network, flags ...string) *provisioning {
+	t.Helper()
+	p := &provisioning{t: t, dir: filepath.Join(built.dir, "rack"), link: n.link, machine: map[string]*rack.Machine{}}
+	testkit.Must(t, os.MkdirAll(p.dir, 0o700))
+	span := func(last byte) string {
+		b := n.address.As4()
+		b[3] = last
+		return netip.AddrFrom4(b).String()
+	}
+	p.server = &served{t: t, state: filepath.Join(p.dir, "state"), http: n.address.String() + ":8080", address: n.address.String() + ":8443",
+		flags: append([]string{"--netboot-interface", n.link, "--dhcp", "on", "--dhcp-range", span(n.first) + "-" + span(n.last), "--discovery-image", os.Getenv(discoveryEnv),
 			"--discovery-arg", "naupegos.lldp=1s", "--discovery-arg", "naupegos.pause=2s", "--discovery-arg", "quiet"}, flags...)}
 	p.server.start()
 	t.Cleanup(p.server.kill)
@@ -110,7 +127,7 @@ func (p *provisioning) add(s rack.Spec) *rack.Machine {
 	t.Helper()
 	n := len(p.machine) + 1
 	s.MAC, s.BMC, s.Password = fmt.Sprintf("52:54:00:91:00:%02x", n), fmt.Sprint("127.0.0.1:", testkit.FreePort(t)), testkit.Secret
-	m := testkit.Value(rack.New(context.WithoutCancel(t.Context()), filepath.Join(p.dir, s.Name), rackLink, s))(t)
+	m := testkit.Value(rack.New(context.WithoutCancel(t.Context()), filepath.Join(p.dir, s.Name), p.link, s))(t)
 	p.machine[s.Name] = m
 	t.Cleanup(func() {
 		if t.Failed() {

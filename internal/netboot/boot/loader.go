@@ -34,9 +34,10 @@ initrd {{range .Initrd}} "{{.}}"{{end}}
 }
 `))
 
-// diskScript leaves iPXE. UEFI goes on with the next entry of its boot order then; some BIOS would not, and are told which disk.
+// diskScript leaves iPXE. UEFI goes on with the next entry of its boot order then, where it is told that this one failed: after one that succeeded it
+// shows its menu. Some BIOS would not go on, and are told which disk.
 const diskScript = `#!ipxe
-iseq ${platform} efi && exit ||
+iseq ${platform} efi && exit 1 ||
 sanboot --no-describe --drive 0x80 || exit
 `
 
