@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,10 +31,17 @@ func (f *serverFlags) bind(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&f.ca, "server-ca", "", "who signed the server's certificate, a file (default $NAUPEGOS_SERVER_CA, else those that this host believes)")
 }
 
-// The verbs that a server does, and those that have nothing to do with a store. All others are refused with a server.
+// The commands that go through a server beside operate's verbs, by their paths, and those that have nothing to do with a store. All others are
+// refused with a server, with what is to be done instead.
 var (
-	withServer   = []string{"apply", "plan", "status", "destroy", "history", "document"}
+	withServer = []string{"plan", "status", "history", "document", "kubeconfig", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes"}
+
 	withoutStore = []string{"login", "logout", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "server", "bundle", "image", "local-machine"}
+
+	instead = map[string]string{
+		"kubectl": "naupegos kubeconfig NAME, and a kubectl of your own", "release": "run it where the server's store is: it writes keys into a directory there",
+		"autoscale": "run it where the server's store is: it serves until it is interrupted", "store": "naupegos server backup and restore",
+	}
 )
 
 // address is that of the server; empty: there is none.
@@ -50,18 +58,19 @@ func (f *serverFlags) check(c *cobra.Command) error {
 	if at == "" {
 		return nil
 	}
-	verb := c
-	for verb.HasParent() && verb.Parent().HasParent() {
-		verb = verb.Parent()
-	}
-	if verb.Name() == "machine" && !slices.Contains([]string{"stop", "kill", "reboot"}, c.Name()) { // physical machines: these verbs ask the server by themselves
+	path := strings.Fields(strings.TrimPrefix(c.CommandPath(), c.Root().Name()))
+	if len(path) == 0 || c.HasSubCommands() || slices.Contains(withoutStore, path[0]) {
 		return nil
 	}
-	if !verb.HasParent() || slices.Contains(withServer, verb.Name()) || slices.Contains(withoutStore, verb.Name()) {
+	name := strings.Join(path, " ")
+	if slices.Contains(operate.Verbs(), name) || slices.Contains(withServer, name) {
 		return nil
 	}
-	return fail.New(fail.Refused, "%s does not work with a server yet, and %s is named", c.CommandPath(), at).
-		Do("run it where the server's store is, without --server and $NAUPEGOS_SERVER; with a server there are %s", strings.Join(withServer, ", "))
+	if path[0] == "machine" { // physical machines: these verbs ask the server by themselves
+		return nil
+	}
+	return fail.New(fail.Refused, "%s does not go through a server, and %s is named", c.CommandPath(), at).
+		Do("%s", cmp.Or(instead[path[0]], "run it where the server's store is, without --server and $NAUPEGOS_SERVER"))
 }
 
 // server returns a client of the server that is named; nil: none is.

@@ -217,8 +217,17 @@ func (a *App) clusterNames(ctx context.Context) []string {
 	return names
 }
 
-// storedNames lists the clusters in the store.
+// storedNames lists the clusters in the store, or a server's.
 func (a *App) storedNames(ctx context.Context) (names []string, err error) {
+	if c, err := a.server(); err != nil {
+		return nil, err
+	} else if c != nil {
+		rows, err := c.Clusters(ctx, 0)
+		for _, r := range rows {
+			names = append(names, r.Name)
+		}
+		return names, err
+	}
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
+	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -93,6 +94,11 @@ whole. With -f the place is the one that a document names, also where the store 
 		Example: "  naupegos backup list demo\n  naupegos backup list demo -f demo.yaml\n  naupegos backup list demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if there, err := a.backupsAfar(cmd.Context(), args[0], file); err != nil {
+				return err
+			} else if there != nil {
+				return out.Print(a.Out, there.Items, func(w io.Writer) error { return backupTable(w, args[0], there) })
+			}
 			b, err := a.backupsOf(cmd.Context(), args[0], file)
 			if err != nil {
 				return err
@@ -101,7 +107,8 @@ whole. With -f the place is the one that a document names, also where the store 
 			if err != nil {
 				return err
 			}
-			return out.Print(a.Out, sets, func(w io.Writer) error { return b.table(w, sets) })
+			here := &operate.BackupList{ClusterID: b.clusterID, Where: b.target.String(), Items: sets}
+			return out.Print(a.Out, sets, func(w io.Writer) error { return backupTable(w, args[0], here) })
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "look where this document says")
@@ -120,24 +127,44 @@ ID, or with "latest", it is the newest one. No key is needed, and nothing of the
 		Example: "  naupegos backup show demo\n  naupegos backup show demo 20261123T211500Z-3f9a\n  naupegos backup show demo latest -o json",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := a.backupsOf(cmd.Context(), args[0], file)
-			if err != nil {
-				return err
-			}
 			id := backup.Latest
 			if len(args) == 2 {
 				id = args[1]
 			}
-			set, err := backup.Open(cmd.Context(), b.target, b.cluster, id)
+			shown, err := a.backup(cmd.Context(), args[0], id, file)
 			if err != nil {
 				return err
 			}
-			return out.Print(a.Out, set, func(w io.Writer) error { return showBackup(w, set) })
+			return out.Print(a.Out, shown.Set, func(w io.Writer) error { return showBackup(w, shown) })
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "look where this document says")
 	out.Bind(c)
 	return c
+}
+
+// backup finds one backup, here or at a server's.
+func (a *App) backup(ctx context.Context, name, id, file string) (*operate.BackupShown, error) {
+	c, err := a.server()
+	if err != nil {
+		return nil, err
+	}
+	if c != nil && file == "" {
+		return client.See(ctx, c, name, operate.BackupView, operate.BackupID{ID: id})
+	}
+	if c != nil {
+		_, err := a.backupsAfar(ctx, name, file)
+		return nil, err
+	}
+	b, err := a.backupsOf(ctx, name, file)
+	if err != nil {
+		return nil, err
+	}
+	set, err := backup.Open(ctx, b.target, b.cluster, id)
+	if err != nil {
+		return nil, err
+	}
+	return &operate.BackupShown{Set: set, Where: set.Where()}, nil
 }
 
 func newBackupPruneCmd(a *App) *cobra.Command {
@@ -235,6 +262,18 @@ func (a *App) backupsOf(ctx context.Context, name, file string) (*backups, error
 	return b, nil
 }
 
+// backupsAfar are those that a server knows of; nil: no server is named.
+func (a *App) backupsAfar(ctx context.Context, name, file string) (*operate.BackupList, error) {
+	c, err := a.server()
+	if err != nil || c == nil {
+		return nil, err
+	}
+	if file != "" {
+		return nil, fail.New(fail.Refused, "-f names a place that this command looks at, and a server is named").Do("leave away -f, or --server and $NAUPEGOS_SERVER")
+	}
+	return client.See(ctx, c, name, operate.Backups, operate.Plainly{})
+}
+
 // list returns the sets. Where there are none of a cluster that nobody knows, its name is a slip.
 func (b *backups) list(ctx context.Context) ([]*backup.Set, error) {
 	sets, err := backup.List(ctx, b.target, b.cluster)
@@ -247,20 +286,20 @@ func (b *backups) list(ctx context.Context) ([]*backup.Set, error) {
 	return sets, err
 }
 
-func (b *backups) table(w io.Writer, sets []*backup.Set) error {
-	if len(sets) == 0 {
-		_, err := fmt.Fprintf(w, "There is no backup of cluster %s in %s.\n", b.cluster, b.target)
+func backupTable(w io.Writer, name string, b *operate.BackupList) error {
+	if len(b.Items) == 0 {
+		_, err := fmt.Fprintf(w, "There is no backup of cluster %s in %s.\n", name, b.Where)
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tMADE\tKUBERNETES\tKEYS\tSIZE\tPROVEN\tWHY")
-	for _, s := range sets {
+	for _, s := range b.Items {
 		if s.Problem != "" {
 			fmt.Fprintf(t, "%s\t%s\t-\t-\t-\t-\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Problem)
 			continue
 		}
 		why := s.Reason
-		if b.clusterID != "" && s.ClusterID != b.clusterID {
+		if b.ClusterID != "" && s.ClusterID != b.ClusterID {
 			why += " (of another cluster of this name, " + s.ClusterID + ")"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Kubernetes, s.Etcd.Keys, sizeWords(s.Bytes), proven(s), why)
@@ -276,13 +315,14 @@ func proven(s *backup.Set) string {
 	return s.Proof.At.Local().Format(time.DateTime)
 }
 
-func showBackup(w io.Writer, s *backup.Set) error {
+func showBackup(w io.Writer, of *operate.BackupShown) error {
+	s := of.Set
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, line := range [][2]string{
 		{"backup", s.ID}, {"cluster", s.Cluster + " (" + s.ClusterID + ")"}, {"made", s.CreatedAt.Local().Format(time.DateTime)}, {"why", s.Reason},
 		{"proven", proven(s)}, {"Kubernetes", s.Kubernetes}, {"bundle", s.Bundle},
 		{"etcd", fmt.Sprintf("%s, revision %d, taken of %s, %s", s.Etcd.Version, s.Etcd.Revision, s.Etcd.Member, sizeWords(s.Etcd.Bytes))},
-		{"holds", strings.Join(s.Parts, ", ")}, {"size", sizeWords(s.Bytes)}, {"SHA-256", s.SHA256}, {"where", s.Where()},
+		{"holds", strings.Join(s.Parts, ", ")}, {"size", sizeWords(s.Bytes)}, {"SHA-256", s.SHA256}, {"where", of.Where},
 		{"opened by", strings.Join(s.Recipients, ", ")},
 	} {
 		fmt.Fprintf(t, "%s\t%s\n", line[0], line[1])

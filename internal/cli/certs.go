@@ -105,13 +105,11 @@ Certificates are renewed by naupegos apply and naupegos renew once their renewal
 		Example: "  naupegos certs list demo\n  naupegos certs list demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true}, func(s *session) error {
-				certs, err := s.Cluster.Certificates(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return out.Print(a.Out, certs, func(w io.Writer) error { return certTable(w, certs, time.Now()) })
-			})
+			certs, err := see(cmd.Context(), a, args[0], operate.Certificates, operate.Plainly{})
+			if err != nil {
+				return err
+			}
+			return out.Print(a.Out, certs.Items, func(w io.Writer) error { return certTable(w, certs.Items, time.Now()) })
 		},
 	}
 	out.Bind(c)

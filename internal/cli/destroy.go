@@ -122,13 +122,11 @@ broken, or is attached to a server that is not the cluster's (elsewhere), and vo
 		Example: "  naupegos backup volumes demo\n  naupegos backup volumes demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onCluster(cmd.Context(), args[0], sessionOptions{look: true, readOnly: true}, func(s *session) error {
-				odd, err := s.Cluster.OddVolumes(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return out.Print(a.Out, odd, func(w io.Writer) error { return volumeTable(w, args[0], odd) })
-			})
+			odd, err := see(cmd.Context(), a, args[0], operate.Volumes, operate.Plainly{})
+			if err != nil {
+				return err
+			}
+			return out.Print(a.Out, odd.Items, func(w io.Writer) error { return volumeTable(w, args[0], odd.Items) })
 		},
 	}
 	out.Bind(c)

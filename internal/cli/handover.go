@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/adopt"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
@@ -54,43 +55,31 @@ where there is only one cluster. The directory is written whole or not at all; o
 }
 
 func (a *App) handover(ctx context.Context, name, dir string, force bool) error {
-	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
-		now := time.Now()
-		o := cluster.HandoverOptions{Now: now, CloudsYAML: s.Cluster.CloudsYAML, CloudCA: s.Cluster.CloudCA}
-		if err := handover.CheckPlace(dir, force); err != nil { // before anybody is asked
-			return err
-		}
-		files, err := s.Cluster.Handover(ctx, o)
-		if err != nil {
-			return err
-		}
-		if err := handover.Write(dir, name, files, now, force); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(a.Out, "Cluster %s is handed over in %s; begin with README.md.\n  %s\n", name, dir, strings.Join(handover.Names(files), "\n  "))
+	now := time.Now()
+	if err := handover.CheckPlace(dir, force); err != nil { // before anybody is asked
 		return err
-	})
+	}
+	got, err := see(ctx, a, name, operate.Handover, operate.Plainly{})
+	if err != nil {
+		return err
+	}
+	if err := handover.Write(dir, name, got.Files, now, force); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, "Cluster %s is handed over in %s; begin with README.md.\n  %s\n", name, dir, strings.Join(handover.Names(got.Files), "\n  "))
+	return err
 }
 
 // onlyCluster is the cluster that is meant where none is named.
 func (a *App) onlyCluster(ctx context.Context) (string, error) {
-	st, err := a.viewStore(ctx)
+	names, err := a.storedNames(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer st.Close()
-	all, err := st.Clusters(ctx)
-	if err != nil {
-		return "", err
+	if len(names) == 1 {
+		return names[0], nil
 	}
-	if len(all) == 1 {
-		return all[0].Name, nil
-	}
-	names := make([]string, len(all))
-	for i, c := range all {
-		names[i] = c.Name
-	}
-	if len(all) == 0 {
+	if len(names) == 0 {
 		return "", fail.New(fail.NotFound, "there is no cluster").Do("naupegos apply makes one")
 	}
 	return "", fail.New(fail.Invalid, "which cluster?").Do("name one of %s", strings.Join(names, ", "))

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -18,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/operate"
 )
 
 func newKubeconfigCmd(a *App) *cobra.Command {
@@ -42,9 +42,7 @@ cluster's name (USER@NAME with --user) and becomes the current one; other cluste
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true}, func(s *session) error {
-				return s.kubeconfig(cmd.Context(), args[0], &f)
-			})
+			return a.kubeconfig(cmd.Context(), args[0], &f)
 		},
 	}
 	c.Flags().StringVar(&f.file, "file", "", "write it to this file (mode 0600) instead of standard output")
@@ -64,12 +62,6 @@ type kubeconfigFlags struct {
 	ttl    time.Duration
 }
 
-// The bounds of --ttl. Certificates are dated back a little, for clocks that are behind.
-const (
-	minTTL = 5 * time.Minute
-	maxTTL = 365 * 24 * time.Hour
-)
-
 func (f *kubeconfigFlags) check(c *cobra.Command) error {
 	if f.merge && f.file != "" {
 		return fail.New(fail.Invalid, "--merge and --file exclude each other").Do("KUBECONFIG=%s with --merge merges into that file", f.file)
@@ -77,21 +69,18 @@ func (f *kubeconfigFlags) check(c *cobra.Command) error {
 	if f.user == "" && (c.Flags().Changed("user") || c.Flags().Changed("group") || c.Flags().Changed("ttl")) {
 		return fail.New(fail.Invalid, "--group and --ttl need --user").Do("name whose kubeconfig it is: --user ann")
 	}
-	for _, name := range append([]string{f.user}, f.groups...) {
-		switch {
-		case name == "system:masters":
-			return fail.New(fail.Refused, "group system:masters passes by all authorization, and nothing could take that back before the certificate ends").
-				Do("--group kubeadm:cluster-admins makes an administrator by a ClusterRoleBinding, which can be deleted")
-		case strings.HasPrefix(name, "system:"):
-			return fail.New(fail.Refused, "%s is a name of Kubernetes' own parts", name).Do("take a name without system: in front")
-		case name == "" && f.user != "", strings.ContainsFunc(name, unicode.IsControl), len(name) > 64: // X.509's upper bound of names
-			return fail.New(fail.Invalid, "%q can't name a user or group", name).Do("take 1 to 64 characters")
-		}
+	if f.user == "" {
+		return nil
 	}
-	if f.ttl < minTTL || f.ttl > maxTTL {
-		return fail.New(fail.Invalid, "--ttl=%s is not between %s and %s", f.ttl, minTTL, maxTTL)
+	return f.whose().Check()
+}
+
+// whose says it to a server, too.
+func (f *kubeconfigFlags) whose() *operate.KubeconfigFor {
+	if f.user == "" {
+		return &operate.KubeconfigFor{}
 	}
-	return nil
+	return &operate.KubeconfigFor{User: f.user, Groups: f.groups, Seconds: seconds(f.ttl)}
 }
 
 // owner says whose kubeconfig it is.
@@ -102,17 +91,12 @@ func (f *kubeconfigFlags) owner() string {
 	return fmt.Sprintf("user %s for %s", f.user, f.ttl)
 }
 
-func (s *session) kubeconfig(ctx context.Context, name string, f *kubeconfigFlags) error {
-	render := s.Cluster.Kubeconfig
-	if f.user != "" {
-		render = func(ctx context.Context) ([]byte, error) {
-			return s.Cluster.UserKubeconfig(ctx, f.user, f.groups, f.ttl)
-		}
-	}
-	conf, err := render(ctx)
+func (a *App) kubeconfig(ctx context.Context, name string, f *kubeconfigFlags) error {
+	files, err := see(ctx, a, name, operate.KubeconfigView, *f.whose())
 	if err != nil {
 		return err
 	}
+	conf := files.Files[operate.Kubeconfig]
 	switch {
 	case f.merge:
 		path, replaced, err := kube.MergeKubeconfig(conf, name, f.user)
@@ -123,16 +107,16 @@ func (s *session) kubeconfig(ctx context.Context, name string, f *kubeconfigFlag
 		if replaced {
 			done = "replaced"
 		}
-		_, err = fmt.Fprintf(s.app.Out, "context %s %s in %s; it is the current one\n", kube.ContextName(name, f.user), done, path)
+		_, err = fmt.Fprintf(a.Out, "context %s %s in %s; it is the current one\n", kube.ContextName(name, f.user), done, path)
 		return err
 	case f.file != "":
 		if err := cluster.WritePrivate(f.file, func(w io.Writer) error { _, err := w.Write(conf); return err }); err != nil {
 			return fail.Wrap(fail.KindOf(err), err, "write the kubeconfig of cluster %s", name)
 		}
-		_, err := fmt.Fprintf(s.app.Out, "%s (mode 0600): %s of cluster %s\n", f.file, f.owner(), name)
+		_, err := fmt.Fprintf(a.Out, "%s (mode 0600): %s of cluster %s\n", f.file, f.owner(), name)
 		return err
 	}
-	_, err = s.app.Out.Write(conf)
+	_, err = a.Out.Write(conf)
 	return err
 }
 

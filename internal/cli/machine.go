@@ -71,13 +71,12 @@ or $NAUPEGOS_SERVER names.`,
 				}
 				return physical.List(cmd.Context(), &f, &out)
 			}
-			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true}, func(s *session) error {
-				ms, others, err := s.Cluster.MachineList(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return out.Print(a.Out, machineRows(ms), func(w io.Writer) error { return machineTable(w, machineRows(ms), others) })
-			})
+			list, err := see(cmd.Context(), a, args[0], operate.Machines, operate.Plainly{})
+			if err != nil {
+				return err
+			}
+			rows := machineRows(list.Machines)
+			return out.Print(a.Out, rows, func(w io.Writer) error { return machineTable(w, rows, list.Others) })
 		},
 	}
 	out.Bind(c)

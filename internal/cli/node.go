@@ -50,16 +50,14 @@ func newNodeListCmd(a *App) *cobra.Command {
 		Example: "  naupegos node list demo\n  naupegos node list demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onCluster(cmd.Context(), args[0], sessionOptions{readOnly: true}, func(s *session) error {
-				list, err := s.Cluster.NodeList(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if list.Problem != "" {
-					fmt.Fprintf(a.Err, "naupegos: nodes can't be told: %s\n", list.Problem)
-				}
-				return out.Print(a.Out, list.Nodes, func(w io.Writer) error { return nodeTable(w, list.Nodes, time.Now()) })
-			})
+			list, err := see(cmd.Context(), a, args[0], operate.Nodes, operate.Plainly{})
+			if err != nil {
+				return err
+			}
+			if list.Problem != "" {
+				fmt.Fprintf(a.Err, "naupegos: nodes can't be told: %s\n", list.Problem)
+			}
+			return out.Print(a.Out, list.Nodes, func(w io.Writer) error { return nodeTable(w, list.Nodes, time.Now()) })
 		},
 	}
 	out.Bind(c)

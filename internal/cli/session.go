@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/killpoint"
 	"github.com/naupegos/naupegos/internal/cli/serving"
+	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -150,6 +151,20 @@ func (a *App) onCluster(ctx context.Context, name string, o sessionOptions, do f
 		return err
 	}
 	return s.CloseWith(do(s))
+}
+
+// see looks at something of a cluster that the store knows, or a server's.
+func see[In, T any](ctx context.Context, a *App, name string, v operate.View[In, T], in In) (out *T, err error) {
+	if c, err := a.server(); err != nil {
+		return nil, err
+	} else if c != nil {
+		return client.See(ctx, c, name, v, in)
+	}
+	err = a.onCluster(ctx, name, sessionOptions{look: true, readOnly: true}, func(s *session) (err error) {
+		out, err = v.See(ctx, s.Session, in)
+		return err
+	})
+	return out, err
 }
 
 // findAgent returns the path of naupegos-agent: beside this program.

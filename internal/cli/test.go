@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -37,6 +39,11 @@ Exit status: 0 where all holds, 5 where something does not.`,
 			if limit < 0 {
 				return fail.New(fail.Invalid, "--timeout=%s is negative", limit)
 			}
+			if c, err := a.server(); err != nil {
+				return err
+			} else if c != nil {
+				return a.testAfar(cmd.Context(), args[0], limit, junit, &out)
+			}
 			return a.onCluster(cmd.Context(), args[0], sessionOptions{verb: "test", readOnly: true, bundle: bundles.IfHere}, func(s *session) error {
 				tell := func(cluster.Proof) {}
 				if out.IsTable() {
@@ -46,21 +53,7 @@ Exit status: 0 where all holds, 5 where something does not.`,
 				if err != nil {
 					return err
 				}
-				if junit != "" {
-					if err := writeJUnit(junit, args[0], proofs); err != nil {
-						return err
-					}
-				}
-				if err := out.Print(a.Out, proofs, func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "%d of %d hold.\n", len(proofs)-failed(proofs), len(proofs))
-					return err
-				}); err != nil {
-					return err
-				}
-				if failed(proofs) > 0 {
-					return exitCode(fail.NotReady.ExitCode())
-				}
-				return nil
+				return a.proven(args[0], proofs, junit, &out)
 			})
 		},
 	}
@@ -68,6 +61,39 @@ Exit status: 0 where all holds, 5 where something does not.`,
 	c.Flags().StringVar(&junit, "junit", "", "also write the result to this file as JUnit XML")
 	out.Bind(c)
 	return c
+}
+
+// testAfar has a server try it.
+func (a *App) testAfar(ctx context.Context, name string, limit time.Duration, junit string, out *output.Format) error {
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "test", Cluster: name, Seconds: seconds(limit)}, flags: &runFlags{}})
+	if err != nil {
+		return err
+	}
+	if out.IsTable() {
+		for _, p := range done.Proofs {
+			fmt.Fprint(a.Out, proofLines(p))
+		}
+	}
+	return a.proven(name, done.Proofs, junit, out)
+}
+
+// proven says what came of a test.
+func (a *App) proven(name string, proofs []cluster.Proof, junit string, out *output.Format) error {
+	if junit != "" {
+		if err := writeJUnit(junit, name, proofs); err != nil {
+			return err
+		}
+	}
+	if err := out.Print(a.Out, proofs, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%d of %d hold.\n", len(proofs)-failed(proofs), len(proofs))
+		return err
+	}); err != nil {
+		return err
+	}
+	if failed(proofs) > 0 {
+		return exitCode(fail.NotReady.ExitCode())
+	}
+	return nil
 }
 
 func failed(proofs []cluster.Proof) int {

@@ -181,6 +181,15 @@ func (c *Client) Status(ctx context.Context, name string) (*cluster.Status, erro
 	return get[cluster.Status](ctx, c, http.MethodGet, "/api/v1/clusters/"+url.PathEscape(name)+"/status", nil, nil)
 }
 
+// See looks at something of a cluster.
+func See[In, T any](ctx context.Context, c *Client, cluster string, v operate.View[In, T], in In) (*T, error) {
+	path := "/api/v1/clusters/" + url.PathEscape(cluster) + "/" + v.Name
+	if _, plainly := any(in).(operate.Plainly); plainly && !v.Secret {
+		return get[T](ctx, c, http.MethodGet, path, nil, nil)
+	}
+	return get[T](ctx, c, http.MethodPost, path, nil, in)
+}
+
 // Document returns the document that was applied last.
 func (c *Client) Document(ctx context.Context, name string) ([]byte, error) {
 	res, err := c.send(ctx, http.MethodGet, "/api/v1/clusters/"+url.PathEscape(name)+"/document", nil, nil, nil)

@@ -46,8 +46,8 @@ func BackupTarget(doc *v1alpha1.Cluster, dir string) backup.Target {
 	return backup.Directory(filepath.Join(dir, "backups"))
 }
 
-// backupTarget returns where the backups of this cluster are kept.
-func (c *Cluster) backupTarget() backup.Target { return BackupTarget(c.doc, c.stateDir) }
+// BackupTarget returns where the backups of this cluster are kept.
+func (c *Cluster) BackupTarget() backup.Target { return BackupTarget(c.doc, c.stateDir) }
 
 // backupRecipients are those who can open the backups of this cluster: the store's own first.
 func (c *Cluster) backupRecipients() []string {
@@ -80,7 +80,7 @@ func (c *Cluster) PlanBackup(reason string, made func(*backup.Set)) (*plan.Plan,
 
 // backupStep makes a backup, before what may go wrong among others, and removes those that need not stay then. made may be nil.
 func (c *Cluster) backupStep(reason string, made func(*backup.Set)) *plan.Step {
-	t := c.backupTarget()
+	t := c.BackupTarget()
 	whom := "the store's identity"
 	if b := c.doc.Spec.Backup; b != nil && len(b.Recipients) > 0 {
 		whom += " and " + plural(len(b.Recipients), "recipient")
@@ -122,7 +122,7 @@ func (c *Cluster) expired(ctx context.Context) ([]*backup.Set, error) {
 	if k == (backup.Keep{}) {
 		return nil, nil
 	}
-	sets, err := backup.List(ctx, c.backupTarget(), c.Name())
+	sets, err := backup.List(ctx, c.BackupTarget(), c.Name())
 	return k.Expired(sets, c.rec.ID), err
 }
 
@@ -149,7 +149,7 @@ func (c *Cluster) PlanPrune(ctx context.Context) (*plan.Plan, error) {
 
 // WriteBackupKey puts the store's identity beside the backups, encrypted by a passphrase. It returns where.
 func (c *Cluster) WriteBackupKey(ctx context.Context, passphrase string) (string, error) {
-	t := c.backupTarget()
+	t := c.BackupTarget()
 	return t.String(), backup.WriteKey(ctx, t, c.Name(), c.store.Identity(), passphrase)
 }
 

@@ -263,7 +263,7 @@ func (c *Cluster) backups(ctx context.Context) *Backups {
 	scheduled := c.onSchedule(ctx)
 	ctx, cancel := context.WithTimeout(ctx, backupsLook)
 	defer cancel()
-	last, proven, err := backup.Newest(ctx, c.backupTarget(), c.Name(), c.rec.ID)
+	last, proven, err := backup.Newest(ctx, c.BackupTarget(), c.Name(), c.rec.ID)
 	b := &Backups{Scheduled: scheduled}
 	if err != nil {
 		b.Problem = err.Error()

@@ -69,6 +69,9 @@ func Write(dir, cluster string, files map[string][]byte, now time.Time, force bo
 	all := maps.Clone(files)
 	all[markFile] = append(mark, '\n')
 	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !filepath.IsLocal(filepath.FromSlash(name)) { // a server may have named it
+			return fail.New(fail.Refused, "%q is no name of a file of a hand-over", name).At(dir)
+		}
 		if err := writePrivate(filepath.Join(tmp, filepath.FromSlash(name)), all[name]); err != nil {
 			return fail.Wrap(fail.Refused, err, "write %s", name).At(dir)
 		}

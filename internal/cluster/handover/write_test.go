@@ -84,6 +84,9 @@ func TestWritePlace(t *testing.T) {
 	if err := Write(filepath.Join(parent, "half"), "demo", bad, written, false); err == nil {
 		t.Error("a file in a file was written")
 	}
+	if err := Write(filepath.Join(parent, "out"), "demo", map[string][]byte{"../outside": nil}, written, false); fail.KindOf(err) != fail.Refused {
+		t.Errorf("a file beside the directory: %v", err)
+	}
 	if err := Write(filepath.Join(parent, "empty"), "demo", files, written, false); err != nil {
 		t.Errorf("an empty directory: %v", err)
 	}

@@ -62,6 +62,7 @@ func Part(ctx context.Context, c Config) server.Part {
 	conf.Security = []map[string][]string{{"token": {}}}
 	a := &api{Config: c, huma: humago.New(mux, conf), stop: ctx}
 	a.clusters()
+	a.views()
 	a.plans()
 	a.jobs()
 	a.history()

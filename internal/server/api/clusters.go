@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// named is a request about one cluster.
-type named struct {
+// Named is a request about one cluster. It is exported for huma to see it where it is embedded.
+type Named struct {
 	Name string `path:"name" maxLength:"63" doc:"The cluster's name"`
 }
 
@@ -74,7 +74,7 @@ func (a *api) look(ctx context.Context, name string) (*cluster.Status, error) {
 	return status, s.CloseWith(err)
 }
 
-func (a *api) status(ctx context.Context, in *named) (*statusOf, error) {
+func (a *api) status(ctx context.Context, in *Named) (*statusOf, error) {
 	if err := may(ctx, server.Read, in.Name); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (a *api) status(ctx context.Context, in *named) (*statusOf, error) {
 	return &statusOf{st}, err
 }
 
-func (a *api) document(ctx context.Context, in *named) (*documentOf, error) {
+func (a *api) document(ctx context.Context, in *Named) (*documentOf, error) {
 	if err := may(ctx, server.Read, in.Name); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,146 @@
+package operate
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// View is something that can be seen of a cluster, here or by asking a server: In says what exactly, T is what is seen.
+type View[In, T any] struct {
+	Name   string // in the API's path
+	Secret bool   // what is seen are secrets: it needs the role admin, and is in the audit
+	See    func(ctx context.Context, s *Session, in In) (*T, error)
+}
+
+// Plainly is what a view is asked for that takes nothing.
+type Plainly struct{}
+
+// MachineList is the machines of a cluster as their provider sees them.
+type MachineList struct {
+	Machines []provider.Machine `json:"machines"`
+	Others   []string           `json:"others,omitempty"` // what else is there, for people
+}
+
+// CertificateList is what is known of a cluster's certificates, and no keys.
+type CertificateList struct {
+	Items []pki.CertInfo `json:"items"`
+}
+
+// VolumeList is the volumes of which a cluster and its cloud don't say the same.
+type VolumeList struct {
+	Items []cluster.OddVolume `json:"items"`
+}
+
+// BackupList is the backups of a cluster.
+type BackupList struct {
+	ClusterID string        `json:"clusterID"`
+	Where     string        `json:"where"` // they are, for people
+	Items     []*backup.Set `json:"items"`
+}
+
+// BackupID names a backup.
+type BackupID struct {
+	ID string `json:"id" maxLength:"63" doc:"The backup's ID, or latest"`
+}
+
+// BackupShown is one backup.
+type BackupShown struct {
+	Set   *backup.Set `json:"set"`
+	Where string      `json:"where"` // it lies, for people
+}
+
+// KubeconfigFor says whose a kubeconfig is.
+type KubeconfigFor struct {
+	User    string   `json:"user,omitempty" maxLength:"64" doc:"Whose it is; empty: the administrator's"`
+	Groups  []string `json:"groups,omitempty" maxItems:"100" doc:"What groups the user is in"`
+	Seconds int      `json:"seconds,omitempty" minimum:"0" maximum:"31536000" doc:"How long the user's certificate is valid"`
+}
+
+// Files are files by their slash-separated names.
+type Files struct {
+	Files map[string][]byte `json:"files"`
+}
+
+// Kubeconfig is the name of the only file of KubeconfigView.
+const Kubeconfig = "kubeconfig"
+
+// The views.
+var (
+	Nodes = View[Plainly, cluster.NodeList]{Name: "nodes", See: func(ctx context.Context, s *Session, _ Plainly) (*cluster.NodeList, error) {
+		return s.Cluster.NodeList(ctx)
+	}}
+	Machines = View[Plainly, MachineList]{Name: "machines", See: func(ctx context.Context, s *Session, _ Plainly) (*MachineList, error) {
+		ms, others, err := s.Cluster.MachineList(ctx)
+		return &MachineList{ms, others}, err
+	}}
+	Certificates = View[Plainly, CertificateList]{Name: "certificates", See: func(ctx context.Context, s *Session, _ Plainly) (*CertificateList, error) {
+		certs, err := s.Cluster.Certificates(ctx)
+		return &CertificateList{certs}, err
+	}}
+	Volumes = View[Plainly, VolumeList]{Name: "volumes", See: func(ctx context.Context, s *Session, _ Plainly) (*VolumeList, error) {
+		odd, err := s.Cluster.OddVolumes(ctx)
+		return &VolumeList{odd}, err
+	}}
+	Backups = View[Plainly, BackupList]{Name: "backups", See: func(ctx context.Context, s *Session, _ Plainly) (*BackupList, error) {
+		target := s.Cluster.BackupTarget()
+		sets, err := backup.List(ctx, target, s.Record.Name)
+		if sets == nil {
+			sets = []*backup.Set{}
+		}
+		return &BackupList{s.Record.ID, target.String(), sets}, err
+	}}
+	BackupView = View[BackupID, BackupShown]{Name: "backup", See: func(ctx context.Context, s *Session, in BackupID) (*BackupShown, error) {
+		set, err := backup.Open(ctx, s.Cluster.BackupTarget(), s.Record.Name, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return &BackupShown{set, set.Where()}, nil
+	}}
+	KubeconfigView = View[KubeconfigFor, Files]{Name: "kubeconfig", Secret: true, See: func(ctx context.Context, s *Session, in KubeconfigFor) (*Files, error) {
+		var conf []byte
+		var err error
+		if in.User == "" {
+			conf, err = s.Cluster.Kubeconfig(ctx)
+		} else if err = in.Check(); err == nil {
+			conf, err = s.Cluster.UserKubeconfig(ctx, in.User, in.Groups, time.Duration(in.Seconds)*time.Second)
+		}
+		return &Files{map[string][]byte{Kubeconfig: conf}}, err
+	}}
+	Handover = View[Plainly, Files]{Name: "handover", Secret: true, See: func(ctx context.Context, s *Session, _ Plainly) (*Files, error) {
+		files, err := s.Cluster.Handover(ctx, cluster.HandoverOptions{Now: time.Now(), CloudsYAML: s.Cluster.CloudsYAML, CloudCA: s.Cluster.CloudCA})
+		return &Files{files}, err
+	}}
+)
+
+// The bounds of a user's kubeconfig. Certificates are dated back a little, for clocks that are behind.
+const (
+	minTTL = 5 * time.Minute
+	maxTTL = 365 * 24 * time.Hour
+)
+
+// Check refuses names of users and groups that nobody may have, and times that are too short or too long.
+func (f *KubeconfigFor) Check() error {
+	for _, name := range append([]string{f.User}, f.Groups...) {
+		switch {
+		case name == "system:masters":
+			return fail.New(fail.Refused, "group system:masters passes by all authorization, and nothing could take that back before the certificate ends").
+				Do("--group kubeadm:cluster-admins makes an administrator by a ClusterRoleBinding, which can be deleted")
+		case strings.HasPrefix(name, "system:"):
+			return fail.New(fail.Refused, "%s is a name of Kubernetes' own parts", name).Do("take a name without system: in front")
+		case name == "" && f.User != "", strings.ContainsFunc(name, unicode.IsControl), len(name) > 64: // X.509's upper bound of names
+			return fail.New(fail.Invalid, "%q can't name a user or group", name).Do("take 1 to 64 characters")
+		}
+	}
+	if ttl := time.Duration(f.Seconds) * time.Second; ttl < minTTL || ttl > maxTTL {
+		return fail.New(fail.Invalid, "--ttl=%s is not between %s and %s", ttl, minTTL, maxTTL)
+	}
+	return nil
+}

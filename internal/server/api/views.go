@@ -1,0 +1,64 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/server"
+)
+
+// seen is a request to see something of a cluster that has to be said exactly.
+type seen[In any] struct {
+	Named
+	Body In
+}
+
+// views registers what can be seen of a cluster.
+func (a *api) views() {
+	view(a, operate.Nodes, "List machines and the nodes on them")
+	view(a, operate.Machines, "List machines as their provider sees them")
+	view(a, operate.Certificates, "List certificates with their expiry")
+	view(a, operate.Volumes, "List the volumes of which the cluster and its cloud don't say the same")
+	view(a, operate.Backups, "List backups")
+	view(a, operate.BackupView, "Look at a backup")
+	view(a, operate.KubeconfigView, "Get a kubeconfig, of the administrator or of a user who is named")
+	view(a, operate.Handover, "Get all that somebody needs who takes the cluster over")
+}
+
+// view registers one view. What takes something is posted, and so are secrets: that is in the audit.
+func view[In, T any](a *api, v operate.View[In, T], summary string) {
+	o := operation{id: "cluster-" + v.Name, method: http.MethodGet, path: "/api/v1/clusters/{name}/" + v.Name, role: server.Read, within: 2 * time.Minute, summary: summary}
+	if v.Secret {
+		o.role, o.text = server.Admin, "What is answered are secrets, base64 in files; that somebody has got them is in the audit."
+	}
+	see := func(ctx context.Context, name string, in In) (*viewOf[T], error) {
+		if err := may(ctx, o.role, name); err != nil {
+			return nil, err
+		}
+		st, err := a.Open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s, _, err := operate.OpenNamed(ctx, st, name, a.Look(name))
+		if err != nil {
+			return nil, err
+		}
+		out, err := v.See(ctx, s, in)
+		return &viewOf[T]{"no-store", out}, s.CloseWith(err)
+	}
+	if reflect.TypeFor[In]() == reflect.TypeFor[operate.Plainly]() && !v.Secret {
+		var none In
+		add(a, o, func(ctx context.Context, in *Named) (*viewOf[T], error) { return see(ctx, in.Name, none) })
+		return
+	}
+	o.method = http.MethodPost
+	add(a, o, func(ctx context.Context, in *seen[In]) (*viewOf[T], error) { return see(ctx, in.Name, in.Body) })
+}
+
+type viewOf[T any] struct {
+	Cache string `header:"Cache-Control"`
+	Body  *T
+}
