@@ -36,7 +36,7 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 		return p.ensureMachine(ctx, m, &makes, progress)
 	}
 	if shape.WantsFloatingIP() {
-		s.Details = append(s.Details, "floating IP")
+		s.Details, s.Needs = append(s.Details, "floating IP"), append(s.Needs, routerStep)
 	}
 	if !found {
 		return s

@@ -52,11 +52,6 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	for _, m := range machines {
 		m.Needs = append(m.Needs, portsOf[m.Subject])
 	}
-	for _, m := range want.Machines {
-		if i := slices.IndexFunc(machines, func(s *plan.Step) bool { return s.Subject == m.Name }); i >= 0 && p.shape(m.Role, m.Pool).WantsFloatingIP() {
-			machines[i].Needs = append(machines[i].Needs, routerStep)
-		}
-	}
 	steps = append(steps, machines...)
 	return order(slices.DeleteFunc(steps, func(s *plan.Step) bool { return s == nil })), nil
 }
@@ -93,7 +88,7 @@ func find(seen *provider.Inventory, name string) (provider.Machine, bool) {
 }
 
 // beforeMachine is what every machine waits for, beside its port. The router only has to be there once it has booted, but for a machine
-// with a floating IP: what is waited for here, the cloud does one after the other.
+// with a floating IP (machinePlan).
 var beforeMachine = []string{serverGroupsStep, keypairStep, volumesStep}
 
 // order gives the machines' steps their needs, and takes from all steps those needs that are not in the plan.
