@@ -62,16 +62,21 @@ func (a *api) list(ctx context.Context, in *struct {
 
 // look observes a cluster now.
 func (a *api) look(ctx context.Context, name string) (*cluster.Status, error) {
+	return lookAt(ctx, a, name, func(s *operate.Session) (*cluster.Status, error) { return s.Cluster.Status(ctx) })
+}
+
+// lookAt opens a session that only looks at a cluster, and returns what see sees.
+func lookAt[T any](ctx context.Context, a *api, name string, see func(*operate.Session) (T, error)) (out T, err error) {
 	st, err := a.Open(ctx)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	s, _, err := operate.OpenNamed(ctx, st, name, a.Look(name))
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	status, err := s.Cluster.Status(ctx)
-	return status, s.CloseWith(err)
+	out, err = see(s)
+	return out, s.CloseWith(err)
 }
 
 func (a *api) status(ctx context.Context, in *Named) (*statusOf, error) {

@@ -38,16 +38,8 @@ func view[In, T any](a *api, v operate.View[In, T], summary string) {
 		if err := may(ctx, o.role, name); err != nil {
 			return nil, err
 		}
-		st, err := a.Open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s, _, err := operate.OpenNamed(ctx, st, name, a.Look(name))
-		if err != nil {
-			return nil, err
-		}
-		out, err := v.See(ctx, s, in)
-		return &viewOf[T]{"no-store", out}, s.CloseWith(err)
+		out, err := lookAt(ctx, a, name, func(s *operate.Session) (*T, error) { return v.See(ctx, s, in) })
+		return &viewOf[T]{"no-store", out}, err
 	}
 	if reflect.TypeFor[In]() == reflect.TypeFor[operate.Plainly]() && !v.Secret {
 		var none In
