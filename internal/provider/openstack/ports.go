@@ -122,7 +122,7 @@ func address(o ports.Port) string {
 // portsPlans returns the steps that make the ports of all machines that have none, and change those that are not as wanted; and for
 // each of these machines, the ID of the step that it waits for. The machines that others wait for come first, and wait for their own
 // ports only; workers wait for everybody's: ports that are asked for while Nova asks for many machines' take several times as long
-// (bench/openstack, 53 machines: 1.12 times what the services alone took, instead of 1.31 and more). The steps follow each other: requests
+// (bench/openstack, 53 machines: 1.06 times what the services alone took, instead of 1.31 and more). The steps follow each other: requests
 // for addresses of one subnet only stand in each other's way.
 func (p *Provider) portsPlans(want provider.Wanted) (steps []*plan.Step, of map[string]string) {
 	var first, workers []provider.MachineSpec
