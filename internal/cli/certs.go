@@ -27,7 +27,7 @@ func newCertsCmd(a *App) *cobra.Command {
 
 func newCertsIssuerCmd(a *App) *cobra.Command {
 	var file string
-	var check, policy bool
+	var check, policy, rotation bool
 	var out output.Format
 	c := &cobra.Command{
 		Use:   "issuer NAME | -f FILE",
@@ -36,21 +36,25 @@ func newCertsIssuerCmd(a *App) *cobra.Command {
 secrets engine for each authority, roles, a policy, and what naupegos signs in with. Somebody runs them once who may do that; naupegos itself
 never needs such rights. --policy prints the policy alone.
 
+With --rotation, print the commands that make what naupegos certs rotate --authorities needs besides: a policy, and a token by it that ends
+within a day. certs rotate takes the token from $VAULT_ROTATION_TOKEN.
+
 With --check, look at all of that instead, and say what is missing and what to do about it: the server (reached, unsealed, its clock), what
 signs in, mounts, issuers, roles, rights, how long certificates may live. naupegos doctor and the first apply look at the same.
 
 Exit status of --check: 0 where nothing fails, 4 where something does.`,
 		Example: `  naupegos certs issuer -f cluster.yaml > vault-setup.sh
   naupegos certs issuer -f cluster.yaml --check
-  naupegos certs issuer demo --policy`,
+  naupegos certs issuer demo --policy
+  naupegos certs issuer demo --rotation > vault-rotation.sh`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := strings.Join(args, "")
 			switch {
 			case (name == "") == (file == ""):
 				return fail.New(fail.Invalid, "say which cluster").Do("name it, or give its document by -f FILE")
-			case check && policy:
-				return fail.New(fail.Invalid, "--check and --policy exclude each other")
+			case check && policy, check && rotation, policy && rotation:
+				return fail.New(fail.Invalid, "--check, --policy and --rotation exclude each other")
 			}
 			doc, _, err := a.examined(cmd.Context(), name, file)
 			if err != nil {
@@ -65,6 +69,8 @@ Exit status of --check: 0 where nothing fails, 4 where something does.`,
 				return a.checkIssuer(cmd.Context(), name, doc, &out)
 			case policy:
 				_, err = fmt.Fprint(a.Out, vault.Policy(*spec))
+			case rotation:
+				_, err = fmt.Fprint(a.Out, vault.RotationCommands(doc.Metadata.Name, *spec))
 			default:
 				_, err = fmt.Fprint(a.Out, vault.Commands(doc.Metadata.Name, *spec))
 			}
@@ -74,6 +80,7 @@ Exit status of --check: 0 where nothing fails, 4 where something does.`,
 	c.Flags().StringVarP(&file, "file", "f", "", "the cluster of this document; - for standard input")
 	c.Flags().BoolVar(&check, "check", false, "look whether all of it is there")
 	c.Flags().BoolVar(&policy, "policy", false, "print the policy alone")
+	c.Flags().BoolVar(&rotation, "rotation", false, "print what a rotation of the authorities needs besides")
 	out.Bind(c)
 	return c
 }
@@ -147,6 +154,9 @@ meanwhile, no node is drained, and no pod restarts but those of the control plan
      --finish: there is time to hand out kubeconfigs, for naupegos kubeconfig and naupegos handover write new ones by now.
   3. Nothing trusts the former keys. It begins only once a look at every machine and every pod's token finds none of them in use. Kubeconfigs,
      tokens and SSH keys that were handed out before are refused from then on, and Naupegos forgets the former keys.
+
+Where the authorities are in Vault, it makes the next ones first, and has the former ones sign nothing more in the end. That takes a token in
+$VAULT_ROTATION_TOKEN: naupegos certs issuer NAME --rotation prints the commands that make it.
 
 Control-plane machines restart their servers one after another in each of them, and kubelets restart; so do the API servers for
 

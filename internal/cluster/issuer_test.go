@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/vault"
@@ -41,7 +43,7 @@ func TestNoAuthorityKeyAnywhere(t *testing.T) {
 			if strings.HasSuffix(file.Path, "ca.key") {
 				t.Errorf("%s has %s", s.Name, file.Path)
 			}
-			if strings.HasSuffix(file.Path, "/ca.crt") && bytes.Contains(file.Content, []byte("KEY")) {
+			if strings.HasSuffix(file.Path, "/ca.crt") && bytes.Contains(file.Content, []byte("PRIVATE KEY")) {
 				t.Errorf("%s: %s has a key", s.Name, file.Path)
 			}
 		}
@@ -92,10 +94,60 @@ func TestGoesOnWithoutItsIssuer(t *testing.T) {
 	}
 }
 
-func TestAuthoritiesInVaultAreNotRotated(t *testing.T) {
-	l, _ := vaulted(t)
+// TestAuthoritiesInVaultAreRotated goes through the phases by a token for that, and takes another rotation back.
+func TestAuthoritiesInVaultAreRotated(t *testing.T) {
+	l, f := vaulted(t)
 	l.running(l.doc)
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(l.doc.Marshal())(t))))
+	testkit.Must(t, l.advanceReleases(t.Context()))
+	l.everythingDone()
+	l.phase()
 	_, err := l.Rotate(t.Context(), []string{pki.EtcdCA, pki.SSHKeyName}, false)
-	testkit.Fails(t, err, fail.Refused, "in Vault", "--service-account")
-	testkit.Value(l.Rotate(t.Context(), []string{pki.ServiceAccountKeyName}, false))(t)
+	testkit.Fails(t, err, fail.Unauthorized, "may not rotate authorities", "VAULT_ROTATION_TOKEN", "certs issuer demo --rotation")
+	if l.rotating() {
+		t.Fatal("it is begun without")
+	}
+	before := testkit.Value(l.pki.CABundle(t.Context(), pki.EtcdCA))(t)
+
+	f.Change(func(s *vaulttest.State) { s.Rotators["hvs.rotation"] = true })
+	t.Setenv(vault.RotationToken, "hvs.rotation")
+	keys := []string{pki.EtcdCA, pki.SSHKeyName}
+	testkit.Value(l.Rotate(t.Context(), keys, false))(t)
+	var plans []string
+	for l.rotating() {
+		if len(plans) > 4 {
+			t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
+		}
+		plans = append(plans, l.phase())
+		l.ended()
+	}
+	if got := strings.Count(plans[0], "\n"); len(plans) != 4 || !strings.Contains(plans[0], "rotation") || strings.Contains(plans[0], "configure/") || got > 3 {
+		t.Errorf("it begins with:\n%s", strings.Join(plans, "\nthen:\n"))
+	}
+	if after := testkit.Value(l.pki.CABundle(t.Context(), pki.EtcdCA))(t); bytes.Equal(before, after) {
+		t.Error("the authority is the same")
+	}
+	if all := f.Look().Issuers["pki/demo/etcd-ca"]; len(all) != 2 || strings.Contains(all[1].Usage, "issuing") {
+		t.Errorf("in Vault there are %d issuers, the last for %s", len(all), all[len(all)-1].Usage)
+	}
+	if all := f.Look().Issuers["pki/demo/kubernetes-ca"]; len(all) != 1 {
+		t.Errorf("of an authority that was not rotated there are %d issuers", len(all))
+	}
+
+	was, names := l.have["demo-cp-1"].Digest(), l.secretNames()
+	testkit.Value(l.Rotate(t.Context(), keys, false))(t)
+	for range 2 { // until both are trusted
+		l.phase()
+		l.ended()
+	}
+	testkit.Must(t, l.facts.Set(t.Context(), memory.Rotation, "trust etcd-ca:2,ssh:2"))
+	testkit.Must(t, l.AbandonRotation(t.Context()))
+	l.phase()
+	l.ended()
+	if got := l.phase(); got != "" || l.rotating() || l.have["demo-cp-1"].Digest() != was || !slices.Equal(l.secretNames(), names) {
+		t.Errorf("taken back, there are %v, before %v:\n%s", l.secretNames(), names, got)
+	}
+	if all := f.Look().Issuers["pki/demo/etcd-ca"]; len(all) != 3 || strings.Contains(all[2].Usage, "issuing") || !strings.Contains(all[0].Usage, "issuing") {
+		t.Errorf("taken back, in Vault there are %d issuers", len(all))
+	}
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -84,16 +85,19 @@ func (c *Cluster) Rotate(ctx context.Context, keys []string, hold bool) (isNew b
 		return false, err
 	}
 	begun := rotation.Begin(keys, c.generation)
+	if c.vault != nil && begun.Has(pki.Authorities()...) {
+		begun = begun.Made()
+	}
 	switch {
 	case !c.facts.Bootstrapped():
 		return false, errNotBootstrapped(c.Name())
-	case c.vault != nil && begun.Has(pki.Authorities()...):
-		return false, fail.New(fail.Refused, "the authorities of cluster %s are in Vault: naupegos does not rotate those", c.Name()).
-			Do("rotate the keys that are here, --service-account, --encryption and --ssh; a cluster that is to have other authorities is made anew")
 	case !now.IsZero() && !slices.Equal(now.Keys(), begun.Keys()), now.Phase == rotation.Abandon:
 		return false, fail.New(fail.Refused, "keys of cluster %s are being rotated already, %s", c.Name(), c.rotationNote()).Do("let that come to its end, then try again")
 	case now.IsZero() && (c.moving() || c.upgrading()):
 		return false, fail.New(fail.Refused, "cluster %s is being upgraded", c.Name()).Do("naupegos apply goes on with that; then try again")
+	}
+	if err := c.mayRotate(ctx, begun); err != nil {
+		return false, err
 	}
 	if now.IsZero() {
 		if err := c.facts.Set(ctx, memory.Rotation, begun.String()); err != nil {
@@ -107,12 +111,30 @@ func (c *Cluster) Rotate(ctx context.Context, keys []string, hold bool) (isNew b
 	return now.IsZero(), c.facts.Set(ctx, memory.RotationHold, value)
 }
 
+// mayRotate is nil where whoever signs the cluster's certificates lets us rotate those authorities that are in a rotation.
+func (c *Cluster) mayRotate(ctx context.Context, r rotation.Rotation) error {
+	if c.vault == nil || !r.Has(pki.Authorities()...) {
+		return nil
+	}
+	have, err := c.authorities(ctx)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(have, func(name string, _ []byte) bool { return !r.Has(name) })
+	return c.vault.MayRotate(ctx, have)
+}
+
 // FinishRotation has a rotation that was held go on. fail.Refused where none is under way.
 func (c *Cluster) FinishRotation(ctx context.Context) error {
-	if now, err := c.toldRotation(); err != nil {
+	now, err := c.toldRotation()
+	switch {
+	case err != nil:
 		return err
-	} else if now.IsZero() {
+	case now.IsZero():
 		return fail.New(fail.Refused, "nothing of cluster %s is being rotated", c.Name())
+	}
+	if err := c.mayRotate(ctx, now); err != nil {
+		return err
 	}
 	return c.facts.Set(ctx, memory.RotationHold, "")
 }
@@ -173,7 +195,7 @@ func (a *applying) planRotation() error {
 	if err != nil || now.IsZero() || now.String() == a.facts.Get(memory.RotationRun) {
 		return err
 	}
-	if now.Has(pki.KubernetesCA) && a.o.Recorded { // else it comes anyway
+	if now.Has(pki.KubernetesCA) && now.Phase != rotation.Make && a.o.Recorded { // else it comes anyway
 		ph := layout.TellJoiners()
 		s := a.phaseStep(a.namesOf(provider.ControlPlane)[0], ph)
 		s.Action, s.Reason = plan.Change, "it names the authorities that a machine which joins is to trust"

@@ -40,6 +40,9 @@ type rotationScan struct {
 
 // end notes that everything is in the phase, once that is so.
 func (s *rotationScan) end(ctx context.Context, p plan.Progress) error {
+	if s.now.Phase == rotation.Make {
+		return s.make(ctx, p)
+	}
 	if err := s.taken(ctx, "", p); err != nil {
 		return err
 	}
@@ -54,6 +57,20 @@ func (s *rotationScan) end(ctx context.Context, p plan.Progress) error {
 	}
 	if s.now.Next().IsZero() {
 		return s.settle(ctx)
+	}
+	return s.facts.Set(ctx, memory.RotationRun, s.now.String())
+}
+
+// make has the next authorities made by whoever signs the cluster's certificates.
+func (s *rotationScan) make(ctx context.Context, p plan.Progress) error {
+	for _, key := range s.now.Keys() {
+		if !slices.Contains(pki.Authorities(), key) {
+			continue
+		}
+		p.Status("having the next authority made: %s", key)
+		if err := s.pki.Prepare(ctx, key, s.now.Former(key)); err != nil {
+			return err
+		}
 	}
 	return s.facts.Set(ctx, memory.RotationRun, s.now.String())
 }
@@ -287,10 +304,14 @@ func (s *rotationScan) settle(ctx context.Context) error {
 // forget has the keys that go forgotten, and notes that the others are settled on. What is noted last is that there is no rotation.
 func (s *rotationScan) forget(ctx context.Context) error {
 	for _, key := range s.now.Keys() {
-		if err := s.pki.Forget(ctx, key, s.now.Goes(key)); err != nil {
+		goes, stays := s.now.Goes(key), s.now.In(key, 0).Signs
+		if err := s.pki.Retire(ctx, key, goes, stays); err != nil {
 			return err
 		}
-		if err := s.facts.SetOf(ctx, memory.Generation, key, fmt.Sprint(s.now.In(key, 0).Signs)); err != nil {
+		if err := s.pki.Forget(ctx, key, goes); err != nil {
+			return err
+		}
+		if err := s.facts.SetOf(ctx, memory.Generation, key, fmt.Sprint(stays)); err != nil {
 			return err
 		}
 	}

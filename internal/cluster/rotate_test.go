@@ -45,8 +45,13 @@ func (l *lab) ended() {
 	l.t.Helper()
 	l.everythingDone()
 	now := testkit.Value(l.toldRotation())(l.t)
+	scan := &rotationScan{Cluster: l.Cluster, now: now}
+	if now.Phase == rotation.Make {
+		testkit.Must(l.t, scan.make(l.t.Context(), silent{}))
+		return
+	}
 	if now.Next().IsZero() {
-		testkit.Must(l.t, (&rotationScan{Cluster: l.Cluster, now: now}).forget(l.t.Context()))
+		testkit.Must(l.t, scan.forget(l.t.Context()))
 		return
 	}
 	testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.RotationRun, now.String()))

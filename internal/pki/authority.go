@@ -81,6 +81,9 @@ func (k *PKI) lockedAuthority(ctx context.Context, name string, generation int) 
 	}
 	data, err := k.ensure(ctx, secret, func() ([]byte, error) {
 		if k.External() {
+			if generation > 1 {
+				return nil, fail.New(fail.Internal, "generation %d of authority %s was not prepared", generation, name)
+			}
 			data, err := k.o.Issuer.Authority(ctx, name)
 			if err != nil {
 				return nil, &Unsigned{err}

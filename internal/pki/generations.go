@@ -69,6 +69,11 @@ func (k *PKI) Forget(ctx context.Context, name string, generation int) error {
 	if commonNames()[name] != "" {
 		secret = authorityPrefix + name
 	}
+	if generation > max(k.generations[name].Signs, 1) { // it never came into use, and nothing needs to lead to the one before
+		if err := k.secrets.Delete(ctx, crossSecret(name, generation)); err != nil {
+			return wrap(err, "forget the certificate").at(crossSecret(name, generation))
+		}
+	}
 	secret = secretOf(secret, generation)
 	delete(k.authorities, secret)
 	return wrap(k.secrets.Delete(ctx, secret), "forget the key").at(secret)
@@ -81,7 +86,7 @@ func (k *PKI) CrossChain(ctx context.Context, name string) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	g := k.generations[name]
-	if g.Also != 0 && g.Also < g.Signs {
+	if g.Also != 0 && g.Also < g.Signs && !k.External() { // else Prepare has made them
 		if err := k.lockedCross(ctx, name, g); err != nil {
 			return nil, err
 		}

@@ -20,6 +20,12 @@ import (
 type Issuer interface {
 	// Authority returns the certificate (PEM) of an authority, by its name.
 	Authority(ctx context.Context, name string) ([]byte, error)
+	// Next returns the certificate (PEM) of the authority that is to follow on the one in use, made first where there is none yet.
+	Next(ctx context.Context, name string) ([]byte, error)
+	// Cross returns a certificate (PEM) of the subject and the key of one authority, of (PEM), that another one, by (PEM), has signed.
+	Cross(ctx context.Context, name string, of, by []byte, validity time.Duration) ([]byte, error)
+	// Retire has the authority goes (PEM) sign nothing any more, and stays (PEM) be the one in use. It is no error where that was done before.
+	Retire(ctx context.Context, name string, goes, stays []byte) error
 	// Sign returns a certificate (PEM) of a request (PEM) for what s says, by the authority with the certificate authority (PEM). It may be
 	// valid for a shorter time than asked for. What it is in truth is the caller's to check.
 	Sign(ctx context.Context, authority []byte, s LeafSpec, request []byte, validity time.Duration) ([]byte, error)

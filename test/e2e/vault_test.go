@@ -21,7 +21,7 @@ import (
 )
 
 // TestVault makes a cluster whose authorities are in a real Vault, set up by the commands that naupegos prints: nobody else has their keys, certificates
-// are renewed, kubelets' too, and while Vault is gone only what needs it waits.
+// are renewed, kubelets' too, authorities are rotated by who may do that, and while Vault is gone only what needs it waits.
 func TestVault(t *testing.T) {
 	testkit.OnlyFull(t, "internal/cluster renders such a cluster by a Vault that is written by hand; the real one is compiled for ten minutes")
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestVault(t *testing.T) {
 	r := newRig(t, "vaulted")
 	file := filepath.Join(r.dir, "credentials")
 	issuer := fmt.Sprintf("  pki:\n    issuer:\n      vault:\n        address: %s\n        mount: pki/%s\n        auth: {method: appRole, credentialsFile: %s}\n", v.Address, r.name, file)
-	r.document(size{controlPlanes: 1, workers: 1, extra: issuer})
+	r.document(size{controlPlanes: 3, workers: 1, gateways: 1, extra: issuer})
 	testkit.Must(t, os.WriteFile(file, []byte("role_id=none\nsecret_id=none\n"), 0o600))
 	if res := r.must(8, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stderr, "sign in by appRole") {
 		t.Errorf("nothing is set up: %v", res)
@@ -51,7 +51,32 @@ func TestVault(t *testing.T) {
 		t.Errorf("kubelet's certificates: %s", out)
 	}
 	r.renews(t, worker)
+	r.vaultRotates(t, v)
 	r.vaultGone(t, v, issuer)
+}
+
+// vaultRotates rotates everything under a client, by a token for that: without it nothing is begun. In Vault the former issuers sign nothing more.
+func (r *rig) vaultRotates(t *testing.T, v *vaulttest.Server) {
+	if res := r.must(8, "certs", "rotate", r.name, "--all", "--yes"); !strings.Contains(res.stderr, "VAULT_ROTATION_TOKEN") {
+		t.Errorf("a rotation without a token for it: %v", res)
+	}
+	r.unchanged()
+	env := r.inv.env
+	token := strings.TrimSpace(v.Script(r.must(0, "certs", "issuer", r.name, "--rotation").stdout))
+	r.inv.env = append(slices.Clone(env), "VAULT_ROTATION_TOKEN="+token)
+	l := startLoad(t, r)
+	keysRotate(t, r, l)
+	l.end()
+	r.inv.env = env
+	for _, authority := range pki.Authorities() {
+		mount := "pki/" + r.name + "/" + authority
+		uses := v.Script("for i in $(vault list -format=yaml " + mount + "/issuers | cut -c3-); do vault read -field=usage " + mount + "/issuer/$i; echo; done")
+		if strings.Count(uses, "read-only") != 2 || strings.Count(uses, "issuing-certificates") != 1 {
+			t.Errorf("the issuers of %s are for %s", mount, uses)
+		}
+	}
+	r.hasNoAuthorityKey(t)
+	r.unchanged() // by what signs in every day
 }
 
 // vaultGone takes Vault away: what is there is looked at and left as ever, and an apply that begins a machine meanwhile is gone on with later.
@@ -63,7 +88,7 @@ func (r *rig) vaultGone(t *testing.T, v *vaulttest.Server, issuer string) {
 		t.Errorf("a kubeconfig without Vault: %v", res)
 	}
 	quick := "  timeouts: {machineBoot: 2m, nodeReady: 2m, drain: 2m, step: 2m}\n"
-	r.document(size{controlPlanes: 1, workers: 2, extra: issuer + quick})
+	r.document(size{controlPlanes: 3, workers: 2, gateways: 1, extra: issuer + quick})
 	if res := r.must(5, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stderr, "no answer") {
 		t.Errorf("another machine without Vault: %v", res)
 	}

@@ -18,8 +18,9 @@ import (
 // somebody shows who is a phase ahead, or behind, is accepted.
 type Phase string
 
-// The phases, in order; Abandon follows on Trust alone.
+// The phases, in order; Make comes first where somebody else makes the next generation, Abandon follows on Make and Trust alone.
 const (
+	Make    Phase = "make"    // the former generation alone is trusted, and signs; the next one is made
 	Trust   Phase = "trust"   // both generations are trusted, the former one signs
 	Use     Phase = "use"     // both generations are trusted, the next one signs
 	Drop    Phase = "drop"    // the next generation alone is trusted, and signs
@@ -40,6 +41,12 @@ func Begin(keys []string, settled func(key string) int) Rotation {
 	}
 	return r
 }
+
+// Made returns the rotation with a phase before in which the next generation is made.
+func (r Rotation) Made() Rotation { return Rotation{Phase: Make, from: r.from} }
+
+// Former is the generation of a key that a rotation began with.
+func (r Rotation) Former(key string) int { return r.from[key] }
 
 // IsZero reports whether there is none.
 func (r Rotation) IsZero() bool { return r.Phase == "" }
@@ -71,7 +78,7 @@ func Parse(s string) (Rotation, error) {
 	}
 	phase, keys, _ := strings.Cut(s, " ")
 	r := Rotation{Phase: Phase(phase), from: map[string]int{}}
-	known := slices.Contains([]Phase{Trust, Use, Drop, Abandon}, r.Phase)
+	known := slices.Contains([]Phase{Make, Trust, Use, Drop, Abandon}, r.Phase)
 	for _, k := range strings.Split(keys, ",") {
 		name, number, _ := strings.Cut(k, ":")
 		from, err := strconv.Atoi(number)
@@ -86,7 +93,7 @@ func Parse(s string) (Rotation, error) {
 
 // Next returns the rotation in the phase after the one that everything is in; none after the last.
 func (r Rotation) Next() Rotation {
-	next := map[Phase]Phase{Trust: Use, Use: Drop}[r.Phase]
+	next := map[Phase]Phase{Make: Trust, Trust: Use, Use: Drop}[r.Phase]
 	if next == "" {
 		return Rotation{}
 	}
@@ -96,7 +103,7 @@ func (r Rotation) Next() Rotation {
 // Abandoned returns the way back. fail.Refused where there is none: what the next generation has signed is in use.
 func (r Rotation) Abandoned() (Rotation, error) {
 	switch r.Phase {
-	case Trust, Abandon:
+	case Make, Trust, Abandon:
 		return Rotation{Phase: Abandon, from: r.from}, nil
 	case "":
 		return r, fail.New(fail.Refused, "nothing is being rotated")
@@ -132,6 +139,8 @@ func (r Rotation) Goes(key string) int {
 // Words says in words what everything does in the present phase.
 func (r Rotation) Words() string {
 	switch r.Phase {
+	case Make:
+		return "the next authorities are made, where the present ones are"
 	case Trust:
 		return "everything trusts the next keys too"
 	case Use:

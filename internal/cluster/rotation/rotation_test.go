@@ -19,7 +19,7 @@ func trusts(who, shows pki.Generations) bool {
 func TestPhasesGoTogether(t *testing.T) {
 	for settled := range 3 {
 		start := max(settled, 1)
-		now, last := rotation.Begin([]string{pki.KubernetesCA}, func(string) int { return settled }), pki.Generations{Signs: start}
+		now, last := rotation.Begin([]string{pki.KubernetesCA}, func(string) int { return settled }).Made(), pki.Generations{Signs: start}
 		for n := 0; !now.IsZero(); n++ {
 			g := now.In(pki.KubernetesCA, settled)
 			if !trusts(g, last) || !trusts(last, g) {
@@ -31,7 +31,7 @@ func TestPhasesGoTogether(t *testing.T) {
 			if again, err := rotation.Parse(now.String()); err != nil || again.String() != now.String() {
 				t.Errorf("%q is read as %v: %v", now, again, err)
 			}
-			if now.Words() == "" || n > 3 {
+			if now.Words() == "" || n > 4 {
 				t.Fatalf("%d phases: %v", n, now)
 			}
 			if goes := now.Goes(pki.KubernetesCA); now.Next().IsZero() && (goes != start || g != (pki.Generations{Signs: start + 1})) {
@@ -54,6 +54,9 @@ func TestAbandon(t *testing.T) {
 	}
 	if goes := back.Goes(pki.EtcdCA); goes != 5 || !back.Next().IsZero() {
 		t.Errorf("back: %d goes, then %v", goes, back.Next())
+	}
+	if made := testkit.Value(r.Made().Abandoned())(t); made.String() != back.String() || r.Made().Former(pki.EtcdCA) != 4 {
+		t.Errorf("back from where the next ones are made is %v", made)
 	}
 	for _, no := range []rotation.Rotation{{}, r.Next(), r.Next().Next()} {
 		if _, err := no.Abandoned(); fail.KindOf(err) != fail.Refused {

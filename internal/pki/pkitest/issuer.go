@@ -1,6 +1,7 @@
 package pkitest
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,11 +21,13 @@ type Issuer struct {
 	Now     func() time.Time        // its clock; nil means time.Now
 	Longest time.Duration           // that a certificate lives; 0 means what is asked for
 	Spoil   func(*x509.Certificate) // changes what it signs; may be nil
+	Same    bool                    // Next returns the authority in use
 	Err     error                   // where it is set, what every call returns
 
-	mu     sync.Mutex
-	keys   *pki.PKI
-	signed int
+	mu      sync.Mutex
+	made    map[string][]pki.Pair // authorities by name: the one in use, and perhaps the next
+	retired [][]byte              // certificates
+	signed  int
 }
 
 var _ pki.Issuer = (*Issuer)(nil)
@@ -35,14 +39,42 @@ func (i *Issuer) now() time.Time {
 	return i.Now()
 }
 
-// pair returns an authority with its key.
-func (i *Issuer) pair(ctx context.Context, name string) (pki.Pair, error) {
+// pairs returns so many authorities of a name, with their keys, made first where there are fewer.
+func (i *Issuer) pairs(ctx context.Context, name string, n int) ([]pki.Pair, error) {
 	i.mu.Lock()
-	if i.keys == nil {
-		i.keys = pki.Open(&MemorySecrets{}, pki.Options{Now: i.now})
+	defer i.mu.Unlock()
+	if i.made == nil {
+		i.made = map[string][]pki.Pair{}
 	}
-	i.mu.Unlock()
-	return i.keys.Authority(ctx, name)
+	for len(i.made[name]) < n {
+		p, err := pki.Open(&MemorySecrets{}, pki.Options{Now: i.now}).Authority(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		i.made[name] = append(i.made[name], p)
+	}
+	return i.made[name][:n], nil
+}
+
+// pair returns the authority with a certificate, else the one in use.
+func (i *Issuer) pair(ctx context.Context, name string, certificate []byte) (pki.Pair, error) {
+	pairs, err := i.pairs(ctx, name, 1)
+	if err != nil {
+		return pki.Pair{}, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, r := range i.retired {
+		if bytes.Equal(r, certificate) {
+			return pki.Pair{}, errors.New("it signs nothing any more")
+		}
+	}
+	for _, p := range i.made[name] {
+		if bytes.Equal(p.CertPEM, certificate) {
+			return p, nil
+		}
+	}
+	return pairs[0], nil
 }
 
 // Signed is how many certificates it has signed.
@@ -57,12 +89,61 @@ func (i *Issuer) Authority(ctx context.Context, name string) ([]byte, error) {
 	if i.Err != nil {
 		return nil, i.Err
 	}
-	p, err := i.pair(ctx, name)
+	p, err := i.pair(ctx, name, nil)
 	return p.CertPEM, err
 }
 
+// Next implements pki.Issuer.
+func (i *Issuer) Next(ctx context.Context, name string) ([]byte, error) {
+	if i.Err != nil {
+		return nil, i.Err
+	}
+	pairs, err := i.pairs(ctx, name, 2)
+	if err != nil {
+		return nil, err
+	}
+	if i.Same {
+		return pairs[0].CertPEM, nil
+	}
+	return pairs[1].CertPEM, nil
+}
+
+// Cross implements pki.Issuer.
+func (i *Issuer) Cross(ctx context.Context, name string, of, by []byte, validity time.Duration) ([]byte, error) {
+	if i.Err != nil {
+		return nil, i.Err
+	}
+	block, _ := pem.Decode(of)
+	t, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	t.AuthorityKeyId, t.NotBefore, t.NotAfter = nil, i.now().Add(-5*time.Minute), i.now().Add(validity)
+	if by, _ := pem.Decode(by); by != nil { // both have one subject
+		if signer, err := x509.ParseCertificate(by.Bytes); err == nil {
+			t.AuthorityKeyId = signer.SubjectKeyId
+		}
+	}
+	if i.Spoil != nil {
+		i.Spoil(t)
+	}
+	return i.sign(ctx, name, by, t, t.PublicKey)
+}
+
+// Retire implements pki.Issuer.
+func (i *Issuer) Retire(_ context.Context, name string, goes, stays []byte) error {
+	if i.Err != nil {
+		return i.Err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.retired = append(i.retired, goes)
+	i.made[name] = slices.DeleteFunc(i.made[name], func(p pki.Pair) bool { return !bytes.Equal(p.CertPEM, stays) })
+	return nil
+}
+
 // Sign implements pki.Issuer.
-func (i *Issuer) Sign(ctx context.Context, _ []byte, s pki.LeafSpec, request []byte, validity time.Duration) ([]byte, error) {
+func (i *Issuer) Sign(ctx context.Context, authority []byte, s pki.LeafSpec, request []byte, validity time.Duration) ([]byte, error) {
 	if i.Err != nil {
 		return nil, i.Err
 	}
@@ -98,11 +179,11 @@ func (i *Issuer) Sign(ctx context.Context, _ []byte, s pki.LeafSpec, request []b
 	if i.Spoil != nil {
 		i.Spoil(t)
 	}
-	return i.sign(ctx, s.Authority, t, csr.PublicKey)
+	return i.sign(ctx, s.Authority, authority, t, csr.PublicKey)
 }
 
-func (i *Issuer) sign(ctx context.Context, authority string, t *x509.Certificate, public crypto.PublicKey) ([]byte, error) {
-	p, err := i.pair(ctx, authority)
+func (i *Issuer) sign(ctx context.Context, name string, authority []byte, t *x509.Certificate, public crypto.PublicKey) ([]byte, error) {
+	p, err := i.pair(ctx, name, authority)
 	if err != nil {
 		return nil, err
 	}

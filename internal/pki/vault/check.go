@@ -183,7 +183,7 @@ func (s *Server) checkRoles(ctx context.Context, authority, id string, since tim
 		if lacks := r.lacks(is); len(lacks) > 0 {
 			bad = append(bad, fmt.Sprintf("its role %s can't sign what it is for (%s): %s", r.name, strings.Join(lacks, "; "), r.command(mount)))
 		}
-		if !allowed(may[paths[i]]) {
+		if !allowed(may[paths[i]], "update") {
 			bad = append(bad, "the token may not write "+paths[i]+": naupegos certs issuer "+s.name+" --policy prints the policy")
 		}
 		if from := since.Add(time.Duration(is.Before) * time.Second); s.now().Before(from) {
@@ -224,7 +224,8 @@ func (s *Server) mountLimit(ctx context.Context, mount string) (time.Duration, e
 	return time.Duration(m.Config.Max) * time.Second, nil
 }
 
-func allowed(capabilities any) bool {
+// allowed reports whether a right is among those that Vault tells of a path.
+func allowed(capabilities any, right string) bool {
 	list, _ := capabilities.([]any)
-	return slices.Contains(list, any("update")) || slices.Contains(list, any("root"))
+	return slices.Contains(list, any(right)) || slices.Contains(list, any("root"))
 }

@@ -153,6 +153,9 @@ func (s *Server) call(ctx context.Context, method, path, token string, in any) (
 		return nil, fail.Wrap(fail.Internal, err, "write a request")
 	}
 	r.Header.Set("X-Vault-Request", "true")
+	if method == http.MethodPatch {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
 	if token != "" {
 		r.Header.Set("X-Vault-Token", token)
 	}

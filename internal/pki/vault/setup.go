@@ -3,6 +3,8 @@ package vault
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -12,10 +14,25 @@ import (
 // policyName is what the policy of a cluster is called.
 func policyName(cluster string) string { return "naupegos-" + cluster }
 
-// rootCommand makes an authority whose key never leaves its mount.
+// rotationPolicyName is what the policy is called that allows to rotate a cluster's authorities.
+func rotationPolicyName(cluster string) string { return policyName(cluster) + "-rotation" }
+
+// rootSettings are what an authority is made with whose key never leaves its mount.
+func rootSettings(cluster, mount, name string) map[string]string {
+	return map[string]string{
+		"common_name": cluster + "-" + mount[strings.LastIndexByte(mount, '/')+1:], "issuer_name": name, "key_type": "ec", "key_bits": "256",
+		"not_before_duration": "10m", "ttl": "87600h",
+	}
+}
+
+// rootCommand makes an authority.
 func rootCommand(cluster, mount string) string {
-	return fmt.Sprintf("vault write %s/root/generate/internal common_name=%s-%s issuer_name=naupegos key_type=ec key_bits=256 not_before_duration=10m ttl=87600h",
-		mount, cluster, mount[strings.LastIndexByte(mount, '/')+1:])
+	settings := rootSettings(cluster, mount, "naupegos")
+	words := []string{"vault write " + mount + "/root/generate/internal"}
+	for _, key := range []string{"common_name", "issuer_name", "key_type", "key_bits", "not_before_duration", "ttl"} {
+		words = append(words, key+"="+settings[key])
+	}
+	return strings.Join(words, " ")
 }
 
 // Policy is what naupegos may do in Vault for a cluster, and no more: sign by the roles, and look at what it checks.
@@ -36,16 +53,46 @@ func Policy(spec v1alpha1.Vault) string {
 	return b.String()
 }
 
+// rotationPolicy is what naupegos may do besides while it rotates authorities: make the next ones, have the present ones vouch for them, and have
+// those that go sign nothing any more.
+func rotationPolicy(spec v1alpha1.Vault) string {
+	var b strings.Builder
+	for _, authority := range pki.Authorities() {
+		rights := map[string][]string{}
+		for _, n := range needed(spec.Mount+"/"+authority, "+") {
+			rights[n[0]] = append(rights[n[0]], fmt.Sprintf("%q", n[1]))
+		}
+		for _, path := range slices.Sorted(maps.Keys(rights)) {
+			fmt.Fprintf(&b, "path %q { capabilities = [%s] }\n", path, strings.Join(rights[path], ", "))
+		}
+	}
+	return b.String()
+}
+
+// RotationCommands are what somebody runs before a rotation of a cluster's authorities, as a shell script that prints a token for it.
+func RotationCommands(cluster string, spec v1alpha1.Vault) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# What rotates the authorities of cluster %s, beside what naupegos signs in with: a token for $%s that ends within a day.\n", cluster, RotationToken)
+	preamble(&b, spec)
+	fmt.Fprintf(&b, "vault policy write %[1]s - >/dev/null <<'END'\n%[2]sEND\nvault token create -policy=%[1]s -ttl=24h -explicit-max-ttl=24h -orphan -field=token\n",
+		rotationPolicyName(cluster), rotationPolicy(spec))
+	return b.String()
+}
+
+// preamble has a shell script end at its first error, and ask the Vault of a document.
+func preamble(b *strings.Builder, spec v1alpha1.Vault) {
+	fmt.Fprintf(b, "set -eu\nexport VAULT_ADDR=%s\n", spec.Address)
+	if spec.Namespace != "" {
+		fmt.Fprintf(b, "export VAULT_NAMESPACE=%s\n", spec.Namespace)
+	}
+}
+
 // Commands are what somebody runs once who may make mounts, policies and auth methods in Vault, as a shell script: they make all that a cluster needs.
 func Commands(cluster string, spec v1alpha1.Vault) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# What cluster %s needs in Vault. For somebody who may make mounts, policies and roles there; once.", cluster)
-	line("set -eu")
-	line("export VAULT_ADDR=%s", spec.Address)
-	if spec.Namespace != "" {
-		line("export VAULT_NAMESPACE=%s", spec.Namespace)
-	}
+	preamble(&b, spec)
 	for _, authority := range pki.Authorities() {
 		mount := spec.Mount + "/" + authority
 		line("\n# %s: its key is made there, and never leaves it.", authority)

@@ -44,13 +44,23 @@ func (s *Server) issuer(ctx context.Context, mount, reference string) (i issuer,
 
 // find returns the ID of the issuer of a mount that has a certificate: the mount may have others by now, and another default one.
 func (s *Server) find(ctx context.Context, mount string, certificate []byte) (string, error) {
+	id, others, err := s.lookUp(ctx, mount, certificate)
+	if err == nil && id == "" {
+		err = fail.New(fail.Refused, "none of the %d issuers of %s has the certificate of the cluster's authority", others, mount).At(s.where()).
+			Do("the cluster goes by the authority that it was built with: name the mount that has it, or import it there")
+	}
+	return id, err
+}
+
+// lookUp is find for an issuer that need not be there: its ID is empty then. It counts the others.
+func (s *Server) lookUp(ctx context.Context, mount string, certificate []byte) (id string, others int, _ error) {
 	certificate = canonical(certificate)
 	key := mount + "\n" + string(certificate)
 	s.mu.Lock()
-	id := s.issuers[key]
+	id = s.issuers[key]
 	s.mu.Unlock()
 	if id != "" {
-		return id, nil
+		return id, 0, nil
 	}
 	references := []string{"default"}
 	var list struct {
@@ -59,23 +69,22 @@ func (s *Server) find(ctx context.Context, mount string, certificate []byte) (st
 	for n := 0; n < len(references); n++ {
 		i, err := s.issuer(ctx, mount, references[n])
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		if bytes.Equal(canonical([]byte(i.Certificate)), certificate) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.issuers[key] = i.ID
-			return i.ID, nil
+			return i.ID, 0, nil
 		}
 		if n == 0 {
 			if err := s.read(ctx, mount+"/issuers?list=true", &list); err != nil {
-				return "", err
+				return "", 0, err
 			}
 			references = append(references, list.Keys...)
 		}
 	}
-	return "", fail.New(fail.Refused, "none of the %d issuers of %s has the certificate of the cluster's authority", len(list.Keys), mount).At(s.where()).
-		Do("the cluster goes by the authority that it was built with: name the mount that has it, or import it there")
+	return "", len(list.Keys), nil
 }
 
 // Sign has the issuer with that certificate sign a request by the role that fits.
@@ -93,18 +102,21 @@ func (s *Server) Sign(ctx context.Context, authority []byte, spec pki.LeafSpec, 
 		"exclude_cn_from_sans": true,
 	}, &out)
 	if err != nil {
-		return nil, s.unsigned(err, mount, by)
+		return nil, s.unsigned(err, mount, id, by)
 	}
 	return []byte(out.Certificate), nil
 }
 
 // unsigned says what to do where nothing was signed.
-func (s *Server) unsigned(err error, mount string, by role) error {
+func (s *Server) unsigned(err error, mount, id string, by role) error {
 	switch {
 	case saysOf(err, "unknown role"):
 		return fail.Wrap(fail.NotFound, err, "%s has no role %s", mount, by.name).Do("%s", by.command(mount))
 	case statusOf(err) == http.StatusForbidden:
 		return fail.Wrap(fail.Unauthorized, err, "the token may not sign by role %s of %s, or has expired", by.name, mount)
+	case saysOf(err, "requested usage"):
+		return fail.Wrap(fail.Refused, err, "the issuer of %s that the cluster goes by may sign no certificates", mount).
+			Do("a later one has followed on it: vault patch %s/issuer/%s usage=%s,issuing-certificates brings it back", mount, id, retired)
 	case statusOf(err) == http.StatusBadRequest:
 		return fail.Wrap(fail.Refused, err, "role %s of %s does not sign it", by.name, mount).Do("naupegos certs issuer %s --check says what the role lacks", s.name)
 	}

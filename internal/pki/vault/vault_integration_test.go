@@ -126,6 +126,41 @@ func TestRealVault(t *testing.T) {
 		testkit.Must(t, s.Ready(t.Context(), map[string][]byte{pki.KubernetesCA: pinned}))
 		real.Script("vault write pki/demo/kubernetes-ca/config/issuers default=naupegos")
 	})
+	t.Run("rotated twice", func(t *testing.T) {
+		testkit.Must(t, os.WriteFile(file, []byte(strings.Join(approle, "\n")), 0o600)) // it signs in again after a refusal
+		k := pki.Open(&pkitest.MemorySecrets{}, pki.Options{Issuer: s})
+		first := testkit.Value(k.CABundle(t.Context(), pki.EtcdCA))(t)
+		have := map[string][]byte{pki.EtcdCA: first}
+		t.Setenv(vault.RotationToken, "")
+		testkit.Fails(t, s.MayRotate(t.Context(), have), fail.Unauthorized, "certs issuer demo --rotation")
+		testkit.Fails(t, k.Prepare(t.Context(), pki.EtcdCA, 1), fail.Unauthorized, "certs issuer demo --rotation")
+		t.Setenv(vault.RotationToken, strings.TrimSpace(real.Script(vault.RotationCommands("demo", spec))))
+		turns(t, s, k, 1)
+		turns(t, s, k, 2)
+		for _, authority := range pki.Authorities() {
+			mount := "pki/demo/" + authority
+			if name := strings.TrimSpace(real.Script("vault read -field=issuer_name " + mount + "/issuer/default")); !strings.HasPrefix(name, "naupegos-") || name == "naupegos-next" {
+				t.Errorf("the default issuer of %s is %s", mount, name)
+			}
+			signing := real.Script("for i in $(vault list -format=yaml " + mount + "/issuers | cut -c3-); do vault read -field=usage " + mount + "/issuer/$i; echo; done")
+			if n := strings.Count(signing, "issuing-certificates"); n != 1 && authority != pki.KubernetesCA || n != 2 && authority == pki.KubernetesCA { // it has another one
+				t.Errorf("%d issuers of %s sign: %s", n, mount, signing)
+			}
+		}
+		testkit.Must(t, s.Ready(t.Context(), nil))
+		signs(t, s)
+
+		restored := &pkitest.MemorySecrets{} // who goes by the first one again, after a backup from before was restored
+		testkit.Must(t, restored.Put(t.Context(), "authority/"+pki.EtcdCA, first))
+		k = pki.Open(restored, pki.Options{Issuer: s})
+		leaf := pki.LeafSpec{Authority: pki.EtcdCA, CommonName: "jo", Client: true}
+		_, err := k.Issue(t.Context(), leaf, time.Hour)
+		testkit.Fails(t, err, fail.Refused, "may sign no certificates", "vault patch pki/demo/etcd-ca/issuer/")
+		_, command, _ := strings.Cut(err.Error(), "vault patch ")
+		command, _, _ = strings.Cut(command, " brings")
+		real.Script("vault patch " + command) // what is said mends it
+		testkit.Value(k.Issue(t.Context(), leaf, time.Hour))(t)
+	})
 	t.Run("sealed and gone", func(t *testing.T) {
 		k := pki.Open(&pkitest.MemorySecrets{}, pki.Options{Issuer: s})
 		next := leaves()

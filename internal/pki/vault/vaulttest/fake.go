@@ -6,7 +6,6 @@ package vaulttest
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
 )
 
@@ -41,9 +39,17 @@ type State struct {
 	Roles    map[string]map[string]any // by their paths
 	Tokens   map[string]bool           // that are good
 	AppRole  map[string]string         // secret_id by role_id
+	Rotators map[string]bool           // tokens that may rotate, and nothing else
+	Issuers  map[string][]*Authority   // by their mounts, the default one first
 	Forbid   string                    // what the path of a call that is refused ends with
 	Signed   []string                  // paths
 	LoggedIn int
+}
+
+// Authority is an issuer of a mount of a Fake.
+type Authority struct {
+	ID, Name, Usage string
+	Certificate     []byte
 }
 
 const token = "hvs.fake"
@@ -53,7 +59,7 @@ func NewFake(t *testing.T) *Fake {
 	t.Helper()
 	f := &Fake{State: State{
 		Longest: 10 * 365 * 24 * time.Hour, Mounts: map[string]bool{}, Roles: map[string]map[string]any{}, Tokens: map[string]bool{token: true},
-		AppRole: map[string]string{"the-role": "the-secret"},
+		AppRole: map[string]string{"the-role": "the-secret"}, Rotators: map[string]bool{}, Issuers: map[string][]*Authority{},
 	}}
 	issuer := &pkitest.Issuer{}
 	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, issuer) }))
@@ -78,7 +84,7 @@ func (f *Fake) Look() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.State
-	s.Signed, s.Roles = slices.Clone(s.Signed), maps.Clone(s.Roles)
+	s.Signed, s.Roles, s.Issuers = slices.Clone(s.Signed), maps.Clone(s.Roles), maps.Clone(s.Issuers)
 	return s
 }
 
@@ -125,8 +131,6 @@ func settingOf(key, value string) any {
 	return value
 }
 
-var errNo = errors.New("no")
-
 // serve answers one call.
 func (f *Fake) serve(w http.ResponseWriter, r *http.Request, issuer *pkitest.Issuer) {
 	f.mu.Lock()
@@ -157,16 +161,17 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request, issuer *pkitest.Iss
 		fresh := fmt.Sprintf("hvs.fake-%d", f.LoggedIn)
 		f.Tokens[fresh] = true
 		say(http.StatusOK, map[string]any{"auth": map[string]any{"client_token": fresh, "lease_duration": 3600}})
-	case !f.Tokens[r.Header.Get("X-Vault-Token")], f.Forbid != "" && strings.HasSuffix(at, f.Forbid):
+	case !f.may(r.Header.Get("X-Vault-Token"), r.Method, at), f.Forbid != "" && strings.HasSuffix(at, f.Forbid):
 		no(http.StatusForbidden, "1 error occurred:\n\t* permission denied\n\n")
 	case at == "auth/token/lookup-self":
 		data(map[string]any{"display_name": "token", "policies": []string{"default", "naupegos-demo"}, "ttl": 3600})
 	case at == "sys/capabilities-self":
 		may := map[string]any{}
 		for _, p := range in["paths"].([]any) {
-			may[p.(string)] = []string{"update"}
-			if f.Forbid != "" && strings.HasSuffix(p.(string), f.Forbid) {
-				may[p.(string)] = []string{"deny"}
+			p := p.(string)
+			may[p] = []string{"update", "read", "patch"}
+			if !f.may(r.Header.Get("X-Vault-Token"), http.MethodPost, p) || f.Forbid != "" && strings.HasSuffix(p, f.Forbid) {
+				may[p] = []string{"deny"}
 			}
 		}
 		data(may)
@@ -178,24 +183,29 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request, issuer *pkitest.Iss
 		no(http.StatusNotFound, "")
 	case strings.HasPrefix(rest, "roles/"):
 		data(f.Roles[at])
-	case rest == "issuers":
-		data(map[string]any{"keys": []string{"id-" + path.Base(mount)}})
-	case rest == "issuer/default/json", rest == "issuer/id-"+path.Base(mount)+"/json":
-		cert, err := issuer.Authority(r.Context(), path.Base(mount))
-		if err != nil {
-			no(http.StatusInternalServerError, err.Error())
-			return
-		}
-		data(map[string]any{"issuer_id": "id-" + path.Base(mount), "certificate": string(cert)})
 	default:
-		cert, status, err := f.sign(r, issuer, mount, rest, in)
+		out, status, err := f.inMount(r, issuer, mount, rest, in)
 		if err != nil {
 			no(status, err.Error())
 			return
 		}
-		f.Signed = append(f.Signed, at)
-		data(map[string]any{"certificate": string(cert)})
+		data(out)
 	}
+}
+
+// may reports whether a token is good for a call.
+func (f *Fake) may(token, method, at string) bool {
+	if f.Rotators[token] {
+		return privileged(method, at) || strings.HasPrefix(at, "sys/capabilities-self")
+	}
+	return f.Tokens[token] && !privileged(method, at)
+}
+
+// privileged reports whether a call takes part in a rotation.
+func privileged(method, at string) bool {
+	dir, last := path.Split(at)
+	return last == "sign-intermediate" || last == "cross-sign" || strings.HasSuffix(at, "/root/generate/internal") || strings.HasSuffix(at, "/config/issuers") ||
+		strings.HasSuffix(dir, "/issuer/") || method == http.MethodPatch
 }
 
 // mountOf parts a path of a mount that has an issuer.
@@ -206,26 +216,4 @@ func (f *Fake) mountOf(at string) (mount, rest string, known bool) {
 		}
 	}
 	return "", at, false
-}
-
-// sign signs as a role says.
-func (f *Fake) sign(r *http.Request, issuer *pkitest.Issuer, mount, rest string, in map[string]any) ([]byte, int, error) {
-	name, ok := strings.CutPrefix(rest, "issuer/id-"+path.Base(mount)+"/sign/")
-	if !ok {
-		return nil, http.StatusNotFound, errNo
-	}
-	role := f.Roles[mount+"/roles/"+name]
-	if role == nil {
-		return nil, http.StatusBadRequest, errors.New("unknown role: " + name)
-	}
-	ttl, err := time.ParseDuration(fmt.Sprint(in["ttl"]))
-	if err != nil {
-		return nil, http.StatusBadRequest, err
-	}
-	if longest, ok := role["max_ttl"].(int); ok && longest > 0 {
-		ttl = min(ttl, time.Duration(longest)*time.Second)
-	}
-	s := pki.LeafSpec{Authority: path.Base(mount), Server: role["server_flag"] == true, Client: role["client_flag"] == true}
-	cert, err := issuer.Sign(r.Context(), nil, s, []byte(fmt.Sprint(in["csr"])), min(ttl, f.Longest))
-	return cert, http.StatusInternalServerError, err
 }

@@ -22,6 +22,7 @@ import (
 const (
 	module  = "github.com/naupegos/naupegos"
 	version = "v1.21.4" // as server/go.mod pins it
+	build   = "2"       // one more where server changes: what was built before is used else
 )
 
 // Program builds Vault, unless that was done before, from the module server: its path. The first time takes ten minutes.
@@ -30,7 +31,7 @@ var Program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(cache, "naupegos", "tools", "vault-"+version)
+	path := filepath.Join(cache, "naupegos", "tools", "vault-"+version+"-"+build)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}

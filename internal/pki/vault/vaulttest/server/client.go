@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/vault/api"
 )
 
-// client carries one command out: read, write, delete, secrets enable|tune, auth enable, policy write, token create, with the flags and values that
+// client carries one command out: read, write, patch, delete, list, secrets enable|tune, auth enable, policy write, token create, with the flags and values that
 // the released client has for them. Values are sent as texts, as it does.
 func client(ctx context.Context, args []string) error {
 	c, err := api.NewClient(api.DefaultConfig())
@@ -33,6 +33,16 @@ func client(ctx context.Context, args []string) error {
 		_, err = c.Logical().DeleteWithContext(ctx, at)
 	case "write":
 		return show(flags["field"])(c.Logical().WriteWithContext(ctx, at, values))
+	case "patch":
+		return show(flags["field"])(c.Logical().JSONMergePatch(ctx, at, values))
+	case "list":
+		s, listErr := c.Logical().ListWithContext(ctx, at)
+		if err = listErr; err == nil && s != nil {
+			keys, _ := s.Data["keys"].([]any)
+			for _, k := range keys {
+				fmt.Printf("- %s\n", k) // as -format=yaml has it
+			}
+		}
 	case "secrets enable":
 		err = c.Sys().MountWithContext(ctx, flags["path"], &api.MountInput{Type: at, Config: api.MountConfigInput{MaxLeaseTTL: flags["max-lease-ttl"]}})
 	case "secrets tune":
@@ -45,7 +55,10 @@ func client(ctx context.Context, args []string) error {
 			err = c.Sys().PutPolicyWithContext(ctx, at, string(rules))
 		}
 	case "token create":
-		s, makeErr := c.Auth().Token().CreateWithContext(ctx, &api.TokenCreateRequest{Policies: []string{flags["policy"]}, Period: flags["period"], TTL: flags["ttl"]})
+		_, orphan := flags["orphan"]
+		s, makeErr := c.Auth().Token().CreateWithContext(ctx, &api.TokenCreateRequest{
+			Policies: []string{flags["policy"]}, Period: flags["period"], TTL: flags["ttl"], ExplicitMaxTTL: flags["explicit-max-ttl"], NoParent: orphan,
+		})
 		if err = makeErr; err == nil {
 			fmt.Println(s.Auth.ClientToken)
 		}

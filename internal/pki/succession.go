@@ -1,0 +1,128 @@
+package pki
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"slices"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// patience is how long a rotation may take until the next authority is used, in which what the former one has signed of it is there already.
+const patience = 30 * 24 * time.Hour
+
+// Prepare has the issuer make the generation of an authority after the present one, and has the present one vouch for it. What was prepared before
+// stays. It is for authorities whose keys are elsewhere: the others are made when they are asked for.
+func (k *PKI) Prepare(ctx context.Context, name string, present int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	by, err := k.lockedAuthority(ctx, name, present)
+	if err != nil {
+		return err
+	}
+	secret := secretOf(authorityPrefix+name, present+1)
+	_, err = k.ensure(ctx, secret, func() ([]byte, error) {
+		data, err := k.o.Issuer.Next(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return data, k.succeeds(data, by.cert)
+	})
+	if err != nil {
+		return err
+	}
+	of, err := k.lockedAuthority(ctx, name, present+1)
+	if err != nil {
+		return err
+	}
+	return k.lockedVouched(ctx, name, crossSecret(name, present+1), of, by)
+}
+
+// succeeds is fail.Refused where a certificate is not that of another authority than the present one, or of one that soon ends.
+func (k *PKI) succeeds(data []byte, present *x509.Certificate) error {
+	refuse := func(do, format string, args ...any) error {
+		return fail.New(fail.Refused, format, args...).Do("%s", do)
+	}
+	next, err := parseCert(data)
+	switch {
+	case err != nil:
+		return fail.Wrap(fail.Refused, err, "read the next authority's certificate")
+	case !next.IsCA:
+		return refuse("have another one made", "the next authority is none: its certificate may sign nothing")
+	case sameKey(next, present):
+		return refuse("have one with another key made", "the next authority has the key of the present one: nothing would be rotated")
+	case next.NotAfter.Before(k.o.Now().Add(k.o.LeafValidity)):
+		return refuse("have one made that lives longer, or the mount let them", "the next authority ends at %s, before a certificate of today would", next.NotAfter.Format(time.DateOnly))
+	}
+	return nil
+}
+
+// lockedVouched remembers a certificate of one authority that another has signed, unless it is remembered. k.mu is held.
+func (k *PKI) lockedVouched(ctx context.Context, name, secret string, of, by *authority) error {
+	if data, err := k.secrets.Get(ctx, secret); err == nil && k.notVouching(data, of.cert, by.cert) == "" {
+		return nil
+	}
+	validity := k.o.LeafValidity + patience
+	for _, end := range []*x509.Certificate{by.cert, of.cert} {
+		validity = min(validity, end.NotAfter.Sub(k.o.Now())-behind)
+	}
+	data, err := k.o.Issuer.Cross(ctx, name, of.pair.CertPEM, by.pair.CertPEM, validity)
+	if err != nil {
+		return wrap(err, "have the present authority vouch for the next").at(name)
+	}
+	if wrong := k.notVouching(data, of.cert, by.cert); wrong != "" {
+		return fail.New(fail.Refused, "what the present authority has signed does not vouch for the next: %s", wrong).At(name)
+	}
+	cert, err := parseCert(data)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "read the certificate").At(secret)
+	}
+	return wrap(k.secrets.Put(ctx, secret, encodeCert(cert.Raw)), "remember the certificate").at(secret)
+}
+
+// notVouching says why a certificate does not lead from one authority to another; empty where it does.
+func (k *PKI) notVouching(data []byte, of, by *x509.Certificate) string {
+	cert, err := parseCert(data)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !sameKey(cert, of):
+		return "the key is another one"
+	case !bytes.Equal(cert.RawSubject, of.RawSubject), !bytes.Equal(cert.SubjectKeyId, of.SubjectKeyId):
+		return "the subject is " + cert.Subject.String()
+	case !cert.IsCA:
+		return "it may sign nothing"
+	case cert.CheckSignatureFrom(by) != nil:
+		return "the present authority has not signed it"
+	case k.o.Now().Before(cert.NotBefore), !k.o.Now().Before(cert.NotAfter):
+		return "it is valid from " + cert.NotBefore.Format(time.RFC3339) + " to " + cert.NotAfter.Format(time.RFC3339)
+	}
+	return ""
+}
+
+// Retire has the issuer of an authority whose key is elsewhere sign nothing more by the generation that goes. Of others, and where the one that
+// goes is not remembered, there is nothing to do: Forget is enough.
+func (k *PKI) Retire(ctx context.Context, name string, goes, stays int) error {
+	if !k.External() || !slices.Contains(Authorities(), name) {
+		return nil
+	}
+	former, err := k.Certificate(ctx, name, goes)
+	if fail.KindOf(err) == fail.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	present, err := k.Certificate(ctx, name, stays)
+	if err != nil {
+		return err
+	}
+	return wrap(k.o.Issuer.Retire(ctx, name, former, present), "have the authority that goes sign nothing any more").at(name)
+}
+
+// sameKey reports whether two certificates are of one key.
+func sameKey(a, b *x509.Certificate) bool {
+	return bytes.Equal(a.RawSubjectPublicKeyInfo, b.RawSubjectPublicKeyInfo)
+}
