@@ -9,6 +9,7 @@ import (
 	"net"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pin/tftp/v3"
@@ -20,6 +21,7 @@ const (
 	tftpTimeout   = time.Second // of a packet that is not acknowledged
 	tftpRetries   = 5
 	tftpTransfers = 256 // at a time
+	tftpOfOne     = 16  // of them from one address, so that nobody takes all; firmware asks for one file, and again when it is impatient
 )
 
 // tftpServer gives out iPXE's programs, and nothing else. It takes nothing.
@@ -28,11 +30,13 @@ type tftpServer struct {
 	conn     *net.UDPConn
 	programs *programs.Set
 	log      *slog.Logger
-	running  chan struct{} // has room for as many transfers as may run
+	mu       sync.Mutex
+	running  map[string]int // transfers by address
+	all      int
 }
 
 func newTFTP(conn *net.UDPConn, set *programs.Set, log *slog.Logger) *tftpServer {
-	s := &tftpServer{conn: conn, programs: set, log: log, running: make(chan struct{}, tftpTransfers)}
+	s := &tftpServer{conn: conn, programs: set, log: log, running: map[string]int{}}
 	s.Server = tftp.NewServer(s.read, nil)
 	s.SetTimeout(tftpTimeout)
 	s.SetRetries(tftpRetries)
@@ -58,21 +62,40 @@ func program(set *programs.Set, name string) []byte {
 
 var errAbsent = errors.New("file not found")
 
+// begin reports whether one more transfer to an address may run; end follows it where it may.
+func (s *tftpServer) begin(address string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= tftpTransfers || s.running[address] >= tftpOfOne {
+		return false
+	}
+	s.all++
+	s.running[address]++
+	return true
+}
+
+func (s *tftpServer) end(address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.running[address]--; s.running[address] == 0 {
+		delete(s.running, address)
+	}
+}
+
 // read answers a request for a file.
 func (s *tftpServer) read(name string, to io.ReaderFrom) error {
-	select {
-	case s.running <- struct{}{}:
-		defer func() { <-s.running }()
-	default:
-		return errors.New("too many transfers, try again")
-	}
 	data := program(s.programs, name)
-	from := ""
+	from, address := "", ""
 	if t, ok := to.(tftp.OutgoingTransfer); ok {
 		t.SetSize(int64(len(data)))
 		addr := t.RemoteAddr()
-		from = addr.String()
+		from, address = addr.String(), addr.IP.String()
 	}
+	if !s.begin(address) {
+		return errors.New("too many transfers, try again")
+	}
+	defer s.end(address)
 	if data == nil {
 		s.log.Info("TFTP: there is no such file", "file", fmt.Sprintf("%.100q", name), "from", from)
 		return errAbsent

@@ -2,12 +2,15 @@ package netboot
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
@@ -79,32 +82,75 @@ func TestWhereAnswersGo(t *testing.T) {
 	}
 }
 
+// TestOneAddressLeavesRoomForOthers: who asks for files and acknowledges nothing is refused beyond its share, and another address is served.
+func TestOneAddressLeavesRoomForOthers(t *testing.T) {
+	at := serveTFTP(t)
+	greedy := fromAnotherAddress(t)
+	for range 2 * tftpTransfers {
+		testkit.Value(greedy.WriteToUDP([]byte("\x00\x01snponly.efi\x00octet\x00"), at))(t)
+	}
+	testkit.Must(t, fetchUndionly(at))
+	packet := make([]byte, 1500)
+	testkit.Must(t, greedy.SetReadDeadline(time.Now().Add(10*time.Second)))
+	for n := 0; !bytes.Contains(packet[:n], []byte("too many transfers")); {
+		n = testkit.Value(greedy.Read(packet))(t)
+	}
+}
+
+// serveTFTP starts a server and returns its address.
+func serveTFTP(t testing.TB) *net.UDPAddr {
+	conn := testkit.Value(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
+	s := newTFTP(conn, testPrograms(t), slog.New(slog.DiscardHandler))
+	s.SetRetries(1) // nobody acknowledges what is asked for here
+	s.SetTimeout(200 * time.Millisecond)
+	ended := make(chan error, 1)
+	go func() { ended <- s.serve() }()
+	t.Cleanup(func() {
+		s.stop()
+		testkit.Must(t, <-ended)
+	})
+	return conn.LocalAddr().(*net.UDPAddr)
+}
+
+// fetchUndionly fetches a file, from the address that the system chooses.
+func fetchUndionly(at *net.UDPAddr) error {
+	client, err := tftp.NewClient(at.String())
+	if err != nil {
+		return err
+	}
+	from, err := client.Receive("undionly.kpxe", "octet")
+	if err != nil {
+		return err
+	}
+	n, err := from.WriteTo(io.Discard)
+	if want := int64(500 * len("undionly.kpxe")); err == nil && n != want {
+		err = fmt.Errorf("it has %d bytes, not %d", n, want)
+	}
+	return err
+}
+
+// fromAnotherAddress returns a socket at another address than fetchUndionly's.
+func fromAnotherAddress(t testing.TB) *net.UDPConn {
+	c := testkit.Value(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)}))(t)
+	t.Cleanup(func() { testkit.Must(t, c.Close()) })
+	return c
+}
+
 // FuzzTFTP sends anything to a server; afterwards it still answers.
 func FuzzTFTP(f *testing.F) {
 	f.Add([]byte("\x00\x01snponly.efi\x00octet\x00"))
 	f.Add([]byte("\x00\x01/snponly.efi\x00octet\x00blksize\x00" + "99999999999\x00tsize\x00" + "0\x00"))
 	f.Add([]byte("\x00\x02x\x00octet\x00"))
 	f.Add([]byte("\x00\x05\x00\x01no\x00"))
-	conn := testkit.Value(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(f)
-	s := newTFTP(conn, testPrograms(f), slog.New(slog.DiscardHandler))
-	s.SetRetries(1) // nobody acknowledges what is asked for here
-	ended := make(chan error, 1)
-	go func() { ended <- s.serve() }()
-	f.Cleanup(func() {
-		s.stop()
-		testkit.Must(f, <-ended)
-	})
-	sender := testkit.Value(net.Dial("udp4", conn.LocalAddr().String()))(f)
-	client := testkit.Value(tftp.NewClient(conn.LocalAddr().String()))(f)
+	at := serveTFTP(f)
+	sender := fromAnotherAddress(f)
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		if len(packet) > 1400 {
 			return
 		}
-		testkit.Value(sender.Write(packet))(t)
-		from := testkit.Value(client.Receive("undionly.kpxe", "octet"))(t)
-		var b bytes.Buffer
-		if n := testkit.Value(from.WriteTo(&b))(t); n != int64(500*len("undionly.kpxe")) {
-			t.Fatalf("after %q a file has %d bytes", packet, n)
+		testkit.Value(sender.WriteToUDP(packet, at))(t)
+		if err := fetchUndionly(at); err != nil {
+			t.Fatalf("after %q: %v", packet, err)
 		}
 	})
 }
