@@ -47,6 +47,15 @@ func (p *Provider) reload(ctx context.Context) error {
 		g.Go(func() error { return s.Load(ctx) })
 	}
 	g.Go(func() error { return p.balancer.Observe(ctx) })
+	if p.spec().ExternalNetwork != "" { // what the cluster has is compared with it; meanwhile it costs no time
+		g.Go(func() error {
+			_, err := p.externalNetwork(ctx)
+			if fail.KindOf(err) == fail.Refused { // checkExternal and Preflight say so, where it matters
+				err = nil
+			}
+			return err
+		})
+	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
