@@ -86,7 +86,7 @@ func (o *InitOptions) fill() {
 	if o.Endpoint == EndpointGateways {
 		or(&o.Gateways, 2)
 		if o.Provider == ProviderMetal {
-			or(&o.VIP, "192.0.2.10") // to be replaced
+			or(&o.VIP, madeUpVIP) // to be replaced
 		}
 	}
 	if o.Provider == ProviderHosts && len(o.Hosts) == 0 {
@@ -114,16 +114,23 @@ const madeUpHostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAA
 // madeUpNetwork is for documentation: few machines have an address of it.
 var madeUpNetwork = netip.MustParsePrefix("192.0.2.0/24")
 
-// checkMadeUp reports what madeUpHosts filled in and nobody replaced. The key alone shows that: somebody may use such an address.
+// madeUpVIP is the virtual address that New fills in.
+const madeUpVIP = "192.0.2.10"
+
+// checkMadeUp reports what New filled in and nobody replaced. Of hosts the key alone shows that: somebody may use such an address.
 func (c *Cluster) checkMadeUp(r *findings) {
-	h := c.Spec.Provider.Hosts
-	if h == nil {
-		return
-	}
 	address := func(field, text, hint string) {
 		if a, err := netip.ParseAddr(text); err == nil && madeUpNetwork.Contains(a) {
 			r.add(field, text+" is an example's address, as naupegos init writes it", hint)
 		}
+	}
+	const vip, free = "spec.endpoint.vip", "put a free address of the gateways' network here"
+	if c.Spec.Provider.Metal != nil && c.Spec.Endpoint.VIP == madeUpVIP {
+		address(vip, madeUpVIP, free)
+	}
+	h := c.Spec.Provider.Hosts
+	if h == nil {
+		return
 	}
 	found := false
 	for i, m := range h.Machines {
@@ -136,7 +143,7 @@ func (c *Cluster) checkMadeUp(r *findings) {
 		r.add(p+".hostKey", "is the example key that naupegos init writes", "put the line of /etc/ssh/ssh_host_ed25519_key.pub on the machine here")
 	}
 	if found {
-		address("spec.endpoint.vip", c.Spec.Endpoint.VIP, "put a free address of the gateways' network here")
+		address(vip, c.Spec.Endpoint.VIP, free)
 	}
 }
 
@@ -148,7 +155,7 @@ func (o *InitOptions) madeUpHosts() {
 		}
 	}
 	if o.Endpoint == EndpointGateways {
-		or(&o.VIP, "192.0.2.10")
+		or(&o.VIP, madeUpVIP)
 		add(RoleGateway, min(o.Gateways, 9), 11)
 	}
 	add(RoleControlPlane, min(o.ControlPlanes, 9), 21)

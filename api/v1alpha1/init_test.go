@@ -95,4 +95,12 @@ func TestMadeUp(t *testing.T) {
 	if _, err := v1alpha1.ParseFilledIn("hosts.yaml", []byte(mine)); err != nil {
 		t.Error(err)
 	}
+
+	text = testkit.Value(v1alpha1.New(v1alpha1.InitOptions{Provider: "metal"}))(t)
+	if _, err := v1alpha1.ParseFilledIn("metal.yaml", text); err == nil || !strings.Contains(err.Error(), "spec.endpoint.vip: 192.0.2.10 is an example's address") {
+		t.Error(err)
+	}
+	if _, err := v1alpha1.ParseFilledIn("metal.yaml", bytes.Replace(text, []byte("192.0.2.10"), []byte("192.0.2.9"), 1)); err != nil {
+		t.Error(err)
+	}
 }
