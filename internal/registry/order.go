@@ -87,8 +87,8 @@ func (r *Registry) Renew(ctx context.Context, m *Machine, p Progress) (expires t
 		expires = held[i].Expires
 	}
 	p.At = time.Now().UTC().Truncate(time.Microsecond)
-	_, err = r.change(ctx, m.UUID, metal.How{Quick: true}, func(_ *metal.Draft, rec *Record) error {
-		rec.Progress = &p
+	_, err = r.change(ctx, m.UUID, metal.How{Quick: true}, func(d *metal.Draft, rec *Record) error {
+		d.Seen, rec.Progress = p.At, &p // whoever looks whether it is there need not start it
 		return nil
 	})
 	return expires, err

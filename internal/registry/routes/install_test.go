@@ -71,7 +71,7 @@ func TestInstallOrder(t *testing.T) {
 	ask(mine, "POST", path+"/progress", `{"stage":"write root","done":1,"total":2}`, 200, "expires")
 	ask(mine, "POST", path+"/progress", `{"stage":"<script>"}`, 400, "stage")
 	c := &client.Client{Server: s.https, HTTP: &http.Client{Transport: header{nobody.Transport}}}
-	if m := testkit.Value(c.Show(t.Context(), uuid))(t); m.Progress == nil || m.Progress.Stage != "write root" || m.Progress.Total != 2 || m.Wanted != o.Digest() {
+	if m := testkit.Value(c.Show(t.Context(), uuid))(t); m.Progress == nil || m.Progress.Stage != "write root" || m.Progress.Total != 2 || m.Wanted != o.Digest() || !m.Seen.Equal(m.Progress.At) {
 		t.Errorf("%+v", m)
 	}
 	ask(mine, "POST", path+"/finish", `{"ok":false,"log":["the disk is broken"]}`, 200, "false")
