@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // fleet is machines on this host that belong to no cluster: somebody's hosts.
@@ -48,10 +49,7 @@ func newFleet(t testing.TB, name string, b *bundle.Bundle, names ...string) *fle
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := local.New(local.Options{
-		ClusterID: id, ClusterName: id, Bundle: b, AgentBinary: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"),
-		SSHPublicKeys: []string{strings.TrimSpace(public)}, Supervisor: []string{built.bin, local.SupervisorCommand},
-	})
+	p, err := local.New(fleetOptions(id, b, []string{strings.TrimSpace(public)}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +87,14 @@ func newFleet(t testing.TB, name string, b *bundle.Bundle, names ...string) *fle
 		}
 	}
 	return f
+}
+
+// fleetOptions are those of the fleet with an ID. It is in the test's own network, where the test has one.
+func fleetOptions(id string, b *bundle.Bundle, keys []string) local.Options {
+	return local.Options{
+		ClusterID: id, ClusterName: id, Bundle: b, AgentBinary: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"),
+		SSHPublicKeys: keys, Supervisor: testkit.InOwnNetwork(built.bin, local.SupervisorCommand),
+	}
 }
 
 func (f *fleet) carryOut(verb string, steps []*plan.Step) {

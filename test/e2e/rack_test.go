@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/registry/bmc"
 	"github.com/naupegos/naupegos/internal/registry/client"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/rack"
@@ -31,6 +32,8 @@ func inRack(t *testing.T) bool {
 			t.Fatal(r)
 		}
 		t.Setenv(discoveryEnv, dir)
+	}
+	if os.Getenv(builtEnv) == "" {
 		t.Setenv(builtEnv, built.dir)
 	}
 	return testkit.OwnNetwork(t)
@@ -109,7 +112,7 @@ func (p *provisioning) run(args ...string) string {
 }
 
 func (p *provisioning) asking() invocation {
-	return invocation{env: []string{"NAUPEGOS_SERVER=https://" + p.server.address, "NAUPEGOS_TOKEN=" + p.token, "NAUPEGOS_SERVER_CA=" + filepath.Join(p.server.state, "server-ca.crt")}}
+	return invocation{timeout: 45 * time.Minute, env: []string{"NAUPEGOS_SERVER=https://" + p.server.address, "NAUPEGOS_TOKEN=" + p.token, "NAUPEGOS_SERVER_CA=" + filepath.Join(p.server.state, "server-ca.crt")}}
 }
 
 // show returns what the server knows of a machine.
@@ -153,12 +156,12 @@ func (p *provisioning) discovered(machines ...*rack.Machine) {
 	}
 }
 
-// employed switches machines on for the first time, and has them be approved, named, and switched by their BMCs from then on.
+// employed switches machines on by IPMI, and has them be approved, named, and switched by their BMCs from then on.
 func (p *provisioning) employed(machines ...*rack.Machine) {
 	t := p.t
 	t.Helper()
 	for _, m := range machines {
-		testkit.Must(t, m.Switch(true))
+		testkit.Value(bmc.IPMI{}.Power(t.Context(), bmc.Access{Address: m.BMC, User: rack.User, Password: []byte(testkit.Secret)}, "on", bmc.FromNetwork))(t)
 	}
 	p.discovered(machines...)
 	password := filepath.Join(p.dir, "password")
