@@ -175,6 +175,7 @@ var changeRules = rules{
 	"spec.backup.keep.days":             {Class: ChangeFree},
 	"spec.backup.keep.weeks":            {Class: ChangeFree},
 
+	"spec.updates.maxSurge":            {Class: ChangeFree},
 	"spec.updates.maxUnavailable":      {Class: ChangeFree},
 	"spec.updates.os.window":           {Class: ChangeFree},
 	"spec.updates.os.window.days":      {Class: ChangeFree},

@@ -74,14 +74,24 @@ type WireGuardPeer struct {
 
 // Updates is how changes are rolled out.
 type Updates struct {
-	// Worker machines of a pool that may be away at the same time. Control-plane machines are always changed one by one.
+	// Worker machines of a pool that may be away at the same time. Pools are changed one after another, control-plane machines always one by one.
 	MaxUnavailable int `json:"maxUnavailable,omitempty" yaml:"maxUnavailable,omitempty" jsonschema:"default=1,minimum=1,maximum=100"`
+	// Machines that a pool has beside its own while workers are drained or replaced in turn, by an upgrade or another change of the document: at most so many, and no more than are to be changed. They are made first and go last. Only with providers that make machines: local and openstack. Left out: none.
+	MaxSurge *int `json:"maxSurge,omitempty" yaml:"maxSurge,omitempty" jsonschema:"minimum=0,maximum=100"`
 	// How naupegos update brings the machines' operating system up to date.
 	OS OSUpdates `json:"os,omitzero" yaml:"os,omitempty"`
 	// How long an upgrade stays where there is a way back before the next apply finishes it: "24h", "168h". Default: until naupegos upgrade --finish.
 	Soak Duration `json:"soak,omitzero" yaml:"soak,omitempty"`
 	// What has to hold of objects in the cluster after each machine that was restarted or replaced, before the next one is.
 	Checks []Check `json:"checks,omitempty" yaml:"checks,omitempty" jsonschema:"maxItems=50"`
+}
+
+// Surge returns how many machines a pool may have beside its own while these are changed.
+func (u Updates) Surge() int {
+	if u.MaxSurge == nil {
+		return 0
+	}
+	return *u.MaxSurge
 }
 
 // OSUpdates is how the machines' operating system is brought up to date.

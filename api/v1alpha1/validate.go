@@ -186,6 +186,9 @@ func (c *Cluster) checkRollouts(r *findings) {
 	if s := u.Soak.Duration; s > maxSoak {
 		r.add("spec.updates.soak", u.Soak.String()+" is longer than 90 days", "leave it out where somebody else says when an upgrade is finished")
 	}
+	if p := c.Spec.Provider; u.Surge() > 0 && (p.Hosts != nil || p.Metal != nil) {
+		r.add("spec.updates.maxSurge", "needs a provider that makes machines, and "+p.Name()+" has those that are there", "remove it", "spec.provider")
+	}
 	seen := map[string]int{}
 	for i, k := range u.Checks {
 		path := item("spec.updates.checks", i)

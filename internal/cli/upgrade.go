@@ -19,7 +19,7 @@ machine has made the one before.
   2. The API servers, controller managers and schedulers run the new release, and behave as the old minor (--emulated-version): one
      control-plane machine after another, the one whose etcd member leads last.
   3. Everything runs the new release: after a backup the control plane, machine by machine, then the records of kubeadm,
-     kube-proxy and CoreDNS, then the workers, drained, as many at a time as spec.updates.maxUnavailable says.
+     kube-proxy and CoreDNS, then the workers, drained, as many of a pool at a time as spec.updates.maxUnavailable says.
 
 A cluster stays after the second hop. --back returns from there to the old release with all that was written meanwhile; --finish goes on with
 the third, from which only a backup leads back. Of several minors those in between are finished by themselves. A patch needs no second hop.

@@ -87,7 +87,18 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if drifted, err := c.drifted(o); err != nil {
 		return nil, err
 	} else if len(drifted) > 0 && !c.controlPlaneUnseen(o) {
-		if o, machines, err = c.look(ctx, decided.With(drifted)); err != nil {
+		decided = decided.With(drifted)
+		if o, machines, err = c.look(ctx, decided); err != nil {
+			return nil, err
+		}
+		o.Drifted = drifted
+	}
+	if next, surges, err := c.withSurge(ctx, o, machines, decided); err != nil {
+		return nil, err
+	} else if surges {
+		drifted := o.Drifted
+		decided = next
+		if o, machines, err = c.look(ctx, decided); err != nil {
 			return nil, err
 		}
 		o.Drifted = drifted
@@ -124,7 +135,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		return nil, err
 	}
 	waits := c.takePart(o, p)
-	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.upgrading() || c.rotating()}
+	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.upgrading() || c.rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
 	if all := o.unready(); len(all) > 0 {
 		for _, err := range all {
 			p.Warnings = append(p.Warnings, "apply does not begin before this is mended: "+err.Error())

@@ -345,7 +345,7 @@ func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...
 func (c *Cluster) planFormer(ctx context.Context, decided wanted.Decisions) (*Applied, error) {
 	former := decided.Without("")
 	for name := range decided {
-		if g, err := wanted.GroupOf(c.doc, name); err == nil && scaling.Find(c.doc, g.Pool) != nil {
+		if g, err := wanted.GroupOf(c.doc, name); err == nil && decided[name] != wanted.Surge && scaling.Find(c.doc, g.Pool) != nil {
 			delete(former, name)
 		}
 	}

@@ -267,7 +267,7 @@ func (c *Cluster) NodeList(ctx context.Context) (*NodeList, error) {
 	if o.APIErr != nil {
 		list.Problem = o.APIErr.Error()
 	}
-	for _, s := range o.Want {
+	for _, s := range o.expected() {
 		r := NodeRow{Name: s.Name, Role: string(s.Role), Pool: s.Pool, State: "missing"}
 		if m := o.machine(s.Name); m != nil {
 			r.Address, r.State = m.Address, string(m.State)

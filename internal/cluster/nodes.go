@@ -77,7 +77,7 @@ func poolsRefused(f *memory.Facts, was, now *v1alpha1.Cluster) (refused v1alpha1
 // restart and of machines that are replaced are waited for there.
 func (a *applying) planNodes() {
 	for _, s := range a.o.Want {
-		if s.Role == provider.Gateway || a.o.Replaced[s.Name] != nil || s.Role == provider.Worker && a.rolls(s) {
+		if s.Role == provider.Gateway || s.Surge || a.o.Replaced[s.Name] != nil || s.Role == provider.Worker && a.rolls(s) {
 			continue
 		}
 		node, known := a.o.Nodes[s.Name]
@@ -93,12 +93,24 @@ func (a *applying) planNodes() {
 	}
 }
 
-// planWorkers configures workers that are not as wanted: at most maxUnavailable at a time of those that serve. It replaces those that are to be.
+// planWorkers configures workers that are not as wanted: of those that serve at most maxUnavailable of a pool at a time, one pool after another.
+// It replaces those that are to be.
 func (a *applying) planWorkers() {
+	var before []plan.Need // what the pool at hand waits for
+	for _, p := range a.doc.Spec.Workers {
+		if after := a.planPool(p.Name, before); len(after) > 0 {
+			before = after
+		}
+	}
+}
+
+// planPool configures a pool's workers, those that serve after before and once others are there in their stead. It returns the needs of the last ones of these; none where none serves.
+func (a *applying) planPool(pool string, before []plan.Need) (after []plan.Need) {
 	lanes := make([][]plan.Need, a.doc.Spec.Updates.MaxUnavailable)
 	next := 0
-	for _, s := range a.o.Want {
-		if s.Role != provider.Worker || a.upToDate(s) {
+	before = append(a.planSurge(pool), before...)
+	for _, s := range wanted.Own(a.o.Want) {
+		if s.Role != provider.Worker || s.Pool != pool || a.upToDate(s) {
 			continue
 		}
 		st := a.configured(s)
@@ -107,44 +119,28 @@ func (a *applying) planWorkers() {
 			a.add(stageWorkers, st, plan.IfPlanned(apiStep)...)
 			continue
 		}
-		st.Rolling = len(replaced) == 0
-		unit := append(replaced, st, a.nodeStep(s, st.Rolling))
-		m := a.o.Machines[s.Name]
-		drained := st.Rolling && endsPods(m.Report) && a.elsewhere(s)
-		if drained {
-			unit = slices.Concat([]*plan.Step{a.drainStep(m.Machine)}, unit)
+		if lanes[next] == nil {
+			lanes[next] = before
 		}
-		if drained || st.Rolling && a.o.Nodes[s.Name].Annotations[kube.OwnedCordon] != "" { // now, or by an apply that was cut off
-			unit = append(unit, a.uncordonSteps(s)...)
-		}
-		unit = append(unit, a.checkSteps(s.Name)...)
-		lanes[next] = a.chain(stageRollWorkers, unit, lanes[next]...)
+		lanes[next] = a.chain(stageRollWorkers, a.rolled(s, st, replaced), lanes[next]...)
 		next = (next + 1) % len(lanes)
 	}
+	return slices.Concat(lanes...)
 }
 
-// checkSteps has what comes after a machine wait until the user's own checks hold; none where there are none.
-func (c *Cluster) checkSteps(name string) []*plan.Step {
-	if len(c.doc.Spec.Updates.Checks) == 0 {
-		return nil
+// rolled lists the steps by which a worker that serves is changed, or replaced: configuring it is st.
+func (a *applying) rolled(s wanted.Slot, st *plan.Step, replaced []*plan.Step) []*plan.Step {
+	st.Rolling = len(replaced) == 0
+	unit := append(replaced, st, a.nodeStep(s, st.Rolling))
+	m := a.o.Machines[s.Name]
+	drained := st.Rolling && endsPods(m.Report) && a.elsewhere(s)
+	if drained {
+		unit = slices.Concat([]*plan.Step{a.drainStep(m.Machine)}, unit)
 	}
-	return []*plan.Step{{
-		ID: "checks/" + name, Action: plan.Wait, Subject: name, Title: "wait until the checks of spec.updates hold",
-		Reason: "the next machine comes once all that matters is well after " + name,
-		Run: func(ctx context.Context, p plan.Progress) error {
-			client, err := c.Kube(ctx)
-			if err != nil {
-				return err
-			}
-			for _, k := range c.doc.Spec.Updates.Checks {
-				p.Status("looking at check %s", k.Name)
-				if err := client.Holds(ctx, kube.Check(k)); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}}
+	if drained || st.Rolling && a.o.Nodes[s.Name].Annotations[kube.OwnedCordon] != "" { // now, or by an apply that was cut off
+		unit = append(unit, a.uncordonSteps(s)...)
+	}
+	return append(unit, a.checkSteps(s.Name)...)
 }
 
 // uncordonSteps lets pods onto a node again that was drained for a change of its machine; none where somebody else had cordoned it before.
@@ -171,7 +167,7 @@ func (a *applying) elsewhere(s wanted.Slot) bool {
 	return slices.ContainsFunc(a.o.Want, func(other wanted.Slot) bool {
 		n := a.o.Nodes[other.Name]
 		takes := other.Role == provider.Worker || other.IsControlPlane() && a.doc.Spec.ControlPlane.Schedulable
-		return other.Name != s.Name && takes && n.Ready && !n.Unschedulable
+		return other.Name != s.Name && takes && (other.Surge || n.Ready && !n.Unschedulable)
 	})
 }
 
@@ -315,6 +311,11 @@ func (a *applying) planRemovals() error {
 			return err
 		}
 		previous = a.chain(stageRetire, chain, previous...)
+	}
+	for _, s := range a.o.Want {
+		if s.Surge {
+			a.chain(stageRetire, a.retireSurge(s))
+		}
 	}
 	return nil
 }

@@ -211,6 +211,11 @@ func errNotBootstrapped(name string) error {
 	return fail.New(fail.NotReady, "cluster %s has not come up yet", name).Do("naupegos apply finishes it")
 }
 
+// expected lists the wanted machines but for those of a roll that were not made: nobody misses these.
+func (o *Observed) expected() []wanted.Slot {
+	return slices.DeleteFunc(slices.Clone(o.Want), func(s wanted.Slot) bool { return s.Surge && o.machine(s.Name) == nil })
+}
+
 // Things lists what was observed, one line a thing, sorted: machines with their state and addresses, nodes, members of etcd, and what
 // could not be asked. Two plans from the same lines were made from the same state, as far as it can be told.
 func (o *Observed) Things() []string {

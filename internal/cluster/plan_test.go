@@ -108,6 +108,11 @@ func TestPlans(t *testing.T) {
 			l := newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
 			return l.mustPlan(l.anotherRuntime(l.observed(nil, controlPlanes(1)...)))
 		}},
+		{"roll-pools", func(t *testing.T) string { // two of a pool at a time, and one pool after another
+			l := newLab(t, document(t, 1, 0, 3, 1, 2)).running(document(t, 1, 0, 3, 1, 2))
+			l.doc.Spec.Updates.MaxUnavailable = 2
+			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
+		}},
 		{"scale-up-and-roll", func(t *testing.T) string { // the only API server is restarted when two others serve
 			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 1, 2, 1))
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))

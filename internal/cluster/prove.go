@@ -238,3 +238,27 @@ func askOnce(ctx context.Context, d dial, address, answer string) error {
 	}
 	return nil
 }
+
+// checkSteps has what comes after a machine wait until the user's own checks hold; none where there are none.
+func (c *Cluster) checkSteps(name string) []*plan.Step {
+	if len(c.doc.Spec.Updates.Checks) == 0 {
+		return nil
+	}
+	return []*plan.Step{{
+		ID: "checks/" + name, Action: plan.Wait, Subject: name, Title: "wait until the checks of spec.updates hold",
+		Reason: "the next machine comes once all that matters is well after " + name,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			for _, k := range c.doc.Spec.Updates.Checks {
+				p.Status("looking at check %s", k.Name)
+				if err := client.Holds(ctx, kube.Check(k)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}}
+}

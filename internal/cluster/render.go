@@ -159,7 +159,8 @@ func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Fa
 }
 
 // ingressFronts are the ports of web traffic that gateways pass to the workers; none where the document wants none. A worker without an
-// address is left out until it has one: the API is reached through the gateways, and one worker that never comes must not keep it.
+// address is left out until it has one: the API is reached through the gateways, and one worker that never comes must not keep it. Gateways would restart
+// twice for one that is there only while its pool is changed.
 func (c *Cluster) ingressFronts(ctx context.Context) ([]gateway.Front, error) {
 	in := c.doc.Spec.Endpoint.IngressWanted()
 	if in == nil {
@@ -167,7 +168,11 @@ func (c *Cluster) ingressFronts(ctx context.Context) ([]gateway.Front, error) {
 	}
 	web := gateway.Front{Name: "ingress-http", Port: v1alpha1.HTTPPort}
 	tls := gateway.Front{Name: "ingress-https", Port: v1alpha1.HTTPSPort}
-	for _, name := range c.namesOf(provider.Worker) {
+	for _, s := range wanted.Own(c.known()) {
+		if s.Role != provider.Worker {
+			continue
+		}
+		name := s.Name
 		addr, err := c.address(ctx, name)
 		if fail.KindOf(err) == fail.NotReady {
 			continue

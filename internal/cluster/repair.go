@@ -104,7 +104,7 @@ func (c *Cluster) observeControlPlane(ctx context.Context, o *Observed, verb str
 
 // sickOf lists the machines whose nodes are not Ready, of all that should have one. What was tried on those that have recovered is forgotten.
 func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick []upkeep.Sick, total int, _ error) {
-	for _, s := range o.Want {
+	for _, s := range wanted.Own(o.Want) {
 		if s.Role == provider.Gateway {
 			continue
 		}

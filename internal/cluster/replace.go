@@ -40,8 +40,8 @@ func (c *Cluster) Decide(ctx context.Context, decision wanted.Decision, machines
 
 // forgetGone forgets the decisions of machines that were carried out, where a crash came before that was remembered.
 func (c *Cluster) forgetGone(ctx context.Context, inv *provider.Inventory) error {
-	for name := range c.decided() {
-		if slices.ContainsFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name }) {
+	for name, d := range c.decided() {
+		if d == wanted.Surge || slices.ContainsFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name }) {
 			continue
 		}
 		if err := c.facts.SetOf(ctx, memory.Decision, name, ""); err != nil {
@@ -186,7 +186,7 @@ func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
 	if !ok || !c.facts.Bootstrapped() {
 		return nil, nil
 	}
-	want, err := c.wantedMachines(o.Want)
+	want, err := c.wantedMachines(wanted.Own(o.Want))
 	if err != nil {
 		return nil, err
 	}
@@ -343,6 +343,9 @@ func (c *Cluster) thenForget(name string, run func(context.Context, plan.Progres
 			if err := c.facts.SetOf(ctx, kind, name, ""); err != nil {
 				return err
 			}
+		}
+		if c.decided()[name] == wanted.Surge { // nobody looks for it any more
+			c.setTarget(slices.DeleteFunc(slices.Clone(c.known()), func(s wanted.Slot) bool { return s.Name == name }))
 		}
 		return c.facts.SetOf(ctx, memory.Decision, name, "")
 	}

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/naupegos/naupegos/internal/addon"
@@ -9,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/gateway"
+	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -183,7 +185,7 @@ func (a *applying) configured(s wanted.Slot) *plan.Step {
 func (a *applying) planMachines(machines []*plan.Step) {
 	for _, s := range machines {
 		if a.o.Replaced[s.Subject] == nil || s != a.made[s.Subject] {
-			a.add(stageMachines, s)
+			a.add(stageMachines, a.forSurge(s))
 		}
 	}
 }
@@ -197,24 +199,6 @@ func (a *applying) addressesOf(names []string) []plan.Need {
 		}
 	}
 	return plan.IfPlanned(ids...)
-}
-
-// planBalance has the provider's own load balancer, where the API is behind one, follow the machines once the API answers. It does not wait
-// for those that restart: they wait for it, so that others serve meanwhile.
-func (a *applying) planBalance() (ids []string, err error) {
-	balancer, ok := a.prov.(provider.Balancer)
-	if !ok {
-		return nil, nil
-	}
-	want, err := a.wantedMachines(a.o.Want)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range balancer.Balance(want, a.o.Inventory) {
-		a.add(stageBalance, s, plan.IfPlanned(apiStep)...)
-		ids = append(ids, s.ID)
-	}
-	return ids, nil
 }
 
 // ids returns the steps' IDs.
@@ -303,30 +287,94 @@ func stoppable(members []etcd.Member, health []etcd.Health, name string) error {
 	return nil
 }
 
-// gatewayGate lets what follows begin only when this gateway passes on the API, and the API answers through the endpoint.
-func (c *Cluster) gatewayGate(name string) *plan.Step {
-	return &plan.Step{
-		ID: healthID(name), Action: plan.Wait, Subject: name, Title: "wait until " + name + " reaches the API", Reason: "one gateway at a time",
-		Run: func(ctx context.Context, p plan.Progress) error {
-			p.Status("waiting until HAProxy on %s reaches an API server", name)
-			if err := c.checkGateway(ctx, name); err != nil {
-				return err
-			}
-			client, err := c.Kube(ctx)
-			if err != nil {
-				return err
-			}
-			p.Status("waiting for %s/readyz", client.Server())
-			return client.WaitReady(ctx)
-		},
+// withSurge returns the decisions with the machines that are to be there while workers are taken away in turn, and whether that changes them.
+// They are remembered before any is made: an apply that is cut off is gone on with, and leaves none behind.
+func (c *Cluster) withSurge(ctx context.Context, o *Observed, machines []*plan.Step, decided wanted.Decisions) (wanted.Decisions, bool, error) {
+	if !c.facts.Bootstrapped() || c.controlPlaneUnseen(o) {
+		return decided, false, nil
 	}
+	a, r := c.applying(o, machines), wanted.Rolling{Away: map[string]int{}, Going: map[string]bool{}, Nodes: map[string]bool{}}
+	for _, s := range wanted.Own(o.Want) {
+		if a.rolls(s) && endsPods(o.Machines[s.Name].Report) || o.Drifted[s.Name] != nil && o.Nodes[s.Name].Ready {
+			r.Away[s.Pool]++
+		}
+	}
+	for _, m := range o.Remove {
+		n := o.Nodes[m.Name]
+		r.Going[m.Name] = !o.dead(m) && n.Ready && !n.Unschedulable
+	}
+	for name := range o.Nodes {
+		r.Nodes[name] = true
+	}
+	next := decided.WithSurge(c.doc, o.Inventory.Machines, r)
+	for _, ds := range []wanted.Decisions{decided, next} {
+		for name := range ds {
+			if decided[name] == next[name] {
+				continue
+			}
+			if err := c.Decide(ctx, next[name], name); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	return next, !maps.Equal(decided, next), nil
 }
 
-// checkGateway asks a gateway whether its HAProxy reaches an API server.
-func (c *Cluster) checkGateway(ctx context.Context, name string) error {
-	h, err := c.Host(ctx, name)
-	if err == nil {
-		_, err = c.dialer.Agent(ctx, h, nil, "gateway-check", "--url", gateway.Params{}.HealthURL())
+// forSurge says why a machine is made that is to be there while others of its pool are changed.
+func (a *applying) forSurge(s *plan.Step) *plan.Step {
+	i := slices.IndexFunc(a.o.Want, func(w wanted.Slot) bool { return w.Surge && w.Name == s.Subject })
+	if i < 0 || s != a.made[s.Subject] {
+		return s
 	}
-	return err
+	other := *s
+	other.Reason = "pool " + a.o.Want[i].Pool + " has it beside its own machines while these are changed"
+	return &other
+}
+
+// planSurge has the nodes serve that are there while their pool is changed, and returns what is to be waited for. One that serves stays as it
+// is: it goes soon. No kubelet of theirs is ahead of an API server either.
+func (a *applying) planSurge(pool string) (joined []plan.Need) {
+	for _, s := range a.o.Want {
+		if !s.Surge || s.Pool != pool || a.rolls(s) {
+			continue
+		}
+		var unit []*plan.Step
+		n, known := a.o.Nodes[s.Name]
+		if !a.upToDate(s) {
+			unit = append(unit, a.configured(s))
+		}
+		if len(unit) > 0 || !n.Ready || a.o.stale(n) != "" || !kube.Marked(n, a.marks(s)) {
+			unit = append(unit, a.nodeStep(s, known))
+		}
+		if n.Annotations[kube.OwnedCordon] != "" {
+			unit = append(unit, a.uncordonSteps(s)...)
+		}
+		joined = append(joined, a.chain(stageRollWorkers, unit)...)
+	}
+	return joined
+}
+
+// retireSurge lists the steps that take a machine out that was there while its pool was changed. Nothing that was there before the plan goes
+// with it: its pods move as they do wherever machines are changed in turn.
+func (a *applying) retireSurge(s wanted.Slot) []*plan.Step {
+	m := provider.Machine{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, State: provider.Running}
+	if there := a.o.machine(s.Name); there != nil {
+		m = *there
+	}
+	reason := "pool " + s.Pool + " is changed, and has its own machines"
+	chain := append([]*plan.Step{a.drainStep(m), a.deleteNodeStep(s.Name, reason)}, a.disposeSteps(a.o, m, reason)...)
+	for _, st := range chain {
+		st.Rolling, st.Removes = true, false
+	}
+	last := chain[len(chain)-1]
+	last.Run = a.thenForget(s.Name, last.Run)
+	return chain
+}
+
+// surgeNote says that plans after this one may have machines that come and go.
+func (c *Cluster) surgeNote(after []string) []string {
+	if n := c.doc.Spec.Updates.Surge(); n > 0 && len(after) > 0 {
+		after = append(after, fmt.Sprintf("a pool has up to %s more while its workers are changed", plural(n, "machine")))
+	}
+	return after
 }

@@ -78,7 +78,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	}
 	s.Etcd = c.etcdStatus(o)
 	wanted := map[string]bool{}
-	for _, w := range o.Want {
+	for _, w := range o.expected() {
 		wanted[w.Name] = true
 		m := c.machineStatus(o, w)
 		if tried := c.repairNote(w.Name); tried != "" {

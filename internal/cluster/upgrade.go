@@ -192,7 +192,7 @@ func (a *applying) planReleases() {
 	}
 	step := &plan.Step{
 		ID: "upgrade", Action: plan.Change, Subject: "cluster", Title: "go on once " + told.Words(), Reason: reason,
-		Details: append(a.staying(told), hopsAfter(told, a.goal())...), Announces: plan.Rolling,
+		Details: append(a.staying(told), a.surgeNote(hopsAfter(told, a.goal()))...), Announces: plan.Rolling,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			if err := a.taken(ctx, told.Servers, p); err != nil {
 				return err

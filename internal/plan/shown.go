@@ -17,14 +17,20 @@ func (s *Shown) Covers(p *Plan) bool { return len(s.Beyond(p)) == 0 }
 
 // Beyond returns the steps of p that were not shown, in the sense of Covers.
 func (s *Shown) Beyond(p *Plan) []*Step {
-	return slices.DeleteFunc(slices.Clone(p.Steps), s.covers)
+	made := map[string]bool{} // what p makes before it comes to a step
+	return slices.DeleteFunc(slices.Clone(p.Steps), func(st *Step) bool {
+		covered := s.covers(st, made[st.Subject])
+		made[st.Subject] = made[st.Subject] || st.Action == Create && st.Subject != "cluster"
+		return covered
+	})
 }
 
-func (s *Shown) covers(st *Step) bool {
+// covers reports whether a step was shown; made: its own plan makes its subject.
+func (s *Shown) covers(st *Step, made bool) bool {
 	for _, p := range s.plans {
 		for _, was := range p.Steps {
 			same := was.Action == st.Action || was.Action == Create && (st.Action == Change || st.Action == Wait)
-			if was.announces(st) || was.ID == st.ID && same && was.Consent == st.Consent && was.Disruption().AtLeast(st.Disruption()) {
+			if was.announces(st, made) || was.ID == st.ID && same && was.Consent == st.Consent && was.Disruption().AtLeast(st.Disruption()) {
 				return true
 			}
 		}
@@ -32,8 +38,8 @@ func (s *Shown) covers(st *Step) bool {
 	return false
 }
 
-// announces reports whether a later step is of what s has announced: nothing that is taken away or replaced.
-func (s *Step) announces(later *Step) bool {
-	kept := later.Action != Destroy && later.Action != Replace
+// announces reports whether a later step is of what s has announced: nothing that is taken away or replaced, unless its own plan made it.
+func (s *Step) announces(later *Step, made bool) bool {
+	kept := later.Action != Destroy && later.Action != Replace || later.Action == Destroy && made
 	return s.Announces != "" && kept && later.Disruption() != Disruptive && s.Announces.AtLeast(later.Disruption())
 }

@@ -24,11 +24,35 @@ func TestShownCovers(t *testing.T) {
 		"with consent":          {Step{ID: "a", Action: Change}, Step{ID: "a", Action: Change, Consent: "x"}, false},
 		"with other consent":    {Step{ID: "a", Action: Change, Consent: "y"}, Step{ID: "a", Action: Change, Consent: "x"}, false},
 		"with the same consent": {Step{ID: "a", Action: Change, Consent: "x"}, Step{ID: "a", Action: Change, Consent: "x"}, true},
+		"announced":             {Step{ID: "a", Announces: Rolling}, Step{ID: "b", Action: Change, Rolling: true}, true},
+		"announced, and gone":   {Step{ID: "a", Announces: Rolling}, Step{ID: "b", Action: Destroy, Rolling: true}, false},
 	} {
 		var s Shown
 		s.Add(one(Step{ID: "other"}))
 		s.Add(one(c.was))
 		if got := s.Covers(one(c.now)); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestShownCoversWhatComesAndGoes: what a plan makes and takes away again is announced like a change; what it only takes away, or makes afterwards, is not.
+func TestShownCoversWhatComesAndGoes(t *testing.T) {
+	var s Shown
+	s.Add(&Plan{Steps: []*Step{{ID: "upgrade", Announces: Rolling}}})
+	made, gone := &Step{ID: "make", Action: Create, Subject: "m"}, &Step{ID: "destroy", Action: Destroy, Subject: "m", Rolling: true}
+	for name, c := range map[string]struct {
+		steps []*Step
+		want  bool
+	}{
+		"made and taken away":  {[]*Step{made, gone}, true},
+		"taken away":           {[]*Step{gone}, false},
+		"another is made":      {[]*Step{{ID: "make", Action: Create, Subject: "n"}, gone}, false},
+		"replaced":             {[]*Step{gone, made}, false},
+		"taken away for good":  {[]*Step{made, {ID: "destroy", Action: Destroy, Subject: "m", Removes: true}}, false},
+		"something of a whole": {[]*Step{{ID: "make", Action: Create, Subject: "cluster"}, {ID: "destroy", Action: Destroy, Subject: "cluster", Rolling: true}}, false},
+	} {
+		if got := s.Covers(&Plan{Steps: c.steps}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

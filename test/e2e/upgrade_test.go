@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -66,8 +67,12 @@ func upgrades(t testing.TB) []part {
 		{"an upgrade is finished", func(t *testing.T, r *rig, l *load) {
 			testkit.Timely(t, 10*time.Minute)
 			soak(t, r, l, func() { r.apply() })
+			r.size.extra += "  updates: {maxSurge: 1}\n"
+			r.document(r.size)
 			r.pauses(t, r.name+"-cp-1")
+			c := countWorkers(t, l)
 			r.upgrade(t, l, "finish", "--finish")
+			c.end(t, r.size.workers)
 			r.runs(release.Default, release.Default)
 			if res := r.call("upgrade", r.name, "--back"); res.code != 4 || !strings.Contains(res.stderr, "backup") {
 				t.Errorf("there is no way back any more: %v", res)
@@ -111,6 +116,85 @@ func (r *rig) upgrade(t *testing.T, l *load, what string, flags ...string) {
 	l.suffered(t, "upgrade "+what, m, unhurt)
 	l.verify(t)
 	r.healthy()
+}
+
+// podTakers counts the workers that take pods, all the time.
+type podTakers struct {
+	stop        context.CancelFunc
+	done        sync.WaitGroup
+	least, most int
+	failed      []string
+}
+
+// countWorkers starts one by l's way to the API.
+func countWorkers(t testing.TB, l *load) *podTakers {
+	ctx, stop := context.WithCancel(context.Background())
+	c := &podTakers{stop: stop, least: 1000}
+	t.Cleanup(stop)
+	note := func(what string, err error) bool {
+		if err != nil && ctx.Err() == nil {
+			c.failed = append(c.failed, fmt.Sprintf("%s %s: %v", time.Now().Format("15:04:05.000"), what, err))
+		}
+		return err == nil
+	}
+	workers := metav1.ListOptions{LabelSelector: "naupegos.dev/pool"}
+	c.done.Go(func() {
+		for ctx.Err() == nil {
+			list, err := l.api().CoreV1().Nodes().List(ctx, workers)
+			if !note("list nodes", err) {
+				continue
+			}
+			takes := map[string]bool{}
+			for _, n := range list.Items {
+				takes[n.Name] = takesPods(&n)
+			}
+			c.count(takes)
+			from := workers
+			from.ResourceVersion = list.ResourceVersion
+			stream, err := l.api().CoreV1().Nodes().Watch(ctx, from)
+			if !note("watch nodes", err) {
+				continue
+			}
+			for e := range stream.ResultChan() {
+				n, ok := e.Object.(*corev1.Node)
+				if !ok {
+					break // the watch is too old: list again
+				}
+				takes[n.Name] = e.Type != watch.Deleted && takesPods(n)
+				c.count(takes)
+			}
+			stream.Stop()
+		}
+	})
+	return c
+}
+
+// takesPods reports whether pods may be put on a node.
+func takesPods(n *corev1.Node) bool {
+	return !n.Spec.Unschedulable && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func (c *podTakers) count(takes map[string]bool) {
+	n := 0
+	for _, yes := range takes {
+		if yes {
+			n++
+		}
+	}
+	c.least, c.most = min(c.least, n), max(c.most, n)
+}
+
+// end stops it, and asserts that there were never fewer than wanted, and once more.
+func (c *podTakers) end(t testing.TB, wanted int) {
+	t.Helper()
+	c.stop()
+	c.done.Wait()
+	t.Logf("FIGURE workers that take pods in a roll with a surge of 1: %d to %d, %d are wanted", c.least, c.most, wanted)
+	if c.least < wanted || c.most != wanted+1 || len(c.failed) > unhurt.failed*int(slower) {
+		t.Errorf("workers that took pods were %d to %d, %d are wanted; %s", c.least, c.most, wanted, strings.Join(c.failed[:min(len(c.failed), 10)], "; "))
+	}
 }
 
 // pauses finishes an upgrade as far as a control-plane machine: it runs the new release then, and no worker does.

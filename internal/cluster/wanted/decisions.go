@@ -7,6 +7,7 @@ type Decision string
 const (
 	Remove  Decision = "leave" // it goes before any other of its group
 	Replace Decision = "renew" // another machine of the same name takes its place
+	Surge   Decision = "surge" // it is there beside its pool's own machines while these are changed, then it goes; decided before it is made
 )
 
 // Decisions maps machines' names to what was decided.

@@ -41,15 +41,25 @@ func groups(doc *v1alpha1.Cluster) []Group {
 func (g Group) fill(cluster string, have []provider.Machine, decided Decisions) (want []Slot, gone []provider.Machine) {
 	sort.Slice(have, func(i, j int) bool { return have[i].Index < have[j].Index })
 	taken := map[int]bool{}
+	for name, d := range decided {
+		if i, ours := g.index(cluster, name); ours && d == Surge {
+			taken[i] = true
+			want = append(want, Slot{Name: name, Role: g.Role, Pool: g.Pool, Index: i, Surge: true})
+		}
+	}
+	all := g.Replicas + len(want)
 	for _, m := range have {
+		if decided[m.Name] == Surge {
+			continue
+		}
 		taken[m.Index] = true
-		if len(want) >= g.Replicas || decided[m.Name] == Remove {
+		if len(want) >= all || decided[m.Name] == Remove {
 			gone = append(gone, m)
 			continue
 		}
 		want = append(want, Slot{Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index})
 	}
-	for i := 1; len(want) < g.Replicas; i++ {
+	for i := 1; len(want) < all; i++ {
 		if !taken[i] {
 			name := v1alpha1.MachineName(cluster, string(g.Role), g.Pool, i)
 			want = append(want, Slot{Name: name, Role: g.Role, Pool: g.Pool, Index: i})
@@ -59,12 +69,18 @@ func (g Group) fill(cluster string, have []provider.Machine, decided Decisions) 
 	return want, gone
 }
 
+// index returns which of the group's machines has a name, if one would.
+func (g Group) index(cluster, machine string) (int, bool) {
+	prefix := strings.TrimSuffix(v1alpha1.MachineName(cluster, string(g.Role), g.Pool, 0), "0")
+	index, ok := strings.CutPrefix(machine, prefix)
+	n, err := strconv.Atoi(index)
+	return n, ok && err == nil && n > 0
+}
+
 // GroupOf tells to which group of the document a machine's name belongs, whether it exists or not.
 func GroupOf(doc *v1alpha1.Cluster, machine string) (Group, error) {
 	for _, g := range groups(doc) {
-		prefix := strings.TrimSuffix(v1alpha1.MachineName(doc.Metadata.Name, string(g.Role), g.Pool, 0), "0")
-		index, ok := strings.CutPrefix(machine, prefix)
-		if n, err := strconv.Atoi(index); ok && err == nil && n > 0 {
+		if _, ours := g.index(doc.Metadata.Name, machine); ours {
 			return g, nil
 		}
 	}

@@ -5,6 +5,7 @@
 package wanted
 
 import (
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -19,14 +20,21 @@ type Slot struct {
 	Role  provider.Role
 	Pool  string
 	Index int
+	Surge bool // it is beside the pool's own machines, and goes once these are changed
 }
 
 // IsControlPlane reports whether the machine runs the control plane.
 func (s Slot) IsControlPlane() bool { return s.Role == provider.ControlPlane }
 
+// Own returns the slots but for machines that are there only while others of their pool are changed.
+func Own(slots []Slot) []Slot {
+	return slices.DeleteFunc(slices.Clone(slots), func(s Slot) bool { return s.Surge })
+}
+
 // Assign says which machines should exist and which existing ones should go. Existing machines are kept, lowest index first
 // (as numbers: 9 comes before 10), except those that are decided to go; new ones take the lowest free index. A machine that
-// is decided to be replaced keeps its slot: it is wanted, and another machine will fill it.
+// is decided to be replaced keeps its slot: it is wanted, and another machine will fill it. One that is decided to be there while its pool is
+// changed has a slot beside those that the document asks for.
 // Where the document itself names the machines (provider hosts), they are taken from there.
 func Assign(doc *v1alpha1.Cluster, existing []provider.Machine, decided Decisions) (want []Slot, remove []provider.Machine) {
 	if doc.Spec.Provider.Hosts != nil {

@@ -82,6 +82,12 @@ func TestAssign(t *testing.T) {
 			have: join(bare("demo-cp-1", "demo-a-2", "demo-a-3", "demo-old-1", "nonsense"), w("a", "1")), want: "cp-1 a-1 a-2", remove: "old-1 nonsense a-3"},
 		{name: "a half-made one that is to go", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), bare("demo-a-1")), decided: Decisions{"demo-a-1": Remove},
 			want: "cp-1 a-2", remove: "a-1"},
+		{name: "one more while the others are changed", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "1", "2", "3")), decided: Decisions{"demo-a-3": Surge},
+			want: "cp-1 a-1 a-2 a-3"},
+		{name: "one more that was never made, beside one that is to be", controlPlanes: 1, pools: []int{2}, have: join(cp("1"), w("a", "2")), decided: Decisions{"demo-a-1": Surge},
+			want: "cp-1 a-1 a-2 a-3"},
+		{name: "one more in a pool that is to be smaller", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), w("a", "1", "2", "3")), decided: Decisions{"demo-a-1": Surge},
+			want: "cp-1 a-1 a-2", remove: "a-3"},
 		{name: "a decision of nobody", controlPlanes: 1, have: cp("1"), decided: Decisions{"demo-cp-7": Remove, "nonsense": Replace}, want: "cp-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

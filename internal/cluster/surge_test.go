@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// surgeLab is a cluster with pools that have one machine more while their workers are changed; its workers are as a document of before wanted it.
+func surgeLab(t *testing.T, maxSurge int, now, before []int) *lab {
+	t.Helper()
+	l := newLab(t, document(t, 1, 0, now...)).running(document(t, 1, 0, before...))
+	l.doc.Spec.Updates.MaxSurge = &maxSurge
+	return l
+}
+
+// away has workers' containerd become another, which takes their pods away.
+func (l *lab) away(o *Observed, names ...string) *Observed {
+	for _, name := range names {
+		o.Machines[name].Report = &machine.Report{Changes: []machine.Change{{Kind: "binary", Name: "/usr/local/bin/containerd", Action: "update"},
+			{Kind: "unit", Name: "containerd.service", Action: "restart", Why: "its program changed"}}}
+	}
+	return o
+}
+
+// surging plans as PlanApply does, where these workers are to be changed.
+func (l *lab) surging(names ...string) string {
+	l.t.Helper()
+	see := func(decided wanted.Decisions) *Observed {
+		return l.away(l.observed(decided, controlPlanes(1)...), names...)
+	}
+	o := see(l.decided())
+	machines := testkit.Value(l.infrastructure(l.t.Context(), o))(l.t)
+	decided, _, err := l.withSurge(l.t.Context(), o, machines, l.decided())
+	testkit.Must(l.t, err)
+	return l.mustPlan(see(decided))
+}
+
+// surged has a machine there that a roll that was cut off has made, and that serves.
+func (l *lab) surged(name string, index int) {
+	l.t.Helper()
+	testkit.Must(l.t, l.Decide(l.t.Context(), wanted.Surge, name))
+	l.cloud.machines[name] = provider.Machine{Name: name, Role: provider.Worker, Pool: "a", Index: index, Address: "10.0.1.1", State: provider.Running}
+	slots, _ := wanted.Assign(l.doc, testkit.Value(l.cloud.Observe(l.t.Context()))(l.t).Machines, l.decided())
+	l.configure(l.doc, slots)
+}
+
+// decisions are those that are remembered, in words.
+func (l *lab) decisions() string {
+	var all []string
+	for name, d := range l.decided() {
+		all = append(all, fmt.Sprintf("%s %s", name, d))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// TestSurge holds the shape of plans that have machines for the time of a roll alone, and what is remembered of these before anything is done.
+func TestSurge(t *testing.T) {
+	workers := []string{"demo-a-1", "demo-a-2", "demo-a-3"}
+	for _, c := range []struct {
+		name, remembers string
+		plan            func(t *testing.T) (*lab, string)
+	}{
+		{"surge-roll", "demo-a-4 surge", func(t *testing.T) (*lab, string) {
+			l := surgeLab(t, 1, []int{3}, []int{3})
+			return l, l.surging(workers...)
+		}},
+		{"surge-pools", "demo-a-3 surge, demo-a-4 surge, demo-b-2 surge", func(t *testing.T) (*lab, string) { // no more than are changed; nobody else takes the pods of b-1
+			l := surgeLab(t, 5, []int{2, 1}, []int{2, 1})
+			return l, l.surging("demo-a-1", "demo-a-2", "demo-b-1")
+		}},
+		{"surge-scale-up", "demo-a-5 surge", func(t *testing.T) (*lab, string) { // a-4 is to stay
+			l := surgeLab(t, 1, []int{4}, []int{3})
+			return l, l.surging(workers...)
+		}},
+		{"surge-scale-down", "", func(t *testing.T) (*lab, string) { // a-3, which goes anyway, serves until the others are changed
+			l := surgeLab(t, 1, []int{2}, []int{3})
+			return l, l.surging(workers[:2]...)
+		}},
+		{"surge-killed", "demo-a-4 surge", func(t *testing.T) (*lab, string) { // a-1 is changed already
+			l := surgeLab(t, 1, []int{3}, []int{3})
+			l.surged("demo-a-4", 4)
+			return l, l.surging(workers[1:]...)
+		}},
+		{"surge-killed-at-its-end", "demo-a-4 leave", func(t *testing.T) (*lab, string) { // all are changed
+			l := surgeLab(t, 1, []int{3}, []int{3})
+			l.surged("demo-a-4", 4)
+			return l, l.surging()
+		}},
+		{"surge-never-made", "", func(t *testing.T) (*lab, string) { // and nothing is to be changed any more
+			l := surgeLab(t, 1, []int{3}, []int{3})
+			testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-4"))
+			return l, l.surging()
+		}},
+		{"surge-drift", "demo-a-4 surge", func(t *testing.T) (*lab, string) { // consent is for the machine that is replaced alone
+			l := surgeLab(t, 1, []int{3}, []int{3})
+			l.cloud.drift = map[string][]string{"demo-a-1": {"flavor is small, large is wanted"}}
+			drifted := wanted.Decisions{}.With(l.cloud.drift)
+			o := l.observed(drifted, controlPlanes(1)...)
+			o.Drifted = l.cloud.drift
+			decided, _, err := l.withSurge(t.Context(), o, nil, drifted)
+			testkit.Must(t, err)
+			o = l.observed(decided, controlPlanes(1)...)
+			o.Drifted = l.cloud.drift
+			return l, l.mustPlan(o)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, text := c.plan(t)
+			golden(t, c.name, text)
+			if got := l.decisions(); got != c.remembers {
+				t.Errorf("remembered is %q, want %q", got, c.remembers)
+			}
+		})
+	}
+}
+
+// TestSurgeOnlyWhereItHelps: no machine is made where none is taken away, or none could be seen, or nobody wants it.
+func TestSurgeOnlyWhereItHelps(t *testing.T) {
+	kubelet := &machine.Report{Changes: []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "restart", Why: "its file changed"}}}
+	for name, c := range map[string]struct {
+		maxSurge int
+		change   func(*lab, *Observed)
+	}{
+		"not wanted": {0, func(l *lab, o *Observed) { l.away(o, "demo-a-1") }},
+		"pods stay":  {1, func(_ *lab, o *Observed) { o.Machines["demo-a-1"].Report = kubelet }},
+		"the machine does not serve": {1, func(l *lab, o *Observed) {
+			l.away(o, "demo-a-1")
+			o.Nodes["demo-a-1"] = kube.NodeInfo{Name: "demo-a-1"}
+		}},
+		"the API does not answer": {1, func(l *lab, o *Observed) { l.away(o, "demo-a-1"); o.APIErr = errNotBootstrapped("demo") }},
+	} {
+		l := surgeLab(t, c.maxSurge, []int{2}, []int{2})
+		o := l.observed(nil, controlPlanes(1)...)
+		c.change(l, o)
+		decided, changed, err := l.withSurge(t.Context(), o, nil, wanted.Decisions{})
+		if err != nil || changed || len(decided) > 0 || l.decisions() != "" {
+			t.Errorf("%s: %v, %v, remembered %q", name, decided, err, l.decisions())
+		}
+	}
+}
+
+// TestSurgeNotMissed: one that is decided and was not made yet, in a plan that pauses before, is not missed; one that is there is shown.
+func TestSurgeNotMissed(t *testing.T) {
+	l := surgeLab(t, 1, []int{2}, []int{2})
+	testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-3"))
+	if n := len(l.observed(l.decided(), controlPlanes(1)...).expected()); n != 3 {
+		t.Errorf("%d machines are expected, want 3", n)
+	}
+	l.surged("demo-a-3", 3)
+	if n := len(l.observed(l.decided(), controlPlanes(1)...).expected()); n != 4 {
+		t.Errorf("%d machines are expected, want 4", n)
+	}
+}
+
+// TestSurgeGoes: what is there for a roll alone is not taken away for good, and once it went nobody looks for it or remembers it.
+func TestSurgeGoes(t *testing.T) {
+	l := surgeLab(t, 1, []int{2}, []int{2})
+	l.surged("demo-a-3", 3)
+	o := l.away(l.observed(l.decided(), controlPlanes(1)...), "demo-a-1")
+	machines := testkit.Value(l.infrastructure(t.Context(), o))(t)
+	steps := testkit.Value(l.steps(o, machines))(t)
+	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == provider.DestroyStep("demo-a-3") })
+	if i < 0 || steps[i].Disruption() != plan.Rolling {
+		t.Fatalf("the plan is\n%s", l.printed(steps))
+	}
+	known := func() bool {
+		return slices.ContainsFunc(l.known(), func(s wanted.Slot) bool { return s.Name == "demo-a-3" })
+	}
+	if !known() {
+		t.Error("it is not looked for while it is there")
+	}
+	testkit.Must(t, steps[i].Run(t.Context(), silent{}))
+	if known() || l.decisions() != "" {
+		t.Errorf("it went, and is still looked for, or remembered: %q", l.decisions())
+	}
+}

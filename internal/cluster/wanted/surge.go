@@ -1,0 +1,66 @@
+package wanted
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Rolling is what pools need that are changed while they serve.
+type Rolling struct {
+	Away  map[string]int  // by pool: how many of its machines are to be taken away, in turn, and come back
+	Going map[string]bool // machines that serve and go, whatever else is done: they go last
+	Nodes map[string]bool // names that nodes have: no other machine gets one of these
+}
+
+// WithSurge returns the decisions with the machines that are to be there while pools are changed: as many as spec.updates.maxSurge says, and
+// no more than are away in all. What goes anyway counts among them. Of those decided before, one that is of no use any more goes.
+func (fs Decisions) WithSurge(doc *v1alpha1.Cluster, existing []provider.Machine, r Rolling) Decisions {
+	out := fs.Without("")
+	exists := map[string]bool{}
+	for _, m := range existing {
+		exists[m.Name] = true
+	}
+	left := map[string]int{} // by pool: how many more it is to have
+	_, remove := Assign(doc, existing, fs)
+	for pool, n := range r.Away {
+		left[pool] = min(doc.Spec.Updates.Surge(), n)
+	}
+	for _, m := range remove {
+		if r.Going[m.Name] {
+			left[m.Pool]--
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fs)) {
+		if fs[name] != Surge {
+			continue
+		}
+		g, err := GroupOf(doc, name)
+		switch lost := r.Nodes[name] && !exists[name]; {
+		case err == nil && left[g.Pool] > 0 && !lost:
+			left[g.Pool]--
+		case exists[name]:
+			out[name] = Remove
+		default:
+			delete(out, name)
+		}
+	}
+	for _, p := range doc.Spec.Workers {
+		for i := 1; left[p.Name] > 0; i++ {
+			name := v1alpha1.MachineName(doc.Metadata.Name, string(provider.Worker), p.Name, i)
+			if !exists[name] && !r.Nodes[name] && !wants(doc, existing, out, name) {
+				out[name] = Surge
+				left[p.Name]--
+			}
+		}
+	}
+	return out
+}
+
+// wants reports whether a machine of a name is to exist.
+func wants(doc *v1alpha1.Cluster, existing []provider.Machine, decided Decisions, name string) bool {
+	want, _ := Assign(doc, existing, decided)
+	return slices.ContainsFunc(want, func(s Slot) bool { return s.Name == name })
+}
