@@ -59,7 +59,7 @@ type Blob struct {
 	Path      string `json:"path"`   // on the server: "/assets/systems/…/root.zst"
 	SHA256    string `json:"sha256"` // of the file, hexadecimal
 	Size      int64  `json:"size"`
-	RawSHA256 string `json:"rawSHA256"` // of what it is unpacked to
+	RawSHA256 string `json:"rawSHA256"` // of what it is unpacked to, which is part of a system's ID
 	RawSize   int64  `json:"rawSize"`
 }
 
