@@ -285,11 +285,16 @@ func TestImportSeveral(t *testing.T) {
 	c := bareKubeadm(t, f, b, cps, worker)
 	c.run(cps[0], askAdmin+"create configmap keep --from-literal=a=b")
 	own := "kube-b=https://" + net.JoinHostPort(f.machine[upgraded].Address, "2380") // as kubeadm upgrade writes it
+	mirror := askAdmin + "-n kube-system get pod etcd-" + upgraded + " -o 'jsonpath={.status.containerStatuses[0].containerID}'"
+	running := c.run(cps[0], mirror)
 	c.run(upgraded, `sed -i -e 's|--initial-cluster=.*|--initial-cluster=`+own+`|' -e '/--initial-cluster-state=/d' /etc/kubernetes/manifests/etcd.yaml`)
 	until(t, 3*time.Minute, time.Second, func() error {
 		out, err := c.try(upgraded, "tr '\\0' '\\n' < /proc/$(pidof etcd)/cmdline; curl -fsS http://127.0.0.1:2381/readyz")
 		if err != nil || !strings.Contains(out, "--initial-cluster="+own+"\n") {
 			return fmt.Errorf("etcd on %s does not run by its new manifest: %v\n%s", upgraded, err, out)
+		}
+		if out, err = c.try(cps[0], mirror); err != nil || out == "" || out == running { // what runs before the import is compared with what runs after it
+			return fmt.Errorf("the API does not show the new etcd of %s: %v\n%s", upgraded, err, out)
 		}
 		return nil
 	})
