@@ -128,6 +128,22 @@ func (v *Verbs) maintenance() *cobra.Command {
 	return c
 }
 
+func (v *Verbs) strategy() *cobra.Command {
+	return v.verb("strategy MACHINE [STRATEGY]", "Say how a physical machine takes updates",
+		`Say how a physical machine that runs takes another order: live changes SSH keys alone; reboot, kexec and poweroff write the slot that does not run,
+wait for a place among the machines that may reboot, and go; none does nothing. Without a strategy the machine takes no updates. naupegos update sets the
+strategy of machines that clusters have, by their pools.`+meant,
+		"  naupegos machine strategy rack1-a reboot\n  naupegos machine strategy rack1-a", cobra.RangeArgs(1, 2),
+		func(ctx context.Context, c *client.Client, args []string) error {
+			kind := strings.Join(args[1:], "")
+			done := "takes updates by " + kind
+			if kind == "" {
+				done = "takes no updates"
+			}
+			return v.do(ctx, c, args[:1], "strategy", client.Order{Strategy: kind}, done)
+		})
+}
+
 func (v *Verbs) reinstall() *cobra.Command {
 	var yes bool
 	c := v.verb("reinstall MACHINE...", "Allow physical machines to be installed once more",

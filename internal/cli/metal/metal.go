@@ -37,7 +37,7 @@ type Verbs struct{ h Host }
 // Extend adds the verbs to a command.
 func Extend(c *cobra.Command, h Host) *Verbs {
 	v := &Verbs{h: h}
-	c.AddCommand(v.show(), v.approve(), v.reject(), v.name(), v.label(), v.assign(), v.unassign(), v.maintenance(), v.install(), v.reinstall(), v.forget(), v.bmc(), v.power(),
+	c.AddCommand(v.show(), v.approve(), v.reject(), v.name(), v.label(), v.assign(), v.unassign(), v.maintenance(), v.strategy(), v.install(), v.reinstall(), v.forget(), v.bmc(), v.power(),
 		v.journal(), v.schedule(), v.locks(), v.unlock())
 	return v
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/registry/client"
 	"github.com/naupegos/naupegos/internal/tool"
 )
@@ -122,6 +123,17 @@ func (v *Verbs) show() *cobra.Command {
 	return c
 }
 
+// progressed says how far a stage of an installation is.
+func progressed(p *registry.Progress) string {
+	switch {
+	case p.Total > 0:
+		return fmt.Sprintf(": %d of %d MiB (%d %%)", p.Done>>20, p.Total>>20, 100*p.Done/p.Total)
+	case p.Done > 0:
+		return fmt.Sprintf(": %d MiB", p.Done>>20)
+	}
+	return ""
+}
+
 func detail(w io.Writer, d client.Detail) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	line := func(name, value string) {
@@ -164,6 +176,10 @@ func detail(w io.Writer, d client.Detail) error {
 		line("Installed", d.Report.Digest)
 	}
 	line("Wanted", d.Wanted)
+	line("Takes updates by", d.Strategy)
+	if p := d.Progress; p != nil {
+		line("Installation", p.Stage+progressed(p)+", "+p.At.Local().Format(time.DateTime))
+	}
 	for _, b := range d.Boots {
 		line("Boot", b.At.Local().Format(time.DateTime)+" "+b.ID)
 	}

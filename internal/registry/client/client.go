@@ -107,6 +107,8 @@ type Order struct {
 	Cluster string            `json:"cluster,omitempty"` // assign
 	Pool    string            `json:"pool,omitempty"`    // assign
 	Digest  string            `json:"digest,omitempty"`  // want
+	// Strategy is how the machine takes updates from then on: one of registry.Strategies; empty: it takes none.
+	Strategy string `json:"strategy,omitempty"`
 	// Address, User and Password are of a BMC, and so are the next ones; an empty address forgets it.
 	Address  string `json:"address,omitempty"`
 	User     string `json:"user,omitempty"`
@@ -205,7 +207,7 @@ func (c *Client) Journal(ctx context.Context, machine, boot, kind string) (j met
 	return j, c.call(ctx, http.MethodGet, "/api/v1/machines/"+url.PathEscape(machine)+"/journal?"+v.Encode(), nil, &j)
 }
 
-// Do has something done with a machine: approve, reject, name, label, maintenance, assign, unassign, reinstall, want or bmc.
+// Do has something done with a machine: approve, reject, name, label, maintenance, strategy, assign, unassign, reinstall, want or bmc.
 func (c *Client) Do(ctx context.Context, machine, verb string, o Order) (m Machine, err error) {
 	return m, c.call(ctx, http.MethodPost, "/api/v1/machines/"+url.PathEscape(machine)+"/"+verb, o, &m)
 }
