@@ -155,6 +155,7 @@ naupegos machine install says which machine is to have it. Needs what image buil
 	c.Flags().StringVar(&kubernetes, "kubernetes", release.Default, "Kubernetes release of the bundle")
 	c.Flags().StringVar(&root, "library", "", "directory of bundles (default $XDG_CACHE_HOME/naupegos/bundles)")
 	c.Flags().StringVar(&o.Output, "out", "", "directory of system images (default boot/assets/systems of the state directory)")
+	c.Flags().BoolVar(&o.Virtual, "virtual", false, "for emulated machines only: Debian's kernel for clouds, which has no drivers for hardware")
 	return c
 }
 

@@ -34,6 +34,7 @@ type Options struct {
 	Output   string // the file; Info lies beside it, with ".json" added
 	Format   string // QCOW2 or Raw
 	SizeGiB  int    // of the disk; 0: as large as what is on it needs
+	Virtual  bool   // of a System: for emulated machines alone, with a kernel a fifth as large
 	Progress plan.Progress
 }
 

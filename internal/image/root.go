@@ -65,7 +65,7 @@ func (b *builder) makeRoot(ctx context.Context, root string) error {
 
 // kernel is Debian's for where the image is to run: that for clouds has no drivers for real hardware.
 func (b *builder) kernel() []string {
-	if b.Format == System {
+	if b.Format == System && !b.Virtual {
 		return []string{"linux-image-amd64"}
 	}
 	return []string{"linux-image-cloud-amd64"}

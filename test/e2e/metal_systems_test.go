@@ -33,7 +33,7 @@ func makeMetalSystems(t *testing.T, b *bundle.Bundle) string {
 	small := *b
 	small.Manifest.Images = slices.DeleteFunc(slices.Clone(b.Manifest.Images), func(i bundle.Image) bool { return !slices.Contains(i.Roles, "worker") })
 	small.Manifest.Binaries = slices.DeleteFunc(slices.Clone(b.Manifest.Binaries), func(a bundle.Artifact) bool { return strings.HasPrefix(a.Name, "etcd") })
-	good := testkit.Value(image.BuildSystem(t.Context(), image.Options{Bundle: &small, Agent: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"), Version: "test", Output: filepath.Join(dir, "good")}))(t)
+	good := testkit.Value(image.BuildSystem(t.Context(), image.Options{Bundle: &small, Virtual: true, Agent: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"), Version: "test", Output: filepath.Join(dir, "good")}))(t)
 	t.Logf("made a system image of %d MiB, %d to fetch, in %v", good.Root.RawSize>>20, good.Root.Size>>20, time.Since(began).Round(time.Second))
 	next, bad := *good, *good
 	next.ID = "sha256:" + strings.Repeat("600d", 16)
