@@ -15,7 +15,7 @@ ALL_KUBERNETES := $(shell sed -n 's/^\t\t{"\(v[0-9.]*\)", .*/\1/p' internal/rele
 FORMER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).%,$(ALL_KUBERNETES)))
 
 .PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-openstack openstack \
-	bundle bundle-former bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack \
+	bundle bundle-former bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack demo-metal \
 	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall deb clean
 
 help: ## this list
@@ -191,6 +191,9 @@ demo-openstack: setup bundle-openstack openstack-up ## a real cluster on that Op
 
 openstack-down: ## stop it; PURGE=1 forgets its state too
 	$(AS_ROOT) go run ./test/openstack down $(if $(PURGE),--purge)
+
+demo-metal: setup-test bundle ## two emulated machines become a cluster; prints where the server's pages are (root; slow: they are emulated)
+	$(AS_ROOT) go run ./test/rack/demo -kubernetes $(DEFAULT_KUBERNETES)
 
 bench-boot: build ## the boot endpoints against matchbox, side by side: two minutes, no root
 	go run ./bench/boot $(BENCH)
