@@ -240,7 +240,7 @@ func TestStuckUpgrade(t *testing.T) {
 	testkit.OnlyFull(t, "TestHA takes an upgrade back, and unit tests have one changed its mind in the middle of each hop")
 	t.Parallel()
 	r := newRig(t, "stuck")
-	r.document(size{controlPlanes: 3, workers: 1, gateways: 2, kubernetes: formerRelease(), extra: "  timeouts: {step: 3m}\n"})
+	r.document(size{controlPlanes: 3, workers: 1, gateways: 2, kubernetes: formerRelease(), extra: "  timeouts: {machineBoot: 3m, nodeReady: 3m, drain: 1m, step: 3m}\n"})
 	r.apply()
 	sick := r.name + "-cp-2"
 	// Whichever machine is rolled first, and whoever leads by then: on this one the new release alone can't run.
