@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"unicode"
 
 	"filippo.io/age"
 
@@ -19,7 +20,7 @@ type Backup struct {
 	Recipients []string `json:"recipients,omitempty" yaml:"recipients,omitempty" jsonschema:"maxItems=20"`
 	// Which backups stay when one was made, and at naupegos backup prune. Left out: all. The newest one that is proven always stays.
 	Keep *BackupKeep `json:"keep,omitempty" yaml:"keep,omitempty"`
-	// When control-plane machines make backups by themselves, one of them each time, in the form of cron and in UTC: minute, hour, day of the month, month, day of the week, as "0 */12 * * *"; or @hourly, @daily, @weekly, @monthly. They write to what to says: a bucket, with the credentials that are found where naupegos runs, or a directory that all of them have mounted.
+	// When control-plane machines make backups by themselves, one of them each time, in the form of cron and in UTC: minute, hour, day of the month, month, day of the week, as "0 */12 * * *"; or @hourly, @daily, @weekly, @monthly. They write to what to says: a bucket or a container, with the credentials that are found where naupegos runs, or a directory that all of them have mounted.
 	Schedule string `json:"schedule,omitempty" yaml:"schedule,omitempty"`
 }
 
@@ -29,6 +30,8 @@ type BackupTarget struct {
 	Directory string `json:"directory,omitempty" yaml:"directory,omitempty"`
 	// Bucket of a service that speaks S3.
 	S3 *BackupS3 `json:"s3,omitempty" yaml:"s3,omitempty"`
+	// Container of an object store that speaks OpenStack's API.
+	Swift *BackupSwift `json:"swift,omitempty" yaml:"swift,omitempty"`
 }
 
 // BackupS3 is a bucket. Its credentials are no part of the document.
@@ -44,6 +47,22 @@ type BackupS3 struct {
 	// Certificate of the authority (PEM) that vouches for the service, where this host does not know it.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty"`
 	// File of credentials as the AWS command line has it ([default] with aws_access_key_id and aws_secret_access_key), as an absolute path. Left out, $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY are taken, else ~/.aws/credentials.
+	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty"`
+}
+
+// BackupSwift is a container of an object store in an OpenStack cloud: Swift, or Ceph's gateway. The application credential that admits to it is no part of the document.
+type BackupSwift struct {
+	// Address of the identity service (Keystone), as https://cloud.example.org:5000/v3.
+	AuthURL string `json:"authURL" yaml:"authURL" jsonschema:"required"`
+	// Name of the container, which must exist.
+	Container string `json:"container" yaml:"container" jsonschema:"required,maxLength=256"`
+	// What the names of all objects begin with, such as kubernetes/site-a.
+	Prefix string `json:"prefix,omitempty" yaml:"prefix,omitempty"`
+	// Region of the object store, where the cloud has several.
+	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=255"`
+	// Certificate of the authority (PEM) that vouches for the services, where this host does not know it.
+	CA string `json:"ca,omitempty" yaml:"ca,omitempty"`
+	// File with lines OS_APPLICATION_CREDENTIAL_ID=… and OS_APPLICATION_CREDENTIAL_SECRET=…, with or without export before them, as an absolute path. Left out, these variables are taken from the environment.
 	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty"`
 }
 
@@ -64,17 +83,8 @@ func (c *Cluster) checkBackup(r *findings) {
 	if b == nil {
 		return
 	}
-	if to := b.To; to != nil {
-		switch {
-		case to.Directory != "" && to.S3 != nil:
-			r.add(at+".to", "names a directory and a bucket", "choose one", at+".to.s3")
-		case to.Directory == "" && to.S3 == nil:
-			r.add(at+".to", "names no place", "give it directory or s3, or remove it")
-		case to.S3 != nil:
-			to.S3.check(r, at+".to.s3")
-		case !plainPath(to.Directory):
-			r.add(at+".to.directory", quote(to.Directory)+" is not an absolute path", "as /srv/backups")
-		}
+	if b.To != nil {
+		b.To.check(r, at+".to")
 	}
 	seen := map[string]int{}
 	for i, text := range b.Recipients {
@@ -97,6 +107,32 @@ func (c *Cluster) checkBackup(r *findings) {
 	}
 }
 
+// check checks that exactly one place is named, and how it is.
+func (to *BackupTarget) check(r *findings, at string) {
+	places := 0
+	for _, named := range []bool{to.Directory != "", to.S3 != nil, to.Swift != nil} {
+		if named {
+			places++
+		}
+	}
+	switch {
+	case places > 1:
+		last := ".s3"
+		if to.Swift != nil {
+			last = ".swift"
+		}
+		r.add(at, "names more than one place", "choose one of directory, s3 and swift", at+last)
+	case places == 0:
+		r.add(at, "names no place", "give it directory, s3 or swift, or remove it")
+	case to.S3 != nil:
+		to.S3.check(r, at+".s3")
+	case to.Swift != nil:
+		to.Swift.check(r, at+".swift")
+	case !plainPath(to.Directory):
+		r.add(at+".directory", quote(to.Directory)+" is not an absolute path", "as /srv/backups")
+	}
+}
+
 // checkSchedule checks that machines can make backups by themselves.
 func (b *Backup) checkSchedule(r *findings, at string) {
 	if b.Schedule == "" {
@@ -106,7 +142,7 @@ func (b *Backup) checkSchedule(r *findings, at string) {
 		r.add(at+".schedule", quote(b.Schedule)+" "+err.Error(), `as "0 */12 * * *", or @daily`)
 	}
 	if b.To == nil {
-		r.add(at+".schedule", "has machines make backups, and they don't reach the store's directory", "give spec.backup.to a bucket, or a directory that they share", at+".to")
+		r.add(at+".schedule", "has machines make backups, and they don't reach the store's directory", "give spec.backup.to a bucket, a container, or a directory that they share", at+".to")
 	}
 	if b.Keep == nil {
 		r.add(at+".schedule", "makes more and more backups, and none ever goes", "say with spec.backup.keep which ones stay", at+".keep")
@@ -117,26 +153,45 @@ func (b *Backup) checkSchedule(r *findings, at string) {
 func plainPath(p string) bool { return path.IsAbs(p) && path.Clean(p) == strings.TrimRight(p, "/") }
 
 func (s *BackupS3) check(r *findings, at string) {
-	u, err := url.Parse(s.Endpoint)
-	switch {
-	case s.Endpoint == "":
-	case err == nil && u.User != nil: // never shown
-		r.add(at+".endpoint", "holds credentials", "leave them away, and put them into a file: credentialsFile")
-	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		r.add(at+".endpoint", quote(s.Endpoint)+" is not the address of a service", "as https://s3.example.org")
-	case u.Scheme == "http" && s.CA != "":
-		r.add(at+".ca", "is given, but the endpoint is not reached by https", "remove it, or write https", at+".endpoint")
-	}
+	checkService(r, at, "endpoint", s.Endpoint, s.CA, "https://s3.example.org", false)
 	if s.Bucket != "" && (len(s.Bucket) < 3 || len(s.Bucket) > 63 || strings.Trim(s.Bucket, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "") {
 		r.add(at+".bucket", quote(s.Bucket)+" is not the name of a bucket", "it has 3 to 63 lower-case letters, digits, dots and dashes")
 	}
-	if p := s.Prefix; p != "" && path.Clean("/"+p) != "/"+strings.TrimRight(p, "/") {
-		r.add(at+".prefix", quote(p)+" is not a plain path", "as kubernetes/site-a")
+	checkObjects(r, at, s.Prefix, s.CA, s.CredentialsFile, "/etc/naupegos/s3")
+}
+
+func (s *BackupSwift) check(r *findings, at string) {
+	checkService(r, at, "authURL", s.AuthURL, s.CA, "https://cloud.example.org:5000/v3", true)
+	if n := s.Container; n != "" && (len(n) > 256 || strings.ContainsFunc(n, func(r rune) bool { return r == '/' || unicode.IsControl(r) }) || n == "." || n == "..") {
+		r.add(at+".container", quote(n)+" is not the name of a container", "it has up to 256 bytes, and no slash")
 	}
-	if s.CA != "" && !isCertificate(s.CA) {
+	checkObjects(r, at, s.Prefix, s.CA, s.CredentialsFile, "/etc/naupegos/swift")
+}
+
+// checkService checks the address of a service; deep says that it may have a path.
+func checkService(r *findings, at, field, address, ca, example string, deep bool) {
+	at = at + "." + field
+	u, err := url.Parse(address)
+	switch {
+	case address == "":
+	case err == nil && u.User != nil: // never shown
+		r.add(at, "holds credentials", "leave them away, and put them into a file: credentialsFile")
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || !deep && strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		r.add(at, quote(address)+" is not the address of a service", "as "+example)
+	case u.Scheme == "http" && ca != "":
+		r.add(strings.TrimSuffix(at, field)+"ca", "is given, but the "+field+" is not reached by https", "remove it, or write https", at)
+	}
+}
+
+// checkObjects checks what buckets and containers have in common.
+func checkObjects(r *findings, at, prefix, ca, credentials, example string) {
+	if prefix != "" && path.Clean("/"+prefix) != "/"+strings.TrimRight(prefix, "/") {
+		r.add(at+".prefix", quote(prefix)+" is not a plain path", "as kubernetes/site-a")
+	}
+	if ca != "" && !isCertificate(ca) {
 		r.add(at+".ca", "is no certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
 	}
-	if f := s.CredentialsFile; f != "" && !plainPath(f) {
-		r.add(at+".credentialsFile", quote(f)+" is not an absolute path", "as /etc/naupegos/s3")
+	if credentials != "" && !plainPath(credentials) {
+		r.add(at+".credentialsFile", quote(credentials)+" is not an absolute path", "as "+example)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/s3"
+	"github.com/naupegos/naupegos/internal/backup/swift"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -33,21 +34,20 @@ const (
 
 // BackupTarget returns where the backups of a document's cluster are kept; dir is the store's directory. doc may be nil.
 func BackupTarget(doc *v1alpha1.Cluster, dir string) backup.Target {
-	if doc != nil && doc.Spec.Backup != nil && doc.Spec.Backup.To != nil {
-		to := doc.Spec.Backup.To
-		if to.S3 != nil {
-			return s3.New(s3.Spec(*to.S3))
-		}
-		if doc.Spec.Backup.Schedule != "" {
-			return backup.Shared{Directory: backup.Directory(to.Directory)}
-		}
+	if doc == nil || doc.Spec.Backup == nil || doc.Spec.Backup.To == nil {
+		return backup.Directory(filepath.Join(dir, "backups"))
+	}
+	switch to := doc.Spec.Backup.To; {
+	case to.S3 != nil:
+		return s3.New(s3.Spec(*to.S3))
+	case to.Swift != nil:
+		return swift.New(swift.Spec(*to.Swift))
+	case doc.Spec.Backup.Schedule != "":
+		return backup.Shared{Directory: backup.Directory(to.Directory)}
+	default:
 		return backup.Directory(to.Directory)
 	}
-	return backup.Directory(filepath.Join(dir, "backups"))
 }
-
-// BackupTarget returns where the backups of this cluster are kept.
-func (c *Cluster) BackupTarget() backup.Target { return BackupTarget(c.doc, c.stateDir) }
 
 // backupRecipients are those who can open the backups of this cluster: the store's own first.
 func (c *Cluster) backupRecipients() []string {

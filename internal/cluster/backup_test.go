@@ -15,7 +15,6 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
-	"github.com/naupegos/naupegos/internal/backup/s3"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -99,12 +98,12 @@ func TestSchedule(t *testing.T) {
 	for _, f := range conf.Files {
 		files[f.Path] = f
 	}
-	if f := files[backupCredentials]; f.Mode != 0o600 || !f.Secret || !strings.Contains(string(f.Content), "aws_secret_access_key = word\n") {
+	if f := files[credentialsPlace]; f.Mode != 0o600 || !f.Secret || !strings.Contains(string(f.Content), "aws_secret_access_key = word\n") {
 		t.Errorf("the credentials are %v", f.Mode)
 	}
 	var set turns.Settings
 	testkit.Must(t, json.Unmarshal(files[backupSettings].Content, &set))
-	if set.Machine != "demo-cp-2" || set.To.S3.CredentialsFile != backupCredentials || set.To.S3.Bucket != "bucket" || set.Keep.Last != 3 || set.Schedule != "0 */12 * * *" {
+	if set.Machine != "demo-cp-2" || set.To.S3.CredentialsFile != credentialsPlace || set.To.S3.Bucket != "bucket" || set.Keep.Last != 3 || set.Schedule != "0 */12 * * *" {
 		t.Errorf("the settings are %+v", set)
 	}
 	units := map[string]machine.Unit{}
@@ -160,8 +159,28 @@ func TestSchedule(t *testing.T) {
 	}
 
 	testkit.Must(t, os.Remove(credentials)) // on another host of the operator's
-	if got := string(testkit.Value(l.bucketCredentials(t.Context(), s3.Spec(*doc.Spec.Backup.To.S3)))(t)); !strings.Contains(got, "word") {
+	if got := string(testkit.Value(l.backupCredentials(t.Context()))(t)); !strings.Contains(got, "word") {
 		t.Errorf("what was found before is forgotten: %q", got)
+	}
+	doc.Spec.Backup.To = &v1alpha1.BackupTarget{Swift: &v1alpha1.BackupSwift{AuthURL: "https://cloud.example.org:5000/v3", Container: "c", CredentialsFile: credentials}}
+	if _, err := l.backupCredentials(t.Context()); fail.KindOf(err) != fail.Unauthorized {
+		t.Errorf("what admits to a bucket is taken for a container: %v", err)
+	}
+	testkit.Must(t, os.WriteFile(credentials, []byte("export OS_APPLICATION_CREDENTIAL_ID=id\nexport OS_APPLICATION_CREDENTIAL_SECRET='word'\n"), 0o600))
+	layer := testkit.Value(l.backupLayer(t.Context(), "demo-cp-2"))(t)
+	set = turns.Settings{}
+	for _, f := range layer.Files {
+		switch f.Path {
+		case credentialsPlace:
+			if f.Mode != 0o600 || !f.Secret || string(f.Content) != "OS_APPLICATION_CREDENTIAL_ID=id\nOS_APPLICATION_CREDENTIAL_SECRET=word\n" {
+				t.Errorf("the credential is %v: %s", f.Mode, f.Content)
+			}
+		case backupSettings:
+			testkit.Must(t, json.Unmarshal(f.Content, &set))
+		}
+	}
+	if set.To.Swift == nil || set.To.Swift.CredentialsFile != credentialsPlace || set.To.Swift.Container != "c" || set.To.S3 != nil || set.To.Directory != "" {
+		t.Errorf("the settings are %+v", set)
 	}
 	doc.Spec.Backup.Schedule = ""
 	l.configure(doc, testkit.Value(l.observeInventory(t.Context(), nil))(t).Want)

@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup/s3"
+	"github.com/naupegos/naupegos/internal/backup/swift"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -298,10 +299,11 @@ func parseInitialCluster(s string) map[string]string {
 }
 
 const (
-	backupSettings    = "/etc/naupegos/backup.json"
-	backupCredentials = "/etc/naupegos/backup-credentials" //nolint:gosec // a path
-	backupMetrics     = "/var/lib/naupegos/metrics/backup.prom"
-	secretBucket      = "bucket-credentials" //nolint:gosec // a name: among the cluster's secrets, what admits machines to the bucket
+	backupSettings   = "/etc/naupegos/backup.json"
+	credentialsPlace = "/etc/naupegos/backup-credentials" //nolint:gosec // a path
+	backupMetrics    = "/var/lib/naupegos/metrics/backup.prom"
+	secretBucket     = "bucket-credentials"   //nolint:gosec // a name: among the cluster's secrets, what admits machines to the bucket
+	secretContainer  = "container-credential" //nolint:gosec // a name: what admits them to the container
 )
 
 // backupLayer renders what has a control-plane machine make backups on schedule, in turn with the others; nothing where the document wants none.
@@ -316,15 +318,22 @@ func (c *Cluster) backupLayer(ctx context.Context, name string) (machine.Config,
 		Etcd:    turns.Etcd(layout.LocalEtcd()),
 		Metrics: backupMetrics,
 	}
+	credentials, err := c.backupCredentials(ctx)
+	if err != nil {
+		return conf, err
+	}
+	if len(credentials) > 0 {
+		conf.Files = append(conf.Files, machine.File{Path: credentialsPlace, Mode: 0o600, Content: credentials, Secret: true})
+	}
 	if spec := c.doc.Spec.Backup.To.S3; spec != nil {
 		bucket := s3.Spec(*spec)
-		credentials, err := c.bucketCredentials(ctx, bucket)
-		if err != nil {
-			return conf, err
-		}
-		conf.Files = append(conf.Files, machine.File{Path: backupCredentials, Mode: 0o600, Content: credentials, Secret: true})
-		bucket.CredentialsFile = backupCredentials
+		bucket.CredentialsFile = credentialsPlace
 		set.To.S3 = &bucket
+	}
+	if spec := c.doc.Spec.Backup.To.Swift; spec != nil {
+		container := swift.Spec(*spec)
+		container.CredentialsFile = credentialsPlace
+		set.To.Swift = &container
 	}
 	raw, err := json.MarshalIndent(set, "", "  ")
 	if err != nil {
@@ -338,20 +347,28 @@ func (c *Cluster) backupLayer(ctx context.Context, name string) (machine.Config,
 	return conf, nil
 }
 
-// bucketCredentials returns what admits machines to the bucket: what admits Naupegos here, else what was last found.
-func (c *Cluster) bucketCredentials(ctx context.Context, spec s3.Spec) ([]byte, error) {
-	found, missing := s3.Credentials(spec)
-	kept, err := c.secrets.Get(ctx, secretBucket)
-	if err != nil && fail.KindOf(err) != fail.NotFound {
+// backupCredentials returns what admits machines to where backups go: what admits Naupegos here, else what was last found. A directory needs none.
+func (c *Cluster) backupCredentials(ctx context.Context) (found []byte, missing error) {
+	secret := secretBucket
+	switch to := c.doc.Spec.Backup.To; {
+	case to.S3 != nil:
+		found, missing = s3.Credentials(s3.Spec(*to.S3))
+	case to.Swift != nil:
+		secret = secretContainer
+		found, missing = swift.Credentials(swift.Spec(*to.Swift))
+	default:
+		return nil, nil
+	}
+	kept, err := c.secrets.Get(ctx, secret)
+	switch {
+	case err != nil && fail.KindOf(err) != fail.NotFound:
 		return nil, err
-	}
-	if missing != nil && len(kept) > 0 {
+	case missing != nil && len(kept) > 0:
 		return kept, nil
-	}
-	if missing != nil || bytes.Equal(found, kept) {
+	case missing != nil, bytes.Equal(found, kept):
 		return found, missing
 	}
-	return found, c.secrets.Put(ctx, secretBucket, found)
+	return found, c.secrets.Put(ctx, secret, found)
 }
 
 // backupService hides neither homes nor temporary files: the directory for backups may lie there.

@@ -381,3 +381,6 @@ func (c *Cluster) endRestore() *plan.Step {
 		},
 	}
 }
+
+// BackupTarget returns where the backups of this cluster are kept.
+func (c *Cluster) BackupTarget() backup.Target { return BackupTarget(c.doc, c.stateDir) }

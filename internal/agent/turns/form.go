@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/s3"
+	"github.com/naupegos/naupegos/internal/backup/swift"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/schedule"
 )
@@ -39,8 +40,9 @@ type Settings struct {
 
 // Target is where sets go: one of its fields.
 type Target struct {
-	Directory string   `json:"directory,omitempty"`
-	S3        *s3.Spec `json:"s3,omitempty"` // its credentials are in a file of the machine
+	Directory string      `json:"directory,omitempty"`
+	S3        *s3.Spec    `json:"s3,omitempty"`    // its credentials are in a file of the machine
+	Swift     *swift.Spec `json:"swift,omitempty"` // so are those
 }
 
 // Etcd is the machine's own member, and what admits to it.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/s3"
+	"github.com/naupegos/naupegos/internal/backup/swift"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/schedule"
 )
@@ -163,6 +164,9 @@ func (r *run) inTurn(ctx, held context.Context, t *turn) error {
 func (r *run) target() (backup.Target, error) {
 	if r.set.To.S3 != nil {
 		return s3.New(*r.set.To.S3), nil
+	}
+	if r.set.To.Swift != nil {
+		return swift.New(*r.set.To.Swift), nil
 	}
 	dir := r.set.To.Directory
 	info, err := os.Stat(dir)

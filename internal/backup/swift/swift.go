@@ -1,0 +1,340 @@
+package swift
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+const (
+	grace    = time.Hour
+	patience = 30 * time.Second // for an answer to begin
+	attempts = 3                // at one call that can be made again
+	page     = 10000            // entries of a listing
+	mostSaid = 4 << 10          // bytes of a refusal that are read
+)
+
+// Spec says which container it is: the document's BackupSwift, which is checked there.
+type Spec struct {
+	AuthURL         string `json:"authURL"` // of the identity service, as https://cloud.example.org:5000/v3
+	Container       string `json:"container"`
+	Prefix          string `json:"prefix,omitempty"` // what the names of all objects begin with
+	Region          string `json:"region,omitempty"`
+	CA              string `json:"ca,omitempty"`              // of the authority that vouches for the services (PEM)
+	CredentialsFile string `json:"credentialsFile,omitempty"` // lines for a shell
+}
+
+// Container is a container as a backup.Target.
+type Container struct {
+	spec Spec
+	http *http.Client
+
+	mu      sync.Mutex
+	session session
+}
+
+var _ backup.Target = (*Container)(nil)
+
+// New returns a container. Credentials are looked for, and the services are asked, when it is used.
+func New(spec Spec) *Container {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // the document's authority is enough
+	}
+	pool.AppendCertsFromPEM([]byte(spec.CA))
+	return &Container{spec: spec, http: &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, IdleConnTimeout: patience, ExpectContinueTimeout: patience,
+			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		},
+		// A token, or a credential, is for the services that the cloud names.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// String implements backup.Target.
+func (c *Container) String() string {
+	host := c.spec.AuthURL
+	if u, err := url.Parse(c.spec.AuthURL); err == nil && u.Host != "" {
+		host = u.Host
+	}
+	return "swift://" + host + "/" + path.Join(c.spec.Container, c.spec.Prefix)
+}
+
+// Grace implements backup.Target.
+func (c *Container) Grace() time.Duration { return grace }
+
+func (c *Container) key(name string) string {
+	return strings.TrimPrefix(path.Join(c.spec.Prefix, name), "/")
+}
+
+// object is the path of an object below an account; that of the container where key is empty.
+func (c *Container) object(key string) string {
+	at := "/" + url.PathEscape(c.spec.Container)
+	for part := range strings.SplitSeq(key, "/") {
+		if part != "" {
+			at += "/" + url.PathEscape(part)
+		}
+	}
+	return at
+}
+
+// call makes a call as who is signed in. The body, where there is one, is read once.
+func (c *Container) call(ctx context.Context, method, at string, body io.Reader) (*http.Response, error) {
+	s, err := c.signedIn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, s.url+at, body)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "write a request")
+	}
+	r.Header.Set("X-Auth-Token", s.token)
+	if body != nil { // of unknown length: it is sent once the store agrees to have it
+		r.Header.Set("Expect", "100-continue")
+		r.Header.Set("Content-Type", "application/octet-stream")
+	}
+	res, err := c.send(r)
+	if statusOf(err) == http.StatusUnauthorized {
+		c.forget(s.token) // it has ended before its time, or was revoked
+	}
+	return res, err
+}
+
+// again makes a call that has no body, more than once where that may help.
+func (c *Container) again(ctx context.Context, method, at string) (res *http.Response, err error) {
+	renewed := false
+	err = c.tried(ctx, func() error {
+		res, err = c.call(ctx, method, at, nil)
+		if statusOf(err) == http.StatusUnauthorized && !renewed {
+			renewed = true
+			res, err = c.call(ctx, method, at, nil)
+		}
+		return err
+	})
+	return res, err
+}
+
+// tried does something up to three times while nobody answers, or a service is out of order.
+func (c *Container) tried(ctx context.Context, do func() error) (err error) {
+	for n := 1; ; n++ {
+		if err = do(); err == nil || n == attempts || !passes(err) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(time.Duration(n) * time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// passes reports whether what went wrong may pass by itself.
+func passes(err error) bool {
+	var judged *fail.Error
+	switch status := statusOf(err); {
+	case errors.As(err, &judged): // it was tried already, or can't be helped
+		return false
+	case status == 0:
+		return true
+	default:
+		return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusInsufficientStorage
+	}
+}
+
+// send sends a request; an answer other than success is a refusal.
+func (c *Container) send(r *http.Request) (*http.Response, error) {
+	res, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode < 300 {
+		return res, nil
+	}
+	defer res.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(res.Body, mostSaid))
+	if err != nil {
+		return nil, err
+	}
+	no := &refusal{status: res.StatusCode}
+	var words struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(said, &words) == nil { // Keystone's; Swift's are pages
+		no.said = words.Error.Message
+	}
+	return nil, no
+}
+
+// broken is an error of who fills a file.
+type broken struct{ error }
+
+func (e broken) Unwrap() error { return e.error }
+
+// Create implements backup.Target. The store keeps what came to its end, and nothing of what did not.
+func (c *Container) Create(ctx context.Context, name string, fill func(io.Writer) error) error {
+	head, err := c.again(ctx, http.MethodHead, c.object("")) // what can be tried again is out of the way before the file is begun
+	if err == nil {
+		err = head.Body.Close()
+	}
+	if err != nil {
+		return c.noContainer(err, "write %s", name)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r, w := io.Pipe()
+	filled := make(chan error, 1)
+	go func() {
+		err := fill(w)
+		filled <- err
+		if err != nil {
+			err = broken{err}
+		}
+		_ = w.CloseWithError(err) // it never fails
+	}()
+	res, err := c.call(ctx, http.MethodPut, c.object(c.key(name)), r)
+	if err == nil {
+		err = res.Body.Close()
+	}
+	why := c.noContainer(err, "write %s", name)
+	_ = r.CloseWithError(why) // whoever fills the file ends, with what went wrong here
+	e := <-filled
+	var own broken
+	switch {
+	case err == nil && e == nil:
+		return nil
+	case err == nil: // it was whole for the store, and was not for who filled it
+		return errors.Join(e, c.Remove(context.WithoutCancel(ctx), name))
+	case errors.As(err, &own):
+		return e
+	}
+	return why
+}
+
+// Open implements backup.Target.
+func (c *Container) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	res, err := c.again(ctx, http.MethodGet, c.object(c.key(name)))
+	if err != nil {
+		return nil, 0, c.wrap(err, "read %s", name)
+	}
+	return &reader{c, res.Body, name}, res.ContentLength, nil
+}
+
+// reader gives what goes wrong while a file is read its kind.
+type reader struct {
+	c    *Container
+	body io.ReadCloser
+	name string
+}
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = r.c.wrap(err, "read %s", r.name)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (r *reader) Close() error { return r.body.Close() }
+
+// List implements backup.Target.
+func (c *Container) List(ctx context.Context, dir string) (all []backup.File, err error) {
+	prefix := c.key(dir) + "/"
+	for marker := ""; ; {
+		ask := url.Values{"format": {"json"}, "prefix": {prefix}, "limit": {fmt.Sprint(page)}, "marker": {marker}}
+		var objects []struct {
+			Name     string `json:"name"`
+			Bytes    int64  `json:"bytes"`
+			Modified string `json:"last_modified"`
+		}
+		res, err := c.again(ctx, http.MethodGet, c.object("")+"?"+ask.Encode())
+		if err == nil && res.StatusCode != http.StatusNoContent {
+			err = json.NewDecoder(res.Body).Decode(&objects)
+		}
+		if err == nil {
+			err = res.Body.Close()
+		}
+		if err != nil {
+			return nil, c.noContainer(err, "look for backups")
+		}
+		if len(objects) == 0 {
+			return all, nil
+		}
+		for _, o := range objects {
+			when, err := time.Parse("2006-01-02T15:04:05", strings.TrimSuffix(o.Modified, "Z")) // with parts of seconds or without
+			if err != nil {
+				return nil, fail.Wrap(fail.Internal, err, "read when %s was written", o.Name).At(c.String())
+			}
+			all = append(all, backup.File{Name: strings.TrimPrefix(strings.TrimPrefix(o.Name, c.key("")), "/"), Size: o.Bytes, Modified: when})
+		}
+		marker = objects[len(objects)-1].Name
+	}
+}
+
+// Remove implements backup.Target.
+func (c *Container) Remove(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		res, err := c.again(ctx, http.MethodDelete, c.object(c.key(name)))
+		if err == nil {
+			err = res.Body.Close()
+		}
+		if err = c.wrap(err, "remove %s", name); err != nil && fail.KindOf(err) != fail.NotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+// noContainer is wrap for calls that only a container which isn't there makes fail by 404.
+func (c *Container) noContainer(err error, format string, args ...any) error {
+	if statusOf(err) == http.StatusNotFound {
+		return fail.Wrap(fail.Refused, err, format, args...).At(c.String()).Enough().Do("make the container, or name another one in spec.backup.to.swift.container")
+	}
+	return c.wrap(err, format, args...)
+}
+
+// wrap gives an error its kind. It has been tried again already where that could help.
+func (c *Container) wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	e := fail.Wrap(fail.Refused, err, format, args...).At(c.String()).Enough()
+	status := statusOf(err)
+	if status == 0 {
+		if e.Kind = fail.KindOf(err); e.Kind == fail.Internal {
+			e.Kind = fail.Unreachable
+		}
+		return e
+	}
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		e.Kind = fail.Unauthorized
+		return e.Do("look at the application credential (spec.backup.to.swift.credentialsFile, else %s), and whether it may read, write and list the container", idName)
+	case status == http.StatusNotFound:
+		e.Kind = fail.NotFound
+	case status == http.StatusRequestEntityTooLarge:
+		return e.Do("the store takes no file as large, or the quota is used up")
+	case status == http.StatusTooManyRequests, status >= 500 && status != http.StatusInsufficientStorage:
+		e.Kind = fail.Unreachable
+	}
+	return e
+}
