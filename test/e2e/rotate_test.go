@@ -124,10 +124,14 @@ func issuer(t testing.TB, cert []byte) []byte {
 func (r *rig) restarts() map[string]string {
 	r.t.Helper()
 	list := testkit.Value(r.api().CoreV1().Pods("").List(r.t.Context(), metav1.ListOptions{}))(r.t)
+	nodes := map[string]bool{}
+	for _, n := range testkit.Value(r.api().CoreV1().Nodes().List(r.t.Context(), metav1.ListOptions{}))(r.t).Items {
+		nodes[n.Name] = true
+	}
 	all := map[string]string{}
 	for i := range list.Items {
 		p := &list.Items[i]
-		if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static || p.Status.Phase != corev1.PodRunning {
+		if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static || p.Status.Phase != corev1.PodRunning || !nodes[p.Spec.NodeName] { // Kubernetes forgets those of a node that is gone after a minute
 			continue
 		}
 		n := int32(0)
