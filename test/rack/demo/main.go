@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -88,6 +89,11 @@ func run(ctx context.Context, d *demo, kubernetes string) (err error) {
 	}
 	if err := d.naupegos(ctx, "--state-dir", d.state(), "image", "system", "--virtual", "--kubernetes", kubernetes); err != nil {
 		return err
+	}
+	if _, err := net.InterfaceByName(bridge); err == nil { // of a demo that was killed
+		if _, err := tool.Run(ctx, nil, "ip", "link", "del", bridge); err != nil {
+			return err
+		}
 	}
 	for _, line := range []string{"link add " + bridge + " type bridge forward_delay 0 mcast_snooping 0", "address add " + address + "/24 dev " + bridge, "link set " + bridge + " up"} {
 		if _, err := tool.Run(ctx, nil, "ip", strings.Fields(line)...); err != nil {
