@@ -115,7 +115,7 @@ func run(ctx context.Context, d *demo, kubernetes string) (err error) {
 // serve starts the server, and makes a token for whoever looks at its pages.
 func (d *demo) serve(ctx context.Context, discovery string) (end func(), err error) {
 	cmd := exec.Command(d.bin, "server", "--state-dir", d.state(), "--listen-http", address+":8080", "--listen-https", address+":8443", "--netboot-interface", bridge,
-		"--dhcp", "on", "--dhcp-range", "10.92.0.100-10.92.0.150", "--discovery-image", discovery, "--discovery-arg", "naupegos.pause=2s")
+		"--dhcp", "on", "--dhcp-range", "10.92.0.100-10.92.0.150", "--dhcp-router", address, "--discovery-image", discovery, "--discovery-arg", "naupegos.pause=2s")
 	log, err := os.Create(filepath.Join(d.dir, "server.log"))
 	if err != nil {
 		return nil, err
