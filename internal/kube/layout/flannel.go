@@ -21,7 +21,7 @@ func FlannelConflist() string { return string(bundle.FlannelConflist()) }
 //go:embed manifests/flannel.yaml
 var flannelManifest string
 
-// Flannel renders flannel's manifests: VXLAN between the machines' default interfaces, pods' traffic to the outside masqueraded.
+// Flannel renders flannel's manifests: VXLAN between the interfaces that carry the nodes' addresses, pods' traffic to the outside masqueraded.
 func (p Params) Flannel() ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
