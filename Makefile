@@ -126,13 +126,15 @@ files = $(shell grep -rlE '^//go:build $(1)' --include='*_test.go' internal api 
 tagged = $(sort $(patsubst %/,./%,$(dir $(call files,$(1)))))
 tests = '^($(shell grep -hoE '^func Test\w+.t \*testing\.T' $(call files,$(1)) | sed 's,^func ,,; s,\W.*,,' | sort -u | paste -sd '|'))$$'
 AS_ROOT = $(SUDO) env "PATH=$$PATH"
+# How long one test binary may take.
+LIMIT = $(if $(NAUPEGOS_FULL),4h,1h)
 
 # Packages that have tests with real servers on loopback; two at a time, for most of their time they wait. -count=1: of the servers that a
 # test runs against, go's cache of test results knows nothing.
 integration: build bundle bin/tiers ## real servers on loopback, real machines (root)
-	@$(TIER) -budget 6m integration $(AS_ROOT) $(GO_TEST) -tags integration -count=1 -p 2 -timeout 30m -run $(call tests,integration) $(call tagged,integration)
+	@$(TIER) -budget 6m integration $(AS_ROOT) $(GO_TEST) -tags integration -count=1 -p 2 -timeout $(LIMIT) -run $(call tests,integration) $(call tagged,integration)
 
-E2E = $(GO_TEST) -tags e2e -count=1 -timeout 60m ./test/e2e
+E2E = $(GO_TEST) -tags e2e -count=1 -timeout $(LIMIT) ./test/e2e
 ON_CLOUD = '^TestOpenStack'
 
 e2e: build bundle bundle-former $(BED_BUNDLE) bin/tiers ## real machines and clusters (root)
@@ -160,7 +162,7 @@ off-bed:
 	@echo "skipped: the tests of make test-openstack need Debian 12"
 
 openstack: bin/tiers
-	@$(TIER) -budget 7m openstack $(AS_ROOT) $(GO_TEST) -tags integration,openstack -count=1 -p 2 -timeout 30m -skip $(CALLS) -run $(call tests,$(CLOUD_TAGS)) $(filter-out ./test/openstack/bed,$(call tagged,$(CLOUD_TAGS)))
+	@$(TIER) -budget 7m openstack $(AS_ROOT) $(GO_TEST) -tags integration,openstack -count=1 -p 2 -timeout $(LIMIT) -skip $(CALLS) -run $(call tests,$(CLOUD_TAGS)) $(filter-out ./test/openstack/bed,$(call tagged,$(CLOUD_TAGS)))
 
 test-openstack: setup-test build bundle-openstack bin/tiers ## tests against a real OpenStack on this machine (root, Debian 12)
 	@hack/setup openstack

@@ -3,6 +3,7 @@ package openstack
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,10 +78,12 @@ func TestServerGroupTwice(t *testing.T) {
 	twin := maps.Clone(used)
 	twin["id"], twin["members"] = "twin", []any{}
 	f.kinds["os-server-groups"] = append([]thing{twin}, f.kinds["os-server-groups"]...)
+	lost := f.kinds["servers"][0] // where no machine is missing, nobody lists server groups
+	f.dropServer(lost)
 	p := fakeProvider(t, f, doc)
 	inv := testkit.Value(p.Observe(t.Context()))(t)
 	steps := testkit.Value(p.Steps(t.Context(), wanted(doc), inv))(t)
-	if len(steps) != 1 || steps[0].ID != serverGroupsStep || steps[0].Action != plan.Change || len(steps[0].Details) != 1 {
+	if len(steps) == 0 || steps[0].ID != serverGroupsStep || steps[0].Action != plan.Change || len(steps[0].Details) != 1 {
 		t.Fatalf("planned: %+v", steps)
 	}
 	testkit.Must(t, apply(t.Context(), fakeProvider(t, f, doc)))
@@ -89,9 +92,21 @@ func TestServerGroupTwice(t *testing.T) {
 	}
 	twin["members"] = []any{"another"} // both are used: neither can go
 	f.kinds["os-server-groups"] = append(f.kinds["os-server-groups"], twin)
+	f.calls = nil
 	p = fakeProvider(t, f, doc)
 	inv = testkit.Value(p.Observe(t.Context()))(t)
 	if steps := testkit.Value(p.Steps(t.Context(), wanted(doc), inv))(t); len(steps) > 0 {
 		t.Errorf("planned: %+v", steps[0])
+	}
+	if slices.ContainsFunc(f.calls, func(c string) bool { return strings.Contains(c, "os-server-groups") }) {
+		t.Errorf("nothing is missing, and server groups were listed: %v", f.calls)
+	}
+	f.dropServer(f.kinds["servers"][0])
+	p = fakeProvider(t, f, doc)
+	inv = testkit.Value(p.Observe(t.Context()))(t)
+	for _, s := range testkit.Value(p.Steps(t.Context(), wanted(doc), inv))(t) {
+		if s.ID == serverGroupsStep {
+			t.Errorf("planned: %+v", s)
+		}
 	}
 }

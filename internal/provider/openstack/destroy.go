@@ -71,7 +71,7 @@ func (p *Provider) removePorts(ctx context.Context, all []ports.Port) error {
 
 // Destroy returns the steps that remove the cluster: machines and load balancer side by side, then the network, then a proof that
 // nothing is left.
-func (p *Provider) Destroy(_ context.Context, seen *provider.Inventory) []*plan.Step {
+func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*plan.Step {
 	steps := p.balancer.Destroy()
 	if seen != nil {
 		for _, m := range seen.Machines {
@@ -89,10 +89,15 @@ func (p *Provider) Destroy(_ context.Context, seen *provider.Inventory) []*plan.
 	if p.spec().Network.Existing != "" {
 		what = "remove ports and security groups"
 	}
+	err := p.known.serverGroups.Fresh(ctx)
+	details := p.others()
+	if err != nil {
+		details = append(details, "server groups, which can't be listed now: "+err.Error())
+	}
 	return append(steps,
 		&plan.Step{
 			ID: provider.DestroyNetworkStep, Action: plan.Destroy, Title: what, Subject: "cluster", Reason: "the cluster is destroyed",
-			Details: p.others(), Needs: first, Timeout: 2 * p.opts.Timeouts.Delete,
+			Details: details, Needs: first, Timeout: 2 * p.opts.Timeouts.Delete,
 			Run: func(ctx context.Context, progress plan.Progress) error { return p.destroyRest(ctx, progress) },
 		},
 		&plan.Step{

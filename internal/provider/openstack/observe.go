@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
@@ -19,11 +20,16 @@ import (
 )
 
 // all lists the caches.
-func (k *known) all() []cache.Any {
-	return []cache.Any{k.networks, k.subnets, k.routers, k.groups, k.ports, k.floating, k.reserved, k.servers, k.volumes, k.serverGroups, k.keypairs}
+func (k *known) all() []cache.Any { return append(k.eager(), k.serverGroups) }
+
+// eager lists the caches that every observation fills. Server groups are listed where they are needed: Nova looks up each of their members
+// for it, so that it takes as long as a list of the servers.
+func (k *known) eager() []cache.Any {
+	return []cache.Any{k.networks, k.subnets, k.routers, k.groups, k.ports, k.floating, k.reserved, k.servers, k.volumes, k.keypairs}
 }
 
-// Observe finds everything of the cluster, with a number of calls that does not depend on how much there is. It changes nothing.
+// Observe finds everything of the cluster, with a number of calls that does not depend on how much there is, but for server groups while
+// it has servers. It changes nothing.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err := p.reload(ctx); err != nil {
 		return nil, err
@@ -42,14 +48,14 @@ func (p *Provider) reload(ctx context.Context) error {
 	if _, err := p.cloud(ctx); err != nil {
 		return err
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	for _, s := range p.known.all() {
-		g.Go(func() error { return s.Load(ctx) })
+	g, all := errgroup.WithContext(ctx)
+	for _, s := range p.known.eager() {
+		g.Go(func() error { return s.Load(all) })
 	}
-	g.Go(func() error { return p.balancer.Observe(ctx) })
+	g.Go(func() error { return p.balancer.Observe(all) })
 	if p.spec().ExternalNetwork != "" { // what the cluster has is compared with it; meanwhile it costs no time
 		g.Go(func() error {
-			_, err := p.externalNetwork(ctx)
+			_, err := p.externalNetwork(all)
 			if fail.KindOf(err) == fail.Refused { // checkExternal and Preflight say so, where it matters
 				err = nil
 			}
@@ -58,6 +64,12 @@ func (p *Provider) reload(ctx context.Context) error {
 	}
 	if err := g.Wait(); err != nil {
 		return err
+	}
+	p.known.serverGroups.Forget()
+	if len(p.known.servers.All()) == 0 {
+		if err := p.known.serverGroups.Load(ctx); err != nil {
+			return err
+		}
 	}
 	if err := p.checkBalancing(ctx); err != nil {
 		return err
@@ -175,7 +187,9 @@ func (p *Provider) others() []string {
 			out = append(out, "floating IP "+f.FloatingIP)
 		}
 	}
-	return append(out, p.balancer.Seen().Others()...)
+	out = append(out, p.balancer.Seen().Others()...)
+	slices.Sort(out) // a cloud may list in any order
+	return out
 }
 
 func each[T any](s *cache.Cache[T], out *[]string, what string, name func(T) string) {

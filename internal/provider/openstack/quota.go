@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
@@ -34,7 +35,7 @@ func (p *Provider) demand(want provider.Wanted, sizes map[string]size, subnet st
 }
 
 func (p *Provider) needMachines(d quota.Demand, want provider.Wanted, sizes map[string]size) {
-	groups := map[string]int{}
+	groups, needed := map[string]int{}, map[string]bool{}
 	for _, m := range want.Machines {
 		s := p.shape(m.Role, m.Pool)
 		if _, ok := p.portOf(m.Name); !ok {
@@ -43,15 +44,17 @@ func (p *Provider) needMachines(d quota.Demand, want provider.Wanted, sizes map[
 		if p.floatingMissing(m) {
 			d[quota.FloatingIPs]++
 		}
-		if name, _ := p.serverGroupName(m); name != "" {
-			groups[name]++
-			if groups[name] == 1 && p.serverGroup(m) == "" {
-				d[quota.ServerGroups]++
-			}
-			d.Most(quota.GroupMembers, groups[name])
+		group, _ := p.serverGroupName(m)
+		if group != "" {
+			groups[group]++
+			d.Most(quota.GroupMembers, groups[group])
 		}
 		if _, ok := p.serverOf(m.Name); ok {
 			continue
+		}
+		if group != "" && !needed[group] && p.serverGroup(m) == "" {
+			needed[group] = true
+			d[quota.ServerGroups]++
 		}
 		d[quota.Servers]++
 		d[quota.Cores] += sizes[s.Flavor].vcpus
@@ -118,6 +121,11 @@ func (f preflight) quotas(ctx context.Context, all map[string]flavors.Flavor) er
 	sizes := map[string]size{}
 	for name, x := range all {
 		sizes[name] = size{vcpus: x.VCPUs, ramMiB: x.RAM}
+	}
+	if slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { _, ok := f.serverOf(m.Name); return !ok }) {
+		if err := f.known.serverGroups.Fresh(ctx); err != nil {
+			return err
+		}
 	}
 	d := f.demand(f.want, sizes, f.cidr())
 	have, err := f.allowances(ctx)

@@ -38,9 +38,12 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 		cidr = sub.CIDR
 	}
 	machines, fresh := p.machineSteps(want, seen)
-	steps = append(steps, p.groupsPlan(cidr), p.serverGroupsPlan(want.Machines, fresh))
+	steps = append(steps, p.groupsPlan(cidr))
 	if len(fresh) > 0 {
-		steps = append(steps, p.keypairPlan(), p.volumesPlan(fresh))
+		if err := p.known.serverGroups.Fresh(ctx); err != nil {
+			return nil, err
+		}
+		steps = append(steps, p.serverGroupsPlan(want.Machines, fresh), p.keypairPlan(), p.volumesPlan(fresh))
 	}
 	steps = append(steps, p.vipSteps(want)...)
 	ports, portsOf := p.portsPlans(want)

@@ -117,6 +117,16 @@ func (s *Cache[T]) Invalidate() {
 	s.doubts++
 }
 
+// Forget drops everything that is known: until somebody asks, there is nothing.
+func (s *Cache[T]) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items, s.loaded = nil, false
+	s.doubts++
+	clear(s.put)
+	clear(s.gone)
+}
+
 // Fresh asks the cloud unless what is known is certain.
 func (s *Cache[T]) Fresh(ctx context.Context) error {
 	s.mu.Lock()
