@@ -15,7 +15,7 @@ ALL_KUBERNETES := $(shell sed -n 's/^\t\t{"\(v[0-9.]*\)", .*/\1/p' internal/rele
 FORMER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).%,$(ALL_KUBERNETES)))
 
 .PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-openstack openstack \
-	bundle bundle-former bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack demo-metal \
+	bundle bundle-former bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack demo-metal e2e-metal-full \
 	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall deb clean
 
 help: ## this list
@@ -196,6 +196,9 @@ openstack-down: ## stop it; PURGE=1 forgets its state too
 
 demo-metal: setup-test bundle ## two emulated machines become a cluster; prints where the server's pages are (root; slow: they are emulated)
 	$(AS_ROOT) go run ./test/rack/demo -kubernetes $(DEFAULT_KUBERNETES)
+
+e2e-metal-full: build bundle bin/tiers ## a cluster whose control plane and worker are emulated machines; one is installed again (root)
+	@$(TIER) -v e2e-metal-full env NAUPEGOS_FULL=1 $(AS_ROOT) $(GO_TEST) -tags e2e -count=1 -run '^TestMetalFull$$' -timeout 4h ./test/e2e
 
 bench-boot: build ## the boot endpoints against matchbox, side by side: two minutes, no root
 	go run ./bench/boot $(BENCH)

@@ -15,7 +15,7 @@ import (
 )
 
 // testTargets are the make targets that run tests. CONTRIBUTING.md tells of each.
-var testTargets = []string{"static", "unit", "race", "integration", "e2e", "test-openstack", "test-calls", "test-bed", "test-image", "test", "test-full"}
+var testTargets = []string{"static", "unit", "race", "integration", "e2e", "test-openstack", "test-calls", "test-bed", "test-image", "e2e-metal-full", "test", "test-full"}
 
 // onTheBed are those that run on the test bed, of which the dry run of what starts it shows nothing.
 var onTheBed = []string{"openstack", "e2e-openstack"}

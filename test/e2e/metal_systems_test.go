@@ -29,12 +29,11 @@ import (
 // and bad one of the same kernel that has no init. It returns the directory that they are in.
 func makeMetalSystems(t *testing.T, b *bundle.Bundle) string {
 	t.Helper()
-	began, dir := time.Now(), filepath.Join(built.dir, "systems")
+	dir := filepath.Join(built.dir, "systems")
 	small := *b
 	small.Manifest.Images = slices.DeleteFunc(slices.Clone(b.Manifest.Images), func(i bundle.Image) bool { return !slices.Contains(i.Roles, "worker") })
 	small.Manifest.Binaries = slices.DeleteFunc(slices.Clone(b.Manifest.Binaries), func(a bundle.Artifact) bool { return strings.HasPrefix(a.Name, "etcd") })
-	good := testkit.Value(image.BuildSystem(t.Context(), image.Options{Bundle: &small, Virtual: true, Agent: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"), Version: "test", Output: filepath.Join(dir, "good")}))(t)
-	t.Logf("made a system image of %d MiB, %d to fetch, in %v", good.Root.RawSize>>20, good.Root.Size>>20, time.Since(began).Round(time.Second))
+	good := makeSystem(t, &small, filepath.Join(dir, "good"))
 	next, bad := *good, *good
 	next.ID = "sha256:" + strings.Repeat("600d", 16)
 	testkit.Must(t, writeSystem(filepath.Join(dir, "next"), &next))
@@ -44,6 +43,15 @@ func makeMetalSystems(t *testing.T, b *bundle.Bundle) string {
 	bad.Root = testkit.Value(packed(withoutInit(t, filepath.Join(dir, "good", good.ID[7:], "root.zst")), root, "/assets/systems/"+bad.ID[7:]+"/root.zst"))(t)
 	testkit.Must(t, writeSystem(filepath.Join(dir, "bad"), &bad))
 	return dir
+}
+
+// makeSystem makes a system image for emulated machines, in a directory that has others.
+func makeSystem(t *testing.T, b *bundle.Bundle, dir string) *order.System {
+	t.Helper()
+	began := time.Now()
+	s := testkit.Value(image.BuildSystem(t.Context(), image.Options{Bundle: b, Virtual: true, Agent: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"), Version: "test", Output: dir}))(t)
+	t.Logf("made a system image of %d MiB, %d to fetch, in %v", s.Root.RawSize>>20, s.Root.Size>>20, time.Since(began).Round(time.Second))
+	return s
 }
 
 func writeSystem(dir string, s *order.System) error {

@@ -74,6 +74,7 @@ func TestMetal(t *testing.T) {
 	f := newFleet(t, "e2emetal", b, rackedCP)
 	lap("the container runs")
 	p := serveFleet(t, f)
+	p.cluster = racked
 	p.offers("good")
 	old, modern := p.add(rack.Spec{Name: "old", DiskGiB: 20}), p.add(rack.Spec{Name: "modern", UEFI: true, DiskGiB: 20})
 	native := p.enlist(f, rackedCP)
@@ -274,7 +275,7 @@ func (p *provisioning) withdraw(name string) {
 // in runs a shell command on a machine of the cluster.
 func (p *provisioning) in(machine, command string) string {
 	p.t.Helper()
-	r := naupegos(p.t, invocation{}, "--state-dir", p.server.state, "ssh", racked, machine, "--", "sh", "-c", command)
+	r := naupegos(p.t, invocation{}, "--state-dir", p.server.state, "ssh", p.cluster, machine, "--", "sh", "-c", command)
 	if r.code != 0 {
 		p.t.Fatal(r)
 	}
@@ -295,7 +296,7 @@ systemctl restart naupegos-agent`)
 
 // nodes lists the cluster's nodes.
 func (p *provisioning) nodes() (l cluster.NodeList, err error) {
-	r := naupegos(p.t, p.asking(), "node", "list", racked, "-o", "json")
+	r := naupegos(p.t, p.asking(), "node", "list", p.cluster, "-o", "json")
 	if r.code != 0 {
 		return l, errors.New(r.String())
 	}
@@ -317,11 +318,11 @@ func (p *provisioning) ready(n int) {
 // renewed updates a worker alone, sees it be drained and have the place of those that reboot meanwhile, and give that back in the end.
 func (p *provisioning) renewed(t *testing.T, m *rack.Machine) result {
 	t.Helper()
-	worker := racked + "-" + m.Name + "-1"
+	worker := p.cluster + "-" + m.Name + "-1"
 	got := make(chan result, 1)
-	go func() { got <- naupegos(t, p.asking(), "update", racked, "--machine", worker, "--yes") }()
+	go func() { got <- naupegos(t, p.asking(), "update", p.cluster, "--machine", worker, "--yes") }()
 	var ended *result
-	place := "reboot/" + racked + ".machines"
+	place := "reboot/" + p.cluster + ".machines"
 	until(t, 20*time.Minute*slower, 500*time.Millisecond, func() error {
 		select {
 		case r := <-got:

@@ -46,6 +46,7 @@ type provisioning struct {
 	link    string // the bridge
 	server  *served
 	token   string
+	cluster string                   // that is made of the machines
 	machine map[string]*rack.Machine // by name
 }
 
