@@ -205,27 +205,8 @@ func (b *Bucket) Open(ctx context.Context, name string) (io.ReadCloser, int64, e
 		_ = o.Close() // nothing was read
 		return nil, 0, b.wrap(err, "read %s", name)
 	}
-	return &reader{b, o, name}, info.Size, nil
+	return backup.Reading(o, func(err error) error { return b.wrap(err, "read %s", name) }), info.Size, nil
 }
-
-// reader gives what goes wrong while a file is read its kind.
-type reader struct {
-	b    *Bucket
-	o    *minio.Object
-	name string
-}
-
-// Read implements io.Reader.
-func (r *reader) Read(p []byte) (int, error) {
-	n, err := r.o.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = r.b.wrap(err, "read %s", r.name)
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (r *reader) Close() error { return r.o.Close() }
 
 // List implements backup.Target.
 func (b *Bucket) List(ctx context.Context, dir string) (all []backup.File, err error) {

@@ -234,27 +234,8 @@ func (c *Container) Open(ctx context.Context, name string) (io.ReadCloser, int64
 	if err != nil {
 		return nil, 0, c.wrap(err, "read %s", name)
 	}
-	return &reader{c, res.Body, name}, res.ContentLength, nil
+	return backup.Reading(res.Body, func(err error) error { return c.wrap(err, "read %s", name) }), res.ContentLength, nil
 }
-
-// reader gives what goes wrong while a file is read its kind.
-type reader struct {
-	c    *Container
-	body io.ReadCloser
-	name string
-}
-
-// Read implements io.Reader.
-func (r *reader) Read(p []byte) (int, error) {
-	n, err := r.body.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = r.c.wrap(err, "read %s", r.name)
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (r *reader) Close() error { return r.body.Close() }
 
 // List implements backup.Target.
 func (c *Container) List(ctx context.Context, dir string) (all []backup.File, err error) {
