@@ -2,21 +2,20 @@ package cluster
 
 import (
 	"context"
-	"slices"
-
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-
-	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 // decided returns the remembered decisions.
@@ -26,6 +25,11 @@ func (c *Cluster) decided() wanted.Decisions {
 		fs[name] = wanted.Decision(v)
 	}
 	return fs
+}
+
+// DecisionOf returns what was decided about a machine of a record's cluster; empty: nothing.
+func DecisionOf(rec *store.Cluster, machine string) wanted.Decision {
+	return wanted.Decision(memory.NewFacts(rec, nil).Of(memory.Decision, machine))
 }
 
 // Decide remembers a decision for machines.

@@ -159,7 +159,7 @@ type editing struct {
 
 func (e *editing) edited() *Edited { return &Edited{Document: string(e.data), Sizes: e.sizes} }
 
-// shrink lowers the numbers of the groups that machines belong to.
+// shrink lowers the numbers of the groups that machines belong to, of those that are among these numbers.
 func (e *editing) shrink(machines []string) error {
 	less := map[wanted.Group]int{}
 	var order []wanted.Group
@@ -167,6 +167,9 @@ func (e *editing) shrink(machines []string) error {
 		g, err := wanted.GroupOf(e.doc, m)
 		if err != nil {
 			return err
+		}
+		if e.uncounted(g, m) {
+			continue
 		}
 		if less[g] == 0 {
 			order = append(order, g)
@@ -179,6 +182,23 @@ func (e *editing) shrink(machines []string) error {
 		}
 	}
 	return nil
+}
+
+// uncounted reports whether a machine of a group is none of those whose number the document gives: it is there only while its pool is changed, or
+// it was decided before that it goes, and the number was lowered then. It was not in a file that says more than the cluster's document.
+func (e *editing) uncounted(g wanted.Group, machine string) bool {
+	switch cluster.DecisionOf(e.rec, machine) {
+	case wanted.Surge:
+		return true
+	case wanted.Remove:
+		have, err := v1alpha1.Parse("the cluster's document", e.rec.Document)
+		if err != nil {
+			return false
+		}
+		was, err := wanted.GroupOf(have, machine)
+		return err == nil && g.Replicas <= was.Replicas
+	}
+	return false
 }
 
 // resize changes the number of machines of one group in the document; of a pool that scales, what is remembered of it.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -26,7 +28,7 @@ spec:
 
 func TestShrink(t *testing.T) {
 	doc := testkit.Value(v1alpha1.Parse("test", []byte(twoPools)))(t)
-	e := &editing{doc: doc, data: []byte(twoPools)}
+	e := &editing{rec: &store.Cluster{Name: "demo"}, doc: doc, data: []byte(twoPools)}
 	testkit.Must(t, e.shrink([]string{"demo-a-1", "demo-b-1", "demo-a-3", "demo-cp-2", "demo-cp-3"}))
 	after := testkit.Value(v1alpha1.Parse("edited", e.data))(t)
 	if n := []int{after.Spec.ControlPlane.Replicas, after.Spec.Workers[0].Count(), after.Spec.Workers[1].Count()}; n[0] != 1 || n[1] != 1 || n[2] != 0 {
@@ -34,6 +36,33 @@ func TestShrink(t *testing.T) {
 	}
 	if !strings.Contains(string(e.data), "- name: a # first\n      replicas: 1\n") {
 		t.Errorf("the pool was not left as it was written:\n%s", e.data)
+	}
+}
+
+// TestShrinkUncounted: a machine that the document's number does not count leaves it as it is.
+func TestShrinkUncounted(t *testing.T) {
+	more := strings.Replace(twoPools, "replicas: 3", "replicas: 4", 1)
+	for name, c := range map[string]struct {
+		decided        wanted.Decision
+		cluster, edits string // documents
+		left           int
+	}{
+		"nothing was decided":                           {"", twoPools, twoPools, 2},
+		"another takes its place":                       {wanted.Replace, twoPools, twoPools, 2},
+		"left over of a roll":                           {wanted.Surge, twoPools, twoPools, 3},
+		"left over, and the file says more":             {wanted.Surge, twoPools, more, 4},
+		"it goes already":                               {wanted.Remove, twoPools, twoPools, 3},
+		"it goes already, and the file was not lowered": {wanted.Remove, twoPools, more, 3},
+	} {
+		rec := &store.Cluster{Name: "demo", Document: []byte(c.cluster), Facts: store.Facts{}}
+		if c.decided != "" {
+			testkit.Must(t, memory.NewFacts(rec, nil).SetOf(t.Context(), memory.Decision, "demo-a-4", string(c.decided)))
+		}
+		e := &editing{rec: rec, doc: testkit.Value(v1alpha1.Parse("test", []byte(c.edits)))(t), data: []byte(c.edits)}
+		testkit.Must(t, e.shrink([]string{"demo-a-4"}))
+		if n := testkit.Value(v1alpha1.Parse("edited", e.data))(t).Spec.Workers[0].Count(); n != c.left {
+			t.Errorf("%s: %d machines are left, want %d", name, n, c.left)
+		}
 	}
 }
 
