@@ -301,13 +301,9 @@ func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	var workers, found []string
+	var found []string
 	for _, s := range o.Want {
-		n, known := o.Nodes[s.Name]
-		if s.Role == provider.Worker && known && hops.OfPool(told, c.pin(s)) == told.Machines { // others are not drained
-			workers = append(workers, s.Name)
-		}
-		if known && !n.Ready {
+		if n, known := o.Nodes[s.Name]; known && !n.Ready {
 			found = append(found, "node "+s.Name+" is not ready")
 		}
 	}
@@ -316,7 +312,7 @@ func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) 
 			found = append(found, "etcd member "+h.Name+" is not well")
 		}
 	}
-	more, err := client.Obstacles(ctx, workers)
+	more, err := client.Obstacles(ctx, c.drains(o, told))
 	if err != nil {
 		return nil, err
 	}
@@ -327,6 +323,41 @@ func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) 
 	}
 	used, err := c.deprecatedUse(ctx, o)
 	return slices.Concat(found, more, used), err
+}
+
+// drains lists the nodes that an upgrade to a release drains, each with how many more its pool is to have by then: wanted.WithSurge decides on
+// them once that hop has come.
+func (c *Cluster) drains(o *Observed, to hops.Releases) (all []kube.Away) {
+	var pools []string
+	for _, s := range wanted.Own(o.Want) {
+		if _, known := o.Nodes[s.Name]; s.Role == provider.Worker && known && hops.OfPool(to, c.pin(s)) == to.Machines { // others are not drained
+			all, pools = append(all, kube.Away{Node: s.Name}), append(pools, s.Pool)
+		}
+	}
+	drained, beside := map[string]int{}, map[string]int{} // those beside a pool's own that have nodes: their room is known
+	for _, pool := range pools {
+		drained[pool]++
+	}
+	for _, s := range o.Want {
+		if _, known := o.Nodes[s.Name]; s.Surge && known {
+			beside[s.Pool]++
+		}
+	}
+	for _, m := range o.Remove {
+		if o.takesPods(m) {
+			beside[m.Pool]++
+		}
+	}
+	for i, pool := range pools {
+		all[i].Beside = max(0, min(c.doc.Spec.Updates.Surge(), drained[pool])-beside[pool])
+	}
+	return all
+}
+
+// takesPods reports whether a machine that goes serves until then.
+func (o *Observed) takesPods(m provider.Machine) bool {
+	n := o.Nodes[m.Name]
+	return !o.dead(m) && n.Ready && !n.Unschedulable
 }
 
 // deprecatedUse asks every API server for the APIs that the release which is wanted does not serve any more.

@@ -300,8 +300,7 @@ func (c *Cluster) withSurge(ctx context.Context, o *Observed, machines []*plan.S
 		}
 	}
 	for _, m := range o.Remove {
-		n := o.Nodes[m.Name]
-		r.Going[m.Name] = !o.dead(m) && n.Ready && !n.Unschedulable
+		r.Going[m.Name] = o.takesPods(m)
 	}
 	for name := range o.Nodes {
 		r.Nodes[name] = true

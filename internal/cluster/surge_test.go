@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -159,6 +160,37 @@ func TestSurgeNotMissed(t *testing.T) {
 	l.surged("demo-a-3", 3)
 	if n := len(l.observed(l.decided(), controlPlanes(1)...).expected()); n != 4 {
 		t.Errorf("%d machines are expected, want 4", n)
+	}
+}
+
+// TestSurgeHasRoom: what may hold an upgrade up is looked at with the machines that pools are to have beside their own by then, but for those whose
+// nodes are there and can be looked at themselves.
+func TestSurgeHasRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		maxSurge    int
+		now, before []int // machines of the pools
+		change      func(*lab)
+		want        string
+	}{
+		"none is wanted":        {0, []int{2}, []int{2}, nil, "demo-a-1+0 demo-a-2+0"},
+		"one":                   {1, []int{2, 1}, []int{2, 1}, nil, "demo-a-1+1 demo-a-2+1 demo-b-1+1"},
+		"no more than drained":  {3, []int{2, 1}, []int{2, 1}, nil, "demo-a-1+2 demo-a-2+2 demo-b-1+1"},
+		"one goes anyway":       {1, []int{2}, []int{3}, nil, "demo-a-1+0 demo-a-2+0"},
+		"a pool stays behind":   {1, []int{1, 1}, []int{1, 1}, func(l *lab) { l.doc.Spec.Workers[0].Version = "v1.36.4" }, "demo-b-1+1"},
+		"one is decided":        {1, []int{2}, []int{2}, func(l *lab) { testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-3")) }, "demo-a-1+1 demo-a-2+1"},
+		"it is there as a node": {2, []int{2}, []int{2}, func(l *lab) { l.surged("demo-a-3", 3) }, "demo-a-1+1 demo-a-2+1"},
+	} {
+		l := surgeLab(t, c.maxSurge, c.now, c.before)
+		if c.change != nil {
+			c.change(l)
+		}
+		var got []string
+		for _, d := range l.drains(l.observed(l.decided(), controlPlanes(1)...), hops.Of("v1.37.2")) {
+			got = append(got, fmt.Sprintf("%s+%d", d.Node, d.Beside))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
 	}
 }
 

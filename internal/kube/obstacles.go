@@ -18,9 +18,15 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
+// Away is a node that is to be drained.
+type Away struct {
+	Node   string
+	Beside int // nodes like it that are not there yet, and will be while it is drained
+}
+
 // Obstacles says what would hold up that nodes are drained one after another and that system pods start again: pods that drain would not
 // touch or that budgets hold, pods for which no other node has room, and webhooks that nobody serves. One sentence each.
-func (c *Client) Obstacles(ctx context.Context, nodes []string) ([]string, error) {
+func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) {
 	all, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, apiError(ctx, err, "list the nodes").At(c.server)
@@ -34,7 +40,8 @@ func (c *Client) Obstacles(ctx context.Context, nodes []string) ([]string, error
 		return nil, apiError(ctx, err, "list the disruption budgets").At(c.server)
 	}
 	var found []string
-	for _, node := range nodes {
+	for _, away := range nodes {
+		node := away.Node
 		h := c.drainer(ctx, DrainOptions{DeleteEmptyDir: true})
 		list, errs := h.GetPodsForDeletion(node)
 		for _, err := range errs {
@@ -48,15 +55,16 @@ func (c *Client) Obstacles(ctx context.Context, nodes []string) ([]string, error
 				found = append(found, "drain of node "+node+" would wait: "+blocker(p, budgets.Items))
 			}
 		}
-		found = append(found, homeless(node, list.Pods(), all.Items, pods.Items)...)
+		found = append(found, homeless(away, list.Pods(), all.Items, pods.Items)...)
 	}
 	unserved, err := c.unservedWebhooks(ctx)
 	return append(found, unserved...), err
 }
 
 // homeless says which pods of a node have no room on the others: each takes what it requests of the first node that has it.
-func homeless(node string, leaving []corev1.Pod, nodes []corev1.Node, pods []corev1.Pod) (found []string) {
-	free := map[string]corev1.ResourceList{}
+func homeless(away Away, leaving []corev1.Pod, nodes []corev1.Node, pods []corev1.Pod) (found []string) {
+	node, free := away.Node, map[string]corev1.ResourceList{}
+	nodes, pods = withOthers(away, nodes, pods)
 	var order []string
 	for i := range nodes {
 		n := &nodes[i]
@@ -80,6 +88,30 @@ func homeless(node string, leaving []corev1.Pod, nodes []corev1.Node, pods []cor
 		take(free[order[at]], want)
 	}
 	return found
+}
+
+// withOthers adds the nodes that will be there beside one that is drained: each like it, with the pods that every node has.
+func withOthers(away Away, nodes []corev1.Node, pods []corev1.Pod) ([]corev1.Node, []corev1.Pod) {
+	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == away.Node })
+	if i < 0 {
+		return nodes, pods
+	}
+	nodes, have := slices.Clone(nodes), slices.Clone(pods)
+	for n := range away.Beside {
+		other := *nodes[i].DeepCopy()
+		other.Name = fmt.Sprintf("%s+%d", away.Node, n+1) // no node's name
+		other.Spec.Unschedulable = false
+		other.Spec.Taints = slices.DeleteFunc(other.Spec.Taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }) // of its state
+		delete(other.Labels, corev1.LabelHostname)
+		nodes = append(nodes, other)
+		for _, p := range have {
+			if owner := metav1.GetControllerOf(&p); p.Spec.NodeName == away.Node && owner != nil && owner.Kind == "DaemonSet" {
+				p.Spec.NodeName = other.Name
+				pods = append(pods, p)
+			}
+		}
+	}
+	return nodes, pods
 }
 
 // requests is what the scheduler counts for a pod, but for its init containers and overhead: an estimate.

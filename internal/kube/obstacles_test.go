@@ -50,7 +50,7 @@ func TestHomeless(t *testing.T) {
 				leaving = append(leaving, p)
 			}
 		}
-		got := homeless("w1", leaving, append(c.others, node("w1")), c.pods)
+		got := homeless(Away{Node: "w1"}, leaving, append(c.others, node("w1")), c.pods)
 		if len(got) != len(c.want) || len(got) > 0 && !strings.HasPrefix(got[0], "pod default/"+c.want[0]+" has no room on another node while w1 is drained") {
 			t.Errorf("%s: %q, want %v", name, got, c.want)
 		}
@@ -61,8 +61,59 @@ func TestHomeless(t *testing.T) {
 	fast := node("w2", ours)
 	for want, label := range map[int]string{0: "fast", 1: "slow"} {
 		fast.Labels = map[string]string{"disk": label}
-		if got := homeless("w1", []corev1.Pod{tolerant}, []corev1.Node{fast}, nil); len(got) != want {
+		if got := homeless(Away{Node: "w1"}, []corev1.Pod{tolerant}, []corev1.Node{fast}, nil); len(got) != want {
 			t.Errorf("a node whose disk is %s: %q", label, got)
+		}
+	}
+}
+
+// TestHomelessBeside: nodes that are made for the time of a drain have the room of the one that is drained, but for what every node runs.
+func TestHomelessBeside(t *testing.T) {
+	of := func(cpu string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+	ours := corev1.Taint{Key: "ours", Effect: corev1.TaintEffectNoSchedule}
+	w1 := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: map[string]string{corev1.LabelHostname: "w1", "disk": "fast"}},
+		Status: corev1.NodeStatus{Allocatable: of("2")}}
+	pod := func(name, cpu string, change func(*corev1.Pod)) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: "w1",
+			Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: of(cpu)}}}}}
+		change(&p)
+		return p
+	}
+	any := func(*corev1.Pod) {}
+	selects := func(key, value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{key: value} }
+	}
+	yes := true
+	everywhere := pod("proxy", "500m", func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "proxy", Controller: &yes}}
+	})
+	for name, c := range map[string]struct {
+		beside int
+		change func(*corev1.Node)
+		leave  []corev1.Pod
+		want   int
+	}{
+		"none":                    {0, nil, []corev1.Pod{pod("a", "1", any)}, 1},
+		"one":                     {1, nil, []corev1.Pod{pod("a", "1500m", any)}, 0},
+		"what every node runs":    {1, nil, []corev1.Pod{pod("a", "1600m", any)}, 1},
+		"one for two":             {1, nil, []corev1.Pod{pod("a", "1", any), pod("b", "1", any)}, 1},
+		"two for two":             {2, nil, []corev1.Pod{pod("a", "1", any), pod("b", "1", any)}, 0},
+		"the pool's label":        {1, nil, []corev1.Pod{pod("a", "1", selects("disk", "fast"))}, 0},
+		"bound to this very node": {1, nil, []corev1.Pod{pod("a", "1", selects(corev1.LabelHostname, "w1"))}, 1},
+		"the pool's taint":        {1, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{ours} }, []corev1.Pod{pod("a", "1", any)}, 1},
+		"it is cordoned itself": {1, func(n *corev1.Node) {
+			n.Spec.Unschedulable = true
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+		}, []corev1.Pod{pod("a", "1", any)}, 0},
+	} {
+		n := *w1.DeepCopy()
+		if c.change != nil {
+			c.change(&n)
+		}
+		if got := homeless(Away{"w1", c.beside}, c.leave, []corev1.Node{n}, append(slices.Clone(c.leave), everywhere)); len(got) != c.want {
+			t.Errorf("%s: %q, want %d", name, got, c.want)
 		}
 	}
 }

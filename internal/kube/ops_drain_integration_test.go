@@ -122,7 +122,7 @@ webhooks:
     rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]
 `), ApplyOptions{})
 	testkit.Must(t, err)
-	found := strings.Join(testkit.Value(o.c.Obstacles(ctx, []string{"w1"}))(t), "\n")
+	found := strings.Join(testkit.Value(o.c.Obstacles(ctx, []Away{{Node: "w1"}}))(t), "\n")
 	testkit.Must(t, hooks.Delete(ctx, "nobody-serves", metav1.DeleteOptions{}))
 	for _, w := range append(words, "webhook nobody.example.org would refuse every new pod of kube-system: its Service default/nobody has no endpoint that is ready") {
 		if !strings.Contains(found, w) {
