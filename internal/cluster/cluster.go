@@ -83,6 +83,8 @@ type Cluster struct {
 	slotMu sync.Mutex    // guards slots; held during the first look, for which all others wait: see loadTarget
 	slots  []wanted.Slot // the wanted machines; read it by known
 
+	introducing sync.Mutex // others are told of one machine at a time: what is told was rendered of all that are known
+
 	mu  sync.Mutex
 	api *kube.Client
 }

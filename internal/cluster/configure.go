@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -103,6 +104,58 @@ func (c *Cluster) onMachine(id string, action plan.Action, name, title, reason s
 			return err
 		},
 	}
+}
+
+// introduceStep has the others know a machine whose address only its creation tells, where it is there for a plan alone: the control plane
+// approves no serving certificate of a kubelet at an address that it doesn't know, and without one nobody gets the logs of its pods.
+func (c *Cluster) introduceStep(s wanted.Slot) *plan.Step {
+	return &plan.Step{
+		ID: "introduce/" + s.Name, Action: plan.Change, Subject: s.Name, Title: "tell the other machines where " + s.Name + " is",
+		Reason: "only its creation tells its address",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			c.introducing.Lock()
+			defer c.introducing.Unlock()
+			addr, err := c.address(ctx, s.Name)
+			if err != nil {
+				return err
+			}
+			return introduce(c.known(), s.Name, func(other wanted.Slot) error {
+				if c.fenced(other.Role) {
+					if err := c.letIn(ctx, other.Name, []string{"admit", filter.Table, filter.Visitors, addr}); err != nil {
+						return err
+					}
+				}
+				if !other.IsControlPlane() {
+					return nil
+				}
+				return quietly(func(dryRun bool) (machine.Report, error) { return c.configure(ctx, other, dryRun, p) })
+			})
+		},
+	}
+}
+
+// introduce tells all nodes but one, one after another. Those that are not there yet, or don't answer, hear of it when they are configured.
+func introduce(all []wanted.Slot, name string, tell func(wanted.Slot) error) error {
+	for _, other := range all {
+		if other.Name == name || other.Role == provider.Gateway {
+			continue
+		}
+		err := tell(other)
+		if kind := fail.KindOf(err); err != nil && kind != fail.Unreachable && kind != fail.NotReady && kind != fail.NotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+// quietly changes a machine where that restarts nothing that others depend on: what does is left to a plan that says so.
+func quietly(configure func(dryRun bool) (machine.Report, error)) error {
+	r, err := configure(true)
+	if err != nil || len(r.Changes) == 0 || disruptive(&r) {
+		return err
+	}
+	_, err = configure(false)
+	return err
 }
 
 func configureID(name string) string { return "configure/" + name }

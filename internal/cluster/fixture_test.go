@@ -69,6 +69,7 @@ type cloud struct {
 	odd      []string // its warnings
 	drift    map[string][]string
 	keeps    bool
+	late     bool // only a machine's creation tells its address
 }
 
 func (p *cloud) Traits() provider.Traits {
@@ -98,7 +99,7 @@ func (p *cloud) Machine(_ context.Context, name string) (provider.Machine, error
 	if m, ok := p.machines[name]; ok {
 		return m, nil
 	}
-	if p.planned[name] {
+	if p.planned[name] && !p.late {
 		return provider.Machine{Name: name, Address: "10.0.1.1", State: provider.Partial}, nil
 	}
 	return provider.Machine{}, fail.New(fail.NotFound, "no machine %s", name)

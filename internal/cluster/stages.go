@@ -339,6 +339,9 @@ func (a *applying) planSurge(pool string) (joined []plan.Need) {
 		}
 		var unit []*plan.Step
 		n, known := a.o.Nodes[s.Name]
+		if a.made[s.Name] != nil && a.addressUnknown(s.Name) {
+			unit = append(unit, a.introduceStep(s))
+		}
 		if !a.upToDate(s) {
 			unit = append(unit, a.configured(s))
 		}

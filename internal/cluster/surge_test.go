@@ -8,6 +8,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -91,6 +92,11 @@ func TestSurge(t *testing.T) {
 			l := surgeLab(t, 1, []int{3}, []int{3})
 			l.surged("demo-a-4", 4)
 			return l, l.surging(workers[1:]...)
+		}},
+		{"surge-late", "demo-a-3 surge, demo-b-2 surge", func(t *testing.T) (*lab, string) { // the others learn where they are before their nodes join
+			l := surgeLab(t, 1, []int{2, 1}, []int{2, 1})
+			l.cloud.late = true
+			return l, l.surging("demo-a-1", "demo-b-1")
 		}},
 		{"surge-killed-at-its-end", "demo-a-4 leave", func(t *testing.T) (*lab, string) { // all are changed
 			l := surgeLab(t, 1, []int{3}, []int{3})
@@ -190,6 +196,62 @@ func TestSurgeHasRoom(t *testing.T) {
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestIntroduced: once a machine's address is known, what control-plane machines are told has it, by which they approve its kubelet's certificate;
+// nobody is restarted for that.
+func TestIntroduced(t *testing.T) {
+	l := surgeLab(t, 1, []int{1}, []int{1})
+	l.cloud.late = true
+	testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-2"))
+	o := l.observed(l.decided(), controlPlanes(1)...)
+	cp := o.Want[slices.IndexFunc(o.Want, wanted.Slot.IsControlPlane)]
+	before := testkit.Value(l.configuration(cp))(t)
+	machines := testkit.Value(l.infrastructure(t.Context(), o))(t)
+	testkit.Must(t, machines[0].Run(t.Context(), silent{}))
+	told := changes(before, testkit.Value(l.configuration(cp))(t))
+	if !slices.ContainsFunc(told, func(c machine.Change) bool { return c.Name == "/etc/kubernetes/naupegos-machines.json" }) || disruptive(&machine.Report{Changes: told}) {
+		t.Errorf("%s is told %+v", cp.Name, told)
+	}
+}
+
+// TestIntroduce: all nodes but itself are told, whether another one answers or not; what is wrong otherwise is an error.
+func TestIntroduce(t *testing.T) {
+	want, _ := wanted.Assign(document(t, 3, 2, 2), nil, nil)
+	for kind, told := range map[fail.Kind]int{fail.Unreachable: 4, fail.NotReady: 4, fail.NotFound: 4, fail.Refused: 2} {
+		var names []string
+		err := introduce(want, "demo-a-2", func(s wanted.Slot) error {
+			if names = append(names, s.Name); s.Name == "demo-cp-2" {
+				return fail.New(kind, "no")
+			}
+			return nil
+		})
+		if len(names) != told || (err == nil) != (told == 4) {
+			t.Errorf("%v: %v, told %v", kind, err, names)
+		}
+	}
+}
+
+// TestQuietly: nothing that others depend on is restarted by the way.
+func TestQuietly(t *testing.T) {
+	file := machine.Change{Kind: "file", Name: "/etc/hosts", Action: "update"}
+	for name, c := range map[string]struct {
+		changes []machine.Change
+		err     error
+		calls   int
+	}{
+		"nothing to do": {nil, nil, 1}, "a file": {[]machine.Change{file}, nil, 2}, "it does not answer": {[]machine.Change{file}, errNotBootstrapped("demo"), 1},
+		"a restart": {[]machine.Change{file, {Kind: "unit", Name: "kubelet.service", Action: "restart"}}, nil, 1},
+	} {
+		var asked []bool
+		err := quietly(func(dryRun bool) (machine.Report, error) {
+			asked = append(asked, dryRun)
+			return machine.Report{Changes: c.changes}, c.err
+		})
+		if len(asked) != c.calls || !asked[0] || c.calls == 2 && asked[1] || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: asked %v, %v", name, asked, err)
 		}
 	}
 }
