@@ -14,8 +14,11 @@ ALL_KUBERNETES := $(shell sed -n 's/^\t\t{"\(v[0-9.]*\)", .*/\1/p' internal/rele
 # The newest release of another minor: the end-to-end tests upgrade from it.
 FORMER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).%,$(ALL_KUBERNETES)))
 
+# And that of the minor before: make test-full upgrades from it over two minors.
+EARLIER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).% $(basename $(FORMER_KUBERNETES)).%,$(ALL_KUBERNETES)))
+
 .PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-openstack openstack \
-	bundle bundle-former bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack demo-metal e2e-metal-full \
+	bundle bundle-former bundle-earlier bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack demo-metal e2e-metal-full \
 	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall deb clean
 
 help: ## this list
@@ -37,6 +40,9 @@ bundle: build ## the bundle of the newest Kubernetes release
 
 bundle-former: build
 	@$(call phase,bundle-former) $(NAUPEGOS) bundle build --kubernetes $(FORMER_KUBERNETES)
+
+bundle-earlier: build
+	@$(call phase,bundle-earlier) $(NAUPEGOS) bundle build --kubernetes $(EARLIER_KUBERNETES)
 
 bundle-openstack: build ## the same, with the addons of OpenStack
 	@$(call phase,bundle-openstack) $(NAUPEGOS) bundle build --kubernetes $(DEFAULT_KUBERNETES) --addons openstack
@@ -79,7 +85,7 @@ test: ## every tier of tests, with all set-up; SEED=7 repeats random choices, TI
 	-@$(MAKE) --no-print-directory --keep-going TIMED=yes ONCE=yes $(TEST_GOALS)
 	@bin/tiers report $(TEST_NAMES)
 
-FULL_GOALS = $(subst race,race-all lint,$(TEST_GOALS)) $(if $(BED),calls bed) images
+FULL_GOALS = $(subst bundle-former,bundle-former bundle-earlier,$(subst race,race-all lint,$(TEST_GOALS))) $(if $(BED),calls bed) images
 FULL_NAMES = $(subst race,race lint,$(TEST_NAMES)) $(if $(BED),calls bed) image e2e-image
 
 test-full: export NAUPEGOS_FULL := 1

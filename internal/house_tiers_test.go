@@ -107,8 +107,30 @@ func buildTags(t *testing.T, path string, text []byte) constraint.Expr {
 	return expr
 }
 
-// goTests asks make what it would run, on a host that can have the test bed.
+// TestBundlesOfTiers: the bundle that only a test of make test-full needs is compiled there, for ten minutes, and not in make test.
+func TestBundlesOfTiers(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("make is not installed")
+	}
+	const built = "bundle build --kubernetes v1."
+	usual, full := strings.Count(dryRun(t, "test"), built), strings.Count(dryRun(t, "test-full"), built)
+	if usual < 2 || full != usual+1 {
+		t.Errorf("make test makes %d bundles, make test-full %d, which should be one more", usual, full)
+	}
+}
+
+// goTests asks make what it would run.
 func goTests(t *testing.T, targets ...string) (all []goTest) {
+	t.Helper()
+	for _, text := range strings.Split(dryRun(t, targets...), "go test ")[1:] {
+		args, _, _ := strings.Cut(text, "\n")
+		all = append(all, readGoTest(strings.Fields(args)))
+	}
+	return all
+}
+
+// dryRun is what make says it would run, on a host that can have the test bed.
+func dryRun(t *testing.T, targets ...string) string {
 	t.Helper()
 	cmd := exec.Command("make", append([]string{"--dry-run", "--no-print-directory", "BED=yes"}, targets...)...)
 	cmd.Dir = ".."
@@ -118,11 +140,7 @@ func goTests(t *testing.T, targets ...string) (all []goTest) {
 	if err != nil {
 		t.Fatalf("make --dry-run: %v: %s", err, stderr.String())
 	}
-	for _, text := range strings.Split(string(out), "go test ")[1:] {
-		args, _, _ := strings.Cut(text, "\n")
-		all = append(all, readGoTest(strings.Fields(args)))
-	}
-	return all
+	return string(out)
 }
 
 func readGoTest(args []string) (c goTest) {

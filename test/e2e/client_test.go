@@ -78,6 +78,7 @@ type load struct {
 const (
 	loadSpace = "e2e-load"
 	counter   = "counter"
+	written   = "written" // the key under which an object of the load says its name
 )
 
 // startLoad starts the client.
@@ -153,7 +154,7 @@ func (l *load) acknowledged() {
 
 func (l *load) create(ctx context.Context, n int) {
 	name := fmt.Sprintf("seq-%06d", n)
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{written: name}}
 	_, err := l.api().CoreV1().ConfigMaps(loadSpace).Create(ctx, cm, metav1.CreateOptions{})
 	l.note(ctx, "create "+name, err, func() { l.acked = append(l.acked, name); l.acknowledged() })
 }
@@ -278,7 +279,7 @@ func (l *load) suffered(t testing.TB, what string, m mark, at bound) {
 	}
 }
 
-// verify asserts that every acknowledged write is there.
+// verify asserts that every acknowledged write is there, as it was written.
 func (l *load) verify(t testing.TB) {
 	t.Helper()
 	l.mu.Lock()
@@ -293,7 +294,7 @@ func (l *load) verify(t testing.TB) {
 	}
 	have := map[string]bool{}
 	for i := range list.Items {
-		have[list.Items[i].Name] = true
+		have[list.Items[i].Name] = list.Items[i].Data[written] == list.Items[i].Name
 		if list.Items[i].Name == counter {
 			if n, err := strconv.Atoi(list.Items[i].Data["n"]); err != nil || n < known {
 				t.Errorf("counter is %q after %d was acknowledged", list.Items[i].Data["n"], known)

@@ -45,7 +45,7 @@ func keysRotate(t *testing.T, r *rig, l *load) {
 		t.Fatal(res)
 	}
 	t.Logf("FIGURE all authorities and keys rotated in %v", time.Since(began).Round(time.Second))
-	w.end(t)
+	w.end(t, unhurt)
 	l.suffered(t, "authorities and keys rotated", m, unhurt)
 	l.verify(t)
 	r.healthy()

@@ -94,7 +94,7 @@ func soak(t *testing.T, r *rig, l *load, apply func()) {
 	w, m, began := startWatch(t, l), l.mark(), time.Now()
 	apply()
 	t.Logf("FIGURE upgrade soak: %v", time.Since(began).Round(time.Second))
-	w.end(t)
+	w.end(t, unhurt)
 	l.suffered(t, "upgrade until there is a way back", m, unhurt)
 	l.verify(t)
 	r.healthy()
@@ -112,7 +112,7 @@ func (r *rig) upgrade(t *testing.T, l *load, what string, flags ...string) {
 	w, m, began := startWatch(t, l), l.mark(), time.Now()
 	r.must(0, append([]string{"upgrade", r.name, "-f", r.file, "--yes"}, flags...)...)
 	t.Logf("FIGURE upgrade %s: %v", what, time.Since(began).Round(time.Second))
-	w.end(t)
+	w.end(t, unhurt)
 	l.suffered(t, "upgrade "+what, m, unhurt)
 	l.verify(t)
 	r.healthy()
@@ -325,12 +325,12 @@ func startWatch(t testing.TB, l *load) *watcher {
 }
 
 // end stops it, and asserts that no more of what it asked failed than may.
-func (w *watcher) end(t testing.TB) {
+func (w *watcher) end(t testing.TB, at bound) {
 	t.Helper()
 	w.stop()
 	w.done.Wait()
 	t.Logf("FIGURE %d lists, %d watches with %d events, %d requests failed", w.lists, w.watches, w.events, len(w.failed))
-	if len(w.failed) > unhurt.failed*int(slower) || w.events == 0 {
+	if len(w.failed) > at.failed*int(slower) || w.events == 0 {
 		t.Errorf("lists and watches failed: %s", strings.Join(w.failed[:min(len(w.failed), 10)], "; "))
 	}
 }
