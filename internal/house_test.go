@@ -107,7 +107,7 @@ var knows = map[string][]string{
 	"internal/cli/output":             {"api/v1alpha1", "internal/fail", "internal/tool"},
 	"internal/cli/progress":           {"internal/bundle"},
 	"internal/cli/savedplan":          {"api/v1alpha1", "internal/cli/wholefile", "internal/cluster", "internal/cluster/parts", "internal/fail", "internal/operate", "internal/plan/show"},
-	"internal/cli/scratch":            {"internal/fail"},
+	"internal/scratch":                {"internal/fail"},
 	"internal/cli/serving": {"internal/cli/netbooting", "internal/cli/output", "internal/cli/wholefile", "internal/client", "internal/fail", "internal/image", "internal/operate", "internal/plan", "internal/registry",
 		"internal/registry/bmc", "internal/registry/facts", "internal/registry/order", "internal/registry/routes", "internal/server", "internal/server/access", "internal/server/api", "internal/server/authority", "internal/server/issuer", "internal/server/metrics", "internal/server/problem", "internal/server/work", "internal/store", "internal/web"},
 	"internal/cli/signin":    {"internal/cli/wholefile", "internal/client", "internal/fail", "internal/server/issuer"},

@@ -194,6 +194,7 @@ var changeRules = rules{
 	"spec.repair.maxUnhealthy":         {Class: ChangeFree},
 	"spec.repair.replace":              {Class: ChangeFree, Say: "it is consent to what naupegos repair does from then on"},
 	"spec.unattended.drift":            {Class: ChangeFree},
+	"spec.unattended.rehearse":         {Class: ChangeFree},
 	"spec.unattended.renew":            {Class: ChangeFree, Say: "it is consent to what naupegos renew does from then on"},
 	"spec.unattended.repair":           {Class: ChangeFree, Say: "it is consent to what naupegos repair does from then on"},
 	"spec.timeouts.machineBoot":        {Class: ChangeFree},

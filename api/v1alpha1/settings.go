@@ -132,6 +132,8 @@ type Unattended struct {
 	Renew Duration `json:"renew,omitzero" yaml:"renew,omitempty"`
 	// Look whether a node stays not Ready, and do what naupegos repair does.
 	Repair Duration `json:"repair,omitzero" yaml:"repair,omitempty"`
+	// Look whether the newest backup is proven, and do what naupegos backup rehearse does where it is not. That there is no backup is a failure.
+	Rehearse Duration `json:"rehearse,omitzero" yaml:"rehearse,omitempty"`
 }
 
 // Check is a condition on objects in the cluster.

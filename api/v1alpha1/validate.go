@@ -170,7 +170,7 @@ func (c *Cluster) checkUnattended(r *findings) {
 	for _, o := range []struct {
 		key string
 		d   time.Duration
-	}{{"drift", u.Drift.Duration}, {"renew", u.Renew.Duration}, {"repair", u.Repair.Duration}} {
+	}{{"drift", u.Drift.Duration}, {"renew", u.Renew.Duration}, {"repair", u.Repair.Duration}, {"rehearse", u.Rehearse.Duration}} {
 		if o.d != 0 && (o.d < minDuration || o.d > maxUnattended) {
 			r.add("spec.unattended."+o.key, Duration{o.d}.String()+" is not between 10s and 168h", "leave it out where servers shall not do that")
 		}

@@ -168,7 +168,12 @@ func latest(ctx context.Context, t Target, cluster string) (*Set, error) {
 			return s, nil
 		}
 	}
-	return nil, fail.New(fail.NotFound, "there is no backup of cluster %s", cluster).At(t.String()).Do("naupegos backup create %s makes one", cluster)
+	return nil, ErrNone(t, cluster)
+}
+
+// ErrNone says that there is no backup of a cluster.
+func ErrNone(t Target, cluster string) error {
+	return fail.New(fail.NotFound, "there is no backup of cluster %s", cluster).At(t.String()).Do("naupegos backup create %s makes one", cluster)
 }
 
 // Newest returns the newest set of a cluster and the newest one that is proven, nil where there is none. It reads no more than it must.

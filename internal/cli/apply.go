@@ -185,12 +185,12 @@ func (a *App) restoreLiving(ctx context.Context, set *backup.Set, target backup.
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, o.dir.Remove()) }()
+		defer func() { err = errors.Join(err, o.Remove()) }()
 		t.Commit = func(ctx context.Context) error {
 			if err := s.Cluster.KeepSnapshot(start); err != nil {
 				return err
 			}
-			if err := o.dir.Remove(); err != nil { // what is in plaintext does not wait until the cluster is up
+			if err := o.Remove(); err != nil { // what is in plaintext does not wait until the cluster is up
 				return err
 			}
 			return s.Commit(ctx, s.Record.Document)
@@ -212,23 +212,23 @@ func (a *App) restoreLiving(ctx context.Context, set *backup.Set, target backup.
 }
 
 // rehearseForLiving proves a set that fits a living cluster, and returns it with the file of the snapshot to start from.
-func (a *App) rehearseForLiving(ctx context.Context, s *session, set *backup.Set, target backup.Target, f *backupRestoreFlags) (o *opened, start string, err error) {
+func (a *App) rehearseForLiving(ctx context.Context, s *session, set *backup.Set, target backup.Target, f *backupRestoreFlags) (o *operate.OpenedBackup, start string, err error) {
 	if o, err = f.open(ctx, a, set, target); err != nil {
 		return nil, "", err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, o.dir.Remove())
+			err = errors.Join(err, o.Remove())
 		}
 	}()
-	if err := s.Cluster.FitsLiving(ctx, set, &o.record, o.Secrets); err != nil {
+	if err := s.Cluster.FitsLiving(ctx, set, &o.Rec, o.Secrets); err != nil {
 		return nil, "", err
 	}
 	nodes, err := s.Cluster.Nodes(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	p, start, err := o.rehearse(ctx, a, &f.openFlags, &rehearse.Tidy{Machines: nodes})
+	p, start, err := f.rehearse(ctx, a, o, &rehearse.Tidy{Machines: nodes})
 	if err != nil {
 		return nil, "", err
 	}
@@ -257,7 +257,7 @@ func (a *App) restoreAnew(ctx context.Context, name string, f *backupRestoreFlag
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.dir.Remove()) }()
+	defer func() { err = errors.Join(err, o.Remove()) }()
 	doc, document, err := a.documentAnew(o, name, f.file)
 	if err != nil {
 		return err
@@ -267,7 +267,7 @@ func (a *App) restoreAnew(ctx context.Context, name string, f *backupRestoreFlag
 		return err
 	}
 	defer s.Close()
-	others, err := cluster.EncryptionOf(&o.record, o.doc)
+	others, err := cluster.EncryptionOf(&o.Rec, o.Doc)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (a *App) restoreAnew(ctx context.Context, name string, f *backupRestoreFlag
 	if err != nil {
 		return err
 	}
-	p, start, err := o.rehearse(ctx, a, &f.openFlags, &rehearse.Tidy{
+	p, start, err := f.rehearse(ctx, a, o, &rehearse.Tidy{
 		Machines: cluster.NodesOf(doc), Rebuilt: true, Anew: &rehearse.Anew{Encryption: list, Keys: keys, Prefixes: []string{turns.Prefix}},
 	})
 	if err != nil {
@@ -308,14 +308,14 @@ func (a *App) findAnew(ctx context.Context, of string, f *backupRestoreFlags) (*
 }
 
 // documentAnew returns the document of the other cluster that is made of a set: of a file, else the set's with another name.
-func (a *App) documentAnew(o *opened, name, file string) (*v1alpha1.Cluster, []byte, error) {
+func (a *App) documentAnew(o *operate.OpenedBackup, name, file string) (*v1alpha1.Cluster, []byte, error) {
 	var doc *v1alpha1.Cluster
 	var document []byte
 	var err error
 	if file != "" {
 		doc, document, err = a.readDocument(file)
 	} else if document, err = wanted.SetName(o.Document, name); err == nil {
-		doc, err = v1alpha1.Parse("the document in backup "+o.set.ID, document)
+		doc, err = v1alpha1.Parse("the document in backup "+o.Set.ID, document)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -324,7 +324,7 @@ func (a *App) documentAnew(o *opened, name, file string) (*v1alpha1.Cluster, []b
 		return nil, nil, fail.New(fail.Invalid, "the document describes cluster %s, not %s", doc.Metadata.Name, name).At(shownFile(file))
 	}
 	if file == "" {
-		doc.Spec.Kubernetes.Version = o.set.Kubernetes
+		doc.Spec.Kubernetes.Version = o.Set.Kubernetes
 	}
-	return doc, document, cluster.FitsAnew(doc, o.doc, file == "")
+	return doc, document, cluster.FitsAnew(doc, o.Doc, file == "")
 }

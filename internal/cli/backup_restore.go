@@ -15,16 +15,13 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/rehearse"
-	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
-	"github.com/naupegos/naupegos/internal/cli/scratch"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
-	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -103,74 +100,21 @@ func (f *openFlags) key(ctx context.Context, a *App, target backup.Target, name 
 	return st.Identity(), nil
 }
 
-// opened is a set that lies decrypted in a directory of this user's own.
-type opened struct {
-	*backup.Contents
-	set    *backup.Set
-	doc    *v1alpha1.Cluster // of the release that the set is of
-	record store.Cluster
-	bundle *bundle.Bundle
-	dir    *scratch.Dir
-}
-
-// open decrypts a set. Remove what lies in its directory afterwards.
-func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target backup.Target) (_ *opened, err error) {
-	if _, known := release.Of(set.Kubernetes); !known {
-		return nil, fail.New(fail.Refused, "the backup is of Kubernetes %s, which this naupegos does not know", set.Kubernetes).At(set.Where()).Do("use a newer naupegos")
-	}
-	key, err := f.key(ctx, a, target, set.Cluster)
-	if err != nil {
-		return nil, err
-	}
-	o := &opened{set: set}
-	if o.dir, err = scratch.Make("", "naupegos-backup-"); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, o.dir.Remove())
+// open decrypts a set. Remove it afterwards.
+func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target backup.Target) (*operate.OpenedBackup, error) {
+	find := a.options(sessionOptions{bundle: bundles.Made}).Bundle
+	return operate.OpenBackup(ctx, set, func() ([]byte, error) {
+		key, err := f.key(ctx, a, target, set.Cluster)
+		if err == nil {
+			fmt.Fprintf(a.Err, "Opening backup %s.\n", set.ID)
 		}
-	}()
-	fmt.Fprintf(a.Err, "Opening backup %s.\n", set.ID)
-	if o.Contents, err = set.Extract(ctx, key, o.dir.Path); err != nil {
-		return nil, err
-	}
-	o.record = memory.FromRecord(o.Record, o.Document)
-	if o.doc, err = v1alpha1.Parse("the document in backup "+set.ID, o.Document); err != nil {
-		return nil, err
-	}
-	o.doc.Spec.Kubernetes.Version = set.Kubernetes
-	o.bundle, _, err = bundles.Get(ctx, a.Err, o.doc, set.Kubernetes, bundles.Made, o.BundleID)
-	return o, err
+		return key, err
+	}, find)
 }
 
-// rehearse proves the set. With tidy it also returns the file with a snapshot to start from.
-func (o *opened) rehearse(ctx context.Context, a *App, f *openFlags, tidy *rehearse.Tidy) (p *rehearse.Proof, out string, err error) {
-	list, err := cluster.EncryptionOf(&o.record, o.doc)
-	if err != nil {
-		return nil, "", err
-	}
-	generations, err := cluster.GenerationsOf(&o.record)
-	if err != nil {
-		return nil, "", err
-	}
-	if tidy != nil {
-		out = filepath.Join(o.dir.Path, "start.db")
-	}
-	sandbox := filepath.Join(o.dir.Path, "sandbox")
-	if err := os.Mkdir(sandbox, 0o700); err != nil {
-		return nil, "", fail.Wrap(fail.Refused, err, "make a directory for the rehearsal")
-	}
-	p, err = rehearse.Run(ctx, rehearse.Set{
-		ID: o.set.ID, Snapshot: o.SnapshotPath, Etcd: o.set.Etcd, Document: o.doc, Encryption: list, Version: o.set.Kubernetes, Secrets: o.Secrets, Keys: generations,
-	}, rehearse.Options{
-		Bundle: o.bundle, Dir: sandbox, Timeout: f.timeout, Tidy: tidy, Out: out,
-		Status: func(format string, args ...any) { fmt.Fprintf(a.Err, "  "+format+"\n", args...) },
-	})
-	if err != nil {
-		return nil, "", fail.Wrap(fail.KindOf(err), err, "rehearse backup %s", o.set.ID)
-	}
-	return p, out, o.set.Prove(ctx, version, p.At, p.Checks()...)
+// rehearse proves a set. With tidy it also returns the file with a snapshot to start from.
+func (f *openFlags) rehearse(ctx context.Context, a *App, o *operate.OpenedBackup, tidy *rehearse.Tidy) (*rehearse.Proof, string, error) {
+	return o.Rehearse(ctx, operate.Rehearsal{By: version, Within: f.timeout, Tidy: tidy, Status: func(format string, args ...any) { fmt.Fprintf(a.Err, "  "+format+"\n", args...) }})
 }
 
 func newBackupRehearseCmd(a *App) *cobra.Command {
@@ -187,7 +131,9 @@ of the set, on loopback of this host. Root is not needed. Then
   - an administrator's kubeconfig by the set's authority signs in, and service-account tokens by its key are accepted.
 
 What was proven is kept beside the set and shown by backup list, backup show and status. A set that is damaged, or of other keys, is refused with
-what is wrong. Without an ID it is the newest one.`,
+what is wrong. Without an ID it is the newest one.
+
+With --server the server does it, where the store has the backups, by the store's own identity.`,
 		Example: "  naupegos backup rehearse demo\n  naupegos backup rehearse demo 20261123T211500Z-3f9a\n  naupegos backup rehearse demo --to /mnt/backups --identity-file ~/keys/backup.txt",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -204,6 +150,11 @@ what is wrong. Without an ID it is the newest one.`,
 }
 
 func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags, out *output.Format) (err error) {
+	if c, err := a.server(); err != nil {
+		return err
+	} else if c != nil {
+		return a.rehearseAfar(ctx, name, id, f, out)
+	}
 	set, target, err := f.find(ctx, a, name, id)
 	if err != nil {
 		return err
@@ -212,20 +163,43 @@ func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags,
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.dir.Remove()) }()
-	p, _, err := o.rehearse(ctx, a, f, nil)
+	defer func() { err = errors.Join(err, o.Remove()) }()
+	p, _, err := f.rehearse(ctx, a, o, nil)
 	if err != nil {
 		return err
 	}
-	return out.Print(a.Out, p, func(w io.Writer) error {
-		fmt.Fprintf(w, "Backup %s of cluster %s is proven: %d objects, %d Secrets decrypted, in %.1f s.\n", set.ID, name, p.Objects, p.Secrets, p.Seconds)
-		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-		fmt.Fprintf(t, "\nOBJECTS\tOF\n")
-		for _, r := range p.Largest(10) {
-			fmt.Fprintf(t, "%d\t%s\n", p.Resources[r].Count, r)
-		}
-		return t.Flush()
-	})
+	return out.Print(a.Out, p, func(w io.Writer) error { return provenTable(w, name, p) })
+}
+
+// rehearseAfar has a server prove a set.
+func (a *App) rehearseAfar(ctx context.Context, name, id string, f *openFlags, out *output.Format) error {
+	if f.at != "" || f.file != "" || f.identity != "" || f.passphrase != "" {
+		return fail.New(fail.Refused, "--to, --file, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	within := int((f.timeout + time.Second - 1) / time.Second)
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Rehearse, Cluster: name, Backup: id, Seconds: within}, flags: &runFlags{}})
+	if err != nil {
+		return err
+	}
+	if done.Proof == nil { // another server went on with what one had done that is gone
+		_, err = fmt.Fprintf(a.Out, "The backup of cluster %s is proven; naupegos backup list %s shows it.\n", name, name)
+		return err
+	}
+	return out.Print(a.Out, done.Proof, func(w io.Writer) error { return provenTable(w, name, done.Proof) })
+}
+
+// provenTable says what a rehearsal has shown.
+func provenTable(w io.Writer, name string, p *rehearse.Proof) error {
+	fmt.Fprintf(w, "Backup %s of cluster %s is proven: %d objects, %d Secrets decrypted, in %.1f s.\n", p.Set, name, p.Objects, p.Secrets, p.Seconds)
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(t, "\nOBJECTS\tOF\n")
+	for _, r := range p.Largest(10) {
+		fmt.Fprintf(t, "%d\t%s\n", p.Resources[r].Count, r)
+	}
+	return t.Flush()
 }
 
 // backupRestoreFlags are those of naupegos backup restore.
@@ -304,26 +278,26 @@ func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFl
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.dir.Remove()) }()
-	p, start, err := o.rehearse(ctx, a, &f.openFlags, &rehearse.Tidy{Machines: cluster.NodesOf(o.doc), Rebuilt: true})
+	defer func() { err = errors.Join(err, o.Remove()) }()
+	p, start, err := f.rehearse(ctx, a, o, &rehearse.Tidy{Machines: cluster.NodesOf(o.Doc), Rebuilt: true})
 	if err != nil {
 		return err
 	}
 	a.tellProven(p)
-	s, err := a.openDocument(ctx, o.doc, sessionOptions{
-		verb: "backup restore", readOnly: true, bundle: bundles.Made, newID: o.record.ID,
-		given: &cluster.Given{Secrets: o.Secrets, Facts: memory.OfKeys(o.record.Facts)},
+	s, err := a.openDocument(ctx, o.Doc, sessionOptions{
+		verb: "backup restore", readOnly: true, bundle: bundles.Made, newID: o.Rec.ID,
+		given: &cluster.Given{Secrets: o.Secrets, Facts: memory.OfKeys(o.Rec.Facts)},
 	})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	return a.rebuild(ctx, s, o, start, o.doc, o.Document, f, began)
+	return a.rebuild(ctx, s, o, start, o.Doc, o.Document, f, began)
 }
 
 // rebuild builds the cluster of a document from a snapshot of a set.
-func (a *App) rebuild(ctx context.Context, s *session, o *opened, start string, doc *v1alpha1.Cluster, document []byte, f *backupRestoreFlags, began time.Time) error {
-	if err := s.Cluster.Restore(ctx, o.set.ID, o.set.Kubernetes, o.set.CreatedAt); err != nil {
+func (a *App) rebuild(ctx context.Context, s *session, o *operate.OpenedBackup, start string, doc *v1alpha1.Cluster, document []byte, f *backupRestoreFlags, began time.Time) error {
+	if err := s.Cluster.Restore(ctx, o.Set.ID, o.Set.Kubernetes, o.Set.CreatedAt); err != nil {
 		return err
 	}
 	ap, err := s.Cluster.PlanApply(ctx)
@@ -335,7 +309,7 @@ func (a *App) rebuild(ctx context.Context, s *session, o *opened, start string, 
 		if err := s.Cluster.KeepSnapshot(start); err != nil {
 			return err
 		}
-		if err := o.dir.Remove(); err != nil { // what is in plaintext does not wait until the cluster is up
+		if err := o.Remove(); err != nil { // what is in plaintext does not wait until the cluster is up
 			return err
 		}
 		return s.Commit(ctx, document)

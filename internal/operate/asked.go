@@ -19,7 +19,7 @@ import (
 
 // Asked is a verb with all that decides what it plans: by the command, or over the network. Which options a verb takes is in the table of verbs.
 type Asked struct {
-	Verb        string       `json:"verb" enum:"apply,backup create,backup prune,certs rotate,destroy,etcd recover,machine kill,machine reboot,machine start,machine stop,node add,node cordon,node drain,node remove,node replace,node uncordon,renew,repair,reset,test,update,upgrade" doc:"What is to be done"`
+	Verb        string       `json:"verb" enum:"apply,backup create,backup prune,backup rehearse,certs rotate,destroy,etcd recover,machine kill,machine reboot,machine start,machine stop,node add,node cordon,node drain,node remove,node replace,node uncordon,renew,repair,reset,test,update,upgrade" doc:"What is to be done"`
 	Cluster     string       `json:"cluster,omitempty" maxLength:"63" doc:"The cluster; of apply the one whose stored document is applied where none is given"`
 	Document    string       `json:"document,omitempty" doc:"The Cluster document to apply, or to change in place of the stored one (YAML)"`
 	From        string       `json:"from,omitempty" maxLength:"1000" doc:"What errors call the document: its file"`
@@ -35,7 +35,8 @@ type Asked struct {
 	Upgrade     *Upgrade     `json:"upgrade,omitempty" doc:"upgrade: where to"`
 	Update      *Update      `json:"update,omitempty" doc:"update: what"`
 	Rotate      *Rotate      `json:"rotate,omitempty" doc:"certs rotate: which keys"`
-	Seconds     int          `json:"seconds,omitempty" minimum:"0" maximum:"86400" doc:"test: how long each thing may take; 0: what usually does"`
+	Seconds     int          `json:"seconds,omitempty" minimum:"0" maximum:"86400" doc:"test: how long each thing may take; backup rehearse: how long the rehearsal may; 0: what usually does"`
+	Backup      string       `json:"backup,omitempty" maxLength:"63" doc:"backup rehearse: the backup's ID, or latest; left out: the newest of this cluster, unless it is proven"`
 
 	// Resumed tells that a process which is gone had agreed and begun: what is left is planned. Nobody asks for that over the network.
 	Resumed bool `json:"-"`
@@ -123,13 +124,14 @@ type Begun struct {
 	Idle     bool  // there is nothing to do, and nothing to remember: nothing has to be carried out
 	Closed   error // why it can't be carried out now; nil: it can
 
-	verb   *verb
-	look   bool
-	later  string // in place of what First says
-	edited *Edited
-	carry  func(ctx context.Context, t Terms) (Done, error) // nil: the first plan, and what follows from it, as apply does
-	before func(ctx context.Context) error                  // once what is wanted is remembered, before the first step; may be nil
-	said   string                                           // what is to be told once it is done
+	verb    *verb
+	look    bool
+	bundles FindBundle // of a verb that gets bundles by itself
+	later   string     // in place of what First says
+	edited  *Edited
+	carry   func(ctx context.Context, t Terms) (Done, error) // nil: the first plan, and what follows from it, as apply does
+	before  func(ctx context.Context) error                  // once what is wanted is remembered, before the first step; may be nil
+	said    string                                           // what is to be told once it is done
 }
 
 // Begin opens a session and makes the first plan. The session closes the store, also where it can't be opened.
@@ -137,6 +139,9 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 	b := &Begun{Asked: a, look: o.Look}
 	if b.verb, err = a.check(); err != nil {
 		return nil, (&Session{Store: st}).CloseWith(err)
+	}
+	if b.verb.beside {
+		o.Verb, o.ReadOnly, o.Bundle, b.bundles = "", true, nil, o.Bundle
 	}
 	if a.Verb == Apply && a.Document != "" {
 		o.NewID = a.ClusterID

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/backup/rehearse"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 )
@@ -22,6 +23,7 @@ type Done struct {
 	Round   *upkeep.Round   `json:"round,omitempty"`   // of repair
 	Backup  *backup.Set     `json:"backup,omitempty"`  // of backup create
 	Where   string          `json:"where,omitempty"`   // of backup create: where it lies, for people
+	Proof   *rehearse.Proof `json:"proof,omitempty"`   // of backup rehearse
 	Proofs  []cluster.Proof `json:"proofs,omitempty"`  // of test
 	Names   []string        `json:"names,omitempty"`   // of machine: which machines were switched
 }

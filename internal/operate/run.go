@@ -82,11 +82,15 @@ func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
 		soft, ctx, stop = t.Interrupts(ctx)
 		defer stop()
 	}
+	var lost <-chan struct{} // never, where the verb needs no lease
+	if s.lease != nil {
+		lost = s.lease.Lost()
+	}
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { // without the lease somebody else may be at work: stop at once
 		select {
-		case <-s.lease.Lost():
+		case <-lost:
 			cancel()
 		case <-work.Done():
 		}
@@ -98,11 +102,14 @@ func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
 			if !irrevocable(st) {
 				return nil
 			}
+			if s.lease == nil {
+				return fail.New(fail.Internal, "%s takes something away without the cluster's lease", st.ID)
+			}
 			return s.lease.Check(ctx)
 		},
 	})
 	select {
-	case <-s.lease.Lost():
+	case <-lost:
 		return fail.Wrap(fail.Conflict, err, "the lease on cluster %s was lost", p.Cluster).Do("look at naupegos status %s, then run the same command again", p.Cluster)
 	default:
 		return err

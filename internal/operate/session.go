@@ -41,7 +41,7 @@ type Options struct {
 	Edit func(rec *store.Cluster) (*v1alpha1.Cluster, error)
 	// Bundle finds or makes the bundle of a Kubernetes release for the cluster of a document, as cluster.Bundles says; was is the ID of the
 	// one that the cluster was built with, or empty. nil: the verb needs none.
-	Bundle func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error)
+	Bundle FindBundle
 	// RenewBefore is how long before its end a certificate is due; 0 means what pki.Options says.
 	RenewBefore time.Duration
 }

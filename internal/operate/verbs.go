@@ -14,10 +14,11 @@ import (
 
 // The verbs that servers carry out unasked, and those that code names.
 const (
-	Apply   = "apply"
-	Destroy = "destroy"
-	Renew   = "renew"
-	Repair  = "repair"
+	Apply    = "apply"
+	Destroy  = "destroy"
+	Rehearse = "backup rehearse"
+	Renew    = "renew"
+	Repair   = "repair"
 
 	recoverEtcd = "etcd recover"
 )
@@ -41,6 +42,7 @@ type verb struct {
 	goesOn    bool // asked again, it goes on where it was; else apply does
 	commits   bool // what is wanted is remembered once it was agreed to
 	atOnce    bool // what a session makes is written at once, and not when it commits
+	beside    bool // it changes nothing of the cluster and nothing that the store knows: it holds no lease, so that it keeps nobody waiting, and opens bundles by itself
 	check     func(a *Asked) error
 	// edit changes the document; nil, or nil returned: it stays. It is called before a bundle is looked for, and may refuse what the cluster does not have.
 	edit func(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte) (*Edited, error)
@@ -72,6 +74,7 @@ var verbs = map[string]*verb{
 	recoverEtcd:     {takes: "machine", bundle: BundleMade, commits: true, check: checkRecover, plan: planRecover},
 	"backup create": {plain: true, atOnce: true, plan: planBackup},
 	"backup prune":  {atOnce: true, goesOn: true, plan: planPrune},
+	Rehearse:        {takes: "backup seconds", bundle: BundleMade, plain: true, goesOn: true, beside: true, plan: planRehearse},
 	"test":          {takes: "seconds", bundle: BundleIfHere, plain: true, plan: planTest},
 }
 

@@ -3,6 +3,8 @@ package work
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"runtime/debug"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -23,6 +27,7 @@ const unattended = "naupegos (unattended)"
 // Times of duties. A look that takes longer ends; a duty that a server holds for longer is another's, which finds its job at work.
 const (
 	lookTime  = 10 * time.Minute
+	proveTime = 25 * time.Minute // a rehearsal has no job that another server would find
 	dutyTTL   = 30 * time.Minute
 	soonAgain = time.Minute // after what somebody else was in the way of
 	mostPause = time.Hour   // before what failed is tried again, unless it is seldomer anyway
@@ -31,7 +36,8 @@ const (
 
 // duties are what a document has servers do, and how often.
 func duties(doc *v1alpha1.Cluster) map[string]time.Duration {
-	all := map[string]time.Duration{Drift: doc.Spec.Unattended.Drift.Duration, operate.Renew: doc.Spec.Unattended.Renew.Duration, operate.Repair: doc.Spec.Unattended.Repair.Duration}
+	u := doc.Spec.Unattended
+	all := map[string]time.Duration{Drift: u.Drift.Duration, operate.Renew: u.Renew.Duration, operate.Repair: u.Repair.Duration, operate.Rehearse: u.Rehearse.Duration}
 	for kind, every := range all {
 		if every == 0 {
 			delete(all, kind)
@@ -89,21 +95,31 @@ func (b *Board) attend(ctx context.Context, slots chan struct{}) error {
 			if there && time.Now().Before(d.Due.Add(-time.Minute)) { // this host's clock may be wrong; the store decides by its own
 				continue
 			}
+			if kind == operate.Rehearse && !b.rehearsing.TryLock() {
+				continue // each starts etcd and an API server here, and the others have to get along beside them
+			}
+			done := func() {
+				if kind == operate.Rehearse {
+					b.rehearsing.Unlock()
+				}
+			}
 			select {
 			case slots <- struct{}{}:
 			default:
+				done()
 				return nil // all are busy: the rest comes later
 			}
 			taken, err := b.c.Store.TakeDuty(ctx, c.Name, kind, dutyTTL)
 			if err != nil || taken == nil {
 				<-slots
+				done()
 				if err != nil {
 					return err
 				}
 				continue
 			}
 			go func() {
-				defer func() { <-slots }()
+				defer func() { done(); <-slots }()
 				b.discharge(ctx, taken, every)
 			}()
 		}
@@ -169,10 +185,14 @@ func (b *Board) do(ctx context.Context, d *store.Duty) (err error) {
 			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log says more")
 		}
 	}()
-	if d.Kind != Drift {
-		return b.unasked(ctx, d)
+	switch d.Kind {
+	case Drift:
+		d.Message, err = b.drift(ctx, d.Cluster)
+	case operate.Rehearse:
+		d.Message, err = b.rehearse(ctx, d.Cluster)
+	default:
+		err = b.unasked(ctx, d)
 	}
-	d.Message, err = b.drift(ctx, d.Cluster)
 	return err
 }
 
@@ -201,6 +221,43 @@ func (b *Board) drift(ctx context.Context, name string) (string, error) {
 	text := begun.Drift()
 	return text, begun.Close()
 }
+
+// rehearse proves the newest backup unless it is proven, and says which one. It is no job: a cluster has one at a time, and nothing of the cluster
+// is touched that others would have to wait for.
+func (b *Board) rehearse(ctx context.Context, name string) (text string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, proveTime)
+	defer cancel()
+	st, err := b.c.Open(ctx)
+	if err != nil {
+		return "", err
+	}
+	asked := operate.Asked{Verb: operate.Rehearse, Cluster: name}
+	begun, err := operate.Begin(ctx, st, asked, b.c.Options(asked, Need{CarryOut: true}))
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = begun.CloseWith(err) }()
+	if begun.Idle {
+		return "", nil
+	}
+	done, err := begun.CarryOut(ctx, operate.Terms{Front: nobody{}, Meta: map[string]string{"version": b.c.Version, "by": unattended}})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("backup %s is proven: %d objects, %d Secrets decrypted", done.Proof.Set, done.Proof.Objects, done.Proof.Secrets), nil
+}
+
+// nobody is the front of what is done without a job, and without a question.
+type nobody struct{}
+
+// Show implements operate.Front.
+func (nobody) Show(*plan.Plan, string) error { return nil }
+
+// Agree implements operate.Front.
+func (nobody) Agree(string) error { return fail.New(fail.Internal, "nobody is there to be asked") }
+
+// Observer implements operate.Front: the journal has what happens.
+func (nobody) Observer() plan.Observer { return show.NewObserver(io.Discard, show.ObserveNone) }
 
 // unasked has a verb carried out by a job where a look shows that there is something for it to do, and waits for its end.
 func (b *Board) unasked(ctx context.Context, d *store.Duty) error {

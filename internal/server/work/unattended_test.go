@@ -2,6 +2,8 @@ package work
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -151,6 +154,81 @@ func TestPutOff(t *testing.T) {
 	}
 	if log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{}))(t); len(log) != 0 {
 		t.Errorf("the audit has %+v", log)
+	}
+}
+
+// TestRehearse: the newest backup is rehearsed unless it is proven, whoever is at work on the cluster; that there is none, and that one can't be proven,
+// are failures, which are told as others are.
+func TestRehearse(t *testing.T) {
+	s, c := attended(t)
+	b := s.newBoard()
+	testkit.Value(s.store.AddJob(t.Context(), store.Job{Cluster: "demo", Verb: operate.Apply, Request: []byte("{}"), Who: "ann"}))(t)
+	lease := testkit.Value(s.store.AcquireLease(t.Context(), c.ID, operate.Apply, store.LeaseOptions{}))(t)
+	defer func() { testkit.Must(t, lease.Release(context.WithoutCancel(t.Context()))) }()
+	rehearse := func() *store.Duty {
+		d := testkit.Value(s.store.TakeDuty(t.Context(), "demo", operate.Rehearse, time.Hour))(t)
+		b.discharge(t.Context(), d, time.Hour)
+		d = testkit.Value(s.duty(t.Context(), operate.Rehearse))(t)
+		again := *d
+		testkit.Must(t, s.store.EndDuty(t.Context(), &again, -time.Hour)) // due again
+		return d
+	}
+	if d := rehearse(); d.Outcome != store.DutyFailed || d.Failures != 1 || !strings.Contains(d.Message, "there is no backup of cluster demo") {
+		t.Errorf("without a backup: %+v", d)
+	}
+	const id = "20261123T211500Z-3f9a"
+	dir := filepath.Join(s.at.Dir, "backups", "demo", id)
+	testkit.Must(t, os.MkdirAll(dir, 0o700))
+	write := func(name, text string) { testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
+	write("manifest.json", `{"format": 1, "id": "`+id+`", "cluster": "demo", "clusterID": "`+c.ID+`", "createdAt": "2026-11-23T21:15:00Z", "kubernetes": "v1.2.3", "bytes": 1, "sha256": "beef"}`)
+	if d := rehearse(); d.Outcome != store.DutyFailed || d.Failures != 2 || !strings.Contains(d.Message, "v1.2.3, which this naupegos does not know") {
+		t.Errorf("with one that can't be proven: %+v", d)
+	}
+	runs := testkit.Value(s.store.Runs(t.Context(), "demo", 0))(t)
+	if len(runs) != 1 || runs[0].Verb != operate.Rehearse || runs[0].Meta["by"] != unattended || runs[0].Outcome != plan.OutcomeFailed {
+		t.Errorf("the journal has %+v", runs)
+	}
+	log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Who: unattended, Cluster: "demo"}))(t)
+	if len(log) != 2 || log[0].Action != "unattended backup rehearse" || !strings.HasPrefix(log[0].Outcome, "failed: ") {
+		t.Errorf("the audit has %+v", log)
+	}
+	write("proof.json", `{"id": "`+id+`", "sha256": "beef", "at": "2026-11-24T03:00:00Z", "by": "dev"}`)
+	if d := rehearse(); d.Outcome != store.DutyNothing || d.Failures != 0 || d.Succeeded.IsZero() {
+		t.Errorf("with one that is proven: %+v", d)
+	}
+	if runs := testkit.Value(s.store.Runs(t.Context(), "demo", 0))(t); len(runs) != 1 {
+		t.Errorf("what is proven was rehearsed: %+v", runs)
+	}
+}
+
+// TestOneRehearsal: while a rehearsal is done here no other one is begun, and other duties are.
+func TestOneRehearsal(t *testing.T) {
+	s := newSite(t)
+	c := testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
+	c.Document = []byte(document + "  unattended: {renew: 1h, rehearse: 1h}\n")
+	testkit.Must(t, s.store.SaveCluster(t.Context(), c))
+	b := s.newBoard()
+	slots := make(chan struct{}, mostDone)
+	attend := func() {
+		testkit.Must(t, b.attend(t.Context(), slots))
+		for range mostDone { // until what was begun has ended
+			slots <- struct{}{}
+		}
+		for range mostDone {
+			<-slots
+		}
+	}
+	b.rehearsing.Lock()
+	attend()
+	testkit.Value(s.duty(t.Context(), operate.Renew))(t)
+	if all := testkit.Value(s.store.Duties(t.Context(), "demo"))(t); len(all) != 1 {
+		t.Errorf("beside another rehearsal: %+v", all)
+	}
+	b.rehearsing.Unlock()
+	attend()
+	testkit.Value(s.duty(t.Context(), operate.Rehearse))(t)
+	if !b.rehearsing.TryLock() {
+		t.Error("after it no other one can be begun")
 	}
 }
 

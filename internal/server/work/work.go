@@ -80,6 +80,8 @@ type Board struct {
 	wake    chan struct{}
 	running map[string]chan struct{} // by job: asks it to look whether it is to stop
 	changed chan struct{}            // closed, and made anew, when a job of this server has told something
+
+	rehearsing sync.Mutex // held by the one rehearsal that is done here at a time
 }
 
 // New returns a board. Run has it work.

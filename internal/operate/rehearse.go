@@ -1,0 +1,160 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/backup/rehearse"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/scratch"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// FindBundle finds or makes the bundle of a Kubernetes release for the cluster of a document: see Options.Bundle.
+type FindBundle func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error)
+
+// OpenedBackup is a backup that lies decrypted in a directory of this user's own. Remove it afterwards.
+type OpenedBackup struct {
+	*backup.Contents
+	Set *backup.Set
+	Doc *v1alpha1.Cluster // of the release that the backup is of
+	Rec store.Cluster     // what the store knew of the cluster
+
+	bundle *bundle.Bundle
+	dir    *scratch.Dir
+}
+
+// OpenBackup decrypts a backup with the identities that key returns, and gets the bundle of its release.
+func OpenBackup(ctx context.Context, set *backup.Set, key func() ([]byte, error), find FindBundle) (_ *OpenedBackup, err error) {
+	if _, known := release.Of(set.Kubernetes); !known {
+		return nil, fail.New(fail.Refused, "the backup is of Kubernetes %s, which this naupegos does not know", set.Kubernetes).At(set.Where()).Do("use a newer naupegos")
+	}
+	identities, err := key()
+	if err != nil {
+		return nil, err
+	}
+	o := &OpenedBackup{Set: set}
+	if o.dir, err = scratch.Make("", "naupegos-backup-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.dir.Remove())
+		}
+	}()
+	if o.Contents, err = set.Extract(ctx, identities, o.dir.Path); err != nil {
+		return nil, err
+	}
+	o.Rec = memory.FromRecord(o.Record, o.Document)
+	if o.Doc, err = v1alpha1.Parse("the document in backup "+set.ID, o.Document); err != nil {
+		return nil, err
+	}
+	o.Doc.Spec.Kubernetes.Version = set.Kubernetes
+	if o.bundle, _, err = find(ctx, o.Doc, set.Kubernetes, o.BundleID); err == nil && o.bundle == nil {
+		err = fail.New(fail.NotFound, "the bundle of Kubernetes %s, whose programs open the backup, is not here", set.Kubernetes).Do("naupegos bundle build --kubernetes %s", set.Kubernetes)
+	}
+	return o, err
+}
+
+// Remove removes what lies decrypted; it may be called again.
+func (o *OpenedBackup) Remove() error { return o.dir.Remove() }
+
+// Rehearsal says how a backup is rehearsed.
+type Rehearsal struct {
+	By     string                           // the version of this program
+	Within time.Duration                    // that it may take; 0: 10 minutes
+	Tidy   *rehearse.Tidy                   // a snapshot to start from is made as well; nil: none
+	Status func(format string, args ...any) // says what is done; nil: nobody is told
+}
+
+// Rehearse proves the backup, and notes that beside it. With Tidy it also returns the file with the snapshot to start from.
+func (o *OpenedBackup) Rehearse(ctx context.Context, r Rehearsal) (p *rehearse.Proof, start string, err error) {
+	list, err := cluster.EncryptionOf(&o.Rec, o.Doc)
+	if err != nil {
+		return nil, "", err
+	}
+	generations, err := cluster.GenerationsOf(&o.Rec)
+	if err != nil {
+		return nil, "", err
+	}
+	if r.Tidy != nil {
+		start = filepath.Join(o.dir.Path, "start.db")
+	}
+	sandbox := filepath.Join(o.dir.Path, "sandbox")
+	if err := os.Mkdir(sandbox, 0o700); err != nil {
+		return nil, "", fail.Wrap(fail.Refused, err, "make a directory for the rehearsal")
+	}
+	p, err = rehearse.Run(ctx, rehearse.Set{
+		ID: o.Set.ID, Snapshot: o.SnapshotPath, Etcd: o.Set.Etcd, Document: o.Doc, Encryption: list, Version: o.Set.Kubernetes, Secrets: o.Secrets, Keys: generations,
+	}, rehearse.Options{Bundle: o.bundle, Dir: sandbox, Timeout: r.Within, Tidy: r.Tidy, Out: start, Status: r.Status})
+	if err != nil {
+		return nil, "", fail.Wrap(fail.KindOf(err), err, "rehearse backup %s", o.Set.ID).Enough() // what it waited for is in the sandbox: a whole one more would, too
+	}
+	return p, start, o.Set.Prove(ctx, r.By, p.At, p.Checks()...)
+}
+
+// The bounds of a rehearsal that is asked for as a verb: what opening it may take comes on top.
+const (
+	rehearseWithin = 15 * time.Minute
+	openWithin     = 5 * time.Minute
+)
+
+// planRehearse plans to prove a backup: the one that is named, else the newest of this cluster. Where that is proven there is nothing to do.
+func planRehearse(ctx context.Context, b *Begun) (err error) {
+	set, target := (*backup.Set)(nil), b.Cluster.BackupTarget()
+	if b.Asked.Backup != "" {
+		set, err = backup.Open(ctx, target, b.Record.Name, b.Asked.Backup)
+	} else if set, _, err = backup.Newest(ctx, target, b.Record.Name, b.Record.ID); err == nil && set == nil {
+		err = backup.ErrNone(target, b.Record.Name)
+	}
+	if err != nil {
+		return err
+	}
+	b.Idle = b.Asked.Backup == "" && set.Proven()
+	b.Asked.Backup = set.ID // whoever agrees to it agrees to this one
+	within := time.Duration(b.Asked.Seconds) * time.Second
+	if within == 0 {
+		within = rehearseWithin
+	}
+	var done Done
+	r := Rehearsal{Within: within}
+	p := &plan.Plan{Verb: Rehearse, Cluster: b.Record.Name, Steps: []*plan.Step{{
+		ID: "backup/rehearse/" + set.ID, Action: plan.Change, Subject: "cluster", Title: "rehearse backup " + set.ID, Reason: "a backup counts once it is proven",
+		Details: []string{set.Where()}, Timeout: within + openWithin,
+		Run: func(ctx context.Context, progress plan.Progress) (err error) {
+			r.Status = progress.Status
+			done.Proof, err = b.rehearse(ctx, set, r)
+			return err
+		},
+	}}}
+	b.only(p)
+	b.carry = func(ctx context.Context, t Terms) (Done, error) {
+		r.By = t.Meta["version"]
+		err := b.Session.CarryOut(ctx, p, t)
+		done.Changed = err == nil
+		return done, err
+	}
+	return nil
+}
+
+// rehearse opens a backup with the store's identity and proves it.
+func (b *Begun) rehearse(ctx context.Context, set *backup.Set, r Rehearsal) (_ *rehearse.Proof, err error) {
+	r.Status("opening it")
+	o, err := OpenBackup(ctx, set, func() ([]byte, error) { return b.Store.Identity(), nil }, b.bundles)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, o.Remove()) }()
+	p, _, err := o.Rehearse(ctx, r)
+	return p, err
+}
