@@ -23,6 +23,14 @@ type Access interface {
 	Tokens(ctx context.Context) ([]Token, error)
 	// RevokeToken ends a token at once, and for good: fail.NotFound if there is none of this ID. One that was revoked stays so.
 	RevokeToken(ctx context.Context, id string) error
+	// AddSession remembers a session, and forgets those that have ended.
+	AddSession(ctx context.Context, x Session) error
+	// Session returns the session of an ID, also one whose time is over: fail.NotFound if there is none.
+	Session(ctx context.Context, id string) (*Session, error)
+	// Sessions returns the sessions that last, the oldest first.
+	Sessions(ctx context.Context) ([]Session, error)
+	// EndSession forgets a session: fail.NotFound if there is none of this ID.
+	EndSession(ctx context.Context, id string) error
 	// Note adds an entry to the audit, and forgets what is older than two years.
 	Note(ctx context.Context, e AuditEntry) error
 	// Audit returns the entries that a query finds, the newest first.
@@ -39,6 +47,18 @@ type Token struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 	Revoked time.Time `json:"revoked,omitzero"` // zero: not
+}
+
+// Session is somebody who has signed in to the pages by an OpenID Connect provider. No copy of a store has any: people sign in again.
+type Session struct {
+	ID      string    `json:"id"`
+	Hash    string    `json:"-"` // of the secret half, which the browser has
+	Issuer  string    `json:"issuer"`
+	Subject string    `json:"subject"` // as the issuer calls them
+	Name    string    `json:"name"`    // for people
+	Claims  []byte    `json:"-"`       // JSON: what rules go by
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires"`
 }
 
 // AuditEntry is one thing that somebody did, or tried to.
@@ -104,6 +124,57 @@ func scanToken(row scanner) (t Token, err error) {
 	err = row.Scan(&t.ID, &t.Name, &t.Hash, &t.Role, &t.Cluster, &created, &expires, &revoked)
 	t.Created, t.Expires, t.Revoked = fromMicros(created), fromMicros(expires), fromMicros(revoked)
 	return t, err
+}
+
+// AddSession implements Access.
+func (s *database) AddSession(ctx context.Context, x Session) error {
+	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE expires < $1", micros(time.Now())); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, hash, issuer, subject, name, claims, created_at, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+			x.ID, x.Hash, x.Issuer, printable(x.Subject), printable(x.Name), string(x.Claims), micros(x.Created), micros(x.Expires))
+		return err
+	})
+	return s.wrap(err, "remember the session %s", x.ID)
+}
+
+const selectSession = "SELECT id, hash, issuer, subject, name, claims, created_at, expires FROM sessions"
+
+// Session implements Access.
+func (s *database) Session(ctx context.Context, id string) (*Session, error) {
+	x, err := one(ctx, s, s.reads, scanSession, selectSession+" WHERE id = $1", id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noSession(id)
+	}
+	return &x, s.wrap(err, "read the session %s", id)
+}
+
+func noSession(id string) error {
+	return fail.New(fail.NotFound, "there is no session %s", id).Do("naupegos server session list shows them")
+}
+
+// Sessions implements Access.
+func (s *database) Sessions(ctx context.Context) ([]Session, error) {
+	all, err := list(ctx, s, s.reads, scanSession, selectSession+" WHERE expires >= $1 ORDER BY created_at, id", micros(time.Now()))
+	return all, s.wrap(err, "list the sessions")
+}
+
+// EndSession implements Access.
+func (s *database) EndSession(ctx context.Context, id string) error {
+	done, err := s.exec(ctx, s.db, "DELETE FROM sessions WHERE id = $1", id)
+	if err == nil && done == 0 {
+		return noSession(id)
+	}
+	return s.wrap(err, "end the session %s", id)
+}
+
+func scanSession(row scanner) (x Session, err error) {
+	var claims string
+	var created, expires int64
+	err = row.Scan(&x.ID, &x.Hash, &x.Issuer, &x.Subject, &x.Name, &claims, &created, &expires)
+	x.Claims, x.Created, x.Expires = []byte(claims), fromMicros(created), fromMicros(expires)
+	return x, err
 }
 
 // Note implements Access.

@@ -14,7 +14,7 @@ import (
 // batch is how many rows one statement writes.
 const batch = 200
 
-// tables lists every table in an order in which rows can be written, but that of the servers that are at work: none is on a copy.
+// tables lists every table in an order in which rows can be written, but those of the servers that are at work and of sessions: none is on a copy.
 func tables() []string {
 	return []string{"store_facts", "clusters", "facts", "cluster_keys", "secrets", "leases", "runs", "run_steps", "run_events",
 		"server_secrets", "tokens", "audit", "jobs", "job_lines", "duties",
@@ -56,6 +56,9 @@ func (s *database) fill(ctx context.Context, to, from *sql.Tx) error {
 		if _, err := to.ExecContext(ctx, "DELETE FROM "+name); err != nil { //nolint:gosec // a name of tables
 			return err
 		}
+	}
+	if _, err := to.ExecContext(ctx, "DELETE FROM sessions"); err != nil { // one that was ended since must not come back, and others sign in again
+		return err
 	}
 	for _, name := range all {
 		if err := copyTable(ctx, name, to, from); err != nil {

@@ -29,7 +29,8 @@ type Restored struct {
 }
 
 // Restore puts what a backup holds into a store, which must have no clusters unless replace says that they may go. Nobody may be at work on
-// one of them, and no server on the store. Jobs that a backup holds are not gone on with, and tokens that were revoked since stay so.
+// one of them, and no server on the store. Jobs that a backup holds are not gone on with, tokens that were revoked since stay
+// so, and sessions end.
 func Restore(ctx context.Context, at Location, r io.Reader, k Key, replace bool) (done *Restored, err error) {
 	s, err := openWith(ctx, at, (*database).openBare)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestRestoreBelowAServer: a running server keeps its store. What came out of a backup neither goes on with jobs of its time, nor lets in
-// whose token was revoked since.
+// whose token was revoked since, nor anybody who had signed in.
 func TestRestoreBelowAServer(t *testing.T) {
 	ctx, home, key := t.Context(), store.Location{Dir: t.TempDir()}, store.Key{Passphrase: "correct horse", Work: 10}
 	s := testkit.Value(store.Open(ctx, home))(t)
@@ -22,6 +22,7 @@ func TestRestoreBelowAServer(t *testing.T) {
 	for _, id := range []string{"ann", "bob"} {
 		testkit.Must(t, s.AddToken(ctx, store.Token{ID: id, Name: id, Created: time.Now()}))
 	}
+	testkit.Must(t, s.AddSession(ctx, store.Session{ID: "carol", Expires: time.Now().Add(time.Hour)}))
 	job := testkit.Value(s.AddJob(ctx, store.Job{Cluster: "demo", Verb: "apply", Request: []byte("{}")}))(t)
 	testkit.Value(s.TakeDuty(ctx, "demo", "drift", time.Hour))(t)
 	testkit.Must(t, s.BeatServer(ctx, store.ServerInfo{ID: "one", Started: time.Now()}, time.Hour))
@@ -43,6 +44,9 @@ func TestRestoreBelowAServer(t *testing.T) {
 	testkit.Must(t, restore(home, true))
 	if all := testkit.Value(s.Tokens(ctx))(t); len(all) != 2 || !all[0].Revoked.IsZero() || all[1].Revoked.IsZero() {
 		t.Errorf("the tokens are %+v", all)
+	}
+	if all := testkit.Value(s.Sessions(ctx))(t); len(all) != 0 {
+		t.Errorf("signed in are %+v", all)
 	}
 	if j := testkit.Value(s.Job(ctx, job.ID))(t); j.State != store.JobEnded || !bytes.Contains(j.Result, []byte("interrupted")) {
 		t.Errorf("the job is %+v: %s", j, j.Result)

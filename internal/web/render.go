@@ -26,6 +26,7 @@ type view struct {
 	Said     string // what was done, for people
 	Failed   string // what went wrong, for people
 	Command  string // by which the same is shown
+	Onward   string // the page that the browser goes to by itself; empty: it stays
 	Live     string // where the page's stream is; empty: it has none
 	Data     any
 }
@@ -42,6 +43,9 @@ func (p *Pages) show(page pageFunc) http.Handler {
 			return
 		}
 		if err != nil {
+			if kept(r) != "" { // it is good for nothing any more; shown again and again it would look like guesses
+				p.keep(w, "", -1)
+			}
 			http.Redirect(w, r, "/ui/login?to="+template.URLQueryEscaper(r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // a page of ours; login leads nowhere else
 			return
 		}

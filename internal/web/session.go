@@ -20,37 +20,62 @@ const signedIn = 12 * time.Hour
 
 // loginPage asks for a token.
 func (p *Pages) loginPage(w http.ResponseWriter, r *http.Request) {
-	p.render(w, r, http.StatusOK, nil, &view{name: "login", Title: "Sign in", Data: local(r.URL.Query().Get("to"))})
+	p.render(w, r, http.StatusOK, nil, p.loginView(local(r.URL.Query().Get("to"))))
 }
 
-// login checks a token and has the browser keep it, where no script can read it. There is no session on the server: the token is the session, and
-// a cookie that somebody else has set is one that somebody else knows the token of, who gains nothing by it.
+// login checks a token and has the browser keep it, where no script can read it. There is no session on the server then: the token is the
+// session, and a cookie that somebody else has set is one that somebody else knows the token of, who gains nothing by it.
 func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	token, to := strings.TrimSpace(r.PostFormValue("token")), local(r.PostFormValue("to"))
 	who, err := p.c.Gate.SignIn(r, token)
+	if err == nil {
+		err = p.c.Gate.End(r, kept(r))
+	}
 	if err != nil {
-		p.render(w, r, status(err), nil, &view{name: "login", Title: "Sign in", Data: to, Failed: err.Error()})
+		p.notIn(w, r, to, err)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: token, Path: "/", MaxAge: int(signedIn.Seconds()), HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
+	p.keep(w, token, int(signedIn.Seconds()))
 	p.c.Gate.Note(r, who, "signed in to the pages", "", nil)
 	http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // local has seen to it
 }
 
-// logout has the browser forget the token.
+// kept is what the browser keeps to be known by; empty: nothing.
+func kept(r *http.Request) string {
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// keep has the browser keep what it is known by, for so many seconds; -1: forget it.
+func (p *Pages) keep(w http.ResponseWriter, secret string, seconds int) {
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: secret, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
+}
+
+// logout ends a session, and has the browser forget what it is known by.
 func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
+	who, err := p.operator(r)
+	if err == nil {
+		p.c.Gate.Note(r, *who, "signed out of the pages", "", nil)
+	}
+	if err := p.c.Gate.End(r, kept(r)); err != nil {
+		p.render(w, r, status(err), who, &view{name: "failed", Title: "Still signed in", Failed: err.Error()})
+		return
+	}
+	p.keep(w, "", -1)
 	w.Header().Set("Clear-Site-Data", `"cache"`)
 	http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 }
 
 // operator returns who asks: fail.Unauthorized if nobody that is known.
 func (p *Pages) operator(r *http.Request) (*access.Operator, error) {
-	c, err := r.Cookie(cookieName)
-	if err != nil {
+	secret := kept(r)
+	if secret == "" {
 		return nil, fail.New(fail.Unauthorized, "nobody has signed in")
 	}
-	who, err := p.c.Gate.SignIn(r, c.Value)
+	who, err := p.c.Gate.SignIn(r, secret)
 	if err != nil {
 		return nil, err
 	}

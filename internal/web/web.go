@@ -30,6 +30,7 @@ var files embed.FS
 type Config struct {
 	Store    store.Store
 	Gate     *access.Gate
+	Provider Provider           // nil: operators sign in with tokens alone
 	Machines *registry.Registry // nil: there are no pages of physical machines
 	// Look returns with what a session works that only looks at a cluster.
 	Look func(name string) operate.Options
@@ -84,6 +85,7 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "GET /ui/{$}", Handler: headers(http.RedirectHandler(p.nav("")[0].Href, http.StatusSeeOther))},
 		{Pattern: "GET /ui/live", Handler: headers(http.HandlerFunc(p.live)), Stream: true},
 	}
+	all = append(all, p.signInRoutes()...)
 	for pattern, page := range p.pages() {
 		all = append(all, Route{Pattern: "GET " + pattern, Handler: headers(p.show(page))})
 	}

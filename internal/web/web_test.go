@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/issuer"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -40,9 +41,16 @@ type site struct {
 	readerID      string
 	switched      switched
 	local         string // a token that is good for one cluster alone: harbour
+	gate          *access.Gate
 }
 
 func newSite(t *testing.T) *site {
+	t.Helper()
+	return newSiteWith(t, nil)
+}
+
+// newSiteWith has operators sign in by an issuer, too, that is made for the site's address.
+func newSiteWith(t *testing.T, by func(url string) *issuer.Issuer) *site {
 	t.Helper()
 	at := store.Location{Dir: t.TempDir()}
 	reopen := func(ctx context.Context) (store.Store, error) { return store.Open(ctx, at) }
@@ -61,17 +69,24 @@ func newSite(t *testing.T) *site {
 	agent := func() (string, error) { return "", fail.New(fail.NotFound, "there is no agent in this test") }
 	options := func(operate.Asked, work.Need) operate.Options { return operate.Options{Agent: agent, ReadOnly: true} }
 	s.board = work.New(work.Config{Store: st, Open: reopen, Options: options, Log: slog.New(slog.DiscardHandler)})
-	pages := testkit.Value(New(Config{
-		Store: st, Machines: registry.New(st.Metal(), machines), Gate: access.NewGate(st, slog.New(slog.DiscardHandler)),
-		Look: func(string) operate.Options { return operate.Options{Agent: agent, ReadOnly: true} }, Open: reopen, Options: options, Board: s.board,
-	}))(t)
-	pages.watched = 20 * time.Millisecond
 	mux := http.NewServeMux()
+	srv := httptest.NewTLSServer(mux)
+	t.Cleanup(srv.Close)
+	s.gate = access.NewGate(st, slog.New(slog.DiscardHandler))
+	config := Config{
+		Store: st, Machines: registry.New(st.Metal(), machines), Gate: s.gate,
+		Look: func(string) operate.Options { return operate.Options{Agent: agent, ReadOnly: true} }, Open: reopen, Options: options, Board: s.board,
+	}
+	if by != nil {
+		believed := by(srv.URL)
+		s.gate.Believe(believed)
+		config.Provider = believed
+	}
+	pages := testkit.Value(New(config))(t)
+	pages.watched = 20 * time.Millisecond
 	for _, r := range pages.Routes() {
 		mux.Handle(r.Pattern, r.Handler)
 	}
-	srv := httptest.NewTLSServer(mux)
-	t.Cleanup(srv.Close)
 	client := srv.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	s.pages, s.url, s.client = pages, srv.URL, client

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 // issuerFlags say whose ID tokens operators may show.
 type issuerFlags struct {
 	c     oidc.Config
+	pages oidc.Pages
 	rules []string
 	ca    string
 }
@@ -22,16 +24,28 @@ func (f *issuerFlags) bind(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.rules, "oidc-role", nil, "which claim gives which role, [CLUSTER/]ROLE=CLAIM:VALUE, such as operate=groups:platform; the first that fits (repeatable)")
 	c.Flags().StringVar(&f.c.NameBy, "oidc-name", "email", "the claim that operators are called by in the audit")
 	c.Flags().StringSliceVar(&f.c.Scopes, "oidc-scope", []string{"openid", "profile", "email", "offline_access"}, "what operators ask the provider for")
+	c.Flags().StringVar(&f.pages.URL, "oidc-pages", "", "have operators sign in to the web pages with the provider, too: where browsers have this server, https://HOST:PORT; the provider redirects to "+oidc.CallbackPath+" there")
+	c.Flags().StringVar(&f.pages.ClientID, "oidc-pages-client-id", "", "what the provider knows the web pages as (default --oidc-client-id)")
+	c.Flags().StringVar(&f.pages.Secret, "oidc-pages-secret", "", "the secret of that client, a file of mode 0600 that is read each time (default none: a public client)")
+	c.Flags().DurationVar(&f.pages.Life, "oidc-pages-session", 8*time.Hour, "how long somebody stays signed in to the web pages")
 	c.Flags().StringVar(&f.ca, "oidc-ca", "", "who signed the provider's certificate, a file (default those that hosts believe)")
 }
 
 // open returns the issuer; nil: none is named.
 func (f *issuerFlags) open() (*oidc.Issuer, error) {
 	if f.c.URL == "" {
-		if len(f.rules) > 0 || f.ca != "" {
-			return nil, fail.New(fail.Invalid, "--oidc-role and --oidc-ca need --oidc-issuer")
+		if len(f.rules) > 0 || f.ca != "" || f.pages.URL != "" {
+			return nil, fail.New(fail.Invalid, "--oidc-role, --oidc-ca and --oidc-pages need --oidc-issuer")
 		}
 		return nil, nil
+	}
+	if f.pages.URL != "" {
+		if f.pages.ClientID == "" {
+			f.pages.ClientID = f.c.ClientID
+		}
+		f.c.Pages = &f.pages
+	} else if f.pages.ClientID != "" || f.pages.Secret != "" {
+		return nil, fail.New(fail.Invalid, "--oidc-pages-client-id and --oidc-pages-secret need --oidc-pages")
 	}
 	for _, text := range f.rules {
 		r, err := oidc.ParseRule(text)

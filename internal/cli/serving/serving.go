@@ -26,6 +26,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/server/authority"
+	oidc "github.com/naupegos/naupegos/internal/server/issuer"
 	"github.com/naupegos/naupegos/internal/server/metrics"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
@@ -79,7 +80,7 @@ power-on: DHCP, or ProxyDHCP beside the DHCP server that is there, TFTP with iPX
 discovery image then, which is made at first start (root, Debian): they say what they are, and wait until somebody approves them. Those that were
 installed start from their disk.
 
-Operators show tokens (naupegos server token create), or sign in with an OpenID Connect provider: naupegos login. With --server, or $NAUPEGOS_SERVER, verbs have a server do what they ask for.
+Operators show tokens (naupegos server token create), or sign in with an OpenID Connect provider: naupegos login, and the web pages with --oidc-pages. With --server, or $NAUPEGOS_SERVER, verbs have a server do what they ask for.
 
 SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way has --drain to end. A second one ends it at once.`,
 		Example: `  naupegos server
@@ -99,7 +100,7 @@ SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way ha
 	f.machine.bind(c)
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
-	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir))
+	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir))
 	c.AddCommand(h.Verbs...)
 	return c
 }
@@ -165,7 +166,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		gate.Believe(signIn)
 	}
 	told := h.metrics(st, log)
-	parts, err := h.parts(running, st, gate, reg, told, log, f.drain)
+	parts, err := h.parts(running, st, gate, signIn, reg, told, log, f.drain)
 	if err != nil {
 		return err
 	}
@@ -197,9 +198,13 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 }
 
 // parts puts together what the server does for operators, until ctx ends: jobs, the API and the pages.
-func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, reg *registry.Registry, told *metrics.Metrics, log *slog.Logger, drain time.Duration) ([]server.Part, error) {
+func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, signIn *oidc.Issuer, reg *registry.Registry, told *metrics.Metrics, log *slog.Logger, drain time.Duration) ([]server.Part, error) {
 	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Drain: drain, Ended: ended(told), Attended: told.Unattended})
-	pages, err := web.New(web.Config{Store: st, Gate: gate, Machines: reg, Look: h.Look, Open: h.OpenStore, Options: h.Options, Board: board, Version: h.Version, Log: log})
+	c := web.Config{Store: st, Gate: gate, Machines: reg, Look: h.Look, Open: h.OpenStore, Options: h.Options, Board: board, Version: h.Version, Log: log}
+	if signIn.ForPages() {
+		c.Provider = signIn
+	}
+	pages, err := web.New(c)
 	if err != nil {
 		return nil, err
 	}

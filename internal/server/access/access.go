@@ -117,6 +117,8 @@ func hash(half string) string {
 // Issuer knows operators by tokens that somebody else made.
 type Issuer interface {
 	Operator(ctx context.Context, token string) (Operator, error)
+	// Again returns who somebody is now who has signed in: fail.Unauthorized where they have to do so again.
+	Again(x *store.Session) (Operator, error)
 }
 
 // Gate lets operators in.
@@ -142,7 +144,8 @@ func (g *Gate) Guard(need server.Role, next http.Handler) http.Handler {
 		a := &asked{Operator: Operator{Name: "nobody"}}
 		seen := server.Watch(w)
 		defer func() { g.note(r, a, seen.Code()) }()
-		if err := g.enter(r, a, need); err != nil {
+		shown := func(ctx context.Context) (Operator, error) { return g.who(ctx, r.Header.Get("Authorization")) }
+		if err := g.enter(r, a, need, shown); err != nil {
 			p := problem.Of(err)
 			if fail.KindOf(err) == fail.NotReady {
 				p.Status = http.StatusTooManyRequests
@@ -156,16 +159,13 @@ func (g *Gate) Guard(need server.Role, next http.Handler) http.Handler {
 }
 
 // enter finds out who asks, and whether they may.
-func (g *Gate) enter(r *http.Request, a *asked, need server.Role) error {
-	from := server.Remote(r)
-	if !g.limits.mayTry(from) {
-		return fail.New(fail.NotReady, "too many attempts with wrong tokens from %s", from).Do("wait a minute")
-	}
-	who, err := g.who(r.Context(), r.Header.Get("Authorization"))
+func (g *Gate) enter(r *http.Request, a *asked, need server.Role, shown func(context.Context) (Operator, error)) error {
+	var who Operator
+	err := g.Attempt(r, func() (err error) {
+		who, err = shown(r.Context())
+		return err
+	})
 	if err != nil {
-		if fail.KindOf(err) == fail.Unauthorized {
-			g.limits.failed(from)
-		}
 		return err
 	}
 	a.Operator = who
@@ -192,16 +192,6 @@ func (g *Gate) who(ctx context.Context, header string) (Operator, error) {
 		return Operator{}, err
 	}
 	return Operator{Name: t.Name + " (" + t.ID + ")", ID: t.ID, Role: server.Role(t.Role), Cluster: t.Cluster}, nil
-}
-
-// SignIn returns whose token it is, for pages whose browsers keep it: fail.Unauthorized if nobody's, fail.NotReady where too many wrong ones
-// came from the same address.
-func (g *Gate) SignIn(r *http.Request, token string) (Operator, error) {
-	with := r.Clone(r.Context())
-	with.Header = http.Header{"Authorization": {"Bearer " + token}}
-	a := &asked{}
-	err := g.enter(with, a, server.Read)
-	return a.Operator, err
 }
 
 // Note writes to the audit what an operator did by a page, and what came of it.

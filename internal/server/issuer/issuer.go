@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
@@ -34,6 +35,7 @@ type Config struct {
 	Scopes   []string
 	NameBy   string // the claim that operators are called by; the subject stands for one that is not there
 	Rules    []Rule
+	Pages    *Pages // nil: to the pages operators come by tokens alone
 	CA       []byte // PEM: who signed the issuer's certificate, and nobody else; empty: those that this host believes
 }
 
@@ -51,7 +53,7 @@ type Issuer struct {
 	http *http.Client
 
 	mu       sync.Mutex
-	verifier *oidc.IDTokenVerifier
+	provider *oidc.Provider
 	tried    time.Time
 	why      error
 }
@@ -71,6 +73,9 @@ func New(c Config) (*Issuer, error) {
 	if c.ClientID == "" || len(c.Rules) == 0 {
 		return nil, fail.New(fail.Invalid, "an issuer needs a client ID, and a rule at least: without one its tokens give no role")
 	}
+	if err := c.Pages.check(); err != nil {
+		return nil, err
+	}
 	hc, err := Client(c.CA)
 	return &Issuer{c: c, http: hc}, err
 }
@@ -87,12 +92,12 @@ func Client(ca []byte) (*http.Client, error) {
 	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}}, nil
 }
 
-// known returns what checks tokens; it asks the issuer once it is needed.
-func (i *Issuer) known(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+// known returns what the issuer says that it is; it is asked once that is needed.
+func (i *Issuer) known(ctx context.Context) (*oidc.Provider, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.verifier != nil {
-		return i.verifier, nil
+	if i.provider != nil {
+		return i.provider, nil
 	}
 	if i.why != nil && time.Since(i.tried) < retry {
 		return nil, i.why
@@ -104,34 +109,63 @@ func (i *Issuer) known(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 		i.why = fail.Wrap(fail.Unreachable, err, "ask the issuer %s what it is", i.c.URL)
 		return nil, i.why
 	}
-	i.verifier, i.why = p.Verifier(&oidc.Config{ClientID: i.c.ClientID}), nil
-	return i.verifier, nil
+	i.provider, i.why = p, nil
+	return p, nil
 }
 
 // Operator returns whose ID token it is: fail.Unauthorized where it is not to be believed, fail.Refused where it gives no role.
 func (i *Issuer) Operator(ctx context.Context, raw string) (o access.Operator, err error) {
-	v, err := i.known(ctx)
+	p, err := i.known(ctx)
 	if err != nil {
 		return o, err
 	}
-	token, err := v.Verify(ctx, raw)
+	token, err := p.Verifier(&oidc.Config{ClientID: i.c.ClientID}).Verify(ctx, raw)
 	if err != nil {
-		return o, fail.New(fail.Unauthorized, "the ID token is not believed: %s", reason(err)).Do("naupegos login gets another one")
+		return o, i.disbelieved(err, "naupegos login gets another one")
 	}
 	var claims map[string]any
 	if err := token.Claims(&claims); err != nil {
 		return o, fail.Wrap(fail.Unauthorized, err, "read the ID token")
 	}
-	name, _ := claims[i.c.NameBy].(string)
-	if name == "" || len(name) > 100 {
-		name = token.Subject
-	}
+	return i.of(token.Subject, claims)
+}
+
+// of returns the operator that claims make of somebody: fail.Refused where they give no role.
+func (i *Issuer) of(subject string, claims map[string]any) (o access.Operator, err error) {
+	name := i.name(subject, claims)
 	for _, r := range i.c.Rules {
 		if r.fits(claims) {
-			return access.Operator{Name: name + " (" + token.Subject + ")", ID: "oidc " + token.Subject, Role: r.Role, Cluster: r.Cluster}, nil
+			return access.Operator{Name: name + " (" + plain(subject) + ")", ID: "oidc " + subject, Role: r.Role, Cluster: r.Cluster}, nil
 		}
 	}
 	return o, fail.New(fail.Refused, "no rule of this server gives %s a role", name).Do("whoever keeps the server names one by --oidc-role")
+}
+
+// name is what somebody is called.
+func (i *Issuer) name(subject string, claims map[string]any) string {
+	name, _ := claims[i.c.NameBy].(string)
+	if name == "" || len(name) > 100 {
+		name = subject
+	}
+	return plain(name)
+}
+
+// plain is what somebody is called without what terminals would take for orders.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, name)
+}
+
+// disbelieved is why an ID token is not believed, and what its owner does about it.
+func (i *Issuer) disbelieved(err error, remedy string) error {
+	if strings.Contains(err.Error(), "fetching keys") {
+		return fail.Wrap(fail.Unreachable, err, "ask the issuer %s for its keys", i.c.URL)
+	}
+	return fail.New(fail.Unauthorized, "the ID token is not believed: %s", reason(err)).Do("%s", remedy)
 }
 
 // reason is why a token is not believed, without anything of it.
@@ -145,6 +179,8 @@ func reason(err error) string {
 		return "it is for somebody else"
 	case strings.Contains(text, "different provider"):
 		return "another issuer made it"
+	case strings.Contains(text, "not before"):
+		return "it is not valid yet"
 	case strings.Contains(text, "signature"):
 		return "its signature is wrong"
 	}

@@ -27,7 +27,7 @@ func Run(t *testing.T, d Database) {
 		"journal, what machines say": journalKeepsWhatMachinesSay, "journal, bounded": journalKeepsABoundedNumber,
 		"run of a far process": runOfFarProcess, "lease": leaseIsExclusiveAndRenewed, "lease of another host": leaseOfAnotherHostEndsByExpiry,
 		"race for the lease": manyRaceForTheLease, "fence": nothingIsWrittenAfterTakeover, "fence, while writing": takeoverUnderWay,
-		"server secrets": serverSecrets, "tokens": tokens, "audit": audit, "jobs": jobs, "race for jobs": manyRaceForJobs,
+		"server secrets": serverSecrets, "tokens": tokens, "sessions": sessions, "audit": audit, "jobs": jobs, "race for jobs": manyRaceForJobs,
 		"machines": machines, "machines, found": machinesAreFound, "reports": reports, "race for seats": seatsAreGivenOnce, "places": placesAreBounded,
 		"machines, many at once": manyChangeAtOnce,
 		"one lease":              oneLeaseForEveryDisruption, "servers": servers, "duties": duties, "race for duties": manyRaceForADuty,

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +29,31 @@ func tokens(t *testing.T, at Opener, _ Database) {
 		t.Errorf("%+v", all)
 	}
 	testkit.Fails(t, s.RevokeToken(ctx, "bob1"), fail.NotFound, "bob1")
+}
+
+// sessions are there until they are ended, and are forgotten some time after they are over.
+func sessions(t *testing.T, at Opener, _ Database) {
+	s, ctx := at(""), t.Context()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	want := store.Session{ID: "s1", Hash: "abc", Issuer: "https://idp.example.org", Subject: "ann1", Name: "ann", Claims: []byte(`{"groups":["a"]}`), Created: now, Expires: now.Add(time.Hour)}
+	over := store.Session{ID: "s2", Subject: "bob\x00", Created: now, Expires: now.Add(-time.Second)}
+	testkit.Must(t, s.AddSession(ctx, over))
+	if got := testkit.Value(at("far").Session(ctx, "s2"))(t); got.Subject != "bob\uFFFD" {
+		t.Errorf("%+v", got)
+	}
+	testkit.Must(t, s.AddSession(ctx, want))
+	if got := testkit.Value(at("far").Session(ctx, "s1"))(t); !reflect.DeepEqual(*got, want) {
+		t.Errorf("%+v", got)
+	}
+	_, err := s.Session(ctx, "s2")
+	testkit.Fails(t, err, fail.NotFound, "s2")
+	if all := testkit.Value(s.Sessions(ctx))(t); len(all) != 1 || all[0].ID != "s1" {
+		t.Errorf("%+v", all)
+	}
+	testkit.Must(t, at("far").EndSession(ctx, "s1"))
+	testkit.Fails(t, s.EndSession(ctx, "s1"), fail.NotFound, "s1")
+	_, err = s.Session(ctx, "s1")
+	testkit.Fails(t, err, fail.NotFound, "s1")
 }
 
 // audit finds what somebody did, the newest first, and forgets what is old.

@@ -1,0 +1,96 @@
+package serving
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+func newSessionCmd(h Host) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "session",
+		Short: "List and end the sessions of the web pages",
+		Long: `List and end the sessions of those who have signed in to the web pages with an OpenID Connect provider (naupegos server --oidc-pages). Those who
+have signed in with a token stay in until it is revoked: naupegos server token revoke.`,
+	}
+	c.AddCommand(newSessionListCmd(h), newSessionEndCmd(h))
+	return c
+}
+
+func newSessionListCmd(h Host) *cobra.Command {
+	var out output.Format
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List who is signed in to the web pages",
+		Example: "  naupegos server session list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return h.withStore(cmd.Context(), func(st store.Store) error {
+				all, err := st.Sessions(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if all == nil {
+					all = []store.Session{}
+				}
+				return out.Print(h.Out, all, func(w io.Writer) error { return sessionTable(w, all) })
+			})
+		},
+	}
+	out.Bind(c)
+	return c
+}
+
+func sessionTable(w io.Writer, all []store.Session) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tNAME\tSUBJECT\tISSUER\tSIGNED IN\tUNTIL")
+	for _, x := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", x.ID, x.Name, x.Subject, x.Issuer, x.Created.Local().Format(time.DateTime), x.Expires.Local().Format(time.DateTime))
+	}
+	return t.Flush()
+}
+
+func newSessionEndCmd(h Host) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:     "end ID | --all",
+		Short:   "End a session of the web pages at once",
+		Long:    "End a session, or all of them: who has it signs in again. Whom the provider still lets in may do that; take the role from them there, or by --oidc-role.",
+		Example: "  naupegos server session end 9c1b2a4d5e3f0a77\n  naupegos server session end --all",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all == (len(args) == 1) {
+				return fail.New(fail.Invalid, "name a session, or give --all")
+			}
+			return h.withStore(cmd.Context(), func(st store.Store) error {
+				if all {
+					sessions, err := st.Sessions(cmd.Context())
+					if err != nil {
+						return err
+					}
+					for _, x := range sessions {
+						args = append(args, x.ID)
+					}
+				}
+				for _, id := range args {
+					if err := st.EndSession(cmd.Context(), id); err != nil && !(all && fail.KindOf(err) == fail.NotFound) { // it may have ended meanwhile
+						return err
+					}
+					if _, err := fmt.Fprintf(h.Out, "Session %s is over.\n", id); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "end all sessions")
+	return c
+}

@@ -1,0 +1,247 @@
+package issuer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// CallbackPath is where the issuer sends browsers back to that sign in to the pages.
+const CallbackPath = "/ui/login/callback"
+
+// Bounds of a session of the pages, and how far two clocks may be apart.
+const (
+	shortest, longest = time.Minute, 7 * 24 * time.Hour
+	skew              = 5 * time.Minute
+)
+
+// Pages says how operators sign in to the web pages.
+type Pages struct {
+	URL      string // where browsers have the server: https://HOST[:PORT]
+	ClientID string // for whom the tokens have to be that pages ask for
+	Secret   string // a file with what the client proves by who it is, read each time; empty: it is a public one
+	Life     time.Duration
+}
+
+func (p *Pages) check() error {
+	if p == nil {
+		return nil
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+		return fail.New(fail.Invalid, "%q is not where browsers have the server", p.URL).Do("it is https://HOST or https://HOST:PORT, as operators type it")
+	}
+	if p.Life < shortest || p.Life > longest {
+		return fail.New(fail.Invalid, "a session lasts %s", p.Life).Do("choose from %s to %s", shortest, longest)
+	}
+	p.URL = "https://" + u.Host
+	_, err = p.secret()
+	return err
+}
+
+// secret reads the client's secret.
+func (p *Pages) secret() (string, error) {
+	if p.Secret == "" {
+		return "", nil
+	}
+	info, err := os.Stat(p.Secret)
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "read the client's secret")
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return "", fail.New(fail.Refused, "the client's secret can be read by others (mode %04o)", mode).At(p.Secret).Do("chmod 600 %s", p.Secret)
+	}
+	data, err := os.ReadFile(p.Secret)
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "read the client's secret")
+	}
+	text := strings.TrimSpace(string(data))
+	if text == "" {
+		return "", fail.New(fail.Invalid, "the file with the client's secret is empty").At(p.Secret)
+	}
+	return text, nil
+}
+
+// ForPages reports whether operators sign in to the pages by the issuer.
+func (i *Issuer) ForPages() bool { return i != nil && i.c.Pages != nil }
+
+// Home is where browsers have the pages.
+func (i *Issuer) Home() string { return i.c.Pages.URL }
+
+// Host is what people call the issuer.
+func (i *Issuer) Host() string {
+	u, _ := url.Parse(i.c.URL) // New has seen to it
+	return u.Host
+}
+
+// client is how the issuer knows the pages.
+func (i *Issuer) client(p *oidc.Provider) (c oauth2.Config, err error) {
+	c = oauth2.Config{ClientID: i.c.Pages.ClientID, Endpoint: p.Endpoint(), RedirectURL: i.c.Pages.URL + CallbackPath}
+	for _, s := range i.c.Scopes {
+		if s != oidc.ScopeOfflineAccess { // a session asks nothing later
+			c.Scopes = append(c.Scopes, s)
+		}
+	}
+	if c.ClientSecret, err = i.c.Pages.secret(); err != nil {
+		return c, err
+	}
+	var takes struct {
+		Auth []string `json:"token_endpoint_auth_methods_supported"`
+	}
+	if err := p.Claims(&takes); err != nil {
+		return c, fail.Wrap(fail.Unreachable, err, "read what the issuer %s is", i.c.URL)
+	}
+	c.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	if c.ClientSecret == "" || len(takes.Auth) > 0 && !slices.Contains(takes.Auth, "client_secret_basic") {
+		c.Endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	return c, nil
+}
+
+// Ask returns where a browser signs in, and what its answer has to fit.
+func (i *Issuer) Ask(ctx context.Context) (at string, q access.Question, err error) {
+	p, err := i.known(ctx)
+	if err != nil {
+		return "", q, err
+	}
+	c, err := i.client(p)
+	if err != nil {
+		return "", q, err
+	}
+	q = access.Question{State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier()}
+	return c.AuthCodeURL(q.State, oidc.Nonce(q.Nonce), oauth2.S256ChallengeOption(q.Verifier)), q, nil
+}
+
+// Answer returns who has signed in, by the query that the browser came back with.
+func (i *Issuer) Answer(ctx context.Context, q access.Question, came url.Values) (in access.SignedIn, err error) {
+	switch {
+	case came.Get("error") != "":
+		return in, fail.New(fail.Unauthorized, "%s signs nobody in: %.100q %.300q", i.Host(), came.Get("error"), came.Get("error_description"))
+	case came.Has("iss") && came.Get("iss") != i.c.URL:
+		return in, fail.New(fail.Unauthorized, "the answer is another issuer's").Do("sign in again")
+	case came.Get("code") == "":
+		return in, fail.New(fail.Unauthorized, "the answer of %s has no code", i.Host()).Do("sign in again")
+	}
+	p, err := i.known(ctx)
+	if err != nil {
+		return in, err
+	}
+	c, err := i.client(p)
+	if err != nil {
+		return in, err
+	}
+	got, err := c.Exchange(oidc.ClientContext(ctx, i.http), came.Get("code"), oauth2.VerifierOption(q.Verifier))
+	if answered := (*oauth2.RetrieveError)(nil); errors.As(err, &answered) && answered.Response.StatusCode < 500 {
+		return in, fail.New(fail.Unauthorized, "%s gives no token: status %d, %.100q %.300q", i.Host(), answered.Response.StatusCode, answered.ErrorCode, answered.ErrorDescription).Do("sign in again")
+	}
+	if err != nil {
+		return in, fail.Wrap(fail.Unreachable, err, "ask the issuer %s for a token", i.c.URL)
+	}
+	raw, _ := got.Extra("id_token").(string)
+	if raw == "" {
+		return in, fail.New(fail.Unauthorized, "%s gives no ID token", i.Host()).Do("the server's --oidc-scope has to have openid")
+	}
+	in, claims, err := i.signedIn(ctx, p, q, raw)
+	if err != nil {
+		return in, err
+	}
+	if err := i.ask(ctx, p, got, in.Subject, claims); err != nil {
+		return in, err
+	}
+	in.Name = i.name(in.Subject, claims)
+	if in.Operator, err = i.of(in.Subject, claims); err != nil {
+		return in, err
+	}
+	in.Claims, err = json.Marshal(i.needed(claims))
+	return in, err
+}
+
+// ask adds what an ID token does not say and rules go by: many issuers tell it at their userinfo endpoint alone.
+func (i *Issuer) ask(ctx context.Context, p *oidc.Provider, got *oauth2.Token, subject string, claims map[string]any) error {
+	lacks := func(name string) bool { return name != "" && claims[name] == nil }
+	if p.UserInfoEndpoint() == "" || !lacks(i.c.NameBy) && !slices.ContainsFunc(i.c.Rules, func(r Rule) bool { return lacks(r.Claim) }) {
+		return nil
+	}
+	info, err := p.UserInfo(oidc.ClientContext(ctx, i.http), oauth2.StaticTokenSource(got))
+	if err != nil {
+		return fail.Wrap(fail.Unreachable, err, "ask the issuer %s who has signed in", i.c.URL)
+	}
+	if info.Subject != subject {
+		return fail.New(fail.Unauthorized, "%s tells of somebody else than who has signed in", i.Host())
+	}
+	more := map[string]any{}
+	if err := info.Claims(&more); err != nil {
+		return fail.Wrap(fail.Unauthorized, err, "read what %s tells of who has signed in", i.Host())
+	}
+	for name, value := range more {
+		if claims[name] == nil {
+			claims[name] = value
+		}
+	}
+	return nil
+}
+
+// signedIn returns who has signed in, by an ID token that the issuer has just given.
+func (i *Issuer) signedIn(ctx context.Context, p *oidc.Provider, q access.Question, raw string) (in access.SignedIn, claims map[string]any, err error) {
+	token, err := p.Verifier(&oidc.Config{ClientID: i.c.Pages.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		remedy := "sign in again"
+		if text := reason(err); strings.HasPrefix(text, "it expired") || strings.Contains(text, "not valid yet") {
+			remedy = "it has just been made: compare this server's clock with the issuer's. Here it is " + time.Now().UTC().Format(time.RFC3339)
+		}
+		return in, nil, i.disbelieved(err, remedy)
+	}
+	if token.Nonce != q.Nonce {
+		return in, nil, fail.New(fail.Unauthorized, "the ID token is not the one to this question").Do("sign in again")
+	}
+	if token.Subject == "" {
+		return in, nil, fail.New(fail.Unauthorized, "the ID token names nobody")
+	}
+	if ahead := time.Until(token.IssuedAt); ahead > skew {
+		return in, nil, fail.New(fail.Unauthorized, "the ID token was made %s from now: the clocks differ", ahead.Round(time.Second)).
+			Do("compare this server's clock with the issuer's. Here it is %s", time.Now().UTC().Format(time.RFC3339))
+	}
+	if err := token.Claims(&claims); err != nil {
+		return in, nil, fail.Wrap(fail.Unauthorized, err, "read the ID token")
+	}
+	if azp, _ := claims["azp"].(string); azp != i.c.Pages.ClientID && (azp != "" || len(token.Audience) > 1) {
+		return in, nil, fail.New(fail.Unauthorized, "the ID token is not believed: it is for somebody else").Do("sign in again")
+	}
+	return access.SignedIn{Issuer: i.c.URL, Subject: token.Subject, Name: i.name(token.Subject, claims), Life: i.c.Pages.Life}, claims, nil
+}
+
+// needed leaves of claims what rules go by, and the name.
+func (i *Issuer) needed(claims map[string]any) map[string]any {
+	claims = maps.Clone(claims)
+	maps.DeleteFunc(claims, func(name string, _ any) bool {
+		return name != i.c.NameBy && !slices.ContainsFunc(i.c.Rules, func(r Rule) bool { return r.Claim == name })
+	})
+	return claims
+}
+
+// Again implements access.Issuer: rules are those of now. Whom none fits any more signs in again, and is told then.
+func (i *Issuer) Again(x *store.Session) (access.Operator, error) {
+	var claims map[string]any
+	over := fail.New(fail.Unauthorized, "the session is of another time").Do("sign in again")
+	if i.c.Pages == nil || x.Issuer != i.c.URL || json.Unmarshal(x.Claims, &claims) != nil {
+		return access.Operator{}, over
+	}
+	o, err := i.of(x.Subject, claims)
+	if err != nil {
+		return o, over
+	}
+	return o, nil
+}

@@ -1,0 +1,297 @@
+package web
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zitadel/oidc/v3/example/server/exampleop"
+	"github.com/zitadel/oidc/v3/example/server/storage"
+
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/issuer"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// withProvider is a site whose operators sign in with a real OpenID provider. It is at localhost, and the pages at 127.0.0.1: to browsers, another site.
+func withProvider(t *testing.T, rules ...string) *site {
+	t.Helper()
+	return newSiteWith(t, func(home string) *issuer.Issuer {
+		var op http.Handler
+		idp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { op.ServeHTTP(w, r) }))
+		t.Cleanup(idp.Close)
+		at := strings.Replace(idp.URL, "127.0.0.1", "localhost", 1)
+		storage.RegisterClients(storage.WebClient("pages", "s3cret", home+issuer.CallbackPath))
+		op = exampleop.SetupServer(at, storage.NewStorage(storage.NewUserStore(at)), slog.New(slog.DiscardHandler), false)
+		secret := filepath.Join(t.TempDir(), "secret")
+		testkit.Must(t, os.WriteFile(secret, []byte("s3cret\n"), 0o600))
+		c := issuer.Config{URL: at, ClientID: "naupegos", NameBy: "email", Scopes: []string{"openid", "email", "offline_access"},
+			Pages: &issuer.Pages{URL: home, ClientID: "pages", Secret: secret, Life: 8 * time.Hour}}
+		for _, text := range rules {
+			c.Rules = append(c.Rules, testkit.Value(issuer.ParseRule(text))(t))
+		}
+		return testkit.Value(issuer.New(c))(t)
+	})
+}
+
+// person is somebody with a browser of their own, which stops before it goes back to the pages.
+type person struct {
+	s    *site
+	http *http.Client
+}
+
+func (s *site) person() *person {
+	c := &http.Client{Transport: s.client.Transport, Jar: testkit.Value(cookiejar.New(nil))(s.t), Timeout: time.Minute}
+	c.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		if r.URL.Path == issuer.CallbackPath {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	return &person{s, c}
+}
+
+// get is the answer to a link that the person follows, after what it redirects to.
+func (p *person) get(at string) answer {
+	p.s.t.Helper()
+	return p.read(testkit.Value(p.http.Get(at))(p.s.t))
+}
+
+func (p *person) post(at string, form url.Values) answer {
+	p.s.t.Helper()
+	return p.read(testkit.Value(p.http.PostForm(at, form))(p.s.t))
+}
+
+func (p *person) read(res *http.Response) answer {
+	p.s.t.Helper()
+	defer res.Body.Close()
+	return answer{res.StatusCode, res.Header, string(testkit.Value(io.ReadAll(res.Body))(p.s.t))}
+}
+
+var formID = regexp.MustCompile(`name="id" value="([^"]+)"`)
+
+// back signs in at the provider, and returns where that sends the browser back to.
+func (p *person) back(to string) string {
+	t := p.s.t
+	t.Helper()
+	res := testkit.Value(p.http.Get(p.s.url + "/ui/login/provider?to=" + url.QueryEscape(to)))(t)
+	at := res.Request.URL
+	page := p.read(res)
+	id := formID.FindStringSubmatch(page.body)
+	if id == nil {
+		t.Fatalf("the provider shows no form: %d %s", page.code, page.body)
+	}
+	a := p.post(at.ResolveReference(&url.URL{Path: "/login/username"}).String(), url.Values{"id": {id[1]}, "username": {"test-user@localhost"}, "password": {"verysecure"}})
+	if !strings.HasPrefix(a.Get("Location"), p.s.url+issuer.CallbackPath+"?") {
+		t.Fatalf("the provider sends the browser to %q: %d %s", a.Get("Location"), a.code, a.body)
+	}
+	return a.Get("Location")
+}
+
+// has is the value of a cookie that the browser has for the pages.
+func (p *person) has(name string) string {
+	for _, c := range p.http.Jar.Cookies(testkit.Value(url.Parse(p.s.url))(p.s.t)) {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// TestSignInWithProvider: an operator signs in with a real provider, has the role that the rules give, on each server of the store, and is out when
+// they sign out, or when somebody ends the session.
+func TestSignInWithProvider(t *testing.T) {
+	s := withProvider(t, "admin=sub:nobody", "operate=sub:id1")
+	p := s.person()
+	if a := p.get(s.url + "/ui/machines?state=failed"); !strings.Contains(a.body, `href="/ui/login/provider?to=%2Fui%2Fmachines%3Fstate%3Dfailed">Sign in with localhost:`) || !strings.Contains(a.body, `id="token"`) {
+		t.Fatalf("the page to sign in on: %d %s", a.code, a.body)
+	}
+	back := p.back("/ui/machines?state=failed")
+	if p.has(cookieName) != "" {
+		t.Error("there is a session before the provider has answered")
+	}
+	a := p.get(back)
+	if a.code != http.StatusOK || !strings.Contains(a.body, `http-equiv="refresh" content="0; url=/ui/machines?state=failed"`) || a.Get("Referrer-Policy") != "no-referrer" {
+		t.Fatalf("after the provider: %d %v %s", a.code, a.Header, a.body)
+	}
+	cookies := strings.Join(a.Values("Set-Cookie"), "\n")
+	for _, want := range []string{cookieName + "=session_", "HttpOnly", "Secure", "SameSite=Strict", "Path=/", "Max-Age=28800", askedCookie + "=; Path=/; Max-Age=0"} {
+		if !strings.Contains(cookies, want) {
+			t.Errorf("the cookies lack %s: %s", want, cookies)
+		}
+	}
+	session := p.has(cookieName)
+	if a := p.get(s.url + "/ui/machines"); a.code != http.StatusOK || !strings.Contains(a.body, "test-user@zitadel.ch (id1) (operate)") {
+		t.Errorf("the page of somebody who has signed in: %d %s", a.code, a.body)
+	}
+	if a := p.get(s.url + "/ui/audit"); a.code != http.StatusForbidden {
+		t.Errorf("who may operate sees the audit: %d", a.code)
+	}
+	// What the browser keeps is good for pages alone.
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "/api/v1/jobs", nil)
+	r.Header.Set("Authorization", "Bearer "+session)
+	s.gate.Guard(server.Read, http.NotFoundHandler()).ServeHTTP(w, r)
+	if w.Code != http.StatusUnauthorized {
+		t.Errorf("the API takes a session: %d", w.Code)
+	}
+	// Another server on the store knows the session, too; one that believes nobody doesn't.
+	other := access.NewGate(s.store, slog.New(slog.DiscardHandler))
+	if _, err := other.SignIn(r, session); err == nil {
+		t.Error("a server without an issuer takes a session")
+	}
+	other.Believe(s.pages.c.Provider.(*issuer.Issuer))
+	if who := testkit.Value(other.SignIn(r, session))(t); who.Role != server.Operate {
+		t.Errorf("to another server it is %+v", who)
+	}
+
+	// Nobody who guesses the other half gets in; the session stays.
+	if a := s.ask("GET", "/ui/machines", session[:len(session)-4]+"AAAA", nil); a.code != http.StatusSeeOther || !strings.Contains(a.Get("Set-Cookie"), cookieName+"=; ") {
+		t.Errorf("half of a session: %d %v", a.code, a.Header)
+	}
+	if a := s.ask("POST", "/ui/logout", session, url.Values{}, "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"); a.code != http.StatusForbidden {
+		t.Errorf("another site's form signs out: %d", a.code)
+	}
+	if a := p.get(s.url + "/ui/machines"); !strings.Contains(a.body, "(operate)") {
+		t.Error("another site's form has ended the session")
+	}
+	p.post(s.url+"/ui/logout", url.Values{})
+	if a := s.ask("GET", "/ui/machines", session, nil); a.code != http.StatusSeeOther || p.has(cookieName) != "" {
+		t.Errorf("after signing out the session is good still: %d", a.code)
+	}
+	p.get(p.back("/ui/"))
+	all := testkit.Value(s.store.Sessions(t.Context()))(t)
+	if len(all) != 1 || all[0].Name != "test-user@zitadel.ch" || all[0].Subject != "id1" {
+		t.Fatalf("the sessions are %+v", all)
+	}
+	testkit.Must(t, s.store.EndSession(t.Context(), all[0].ID))
+	if a := p.get(s.url + "/ui/machines"); !strings.Contains(a.body, `id="token"`) {
+		t.Errorf("a session that was ended shows pages: %d", a.code)
+	}
+	audit := s.audit()
+	for _, want := range []string{"test-user@zitadel.ch (id1) signed in to the pages  done", "test-user@zitadel.ch (id1) signed out of the pages  done"} {
+		if !strings.Contains(audit, want) {
+			t.Errorf("the audit lacks %q:\n%s", want, audit)
+		}
+	}
+}
+
+// TestForeignAnswers: a browser takes no answer but the one to its own sign-in, and that once.
+func TestForeignAnswers(t *testing.T) {
+	s := withProvider(t, "operate=sub:id1")
+	attacker, victim := s.person(), s.person()
+	refused := func(what string, p *person, at string) {
+		t.Helper()
+		a := p.get(at)
+		if a.code != http.StatusUnauthorized || p.has(cookieName) != "" || !strings.Contains(a.body, `role="alert"`) || !strings.Contains(a.body, "/ui/login/provider?to=") {
+			t.Errorf("%s: %d, the session %q: %s", what, a.code, p.has(cookieName), a.body)
+		}
+	}
+	theirs := attacker.back("/ui/")
+	refused("the answer to somebody else's sign-in", victim, theirs)
+	own := victim.back("/ui/")
+	refused("another's answer, in the middle of one's own sign-in", victim, theirs)
+	refused("one's own, after that", victim, own)
+	own = victim.back("/ui/")
+	wrong := testkit.Value(url.Parse(own))(t)
+	q := wrong.Query()
+	q.Set("state", "guessed")
+	wrong.RawQuery = q.Encode()
+	refused("a state that is wrong", victim, wrong.String())
+
+	// A code is good for once, also for who has kept the cookie that it was asked for with.
+	own = victim.back("/ui/")
+	asked := victim.has(askedCookie)
+	if a := victim.get(own); a.code != http.StatusOK || victim.has(cookieName) == "" {
+		t.Fatalf("one's own answer: %d %s", a.code, a.body)
+	}
+	first := victim.has(cookieName)
+	req := testkit.Value(http.NewRequest("GET", own, nil))(t)
+	req.AddCookie(&http.Cookie{Name: askedCookie, Value: asked})
+	if a := attacker.read(testkit.Value(s.client.Do(req))(t)); a.code != http.StatusUnauthorized || strings.Contains(strings.Join(a.Values("Set-Cookie"), "\n"), cookieName+"=session") {
+		t.Errorf("a code that was used: %d %v", a.code, a.Header)
+	}
+	// Whoever signs in gets a session that nobody knew before, and the one from before ends.
+	victim.get(victim.back("/ui/"))
+	if victim.has(cookieName) == first {
+		t.Error("signing in goes on with the session from before")
+	}
+	if a := s.ask("GET", "/ui/machines", first, nil); a.code != http.StatusSeeOther {
+		t.Errorf("the session from before is good still: %d", a.code)
+	}
+	if n := len(testkit.Value(s.store.Sessions(t.Context()))(t)); n != 1 {
+		t.Errorf("there are %d sessions", n)
+	}
+	// Nor does one that somebody has planted in the browser stay: it is not taken over.
+	planted := s.person()
+	planted.get(planted.back("/ui/"))
+	knows := planted.has(cookieName)
+	at := testkit.Value(url.Parse(s.url))(t)
+	other := s.person()
+	other.http.Jar.SetCookies(at, []*http.Cookie{{Name: cookieName, Value: knows, Path: "/", Secure: true}})
+	other.get(other.back("/ui/"))
+	if other.has(cookieName) == knows {
+		t.Error("a planted session is gone on with")
+	}
+}
+
+// TestWhereSignInLeads: nowhere but to these pages.
+func TestWhereSignInLeads(t *testing.T) {
+	s := withProvider(t, "operate=sub:id1")
+	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "/ui/" + strings.Repeat("x", 2000), `/ui/machines"><script>`} {
+		p := s.person()
+		a := p.get(p.back(to))
+		if a.code != http.StatusOK || !strings.Contains(a.body, `content="0; url=/ui/`) || strings.Contains(a.body, "evil") || strings.Contains(a.body, "><script>") {
+			t.Errorf("%q: %d %s", to, a.code, a.body)
+		}
+	}
+	// The cookie that remembers it is no more believed than the link.
+	if a := s.ask("GET", issuer.CallbackPath+"?state=x&code=y", "", nil, "Cookie", askedCookie+"=eyJTdGF0ZSI6IngiLCJOb25jZSI6IngiLCJWZXJpZmllciI6IngiLCJUbyI6Imh0dHBzOi8vZXZpbC5leGFtcGxlIn0"); a.code != http.StatusUnauthorized || strings.Contains(a.body, "evil") {
+		t.Errorf("a cookie of one's own: %d %s", a.code, a.body)
+	}
+	// Who came by another name of the server begins where the provider sends back to.
+	req := testkit.Value(http.NewRequest("GET", s.url+"/ui/login/provider?to=/ui/waves", nil))(t)
+	req.Host = "10.0.0.1:8443"
+	res := testkit.Value(s.client.Do(req))(t)
+	res.Body.Close()
+	if at := res.Header.Get("Location"); at != s.url+"/ui/login/provider?home=&to=%2Fui%2Fwaves" {
+		t.Errorf("it leads to %q", at)
+	}
+}
+
+// TestNobodysRole: whom no rule fits is told so, a provider that is away is said to be, and signing in that fails too often is held up.
+func TestNobodysRole(t *testing.T) {
+	s := withProvider(t, "operate=sub:id2")
+	p := s.person()
+	if a := p.get(p.back("/ui/")); a.code != http.StatusForbidden || !strings.Contains(a.body, "no rule of this server gives test-user@zitadel.ch a role") || p.has(cookieName) != "" {
+		t.Errorf("who has no role: %d %s", a.code, a.body)
+	}
+	if audit := s.audit(); !strings.Contains(audit, "test-user@zitadel.ch signed in to the pages  refused") {
+		t.Errorf("the audit: %s", audit)
+	}
+	codes := map[int]int{}
+	for range 20 {
+		codes[s.ask("GET", issuer.CallbackPath+"?state=x&code=y", "", nil).code]++
+	}
+	if codes[http.StatusUnauthorized] < 5 || codes[http.StatusServiceUnavailable] < 5 {
+		t.Errorf("answered are %v", codes)
+	}
+	away := newSiteWith(t, func(home string) *issuer.Issuer {
+		return testkit.Value(issuer.New(issuer.Config{URL: "http://127.0.0.1:1", ClientID: "x", Rules: []issuer.Rule{{Role: "read", Claim: "sub", Value: "x"}},
+			Pages: &issuer.Pages{URL: home, ClientID: "x", Life: time.Hour}}))(t)
+	})
+	a := away.ask("GET", "/ui/login/provider?to=/ui/waves", "", nil)
+	if a.code != http.StatusBadGateway || !strings.Contains(a.body, "ask the issuer http://127.0.0.1:1 what it is") || !strings.Contains(a.body, `name="to" value="/ui/waves"`) || a.Get("Set-Cookie") != "" {
+		t.Errorf("a provider that is away: %d %s", a.code, a.body)
+	}
+}
