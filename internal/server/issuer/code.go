@@ -207,7 +207,7 @@ func (i *Issuer) signedIn(ctx context.Context, p *oidc.Provider, q access.Questi
 	if token.Nonce != q.Nonce {
 		return in, nil, fail.New(fail.Unauthorized, "the ID token is not the one to this question").Do("sign in again")
 	}
-	if token.Subject == "" {
+	if n := len(token.Subject); n == 0 || n > 255 || plain(token.Subject) != token.Subject { // as OpenID Connect Core has it
 		return in, nil, fail.New(fail.Unauthorized, "the ID token names nobody")
 	}
 	if ahead := time.Until(token.IssuedAt); ahead > skew {

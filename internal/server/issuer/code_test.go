@@ -173,6 +173,7 @@ func TestForgedAnswers(t *testing.T) {
 		"made in the future":          {change: map[string]any{"iat": time.Now().Add(time.Hour).Unix(), "exp": time.Now().Add(2 * time.Hour).Unix()}, want: "the clocks differ"},
 		"not valid yet":               {change: map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}, want: "compare this server's clock"},
 		"of nobody":                   {change: map[string]any{"sub": ""}, want: "names nobody"},
+		"of what is no name":          {change: map[string]any{"sub": "id1\x1b[2J"}, want: "names nobody"},
 		"of no role":                  {change: map[string]any{"groups": []string{"guests"}}, kind: fail.Refused, want: "no rule of this server gives ann@example.org a role"},
 		"signed by another key":       {token: func() string { return i.signed(newKey(t)) }, want: "signature is wrong"},
 		"not signed":                  {token: func() string { return unsigned(i) }, want: "signature is wrong"},
