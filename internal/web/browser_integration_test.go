@@ -32,10 +32,14 @@ type browser struct {
 // startBrowser starts Chromium, in which nobody has signed in.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
+	return startBrowserAt(t, newSite(t))
+}
+
+func startBrowserAt(t *testing.T, s *site) *browser {
+	t.Helper()
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Fatal("chromium is not installed: hack/setup test installs it")
 	}
-	s := newSite(t)
 	s.pages.watched = 300 * time.Millisecond
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.IgnoreCertErrors,
 		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1400, 900), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
@@ -145,6 +149,24 @@ func TestOperatorsWayInABrowser(t *testing.T) {
 	b.do(chromedp.Navigate(b.url+"/ui/runs/"+run), chromedp.WaitVisible(".timeline svg"))
 	b.shot("run")
 	b.do(chromedp.Click(`form[action="/ui/logout"] button`), chromedp.WaitVisible("#token"), chromedp.Navigate(b.url+"/ui/machines"), chromedp.WaitVisible("#token"))
+}
+
+// TestProviderInABrowser signs in with a provider that is another site: the session's cookie, which browsers send to these pages alone, comes along at
+// once, and goes with the session.
+func TestProviderInABrowser(t *testing.T) {
+	b := startBrowserAt(t, withProvider(t, "operate=sub:id1"))
+	b.do(chromedp.Navigate(b.url+"/ui/waves"), chromedp.WaitVisible("a.button.go"))
+	if wide := got(b, chromedp.Evaluate[string](tooWide)); wide != "" {
+		t.Errorf("the page to sign in on is too wide: %s", wide)
+	}
+	b.shot("login")
+	b.do(chromedp.Click("a.button.go"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", "test-user@localhost"), chromedp.SendKeys("#password", "verysecure"+kb.Enter),
+		chromedp.WaitVisible(`form[action="/ui/logout"] button`))
+	b.at("/ui/waves")
+	b.do(chromedp.Click(`form[action="/ui/logout"] button`), chromedp.WaitVisible("#token"), chromedp.Navigate(b.url+"/ui/waves"), chromedp.WaitVisible("#token"))
+	if all := testkit.Value(b.store.Sessions(t.Context()))(t); len(all) != 0 {
+		t.Errorf("after signing out there is %+v", all)
+	}
 }
 
 // TestManyMachinesInABrowser filters many machines: what the operator waits for is bounded.
