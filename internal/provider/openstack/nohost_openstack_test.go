@@ -50,6 +50,7 @@ func TestNoValidHostOnTheRealServices(t *testing.T) {
 	p, _ = testProvider(t, doc, id, patient)
 	inv, err := p.Observe(ctx)
 	testkit.Must(t, err)
+	testkit.Must(t, p.known.serverGroups.Load(ctx))
 	for _, g := range p.known.serverGroups.All() {
 		if g.Policy == nil || *g.Policy != "anti-affinity" || len(g.Members) == 0 {
 			t.Errorf("server group %+v", g)
@@ -71,6 +72,7 @@ func TestNoValidHostOnTheRealServices(t *testing.T) {
 	p, _ = testProvider(t, doc, id, patient)
 	testkit.Must(t, apply(ctx, p))
 	nothingToDo(ctx, t, doc, id)
+	testkit.Must(t, p.known.serverGroups.Load(ctx))
 	soft, ok := p.known.serverGroups.Find(func(g servergroups.ServerGroup) bool { return strings.HasSuffix(g.Name, ".w.soft") })
 	if !ok || soft.Policy == nil || *soft.Policy != "soft-anti-affinity" {
 		t.Errorf("the group of those that may be together is %+v", soft)
