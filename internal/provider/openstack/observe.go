@@ -66,7 +66,7 @@ func (p *Provider) reload(ctx context.Context) error {
 		return err
 	}
 	p.known.serverGroups.Forget()
-	if len(p.known.servers.All()) == 0 {
+	if _, some := p.known.servers.Find(func(s servers.Server) bool { return s.Status != serverDeleted }); !some { // destroying looks whether they are left
 		if err := p.known.serverGroups.Load(ctx); err != nil {
 			return err
 		}
