@@ -7,10 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -77,17 +79,21 @@ func (c *Client) Uncordon(ctx context.Context, node string) error {
 	})
 }
 
-// conflictTries bounds how often a change is tried again because the node changed meanwhile (kubelet writes status all the
-// time, but that does not count; labels, taints and annotations are changed by few).
-const conflictTries = 5
+// conflicts is how often, and after which pauses, a change is tried again because somebody else changed the node meanwhile: a node that has just
+// joined is written by its kubelet, the controllers and the cloud's controller at once. The pauses are about 6 s together.
+var conflicts = wait.Backoff{Steps: 9, Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.5}
 
 // change gets a node, edits it and sends the difference, if any.
 func (c *Client) change(ctx context.Context, name string, edit func(n *corev1.Node)) error {
-	var err error
-	for range conflictTries {
-		if err = c.changeOnce(ctx, name, edit); err == nil || fail.KindOf(err) != fail.Conflict {
-			return err
+	var last error
+	err := wait.ExponentialBackoffWithContext(ctx, conflicts, func(ctx context.Context) (done bool, err error) {
+		if last = c.changeOnce(ctx, name, edit); fail.KindOf(last) == fail.Conflict {
+			return false, nil
 		}
+		return true, last
+	})
+	if wait.Interrupted(err) && last != nil {
+		return last
 	}
 	return err
 }

@@ -15,8 +15,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
@@ -88,6 +90,26 @@ func TestNodePatch(t *testing.T) {
 	}
 	if want := `{"metadata":{"labels":{"a":null,"b":"3"},"resourceVersion":"7"},"spec":{"unschedulable":true}}`; string(patch) != want {
 		t.Errorf("got  %s\nwant %s", patch, want)
+	}
+}
+
+// A node that has just joined is changed by many: eight conflicts in a row are got over, and one that stays is an error in bounded time.
+func TestMarkConflicts(t *testing.T) {
+	for _, c := range []struct {
+		conflicts int
+		kind      fail.Kind
+	}{{8, fail.Internal}, {1000, fail.Conflict}} {
+		client, tried := fakeClient(readyNode("w", "True")), 0
+		client.set.(*fake.Clientset).PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if tried++; tried > c.conflicts {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "w", errors.New("it changed"))
+		})
+		changed, err := client.Mark(t.Context(), "w", Marks{Labels: map[string]string{"pool": "x"}})
+		if fail.KindOf(err) != c.kind || changed != (tried == c.conflicts+1) {
+			t.Errorf("after %d conflicts: changed is %v, error is %v", tried, changed, err)
+		}
 	}
 }
 
