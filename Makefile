@@ -45,7 +45,7 @@ bundle-earlier: build
 	@$(call phase,bundle-earlier) $(NAUPEGOS) bundle build --kubernetes $(EARLIER_KUBERNETES)
 
 bundle-openstack: build ## the same, with the addons of OpenStack
-	@$(call phase,bundle-openstack) $(NAUPEGOS) bundle build --kubernetes $(DEFAULT_KUBERNETES) --addons openstack
+	@$(call phase,bundle-openstack) $(NAUPEGOS) bundle build --kubernetes $(DEFAULT_KUBERNETES) --addons openstack $(if $(NAUPEGOS_FULL),--kubernetes $(FORMER_KUBERNETES))
 
 bundles: build ## bundles of every Kubernetes release that there is a recipe for
 	$(NAUPEGOS) bundle build $(addprefix --kubernetes ,$(ALL_KUBERNETES))

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,14 +65,17 @@ var turns struct {
 }
 
 // InTurn skips the test, which is one of group, unless it is among the n of them that run this time: large tests that are alike take turns. All
-// run where Full reports true, and where the command line names tests by -run.
+// run where Full reports true, and where -run on the command line chooses among them.
 func InTurn(t testing.TB, n int, group ...string) {
 	t.Helper()
 	if !slices.Contains(group, t.Name()) {
 		t.Fatalf("%s takes turns with %s, and is not among them", t.Name(), strings.Join(group, ", "))
 	}
-	if named := flag.Lookup("test.run"); named != nil && named.Value.String() != "" {
-		return
+	if named := flag.Lookup("test.run"); named != nil {
+		top, _, _ := strings.Cut(named.Value.String(), "/")
+		if run, err := regexp.Compile(top); err != nil || slices.ContainsFunc(group, func(name string) bool { return !run.MatchString(name) }) {
+			return
+		}
 	}
 	turns.Lock()
 	defer turns.Unlock()

@@ -87,7 +87,10 @@ func TestInTurn(t *testing.T) {
 		t.Errorf("with -full %v ran", all)
 	}
 	if all := ran("1", "^TestB$", false); len(all) != 4 {
-		t.Errorf("where -run names them %v ran", all)
+		t.Errorf("where -run names one of them %v ran", all)
+	}
+	if all := ran("1", "^(TestA|TestB|TestC|TestD|TestE)$", false); len(all) != 2 {
+		t.Errorf("where -run names all of them %v ran", all)
 	}
 	if all := ran("", "", false); len(all) != 2 {
 		t.Errorf("without a seed %v ran", all)

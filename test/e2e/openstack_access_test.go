@@ -21,6 +21,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"sigs.k8s.io/yaml"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/kube"
 )
 
@@ -128,7 +129,7 @@ func credentialRotated(t *testing.T, r *rig, _ *load) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	echo, err := ensureBundle(t).Image("echo")
+	echo, err := ensureBundle(t, v1alpha1.LatestKubernetes).Image("echo")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func newCloudWith(t *testing.T, images string) *cloud {
 	}
 	begin := runner.TestPrefix + hex.EncodeToString(unique[:]) + "-"
 	c := &cloud{bed: startBed(t), begin: begin, octet: unique[0] &^ 1, image: bed.MachineImage, log: filepath.Join(built.dir, begin+"runner.log"), hosts: map[string]string{}}
-	found := ensureBundle(t)
+	found := ensureBundle(t, v1alpha1.LatestKubernetes)
 	if err := c.bed.EnsureMachineImage(t.Context(), found.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +104,10 @@ func startBed(t *testing.T) *bed.Bed {
 	return b
 }
 
-// ensureBundle returns the bundle with the addons of OpenStack, built where this host has none.
-func ensureBundle(t *testing.T) *bundle.Bundle {
+// ensureBundle returns a release's bundle with the addons of OpenStack, built where this host has none.
+func ensureBundle(t *testing.T, kubernetes string) *bundle.Bundle {
 	t.Helper()
-	b, err := bundletest.Library(t).Ensure(t.Context(), v1alpha1.LatestKubernetes, bundle.EnsureOptions{Addons: []string{bundle.AddonOpenStack}})
+	b, err := bundletest.Library(t).Ensure(t.Context(), kubernetes, bundle.EnsureOptions{Addons: []string{bundle.AddonOpenStack}})
 	if err != nil {
 		t.Fatal(err)
 	}

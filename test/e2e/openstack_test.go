@@ -13,16 +13,23 @@ import (
 
 // TestOpenStack takes two clusters on the real OpenStack services of test/openstack through the life of local ones: one behind
 // Octavia, with Services and claims that the cloud serves, and one behind gateways, in a region that speaks TLS with a certificate
-// of a private authority and has no Octavia.
+// of a private authority and has no Octavia. Without -full, one of them.
 func TestOpenStack(t *testing.T) {
 	c := newCloud(t)
-	searched := testkit.Sample(t, 1, []string{"octavia", "gateways"})
-	t.Run("octavia", func(t *testing.T) {
+	chosen := testkit.Sample(t, 1, []string{"octavia", "gateways"})
+	begin := func(t *testing.T, site string) {
+		t.Helper()
+		if !slices.Contains(chosen, site) {
+			t.Skipf("takes turns, and this time it is for %s; with -full (make test-full) there are both", strings.Join(chosen, " and "))
+		}
 		t.Parallel()
+	}
+	t.Run("octavia", func(t *testing.T) {
+		begin(t, "octavia")
 		r, s := c.rig(t, "lb", 0)
 		z := size{controlPlanes: 1, workers: 1}
 		r.document(z)
-		_, noSecret := r.applySearched(t, slices.Contains(searched, "octavia")) // its smoke test asks for a Service and a claim
+		_, noSecret := r.applySearched(t) // its smoke test asks for a Service and a claim
 		s.alike = c.api.plantLookAlikes(t, r)
 		r.sameCluster(z)
 		l := startLoad(t, r)
@@ -43,14 +50,14 @@ func TestOpenStack(t *testing.T) {
 		r.destroy()
 	})
 	t.Run("gateways", func(t *testing.T) {
-		t.Parallel()
+		begin(t, "gateways")
 		c.refusesBalancers(t)
 		r, s := c.rig(t, "gw", 1)
 		s.entry = bed.TLSCloud
 		z := size{controlPlanes: 1, workers: 2, gateways: 2}
 		r.document(z)
 		asked := s.tlsRequests()
-		applied, noSecret := r.applySearched(t, slices.Contains(searched, "gateways")) // its smoke test asks for a claim alone
+		applied, noSecret := r.applySearched(t) // its smoke test asks for a claim alone
 		s.alike = c.api.plantLookAlikes(t, r)
 		r.sameCluster(z)
 		s.behindTLS(r, applied, asked)
@@ -73,19 +80,28 @@ func TestOpenStack(t *testing.T) {
 	})
 }
 
-// applySearched applies, and returns the part of the cluster's life that searches for its secrets, which takes a minute: where wanted is
-// false, it is skipped.
-func (r *rig) applySearched(t *testing.T, wanted bool) (applied result, noSecret part) {
+// applySearched applies, and returns the part of the cluster's life that searches for its secrets.
+func (r *rig) applySearched(t *testing.T) (applied result, noSecret part) {
 	t.Helper()
-	noSecret.name = "no secret is anywhere"
-	if !wanted {
-		noSecret.do = func(t *testing.T, _ *rig, _ *load) {
-			t.Skip("this run searches the other cluster; with -full (make test-full) both are searched")
-		}
-		return r.apply(), noSecret
-	}
 	args := testkit.WatchArguments(t)
 	applied = r.apply()
-	noSecret.do = func(_ *testing.T, r *rig, _ *load) { r.secretsNowhere(args, applied) }
-	return applied, noSecret
+	return applied, part{"no secret is anywhere", func(_ *testing.T, r *rig, _ *load) { r.secretsNowhere(args, applied) }}
+}
+
+// TestOpenStackUpgrade takes a cluster behind Octavia from the former release to the default under a client. Its workers' roll boots one machine
+// more, of which nobody knows the address before.
+func TestOpenStackUpgrade(t *testing.T) {
+	testkit.OnlyFull(t, "TestHA upgrades behind gateways, and TestOpenStack rolls a control plane behind Octavia")
+	c := newCloud(t)
+	ensureBundle(t, formerRelease())
+	r, _ := c.rig(t, "up", 0)
+	z := size{controlPlanes: 3, workers: 1, kubernetes: formerRelease()}
+	r.document(z)
+	r.apply()
+	r.sameCluster(z)
+	l := startLoad(t, r)
+	l.flows(t, 5)
+	r.live(t, l, []part{{"an upgrade is finished", upgradeFinished}, {"second apply changes nothing", secondApply}})
+	l.end()
+	r.destroy()
 }

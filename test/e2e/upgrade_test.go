@@ -64,25 +64,28 @@ func upgrades(t testing.TB) []part {
 			}
 			back(t, r, l)
 		}},
-		{"an upgrade is finished", func(t *testing.T, r *rig, l *load) {
-			testkit.Timely(t, 10*time.Minute)
-			soak(t, r, l, func() { r.apply() })
-			r.size.extra += "  updates: {maxSurge: 1}\n"
-			r.document(r.size)
-			r.pauses(t, r.name+"-cp-1")
-			c := countWorkers(t, l)
-			r.upgrade(t, l, "finish", "--finish")
-			c.end(t, r.size.workers)
-			r.runs(release.Default, release.Default)
-			if res := r.call("upgrade", r.name, "--back"); res.code != 4 || !strings.Contains(res.stderr, "backup") {
-				t.Errorf("there is no way back any more: %v", res)
-			}
-		}},
+		{"an upgrade is finished", upgradeFinished},
 	}
 	if !testkit.Full() { // twenty applies that are killed take half an hour on a slow host
 		all = slices.Delete(all, 1, 2)
 	}
 	return testkit.Sample(t, 1, all)
+}
+
+// upgradeFinished takes the cluster from the former release to the default, by its way back and beyond it, the workers with a surge of one.
+func upgradeFinished(t *testing.T, r *rig, l *load) {
+	testkit.Timely(t, 10*time.Minute)
+	soak(t, r, l, func() { r.apply() })
+	r.size.extra += "  updates: {maxSurge: 1}\n"
+	r.document(r.size)
+	r.pauses(t, r.name+"-cp-1")
+	c := countWorkers(t, l)
+	r.upgrade(t, l, "finish", "--finish")
+	c.end(t, r.size.workers)
+	r.runs(release.Default, release.Default)
+	if res := r.call("upgrade", r.name, "--back"); res.code != 4 || !strings.Contains(res.stderr, "backup") {
+		t.Errorf("there is no way back any more: %v", res)
+	}
 }
 
 // soak takes the cluster to the hop from which there is a way back, by its document, which it has applied.
