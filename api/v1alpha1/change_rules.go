@@ -193,6 +193,8 @@ var changeRules = rules{
 	"spec.repair.patience":             {Class: ChangeFree},
 	"spec.repair.maxUnhealthy":         {Class: ChangeFree},
 	"spec.repair.replace":              {Class: ChangeFree, Say: "it is consent to what naupegos repair does from then on"},
+	"spec.unattended.autoscale":        {Class: ChangeFree, Say: "it is consent to what the autoscaler asks for from then on"},
+	"spec.unattended.autoscalePort":    {Class: ChangeFree, Say: "autoscalers need the Secret again, with the other port"},
 	"spec.unattended.drift":            {Class: ChangeFree},
 	"spec.unattended.rehearse":         {Class: ChangeFree},
 	"spec.unattended.renew":            {Class: ChangeFree, Say: "it is consent to what naupegos renew does from then on"},

@@ -22,6 +22,9 @@ func (c *Cluster) Default() {
 			p.Replicas = &n
 		}
 	}
+	if u := &c.Spec.Unattended; u.Autoscale && u.AutoscalePort == 0 {
+		u.AutoscalePort = defaultAutoscalePort
+	}
 	t := &c.Spec.Timeouts
 	stepGiven := t.Step.Duration != 0
 	k := &c.Spec.Kubernetes

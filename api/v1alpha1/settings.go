@@ -124,7 +124,7 @@ type Repair struct {
 	Replace bool `json:"replace,omitempty" yaml:"replace,omitempty" jsonschema:"default=false"`
 }
 
-// Unattended is what a server does for the cluster without being asked: how often (10s to 168h), and only what is named.
+// Unattended is what a server does for the cluster without being asked, and only what is named: how often (10s to 168h), or that it does.
 type Unattended struct {
 	// Look whether naupegos apply would change something, and say so. Nothing is changed.
 	Drift Duration `json:"drift,omitzero" yaml:"drift,omitempty"`
@@ -134,7 +134,14 @@ type Unattended struct {
 	Repair Duration `json:"repair,omitzero" yaml:"repair,omitempty"`
 	// Look whether the newest backup is proven, and do what naupegos backup rehearse does where it is not. That there is no backup is a failure.
 	Rehearse Duration `json:"rehearse,omitzero" yaml:"rehearse,omitempty"`
+	// Answer a cluster-autoscaler about pools that scale, and change them as it asks: what naupegos autoscale does, all the time. One server does at a time.
+	Autoscale bool `json:"autoscale,omitempty" yaml:"autoscale,omitempty" jsonschema:"default=false"`
+	// Port of the server for that, on the host of its HTTPS: another one for each cluster. Default: 8086.
+	AutoscalePort int `json:"autoscalePort,omitempty" yaml:"autoscalePort,omitempty" jsonschema:"minimum=1,maximum=65535"`
 }
+
+// defaultAutoscalePort is where a cluster's autoscaler is answered unless its document says otherwise.
+const defaultAutoscalePort = 8086
 
 // Check is a condition on objects in the cluster.
 type Check struct {

@@ -175,6 +175,12 @@ func (c *Cluster) checkUnattended(r *findings) {
 			r.add("spec.unattended."+o.key, Duration{o.d}.String()+" is not between 10s and 168h", "leave it out where servers shall not do that")
 		}
 	}
+	if u.Autoscale && !slices.ContainsFunc(c.Spec.Workers, Pool.Scales) {
+		r.add("spec.unattended.autoscale", "no pool scales", "give one maxReplicas")
+	}
+	if u.AutoscalePort != 0 && !u.Autoscale {
+		r.add("spec.unattended.autoscalePort", "nobody is answered there", "add autoscale: true, or leave it out")
+	}
 }
 
 // maxSoak is the longest time that an upgrade may be told to stay where there is a way back.

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -21,8 +22,12 @@ type Identity struct {
 	Client    string // the common name that a client's certificate must have
 }
 
-// Serve answers on a listener until the context is done. identity is asked for each connection.
-func Serve(ctx context.Context, l net.Listener, pools Pools, identity func() (Identity, error)) error {
+// handshake is how long somebody who connects has to say who they are: nobody else is let in, and a stop waits for it.
+const handshake = 10 * time.Second
+
+// Serve answers on a listener until the context is done: calls have so long to end then (0: as long as they take), and are cut off. identity is asked for
+// each connection.
+func Serve(ctx context.Context, l net.Listener, pools Pools, identity func() (Identity, error), drain time.Duration) error {
 	base := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -33,10 +38,15 @@ func Serve(ctx context.Context, l net.Listener, pools Pools, identity func() (Id
 			return id.config()
 		},
 	}
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(base)))
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(base)), grpc.ConnectionTimeout(handshake))
 	externalgrpc.RegisterCloudProviderServer(server, &service{pools: pools})
-	stopped := context.AfterFunc(ctx, server.GracefulStop)
-	defer stopped()
+	unwatched := context.AfterFunc(ctx, func() {
+		if drain > 0 {
+			defer time.AfterFunc(drain, server.Stop).Stop()
+		}
+		server.GracefulStop()
+	})
+	defer unwatched()
 	if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fail.Wrap(fail.Internal, err, "serve at %s", l.Addr())
 	}

@@ -58,7 +58,7 @@ func served(t *testing.T, p Pools) (*pkitest.Authority, func(...tls.Certificate)
 	go func() {
 		ended <- Serve(ctx, l, p, func() (Identity, error) {
 			return Identity{Cert: own.CertPEM, Key: own.KeyPEM, CA: ca.PEM(), Client: "the autoscaler"}, nil
-		})
+		}, time.Minute)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -187,5 +187,55 @@ func TestStrangers(t *testing.T) {
 	}
 	if p.done != nil {
 		t.Errorf("a stranger was let in: %q", p.done)
+	}
+}
+
+// hanging are pools of which nobody can tell anything, ever.
+type hanging struct {
+	pools
+	asked chan struct{}
+}
+
+func (h *hanging) Refresh(ctx context.Context) error {
+	close(h.asked)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestStop: a stop waits neither for calls that don't end nor for somebody who connects and says nothing.
+func TestStop(t *testing.T) {
+	h := &hanging{asked: make(chan struct{})}
+	ca := pkitest.NewAuthority(t)
+	own := ca.Issue(pki.LeafSpec{CommonName: "server", Server: true, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}})
+	l := testkit.Value((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, l, h, func() (Identity, error) {
+			return Identity{Cert: own.CertPEM, Key: own.KeyPEM, CA: ca.PEM(), Client: "the autoscaler"}, nil
+		}, 100*time.Millisecond)
+	}()
+	c := testkit.Value(grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+		RootCAs: ca.Pool(), Certificates: []tls.Certificate{ca.Certificate(pki.LeafSpec{CommonName: "the autoscaler", Client: true})},
+	}))))(t)
+	defer c.Close()
+	called := make(chan error, 1)
+	go func() {
+		_, err := externalgrpc.NewCloudProviderClient(c).Refresh(t.Context(), &externalgrpc.RefreshRequest{})
+		called <- err
+	}()
+	<-h.asked
+	silent := testkit.Value((&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String()))(t)
+	defer silent.Close()
+	stop()
+	select {
+	case err := <-ended:
+		testkit.Must(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("it does not end")
+	}
+	if err := <-called; status.Code(err) == codes.OK {
+		t.Error("what was cut off went well")
 	}
 }

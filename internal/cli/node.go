@@ -3,14 +3,12 @@ package cli
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/signal"
 	"strconv"
-	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -19,14 +17,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/autoscale"
-	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
-	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
-	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/server/work"
 )
 
 func newNodeCmd(a *App) *cobra.Command {
@@ -198,7 +193,8 @@ verb is at work on the cluster, the autoscaler is told to try again.
 The autoscaler and the server know each other by certificates of the cluster's authority: --secret prints a Secret with the autoscaler's, and
 its configuration, instead of serving. Of several clusters the first is served at the port of --listen, each of the others at the next one.
 
-It runs until it is interrupted; what is being carried out then ends with the steps that it is at, and goes on when it is started again.`,
+It runs until it is interrupted; what is being carried out then ends with the steps that it is at, and goes on when it is started again. Where
+naupegos server runs, spec.unattended.autoscale has it do the same, and this command is needed for --secret alone.`,
 		Example: `  naupegos autoscale demo --listen 192.0.2.1:8086
   naupegos autoscale demo --listen 0.0.0.0:8086 --address scaler.example.org
   naupegos autoscale demo --listen 192.0.2.1:8086 --secret | naupegos kubectl demo -- apply -f -`,
@@ -285,73 +281,13 @@ func (a *App) autoscaleOne(ctx context.Context, name, at string, f *autoscaleFla
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "serve the pools of cluster %s", name).Do("give another --listen")
 	}
-	id := &scalerIdentity{reached: f.address}
-	s := a.scaler(ctx, name, id, f)
-	defer s.Wait()
-	if err := s.Refresh(ctx); err != nil {
-		return errors.Join(err, l.Close())
+	asked := operate.Asked{Verb: operate.Autoscale, Cluster: name}
+	s := &operate.Autoscaling{
+		Cluster: name, Open: a.viewStore, // where there is no store there is no such cluster, and none is made
+		Reached: func() ([]string, error) { return f.address, nil },
+		Options: func(carry bool) operate.Options { return a.served(asked, work.Need{Look: !carry, CarryOut: carry}) },
+		Terms:   func(doc *v1alpha1.Cluster) operate.Terms { return a.terms(&f.run, doc) },
+		Tell:    func(format string, args ...any) { fmt.Fprintf(a.Err, "naupegos: "+format+"\n", args...) },
 	}
-	fmt.Fprintf(a.Err, "Serving the pools of cluster %s at %s.\n", name, l.Addr())
-	return autoscale.Serve(ctx, l, s, id.get)
-}
-
-// scaler changes the pools of a cluster with the user's own files.
-func (a *App) scaler(ctx context.Context, name string, id *scalerIdentity, f *autoscaleFlags) *operate.Scaler {
-	stop := ctx.Done()
-	return &operate.Scaler{
-		Name: name, Stop: stop,
-		Look: func(ctx context.Context) (pools []scaling.Pool, err error) {
-			err = a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) (err error) {
-				if pools, err = s.Cluster.Pools(ctx); err != nil {
-					return err
-				}
-				return id.renew(ctx, s.Cluster)
-			})
-			return pools, err
-		},
-		Carry: func(ctx context.Context, pool string, to operate.Resizing, agreed func([]scaling.Pool)) error {
-			var doc *v1alpha1.Cluster
-			o := sessionOptions{verb: "autoscale", readOnly: true, bundle: bundles.Made}
-			o.edit = func(rec *store.Cluster) (_ *v1alpha1.Cluster, err error) {
-				doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document)
-				return doc, err
-			}
-			return a.onCluster(ctx, name, o, func(s *session) error { return s.Scale(ctx, doc, pool, to, a.terms(&f.run, doc), stop, agreed) })
-		},
-		Tell: func(format string, args ...any) { fmt.Fprintf(a.Err, "naupegos: "+format+"\n", args...) },
-	}
-}
-
-// scalerIdentity is the server's certificate, which is issued again long before it ends, and when the authorities change.
-type scalerIdentity struct {
-	reached []string
-	mu      sync.Mutex
-	now     autoscale.Identity
-	issued  time.Time
-}
-
-// identityAge is how long a server's certificate is shown.
-const identityAge = 24 * time.Hour
-
-func (i *scalerIdentity) renew(ctx context.Context, c *cluster.Cluster) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if time.Since(i.issued) < identityAge {
-		return nil
-	}
-	pair, ca, err := c.AutoscaleServer(ctx, i.reached)
-	if err != nil {
-		return err
-	}
-	i.now, i.issued = autoscale.Identity{Cert: pair.CertPEM, Key: pair.KeyPEM, CA: ca, Client: cluster.AutoscalerName}, time.Now()
-	return nil
-}
-
-func (i *scalerIdentity) get() (autoscale.Identity, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.issued.IsZero() {
-		return i.now, fail.New(fail.NotReady, "the cluster was not looked at yet")
-	}
-	return i.now, nil
+	return s.Serve(ctx, l, func([]string) { fmt.Fprintf(a.Err, "Serving the pools of cluster %s at %s.\n", name, l.Addr()) })
 }

@@ -258,6 +258,11 @@ const AutoscalerName = "naupegos:autoscaler"
 // autoscaleValidity is how long certificates for autoscaling are valid.
 const autoscaleValidity = 365 * 24 * time.Hour
 
+// AutoscaleAuthorities returns the authorities that the cluster's autoscaler and its server come from.
+func (c *Cluster) AutoscaleAuthorities(ctx context.Context) ([]byte, error) {
+	return c.pki.CABundle(ctx, pki.KubernetesCA)
+}
+
 // AutoscaleServer issues the certificate of a server for this cluster's autoscaler, which reaches it by these names and addresses, and returns
 // the authorities that its clients come from.
 func (c *Cluster) AutoscaleServer(ctx context.Context, reached []string) (pair pki.Pair, ca []byte, err error) {
@@ -281,7 +286,7 @@ func (c *Cluster) autoscaleIdentity(ctx context.Context, s pki.LeafSpec) (pair p
 	if pair, err = c.pki.Issue(ctx, s, autoscaleValidity); err != nil {
 		return pair, nil, err
 	}
-	ca, err = c.pki.CABundle(ctx, pki.KubernetesCA)
+	ca, err = c.AutoscaleAuthorities(ctx)
 	return pair, ca, err
 }
 

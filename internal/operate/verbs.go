@@ -14,11 +14,12 @@ import (
 
 // The verbs that servers carry out unasked, and those that code names.
 const (
-	Apply    = "apply"
-	Destroy  = "destroy"
-	Rehearse = "backup rehearse"
-	Renew    = "renew"
-	Repair   = "repair"
+	Apply     = "apply"
+	Autoscale = "autoscale" // which an autoscaler asks for, and nobody else: see Autoscaling
+	Destroy   = "destroy"
+	Rehearse  = "backup rehearse"
+	Renew     = "renew"
+	Repair    = "repair"
 
 	recoverEtcd = "etcd recover"
 )
@@ -89,7 +90,10 @@ func (a *Asked) Plain() bool { v := verbs[a.Verb]; return v != nil && v.plain }
 // Bundle says which bundle the verb needs.
 func (a *Asked) Bundle() Bundle {
 	v := verbs[a.Verb]
-	if v == nil {
+	switch {
+	case a.Verb == Autoscale:
+		return BundleMade
+	case v == nil:
 		return NoBundle
 	}
 	return v.bundle

@@ -20,6 +20,9 @@ type Servers interface {
 	// TakeDuty takes what is to be done for a cluster every now and then, for as long as ttl: nil where it is not due, or another server is at
 	// it. One that is new is due at once.
 	TakeDuty(ctx context.Context, cluster, kind string, ttl time.Duration) (*Duty, error)
+	// KeepDuty has a duty that was taken stay this server's for another ttl, and notes what came of it so far, where it has an outcome. fail.Conflict
+	// where another server has it by now, or it was dropped.
+	KeepDuty(ctx context.Context, d *Duty, ttl time.Duration) error
 	// EndDuty says how a duty that was taken ended, and when it is due again: in so long. fail.Conflict where another server has it by now.
 	EndDuty(ctx context.Context, d *Duty, again time.Duration) error
 	// Duties returns what was done, or is, by cluster and kind; of one cluster or (empty) of all.
@@ -182,6 +185,39 @@ func (s *database) TakeDuty(ctx context.Context, cluster, kind string, ttl time.
 	return taken, nil
 }
 
+// KeepDuty implements Servers.
+func (s *database) KeepDuty(ctx context.Context, d *Duty, ttl time.Duration) error {
+	err := s.change(ctx, s.log, twice, func(tx *sql.Tx) error {
+		now, err := s.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		set, args := "expires = $1", []any{micros(now.Add(ttl)), d.Cluster, d.Kind, d.Generation}
+		if d.Outcome != "" {
+			d.succeeded(now)
+			set += ", failures = $5, succeeded = $6, outcome = $7, message = $8"
+			args = append(args, d.Failures, micros(d.Succeeded), d.Outcome, printable(d.Message))
+		}
+		return d.held(updated(tx.ExecContext(ctx, "UPDATE duties SET "+set+" WHERE cluster = $2 AND kind = $3 AND generation = $4 AND holder <> ''", args...)))
+	})
+	return s.wrap(err, "stay at %s", d.Kind)
+}
+
+// succeeded notes when it went well.
+func (d *Duty) succeeded(now time.Time) {
+	if d.Outcome == DutyDone || d.Outcome == DutyNothing {
+		d.Succeeded = now
+	}
+}
+
+// held is fail.Conflict where a duty is not this server's any more.
+func (d *Duty) held(mine bool, err error) error {
+	if err == nil && !mine {
+		err = fail.New(fail.Conflict, "another server has taken it over, or it is wanted no longer").At(d.Cluster)
+	}
+	return err
+}
+
 // EndDuty implements Servers.
 func (s *database) EndDuty(ctx context.Context, d *Duty, again time.Duration) error {
 	err := s.change(ctx, s.db, twice, func(tx *sql.Tx) error {
@@ -189,16 +225,10 @@ func (s *database) EndDuty(ctx context.Context, d *Duty, again time.Duration) er
 		if err != nil {
 			return err
 		}
-		if d.Outcome == DutyDone || d.Outcome == DutyNothing {
-			d.Succeeded = now
-		}
-		mine, err := updated(tx.ExecContext(ctx, `UPDATE duties SET due = $1, holder = '', expires = 0, failures = $2, ended = $3, succeeded = $4, outcome = $5, message = $6, job = $7
+		d.succeeded(now)
+		return d.held(updated(tx.ExecContext(ctx, `UPDATE duties SET due = $1, holder = '', expires = 0, failures = $2, ended = $3, succeeded = $4, outcome = $5, message = $6, job = $7
 			WHERE cluster = $8 AND kind = $9 AND generation = $10`, micros(now.Add(again)), d.Failures, micros(now), micros(d.Succeeded), d.Outcome,
-			printable(d.Message), d.Job, d.Cluster, d.Kind, d.Generation))
-		if err == nil && !mine {
-			err = fail.New(fail.Conflict, "another server has taken it over").At(d.Cluster)
-		}
-		return err
+			printable(d.Message), d.Job, d.Cluster, d.Kind, d.Generation)))
 	})
 	return s.wrap(err, "note what came of %s", d.Kind)
 }

@@ -166,7 +166,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		gate.Believe(signIn)
 	}
 	told := h.metrics(st, log)
-	parts, err := h.parts(running, st, gate, signIn, reg, told, log, f.drain)
+	parts, err := h.parts(running, st, gate, signIn, reg, told, log, f)
 	if err != nil {
 		return err
 	}
@@ -198,8 +198,13 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 }
 
 // parts puts together what the server does for operators, until ctx ends: jobs, the API and the pages.
-func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, signIn *oidc.Issuer, reg *registry.Registry, told *metrics.Metrics, log *slog.Logger, drain time.Duration) ([]server.Part, error) {
-	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Drain: drain, Ended: ended(told), Attended: told.Unattended})
+func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, signIn *oidc.Issuer, reg *registry.Registry, told *metrics.Metrics, log *slog.Logger, f *flags) ([]server.Part, error) {
+	here, _, err := net.SplitHostPort(f.https)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "--listen-https %s", f.https).Do("give HOST:PORT, or :PORT for all addresses")
+	}
+	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Drain: f.drain, Ended: ended(told), Attended: told.Unattended,
+		Here: here, Reached: func() ([]string, error) { return authority.HostNames(f.names) }})
 	c := web.Config{Store: st, Gate: gate, Machines: reg, Look: h.Look, Open: h.OpenStore, Options: h.Options, Board: board, Version: h.Version, Log: log}
 	if signIn.ForPages() {
 		c.Provider = signIn

@@ -35,7 +35,7 @@ func (a *Authority) Serve(names []string, log *slog.Logger) (*Serving, error) {
 	s := &Serving{log: log}
 	var of []string
 	s.renew = func() (*tls.Certificate, error) {
-		now, err := hostNames(names)
+		now, err := HostNames(names)
 		if err != nil {
 			return nil, err
 		}
@@ -151,8 +151,8 @@ func (a *Authority) leaf(names []string) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key, Leaf: leaf}, nil
 }
 
-// hostNames lists the names and addresses by which this host may be asked, sorted.
-func hostNames(more []string) ([]string, error) {
+// HostNames lists the names and addresses by which this host may be asked, sorted.
+func HostNames(more []string) ([]string, error) {
 	names := append([]string{"localhost", "127.0.0.1", "::1"}, more...)
 	if host, err := os.Hostname(); err == nil && host != "" {
 		names = append(names, host)

@@ -38,6 +38,9 @@ const (
 func duties(doc *v1alpha1.Cluster) map[string]time.Duration {
 	u := doc.Spec.Unattended
 	all := map[string]time.Duration{Drift: u.Drift.Duration, operate.Renew: u.Renew.Duration, operate.Repair: u.Repair.Duration, operate.Rehearse: u.Rehearse.Duration}
+	if u.Autoscale {
+		all[operate.Autoscale] = atOnce
+	}
 	for kind, every := range all {
 		if every == 0 {
 			delete(all, kind)
@@ -55,6 +58,7 @@ func (b *Board) Attend(ctx context.Context) error {
 		for range mostDone {
 			slots <- struct{}{}
 		}
+		b.answers.Wait()
 	}()
 	for {
 		if err := b.attend(ctx, slots); err != nil && ctx.Err() == nil {
@@ -93,6 +97,12 @@ func (b *Board) attend(ctx context.Context, slots chan struct{}) error {
 			d, there := last[key]
 			delete(last, key)
 			if there && time.Now().Before(d.Due.Add(-time.Minute)) { // this host's clock may be wrong; the store decides by its own
+				continue
+			}
+			if kind == operate.Autoscale {
+				if err := b.beginAnswering(ctx, c.Name, doc.Spec.Unattended.AutoscalePort); err != nil {
+					return err
+				}
 				continue
 			}
 			if kind == operate.Rehearse && !b.rehearsing.TryLock() {
@@ -148,6 +158,9 @@ func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duratio
 	case err != nil:
 		d.Failures++
 		d.Outcome, d.Message, again = store.DutyFailed, err.Error(), pause(every, d.Failures)
+		if d.Kind == operate.Autoscale {
+			again = answerPause(d.Failures)
+		}
 		log.Warn("what was to be done unasked failed", "failures", d.Failures, "again", again.String(), "error", d.Message)
 	default:
 		if d.Failures = 0; d.Message != "" || d.Job != "" {
@@ -155,7 +168,11 @@ func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duratio
 			log.Info("done unasked", "job", d.Job, "what", d.Message)
 		}
 	}
-	if err := b.c.Store.EndDuty(bounded, d, again); err != nil {
+	switch err := b.c.Store.EndDuty(bounded, d, again); {
+	case fail.KindOf(err) == fail.Conflict:
+		log.Info("what came of a duty is not recorded", "why", err.Error())
+		return
+	case err != nil:
 		log.Error("what came of a duty was not recorded", "error", err.Error())
 		return
 	}
@@ -165,7 +182,7 @@ func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duratio
 	if b.c.Attended != nil {
 		b.c.Attended(*d)
 	}
-	if d.Outcome == store.DutyNothing || d.Outcome == store.DutyPutOff {
+	if d.Outcome == store.DutyNothing || d.Outcome == store.DutyPutOff || d.Kind == operate.Autoscale && d.Failures > 1 { // which is tried again soon, and told of
 		return
 	}
 	entry := store.AuditEntry{At: time.Now(), Who: unattended, From: "server", Action: "unattended " + d.Kind, Cluster: d.Cluster, Outcome: "done"}
@@ -190,6 +207,8 @@ func (b *Board) do(ctx context.Context, d *store.Duty) (err error) {
 		d.Message, err = b.drift(ctx, d.Cluster)
 	case operate.Rehearse:
 		d.Message, err = b.rehearse(ctx, d.Cluster)
+	case operate.Autoscale:
+		d.Message, err = b.answer(ctx, d)
 	default:
 		err = b.unasked(ctx, d)
 	}

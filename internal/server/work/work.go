@@ -68,6 +68,9 @@ type Config struct {
 	Version string
 	Drain   time.Duration // how long running steps have to end after a stop
 	Tick    time.Duration // how often it is looked for what is to be done unasked; 0: 5 s
+	// Here is the host that autoscalers are answered at (empty: all addresses), and Reached says by which names and addresses they reach it.
+	Here    string
+	Reached func() ([]string, error)
 	// Ended and Attended are told, where they are set, of jobs that have ended and of what was done unasked.
 	Ended    func(verb string, err error)
 	Attended func(d store.Duty)
@@ -81,7 +84,9 @@ type Board struct {
 	running map[string]chan struct{} // by job: asks it to look whether it is to stop
 	changed chan struct{}            // closed, and made anew, when a job of this server has told something
 
-	rehearsing sync.Mutex // held by the one rehearsal that is done here at a time
+	rehearsing sync.Mutex     // held by the one rehearsal that is done here at a time
+	answering  map[string]int // by cluster: the port at which its autoscaler is answered here
+	answers    sync.WaitGroup // of them
 }
 
 // New returns a board. Run has it work.
@@ -92,7 +97,7 @@ func New(c Config) *Board {
 	if c.Tick <= 0 {
 		c.Tick = 5 * time.Second
 	}
-	return &Board{c: c, wake: make(chan struct{}, 1), running: map[string]chan struct{}{}, changed: make(chan struct{})}
+	return &Board{c: c, wake: make(chan struct{}, 1), running: map[string]chan struct{}{}, answering: map[string]int{}, changed: make(chan struct{})}
 }
 
 // Add queues a job.

@@ -47,6 +47,7 @@ func (s *site) open(ctx context.Context) (store.Store, error) { return store.Ope
 
 func (s *site) newBoard() *Board {
 	return New(Config{Store: s.store, Open: s.open, Log: slog.New(slog.DiscardHandler), Version: "test", Drain: 5 * time.Second,
+		Here: "127.0.0.1", Reached: func() ([]string, error) { return []string{"127.0.0.1"}, nil },
 		Options: func(a operate.Asked, n Need) operate.Options {
 			o := operate.Options{Look: n.Look, ReadOnly: !n.CarryOut, Agent: func() (string, error) { return filepath.Join(s.at.Dir, "agent"), nil }}
 			if n.CarryOut {

@@ -68,6 +68,7 @@ func duties(t *testing.T, at Opener, _ Database) {
 	}
 	d.Outcome, d.Message, d.Failures = store.DutyFailed, "no\x00 answer", 1
 	testkit.Must(t, near.EndDuty(ctx, d, time.Hour))
+	testkit.Fails(t, near.KeepDuty(ctx, d, time.Hour), fail.Conflict, "another server")
 	if other := testkit.Value(far.TakeDuty(ctx, "demo", "renew", time.Hour))(t); other != nil {
 		t.Errorf("it was taken before it was due: %+v", other)
 	}
@@ -84,6 +85,24 @@ func duties(t *testing.T, at Opener, _ Database) {
 		}
 		return err
 	})
+	testkit.Fails(t, far.KeepDuty(ctx, again, time.Hour), fail.Conflict, "another server")
+	third.Outcome, third.Message, third.Failures = store.DutyDone, "it stands", 0
+	testkit.Must(t, near.KeepDuty(ctx, third, time.Hour))
+	if all := testkit.Value(far.Duties(ctx, "demo"))(t); len(all) != 1 || all[0].Message != "it stands" || all[0].Failures != 0 || all[0].Succeeded.IsZero() || all[0].Holder == "" {
+		t.Errorf("under way is %+v", all)
+	}
+	third.Outcome = ""
+	testkit.Must(t, near.KeepDuty(ctx, third, time.Millisecond)) // and then it lets it go
+	testkit.Until(t, time.Minute, 5*time.Millisecond, func() (err error) {
+		if again, err = far.TakeDuty(ctx, "demo", "renew", time.Millisecond); err == nil && again == nil {
+			err = fail.New(fail.NotReady, "not yet")
+		}
+		return err
+	})
+	if again.Outcome != store.DutyDone || again.Message != "it stands" {
+		t.Errorf("taken was %+v", again)
+	}
+	third = again
 	third.Outcome, third.Message, third.Failures, third.Job = store.DutyNothing, "", 0, "j1"
 	testkit.Must(t, near.EndDuty(ctx, third, time.Hour))
 	testkit.Value(near.TakeDuty(ctx, "other", "drift", time.Hour))(t)

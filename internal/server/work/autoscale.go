@@ -1,0 +1,189 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Answering a cluster's autoscaler is a duty that does not end: the server that has it keeps it, and the others look whether it still does. Each
+// cluster has a port and a certificate of its own authorities. One port for all would need another authority beside them: a server shows its certificate
+// before it sees the autoscaler's, and autoscalers that reach it by an address say no name.
+
+// Times of answering.
+const (
+	atOnce      = time.Millisecond // after the document has changed, it begins again as it says now
+	firstAnswer = 5 * time.Second  // pauses after a failure
+	mostAnswer  = 5 * time.Minute
+)
+
+// errNoMore is why a cluster's autoscaler is not answered any further as it was.
+var errNoMore = errors.New("the document says otherwise, or the cluster is gone")
+
+// answerPause is how long what has failed so often waits.
+func answerPause(failures int) time.Duration {
+	return min(firstAnswer<<min(failures-1, 10), mostAnswer)
+}
+
+// beginAnswering has the autoscaler of a cluster be answered here, unless it is, or another server does it.
+func (b *Board) beginAnswering(ctx context.Context, name string, port int) error {
+	b.mu.Lock()
+	_, here := b.answering[name]
+	b.mu.Unlock()
+	if here {
+		return nil
+	}
+	d, err := b.c.Store.TakeDuty(ctx, name, operate.Autoscale, ttl)
+	if err != nil || d == nil {
+		return err
+	}
+	b.mu.Lock()
+	b.answering[name] = port
+	b.mu.Unlock()
+	b.answers.Go(func() {
+		defer func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			delete(b.answering, name)
+		}()
+		b.discharge(ctx, d, atOnce)
+	})
+	return nil
+}
+
+// answer answers a cluster's autoscaler until ctx ends, another server does it, or the document says otherwise, which is no error.
+func (b *Board) answer(ctx context.Context, d *store.Duty) (_ string, err error) {
+	rec, err := b.c.Store.Cluster(ctx, d.Cluster)
+	if err != nil {
+		return "", err
+	}
+	doc, err := v1alpha1.Parse("the stored document of "+d.Cluster, rec.Document)
+	if err != nil || !doc.Spec.Unattended.Autoscale {
+		return "", err
+	}
+	l, err := b.listen(ctx, d.Cluster, doc.Spec.Unattended.AutoscalePort)
+	if err != nil {
+		return "", err
+	}
+	log := b.c.Log.With("cluster", d.Cluster, "at", l.Addr().String())
+	asked := operate.Asked{Verb: operate.Autoscale, Cluster: d.Cluster}
+	s := &operate.Autoscaling{
+		Cluster: d.Cluster, Reached: b.c.Reached, Open: b.c.Open, Drain: b.c.Drain,
+		Options: func(carry bool) operate.Options { return b.c.Options(asked, Need{Look: !carry, CarryOut: carry}) },
+		Terms: func(doc *v1alpha1.Cluster) operate.Terms {
+			return operate.Terms{Front: willing{}, Step: doc.Spec.Timeouts.Step.Duration, Meta: map[string]string{"version": b.c.Version, "by": "cluster-autoscaler"}}
+		},
+		Tell: func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) },
+	}
+	answering, stop := context.WithCancelCause(ctx)
+	up := make(chan []string, 1)
+	d.Outcome = "" // until it is known, what came of it last stays
+	var kept sync.WaitGroup
+	kept.Go(func() {
+		b.keepAnswering(answering, d, rec.ID, doc.Spec.Unattended.AutoscalePort, stop, up, l.Addr().String())
+	})
+	err = s.Serve(answering, l, func(pools []string) {
+		log.Info("answering a cluster's autoscaler", "pools", strings.Join(pools, " "))
+		up <- pools
+	})
+	why := context.Cause(answering)
+	stop(nil)
+	kept.Wait()
+	d.Outcome, d.Job = store.DutyNothing, ""
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.Is(why, errNoMore):
+		log.Info("the cluster's autoscaler is not answered any more", "why", why.Error())
+		return "", nil
+	case why != nil: // the duty was lost
+		return "", why
+	case err == nil:
+		err = fail.New(fail.Internal, "its listener has closed").At(l.Addr().String())
+	}
+	return "", err
+}
+
+// listen takes the port of a cluster.
+func (b *Board) listen(ctx context.Context, name string, port int) (net.Listener, error) {
+	b.mu.Lock()
+	other := ""
+	for n, p := range b.answering {
+		if n != name && p == port {
+			other = n
+		}
+	}
+	b.answering[name] = port
+	b.mu.Unlock()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(b.c.Here, strconv.Itoa(port)))
+	if err == nil {
+		return l, nil
+	}
+	const do = "give another spec.unattended.autoscalePort, and the autoscaler the Secret of naupegos autoscale --secret"
+	if other != "" {
+		return nil, fail.New(fail.Refused, "listen for its autoscaler: port %d on this server is cluster %s's", port, other).At(name).Do(do)
+	}
+	return nil, fail.Wrap(fail.Refused, err, "listen for its autoscaler").At(name).Do("see who is there with ss -ltnp, or " + do)
+}
+
+// keepAnswering keeps the duty until ctx ends, and stops where another server has it, or where the document says otherwise. Once the listener is up, the
+// store has where.
+func (b *Board) keepAnswering(ctx context.Context, d *store.Duty, id string, port int, stop func(error), up <-chan []string, at string) {
+	look, keep := time.NewTicker(b.c.Tick), time.NewTicker(ttl/3)
+	defer look.Stop()
+	defer keep.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			if b.saysOtherwise(ctx, d.Cluster, id, port) {
+				stop(errNoMore)
+				return
+			}
+			continue
+		case pools := <-up:
+			d.Failures, d.Outcome, d.Message = 0, store.DutyDone, fmt.Sprintf("answering at %s: %s", at, strings.Join(pools, ", "))
+		case <-keep.C:
+		}
+		began := time.Now()
+		err := b.c.Store.KeepDuty(ctx, d, ttl)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			last = began
+		case fail.KindOf(err) == fail.Conflict || time.Since(last) > ttl*2/3:
+			stop(fail.Wrap(fail.Conflict, err, "answer the cluster's autoscaler any further").At(d.Cluster))
+			return
+		default:
+			b.c.Log.Warn("that a cluster's autoscaler is answered here could not be recorded; trying again", "cluster", d.Cluster, "error", err.Error())
+		}
+	}
+}
+
+// saysOtherwise reports whether a cluster's autoscaler is not to be answered any more as it is. A document that can't be read says nothing.
+func (b *Board) saysOtherwise(ctx context.Context, name, id string, port int) bool {
+	rec, err := b.c.Store.Cluster(ctx, name)
+	if err != nil {
+		return fail.KindOf(err) == fail.NotFound
+	}
+	doc, err := v1alpha1.Parse("the stored document of "+name, rec.Document)
+	return rec.ID != id || err == nil && (!doc.Spec.Unattended.Autoscale || doc.Spec.Unattended.AutoscalePort != port)
+}
+
+// willing is the front of what an autoscaler asks for: that the document has it answered is the agreement.
+type willing struct{ nobody }
+
+// Agree implements operate.Front.
+func (willing) Agree(string) error { return nil }
