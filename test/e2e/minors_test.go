@@ -53,8 +53,8 @@ func TestMinors(t *testing.T) {
 	w.end(t, flawless)
 	l.suffered(t, "two minors", m, flawless)
 	for _, v := range []string{through, to} {
-		if !strings.Contains(res.stdout, "everything runs "+v) {
-			t.Errorf("the plan does not say that everything runs %s: %v", v, res)
+		if !strings.Contains(res.stderr, "everything runs "+v) {
+			t.Errorf("the plan does not say that everything runs %s: %s", v, res.stderr)
 		}
 	}
 
