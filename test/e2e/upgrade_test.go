@@ -264,8 +264,9 @@ systemd-run --quiet --unit=sickness sh /root/sickness`)
 	t.Logf("FIGURE the upgrade stopped after %v: %s", res.took.Round(time.Second), strings.TrimSpace(res.stderr[strings.LastIndex(strings.TrimSpace(res.stderr), "\n")+1:]))
 	l.flows(t, 5)
 	for _, m := range r.status().Machines {
-		if m.Role != string(provider.Gateway) && (m.Node != "Ready" || m.Version != formerRelease()) {
-			t.Errorf("no machine should have gone beyond its servers, and all nodes be Ready: %+v", m)
+		// The sick machine's kubelet reports to the API server beside it.
+		if m.Role != string(provider.Gateway) && (m.Node != "Ready" && m.Name != sick || m.Version != formerRelease()) {
+			t.Errorf("no machine should have gone beyond its servers, and the others' nodes be Ready: %+v", m)
 		}
 	}
 
