@@ -295,12 +295,14 @@ systemctl restart naupegos-agent`)
 }
 
 // nodes lists the cluster's nodes.
-func (p *provisioning) nodes() (l cluster.NodeList, err error) {
+func (p *provisioning) nodes() ([]cluster.NodeRow, error) {
 	r := naupegos(p.t, p.asking(), "node", "list", p.cluster, "-o", "json")
-	if r.code != 0 {
-		return l, errors.New(r.String())
+	if r.code != 0 || r.stderr != "" { // the reason why the API does not answer
+		return nil, errors.New(r.String())
 	}
-	return l, json.Unmarshal([]byte(r.stdout), &l)
+	var l struct{ Items []cluster.NodeRow }
+	err := json.Unmarshal([]byte(r.stdout), &l)
+	return l.Items, err
 }
 
 // ready waits until so many nodes are Ready, and take pods, and there are no others.
@@ -308,7 +310,7 @@ func (p *provisioning) ready(n int) {
 	p.t.Helper()
 	until(p.t, settle*slower, time.Second, func() error {
 		l, err := p.nodes()
-		if err == nil && (len(l.Nodes) != n || slices.ContainsFunc(l.Nodes, func(r cluster.NodeRow) bool { return r.Node != "Ready" })) {
+		if err == nil && (len(l) != n || slices.ContainsFunc(l, func(r cluster.NodeRow) bool { return r.Node != "Ready" })) {
 			err = fmt.Errorf("%+v", l)
 		}
 		return err
@@ -339,7 +341,7 @@ func (p *provisioning) renewed(t *testing.T, m *rack.Machine) result {
 		t.Fatalf("the machine had no place among those that reboot: %v", *ended)
 	}
 	l, err := p.nodes()
-	if i := slices.IndexFunc(l.Nodes, func(r cluster.NodeRow) bool { return r.Name == worker }); err != nil || i < 0 || !strings.Contains(l.Nodes[i].Node, "cordoned") {
+	if i := slices.IndexFunc(l, func(r cluster.NodeRow) bool { return r.Name == worker }); err != nil || i < 0 || !strings.Contains(l[i].Node, "cordoned") {
 		t.Errorf("%s reboots, and takes pods: %+v, %v", worker, l, err)
 	}
 	r := <-got
