@@ -282,13 +282,13 @@ func (p *provisioning) in(machine, command string) string {
 	return r.stdout
 }
 
-// hasten has a machine's agent report every other second until its system is another one, and know no mirror, for there is none.
+// hasten has a machine's agent report every ten seconds until its system is another one, and know no mirror, for there is none.
 func (p *provisioning) hasten(machine string) {
 	p.t.Helper()
 	p.in(machine, `set -e
 d=/etc/systemd/system/naupegos-agent.service.d
 mkdir -p $d
-printf '[Service]\nExecStart=\nExecStart=/usr/local/lib/naupegos/naupegos-agent keep -every 2s\n' > $d/often.conf
+printf '[Service]\nExecStart=\nExecStart=/usr/local/lib/naupegos/naupegos-agent keep -every 10s\n' > $d/often.conf
 : > /etc/apt/sources.list
 systemctl daemon-reload
 systemctl restart naupegos-agent`)
@@ -325,7 +325,7 @@ func (p *provisioning) renewed(t *testing.T, m *rack.Machine) result {
 	go func() { got <- naupegos(t, p.asking(), "update", p.cluster, "--machine", worker, "--yes") }()
 	var ended *result
 	place := "reboot/" + p.cluster + ".machines"
-	until(t, 20*time.Minute*slower, 500*time.Millisecond, func() error {
+	until(t, 20*time.Minute*slower, 3*time.Second, func() error { // each look takes a tenth of a second from emulated processors
 		select {
 		case r := <-got:
 			ended = &r
@@ -346,7 +346,7 @@ func (p *provisioning) renewed(t *testing.T, m *rack.Machine) result {
 	}
 	r := <-got
 	t.Logf("the update took %v", r.took.Round(time.Second))
-	until(t, time.Minute*slower, time.Second, func() error {
+	until(t, time.Minute*slower, 3*time.Second, func() error {
 		if out := p.run("machine", "locks"); strings.Contains(out, place) {
 			return errors.New(out)
 		}
