@@ -17,7 +17,7 @@ FORMER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).
 # And that of the minor before: make test-full upgrades from it over two minors.
 EARLIER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).% $(basename $(FORMER_KUBERNETES)).%,$(ALL_KUBERNETES)))
 
-.PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-openstack openstack \
+.PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-metal e2e-openstack openstack \
 	bundle bundle-former bundle-earlier bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack demo-metal e2e-metal-full \
 	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall deb clean
 
@@ -68,10 +68,11 @@ TIER = bin/tiers run
 GO_TEST = go test -json
 phase = $(if $(TIMED),$(TIER) $(1))
 
-# What make test runs, in this order, and the names under which it is reported. The bed comes up last: its idle services slow the others.
+# What make test runs, in this order, and the names under which it is reported. The bed comes up late: its idle services slow the others. Machines
+# that are emulated come last, where there is time for them.
 BEGAN := $(shell date +%s)
-TEST_GOALS = static unit race build bundle bundle-former $(BED_BUNDLE) integration e2e-local $(if $(BED),on-bed,off-bed)
-TEST_NAMES = static unit race integration e2e $(if $(BED),openstack e2e-openstack)
+TEST_GOALS = static unit race build bundle bundle-former $(BED_BUNDLE) integration e2e-local $(if $(BED),on-bed,off-bed) e2e-metal
+TEST_NAMES = static unit race integration e2e $(if $(BED),openstack e2e-openstack) e2e-metal
 
 # The minutes after which make test begins with nothing any more that takes long: on a slow host it runs less, and says what it leaves out.
 TIME := 62
@@ -141,16 +142,20 @@ integration: build bundle bin/tiers ## real servers on loopback, real machines (
 	@$(TIER) -budget 6m integration $(AS_ROOT) $(GO_TEST) -tags integration -count=1 -p 2 -timeout $(LIMIT) -run $(call tests,integration) $(call tagged,integration)
 
 E2E = $(GO_TEST) -tags e2e -count=1 -timeout $(LIMIT) ./test/e2e
-ON_CLOUD = '^TestOpenStack'
+ON_CLOUD = ^TestOpenStack
+ON_RACK = ^Test(Install|Metal)
 
 e2e: build bundle bundle-former $(BED_BUNDLE) bin/tiers ## real machines and clusters (root)
 	@$(TIER) -v e2e $(AS_ROOT) $(E2E)
 
 e2e-local: build bundle bundle-former bin/tiers
-	@$(TIER) -v -budget 20m -within 22m e2e $(AS_ROOT) $(E2E) -skip $(ON_CLOUD)
+	@$(TIER) -v -budget 20m -within 22m e2e $(AS_ROOT) $(E2E) -skip '$(ON_CLOUD)|$(ON_RACK)'
 
 e2e-openstack: bin/tiers
-	@$(TIER) -v -budget 8m e2e-openstack $(AS_ROOT) $(E2E) -run $(ON_CLOUD)
+	@$(TIER) -v -budget 8m e2e-openstack $(AS_ROOT) $(E2E) -run '$(ON_CLOUD)'
+
+e2e-metal: build bundle bin/tiers
+	@$(TIER) -v -budget 20m e2e-metal $(AS_ROOT) $(E2E) -run '$(ON_RACK)'
 
 # test/openstack/bed restarts the services under the feet of the others. CALLS take minutes, and another choice of calls each time.
 ON_BED = $(AS_ROOT) go run ./test/openstack run
