@@ -44,7 +44,7 @@ const badSystem = "bad0"
 // one that does runs from the other slot.
 func TestInstall(t *testing.T) {
 	testkit.InTurn(t, 1, emulated...)
-	testkit.Timely(t, 5*time.Minute+10*time.Minute*slower)
+	testkit.Timely(t, 10*time.Minute+10*time.Minute*slower)
 	if os.Getenv(systemsEnv) == "" {
 		t.Setenv(systemsEnv, makeSystems(t))
 	}

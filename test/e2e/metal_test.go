@@ -61,7 +61,7 @@ spec:
 // not come up by itself. What the cluster has used it gives back.
 func TestMetal(t *testing.T) {
 	testkit.InTurn(t, 1, emulated...)
-	testkit.Timely(t, 5*time.Minute+10*time.Minute*slower)
+	testkit.Timely(t, 10*time.Minute+10*time.Minute*slower)
 	b := bundletest.Of(t, release.Default)
 	if os.Getenv(systemsEnv) == "" {
 		t.Setenv(systemsEnv, makeMetalSystems(t, b))
