@@ -32,6 +32,22 @@ type served struct {
 	log     bytes.Buffer
 }
 
+// serve has a server on a store serve until the test ends.
+func serve(t *testing.T, env []string, state string) *served {
+	t.Helper()
+	at := func() string { return fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)) }
+	s := &served{t: t, env: env, state: state, http: at(), address: at()}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+// afar is how naupegos asks the server, with a token.
+func (s *served) afar(token string) invocation {
+	return invocation{timeout: 10 * time.Minute, env: []string{"NAUPEGOS_SERVER=https://" + s.address, "NAUPEGOS_TOKEN=" + token,
+		"NAUPEGOS_SERVER_CA=" + filepath.Join(s.state, "server-ca.crt")}}
+}
+
 // Write takes the server's log.
 func (s *served) Write(b []byte) (int, error) {
 	s.mu.Lock()
@@ -103,26 +119,16 @@ spec:
 		}
 		return r
 	}
-	var servers [2]*served
-	for i := range servers {
-		at := func() string { return fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)) }
-		servers[i] = &served{t: t, env: here.env, state: state, http: at(), address: at()}
-		servers[i].start()
-		t.Cleanup(servers[i].kill)
-	}
+	servers := [2]*served{serve(t, here.env, state), serve(t, here.env, state)}
 	token := strings.TrimSpace(run(here, 0, "server", "token", "create", "test", "--role", "operate").stdout)
-	afar := func(s *served) invocation {
-		return invocation{timeout: here.timeout, env: []string{"NAUPEGOS_SERVER=https://" + s.address, "NAUPEGOS_TOKEN=" + token,
-			"NAUPEGOS_SERVER_CA=" + filepath.Join(state, "server-ca.crt")}}
-	}
-	if hand, far := run(here, 2, "plan", "-f", file, "-o", "json"), run(afar(servers[1]), 2, "plan", "-f", file, "-o", "json"); hand.stdout != far.stdout {
+	if hand, far := run(here, 2, "plan", "-f", file, "-o", "json"), run(servers[1].afar(token), 2, "plan", "-f", file, "-o", "json"); hand.stdout != far.stdout {
 		t.Errorf("the command plans\n%s\nand the server\n%s", hand.stdout, far.stdout)
 	}
 	t.Cleanup(func() { naupegos(t, here, "--state-dir", state, "destroy", name, "--yes") })
 
 	got := make(chan result, 1)
 	go func() {
-		got <- naupegos(t, afar(servers[0]), "--state-dir", state, "apply", "-f", file, "--yes")
+		got <- naupegos(t, servers[0].afar(token), "--state-dir", state, "apply", "-f", file, "--yes")
 	}()
 	var victim, other *served
 	until(t, 5*time.Minute, 20*time.Millisecond, func() error { // machines are being made, or are there
@@ -150,11 +156,11 @@ spec:
 	if r := run(here, 0, "apply", "-f", file, "--yes"); !strings.Contains(r.stdout, "No changes") {
 		t.Errorf("the command finds more to do: %v", r)
 	}
-	if r := run(afar(other), 0, "apply", "-f", file, "--yes"); !strings.Contains(r.stdout, "No changes") {
+	if r := run(other.afar(token), 0, "apply", "-f", file, "--yes"); !strings.Contains(r.stdout, "No changes") {
 		t.Errorf("the server finds more to do: %v", r)
 	}
-	run(afar(other), 0, "status", name)
-	if r := run(afar(other), 0, "destroy", name, "--yes"); !strings.Contains(r.stdout, "nothing of it is left") {
+	run(other.afar(token), 0, "status", name)
+	if r := run(other.afar(token), 0, "destroy", name, "--yes"); !strings.Contains(r.stdout, "nothing of it is left") {
 		t.Error(r)
 	}
 }

@@ -1,0 +1,182 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/autoscale/externalgrpc"
+	sets "github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/server/api"
+	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestKeeping: a server keeps a cluster that was made through it, as the document says: it proves the backup that there is, once, sees that apply would
+// do nothing, and has the pool grow as an autoscaler asks at the server's listener. What it did, and that it was the server, is in journal and audit.
+func TestKeeping(t *testing.T) {
+	testkit.OnlyFull(t, "the board's unit tests have each duty done, TestRestore rehearses a real backup, and TestProtocol has the real autoscaler's protocol")
+	r := newRig(t, "keeping")
+	s := serve(t, nil, r.state)
+	here, afar := r.inv, s.afar(strings.TrimSpace(r.must(0, "server", "token", "create", "keeper", "--role", "operate").stdout))
+	who := fmt.Sprintf("pid %d", s.cmd.Process.Pid)
+	cluster := size{controlPlanes: 1, workers: 1, pool: "      minReplicas: 1\n      maxReplicas: 2\n", extra: "  smokeTest: false\n"}
+	r.document(cluster)
+	r.inv = afar
+	r.apply()
+	var made sets.Set
+	testkit.Must(t, json.Unmarshal([]byte(r.must(0, "backup", "create", r.name, "-o", "json").stdout), &made))
+	port := testkit.FreePort(t)
+	cluster.extra += fmt.Sprintf("  unattended: {drift: 10s, rehearse: 10s, autoscale: true, autoscalePort: %d}\n", port)
+	r.document(cluster)
+	began := time.Now()
+	r.apply()
+
+	r.inv = here // what only whoever has the store may see, and the autoscaler's Secret
+	r.proven(t, made)
+	t.Logf("FIGURE the backup was proven unasked after %v", time.Since(began).Round(time.Second))
+	if run := r.ran(t, "backup rehearse"); run.Meta["by"] != unasked || !strings.Contains(run.Holder, who) {
+		t.Errorf("the backup was proven by %+v, not by the server (%s)", run, who)
+	}
+	r.quiet(t)
+	r.ran(t, "backup rehearse") // what is proven stays so
+
+	at := net.JoinHostPort("127.0.0.1", itoa(port))
+	c := r.autoscaler(t, at)
+	call := func(f func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		return f(ctx)
+	}
+	until(t, time.Minute, time.Second, func() error {
+		return call(func(ctx context.Context) error {
+			_, err := c.Refresh(ctx, &externalgrpc.RefreshRequest{})
+			return err
+		})
+	})
+	r.inGroup(t, c, "keeping-general-1", "general")
+	r.calm.end()
+	began = time.Now()
+	testkit.Must(t, call(func(ctx context.Context) error {
+		_, err := c.NodeGroupIncreaseSize(ctx, &externalgrpc.NodeGroupIncreaseSizeRequest{Id: "general", Delta: 1})
+		return err
+	}))
+	for _, node := range []string{"keeping-general-1", "keeping-general-2"} {
+		r.ready(t, node)
+	}
+	t.Logf("FIGURE the node was Ready after %v", time.Since(began).Round(100*time.Millisecond))
+	r.settled(t, c, 2)
+	if run := r.ran(t, "autoscale"); run.Meta["by"] != "cluster-autoscaler" || !strings.Contains(run.Holder, who) {
+		t.Errorf("the pool was made larger by %+v, not by the server (%s) for the autoscaler", run, who)
+	}
+	r.size.workers = 2 // which the document does not say
+	r.healthy()
+	r.quiet(t)
+
+	r.inv = afar
+	r.unchanged()
+	r.destroy()
+	until(t, time.Minute, 100*time.Millisecond, func() error {
+		if all := r.duties(t); len(all) > 0 {
+			return fmt.Errorf("of a cluster that is gone there is still to do: %+v", all)
+		}
+		c, err := net.Dial("tcp", at)
+		if err != nil {
+			return nil // nobody listens
+		}
+		return fmt.Errorf("the autoscaler of a cluster that is gone is answered at %s: %v", at, c.Close())
+	})
+}
+
+// unasked is who does what a document has servers do.
+const unasked = "naupegos (unattended)"
+
+// answered runs naupegos for an answer in JSON.
+func answered[T any](t *testing.T, r *rig, args ...string) (answer T) {
+	t.Helper()
+	testkit.Must(t, json.Unmarshal([]byte(r.must(0, append(args, "-o", "json")...).stdout), &answer))
+	return answer
+}
+
+// provenObjects is what a proof says of what a cluster has.
+var provenObjects = regexp.MustCompile(`shows all [1-9]\d* objects of [1-9]\d* resources, digest [0-9a-f]{64}`)
+
+// proven waits until a backup is proven unasked, at the first attempt.
+func (r *rig) proven(t *testing.T, made sets.Set) {
+	t.Helper()
+	until(t, 5*time.Minute*slower, time.Second, func() error {
+		log := answered[struct{ Items []store.AuditEntry }](t, r, "server", "audit", "--cluster", r.name)
+		i := slices.IndexFunc(log.Items, func(e store.AuditEntry) bool { return e.Action == "unattended backup rehearse" })
+		switch {
+		case i < 0:
+			return fmt.Errorf("the audit has no rehearsal: %+v", log.Items)
+		case log.Items[i].Who != unasked || log.Items[i].Outcome != "done":
+			t.Fatalf("the rehearsal is %+v: %+v", log.Items[i], r.duties(t))
+		}
+		return nil
+	})
+	all := r.listed()
+	if len(all) != 1 || all[0].ID != made.ID || !all[0].Proven() {
+		t.Fatalf("of the backup %s there is %+v", made.ID, all)
+	}
+	if said := strings.Join(all[0].Proof.Checks, "\n"); !provenObjects.MatchString(said) {
+		t.Errorf("proven is: %s", said)
+	}
+}
+
+// ran returns the only run of a verb, which must have succeeded, once it has ended.
+func (r *rig) ran(t *testing.T, verb string) (run plan.RunRecord) {
+	t.Helper()
+	until(t, time.Minute*slower, time.Second, func() error {
+		all := answered[struct{ Items []plan.RunRecord }](t, r, "history", r.name).Items
+		all = slices.DeleteFunc(all, func(x plan.RunRecord) bool { return x.Verb != verb })
+		if len(all) != 1 {
+			t.Fatalf("of %s the journal has not one run: %+v", verb, all)
+		}
+		if run = all[0]; run.Outcome == plan.OutcomeRunning {
+			return fmt.Errorf("%s has not ended", verb)
+		}
+		return nil
+	})
+	if run.Outcome != plan.OutcomeSucceeded {
+		t.Errorf("%s: %+v", verb, run)
+	}
+	return run
+}
+
+// duties is what servers do unasked, and what came of it last.
+func (r *rig) duties(t *testing.T) []store.Duty {
+	t.Helper()
+	return answered[api.ServerStatus](t, r, "server", "status").Duties
+}
+
+// quiet waits until all that servers do unasked was done once more, and nothing was found to be done.
+func (r *rig) quiet(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	until(t, 2*time.Minute*slower, time.Second, func() error {
+		all := r.duties(t)
+		if len(all) != 3 {
+			return fmt.Errorf("three duties are wanted, there are %+v", all)
+		}
+		for _, d := range all {
+			fine := d.Outcome == store.DutyNothing && d.Ended.After(began)
+			if d.Kind == "autoscale" { // which does not end
+				fine = d.Outcome == store.DutyDone && d.Holder != ""
+			}
+			if !fine || d.Failures > 0 {
+				return fmt.Errorf("%+v", d)
+			}
+		}
+		return nil
+	})
+}
