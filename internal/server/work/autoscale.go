@@ -20,46 +20,16 @@ import (
 // cluster has a port and a certificate of its own authorities. One port for all would need another authority beside them: a server shows its certificate
 // before it sees the autoscaler's, and autoscalers that reach it by an address say no name.
 
-// Times of answering.
-const (
-	atOnce      = time.Millisecond // after the document has changed, it begins again as it says now
-	firstAnswer = 5 * time.Second  // pauses after a failure
-	mostAnswer  = 5 * time.Minute
-)
+// autoscales is how soon a document that has its autoscaler be answered has that begun again, once it has changed; 0: it has not.
+func autoscales(u *v1alpha1.Unattended) time.Duration {
+	if u.Autoscale {
+		return time.Millisecond
+	}
+	return 0
+}
 
 // errNoMore is why a cluster's autoscaler is not answered any further as it was.
 var errNoMore = errors.New("the document says otherwise, or the cluster is gone")
-
-// answerPause is how long what has failed so often waits.
-func answerPause(failures int) time.Duration {
-	return min(firstAnswer<<min(failures-1, 10), mostAnswer)
-}
-
-// beginAnswering has the autoscaler of a cluster be answered here, unless it is, or another server does it.
-func (b *Board) beginAnswering(ctx context.Context, name string, port int) error {
-	b.mu.Lock()
-	_, here := b.answering[name]
-	b.mu.Unlock()
-	if here {
-		return nil
-	}
-	d, err := b.c.Store.TakeDuty(ctx, name, operate.Autoscale, ttl)
-	if err != nil || d == nil {
-		return err
-	}
-	b.mu.Lock()
-	b.answering[name] = port
-	b.mu.Unlock()
-	b.answers.Go(func() {
-		defer func() {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			delete(b.answering, name)
-		}()
-		b.discharge(ctx, d, atOnce)
-	})
-	return nil
-}
 
 // answer answers a cluster's autoscaler until ctx ends, another server does it, or the document says otherwise, which is no error.
 func (b *Board) answer(ctx context.Context, d *store.Duty) (_ string, err error) {
@@ -75,6 +45,7 @@ func (b *Board) answer(ctx context.Context, d *store.Duty) (_ string, err error)
 	if err != nil {
 		return "", err
 	}
+	defer b.hush(d.Cluster)
 	log := b.c.Log.With("cluster", d.Cluster, "at", l.Addr().String())
 	asked := operate.Asked{Verb: operate.Autoscale, Cluster: d.Cluster}
 	s := &operate.Autoscaling{
@@ -117,23 +88,30 @@ func (b *Board) answer(ctx context.Context, d *store.Duty) (_ string, err error)
 // listen takes the port of a cluster.
 func (b *Board) listen(ctx context.Context, name string, port int) (net.Listener, error) {
 	b.mu.Lock()
-	other := ""
-	for n, p := range b.answering {
-		if n != name && p == port {
-			other = n
-		}
-	}
-	b.answering[name] = port
-	b.mu.Unlock()
+	defer b.mu.Unlock()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(b.c.Here, strconv.Itoa(port)))
 	if err == nil {
+		b.answering[name] = port
 		return l, nil
+	}
+	other := ""
+	for n, p := range b.answering {
+		if p == port {
+			other = n
+		}
 	}
 	const do = "give another spec.unattended.autoscalePort, and the autoscaler the Secret of naupegos autoscale --secret"
 	if other != "" {
 		return nil, fail.New(fail.Refused, "listen for its autoscaler: port %d on this server is cluster %s's", port, other).At(name).Do(do)
 	}
 	return nil, fail.Wrap(fail.Refused, err, "listen for its autoscaler").At(name).Do("see who is there with ss -ltnp, or " + do)
+}
+
+// hush says that nobody listens at the port of a cluster any more.
+func (b *Board) hush(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.answering, name)
 }
 
 // keepAnswering keeps the duty until ctx ends, and stops where another server has it, or where the document says otherwise. Once the listener is up, the

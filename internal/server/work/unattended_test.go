@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -208,27 +209,53 @@ func TestOneRehearsal(t *testing.T) {
 	c.Document = []byte(document + "  unattended: {renew: 1h, rehearse: 1h}\n")
 	testkit.Must(t, s.store.SaveCluster(t.Context(), c))
 	b := s.newBoard()
-	slots := make(chan struct{}, mostDone)
 	attend := func() {
-		testkit.Must(t, b.attend(t.Context(), slots))
-		for range mostDone { // until what was begun has ended
-			slots <- struct{}{}
-		}
-		for range mostDone {
-			<-slots
-		}
+		testkit.Must(t, b.attend(t.Context()))
+		b.attending.Wait()
 	}
-	b.rehearsing.Lock()
+	other := duty{"harbour", operate.Rehearse}
+	b.doing[other] = true
 	attend()
 	testkit.Value(s.duty(t.Context(), operate.Renew))(t)
 	if all := testkit.Value(s.store.Duties(t.Context(), "demo"))(t); len(all) != 1 {
 		t.Errorf("beside another rehearsal: %+v", all)
 	}
-	b.rehearsing.Unlock()
+	b.leave(other)
 	attend()
 	testkit.Value(s.duty(t.Context(), operate.Rehearse))(t)
-	if !b.rehearsing.TryLock() {
-		t.Error("after it no other one can be begun")
+	if len(b.doing) != 0 {
+		t.Errorf("after it there is no room for %v", b.doing)
+	}
+}
+
+// TestRoom: so many duties are done at once, and each once; those that last take no room.
+func TestRoom(t *testing.T) {
+	b := New(Config{})
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		if !b.enter(duty{name, operate.Autoscale}) {
+			t.Errorf("the autoscaler of cluster %s finds no room", name)
+		}
+	}
+	if b.enter(duty{"a", operate.Autoscale}) {
+		t.Error("an autoscaler is answered twice")
+	}
+	for i := range mostDone {
+		if !b.enter(duty{string(rune('a' + i)), Drift}) {
+			t.Errorf("there is room for %d duties", i)
+		}
+	}
+	if b.enter(duty{"f", Drift}) {
+		t.Error("there is room for too many")
+	}
+	if !b.enter(duty{"g", operate.Autoscale}) {
+		t.Error("where all places are taken, an autoscaler is not answered")
+	}
+	b.leave(duty{"a", Drift})
+	if b.enter(duty{"b", Drift}) {
+		t.Error("a duty is done twice")
+	}
+	if !b.enter(duty{"f", Drift}) {
+		t.Error("a place that was left stays taken")
 	}
 }
 
@@ -241,7 +268,7 @@ func TestPanic(t *testing.T) {
 		d := testkit.Value(s.store.TakeDuty(t.Context(), "demo", operate.Renew, time.Hour))(t)
 		b.discharge(t.Context(), d, time.Hour)
 		d = testkit.Value(s.duty(t.Context(), operate.Renew))(t)
-		if d.Outcome != store.DutyFailed || d.Failures != failures || !strings.Contains(d.Message, "defect") || d.Due.Sub(d.Ended) != pause(time.Hour, failures) {
+		if d.Outcome != store.DutyFailed || d.Failures != failures || !strings.Contains(d.Message, "defect") || d.Due.Sub(d.Ended) != kinds[operate.Renew].pause(time.Hour, failures) {
 			t.Errorf("%+v", d)
 		}
 		testkit.Must(t, s.store.EndDuty(t.Context(), d, -time.Hour)) // due again
@@ -257,7 +284,7 @@ func TestUnreadable(t *testing.T) {
 	for _, name := range []string{"demo", "gone"} {
 		testkit.Value(s.store.TakeDuty(t.Context(), name, Drift, time.Hour))(t)
 	}
-	testkit.Must(t, s.board.attend(t.Context(), make(chan struct{}, mostDone)))
+	testkit.Must(t, s.board.attend(t.Context()))
 	if all := testkit.Value(s.store.Duties(t.Context(), ""))(t); len(all) != 1 || all[0].Cluster != "demo" {
 		t.Errorf("%+v", all)
 	}
@@ -265,12 +292,31 @@ func TestUnreadable(t *testing.T) {
 
 // TestPause grows, and ends.
 func TestPause(t *testing.T) {
-	for failures, want := range map[int]time.Duration{1: time.Minute, 2: 2 * time.Minute, 4: 8 * time.Minute, 7: time.Hour, 100: time.Hour} {
-		if got := pause(time.Minute, failures); got != want {
-			t.Errorf("after %d failures: %s", failures, got)
+	for _, c := range []struct {
+		kind     string
+		every    time.Duration
+		failures int
+		want     time.Duration
+	}{
+		{Drift, time.Minute, 1, time.Minute}, {Drift, time.Minute, 2, 2 * time.Minute}, {Drift, time.Minute, 4, 8 * time.Minute}, {Drift, time.Minute, 7, time.Hour},
+		{Drift, time.Minute, 100, time.Hour}, {operate.Renew, 24 * time.Hour, 100, 1024 * time.Minute},
+		{operate.Autoscale, time.Millisecond, 1, 5 * time.Second}, {operate.Autoscale, time.Millisecond, 3, 20 * time.Second}, {operate.Autoscale, time.Millisecond, 100, 5 * time.Minute},
+	} {
+		if got := kinds[c.kind].pause(c.every, c.failures); got != c.want {
+			t.Errorf("%s every %s waits %s after %d failures", c.kind, c.every, got, c.failures)
 		}
 	}
-	if got := pause(24*time.Hour, 100); got != 1024*time.Minute {
-		t.Errorf("what is done daily waits %s", got)
+}
+
+// TestKinds: all that a document can name is a kind of duty.
+func TestKinds(t *testing.T) {
+	doc := &v1alpha1.Cluster{}
+	if all := duties(doc); len(all) != 0 {
+		t.Errorf("a document that names none has %v", all)
+	}
+	every := v1alpha1.Duration{Duration: 10 * time.Second}
+	doc.Spec.Unattended = v1alpha1.Unattended{Drift: every, Renew: every, Repair: every, Rehearse: every, Autoscale: true}
+	if all := duties(doc); len(all) != len(kinds) || all[operate.Repair] != 10*time.Second || all[operate.Autoscale] > time.Second {
+		t.Errorf("a document that names all has %v", all)
 	}
 }

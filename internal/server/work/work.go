@@ -84,9 +84,9 @@ type Board struct {
 	running map[string]chan struct{} // by job: asks it to look whether it is to stop
 	changed chan struct{}            // closed, and made anew, when a job of this server has told something
 
-	rehearsing sync.Mutex     // held by the one rehearsal that is done here at a time
-	answering  map[string]int // by cluster: the port at which its autoscaler is answered here
-	answers    sync.WaitGroup // of them
+	doing     map[duty]bool  // the duties that are under way here
+	attending sync.WaitGroup // of them
+	answering map[string]int // by cluster: the port at which its autoscaler is answered here
 }
 
 // New returns a board. Run has it work.
@@ -97,7 +97,7 @@ func New(c Config) *Board {
 	if c.Tick <= 0 {
 		c.Tick = 5 * time.Second
 	}
-	return &Board{c: c, wake: make(chan struct{}, 1), running: map[string]chan struct{}{}, answering: map[string]int{}, changed: make(chan struct{})}
+	return &Board{c: c, wake: make(chan struct{}, 1), running: map[string]chan struct{}{}, doing: map[duty]bool{}, answering: map[string]int{}, changed: make(chan struct{})}
 }
 
 // Add queues a job.
