@@ -26,8 +26,38 @@ func (c *Cluster) oneByOne(verb string, steps []*plan.Step) *plan.Plan {
 	return &plan.Plan{Verb: verb, Cluster: c.Name(), Steps: steps}
 }
 
+// checkNodes refuses work on nodes of a cluster that never came up, whose API does not answer, or that has no such nodes: a step would wait for the API
+// for as long as it may take.
+func (c *Cluster) checkNodes(ctx context.Context, verb string, nodes []string) error {
+	if !c.facts.Bootstrapped() {
+		return errNotBootstrapped(c.Name())
+	}
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	for _, name := range nodes {
+		client, err := c.Kube(ctx)
+		if err == nil {
+			_, err = client.Node(ctx, name)
+		}
+		switch kind := fail.KindOf(err); {
+		case err == nil:
+		case kind == fail.NotFound:
+			return fail.Wrap(kind, err, "cluster %s has no node %s", c.Name(), name).Do("naupegos node list %s shows them", c.Name())
+		case kind == fail.Unreachable, kind == fail.NotReady:
+			return fail.Wrap(kind, err, "%s: the API of cluster %s does not answer", verb, c.Name()).
+				Do("naupegos status %s shows what is down, and naupegos apply brings it back", c.Name())
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
 // PlanCordon keeps new pods away from nodes, or lets them in again.
-func (c *Cluster) PlanCordon(verb string, nodes []string, on bool) *plan.Plan {
+func (c *Cluster) PlanCordon(ctx context.Context, verb string, nodes []string, on bool) (*plan.Plan, error) {
+	if err := c.checkNodes(ctx, verb, nodes); err != nil {
+		return nil, err
+	}
 	var steps []*plan.Step
 	for _, name := range nodes {
 		s := c.uncordonStep(name, "you asked for it")
@@ -37,7 +67,7 @@ func (c *Cluster) PlanCordon(verb string, nodes []string, on bool) *plan.Plan {
 		}
 		steps = append(steps, s)
 	}
-	return c.oneByOne(verb, steps)
+	return c.oneByOne(verb, steps), nil
 }
 
 // uncordonStep lets new pods onto a node.
@@ -60,7 +90,10 @@ func (c *Cluster) onNode(name string, do func(*kube.Client, context.Context, str
 }
 
 // PlanDrain moves the pods of nodes elsewhere, one node after another, with respect to disruption budgets; the nodes stay cordoned.
-func (c *Cluster) PlanDrain(verb string, nodes []string, o kube.DrainOptions) *plan.Plan {
+func (c *Cluster) PlanDrain(ctx context.Context, verb string, nodes []string, o kube.DrainOptions) (*plan.Plan, error) {
+	if err := c.checkNodes(ctx, verb, nodes); err != nil {
+		return nil, err
+	}
 	if o.Timeout == 0 {
 		o.Timeout = c.doc.Spec.Timeouts.Drain.Duration
 	}
@@ -81,7 +114,7 @@ func (c *Cluster) PlanDrain(verb string, nodes []string, o kube.DrainOptions) *p
 			},
 		})
 	}
-	return c.oneByOne(verb, steps)
+	return c.oneByOne(verb, steps), nil
 }
 
 // drainOnce drains a node as a step's only attempt: o.Timeout is all the time that pods have.

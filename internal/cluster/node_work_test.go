@@ -1,12 +1,20 @@
 package cluster
 
 import (
+	"context"
 	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestQuorumWithout(t *testing.T) {
@@ -57,5 +65,57 @@ func TestOutage(t *testing.T) {
 	l.state("demo-a-1", provider.Stopped)
 	if got, err := l.Outage(t.Context(), []string{"demo-a-1"}); err != nil || len(got.Words) != 0 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestNodesAreAskedFirst: what is to be done with nodes is refused at once where the cluster never came up, where its API does not answer, and where one of
+// the nodes is not there: nothing waits for that, and nothing is done with the others.
+func TestNodesAreAskedFirst(t *testing.T) {
+	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/api/v1/nodes/demo-a-1":
+			_, _ = w.Write([]byte(`{"kind": "Node", "apiVersion": "v1", "metadata": {"name": "demo-a-1"}}`))
+		case "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/demo-a-1":
+			_, _ = w.Write([]byte(`{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "demo-a-1"}}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "nodes not found"}`))
+		}
+	}))
+	defer ours.Close()
+	conf := []byte("{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x}}], clusters: [{name: x, cluster: {server: '" + ours.URL + "'}}]}")
+	doc := document(t, 1, 0, 2)
+	l := newLab(t, doc)
+	plans := map[string]func(nodes ...string) (*plan.Plan, error){
+		"node cordon": func(nodes ...string) (*plan.Plan, error) {
+			return l.PlanCordon(t.Context(), "node cordon", nodes, true)
+		},
+		"node uncordon": func(nodes ...string) (*plan.Plan, error) {
+			return l.PlanCordon(t.Context(), "node uncordon", nodes, false)
+		},
+		"node drain": func(nodes ...string) (*plan.Plan, error) {
+			return l.PlanDrain(t.Context(), "node drain", nodes, kube.DrainOptions{})
+		},
+	}
+	for _, planned := range plans {
+		_, err := planned("demo-a-1")
+		testkit.Fails(t, err, fail.NotReady, "cluster demo has not come up yet", "naupegos apply")
+	}
+	l.running(doc)
+	l.api = testkit.Value(kube.NewClient(conf, kube.ClientOptions{Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, fail.New(fail.Unreachable, "nobody listens")
+	}}))(t)
+	for verb, planned := range plans {
+		_, err := planned("demo-a-1")
+		testkit.Fails(t, err, fail.Unreachable, verb+": the API of cluster demo does not answer", "nobody listens", "naupegos status demo")
+	}
+	l.api = testkit.Value(kube.NewClient(conf, kube.ClientOptions{Timeout: 20 * time.Second}))(t)
+	for verb, planned := range plans {
+		_, err := planned("demo-a-1", "demo-a-9")
+		testkit.Fails(t, err, fail.NotFound, "cluster demo has no node demo-a-9", "naupegos node list demo")
+		if p := testkit.Value(planned("demo-a-1"))(t); len(p.Steps) != 1 || p.Verb != verb {
+			t.Errorf("%s plans %+v", verb, p)
+		}
 	}
 }

@@ -32,18 +32,24 @@ func planReplace(ctx context.Context, b *Begun) (err error) {
 	return err
 }
 
-func planCordon(_ context.Context, b *Begun) error {
-	b.only(b.Cluster.PlanCordon(b.Asked.Verb, b.Asked.Machines, b.Asked.Verb == "node cordon"))
-	return nil
+func planCordon(ctx context.Context, b *Begun) error {
+	p, err := b.Cluster.PlanCordon(ctx, b.Asked.Verb, b.Asked.Machines, b.Asked.Verb == "node cordon")
+	if err == nil {
+		b.only(p)
+	}
+	return err
 }
 
-func planDrain(_ context.Context, b *Begun) error {
+func planDrain(ctx context.Context, b *Begun) error {
 	o := kube.DrainOptions{}
 	if d := b.Asked.Drain; d != nil {
 		o = kube.DrainOptions{Timeout: time.Duration(d.TimeoutSeconds) * time.Second, GracePeriod: time.Duration(d.GraceSeconds) * time.Second, Force: d.Force, DeleteEmptyDir: d.DeleteEmptyDir}
 	}
-	b.only(b.Cluster.PlanDrain(b.Asked.Verb, b.Asked.Machines, o))
-	return nil
+	p, err := b.Cluster.PlanDrain(ctx, b.Asked.Verb, b.Asked.Machines, o)
+	if err == nil {
+		b.only(p)
+	}
+	return err
 }
 
 // planPower switches machines, through states of provider.Power one after another.
