@@ -79,12 +79,20 @@ func From(ctx context.Context) Operator {
 type asked struct {
 	Operator
 	cluster string
+	looks   bool // it changes nothing, by whatever method it comes
 }
 
 // About notes which cluster a request is about, for the audit.
 func About(ctx context.Context, cluster string) {
 	if o, _ := ctx.Value(key{}).(*asked); o != nil {
 		o.cluster = cluster
+	}
+}
+
+// Looks notes that a request which is posted only looks: it is in the audit where it is refused, as reading is.
+func Looks(ctx context.Context) {
+	if o, _ := ctx.Value(key{}).(*asked); o != nil {
+		o.looks = true
 	}
 }
 
@@ -228,7 +236,7 @@ func (g *Gate) token(ctx context.Context, header string) (*store.Token, error) {
 
 // note writes a request to the audit: what changed something, and what was refused.
 func (g *Gate) note(r *http.Request, a *asked, code int) {
-	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	read := a.looks || r.Method == http.MethodGet || r.Method == http.MethodHead
 	if read && code < http.StatusBadRequest || code == http.StatusTooManyRequests || code == http.StatusNotFound {
 		return
 	}

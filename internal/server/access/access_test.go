@@ -25,10 +25,14 @@ func gate(t *testing.T) (*Gate, store.Store) {
 
 // ask asks a guarded handler that says who asked.
 func ask(g *Gate, need server.Role, method, token string) *httptest.ResponseRecorder {
-	h := g.Guard(need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return askAt(g, need, method, token, func(w http.ResponseWriter, r *http.Request) {
 		About(r.Context(), "demo")
 		_, _ = io.WriteString(w, From(r.Context()).Name)
-	}))
+	})
+}
+
+func askAt(g *Gate, need server.Role, method, token string, handler http.HandlerFunc) *httptest.ResponseRecorder {
+	h := g.Guard(need, handler)
 	r := httptest.NewRequest(method, "/api/v1/jobs", nil)
 	r.RemoteAddr = "192.0.2.1:4711"
 	if token != "" {
@@ -92,7 +96,15 @@ func TestReadingIsNotAudited(t *testing.T) {
 	testkit.Must(t, err)
 	ask(g, server.Read, http.MethodGet, good)
 	ask(g, server.Admin, http.MethodGet, good)
-	if log := testkit.Value(st.Audit(t.Context(), store.AuditQuery{}))(t); len(log) != 1 || log[0].Outcome != "refused: Forbidden" {
+	// So it is with what is posted because it takes something, and only looks.
+	for _, code := range []int{http.StatusOK, http.StatusConflict} {
+		askAt(g, server.Read, http.MethodPost, good, func(w http.ResponseWriter, r *http.Request) {
+			Looks(r.Context())
+			w.WriteHeader(code)
+		})
+	}
+	log := testkit.Value(st.Audit(t.Context(), store.AuditQuery{}))(t)
+	if len(log) != 2 || log[0].Outcome != "refused: Conflict" || log[1].Outcome != "refused: Forbidden" {
 		t.Errorf("the audit has %+v", log)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/work"
 )
 
@@ -58,6 +59,9 @@ func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planne
 	}
 	if err := may(ctx, need, name); err != nil {
 		return nil, err
+	}
+	if !in.Body.Prepare { // which makes bundles
+		access.Looks(ctx)
 	}
 	var said bytes.Buffer
 	st, err := a.Open(ctx)

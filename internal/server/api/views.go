@@ -8,6 +8,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
 )
 
 // seen is a request to see something of a cluster that has to be said exactly.
@@ -28,7 +29,7 @@ func (a *api) views() {
 	view(a, operate.Handover, "Get all that somebody needs who takes the cluster over")
 }
 
-// view registers one view. What takes something is posted, and so are secrets: that is in the audit.
+// view registers one view. What takes something is posted, and so are secrets: that somebody has got these is in the audit.
 func view[In, T any](a *api, v operate.View[In, T], summary string) {
 	o := operation{id: "cluster-" + v.Name, method: http.MethodGet, path: "/api/v1/clusters/{name}/" + v.Name, role: server.Read, within: 2 * time.Minute, summary: summary}
 	if v.Secret {
@@ -37,6 +38,9 @@ func view[In, T any](a *api, v operate.View[In, T], summary string) {
 	see := func(ctx context.Context, name string, in In) (*viewOf[T], error) {
 		if err := may(ctx, o.role, name); err != nil {
 			return nil, err
+		}
+		if !v.Secret {
+			access.Looks(ctx)
 		}
 		out, err := lookAt(ctx, a, name, func(s *operate.Session) (*T, error) { return v.See(ctx, s, in) })
 		return &viewOf[T]{"no-store", out}, err
