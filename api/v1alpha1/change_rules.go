@@ -202,6 +202,7 @@ var changeRules = rules{
 	"spec.timeouts.machineBoot":        {Class: ChangeFree},
 	"spec.timeouts.nodeReady":          {Class: ChangeFree},
 	"spec.timeouts.drain":              {Class: ChangeFree},
+	"spec.timeouts.connect":            {Class: ChangeFree},
 	"spec.timeouts.step":               {Class: ChangeFree},
 	"spec.smokeTest":                   {Class: ChangeFree},
 	"spec.updates.soak":                {Class: ChangeFree, Say: "an upgrade that has stayed for longer is finished by the apply"},

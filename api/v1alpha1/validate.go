@@ -153,7 +153,7 @@ func (c *Cluster) checkTimeouts(r *findings) {
 	for _, o := range []struct {
 		key string
 		d   Duration
-	}{{"machineBoot", t.MachineBoot}, {"nodeReady", t.NodeReady}, {"drain", t.Drain}} {
+	}{{"machineBoot", t.MachineBoot}, {"nodeReady", t.NodeReady}, {"drain", t.Drain}, {"connect", t.Connect}} {
 		if o.d.Duration > t.Step.Duration {
 			r.add("spec.timeouts.step", fmt.Sprintf("%s is less than %s, %s", t.Step, o.key, o.d),
 				"leave step out to get the longest of the others", "spec.timeouts."+o.key)

@@ -70,10 +70,11 @@ type cloud struct {
 	drift    map[string][]string
 	keeps    bool
 	late     bool // only a machine's creation tells its address
+	stock    bool // machines come from one
 }
 
 func (p *cloud) Traits() provider.Traits {
-	return provider.Traits{SharedKernel: true, Keeps: p.keeps, Switched: true}
+	return provider.Traits{SharedKernel: true, Keeps: p.keeps, Switched: true, Stock: p.stock}
 }
 func (p *cloud) Preflight(context.Context, provider.Wanted) error          { return p.refuse }
 func (p *cloud) Warnings() []string                                        { return p.odd }

@@ -48,10 +48,12 @@ func (c *Cluster) controlPlaneUnseen(o *Observed) bool {
 }
 
 // addressesPending reports whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
-// the others name them, so those can be compared only afterwards. Of a cluster that is not up, gateways learn its workers afterwards.
+// the others name them, so those can be compared only afterwards. Of a cluster that is not up, gateways learn its workers afterwards, and all
+// learn those that come from a stock: one is installed long after another.
 func (c *Cluster) addressesPending(ctx context.Context, o *Observed) bool {
+	early := !c.facts.Bootstrapped() && !c.prov.Traits().Stock
 	return slices.ContainsFunc(o.Want, func(s wanted.Slot) bool {
-		if !c.facts.Bootstrapped() && (s.Role != provider.Worker || c.doc.Spec.Endpoint.IngressWanted() == nil) {
+		if early && (s.Role != provider.Worker || c.doc.Spec.Endpoint.IngressWanted() == nil) {
 			return false
 		}
 		m, err := c.prov.Machine(ctx, s.Name)

@@ -56,6 +56,17 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
+// TestStrangersOfAStock: machines of a stock have their addresses when they are installed, so that the first apply of a cluster looks again, too.
+func TestStrangersOfAStock(t *testing.T) {
+	for _, stock := range []bool{false, true} {
+		l := newLab(t, document(t, 1, 0, 2))
+		l.cloud.late, l.cloud.stock = true, stock
+		if got := l.addressesPending(t.Context(), l.observed(nil)); got != stock {
+			t.Errorf("the first apply looks again: %t, machines come from a stock: %t", got, stock)
+		}
+	}
+}
+
 // housed is a cloud of several places.
 type housed struct {
 	*cloud

@@ -72,7 +72,7 @@ func (c *Cluster) newDialer(ctx context.Context) (*remote.Dialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := remote.Options{AgentPath: c.agent.path}
+	o := remote.Options{AgentPath: c.agent.path, ConnectTimeout: c.doc.Spec.Timeouts.Connect.Duration}
 	if c.trustsFirstUse() {
 		o.TrustOnFirstUse = c.trust
 	}

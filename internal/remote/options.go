@@ -11,7 +11,7 @@ import (
 type Options struct {
 	ConnectTimeout time.Duration // for TCP and SSH handshake together; default 10 s
 	KeepAlive      time.Duration // between two probes of a connection; default 2 s
-	Dead           time.Duration // without an answer for so long a connection counts as dead; default 8 s
+	Dead           time.Duration // without an answer for so long a connection counts as dead; default four fifths of ConnectTimeout
 	Sessions       int           // at once on one connection; default 8 (sshd's MaxSessions is 10)
 	AgentPath      string        // naupegos-agent on this side, uploaded where it is missing; needed by Apply, Facts and Agent only
 	// TrustOnFirstUse decides about hosts without pinned keys: nil refuses them all; returning nil accepts the key.
@@ -26,7 +26,7 @@ func (o Options) withDefaults() Options {
 		o.KeepAlive = 2 * time.Second
 	}
 	if o.Dead == 0 {
-		o.Dead = 8 * time.Second
+		o.Dead = o.ConnectTimeout * 4 / 5
 	}
 	if o.Sessions == 0 {
 		o.Sessions = 8

@@ -28,7 +28,7 @@ spec:
   endpoint: {kind: direct}
   controlPlane: {replicas: 1}
   workers: [{name: old, replicas: 1}]
-  timeouts: {machineBoot: 30m, nodeReady: 30m, step: 45m}
+  timeouts: {connect: 1m, machineBoot: 30m, nodeReady: 30m, step: 45m}
   smokeTest: false
 `
 

@@ -51,7 +51,7 @@ spec:
   endpoint: {kind: direct}
   controlPlane: {replicas: 1}
   workers: [{name: old, replicas: 1}, {name: modern, replicas: 1}]
-  timeouts: {machineBoot: 15m, nodeReady: 15m, step: 40m}
+  timeouts: {connect: 1m, machineBoot: 15m, nodeReady: 15m, step: 40m}
   smokeTest: false
 `
 

@@ -42,7 +42,7 @@ spec:
   endpoint: {kind: direct}
   controlPlane: {replicas: 1}
   workers: [{name: general, replicas: 1}]
-  timeouts: {machineBoot: 30m, nodeReady: 30m, step: 45m}
+  timeouts: {connect: 1m, machineBoot: 30m, nodeReady: 30m, step: 45m}
   smokeTest: false
 `
 
