@@ -57,6 +57,7 @@ type Session struct {
 	Subject string    `json:"subject"` // as the issuer calls them
 	Name    string    `json:"name"`    // for people
 	Claims  []byte    `json:"-"`       // JSON: what rules go by
+	Hint    string    `json:"-"`       // by what the issuer ends its own session, sealed by the secret half; empty: nothing
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 }
@@ -132,14 +133,14 @@ func (s *database) AddSession(ctx context.Context, x Session) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE expires < $1", micros(time.Now())); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, hash, issuer, subject, name, claims, created_at, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-			x.ID, x.Hash, x.Issuer, printable(x.Subject), printable(x.Name), string(x.Claims), micros(x.Created), micros(x.Expires))
+		_, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, hash, issuer, subject, name, claims, hint, created_at, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+			x.ID, x.Hash, x.Issuer, printable(x.Subject), printable(x.Name), string(x.Claims), x.Hint, micros(x.Created), micros(x.Expires))
 		return err
 	})
 	return s.wrap(err, "remember the session %s", x.ID)
 }
 
-const selectSession = "SELECT id, hash, issuer, subject, name, claims, created_at, expires FROM sessions"
+const selectSession = "SELECT id, hash, issuer, subject, name, claims, hint, created_at, expires FROM sessions"
 
 // Session implements Access.
 func (s *database) Session(ctx context.Context, id string) (*Session, error) {
@@ -172,7 +173,7 @@ func (s *database) EndSession(ctx context.Context, id string) error {
 func scanSession(row scanner) (x Session, err error) {
 	var claims string
 	var created, expires int64
-	err = row.Scan(&x.ID, &x.Hash, &x.Issuer, &x.Subject, &x.Name, &claims, &created, &expires)
+	err = row.Scan(&x.ID, &x.Hash, &x.Issuer, &x.Subject, &x.Name, &claims, &x.Hint, &created, &expires)
 	x.Claims, x.Created, x.Expires = []byte(claims), fromMicros(created), fromMicros(expires)
 	return x, err
 }

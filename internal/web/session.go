@@ -20,7 +20,9 @@ const signedIn = 12 * time.Hour
 
 // loginPage asks for a token.
 func (p *Pages) loginPage(w http.ResponseWriter, r *http.Request) {
-	p.render(w, r, http.StatusOK, nil, p.loginView(local(r.URL.Query().Get("to"))))
+	v := p.loginView(local(r.URL.Query().Get("to")))
+	v.Said = p.out(r.URL.Query().Get("done"))
+	p.render(w, r, http.StatusOK, nil, v)
 }
 
 // login checks a token and has the browser keep it, where no script can read it. There is no session on the server then: the token is the
@@ -29,7 +31,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	token, to := strings.TrimSpace(r.PostFormValue("token")), local(r.PostFormValue("to"))
 	who, err := p.c.Gate.SignIn(r, token)
 	if err == nil {
-		err = p.c.Gate.End(r, kept(r))
+		_, err = p.c.Gate.End(r, kept(r))
 	}
 	if err != nil {
 		p.notIn(w, r, to, err)
@@ -54,18 +56,23 @@ func (p *Pages) keep(w http.ResponseWriter, secret string, seconds int) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: secret, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
 }
 
-// logout ends a session, and has the browser forget what it is known by.
+// logout ends a session, and has the browser forget what it is known by. Who has signed in by the provider is signed out there, too.
 func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 	who, err := p.operator(r)
 	if err == nil {
 		p.c.Gate.Note(r, *who, "signed out of the pages", "", nil)
 	}
-	if err := p.c.Gate.End(r, kept(r)); err != nil {
+	left, err := p.c.Gate.End(r, kept(r))
+	if err != nil {
 		p.render(w, r, status(err), who, &view{name: "failed", Title: "Still signed in", Failed: err.Error()})
 		return
 	}
 	p.keep(w, "", -1)
 	w.Header().Set("Clear-Site-Data", `"cache"`)
+	if left.Issuer != "" && p.c.Provider != nil {
+		p.leave(w, r, left)
+		return
+	}
 	http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 }
 

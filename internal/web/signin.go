@@ -23,6 +23,8 @@ type Provider interface {
 	Ask(ctx context.Context) (at string, q access.Question, err error)
 	// Answer returns who has signed in, by the query that the browser came back with.
 	Answer(ctx context.Context, q access.Question, came url.Values) (access.SignedIn, error)
+	// Leave returns where a browser whose session was ended signs out at the provider, too; empty: it has no such page.
+	Leave(ctx context.Context, left access.Left) (at string, err error)
 }
 
 // askedCookie has what a sign-in began with, until the browser is back: another browser can't end it. It comes along when the provider sends the
@@ -46,6 +48,7 @@ func (p *Pages) signInRoutes() []Route {
 	return []Route{
 		{Pattern: "GET /ui/login/provider", Handler: headers(http.HandlerFunc(p.ask))},
 		{Pattern: "GET /ui/login/callback", Handler: headers(http.HandlerFunc(p.answer))},
+		{Pattern: "GET /ui/login/out", Handler: headers(http.RedirectHandler("/ui/login?done="+outThere, http.StatusSeeOther))},
 	}
 }
 
@@ -122,6 +125,36 @@ func answerTo(r *http.Request) (b began, err error) {
 		return began{}, wrong
 	}
 	return b, nil
+}
+
+// What the page to sign in on says of a sign-out, by a word in its address.
+const outHere, outThere = "out-here", "out-there"
+
+// out says how a sign-out has ended; empty where there was none.
+func (p *Pages) out(done string) string {
+	switch {
+	case p.c.Provider == nil:
+	case done == outHere:
+		return "You have signed out here. " + p.c.Provider.Host() + " is not told of it, or does not answer: you may still be signed in there. Sign out there, too, where others use this browser."
+	case done == outThere:
+		return "You have signed out, here and at " + p.c.Provider.Host() + "."
+	}
+	return ""
+}
+
+// leave has a browser whose session was ended sign out at the provider, too.
+func (p *Pages) leave(w http.ResponseWriter, r *http.Request, left access.Left) {
+	at, err := p.c.Provider.Leave(r.Context(), left)
+	if err != nil {
+		p.c.Log.Warn("somebody who has signed out of the pages could not be led to the provider to sign out there", "error", err.Error())
+	}
+	if at == "" {
+		http.Redirect(w, r, "/ui/login?done="+outHere, http.StatusSeeOther)
+		return
+	}
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	// A redirect would be one of a form, which the policy keeps on these pages.
+	p.render(w, r, http.StatusOK, nil, &view{name: "signed-out", Title: "Signed out", Onward: at, Data: p.c.Provider.Host()})
 }
 
 // notIn says why somebody is not signed in, where they may try again.

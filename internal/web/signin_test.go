@@ -1,48 +1,23 @@
 package web
 
 import (
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/zitadel/oidc/v3/example/server/exampleop"
-	"github.com/zitadel/oidc/v3/example/server/storage"
 
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/issuer"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
-
-// withProvider is a site whose operators sign in with a real OpenID provider. It is at localhost, and the pages at 127.0.0.1: to browsers, another site.
-func withProvider(t *testing.T, rules ...string) *site {
-	t.Helper()
-	return newSiteWith(t, func(home string) *issuer.Issuer {
-		var op http.Handler
-		idp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { op.ServeHTTP(w, r) }))
-		t.Cleanup(idp.Close)
-		at := strings.Replace(idp.URL, "127.0.0.1", "localhost", 1)
-		storage.RegisterClients(storage.WebClient("pages", "s3cret", home+issuer.CallbackPath))
-		op = exampleop.SetupServer(at, storage.NewStorage(storage.NewUserStore(at)), slog.New(slog.DiscardHandler), false)
-		secret := filepath.Join(t.TempDir(), "secret")
-		testkit.Must(t, os.WriteFile(secret, []byte("s3cret\n"), 0o600))
-		c := issuer.Config{URL: at, ClientID: "naupegos", NameBy: "email", Scopes: []string{"openid", "email", "offline_access"},
-			Pages: &issuer.Pages{URL: home, ClientID: "pages", Secret: secret, Life: 8 * time.Hour}}
-		for _, text := range rules {
-			c.Rules = append(c.Rules, testkit.Value(issuer.ParseRule(text))(t))
-		}
-		return testkit.Value(issuer.New(c))(t)
-	})
-}
 
 // person is somebody with a browser of their own, which stops before it goes back to the pages.
 type person struct {
@@ -165,7 +140,12 @@ func TestSignInWithProvider(t *testing.T) {
 	if a := p.get(s.url + "/ui/machines"); !strings.Contains(a.body, "(operate)") {
 		t.Error("another site's form has ended the session")
 	}
-	p.post(s.url+"/ui/logout", url.Values{})
+	if a := p.post(s.url+"/ui/logout", url.Values{}); !strings.Contains(p.leaves(a), "signed out, here and at localhost:") {
+		t.Errorf("after signing out: %d %s", a.code, a.body)
+	}
+	if who := s.idp.left(); who != "id1 of pages" {
+		t.Errorf("at the provider has signed out: %q", who)
+	}
 	if a := s.ask("GET", "/ui/machines", session, nil); a.code != http.StatusSeeOther || p.has(cookieName) != "" {
 		t.Errorf("after signing out the session is good still: %d", a.code)
 	}
@@ -183,6 +163,47 @@ func TestSignInWithProvider(t *testing.T) {
 		if !strings.Contains(audit, want) {
 			t.Errorf("the audit lacks %q:\n%s", want, audit)
 		}
+	}
+}
+
+// onward is where a page has the browser go.
+var onward = regexp.MustCompile(`http-equiv="refresh" content="0; url=([^"]+)"`)
+
+// leaves goes where the page of who has signed out leads, and returns the page where that ends.
+func (p *person) leaves(a answer) string {
+	p.s.t.Helper()
+	to := onward.FindStringSubmatch(a.body)
+	if a.code != http.StatusOK || to == nil {
+		p.s.t.Fatalf("who has signed out is not led to the provider: %d %s", a.code, a.body)
+	}
+	if p.has(cookieName) != "" {
+		p.s.t.Error("who has not signed out at the provider yet is signed in here still")
+	}
+	return p.get(html.UnescapeString(to[1])).body
+}
+
+// TestSignOutHereAlone: where the provider does not say where one signs out, the page says that it was not told; where it is away, too; and of somebody who
+// has signed in with a token it has never heard.
+func TestSignOutHereAlone(t *testing.T) {
+	s := withProvider(t, "operate=sub:id1")
+	s.idp.mute.Store(true)
+	p := s.person()
+	p.get(p.back("/ui/"))
+	if p.has(cookieName) == "" {
+		t.Fatal("nobody has signed in")
+	}
+	a := p.post(s.url+"/ui/logout", url.Values{})
+	if a.code != http.StatusOK || !strings.Contains(a.body, "You have signed out here. localhost:") || !strings.Contains(a.body, "you may still be signed in there") || onward.MatchString(a.body) {
+		t.Errorf("the page: %d %s", a.code, a.body)
+	}
+	if who := s.idp.left(); who != "" || p.has(cookieName) != "" {
+		t.Errorf("at the provider has signed out %q, and the session is %q", who, p.has(cookieName))
+	}
+	if a := s.ask("POST", "/ui/logout", s.admin, url.Values{}); a.code != http.StatusSeeOther || a.Get("Location") != "/ui/login" {
+		t.Errorf("who had a token: %d %s", a.code, a.Get("Location"))
+	}
+	if a := s.ask("GET", "/ui/login?done=evil", "", nil); strings.Contains(a.body, "evil") || strings.Contains(a.body, `role="status"`) {
+		t.Errorf("a word that is none of ours: %s", a.body)
 	}
 }
 

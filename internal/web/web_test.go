@@ -42,6 +42,7 @@ type site struct {
 	switched      switched
 	local         string // a token that is good for one cluster alone: harbour
 	gate          *access.Gate
+	idp           *idp // with whom operators sign in; nil: nobody
 }
 
 func newSite(t *testing.T) *site {

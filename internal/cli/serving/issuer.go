@@ -24,7 +24,7 @@ func (f *issuerFlags) bind(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.rules, "oidc-role", nil, "which claim gives which role, [CLUSTER/]ROLE=CLAIM:VALUE, such as operate=groups:platform; the first that fits (repeatable)")
 	c.Flags().StringVar(&f.c.NameBy, "oidc-name", "email", "the claim that operators are called by in the audit")
 	c.Flags().StringSliceVar(&f.c.Scopes, "oidc-scope", []string{"openid", "profile", "email", "offline_access"}, "what operators ask the provider for")
-	c.Flags().StringVar(&f.pages.URL, "oidc-pages", "", "have operators sign in to the web pages with the provider, too: where browsers have this server, https://HOST:PORT; the provider redirects to "+oidc.CallbackPath+" there")
+	c.Flags().StringVar(&f.pages.URL, "oidc-pages", "", "have operators sign in to the web pages with the provider, too: where browsers have this server, https://HOST:PORT; the provider redirects to "+oidc.CallbackPath+" there, and after a sign-out to "+oidc.LeftPath)
 	c.Flags().StringVar(&f.pages.ClientID, "oidc-pages-client-id", "", "what the provider knows the web pages as (default --oidc-client-id)")
 	c.Flags().StringVar(&f.pages.Secret, "oidc-pages-secret", "", "the secret of that client, a file of mode 0600 that is read each time (default none: a public client)")
 	c.Flags().DurationVar(&f.pages.Life, "oidc-pages-session", 8*time.Hour, "how long somebody stays signed in to the web pages")

@@ -2,7 +2,11 @@ package access
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
@@ -26,7 +30,14 @@ type SignedIn struct {
 	Operator              // who they are now
 	Issuer, Subject, Name string
 	Claims                []byte        // JSON: what rules go by
+	Token                 string        // the ID token, by which the issuer ends its own session; empty: by nothing
 	Life                  time.Duration // after which they sign in again
+}
+
+// Left is a session that was ended.
+type Left struct {
+	Issuer string // empty: there was none
+	Token  string // as SignedIn has it
 }
 
 // Begin begins a session, in the place of the one that the browser has had, and returns what the browser keeps: nothing else has it.
@@ -37,32 +48,75 @@ func (g *Gate) Begin(r *http.Request, had string, in SignedIn) (secret string, e
 	_, _ = rand.Read(id)
 	half := base64.RawURLEncoding.EncodeToString(random)
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	x := store.Session{ID: hex.EncodeToString(id), Hash: hash(half), Issuer: in.Issuer, Subject: in.Subject, Name: in.Name, Claims: in.Claims, Created: now, Expires: now.Add(in.Life)}
+	x := store.Session{ID: hex.EncodeToString(id), Hash: hash(half), Issuer: in.Issuer, Subject: in.Subject, Name: in.Name, Claims: in.Claims, Hint: seal(half, in.Token), Created: now, Expires: now.Add(in.Life)}
 	if err := g.st.AddSession(ctx, x); err != nil {
 		return "", err
 	}
 	g.Note(r, in.Operator, "signed in to the pages", "", nil)
-	return sessionPrefix + x.ID + "_" + half, g.End(r, had)
+	_, err = g.End(r, had)
+	return sessionPrefix + x.ID + "_" + half, err
 }
 
-// End ends the session that a browser has. What is no session, or none any more, is none to end.
-func (g *Gate) End(r *http.Request, had string) error {
+// End ends the session that a browser has, and returns which one. What is no session, or none any more, is none to end.
+func (g *Gate) End(r *http.Request, had string) (left Left, err error) {
 	x, err := g.session(r.Context(), had)
 	if err == nil {
 		err = g.st.EndSession(r.Context(), x.ID)
 	}
-	if kind := fail.KindOf(err); kind == fail.Unauthorized || kind == fail.NotFound {
-		return nil
+	switch kind := fail.KindOf(err); {
+	case err == nil:
+		_, half, _ := halves(had)
+		return Left{x.Issuer, unseal(half, x.Hint)}, nil
+	case kind == fail.Unauthorized, kind == fail.NotFound:
+		return left, nil
 	}
-	return err
+	return left, err
+}
+
+// sealing is what seals by a session's secret half, which the browser alone has: nobody who has the store can show an ID token that is in it.
+func sealing(half string) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, []byte(half), nil, "naupegos session hint", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// seal seals an ID token; none stays none.
+func seal(half, token string) string {
+	a, err := sealing(half)
+	if err != nil || token == "" { // the key is as long as it has to be
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(a.Seal(nil, nil, []byte(token), nil))
+}
+
+// unseal returns an ID token; what can't be unsealed is none, and the session ends without it.
+func unseal(half, sealed string) string {
+	data, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil || len(data) == 0 {
+		return ""
+	}
+	a, err := sealing(half)
+	if err != nil {
+		return ""
+	}
+	token, err := a.Open(nil, nil, data, nil)
+	if err != nil {
+		return ""
+	}
+	return string(token)
 }
 
 // session returns the session that a browser has. The answers to all that are wrong are the same.
 func (g *Gate) session(ctx context.Context, secret string) (*store.Session, error) {
 	over := fail.New(fail.Unauthorized, "the session is over").Do("sign in again")
-	text, ours := strings.CutPrefix(secret, sessionPrefix)
-	id, half, _ := strings.Cut(text, "_")
-	if !ours || id == "" || len(text) > 200 {
+	id, half, ours := halves(secret)
+	if !ours {
 		return nil, over
 	}
 	x, err := g.st.Session(ctx, id)
@@ -76,6 +130,13 @@ func (g *Gate) session(ctx context.Context, secret string) (*store.Session, erro
 		return nil, over
 	}
 	return x, nil
+}
+
+// halves takes what a browser keeps of a session apart.
+func halves(secret string) (id, half string, ours bool) {
+	text, ours := strings.CutPrefix(secret, sessionPrefix)
+	id, half, _ = strings.Cut(text, "_")
+	return id, half, ours && id != "" && len(text) <= 200
 }
 
 // SignIn returns whose token or session it is, for pages whose browsers keep it: fail.Unauthorized if nobody's, fail.NotReady where too many

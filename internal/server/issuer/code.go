@@ -22,6 +22,12 @@ import (
 // CallbackPath is where the issuer sends browsers back to that sign in to the pages.
 const CallbackPath = "/ui/login/callback"
 
+// LeftPath is where the issuer sends browsers back to that have signed out there.
+const LeftPath = "/ui/login/out"
+
+// mostHint is how long an ID token may be that an issuer ends its session by: it goes in an address.
+const mostHint = 4 << 10
+
 // Bounds of a session of the pages, and how far two clocks may be apart.
 const (
 	shortest, longest = time.Minute, 7 * 24 * time.Hour
@@ -165,8 +171,44 @@ func (i *Issuer) Answer(ctx context.Context, q access.Question, came url.Values)
 	if in.Operator, err = i.of(in.Subject, claims); err != nil {
 		return in, err
 	}
+	if len(raw) <= mostHint {
+		in.Token = raw
+	}
 	in.Claims, err = json.Marshal(i.needed(claims))
 	return in, err
+}
+
+// Leave returns where a browser whose session was ended here signs out at the issuer, too (OpenID Connect RP-Initiated Logout); empty: the issuer has no
+// such page.
+func (i *Issuer) Leave(ctx context.Context, left access.Left) (at string, err error) {
+	if left.Issuer != i.c.URL {
+		return "", nil
+	}
+	p, err := i.known(ctx)
+	if err != nil {
+		return "", err
+	}
+	var has struct {
+		At string `json:"end_session_endpoint"`
+	}
+	if err := p.Claims(&has); err != nil {
+		return "", fail.Wrap(fail.Unreachable, err, "read what the issuer %s is", i.c.URL)
+	}
+	if has.At == "" {
+		return "", nil
+	}
+	u, err := url.Parse(has.At)
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || strings.HasPrefix(i.c.URL, "https:")) {
+		return "", fail.New(fail.Unreachable, "%.200q, where the issuer %s has browsers sign out, is no address", has.At, i.c.URL)
+	}
+	q := u.Query()
+	q.Set("client_id", i.c.Pages.ClientID)
+	q.Set("post_logout_redirect_uri", i.c.Pages.URL+LeftPath)
+	if left.Token != "" {
+		q.Set("id_token_hint", left.Token)
+	}
+	u.RawQuery = q.Encode()
+	return u.String(), nil
 }
 
 // ask adds what an ID token does not say and rules go by: many issuers tell it at their userinfo endpoint alone.

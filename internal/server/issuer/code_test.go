@@ -32,6 +32,7 @@ type idp struct {
 	claims map[string]any // of the next ID token
 	token  func() string  // in the place of one of claims
 	info   map[string]any // of the userinfo endpoint; nil: there is none
+	out    string         // where browsers sign out; empty: nowhere
 	status int            // of the token endpoint
 	asked  url.Values     // by the last exchange
 	user   string         // of its basic authentication
@@ -64,12 +65,17 @@ func (i *idp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", http.StatusServiceUnavailable)
 	case r.URL.Path == "/info":
 		say(i.info)
-	case r.URL.Path == "/.well-known/openid-configuration" && i.info != nil:
+	case r.URL.Path == "/.well-known/openid-configuration" && (i.info != nil || i.out != ""):
 		rec := httptest.NewRecorder()
 		i.oidc.ServeHTTP(rec, r)
 		d := map[string]any{}
 		testkit.Must(i.t, json.Unmarshal(rec.Body.Bytes(), &d))
-		d["userinfo_endpoint"], d["token_endpoint_auth_methods_supported"] = i.url+"/info", []string{"client_secret_post"}
+		if i.info != nil {
+			d["userinfo_endpoint"], d["token_endpoint_auth_methods_supported"] = i.url+"/info", []string{"client_secret_post"}
+		}
+		if i.out != "" {
+			d["end_session_endpoint"] = i.out
+		}
 		say(d)
 	case r.URL.Path == "/token":
 		testkit.Must(i.t, r.ParseForm())
@@ -252,6 +258,45 @@ func TestIssuerIsAway(t *testing.T) {
 	testkit.Fails(t, err, fail.Unreachable, "what it is")
 	_, err = b.Operator(t.Context(), "a.b.c")
 	testkit.Fails(t, err, fail.Unreachable, "what it is")
+}
+
+// TestLeave: a browser is led to where the issuer has it sign out, with the ID token of its session, and back; where the issuer has no such page, or the
+// session was another's, nowhere.
+func TestLeave(t *testing.T) {
+	i := newIDP(t)
+	left := access.Left{Issuer: i.url, Token: "a.b.c"}
+	if at := testkit.Value(i.believed("").Leave(t.Context(), left))(t); at != "" {
+		t.Errorf("an issuer that has no such page leads to %q", at)
+	}
+	i.out = i.url + "/out?realm=staff"
+	b := i.believed("")
+	u := testkit.Value(url.Parse(testkit.Value(b.Leave(t.Context(), left))(t)))(t)
+	want := url.Values{"realm": {"staff"}, "client_id": {"pages"}, "id_token_hint": {"a.b.c"}, "post_logout_redirect_uri": {"https://boot.example.org:8443/ui/login/out"}}
+	if u.Path != "/out" || u.RawQuery != want.Encode() {
+		t.Errorf("it leads to %s", u)
+	}
+	if at := testkit.Value(b.Leave(t.Context(), access.Left{Issuer: i.url}))(t); !strings.Contains(at, "client_id=pages") || strings.Contains(at, "id_token_hint") {
+		t.Errorf("without an ID token it leads to %s", at)
+	}
+	if at := testkit.Value(b.Leave(t.Context(), access.Left{Issuer: "https://idp.example.org", Token: "a.b.c"}))(t); at != "" {
+		t.Errorf("a session of another issuer leads to %s", at)
+	}
+	for _, out := range []string{"javascript:alert(1)", "/out", "://"} {
+		i.out = out
+		_, err := i.believed("").Leave(t.Context(), left)
+		testkit.Fails(t, err, fail.Unreachable, "is no address")
+	}
+	// It is remembered with who has signed in, unless it is too long for an address.
+	_, q, err := b.Ask(t.Context())
+	testkit.Must(t, err)
+	i.claims = i.good(q)
+	if in := testkit.Value(b.Answer(t.Context(), q, url.Values{"code": {"c"}}))(t); strings.Count(in.Token, ".") != 2 {
+		t.Errorf("kept is %q", in.Token)
+	}
+	i.claims["groups"] = []string{"platform", strings.Repeat("x", mostHint)}
+	if in := testkit.Value(b.Answer(t.Context(), q, url.Values{"code": {"c"}}))(t); in.Token != "" || in.Subject != "id1" {
+		t.Errorf("of a long one %d bytes are kept", len(in.Token))
+	}
 }
 
 func TestPagesConfig(t *testing.T) {

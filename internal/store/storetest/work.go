@@ -35,7 +35,7 @@ func tokens(t *testing.T, at Opener, _ Database) {
 func sessions(t *testing.T, at Opener, _ Database) {
 	s, ctx := at(""), t.Context()
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	want := store.Session{ID: "s1", Hash: "abc", Issuer: "https://idp.example.org", Subject: "ann1", Name: "ann", Claims: []byte(`{"groups":["a"]}`), Created: now, Expires: now.Add(time.Hour)}
+	want := store.Session{ID: "s1", Hash: "abc", Issuer: "https://idp.example.org", Subject: "ann1", Name: "ann", Claims: []byte(`{"groups":["a"]}`), Hint: "sealed", Created: now, Expires: now.Add(time.Hour)}
 	over := store.Session{ID: "s2", Subject: "bob\x00", Created: now, Expires: now.Add(-time.Second)}
 	testkit.Must(t, s.AddSession(ctx, over))
 	if got := testkit.Value(at("far").Session(ctx, "s2"))(t); got.Subject != "bob\uFFFD" {
