@@ -105,7 +105,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	}
 	if c.controlPlaneUnseen(o) && len(o.Replaced) > 0 { // nothing is replaced before it is known that the others can carry on
 		apiErr, etcdErr := o.APIErr, o.EtcdErr
-		if o, machines, err = c.look(ctx, decided.Without(wanted.Replace)); err != nil {
+		if o, machines, err = c.look(ctx, decided.InPlace()); err != nil {
 			return nil, err
 		}
 		if !c.controlPlaneUnseen(o) { // it can be seen by now; but this plan is not the one to act upon it

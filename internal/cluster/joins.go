@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"net"
 	"slices"
 	"time"
@@ -348,7 +349,7 @@ func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...
 // planFormer plans for the sizes that pools had before changes that are not done yet, with none of their machines told to go: what other
 // machines hold of a pool may still be of then.
 func (c *Cluster) planFormer(ctx context.Context, decided wanted.Decisions) (*Applied, error) {
-	former := decided.Without("")
+	former := maps.Clone(decided)
 	for name := range decided {
 		if g, err := wanted.GroupOf(c.doc, name); err == nil && decided[name] != wanted.Surge && scaling.Find(c.doc, g.Pool) != nil {
 			delete(former, name)

@@ -25,7 +25,7 @@ import (
 type Observed struct {
 	Inventory             *provider.Inventory
 	Machines              map[string]*Seen         // by name; every machine of the inventory but those in Replaced
-	Replaced              map[string]*Seen         // by name; machines that another one of the same name is to replace
+	Replaced              map[string]*Seen         // by name; machines whose places are to be filled anew
 	Drifted               map[string][]string      // by name; what only another machine mends, of those in Replaced
 	Nodes                 map[string]kube.NodeInfo // by name; nil where the API does not answer
 	APIErr                error                    // why the API does not answer; nil where it does or where it isn't there yet
@@ -46,6 +46,7 @@ type Seen struct {
 	Machine provider.Machine
 	Report  *machine.Report // what the agent would change to reach the wanted configuration; nil where it was not asked
 	Err     error           // why it was not asked or did not answer
+	Anew    bool            // of one in Replaced: the same machine is to take its place again
 	Behind  string          // of a control-plane machine that is as wanted: what kubelet has yet to start of it; empty: nothing
 }
 
@@ -77,8 +78,8 @@ func (c *Cluster) observeInventory(ctx context.Context, decided wanted.Decisions
 	o.Want, o.Remove = wanted.Assign(c.doc, inv.Machines, decided)
 	c.setTarget(o.Want)
 	for _, m := range inv.Machines {
-		if decided[m.Name] == wanted.Replace && !removedFrom(o, m.Name) {
-			o.Replaced[m.Name] = &Seen{Machine: m}
+		if d := decided[m.Name]; d.Replaces() && !removedFrom(o, m.Name) {
+			o.Replaced[m.Name] = &Seen{Machine: m, Anew: d == wanted.Reinstall}
 		} else {
 			o.Machines[m.Name] = &Seen{Machine: m}
 		}

@@ -50,6 +50,16 @@ func (c *Cluster) PlanRepair(ctx context.Context, machine string) (*Repair, erro
 	return out, err
 }
 
+// Decision is what a round that replaces a machine decides about it.
+func (r *Repair) Decision() wanted.Decision { return decisionOf(r.Rung) }
+
+func decisionOf(r upkeep.Rung) wanted.Decision {
+	if r == upkeep.Reinstall {
+		return wanted.Reinstall
+	}
+	return wanted.Replace
+}
+
 // LookForSick says what one round of repair would do, and plans nothing.
 func (c *Cluster) LookForSick(ctx context.Context, machine string) (upkeep.Round, error) {
 	_, _, r, err := c.diagnose(ctx, machine)
@@ -64,7 +74,7 @@ func (c *Cluster) diagnose(ctx context.Context, machine string) (*Observed, []up
 	if err := c.underway(); err != nil {
 		return nil, nil, upkeep.Round{}, err
 	}
-	o, err := c.observeInventory(ctx, c.decided().Without(wanted.Replace))
+	o, err := c.observeInventory(ctx, c.decided().InPlace())
 	if err != nil {
 		return nil, nil, upkeep.Round{}, err
 	}
@@ -295,10 +305,7 @@ func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.
 		return nil, fail.New(fail.NotReady, "replace %s: the bundle of Kubernetes %s is not at hand", r.Machine, c.doc.Spec.Kubernetes.Version).
 			Do("the same command again gets it; naupegos bundle list shows what is here")
 	}
-	if r.Rung == upkeep.Reinstall {
-		c.prov.(provider.Reinstaller).Reinstall(r.Machine) //nolint:forcetypeassert // else there is no such rung
-	}
-	decided := c.decided().Without(wanted.Replace)
+	decided := c.decided().InPlace()
 	rest, err := c.planApply(ctx, "repair", decided)
 	if err == nil {
 		err = c.nothingElse(rest, whatIsSick, ofRepair(sick, k.Ladder.Resumes(r.Rung)))
@@ -307,7 +314,7 @@ func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.
 		return nil, err
 	}
 	decided = maps.Clone(decided)
-	decided[r.Machine] = wanted.Replace
+	decided[r.Machine] = decisionOf(r.Rung)
 	ap, err := c.planApply(ctx, "repair", decided)
 	if err != nil {
 		return nil, err

@@ -224,16 +224,46 @@ func TestRepairIsRemembered(t *testing.T) {
 func TestRepairIsForgottenWithTheMachine(t *testing.T) {
 	doc := document(t, 3, 2, 3)
 	l := newLab(t, doc).running(doc)
-	for _, replaced := range []bool{true, false} {
+	for _, decision := range []wanted.Decision{wanted.Replace, wanted.Reinstall, ""} {
+		replaced := decision != ""
 		l.tried("demo-a-1", time.Now(), time.Hour, upkeep.Reboot)
 		testkit.Must(t, l.facts.SetOf(t.Context(), memory.Rebooting, "demo-a-1", "1"))
 		if replaced {
-			testkit.Must(t, l.Decide(t.Context(), wanted.Replace, "demo-a-1"))
+			testkit.Must(t, l.Decide(t.Context(), decision, "demo-a-1"))
 		}
 		gone := l.thenForget("demo-a-1", func(context.Context, plan.Progress) error { return nil })
 		testkit.Must(t, gone(t.Context(), silent{}))
 		if kept := l.facts.Of(memory.Repair, "demo-a-1") != ""; kept != replaced || l.facts.Of(memory.Rebooting, "demo-a-1") != "" || len(l.decided()) > 0 {
 			t.Errorf("replaced %t: what was tried is kept: %t", replaced, kept)
+		}
+	}
+}
+
+// physical is a provider whose machines can be made anew from nothing.
+type physical struct{ *cloud }
+
+func (p physical) ReinstallMachine(m provider.Machine) *plan.Step {
+	s := p.DestroyMachine(m)
+	s.Title = "wipe " + m.Name
+	return s
+}
+
+// TestReinstallIsDecided: that a machine is to be installed anew is remembered as that before anything is done: whatever verb goes on has the same
+// machine come again, and a round of repair sees it as it is.
+func TestReinstallIsDecided(t *testing.T) {
+	doc := document(t, 3, 2, 2)
+	l := newLab(t, doc).running(doc)
+	l.prov = physical{l.cloud}
+	for rung, want := range map[upkeep.Rung]string{upkeep.Reinstall: "wipe demo-a-1", upkeep.Replace: "destroy demo-a-1"} {
+		r := &Repair{Round: upkeep.Round{Machine: "demo-a-1", Rung: rung}}
+		testkit.Must(t, l.Decide(t.Context(), r.Decision(), r.Machine))
+		steps := l.stepsOf(l.observed(l.decided(), controlPlanes(3)...))
+		i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == provider.DestroyStep("demo-a-1") })
+		if i < 0 || steps[i].Title != want {
+			t.Errorf("%s: %s", rung, l.printed(steps))
+		}
+		if o := l.observed(l.decided().InPlace(), controlPlanes(3)...); len(o.Replaced) > 0 || o.Machines["demo-a-1"] == nil {
+			t.Errorf("%s: it is not seen as it is", rung)
 		}
 	}
 }

@@ -307,7 +307,7 @@ func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) [
 		steps = append(steps, c.cleanStep(m))
 	}
 	if !keeps || !replaced {
-		steps = append(steps, c.prov.DestroyMachine(m))
+		steps = append(steps, c.endStep(o, m))
 	}
 	if !keeps {
 		steps[0].Reason = reason
@@ -319,6 +319,15 @@ func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) [
 		steps[0].Run = c.afterForgettingKeys(m.Name, steps[0].Run)
 	}
 	return steps
+}
+
+// endStep ends a machine that is its provider's. One whose place the same machine is to take again was not decided about where the provider can't do that.
+func (c *Cluster) endStep(o *Observed, m provider.Machine) *plan.Step {
+	old := o.Replaced[m.Name]
+	if r, ok := c.prov.(provider.Reinstaller); ok && old != nil && old.Anew {
+		return r.ReinstallMachine(m)
+	}
+	return c.prov.DestroyMachine(m)
 }
 
 // afterForgettingKeys forgets a machine's certificates and keys before it goes, so that no crash lets another machine of its name inherit
@@ -340,7 +349,7 @@ func (c *Cluster) thenForget(name string, run func(context.Context, plan.Progres
 			return err
 		}
 		begun := []memory.Kind{memory.Unclean, memory.Rebooting}
-		if c.decided()[name] != wanted.Replace {
+		if !c.decided()[name].Replaces() {
 			begun = append(begun, memory.Repair)
 		}
 		for _, kind := range begun {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster"
-	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
@@ -25,7 +24,7 @@ func (s *Session) Repair(ctx context.Context, r *cluster.Repair, t Terms) error 
 		if err := commit(ctx); err != nil {
 			return err
 		}
-		return s.Cluster.Decide(ctx, wanted.Replace, r.Machine)
+		return s.Cluster.Decide(ctx, r.Decision(), r.Machine)
 	}
 	_, err := s.Converge(ctx, r.Applied, t)
 	return err

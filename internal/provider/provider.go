@@ -187,6 +187,6 @@ type Newer struct {
 
 // Reinstaller is a provider whose machines can be made anew from nothing, and be the same ones.
 type Reinstaller interface {
-	// Reinstall has whatever fills the place of a machine once it was destroyed be that machine again, if it still can.
-	Reinstall(name string)
+	// ReinstallMachine is DestroyMachine, and remembers with it that whatever fills the machine's place then is that machine again, if it still can be.
+	ReinstallMachine(m Machine) *plan.Step
 }

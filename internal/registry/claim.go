@@ -24,14 +24,13 @@ type Seat struct {
 	Number int
 	// Fits says why a machine can't have it, beside what Unusable says; empty if it can. nil: any can.
 	Fits func(m *Machine) string
-	// Again has the machine that had the seat last come first, for it is only to be installed anew; else it comes last.
-	Again bool
 }
 
 // Had is a seat that a machine was given back from.
 type Had struct {
 	metal.Claim
-	At time.Time `json:"at"`
+	At    time.Time `json:"at"`
+	Again bool      `json:"again,omitempty"` // it is only to be installed anew, and comes first where the seat is filled; else it comes last
 }
 
 // Claim gives a cluster a machine for each of the seats that nobody has, all of them or none: fail.Refused, which says which machines there
@@ -86,7 +85,8 @@ func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error
 	s := &scheduler{w: Wanted{Cluster: cluster, Spread: spread}, all: slices.SortedFunc(slices.Values(all), func(a, b Machine) int { return cmp.Compare(a.UUID, b.UUID) })}
 	type open struct {
 		Seat
-		free []Machine
+		free  []Machine
+		again string // UUID of the machine that had the seat last, where it is to have it again
 	}
 	var wanted []open
 	domains := map[string]map[string]int{}
@@ -102,14 +102,22 @@ func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error
 			continue
 		}
 		o := open{Seat: seat}
+		var last time.Time
 		for _, m := range s.all {
+			if at := left(m, seat, cluster); at.After(last) {
+				if last, o.again = at, ""; m.Record.Had.Again {
+					o.again = m.UUID
+				}
+			}
 			if usable(m) && (seat.Fits == nil || seat.Fits(&m) == "") {
 				o.free = append(o.free, m)
 			}
 		}
 		wanted = append(wanted, o)
 	}
-	slices.SortStableFunc(wanted, func(a, b open) int { return cmp.Compare(len(a.free), len(b.free)) })
+	slices.SortStableFunc(wanted, func(a, b open) int {
+		return cmp.Or(first(a.again != "", b.again != ""), cmp.Compare(len(a.free), len(b.free)))
+	})
 	taken := map[string]bool{}
 	var given []Given
 	var lacking []Seat
@@ -124,18 +132,9 @@ func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error
 			lacking = append(lacking, o.Seat)
 			continue
 		}
-		left := func(m Machine) time.Time { // zero: it never had the seat
-			if h := m.Record.Had; h != nil && h.Claim == (metal.Claim{Cluster: cluster, Pool: o.Pool, Seat: o.Number}) {
-				return h.At
-			}
-			return time.Time{}
-		}
 		best := slices.MinFunc(o.free, func(a, b Machine) int {
-			had := left(a).Compare(left(b))
-			if o.Again {
-				had = -had
-			}
-			return cmp.Or(had, cmp.Compare(domains[o.Pool][s.domain(a)], domains[o.Pool][s.domain(b)]))
+			return cmp.Or(first(a.UUID == o.again, b.UUID == o.again), left(a, o.Seat, cluster).Compare(left(b, o.Seat, cluster)),
+				cmp.Compare(domains[o.Pool][s.domain(a)], domains[o.Pool][s.domain(b)]))
 		})
 		give(o, best)
 	}
@@ -156,6 +155,25 @@ func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error
 		give(o, who[i])
 	}
 	return given, nil
+}
+
+// left says when a machine was given back from a seat last; zero: it never had it.
+func left(m Machine, seat Seat, cluster string) time.Time {
+	if h := m.Record.Had; h != nil && h.Claim == (metal.Claim{Cluster: cluster, Pool: seat.Pool, Seat: seat.Number}) {
+		return h.At
+	}
+	return time.Time{}
+}
+
+// first orders what is so before what is not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // match gives each seat one of the machines that are free for it, however that can be done; nil where it can't.
@@ -248,8 +266,9 @@ func lacks(seats []Seat, all []Machine, taken map[string]bool) error {
 }
 
 // GiveBack takes a machine that has a seat of a cluster back to the stock, and remembers what it had. It is to be installed anew before it is
-// used again: what is on its disk is nobody's any more. One that has no seat of this cluster stays as it is.
-func (r *Registry) GiveBack(ctx context.Context, uuid, cluster, by string) error {
+// used again: what is on its disk is nobody's any more. One that has no seat of this cluster stays as it is. again has it come first where the
+// seat is filled; that is written together with its end, so that no crash has another machine come.
+func (r *Registry) GiveBack(ctx context.Context, uuid, cluster, by string, again bool) error {
 	var had *metal.Claim
 	_, err := r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		had = nil
@@ -257,7 +276,7 @@ func (r *Registry) GiveBack(ctx context.Context, uuid, cluster, by string) error
 			return nil
 		}
 		claim := d.Claim
-		had, rec.Had = &claim, &Had{claim, time.Now().UTC().Truncate(time.Microsecond)}
+		had, rec.Had = &claim, &Had{claim, time.Now().UTC().Truncate(time.Microsecond), again}
 		rec.Order, rec.Wanted, rec.Installed, rec.HostKeys, rec.Failures, rec.Reinstall = nil, "", time.Time{}, nil, 0, false
 		d.Note("given back", fmt.Sprintf("by %s: it was %s %d of %s", by, claim.Pool, claim.Seat, claim.Cluster))
 		return nil

@@ -4,11 +4,38 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/store/metal"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
+
+// TestAgain: the machine that is only to be installed anew has its seat again, whoever chooses beside it; unless another one had the seat since.
+func TestAgain(t *testing.T) {
+	d := &facts.Discovery{Disks: []facts.Disk{{SizeBytes: 1 << 40}}}
+	now := time.Now()
+	machine := func(uuid string, had *Had) Machine {
+		return Machine{Facts: d, Machine: metal.Machine{UUID: uuid, Approval: string(Approved)}, Record: Record{Had: had}}
+	}
+	had := func(ago time.Duration, again bool) *Had {
+		return &Had{metal.Claim{Cluster: "demo", Pool: "general", Seat: 2}, now.Add(-ago), again}
+	}
+	seats := []Seat{{Pool: "general", Number: 1}, {Pool: "general", Number: 2}}
+	holder := func(all ...Machine) string {
+		given, err := choose("demo", "", seats, all)
+		testkit.Must(t, err)
+		return given[slices.IndexFunc(given, func(g Given) bool { return g.Seat == 2 })].UUID
+	}
+	if got := holder(machine("a", had(time.Hour, true)), machine("b", nil)); got != "a" {
+		t.Errorf("%s has the seat", got)
+	}
+	seats = seats[1:]
+	if got := holder(machine("a", had(time.Hour, true)), machine("b", had(time.Minute, false)), machine("c", nil)); got != "c" {
+		t.Errorf("%s has the seat, which another one had since", got)
+	}
+}
 
 // TestChooseFindsAWay: whatever machines three seats take of three, with whatever racks: where each can have one, each gets one, and else none does.
 func TestChooseFindsAWay(t *testing.T) {

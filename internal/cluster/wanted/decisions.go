@@ -1,32 +1,41 @@
 package wanted
 
+import "maps"
+
 // Decision is what was decided about one machine, beside what the document says of its group.
 type Decision string
 
 // The decisions of a machine.
 const (
-	Remove  Decision = "leave" // it goes before any other of its group
-	Replace Decision = "renew" // another machine of the same name takes its place
-	Surge   Decision = "surge" // it is there beside its pool's own machines while these are changed, then it goes; decided before it is made
+	Remove    Decision = "leave"     // it goes before any other of its group
+	Replace   Decision = "renew"     // another machine of the same name takes its place
+	Reinstall Decision = "reinstall" // the same machine takes its place again, made anew from nothing
+	Surge     Decision = "surge"     // it is there beside its pool's own machines while these are changed, then it goes; decided before it is made
 )
+
+// Replaces reports whether the machine is to go and its place to be filled anew.
+func (d Decision) Replaces() bool { return d == Replace || d == Reinstall }
 
 // Decisions maps machines' names to what was decided.
 type Decisions map[string]Decision
 
-// Without returns the decisions that are not f.
-func (fs Decisions) Without(f Decision) Decisions {
+// clone returns decisions that can be changed.
+func (fs Decisions) clone() Decisions {
 	out := Decisions{}
-	for name, v := range fs {
-		if v != f {
-			out[name] = v
-		}
-	}
+	maps.Copy(out, fs)
+	return out
+}
+
+// InPlace returns the decisions with no machine replaced.
+func (fs Decisions) InPlace() Decisions {
+	out := fs.clone()
+	maps.DeleteFunc(out, func(_ string, d Decision) bool { return d.Replaces() })
 	return out
 }
 
 // With returns the decisions with the machines of how decided to be renewed, unless something was decided about them already.
 func (fs Decisions) With(how map[string][]string) Decisions {
-	out := fs.Without("")
+	out := fs.clone()
 	for name := range how {
 		if _, ok := out[name]; !ok {
 			out[name] = Replace

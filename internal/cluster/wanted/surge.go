@@ -18,7 +18,7 @@ type Rolling struct {
 // WithSurge returns the decisions with the machines that are to be there while pools are changed: as many as spec.updates.maxSurge says, and
 // no more than are away in all. What goes anyway counts among them. Of those decided before, one that is of no use any more goes.
 func (fs Decisions) WithSurge(doc *v1alpha1.Cluster, existing []provider.Machine, r Rolling) Decisions {
-	out := fs.Without("")
+	out := fs.clone()
 	exists := map[string]bool{}
 	for _, m := range existing {
 		exists[m.Name] = true

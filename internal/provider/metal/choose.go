@@ -39,10 +39,8 @@ func (p *Provider) seats(specs []provider.MachineSpec) (seats []registry.Seat) {
 // seat is the place of a machine in the stock's words.
 func (p *Provider) seat(s provider.MachineSpec) registry.Seat {
 	pool := p.spec().Pool(string(s.Role), s.Pool)
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	return registry.Seat{
-		Pool: v1alpha1.MetalPoolName(string(s.Role), s.Pool), Number: s.Index, Again: p.again[s.Name],
+		Pool: v1alpha1.MetalPoolName(string(s.Role), s.Pool), Number: s.Index,
 		Fits: func(m *registry.Machine) string { return p.unfit(pool, m) },
 	}
 }

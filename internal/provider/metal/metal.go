@@ -44,7 +44,6 @@ type Provider struct {
 	mu    sync.Mutex
 	found map[string]answer // by name: what the last look at a machine found
 	odd   []string          // what the last Preflight found; see Warnings
-	again map[string]bool   // names of machines that are only to be installed anew; see Reinstall
 }
 
 // answer is what came of looking at a machine.
@@ -69,7 +68,7 @@ func New(o Options) *Provider {
 	if o.Poll == 0 {
 		o.Poll = 2 * time.Second
 	}
-	return &Provider{o: o, reach: hosts.Reach{Run: o.Run, Patience: o.Patience}, found: map[string]answer{}, again: map[string]bool{}}
+	return &Provider{o: o, reach: hosts.Reach{Run: o.Run, Patience: o.Patience}, found: map[string]answer{}}
 }
 
 // Traits says that machines go back to where they came from, and that most can be switched.

@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/bmc"
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/registry/order"
+	"github.com/naupegos/naupegos/internal/store/metal"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -84,8 +85,7 @@ func TestLostMemberCostsOneMachine(t *testing.T) {
 	if after["demo-cp-2"] == before["demo-cp-2"] {
 		t.Errorf("the machine that was given back is there again: %v", after)
 	}
-	p.Reinstall("demo-cp-2")
-	testkit.Must(t, p.DestroyMachine(testkit.Value(p.Machine(t.Context(), "demo-cp-2"))(t)).Run(t.Context(), mute{}))
+	testkit.Must(t, p.ReinstallMachine(testkit.Value(p.Machine(t.Context(), "demo-cp-2"))(t)).Run(t.Context(), mute{}))
 	testkit.Must(t, k.apply(p, doc))
 	again := k.seats(p)
 	if again["demo-cp-2"] != after["demo-cp-2"] {
@@ -95,6 +95,76 @@ func TestLostMemberCostsOneMachine(t *testing.T) {
 		if name != "demo-cp-2" && again[name] != m {
 			t.Errorf("%s is %s, was %s", name, again[name], m)
 		}
+	}
+}
+
+// cutStore is a store of machines whose process is killed after so many changes.
+type cutStore struct {
+	metal.Store
+	left *int
+}
+
+var errKilled = fail.New(fail.Internal, "killed")
+
+func (c cutStore) dead() bool {
+	*c.left--
+	return *c.left < 0
+}
+
+func (c cutStore) Change(ctx context.Context, uuid string, h metal.How, f func(*metal.Draft) error) (*metal.Machine, error) {
+	if c.dead() {
+		return nil, errKilled
+	}
+	return c.Store.Change(ctx, uuid, h, f)
+}
+
+func (c cutStore) Assign(ctx context.Context, decide func([]metal.Machine) ([]metal.Assigned, error)) error {
+	if c.dead() {
+		return errKilled
+	}
+	return c.Store.Assign(ctx, decide)
+}
+
+// TestReinstallCutOff kills the run that installs a machine anew before each of its changes: whoever goes on, apply or repair, with another process, has
+// the same machine take its place. What the cluster has decided stands until the machine is gone.
+func TestReinstallCutOff(t *testing.T) {
+	const name = "demo-cp-1"
+	k, doc, ctx := newRack(t, 4), document(t, plain), t.Context()
+	doc.Spec.ControlPlane.Replicas = 1
+	testkit.Must(t, k.apply(k.provider(doc), doc))
+	before := k.seats(k.provider(doc))
+	again := func(p *Provider, decided *bool) error {
+		seen, err := p.Observe(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(seen.Machines, func(m provider.Machine) bool { return m.Name == name })
+		if *decided && i >= 0 {
+			if err := p.ReinstallMachine(seen.Machines[i]).Run(ctx, mute{}); err != nil {
+				return err
+			}
+		}
+		*decided = false
+		return k.apply(p, doc)
+	}
+	for n, finished := 0, false; !finished; n++ {
+		decided, left := true, n
+		cut := k.provider(doc)
+		cut.o.Registry = registry.New(cutStore{k.st.Metal(), &left}, registry.Options{Power: k, Secrets: k.st.ServerSecrets(), InstallRetries: 2})
+		finished = again(cut, &decided) == nil
+		testkit.Must(t, again(k.provider(doc), &decided))
+		if after := k.seats(k.provider(doc)); !maps.Equal(after, before) {
+			t.Fatalf("killed before change %d: %v, were %v", n+1, after, before)
+		}
+		if finished && n < 8 {
+			t.Errorf("it was killed %d times only", n)
+		}
+	}
+	lost := testkit.Value(k.provider(doc).Machine(ctx, name))(t)
+	testkit.Must(t, k.provider(doc).DestroyMachine(lost).Run(ctx, mute{}))
+	testkit.Must(t, k.apply(k.provider(doc), doc))
+	if after := k.seats(k.provider(doc)); after[name] == before[name] {
+		t.Errorf("a machine that is lost later on comes again: %v", after)
 	}
 }
 

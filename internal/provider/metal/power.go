@@ -86,10 +86,3 @@ func (p *Provider) Switches(ctx context.Context, name string) bool {
 	m, err := p.holder(ctx, name)
 	return err == nil && m.Record.BMC != nil
 }
-
-// Reinstall implements provider.Reinstaller.
-func (p *Provider) Reinstall(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.again[name] = true
-}

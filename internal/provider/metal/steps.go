@@ -121,11 +121,22 @@ func (p *Provider) installStep(spec provider.MachineSpec, reason string) *plan.S
 }
 
 // DestroyMachine gives a machine back to the stock, switched off where that can be done. What it was used for is cleaned by its agent before.
-func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
+func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step { return p.giveBackStep(m, false) }
+
+// ReinstallMachine implements provider.Reinstaller.
+func (p *Provider) ReinstallMachine(m provider.Machine) *plan.Step {
+	s := p.giveBackStep(m, true)
+	s.Details = append(s.Details, "the same machine takes its place again, installed anew, unless it can't be used any more")
+	return s
+}
+
+func (p *Provider) giveBackStep(m provider.Machine, again bool) *plan.Step {
 	s := &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "give " + m.Name + " back to the stock",
 		Reason: "it is no longer part of the cluster",
-		Run:    func(ctx context.Context, progress plan.Progress) error { return p.giveBack(ctx, m.Name, progress) },
+		Run: func(ctx context.Context, progress plan.Progress) error {
+			return p.giveBack(ctx, m.Name, again, progress)
+		},
 	}
 	if m.State == provider.Unreachable { // only those that nobody can switch off are
 		s.Consent = provider.ConsentLeave
@@ -143,7 +154,7 @@ func (p *Provider) Destroy(_ context.Context, seen *provider.Inventory) []*plan.
 	return steps
 }
 
-func (p *Provider) giveBack(ctx context.Context, name string, progress plan.Progress) error {
+func (p *Provider) giveBack(ctx context.Context, name string, again bool, progress plan.Progress) error {
 	progress.Status("giving it back")
 	if err := ctx.Err(); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "give %s back", name)
@@ -164,5 +175,5 @@ func (p *Provider) giveBack(ctx context.Context, name string, progress plan.Prog
 	p.mu.Lock()
 	delete(p.found, name)
 	p.mu.Unlock()
-	return p.o.Registry.GiveBack(ctx, m.UUID, p.cluster(), "cluster "+p.cluster())
+	return p.o.Registry.GiveBack(ctx, m.UUID, p.cluster(), "cluster "+p.cluster(), again)
 }
