@@ -137,5 +137,21 @@ func (r *Registry) Booted(ctx context.Context, m *Machine) error {
 	return err
 }
 
+// heardOften is how often it is noted at most that a machine is there.
+const heardOften = 30 * time.Second
+
+// Heard remembers that a machine is there and asks for something, whatever it is given: whoever wants it to boot need not start it.
+func (r *Registry) Heard(ctx context.Context, m *Machine) error {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	if now.Sub(m.Seen) < heardOften {
+		return nil
+	}
+	_, err := r.change(ctx, m.UUID, metal.How{Quick: true}, func(d *metal.Draft, _ *Record) error {
+		d.Seen = now
+		return nil
+	})
+	return err
+}
+
 // Retries is how often an installation may fail before somebody has to say that it is tried again.
 func (r *Registry) Retries() int { return r.o.InstallRetries }

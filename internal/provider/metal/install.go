@@ -3,6 +3,7 @@ package metal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -12,9 +13,6 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/bmc"
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
-
-// lately is how long ago a machine that waits to be installed was heard of last, if it is still there: it asks each minute at least.
-const lately = 2 * time.Minute
 
 // bring has the machine of a seat be there, installed and running. It goes on from wherever it was cut off.
 func (p *Provider) bring(ctx context.Context, spec provider.MachineSpec, progress plan.Progress) error {
@@ -110,32 +108,57 @@ func said(m *registry.Machine, detail string) string {
 	return detail
 }
 
-// waits reports whether a machine runs the discovery system and waits for its order: it need not be started.
-func waits(m *registry.Machine) bool {
-	switch registry.State(m.State) {
-	case registry.Discovered, registry.Denied, registry.Granted:
-		return time.Since(m.Seen) < lately
-	}
-	return false
+// discovers reports whether a machine runs the discovery system, if it runs: it waits for its order there, or carries it out, and need not be started.
+func discovers(m *registry.Machine) bool {
+	return slices.Contains([]registry.State{registry.Discovered, registry.Denied, registry.Granted}, registry.State(m.State))
 }
 
-// fromNetwork has a machine boot from the network unless it has done so and waits there, or says that somebody has to.
+// fromNetwork has a machine boot from the network unless it has done so and is there, or says that somebody has to.
 func (p *Provider) fromNetwork(ctx context.Context, m *registry.Machine, progress plan.Progress) error {
-	if waits(m) {
-		if m.Record.BMC == nil {
-			return ctx.Err()
+	if m.Record.BMC == nil {
+		if !discovers(m) || time.Since(m.Seen) >= p.o.Silence {
+			progress.Status("switch %s on, so that it boots from the network: it has no BMC by which that could be done from here", m.Title())
 		}
-		if on, err := p.o.Registry.SwitchPower(ctx, m.UUID, "status", bmc.AsUsual, ""); err != nil || on {
+		return ctx.Err()
+	}
+	if discovers(m) {
+		on, err := p.o.Registry.SwitchPower(ctx, m.UUID, "status", bmc.AsUsual, "")
+		if err == nil && on {
+			on, err = p.heard(ctx, m, progress)
+		}
+		if err != nil || on {
 			return err
 		}
-	}
-	if m.Record.BMC == nil {
-		progress.Status("switch %s on, so that it boots from the network: it has no BMC by which that could be done from here", m.Title())
-		return ctx.Err()
 	}
 	progress.Status("having %s boot from the network", m.Title())
 	_, err := p.o.Registry.SwitchPower(ctx, m.UUID, "cycle", bmc.FromNetwork, "cluster "+p.cluster())
 	return err
+}
+
+// heard reports whether a machine that is on is heard of. Where it was not lately, it is listened to for as long: perhaps it said all the while how
+// far its installation is, and nobody was there to hear it, for the server was away. To switch it off then would end that installation.
+func (p *Provider) heard(ctx context.Context, m *registry.Machine, progress plan.Progress) (bool, error) {
+	if time.Since(m.Seen) < p.o.Silence {
+		return true, nil
+	}
+	progress.Status("%s is on, and was not heard of since %s: it is given %s to be heard of", m.Title(), m.Seen.Format(time.DateTime), p.o.Silence)
+	tick := time.NewTicker(p.o.Poll)
+	defer tick.Stop()
+	for until := time.Now().Add(p.o.Silence); time.Now().Before(until); {
+		now, err := p.o.Registry.Machine(ctx, m.UUID)
+		if err != nil {
+			return false, err
+		}
+		if now.Seen.After(m.Seen) || now.State != m.State {
+			return true, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "listen to %s", m.Title())
+		case <-tick.C:
+		}
+	}
+	return false, nil
 }
 
 // order says what is to be installed on a machine.

@@ -34,6 +34,7 @@ type Options struct {
 
 	Patience time.Duration // until a machine that refuses SSH at once is asked again; 0: a second
 	Poll     time.Duration // between two looks at what is waited for; 0: two seconds
+	Silence  time.Duration // after which a machine that waits to be installed, or is, is there no more; 0: two minutes, for it asks each minute at least
 }
 
 // Provider serves one cluster with machines of the stock.
@@ -67,6 +68,9 @@ func New(o Options) *Provider {
 	}
 	if o.Poll == 0 {
 		o.Poll = 2 * time.Second
+	}
+	if o.Silence == 0 {
+		o.Silence = 2 * time.Minute
 	}
 	return &Provider{o: o, reach: hosts.Reach{Run: o.Run, Patience: o.Patience}, found: map[string]answer{}}
 }

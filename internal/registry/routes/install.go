@@ -52,6 +52,9 @@ func (h routes) install(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := h.Registry.Heard(r.Context(), m); err != nil {
+		return err
+	}
 	o, err := h.Registry.Ordered(m)
 	if err != nil {
 		return err
