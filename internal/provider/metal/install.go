@@ -70,6 +70,8 @@ func (p *Provider) install(ctx context.Context, m *registry.Machine, spec provid
 		case p.gaveUp(m):
 			return false, "", fail.New(fail.Refused, "its installation failed: %s", m.Record.Why).At(spec.Name).
 				Do("see why: naupegos machine journal %s --install; the same command then tries again", m.UUID)
+		case otherKey(m) != "":
+			return false, otherKey(m), nil
 		case registry.State(m.State) == registry.Failed:
 			return false, "it is tried again: " + m.Record.Why, nil
 		case registry.State(m.State) == registry.Denied:
@@ -96,6 +98,17 @@ const none = "none"
 // gaveUp reports whether a machine is not installed again by itself: it asks to be, and is denied it.
 func (p *Provider) gaveUp(m *registry.Machine) bool {
 	return !m.Record.Reinstall && m.Record.Failures >= p.o.Registry.Retries()
+}
+
+// otherKey says that nothing becomes of a machine before somebody approves another key: it has asked with one since it was heard of otherwise. Its
+// own was in its memory alone, and is lost where power is before the disk has it. Empty: it has not.
+func otherKey(m *registry.Machine) string {
+	a := m.Record.Asks
+	if a == nil || a.Since.Before(m.Record.StateAt) || m.Record.Progress != nil && a.Since.Before(m.Record.Progress.At) {
+		return ""
+	}
+	return fmt.Sprintf("%s asks with another key, as it does where power was lost before it was installed: if its console shows %s, naupegos machine approve %s --key %s",
+		m.Title(), a.Key, m.UUID, a.Key)
 }
 
 // said is how far a machine is, in words.

@@ -1,13 +1,18 @@
 package metal
 
 import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/store/metal"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -79,5 +84,55 @@ func TestSilent(t *testing.T) {
 	})))
 	if u.boots != boots+1 || time.Since(began) < p.o.Silence {
 		t.Errorf("booted %d times more, after %s", u.boots-boots, time.Since(began))
+	}
+}
+
+// enrol has a machine say what it is, signed by a key.
+func (k *rack) enrol(n int, key *ecdsa.PrivateKey) *registry.Discovery {
+	mac := fmt.Sprintf("52:54:00:00:00:%02x", n)
+	d := facts.Discovery{
+		Boot:       facts.BootInfo{UUID: uuidOf(n), MAC: mac, RandomID: "boot-of-" + facts.Fingerprint(key.Public())[:8]},
+		Interfaces: []facts.Interface{{Name: "eth0", MAC: mac, IPv4: addressOf(n), CIDRv4: addressOf(n) + "/16"}},
+		Disks:      []facts.Disk{{Path: "/dev/sda", SizeBytes: 480 << 30}},
+		Enrolment:  &facts.Enrolment{Request: testkit.Value(facts.NewRequest(key, uuidOf(n)))(k), Sequence: time.Now().UnixNano()},
+	}
+	raw := testkit.Value(json.Marshal(d))(k)
+	return testkit.Value(k.reg.Discover(k.Context(), raw, testkit.Value(facts.Sign(key, raw))(k)))(k)
+}
+
+// TestPowerLostInMidInstallation: the machine comes back with another key. It is given nothing, and not switched off; the step says what somebody has
+// to do, and goes on once that is done.
+func TestPowerLostInMidInstallation(t *testing.T) {
+	k, doc := newRack(t, 1), document(t, plain)
+	own, next := testkit.Value(facts.NewKey())(t), testkit.Value(facts.NewKey())(t)
+	k.enrol(1, own)
+	testkit.Value(k.reg.Approve(t.Context(), uuidOf(1), facts.Fingerprint(own.Public()), "ann"))(t)
+	p := k.provider(doc)
+	u, spec := k.installing(p)
+	testkit.Value(k.reg.Renew(t.Context(), testkit.Value(k.reg.Machine(t.Context(), uuidOf(1)))(t), registry.Progress{Stage: "write root", Done: 1, Total: 2}))(t)
+	if d := k.enrol(1, next); d.Proven || d.Certificate != "" {
+		t.Errorf("another key was believed: %+v", d)
+	}
+	boots, asked := u.boots, false
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	testkit.Must(t, p.bring(ctx, spec, told(func(text string) {
+		_, key, found := strings.Cut(text, "machine approve "+uuidOf(1)+" --key ")
+		if !found || asked {
+			return
+		}
+		asked = true
+		testkit.Fails(t, k.reg.Knows(testkit.Value(k.reg.Machine(ctx, uuidOf(1)))(t), next.Public()), fail.Unauthorized)
+		testkit.Value(k.reg.Approve(ctx, uuidOf(1), key, "ann"))(t)
+		if d := k.enrol(1, next); !d.Proven {
+			t.Errorf("%s is not the key that the machine asks with", key)
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.deaf = false
+		testkit.Must(t, k.asks(u))
+	})))
+	if !asked || u.boots != boots {
+		t.Errorf("asked to approve it: %t, booted %d times more", asked, u.boots-boots)
 	}
 }
