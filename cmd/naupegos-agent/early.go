@@ -44,11 +44,11 @@ func installed(ctx context.Context, m boot.Machine) (boot.End, error) {
 	return boot.Reboot, nil
 }
 
-// savedKey is the key that the machine was installed with, where one of its disks has it.
+// savedKey is the key that the machine was installed with, or was about to be, where one of its disks has it.
 func savedKey(disks []facts.Disk) *ecdsa.PrivateKey {
-	saved, err := install.SavedKey(disks, "/mnt")
-	if err != nil || saved == nil {
+	saved, err := install.SavedKey("/sys", disks, "/mnt")
+	if err != nil {
 		return nil // it makes another one, which somebody has to approve
 	}
-	return saved.Key
+	return saved
 }

@@ -220,12 +220,12 @@ func (s *slotSite) install(disk string) {
 	if !install.Ours("/sys")(facts.Disk{Path: loop}) {
 		t.Error("the disk is not known as ours")
 	}
-	id := testkit.Value(install.SavedKey([]facts.Disk{{Path: loop}}, filepath.Join(s.dir, "mnt", "saved")))(t)
-	if !id.Key.Equal(s.key) {
+	if key := testkit.Value(install.SavedKey("/sys", []facts.Disk{{Path: loop}}, filepath.Join(s.dir, "mnt", "saved")))(t); !key.Equal(s.key) {
 		t.Error("another key was saved")
 	}
 	state := filepath.Join(s.dir, "mnt", "state")
 	command(t, "mount", slots.Device(loop, slots.NumberState), state)
+	id := testkit.Value(install.LoadIdentity(state))(t)
 	id.Server = "https://10.0.2.2:" + s.port
 	testkit.Must(t, install.SaveIdentity(state, *id))
 	command(t, "umount", state)

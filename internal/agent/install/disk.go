@@ -125,16 +125,16 @@ func mount(dev, dir, kind string, flags uintptr) (func() error, error) {
 
 // Ours reports whether a disk was installed by Naupegos: it has a partition of the state's name.
 func Ours(sys string) func(facts.Disk) bool {
-	return func(d facts.Disk) bool { return statePartition(sys, d) != "" }
+	return func(d facts.Disk) bool { return partitionNamed(sys, d, slots.NameState) != "" }
 }
 
-// statePartition is the device of a disk's partition for what outlasts a system; empty: there is none.
-func statePartition(sys string, d facts.Disk) string {
+// partitionNamed is the device of a disk's partition of a name; empty: there is none.
+func partitionNamed(sys string, d facts.Disk, partition string) string {
 	name := filepath.Base(d.Path)
 	found, _ := filepath.Glob(filepath.Join(sys, "block", name, name+"*", "uevent")) // the pattern is a good one
 	for _, f := range found {
 		data, err := os.ReadFile(f)
-		if err == nil && strings.Contains("\n"+string(data), "\nPARTNAME="+slots.NameState+"\n") {
+		if err == nil && strings.Contains("\n"+string(data), "\nPARTNAME="+partition+"\n") {
 			return filepath.Join(filepath.Dir(d.Path), filepath.Base(filepath.Dir(f)))
 		}
 	}

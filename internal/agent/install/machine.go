@@ -173,6 +173,9 @@ func (i *installation) install(ctx context.Context) (*Done, error) {
 		return nil, err
 	}
 	dev := func(number int) string { return slots.Device(disk.Path, number) }
+	if err := putKey(dev(slots.NumberB), i.Key); err != nil {
+		return nil, err
+	}
 	if err := i.writeTo(ctx, dev(slots.NumberA), "write root", o.System.Root, false); err != nil {
 		return nil, err
 	}
@@ -197,6 +200,9 @@ func (i *installation) install(ctx context.Context) (*Done, error) {
 		return nil, err
 	}
 	if err := i.saveState(dev(slots.NumberState)); err != nil {
+		return nil, err
+	}
+	if err := dropKey(dev(slots.NumberB)); err != nil {
 		return nil, err
 	}
 	// the boot loaders are last: what was cut off before does not boot
