@@ -26,6 +26,9 @@ const backOrAnew = "set it back; what you want needs another cluster"
 // takenNext is what a change of the stock's choice means.
 const takenNext = "machines that are taken from now on are chosen by it; those that are in use stay"
 
+// installedNext is what a change of the system's disk means.
+const installedNext = "machines that are installed from now on have it there; those that are in use stay on their disk, and the plan names them: naupegos node replace"
+
 // otherIssuer is what to do about an issuer that can't change, and sameAuthorities what is true of where it may be reached.
 const (
 	otherIssuer     = "set it back; with another issuer the authorities are others, and the cluster another one: naupegos destroy it, or reset it, first"
@@ -83,9 +86,9 @@ var changeRules = rules{
 	"spec.provider.metal.pools[].minCPUs":        {Class: ChangeFree, Say: takenNext},
 	"spec.provider.metal.pools[].minMemoryGiB":   {Class: ChangeFree, Say: takenNext},
 	"spec.provider.metal.pools[].machines":       {Class: ChangeFree, Say: takenNext},
-	"spec.provider.metal.pools[].disk.serial":    {Class: ChangeFree, Say: "it is asked for when a machine is installed"},
-	"spec.provider.metal.pools[].disk.minGiB":    {Class: ChangeFree, Say: "it is asked for when a machine is installed"},
-	"spec.provider.metal.pools[].disk.data":      {Class: ChangeFree},
+	"spec.provider.metal.pools[].disk.serial":    {Class: ChangeFree, Say: installedNext},
+	"spec.provider.metal.pools[].disk.minGiB":    {Class: ChangeFree, Say: installedNext},
+	"spec.provider.metal.pools[].disk.data":      {Class: ChangeFree, Say: "installations leave them alone from then on"},
 	"spec.provider.metal.pools[].disk.overwrite": {Class: ChangeFree, Say: "it is consent to what installations do from then on"},
 	"spec.provider.metal.pools[].strategy":       {Class: ChangeFree},
 

@@ -53,6 +53,14 @@ spec:
   controlPlane: {replicas: 1}
   workers: [{name: general, replicas: 1}]
 `,
+	"metal": `apiVersion: naupegos.dev/v1alpha1
+kind: Cluster
+metadata: {name: demo}
+spec:
+  provider: {metal: {pools: [{name: general, disk: {serial: ZA1B, data: [S1]}}]}}
+  endpoint: {kind: address, address: lb.example.org}
+  workers: [{name: general, replicas: 1}]
+`,
 }
 
 // TestChanges edits living clusters, one thing at a time.
@@ -97,6 +105,9 @@ func TestChanges(t *testing.T) {
 		{"hosts", "  endpoint:", "  security: {packetFilter: {enabled: false}}\n  endpoint:", "spec.security.packetFilter.enabled: free"},
 		{"hosts", "  endpoint:", "  security: {packetFilter: {admit: [192.0.2.0/24]}}\n  endpoint:", "spec.security.packetFilter.admit: free"},
 		{"hosts", "sshKeyFile: key", "sshKeyFile: other", "spec.provider.hosts.sshKeyFile: free"},
+		{"metal", "serial: ZA1B", "serial: ZA2C", "spec.provider.metal.pools[0].disk.serial: free"},
+		{"metal", "serial: ZA1B, data: [S1]", "minGiB: 100, data: [S1, S2]",
+			"spec.provider.metal.pools[0].disk.serial: free spec.provider.metal.pools[0].disk.minGiB: free spec.provider.metal.pools[0].disk.data: free"},
 		{"openstack", "flavor: m1", "flavor: m2", "spec.provider.openstack.machine.flavor: consent"},
 		{"openstack", "externalNetwork: public", "externalNetwork: other", "spec.provider.openstack.externalNetwork: refused"}, // live
 		{"openstack", "kind: octavia", "kind: octavia, octavia: {internal: true}", "spec.endpoint.octavia.internal: consent"},

@@ -81,6 +81,13 @@ func (c *Cluster) infrastructure(ctx context.Context, o *Observed) ([]*plan.Step
 			o.Warnings = w.Warnings()
 		}
 	}
+	if k, ok := c.prov.(provider.Keeper); ok {
+		kept, err := k.Kept(ctx, &left)
+		if err != nil {
+			return nil, err
+		}
+		o.Warnings = append(o.Warnings, kept...)
+	}
 	c.recordLocation(steps)
 	return steps, nil
 }

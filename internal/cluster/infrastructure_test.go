@@ -168,3 +168,28 @@ func TestScalingBeyond(t *testing.T) {
 		t.Errorf("another machine is down, and %q is in the way", got)
 	}
 }
+
+// keeping is a provider whose machines keep what they were made by.
+type keeping struct{ *cloud }
+
+func (keeping) Kept(_ context.Context, seen *provider.Inventory) (all []string, _ error) {
+	for _, m := range seen.Machines {
+		all = append(all, m.Name+" keeps its disk")
+	}
+	return all, nil
+}
+
+// TestPlanSaysWhatIsKept: also where no machine is to be made; not of a machine that is replaced.
+func TestPlanSaysWhatIsKept(t *testing.T) {
+	doc := document(t, 1, 0, 1)
+	l := newLab(t, doc).running(doc)
+	l.prov = keeping{l.cloud}
+	for want, decided := range map[string]wanted.Decisions{
+		"demo-a-1 keeps its disk,demo-cp-1 keeps its disk": nil, "demo-cp-1 keeps its disk": {"demo-a-1": wanted.Replace},
+	} {
+		o := l.observed(decided, controlPlanes(1)...)
+		if _, err := l.infrastructure(t.Context(), o); err != nil || join(o.Warnings) != want {
+			t.Errorf("%q, %v, want %q", join(o.Warnings), err, want)
+		}
+	}
+}

@@ -38,7 +38,7 @@ type Observed struct {
 	Want                  []wanted.Slot            // machines that should exist
 	Remove                []provider.Machine       // machines that should go
 	Obstacles             []string                 // what may hold an upgrade up, or break by it
-	Warnings              []string                 // what the provider finds odd about machines that are to be made
+	Warnings              []string                 // what the provider finds odd about machines that are to be made, or are there
 }
 
 // Seen is one machine as observed.

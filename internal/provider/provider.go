@@ -158,6 +158,13 @@ type Drifter interface {
 	Drift(want Wanted, seen *Inventory) map[string][]string
 }
 
+// Keeper is a provider whose machines keep some of what they were made by, whatever the document says later.
+type Keeper interface {
+	// Kept says, a sentence for each field, which machines that are there keep what the document says otherwise now, and what to do about it. Nothing
+	// is done about it by itself, and nothing is refused for it.
+	Kept(ctx context.Context, seen *Inventory) ([]string, error)
+}
+
 // Housed is a provider of several places (projects, regions) of which a cluster is in one.
 type Housed interface {
 	// Home says which place it is, in one line, to be remembered before anything is made.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -183,12 +184,17 @@ func (p *Provider) order(ctx context.Context, m *registry.Machine, spec provider
 	pool := p.spec().Pool(string(spec.Role), spec.Pool)
 	o := &order.Order{
 		Schema: order.Schema, UUID: m.UUID, Hostname: spec.Name, System: system, Data: pool.Disk.Data, SSHKeys: p.o.SSHKeys, Group: registry.GroupOf(p.cluster()),
-		Disk: order.Disk{Serial: pool.Disk.Serial, MinBytes: int64(pool.Disk.MinGiB) << 30, Consent: pool.Disk.Overwrite},
+		Disk: diskRule(pool.Disk),
 	}
 	if pool.Strategy == order.Kexec {
 		o.First = order.Kexec
 	}
 	return o, o.Check()
+}
+
+// diskRule is where the system goes, in an order's words.
+func diskRule(d v1alpha1.MetalDisk) order.Disk {
+	return order.Disk{Serial: d.Serial, MinBytes: int64(d.MinGiB) << 30, Consent: d.Overwrite}
 }
 
 // answers switches a machine on that is off, and waits until it lets us in.

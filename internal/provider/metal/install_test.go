@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -134,5 +135,38 @@ func TestPowerLostInMidInstallation(t *testing.T) {
 	})))
 	if !asked || u.boots != boots {
 		t.Errorf("asked to approve it: %t, booted %d times more", asked, u.boots-boots)
+	}
+}
+
+// TestDiskRuleChanges: machines in use stay on their disk, whatever the document says later, also where they take another system; the plan says of
+// which field that is true, and what to do. What is installed then is installed by the rule of then.
+func TestDiskRuleChanges(t *testing.T) {
+	k, doc := newRack(t, 4), document(t, strings.Replace(plain, "replicas: 1}", "replicas: 2}", 1))
+	ctx := t.Context()
+	doc.Spec.ControlPlane.Replicas = 1
+	p := k.provider(doc)
+	testkit.Must(t, k.apply(p, doc))
+	kept := func() string {
+		t.Helper()
+		return strings.Join(testkit.Value(p.Kept(ctx, testkit.Value(p.Observe(ctx))(t)))(t), "\n")
+	}
+	if got := kept(); got != "" {
+		t.Errorf("nothing has changed: %s", got)
+	}
+	doc.Spec.Provider.Metal.Pools = []v1alpha1.MetalPool{{Name: "general", Strategy: "reboot", Disk: v1alpha1.MetalDisk{MinGiB: 100, Data: []string{"D"}}}}
+	want := "spec.provider.metal.pools[0].disk.minGiB was 20, and is 100 now: demo-general-1, demo-general-2 stay on the disks that they were installed on; " +
+		"naupegos node replace demo demo-general-1 has the place filled by the rule of now"
+	if got := kept(); got != want {
+		t.Error(got)
+	}
+	k.newest = "b"
+	testkit.Must(t, p.Renew(ctx, "demo-general-1", mute{}))
+	if got := kept(); got != want {
+		t.Errorf("after another system: %s", got)
+	}
+	testkit.Must(t, p.DestroyMachine(testkit.Value(p.Machine(ctx, "demo-general-1"))(t)).Run(ctx, mute{}))
+	testkit.Must(t, k.apply(p, doc))
+	if got := kept(); got != strings.NewReplacer("demo-general-1, demo-general-2 stay on the disks that they were", "demo-general-2 stays on the disk that it was", "demo-general-1", "demo-general-2").Replace(want) {
+		t.Errorf("after one was replaced: %s", got)
 	}
 }

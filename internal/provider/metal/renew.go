@@ -43,7 +43,7 @@ func (p *Provider) Outdated(ctx context.Context) (map[string]provider.Newer, err
 		default:
 			continue
 		}
-		o, err := p.order(ctx, m, specOf(now))
+		o, err := p.renewal(ctx, m, specOf(now))
 		if err != nil {
 			return nil, err
 		}
@@ -54,6 +54,15 @@ func (p *Provider) Outdated(ctx context.Context) (map[string]provider.Newer, err
 		newer[now.Name] = n
 	}
 	return newer, nil
+}
+
+// renewal is an order for a machine that is installed: another system goes onto the disk that it has, whatever the document says of disks now.
+func (p *Provider) renewal(ctx context.Context, m *registry.Machine, spec provider.MachineSpec) (*order.Order, error) {
+	o, err := p.order(ctx, m, spec)
+	if err == nil {
+		o.Disk = m.Record.Order.Disk
+	}
+	return o, err
 }
 
 // restarts reports whether machines of a strategy take another system.
@@ -81,7 +90,7 @@ func (p *Provider) Renew(ctx context.Context, name string, progress plan.Progres
 	if !restarts(strategy) || !p.isOurs(was, name) {
 		return fail.New(fail.Refused, "give %s another system: its pool has the strategy %s", name, strategy).Do("node replace has it installed anew")
 	}
-	o, err := p.order(ctx, m, spec)
+	o, err := p.renewal(ctx, m, spec)
 	if err != nil {
 		return err
 	}
