@@ -128,6 +128,7 @@ func TestMetal(t *testing.T) {
 			t.Error("the bad system was not tried")
 		}
 		p.withdraw("bad")
+		p.run("apply", "-f", file, "--yes") // pods may come back
 		lap("old has left the bad system")
 	})
 	p.ready(3)

@@ -73,7 +73,7 @@ func restarts(strategy string) bool {
 // wentBack says that a machine has tried a system, and has left it again.
 func wentBack(name string, s order.System) error {
 	return fail.New(fail.Refused, "the system %s did not come up, and the machine went back to the one before", s.ID).At(name).
-		Do("make another one (naupegos image system), or name the one before in spec.provider.metal.system")
+		Do("naupegos apply lets pods onto it again; make another system (naupegos image system), or name the one before in spec.provider.metal.system")
 }
 
 // short is the ID of a system as people can read it.
