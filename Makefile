@@ -155,7 +155,7 @@ e2e-openstack: bin/tiers
 	@$(TIER) -v -budget 8m e2e-openstack $(AS_ROOT) $(E2E) -run '$(ON_CLOUD)'
 
 e2e-metal: build bundle bin/tiers
-	@$(TIER) -v -budget 20m e2e-metal $(AS_ROOT) $(E2E) -run '$(ON_RACK)'
+	@$(TIER) -v -budget 20m e2e-metal $(AS_ROOT) $(E2E) -run '$(ON_RACK)' $(if $(NAUPEGOS_FULL),,-timeout 35m)
 
 # test/openstack/bed restarts the services under the feet of the others. CALLS take minutes, and another choice of calls each time.
 ON_BED = $(AS_ROOT) go run ./test/openstack run

@@ -33,9 +33,6 @@ import (
 // systemsEnv is where the system images lie that machines are installed with.
 const systemsEnv = "NAUPEGOS_TEST_SYSTEMS"
 
-// emulated take turns: each has machines installed that are emulated, which takes a slow host half an hour.
-var emulated = []string{"TestInstall", "TestMetal"}
-
 // badSystem is how the ID begins of a system that does not come up.
 const badSystem = "bad0"
 
@@ -43,8 +40,7 @@ const badSystem = "bad0"
 // host keys that they have told, and are sent to their disks when they boot from the network again. A system that does not come up is left by itself;
 // one that does runs from the other slot.
 func TestInstall(t *testing.T) {
-	testkit.InTurn(t, 1, emulated...)
-	testkit.Timely(t, 10*time.Minute+10*time.Minute*slower)
+	testkit.OnlyFull(t, "TestMetal has such machines installed, too, and makes them a cluster's")
 	if os.Getenv(systemsEnv) == "" {
 		t.Setenv(systemsEnv, makeSystems(t))
 	}
