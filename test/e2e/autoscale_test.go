@@ -29,6 +29,15 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
+// calling makes calls, each of which has two minutes.
+func calling(t *testing.T) func(func(context.Context) error) error {
+	return func(f func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		return f(ctx)
+	}
+}
+
 // TestAutoscale asks for a machine and gives it back as a cluster-autoscaler does, which itself no module proxy has: by its protocol, its
 // certificate and its configuration, against the served pools of a real cluster.
 func TestAutoscale(t *testing.T) {
@@ -39,11 +48,7 @@ func TestAutoscale(t *testing.T) {
 	at := net.JoinHostPort("127.0.0.1", itoa(testkit.FreePort(t)))
 	c := r.autoscaler(t, at)
 	stop := r.autoscales(t, at)
-	call := func(f func(context.Context) error) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		return f(ctx)
-	}
+	call := calling(t)
 	refresh := func(ctx context.Context) error {
 		_, err := c.Refresh(ctx, &externalgrpc.RefreshRequest{})
 		return err

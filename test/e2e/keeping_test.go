@@ -52,11 +52,7 @@ func TestKeeping(t *testing.T) {
 
 	at := net.JoinHostPort("127.0.0.1", itoa(port))
 	c := r.autoscaler(t, at)
-	call := func(f func(context.Context) error) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		return f(ctx)
-	}
+	call := calling(t)
 	until(t, time.Minute, time.Second, func() error {
 		return call(func(ctx context.Context) error {
 			_, err := c.Refresh(ctx, &externalgrpc.RefreshRequest{})
