@@ -307,6 +307,9 @@ func (r *rig) kubeconfig() []byte {
 func (r *rig) destroy() {
 	r.t.Helper()
 	r.site.host(r) // which nobody can tell any more afterwards
+	if r.t.Failed() {
+		r.evidence()
+	}
 	res := r.must(0, "destroy", r.name, "--yes")
 	r.t.Logf("%s: destroy took %v", r.name, res.took.Round(100*time.Millisecond))
 	r.gone()
