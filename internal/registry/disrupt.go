@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry/facts"
@@ -58,7 +59,11 @@ func (r *Registry) Lock(ctx context.Context, group, holder string) (granted bool
 	}
 	want.Heeds = cluster
 	if m != nil {
-		want.Detail = m.Title()
+		if want.Holder, want.Detail = m.UUID, m.Title(); holder != m.UUID { // it may have asked before it was known by that ID
+			if _, err := r.store.Give(ctx, want.Group, holder); err != nil {
+				return false, nil, err
+			}
+		}
 		if m.Claim.Cluster == group {
 			want.Cluster = cluster
 		}
@@ -68,10 +73,17 @@ func (r *Registry) Lock(ctx context.Context, group, holder string) (granted bool
 
 // Unlock gives a holder's place back.
 func (r *Registry) Unlock(ctx context.Context, group, holder string) (held bool, err error) {
-	if _, err := r.lockable(ctx, group, holder); err != nil {
+	m, err := r.lockable(ctx, group, holder)
+	if err != nil {
 		return false, err
 	}
-	return r.store.Give(ctx, rebootPrefix+group, holder)
+	held, err = r.store.Give(ctx, rebootPrefix+group, holder)
+	if err == nil && m != nil && m.UUID != holder {
+		var own bool
+		own, err = r.store.Give(ctx, rebootPrefix+group, m.UUID)
+		held = held || own
+	}
+	return held, err
 }
 
 // Release takes a place away from whoever holds it, by the names that Holders shows: for a holder that never will come back.
@@ -79,7 +91,7 @@ func (r *Registry) Release(ctx context.Context, group, holder string) (held bool
 	return r.store.Give(ctx, group, holder)
 }
 
-// lockable checks names, and returns the machine whose UUID the holder is; nil where it is none that is known.
+// lockable checks names, and returns the machine that the holder is; nil where it is none that is known.
 func (r *Registry) lockable(ctx context.Context, group, holder string) (*Machine, error) {
 	if !groupForm.MatchString(group) {
 		return nil, fail.New(fail.Invalid, "a group's name has letters, digits, dots and hyphens, at most 64")
@@ -87,15 +99,39 @@ func (r *Registry) lockable(ctx context.Context, group, holder string) (*Machine
 	if holder == "" || len(holder) > 256 {
 		return nil, fail.New(fail.Invalid, "a holder needs an ID of at most 256 bytes")
 	}
-	uuid, err := facts.ParseUUID(holder)
-	if err != nil {
-		return nil, nil // Zincati's IDs are none
-	}
-	m, err := r.Selected(ctx, facts.Selector{UUID: uuid})
-	if fail.KindOf(err) == fail.NotFound {
-		return nil, nil
-	}
+	m, _, err := r.HolderOf(ctx, holder)
 	return m, err
+}
+
+// LockLabel is the label with the ID by which a machine asks whether it may reboot, where that is not its UUID: Zincati's comes from the system's
+// machine ID, which nobody else knows.
+const LockLabel = "fleetlock-id"
+
+// HolderOf returns the machine that an ID of a holder is: its UUID, with or without hyphens, or what an operator has written into its LockLabel.
+// The latter stands for the machine's key, for whoever has it there can show no certificate. nil where it is none that is known.
+func (r *Registry) HolderOf(ctx context.Context, id string) (m *Machine, byLabel bool, err error) {
+	text := id
+	if len(id) == 32 { // as Zincati writes its identity.node_uuid
+		text = strings.Join([]string{id[:8], id[8:12], id[12:16], id[16:20], id[20:]}, "-")
+	}
+	if uuid, err := facts.ParseUUID(text); err == nil {
+		m, err := r.Selected(ctx, facts.Selector{UUID: uuid})
+		if fail.KindOf(err) != fail.NotFound {
+			return m, false, err
+		}
+	}
+	if !valueForm.MatchString(id) {
+		return nil, false, nil
+	}
+	all, _, err := r.Find(ctx, metal.Query{Labels: map[string]string{LockLabel: id}})
+	switch {
+	case err != nil || len(all) == 0:
+		return nil, false, err
+	case len(all) > 1:
+		return nil, false, fail.New(fail.Conflict, "the machines %s and %s have the same label %s", all[0].Title(), all[1].Title(), LockLabel).
+			Do("naupegos machine label takes it away from those that don't give this ID")
+	}
+	return &all[0], true, nil
 }
 
 // Holders returns who has places: to be installed, or to reboot.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
 // fleetRequest is the body of FleetLock, the protocol of Zincati and others.
@@ -82,15 +81,8 @@ func (h routes) fleet(w http.ResponseWriter, r *http.Request, do func(ctx contex
 
 // fleetClient: whoever gives the UUID of a machine that has a key needs the key.
 func (h routes) fleetClient(r *http.Request, id string) error {
-	uuid, err := facts.ParseUUID(id)
-	if err != nil {
-		return nil // Zincati's IDs are none
-	}
-	m, err := h.Registry.Selected(r.Context(), facts.Selector{UUID: uuid})
-	if fail.KindOf(err) == fail.NotFound {
-		return nil
-	}
-	if err != nil {
+	m, byLabel, err := h.Registry.HolderOf(r.Context(), id)
+	if err != nil || m == nil || byLabel {
 		return err
 	}
 	return h.mayActFor(r, m)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +158,55 @@ func TestFleetLock(t *testing.T) {
 			t.Errorf("%+v: %d %s", step, status, got)
 		}
 	}
+}
+
+// TestZincati: a machine is known by what Zincati sends, its SMBIOS UUID where its configuration has that as identity.node_uuid, else the ID that an
+// operator has bound to it. Then it has the cluster's own place, and forgetting the machine gives that back.
+func TestZincati(t *testing.T) {
+	s := newSite(t, registry.Options{})
+	// Of the machine ID 0a0a…: systemd-id128 machine-id --app-specific=de35106b6ec24688b63afddaa156679b, which is HMAC-SHA256 cut to a UUID.
+	const id, keyed, plain = "20ea3894cd9c419d8fa2840259381abc", "b7f5f93a-b029-475f-b3a4-479ba198cb83", "b7f5f93a-b029-475f-b3a4-479ba198cb84"
+	ask := func(path, id string, status int, words string) {
+		t.Helper()
+		body := `{"client_params":{"id":"` + id + `","group":"workers"}}`
+		if got, answer := s.ask(&http.Client{}, server.Anybody, "POST", "/v1/"+path, body, "fleet-lock-protocol", "true", "Content-Type", "application/json"); got != status || !strings.Contains(answer, words) {
+			t.Errorf("%s of %s: %d %s", path, id, got, answer)
+		}
+	}
+	holders := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, p := range testkit.Value(s.registry.Holders(t.Context()))(t) {
+			got = append(got, p.Holder+" "+p.Detail)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("places are held by %q, not %q", got, want)
+		}
+	}
+	s.enrol(testkit.Value(facts.NewKey())(t))
+	if status, body := s.ask(&http.Client{}, server.Anybody, "POST", "/discovery", legacy(4, "boot-1")); status != 200 {
+		t.Fatal(body)
+	}
+	bare := strings.ReplaceAll(plain, "-", "")
+	ask("pre-reboot", bare, 200, "")
+	holders(plain + " 52:54:00:e8:32:54")
+	ask("pre-reboot", id, 409, "52:54:00:e8:32:54")
+	ask("steady-state", bare, 200, "")
+	ask("pre-reboot", strings.ReplaceAll(keyed, "-", ""), 401, "certificate")
+
+	ask("pre-reboot", id, 200, "") // nobody knows whose it is
+	holders(id + " " + id)
+	testkit.Value(s.registry.Label(t.Context(), keyed, map[string]string{registry.LockLabel: id}, nil))(t)
+	ask("pre-reboot", id, 200, "")
+	holders(keyed + " 52:54:00:e8:32:53")
+	ask("pre-reboot", bare, 409, "52:54:00:e8:32:53")
+	ask("steady-state", id, 200, "")
+	holders()
+	ask("pre-reboot", id, 200, "")
+	testkit.Value(s.registry.Label(t.Context(), plain, map[string]string{registry.LockLabel: id}, nil))(t)
+	ask("pre-reboot", id, 409, "the same label")
+	testkit.Must(t, s.registry.Forget(t.Context(), keyed))
+	holders()
 }
 
 // enrol has a machine with a key be approved, and returns what it asks with from then on.
