@@ -50,7 +50,7 @@ func TestMetalFull(t *testing.T) {
 	p := newProvisioning(t)
 	p.cluster = "rack"
 	p.offers("whole")
-	old, modern := p.add(rack.Spec{Name: "old", MemoryMiB: 2048, DiskGiB: 24}), p.add(rack.Spec{Name: "modern", UEFI: true, MemoryMiB: 3072, DiskGiB: 24})
+	old, modern := p.add(rack.Spec{Name: "old", MemoryMiB: 2048, DiskGiB: 24}), p.add(rack.Spec{Name: "modern", UEFI: true, CPUs: 2, MemoryMiB: 3072, DiskGiB: 24})
 	p.employed(old, modern)
 	lap("both are approved")
 

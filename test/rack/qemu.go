@@ -109,7 +109,7 @@ func (m *Machine) start(disk bool) (*exec.Cmd, *bytes.Buffer) {
 		first, second = "2", "1"
 	}
 	args := []string{
-		"-name", m.Name, "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(m.MemoryMiB), "-nodefaults", "-display", "none",
+		"-name", m.Name, "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprint(m.MemoryMiB), "-nodefaults", "-display", "none",
 		"-chardev", "file,id=console,append=on,path=" + m.ConsoleFile(), "-serial", "chardev:console", "-monitor", "unix:" + m.monitor() + ",server=on,wait=off",
 		"-smbios", "type=1,manufacturer=QEMU,product=rack,serial=S-" + m.Name + ",uuid=" + m.UUID, "-device", "virtio-rng-pci", "-device", "i6300esb", "-action", "watchdog=reset",
 		"-drive", "if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file=" + m.disk(), "-device", "virtio-blk-pci,drive=disk,bootindex=" + second + ",serial=" + m.serial(),

@@ -29,6 +29,7 @@ type Spec struct {
 	Name      string // also the end of its disk's serial number: DISK-NAME
 	MAC       string
 	UEFI      bool
+	CPUs      int    // 0: 1
 	MemoryMiB int    // 0: 1536
 	DiskGiB   int    // 0: 12
 	Tap       string // the link that the machine is plugged in by; empty: "tap-" + Name
@@ -51,6 +52,7 @@ type Machine struct {
 // New makes a machine with an empty disk, unless dir has it already, and has its BMC answer. It is off. bridge is the link that its network card
 // is plugged into, in the network namespace of this process.
 func New(ctx context.Context, dir, bridge string, s Spec) (*Machine, error) {
+	s.CPUs = max(1, s.CPUs)
 	if s.MemoryMiB == 0 {
 		s.MemoryMiB = 1536
 	}

@@ -168,7 +168,7 @@ func (d *demo) rack(ctx context.Context) (err error) {
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	for i, s := range []rack.Spec{{Name: "old", MemoryMiB: 2048}, {Name: "modern", UEFI: true, MemoryMiB: 3072}} {
+	for i, s := range []rack.Spec{{Name: "old", MemoryMiB: 2048}, {Name: "modern", UEFI: true, CPUs: 2, MemoryMiB: 3072}} {
 		s.MAC, s.BMC, s.Password, s.DiskGiB = fmt.Sprintf("52:54:00:92:00:%02x", i+1), fmt.Sprint("127.0.0.1:", 16230+i), secret, 24
 		m, err := rack.New(ctx, filepath.Join(d.dir, s.Name), bridge, s)
 		if err != nil {
