@@ -105,6 +105,7 @@ func TestApplyMakesEverything(t *testing.T) {
 		"ctr --address /run/containerd/containerd.sock -n k8s.io images import --label io.cri-containerd.pinned=pinned " + blobFile(digestOf(imageBlob)),
 		"ctr --address /run/containerd/containerd.sock -n k8s.io images tag --force naupegos.local/pause:1 registry.k8s.io/pause:1",
 		"ctr --address /run/containerd/containerd.sock -n k8s.io images label registry.k8s.io/pause:1 io.cri-containerd.pinned=pinned",
+		"sync --file-system /var/lib/containerd",
 		"systemctl start -- app.service lb.service",
 	}
 	if got := f.ran(); !slices.Equal(got, want) {

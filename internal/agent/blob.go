@@ -70,7 +70,7 @@ func receive(ctx context.Context, tmp, digest string, size int64, r io.Reader) (
 		}
 	}()
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum), contextReader{ctx, r})
+	n, err := io.Copy(io.MultiWriter(&paced{file: f}, sum), contextReader{ctx, r})
 	if err != nil {
 		if ctx.Err() != nil {
 			return fail.Wrap(fail.Interrupted, ctx.Err(), "receive a blob").At(blobFile(digest))
@@ -91,6 +91,23 @@ func receive(ctx context.Context, tmp, digest string, size int64, r io.Reader) (
 		return fileError(err, "receive a blob", blobFile(digest))
 	}
 	return nil
+}
+
+// paced writes to a file and sees that little of it waits in memory for the disk: etcd's next write may have to wait for all that does.
+type paced struct {
+	file  *os.File
+	dirty int
+}
+
+// pace is how many bytes may wait.
+const pace = 16 << 20
+
+func (p *paced) Write(b []byte) (int, error) {
+	n, err := p.file.Write(b)
+	if p.dirty += n; err == nil && p.dirty >= pace {
+		p.dirty, err = 0, p.file.Sync()
+	}
+	return n, err
 }
 
 // sweepBlobs removes what transfers that died left behind. Best effort: it is only about space.

@@ -109,6 +109,8 @@ func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]by
 		return f.systemctl(argv[1:])
 	case "ctr":
 		return f.ctr(argv[5:])
+	case "sync":
+		return nil, nil
 	case "journalctl":
 		return []byte("app: bad thing\napp: giving up\n"), nil
 	case "modprobe":

@@ -108,8 +108,21 @@ func (a *Agent) importImages(ctx context.Context, c machine.Config) ([]machine.C
 			return changes, nil, err
 		}
 		changes = append(changes, imageChange(img))
+		if err := a.settleStore(ctx); err != nil {
+			return changes, nil, err
+		}
 	}
 	return changes, nil, nil
+}
+
+// settleStore has what containerd has unpacked reach the disk before it unpacks more: see paced.
+func (a *Agent) settleStore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.unitWait)
+	defer cancel()
+	if _, err := a.run.Run(ctx, nil, "sync", "--file-system", a.path(machine.ContainerdRoot)); err != nil {
+		return fail.Wrap(kindOr(err, fail.Internal), err, "write container images to the disk").At(machine.ContainerdRoot)
+	}
+	return nil
 }
 
 func (a *Agent) missingArchives(images []machine.Image) ([]string, error) {

@@ -299,7 +299,7 @@ func (a *applying) planControlPlane(balanced []string) {
 				a.add(stageBootstrap, lay, needs...)
 				needs = plan.After(lay.ID)
 			}
-			a.add(stageBootstrap, st, needs...)
+			a.add(stageBootstrap, st, append(needs, a.inTurn(s)...)...)
 			continue
 		}
 		st.Rolling = true

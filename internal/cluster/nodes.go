@@ -116,7 +116,7 @@ func (a *applying) planPool(pool string, before []plan.Need) (after []plan.Need)
 		st := a.configured(s)
 		replaced := a.replacement(s)
 		if len(replaced) == 0 && !a.rolls(s) {
-			a.add(stageWorkers, st, plan.IfPlanned(apiStep)...)
+			a.add(stageWorkers, st, append(plan.IfPlanned(apiStep), a.inTurn(s)...)...)
 			continue
 		}
 		if lanes[next] == nil {

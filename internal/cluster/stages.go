@@ -105,6 +105,7 @@ type applying struct {
 	o     *Observed
 	graph plan.Graph
 	made  map[string]*plan.Step // the provider's step that leaves a machine running, by the machine's name
+	sent  string                // the step that was the last to be sent much to the disk of a member of etcd: see inTurn
 }
 
 func (c *Cluster) applying(o *Observed, machines []*plan.Step) *applying {
@@ -173,6 +174,20 @@ func (a *applying) chain(stage plan.Stage, steps []*plan.Step, needs ...plan.Nee
 // upToDate reports whether nothing is to be done on a machine.
 func (a *applying) upToDate(s wanted.Slot) bool {
 	return a.o.Machines[s.Name].UpToDate() && a.made[s.Name] == nil
+}
+
+// inTurn are the needs of the step that configures a machine and restarts nothing: where images of a release are sent to a disk that has a member of
+// etcd, the one that sends to another such disk. Members wait for their disks, and only one of them may: etcd answers without it.
+func (a *applying) inTurn(s wanted.Slot) (needs []plan.Need) {
+	seen := a.o.Machines[s.Name]
+	if !a.facts.Bootstrapped() || seen == nil || seen.Report == nil || len(seen.Report.Missing) == 0 || !s.IsControlPlane() && !a.prov.Traits().SharedKernel {
+		return nil
+	}
+	if a.sent != "" {
+		needs = plan.After(a.sent)
+	}
+	a.sent = configureID(s.Name)
+	return needs
 }
 
 // configured is the step that makes a machine as it should be.
