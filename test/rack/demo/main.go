@@ -28,6 +28,9 @@ const (
 	address = "10.92.0.1"
 	web     = "https://" + address + ":8443"
 	cluster = "rack"
+
+	// The machines.
+	old, modern = "old", "modern"
 )
 
 const document = `apiVersion: naupegos.dev/v1alpha1
@@ -37,8 +40,8 @@ spec:
   provider:
     metal:
       pools:
-        - {name: control-plane, machines: [modern]}
-        - {name: general, machines: [old]}
+        - {name: control-plane, machines: [` + modern + `]}
+        - {name: general, machines: [` + old + `]}
   endpoint: {kind: direct}
   controlPlane: {replicas: 1}
   workers: [{name: general, replicas: 1}]
@@ -79,8 +82,25 @@ func (d *demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// forget removes what a demo has left that was interrupted: all but images.
+func (d *demo) forget() error {
+	left, err := filepath.Glob(filepath.Join(d.state(), "*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range append(left, filepath.Join(d.dir, old), filepath.Join(d.dir, modern)) {
+		if path == filepath.Join(d.state(), "boot") {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(d.state(), 0o700)
+}
+
 func run(ctx context.Context, d *demo, kubernetes string) (err error) {
-	if err := os.MkdirAll(d.state(), 0o700); err != nil {
+	if err := d.forget(); err != nil {
 		return err
 	}
 	discovery := filepath.Join(d.dir, "discovery")
@@ -168,7 +188,7 @@ func (d *demo) rack(ctx context.Context) (err error) {
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	for i, s := range []rack.Spec{{Name: "old", MemoryMiB: 2048}, {Name: "modern", UEFI: true, CPUs: 2, MemoryMiB: 3072}} {
+	for i, s := range []rack.Spec{{Name: old, MemoryMiB: 2048}, {Name: modern, UEFI: true, CPUs: 2, MemoryMiB: 3072}} {
 		s.MAC, s.BMC, s.Password, s.DiskGiB = fmt.Sprintf("52:54:00:92:00:%02x", i+1), fmt.Sprint("127.0.0.1:", 16230+i), secret, 24
 		m, err := rack.New(ctx, filepath.Join(d.dir, s.Name), bridge, s)
 		if err != nil {
