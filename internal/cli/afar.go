@@ -34,13 +34,18 @@ func (f *serverFlags) bind(c *cobra.Command) {
 // The commands that go through a server beside operate's verbs, by their paths, and those that have nothing to do with a store. All others are
 // refused with a server, with what is to be done instead.
 var (
-	withServer = []string{"plan", "status", "history", "document", "kubeconfig", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes"}
+	withServer = []string{"plan", "status", "history", "document", "kubeconfig", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes",
+		"doctor", "certs issuer", "logs"}
 
 	withoutStore = []string{"login", "logout", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "server", "bundle", "image", "local-machine"}
 
 	instead = map[string]string{
-		"kubectl": "naupegos kubeconfig NAME, and a kubectl of your own", "release": "run it where the server's store is: it writes keys into a directory there",
-		"autoscale": "run it where the server's store is: it serves until it is interrupted", "store": "naupegos server backup and restore",
+		"kubectl":    "naupegos kubeconfig NAME, and a kubectl of your own",
+		"autoscale":  "spec.unattended.autoscale in its document has servers answer the cluster's autoscaler",
+		"store":      "naupegos server backup and restore, where the server's store is",
+		"ssh":        "naupegos handover NAME DIR, then ssh -F ssh_config MACHINE in DIR: the way to machines is yours, not the server's",
+		"ssh-config": "naupegos handover NAME DIR writes one for this host",
+		"backup key": "run it where the server's store is: the passphrase is for nobody else",
 	}
 )
 
@@ -70,7 +75,7 @@ func (f *serverFlags) check(c *cobra.Command) error {
 		return nil
 	}
 	return fail.New(fail.Refused, "%s does not go through a server, and %s is named", c.CommandPath(), at).
-		Do("%s", cmp.Or(instead[path[0]], "run it where the server's store is, without --server and $NAUPEGOS_SERVER"))
+		Do("%s", cmp.Or(instead[name], instead[path[0]], "run it where the server's store is, without --server and $NAUPEGOS_SERVER"))
 }
 
 // server returns a client of the server that is named; nil: none is.
@@ -186,6 +191,11 @@ func (v *afar) carryOut(ctx context.Context) (first *plan.Plan, done operate.Don
 			return first, done, err
 		}
 		asked = got.Asked
+		if v.taking != nil {
+			if err := v.taking(ctx, v.server, &asked); err != nil {
+				return first, done, err
+			}
+		}
 		r, err := v.run(ctx, asked, got.Digest)
 		done = r.Done
 		if done.Said = strings.TrimSpace(said + "\n" + done.Said); (err == nil || done.Changed) && !rewritten {
@@ -199,6 +209,24 @@ func (v *afar) carryOut(ctx context.Context) (first *plan.Plan, done operate.Don
 		changed, said, asked = true, done.Said, asked.Then()
 		ask = func(*plan.Plan) string { return "More was found to do. Carry this out, too?" }
 	}
+}
+
+// carryOutAgreed has the server carry out what was agreed to before: nobody is asked, unless there turns out to be more to do.
+func (v *afar) carryOutAgreed(ctx context.Context, p *plan.Plan, digest string) (done operate.Done, err error) {
+	if err := v.front(v.app).Show(p, ""); err != nil {
+		return done, err
+	}
+	if err := p.CheckConsents(v.flags.consents.given); err != nil {
+		return done, err
+	}
+	r, err := v.run(ctx, v.asked, digest)
+	if err != nil || !r.More {
+		return r.Done, err
+	}
+	v.asked, v.question = v.asked.Then(), "More was found to do. Carry this out, too?"
+	_, done, err = v.carryOut(ctx)
+	done.Changed = true
+	return done, err
 }
 
 // agree shows a plan and asks, as the command itself does.

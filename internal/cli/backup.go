@@ -20,7 +20,6 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
-	"github.com/naupegos/naupegos/internal/store"
 )
 
 func newBackupCmd(a *App) *cobra.Command {
@@ -103,11 +102,11 @@ whole. With -f the place is the one that a document names, also where the store 
 			if err != nil {
 				return err
 			}
-			sets, err := b.list(cmd.Context())
+			sets, err := listBackups(cmd.Context(), b)
 			if err != nil {
 				return err
 			}
-			here := &operate.BackupList{ClusterID: b.clusterID, Where: b.target.String(), Items: sets}
+			here := &operate.BackupList{ClusterID: b.ClusterID, Where: b.Target.String(), Items: sets}
 			return out.Print(a.Out, sets, func(w io.Writer) error { return backupTable(w, args[0], here) })
 		},
 	}
@@ -160,7 +159,7 @@ func (a *App) backup(ctx context.Context, name, id, file string) (*operate.Backu
 	if err != nil {
 		return nil, err
 	}
-	set, err := backup.Open(ctx, b.target, b.cluster, id)
+	set, err := backup.Open(ctx, b.Target, b.Cluster, id)
 	if err != nil {
 		return nil, err
 	}
@@ -221,45 +220,23 @@ Who has both the place and the passphrase has every cluster of this store: take 
 	return c
 }
 
-// backups are those of one cluster.
-type backups struct {
-	cluster   string
-	clusterID string // empty where the store does not know the cluster
-	target    backup.Target
-	unknown   error // why not
-}
-
 // backupsOf finds where the backups of a cluster are: by a document, else by what the store knows of it, else in the state directory.
-func (a *App) backupsOf(ctx context.Context, name, file string) (*backups, error) {
+func (a *App) backupsOf(ctx context.Context, name, file string) (*operate.BackupsOf, error) {
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer st.Close()
-	b := &backups{cluster: name}
-	rec, err := st.Cluster(ctx, name)
-	switch {
-	case fail.KindOf(err) == fail.NotFound:
-		b.unknown, rec = err, &store.Cluster{}
-	case err != nil:
-		return nil, err
-	}
-	b.clusterID = rec.ID
 	var doc *v1alpha1.Cluster
 	if file != "" {
 		if doc, _, err = a.readDocument(file); err == nil && doc.Metadata.Name != name {
 			err = fail.New(fail.Invalid, "the document describes cluster %s, not %s", doc.Metadata.Name, name).At(file)
 		}
-	} else if len(rec.Document) > 0 {
-		doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document)
-	} else {
-		err = nil
+		if err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	b.target = cluster.BackupTarget(doc, st.Dir())
-	return b, nil
+	return operate.FindBackups(ctx, st, name, doc)
 }
 
 // backupsAfar are those that a server knows of; nil: no server is named.
@@ -274,11 +251,11 @@ func (a *App) backupsAfar(ctx context.Context, name, file string) (*operate.Back
 	return client.See(ctx, c, name, operate.Backups, operate.Plainly{})
 }
 
-// list returns the sets. Where there are none of a cluster that nobody knows, its name is a slip.
-func (b *backups) list(ctx context.Context) ([]*backup.Set, error) {
-	sets, err := backup.List(ctx, b.target, b.cluster)
-	if err == nil && len(sets) == 0 && b.unknown != nil {
-		err = b.unknown
+// listBackups returns the sets. Where there are none of a cluster that nobody knows, its name is a slip.
+func listBackups(ctx context.Context, b *operate.BackupsOf) ([]*backup.Set, error) {
+	sets, err := backup.List(ctx, b.Target, b.Cluster)
+	if err == nil && len(sets) == 0 && b.Unknown != nil {
+		err = b.Unknown
 	}
 	if sets == nil {
 		sets = []*backup.Set{} // in JSON a list

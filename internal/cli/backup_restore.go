@@ -1,28 +1,28 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/rehearse"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cluster"
-	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
-	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/plan"
 )
 
 // openFlags say where a set is, what opens it, and how long its rehearsal may take.
@@ -40,12 +40,12 @@ func (f *openFlags) bind(c *cobra.Command) {
 	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "how long the rehearsal may take")
 }
 
-// check refuses flags that don't say one thing.
-func (f *openFlags) check() error {
+// check refuses flags that don't say one thing; where says that a document says where backups are.
+func (f *openFlags) check(where bool) error {
 	switch {
 	case f.identity != "" && f.passphrase != "":
 		return fail.New(fail.Invalid, "--identity-file and --passphrase-file exclude each other").Do("open the set by an identity, or by a passphrase")
-	case f.at != "" && f.file != "":
+	case where && f.at != "" && f.file != "":
 		return fail.New(fail.Invalid, "--to and --file exclude each other").Do("name the directory, or the document that does")
 	case f.timeout <= 0:
 		return fail.New(fail.Invalid, "--timeout=%s is no time", f.timeout)
@@ -55,25 +55,34 @@ func (f *openFlags) check() error {
 
 // find finds a set, and where it and its like are.
 func (f *openFlags) find(ctx context.Context, a *App, name, id string) (*backup.Set, backup.Target, error) {
-	if err := f.check(); err != nil {
+	if err := f.check(true); err != nil {
 		return nil, nil, err
 	}
-	var target backup.Target
-	if f.at != "" {
-		dir, err := filepath.Abs(f.at)
-		if err != nil {
-			return nil, nil, fail.Wrap(fail.Invalid, err, "look for backups")
-		}
-		target = backup.Directory(dir)
-	} else {
+	target, err := f.target()
+	if err != nil {
+		return nil, nil, err
+	}
+	if target == nil {
 		b, err := a.backupsOf(ctx, name, f.file)
 		if err != nil {
 			return nil, nil, err
 		}
-		target = b.target
+		target = b.Target
 	}
 	set, err := backup.Open(ctx, target, name, id)
 	return set, target, err
+}
+
+// target is the directory that is named; nil: none is.
+func (f *openFlags) target() (backup.Target, error) {
+	if f.at == "" {
+		return nil, nil
+	}
+	dir, err := filepath.Abs(f.at)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "look for backups")
+	}
+	return backup.Directory(dir), nil
 }
 
 // key returns the identities that are to open a set.
@@ -112,9 +121,10 @@ func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target ba
 	}, find)
 }
 
-// rehearse proves a set. With tidy it also returns the file with a snapshot to start from.
-func (f *openFlags) rehearse(ctx context.Context, a *App, o *operate.OpenedBackup, tidy *rehearse.Tidy) (*rehearse.Proof, string, error) {
-	return o.Rehearse(ctx, operate.Rehearsal{By: version, Within: f.timeout, Tidy: tidy, Status: func(format string, args ...any) { fmt.Fprintf(a.Err, "  "+format+"\n", args...) }})
+// rehearse proves a set.
+func (f *openFlags) rehearse(ctx context.Context, a *App, o *operate.OpenedBackup) (*rehearse.Proof, error) {
+	p, _, err := o.Rehearse(ctx, operate.Rehearsal{By: version, Within: f.timeout, Status: func(format string, args ...any) { fmt.Fprintf(a.Err, "  "+format+"\n", args...) }})
+	return p, err
 }
 
 func newBackupRehearseCmd(a *App) *cobra.Command {
@@ -164,7 +174,7 @@ func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags,
 		return err
 	}
 	defer func() { err = errors.Join(err, o.Remove()) }()
-	p, _, err := f.rehearse(ctx, a, o, nil)
+	p, err := f.rehearse(ctx, a, o)
 	if err != nil {
 		return err
 	}
@@ -176,11 +186,10 @@ func (a *App) rehearseAfar(ctx context.Context, name, id string, f *openFlags, o
 	if f.at != "" || f.file != "" || f.identity != "" || f.passphrase != "" {
 		return fail.New(fail.Refused, "--to, --file, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
 	}
-	if err := f.check(); err != nil {
+	if err := f.check(true); err != nil {
 		return err
 	}
-	within := int((f.timeout + time.Second - 1) / time.Second)
-	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Rehearse, Cluster: name, Backup: id, Seconds: within}, flags: &runFlags{}})
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Rehearse, Cluster: name, Backup: id, Seconds: seconds(f.timeout)}, flags: &runFlags{}})
 	if err != nil {
 		return err
 	}
@@ -231,6 +240,8 @@ With --new-identity everything comes back as another cluster, NAME, of the set o
 own. Kubeconfigs and tokens of the other one are refused, its Secrets are stored by the new key, and nothing that it has in a cloud is touched: load
 balancers are others, volumes are never deleted. The document is that of -f, else the set's with another name.
 
+With --server the server does it, where the store has the backups or -f says, by the store's own identity. What is proven there is shown meanwhile.
+
 Interrupted, the same command goes on; of a cluster that is rebuilt, naupegos apply does, too. On another machine, or with another store, name the directory with --to, and what opens
 the set: --identity-file or --passphrase-file.`,
 		Example: "  naupegos backup restore demo --from latest\n  naupegos backup restore demo --from 20261123T211500Z-3f9a --to /mnt/backups --passphrase-file words\n" +
@@ -240,13 +251,10 @@ the set: --identity-file or --passphrase-file.`,
 			if f.from == "" {
 				return fail.New(fail.Invalid, "say from which backup").Do("--from ID, or --from latest; naupegos backup list %s names them", args[0])
 			}
-			if f.newIdentity {
-				return a.restoreAnew(cmd.Context(), args[0], &f)
-			}
-			if f.of != "" {
+			if f.of != "" && !f.newIdentity {
 				return fail.New(fail.Invalid, "--of is for another cluster than the backup's").Do("--new-identity makes one")
 			}
-			return a.restoreBackup(cmd.Context(), args[0], &f)
+			return a.restore(cmd.Context(), args[0], &f)
 		},
 	}
 	c.Flags().StringVar(&f.from, "from", "", "the ID of the backup, or latest")
@@ -258,112 +266,51 @@ the set: --identity-file or --passphrase-file.`,
 	return c
 }
 
-func (a *App) restoreBackup(ctx context.Context, name string, f *backupRestoreFlags) (err error) {
+// restore has a backup be a cluster, here or at a server's.
+func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) error {
 	began := time.Now()
-	set, target, err := f.find(ctx, a, name, f.from)
-	if err != nil {
+	if err := f.check(!f.newIdentity); err != nil {
 		return err
 	}
-	rec, err := a.recordOf(ctx, name)
-	if err != nil {
-		return err
-	}
-	if rec != nil && cluster.Restores(rec) == set.ID && !cluster.RestoresLiving(rec) {
-		return a.continueRestore(ctx, name, f, began)
-	}
-	if rec != nil {
-		return a.restoreLiving(ctx, set, target, f, began)
-	}
-	o, err := f.open(ctx, a, set, target)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, o.Remove()) }()
-	p, start, err := f.rehearse(ctx, a, o, &rehearse.Tidy{Machines: cluster.NodesOf(o.Doc), Rebuilt: true})
-	if err != nil {
-		return err
-	}
-	a.tellProven(p)
-	s, err := a.openDocument(ctx, o.Doc, sessionOptions{
-		verb: "backup restore", readOnly: true, bundle: bundles.Made, newID: o.Rec.ID,
-		given: &cluster.Given{Secrets: o.Secrets, Facts: memory.OfKeys(o.Rec.Facts)},
-	})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	return a.rebuild(ctx, s, o, start, o.Doc, o.Document, f, began)
-}
-
-// rebuild builds the cluster of a document from a snapshot of a set.
-func (a *App) rebuild(ctx context.Context, s *session, o *operate.OpenedBackup, start string, doc *v1alpha1.Cluster, document []byte, f *backupRestoreFlags, began time.Time) error {
-	if err := s.Cluster.Restore(ctx, o.Set.ID, o.Set.Kubernetes, o.Set.CreatedAt); err != nil {
-		return err
-	}
-	ap, err := s.Cluster.PlanApply(ctx)
-	if err != nil {
-		return err
-	}
-	t := a.terms(&f.run, doc)
-	t.Commit = func(ctx context.Context) error {
-		if err := s.Cluster.KeepSnapshot(start); err != nil {
+	r := &operate.Restore{New: f.newIdentity, Of: f.of, Living: !f.newIdentity && f.run.consents.has(cluster.ConsentRestore)}
+	v := &verb{asked: operate.Asked{Verb: "backup restore", Cluster: name, Backup: f.from, Restore: r, Seconds: seconds(f.timeout)}, flags: &f.run}
+	if f.file != "" {
+		_, data, err := a.readDocument(f.file)
+		if err != nil {
 			return err
 		}
-		if err := o.Remove(); err != nil { // what is in plaintext does not wait until the cluster is up
-			return err
+		v.asked.Document, v.asked.From = string(data), shownFile(f.file)
+	}
+	if c, err := a.server(); err != nil {
+		return err
+	} else if c != nil && (f.at != "" || f.identity != "" || f.passphrase != "") {
+		return fail.New(fail.Refused, "--to, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
+	}
+	target, err := f.target()
+	if err != nil {
+		return err
+	}
+	v.here = func(o *operate.Options) {
+		o.Backups = operate.BackupSource{Target: target, Key: func(ctx context.Context, in backup.Target) ([]byte, error) {
+			return f.key(ctx, a, in, cmp.Or(f.of, name))
+		}}
+	}
+	v.asks = func(p *plan.Plan) string {
+		if slices.Contains(p.MissingConsents(nil), cluster.ConsentRestore) {
+			return "Put the backup into the place of what cluster " + name + " holds?"
 		}
-		return s.Commit(ctx, document)
+		return carryOut
 	}
-	return a.convergeRestored(ctx, s, ap, t, doc.Metadata.Name, began)
-}
-
-func (a *App) tellProven(p *rehearse.Proof) {
-	fmt.Fprintf(a.Err, "Backup %s is proven: %d objects, %d Secrets decrypted.\n", p.Set, p.Objects, p.Secrets)
-}
-
-// continueRestore goes on with a restore that was interrupted.
-func (a *App) continueRestore(ctx context.Context, name string, f *backupRestoreFlags, began time.Time) error {
-	s, doc, err := a.openNamed(ctx, name, sessionOptions{verb: "backup restore", readOnly: true, bundle: bundles.Made})
+	_, done, err := a.carry(ctx, v)
 	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ap, err := s.Cluster.PlanApply(ctx)
-	if err != nil {
-		return err
-	}
-	t := a.terms(&f.run, doc)
-	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
-	return a.convergeRestored(ctx, s, ap, t, name, began)
-}
-
-func (a *App) convergeRestored(ctx context.Context, s *session, ap *cluster.Applied, t operate.Terms, name string, began time.Time) error {
-	ap.Plan.Verb = "backup restore"
-	if _, err := s.Converge(ctx, ap, t); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Out, "Cluster %s is restored (%s).\n", name, time.Since(began).Round(100*time.Millisecond))
-	odd, err := s.Cluster.OddVolumes(ctx)
-	if err != nil { // the cluster is there all the same
-		fmt.Fprintf(a.Err, "Its volumes were not compared with the cloud's: %v\nnaupegos backup volumes %s does that.\n", err, name)
+	if done.Said != "" {
+		fmt.Fprintln(a.Err, done.Said)
+	}
+	if len(done.Volumes) == 0 {
 		return nil
 	}
-	if len(odd) == 0 {
-		return nil
-	}
-	return volumeTable(a.Out, name, odd)
-}
-
-// recordOf returns what the store knows of a cluster; nil where it knows none.
-func (a *App) recordOf(ctx context.Context, name string) (*store.Cluster, error) {
-	st, err := a.viewStore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer st.Close()
-	rec, err := st.Cluster(ctx, name)
-	if fail.KindOf(err) == fail.NotFound {
-		return nil, nil
-	}
-	return rec, err
+	return volumeTable(a.Out, name, done.Volumes)
 }

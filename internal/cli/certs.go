@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -87,6 +88,11 @@ Exit status of --check: 0 where nothing fails, 4 where something does.`,
 
 // checkIssuer prints what a look at the Vault of a cluster finds.
 func (a *App) checkIssuer(ctx context.Context, name string, doc *v1alpha1.Cluster, out *output.Format) error {
+	if c, err := a.server(); err != nil {
+		return err
+	} else if c != nil {
+		return a.checkIssuerAfar(ctx, c, name, out)
+	}
 	var checks []provider.Check
 	o := sessionOptions{look: true, readOnly: true}
 	look := func(s *session) (err error) {
@@ -96,6 +102,23 @@ func (a *App) checkIssuer(ctx context.Context, name string, doc *v1alpha1.Cluste
 	if err := a.onEither(ctx, name, doc, o, look); err != nil {
 		return err
 	}
+	return a.printChecks(checks, out)
+}
+
+// checkIssuerAfar has a server look: it is who asks the Vault.
+func (a *App) checkIssuerAfar(ctx context.Context, c *client.Client, name string, out *output.Format) error {
+	if name == "" {
+		return fail.New(fail.Refused, "--check of -f FILE looks from here, and a server is named").Do("name a cluster that the server knows, or leave away --server and $NAUPEGOS_SERVER")
+	}
+	got, err := client.See(ctx, c, name, operate.IssuerChecks, operate.Plainly{})
+	if err != nil {
+		return err
+	}
+	return a.printChecks(got.Items, out)
+}
+
+// printChecks prints checks, and ends as they say.
+func (a *App) printChecks(checks []provider.Check, out *output.Format) error {
 	if err := out.Print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
 		return err
 	}

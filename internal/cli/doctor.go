@@ -14,7 +14,9 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
@@ -32,6 +34,8 @@ Without a document, look at what any cluster needs, and at this host as the plac
 what that cluster needs of its provider: memory, disk and subnet of this host, quota and flavors of the cloud, and whether the machines
 that exist answer.
 
+With --server, look at the server, and have it look at NAME, from where it is.
+
 Exit status: 0 where nothing fails, 4 where something does.`,
 		Example: "  naupegos doctor\n  naupegos doctor -f cluster.yaml\n  naupegos doctor demo -o json",
 		Args:    cobra.MaximumNArgs(1),
@@ -39,11 +43,11 @@ Exit status: 0 where nothing fails, 4 where something does.`,
 			if file != "" && len(args) > 0 {
 				return fail.New(fail.Invalid, "NAME and -f exclude each other").Do("the document says which cluster it is")
 			}
-			checks := a.examine(cmd.Context(), strings.Join(args, ""), file)
-			if err := out.Print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
+			checks, err := a.examine(cmd.Context(), strings.Join(args, ""), file)
+			if err != nil {
 				return err
 			}
-			return failing(checks)
+			return a.printChecks(checks, &out)
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "check for the cluster of this document; - for standard input")
@@ -85,7 +89,38 @@ func check(name, detail string, err error) provider.Check {
 }
 
 // examine looks at everything, for one cluster or for any.
-func (a *App) examine(ctx context.Context, name, file string) []provider.Check {
+func (a *App) examine(ctx context.Context, name, file string) ([]provider.Check, error) {
+	c, err := a.server()
+	switch {
+	case err != nil:
+		return nil, err
+	case c != nil && file != "":
+		return nil, fail.New(fail.Refused, "-f names a document that this command looks at, and a server is named").Do("leave away -f, or --server and $NAUPEGOS_SERVER")
+	case c != nil:
+		return a.examineAfar(ctx, c, name), nil
+	}
+	return a.examineHere(ctx, name, file), nil
+}
+
+// examineAfar looks at a server, and has it look at what one of its clusters needs.
+func (a *App) examineAfar(ctx context.Context, c *client.Client, name string) []provider.Check {
+	checks := []provider.Check{check("naupegos", "version "+version, nil)}
+	at, err := c.Server(ctx)
+	if err != nil {
+		return append(checks, check("server", "", err))
+	}
+	checks = append(checks, check("server", fmt.Sprintf("%s: servers: %d, clusters: %d", c.Where(), len(at.Servers), at.Clusters), nil))
+	if name == "" {
+		return checks
+	}
+	got, err := client.See(ctx, c, name, operate.Checks, operate.Plainly{})
+	if err != nil {
+		return append(checks, check("cluster "+name, "", err))
+	}
+	return append(checks, got.Items...)
+}
+
+func (a *App) examineHere(ctx context.Context, name, file string) []provider.Check {
 	path, err := findAgent()
 	checks := []provider.Check{check("naupegos", "version "+version, nil), check("agent", path, err)}
 	doc, of, err := a.examined(ctx, name, file)
@@ -120,6 +155,15 @@ func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cl
 		doc, _, err = a.readDocument(file)
 		return doc, file, err
 	case name != "":
+		if c, err := a.server(); err != nil {
+			return nil, name, err
+		} else if c != nil {
+			data, err := c.Document(ctx, name)
+			if err == nil {
+				doc, err = v1alpha1.Parse("the stored document of "+name, data)
+			}
+			return doc, "the stored document of " + name, err
+		}
 		st, err := a.viewStore(ctx)
 		if err != nil {
 			return nil, name, err

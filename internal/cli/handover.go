@@ -2,22 +2,23 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/adopt"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
-	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/server/api"
 )
 
 func newHandoverCmd(a *App) *cobra.Command {
@@ -103,6 +104,8 @@ renews certificates and upgrades it. No pod, program or machine is restarted.
      agent goes with all that it remembers. On gateways it stays, for keepalived runs it as its health check.
   4. The store forgets the cluster and its keys; its history stays.
 
+With --server DIR is yours, and is written before the server begins, which takes the role admin.
+
 A cluster that is not as its document says is refused, and one with a machine that does not answer. So are clusters on machines that are
 Naupegos' own (local, openstack): nobody else would keep those. Whatever is interrupted goes on with the same command; until then apply refuses.`,
 		Example: "  naupegos release demo ./demo-release --dry-run\n  naupegos release demo ./demo-release",
@@ -118,51 +121,30 @@ Naupegos' own (local, openstack): nobody else would keep those. Whatever is inte
 }
 
 func (a *App) release(ctx context.Context, name, dir string, dry bool, format *output.Format, f *runFlags) error {
-	options := sessionOptions{verb: "release", readOnly: true, bundle: bundles.Made}
-	if dry {
-		options.verb, options.bundle = "", bundles.IfHere
+	write := func(files map[string][]byte) error { // again, where a release has done so before
+		return handover.Write(dir, name, files, time.Now(), handover.Released(dir, name))
 	}
-	s, doc, err := a.openNamed(ctx, name, options)
-	if err != nil {
+	if err := handover.CheckPlace(dir, handover.Released(dir, name)); err != nil {
 		return err
 	}
-	defer s.Close()
-	resumed := s.Cluster.Releasing()
-	if err := handover.CheckPlace(dir, resumed); err != nil {
-		return err
-	}
-	p, err := s.Cluster.PlanRelease(ctx, cluster.ReleaseOptions{
-		HandOver: func(ctx context.Context) error { return s.releaseTo(ctx, dir, resumed) }, Forget: s.Forget,
-	})
-	if err != nil {
-		return err
-	}
-	if dry {
-		return a.printPlan(p, "", format)
-	}
-	t := a.terms(f, doc)
-	t.Question = fmt.Sprintf("Forget cluster %s, and leave it to whoever gets %s?", name, dir)
-	t.Commit = func(ctx context.Context) error {
-		if err := s.Commit(ctx, s.Record.Document); err != nil {
-			return err
+	v := &verb{asked: operate.Asked{Verb: operate.Release, Cluster: name}, flags: f, dry: dry, out: format}
+	v.question = fmt.Sprintf("Forget cluster %s, and leave it to whoever gets %s?", name, dir)
+	v.here = func(o *operate.Options) { o.HandOver = write }
+	v.taking = func(ctx context.Context, c *client.Client, agreed *operate.Asked) error {
+		got, err := client.See(ctx, c, name, operate.ReleaseView, operate.Plainly{})
+		if err == nil {
+			err = write(got.Files)
 		}
-		return s.Cluster.BeginRelease(ctx)
-	}
-	if err := s.CarryOut(ctx, p, t); err != nil {
+		if err == nil {
+			agreed.Taken = operate.TakenOf(got.Files)
+		}
 		return err
 	}
-	_, err = fmt.Fprintf(a.Out, "Cluster %s is its owner's and runs on; Naupegos has forgotten it. All that is needed is in %s; begin with README.md.\n", name, dir)
+	if _, _, err := a.carry(ctx, v); err != nil || dry {
+		return err
+	}
+	_, err := fmt.Fprintf(a.Out, "Cluster %s is its owner's and runs on; Naupegos has forgotten it. All that is needed is in %s; begin with README.md.\n", name, dir)
 	return err
-}
-
-// releaseTo writes the hand-over of a cluster that is released; again where the release was interrupted.
-func (s *session) releaseTo(ctx context.Context, dir string, again bool) error {
-	now := time.Now()
-	files, err := s.Cluster.Handover(ctx, cluster.HandoverOptions{Now: now, CloudsYAML: s.Cluster.CloudsYAML, CloudCA: s.Cluster.CloudCA, Release: true})
-	if err != nil {
-		return err
-	}
-	return handover.Write(dir, s.Record.Name, files, now, again)
 }
 
 // importFlags are those of naupegos import.
@@ -192,6 +174,8 @@ What differs stands in comments above the document, the worst last:
 With --adopt the cluster is taken over: its document, authorities and keys go into the store, and on each host an agent notes whose the host is.
 Nothing that runs is changed or restarted. naupegos plan then shows what the first apply would do. Whatever is interrupted goes on with the same command.
 
+With --server the server logs in: --identity names a file there, by its whole path, and the addresses are reached from there. --known-hosts stays yours.
+
 Exit status without --adopt: 0 where the cluster can be taken over, 4 where something blocks, another one for errors.`,
 		Example: `  naupegos import demo --from 10.0.0.11 --user debian --identity ~/.ssh/id_ed25519 > cluster.yaml
   naupegos import demo --from 10.0.0.11 --user debian --identity ~/.ssh/id_ed25519 -o json | jq '.gaps[] | select(.kind == "blocks")'
@@ -212,117 +196,86 @@ Exit status without --adopt: 0 where the cluster can be taken over, 4 where some
 	return c
 }
 
-func (a *App) importCluster(ctx context.Context, name string, f *importFlags) (err error) {
-	id, err := a.importable(ctx, name)
+func (a *App) importCluster(ctx context.Context, name string, f *importFlags) error {
+	c, err := a.server()
 	if err != nil {
 		return err
 	}
-	way, keyFile, err := f.way()
-	if err != nil {
-		return err
-	}
-	r, err := adopt.NewReader(way)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	found, err := r.Read(ctx)
-	if err != nil {
-		return err
-	}
-	draft, err := adopt.New(adopt.Options{Name: name, ID: id, KeyFile: keyFile, User: f.user, Port: f.port}, found)
+	way, err := f.way(c != nil)
 	if err != nil {
 		return err
 	}
 	if f.adopt {
-		return a.adopt(ctx, draft, found, r, f)
-	}
-	if err := f.out.Print(a.Out, draft.Report(), draft.Write); err != nil {
+		v := &verb{asked: operate.Asked{Verb: "import", Cluster: name, Import: way}, flags: &f.run, question: fmt.Sprintf("Take cluster %s over?", name)}
+		_, done, err := a.carry(ctx, v)
+		if err == nil {
+			_, err = fmt.Fprintln(a.Out, done.Said)
+		}
 		return err
 	}
-	if len(draft.Of(adopt.Blocks)) > 0 {
+	report, write, err := a.foreign(ctx, c, name, way)
+	if err != nil {
+		return err
+	}
+	if err := f.out.Print(a.Out, report, write); err != nil {
+		return err
+	}
+	if !report.Adoptable {
 		return exitCode(fail.Refused.ExitCode())
 	}
 	return nil
 }
 
-// importable refuses a cluster that is known already, and returns the ID of one that is being taken over; empty where none is.
-func (a *App) importable(ctx context.Context, name string) (string, error) {
+// foreign looks at a cluster of somebody else's, or has a server look.
+func (a *App) foreign(ctx context.Context, c *client.Client, name string, way *operate.Import) (r adopt.Report, write func(io.Writer) error, err error) {
+	if c != nil {
+		got, err := c.Foreign(ctx, api.ForeignRequest{Cluster: name, Import: *way})
+		if err != nil {
+			return r, nil, err
+		}
+		if err := json.Unmarshal(got.Report, &r); err != nil {
+			return r, nil, fail.Wrap(fail.Internal, err, "read what the server has seen")
+		}
+		return r, func(w io.Writer) error { _, err := io.WriteString(w, got.Text); return err }, nil
+	}
 	st, err := a.viewStore(ctx)
 	if err != nil {
-		return "", err
+		return r, nil, err
 	}
 	defer st.Close()
-	rec, err := st.Cluster(ctx, name)
-	switch {
-	case fail.KindOf(err) == fail.NotFound:
-		return "", nil
-	case err != nil:
-		return "", err
-	case cluster.Importing(rec):
-		return rec.ID, nil
+	f, err := operate.ReadForeign(ctx, st, name, *way)
+	if err != nil {
+		return r, nil, err
 	}
-	return "", fail.New(fail.Conflict, "there is a cluster %s already", name).Do("naupegos status %s shows it; choose another name for one that is not known yet", name)
+	return f.Report(), f.Write, f.Close()
 }
 
-// way says how the hosts are reached, and returns the absolute path of the key's file.
-func (f *importFlags) way() (w adopt.Way, keyFile string, err error) {
+// way says how the hosts are reached: the key is a file where the work is done, and the host keys are those that this user believes.
+func (f *importFlags) way(afar bool) (*operate.Import, error) {
 	switch {
 	case f.from == "":
-		return w, "", fail.New(fail.Invalid, "which cluster?").Do("name one of its control-plane hosts: --from ADDRESS")
+		return nil, fail.New(fail.Invalid, "which cluster?").Do("name one of its control-plane hosts: --from ADDRESS")
 	case f.identity == "":
-		return w, "", fail.New(fail.Invalid, "by which key are its hosts logged in to?").Do("--identity FILE names a private SSH key")
+		return nil, fail.New(fail.Invalid, "by which key are its hosts logged in to?").Do("--identity FILE names a private SSH key")
 	}
-	if keyFile, err = cluster.KeyPath(f.identity); err != nil {
-		return w, "", err
+	i := &operate.Import{From: f.from, User: f.user, Port: f.port, Identity: f.identity}
+	if !afar {
+		var err error
+		if i.Identity, err = cluster.KeyPath(f.identity); err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(i.Identity); err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the key that logs in")
+		}
 	}
 	known, err := cluster.KeyPath(f.known)
 	if err != nil {
-		return w, "", err
+		return nil, err
 	}
-	w = adopt.Way{From: f.from, User: f.user, Port: f.port}
-	if w.Key, err = os.ReadFile(keyFile); err != nil {
-		return w, "", fail.Wrap(fail.Invalid, err, "read the key that logs in")
-	}
-	w.Known, err = remote.ReadKnown(known)
-	return w, keyFile, err
-}
-
-// adopt takes over what was found.
-func (a *App) adopt(ctx context.Context, draft *adopt.Draft, found *adopt.Found, r *adopt.Reader, f *importFlags) error {
-	doc, err := draft.Cluster()
+	text, err := os.ReadFile(known)
+	i.KnownHosts = string(text)
 	if err != nil {
-		return err
+		err = fail.Wrap(fail.Invalid, err, "read the known host keys").Do("ssh-keyscan HOST from a trusted place writes such a file; name it with --known-hosts")
 	}
-	given := &cluster.Given{}
-	if given.Secrets, err = draft.Secrets(); err != nil {
-		return err
-	}
-	if given.Facts, err = draft.Facts(ctx); err != nil {
-		return err
-	}
-	s, err := a.openDocument(ctx, doc, sessionOptions{verb: "import", readOnly: true, given: given})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	p, err := s.Cluster.PlanImport(cluster.ImportOptions{Lost: draft.Lost(), Changed: func(ctx context.Context) (string, error) {
-		now, err := r.Read(ctx)
-		if err != nil {
-			return "", err
-		}
-		return found.Changed(now), nil
-	}})
-	if err != nil {
-		return err
-	}
-	t := a.terms(&f.run, doc)
-	t.Question = fmt.Sprintf("Take cluster %s over?", doc.Metadata.Name)
-	t.Commit = func(ctx context.Context) error { return s.Commit(ctx, draft.Document) }
-	if err := s.CarryOut(ctx, p, t); err != nil {
-		return err
-	}
-	name := doc.Metadata.Name
-	_, err = fmt.Fprintf(a.Out, "Cluster %s is taken over; nothing of it was changed.\n  naupegos document %s > cluster.yaml    its document\n  naupegos plan -f cluster.yaml    what the first apply would do\n", name, name)
-	return err
+	return i, err
 }

@@ -115,10 +115,8 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 
 // planAfar shows what a server would do.
 func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Cluster, data []byte, f *planFlags) error {
-	if f.save != "" {
-		return fail.New(fail.Refused, "a server's plan can't be saved yet").Do("naupegos apply -f %s shows it and asks", f.file)
-	}
-	got, p, err := a.planned(ctx, c, api.PlanRequest{Asked: operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(f.file), Only: f.only}})
+	asked := operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(f.file), Only: f.only}
+	got, p, err := a.planned(ctx, c, api.PlanRequest{Asked: asked, Prepare: f.save != ""})
 	if err != nil {
 		return located(err, f.file, data)
 	}
@@ -130,6 +128,15 @@ func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Clus
 		if err := a.warnOfDifference(f.file, doc, &store.Cluster{Name: doc.Metadata.Name, Document: stored, CreatedAt: time.Now()}); err != nil {
 			return err
 		}
+	}
+	if f.save != "" {
+		if err := savedplan.WriteAgreed(f.save, version, savedplan.Plan{
+			Cluster: doc.Metadata.Name, ClusterID: got.ClusterID, New: got.New, Document: string(data), Only: f.only, More: got.Later != "", Plan: got.Plan,
+			Agreed: &savedplan.Agreed{Asked: got.Asked, Digest: got.Digest},
+		}); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s has the server carry it out.\n", f.save)
 	}
 	return a.printPlan(p, got.Later, &f.out)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
+	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -145,6 +146,9 @@ type verb struct {
 	dry      bool                    // the plan is shown, and nothing is changed
 	out      *output.Format          // of a dry run
 	file     string                  // the user's document, where that is changed as well
+
+	here   func(o *operate.Options)                                                 // what only this command can do for the verb; may be nil
+	taking func(ctx context.Context, c *client.Client, agreed *operate.Asked) error // takes what the server would forget, once that was agreed to; may be nil
 }
 
 // carry carries a verb out, here or afar, and returns its first plan and what came of it. A dry run ends with exitChanges where there is anything
@@ -158,7 +162,7 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 		return (&afar{app: a, server: c, verb: v}).carryOut(ctx)
 	}
 	if v.asked.LooksFirst() { // nobody else is kept waiting
-		b, err := a.begin(ctx, v.asked, work.Need{Look: true})
+		b, err := a.begin(ctx, v.asked, work.Need{Look: true}, v.here)
 		if err != nil {
 			return nil, done, err
 		}
@@ -166,7 +170,7 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 			return b.First.Plan, b.Found, err
 		}
 	}
-	b, err := a.begin(ctx, v.asked, work.Need{CarryOut: !v.dry})
+	b, err := a.begin(ctx, v.asked, work.Need{CarryOut: !v.dry}, v.here)
 	if err != nil {
 		return nil, done, err
 	}

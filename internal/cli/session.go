@@ -15,7 +15,6 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/killpoint"
 	"github.com/naupegos/naupegos/internal/cli/serving"
 	"github.com/naupegos/naupegos/internal/client"
-	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/server/work"
@@ -35,11 +34,8 @@ type sessionOptions struct {
 	readOnly bool
 	looking  bool // it is seen whether there is anything to do, and no more
 	bundle   bundles.Need
-	newest   bool // the newest bundle of the release, also where the cluster was built with another one
-	newID    string
-	given    *cluster.Given // what a cluster had that comes back
-	say      io.Writer      // of what is made meanwhile; nil: standard error
-	edit     func(rec *store.Cluster) (*v1alpha1.Cluster, error)
+	newest   bool      // the newest bundle of the release, also where the cluster was built with another one
+	say      io.Writer // of what is made meanwhile; nil: standard error
 }
 
 // readDocument parses the document at path; "-" is standard input.
@@ -102,16 +98,19 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 }
 
 // begin opens a session and makes the first plan of what is asked.
-func (a *App) begin(ctx context.Context, asked operate.Asked, n work.Need) (*operate.Begun, error) {
-	open, o := a.openStore, optionsOf(&asked, n)
-	if asked.Verb != operate.Apply {
+func (a *App) begin(ctx context.Context, asked operate.Asked, n work.Need, here func(*operate.Options)) (*operate.Begun, error) {
+	open, o := a.openStore, a.options(optionsOf(&asked, n))
+	if !asked.Makes() {
 		open = a.viewStore // where there is no store there is no such cluster, and none is made
+	}
+	if here != nil {
+		here(&o)
 	}
 	st, err := open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b, err := operate.Begin(ctx, st, asked, a.options(o))
+	b, err := operate.Begin(ctx, st, asked, o)
 	if err == nil {
 		a.tellIfRestored(b.Record)
 	}
@@ -128,11 +127,10 @@ func shownFile(file string) string {
 
 // options says what a verb needs where the operator's own files and terminal are.
 func (a *App) options(o sessionOptions) operate.Options {
-	with := operate.Options{Verb: o.verb, Look: o.looking, ReadOnly: o.readOnly, NewID: o.newID, Given: o.given, Edit: o.edit, Agent: findAgent,
-		RenewBefore: killpoint.RenewBefore()}
 	if o.say == nil {
 		o.say = a.Err
 	}
+	with := operate.Options{Verb: o.verb, Look: o.looking, ReadOnly: o.readOnly, Agent: findAgent, Say: o.say, Version: version, RenewBefore: killpoint.RenewBefore()}
 	if o.bundle != bundles.NotNeeded {
 		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error) {
 			if o.newest {

@@ -3,20 +3,19 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"encoding/json"
-	"io"
-	"time"
-
-	"github.com/naupegos/naupegos/internal/remote"
-
 	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/support"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/remote"
 )
 
 func newSSHCmd(a *App) *cobra.Command {
@@ -86,9 +85,6 @@ address no key is written: config points at your sshKeyFile. Print how to use th
 	return c
 }
 
-// logRuns is how many past plans go into a support archive.
-const logRuns = 20
-
 func newLogsCmd(a *App) *cobra.Command {
 	var file, dir string
 	var since time.Duration
@@ -100,7 +96,7 @@ with the cluster's status, its document and the record of what was done (history
 problems.json and do not stop the rest.
 
 No key, certificate, kubeconfig or Secret is collected, and all texts are searched for the cluster's own secrets and for what looks
-like keys, tokens or passwords. Logs may still hold what workloads write: look before you send it to anybody.`,
+like keys, tokens or passwords. With --server the server collects it, which takes the role admin. Logs may still hold what workloads write: look before you send it to anybody.`,
 		Example: "  naupegos logs demo\n  naupegos logs demo --since 10m --file demo.tar.gz",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -118,26 +114,7 @@ like keys, tokens or passwords. Logs may still hold what workloads write: look b
 }
 
 func (a *App) logs(ctx context.Context, name, file string, o support.Options) error {
-	s, _, err := a.openNamed(ctx, name, sessionOptions{readOnly: true, bundle: bundles.IfHere})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	runs, err := s.Store.Runs(ctx, name, logRuns)
-	if err != nil {
-		return err
-	}
-	history, err := json.MarshalIndent(runs, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write history: %w", err)
-	}
-	o.Extra = map[string][]byte{"history.json": history, "version.txt": []byte("naupegos " + version + "\n")}
-	o.Status = func(line string) { fmt.Fprintln(a.Err, line) }
-	var problems []support.Problem
-	err = cluster.WritePrivate(file, func(w io.Writer) (err error) {
-		problems, err = s.Cluster.Logs(ctx, w, o)
-		return err
-	})
+	problems, err := a.collect(ctx, name, file, o)
 	if err != nil {
 		return err
 	}
@@ -146,4 +123,28 @@ func (a *App) logs(ctx context.Context, name, file string, o support.Options) er
 	}
 	_, err = fmt.Fprintln(a.Out, file)
 	return err
+}
+
+// collect writes the archive, or has a server make it.
+func (a *App) collect(ctx context.Context, name, file string, o support.Options) (problems []support.Problem, err error) {
+	if c, err := a.server(); err != nil {
+		return nil, err
+	} else if c != nil {
+		got, err := client.See(ctx, c, name, operate.LogsView, operate.LogsOf{Prefix: o.Prefix, Seconds: seconds(o.Since)})
+		if err != nil {
+			return nil, err
+		}
+		return got.Problems, cluster.WritePrivate(file, func(w io.Writer) error { _, err := w.Write(got.Archive); return err })
+	}
+	s, _, err := a.openNamed(ctx, name, sessionOptions{readOnly: true, bundle: bundles.IfHere})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	o.Status = func(line string) { fmt.Fprintln(a.Err, line) }
+	err = cluster.WritePrivate(file, func(w io.Writer) (err error) {
+		problems, err = s.Logs(ctx, w, o, version)
+		return err
+	})
+	return problems, err
 }

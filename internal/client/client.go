@@ -209,6 +209,11 @@ func (c *Client) Plan(ctx context.Context, r api.PlanRequest) (*api.Planned, err
 	return get[api.Planned](ctx, c, http.MethodPost, "/api/v1/plans", nil, r)
 }
 
+// Foreign has the server look at a cluster that somebody else has made.
+func (c *Client) Foreign(ctx context.Context, r api.ForeignRequest) (*api.Foreign, error) {
+	return get[api.Foreign](ctx, c, http.MethodPost, "/api/v1/imports", nil, r)
+}
+
 // Submit has the server carry out what was planned.
 func (c *Client) Submit(ctx context.Context, o work.Order) (*store.Job, error) {
 	return get[store.Job](ctx, c, http.MethodPost, "/api/v1/jobs", nil, o)

@@ -68,8 +68,7 @@ func (c *Cluster) releasable(ctx context.Context) error {
 	name := c.Name()
 	switch {
 	case !c.prov.Traits().Given:
-		return fail.New(fail.Refused, "the machines of cluster %s are Naupegos' own: nobody else would start them, or find what they are made of", name).
-			Do("only clusters on hosts given by address are released; naupegos handover gives others what they need to use this one")
+		return c.errOurOwn()
 	case !c.facts.Bootstrapped():
 		return errNotBootstrapped(name)
 	case c.facts.Is(memory.Resetting):
@@ -90,6 +89,11 @@ func (c *Cluster) releasable(ctx context.Context) error {
 			Do("naupegos apply brings what is down back; then release it")
 	}
 	return err
+}
+
+func (c *Cluster) errOurOwn() error {
+	return fail.New(fail.Refused, "the machines of cluster %s are Naupegos' own: nobody else would start them, or find what they are made of", c.Name()).
+		Do("only clusters on hosts given by address are released; naupegos handover gives others what they need to use this one")
 }
 
 func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, error) {
@@ -179,9 +183,12 @@ type HandoverOptions struct {
 }
 
 // Handover returns what somebody needs who takes the cluster over, as files by their slash-separated names. Most hold secrets.
-// fail.Refused where the cluster never came up.
+// fail.Refused where the cluster never came up, and with Release where its machines are ours.
 func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][]byte, error) {
-	if !c.facts.Bootstrapped() {
+	switch {
+	case o.Release && !c.prov.Traits().Given:
+		return nil, c.errOurOwn()
+	case !c.facts.Bootstrapped():
 		return nil, fail.New(fail.Refused, "cluster %s has not come up yet: there is nothing to hand over", c.Name()).Do("naupegos apply first")
 	}
 	files := map[string][]byte{}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -13,13 +14,15 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // rotatable is a lab whose cluster is up and well.
-func rotatable(t *testing.T) *lab {
+func rotatable(t *testing.T) *lab { return rotatableOf(t, document(t, 3, 1, 2)) }
+
+func rotatableOf(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	t.Helper()
-	doc := document(t, 3, 1, 2)
 	l := newLab(t, doc)
 	testkit.Must(t, l.pki.Ensure(t.Context()))
 	l.running(doc)
@@ -30,14 +33,16 @@ func rotatable(t *testing.T) *lab {
 }
 
 // phase plans once.
-func (l *lab) phase() string {
+func (l *lab) phase() string { return l.mustPlan(l.observedPhase()) }
+
+func (l *lab) observedPhase() *Observed {
 	l.t.Helper()
 	testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
 	testkit.Must(l.t, l.advanceRotation(l.t.Context()))
 	testkit.Must(l.t, l.advanceReleases(l.t.Context()))
 	o := l.observed(nil, controlPlanes(3)...)
 	o.Health[0].Leader = true
-	return l.mustPlan(o)
+	return o
 }
 
 // ended does what the steps of a phase would.
@@ -96,6 +101,39 @@ func TestRotationPhases(t *testing.T) {
 	}
 	if g := l.pki.Generations(pki.EtcdCA); g != (pki.Generations{Signs: 2}) || l.rotationNote() != "" {
 		t.Errorf("in the end it is %v: %s", g, l.rotationNote())
+	}
+}
+
+// TestRotationIsAgreedTo: a server plans again what was agreed to, and makes other keys meanwhile: the plan is the same to the last byte.
+func TestRotationIsAgreedTo(t *testing.T) {
+	doc := document(t, 3, 1, 2)
+	doc.Spec.Access.WireGuard = wireGuardDoc(t, "10.9.0.0/28", "anna", "ben").Spec.Access.WireGuard
+	for name, rotate := range map[string]func(l *lab) error{
+		"keys":       func(l *lab) error { _, err := l.Rotate(t.Context(), pki.Rotated(), false); return err },
+		"encryption": func(l *lab) error { _, err := l.RotateEncryption(t.Context()); return err },
+		"wireguard":  func(l *lab) error { _, err := l.RotateWireGuard(t.Context()); return err },
+	} {
+		var plans, keys [2]string
+		for i := range plans {
+			l := rotatableOf(t, doc)
+			testkit.Must(t, rotate(l))
+			o := l.observedPhase()
+			machines := testkit.Value(l.infrastructure(t.Context(), o))(t)
+			p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: testkit.Value(l.steps(o, machines))(t)}
+			plans[i] = string(testkit.Value(show.JSON(p).MarshalJSON())(t))
+			for _, n := range l.secretNames() {
+				keys[i] += n + string(testkit.Value(l.secrets.Get(t.Context(), n))(t))
+			}
+			if p.Empty() {
+				t.Errorf("%s changes nothing", name)
+			}
+		}
+		if plans[0] != plans[1] {
+			t.Errorf("%s: planned is\n%s\nand then\n%s", name, plans[0], plans[1])
+		}
+		if keys[0] == keys[1] {
+			t.Errorf("%s: the keys are the same, which shows nothing", name)
+		}
 	}
 }
 

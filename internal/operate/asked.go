@@ -19,7 +19,7 @@ import (
 
 // Asked is a verb with all that decides what it plans: by the command, or over the network. Which options a verb takes is in the table of verbs.
 type Asked struct {
-	Verb        string       `json:"verb" enum:"apply,backup create,backup prune,backup rehearse,certs rotate,destroy,etcd recover,machine kill,machine reboot,machine start,machine stop,node add,node cordon,node drain,node remove,node replace,node uncordon,renew,repair,reset,test,update,upgrade" doc:"What is to be done"`
+	Verb        string       `json:"verb" enum:"apply,backup create,backup prune,backup rehearse,backup restore,certs rotate,destroy,etcd recover,import,machine kill,machine reboot,machine start,machine stop,node add,node cordon,node drain,node remove,node replace,node uncordon,release,renew,repair,reset,test,update,upgrade" doc:"What is to be done"`
 	Cluster     string       `json:"cluster,omitempty" maxLength:"63" doc:"The cluster; of apply the one whose stored document is applied where none is given"`
 	Document    string       `json:"document,omitempty" doc:"The Cluster document to apply, or to change in place of the stored one (YAML)"`
 	From        string       `json:"from,omitempty" maxLength:"1000" doc:"What errors call the document: its file"`
@@ -35,8 +35,11 @@ type Asked struct {
 	Upgrade     *Upgrade     `json:"upgrade,omitempty" doc:"upgrade: where to"`
 	Update      *Update      `json:"update,omitempty" doc:"update: what"`
 	Rotate      *Rotate      `json:"rotate,omitempty" doc:"certs rotate: which keys"`
-	Seconds     int          `json:"seconds,omitempty" minimum:"0" maximum:"86400" doc:"test: how long each thing may take; backup rehearse: how long the rehearsal may; 0: what usually does"`
-	Backup      string       `json:"backup,omitempty" maxLength:"63" doc:"backup rehearse: the backup's ID, or latest; left out: the newest of this cluster, unless it is proven"`
+	Seconds     int          `json:"seconds,omitempty" minimum:"0" maximum:"86400" doc:"test: how long each thing may take; backup rehearse and restore: how long the rehearsal may; 0: what usually does"`
+	Backup      string       `json:"backup,omitempty" maxLength:"63" doc:"backup rehearse and restore: the backup's ID, or latest; backup rehearse, left out: the newest of this cluster, unless it is proven"`
+	Restore     *Restore     `json:"restore,omitempty" doc:"backup restore: what comes of it"`
+	Import      *Import      `json:"import,omitempty" doc:"import: how the cluster is reached"`
+	Taken       string       `json:"taken,omitempty" maxLength:"80" doc:"release: which authorities and keys whoever asks has by now, as POST …/release says; not of a plan"`
 
 	// Resumed tells that a process which is gone had agreed and begun: what is left is planned. Nobody asks for that over the network.
 	Resumed bool `json:"-"`
@@ -111,7 +114,7 @@ func (a Asked) Then() Asked {
 // GoesFurther reports whether there may be more to do once a run of the verb has succeeded.
 func (a *Asked) GoesFurther() bool {
 	v := verbs[a.Verb]
-	return v != nil && (v.converges || a.Verb == Repair || a.Verb == recoverEtcd)
+	return v != nil && (v.converges || a.Verb == Repair || a.Verb == recoverEtcd || a.Verb == restoreBackup)
 }
 
 // Begun is a session with the first plan of what was asked.
@@ -125,6 +128,10 @@ type Begun struct {
 	Closed   error // why it can't be carried out now; nil: it can
 
 	verb    *verb
+	options Options
+	restore *restore       // of backup restore
+	foreign *Foreign       // of import
+	undo    []func() error // what is to be given back with the session
 	look    bool
 	bundles FindBundle // of a verb that gets bundles by itself
 	later   string     // in place of what First says
@@ -140,10 +147,13 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 	if b.verb, err = a.check(); err != nil {
 		return nil, (&Session{Store: st}).CloseWith(err)
 	}
+	b.options = o
 	if b.verb.beside {
 		o.Verb, o.ReadOnly, o.Bundle, b.bundles = "", true, nil, o.Bundle
 	}
-	if a.Verb == Apply && a.Document != "" {
+	if b.verb.open != nil {
+		err = b.verb.open(ctx, st, b, o)
+	} else if a.Verb == Apply && a.Document != "" {
 		o.NewID = a.ClusterID
 		if b.Document, err = a.parse(); err == nil {
 			b.Session, err = OpenDocument(ctx, st, b.Document, o)
@@ -154,13 +164,29 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 		o.Edit = b.edit
 		b.Session, _, err = OpenNamed(ctx, st, a.Cluster, o)
 	}
-	if err != nil {
-		return nil, err
+	if err != nil { // the session is closed by now
+		return nil, b.giveBack(err)
 	}
 	if err := b.plan(ctx); err != nil {
 		return nil, b.CloseWith(err)
 	}
 	return b, nil
+}
+
+// Close gives everything back.
+func (b *Begun) Close() error { return b.CloseWith(nil) }
+
+// CloseWith gives everything back and returns err, or what went wrong meanwhile.
+func (b *Begun) CloseWith(err error) error { return b.Session.CloseWith(b.giveBack(err)) }
+
+// giveBack gives back what is not the session's.
+func (b *Begun) giveBack(err error) error {
+	for _, undo := range b.undo {
+		if e := undo(); err == nil {
+			err = e
+		}
+	}
+	return err
 }
 
 func (b *Begun) plan(ctx context.Context) error {
@@ -204,7 +230,7 @@ func (b *Begun) Later() string {
 func (b *Begun) Resolved() Asked {
 	a := b.Asked
 	a.ClusterID, a.Edited = "", b.edited
-	if b.Asked.Verb == Apply && b.Asked.Document != "" {
+	if b.Asked.Verb == Apply && b.Asked.Document != "" || b.verb.open != nil && b.IsNew() {
 		a.ClusterID = b.Record.ID
 	}
 	return a
@@ -217,7 +243,7 @@ func (b *Begun) Digest() (string, error) {
 		return "", fail.Wrap(fail.Internal, err, "digest the plan")
 	}
 	a := b.Resolved()
-	a.ClusterID, a.From = b.Record.ID, ""
+	a.ClusterID, a.From, a.Taken = b.Record.ID, "", "" // what is taken is known once it was agreed to
 	asked, err := json.Marshal(a)
 	if err != nil {
 		return "", fail.Wrap(fail.Internal, err, "digest what was asked")

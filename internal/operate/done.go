@@ -13,19 +13,20 @@ import (
 
 // Done is what came of what was asked.
 type Done struct {
-	Changed bool            `json:"changed"`
-	Said    string          `json:"said,omitempty"`    // what else is to be told, for people
-	Paused  bool            `json:"paused,omitempty"`  // of upgrade: it stopped where it was asked to
-	Kept    []string        `json:"kept,omitempty"`    // of destroy: volumes that were to stay
-	Left    []string        `json:"left,omitempty"`    // of destroy: machines that were forgotten as they were
-	Renewed []string        `json:"renewed,omitempty"` // of renew: names of certificates
-	Next    time.Time       `json:"next,omitzero"`     // of renew: when the next one is due
-	Round   *upkeep.Round   `json:"round,omitempty"`   // of repair
-	Backup  *backup.Set     `json:"backup,omitempty"`  // of backup create
-	Where   string          `json:"where,omitempty"`   // of backup create: where it lies, for people
-	Proof   *rehearse.Proof `json:"proof,omitempty"`   // of backup rehearse
-	Proofs  []cluster.Proof `json:"proofs,omitempty"`  // of test
-	Names   []string        `json:"names,omitempty"`   // of machine: which machines were switched
+	Changed bool                `json:"changed"`
+	Said    string              `json:"said,omitempty"`    // what else is to be told, for people
+	Paused  bool                `json:"paused,omitempty"`  // of upgrade: it stopped where it was asked to
+	Kept    []string            `json:"kept,omitempty"`    // of destroy: volumes that were to stay
+	Left    []string            `json:"left,omitempty"`    // of destroy: machines that were forgotten as they were
+	Renewed []string            `json:"renewed,omitempty"` // of renew: names of certificates
+	Next    time.Time           `json:"next,omitzero"`     // of renew: when the next one is due
+	Round   *upkeep.Round       `json:"round,omitempty"`   // of repair
+	Backup  *backup.Set         `json:"backup,omitempty"`  // of backup create
+	Where   string              `json:"where,omitempty"`   // of backup create: where it lies, for people
+	Proof   *rehearse.Proof     `json:"proof,omitempty"`   // of backup rehearse
+	Proofs  []cluster.Proof     `json:"proofs,omitempty"`  // of test
+	Volumes []cluster.OddVolume `json:"volumes,omitempty"` // of backup restore: of which the cluster and its cloud don't say the same
+	Names   []string            `json:"names,omitempty"`   // of machine: which machines were switched
 }
 
 // Text says how destroy ended.

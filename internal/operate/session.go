@@ -4,6 +4,7 @@ package operate
 
 import (
 	"context"
+	"io"
 	"maps"
 	"time"
 
@@ -24,9 +25,10 @@ type Session struct {
 	Cluster *cluster.Cluster
 	Bundle  *bundle.Bundle // of the release that machines run; nil where the verb needs none, or it is not here
 
-	verb  string
-	given *cluster.Given
-	lease store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
+	verb    string
+	version string // of this program
+	given   *cluster.Given
+	lease   store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
 }
 
 // Options says what a verb needs.
@@ -42,6 +44,11 @@ type Options struct {
 	// Bundle finds or makes the bundle of a Kubernetes release for the cluster of a document, as cluster.Bundles says; was is the ID of the
 	// one that the cluster was built with, or empty. nil: the verb needs none.
 	Bundle FindBundle
+	// HandOver gives whoever asks what a cluster's owner needs, while that is released; nil: they name what they have taken (Asked.Taken).
+	HandOver func(files map[string][]byte) error
+	Backups  BackupSource
+	Say      io.Writer // takes lines about what is done while it is planned; nil: nobody
+	Version  string    // of this program
 	// RenewBefore is how long before its end a certificate is due; 0 means what pki.Options says.
 	RenewBefore time.Duration
 }
@@ -49,7 +56,7 @@ type Options struct {
 // OpenDocument starts a session on the cluster that a document describes, known already or not. A new one is remembered when the session
 // commits. The session closes the store, also where it can't be opened.
 func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o Options) (*Session, error) {
-	s := &Session{Store: st, verb: o.Verb}
+	s := &Session{Store: st, verb: o.Verb, version: o.Version}
 	name := doc.Metadata.Name
 	rec, err := st.Cluster(ctx, name)
 	if fail.KindOf(err) == fail.NotFound {
@@ -77,7 +84,7 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 // OpenNamed starts a session on a cluster that the store knows, with the document that was applied last, which it returns. The session
 // closes the store, also where it can't be opened.
 func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Session, *v1alpha1.Cluster, error) {
-	s := &Session{Store: st, verb: o.Verb}
+	s := &Session{Store: st, verb: o.Verb, version: o.Version}
 	rec, err := st.Cluster(ctx, name)
 	if err != nil {
 		return nil, nil, s.CloseWith(err)

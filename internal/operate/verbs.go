@@ -21,7 +21,11 @@ const (
 	Renew     = "renew"
 	Repair    = "repair"
 
-	recoverEtcd = "etcd recover"
+	Release = "release"
+
+	importCluster = "import"
+	recoverEtcd   = "etcd recover"
+	restoreBackup = "backup restore"
 )
 
 // Bundle says which bundle a verb needs.
@@ -44,7 +48,10 @@ type verb struct {
 	commits   bool // what is wanted is remembered once it was agreed to
 	atOnce    bool // what a session makes is written at once, and not when it commits
 	beside    bool // it changes nothing of the cluster and nothing that the store knows: it holds no lease, so that it keeps nobody waiting, and opens bundles by itself
+	reaches   bool // a plan alone reaches for more than what the store knows of the cluster: it needs the role operate
 	check     func(a *Asked) error
+	// open opens the session in a way of its own, and closes the store where it can't; nil: on the cluster, which the store knows.
+	open func(ctx context.Context, st store.Store, b *Begun, o Options) error
 	// edit changes the document; nil, or nil returned: it stays. It is called before a bundle is looked for, and may refuse what the cluster does not have.
 	edit func(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte) (*Edited, error)
 	plan func(ctx context.Context, b *Begun) error
@@ -76,6 +83,9 @@ var verbs = map[string]*verb{
 	"backup create": {plain: true, atOnce: true, plan: planBackup},
 	"backup prune":  {atOnce: true, goesOn: true, plan: planPrune},
 	Rehearse:        {takes: "backup seconds", bundle: BundleMade, plain: true, goesOn: true, beside: true, plan: planRehearse},
+	restoreBackup:   {takes: "backup document from clusterID restore seconds", bundle: BundleMade, reaches: true, check: checkRestore, open: openRestore, plan: planRestore},
+	importCluster:   {takes: "import clusterID", reaches: true, check: checkImport, open: openImport, plan: planImport},
+	Release:         {takes: "taken", bundle: BundleMade, commits: true, goesOn: true, plan: planRelease},
 	"test":          {takes: "seconds", bundle: BundleIfHere, plain: true, plan: planTest},
 }
 
@@ -97,6 +107,23 @@ func (a *Asked) Bundle() Bundle {
 		return NoBundle
 	}
 	return v.bundle
+}
+
+// Reaches reports whether a plan alone reaches for more than what the store knows of the cluster.
+func (a *Asked) Reaches() bool { v := verbs[a.Verb]; return v != nil && v.reaches }
+
+// Makes reports whether the verb may begin with a cluster that the store does not know.
+func (a *Asked) Makes() bool {
+	v := verbs[a.Verb]
+	return a.Verb == Apply || v != nil && v.open != nil
+}
+
+// Of names the cluster whose backup another one is made of; empty where it is none.
+func (a *Asked) Of() string {
+	if a.Restore == nil {
+		return ""
+	}
+	return a.Restore.Of
 }
 
 // ReadOnly reports whether what a session makes that carries the verb out is written once it was agreed to, and not before.

@@ -1,13 +1,17 @@
 package operate
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"io"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -15,8 +19,9 @@ import (
 
 // View is something that can be seen of a cluster, here or by asking a server: In says what exactly, T is what is seen.
 type View[In, T any] struct {
-	Name   string // in the API's path
-	Secret bool   // what is seen are secrets: it needs the role admin, and is in the audit
+	Name   string        // in the API's path
+	Secret bool          // what is seen are secrets: it needs the role admin, and is in the audit
+	Within time.Duration // how long a look may take; 0: 2 minutes
 	See    func(ctx context.Context, s *Session, in In) (*T, error)
 }
 
@@ -37,6 +42,43 @@ type CertificateList struct {
 // VolumeList is the volumes of which a cluster and its cloud don't say the same.
 type VolumeList struct {
 	Items []cluster.OddVolume `json:"items"`
+}
+
+// CheckList is what was looked at before anything is done.
+type CheckList struct {
+	Items []provider.Check `json:"items"`
+}
+
+// LogsOf says which logs are collected.
+type LogsOf struct {
+	Prefix  string `json:"prefix" maxLength:"200" pattern:"^[A-Za-z0-9._-]+$" doc:"The directory inside of the archive"`
+	Seconds int    `json:"seconds,omitempty" minimum:"0" doc:"How far back logs go; 0: an hour"`
+}
+
+// Archive is a support archive.
+type Archive struct {
+	Archive  []byte            `json:"archive"`  // tar, compressed by gzip
+	Problems []support.Problem `json:"problems"` // what is not in it
+}
+
+// mostLogs is how much of an archive is sent: an answer is read at once, and base64 makes it longer.
+const mostLogs = 40 << 20
+
+// logRuns is how many past plans go into a support archive.
+const logRuns = 20
+
+// Logs writes a support archive, with the history of the cluster.
+func (s *Session) Logs(ctx context.Context, w io.Writer, o support.Options, version string) ([]support.Problem, error) {
+	runs, err := s.Store.Runs(ctx, s.Record.Name, logRuns)
+	if err != nil {
+		return nil, err
+	}
+	history, err := json.MarshalIndent(runs, "", "  ")
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "write the history")
+	}
+	o.Extra = map[string][]byte{"history.json": history, "version.txt": []byte("naupegos " + version + "\n")}
+	return s.Cluster.Logs(ctx, w, o)
 }
 
 // BackupList is the backups of a cluster.
@@ -67,6 +109,7 @@ type KubeconfigFor struct {
 // Files are files by their slash-separated names.
 type Files struct {
 	Files map[string][]byte `json:"files"`
+	Taken string            `json:"taken,omitempty"` // of what a release hands over: what a job of that has to name
 }
 
 // Kubeconfig is the name of the only file of KubeconfigView.
@@ -88,6 +131,22 @@ var (
 	Volumes = View[Plainly, VolumeList]{Name: "volumes", See: func(ctx context.Context, s *Session, _ Plainly) (*VolumeList, error) {
 		odd, err := s.Cluster.OddVolumes(ctx)
 		return &VolumeList{odd}, err
+	}}
+	Checks = View[Plainly, CheckList]{Name: "checks", See: func(ctx context.Context, s *Session, _ Plainly) (*CheckList, error) {
+		checks, err := s.Cluster.Check(ctx)
+		return &CheckList{checks}, err
+	}}
+	IssuerChecks = View[Plainly, CheckList]{Name: "issuer", See: func(ctx context.Context, s *Session, _ Plainly) (*CheckList, error) {
+		checks, err := s.Cluster.CheckIssuer(ctx)
+		return &CheckList{checks}, err
+	}}
+	LogsView = View[LogsOf, Archive]{Name: "logs", Secret: true, Within: 10 * time.Minute, See: func(ctx context.Context, s *Session, in LogsOf) (*Archive, error) {
+		var b bytes.Buffer
+		problems, err := s.Logs(ctx, &b, support.Options{Since: time.Duration(in.Seconds) * time.Second, Prefix: in.Prefix}, s.version)
+		if err == nil && b.Len() > mostLogs {
+			err = fail.New(fail.Refused, "the archive has %d MiB, more than a server sends", b.Len()>>20).Do("--since takes less; or collect it where the server's store is")
+		}
+		return &Archive{b.Bytes(), problems}, err
 	}}
 	Backups = View[Plainly, BackupList]{Name: "backups", See: func(ctx context.Context, s *Session, _ Plainly) (*BackupList, error) {
 		target := s.Cluster.BackupTarget()
@@ -112,11 +171,11 @@ var (
 		} else if err = in.Check(); err == nil {
 			conf, err = s.Cluster.UserKubeconfig(ctx, in.User, in.Groups, time.Duration(in.Seconds)*time.Second)
 		}
-		return &Files{map[string][]byte{Kubeconfig: conf}}, err
+		return &Files{Files: map[string][]byte{Kubeconfig: conf}}, err
 	}}
 	Handover = View[Plainly, Files]{Name: "handover", Secret: true, See: func(ctx context.Context, s *Session, _ Plainly) (*Files, error) {
 		files, err := s.Cluster.Handover(ctx, cluster.HandoverOptions{Now: time.Now(), CloudsYAML: s.Cluster.CloudsYAML, CloudCA: s.Cluster.CloudCA})
-		return &Files{files}, err
+		return &Files{Files: files}, err
 	}}
 )
 

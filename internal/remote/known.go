@@ -17,20 +17,29 @@ import (
 
 // Known is a known_hosts file: the host keys that a user of ssh has pinned.
 type Known struct {
-	path  string
+	name  string
 	check ssh.HostKeyCallback
 }
 
-// ReadKnown reads a known_hosts file.
-func ReadKnown(path string) (Known, error) {
-	if _, err := os.Stat(path); err != nil {
-		return Known{}, fail.Wrap(fail.Invalid, err, "read the known host keys").Do("ssh-keyscan HOST from a trusted place writes such a file; name it with --known-hosts")
+// ParseKnown reads the text of a known_hosts file; name is what errors call it.
+func ParseKnown(name string, text []byte) (Known, error) {
+	refuse := func(err error) (Known, error) {
+		return Known{}, fail.Wrap(fail.Invalid, err, "read the known host keys").At(name)
 	}
-	check, err := knownhosts.New(path)
+	f, err := os.CreateTemp("", "naupegos-known-") // x/crypto reads files alone
 	if err != nil {
-		return Known{}, fail.Wrap(fail.Invalid, err, "read the known host keys").At(path)
+		return refuse(err)
 	}
-	return Known{path, check}, nil
+	defer os.Remove(f.Name()) // of host keys, which are no secret
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return refuse(err)
+	}
+	check, err := knownhosts.New(f.Name())
+	if err != nil {
+		return refuse(errors.New(strings.ReplaceAll(err.Error(), f.Name(), name)))
+	}
+	return Known{name, check}, nil
 }
 
 // nobody is a key that no host has: asked about it, a list of known hosts answers with the keys that it wants.
@@ -51,7 +60,7 @@ func (k Known) Keys(address string, port int) ([]string, error) {
 	err := k.check(addr, &net.TCPAddr{IP: net.ParseIP(address), Port: port}, nobody{})
 	var want *knownhosts.KeyError
 	if !errors.As(err, &want) {
-		return nil, fail.Wrap(fail.Unauthorized, err, "look for the host key of %s", addr).At(k.path) // a revoked one
+		return nil, fail.Wrap(fail.Unauthorized, err, "look for the host key of %s", addr).At(k.name) // a revoked one
 	}
 	var lines []string
 	for _, known := range want.Want {

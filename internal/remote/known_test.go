@@ -1,8 +1,6 @@
 package remote
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -13,12 +11,7 @@ import (
 // TestKnown reads what ssh-keyscan writes.
 func TestKnown(t *testing.T) {
 	const ed = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGs5yh3xvjLZdyRSmj2UOqGqQJ8gRlqDBFDM3lGj9bNv"
-	file := filepath.Join(t.TempDir(), "known_hosts")
-	write := func(text string) Known {
-		testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
-		return testkit.Value(ReadKnown(file))(t)
-	}
-	k := write("192.0.2.1 " + ed + "\n[192.0.2.2]:2222 " + ed + "\n")
+	k := testkit.Value(ParseKnown("known", []byte("192.0.2.1 "+ed+"\n[192.0.2.2]:2222 "+ed+"\n")))(t)
 	for _, c := range []struct {
 		address string
 		port    int
@@ -28,9 +21,6 @@ func TestKnown(t *testing.T) {
 			t.Errorf("%s:%d has %q, want %q", c.address, c.port, got, c.want)
 		}
 	}
-	_, err := ReadKnown(filepath.Join(t.TempDir(), "nowhere"))
-	testkit.Fails(t, err, fail.Invalid, "known host keys")
-	testkit.Must(t, os.WriteFile(file, []byte("192.0.2.1 nonsense\n"), 0o600))
-	_, err = ReadKnown(file)
-	testkit.Fails(t, err, fail.Invalid, "known host keys")
+	_, err := ParseKnown("known", []byte("192.0.2.1 nonsense\n"))
+	testkit.Fails(t, err, fail.Invalid, "known: read the known host keys", "known:1")
 }

@@ -41,9 +41,16 @@ type Plan struct {
 	Document  string          `json:"document"`
 	Only      []parts.Part    `json:"only,omitempty"` // parts of the cluster that it is of; none: all
 	Observed  State           `json:"observed"`
-	More      bool            `json:"more"` // apply plans again afterwards, and may find more to do
-	Plan      json.RawMessage `json:"plan"` // as plan -o json prints it
+	More      bool            `json:"more"`             // apply plans again afterwards, and may find more to do
+	Agreed    *Agreed         `json:"agreed,omitempty"` // a server made it, and holds it to that; nil: this command did
+	Plan      json.RawMessage `json:"plan"`             // as plan -o json prints it
 	Checksum  string          `json:"checksum"`
+}
+
+// Agreed is what a server is asked for by whoever agrees to a plan of its.
+type Agreed struct {
+	Asked  operate.Asked `json:"asked"`
+	Digest string        `json:"digest"`
 }
 
 // State is what a plan was made from.
@@ -73,10 +80,19 @@ func Write(path, version string, s *operate.Session, document []byte, only []par
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "save the plan")
 	}
-	p := Plan{
-		Kind: kind, Format: format, Naupegos: version, Made: time.Now().UTC().Truncate(time.Second),
+	return Plan{
 		Cluster: s.Record.Name, ClusterID: s.Record.ID, New: s.IsNew(), Document: string(document), Only: only, Observed: stateOf(s, ap), More: ap.More, Plan: steps,
-	}
+	}.write(path, version)
+}
+
+// WriteAgreed saves a server's plan in a file that only its owner reads.
+func WriteAgreed(path, version string, p Plan) error {
+	p.Observed.Digest = sum(nil) // the server's digest is of what it was made from
+	return p.write(path, version)
+}
+
+func (p Plan) write(path, version string) (err error) {
+	p.Kind, p.Format, p.Naupegos, p.Made = kind, format, version, time.Now().UTC().Truncate(time.Second)
 	if p.Checksum, err = p.checksum(); err != nil {
 		return fail.Wrap(fail.Internal, err, "save the plan")
 	}

@@ -97,6 +97,20 @@ func CheckPlace(dir string, force bool) error {
 	return err
 }
 
+// Released reports whether dir holds what a release of this cluster has handed over: a release that goes on may write it again.
+func Released(dir, cluster string) bool {
+	rec, err := readMark(dir)
+	return err == nil && rec.Cluster == cluster && slices.ContainsFunc(rec.Files, func(name string) bool { return strings.HasPrefix(name, PKIDir+"/") })
+}
+
+func readMark(dir string) (rec record, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, markFile))
+	if err == nil {
+		err = json.Unmarshal(data, &rec)
+	}
+	return rec, err
+}
+
 // checkPlace reports whether dir is a former hand-over to replace, and refuses whatever else is not free.
 func checkPlace(dir string, force bool) (replace bool, err error) {
 	info, err := os.Lstat(dir)
@@ -115,9 +129,8 @@ func checkPlace(dir string, force bool) (replace bool, err error) {
 	if len(entries) == 0 {
 		return false, nil
 	}
-	var rec record
-	data, err := os.ReadFile(filepath.Join(dir, markFile))
-	if err != nil || json.Unmarshal(data, &rec) != nil {
+	rec, err := readMark(dir)
+	if err != nil {
 		return false, fail.New(fail.Refused, "%s holds something else than a hand-over", dir).Do("name another directory")
 	}
 	if !force {

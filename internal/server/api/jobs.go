@@ -47,7 +47,7 @@ func (a *api) createJob(ctx context.Context, in *struct{ Body Agreed }) (*jobOf,
 	if err != nil {
 		return nil, err
 	}
-	if err := may(ctx, server.Operate, name); err != nil {
+	if err := mayAsk(ctx, server.Operate, name, &in.Body.Asked); err != nil {
 		return nil, err
 	}
 	if in.Body.Digest == "" {

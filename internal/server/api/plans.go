@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -44,7 +46,54 @@ type planned struct{ Body Planned }
 func (a *api) plans() {
 	add(a, operation{id: "plan", method: http.MethodPost, path: "/api/v1/plans", role: server.Read, within: long,
 		summary: "Show what a verb would do, and change nothing",
-		text:    "The plan's digest is what POST /api/v1/jobs is given. A plan of a cluster that is not there yet, and one with prepare, needs the role operate."}, a.plan)
+		text:    "The plan's digest is what POST /api/v1/jobs is given. A plan of a restore or an import, and one with prepare, needs the role operate."}, a.plan)
+	add(a, operation{id: "look-at-foreign", method: http.MethodPost, path: "/api/v1/imports", role: server.Operate, within: foreign,
+		summary: "Say which document describes a cluster that somebody has made with kubeadm, and where it differs from what Naupegos would have made",
+		text:    "The server logs in to its hosts by SSH, and changes nothing. The verb import takes the cluster over."}, a.lookAtForeign)
+}
+
+// foreign bounds a look at a cluster of somebody else's.
+const foreign = 10 * time.Minute
+
+// ForeignRequest says which cluster is looked at, and what it is to be called.
+type ForeignRequest struct {
+	Cluster string `json:"cluster" maxLength:"63" doc:"What the cluster is to be called"`
+	operate.Import
+}
+
+// Foreign is what was seen of it.
+type Foreign struct {
+	Report json.RawMessage `json:"report" doc:"As naupegos import -o json prints it"`
+	Text   string          `json:"text" doc:"The document, below comments that say where the cluster differs"`
+}
+
+type foreignOf struct{ Body Foreign }
+
+func (a *api) lookAtForeign(ctx context.Context, in *struct{ Body ForeignRequest }) (*foreignOf, error) {
+	if err := may(ctx, server.Operate, in.Body.Cluster); err != nil {
+		return nil, err
+	}
+	f, err := operate.ReadForeign(ctx, a.Store, in.Body.Cluster, in.Body.Import)
+	if err != nil {
+		return nil, err
+	}
+	out := &foreignOf{}
+	var text strings.Builder
+	if err = f.Write(&text); err == nil {
+		out.Body.Text = text.String()
+		out.Body.Report, err = json.Marshal(f.Report())
+	}
+	return out, errors.Join(err, f.Close())
+}
+
+// mayAsk refuses what the operator may not ask for: about another cluster, whose backup is meant, as well.
+func mayAsk(ctx context.Context, need server.Role, name string, asked *operate.Asked) error {
+	if of := asked.Of(); of != "" {
+		if err := may(ctx, need, of); err != nil {
+			return err
+		}
+	}
+	return may(ctx, need, name)
 }
 
 func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planned, error) {
@@ -54,13 +103,13 @@ func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planne
 		return nil, err
 	}
 	need := server.Read
-	if in.Body.Prepare {
+	if in.Body.Prepare || asked.Reaches() {
 		need = server.Operate
 	}
-	if err := may(ctx, need, name); err != nil {
+	if err := mayAsk(ctx, need, name, &asked); err != nil {
 		return nil, err
 	}
-	if !in.Body.Prepare { // which makes bundles
+	if !in.Body.Prepare && !asked.Reaches() { // else bundles are made, backups opened
 		access.Looks(ctx)
 	}
 	var said bytes.Buffer

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"reflect"
@@ -23,17 +24,21 @@ func (a *api) views() {
 	view(a, operate.Machines, "List machines as their provider sees them")
 	view(a, operate.Certificates, "List certificates with their expiry")
 	view(a, operate.Volumes, "List the volumes of which the cluster and its cloud don't say the same")
+	view(a, operate.Checks, "Look at what the cluster needs of its provider, as naupegos doctor does")
+	view(a, operate.IssuerChecks, "Look at the Vault that signs the cluster's certificates")
+	view(a, operate.LogsView, "Collect a support archive from all machines")
 	view(a, operate.Backups, "List backups")
 	view(a, operate.BackupView, "Look at a backup")
 	view(a, operate.KubeconfigView, "Get a kubeconfig, of the administrator or of a user who is named")
 	view(a, operate.Handover, "Get all that somebody needs who takes the cluster over")
+	view(a, operate.ReleaseView, "Get all that the cluster's owner needs once Naupegos has forgotten it, authorities and keys included")
 }
 
 // view registers one view. What takes something is posted, and so are secrets: that somebody has got these is in the audit.
 func view[In, T any](a *api, v operate.View[In, T], summary string) {
-	o := operation{id: "cluster-" + v.Name, method: http.MethodGet, path: "/api/v1/clusters/{name}/" + v.Name, role: server.Read, within: 2 * time.Minute, summary: summary}
+	o := operation{id: "cluster-" + v.Name, method: http.MethodGet, path: "/api/v1/clusters/{name}/" + v.Name, role: server.Read, within: cmp.Or(v.Within, 2*time.Minute), summary: summary}
 	if v.Secret {
-		o.role, o.text = server.Admin, "What is answered are secrets, base64 in files; that somebody has got them is in the audit."
+		o.role, o.text = server.Admin, "What is answered holds secrets, or may, in base64; that somebody has got it is in the audit."
 	}
 	see := func(ctx context.Context, name string, in In) (*viewOf[T], error) {
 		if err := may(ctx, o.role, name); err != nil {

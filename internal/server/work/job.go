@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -146,8 +147,10 @@ func (j *job) do(hard context.Context) (done operate.Done, err error) {
 	if over, err := j.resume(hard); over || err != nil {
 		return operate.Done{Changed: over}, err
 	}
-	begun, err := j.begin(hard)
-	if fail.KindOf(err) == fail.NotFound && j.Agreed != nil && j.Verb == operate.Destroy {
+	ctx, cancel := context.WithCancel(hard) // the session lives by it
+	defer cancel()
+	begun, err := j.begin(ctx, cancel)
+	if fail.KindOf(err) == fail.NotFound && j.Agreed != nil && (j.Verb == operate.Destroy || j.Verb == operate.Release) {
 		return operate.Done{Changed: true}, nil // the server before this one got so far
 	}
 	if err != nil {
@@ -166,11 +169,11 @@ func (j *job) do(hard context.Context) (done operate.Done, err error) {
 		if t.Agreed, err = show.Parse(j.Agreed); err != nil {
 			return done, err
 		}
-	} else if err := j.agree(hard, begun); err != nil {
+	} else if err := j.agree(ctx, begun); err != nil {
 		return done, err
 	}
 	t.Reviewed = true
-	return begun.CarryOut(hard, t)
+	return begun.CarryOut(ctx, t)
 }
 
 // resume looks how far a server got that had the job before: what it was agreed to do may have begun, or be over.
@@ -197,8 +200,29 @@ func (j *job) resume(ctx context.Context) (over bool, err error) {
 // recentRuns is in how many of a cluster's last runs those of a job are looked for: while it has not ended nobody else is at work there.
 const recentRuns = 50
 
-// begin opens the session and plans. The lease of a server that vanished is waited for.
-func (j *job) begin(ctx context.Context) (*operate.Begun, error) {
+// begin opens the session and plans; a soft stop cancels that, too, for nothing of the plan is done yet. The lease of a server that vanished is
+// waited for.
+func (j *job) begin(ctx context.Context, cancel func()) (begun *operate.Begun, err error) {
+	over := make(chan struct{})
+	var heeding sync.WaitGroup
+	heeding.Go(func() {
+		select {
+		case <-j.soft:
+			cancel()
+		case <-over:
+		}
+	})
+	defer func() {
+		close(over)
+		heeding.Wait()
+		if ctx.Err() == nil {
+			return
+		}
+		if err == nil {
+			err = errors.Join(ctx.Err(), begun.Close())
+		}
+		begun, err = nil, fail.Wrap(fail.Interrupted, err, "stopped before a step was done").At(j.Cluster)
+	}()
 	deadline := time.Now().Add(waitForLease)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -213,8 +237,6 @@ func (j *job) begin(ctx context.Context) (*operate.Begun, error) {
 		}
 		select {
 		case <-tick.C:
-		case <-j.soft:
-			return nil, err
 		case <-ctx.Done():
 			return nil, err
 		}

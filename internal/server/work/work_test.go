@@ -178,3 +178,31 @@ func TestStoppedBeforeItBegan(t *testing.T) {
 	}
 	testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
 }
+
+// TestStoppedWhilePlanning: until something is done, a soft stop ends a job at once.
+func TestStoppedWhilePlanning(t *testing.T) {
+	s := newSite(t)
+	asked, digest, _ := s.plan(t)
+	j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
+	s.board.c.Open = func(ctx context.Context) (store.Store, error) {
+		testkit.Must(t, s.board.Stop(ctx, j.ID, store.StopSoft))
+		<-ctx.Done() // as a bundle that is made, or a backup that is rehearsed
+		return nil, fail.Wrap(fail.Unreachable, ctx.Err(), "open the store")
+	}
+	if _, r := s.run(t, j.ID); fail.KindOf(r.Err()) != fail.Interrupted || !strings.Contains(r.Error, "before a step was done") {
+		t.Errorf("%+v", r)
+	}
+	testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
+}
+
+// TestReleasedByAServerThatVanished: what was to be released is gone, as was agreed.
+func TestReleasedByAServerThatVanished(t *testing.T) {
+	s := newSite(t)
+	j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: operate.Asked{Verb: operate.Release, Cluster: "demo"}, Digest: "sha256:0"}))(t)
+	lost := testkit.Value(s.store.ClaimJob(t.Context(), time.Millisecond))(t)
+	testkit.Must(t, s.store.AgreeJob(t.Context(), lost, []byte(`{"verb":"release","cluster":"demo","steps":[]}`)))
+	testkit.Must(t, s.store.DeleteCluster(t.Context(), testkit.Value(s.store.Cluster(t.Context(), "demo"))(t).ID))
+	if _, r := s.run(t, j.ID); r.Err() != nil || !r.Changed {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestEveryVerbWithAServer: each command goes through a server, has nothing to do with one, or is refused with what to do instead; which ones are
+// refused is written here, and in the page about the server.
+func TestEveryVerbWithAServer(t *testing.T) {
+	want := strings.Split("autoscale,backup key,kubectl,ssh,ssh-config,store backup,store move,store restore", ",")
+	page := string(testkit.Value(os.ReadFile("../../docs/how-to/server.md"))(t))
+	a := &App{Out: io.Discard, Err: io.Discard}
+	root := New(a)
+	a.serverFlags.url = "https://192.0.2.1:8443"
+	var refused []string
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+		if c.HasSubCommands() {
+			return
+		}
+		name := strings.TrimPrefix(c.CommandPath(), "naupegos ")
+		err := a.serverFlags.check(c)
+		if err == nil {
+			return
+		}
+		refused = append(refused, name)
+		testkit.Fails(t, err, fail.Refused, "does not go through a server")
+		if strings.Contains(err.Error(), "without --server") {
+			t.Errorf("%s: nothing says what to do instead: %v", name, err)
+		}
+		verb, _, _ := strings.Cut(name, " ")
+		if verb != "store" {
+			verb = name
+		}
+		if !strings.Contains(page, "\n| `"+verb+"` | ") {
+			t.Errorf("the page about the server does not say that %s is refused, and what to do instead", verb)
+		}
+	}
+	walk(root)
+	slices.Sort(refused)
+	if !slices.Equal(refused, want) {
+		t.Errorf("refused are %q, not %q", refused, want)
+	}
+}

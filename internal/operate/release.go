@@ -1,0 +1,70 @@
+package operate
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/handover"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// ReleaseView is all that a cluster's owner needs once Naupegos has forgotten it, authorities and keys included.
+var ReleaseView = View[Plainly, Files]{Name: "release", Secret: true, See: func(ctx context.Context, s *Session, _ Plainly) (*Files, error) {
+	files, err := s.released(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Files{Files: files, Taken: TakenOf(files)}, nil
+}}
+
+func (s *Session) released(ctx context.Context) (map[string][]byte, error) {
+	return s.Cluster.Handover(ctx, cluster.HandoverOptions{Now: time.Now(), CloudsYAML: s.Cluster.CloudsYAML, CloudCA: s.Cluster.CloudCA, Release: true})
+}
+
+// TakenOf is the digest of the authorities and keys in a hand-over: whoever has these can name it. What else is in one is made anew each time.
+func TakenOf(files map[string][]byte) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasPrefix(name, handover.PKIDir+"/") {
+			fmt.Fprintf(sum, "%s:%d:%s\n", name, len(files[name]), files[name])
+		}
+	}
+	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
+}
+
+// planRelease plans to leave a cluster to its owner. A server carries it out for who has what the owner needs already; else it is written by a step.
+func planRelease(ctx context.Context, b *Begun) error {
+	p, err := b.Cluster.PlanRelease(ctx, cluster.ReleaseOptions{HandOver: b.handOver, Forget: b.Forget})
+	if err != nil {
+		return err
+	}
+	if b.options.Verb != "" && b.options.HandOver == nil { // before anything is begun
+		if err := b.handOver(ctx); err != nil {
+			return err
+		}
+	}
+	b.only(p)
+	b.before = b.Cluster.BeginRelease
+	return nil
+}
+
+// handOver gives what the owner needs to whoever asked, or makes sure that they have it.
+func (b *Begun) handOver(ctx context.Context) error {
+	files, err := b.released(ctx)
+	switch {
+	case err != nil:
+		return err
+	case b.options.HandOver != nil:
+		return b.options.HandOver(files)
+	case b.Asked.Taken != TakenOf(files):
+		return fail.New(fail.Refused, "nobody has taken what the owner of cluster %s needs: its authorities and keys would be lost", b.Record.Name).
+			Do("naupegos release takes it; over HTTP POST /api/v1/clusters/%s/release does, and its answer says what taken has to be", b.Record.Name)
+	}
+	return nil
+}

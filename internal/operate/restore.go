@@ -1,0 +1,352 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/agent/turns"
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/backup/rehearse"
+	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Restore says what comes of a backup.
+type Restore struct {
+	New    bool   `json:"new,omitempty" doc:"Another cluster, with authorities and keys of its own"`
+	Of     string `json:"of,omitempty" maxLength:"63" doc:"With new: the cluster that the backup is of; empty: one of the same name"`
+	Living bool   `json:"living,omitempty" doc:"Put it into the place of what the living cluster holds: what was written since is given up"`
+}
+
+// BackupSource says where backups are and what opens them, where that is not as the store and its documents have it.
+type BackupSource struct {
+	Target backup.Target                                               // nil: where the documents say
+	Key    func(ctx context.Context, in backup.Target) ([]byte, error) // nil: the store's identity
+}
+
+// BackupsOf are those of one cluster.
+type BackupsOf struct {
+	Cluster   string
+	ClusterID string // empty where the store does not know the cluster
+	Target    backup.Target
+	Unknown   error // why not
+}
+
+// FindBackups finds where the backups of a cluster are: by a document of it, else by what the store knows of it, else in the store's directory.
+func FindBackups(ctx context.Context, st store.Store, name string, doc *v1alpha1.Cluster) (*BackupsOf, error) {
+	b := &BackupsOf{Cluster: name}
+	rec, err := st.Cluster(ctx, name)
+	switch {
+	case fail.KindOf(err) == fail.NotFound:
+		b.Unknown, rec = err, &store.Cluster{}
+	case err != nil:
+		return nil, err
+	}
+	b.ClusterID = rec.ID
+	if doc == nil && len(rec.Document) > 0 {
+		if doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document); err != nil {
+			return nil, err
+		}
+	}
+	b.Target = cluster.BackupTarget(doc, st.Dir())
+	return b, nil
+}
+
+// restore is a backup on its way to be a cluster.
+type restore struct {
+	Restore
+	set    *backup.Set
+	target backup.Target
+	living bool
+	opened *OpenedBackup // nil where what was begun goes on
+	// Of what is rebuilt: the document as the store is to have it, and the file with the snapshot that etcd starts from, once the backup is proven.
+	document []byte
+	start    string
+}
+
+func checkRestore(a *Asked) error {
+	switch r := a.Restore; {
+	case a.Backup == "":
+		return fail.New(fail.Invalid, "say from which backup").Do("--from ID, or --from latest; naupegos backup list %s names them", a.Cluster)
+	case r != nil && r.Of != "" && !r.New:
+		return fail.New(fail.Invalid, "--of is for another cluster than the backup's").Do("--new-identity makes one")
+	case r != nil && r.New && r.Living:
+		return fail.New(fail.Invalid, "a new cluster, and one that lives, exclude each other").Do("what lives keeps its authorities and keys")
+	}
+	return nil
+}
+
+// openRestore finds the backup, and opens a session: on the cluster that lives, or was begun with, else on one of what the backup holds.
+func openRestore(ctx context.Context, st store.Store, b *Begun, o Options) error {
+	refuse := func(err error) error { return (&Session{Store: st}).CloseWith(err) }
+	r, name := &restore{}, b.Asked.Cluster
+	if b.restore = r; b.Asked.Restore != nil {
+		r.Restore = *b.Asked.Restore
+	}
+	if err := b.findSet(ctx, st); err != nil {
+		return refuse(err)
+	}
+	b.Asked.Backup = r.set.ID // whoever agrees to it agrees to this one
+	rec, err := st.Cluster(ctx, name)
+	if err == nil {
+		if err := b.mayReplace(rec); err != nil {
+			return refuse(err)
+		}
+		b.Session, b.Document, err = OpenNamed(ctx, st, name, o)
+		return err
+	}
+	if fail.KindOf(err) == fail.NotFound {
+		err = b.openSet(ctx, st)
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	o.NewID, o.Given = r.opened.Rec.ID, &cluster.Given{Secrets: r.opened.Secrets, Facts: memory.OfKeys(r.opened.Rec.Facts)}
+	b.Document, r.document = r.opened.Doc, r.opened.Document
+	if r.New {
+		o.NewID, o.Given = b.Asked.ClusterID, nil
+		if b.Document, r.document, err = r.another(&b.Asked); err != nil {
+			return refuse(err)
+		}
+	}
+	b.Session, err = OpenDocument(ctx, st, b.Document, o)
+	return err
+}
+
+// findSet finds the backup: a document says where it is; that of a new cluster only where the store does not know the former one.
+func (b *Begun) findSet(ctx context.Context, st store.Store) (err error) {
+	r, of := b.restore, b.Asked.Cluster
+	if r.New {
+		of = cmp.Or(r.Of, of)
+	}
+	if r.target = b.options.Backups.Target; r.target == nil {
+		var doc *v1alpha1.Cluster
+		if b.Asked.Document != "" {
+			if doc, err = b.Asked.parse(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case doc == nil:
+		case !r.New && doc.Metadata.Name != of:
+			return fail.New(fail.Invalid, "the document describes cluster %s, not %s", doc.Metadata.Name, of).At(b.Asked.from())
+		case r.New:
+			if _, err := st.Cluster(ctx, of); err == nil || doc.Spec.Backup == nil || doc.Spec.Backup.To == nil {
+				doc = nil
+			}
+		}
+		found, err := FindBackups(ctx, st, of, doc)
+		if err != nil {
+			return err
+		}
+		r.target = found.Target
+	}
+	r.set, err = backup.Open(ctx, r.target, of, b.Asked.Backup)
+	return err
+}
+
+// mayReplace refuses to give up what a cluster that there is holds, unless that was asked for, or is being done already.
+func (b *Begun) mayReplace(rec *store.Cluster) error {
+	r, name := b.restore, rec.Name
+	switch begun := cluster.Restores(rec); {
+	case begun == r.set.ID && !cluster.RestoresLiving(rec), begun == "" && b.Asked.Resumed: // the latter: a server that is gone has come to its end
+		return nil
+	case r.New:
+		return fail.New(fail.Refused, "there is a cluster %s", name).Do("give the new one another name, or naupegos destroy %s first", name)
+	case !r.Living:
+		return fail.New(fail.Refused, "cluster %s lives, and all that was written since %s would be given up", name, r.set.CreatedAt.Local().Format(time.DateTime)).
+			Do("--consent %s has the backup put into its place; or naupegos destroy %s first, which rebuilds its machines, too", cluster.ConsentRestore, name)
+	case begun != "" && begun != r.set.ID:
+		return fail.New(fail.Refused, "cluster %s is being restored from backup %s", name, begun).Do("naupegos backup restore %s --from %s goes on with it", name, begun)
+	}
+	r.living = true
+	return nil
+}
+
+// openSet decrypts the backup.
+func (b *Begun) openSet(ctx context.Context, st store.Store) (err error) {
+	r, key := b.restore, b.options.Backups.Key
+	if key == nil {
+		key = func(context.Context, backup.Target) ([]byte, error) { return st.Identity(), nil }
+	}
+	r.opened, err = OpenBackup(ctx, r.set, func() ([]byte, error) {
+		identities, err := key(ctx, r.target)
+		if err == nil {
+			b.tell("Opening backup %s.", r.set.ID)
+		}
+		return identities, err
+	}, b.options.Bundle)
+	if err == nil {
+		b.undo = append(b.undo, r.opened.Remove)
+	}
+	return err
+}
+
+// tell says what is done while a plan is made.
+func (b *Begun) tell(format string, args ...any) {
+	if b.options.Say != nil {
+		fmt.Fprintf(b.options.Say, format+"\n", args...)
+	}
+}
+
+// another returns the document of the other cluster that is made of the backup: the one that is given, else the backup's with another name.
+func (r *restore) another(a *Asked) (doc *v1alpha1.Cluster, document []byte, err error) {
+	given := a.Document != ""
+	if given {
+		document = []byte(a.Document)
+		doc, err = a.parse()
+	} else if document, err = wanted.SetName(r.opened.Document, a.Cluster); err == nil {
+		doc, err = v1alpha1.Parse("the document in backup "+r.set.ID, document)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if doc.Metadata.Name != a.Cluster {
+		return nil, nil, fail.New(fail.Invalid, "the document describes cluster %s, not %s", doc.Metadata.Name, a.Cluster).At(a.from())
+	}
+	if !given {
+		doc.Spec.Kubernetes.Version = r.set.Kubernetes
+	}
+	return doc, document, cluster.FitsAnew(doc, r.opened.Doc, !given)
+}
+
+// prove rehearses the backup before anything of a cluster is touched, and makes what etcd starts from. Who only plans does neither.
+func (b *Begun) prove(ctx context.Context, tidy *rehearse.Tidy) error {
+	if b.options.Verb == "" {
+		return nil
+	}
+	r := b.restore
+	p, start, err := r.opened.Rehearse(ctx, Rehearsal{By: b.options.Version, Within: time.Duration(b.Asked.Seconds) * time.Second, Tidy: tidy,
+		Status: func(format string, args ...any) { b.tell("  "+format, args...) }})
+	if err != nil {
+		return err
+	}
+	b.tell("Backup %s is proven: %d objects, %d Secrets decrypted.", p.Set, p.Objects, p.Secrets)
+	r.start = start
+	return nil
+}
+
+func planRestore(ctx context.Context, b *Begun) (err error) {
+	r := b.restore
+	switch {
+	case r.living:
+		return b.planRestoreLiving(ctx)
+	case r.opened != nil:
+		if err := b.planRebuild(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.planApply(ctx); err != nil {
+		return err
+	}
+	b.First.Plan.Verb = restoreBackup
+	b.carry = func(ctx context.Context, t Terms) (done Done, err error) {
+		t.Commit = b.keeping()
+		if done.Changed, err = b.Converge(ctx, b.First, t); err != nil {
+			return done, err
+		}
+		return b.compareVolumes(ctx, done), nil
+	}
+	return nil
+}
+
+// planRebuild has the next plan build the cluster of what the backup holds.
+func (b *Begun) planRebuild(ctx context.Context) error {
+	r := b.restore
+	tidy := &rehearse.Tidy{Machines: cluster.NodesOf(b.Document), Rebuilt: true}
+	if r.New {
+		others, err := cluster.EncryptionOf(&r.opened.Rec, r.opened.Doc)
+		if err != nil {
+			return err
+		}
+		list, keys, err := b.Cluster.EncryptOtherwise(ctx, others)
+		if err != nil {
+			return err
+		}
+		tidy.Anew = &rehearse.Anew{Encryption: list, Keys: keys, Prefixes: []string{turns.Prefix}}
+	}
+	if err := b.prove(ctx, tidy); err != nil {
+		return err
+	}
+	return b.Cluster.Restore(ctx, r.set.ID, r.set.Kubernetes, r.set.CreatedAt)
+}
+
+// planRestoreLiving plans to put the backup into the place of what the cluster holds, or to go on with that.
+func (b *Begun) planRestoreLiving(ctx context.Context) error {
+	r, from := b.restore, (*backup.Set)(nil)
+	if cluster.Restores(b.Record) == "" {
+		from = r.set
+		if err := b.openSet(ctx, b.Store); err != nil {
+			return err
+		}
+		if err := b.Cluster.FitsLiving(ctx, r.set, &r.opened.Rec, r.opened.Secrets); err != nil {
+			return err
+		}
+		nodes, err := b.Cluster.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		if err := b.prove(ctx, &rehearse.Tidy{Machines: nodes}); err != nil {
+			return err
+		}
+	}
+	p, err := b.Cluster.PlanRestoreLiving(ctx, from)
+	if err != nil {
+		return err
+	}
+	b.only(p)
+	b.later = "then what apply would do, where the cluster is not as its document says"
+	b.carry = func(ctx context.Context, t Terms) (done Done, err error) {
+		t.Commit = b.keeping()
+		if err := b.Session.CarryOut(ctx, p, t); err != nil {
+			return done, err
+		}
+		done.Changed = true
+		first, err := b.Cluster.PlanApply(ctx)
+		if err != nil {
+			return done, err
+		}
+		first.Plan.Verb = restoreBackup
+		t.Commit, t.Reviewed, t.Question = nil, false, "Have apply put right what is not as the document says?"
+		if _, err := b.Converge(ctx, first, t); err != nil {
+			return done, err
+		}
+		return b.compareVolumes(ctx, done), nil
+	}
+	return nil
+}
+
+// keeping remembers what is wanted, and what etcd starts from, once that was agreed to.
+func (b *Begun) keeping() func(context.Context) error {
+	r := b.restore
+	return func(ctx context.Context) error {
+		document := b.Record.Document
+		if r.opened != nil {
+			if err := b.Cluster.KeepSnapshot(r.start); err != nil {
+				return err
+			}
+			if err := r.opened.Remove(); err != nil { // what is in plaintext does not wait until the cluster is up
+				return err
+			}
+			if !r.living {
+				document = r.document
+			}
+		}
+		return b.Commit(ctx, document)
+	}
+}
+
+// compareVolumes says which volumes the cluster and its cloud don't say the same of. The cluster is there where they can't be compared, too.
+func (b *Begun) compareVolumes(ctx context.Context, done Done) Done {
+	odd, err := b.Cluster.OddVolumes(ctx)
+	if done.Volumes = odd; err != nil {
+		done.Said = fmt.Sprintf("Its volumes were not compared with the cloud's: %v\nnaupegos backup volumes %s does that.", err, b.Record.Name)
+	}
+	return done
+}
