@@ -38,6 +38,9 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 		if len(report.Changes)+len(report.Missing) == 0 {
 			report.Digest = c.Digest()
 		}
+		if len(report.Missing) > 0 {
+			report.DiskFree = a.root.DiskFree("/var/lib")
+		}
 		return report, nil
 	}
 	return a.carryOut(ctx, c, st, d)

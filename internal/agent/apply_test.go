@@ -209,6 +209,9 @@ func TestMissingBlobsChangeNothing(t *testing.T) {
 	if got := strings.ReplaceAll(f.tree(t), "/var/lib/naupegos drwx------ \"\"\n", ""); !strings.HasPrefix(stripVar(got), stripVar(before)) || len(f.ran()) > 0 {
 		t.Errorf("changed:\n%s\nwas:\n%s", got, before)
 	}
+	if r := testkit.Value(f.agent().Apply(t.Context(), config(), true))(t); !slices.Equal(r.Missing, want) || r.DiskFree == 0 {
+		t.Errorf("a dry run does not say what is missing, and how much room there is for it: %+v", r)
+	}
 }
 
 // TestPreparedStore has an image's manifest in containerd's store before containerd runs.

@@ -301,7 +301,7 @@ func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	var found []string
+	found := c.shortOfRoom(o)
 	for _, s := range o.Want {
 		if n, known := o.Nodes[s.Name]; known && !n.Ready {
 			found = append(found, "node "+s.Name+" is not ready")

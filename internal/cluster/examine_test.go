@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -76,5 +78,27 @@ func TestUnfit(t *testing.T) {
 	delete(o.Machines, "demo-a-3")
 	if err := o.unfit(); err != nil {
 		t.Errorf("an unreachable machine counts as unfit: %v", err)
+	}
+}
+
+// TestShortOfRoom: a machine whose disk does not take what is laid out on it is named before that is begun.
+func TestShortOfRoom(t *testing.T) {
+	next := &bundle.Bundle{Manifest: bundle.Manifest{
+		Binaries: []bundle.Artifact{{Name: "kubelet", Digest: "sha256:a", Size: 50 << 20}},
+		Images:   []bundle.Image{{Name: "kube-proxy", Archive: bundle.Artifact{Digest: "sha256:b", Size: 30 << 20}}},
+	}}
+	c := &Cluster{others: map[string]*bundle.Bundle{"v1.37.2": next}}
+	o := &Observed{Machines: map[string]*Seen{}}
+	for name, r := range map[string]*machine.Report{
+		"narrow":  {Missing: []string{"sha256:a", "sha256:b"}, DiskFree: 239 << 20},
+		"roomy":   {Missing: []string{"sha256:a", "sha256:b"}, DiskFree: 240 << 20},
+		"laid":    {DiskFree: 1 << 20},
+		"unknown": {Missing: []string{"sha256:a"}}, // an older agent does not say
+		"silent":  nil,
+	} {
+		o.Want, o.Machines[name] = append(o.Want, wanted.Slot{Name: name}), &Seen{Report: r}
+	}
+	if got, want := c.shortOfRoom(o), "machine narrow has 239 MiB free below /var/lib, and what is to be laid out there takes up to 240 MiB"; !slices.Equal(got, []string{want}) {
+		t.Errorf("got %q, want %q alone", got, want)
 	}
 }

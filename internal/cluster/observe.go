@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -119,6 +120,36 @@ func (c *Cluster) observeMachines(ctx context.Context, o *Observed) error {
 	}
 	wg.Wait()
 	return ctx.Err()
+}
+
+// roomForBlob is how many bytes a byte of a bundle takes on a machine: as it was sent, in containerd's store, and unpacked there.
+const roomForBlob = 3
+
+// shortOfRoom says which machines lack the room for what is to be laid out on them.
+func (c *Cluster) shortOfRoom(o *Observed) (found []string) {
+	sizes := map[string]int64{}
+	for _, b := range c.others {
+		for _, a := range b.Manifest.Binaries {
+			sizes[a.Digest] = a.Size
+		}
+		for _, i := range b.Manifest.Images {
+			sizes[i.Archive.Digest] = i.Archive.Size
+		}
+	}
+	for _, s := range o.Want {
+		seen := o.Machines[s.Name]
+		if seen == nil || seen.Report == nil || seen.Report.DiskFree == 0 {
+			continue
+		}
+		need := int64(0)
+		for _, digest := range seen.Report.Missing {
+			need += roomForBlob * sizes[digest]
+		}
+		if free := seen.Report.DiskFree; free < need {
+			found = append(found, fmt.Sprintf("machine %s has %d MiB free below /var/lib, and what is to be laid out there takes up to %d MiB", s.Name, free>>20, need>>20))
+		}
+	}
+	return found
 }
 
 // canRender reports whether a machine's configuration can be known yet: the first apply makes what it depends on.

@@ -3,7 +3,10 @@ package kube
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,9 +14,12 @@ import (
 	"github.com/prometheus/common/model"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/naupegos/naupegos/internal/release"
 )
@@ -25,7 +31,8 @@ type Away struct {
 }
 
 // Obstacles says what would hold up that nodes are drained one after another and that system pods start again: pods that drain would not
-// touch or that budgets hold, pods for which no other node has room, and webhooks that nobody serves. One sentence each.
+// touch or that budgets hold, pods for which no other node has room, webhooks that nobody serves, and whatever refuses system pods. One
+// sentence each.
 func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) {
 	all, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -57,8 +64,12 @@ func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) 
 		}
 		found = append(found, homeless(away, list.Pods(), all.Items, pods.Items)...)
 	}
-	unserved, err := c.unservedWebhooks(ctx)
-	return append(found, unserved...), err
+	for _, look := range []func(context.Context, []string) ([]string, error){c.unservedWebhooks, c.unservedConversions, c.refusedPods} {
+		if found, err = look(ctx, found); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // homeless says which pods of a node have no room on the others: each takes what it requests of the first node that has it.
@@ -168,8 +179,8 @@ type webhook struct {
 	spaces  *metav1.LabelSelector
 }
 
-// unservedWebhooks says which webhooks would refuse that system pods are made, because nothing answers behind their Services.
-func (c *Client) unservedWebhooks(ctx context.Context) (found []string, err error) {
+// unservedWebhooks adds which webhooks would refuse that system pods are made, because nothing answers behind their Services.
+func (c *Client) unservedWebhooks(ctx context.Context, found []string) ([]string, error) {
 	validating, err := c.set.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, apiError(ctx, err, "list the webhooks").At(c.server)
@@ -207,6 +218,102 @@ func (c *Client) unservedWebhooks(ctx context.Context) (found []string, err erro
 		}
 	}
 	return found, nil
+}
+
+// unservedConversions adds which custom resources can't be read in all of their versions, because nobody answers who converts them: whoever
+// goes through all objects, as garbage collection does, is held up by it.
+func (c *Client) unservedConversions(ctx context.Context, found []string) ([]string, error) {
+	list, err := c.dynamic.Resource(definitions).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, apiError(ctx, err, "read the definitions of custom resources").At(c.server)
+	}
+	for _, d := range list.Items {
+		versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
+		service, byService, _ := unstructured.NestedMap(d.Object, "spec", "conversion", "webhook", "clientConfig", "service")
+		if !byService || len(versions) < 2 {
+			continue
+		}
+		namespace, _ := service["namespace"].(string)
+		name, _ := service["name"].(string)
+		n, err := c.ReadyEndpoints(ctx, namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			found = append(found, fmt.Sprintf("%s can't be converted between their versions: the Service that does it, %s/%s, has no endpoint that is ready",
+				d.GetName(), namespace, name))
+		}
+	}
+	return found, nil
+}
+
+// uncalled is the name of a webhook that did not answer, in the API server's words.
+var uncalled = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
+
+// refusedPods adds which system pods would not come back because a policy or a webhook refuses them. The API server is asked to make each as
+// its owner would, without doing so.
+func (c *Client) refusedPods(ctx context.Context, found []string) ([]string, error) {
+	owners, err := c.systemPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range owners {
+		err := c.set.CoreV1().RESTClient().Post().Resource("pods").Namespace(o.pod.Namespace).
+			SetHeader("Impersonate-User", "system:serviceaccount:"+metav1.NamespaceSystem+":"+o.as).
+			VersionedParams(&metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, scheme.ParameterCodec).Body(&o.pod).Do(ctx).Error()
+		var status apierrors.APIStatus
+		switch silent := uncalled.FindStringSubmatch(fmt.Sprint(err)); {
+		case err == nil, apierrors.IsNotFound(err): // the namespace goes
+		case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run"): // a webhook that can't be asked without having it act
+		case silent != nil:
+			if !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, "webhook "+silent[1]+" ") }) {
+				found = append(found, fmt.Sprintf("webhook %s does not answer, and pods of %s are not made without it", silent[1], o.name))
+			}
+			return found, nil // to ask for the others would be to wait for it again
+		case errors.As(err, &status) && slices.Contains(refusals, status.Status().Code):
+			found = append(found, fmt.Sprintf("pods of %s would not be made again: %s", o.name, status.Status().Message))
+		default:
+			return nil, apiError(ctx, err, "ask whether pods of %s may be made", o.name).At(c.server)
+		}
+	}
+	return found, nil
+}
+
+// refusals are the codes of an API server that would not make an object: not valid, forbidden by a policy, denied by a webhook, which may choose.
+var refusals = []int32{http.StatusBadRequest, http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity}
+
+// podOf is a pod of the system, and who makes it.
+type podOf struct {
+	name string // of the owner
+	as   string // the service account of the controller that makes it
+	pod  corev1.Pod
+}
+
+// systemPods are the pods that DaemonSets and Deployments of the system have made, one of each.
+func (c *Client) systemPods(ctx context.Context) (all []podOf, err error) {
+	sets, err := c.set.AppsV1().DaemonSets("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, apiError(ctx, err, "list DaemonSets").At(c.server)
+	}
+	deployments, err := c.set.AppsV1().Deployments("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, apiError(ctx, err, "list Deployments").At(c.server)
+	}
+	add := func(kind, as string, o metav1.ObjectMeta, t corev1.PodTemplateSpec) {
+		if !strings.HasPrefix(o.Namespace, "kube-") { // the names that Kubernetes keeps for the system
+			return
+		}
+		pod := corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
+		pod.Namespace, pod.GenerateName = o.Namespace, o.Name+"-"
+		all = append(all, podOf{fmt.Sprintf("%s %s/%s", kind, o.Namespace, o.Name), as, pod})
+	}
+	for _, s := range sets.Items {
+		add("DaemonSet", "daemon-set-controller", s.ObjectMeta, s.Spec.Template)
+	}
+	for _, d := range deployments.Items {
+		add("Deployment", "replicaset-controller", d.ObjectMeta, d.Spec.Template)
+	}
+	return all, nil
 }
 
 // judges reports whether a webhook is asked when a pod is made in a namespace with these labels, and its silence refuses the pod.

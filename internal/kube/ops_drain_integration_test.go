@@ -133,3 +133,85 @@ webhooks:
 		t.Error(err)
 	}
 }
+
+// refusals: what would refuse the system's pods, or can't be read, is known before any of them is stopped; and nothing is made by asking.
+func (o *operations) refusals(t *testing.T) {
+	ctx := short(t, time.Minute)
+	_, err := o.c.Apply(ctx, []byte(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: names, namespace: kube-system}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: names}}
+  template:
+    metadata: {labels: {app: names}}
+    spec: {containers: [{name: c, image: "good:1"}]}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: masts.test.naupegos.dev}
+spec:
+  group: test.naupegos.dev
+  scope: Namespaced
+  names: {plural: masts, singular: mast, kind: Mast, listKind: MastList}
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: default, name: nobody, port: 8443}}}}
+  versions:
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+    - {name: v1alpha1, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
+`), ApplyOptions{})
+	testkit.Must(t, err)
+	obstacles := func() string { return strings.Join(testkit.Value(o.c.Obstacles(ctx, nil))(t), "\n") }
+	const conversion = "masts.test.naupegos.dev can't be converted between their versions: the Service that does it, default/nobody, has no endpoint that is ready"
+	if got := obstacles(); got != conversion {
+		t.Errorf("of a cluster where nobody converts masts it says:\n%s", got)
+	}
+	testkit.Must(t, o.c.dynamic.Resource(definitions).Delete(ctx, "masts.test.naupegos.dev", metav1.DeleteOptions{}))
+	o.eventually(t, "there are no masts", func() bool { return obstacles() == "" })
+
+	_, err = o.c.Apply(ctx, []byte(`apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-names}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]}
+  validations:
+    - expression: object.metadata.?labels.app.orValue("") != "names" || request.userInfo.username != "system:serviceaccount:kube-system:replicaset-controller"
+      message: names are not wanted
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-names}
+spec: {policyName: no-names, validationActions: [Deny]}
+`), ApplyOptions{})
+	testkit.Must(t, err)
+	o.eventually(t, "the policy is seen to refuse what its controller would make", func() bool {
+		got := obstacles()
+		return strings.HasPrefix(got, "pods of Deployment kube-system/names would not be made again: ") && strings.Contains(got, "names are not wanted")
+	})
+	testkit.Must(t, o.c.set.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(ctx, "no-names", metav1.DeleteOptions{}))
+	testkit.Must(t, o.c.set.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(ctx, "no-names", metav1.DeleteOptions{}))
+	o.eventually(t, "nothing is in the way", func() bool { return obstacles() == "" })
+
+	_, err = o.c.Apply(ctx, []byte(`apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: silent}
+webhooks:
+  - name: silent.example.org
+    failurePolicy: Fail
+    timeoutSeconds: 1
+    sideEffects: None
+    admissionReviewVersions: [v1]
+    clientConfig: {url: "https://127.0.0.1:1/silent"}
+    rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]
+`), ApplyOptions{})
+	testkit.Must(t, err)
+	o.eventually(t, "a webhook outside of the cluster is seen not to answer", func() bool {
+		return obstacles() == "webhook silent.example.org does not answer, and pods of Deployment kube-system/names are not made without it"
+	})
+	testkit.Must(t, o.c.set.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, "silent", metav1.DeleteOptions{}))
+	if pods := testkit.Value(o.c.set.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "app=names"}))(t); len(pods.Items) != 0 {
+		t.Errorf("asking has made %d pods", len(pods.Items))
+	}
+	testkit.Must(t, o.c.set.AppsV1().Deployments("kube-system").Delete(ctx, "names", metav1.DeleteOptions{}))
+	o.eventually(t, "the webhook is gone", func() bool { return obstacles() == "" })
+}

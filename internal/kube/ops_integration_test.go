@@ -34,6 +34,7 @@ func TestOperations(t *testing.T) {
 	o := &operations{a: a, c: c}
 	t.Run("nodes", o.nodes)
 	t.Run("checks", o.checks)
+	t.Run("refusals", o.refusals)
 	o.k = startKubelets(t, c, "w1", "w2", "w3")
 	t.Run("apply", o.apply)
 	t.Run("definitions", o.definitions)

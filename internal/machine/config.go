@@ -93,6 +93,8 @@ type Report struct {
 	Digest  string   `json:"digest"`            // Config.Digest() of what is installed now (empty after a dry run that found changes)
 	Changes []Change `json:"changes,omitempty"` // what was (dry run: would be) changed
 	Missing []string `json:"missing,omitempty"` // blob digests the machine lacks; nothing was changed while any is missing
+	// DiskFree is how many bytes root can still write below /var/lib, where blobs are missing; 0 where it is not known.
+	DiskFree int64 `json:"diskFree,omitempty"`
 	// Warnings reports what could not be made as wanted without being an error: a kernel module that this kernel does not have.
 	Warnings []string `json:"warnings,omitempty"`
 	Life              // before anything was changed
