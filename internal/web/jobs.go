@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"html/template"
 	"net/http"
 	"slices"
 	"strings"
@@ -160,10 +161,12 @@ func (p *Pages) jobActions() map[string]action {
 
 // jobData is what a job's page shows.
 type jobData struct {
-	Job    *store.Job
-	Result work.Result
-	Run    string // of the journal, once there is one
-	Lines  []string
+	Job     *store.Job
+	Result  work.Result
+	Run     string        // of the journal, once there is one
+	Done    int           // steps of it that have ended
+	Picture template.HTML `json:"-"` // of it
+	Lines   []string
 }
 
 // mostLines is how many of the last lines that a job told its page shows.
@@ -196,7 +199,10 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 		return nil, err
 	}
 	if i := slices.IndexFunc(runs, func(run plan.RunRecord) bool { return run.Meta["job"] == j.ID }); i >= 0 {
-		d.Run = runs[i].ID
+		d.Run, d.Done = runs[i].ID, done(runs[i])
+		if d.Picture, err = picture(runs[i]); err != nil {
+			return nil, err
+		}
 	}
 	live := ""
 	if j.State != store.JobEnded {

@@ -1,12 +1,17 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -57,6 +62,47 @@ func TestJobs(t *testing.T) {
 
 // harbour is a document.
 const harbour = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: harbour\nspec:\n  provider:\n    local: {}\n  workers:\n    - name: general\n      replicas: 1\n"
+
+// TestJobIsDrawn: the page of a job draws its own run while that is carried out, and renews itself as steps end.
+func TestJobIsDrawn(t *testing.T) {
+	s := newSite(t)
+	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
+	own := []string{"Sec-Fetch-Site", "same-origin", "Origin", s.url}
+	at := s.ask("POST", "/ui/clusters/harbour/apply", s.admin, url.Values{"document": {harbour}, "digest": {"sha256:00"}}, own...).Get("Location")
+	id := strings.TrimPrefix(at, "/ui/jobs/")
+	testkit.Must(t, s.ran(c.ID)) // another run of the cluster
+	if a := s.ask("GET", at, s.reader, nil); a.code != http.StatusOK || strings.Contains(a.body, "<svg") {
+		t.Errorf("the page of a job that has not begun draws another's run: %d %s", a.code, a.body)
+	}
+	ask := testkit.Value(url.Parse(at))(t)
+	who := &access.Operator{Role: server.Admin}
+	data := func() string {
+		data, going := s.pages.look(httptest.NewRequestWithContext(t.Context(), "GET", at, nil), ask, who)
+		if !going {
+			t.Error("the page is not renewed while the job runs")
+		}
+		return string(data)
+	}
+	before := data()
+	p := &plan.Plan{Verb: "apply", Cluster: "harbour", Steps: []*plan.Step{{
+		ID: "machine/cp-1", Action: plan.Create, Title: "make machine cp-1 " + evil, Subject: "cp-1", Reason: "it is wanted",
+		Run: func(context.Context, plan.Progress) error {
+			a := s.ask("GET", at, s.reader, nil)
+			if !strings.Contains(a.body, "<svg") || !strings.Contains(a.body, "make machine cp-1 &lt;script&gt;") || strings.Contains(a.body, evil) {
+				t.Errorf("the page of the job that runs does not draw its step: %s", a.body)
+			}
+			if now := data(); now == before {
+				t.Error("the page does not renew itself when the run begins")
+			}
+			before = data()
+			return nil
+		},
+	}}}
+	testkit.Value(plan.Execute(t.Context(), p, plan.Options{Journal: s.store.Journal(c.ID), Meta: map[string]string{"job": id}}))(t)
+	if now := data(); now == before {
+		t.Error("the page does not renew itself when a step ends")
+	}
+}
 
 func TestDiff(t *testing.T) {
 	var got []string

@@ -35,22 +35,32 @@ func (p *Pages) runPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := runData{Run: *run}
-	for i := range run.Steps {
-		if run.Steps[i].State.Final() {
-			d.Done++
-		}
-	}
-	var b bytes.Buffer
-	if err := show.WritePicture(&b, *run); err != nil {
+	d := runData{Run: *run, Done: done(*run)}
+	if d.Picture, err = picture(*run); err != nil {
 		return nil, err
 	}
-	d.Picture = template.HTML(b.String()) //nolint:gosec // drawn by a template that escapes what it is given
 	live := ""
 	if run.Outcome == plan.OutcomeRunning {
 		live = liveOf(r)
 	}
 	return &view{name: "run", Title: run.Verb + " " + run.Cluster, Command: "naupegos history " + quote(run.Cluster) + " " + run.ID, Live: live, Data: d}, nil
+}
+
+// done counts the steps of a run that have ended.
+func done(run plan.RunRecord) (n int) {
+	for i := range run.Steps {
+		if run.Steps[i].State.Final() {
+			n++
+		}
+	}
+	return n
+}
+
+// picture draws a run.
+func picture(run plan.RunRecord) (template.HTML, error) {
+	var b bytes.Buffer
+	err := show.WritePicture(&b, run)
+	return template.HTML(b.String()), err //nolint:gosec // drawn by a template that escapes what it is given
 }
 
 // backupRow is what is known of a cluster's backups without asking where they lie.
