@@ -114,3 +114,15 @@ func TestInPod(t *testing.T) {
 		}
 	}
 }
+
+// FuzzUnescape: a path that the kernel has written into mountinfo is read as what it is.
+func FuzzUnescape(f *testing.F) {
+	f.Add("/var/lib/kubelet/pods/a b\\040\tc")
+	f.Add(`\\134040`)
+	f.Fuzz(func(t *testing.T, path string) {
+		written := strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`).Replace(path) // as the kernel's mangle does
+		if got := unescape(written); got != path {
+			t.Fatalf("%q is read as %q", path, got)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,4 +48,21 @@ func TestDebianSources(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzSources: whatever a host's package sources are, each entry that is made of them is one line that apt reads as one.
+func FuzzSources(f *testing.F) {
+	f.Add("deb [arch=amd64 signed-by=/k.gpg] http://mirror.example/debian bookworm main contrib # c\n")
+	f.Add("Types: deb\nURIs: http://mirror.example/debian\nSuites: bookworm\nComponents: main\nSigned-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n")
+	f.Add(": deb\n deb\n\nTypes\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, e := range append(oneLineEntries(text), deb822Entries(text)...) {
+			if !strings.HasPrefix(e, "deb ") || strings.ContainsAny(e, "\r\n") {
+				t.Fatalf("%q", e)
+			}
+			if debianEntry(e, "bookworm") && !strings.Contains(e, " bookworm") {
+				t.Fatalf("%q is of another suite", e)
+			}
+		}
+	})
 }

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,10 +20,11 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // ourSecrets are secrets of a cluster as its store would hold them.
-func ourSecrets(t *testing.T) (*memory.Overlay, map[string]string) {
+func ourSecrets(t testing.TB) (*memory.Overlay, map[string]string) {
 	t.Helper()
 	s := memory.NewOverlay(nil)
 	k := pki.Open(s, pki.Options{})
@@ -251,4 +254,22 @@ func TestTailBuffer(t *testing.T) {
 	if got := string(b.bytes()); got != "short\nbegin" {
 		t.Errorf("what fits is %q", got)
 	}
+}
+
+// FuzzRedact: whatever stands around one of the cluster's own secrets, it is not seen.
+func FuzzRedact(f *testing.F) {
+	secrets, planted := ourSecrets(f)
+	r := testkit.Value(NewRedactor(f.Context(), secrets))(f)
+	names := slices.Sorted(maps.Keys(planted))
+	for i := range names {
+		f.Add(uint8(i), "Nov 21 host kubelet[1]: key=", "\n-----END EC PRIVATE KEY-----")
+		f.Add(uint8(i), "postgres://me:", "@db")
+		f.Add(uint8(i), planted[names[0]][:5], planted[names[0]])
+	}
+	f.Fuzz(func(t *testing.T, which uint8, before, after string) {
+		p := planted[names[int(which)%len(names)]]
+		if got := string(r.Redact([]byte(before + p + after))); strings.Contains(got, p) {
+			t.Fatalf("%s is seen: %q", names[int(which)%len(names)], got)
+		}
+	})
 }

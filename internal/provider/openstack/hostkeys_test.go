@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -108,4 +110,20 @@ func TestConsoleKeys(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
+}
+
+// FuzzConsoleKeys: a console's log is written by whatever runs on the machine: what comes of it are whole keys that are in it, or none.
+func FuzzConsoleKeys(f *testing.F) {
+	key := strings.TrimSpace(testKey)
+	f.Add(consoleWith(key))
+	f.Add(consoleWith(key) + keysBegin)
+	f.Add(keysEnd + keysBegin + key)
+	f.Add(strings.Replace(consoleWith(key), "AAAAC3Nza", "AAAA[ 3.1] usb C3Nza", 1))
+	f.Fuzz(func(t *testing.T, log string) {
+		for _, k := range consoleKeys(log) {
+			if _, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(k)); err != nil || len(options) > 0 || len(rest) > 0 || !strings.Contains(log, k) {
+				t.Fatalf("%q is no key of the log: %v", k, err)
+			}
+		}
+	})
 }

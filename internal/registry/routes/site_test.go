@@ -53,7 +53,7 @@ func (switchboard) Power(_ context.Context, a bmc.Access, action, _ string) (boo
 
 // site is a server with a registry.
 type site struct {
-	t           *testing.T
+	t           testing.TB
 	http, https string
 	roots       *x509.CertPool
 	registry    *registry.Registry
@@ -64,7 +64,7 @@ type site struct {
 // tokens that the test's guard knows.
 var tokens = map[server.Role]string{server.Read: "r", server.Operate: "ro", server.Admin: "roa"}
 
-func newSite(t *testing.T, o registry.Options) *site {
+func newSite(t testing.TB, o registry.Options) *site {
 	t.Helper()
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
 	t.Cleanup(func() { testkit.Must(t, st.Close()) })
