@@ -34,8 +34,9 @@ const vouched = 360 * 24 * time.Hour
 type rotationScan struct {
 	*Cluster
 	now       rotation.Rotation
-	restarted map[string]bool // machines whose kubelet was restarted, so that it asks for new tokens
-	clean     time.Time       // when all pods had new tokens
+	restarted map[string]bool                                            // machines whose kubelet was restarted, so that it asks for new tokens
+	clean     time.Time                                                  // when all pods had new tokens
+	ask       func(context.Context, wanted.Slot) (machine.Report, error) // what its agent would change on a machine; nil: by SSH
 }
 
 // end notes that everything is in the phase, once that is so.
@@ -77,8 +78,14 @@ func (s *rotationScan) make(ctx context.Context, p plan.Progress) error {
 
 // machines is fail.NotReady while an agent would change anything on its machine, or does not answer.
 func (s *rotationScan) machines(ctx context.Context) error {
+	ask := s.ask
+	if ask == nil {
+		ask = func(ctx context.Context, m wanted.Slot) (machine.Report, error) {
+			return s.configure(ctx, m, true, nil)
+		}
+	}
 	return s.eachMachine(ctx, s.known(), func(ctx context.Context, m wanted.Slot) error {
-		r, err := s.configure(ctx, m, true, nil)
+		r, err := ask(ctx, m)
 		if err != nil {
 			return err
 		}

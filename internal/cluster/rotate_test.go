@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -198,6 +200,48 @@ func TestRotationAbandoned(t *testing.T) {
 	l.ended()
 	if got := l.phase(); got != "" || l.rotating() || l.have["demo-cp-1"].Digest() != was || !slices.Equal(l.secretNames(), before) {
 		t.Errorf("taken back, there are %v, before %v:\n%s", l.secretNames(), before, got)
+	}
+}
+
+// TestRotationWaitsForAMachine: a machine that can't be reached is told of, and nothing is used, or dropped, before it is back and has caught up.
+func TestRotationWaitsForAMachine(t *testing.T) {
+	const away = "demo-a-2"
+	l := rotatable(t)
+	testkit.Value(l.Rotate(t.Context(), []string{pki.SSHKeyName}, false))(t)
+	for _, phase := range []rotation.Phase{rotation.Trust, rotation.Use} {
+		l.phase()
+		l.everythingDone()
+		l.setTarget(wantedOf(l))
+		scan := &rotationScan{Cluster: l.Cluster, now: testkit.Value(l.toldRotation())(t)}
+		if scan.now.Phase != phase {
+			t.Fatalf("it is where %s", scan.now.Words())
+		}
+		ends := func(says machine.Report, err error) error {
+			scan.ask = func(_ context.Context, m wanted.Slot) (machine.Report, error) {
+				if m.Name == away {
+					return says, err
+				}
+				return machine.Report{}, nil
+			}
+			return scan.end(t.Context(), silent{})
+		}
+		stays := func() {
+			t.Helper()
+			testkit.Must(t, l.advanceRotation(t.Context()))
+			if now := testkit.Value(l.toldRotation())(t); now.String() != scan.now.String() || !strings.Contains(l.rotationNote(), "naupegos apply goes on") {
+				t.Errorf("it went on without %s to where %s: %s", away, now.Words(), l.rotationNote())
+			}
+		}
+		testkit.Fails(t, ends(machine.Report{}, fail.New(fail.Unreachable, "no answer").At(away)), fail.Unreachable, away)
+		stays()
+		missed := machine.Report{Changes: []machine.Change{{Kind: "file", Name: "/root/.ssh/authorized_keys", Action: "update"}}}
+		testkit.Fails(t, ends(missed, nil), fail.NotReady, away, "authorized_keys", "naupegos apply goes on")
+		stays()
+		testkit.Must(t, ends(machine.Report{}, nil))
+	}
+	testkit.Must(t, l.advanceRotation(t.Context()))
+	if now := testkit.Value(l.toldRotation())(t); now.Phase != rotation.Drop {
+		t.Errorf("once it is back, it is where %s", now.Words())
 	}
 }
 
