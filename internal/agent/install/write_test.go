@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,6 +167,44 @@ func (l lossy) ReadAt(p []byte, at int64) (int, error) {
 		p[5] ^= 1
 	}
 	return n, err
+}
+
+// failing is a disk that gives up: what it can't do any more.
+type failing struct {
+	*os.File
+	write, read, sync bool
+}
+
+func (f failing) WriteAt(p []byte, at int64) (int, error) {
+	if f.write && at > 0 {
+		return 0, syscall.EIO
+	}
+	return f.File.WriteAt(p, at)
+}
+
+func (f failing) ReadAt(p []byte, at int64) (int, error) {
+	if f.read && at > 0 {
+		return 0, syscall.EIO
+	}
+	return f.File.ReadAt(p, at)
+}
+
+func (f failing) Sync() error {
+	if f.sync {
+		return syscall.EIO
+	}
+	return f.File.Sync()
+}
+
+// TestFailingDisk: a disk that fails in the midst of it is told of as that, with what it could not do.
+func TestFailingDisk(t *testing.T) {
+	raw, packed, b := image(t)
+	f := testkit.Value(os.OpenFile(target(t, len(raw)), os.O_RDWR, 0))(t)
+	defer f.Close()
+	for word, disk := range map[string]failing{"write " + b.Path + " at byte": {f, true, false, false}, "back from the disk": {f, false, true, false}, "have the disk keep": {f, false, false, true}} {
+		err := write(bytes.NewReader(packed), b, disk, func(int64) error { return nil })
+		testkit.Fails(t, err, fail.Refused, word, "input/output error", "the disk may be failing")
+	}
 }
 
 func TestVerify(t *testing.T) {
