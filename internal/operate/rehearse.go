@@ -109,6 +109,9 @@ const (
 	openWithin     = 5 * time.Minute
 )
 
+// RehearseStep is what the ID of the step begins with that proves a backup; the backup's follows.
+const RehearseStep = "backup/rehearse/"
+
 // planRehearse plans to prove a backup: the one that is named, else the newest of this cluster. Where that is proven there is nothing to do.
 func planRehearse(ctx context.Context, b *Begun) (err error) {
 	set, target := (*backup.Set)(nil), b.Cluster.BackupTarget()
@@ -129,7 +132,7 @@ func planRehearse(ctx context.Context, b *Begun) (err error) {
 	var done Done
 	r := Rehearsal{Within: within}
 	p := &plan.Plan{Verb: Rehearse, Cluster: b.Record.Name, Steps: []*plan.Step{{
-		ID: "backup/rehearse/" + set.ID, Action: plan.Change, Subject: "cluster", Title: "rehearse backup " + set.ID, Reason: "a backup counts once it is proven",
+		ID: RehearseStep + set.ID, Action: plan.Change, Subject: "cluster", Title: "rehearse backup " + set.ID, Reason: "a backup counts once it is proven",
 		Details: []string{set.Where()}, Timeout: within + openWithin,
 		Run: func(ctx context.Context, progress plan.Progress) (err error) {
 			r.Status = progress.Status

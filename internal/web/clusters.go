@@ -138,14 +138,14 @@ func (p *Pages) observe(ctx context.Context, name string) (*cluster.Status, erro
 	return status, s.CloseWith(err)
 }
 
-// topology is a cluster as the page draws it: gateways, the control plane, workers by pool, row below row.
+// topology is what a page draws, row below row: a cluster with its gateways, control plane and workers by pool, or the steps of a run.
 type topology struct {
 	Boxes         []box
 	Wires         [][4]int
 	Width, Height int
 }
 
-// box is a machine, or the endpoint.
+// box is a machine, the endpoint, or a step.
 type box struct {
 	X, Y               int
 	Name, Under, Class string

@@ -166,6 +166,7 @@ type jobData struct {
 	Run     string        // of the journal, once there is one
 	Done    int           // steps of it that have ended
 	Picture template.HTML `json:"-"` // of it
+	Graph   *topology     `json:"-"` // of it; nil: see graphOf
 	Lines   []string
 }
 
@@ -199,7 +200,7 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 		return nil, err
 	}
 	if i := slices.IndexFunc(runs, func(run plan.RunRecord) bool { return run.Meta["job"] == j.ID }); i >= 0 {
-		d.Run, d.Done = runs[i].ID, done(runs[i])
+		d.Run, d.Done, d.Graph = runs[i].ID, done(runs[i]), graphOf(runs[i])
 		if d.Picture, err = picture(runs[i]); err != nil {
 			return nil, err
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
@@ -102,6 +104,35 @@ func TestJobIsDrawn(t *testing.T) {
 	if now := data(); now == before {
 		t.Error("the page does not renew itself when a step ends")
 	}
+}
+
+// TestLastRehearsal: the page of backups says which one was proven last, however much has happened since, and takes no failed rehearsal for one.
+func TestLastRehearsal(t *testing.T) {
+	s := newSite(t)
+	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
+	run := func(step string, err error) {
+		p := &plan.Plan{Verb: "backup rehearse", Cluster: "harbour", Steps: []*plan.Step{{ID: step, Action: plan.Change, Subject: "cluster", Title: step, Reason: "it is asked for",
+			Run: func(context.Context, plan.Progress) error { return err }}}}
+		if _, got := plan.Execute(t.Context(), p, plan.Options{Journal: s.store.Journal(c.ID)}); (got == nil) != (err == nil) {
+			t.Fatal(got)
+		}
+	}
+	says := func(want string) {
+		t.Helper()
+		if a := s.ask("GET", "/ui/backups", s.reader, nil); a.code != http.StatusOK || !strings.Contains(a.body, want) {
+			t.Errorf("%d, wanted %q: %s", a.code, want, a.body)
+		}
+	}
+	const none = "No rehearsal of this store has proven a backup of it."
+	says(none)
+	run(operate.RehearseStep+"20261101T000000Z-0001", fail.New(fail.Refused, "it is damaged"))
+	says(none)
+	run(operate.RehearseStep+"20261102T000000Z-0002", nil)
+	for range 12 {
+		run("backup", nil)
+	}
+	run(operate.RehearseStep+"20261103T000000Z-0003", fail.New(fail.Refused, "it is damaged"))
+	says("has proven the backup <code>20261102T000000Z-0002</code>")
 }
 
 func TestDiff(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -24,6 +25,7 @@ type runData struct {
 	Run     plan.RunRecord
 	Done    int
 	Picture template.HTML `json:"-"`
+	Graph   *topology     `json:"-"` // nil: see graphOf
 }
 
 // runPage shows a run as a timeline, live while it runs.
@@ -35,7 +37,7 @@ func (p *Pages) runPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := runData{Run: *run, Done: done(*run)}
+	d := runData{Run: *run, Done: done(*run), Graph: graphOf(*run)}
 	if d.Picture, err = picture(*run); err != nil {
 		return nil, err
 	}
@@ -67,6 +69,9 @@ func picture(run plan.RunRecord) (template.HTML, error) {
 type backupRow struct {
 	Cluster string
 	Runs    []plan.RunRecord // that made, proved or restored one, the newest first
+	Proven  string           // the backup that a rehearsal has proven last, of those that the journal knows; empty: none
+	At      time.Time        // when that was
+	By      string           // the run that did it
 }
 
 // backupsPage lists what was done with backups, by cluster.
@@ -86,6 +91,9 @@ func (p *Pages) backupsPage(r *http.Request, who *access.Operator) (*view, error
 		}
 		row := backupRow{Cluster: c.Name}
 		for _, run := range runs {
+			if id := provenBy(run); id != "" && row.Proven == "" {
+				row.Proven, row.At, row.By = id, run.Ended, run.ID
+			}
 			if about := strings.HasPrefix(run.Verb, "backup") || slices.ContainsFunc(run.Steps, func(s plan.StepRecord) bool { return strings.HasPrefix(s.ID, "backup") }); about && len(row.Runs) < 10 {
 				run.Steps = nil
 				row.Runs = append(row.Runs, run)
@@ -94,6 +102,16 @@ func (p *Pages) backupsPage(r *http.Request, who *access.Operator) (*view, error
 		rows = append(rows, row)
 	}
 	return &view{name: "backups", Title: "Backups", Command: "naupegos backup list CLUSTER\nnaupegos backup rehearse CLUSTER", Live: liveOf(r), Data: rows}, nil
+}
+
+// provenBy is the backup that a run has proven; empty: none.
+func provenBy(run plan.RunRecord) string {
+	for _, s := range run.Steps {
+		if id, ok := strings.CutPrefix(s.ID, operate.RehearseStep); ok && s.State == plan.Succeeded {
+			return id
+		}
+	}
+	return ""
 }
 
 // wavesData is where machines stand that take an update, and who may reboot.

@@ -82,6 +82,8 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "GET /ui/login", Handler: headers(http.HandlerFunc(p.loginPage))},
 		{Pattern: "POST /ui/login", Handler: headers(p.guard.Handler(http.HandlerFunc(p.login)))},
 		{Pattern: "POST /ui/logout", Handler: headers(p.guard.Handler(http.HandlerFunc(p.logout)))},
+		{Pattern: "GET /{$}", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))}, // whoever types no path
+		{Pattern: "GET /ui", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))},
 		{Pattern: "GET /ui/{$}", Handler: headers(http.RedirectHandler(p.nav("")[0].Href, http.StatusSeeOther))},
 		{Pattern: "GET /ui/live", Handler: headers(http.HandlerFunc(p.live)), Stream: true},
 	}

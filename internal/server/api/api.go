@@ -71,6 +71,8 @@ func Part(ctx context.Context, c Config) server.Part {
 		{Pattern: "/api/", Handler: mux, Need: server.Read, MaxBody: 4 << 20, Stream: true},
 		{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI)},
 		{Pattern: "GET /apidocs", Handler: http.HandlerFunc(a.docs)},
+		{Pattern: "GET /spec", Handler: http.HandlerFunc(a.openAPI)}, // where the older system had it
+		{Pattern: "GET /specs", Handler: http.HandlerFunc(a.openAPI)},
 	}}
 }
 

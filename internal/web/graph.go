@@ -1,0 +1,78 @@
+package web
+
+import (
+	"maps"
+
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// mostDrawn is how many steps a graph may have: nobody finds their way in a larger one.
+const mostDrawn = 400
+
+// graphOf draws the steps of a run by what they wait for: each below all that it needs, coloured by what has become of it. It is nil where there
+// is one step, or too many.
+func graphOf(run plan.RunRecord) *topology {
+	if len(run.Steps) < 2 || len(run.Steps) > mostDrawn {
+		return nil
+	}
+	t, at, before := &topology{}, map[string]box{}, map[string]map[string]bool{} // before: all that a step waits for, by others too
+	depth, inRow := map[string]int{}, map[int]int{}
+	for _, s := range run.Steps { // in the plan's order: what a step needs comes before it
+		before[s.ID] = map[string]bool{}
+		for _, n := range s.Needs {
+			if _, known := before[n]; !known || n == s.ID {
+				continue
+			}
+			depth[s.ID] = max(depth[s.ID], depth[n]+1)
+			before[s.ID][n] = true
+			maps.Copy(before[s.ID], before[n])
+		}
+		row := depth[s.ID]
+		b := box{Name: short(s.ID), Under: string(s.State), Class: stepClass(s.State), Hover: s.ID + "\n" + s.Title + "\n" + string(s.State),
+			X: 8 + inRow[row]*(boxWidth+boxGap), Y: 8 + row*(boxHeight+rowGap)}
+		inRow[row]++
+		for _, n := range s.Needs {
+			if from, known := at[n]; known && !through(n, s.Needs, before) {
+				t.Wires = append(t.Wires, [4]int{from.X + boxWidth/2, from.Y + boxHeight, b.X + boxWidth/2, b.Y})
+			}
+		}
+		at[s.ID] = b
+		t.Boxes = append(t.Boxes, b)
+		t.Width, t.Height = max(t.Width, b.X+boxWidth+8), max(t.Height, b.Y+boxHeight+8)
+	}
+	return t
+}
+
+// through reports whether another need waits for this one already: a wire for it would say nothing new.
+func through(need string, needs []string, before map[string]map[string]bool) bool {
+	for _, other := range needs {
+		if other != need && before[other][need] {
+			return true
+		}
+	}
+	return false
+}
+
+// short is what of a step's ID fits into a box.
+func short(id string) string {
+	const most = 21
+	if r := []rune(id); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return id
+}
+
+// stepClass is how a step's box is drawn.
+func stepClass(s plan.StepState) string {
+	switch s {
+	case plan.Succeeded:
+		return "ok"
+	case plan.Failed:
+		return "bad"
+	case plan.Stopped:
+		return "warn"
+	case plan.Running, plan.Retrying:
+		return "going"
+	}
+	return "waits"
+}
