@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/remote"
 )
 
 // smokeTimeout bounds the smoke test with its repetitions.
@@ -130,7 +133,7 @@ func (c *Cluster) phaseStep(name string, ph layout.Phase) *plan.Step {
 			p.Status("kubeadm %s", strings.Join(ph.Argv[2:4], " "))
 			out, err := c.dialer.Run(ctx, h, nil, ph.Argv...)
 			if err != nil || ph.Manifests == nil {
-				return err
+				return perhapsLater(err)
 			}
 			manifests, err := ph.Manifests(out)
 			if err != nil {
@@ -144,6 +147,20 @@ func (c *Cluster) phaseStep(name string, ph layout.Phase) *plan.Step {
 			return err
 		},
 	}
+}
+
+// unanswered are the words in which kubeadm says that the API, or etcd behind it, did not answer in time: those of Go's net packages, and of API servers.
+var unanswered = regexp.MustCompile(`Client\.Timeout exceeded|TLS handshake timeout|context deadline exceeded|i/o timeout|connection (refused|reset by peer|lost)|unexpected EOF|` +
+	`etcdserver: (request timed out|leader changed|no leader)|currently unable to handle the request`)
+
+// perhapsLater has a phase of kubeadm run again that only an API kept from its end that is slow, or away for a moment: kubeadm waits for each
+// answer for ten seconds, and goes over what is there already.
+func perhapsLater(err error) error {
+	var ended *remote.ExitError
+	if !errors.As(err, &ended) || !unanswered.MatchString(ended.Stderr) {
+		return err
+	}
+	return fail.Wrap(fail.NotReady, err, "the Kubernetes API did not answer kubeadm in time")
 }
 
 // admit lets administrators in: it must come before anything else that our own kubeconfig asks for.

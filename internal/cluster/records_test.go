@@ -1,0 +1,33 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// TestPhasesAreTriedAgain: kubeadm's phases run again where the API kept them from their end, and not where something is wrong.
+func TestPhasesAreTriedAgain(t *testing.T) {
+	for said, want := range map[string]fail.Kind{
+		// As kubeadm 1.37 said it on a machine that was emulated.
+		`error: error execution phase addon/coredns: unable to create a new DNS service: Post "https://10.92.0.123:6443/api/v1/namespaces/kube-system/services?timeout=10s": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`: fail.NotReady,
+		`error execution phase upload-config/kubeadm: Get "https://10.0.0.1:6443/api": net/http: TLS handshake timeout`:                                                                                                                                   fail.NotReady,
+		"rpc error: etcdserver: request timed out":                          fail.NotReady,
+		`dial tcp 10.0.0.10:6443: connect: connection refused`:              fail.NotReady,
+		"error: configmaps is forbidden: User \"x\" cannot create resource": fail.Internal,
+		"couldn't parse the pod manifest":                                   fail.Internal,
+	} {
+		err := perhapsLater(fail.Wrap(fail.Internal, &remote.ExitError{Command: "kubeadm", Status: 1, Stderr: said}, "run a command"))
+		if got := fail.KindOf(err); got != want {
+			t.Errorf("%s: %v, want %v", said, got, want)
+		}
+	}
+	if err := perhapsLater(nil); err != nil {
+		t.Error(err)
+	}
+	if other := errors.New("i/o timeout"); perhapsLater(other) != other {
+		t.Error("what is no command's end is what it was")
+	}
+}
