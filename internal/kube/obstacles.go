@@ -57,12 +57,13 @@ func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) 
 		if list == nil || len(errs) > 0 {
 			continue
 		}
-		for _, p := range list.Pods() {
+		leaving := slices.DeleteFunc(list.Pods(), func(p corev1.Pod) bool { return p.Namespace == SmokeNamespace }) // of a test that has just ended
+		for _, p := range leaving {
 			if held := holding(p, budgets.Items); len(held) > 0 {
 				found = append(found, "drain of node "+node+" would wait: "+blocker(p, budgets.Items))
 			}
 		}
-		found = append(found, homeless(away, list.Pods(), all.Items, pods.Items)...)
+		found = append(found, homeless(away, leaving, all.Items, pods.Items)...)
 	}
 	for _, look := range []func(context.Context, []string) ([]string, error){c.unservedWebhooks, c.unservedConversions, c.refusedPods} {
 		if found, err = look(ctx, found); err != nil {
