@@ -150,8 +150,9 @@ func (c *Cluster) phaseStep(name string, ph layout.Phase) *plan.Step {
 }
 
 // unanswered are the words in which kubeadm says that the API, or etcd behind it, did not answer in time: those of Go's net packages, and of API servers.
+// One that has just started knows no administrators yet.
 var unanswered = regexp.MustCompile(`Client\.Timeout exceeded|TLS handshake timeout|context deadline exceeded|i/o timeout|connection (refused|reset by peer|lost)|unexpected EOF|` +
-	`etcdserver: (request timed out|leader changed|no leader)|currently unable to handle the request`)
+	`etcdserver: (request timed out|leader changed|no leader)|currently unable to handle the request|is forbidden: User "kubernetes-admin"`)
 
 // perhapsLater has a phase of kubeadm run again that only an API kept from its end that is slow, or away for a moment: kubeadm waits for each
 // answer for ten seconds, and goes over what is there already.

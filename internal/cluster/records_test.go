@@ -14,10 +14,11 @@ func TestPhasesAreTriedAgain(t *testing.T) {
 		// As kubeadm 1.37 said it on a machine that was emulated.
 		`error: error execution phase addon/coredns: unable to create a new DNS service: Post "https://10.92.0.123:6443/api/v1/namespaces/kube-system/services?timeout=10s": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`: fail.NotReady,
 		`error execution phase upload-config/kubeadm: Get "https://10.0.0.1:6443/api": net/http: TLS handshake timeout`:                                                                                                                                   fail.NotReady,
-		"rpc error: etcdserver: request timed out":                          fail.NotReady,
-		`dial tcp 10.0.0.10:6443: connect: connection refused`:              fail.NotReady,
-		"error: configmaps is forbidden: User \"x\" cannot create resource": fail.Internal,
-		"couldn't parse the pod manifest":                                   fail.Internal,
+		"rpc error: etcdserver: request timed out":             fail.NotReady,
+		`dial tcp 10.0.0.10:6443: connect: connection refused`: fail.NotReady,
+		`deployments.apps is forbidden: User "kubernetes-admin" cannot list resource "deployments" in API group "apps" in the namespace "kube-system"`: fail.NotReady,
+		"error: configmaps is forbidden: User \"x\" cannot create resource":                                                                            fail.Internal,
+		"couldn't parse the pod manifest": fail.Internal,
 	} {
 		err := perhapsLater(fail.Wrap(fail.Internal, &remote.ExitError{Command: "kubeadm", Status: 1, Stderr: said}, "run a command"))
 		if got := fail.KindOf(err); got != want {
