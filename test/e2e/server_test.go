@@ -14,6 +14,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store/storetest"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -92,7 +96,8 @@ func (s *served) kill() {
 }
 
 // TestServers: two servers share a PostgreSQL database. What one plans is what the command plans; the one that carries an apply out is killed
-// in the midst of it, and the other one goes on; whoever waits sees the end, and the command finds nothing left to do.
+// in the midst of it, and the other one goes on; whoever waits sees the end, and the command finds nothing left to do. Then the other one puts a backup
+// back.
 func TestServers(t *testing.T) {
 	testkit.OnlyFull(t, "the board's unit tests have a server vanish at three moments, and TestScript a job done by a real server")
 	const name = "servers"
@@ -160,6 +165,17 @@ spec:
 		t.Errorf("the server finds more to do: %v", r)
 	}
 	run(other.afar(token), 0, "status", name)
+
+	// What the cluster holds is put back by a server.
+	run(other.afar(token), 0, "backup", "create", name)
+	r := &rig{t: t, site: onHost{}, name: name, state: state, inv: here}
+	_, err := r.api().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "since"}}, metav1.CreateOptions{})
+	testkit.Must(t, err)
+	run(other.afar(token), 4, "backup", "restore", name, "--from", "latest", "--yes")
+	run(other.afar(token), 0, "backup", "restore", name, "--from", "latest", "--consent", "replace-data", "--yes")
+	if _, err := r.api().CoreV1().Namespaces().Get(t.Context(), "since", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("what was made since the backup is there: %v", err)
+	}
 	if r := run(other.afar(token), 0, "destroy", name, "--yes"); !strings.Contains(r.stdout, "nothing of it is left") {
 		t.Error(r)
 	}

@@ -1,0 +1,162 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// kubeadmInit is what somebody gives kubeadm, as the documentation has it: RSA keys, kube-proxy's default mode.
+const kubeadmInit = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {advertiseAddress: {{.Address}}, bindPort: 6443}
+nodeRegistration:
+  criSocket: unix:///run/containerd/containerd.sock
+  ignorePreflightErrors: [SystemVerification]
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: {{.Version}}
+{{with .Endpoint}}controlPlaneEndpoint: {{.}}
+{{end}}imageRepository: {{.Repository}}
+networking: {podSubnet: 10.244.0.0/16}
+dns: {imageTag: {{.CoreDNS}}}
+etcd: {local: {imageTag: {{.Etcd}}}}
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: {{.CgroupDriver}}
+failCgroupV1: false
+failSwapOn: false
+evictionHard: {memory.available: 100Mi, nodefs.available: 1Gi, imagefs.available: 1Gi, nodefs.inodesFree: 1%, imagefs.inodesFree: 1%}
+imageGCHighThresholdPercent: 100
+---
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+conntrack: {maxPerCore: 0, min: null, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+`
+
+// somebodys is a cluster that somebody has made by bare kubeadm on machines of a fleet, with a bundle's programs.
+type somebodys struct {
+	*fleet
+	b      *bundle.Bundle
+	dialer *remote.Dialer // that brings an agent
+	params layout.Params
+}
+
+// bareKubeadm makes a cluster of control-plane machines, the first of which the API is reached by, and of workers.
+func bareKubeadm(t *testing.T, f *fleet, b *bundle.Bundle, cps []string, workers ...string) *somebodys {
+	t.Helper()
+	cp := cps[0]
+	signer := testkit.Value(remote.ParseKey(f.key))(t)
+	c := &somebodys{fleet: f, b: b, dialer: remote.NewDialer([]remote.Key{signer}, remote.Options{AgentPath: filepath.Join(filepath.Dir(built.bin), "naupegos-agent")})}
+	t.Cleanup(func() { testkit.Must(t, c.dialer.Close()) })
+	c.params = layout.Params{
+		ClusterName: "kubernetes", Endpoint: net.JoinHostPort(f.machine[cp].Address, "6443"), Release: layout.Release{Version: b.Manifest.Kubernetes, Bundle: b.Manifest},
+		PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSDomain: "cluster.local", EtcdMode: layout.EtcdStacked, CNI: layout.CNINone, SharedKernel: true,
+		ControlPlanes: []layout.Node{{Name: cp, Address: f.machine[cp].Address}},
+	}
+	facts := c.prepare(t, "control-plane", cps...)
+	c.prepare(t, "worker", workers...)
+
+	driver := "systemd"
+	if facts.CgroupVersion != 2 {
+		driver = "cgroupfs"
+	}
+	tag := func(image string) string {
+		i := testkit.Value(b.Image(image))(t)
+		return i.Ref[strings.LastIndex(i.Ref, ":")+1:]
+	}
+	endpoint := "" // kubeadm lets none join the control plane of a cluster without one
+	if len(cps) > 1 {
+		endpoint = c.params.Endpoint
+	}
+	var conf bytes.Buffer
+	testkit.Must(t, template.Must(template.New("kubeadm").Parse(kubeadmInit)).Execute(&conf, map[string]string{
+		"Address": f.machine[cp].Address, "Version": b.Manifest.Kubernetes, "Repository": b.Manifest.Repository, "CoreDNS": tag("coredns"), "Etcd": tag("etcd"),
+		"CgroupDriver": driver, "Endpoint": endpoint,
+	}))
+	c.put(t, cp, "/root/kubeadm.yaml", conf.Bytes())
+	if out, err := f.try(cp, "kubeadm init --config /root/kubeadm.yaml 2>&1"); err != nil {
+		t.Fatalf("kubeadm init: %v\n%s", err, out)
+	}
+	p := c.params
+	p.CNI = layout.CNIFlannel
+	c.put(t, cp, "/root/flannel.yaml", testkit.Value(p.Flannel())(t))
+	f.run(cp, askAdmin+"apply -f /root/flannel.yaml")
+	if len(cps) > 1 {
+		said := strings.Fields(f.run(cp, "kubeadm init phase upload-certs --upload-certs --config /root/kubeadm.yaml 2>/dev/null"))
+		if len(said) == 0 {
+			t.Fatal("kubeadm tells no key of the certificates that it has uploaded")
+		}
+		for _, other := range cps[1:] {
+			c.join(t, cp, other, "--certificate-key", said[len(said)-1]) // it makes a command that joins the control plane
+		}
+	}
+	for _, w := range workers {
+		c.join(t, cp, w)
+	}
+	f.run(cp, askAdmin+"-n kube-system rollout status deployment/coredns --timeout=180s")
+	return c
+}
+
+// prepare puts on machines what a distribution's packages bring, and leaves no trace of naupegos.
+func (c *somebodys) prepare(t *testing.T, role string, names ...string) (facts machine.Facts) {
+	t.Helper()
+	for _, name := range names {
+		h := c.host(name)
+		facts = testkit.Value(c.dialer.Facts(t.Context(), h))(t)
+		cfg := testkit.Value(c.params.Runtime(layout.Node{Name: name, Address: h.Address, Facts: facts}, role))(t)
+		cfg.Machine = name
+		_, err := c.dialer.Apply(t.Context(), h, cfg, remote.ApplyOptions{Blob: func(digest string) (io.ReadCloser, int64, error) {
+			file, err := os.Open(c.b.Path(digest))
+			if err != nil {
+				return nil, 0, err
+			}
+			info, err := file.Stat()
+			return file, info.Size(), err
+		}})
+		testkit.Must(t, err)
+		testkit.Value(c.dialer.Agent(t.Context(), h, nil, "release"))(t)
+		if left := c.run(name, ofNaupegos); left != "" {
+			t.Fatalf("of naupegos is left on %s:\n%s", name, left)
+		}
+	}
+	return facts
+}
+
+func (c *somebodys) put(t *testing.T, name, path string, data []byte) {
+	t.Helper()
+	testkit.Value(c.dialer.Run(t.Context(), c.host(name), bytes.NewReader(data), "dd", "status=none", "of="+path))(t)
+}
+
+// join has kubeadm join a machine by a token with options, and waits until its node is ready.
+func (c *somebodys) join(t *testing.T, cp, name string, options ...string) {
+	t.Helper()
+	join := strings.TrimSpace(c.run(cp, "kubeadm token create --print-join-command "+strings.Join(options, " ")+" 2>/dev/null"))
+	if out, err := c.try(name, join+" --ignore-preflight-errors=SystemVerification 2>&1"); err != nil {
+		t.Fatalf("kubeadm join: %v\n%s", err, out)
+	}
+	until(t, 2*time.Minute, 500*time.Millisecond, func() error {
+		ready, err := c.try(cp, askAdmin+`get node `+name+` -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}' 2>&1`)
+		if err != nil || ready != "True" {
+			return fmt.Errorf("node %s: Ready is %q", name, ready)
+		}
+		return nil
+	})
+}
