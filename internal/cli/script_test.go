@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -43,7 +44,8 @@ func TestMain(m *testing.M) {
 // exit status (or one of several: 0|4), `remember FILE` puts a document into the store as if it had been applied, `bundle FILE` makes
 // a bundle whose kubectl is FILE, `release VERSION` has an empty bundle of a Kubernetes release in the library: enough to plan with;
 // `sshkey FILE` makes an SSH key; `serving URL` waits until a server is well; `discover URL FILE` has a machine say what it is;
-// `until REGEXP COMMAND...` waits until a command succeeds and prints that; `scrape URL CA TOKEN` prints what Prometheus' own parser reads there.
+// `until REGEXP COMMAND...` waits until a command succeeds and prints that; `scrape URL CA TOKEN` prints what Prometheus' own parser reads there;
+// `ask STATUS METHOD URL CA TOKEN [BODY]` sends a request with a token, "-" for none, and a file as its body, and prints the answer.
 // $PORT and $PORTS are free ports, and $PORT2 and $PORTS2.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -63,7 +65,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("PORTS2", strconv.Itoa(testkit.FreePort(t)))
 			return besideCommand(e.Getenv("PATH"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover, "until": until, "scrape": scrape},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover, "until": until, "scrape": scrape, "ask": ask},
 	})
 }
 
@@ -211,6 +213,35 @@ func scrape(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		_, err := expfmt.MetricFamilyToText(ts.Stdout(), families[name])
 		ts.Check(err)
+	}
+}
+
+// ask sends a request, whose answer has to be of a status, and prints the answer.
+func ask(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 5 || len(args) > 6 {
+		ts.Fatalf("usage: ask STATUS METHOD URL CA TOKEN [BODY]")
+	}
+	body := ""
+	if len(args) == 6 {
+		body = strings.TrimSuffix(ts.ReadFile(args[5]), "\n")
+	}
+	req, err := http.NewRequest(args[1], args[2], strings.NewReader(body))
+	ts.Check(err)
+	if args[4] != "-" {
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(args[4])))
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(ts.ReadFile(args[3])))
+	t := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	defer t.CloseIdleConnections()
+	res, err := (&http.Client{Transport: t, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
+	ts.Check(err)
+	defer res.Body.Close()
+	said, err := io.ReadAll(res.Body)
+	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "%s%s\n", res.Header.Get("Location"), said)
+	if strconv.Itoa(res.StatusCode) != args[0] {
+		ts.Fatalf("%s %s: %s, want %s: %s", args[1], args[2], res.Status, args[0], said)
 	}
 }
 
