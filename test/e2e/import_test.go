@@ -164,7 +164,7 @@ func TestImportSeveral(t *testing.T) {
 	}
 	here := r.inv
 	here.timeout = 15 * time.Minute
-	afar := serve(t, nil, r.state).afar(strings.TrimSpace(r.must(0, "server", "token", "create", "taker", "--role", "operate").stdout))
+	afar := serve(t, nil, r.state).afar(strings.TrimSpace(r.must(0, "server", "token", "create", "taker", "--role", "admin").stdout))
 	afar.timeout = here.timeout
 	r.inv = afar
 	r.must(0, append(from, "--adopt", "--yes")...)
