@@ -189,8 +189,11 @@ func (im *importer) manifest() (Manifest, error) {
 	if err != nil {
 		return Manifest{}, fmt.Errorf("this is not an exported bundle: %w", err)
 	}
-	if h.Name != exportManifest || h.Typeflag != tar.TypeReg || h.Size > maxManifest {
+	switch {
+	case h.Name != exportManifest || h.Typeflag != tar.TypeReg:
 		return Manifest{}, fmt.Errorf("this is not an exported bundle: it begins with %q", h.Name)
+	case h.Size > maxManifest:
+		return Manifest{}, fmt.Errorf("%s: has %d bytes, and no bundle's has more than %d", exportManifest, h.Size, maxManifest)
 	}
 	data, err := io.ReadAll(im.tar)
 	if err != nil {

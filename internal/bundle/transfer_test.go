@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func export(t *testing.T, l *Library, id string) []byte {
@@ -193,6 +194,31 @@ func TestImportRefusesTampering(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestImportRefusesALargeManifest: whoever made the file does not say how much memory an import takes. What the header promises need not be there.
+func TestImportRefusesALargeManifest(t *testing.T) {
+	for _, c := range []struct {
+		size int64
+		want string
+	}{
+		{maxManifest + 1, "import bundle: manifest.json: has 8388609 bytes, and no bundle's has more than 8388608"},
+		{1 << 60, "import bundle: manifest.json: has 1152921504606846976 bytes, and no bundle's has more than 8388608"},
+		{maxManifest, "unexpected EOF"}, // it is read, and found to be cut off
+	} {
+		var file bytes.Buffer
+		z := testkit.Value(zstd.NewWriter(&file))(t)
+		testkit.Must(t, tar.NewWriter(z).WriteHeader(exportHeader(exportManifest, c.size)))
+		testkit.Must(t, z.Close())
+		to := newLibrary(t)
+		_, err := to.Import(t.Context(), &file, "")
+		wantKind(t, err, fail.Invalid, c.want, "nothing was imported")
+		for _, dir := range []string{to.manifestDir(), to.blobDir(), to.tmpDir()} {
+			if left := names(t, dir); len(left) > 0 {
+				t.Errorf("left in %s: %v", dir, left)
+			}
+		}
 	}
 }
 
