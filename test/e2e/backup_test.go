@@ -39,3 +39,28 @@ func backedUpCluster(t *testing.T, r *rig, _ *load) {
 		t.Errorf("it is not listed:\n%s", out)
 	}
 }
+
+// backupDies has the making of a backup die before its only step or behind it, with -full at both, and then come to its end. What is listed is whole, and
+// a backup that was not made is none.
+func (r *rig) backupDies() {
+	r.t.Helper()
+	byHand := func() (n int) {
+		for _, s := range r.listed() {
+			if s.Reason != "on schedule" {
+				n++
+			}
+		}
+		return n
+	}
+	want := byHand()
+	for _, at := range testkit.Sample(r.t, 1, []int{1, 2}) {
+		r.killedAt(at, "backup", "create", r.name)
+		if want += at - 1; byHand() != want {
+			r.t.Errorf("killed at boundary %d of 2, there are %d backups, not %d", at, byHand(), want)
+		}
+	}
+	r.must(0, "backup", "create", r.name)
+	if want++; byHand() != want {
+		r.t.Errorf("once one was made to the end, there are %d backups, not %d", byHand(), want)
+	}
+}

@@ -20,7 +20,7 @@ import (
 var killedSize = size{controlPlanes: 1, workers: 1, extra: "  smokeTest: false\n"}
 
 // TestKillAtEveryStep kills applies of small clusters with SIGKILL at step boundaries: the next apply must end in the same cluster, and
-// destroy must leave nothing. The first apply of a new cluster dies at one of two boundaries, and with -full at every one; one cluster's
+// destroy, which is killed as well, must leave nothing. The first apply of a new cluster dies at one of two boundaries, and with -full at every one; one cluster's
 // applies die at each boundary in turn then, too.
 func TestKillAtEveryStep(t *testing.T) {
 	t.Parallel()
@@ -112,27 +112,51 @@ func killInTurn(t *testing.T, name string, s size) {
 func killOnce(t *testing.T, name string, n int, s size) {
 	r := newRig(t, name)
 	r.document(s)
-	if r.applyKilled("NAUPEGOS_KILL_AT="+itoa(n)) == "" {
-		t.Errorf("apply ended before boundary %d: the sample proves nothing", n)
-	}
+	r.killedAt(n, "apply", "-f", r.file, "--yes")
 	r.apply()
 	r.survived(s)
 }
 
-// applyKilled runs an apply that dies where env says, and returns where; empty where it came to its end.
-func (r *rig) applyKilled(env string) (where string) {
+// killed runs a command that dies where env says, and returns where, and what it came to until then; where is empty if it came to its end. Any
+// goroutine may call it.
+func (r *rig) killed(env string, args ...string) (where string, res result) {
 	r.t.Helper()
-	inv := invocation{bin: built.kill, env: []string{env}}
-	res := naupegos(r.t, inv, "--state-dir", r.state, "apply", "-f", r.file, "--yes")
+	if args[0] == "destroy" {
+		r.stillDone()
+	}
+	r.calm.end()
+	inv := r.invocation()
+	inv.bin, inv.env = built.kill, append(inv.env, env)
+	res = naupegos(r.t, inv, append([]string{"--state-dir", r.state}, args...)...)
 	for line := range strings.Lines(res.stderr) {
 		if strings.HasPrefix(line, "killpoint ") {
 			where = strings.TrimSpace(line)
 		}
 	}
-	if died := where != ""; died != (res.code == -1) || !died && res.code != 0 {
+	if died := where != ""; died != (res.code == -1) {
+		r.t.Errorf("want a death by SIGKILL at a boundary, or none: %v", res)
+	}
+	r.t.Logf("%s %s after %v", args[0], where, res.took.Round(100*time.Millisecond))
+	return where, res
+}
+
+// killedAt is killed at the n-th boundary, before which the command must not end.
+func (r *rig) killedAt(n int, args ...string) result {
+	r.t.Helper()
+	where, res := r.killed("NAUPEGOS_KILL_AT="+itoa(n), args...)
+	if where == "" {
+		r.t.Errorf("%s ended before boundary %d: the sample proves nothing: %v", args[0], n, res)
+	}
+	return res
+}
+
+// applyKilled runs an apply that dies where env says, and returns where; empty where it came to its end.
+func (r *rig) applyKilled(env string) (where string) {
+	r.t.Helper()
+	where, res := r.killed(env, "apply", "-f", r.file, "--yes")
+	if where == "" && res.code != 0 {
 		r.t.Fatalf("want a death by SIGKILL, or success: %v", res)
 	}
-	r.t.Logf("%s after %v", where, res.took.Round(100*time.Millisecond))
 	return where
 }
 
@@ -140,10 +164,55 @@ func (r *rig) applyKilled(env string) (where string) {
 func (r *rig) survived(s size) {
 	r.t.Helper()
 	r.sameCluster(s)
-	r.destroy()
+	r.destroyDies()
 	if left := stateFiles(r.t, r.state); strings.Contains(left, "ssh") {
 		r.t.Errorf("the state directory still has %s", left)
 	}
+}
+
+// destroyDies destroys the cluster by a destroy that dies at a boundary which chance chooses, with -full by one that dies at every one, and another
+// that goes on: nothing is left on the host, and nothing in the store.
+func (r *rig) destroyDies() {
+	r.t.Helper()
+	r.site.host(r) // which nobody can tell any more afterwards
+	args := []string{"destroy", r.name, "--yes"}
+	if steps := r.size.controlPlanes + r.size.workers + r.size.gateways + 3; !testkit.Full() { // those three: the network, the rest, the store
+		r.killedAt(1+testkit.Rand(r.t).IntN(2*steps), args...)
+	} else {
+		died, once := 0, "NAUPEGOS_KILL_ONCE="+filepath.Join(r.dir, "destroy-boundaries")
+		for r.record() != nil && r.diesAgain(&died, 2*steps, once, args...) {
+		}
+		if died < 2*3+1 { // of machines that go at once, not every boundary is met
+			r.t.Errorf("destroy was killed %d times only", died)
+		}
+		r.t.Logf("FIGURE a destroy of %d steps was killed at %d boundaries", steps, died)
+	}
+	if r.record() != nil {
+		r.destroy()
+	} else { // killed behind the very last step, it is forgotten by now
+		r.gone()
+	}
+	if res := r.must(0, "status"); !strings.Contains(res.stdout, "No clusters") {
+		r.t.Errorf("it is still known: %v", res)
+	}
+}
+
+// diesAgain runs a command that may die once more, and reports whether it did; died counts. It must come to its end after most deaths. Any goroutine may
+// call it.
+func (r *rig) diesAgain(died *int, most int, env string, args ...string) bool {
+	r.t.Helper()
+	where, res := r.killed(env, args...)
+	if where != "" {
+		*died++
+	}
+	switch {
+	case where == "" && res.code != 0:
+		r.t.Errorf("after %d deaths: %v", *died, res)
+	case *died > most:
+		r.t.Errorf("no %s comes to its end after %d", args[0], *died)
+		return false
+	}
+	return where != ""
 }
 
 // sameCluster asserts that the cluster is as the document says, whatever happened on the way: the same machines and no

@@ -45,10 +45,7 @@ func TestRecover(t *testing.T) {
 	agreed := w.end()
 
 	at := 1 + testkit.Rand(t).IntN(9)
-	died := naupegos(t, invocation{bin: built.kill, env: append(r.invocation().env, "NAUPEGOS_KILL_AT="+itoa(at))}, append([]string{"--state-dir", r.state}, args...)...)
-	if died.code != -1 {
-		t.Errorf("a recovery ended before boundary %d: %v", at, died)
-	}
+	died := r.killedAt(at, args...)
 	if res := r.call("apply", "-f", r.file, "--yes"); res.code != 4 || !strings.Contains(res.stderr, "naupegos etcd recover "+r.name+" --from "+survivor) {
 		t.Errorf("apply does not say what goes on: %v", res)
 	}

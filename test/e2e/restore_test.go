@@ -52,7 +52,7 @@ func TestRestore(t *testing.T) {
 	token, err := clientOf(t, old).ServiceAccountToken(t.Context(), "kept", "default")
 	testkit.Must(t, err)
 
-	r.must(0, "backup", "create", r.name)
+	r.backupDies()
 	var made sets.Set
 	if testkit.Full() {
 		made = r.madeOnSchedule()
@@ -80,10 +80,7 @@ func TestRestore(t *testing.T) {
 
 	args := []string{"backup", "restore", r.name, "--from", proof.Set, "-f", r.file, "--yes"}
 	boundary := 1 + testkit.Rand(t).IntN(30)
-	died := naupegos(t, invocation{bin: built.kill, env: append(r.invocation().env, "NAUPEGOS_KILL_AT="+itoa(boundary))}, append([]string{"--state-dir", r.state}, args...)...)
-	if died.code != -1 {
-		t.Errorf("a restore ended before boundary %d: %v", boundary, died)
-	}
+	died := r.killedAt(boundary, args...)
 	again := testkit.Sample(t, 1, [][]string{args, {"apply", "-f", r.file, "--yes"}})[0]
 	began := time.Now()
 	r.must(0, again...)

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +23,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// keysRotate rotates all authorities and keys under the client, which takes a new kubeconfig as soon as it gets one; in the end what was there
-// before is refused, and no pod was restarted.
+// keysRotate rotates all authorities and keys under the client, which takes a new kubeconfig as soon as it gets one; the rotation is killed on its
+// way. In the end what was there before is refused, and no pod was restarted.
 func keysRotate(t *testing.T, r *rig, l *load) {
 	cp, worker := machinesOf(r.status(), provider.ControlPlane)[0].Name, machinesOf(r.status(), provider.Worker)[0].Name
 	old, pods, login := r.restConfig(), r.restarts(), r.look(worker, "cat /root/.ssh/authorized_keys")
@@ -37,7 +38,7 @@ func keysRotate(t *testing.T, r *rig, l *load) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		res = r.run("certs", "rotate", r.name, "--all", "--yes")
+		res = r.rotationDies()
 	}()
 	r.takesNewKubeconfig(l, old, done)
 	<-done
@@ -88,6 +89,27 @@ func keysRotate(t *testing.T, r *rig, l *load) {
 		t.Errorf("API servers and kubelets don't trust each other: %v", err)
 	}
 	r.unchanged()
+}
+
+// rotationDies rotates all authorities and keys, dies at a boundary that chance chooses, and goes on by the same command or by apply; with -full by
+// applies that die at every one. It returns what the last of them came to.
+func (r *rig) rotationDies() result {
+	r.t.Helper()
+	rotate, apply := []string{"certs", "rotate", r.name, "--all", "--yes"}, []string{"apply", "-f", r.file, "--yes"}
+	machines := r.size.controlPlanes + r.size.workers + r.size.gateways
+	if !testkit.Full() {
+		// Each of the three phases takes a step for a machine, or others in its place.
+		r.killedAt(1+testkit.Rand(r.t).IntN(2*3*machines), rotate...)
+		return r.run(testkit.Sample(r.t, 1, [][]string{rotate, apply})[0]...)
+	}
+	died, once := 0, "NAUPEGOS_KILL_ONCE="+filepath.Join(r.dir, "rotation-boundaries")
+	for again := rotate; r.diesAgain(&died, 200, once, again...); again = apply {
+	}
+	r.t.Logf("FIGURE a rotation was killed at %d boundaries", died)
+	if died < 2*machines {
+		r.t.Errorf("it was killed %d times only", died)
+	}
+	return r.run(apply...)
 }
 
 // takesNewKubeconfig has the client take the first kubeconfig whose certificate another authority has signed.
