@@ -30,7 +30,7 @@ var hosts = []struct{ name, role string }{
 const spareHost = "host-f"
 
 // TestHostsProvider makes a highly available cluster of machines that exist already and are given by address and host key, where who logs in
-// is not root; takes it through what befalls hosts, and away again: the machines stay, what was put on them goes.
+// is not root; takes it through what befalls hosts, resets them, and away again: the machines stay, what was put on them goes.
 func TestHostsProvider(t *testing.T) {
 	inTurn(t)
 	var names []string
@@ -69,6 +69,7 @@ func TestHostsProvider(t *testing.T) {
 		{"a host is off, and another one reboots", func(t *testing.T, r *rig, _ *load) { r.hostsRestart(t, f, "host-e", "host-c") }},
 		{"a host replaces another one, and a third leaves and comes back", func(t *testing.T, r *rig, _ *load) { r.hostsLeave(t, f, before, "host-b", "host-d") }},
 	}))
+	r.hostsReset(t, f, before)
 	r.must(0, "destroy", r.name, "--yes")
 	for _, n := range names {
 		f.clean(t, n, before[n]) // which proves that it still runs, and lets its owner in

@@ -47,6 +47,7 @@ func TestOpenStack(t *testing.T) {
 			{"a control-plane machine dies and is replaced", controlPlaneDies},
 		})
 		l.end()
+		r.live(t, nil, []part{{"the cluster is reset and built again", cloudReset}})
 		r.destroy()
 	})
 	t.Run("gateways", func(t *testing.T) {
@@ -78,6 +79,16 @@ func TestOpenStack(t *testing.T) {
 		l.end()
 		r.destroy()
 	})
+}
+
+// cloudReset takes Kubernetes off all servers of a cluster, which stay, and builds another cluster on them.
+func cloudReset(t *testing.T, r *rig, _ *load) {
+	testkit.OnlyFull(t, "TestHostsProvider resets hosts")
+	var machines []string
+	for _, m := range r.status().Machines {
+		machines = append(machines, m.Name)
+	}
+	r.resetsAll(t, machines...)
 }
 
 // applySearched applies, and returns the part of the cluster's life that searches for its secrets.

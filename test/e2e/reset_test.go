@@ -31,6 +31,25 @@ func (r *rig) isClean(t *testing.T, machine string) {
 	}
 }
 
+// hostsReset takes Kubernetes off all hosts of a cluster: each runs on as it was before. With -full, another cluster is built on them.
+func (r *rig) hostsReset(t *testing.T, f *fleet, before map[string]string) {
+	t.Helper()
+	began := time.Now()
+	r.must(0, "reset", r.name, "--yes")
+	t.Logf("FIGURE reset of %d hosts: %v", r.size.controlPlanes+r.size.workers+r.size.gateways, time.Since(began).Round(100*time.Millisecond))
+	for name, census := range before {
+		f.clean(t, name, census)
+	}
+	if plan := r.must(2, "plan", "-f", r.file).stdout; !strings.Contains(plan, "configure control-plane host-a") {
+		t.Errorf("the hosts are reset, and the plan says\n%s", plan)
+	}
+	if testkit.Full() {
+		r.apply()
+		r.healthy()
+		r.passesItsTest(t)
+	}
+}
+
 // resetsOne takes a worker out, finds it clean, and has it join again.
 func (r *rig) resetsOne(t *testing.T, worker string) {
 	began := time.Now()
@@ -53,17 +72,12 @@ func (r *rig) resetsAll(t *testing.T, machines ...string) {
 		t.Fatal(err)
 	}
 	booted := r.look(machines[0], "stat -c %Y /proc/1")
-	killed := invocation{bin: built.kill, env: []string{"NAUPEGOS_KILL_ONCE=" + filepath.Join(r.dir, "boundaries")}}
-	r.calm.end()
-	began, runs := time.Now(), 0
-	for naupegos(t, killed, "--state-dir", r.state, "reset", r.name, "--yes").code == -1 {
-		if runs++; runs == 1 {
+	began, runs, once := time.Now(), 0, "NAUPEGOS_KILL_ONCE="+filepath.Join(r.dir, "boundaries")
+	for r.diesAgain(&runs, 4*(len(machines)+1), once, "reset", r.name, "--yes") {
+		if runs == 1 {
 			if res := r.must(4, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stderr, "naupegos reset "+r.name+" goes on") {
 				t.Errorf("an apply in between: %v", res)
 			}
-		}
-		if runs > 4*(len(machines)+1) {
-			t.Fatalf("no reset comes to its end after %d", runs)
 		}
 	}
 	t.Logf("FIGURE a reset that was killed at %d boundaries: %v", runs, time.Since(began).Round(100*time.Millisecond))
