@@ -321,8 +321,12 @@ func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) 
 			found = append(found, err.Error())
 		}
 	}
+	stored, err := client.StoredIn(ctx, release.Dropped(c.goal().Version))
+	if err != nil {
+		return nil, err
+	}
 	used, err := c.deprecatedUse(ctx, o)
-	return slices.Concat(found, more, used), err
+	return slices.Concat(found, more, stored, used), err
 }
 
 // drains lists the nodes that an upgrade to a release drains, each with how many more its pool is to have by then: wanted.WithSurge decides on

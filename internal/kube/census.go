@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -129,6 +131,62 @@ func (c *Client) storageVersions(ctx context.Context) (map[schema.GroupResource]
 		}
 	}
 	return out, nil
+}
+
+// unservedVersions says in which versions objects of a definition may be stored that it does not serve: nobody can ask for them in these, and whoever
+// takes one out of the definition takes the objects with it.
+func unservedVersions(definition *unstructured.Unstructured) (found []string) {
+	stored, _, _ := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	served, storage := map[any]bool{}, any(nil)
+	for _, v := range versions {
+		if m, ok := v.(map[string]any); ok {
+			served[m["name"]] = m["served"] == true
+			if m["storage"] == true {
+				storage = m["name"]
+			}
+		}
+	}
+	for _, v := range stored {
+		remedy := "write each of them once more, then take " + v + " out of the definition's status.storedVersions"
+		if storage == v {
+			remedy = "have the definition serve it, or store another one"
+		}
+		if !served[v] {
+			found = append(found, fmt.Sprintf("%s may be stored in version %s, which their definition does not serve: %s", definition.GetName(), v, remedy))
+		}
+	}
+	return found
+}
+
+// StoredIn says of which of these versions of Kubernetes' own groups ("scheduling.k8s.io/v1alpha2") there are objects.
+func (c *Client) StoredIn(ctx context.Context, groupVersions []string) (found []string, err error) {
+	for _, name := range groupVersions {
+		resources, err := c.set.Discovery().ServerResourcesForGroupVersion(name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, apiError(ctx, err, "ask whether the API serves %s", name).At(c.server)
+		}
+		gv, err := schema.ParseGroupVersion(name)
+		if err != nil {
+			return nil, fail.Wrap(fail.Internal, err, "read %s", name)
+		}
+		for _, r := range resources.APIResources {
+			if !slices.Contains(r.Verbs, "list") {
+				continue
+			}
+			list, err := c.dynamic.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{Limit: 1})
+			if err != nil {
+				return nil, apiError(ctx, err, "look for %s of %s", r.Name, name).At(c.server)
+			}
+			if len(list.Items) > 0 {
+				found = append(found, fmt.Sprintf("there are %s of %s, which the new release can't read: delete them, and make them again afterwards in a version that it has", r.Name, name))
+			}
+		}
+	}
+	return found, nil
 }
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}

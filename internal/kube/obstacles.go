@@ -31,8 +31,8 @@ type Away struct {
 }
 
 // Obstacles says what would hold up that nodes are drained one after another and that system pods start again: pods that drain would not
-// touch or that budgets hold, pods for which no other node has room, webhooks that nobody serves, and whatever refuses system pods. One
-// sentence each.
+// touch or that budgets hold, pods for which no other node has room, webhooks that nobody serves, custom resources in versions that are not
+// served, and whatever refuses system pods. One sentence each.
 func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) {
 	all, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) 
 		}
 		found = append(found, homeless(away, leaving, all.Items, pods.Items)...)
 	}
-	for _, look := range []func(context.Context, []string) ([]string, error){c.unservedWebhooks, c.unservedConversions, c.refusedPods} {
+	for _, look := range []func(context.Context, []string) ([]string, error){c.unservedWebhooks, c.unservedDefinitions, c.refusedPods} {
 		if found, err = look(ctx, found); err != nil {
 			return nil, err
 		}
@@ -221,14 +221,15 @@ func (c *Client) unservedWebhooks(ctx context.Context, found []string) ([]string
 	return found, nil
 }
 
-// unservedConversions adds which custom resources can't be read in all of their versions, because nobody answers who converts them: whoever
-// goes through all objects, as garbage collection does, is held up by it.
-func (c *Client) unservedConversions(ctx context.Context, found []string) ([]string, error) {
+// unservedDefinitions adds which custom resources are stored in versions that are not served, and which can't be read in all of their versions,
+// because nobody answers who converts them: whoever goes through all objects, as garbage collection does, is held up by it.
+func (c *Client) unservedDefinitions(ctx context.Context, found []string) ([]string, error) {
 	list, err := c.dynamic.Resource(definitions).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, apiError(ctx, err, "read the definitions of custom resources").At(c.server)
 	}
 	for _, d := range list.Items {
+		found = append(found, unservedVersions(&d)...)
 		versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
 		service, byService, _ := unstructured.NestedMap(d.Object, "spec", "conversion", "webhook", "clientConfig", "service")
 		if !byService || len(versions) < 2 {

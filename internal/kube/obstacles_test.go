@@ -11,9 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -161,5 +167,66 @@ apiserver_requested_deprecated_apis{group="later.example.org",removed_release="1
 	used := testkit.Value(c.DeprecatedUse(t.Context(), "1.37"))(t)
 	if want := []string{"flowschemas of flowcontrol.apiserver.k8s.io/v1beta3 is still asked for, and Kubernetes 1.37 does not serve it any more"}; !slices.Equal(used, want) {
 		t.Errorf("%q", used)
+	}
+}
+
+// TestUnservedVersions: which versions a definition does not serve, and in which of them objects may be stored.
+func TestUnservedVersions(t *testing.T) {
+	const v1, beta, alpha = "{name: v1, served: true, storage: true}", "{name: v1beta1, served: false, storage: false}", "{name: v1alpha1, served: false, storage: true}"
+	const again = ", which their definition does not serve: write each of them once more, then take "
+	for name, c := range map[string]struct {
+		versions, stored string
+		want             []string
+	}{
+		"one version":          {v1, "v1", nil},
+		"stored as they were":  {v1 + "," + beta, "v1beta1, v1", []string{"sails.example.org may be stored in version v1beta1" + again + "v1beta1 out of the definition's status.storedVersions"}},
+		"stored anew":          {v1 + "," + beta, "v1", nil},
+		"taken out":            {v1, "v1alpha1, v1", []string{"sails.example.org may be stored in version v1alpha1" + again + "v1alpha1 out of the definition's status.storedVersions"}},
+		"the one that is kept": {"{name: v1, served: true, storage: false}, " + alpha, "v1alpha1", []string{"sails.example.org may be stored in version v1alpha1, which their definition does not serve: have the definition serve it, or store another one"}},
+		"nothing was stored":   {v1 + "," + beta, "", nil},
+	} {
+		d := &unstructured.Unstructured{}
+		testkit.Must(t, yaml.Unmarshal([]byte("metadata: {name: sails.example.org}\nspec: {versions: ["+c.versions+"]}\nstatus: {storedVersions: ["+c.stored+"]}\n"), &d.Object))
+		if got := unservedVersions(d); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestStoredIn: objects in a version that the next minor can't read are named; where the API does not serve it, there are none.
+func TestStoredIn(t *testing.T) {
+	items := `{"metadata":{"name":"a"}}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/apis/scheduling.k8s.io/v1alpha1":
+			_, _ = w.Write([]byte(`{"kind":"APIResourceList","groupVersion":"scheduling.k8s.io/v1alpha1","resources":[
+				{"name":"workloads","kind":"Workload","namespaced":true,"verbs":["get","list"]},{"name":"workloads/status","kind":"Workload","verbs":["get"]}]}`))
+		case "/apis/scheduling.k8s.io/v1alpha1/workloads":
+			_, _ = w.Write([]byte(`{"kind":"WorkloadList","apiVersion":"scheduling.k8s.io/v1alpha1","items":[` + items + `]}`))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	cfg := &rest.Config{Host: server.URL}
+	c := &Client{set: testkit.Value(kubernetes.NewForConfig(cfg))(t), dynamic: testkit.Value(dynamic.NewForConfig(cfg))(t), server: server.URL}
+	look := func() []string { return testkit.Value(c.StoredIn(t.Context(), release.Dropped("v1.37.2")))(t) }
+	want := []string{"there are workloads of scheduling.k8s.io/v1alpha1, which the new release can't read: delete them, and make them again afterwards in a version that it has"}
+	if got := look(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	items = ""
+	if got := look(); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestDropped: of what a minor is said not to read, its own library knows nothing. This module has the library of 1.36.
+func TestDropped(t *testing.T) {
+	for _, name := range release.Dropped("v1.36.0") {
+		if gv := testkit.Value(schema.ParseGroupVersion(name))(t); scheme.Scheme.IsVersionRegistered(gv) || !scheme.Scheme.IsGroupRegistered(gv.Group) {
+			t.Errorf("%s is known to the library of 1.36, or not even its group", gv)
+		}
 	}
 }

@@ -15,6 +15,9 @@ type Minor struct {
 	// KubeletClientGroup is the group of the API servers' client certificate for kubelets; without one kubeadm binds its user to
 	// system:kubelet-api-admin.
 	KubeletClientGroup string
+	// Dropped are versions of Kubernetes' own groups that API servers of the minor before could store objects in, and those of this one can't read.
+	// These are alpha: they are served only where somebody has said so by --runtime-config, as on a cluster that was imported.
+	Dropped []string
 }
 
 // Configs are the API versions of what is rendered.
@@ -35,8 +38,8 @@ func minors() []Minor {
 	packages := []string{"conntrack", "ethtool", "iptables", "nftables", "runc", "socat"}
 	return []Minor{
 		{Name: "1.35", Configs: configs, Packages: packages, FlexVolumes: true, KubeletClientGroup: "kubeadm:cluster-admins"},
-		{Name: "1.36", Configs: configs, Packages: packages},
-		{Name: "1.37", Configs: configs, Packages: packages},
+		{Name: "1.36", Configs: configs, Packages: packages, Dropped: []string{"scheduling.k8s.io/v1alpha1"}},
+		{Name: "1.37", Configs: configs, Packages: packages, Dropped: []string{"scheduling.k8s.io/v1alpha2"}},
 	}
 }
 
@@ -57,4 +60,14 @@ func Of(version string) (Minor, bool) {
 		return Minor{}, false
 	}
 	return all[i], true
+}
+
+// Dropped returns the versions of Kubernetes' own groups that a release can't read, and releases from some supported minor on could store.
+func Dropped(version string) (all []string) {
+	for _, m := range minors() {
+		if Compare("v"+m.Name+".0", version) <= 0 {
+			all = append(all, m.Dropped...)
+		}
+	}
+	return all
 }

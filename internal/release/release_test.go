@@ -54,6 +54,16 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestDropped: what one minor can't read none after it can.
+func TestDropped(t *testing.T) {
+	const former, newer = "scheduling.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha2"
+	for v, want := range map[string][]string{"v1.35.8": nil, "v1.36.0": {former}, "v1.36.4": {former}, "v1.37.2": {former, newer}} {
+		if got := Dropped(v); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", v, got)
+		}
+	}
+}
+
 // TestClientLibraries: what talks to clusters, and to their etcd, may be one minor older or newer than they are.
 func TestClientLibraries(t *testing.T) {
 	data, err := os.ReadFile("../../go.mod")
