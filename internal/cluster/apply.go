@@ -145,7 +145,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if waits != nil && ap.Unready == nil {
 		ap.Unready = waits
 	}
-	ap.More = ap.More && !c.onlyTest() && !c.Paused() // else it is planned again and again
+	ap.More = ap.More && !c.onlyTest() && c.PausesAfter() == "" // else it is planned again and again
 	return ap, p.Check()
 }
 
@@ -170,8 +170,13 @@ func (c *Cluster) Only(of []parts.Part) { c.only = of }
 // PauseAfter has every plan that rolls a machine end there.
 func (c *Cluster) PauseAfter(machine string) { c.pauseAt = machine }
 
-// Paused reports whether the last plan ended at the machine that PauseAfter named.
-func (c *Cluster) Paused() bool { return c.pauseAt != "" && c.leftOut }
+// PausesAfter is the machine at which the last plan ends though there is more to do, as PauseAfter said; empty: it does not.
+func (c *Cluster) PausesAfter() string {
+	if !c.leftOut {
+		return ""
+	}
+	return c.pauseAt
+}
 
 // onlyTest reports whether somebody asks for the smoke tests and for nothing else: they run then, whatever was proven before.
 func (c *Cluster) onlyTest() bool { return slices.Equal(c.only, []parts.Part{parts.Test}) }

@@ -63,6 +63,9 @@ func TestPauseAfter(t *testing.T) {
 	for _, s := range p.Steps {
 		ids = append(ids, s.ID)
 	}
+	if at := l.PausesAfter(); at != "demo-cp-3" {
+		t.Errorf("the plan pauses after %q", at)
+	}
 	golden(t, "pause", strings.Join(append(ids, p.LeftOut...), "\n")+"\n")
 	if _, err := planned("demo-cp-9"); fail.KindOf(err) != fail.NotFound || !strings.Contains(err.Error(), "demo-cp-9") {
 		t.Errorf("a machine that there is not: %v", err)

@@ -283,7 +283,7 @@ func (b *Begun) CarryOut(ctx context.Context, t Terms) (done Done, err error) {
 		done, err = b.carry(ctx, t)
 	} else {
 		done.Changed, err = b.Converge(ctx, b.First, t)
-		done.Paused = b.Cluster.Paused()
+		done.Paused = b.Cluster.PausesAfter() != ""
 	}
 	if err == nil && done.Said == "" {
 		done.Said = b.said

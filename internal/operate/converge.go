@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/cluster"
@@ -35,7 +36,7 @@ func (s *Session) rounds(ctx context.Context, ap *cluster.Applied, t Terms) (cha
 	}
 	for !ap.Plan.Empty() {
 		shown.Add(ap.Plan)
-		if err := s.execute(ctx, ap.Plan, t); err != nil {
+		if err := s.execute(ctx, ap.Plan, s.noting(t)); err != nil {
 			return true, err
 		}
 		if changed = true; !ap.More {
@@ -58,6 +59,21 @@ func (s *Session) rounds(ctx context.Context, ap *cluster.Applied, t Terms) (cha
 		}
 	}
 	return changed, nil
+}
+
+// MetaPause is the fact of a run, in the journal, that it ends after a machine, where somebody asked it to pause: which one.
+const MetaPause = "pause-after"
+
+// noting notes with the run of the last plan where it pauses.
+func (s *Session) noting(t Terms) Terms {
+	if machine := s.Cluster.PausesAfter(); machine != "" {
+		meta := maps.Clone(t.Meta)
+		if meta == nil {
+			meta = map[string]string{}
+		}
+		meta[MetaPause], t.Meta = machine, meta
+	}
+	return t
 }
 
 // further shows and asks for a later plan, unless it holds only what was shown already. Who agrees to all beforehand does not agree to give

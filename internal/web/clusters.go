@@ -73,6 +73,9 @@ type clusterData struct {
 	Jobs                     []store.Job
 	Duties                   []store.Duty // what servers do unasked
 	MayChange                bool
+	Paused                   *plan.RunRecord // after which the cluster waits for somebody to go on; nil: it does not
+	Pauses                   string          // after which machine
+	Again                    *again          // goes on; nil: whoever looks may not
 }
 
 // looking bounds how long a page waits for a cluster to show its health.
@@ -89,7 +92,7 @@ func (p *Pages) clusterPage(r *http.Request, who *access.Operator) (*view, error
 		return nil, err
 	}
 	d := clusterData{Name: name, Provider: c.Provider, Document: string(c.Document)}
-	if d.Runs, err = p.c.Store.Runs(ctx, name, 20); err != nil {
+	if d.Runs, err = p.c.Store.Runs(ctx, name, recent); err != nil {
 		return nil, err
 	}
 	for i := range d.Runs {
@@ -102,6 +105,12 @@ func (p *Pages) clusterPage(r *http.Request, who *access.Operator) (*view, error
 		return nil, err
 	}
 	d.MayChange = who.May(server.Operate, name) == nil
+	if d.Paused = pauseOf(d.Runs); d.Paused != nil {
+		d.Pauses = pausedAfter(d.Paused)
+		if d.MayChange {
+			d.Again = goOn(name)
+		}
+	}
 	leases, err := p.c.Store.Leases(ctx)
 	if err != nil {
 		return nil, err

@@ -43,6 +43,14 @@ func graphOf(run plan.RunRecord) *topology {
 	return t
 }
 
+// planned is a plan as a run that has not begun.
+func planned(p *plan.Plan) (run plan.RunRecord) {
+	for _, s := range p.Steps {
+		run.Steps = append(run.Steps, plan.StepRecord{ID: s.ID, Title: s.Title, Needs: s.Needs, State: plan.Pending})
+	}
+	return run
+}
+
 // through reports whether another need waits for this one already: a wire for it would say nothing new.
 func through(need string, needs []string, before map[string]map[string]bool) bool {
 	for _, other := range needs {

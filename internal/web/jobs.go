@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"html/template"
 	"net/http"
@@ -24,10 +25,13 @@ const planning = 5 * time.Minute
 
 // planData is a plan that somebody is asked to agree to.
 type planData struct {
-	Cluster, Document, Digest, Text, Later string
-	Changes                                bool
-	Consents                               []string
-	Diff                                   []diffLine
+	Cluster, Digest, Text, Later string
+	Fields                       []field // of what was asked
+	Changes                      bool
+	Consents                     []string
+	Diff                         []diffLine
+	Graph                        *topology // nil: see graphOf
+	Unready                      string    // why it can't be carried out now; empty: it can
 }
 
 // diffLine is a line of a document that is, was, or will be there.
@@ -36,7 +40,7 @@ type diffLine struct {
 	Text string
 }
 
-// planPage plans the document of the form, and asks.
+// planPage plans what the form asks for, and asks whether that is to be done.
 func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
 	ctx, name := r.Context(), r.PathValue("name")
 	if err := who.May(server.Operate, name); err != nil {
@@ -58,7 +62,15 @@ func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := planData{Cluster: name, Document: asked.Document, Changes: !b.First.Plan.Empty(), Consents: b.First.Plan.MissingConsents(nil), Later: b.Later()}
+	d := planData{Cluster: name, Fields: fieldsOf(asked), Changes: !b.First.Plan.Empty(), Consents: b.First.Plan.MissingConsents(nil), Later: b.Later(),
+		Graph: graphOf(planned(b.First.Plan))}
+	document := asked.Document
+	if e := b.Resolved().Edited; e != nil {
+		document = e.Document
+	}
+	if err := cmp.Or(b.Closed, b.First.Unready); err != nil {
+		d.Unready = err.Error()
+	}
 	var text bytes.Buffer
 	if d.Digest, err = b.Digest(); err == nil {
 		err = show.WriteText(&text, b.First.Plan, false)
@@ -66,18 +78,11 @@ func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err := b.CloseWith(err); err != nil {
 		return nil, err
 	}
-	d.Text, d.Diff = text.String(), diff(string(was.Document), asked.Document)
-	return &view{name: "plan", Title: "Plan of " + name, Command: "naupegos plan -f FILE\nnaupegos apply -f FILE", Data: d}, nil
-}
-
-// askedOf reads the form of a plan: the document, which has to be that of the cluster in the path.
-func askedOf(r *http.Request) (operate.Asked, error) {
-	a := operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")}
-	name, err := a.Name()
-	if err == nil && name != r.PathValue("name") {
-		err = fail.New(fail.Invalid, "the document is of cluster %s, and the page of %s", name, r.PathValue("name"))
+	d.Text = text.String()
+	if document != "" { // else it is the stored one
+		d.Diff = diff(string(was.Document), document)
 	}
-	return a, err
+	return &view{name: "plan", Title: "Plan of " + name, Command: commandsOf(name, asked), Data: d}, nil
 }
 
 // diff is how a text becomes another, line by line: by the longest common subsequence.
@@ -168,6 +173,8 @@ type jobData struct {
 	Picture template.HTML `json:"-"` // of it
 	Graph   *topology     `json:"-"` // of it; nil: see graphOf
 	Lines   []string
+	Pauses  string // the machine after which the run pauses, or has; empty: it does not
+	Again   *again // plans what is left; nil: nothing is, or it can't be planned here, or not by whoever looks
 }
 
 // mostLines is how many of the last lines that a job told its page shows.
@@ -195,12 +202,12 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 	for _, l := range lines[max(0, len(lines)-mostLines):] {
 		d.Lines = append(d.Lines, told(l.Line))
 	}
-	runs, err := p.c.Store.Runs(r.Context(), j.Cluster, 20)
+	runs, err := p.c.Store.Runs(r.Context(), j.Cluster, recent)
 	if err != nil {
 		return nil, err
 	}
 	if i := slices.IndexFunc(runs, func(run plan.RunRecord) bool { return run.Meta["job"] == j.ID }); i >= 0 {
-		d.Run, d.Done, d.Graph = runs[i].ID, done(runs[i]), graphOf(runs[i])
+		d.Run, d.Done, d.Graph, d.Pauses = runs[i].ID, done(runs[i]), graphOf(runs[i]), pausedAfter(&runs[i])
 		if d.Picture, err = picture(runs[i]); err != nil {
 			return nil, err
 		}
@@ -208,8 +215,26 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 	live := ""
 	if j.State != store.JobEnded {
 		live = liveOf(r)
+	} else if who.May(server.Operate, j.Cluster) == nil {
+		if d.Again, err = left(j, &d, pauseOf(runs)); err != nil {
+			return nil, err
+		}
 	}
 	return &view{name: "job", Title: j.Verb + " " + j.Cluster, Command: "naupegos history " + quote(j.Cluster), Live: live, Data: d}, nil
+}
+
+// left is the button by which what a job has left is planned.
+func left(j *store.Job, d *jobData, paused *plan.RunRecord) (*again, error) {
+	var o work.Order
+	switch err := json.Unmarshal(j.Request, &o); {
+	case err != nil:
+		return nil, fail.Wrap(fail.Internal, err, "read the job")
+	case d.Result.Paused && paused != nil && paused.ID == d.Run:
+		return goOn(j.Cluster), nil
+	case d.Result.Kind == "" || o.Verb != operate.Apply && o.Verb != upgrade:
+		return nil, nil
+	}
+	return &again{j.Cluster, "Plan what is left", fieldsOf(o.Asked)}, nil
 }
 
 // told is a line that a job told, for people.

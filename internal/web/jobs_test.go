@@ -51,6 +51,9 @@ func TestJobs(t *testing.T) {
 	if a := s.ask("POST", at+"/stop", s.local, url.Values{}, own...); a.code != http.StatusSeeOther {
 		t.Errorf("stop: %d %s", a.code, a.body)
 	}
+	if a := s.ask("GET", at, s.reader, nil); !strings.Contains(a.body, "It stops once the steps that run have ended") {
+		t.Errorf("the page does not say that the job stops: %s", a.body)
+	}
 	j := testkit.Value(s.store.Job(t.Context(), strings.TrimPrefix(at, "/ui/jobs/")))(t)
 	var order work.Order
 	testkit.Must(t, json.Unmarshal(j.Request, &order))

@@ -26,6 +26,8 @@ type runData struct {
 	Done    int
 	Picture template.HTML `json:"-"`
 	Graph   *topology     `json:"-"` // nil: see graphOf
+	Pauses  string        // the machine after which it pauses, or has; empty: it does not
+	Again   *again        // plans what comes after the pause; nil: somebody has gone on, or whoever looks may not
 }
 
 // runPage shows a run as a timeline, live while it runs.
@@ -37,16 +39,27 @@ func (p *Pages) runPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := runData{Run: *run, Done: done(*run), Graph: graphOf(*run)}
+	d := runData{Run: *run, Done: done(*run), Graph: graphOf(*run), Pauses: pausedAfter(run)}
 	if d.Picture, err = picture(*run); err != nil {
 		return nil, err
 	}
 	live := ""
 	if run.Outcome == plan.OutcomeRunning {
 		live = liveOf(r)
+	} else if d.Pauses != "" && who.May(server.Operate, run.Cluster) == nil {
+		runs, err := p.c.Store.Runs(r.Context(), run.Cluster, recent)
+		if err != nil {
+			return nil, err
+		}
+		if now := pauseOf(runs); now != nil && now.ID == run.ID {
+			d.Again = goOn(run.Cluster)
+		}
 	}
 	return &view{name: "run", Title: run.Verb + " " + run.Cluster, Command: "naupegos history " + quote(run.Cluster) + " " + run.ID, Live: live, Data: d}, nil
 }
+
+// recent is how many runs of a cluster are listed, and looked through for a pause.
+const recent = 20
 
 // done counts the steps of a run that have ended.
 func done(run plan.RunRecord) (n int) {

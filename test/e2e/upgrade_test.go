@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -206,6 +208,9 @@ func (r *rig) pauses(t *testing.T, machine string) {
 	r.calm.end()
 	if res := r.call("upgrade", r.name, "-f", r.file, "--yes", "--finish", "--pause-after", machine); res.code != 0 || !strings.Contains(res.stdout, "Paused. ") {
 		t.Fatalf("it did not pause: %v", res)
+	}
+	if run := answered[plan.RunRecord](t, r, "history", r.name, "last"); run.Meta[operate.MetaPause] != machine {
+		t.Errorf("the journal does not say that it paused after %s: %v", machine, run.Meta)
 	}
 	for _, m := range r.status().Machines {
 		want := formerRelease()

@@ -1,0 +1,124 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+const upgrade = "upgrade"
+
+// field is a hidden field of a form: what was asked goes with it from page to page.
+type field struct{ Name, Value string }
+
+// askedOf reads what a form asks for. A document has to be that of the cluster in the path.
+func askedOf(r *http.Request) (operate.Asked, error) {
+	name := r.PathValue("name")
+	switch verb := r.PostFormValue("verb"); verb {
+	case upgrade:
+		u := operate.Upgrade{Finish: r.PostFormValue("way") == "finish", Back: r.PostFormValue("way") == "back"}
+		for _, f := range []struct {
+			name string
+			to   *string
+		}{{"to", &u.To}, {"pool", &u.Pool}, {"pause-after", &u.PauseAfter}} {
+			*f.to = strings.TrimSpace(r.PostFormValue(f.name))
+		}
+		return operate.Asked{Verb: upgrade, Cluster: name, Upgrade: &u}, u.Check()
+	case "", operate.Apply:
+	default:
+		return operate.Asked{}, fail.New(fail.Invalid, "verb: these pages plan apply and %s, and not %q", upgrade, verb).Do("naupegos --server URL carries out the others")
+	}
+	if _, given := r.PostForm["document"]; !given { // the stored one
+		return operate.Asked{Verb: operate.Apply, Cluster: name}, nil
+	}
+	a := operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")}
+	if strings.TrimSpace(a.Document) == "" {
+		return a, fail.New(fail.Invalid, "document: it is empty")
+	}
+	of, err := a.Name()
+	if err == nil && of != name {
+		err = fail.New(fail.Invalid, "the document is of cluster %s, and the page of %s", of, name)
+	}
+	return a, err
+}
+
+// fieldsOf is a form by which the same is asked for again.
+func fieldsOf(a operate.Asked) []field {
+	all := []field{{"verb", a.Verb}}
+	if a.Document != "" {
+		all = append(all, field{"document", a.Document})
+	}
+	if u := a.Upgrade; u != nil {
+		way := ""
+		switch {
+		case u.Finish:
+			way = "finish"
+		case u.Back:
+			way = "back"
+		}
+		all = append(all, field{"way", way}, field{"to", u.To}, field{"pool", u.Pool}, field{"pause-after", u.PauseAfter})
+	}
+	return all
+}
+
+// commandsOf are the command lines that plan what is asked for, and carry it out.
+func commandsOf(name string, a operate.Asked) string {
+	u := a.Upgrade
+	if u == nil {
+		if a.Document == "" {
+			return "naupegos document " + quote(name) + " > FILE\nnaupegos plan -f FILE\nnaupegos apply -f FILE"
+		}
+		return "naupegos plan -f FILE\nnaupegos apply -f FILE"
+	}
+	line := "naupegos upgrade " + quote(name)
+	for _, f := range []struct{ flag, value string }{{"--to", u.To}, {"--pool", u.Pool}, {"--pause-after", u.PauseAfter}} {
+		if f.value != "" {
+			line += " " + f.flag + " " + quote(f.value)
+		}
+	}
+	if u.Finish {
+		line += " --finish"
+	}
+	if u.Back {
+		line += " --back"
+	}
+	return line + " --dry-run\n" + line
+}
+
+// again is a button by which a plan is made of what is left of another one.
+type again struct {
+	Cluster, Text string
+	Fields        []field
+}
+
+// goOn is the button by which a cluster goes on that has paused.
+func goOn(cluster string) *again {
+	return &again{cluster, "Plan what comes after the pause", fieldsOf(operate.Asked{Verb: operate.Apply, Cluster: cluster})}
+}
+
+// pausedAfter is the machine after which a run has paused, or will; empty: it does not.
+func pausedAfter(run *plan.RunRecord) string {
+	if run.Outcome != plan.OutcomeSucceeded && run.Outcome != plan.OutcomeRunning {
+		return ""
+	}
+	return run.Meta[operate.MetaPause]
+}
+
+// pauseOf is the run that a cluster has paused after, of its runs, the newest first; nil: it has not, or somebody has gone on. What only looks at a
+// cluster, or keeps a backup of it, is no going on.
+func pauseOf(runs []plan.RunRecord) *plan.RunRecord {
+	for i := range runs {
+		verb, _, _ := strings.Cut(runs[i].Verb, " ")
+		switch {
+		case verb == "backup" || verb == "test":
+			continue
+		case runs[i].Outcome == plan.OutcomeSucceeded && pausedAfter(&runs[i]) != "":
+			return &runs[i]
+		}
+		return nil
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/server/work"
+	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// asks reads a form of the page of harbour.
+func asks(form url.Values) (operate.Asked, error) {
+	r := httptest.NewRequest(http.MethodPost, "/ui/clusters/harbour/plan", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetPathValue("name", "harbour")
+	return askedOf(r)
+}
+
+// TestAsked: what a form asks for goes from page to page unchanged, and is what the command line below says.
+func TestAsked(t *testing.T) {
+	for command, form := range map[string]url.Values{
+		"naupegos apply -f FILE": {"document": {harbour}},
+		"naupegos upgrade harbour --to v1.37.2 --pause-after harbour-cp-1": {"verb": {"upgrade"}, "to": {" v1.37.2 "}, "pause-after": {"harbour-cp-1"}},
+		"naupegos upgrade harbour --finish":                                {"verb": {"upgrade"}, "way": {"finish"}},
+		"naupegos upgrade harbour --back":                                  {"verb": {"upgrade"}, "way": {"back"}},
+		"naupegos upgrade harbour --pool 'a b'":                            {"verb": {"upgrade"}, "pool": {"a b"}},
+		"naupegos document harbour > FILE":                                 {"verb": {"apply"}},
+	} {
+		a := testkit.Value(asks(form))(t)
+		if got := "\n" + commandsOf("harbour", a) + "\n"; !strings.Contains(got, "\n"+command+"\n") {
+			t.Errorf("%v is by the command line %s", form, got)
+		}
+		again := url.Values{}
+		for _, f := range fieldsOf(a) {
+			again.Set(f.Name, f.Value)
+		}
+		if b := testkit.Value(asks(again))(t); !reflect.DeepEqual(a, b) {
+			t.Errorf("the fields of %+v ask for %+v", a, b)
+		}
+	}
+	for words, form := range map[string]url.Values{
+		"say where the cluster is to get": {"verb": {"upgrade"}},
+		"--back goes with neither":        {"verb": {"upgrade"}, "way": {"back"}, "to": {"v1.37.2"}},
+		`not "destroy"`:                   {"verb": {"destroy"}},
+		"document: it is empty":           {"document": {"\r\n"}},
+	} {
+		_, err := asks(form)
+		testkit.Fails(t, err, fail.Invalid, words)
+	}
+}
+
+// TestPause: the pages of a cluster, its run and its job say that it has paused, where, and how it goes on, until it does.
+func TestPause(t *testing.T) {
+	s := newSite(t)
+	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
+	asked := operate.Asked{Verb: upgrade, Cluster: "harbour", Upgrade: &operate.Upgrade{Finish: true, PauseAfter: "harbour-cp-1"}}
+	j := testkit.Value(s.board.Add(t.Context(), "ada", "harbour", work.Order{Asked: asked}))(t)
+	run := func(verb string, meta map[string]string, while func()) {
+		t.Helper()
+		p := &plan.Plan{Verb: verb, Cluster: "harbour", Steps: []*plan.Step{{ID: "configure/harbour-cp-1", Action: plan.Change, Subject: "harbour-cp-1", Title: "configure it", Reason: "it is wanted",
+			Run: func(context.Context, plan.Progress) error { while(); return nil }}}}
+		testkit.Value(plan.Execute(t.Context(), p, plan.Options{Journal: s.store.Journal(c.ID), Meta: meta}))(t)
+	}
+	says := func(token, path string, paused, goesOn bool) {
+		t.Helper()
+		a := s.ask("GET", path, token, nil)
+		if a.code != http.StatusOK || strings.Contains(a.body, "has paused after <code>harbour-cp-1</code>") != paused || strings.Contains(a.body, "Plan what comes after the pause") != goesOn {
+			t.Errorf("%s: %d, wanted that it has paused: %t, and the way on: %t: %s", path, a.code, paused, goesOn, a.body)
+		}
+	}
+	at := "/ui/jobs/" + j.ID
+	run("apply", map[string]string{"job": j.ID, operate.MetaPause: "harbour-cp-1"}, func() {
+		says(s.local, "/ui/clusters/harbour", false, false)
+		if a := s.ask("GET", at, s.reader, nil); !strings.Contains(a.body, "It pauses after <code>harbour-cp-1</code>") {
+			t.Errorf("the page of the job does not say where it will pause: %s", a.body)
+		}
+	})
+	claimed := testkit.Value(s.store.ClaimJob(t.Context(), time.Minute))(t)
+	testkit.Must(t, s.store.EndJob(t.Context(), claimed, testkit.Value(json.Marshal(work.Result{Done: operate.Done{Changed: true, Paused: true}}))(t)))
+	pages := []string{"/ui/clusters/harbour", at, "/ui/runs/" + testkit.Value(s.store.Runs(t.Context(), "harbour", 1))(t)[0].ID}
+	run("backup create", nil, func() {}) // which is no going on
+	for _, path := range pages {
+		says(s.local, path, true, true)
+		says(s.reader, path, true, false)
+	}
+	run("apply", nil, func() {})
+	for _, path := range pages {
+		says(s.local, path, path != "/ui/clusters/harbour", false)
+	}
+}
