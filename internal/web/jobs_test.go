@@ -86,7 +86,7 @@ func TestJobIsDrawn(t *testing.T) {
 		if !going {
 			t.Error("the page is not renewed while the job runs")
 		}
-		return string(data)
+		return data
 	}
 	before := data()
 	p := &plan.Plan{Verb: "apply", Cluster: "harbour", Steps: []*plan.Step{{

@@ -1,7 +1,7 @@
 package web
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,8 +12,9 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// live streams server-sent events about the page that ?of= names: "change" each time it shows other data than before, "end" where nothing will
-// change any more, or there is no such page. What a page shows is all that it is about: its data is asked for again and compared.
+// live streams server-sent events about the page that ?of= names: "change" each time it shows other data than before, at first than the page itself
+// did (?was=, see since), "end" where nothing will change any more, or there is no such page. What a page shows is all that it is about: its data is
+// asked for again and compared.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	if _, err := p.operator(r); err != nil {
 		http.Error(w, "nobody has signed in", http.StatusUnauthorized)
@@ -28,7 +29,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	tick := time.NewTicker(p.watched)
 	defer tick.Stop()
-	var before []byte
+	before := r.URL.Query().Get("was") // empty: not known
 	for {
 		who, err := p.operator(r)
 		if err != nil { // the token was revoked meanwhile
@@ -39,7 +40,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !going:
 			event = "event: end\ndata: {}\n\n"
-		case before != nil && !bytes.Equal(before, now):
+		case before != "" && before != now:
 			event = "event: change\ndata: {}\n\n"
 		}
 		before = now
@@ -57,8 +58,8 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// look returns what a page shows, and whether it may change. While the data can't be had, nothing has changed.
-func (p *Pages) look(r *http.Request, of *url.URL, who *access.Operator) (data []byte, going bool) {
+// look returns the digest of what a page shows, and whether it may change. While the data can't be had, nothing has changed.
+func (p *Pages) look(r *http.Request, of *url.URL, who *access.Operator) (data string, going bool) {
 	mux := http.NewServeMux()
 	for pattern, page := range p.pages() {
 		mux.HandleFunc("GET "+pattern, func(_ http.ResponseWriter, r *http.Request) {
@@ -68,7 +69,7 @@ func (p *Pages) look(r *http.Request, of *url.URL, who *access.Operator) (data [
 				return
 			}
 			going = v.Live != ""
-			if data, err = json.Marshal(v.Data); err != nil {
+			if data, err = digest(v.Data); err != nil {
 				going = false // a defect of the page: it is not renewed
 			}
 		})
@@ -77,6 +78,20 @@ func (p *Pages) look(r *http.Request, of *url.URL, who *access.Operator) (data [
 	ask.URL, ask.RequestURI, ask.Pattern = of, of.RequestURI(), ""
 	mux.ServeHTTP(nowhere{http.Header{}}, ask)
 	return data, going
+}
+
+// digest is of what a page shows.
+func digest(data any) (string, error) {
+	raw, err := json.Marshal(data)
+	return fmt.Sprintf("%x", sha256.Sum256(raw)), err
+}
+
+// since is where the stream of a page is that shows this data: what changes until its reader has the stream is a change, too.
+func since(stream string, data any) string {
+	if was, err := digest(data); err == nil {
+		return stream + "&was=" + was
+	}
+	return stream
 }
 
 // nowhere is an answer that nobody gets.

@@ -62,6 +62,9 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operat
 	if v.Said == "" {
 		v.Said = said[r.URL.Query().Get("done")]
 	}
+	if v.Live != "" {
+		v.Live = since(v.Live, v.Data)
+	}
 	p.render(w, r, http.StatusOK, who, v)
 }
 

@@ -305,50 +305,6 @@ func TestMachinesAreFilteredAndSorted(t *testing.T) {
 	}
 }
 
-func TestLive(t *testing.T) {
-	s := newSite(t)
-	s.discover(1)
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
-	defer stop()
-	req := testkit.Value(http.NewRequestWithContext(ctx, "GET", s.url+"/ui/live?of="+url.QueryEscape("/ui/machines"), nil))(t)
-	req.AddCookie(&http.Cookie{Name: cookieName, Value: s.reader})
-	resp := testkit.Value(s.client.Do(req))(t)
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	next := func() string {
-		for lines.Scan() {
-			if lines.Text() != "" {
-				return lines.Text()
-			}
-		}
-		return ""
-	}
-	for range 3 {
-		if got := next(); got != ": still here" {
-			t.Fatalf("nothing has changed, and it says %q", got)
-		}
-	}
-	s.discover(2)
-	for {
-		got := next()
-		if got == "event: change" {
-			break
-		}
-		if got != ": still here" {
-			t.Fatalf("a machine came, and it says %q: %v", got, lines.Err())
-		}
-	}
-	testkit.Must(t, s.store.RevokeToken(t.Context(), s.readerID))
-	for got := next(); got != ""; got = next() {
-		if strings.HasPrefix(got, "event: change") {
-			t.Errorf("the token was revoked, and it says %q", got)
-		}
-	}
-	if ctx.Err() != nil {
-		t.Error("the stream goes on after the token was revoked")
-	}
-}
-
 // ran carries a plan out on a cluster; its step fails.
 func (s *site) ran(id string) error {
 	p := &plan.Plan{Verb: "apply", Cluster: "harbour", Steps: []*plan.Step{{

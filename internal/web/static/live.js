@@ -1,25 +1,32 @@
 // What pages do beyond HTML. Without scripts everything works but for updates without a reload, and the keys.
 "use strict";
 
-// A part of the page that is named is fetched again when its stream says that something has changed; what the reader has focused stays.
+// A part of the page that is named is fetched again when its stream says that something has changed; what the reader has focused stays until the focus
+// goes elsewhere.
 for (const part of document.querySelectorAll("[data-live]")) {
   const stream = new EventSource(part.dataset.live);
-  let asked = false;
+  let busy = false, again = false, stale = false;
   const renew = async () => {
-    if (asked) return;
-    asked = true;
+    again = true;
+    if (busy) return;
+    busy = true;
     try {
-      const answer = await fetch(location.href, {headers: {"X-Part": part.id}});
-      if (answer.redirected || !answer.ok) return;
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const now = page.getElementById(part.id);
-      if (now && !part.contains(document.activeElement)) part.replaceChildren(...now.childNodes);
+      while (again) {
+        again = false;
+        const answer = await fetch(location.href, {headers: {"X-Part": part.id}});
+        if (answer.redirected || !answer.ok) return;
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const now = page.getElementById(part.id);
+        stale = part.contains(document.activeElement);
+        if (now && !stale) part.replaceChildren(...now.childNodes);
+      }
     } finally {
-      asked = false;
+      busy = false;
     }
   };
   stream.addEventListener("change", renew);
   stream.addEventListener("end", () => { stream.close(); renew(); });
+  part.addEventListener("focusout", (e) => { if (stale && !part.contains(e.relatedTarget)) setTimeout(renew); });
 }
 
 // Keys: / goes to the filter, g and a letter to a page, ? shows them, j and k walk the rows.
