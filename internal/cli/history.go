@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/store"
@@ -76,7 +77,11 @@ func runTable(w io.Writer, runs []plan.RunRecord) error {
 		if !r.Ended.IsZero() {
 			took = r.Ended.Sub(r.Started).Round(100 * time.Millisecond).String()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Cluster, r.Verb, r.Started.Local().Format(time.DateTime), took, len(r.Steps), r.Outcome, r.Holder)
+		outcome := string(r.Outcome)
+		if machine := operate.PausedAfter(&r); machine != "" {
+			outcome += ", pauses after " + machine
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Cluster, r.Verb, r.Started.Local().Format(time.DateTime), took, len(r.Steps), outcome, r.Holder)
 	}
 	return t.Flush()
 }

@@ -64,6 +64,14 @@ func (s *Session) rounds(ctx context.Context, ap *cluster.Applied, t Terms) (cha
 // MetaPause is the fact of a run, in the journal, that it ends after a machine, where somebody asked it to pause: which one.
 const MetaPause = "pause-after"
 
+// PausedAfter is the machine after which a run has paused, or will; empty: it does not.
+func PausedAfter(run *plan.RunRecord) string {
+	if run.Outcome != plan.OutcomeSucceeded && run.Outcome != plan.OutcomeRunning {
+		return ""
+	}
+	return run.Meta[MetaPause]
+}
+
 // noting notes with the run of the last plan where it pauses.
 func (s *Session) noting(t Terms) Terms {
 	if machine := s.Cluster.PausesAfter(); machine != "" {

@@ -99,14 +99,6 @@ func goOn(cluster string) *again {
 	return &again{cluster, "Plan what comes after the pause", fieldsOf(operate.Asked{Verb: operate.Apply, Cluster: cluster})}
 }
 
-// pausedAfter is the machine after which a run has paused, or will; empty: it does not.
-func pausedAfter(run *plan.RunRecord) string {
-	if run.Outcome != plan.OutcomeSucceeded && run.Outcome != plan.OutcomeRunning {
-		return ""
-	}
-	return run.Meta[operate.MetaPause]
-}
-
 // pauseOf is the run that a cluster has paused after, of its runs, the newest first; nil: it has not, or somebody has gone on. What only looks at a
 // cluster, or keeps a backup of it, is no going on.
 func pauseOf(runs []plan.RunRecord) *plan.RunRecord {
@@ -115,7 +107,7 @@ func pauseOf(runs []plan.RunRecord) *plan.RunRecord {
 		switch {
 		case verb == "backup" || verb == "test":
 			continue
-		case runs[i].Outcome == plan.OutcomeSucceeded && pausedAfter(&runs[i]) != "":
+		case runs[i].Outcome == plan.OutcomeSucceeded && operate.PausedAfter(&runs[i]) != "":
 			return &runs[i]
 		}
 		return nil

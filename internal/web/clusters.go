@@ -106,7 +106,7 @@ func (p *Pages) clusterPage(r *http.Request, who *access.Operator) (*view, error
 	}
 	d.MayChange = who.May(server.Operate, name) == nil
 	if d.Paused = pauseOf(d.Runs); d.Paused != nil {
-		d.Pauses = pausedAfter(d.Paused)
+		d.Pauses = operate.PausedAfter(d.Paused)
 		if d.MayChange {
 			d.Again = goOn(name)
 		}

@@ -207,7 +207,7 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 		return nil, err
 	}
 	if i := slices.IndexFunc(runs, func(run plan.RunRecord) bool { return run.Meta["job"] == j.ID }); i >= 0 {
-		d.Run, d.Done, d.Graph, d.Pauses = runs[i].ID, done(runs[i]), graphOf(runs[i]), pausedAfter(&runs[i])
+		d.Run, d.Done, d.Graph, d.Pauses = runs[i].ID, done(runs[i]), graphOf(runs[i]), operate.PausedAfter(&runs[i])
 		if d.Picture, err = picture(runs[i]); err != nil {
 			return nil, err
 		}

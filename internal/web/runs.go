@@ -39,7 +39,7 @@ func (p *Pages) runPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := runData{Run: *run, Done: done(*run), Graph: graphOf(*run), Pauses: pausedAfter(run)}
+	d := runData{Run: *run, Done: done(*run), Graph: graphOf(*run), Pauses: operate.PausedAfter(run)}
 	if d.Picture, err = picture(*run); err != nil {
 		return nil, err
 	}
