@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -94,35 +95,35 @@ spec:
 	return g
 }
 
-// reachable is the address of this host at which a server on loopback can be reached, too: a document names no other.
+// reachable is an address at which a server on loopback can be reached, too, and which a document may name: one more of the loopback interface.
 func reachable(t *testing.T, srv *sshtest.Server) string {
 	t.Helper()
-	for _, a := range testkit.Value(net.InterfaceAddrs())(t) {
-		n, ok := a.(*net.IPNet)
-		if !ok || n.IP.To4() == nil || !n.IP.IsGlobalUnicast() {
-			continue
+	const address = "10.254.77.1"
+	ip := func(verb string) {
+		if out, err := exec.Command("ip", "address", verb, address+"/32", "dev", "lo").CombinedOutput(); err != nil {
+			t.Errorf("ip address %s: %v: %s", verb, err, out)
 		}
-		l := testkit.Value(net.Listen("tcp", net.JoinHostPort(n.IP.String(), strconv.Itoa(srv.Port()))))(t)
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				from, err := l.Accept()
-				if err != nil {
-					return
-				}
-				to, err := net.Dial("tcp", srv.Addr().String())
-				if err != nil {
-					_ = from.Close()
-					continue
-				}
-				go func() { _, _ = io.Copy(to, from); _ = to.Close() }()
-				go func() { _, _ = io.Copy(from, to); _ = from.Close() }()
-			}
-		}()
-		return n.IP.String()
 	}
-	t.Fatal("this host has no IPv4 address beside loopback")
-	return ""
+	ip("replace")
+	t.Cleanup(func() { ip("delete") })
+	l := testkit.Value(net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(srv.Port()))))(t)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", srv.Addr().String())
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(to, from); _ = to.Close() }()
+			go func() { _, _ = io.Copy(from, to); _ = from.Close() }()
+		}
+	}()
+	return address
 }
 
 // says is what runs on this host in place of a command for the machine: nothing of what it was to do.
