@@ -145,7 +145,7 @@ func (a *App) handOver(name string, took time.Duration) error {
 }
 
 // applySaved carries out a saved plan. It was reviewed: nobody is asked, unless there turns out to be more to do afterwards.
-func (a *App) applySaved(ctx context.Context, file string, f *runFlags) error {
+func (a *App) applySaved(ctx context.Context, file string, f *runFlags) (err error) {
 	saved, doc, err := savedplan.Read(file)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (a *App) applySaved(ctx context.Context, file string, f *runFlags) error {
 	if err != nil {
 		return located(err, from, []byte(saved.Document))
 	}
-	defer b.Close()
+	defer func() { err = b.CloseWith(err) }()
 	if err := saved.Check(b.Session, b.First); err != nil {
 		return err
 	}

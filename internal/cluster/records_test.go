@@ -28,7 +28,7 @@ func TestPhasesAreTriedAgain(t *testing.T) {
 	if err := perhapsLater(nil); err != nil {
 		t.Error(err)
 	}
-	if other := errors.New("i/o timeout"); perhapsLater(other) != other {
+	if other := errors.New("i/o timeout"); perhapsLater(other) != other { //nolint:errorlint // the very same
 		t.Error("what is no command's end is what it was")
 	}
 }

@@ -146,7 +146,7 @@ func (c *Client) untainted(ctx context.Context, o SmokeOptions) ([]NodeInfo, err
 	if err != nil {
 		var why *fail.Error
 		if errors.As(err, &why) {
-			why.Do("look at kube-controller-manager on the control-plane machines")
+			_ = why.Do("look at kube-controller-manager on the control-plane machines")
 		}
 		return nil, fail.Wrap(fail.KindOf(err), err, "smoke test")
 	}

@@ -129,7 +129,7 @@ func (a *Asked) Of() string {
 // ReadOnly reports whether what a session makes that carries the verb out is written once it was agreed to, and not before.
 func (a *Asked) ReadOnly() bool {
 	v := verbs[a.Verb]
-	return v == nil || !v.atOnce && !(a.Rotate != nil && a.Rotate.CloudCredential)
+	return v == nil || !v.atOnce && (a.Rotate == nil || !a.Rotate.CloudCredential)
 }
 
 // LooksFirst reports whether the verb mostly finds nothing to do: that is looked for without the cluster's lease.

@@ -59,7 +59,7 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request) {
 		to = local("")
 	}
 	if home := p.c.Provider.Home(); "https://"+r.Host != home && !r.URL.Query().Has("home") {
-		http.Redirect(w, r, home+"/ui/login/provider?"+url.Values{"to": {to}, "home": {""}}.Encode(), http.StatusSeeOther) //nolint:gosec // where the server was said to be
+		http.Redirect(w, r, home+"/ui/login/provider?"+url.Values{"to": {to}, "home": {""}}.Encode(), http.StatusSeeOther) // where the server was said to be
 		return
 	}
 	at, q, err := p.c.Provider.Ask(r.Context())
@@ -73,7 +73,7 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: askedCookie, Value: base64.RawURLEncoding.EncodeToString(data), Path: "/", MaxAge: askedFor, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
-	http.Redirect(w, r, at, http.StatusSeeOther) //nolint:gosec // the provider's
+	http.Redirect(w, r, at, http.StatusSeeOther)
 }
 
 // answer takes a browser back from the provider. A sign-in is good for once: whatever came of it, its cookie goes.

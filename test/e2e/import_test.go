@@ -145,10 +145,10 @@ func TestImportSeveral(t *testing.T) {
 	until(t, 3*time.Minute, time.Second, func() error {
 		out, err := c.try(upgraded, "tr '\\0' '\\n' < /proc/$(pidof etcd)/cmdline; curl -fsS http://127.0.0.1:2381/readyz")
 		if err != nil || !strings.Contains(out, "--initial-cluster="+own+"\n") {
-			return fmt.Errorf("etcd on %s does not run by its new manifest: %v\n%s", upgraded, err, out)
+			return fmt.Errorf("etcd on %s does not run by its new manifest: %v\n%s", upgraded, err, out) //nolint:errorlint // there may be none
 		}
 		if out, err = c.try(cps[0], mirror); err != nil || out == "" || out == running { // what runs before the import is compared with what runs after it
-			return fmt.Errorf("the API does not show the new etcd of %s: %v\n%s", upgraded, err, out)
+			return fmt.Errorf("the API does not show the new etcd of %s: %v\n%s", upgraded, err, out) //nolint:errorlint // there may be none
 		}
 		return nil
 	})

@@ -87,7 +87,7 @@ func TestKeeping(t *testing.T) {
 		if err != nil {
 			return nil // nobody listens
 		}
-		return fmt.Errorf("the autoscaler of a cluster that is gone is answered at %s: %v", at, c.Close())
+		return fmt.Errorf("the autoscaler of a cluster that is gone is answered at %s: %v", at, c.Close()) //nolint:errorlint // there should be none
 	})
 }
 

@@ -118,7 +118,7 @@ func (m *Machine) On() bool { return m.power.isOn() }
 
 // Close switches the machine off, and its BMC with it. The disk stays.
 func (m *Machine) Close() error {
-	m.ipmi.Close()
+	_ = m.ipmi.Close() // whatever becomes of it, the machine is switched off
 	err := m.conn.Close()
 	if errors.Is(err, net.ErrClosed) { // the server has done it
 		err = nil

@@ -62,7 +62,7 @@ func unfit(o *order.Order, d facts.Disk, ours bool) string {
 		return "can be taken out"
 	case d.SizeBytes < needs:
 		return fmt.Sprintf("has %d MiB, and %d are needed", d.SizeBytes>>20, needs>>20)
-	case len(d.Holds) > 0 && !ours && !(d.Serial != "" && slices.Contains(o.Disk.Consent, d.Serial)):
+	case len(d.Holds) > 0 && !ours && (d.Serial == "" || !slices.Contains(o.Disk.Consent, d.Serial)):
 		return "holds " + strings.Join(d.Holds, ", ") + ", which is not ours"
 	}
 	return ""

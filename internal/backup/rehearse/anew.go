@@ -32,8 +32,8 @@ var told = map[string][]string{
 }
 
 const (
-	rootCAs         = "kube-root-ca.crt" // in every namespace
-	bootstrapTokens = "bootstrap.kubernetes.io/token"
+	rootCAs         = "kube-root-ca.crt"              // in every namespace
+	bootstrapTokens = "bootstrap.kubernetes.io/token" //nolint:gosec // a type
 	signRequests    = "certificatesigningrequests.certificates.k8s.io"
 )
 

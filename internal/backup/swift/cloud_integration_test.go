@@ -164,7 +164,7 @@ func startCloud(t *testing.T) *cloud {
 // ran runs a program to its end.
 func ran(program string, args ...string) error {
 	out, err := exec.Command(program, args...).CombinedOutput()
-	if err != nil && !(program == "swift-ring-builder" && cmdCode(err) == 1) { // which says by it that it has something to remark
+	if err != nil && (program != "swift-ring-builder" || cmdCode(err) != 1) { // which says by it that it has something to remark
 		return fmt.Errorf("%s %v: %w: %s", program, args, err, out)
 	}
 	return nil

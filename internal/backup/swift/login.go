@@ -19,7 +19,7 @@ import (
 // What an application credential is called, in the environment and in a file as Horizon gives it.
 const (
 	idName     = "OS_APPLICATION_CREDENTIAL_ID"
-	secretName = "OS_APPLICATION_CREDENTIAL_SECRET" //nolint:gosec // a name
+	secretName = "OS_APPLICATION_CREDENTIAL_SECRET"
 )
 
 // fresh is for how long a token has to be good that something is begun with: it is looked at when a call begins.

@@ -120,10 +120,10 @@ func (c *Container) call(ctx context.Context, method, at string, body io.Reader)
 func (c *Container) again(ctx context.Context, method, at string) (res *http.Response, err error) {
 	renewed := false
 	err = c.tried(ctx, func() error {
-		res, err = c.call(ctx, method, at, nil)
+		res, err = c.call(ctx, method, at, nil) //nolint:bodyclose // there is none with an error, else the caller closes it
 		if statusOf(err) == http.StatusUnauthorized && !renewed {
 			renewed = true
-			res, err = c.call(ctx, method, at, nil)
+			res, err = c.call(ctx, method, at, nil) //nolint:bodyclose // as above
 		}
 		return err
 	})
@@ -230,7 +230,7 @@ func (c *Container) Create(ctx context.Context, name string, fill func(io.Writer
 
 // Open implements backup.Target.
 func (c *Container) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
-	res, err := c.again(ctx, http.MethodGet, c.object(c.key(name)))
+	res, err := c.again(ctx, http.MethodGet, c.object(c.key(name))) //nolint:bodyclose // whoever reads it closes it
 	if err != nil {
 		return nil, 0, c.wrap(err, "read %s", name)
 	}

@@ -80,7 +80,7 @@ func newSessionEndCmd(h Host) *cobra.Command {
 					}
 				}
 				for _, id := range args {
-					if err := st.EndSession(cmd.Context(), id); err != nil && !(all && fail.KindOf(err) == fail.NotFound) { // it may have ended meanwhile
+					if err := st.EndSession(cmd.Context(), id); err != nil && (!all || fail.KindOf(err) != fail.NotFound) { // it may have ended meanwhile
 						return err
 					}
 					if _, err := fmt.Fprintf(h.Out, "Session %s is over.\n", id); err != nil {

@@ -60,7 +60,7 @@ func (s *session) write(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fail.Wrap(fail.Refused, err, "keep the sign-in")
 	}
-	data, err := json.Marshal(s)
+	data, err := json.Marshal(s) //nolint:gosec // the file is its owner's alone
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "keep the sign-in")
 	}

@@ -131,7 +131,7 @@ func (h Host) signIn(ctx context.Context, conf client.Config, f *flags) (s *sess
 	if err != nil {
 		return nil, "", fail.Wrap(fail.Refused, err, "listen for the browser").Do("name another --port")
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	back := newReturn()
 	o := oauth2.Config{ClientID: how.ClientID, Endpoint: p.Endpoint(), RedirectURL: "http://" + l.Addr().String() + returnPath, Scopes: how.Scopes}
 	verifier, nonce := oauth2.GenerateVerifier(), oauth2.GenerateVerifier()

@@ -43,7 +43,7 @@ func addProgram(files map[string][]byte, path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	files[path] = data
 	needs, err := f.ImportedLibraries()
 	if err != nil {

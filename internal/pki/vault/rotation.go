@@ -21,7 +21,7 @@ const (
 	// nextName is what the issuer is called that follows on the one in use. Somebody else may have made it.
 	nextName = "naupegos-next"
 	// RotationToken is the variable of the environment with the token by which authorities are rotated.
-	RotationToken = "VAULT_ROTATION_TOKEN" //nolint:gosec // a name
+	RotationToken = "VAULT_ROTATION_TOKEN"
 	// retired are the uses of an issuer that signs no certificates any more.
 	retired = "read-only,crl-signing,ocsp-signing"
 )

@@ -27,8 +27,17 @@ const (
 
 // The names of the partitions, by which an installed disk is known, and their numbers.
 const (
-	NameA, NameB, NameState, NameBIOS, NameESP           = "naupegos-a", "naupegos-b", "naupegos-state", "naupegos-bios", "naupegos-esp"
-	NumberA, NumberB, NumberState, NumberBIOS, NumberESP = 1, 2, 3, 14, 15
+	NameA     = "naupegos-a"
+	NameB     = "naupegos-b"
+	NameState = "naupegos-state"
+	NameBIOS  = "naupegos-bios"
+	NameESP   = "naupegos-esp"
+
+	NumberA     = 1
+	NumberB     = 2
+	NumberState = 3
+	NumberBIOS  = 14
+	NumberESP   = 15
 )
 
 // A and B are the slots.
