@@ -146,14 +146,14 @@ func (c *somebodys) put(t *testing.T, name, path string, data []byte) {
 }
 
 // join has kubeadm join a machine by a token with options, and waits until its node is ready.
-func (c *somebodys) join(t *testing.T, cp, name string, options ...string) {
+func (f *fleet) join(t *testing.T, cp, name string, options ...string) {
 	t.Helper()
-	join := strings.TrimSpace(c.run(cp, "kubeadm token create --print-join-command "+strings.Join(options, " ")+" 2>/dev/null"))
-	if out, err := c.try(name, join+" --ignore-preflight-errors=SystemVerification 2>&1"); err != nil {
+	join := strings.TrimSpace(f.run(cp, "kubeadm token create --print-join-command "+strings.Join(options, " ")+" 2>/dev/null"))
+	if out, err := f.try(name, join+" --ignore-preflight-errors=SystemVerification 2>&1"); err != nil {
 		t.Fatalf("kubeadm join: %v\n%s", err, out)
 	}
 	until(t, 2*time.Minute, 500*time.Millisecond, func() error {
-		ready, err := c.try(cp, askAdmin+`get node `+name+` -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}' 2>&1`)
+		ready, err := f.try(cp, askAdmin+`get node `+name+` -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}' 2>&1`)
 		if err != nil || ready != "True" {
 			return fmt.Errorf("node %s: Ready is %q", name, ready)
 		}
