@@ -175,6 +175,16 @@ func (d *demo) serve(ctx context.Context, discovery string) (end func(), err err
 	return end, nil
 }
 
+// apply goes on twice at most where a step has failed: an emulated control plane on a slow host may not answer for minutes.
+func (d *demo) apply(ctx context.Context, file string) (err error) {
+	for range 3 {
+		if err = d.naupegos(ctx, "apply", "-f", file, "--yes"); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
 // rack switches the machines on, and makes a cluster of them.
 func (d *demo) rack(ctx context.Context) (err error) {
 	const secret = "demo-only"
@@ -218,7 +228,10 @@ func (d *demo) rack(ctx context.Context) (err error) {
 		return err
 	}
 	began := time.Now()
-	for _, args := range [][]string{{"apply", "-f", file, "--yes"}, {"node", "list", cluster}, {"machine", "list"}} {
+	if err := d.apply(ctx, file); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"node", "list", cluster}, {"machine", "list"}} {
 		if err := d.naupegos(ctx, args...); err != nil {
 			return err
 		}
