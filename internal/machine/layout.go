@@ -20,15 +20,16 @@ type Facts struct {
 	Architecture  string `json:"architecture"` // as Go names it: "amd64"
 	CPUs          int    `json:"cpus"`
 	MemoryBytes   int64  `json:"memoryBytes"`
-	CgroupVersion int    `json:"cgroupVersion"` // 1 (also hybrid) or 2: which one kubelet and runc will use
-	Systemd       bool   `json:"systemd"`       // pid 1 is systemd
-	Dpkg          bool   `json:"dpkg"`          // software comes in Debian's packages
-	AppArmor      bool   `json:"appArmor"`      // enabled in the kernel
-	SysResource   bool   `json:"sysResource"`   // CAP_SYS_RESOURCE is in the bounding set: negative oom_score_adj works
-	Interface     string `json:"interface"`     // that holds the default route
-	Address       string `json:"address"`       // first IPv4 address of Interface
-	Container     bool   `json:"container"`     // shares its kernel with others: global kernel settings are not its to set
-	ResolvConf    string `json:"resolvConf"`    // the real one where systemd-resolved puts a stub before it; else empty, for /etc/resolv.conf
+	CgroupVersion int    `json:"cgroupVersion"`        // 1 (also hybrid) or 2: which one kubelet and runc will use
+	Systemd       bool   `json:"systemd"`              // pid 1 is systemd
+	Dpkg          bool   `json:"dpkg"`                 // software comes in Debian's packages
+	AppArmor      bool   `json:"appArmor"`             // enabled in the kernel
+	SysResource   bool   `json:"sysResource"`          // CAP_SYS_RESOURCE is in the bounding set: negative oom_score_adj works
+	Interface     string `json:"interface"`            // that holds the default route
+	Address       string `json:"address"`              // first IPv4 address of Interface
+	Container     bool   `json:"container"`            // shares its kernel with others: global kernel settings are not its to set
+	ResolvConf    string `json:"resolvConf"`           // the real one where systemd-resolved puts a stub before it; else empty, for /etc/resolv.conf
+	NoResolver    bool   `json:"noResolver,omitempty"` // no name server is known but the machine itself, by a loopback address: pods can ask none
 	Swap          bool   `json:"swap"`
 	MachineID     string `json:"machineID"`
 	BootID        string `json:"bootID"`

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -67,11 +68,11 @@ func (r Root) Facts() (machine.Facts, error) {
 		AppArmor:      r.Read("/sys/module/apparmor/parameters/enabled") == "Y" && IsDir(r.Path("/sys/kernel/security/apparmor")),
 		SysResource:   hasCapability(r.Read("/proc/self/status"), unix.CAP_SYS_RESOURCE),
 		Container:     r.Read("/run/systemd/container") != "",
-		ResolvConf:    r.resolvConf(),
 		Swap:          strings.Count(r.Read("/proc/swaps"), "\n") > 0,
 		MachineID:     r.Read("/etc/machine-id"),
 		BootID:        r.Read("/proc/sys/kernel/random/boot_id"),
 	}
+	f.ResolvConf, f.NoResolver = r.resolvConf()
 	if f.Hostname, err = os.Hostname(); err != nil {
 		return machine.Facts{}, fail.Wrap(fail.Internal, err, "ask for the host name")
 	}
@@ -93,19 +94,37 @@ func (r Root) DiskFree(dir string) int64 {
 	return int64(st.Bfree) * st.Bsize
 }
 
-// resolvConf finds the resolv.conf with real name servers: behind systemd-resolved's stub, cluster DNS would ask itself.
-func (r Root) resolvConf() string {
-	const real = "/run/systemd/resolve/resolv.conf"
-	stub := false
-	for line := range strings.Lines(r.Read("/etc/resolv.conf")) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "nameserver" {
-			stub = stub || f[1] == "127.0.0.53" || f[1] == "127.0.0.54"
+// resolvConf finds the resolv.conf with name servers that pods can ask, empty for /etc/resolv.conf: behind systemd-resolved's stub, or anything
+// else at a loopback address, cluster DNS would ask itself. none reports that there is no such file.
+func (r Root) resolvConf() (path string, none bool) {
+	const behind = "/run/systemd/resolve/resolv.conf"
+	others, itself := r.nameServers("/etc/resolv.conf")
+	switch upstream, _ := r.nameServers(behind); {
+	case others && !itself:
+		return "", false
+	case upstream:
+		return behind, false
+	}
+	return "", !others
+}
+
+// nameServers reports whether a resolv.conf names name servers elsewhere, and at the machine's loopback addresses.
+func (r Root) nameServers(path string) (others, itself bool) {
+	for line := range strings.Lines(r.Read(path)) {
+		f := strings.Fields(line)
+		if len(f) < 2 || f[0] != "nameserver" {
+			continue
+		}
+		a, err := netip.ParseAddr(f[1])
+		switch {
+		case err != nil:
+		case a.IsLoopback() || a.IsUnspecified():
+			itself = true
+		default:
+			others = true
 		}
 	}
-	if stub && r.Read(real) != "" {
-		return real
-	}
-	return ""
+	return others, itself
 }
 
 // field returns the value of "name: value" in s.

@@ -61,3 +61,33 @@ tun0	00000000	00000000	0001	0	0	0	00000080	0	0	0
 		t.Errorf("found %q", got)
 	}
 }
+
+func TestResolvConf(t *testing.T) {
+	const stub = "nameserver 127.0.0.53\noptions edns0\n"
+	for _, c := range []struct {
+		name, etc, behind string
+		path              string
+		none              bool
+	}{
+		{"one elsewhere", "search a.example\nnameserver 10.0.0.1\n", "", "", false},
+		{"by IPv6", "nameserver fe80::1%eth0\n", "", "", false},
+		{"systemd-resolved", stub, "nameserver 10.0.0.1\n", "/run/systemd/resolve/resolv.conf", false},
+		{"both", stub + "nameserver 10.0.0.2\n", "nameserver 10.0.0.1\n", "/run/systemd/resolve/resolv.conf", false},
+		{"both, without systemd-resolved", "nameserver 127.0.0.1\nnameserver 10.0.0.2\n", "", "", false},
+		{"systemd-resolved that knows none", stub, "# No DNS servers known.\n", "", true},
+		{"one of the machine's own", "nameserver ::1\n", "", "", true},
+		{"none", "# nothing\nnameserver\nnameserver example.org\n", "", "", true},
+		{"no file", "", "", "", true},
+	} {
+		root := Root(t.TempDir())
+		write(t, root, "/proc/meminfo", "")
+		for path, text := range map[string]string{"/etc/resolv.conf": c.etc, "/run/systemd/resolve/resolv.conf": c.behind} {
+			if text != "" {
+				write(t, root, path, text)
+			}
+		}
+		if f, err := root.Facts(); err != nil || f.ResolvConf != c.path || f.NoResolver != c.none {
+			t.Errorf("%s: %q, %t, %v", c.name, f.ResolvConf, f.NoResolver, err)
+		}
+	}
+}

@@ -108,7 +108,25 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 		}),
 		Units: []machine.Unit{unit},
 	}
+	if n.Facts.NoResolver {
+		c.Files = append(c.Files, text(noResolver, fmt.Sprintf(noResolverText, n.Address)))
+	}
 	return c, p.addInstance(&c, n)
+}
+
+// noResolver is the resolv.conf for pods of a machine that knows no name server. CoreDNS does not start without one to forward to; nobody listens at
+// this address, most likely, so that it is told at once.
+const (
+	noResolver     = kubernetesDir + "/resolv.conf"
+	noResolverText = "# This machine knew no name server that pods could ask. Cluster DNS needs one to start.\nnameserver %s\n"
+)
+
+// resolvConf returns the resolv.conf that pods inherit from; empty for /etc/resolv.conf.
+func (n Node) resolvConf() string {
+	if n.Facts.NoResolver {
+		return noResolver
+	}
+	return n.ResolvConf
 }
 
 func nodeUser(n Node) string { return "system:node:" + n.Name }
@@ -207,8 +225,8 @@ func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 	} else {
 		c.FailCgroupV1 = ptr(false)
 	}
-	if n.ResolvConf != "" {
-		c.ResolverConfig = ptr(n.ResolvConf)
+	if file := n.resolvConf(); file != "" {
+		c.ResolverConfig = ptr(file)
 	}
 	if p.Harden {
 		c.EventRecordQPS = ptr(int32(50))

@@ -56,3 +56,21 @@ func TestKubeletFlags(t *testing.T) {
 		t.Errorf("in a cloud: %s", got)
 	}
 }
+
+// TestNoResolver: cluster DNS starts on a machine that knows no name server; what the cluster has in common does not have its file.
+func TestNoResolver(t *testing.T) {
+	p, k := testParams(), testPKI(t, testTime)
+	n := testWorker(p)
+	n.Facts.NoResolver = true
+	c, err := p.Worker(t.Context(), k, n)
+	testkit.Must(t, err)
+	if got := string(content(t, c, "/etc/kubernetes/resolv.conf")); !strings.HasSuffix(got, "\nnameserver 10.0.0.21\n") {
+		t.Error(got)
+	}
+	if got := string(content(t, c, kubeletConfigPath)); !strings.Contains(got, "resolvConf: /etc/kubernetes/resolv.conf\n") {
+		t.Error(got)
+	}
+	if shared := testkit.Value(p.kubeletConfig(Node{}, ""))(t); bytes.Contains(shared, []byte("resolvConf: /etc/kubernetes")) {
+		t.Errorf("%s", shared)
+	}
+}
