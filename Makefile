@@ -19,7 +19,7 @@ EARLIER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES))
 
 .PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-metal e2e-openstack openstack \
 	bundle bundle-former bundle-earlier bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack demo-metal e2e-metal-full \
-	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs install uninstall deb clean
+	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs pictures install uninstall deb clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -140,6 +140,9 @@ LIMIT = $(if $(NAUPEGOS_FULL),4h,1h)
 # test runs against, go's cache of test results knows nothing.
 integration: build bundle bin/tiers ## real servers on loopback, real machines (root)
 	@$(TIER) -budget 6m integration $(AS_ROOT) $(GO_TEST) -tags integration -count=1 -p 2 -timeout $(LIMIT) -run $(call tests,integration) $(call tagged,integration)
+
+pictures: ## the pictures of the web pages in docs, taken again (root, Chromium)
+	$(AS_ROOT) NAUPEGOS_SCREENSHOTS=$(CURDIR)/docs/images $(GO_TEST) -tags integration -count=1 -run '^TestEveryPage$$' ./internal/web
 
 E2E = $(GO_TEST) -tags e2e -count=1 -timeout $(LIMIT) ./test/e2e
 ON_CLOUD = ^TestOpenStack

@@ -27,10 +27,10 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-const (
-	backupID = "backup/create"
-	layStep  = "backup/lay"
-)
+// BackupStep is the ID of the step that makes a backup, of whatever run.
+const BackupStep = "backup/create"
+
+const layStep = "backup/lay"
 
 // BackupTarget returns where the backups of a document's cluster are kept; dir is the store's directory. doc may be nil.
 func BackupTarget(doc *v1alpha1.Cluster, dir string) backup.Target {
@@ -86,7 +86,7 @@ func (c *Cluster) backupStep(reason string, made func(*backup.Set)) *plan.Step {
 		whom += " and " + plural(len(b.Recipients), "recipient")
 	}
 	return &plan.Step{
-		ID: backupID, Action: plan.Create, Subject: "cluster", Title: "make a backup", Reason: reason,
+		ID: BackupStep, Action: plan.Create, Subject: "cluster", Title: "make a backup", Reason: reason,
 		Details: []string{"into " + t.String() + ", encrypted for " + whom},
 		Run: func(ctx context.Context, p plan.Progress) error {
 			src, err := c.backupSource(ctx, reason, c.facts.Get(memory.Bundle), p)

@@ -278,6 +278,12 @@ func (c *Cluster) builtWith() (title, id string) {
 	return title, id
 }
 
+// ReleaseOf is the release of Kubernetes that a cluster was last brought to, by what was learned of it; empty where it was to none.
+func ReleaseOf(learned store.Facts) string {
+	title, _, _ := strings.Cut(learned[store.Fact{Kind: string(memory.Bundle)}], " ")
+	return title
+}
+
 // otherBundle reports whether the bundle at hand is another one of the same release than the one that the cluster, which is up, was
 // built with.
 func (c *Cluster) otherBundle() bool {

@@ -73,7 +73,7 @@ func (l *lab) hops(doc *v1alpha1.Cluster) string {
 			l.t.Errorf("is on the way: %v, but the plan is\n%s", l.moving(), got)
 		}
 		l.everythingDone()
-		if strings.Contains(got, backupID) { // which is not taken here
+		if strings.Contains(got, BackupStep) { // which is not taken here
 			testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.Begun, l.told().String()))
 		}
 		l.hopMade()
@@ -297,7 +297,7 @@ func TestObstaclesNeedConsent(t *testing.T) {
 		t.Errorf("a consent to nothing:\n%s", got)
 	}
 	testkit.Must(t, l.facts.Set(t.Context(), memory.Begun, l.told().String()))
-	if got := plans(obstacle); strings.Contains(got, "consent") || strings.Contains(got, backupID) {
+	if got := plans(obstacle); strings.Contains(got, "consent") || strings.Contains(got, BackupStep) {
 		t.Errorf("what was begun goes on:\n%s", got)
 	}
 }

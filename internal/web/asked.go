@@ -64,6 +64,9 @@ func fieldsOf(a operate.Asked) []field {
 	return all
 }
 
+// asksHere reports whether these pages can plan what is asked for.
+func asksHere(a operate.Asked) bool { return a.Verb == operate.Apply || a.Verb == upgrade }
+
 // commandsOf are the command lines that plan what is asked for, and carry it out.
 func commandsOf(name string, a operate.Asked) string {
 	u := a.Upgrade

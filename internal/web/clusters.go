@@ -17,10 +17,11 @@ import (
 
 // clusterRow is a cluster in the list.
 type clusterRow struct {
-	Name, Provider string
-	Created        time.Time
-	Busy           string // the verb that runs
-	Last           *plan.RunRecord
+	Name, Provider, Kubernetes string
+	Created                    time.Time
+	Busy                       string // the verb that runs
+	Last                       *plan.RunRecord
+	Paused                     bool // after a machine, as somebody asked
 }
 
 // clustersPage lists the clusters of the store with what was done last, and what is being done.
@@ -39,11 +40,12 @@ func (p *Pages) clustersPage(r *http.Request, who *access.Operator) (*view, erro
 		if !who.Sees(c.Name) {
 			continue
 		}
-		row := clusterRow{Name: c.Name, Provider: c.Provider, Created: c.CreatedAt, Busy: verbOn(leases, c.ID)}
-		runs, err := p.c.Store.Runs(ctx, c.Name, 1)
+		row := clusterRow{Name: c.Name, Provider: c.Provider, Kubernetes: cluster.ReleaseOf(c.Facts), Created: c.CreatedAt, Busy: verbOn(leases, c.ID)}
+		runs, err := p.c.Store.Runs(ctx, c.Name, recent)
 		if err != nil {
 			return nil, err
 		}
+		row.Paused = pauseOf(runs) != nil
 		if len(runs) > 0 {
 			runs[0].Steps = nil
 			row.Last = &runs[0]
@@ -68,6 +70,8 @@ type clusterData struct {
 	Lease                    *store.LeaseInfo
 	Status                   *cluster.Status
 	StatusErr                string
+	Standing                 []string // what is under way with it, or noteworthy, for people
+	Later                    string   // where the page gets its status from once it is shown; empty: it has it, or not at all
 	Drawn                    *topology
 	Runs                     []plan.RunRecord
 	Jobs                     []store.Job
@@ -127,14 +131,29 @@ func (p *Pages) clusterPage(r *http.Request, who *access.Operator) (*view, error
 		if d.Status, err = p.observe(asked, name); err != nil {
 			d.StatusErr = err.Error()
 		} else {
-			d.Drawn = draw(d.Status)
+			d.Drawn, d.Standing = draw(d.Status), standing(d.Status)
 		}
+	} else {
+		d.Later = r.URL.Path + "?look=yes"
 	}
 	return &view{name: "cluster", Title: name, Command: "naupegos status " + quote(name) + "\nnaupegos history " + quote(name) + "\nnaupegos document " + quote(name), Live: live, Data: d}, nil
 }
 
-// observe looks at a cluster now.
-func (p *Pages) observe(ctx context.Context, name string) (*cluster.Status, error) {
+// standing is what there is to say of a cluster beside its machines.
+func standing(s *cluster.Status) (all []string) {
+	for _, f := range []struct{ what, is string }{{"Upgrade", s.Upgrade}, {"Rotation", s.Rotation}, {"Reset", s.Reset}, {"Bundle", s.BundleNote}} {
+		if f.is != "" {
+			all = append(all, f.what+": "+f.is)
+		}
+	}
+	for _, tried := range s.Repairs {
+		all = append(all, "Repair: "+tried)
+	}
+	return all
+}
+
+// lookAt looks at a cluster now.
+func (p *Pages) lookAt(ctx context.Context, name string) (*cluster.Status, error) {
 	st, err := p.c.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -161,9 +180,13 @@ type box struct {
 	Hover              string
 }
 
+// Width and Height are those of every box, for the template.
+func (box) Width() int  { return boxWidth }
+func (box) Height() int { return boxHeight }
+
 // Sizes of the drawing, in SVG units.
 const (
-	boxWidth, boxHeight = 150, 44
+	boxWidth, boxHeight = 196, 44
 	boxGap, rowGap      = 16, 40
 )
 
@@ -180,7 +203,7 @@ func draw(s *cluster.Status) *topology {
 		if len(all) == 0 {
 			return
 		}
-		const perRow = 8
+		const perRow = 5
 		for i := range all {
 			all[i].X, all[i].Y = 8+(i%perRow)*(boxWidth+boxGap), y+(i/perRow)*(boxHeight+boxGap)
 			t.Width = max(t.Width, all[i].X+boxWidth+8)
@@ -210,7 +233,10 @@ func draw(s *cluster.Status) *topology {
 
 // boxOf is a machine in the drawing.
 func boxOf(m cluster.MachineStatus) box {
-	b := box{Name: m.Name, Under: m.Address, Class: "ok"}
+	b := box{Name: short(m.Name), Under: m.Address, Class: "ok"}
+	if m.Pool != "" && m.Pool != m.Role && m.Address != "" {
+		b.Under = short(m.Pool + " · " + m.Address)
+	}
 	switch {
 	case m.State != "running":
 		b.Class, b.Under = "bad", m.State
@@ -218,7 +244,7 @@ func boxOf(m cluster.MachineStatus) box {
 		b.Class = "warn"
 	}
 	var about []string
-	for _, f := range []struct{ name, value string }{{"state", m.State}, {"configuration", m.Config}, {"node", m.Node}, {"version", m.Version}, {"etcd", m.Etcd}} {
+	for _, f := range []struct{ name, value string }{{"machine", m.Name}, {"address", m.Address}, {"pool", m.Pool}, {"state", m.State}, {"configuration", m.Config}, {"node", m.Node}, {"version", m.Version}, {"etcd", m.Etcd}} {
 		if f.value != "" {
 			about = append(about, f.name+": "+f.value)
 		}

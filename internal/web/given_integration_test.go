@@ -30,14 +30,21 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// given is a site whose cluster, harbour, has one machine: this process answers for it by SSH, and says what its agent would. The cluster was built with
-// a bundle that is not here any more. Nothing of it serves; a board carries jobs out.
+// given is a site whose cluster, harbour, has machines of hosts: this process answers for them by SSH, and says what their agents would. The cluster was
+// built with a bundle that is not here any more. Nothing of it serves; a board carries jobs out.
 type given struct {
 	*site
-	hold, made string // files: the agent ends once somebody has opened the one, and has made the other by then
+	hold, made string // files: agents end once somebody has opened the one; one has made the other, with its machine's name behind it, by then
 }
 
+// newGiven has one machine.
 func newGiven(t *testing.T) *given {
+	t.Helper()
+	return newGivenOf(t, "endpoint: {kind: direct}", "harbour-cp-1")
+}
+
+// newGivenOf has these machines, reached by this endpoint; their names say their pools.
+func newGivenOf(t *testing.T, endpoint string, names ...string) *given {
 	t.Helper()
 	dir := t.TempDir()
 	g := &given{newSite(t), filepath.Join(dir, "hold"), filepath.Join(dir, "made")}
@@ -47,9 +54,25 @@ func newGiven(t *testing.T) *given {
 	testkit.Must(t, err)
 	testkit.Must(t, os.WriteFile(key, private, 0o600))
 	testkit.Must(t, os.WriteFile(agent, []byte("an agent"), 0o700))
-	srv := sshtest.NewServer(t, testkit.Value(remote.ParseKey(private))(t).PublicKey())
-	srv.Command = g.says
-	address := reachable(t, srv)
+	user := testkit.Value(remote.ParseKey(private))(t).PublicKey()
+	var machines, members []string
+	port := 0
+	for i, name := range names {
+		srv, address := sshtest.NewServer(t, user), fmt.Sprint("10.254.77.", i+1)
+		srv.Command = func(command string) string { return g.says(name, command) }
+		if port == 0 {
+			port = srv.Port()
+		}
+		reachable(t, srv, address, port)
+		role := "worker"
+		switch {
+		case strings.Contains(name, "-gw-"):
+			role = "gateway"
+		case strings.Contains(name, "-cp-"):
+			role, members = "control-plane", append(members, name+"=https://"+address+":2380")
+		}
+		machines = append(machines, fmt.Sprintf("        - {name: %s, address: %s, role: %s, hostKey: %s}\n", name, address, role, sshtest.AuthorizedKey(srv.HostKey.PublicKey())))
+	}
 	document := fmt.Sprintf(`apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
 metadata: {name: harbour}
@@ -58,16 +81,16 @@ spec:
     hosts:
       sshKeyFile: %s
       port: %d
-      machines: [{name: harbour-cp-1, address: %s, role: control-plane, hostKey: %s}]
-  controlPlane: {schedulable: true}
-  endpoint: {kind: direct}
+      machines:
+%s  controlPlane: {schedulable: true}
+  %s
   timeouts: {step: 10m}
-`, key, srv.Port(), address, sshtest.AuthorizedKey(srv.HostKey.PublicKey()))
+`, key, port, strings.Join(machines, ""), endpoint)
 	facts := store.Facts{}
 	doc := testkit.Value(v1alpha1.Parse("test", []byte(document)))(t)
 	is := &bundle.Bundle{ID: strings.Repeat("b", 64), Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}
 	for kind, value := range map[memory.Kind]string{
-		memory.Bootstrapped: "true", memory.EtcdInitial: "harbour-cp-1=https://" + address + ":2380", memory.Bundle: is.Manifest.Title() + " " + strings.Repeat("a", 64),
+		memory.Bootstrapped: "true", memory.EtcdInitial: strings.Join(members, ","), memory.Bundle: is.Manifest.Title() + " " + strings.Repeat("a", 64),
 	} {
 		facts[store.Fact{Kind: string(kind)}] = value
 	}
@@ -95,10 +118,9 @@ spec:
 	return g
 }
 
-// reachable is an address at which a server on loopback can be reached, too, and which a document may name: one more of the loopback interface.
-func reachable(t *testing.T, srv *sshtest.Server) string {
+// owned is an address of this host while the test runs: one more of the loopback interface.
+func owned(t *testing.T, address string) {
 	t.Helper()
-	const address = "10.254.77.1"
 	ip := func(verb string) {
 		if out, err := exec.Command("ip", "address", verb, address+"/32", "dev", "lo").CombinedOutput(); err != nil {
 			t.Errorf("ip address %s: %v: %s", verb, err, out)
@@ -106,7 +128,13 @@ func reachable(t *testing.T, srv *sshtest.Server) string {
 	}
 	ip("replace")
 	t.Cleanup(func() { ip("delete") })
-	l := testkit.Value(net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(srv.Port()))))(t)
+}
+
+// reachable has a server on loopback be reached at an address, too, which a document may name.
+func reachable(t *testing.T, srv *sshtest.Server, address string, port int) {
+	t.Helper()
+	owned(t, address)
+	l := testkit.Value(net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port))))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -123,11 +151,10 @@ func reachable(t *testing.T, srv *sshtest.Server) string {
 			go func() { _, _ = io.Copy(from, to); _ = from.Close() }()
 		}
 	}()
-	return address
 }
 
-// says is what runs on this host in place of a command for the machine: nothing of what it was to do.
-func (g *given) says(command string) string {
+// says is what runs on this host in place of a command for a machine: nothing of what it was to do.
+func (g *given) says(name, command string) string {
 	_, verb, agent := strings.Cut(command, "/naupegos-agent ")
 	answer := func(v any) string {
 		raw := testkit.Value(json.Marshal(v))(g.t)
@@ -137,15 +164,15 @@ func (g *given) says(command string) string {
 	case command == "true":
 		return command
 	case agent && verb == "facts":
-		return answer(machine.Facts{Hostname: "harbour-cp-1", OS: "debian 12", CgroupVersion: 2, Systemd: true, Dpkg: true, Interface: "eth0"})
+		return answer(machine.Facts{Hostname: name, OS: "debian 12", CgroupVersion: 2, Systemd: true, Dpkg: true, Interface: "eth0"})
 	case agent && verb == "apply --dry-run":
 		var r machine.Report
-		if _, err := os.Stat(g.made); err != nil {
+		if _, err := os.Stat(g.made + name); err != nil {
 			r.Changes = []machine.Change{{Kind: "file", Name: "/etc/kubernetes/manifests/etcd.yaml", Action: "create", Why: "it is missing"}}
 		}
 		return answer(r)
 	case agent && verb == "apply":
-		return "cat > /dev/null; cat '" + g.hold + "'; touch '" + g.made + "'; " + answer(machine.Report{Digest: "made"})
+		return "cat > /dev/null; cat '" + g.hold + "'; touch '" + g.made + name + "'; " + answer(machine.Report{Digest: "made"})
 	}
 	return "echo this machine does nothing >&2; exit 3"
 }

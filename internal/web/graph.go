@@ -63,11 +63,19 @@ func through(need string, needs []string, before map[string]map[string]bool) boo
 
 // short is what of a step's ID fits into a box.
 func short(id string) string {
-	const most = 21
-	if r := []rune(id); len(r) > most {
-		return string(r[:most-1]) + "…"
+	const most = 24
+	if r := []rune(id); len(r) > most { // what differs is at its end
+		return string(r[:(most-1)/2]) + "…" + string(r[len(r)-most/2:])
 	}
 	return id
+}
+
+// clip is what of a text fits into so many characters.
+func clip(most int, s string) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
 }
 
 // stepClass is how a step's box is drawn.

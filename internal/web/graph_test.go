@@ -24,7 +24,7 @@ func TestGraph(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("%d %d %s %s %s", row, column, b.Name, b.Class, b.Under))
 	}
 	want := []string{
-		"0 0 machine/cp-1 ok succeeded", "0 1 machine/w-1 bad failed", "1 0 configure/cp-1 going running", "2 0 api waits pending", "3 0 node/w-1-with-a-long… waits skipped",
+		"0 0 machine/cp-1 ok succeeded", "0 1 machine/w-1 bad failed", "1 0 configure/cp-1 going running", "2 0 api waits pending", "3 0 node/w-1-wi…-a-long-name waits skipped",
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Error(diff)

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/work"
@@ -80,7 +82,7 @@ func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
 	}
 	d.Text = text.String()
 	if document != "" { // else it is the stored one
-		d.Diff = diff(string(was.Document), document)
+		d.Diff = around(diff(string(was.Document), document))
 	}
 	return &view{name: "plan", Title: "Plan of " + name, Command: commandsOf(name, asked), Data: d}, nil
 }
@@ -117,6 +119,23 @@ func diff(from, to string) (all []diffLine) {
 		}
 	}
 	return all
+}
+
+// around leaves of a difference what has changed, and some lines before and after; "…" stands for the others.
+func around(all []diffLine) (some []diffLine) {
+	const context = 3
+	near := func(i int) bool {
+		return slices.ContainsFunc(all[max(0, i-context):min(len(all), i+context+1)], func(l diffLine) bool { return l.Sign != " " })
+	}
+	for i, l := range all {
+		switch {
+		case near(i):
+			some = append(some, l)
+		case i == 0 || near(i-1):
+			some = append(some, diffLine{" ", "…"})
+		}
+	}
+	return some
 }
 
 // pairs goes through all index pairs below n and m, the greatest first.
@@ -190,6 +209,10 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 		return nil, err
 	}
 	d := jobData{Job: j}
+	var order work.Order
+	if err := json.Unmarshal(j.Request, &order); err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the job")
+	}
 	if j.State == store.JobEnded {
 		if err := json.Unmarshal(j.Result, &d.Result); err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "read what came of the job")
@@ -199,9 +222,7 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range lines[max(0, len(lines)-mostLines):] {
-		d.Lines = append(d.Lines, told(l.Line))
-	}
+	d.Lines = tell(lines)
 	runs, err := p.c.Store.Runs(r.Context(), j.Cluster, recent)
 	if err != nil {
 		return nil, err
@@ -216,40 +237,72 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 	if j.State != store.JobEnded {
 		live = liveOf(r)
 	} else if who.May(server.Operate, j.Cluster) == nil {
-		if d.Again, err = left(j, &d, pauseOf(runs)); err != nil {
-			return nil, err
-		}
+		d.Again = left(j, order, &d, pauseOf(runs))
 	}
-	return &view{name: "job", Title: j.Verb + " " + j.Cluster, Command: "naupegos history " + quote(j.Cluster), Live: live, Data: d}, nil
+	command := "naupegos history " + quote(j.Cluster)
+	if asksHere(order.Asked) {
+		command = commandsOf(j.Cluster, order.Asked) + "\n" + command
+	}
+	return &view{name: "job", Title: j.Verb + " " + j.Cluster, Command: command, Live: live, Data: d}, nil
 }
 
 // left is the button by which what a job has left is planned.
-func left(j *store.Job, d *jobData, paused *plan.RunRecord) (*again, error) {
-	var o work.Order
-	switch err := json.Unmarshal(j.Request, &o); {
-	case err != nil:
-		return nil, fail.Wrap(fail.Internal, err, "read the job")
+func left(j *store.Job, o work.Order, d *jobData, paused *plan.RunRecord) *again {
+	switch {
 	case d.Result.Paused && paused != nil && paused.ID == d.Run:
-		return goOn(j.Cluster), nil
-	case d.Result.Kind == "" || o.Verb != operate.Apply && o.Verb != upgrade:
-		return nil, nil
+		return goOn(j.Cluster)
+	case d.Result.Kind == "" || !asksHere(o.Asked):
+		return nil
 	}
-	return &again{j.Cluster, "Plan what is left", fieldsOf(o.Asked)}, nil
+	return &again{j.Cluster, "Plan what is left", fieldsOf(o.Asked)}
 }
 
-// told is a line that a job told, for people.
-func told(line string) string {
+// told is what a line says that a job told, for people, when, and of which step; nothing where its page shows that otherwise.
+func told(line string) (when, step, text string) {
 	var l struct {
-		Event, Step, State, Title, Text, Message, Error string
+		Event, Step, State, Status, Title, Text, Message, Error, Outcome string
+		Time                                                             time.Time
+		Attempt                                                          int
+		Seconds                                                          *float64
 	}
 	if json.Unmarshal([]byte(line), &l) != nil {
-		return line
+		return "", "", line
+	}
+	if l.Event == "plan" || l.Event == "steps" { // they are drawn
+		return "", "", ""
+	}
+	if !l.Time.IsZero() {
+		when = l.Time.UTC().Format(time.TimeOnly) + "  "
 	}
 	var parts []string
-	for _, s := range []string{l.Event, l.State, l.Step, l.Title, l.Text, l.Message, l.Error} {
+	if l.Event != "step" {
+		parts = append(parts, l.Event)
+	}
+	for _, s := range []string{l.Step, l.State, l.Outcome, l.Title, l.Text, l.Message, l.Status, l.Error} {
 		if s != "" {
 			parts = append(parts, s)
 		}
 	}
-	return strings.Join(parts, "  ")
+	if l.Attempt > 1 {
+		parts = append(parts, "attempt "+strconv.Itoa(l.Attempt))
+	}
+	if l.Seconds != nil {
+		parts = append(parts, "after "+words.Duration(time.Duration(*l.Seconds*float64(time.Second))))
+	}
+	return when, l.Step, strings.Join(parts, "  ")
+}
+
+// tell are the last lines that a job told, the newest first. What a step says again is there once: it only says that it still runs.
+func tell(lines []store.JobLine) (all []string) {
+	before := map[string]string{}
+	for _, l := range lines {
+		when, step, text := told(l.Line)
+		if text == "" || step != "" && before[step] == text {
+			continue
+		}
+		all, before[step] = append(all, when+text), text
+	}
+	all = all[max(0, len(all)-mostLines):]
+	slices.Reverse(all)
+	return all
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -42,7 +44,7 @@ func TestJobs(t *testing.T) {
 		t.Fatalf("agreed: %d %s %s", a.code, at, a.body)
 	}
 	page := s.ask("GET", at, s.reader, nil)
-	if page.code != http.StatusOK || !strings.Contains(page.body, "queued") || !strings.Contains(page.body, "liz") || !strings.Contains(page.body, "data-live") {
+	if page.code != http.StatusOK || !strings.Contains(page.body, "queued") || !strings.Contains(page.body, "liz") || !strings.Contains(page.body, "data-live") || !strings.Contains(page.body, "naupegos apply -f FILE") {
 		t.Errorf("the job's page: %d %s", page.code, page.body)
 	}
 	if a := s.ask("POST", at+"/stop", s.reader, url.Values{}, own...); a.code != http.StatusForbidden {
@@ -138,6 +140,22 @@ func TestLastRehearsal(t *testing.T) {
 	says("has proven the backup <code>20261102T000000Z-0002</code>")
 }
 
+// TestTold: what a job told is there for people, the newest first, and what only says that a step still runs is there once.
+func TestTold(t *testing.T) {
+	var lines []store.JobLine
+	for _, l := range []string{
+		`{"event":"plan","plan":{}}`, `{"event":"say","text":"there may be more to do"}`, `{"event":"step","time":"2026-11-27T02:00:01Z","step":"machine/w-1","state":"running","status":"write root"}`,
+		`{"event":"step","time":"2026-11-27T02:00:02Z","step":"api","state":"running"}`, `{"event":"step","time":"2026-11-27T02:00:03Z","step":"machine/w-1","state":"running","status":"write root"}`,
+		`{"event":"step","time":"2026-11-27T02:00:04Z","step":"machine/w-1","state":"failed","attempt":3,"seconds":3.04,"error":"no room"}`, `no JSON`,
+	} {
+		lines = append(lines, store.JobLine{Line: l})
+	}
+	want := []string{"no JSON", "02:00:04  machine/w-1  failed  no room  attempt 3  after 3.0s", "02:00:02  api  running", "02:00:01  machine/w-1  running  write root", "say  there may be more to do"}
+	if diff := cmp.Diff(want, tell(lines)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestDiff(t *testing.T) {
 	var got []string
 	for _, l := range diff("a\nb\nc\n", "a\nx\nc\nd\n") {
@@ -145,6 +163,16 @@ func TestDiff(t *testing.T) {
 	}
 	if want := " a -b +x  c +d"; strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", strings.Join(got, " "), want)
+	}
+	got = nil
+	for _, l := range around(diff("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\n5\nx\n7\n8\n9\n")) {
+		got = append(got, l.Sign+l.Text)
+	}
+	if want := " … 3 4 5-6+x 7 8 9"; strings.Join(got, "") != want {
+		t.Errorf("got %q, want %q", strings.Join(got, ""), want)
+	}
+	if around(nil) != nil {
+		t.Error("nothing has something around it")
 	}
 	if diff("a\n", "a\n") != nil {
 		t.Error("what is the same differs")

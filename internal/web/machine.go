@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,29 +32,37 @@ type machineData struct {
 	Journal *metal.Journal
 	Kind    string // of the journal
 	// Switches are what can be done with its power.
-	Switches []string
-	Name     string
+	Switches   []string
+	Name       string
+	Ref        string   // by which commands name it
+	MayChange  bool     // whoever looks
+	Strategies []string // by which it could take updates
 }
 
 // wire is a cable from the machine to a switch, as the page draws it.
 type wire struct {
-	Interface, MAC, Port, Switch, ID string
-	Link                             bool
-	Y                                int
+	Interface, MAC, About string // About: its addresses and speed
+	Port, Switch, ID      string
+	Link                  bool
+	Y                     int
 }
 
 // machinePage shows one machine.
-func (p *Pages) machinePage(r *http.Request, _ *access.Operator) (*view, error) {
+func (p *Pages) machinePage(r *http.Request, who *access.Operator) (*view, error) {
 	ctx := r.Context()
 	m, err := p.c.Machines.Machine(ctx, r.PathValue("uuid"))
 	if err != nil {
 		return nil, err
 	}
-	d := machineData{Row: rowOf(m), Record: m.Record, Labels: m.Labels, Facts: m.Facts, Kind: registry.DiscoveryJournal, Name: m.Name, Switches: switches()}
+	d := machineData{Row: rowOf(m), Record: m.Record, Labels: m.Labels, Facts: m.Facts, Kind: registry.DiscoveryJournal, Name: m.Name, Ref: m.UUID,
+		Switches: registry.PowerActions(), MayChange: who.May(server.Operate, "") == nil, Strategies: registry.Strategies()}
+	if m.Name != "" {
+		d.Ref = quote(m.Name)
+	}
 	d.Record.Certificate = "" // it is nobody's secret, and long
 	if m.Facts != nil {
 		d.Wires = wires(m.Facts)
-		d.Height = 30 + 46*len(d.Wires)
+		d.Height = 58 * len(d.Wires)
 	}
 	if d.Events, err = p.c.Machines.Events(ctx, m.UUID, shownEvents); err != nil {
 		return nil, err
@@ -74,15 +83,16 @@ func (p *Pages) machinePage(r *http.Request, _ *access.Operator) (*view, error) 
 // switching bounds how long a machine may take to be on, or off.
 const switching = 2 * time.Minute
 
-// switches are what a page does with a machine's power: everything but asking whether it is on.
-func switches() []string {
-	return slices.DeleteFunc(registry.PowerActions(), func(a string) bool { return a == "status" })
-}
-
 // wires are the cables of a machine: one line for each interface, with the switch at its other end where that has said what it is.
 func wires(d *facts.Discovery) (all []wire) {
 	for i, nic := range d.Interfaces {
-		w := wire{Interface: nic.Name, MAC: nic.MAC, Link: nic.Link, Y: 20 + 46*i}
+		w := wire{Interface: nic.Name, MAC: nic.MAC, About: strings.Join(nic.Addresses, " "), Link: nic.Link, Y: 4 + 58*i}
+		if w.About == "" { // as machines of the older system say it
+			w.About = nic.CIDRv4
+		}
+		if nic.Speed > 0 {
+			w.About = strings.TrimSpace(w.About + " " + speed(nic.Speed))
+		}
 		for _, n := range d.LLDP.Data.Interfaces {
 			if n.Name == nic.Name {
 				w.Port, w.Switch, w.ID = n.Port.ID, n.Chassis.Name, n.Chassis.ID
@@ -93,10 +103,19 @@ func wires(d *facts.Discovery) (all []wire) {
 	return all
 }
 
+// speed is that of a link of so many Mbit/s.
+func speed(mbit int) string {
+	if mbit >= 1000 {
+		return strconv.FormatFloat(float64(mbit)/1000, 'g', 4, 64) + " Gbit/s"
+	}
+	return strconv.Itoa(mbit) + " Mbit/s"
+}
+
 // approvalsData is what waits for somebody's word.
 type approvalsData struct {
-	Rows  []asking
-	Total int
+	Rows      []asking
+	Total     int
+	MayChange bool // whoever looks
 }
 
 // asking is a machine that wants to be approved.
@@ -107,12 +126,12 @@ type asking struct {
 }
 
 // approvalsPage lists the machines that wait for approval, with what there is to compare on the machine itself.
-func (p *Pages) approvalsPage(r *http.Request, _ *access.Operator) (*view, error) {
+func (p *Pages) approvalsPage(r *http.Request, who *access.Operator) (*view, error) {
 	found, total, err := p.c.Machines.Find(r.Context(), metal.Query{Approval: string(registry.Pending), Order: "seen", Limit: inPage, Facts: true})
 	if err != nil {
 		return nil, err
 	}
-	d := approvalsData{Total: total}
+	d := approvalsData{Total: total, MayChange: who.May(server.Operate, "") == nil}
 	for i := range found {
 		a := asking{machineRow: rowOf(&found[i]), Facts: found[i].Facts}
 		if asks := found[i].Record.Asks; asks != nil {
@@ -167,14 +186,32 @@ func (p *Pages) machineActions() map[string]action {
 			_, err := m.Reinstall(r.Context(), uuid, who.Name)
 			return err
 		}, "changed"),
-		"/ui/machines/{uuid}/power": each("switched a machine's power", func(r *http.Request, who *access.Operator, uuid string) error {
-			act := r.PostFormValue("action")
-			if !slices.Contains(switches(), act) {
-				return fail.New(fail.Invalid, "%q is nothing that a page does with a machine's power", act).At(uuid)
-			}
-			_, err := m.SwitchPower(r.Context(), uuid, act, r.PostFormValue("boot"), who.Name)
+		"/ui/machines/{uuid}/strategy": each("said how a machine takes updates", func(r *http.Request, _ *access.Operator, uuid string) error {
+			_, err := m.SetStrategy(r.Context(), uuid, r.PostFormValue("strategy"))
 			return err
-		}, "switched"),
+		}, "changed"),
+		"/ui/machines/{uuid}/assign": each("gave a machine to a pool", func(r *http.Request, _ *access.Operator, uuid string) error {
+			return m.Assign(r.Context(), uuid, strings.TrimSpace(r.PostFormValue("cluster")), strings.TrimSpace(r.PostFormValue("pool")))
+		}, "changed"),
+		"/ui/machines/{uuid}/power": {what: "switched a machine's power, or asked for it", need: server.Operate, within: switching, do: func(r *http.Request, who *access.Operator) (string, string, error) {
+			uuid, err := facts.ParseUUID(r.PathValue("uuid"))
+			if err != nil {
+				return "", "", err
+			}
+			act, boot := r.PostFormValue("action"), r.PostFormValue("boot")
+			if !slices.Contains(registry.PowerActions(), act) {
+				return uuid, "", fail.New(fail.Invalid, "%q is nothing that a page does with a machine's power", act).At(uuid)
+			}
+			if act == "status" {
+				boot = ""
+			}
+			on, err := m.SwitchPower(r.Context(), uuid, act, boot, who.Name)
+			done := "off"
+			if on {
+				done = "on"
+			}
+			return uuid, "/ui/machines/" + uuid + "?done=" + done, err
+		}},
 		"/ui/machines/{uuid}/unassign": each("took a machine out of its pool", func(r *http.Request, _ *access.Operator, uuid string) error {
 			return m.Unassign(r.Context(), uuid)
 		}, "changed"),
@@ -189,9 +226,6 @@ func (p *Pages) machineActions() map[string]action {
 			return uuid, "/ui/machines?done=forgotten", m.Forget(r.Context(), uuid)
 		}},
 	}
-	power := all["/ui/machines/{uuid}/power"]
-	power.within = switching
-	all["/ui/machines/{uuid}/power"] = power
 	return all
 }
 

@@ -18,9 +18,9 @@ const inPage = 100
 
 // machineRow is a machine in the list.
 type machineRow struct {
-	UUID, Title, MAC, Address, Domain, Disks, State, Why, Approval, Strategy, UpToDate, Cluster, Unusable string
-	Roles                                                                                                 []string
-	Seen, Updated                                                                                         time.Time
+	UUID, Title, MAC, Address, Domain, State, Why, Approval, Strategy, UpToDate, Cluster, Pool, Unusable string
+	Disks, Roles                                                                                         []string
+	Seen, Updated                                                                                        time.Time
 }
 
 // chip is a filter that is a link.
@@ -36,6 +36,7 @@ type machinesData struct {
 	Text              string
 	Hidden            map[string]string // what the filter's form keeps
 	States, Approvals []chip
+	Uses              []chip // by cluster, by role, and those that nobody has
 	Sorts             map[string]sorting
 	Before, After     string // pages
 }
@@ -47,13 +48,14 @@ type sorting struct {
 }
 
 // machinesPage lists machines.
-func (p *Pages) machinesPage(r *http.Request, _ *access.Operator) (*view, error) {
+func (p *Pages) machinesPage(r *http.Request, who *access.Operator) (*view, error) {
 	q := r.URL.Query()
 	page, _ := strconv.Atoi(q.Get("page")) // what is no number is the first one
 	page = max(page, 1)
 	ask := metal.Query{
 		Text: strings.TrimSpace(q.Get("text")), State: q.Get("state"), Approval: q.Get("approval"), Cluster: q.Get("cluster"), Role: q.Get("role"),
 		Free: q.Get("free") != "", Order: q.Get("order"), Limit: inPage, Offset: (page - 1) * inPage,
+		Facts: true, // without them no machine has a disk
 	}
 	if !slices.Contains([]string{"uuid", "name", "state", "seen"}, ask.Order) {
 		ask.Order = "name"
@@ -73,6 +75,9 @@ func (p *Pages) machinesPage(r *http.Request, _ *access.Operator) (*view, error)
 	}
 	d.States = chips(r.URL, "state", "", "discovered", "granted", "denied", "installed", "running", "failed")
 	d.Approvals = chips(r.URL, "approval", "", "pending", "approved", "rejected")
+	if d.Uses, err = p.uses(r, who); err != nil {
+		return nil, err
+	}
 	for _, order := range []string{"name", "state", "seen"} {
 		d.Sorts[order] = sorting{with(r.URL, "order", order), order == ask.Order}
 	}
@@ -88,7 +93,7 @@ func (p *Pages) machinesPage(r *http.Request, _ *access.Operator) (*view, error)
 // rowOf is a machine in the list.
 func rowOf(m *registry.Machine) machineRow {
 	row := machineRow{
-		UUID: m.UUID, Title: m.Title(), Address: m.Record.Address, Domain: m.Record.DomainName, Disks: m.Record.Disks, State: m.State,
+		UUID: m.UUID, Title: m.Title(), Address: m.Record.Address, Domain: m.Record.DomainName, Disks: strings.FieldsFunc(m.Record.Disks, func(r rune) bool { return r == ',' }), State: m.State,
 		Approval: m.Approval, Strategy: m.Record.Strategy.Kind, Roles: m.Roles, Seen: m.Seen, Updated: m.Record.Installed, UpToDate: "unknown",
 		Unusable: registry.Unusable(*m),
 	}
@@ -99,7 +104,7 @@ func rowOf(m *registry.Machine) machineRow {
 		row.MAC = m.MACs[0]
 	}
 	if m.Claim.Cluster != "" {
-		row.Cluster = m.Claim.Cluster + " / " + m.Claim.Pool
+		row.Cluster, row.Pool = m.Claim.Cluster, m.Claim.Pool
 	}
 	if is, known := m.UpToDate(); known {
 		row.UpToDate = map[bool]string{true: "up to date", false: "outdated"}[is]
@@ -119,6 +124,44 @@ func chips(u *url.URL, key string, values ...string) (all []chip) {
 	}
 	return all
 }
+
+// uses are the filters by what machines are for: free ones, and those of each cluster and role. The clusters are those whose machines are physical.
+func (p *Pages) uses(r *http.Request, who *access.Operator) ([]chip, error) {
+	q := r.URL.Query()
+	known, err := p.c.Store.Clusters(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range known {
+		if c.Provider == metalProvider && who.Sees(c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	if here := q.Get("cluster"); here != "" && !slices.Contains(names, here) {
+		names = append(names, here)
+	}
+	rest := *r.URL
+	for _, key := range []string{"free", "cluster", "role"} {
+		q.Del(key)
+	}
+	rest.RawQuery = q.Encode()
+	is := func(key, value string) bool { return r.URL.Query().Get(key) == value }
+	all := []chip{
+		{"any use", with(&rest, "free", ""), is("free", "") && is("cluster", "") && is("role", "")},
+		{"free", with(&rest, "free", "yes"), !is("free", "")},
+	}
+	for _, name := range names {
+		all = append(all, chip{"of " + name, with(&rest, "cluster", name), is("cluster", name)})
+	}
+	for _, role := range []string{registry.RoleControlPlane, registry.RoleEtcd, registry.RoleNode, registry.RoleGateway} {
+		all = append(all, chip{role, with(&rest, "role", role), is("role", role)})
+	}
+	return all, nil
+}
+
+// metalProvider is the provider of clusters of physical machines.
+const metalProvider = "metal"
 
 // with is the address of a page with one field of its query changed; of a list, its first page.
 func with(u *url.URL, key, value string) string {

@@ -109,7 +109,7 @@ func (p *Pages) act(a action) http.Handler {
 
 // said is what pages say after an action, by a word in their address: no text of a request is shown as ours.
 var said = map[string]string{
-	"approved": "The machine was approved.", "rejected": "The machine was rejected.", "changed": "The machine was changed.", "switched": "The machine's power was switched.",
+	"approved": "The machine was approved.", "rejected": "The machine was rejected.", "changed": "The machine was changed.", "on": "By its BMC the machine is on.", "off": "By its BMC the machine is off.",
 	"forgotten": "The machine was forgotten. It can be discovered again.",
 }
 
@@ -147,6 +147,7 @@ func parse() (map[string]*template.Template, error) {
 		"ago":   func(t time.Time) string { return ago(t, time.Now()) },
 		"at":    at,
 		"bytes": size,
+		"clip":  clip,
 		"join":  strings.Join,
 		"short": func(s string) string { return s[:min(len(s), 12)] },
 		"tone":  tone,
@@ -179,6 +180,8 @@ func ago(t, now time.Time) string {
 		return "never"
 	case d < time.Second:
 		return "now"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds ago", int(d.Seconds()))
 	case d < 48*time.Hour:
 		return words.Duration(d.Truncate(time.Second)) + " ago"
 	default:
@@ -209,9 +212,15 @@ func tone(word string) string {
 	switch word {
 	case "approved", "running", "succeeded", "installed", "Ready", "up to date", "ready", "ok":
 		return "ok"
-	case "pending", "denied", "interrupted", "discovered", "stopped", "granted", "booting":
+	case "pending", "denied", "interrupted", "discovered", "stopped", "granted", "booting", "outdated", "to be replaced", "1 change":
 		return "warn"
 	case "rejected", "failed", "missing", "unwanted":
+		return "bad"
+	}
+	switch {
+	case strings.HasPrefix(word, "Ready, "), strings.HasSuffix(word, " changes"):
+		return "warn"
+	case strings.HasPrefix(word, "not "):
 		return "bad"
 	}
 	return "dim"

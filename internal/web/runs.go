@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
@@ -73,6 +74,9 @@ func done(run plan.RunRecord) (n int) {
 
 // picture draws a run.
 func picture(run plan.RunRecord) (template.HTML, error) {
+	if run.Outcome == plan.OutcomeRunning {
+		run.Ended = time.Now() // what runs is drawn until now
+	}
 	var b bytes.Buffer
 	err := show.WritePicture(&b, run)
 	return template.HTML(b.String()), err //nolint:gosec // drawn by a template that escapes what it is given
@@ -81,6 +85,7 @@ func picture(run plan.RunRecord) (template.HTML, error) {
 // backupRow is what is known of a cluster's backups without asking where they lie.
 type backupRow struct {
 	Cluster string
+	Made    time.Time        // when a run has made one last, of those that the journal knows; none: zero
 	Runs    []plan.RunRecord // that made, proved or restored one, the newest first
 	Proven  string           // the backup that a rehearsal has proven last, of those that the journal knows; empty: none
 	At      time.Time        // when that was
@@ -104,6 +109,9 @@ func (p *Pages) backupsPage(r *http.Request, who *access.Operator) (*view, error
 		}
 		row := backupRow{Cluster: c.Name}
 		for _, run := range runs {
+			if row.Made.IsZero() {
+				row.Made = ended(run, cluster.BackupStep)
+			}
 			if id := provenBy(run); id != "" && row.Proven == "" {
 				row.Proven, row.At, row.By = id, run.Ended, run.ID
 			}
@@ -115,6 +123,16 @@ func (p *Pages) backupsPage(r *http.Request, who *access.Operator) (*view, error
 		rows = append(rows, row)
 	}
 	return &view{name: "backups", Title: "Backups", Command: "naupegos backup list CLUSTER\nnaupegos backup rehearse CLUSTER", Live: liveOf(r), Data: rows}, nil
+}
+
+// ended is when a step of a run has ended well; zero: it has not.
+func ended(run plan.RunRecord, id string) time.Time {
+	for _, s := range run.Steps {
+		if s.ID == id && s.State == plan.Succeeded {
+			return s.Ended
+		}
+	}
+	return time.Time{}
 }
 
 // provenBy is the backup that a run has proven; empty: none.
@@ -149,6 +167,8 @@ type haltedRow struct {
 type leaseRow struct {
 	Cluster, Verb, Holder string
 	Acquired              time.Time
+	Now                   []string // the steps that run
+	Run                   string   // the run's ID; empty: none has begun
 }
 
 // poolRow is a pool of a cluster, by how its machines stand.
@@ -205,19 +225,11 @@ func (p *Pages) wavesPage(r *http.Request, who *access.Operator) (*view, error) 
 
 // disruptions says who holds the leases of clusters, and where a wave has halted: the last run of the cluster did not get to its end.
 func (p *Pages) disruptions(ctx context.Context, who *access.Operator, d *wavesData) error {
-	leases, err := p.c.Store.Leases(ctx)
-	if err != nil {
-		return err
-	}
-	for _, l := range leases {
-		if who.Sees(l.Cluster) && l.Alive != "no" {
-			d.Leases = append(d.Leases, leaseRow{l.Cluster, l.Verb, l.Holder, l.Acquired})
-		}
-	}
 	all, err := p.c.Store.Clusters(ctx)
 	if err != nil {
 		return err
 	}
+	last := map[string]*plan.RunRecord{} // by cluster
 	for _, c := range all {
 		if !who.Sees(c.Name) {
 			continue
@@ -226,11 +238,38 @@ func (p *Pages) disruptions(ctx context.Context, who *access.Operator, d *wavesD
 		if err != nil {
 			return err
 		}
-		if len(runs) > 0 && runs[0].Outcome != plan.OutcomeSucceeded && runs[0].Outcome != plan.OutcomeRunning {
+		if len(runs) == 0 {
+			continue
+		}
+		last[c.Name] = &runs[0]
+		if runs[0].Outcome != plan.OutcomeSucceeded && runs[0].Outcome != plan.OutcomeRunning {
 			d.Halted = append(d.Halted, haltedOf(&runs[0]))
 		}
 	}
+	leases, err := p.c.Store.Leases(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range leases {
+		if who.Sees(l.Cluster) && l.Alive != "no" {
+			d.Leases = append(d.Leases, leaseRow{l.Cluster, l.Verb, l.Holder, l.Acquired, nil, ""})
+			d.Leases[len(d.Leases)-1].at(last[l.Cluster])
+		}
+	}
 	return nil
+}
+
+// at says where the run is that the lease's holder carries out, if it has begun.
+func (l *leaseRow) at(run *plan.RunRecord) {
+	if run == nil || run.Outcome != plan.OutcomeRunning {
+		return
+	}
+	l.Run = run.ID
+	for _, s := range run.Steps {
+		if s.State == plan.Running || s.State == plan.Retrying {
+			l.Now = append(l.Now, s.Title)
+		}
+	}
 }
 
 func haltedOf(run *plan.RunRecord) haltedRow {

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -48,6 +49,7 @@ type Pages struct {
 	html    map[string]*template.Template
 	guard   *http.CrossOriginProtection
 	watched time.Duration // between two looks of a stream
+	observe func(ctx context.Context, name string) (*cluster.Status, error)
 }
 
 // Route is one handler.
@@ -64,6 +66,7 @@ func New(c Config) (*Pages, error) {
 	if p.c.Log == nil {
 		p.c.Log = slog.New(slog.DiscardHandler)
 	}
+	p.observe = p.lookAt
 	var err error
 	if p.html, err = parse(); err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read the pages' templates")

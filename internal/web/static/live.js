@@ -1,6 +1,21 @@
 // What pages do beyond HTML. Without scripts everything works but for updates without a reload, and the keys.
 "use strict";
 
+// What takes the server seconds is fetched once the page is there.
+for (const part of document.querySelectorAll("[data-later]")) {
+  part.setAttribute("aria-busy", "true");
+  fetchPart(part, part.dataset.later).then((now) => {
+    if (now) part.replaceChildren(...now.childNodes);
+  }).finally(() => part.removeAttribute("aria-busy"));
+}
+
+// fetchPart gets the part of a page that has the ID of one that is shown.
+async function fetchPart(part, from) {
+  const answer = await fetch(from, {headers: {"X-Part": part.id}});
+  if (answer.redirected || !answer.ok) return undefined;
+  return new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
+}
+
 // A part of the page that is named is fetched again when its stream says that something has changed; what the reader has focused stays until the focus
 // goes elsewhere.
 for (const part of document.querySelectorAll("[data-live]")) {
@@ -13,12 +28,10 @@ for (const part of document.querySelectorAll("[data-live]")) {
     try {
       while (again) {
         again = false;
-        const answer = await fetch(location.href, {headers: {"X-Part": part.id}});
-        if (answer.redirected || !answer.ok) return;
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        const now = page.getElementById(part.id);
+        const now = await fetchPart(part, location.href);
+        if (!now) return;
         stale = part.contains(document.activeElement);
-        if (now && !stale) part.replaceChildren(...now.childNodes);
+        if (!stale) part.replaceChildren(...now.childNodes);
       }
     } finally {
       busy = false;

@@ -1,0 +1,234 @@
+//go:build integration
+
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// looks are how pages are looked at: on a desk and on a phone, light and dark.
+var looks = []struct {
+	screen        string
+	width, height int64
+	scheme        string
+}{{"desk", 1280, 800, "light"}, {"phone", 390, 800, "light"}, {"phone", 390, 800, "dark"}, {"desk", 1280, 800, "dark"}}
+
+// pictures are for the docs: which page is shown in which look, by the picture's name.
+var pictures = map[string]string{
+	"machines desk light": "machines", "machine desk light": "machine", "machine phone light": "machine-phone", "cluster desk light": "cluster", "cluster desk dark": "cluster-dark",
+	"plan desk light": "plan", "job running desk light": "job", "waves desk light": "waves", "backups desk light": "backups", "approvals desk light": "approvals",
+}
+
+// judge looks at pages, in all ways.
+type judge struct {
+	*browser
+	axe string // axe-core's script; empty: it does not judge
+}
+
+// see judges the page that is shown, and keeps its pictures where somebody wants them.
+func (j *judge) see(page string) {
+	j.t.Helper()
+	for _, l := range looks {
+		j.look(l.width, l.height, l.scheme)
+		what := page + " " + l.screen + " " + l.scheme
+		if wide := got(j.browser, chromedp.Evaluate[string](tooWide)); wide != "" {
+			j.t.Errorf("%s does not fit on the screen: %s", what, wide)
+		}
+		if j.axe != "" {
+			j.accessible(what)
+		}
+		if dir, name := os.Getenv("NAUPEGOS_SCREENSHOTS"), pictures[what]; dir != "" && name != "" {
+			j.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur(); scrollTo(0, 0); undefined`))
+			testkit.Must(j.t, os.WriteFile(filepath.Join(dir, name+".png"), fewColours(j.t, got(j.browser, chromedp.FullScreenshot(100))), 0o644))
+		}
+	}
+	j.look(looks[0].width, looks[0].height, looks[0].scheme)
+}
+
+// look has the browser be so large, and so coloured.
+func (j *judge) look(width, height int64, scheme string) {
+	j.t.Helper()
+	j.do(chromedp.EmulateViewport(width, height), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		media := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}} // what pulses is half transparent at times
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: media})
+		return chromedp.Void{}, err
+	})
+}
+
+// accessible has axe-core judge the page that is shown.
+func (j *judge) accessible(what string) {
+	j.t.Helper()
+	j.do(chromedp.Evaluate[chromedp.Void]("if (!window.axe) {\n" + j.axe + "\n}; undefined"))
+	said := got(j.browser, chromedp.Evaluate[string](`axe.run({resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, impact: v.impact, nodes: v.nodes.map(n => n.html).slice(0, 3)}))))`, chromedp.EvalAwaitPromise))
+	var found []struct {
+		ID, Impact string
+		Nodes      []string
+	}
+	testkit.Must(j.t, json.Unmarshal([]byte(said), &found))
+	for _, v := range found {
+		if v.Impact == "serious" || v.Impact == "critical" {
+			j.t.Errorf("%s: %s (%s): %s", what, v.ID, v.Impact, strings.Join(v.Nodes, "\n"))
+		} else {
+			j.t.Logf("%s: %s (%s): %s", what, v.ID, v.Impact, strings.Join(v.Nodes, "\n"))
+		}
+	}
+}
+
+// tallest is how many rows of a page a picture has.
+const tallest = 1640
+
+// fewColours is the top of a picture in the 255 colours that it has most of: pages have hardly more, and a third of the bytes is enough.
+func fewColours(t *testing.T, picture []byte) []byte {
+	t.Helper()
+	from := testkit.Value(png.Decode(bytes.NewReader(picture)))(t)
+	area, often := from.Bounds(), map[color.Color]int{}
+	area.Max.Y = min(area.Max.Y, area.Min.Y+tallest)
+	for y := area.Min.Y; y < area.Max.Y; y++ {
+		for x := area.Min.X; x < area.Max.X; x++ {
+			often[from.At(x, y)]++
+		}
+	}
+	vivid := func(c color.Color) int { // what is coloured says more than another grey
+		r, g, b, _ := c.RGBA()
+		return often[c] * int(64+max(r, g, b)>>8-min(r, g, b)>>8)
+	}
+	all := slices.SortedFunc(maps.Keys(often), func(a, b color.Color) int { return vivid(b) - vivid(a) })
+	to := image.NewPaletted(area, color.Palette(all[:min(len(all), 255)]))
+	index := map[color.Color]uint8{}
+	for c := range often {
+		index[c] = uint8(to.Palette.Index(c))
+	}
+	for y := area.Min.Y; y < area.Max.Y; y++ {
+		for x := area.Min.X; x < area.Max.X; x++ {
+			to.SetColorIndex(x, y, index[from.At(x, y)])
+		}
+	}
+	var b bytes.Buffer
+	testkit.Must(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, to))
+	return b.Bytes()
+}
+
+// goes opens a page, and waits for what it shows.
+func (j *judge) goes(path, shows string) {
+	j.t.Helper()
+	j.do(chromedp.Navigate(j.url+path), chromedp.WaitVisible(shows))
+}
+
+// tooWide names what stands out of the page, where it has to be scrolled sideways.
+const tooWide = `document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1 ? "" :
+	[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre") && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 80)).slice(0, 5).join(" | ")`
+
+// TestEveryPage looks at each kind of page as an operator does who has machines and clusters: none is wider than the screen; with NAUPEGOS_SCREENSHOTS=DIR
+// the docs' pictures are taken; in make test-full axe-core judges all of them.
+func TestEveryPage(t *testing.T) {
+	s := newScenery(t)
+	j := &judge{browser: startBrowserAt(t, s.site)}
+	if testkit.Full() {
+		j.axe = axeCore(t)
+	}
+	j.goes("/ui/login", "#token")
+	j.see("sign in")
+	j.signIn("/ui/machines")
+	j.see("machines")
+	j.goes("/ui/machines?text=nothing-of-that-name", "main h1")
+	j.see("no machines")
+	j.goes("/ui/machines/"+rackUUID(serves), "svg")
+	j.see("machine")
+	j.goes("/ui/machines/"+rackUUID(installs), "svg")
+	j.see("machine that is installed")
+	j.goes("/ui/machines/"+rackUUID(11), "svg")
+	j.see("machine that asks")
+	j.goes("/ui/approvals", "button.go")
+	j.see("approvals")
+	j.goes("/ui/clusters", "tbody tr")
+	j.see("clusters")
+	j.goes("/ui/clusters/quay", "svg.draw") // which comes later than the page
+	if !strings.Contains(j.text("[role=status]"), "has paused after quay-cp-1") {
+		t.Errorf("the page of a cluster that has paused says %s", j.text("main"))
+	}
+	j.see("cluster")
+	j.goes("/ui/clusters/quay?look=yes", "svg.draw")
+	j.see("cluster that was looked at")
+	j.goes("/ui/runs/"+s.runs["apply"], ".timeline svg")
+	j.see("run")
+	j.goes("/ui/runs/"+s.runs["update"], ".timeline svg")
+	j.see("run that failed")
+	j.goes("/ui/runs/"+s.runs[upgrade], "[role=status]")
+	j.see("run that paused")
+	j.goes("/ui/backups", "main h2")
+	j.see("backups")
+
+	// A plan with a consent, its job while it runs, and when it was stopped.
+	j.goes("/ui/clusters/harbour", "#document")
+	j.do(chromedp.Evaluate[chromedp.Void](`{ const d = document.getElementById("document"); d.value = d.value.replace("step: 10m", "step: 11m") }; undefined`))
+	j.leads("/ui/clusters/harbour/plan", chromedp.Click(`textarea ~ p button.go`), "input[name=consent]")
+	j.see("plan")
+	j.do(chromedp.Click("input[name=consent]"))
+	j.leads("/ui/jobs/", chromedp.Click(`input[name="digest"] ~ p button.go`), `form[action$="/stop"]`)
+	testkit.Until(t, 30*time.Second, 50*time.Millisecond, testkit.That("steps run", func() bool {
+		return strings.Contains(j.steps(), "running") && strings.Contains(j.text("#now pre"), "running")
+	}))
+	j.see("job running")
+	j.goes("/ui/waves", "main h2")
+	j.see("waves")
+	j.goes("/ui/clusters/harbour", "#now .note a")
+	j.do(chromedp.Click("#now .note a"), chromedp.WaitVisible(`form[action$="/stop"]`))
+	j.leads("/ui/jobs/", chromedp.Click(`form[action$="/stop"] button`), "svg.graph")
+	s.goOn()
+	j.do(chromedp.WaitVisible("[role=alert]"))
+	j.see("job that was stopped")
+	j.goes("/ui/waves", "main h2")
+	j.see("waves that halted")
+	j.goes("/ui/audit?text=harbour", "tbody tr")
+	j.see("audit")
+
+	j.goes("/ui/machines/"+rackUUID(99), "[role=alert]")
+	j.see("what there is not")
+	j.goes("/ui/machines", "tbody tr")
+	j.do(chromedp.KeyEvent("?"), chromedp.WaitVisible("#keys[open] button"))
+	j.see("keys")
+	j.do(chromedp.KeyEvent(kb.Escape))
+}
+
+// axeVersion is that of axe-core, of npm's registry.
+const axeVersion = "4.14.1"
+
+// axeCore returns axe-core's script, which is kept in the cache.
+func axeCore(t *testing.T) string {
+	t.Helper()
+	cache := testkit.Value(os.UserCacheDir())(t)
+	dir := filepath.Join(cache, "naupegos", "tools", "axe-core-"+axeVersion)
+	script := filepath.Join(dir, "package", "axe.min.js")
+	if _, err := os.Stat(script); err != nil {
+		tmp := t.TempDir()
+		if out, err := exec.Command("npm", "pack", "--silent", "--pack-destination", tmp, "axe-core@"+axeVersion).CombinedOutput(); err != nil {
+			t.Fatalf("npm gives no axe-core: %v: %s", err, out)
+		}
+		testkit.Must(t, os.MkdirAll(dir, 0o755))
+		if out, err := exec.Command("tar", "-xzf", filepath.Join(tmp, fmt.Sprintf("axe-core-%s.tgz", axeVersion)), "-C", dir, "package/axe.min.js").CombinedOutput(); err != nil {
+			t.Fatalf("unpack axe-core: %v: %s", err, out)
+		}
+	}
+	return string(testkit.Value(os.ReadFile(script))(t))
+}
