@@ -142,7 +142,7 @@ integration: build bundle bin/tiers ## real servers on loopback, real machines (
 	@$(TIER) -budget 6m integration $(AS_ROOT) $(GO_TEST) -tags integration -count=1 -p 2 -timeout $(LIMIT) -run $(call tests,integration) $(call tagged,integration)
 
 pictures: ## the pictures of the web pages in docs, taken again (root, Chromium)
-	$(AS_ROOT) NAUPEGOS_SCREENSHOTS=$(CURDIR)/docs/images $(GO_TEST) -tags integration -count=1 -run '^TestEveryPage$$' ./internal/web
+	$(AS_ROOT) NAUPEGOS_SCREENSHOTS=$(CURDIR)/docs/images go test -tags integration -count=1 -run '^TestEveryPage$$' ./internal/web
 
 E2E = $(GO_TEST) -tags e2e -count=1 -timeout $(LIMIT) ./test/e2e
 ON_CLOUD = ^TestOpenStack
