@@ -42,7 +42,7 @@ func startBrowserAt(t *testing.T, s *site) *browser {
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(alloc)
 	t.Cleanup(end)
-	ctx, late := context.WithTimeout(ctx, map[bool]time.Duration{false: 3 * time.Minute, true: 15 * time.Minute}[testkit.Full()])
+	ctx, late := context.WithTimeout(ctx, map[bool]time.Duration{false: 5 * time.Minute, true: 20 * time.Minute}[testkit.Full()])
 	t.Cleanup(late)
 	b := &browser{s, ctx}
 	b.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {

@@ -76,23 +76,39 @@ func (j *judge) look(width, height int64, scheme string) {
 	})
 }
 
-// accessible has axe-core judge the page that is shown.
-func (j *judge) accessible(what string) {
+// violation is what axe-core finds wrong.
+type violation struct {
+	ID, Impact string
+	Nodes      []string
+}
+
+// violations are what axe-core finds wrong with the page that is shown.
+func (j *judge) violations() (found []violation) {
 	j.t.Helper()
 	j.do(chromedp.Evaluate[chromedp.Void]("if (!window.axe) {\n" + j.axe + "\n}; undefined"))
 	said := got(j.browser, chromedp.Evaluate[string](`axe.run({resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, impact: v.impact, nodes: v.nodes.map(n => n.html).slice(0, 3)}))))`, chromedp.EvalAwaitPromise))
-	var found []struct {
-		ID, Impact string
-		Nodes      []string
-	}
 	testkit.Must(j.t, json.Unmarshal([]byte(said), &found))
-	for _, v := range found {
+	return found
+}
+
+// accessible fails where something is seriously wrong with the page that is shown.
+func (j *judge) accessible(what string) {
+	j.t.Helper()
+	for _, v := range j.violations() {
 		if v.Impact == "serious" || v.Impact == "critical" {
 			j.t.Errorf("%s: %s (%s): %s", what, v.ID, v.Impact, strings.Join(v.Nodes, "\n"))
-		} else {
-			j.t.Logf("%s: %s (%s): %s", what, v.ID, v.Impact, strings.Join(v.Nodes, "\n"))
 		}
 	}
+}
+
+// judges makes sure that what is wrong is found: pale words.
+func (j *judge) judges() {
+	j.t.Helper()
+	j.do(chromedp.Evaluate[chromedp.Void](`document.documentElement.style.setProperty("--dim", "#b5bcc4"); undefined`))
+	if found := j.violations(); !slices.ContainsFunc(found, func(v violation) bool { return v.ID == "color-contrast" && v.Impact == "serious" }) {
+		j.t.Errorf("words that nobody can read are fine: %+v", found)
+	}
+	j.do(chromedp.Evaluate[chromedp.Void](`document.documentElement.style.removeProperty("--dim"); undefined`))
 }
 
 // tallest is how many rows of a page a picture has.
@@ -148,6 +164,9 @@ func TestEveryPage(t *testing.T) {
 		j.axe = axeCore(t)
 	}
 	j.goes("/ui/login", "#token")
+	if j.axe != "" {
+		j.judges()
+	}
 	j.see("sign in")
 	j.signIn("/ui/machines")
 	j.see("machines")
