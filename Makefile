@@ -66,7 +66,7 @@ bin/tiers: $(wildcard hack/tiers/*.go)
 
 TIER = bin/tiers run
 GO_TEST = go test -json
-phase = $(if $(TIMED),$(TIER) $(1))
+phase = $(if $(TIMED),$(TIER) -always $(1))
 
 # What make test runs, in this order, and the names under which it is reported. The bed comes up late: its idle services slow the others. Machines
 # that are emulated come last, where there is time for them.
@@ -89,8 +89,10 @@ test: ## every tier of tests, with all set-up; SEED=7 repeats random choices, TI
 FULL_GOALS = $(subst bundle-former,bundle-former bundle-earlier,$(subst race,race-all lint,$(TEST_GOALS))) $(if $(BED),calls bed) images
 FULL_NAMES = $(subst race,race lint,$(TEST_NAMES)) $(if $(BED),calls bed) image e2e-image
 
+# Run again, make test-full goes on with the tiers that have not passed yet for what is committed.
+test-full: export NAUPEGOS_TEST_TREE := $(shell [ -n "$$(git status --porcelain 2>&1)" ] || git rev-parse 'HEAD^{tree}')
 test-full: export NAUPEGOS_FULL := 1
-test-full: ## the same with all that make test samples, and the tests that it leaves out: hours
+test-full: ## the same with all that make test samples, and the tests that it leaves out: hours; run again, it is resumed
 	@hack/setup test
 	@hack/setup test-image
 	@$(MAKE) --no-print-directory bin/tiers

@@ -18,6 +18,7 @@ type tier struct {
 	Began    time.Time
 	Seconds  float64
 	Budget   float64 `json:",omitempty"` // in seconds; 0: none
+	Tree     string  `json:",omitempty"` // what was tested, where the run may be resumed
 	Error    string  `json:",omitempty"` // why its command failed
 	Left     string  `json:",omitempty"` // why it was left out
 	Packages []*pkg  `json:",omitempty"` // in the order in which they were heard of

@@ -141,6 +141,49 @@ func TestCutOff(t *testing.T) {
 	contains(t, out, "FAILED: none: fork/exec /does/not/exist", "FAIL\tnone\tTs\nFAIL\n")
 }
 
+// TestResume: a tier that has passed for a tree is not run again for it, but for another one, and where it has failed.
+func TestResume(t *testing.T) {
+	in(t)
+	count := func() (n int) {
+		text, err := os.ReadFile("runs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "ran")
+	}
+	counted := []string{"sh", "-c", "echo ran >> runs; test ! -e fault"}
+	run := func(want error, ran int, args ...string) string {
+		t.Helper()
+		out := do(t, want, append(append([]string{"run"}, args...), counted...)...)
+		if got := count(); got != ran {
+			t.Errorf("it has run %d times, want %d:\n%s", got, ran, out)
+		}
+		return out
+	}
+	t.Setenv(treeEnv, "") // make test-full, which runs this test, sets it
+	run(nil, 1, "shell")
+	run(nil, 2, "shell") // no tree is named
+	t.Setenv(treeEnv, "one")
+	run(nil, 3, "shell")
+	contains(t, run(nil, 3, "shell"), "shell has passed for this tree on ")
+	run(nil, 4, "-always", "shell")
+	do(t, nil, "forget")
+	run(nil, 4, "shell")
+	contains(t, do(t, nil, "report", "shell"), "shell")
+	t.Setenv(treeEnv, "two")
+	if err := os.WriteFile("fault", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(errFailed, 5, "shell")
+	if err := os.Remove("fault"); err != nil {
+		t.Fatal(err)
+	}
+	run(nil, 6, "shell")
+	t.Setenv(treeEnv, "three")
+	do(t, nil, "forget")
+	contains(t, do(t, errFailed, "report", "shell"), "shell: it did not run")
+}
+
 // TestTime: tests are told when their tier's time is over, and tiers that don't fit in are left out, which is no failure.
 func TestTime(t *testing.T) {
 	in(t)
