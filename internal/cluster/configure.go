@@ -312,6 +312,13 @@ func disruptive(r *machine.Report) bool {
 	return false
 }
 
+// endsEtcd reports whether the agent would restart etcd, as far as is known.
+func endsEtcd(r *machine.Report) bool {
+	return r == nil || slices.ContainsFunc(r.Changes, func(ch machine.Change) bool {
+		return ch.Kind == "file" && isManifest(ch.Name) && path.Base(ch.Name) == "etcd.yaml" || ch.Kind == "unit" && ch.Name == "etcd.service"
+	})
+}
+
 // mayRestart reports whether configuring the machine is disruptive, as far as is known: one that does not answer now may well do later, and
 // what one should be can't be compared yet while it names machines that are still to be made.
 func (s *Seen) mayRestart() bool {

@@ -197,7 +197,7 @@ func (c *Cluster) rungSteps(o *Observed, r upkeep.Round, k upkeep.Sick) ([]*plan
 		Reason: "its node is not Ready: " + k.Why, Details: append(k.Ladder.Words(), r.Skipped...),
 		Run: c.onRung(r, true, func(ctx context.Context, p plan.Progress) error {
 			if s.IsControlPlane() {
-				if err := c.mayStop(ctx, s.Name); err != nil {
+				if err := c.mayStop(ctx, s.Name, true); err != nil {
 					return err
 				}
 			}

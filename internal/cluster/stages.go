@@ -10,7 +10,6 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -272,34 +271,26 @@ func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 				return err
 			}
 		}
-		if err := c.mayStop(ctx, s.Subject); err != nil {
+		if err := c.mayStop(ctx, s.Subject, endsEtcd(o.Machines[s.Subject].Report)); err != nil {
 			return err
 		}
 		return run(ctx, p)
 	}
 }
 
-// mayStop is fail.NotReady while etcd would lose its quorum without a machine's member. Where that is the only one, it is as it is.
-func (c *Cluster) mayStop(ctx context.Context, name string) error {
+// mayStop is fail.NotReady while etcd would lose its quorum without a machine's member: the only one may. A leader that is to stop hands over first.
+func (c *Cluster) mayStop(ctx context.Context, name string, stops bool) error {
 	return c.withEtcd(ctx, func(e *etcd.Client) error {
 		members, err := e.Members(ctx)
 		if err != nil {
 			return err
 		}
-		return stoppable(members, e.Health(ctx, members), name)
+		health := e.Health(ctx, members)
+		if err := stoppable(members, health, name); err != nil || !stops || etcd.Now(members, health).Voters == 1 {
+			return err
+		}
+		return handOver(ctx, e, members, name)
 	})
-}
-
-func stoppable(members []etcd.Member, health []etcd.Health, name string) error {
-	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
-	if i < 0 || etcd.Now(members, health).Voters == 1 {
-		return nil
-	}
-	if _, err := etcd.Project(members, health, etcd.Change{Action: etcd.Stop, ID: members[i].ID}); err != nil {
-		return fail.Wrap(fail.NotReady, err, "restart %s", name).At(name).
-			Do("bring the other control-plane machines back, or replace them: naupegos status shows which don't answer; apply goes on then")
-	}
-	return nil
 }
 
 // withSurge returns the decisions with the machines that are to be there while workers are taken away in turn, and whether that changes them.

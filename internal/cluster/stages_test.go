@@ -203,3 +203,24 @@ func TestStoppable(t *testing.T) {
 		}
 	}
 }
+
+// TestEndsEtcd: leadership moves only where etcd itself restarts, or where nobody knows.
+func TestEndsEtcd(t *testing.T) {
+	for _, c := range []struct {
+		change machine.Change
+		want   bool
+	}{
+		{machine.Change{Kind: "file", Name: "/etc/kubernetes/manifests/etcd.yaml", Action: "update"}, true},
+		{machine.Change{Kind: "unit", Name: "etcd.service", Action: "restart"}, true},
+		{machine.Change{Kind: "file", Name: "/etc/kubernetes/manifests/kube-apiserver.yaml", Action: "update"}, false},
+		{machine.Change{Kind: "file", Name: "/etc/kubernetes/pki/etcd/ca.crt", Action: "update"}, false},
+		{machine.Change{Kind: "unit", Name: "kubelet.service", Action: "restart"}, false},
+	} {
+		if got := endsEtcd(&machine.Report{Changes: []machine.Change{c.change}}); got != c.want {
+			t.Errorf("%+v ends etcd: %v, want %v", c.change, got, c.want)
+		}
+	}
+	if !endsEtcd(nil) || endsEtcd(&machine.Report{}) {
+		t.Error("a machine that nobody has looked at may restart etcd, one without changes does not")
+	}
+}

@@ -331,7 +331,7 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 	if err := u.waitEtcd(ctx); err != nil {
 		return err
 	}
-	return u.mayStop(ctx, s.Name)
+	return u.mayStop(ctx, s.Name, true)
 }
 
 // packagesStep brings packages to the versions that were shown.
