@@ -28,11 +28,12 @@ import (
 func keysRotate(t *testing.T, r *rig, l *load) {
 	cp, worker := machinesOf(r.status(), provider.ControlPlane)[0].Name, machinesOf(r.status(), provider.Worker)[0].Name
 	old, pods, login := r.restConfig(), r.restarts(), r.look(worker, "cat /root/.ssh/authorized_keys")
-	token, stored := r.accountToken(), r.storedToken()
 	unhurt := unhurt
 	if testkit.Full() {
 		unhurt.failed = 0
+		r.rotationIsAbandoned(t, l, unhurt)
 	}
+	token, stored := r.accountToken(), r.storedToken()
 	w, m, began := startWatch(t, l), l.mark(), time.Now()
 	var res result
 	done := make(chan struct{})
@@ -77,10 +78,7 @@ func keysRotate(t *testing.T, r *rig, l *load) {
 	if config := r.look(cp, "cat /etc/kubernetes/naupegos/encryption.yaml"); strings.Contains(config, "key1") {
 		t.Error("API servers still have the former key of Secrets")
 	}
-	trusted := r.look(cp, "grep -c BEGIN /etc/kubernetes/pki/ca.crt /etc/kubernetes/pki/sa.pub /etc/kubernetes/pki/etcd/ca.crt /etc/kubernetes/pki/front-proxy-ca.crt")
-	if strings.Count(trusted, ":1\n") != 4 {
-		t.Errorf("not one authority each is trusted in the end:\n%s", trusted)
-	}
+	r.trustsOne(cp)
 	said, err := r.api().CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
 	if err != nil || strings.Count(said.Data["client-ca-file"], "BEGIN") != 1 || strings.Count(said.Data["requestheader-client-ca-file"], "BEGIN") != 1 {
 		t.Errorf("API servers tell others to trust %v: %v", said, err)
@@ -89,6 +87,29 @@ func keysRotate(t *testing.T, r *rig, l *load) {
 		t.Errorf("API servers and kubelets don't trust each other: %v", err)
 	}
 	r.unchanged()
+}
+
+// rotationIsAbandoned takes a rotation back that died while machines were told of the next keys.
+func (r *rig) rotationIsAbandoned(t *testing.T, l *load, most bound) {
+	m, old := l.mark(), r.restConfig()
+	machines := r.size.controlPlanes + r.size.workers + r.size.gateways
+	r.killedAt(1+testkit.Rand(t).IntN(2*machines), "certs", "rotate", r.name, "--all", "--yes")
+	r.must(0, "certs", "rotate", r.name, "--abandon", "--yes")
+	l.suffered(t, "a rotation taken back", m, most)
+	for _, cp := range machinesOf(r.status(), provider.ControlPlane) {
+		r.trustsOne(cp.Name)
+	}
+	testkit.Must(t, identify(t, old))
+	r.unchanged()
+}
+
+// trustsOne asserts that a control-plane machine trusts no other authority than one each.
+func (r *rig) trustsOne(machine string) {
+	r.t.Helper()
+	trusted := r.look(machine, "grep -c BEGIN /etc/kubernetes/pki/ca.crt /etc/kubernetes/pki/sa.pub /etc/kubernetes/pki/etcd/ca.crt /etc/kubernetes/pki/front-proxy-ca.crt")
+	if strings.Count(trusted, ":1\n") != 4 {
+		r.t.Errorf("%s does not trust one authority each:\n%s", machine, trusted)
+	}
 }
 
 // rotationDies rotates all authorities and keys, dies at a boundary that chance chooses, and goes on by the same command or by apply; with -full by
