@@ -1,31 +1,109 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"strconv"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"time"
 )
 
-const (
-	endEnv   = "NAUPEGOS_TEST_END"
-	untilEnv = "NAUPEGOS_TEST_UNTIL"
-)
+const untilEnv = "NAUPEGOS_TEST_UNTIL"
+
+// limits say how long all tiers may take.
+type limits struct {
+	Began  time.Time
+	Tests  time.Duration // for tests; what only makes what they need is not counted
+	Latest time.Duration // for all
+}
+
+const limitsFile = "limits" // no tier
+
+// slowStart is how long a program takes to start on a slow host; it is 0.7 ms on a quick one, and 3 to 8 on those that are slow.
+const slowStart = 2 * time.Millisecond
+
+// begin forgets what has been kept, and keeps how long the tiers may take from now on, which is less on a slow host.
+func begin(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("tiers begin", flag.ContinueOnError)
+	began := flags.Int64("began", time.Now().Unix(), "when the set-up began, in seconds since 1970")
+	tests := flags.Duration("tests", 0, "how long the tests may take")
+	slow := flags.Duration("slow", 0, "how long they may take on a slow host; 0: as long")
+	latest := flags.Duration("latest", 0, "when nothing that takes long begins any more, however long it took to make what tests need; 0: as for tests")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || *tests <= 0 {
+		return errors.New("usage: tiers begin -tests D [-began SECONDS] [-slow D] [-latest D]")
+	}
+	start, err := programStart()
+	if err != nil {
+		return err
+	}
+	l := limits{Began: time.Unix(*began, 0), Tests: *tests}
+	kind := "a quick host"
+	if start >= slowStart && *slow > 0 {
+		kind, l.Tests = "a slow host", *slow
+	}
+	l.Latest = max(l.Tests, *latest)
+	fmt.Fprintf(out, "a program starts in %v here, %s: nothing that takes long begins once tests have taken %v; what they need is made beside that\n",
+		start.Round(10*time.Microsecond), kind, l.Tests)
+	if err := os.RemoveAll(kept); err != nil {
+		return err
+	}
+	if err := save(kept, &tier{Name: "set-up", Began: l.Began, Seconds: time.Since(l.Began).Seconds(), Makes: true}); err != nil {
+		return err
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(kept, limitsFile), text, 0o644)
+}
+
+// programStart measures how long a program takes to start: the median of some.
+func programStart() (time.Duration, error) {
+	var took []time.Duration
+	for range 25 {
+		began := time.Now()
+		if err := exec.Command("true").Run(); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
+}
 
 // end returns when the time for all tiers is over; zero where nobody has said.
 func end() (time.Time, error) {
-	text := os.Getenv(endEnv)
-	if text == "" {
+	text, err := os.ReadFile(filepath.Join(kept, limitsFile))
+	if errors.Is(err, fs.ErrNotExist) {
 		return time.Time{}, nil
 	}
-	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("$%s is not a time in seconds since 1970: %q", endEnv, text)
+		return time.Time{}, err
 	}
-	return time.Unix(seconds, 0), nil
+	var l limits
+	if err := json.Unmarshal(text, &l); err != nil {
+		return time.Time{}, err
+	}
+	all, err := load(kept)
+	if err != nil {
+		return time.Time{}, err
+	}
+	made := 0.0
+	for _, t := range all {
+		if t.Makes {
+			made += t.Seconds
+		}
+	}
+	return l.Began.Add(min(l.Tests+time.Duration(made*float64(time.Second)), l.Latest)), nil
 }
 
 // until returns when a tier's time is over; zero where it has all that it needs.

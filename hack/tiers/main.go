@@ -1,6 +1,7 @@
 // Command tiers runs the tiers of the tests, says what each came to, and at the end what all of them came to.
 //
-//	tiers run [-budget D] [-v] [-within D] [-always] NAME COMMAND...
+//	tiers begin -tests D [-slow D] [-latest D] [-began S]    forget what has been kept, and keep how long tests may take
+//	tiers run [-budget D] [-v] [-within D] [-makes] NAME COMMAND...
 //	                                                         run a tier's command, most often a go test -json, and keep what it came to
 //	tiers note NAME SECONDS                                  keep how long something took that was over before this program was there
 //	tiers time -need D NAME...                               fail, and keep that tiers were left out, where that much time is not left
@@ -8,11 +9,11 @@
 //	                                                         named have to be there
 //	tiers forget                                             forget what has been kept, but for what $NAUPEGOS_TEST_TREE says
 //
-// $NAUPEGOS_TEST_END, in seconds since 1970, is when the time for all tiers is over. The tests of a tier get $NAUPEGOS_TEST_UNTIL, when its
+// Where it was begun so, the time for tests is over some time. The tests of a tier get $NAUPEGOS_TEST_UNTIL, in seconds since 1970, when its
 // own is, which testkit.Timely reads: so long after its start as -within says, and no later than that end.
 //
 // $NAUPEGOS_TEST_TREE names the tree that is tested, where its run may be resumed: a tier that has passed for this tree is not forgotten, and
-// not run again (but with -always, which is for what only makes things that tiers need).
+// not run again (but with -makes, which is for what only makes things that tiers need).
 //
 // What is kept lies in .evidence/tiers, one JSON file a tier.
 package main
@@ -47,9 +48,11 @@ var errFailed = errors.New("a tier failed")
 
 func tiers(args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("a verb is needed: run, note, time, report or forget")
+		return errors.New("a verb is needed: begin, run, note, time, report or forget")
 	}
 	switch verb, args := args[0], args[1:]; verb {
+	case "begin":
+		return begin(args, out)
 	case "run":
 		return run(args, out)
 	case "note":
@@ -73,7 +76,7 @@ func tiers(args []string, out io.Writer) error {
 	case "forget":
 		return forget(kept, os.Getenv(treeEnv))
 	default:
-		return fmt.Errorf("unknown verb %q; there are run, note, time, report and forget", verb)
+		return fmt.Errorf("unknown verb %q; there are begin, run, note, time, report and forget", verb)
 	}
 }
 
@@ -82,17 +85,17 @@ func run(args []string, out io.Writer) error {
 	budget := flags.Duration("budget", 0, "how long the tier is meant to take; longer is marked, and no failure")
 	within := flags.Duration("within", 0, "what of the tier takes long begins only while it ends within this time; 0: whenever the time for all tiers is over")
 	verbose := flags.Bool("v", false, "print all that tests say, not only what failed ones do")
-	always := flags.Bool("always", false, "run it even where it has passed for this tree")
+	makes := flags.Bool("makes", false, "it only makes what other tiers need: it is run even where it has passed for this tree, and its time is not that of tests")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() < 2 {
-		return errors.New("usage: tiers run [-budget D] [-v] [-within D] [-always] NAME COMMAND...")
+		return errors.New("usage: tiers run [-budget D] [-v] [-within D] [-makes] NAME COMMAND...")
 	}
-	t := &tier{Name: flags.Arg(0), Began: time.Now(), Budget: budget.Seconds(), Tree: os.Getenv(treeEnv)}
+	t := &tier{Name: flags.Arg(0), Began: time.Now(), Budget: budget.Seconds(), Tree: os.Getenv(treeEnv), Makes: *makes}
 	if before, err := passed(kept, t.Name, t.Tree); err != nil {
 		return err
-	} else if before != nil && !*always {
+	} else if before != nil && !*makes {
 		fmt.Fprintf(out, "%s has passed for this tree on %s, in %s: it is not run again\n", t.Name, before.Began.Format(time.DateTime), clock(before.Seconds))
 		return nil
 	}

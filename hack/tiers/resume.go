@@ -32,6 +32,9 @@ func forget(dir, tree string) error {
 	if tree == "" {
 		return os.RemoveAll(dir)
 	}
+	if err := os.Remove(filepath.Join(dir, limitsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	all, err := load(dir)
 	if err != nil {
 		return err

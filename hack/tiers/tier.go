@@ -19,6 +19,7 @@ type tier struct {
 	Seconds  float64
 	Budget   float64 `json:",omitempty"` // in seconds; 0: none
 	Tree     string  `json:",omitempty"` // what was tested, where the run may be resumed
+	Makes    bool    `json:",omitempty"` // it only makes what others need
 	Error    string  `json:",omitempty"` // why its command failed
 	Left     string  `json:",omitempty"` // why it was left out
 	Packages []*pkg  `json:",omitempty"` // in the order in which they were heard of

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // sources are packages whose tests end in every way that tests can.
@@ -166,7 +168,7 @@ func TestResume(t *testing.T) {
 	t.Setenv(treeEnv, "one")
 	run(nil, 3, "shell")
 	contains(t, run(nil, 3, "shell"), "shell has passed for this tree on ")
-	run(nil, 4, "-always", "shell")
+	run(nil, 4, "-makes", "shell")
 	do(t, nil, "forget")
 	run(nil, 4, "shell")
 	contains(t, do(t, nil, "report", "shell"), "shell")
@@ -187,8 +189,7 @@ func TestResume(t *testing.T) {
 // TestTime: tests are told when their tier's time is over, and tiers that don't fit in are left out, which is no failure.
 func TestTime(t *testing.T) {
 	in(t)
-	t.Setenv(endEnv, "") // make test, which runs this test, sets both
-	t.Setenv(untilEnv, "")
+	t.Setenv(untilEnv, "") // make test, which runs this test, sets it
 	until := func(within string) string {
 		out := do(t, nil, "run", "-v", "-within", within, "clock", "sh", "-c", "echo until $NAUPEGOS_TEST_UNTIL.")
 		_, out, _ = strings.Cut(out, "until ")
@@ -198,15 +199,26 @@ func TestTime(t *testing.T) {
 	if got := until("5m"); got != "" {
 		t.Errorf("nobody has set a time, and the tests are told of %s", got)
 	}
-	end := time.Now().Add(10 * time.Minute).Unix()
-	t.Setenv(endEnv, strconv.FormatInt(end, 10))
-	if got := until("20m"); got != strconv.FormatInt(end, 10) {
-		t.Errorf("the tier's time is over at %s, all tiers' at %d", got, end)
+	began := time.Now().Add(-time.Minute).Unix()
+	said := do(t, nil, "begin", "-began", strconv.FormatInt(began, 10), "-tests", "8m", "-slow", "8m", "-latest", "11m")
+	contains(t, said, "a program starts in ", "tests have taken 8m0s")
+	near := func(what, got string, minutes int64) {
+		t.Helper()
+		if n, err := strconv.ParseInt(got, 10, 64); err != nil || n < began+60*minutes-3 || n > began+60*minutes+3 {
+			t.Errorf("%s is over at %s, want %d: %v", what, got, began+60*minutes, err)
+		}
 	}
-	if got, err := strconv.ParseInt(until("5m"), 10, 64); err != nil || got >= end-200 || got < end-400 {
-		t.Errorf("the tier's time is over at %d: %v", got, err)
-	}
+	near("all tiers' time, of which the set-up had a minute", until("20m"), 9)
+	near("the tier's own time", until("5m"), 6)
+	testkit.Must(t, save(kept, &tier{Name: "bundle", Began: time.Now(), Seconds: 60, Makes: true}))
+	near("all tiers' time, with a minute for a bundle", until("20m"), 10)
+	testkit.Must(t, save(kept, &tier{Name: "another", Began: time.Now(), Seconds: 600, Makes: true}))
+	near("all tiers' time at the latest", until("20m"), 11)
 	do(t, nil, "time", "-need", "9m", "early", "soon")
 	contains(t, do(t, errFailed, "time", "-need", "11m", "late"), "left out: late:", "they need 11m0s")
-	contains(t, do(t, nil, "report", "clock", "late"), "left out\n", "left out: late: ")
+	contains(t, do(t, nil, "report", "clock", "late"), "left out\n", "left out: late: ", "set-up")
+	do(t, nil, "forget")
+	if got := until("5m"); got != "" {
+		t.Errorf("what was forgotten ends at %s", got)
+	}
 }
