@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -117,7 +118,7 @@ func (l *Library) manifestPath(id string) string { return filepath.Join(l.manife
 // resolve turns a unique prefix (4 digits or more) into the whole ID.
 func (l *Library) resolve(id string) (string, error) {
 	if !isHexDigits(id) || len(id) < 4 || len(id) > 64 {
-		return "", fail.New(fail.Invalid, "%q is not a bundle ID", id).Do("give at least 4 hexadecimal digits of one that `naupegos bundle list` shows")
+		return "", fail.New(fail.Invalid, "%q is not a bundle ID", id).Do("give a Kubernetes version such as " + release.Default + ", or at least 4 digits of an ID that naupegos bundle list shows")
 	}
 	if len(id) == 64 {
 		return id, nil
@@ -151,8 +152,11 @@ func (l *Library) Find(ctx context.Context, kubernetes string, addons ...string)
 	for _, set := range addons {
 		with, others = with+" --addons "+set, "bundle import" // addons' programs are always built
 	}
-	return nil, fail.New(fail.NotFound, "no bundle of Kubernetes %s for %s in %s", titleOf(kubernetes, addons), hostPlatform(), l.root).
-		Do("make one: naupegos bundle build --kubernetes %s%s (or %s)", kubernetes, with, others)
+	missing := fail.New(fail.NotFound, "no bundle of Kubernetes %s for %s in %s", titleOf(kubernetes, addons), hostPlatform(), l.root)
+	if !slices.Contains(release.Versions(), kubernetes) {
+		return nil, missing.Do("naupegos bundle list shows what is there; this naupegos builds %s", strings.Join(release.Versions(), ", "))
+	}
+	return nil, missing.Do("make one: naupegos bundle build --kubernetes %s%s, or use %s", kubernetes, with, others)
 }
 
 // register writes the manifest; from then on the bundle exists. All blobs must be there already.

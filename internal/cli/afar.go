@@ -27,8 +27,8 @@ import (
 type serverFlags struct{ url, ca string }
 
 func (f *serverFlags) bind(c *cobra.Command) {
-	c.PersistentFlags().StringVar(&f.url, "server", "", "have a Naupegos server do it, https://HOST:PORT (default $NAUPEGOS_SERVER, else this command does it); the token comes by $NAUPEGOS_TOKEN or $NAUPEGOS_TOKEN_FILE")
-	c.PersistentFlags().StringVar(&f.ca, "server-ca", "", "who signed the server's certificate, a file (default $NAUPEGOS_SERVER_CA, else those that this host believes)")
+	c.PersistentFlags().StringVar(&f.url, "server", "", "Naupegos server that carries the command out, https://HOST:PORT (default $NAUPEGOS_SERVER, else it runs here); the token is read from $NAUPEGOS_TOKEN or $NAUPEGOS_TOKEN_FILE")
+	c.PersistentFlags().StringVar(&f.ca, "server-ca", "", "file with the certificate authority of the server (default $NAUPEGOS_SERVER_CA, else those that this host trusts)")
 }
 
 // The commands that go through a server beside operate's verbs, by their paths, and those that have nothing to do with a store. All others are

@@ -25,22 +25,24 @@ func newApplyCmd(a *App) *cobra.Command {
 	var only partsFlag
 	c := &cobra.Command{
 		Use:   "apply [PLAN]",
-		Short: "Build the cluster, or bring it to what the document says",
-		Long: `Compare the document with what is there and do what is missing: machines, control plane, workers, network, DNS.
-Where the work was interrupted, by a crash or by you, the same command goes on. Scaling is editing replicas and applying.
+		Short: "Create the cluster, or change it to match the document",
+		Long: `Compare the document with what exists and make the cluster match it: machines, control plane, workers, network,
+DNS. To scale, edit replicas and apply. If apply is interrupted, by a crash or by you, run the same command again:
+it continues.
 
-The plan is shown and asked for; with --yes it is shown only. Where it turns out later that there is more to do, that is shown and asked
-for as well. Until you agree nothing is stored, made or reserved.
+apply prints the plan and asks before it carries it out; with --yes it prints the plan and does not ask. If more
+work turns out to be needed later, it prints that and asks again. Nothing is stored, created or reserved until you
+agree.
 
-With --only it is a part of the cluster that is built or changed, as where one team has the machines and another one the cluster:
-infrastructure (what the provider makes), gateways, cluster (control plane, nodes, pod network), addons (the cloud's controllers) and test. The
-plan says what it leaves out. What can't come before another part waits for it: of a new cluster they come in this order. --only test runs the
-smoke tests also where nothing has changed.
+--only limits apply to parts of the cluster, for example where one team runs the machines and another the cluster:
+infrastructure (what the provider creates), gateways, cluster (control plane, nodes, pod network), addons (the
+cloud's controllers) and test. The plan says what it leaves out. Build the parts of a new cluster in this order:
+each needs the ones before it. --only test runs the smoke tests even if nothing has changed.
 
-A PLAN that naupegos plan --out saved is carried out without asking. It is refused, with the differences and exit status 6, where what is
-there has changed since; a plan that gives something up still needs --consent.
+Given a PLAN that naupegos plan --out saved, apply carries it out without asking. If the cluster has changed since,
+apply prints the differences and exits with status 6. Steps that need a consent still need --consent.
 
-The first Ctrl-C lets running steps end; a second one stops at once. Both leave a state from which apply goes on.`,
+The first Ctrl-C lets running steps finish; the second one stops at once. After either, apply continues.`,
 		Example: `  naupegos apply -f cluster.yaml
   naupegos apply -f cluster.yaml --yes
   naupegos apply -f cluster.yaml --only infrastructure

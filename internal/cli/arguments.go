@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/image"
 	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/server/access"
 )
 
 // checkArguments has wrong arguments and unknown commands end as invalid input, as wrong flags do, for c and all below it.
@@ -102,7 +103,7 @@ func suggestForOtherWords(root *cobra.Command) {
 // helpCommand is cobra's own, except that help on what does not exist is an error.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND...]", Short: "Show help on a command", Example: "  naupegos help node replace",
+		Use: "help [COMMAND...]", Short: "Show the help of a command", Example: "  naupegos help node replace",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 			at, _, err := root.Find(args)
 			if err != nil {
@@ -129,8 +130,14 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// flagValues are the values of flags that take one of a few, by the flag's name.
-func flagValues(flag string) []string {
+// flagValues are the values of flags that take one of a few, by the names of the verb and of the flag.
+func flagValues(verb, flag string) []string {
+	switch verb + " --" + flag {
+	case "create --role": // of a token
+		return access.Roles()
+	case "upgrade --to":
+		return release.Versions()
+	}
 	switch flag {
 	case "progress":
 		return progressNames()
@@ -159,7 +166,7 @@ func flagValues(flag string) []string {
 // completeValues has shells complete the values of flags, of c and all below it.
 func completeValues(c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if values := flagValues(f.Name); values != nil {
+		if values := flagValues(c.Name(), f.Name); values != nil {
 			// It fails only for a flag that has a completion already.
 			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}

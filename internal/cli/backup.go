@@ -25,19 +25,21 @@ import (
 func newBackupCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup",
-		Short: "Make, list, look at and remove backups of clusters",
-		Long: `A backup of a cluster is all that it needs to come back, in one encrypted set: etcd's data, and what the store knows of it (its
-document, its record and its secrets: authorities, keys, the keys by which Secrets are encrypted).
+		Short: "Create, list, check, restore and remove backups of clusters",
+		Long: `A backup is one encrypted set of everything that a cluster needs to be rebuilt: etcd's data, and what the store knows
+about the cluster (its document, its record and its secrets: authorities, keys, the keys that encrypt Secrets).
 
-Sets lie where spec.backup.to says, a directory or a bucket, else in backups/NAME of the state directory. Each has an ID: a manifest, which
-says what is in it and can be read without a key, and set.age, which whoever has the store's identity (identity.age of the state directory)
-opens, or one of spec.backup.recipients. naupegos backup key puts that identity beside them, encrypted by a passphrase: then the bucket and
-the passphrase are all that is needed.
+Sets are kept where spec.backup.to says, in a directory or a bucket, else in backups/NAME of the state directory. Each
+has an ID and consists of a manifest, which describes it and can be read without a key, and set.age, which only the
+store's identity (identity.age in the state directory) or one of spec.backup.recipients can open. naupegos backup key
+stores that identity beside the sets, encrypted with a passphrase: then the bucket and the passphrase are all you need.
 
-With spec.backup.schedule control-plane machines make such sets by themselves, one of them each time, into that bucket or a directory that they
-share. They never see what opens them.
+With spec.backup.schedule the control-plane machines make such sets on a schedule, one of them each time, in that
+bucket or in a directory that they share. They never hold a key that opens the sets.
 
-One is also made before what may go wrong: a control-plane machine is replaced, a release of Kubernetes comes from which none leads back.`,
+Naupegos also makes a backup before risky changes: before it replaces a control-plane machine, and before the last hop
+of an upgrade.`,
+		Example: "  naupegos backup create demo\n  naupegos backup rehearse demo\n  naupegos backup restore demo --from latest",
 	}
 	c.AddCommand(newBackupCreateCmd(a), newBackupListCmd(a), newBackupShowCmd(a), newBackupPruneCmd(a), newBackupKeyCmd(a), newBackupRehearseCmd(a), newBackupRestoreCmd(a),
 		newBackupVolumesCmd(a))
@@ -49,18 +51,20 @@ func newBackupCreateCmd(a *App) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a backup of a cluster now",
-		Long: `Take a snapshot of etcd, add what the store knows of the cluster, encrypt all of it and put it where the cluster's backups are. Nothing
-in the cluster changes, and nothing is asked. While another command is at work on the cluster none is made.
+		Short: "Create a backup of a cluster now",
+		Long: `Take a snapshot of etcd, add what the store knows about the cluster, encrypt both, and store the set with the
+cluster's other backups. Nothing in the cluster changes, and you are not asked. The command is refused while another
+one works on the cluster.
 
-Afterwards those are removed that spec.backup.keep does not keep. A set counts once it is whole: what a run leaves behind that was killed is not listed, and the next one removes it.`,
+Then backups that spec.backup.keep does not keep are removed. An incomplete set, left by a command that was killed, is
+not listed, and the next backup removes it.`,
 		Example: "  naupegos backup create demo\n  naupegos backup create demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.createBackup(cmd.Context(), args[0], &f, &out)
 		},
 	}
-	c.Flags().Var(&f.progress, "progress", "how progress is shown: tty, plain, json or none (default tty on a terminal, else plain)")
+	c.Flags().Var(&f.progress, "progress", "progress output: tty, plain, json or none (default tty on a terminal, else plain)")
 	out.Bind(c)
 	return c
 }
@@ -87,9 +91,9 @@ func newBackupListCmd(a *App) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "list NAME",
-		Short: "List the backups of a cluster, the newest first",
-		Long: `List the sets that there are of a cluster, by their manifests: no key is needed. PROVEN says when a rehearsal has opened a set and found it
-whole. With -f the place is the one that a document names, also where the store does not know the cluster (any more).`,
+		Short: "List the backups of a cluster, newest first",
+		Long: `List a cluster's backups by their manifests; no key is needed. PROVEN says when a rehearsal opened the backup and
+found it whole. With -f, look where that document says, even if the store does not (or no longer) know the cluster.`,
 		Example: "  naupegos backup list demo\n  naupegos backup list demo -f demo.yaml\n  naupegos backup list demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,7 +114,7 @@ whole. With -f the place is the one that a document names, also where the store 
 			return out.Print(a.Out, sets, func(w io.Writer) error { return backupTable(w, args[0], here) })
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "look where this document says")
+	c.Flags().StringVarP(&file, "file", "f", "", "Cluster document that says where the backups are")
 	out.Bind(c)
 	return c
 }
@@ -121,8 +125,8 @@ func newBackupShowCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show NAME [ID]",
 		Short: "Show what is in a backup",
-		Long: `Show a set's manifest: when and why it was made, of which releases, what is in it by the number of objects, and who can open it. Without an
-ID, or with "latest", it is the newest one. No key is needed, and nothing of the set itself is read.`,
+		Long: `Show the manifest of a backup: when and why it was made, of which releases, how many objects it holds, and who can
+open it. Without ID, or with "latest", show the newest backup. No key is needed; the data itself is not read.`,
 		Example: "  naupegos backup show demo\n  naupegos backup show demo 20261123T211500Z-3f9a\n  naupegos backup show demo latest -o json",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -137,7 +141,7 @@ ID, or with "latest", it is the newest one. No key is needed, and nothing of the
 			return out.Print(a.Out, shown.Set, func(w io.Writer) error { return showBackup(w, shown) })
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "look where this document says")
+	c.Flags().StringVarP(&file, "file", "f", "", "Cluster document that says where the backups are")
 	out.Bind(c)
 	return c
 }
@@ -170,9 +174,10 @@ func newBackupPruneCmd(a *App) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "prune NAME",
-		Short: "Remove the backups that need not stay",
-		Long: `Show which backups spec.backup.keep does not keep, ask, and remove them. Making a backup does the same without asking. What always stays:
-the newest one that is proven, such that can't be read, and those of another cluster of this name.`,
+		Short: "Remove the backups that spec.backup.keep does not keep",
+		Long: `Show which backups spec.backup.keep does not keep, ask, and remove them. naupegos backup create does the same without
+asking. Always kept are the newest proven backup, backups that can't be read, and those of another cluster of the
+same name.`,
 		Example: "  naupegos backup prune demo\n  naupegos backup prune demo --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -193,12 +198,13 @@ func newBackupKeyCmd(a *App) *cobra.Command {
 	var passphrase string
 	c := &cobra.Command{
 		Use:   "key NAME",
-		Short: "Put the key of a cluster's backups beside them, under a passphrase",
-		Long: `Write the store's identity, which opens the backups, beside them as NAME/key.age, encrypted by a passphrase (age, scrypt). Then that place and
-the passphrase are enough to rebuild the cluster when everything else is lost. The passphrase is asked for on the terminal or read from a
-file. Written again, it replaces the former one.
+		Short: "Store the key of a cluster's backups beside them, under a passphrase",
+		Long: `Write the store's identity, which opens the backups, beside them as NAME/key.age, encrypted with a passphrase (age,
+scrypt). Then the backups and the passphrase are enough to rebuild the cluster if everything else is lost. The
+passphrase is read from the terminal or from a file. Running the command again replaces the old passphrase.
 
-Who has both the place and the passphrase has every cluster of this store: take a long passphrase, and keep it elsewhere.`,
+Whoever has both the backups and the passphrase controls every cluster in this store: choose a long passphrase, and
+keep it elsewhere.`,
 		Example: "  naupegos backup key demo\n  naupegos backup key demo --passphrase-file /root/passphrase",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -216,7 +222,7 @@ Who has both the place and the passphrase has every cluster of this store: take 
 			})
 		},
 	}
-	c.Flags().StringVar(&passphrase, "passphrase-file", "", "read the passphrase from the first line of this file")
+	c.Flags().StringVar(&passphrase, "passphrase-file", "", "file whose first line is the passphrase")
 	return c
 }
 

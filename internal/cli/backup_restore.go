@@ -33,11 +33,11 @@ type openFlags struct {
 }
 
 func (f *openFlags) bind(c *cobra.Command) {
-	c.Flags().StringVar(&f.at, "to", "", "the directory that holds the backups (default: where the document, or else the state directory, has them)")
-	c.Flags().StringVarP(&f.file, "file", "f", "", "look where this document says")
-	c.Flags().StringVar(&f.identity, "identity-file", "", "open the set with the age identity in this file (default: the store's own)")
-	c.Flags().StringVar(&f.passphrase, "passphrase-file", "", "open the key that lies beside the backups with the passphrase in the first line of this file")
-	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "how long the rehearsal may take")
+	c.Flags().StringVar(&f.at, "to", "", "directory that holds the backups (default: as the document says, else in the state directory)")
+	c.Flags().StringVarP(&f.file, "file", "f", "", "Cluster document that says where the backups are")
+	c.Flags().StringVar(&f.identity, "identity-file", "", "file with the age identity that opens the backup (default: the store's own)")
+	c.Flags().StringVar(&f.passphrase, "passphrase-file", "", "file whose first line is the passphrase of the key beside the backups")
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "time limit of the rehearsal")
 }
 
 // check refuses flags that don't say one thing; where says that a document says where backups are.
@@ -133,17 +133,17 @@ func newBackupRehearseCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rehearse NAME [ID]",
 		Short: "Prove that a backup can be restored, without touching the cluster",
-		Long: `Open a backup and start etcd and an API server from it in a sandbox: the programs of the cluster's own bundle, with the authorities and keys
-of the set, on loopback of this host. Root is not needed. Then
+		Long: `Open a backup and start etcd and an API server from it in a sandbox: with the programs of the cluster's own bundle and
+the authorities and keys in the backup, on this host's loopback interface. Root is not needed. Then
 
-  - etcd's data is compared, by count and digest, with what was counted when the set was made;
-  - every object is read through the API, which decrypts every Secret, and every key of etcd must be among them;
-  - an administrator's kubeconfig by the set's authority signs in, and service-account tokens by its key are accepted.
+  - compare etcd's data, by count and digest, with what was counted when the backup was made;
+  - read every object through the API, which decrypts every Secret, and check that no key in etcd was left out;
+  - sign in with an administrator's kubeconfig of the backup's authority, and use service-account tokens of its key.
 
-What was proven is kept beside the set and shown by backup list, backup show and status. A set that is damaged, or of other keys, is refused with
-what is wrong. Without an ID it is the newest one.
+The result is stored beside the backup and shown by backup list, backup show and status. A backup that is damaged, or
+whose keys do not match, is refused with the reason. Without ID, rehearse the newest backup.
 
-With --server the server does it, where the store has the backups, by the store's own identity.`,
+With --server, the server rehearses it: where the store has the backups, with the store's own identity.`,
 		Example: "  naupegos backup rehearse demo\n  naupegos backup rehearse demo 20261123T211500Z-3f9a\n  naupegos backup rehearse demo --to /mnt/backups --identity-file ~/keys/backup.txt",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -224,26 +224,32 @@ func newBackupRestoreCmd(a *App) *cobra.Command {
 	var f backupRestoreFlags
 	c := &cobra.Command{
 		Use:   "restore NAME --from ID",
-		Short: "Rebuild a cluster that was destroyed, or lost, from a backup, or put its data back",
-		Long: `Rebuild the cluster that a backup is of: the same one, with its authorities, service-account key and encryption keys, so that old kubeconfigs
-and tokens go on working where the endpoint stays the same. The set is rehearsed first; nothing is touched before that. Then the cluster gets its
-place in the store again, its machines are made as apply makes them, and etcd starts from the backup.
+		Short: "Rebuild a lost or destroyed cluster from a backup, or put its data back",
+		Long: `Rebuild the cluster that was backed up: the same cluster, with its authorities, service-account key and encryption
+keys, so old kubeconfigs and tokens keep working if the endpoint stays the same. The backup is rehearsed first;
+nothing is changed before that succeeds. Then the cluster is put back into the store, its machines are created as
+apply creates them, and etcd starts from the backup.
 
-What is not true any more is taken out: leases, pods of controllers, which make other ones, attachments of volumes, endpoints, nodes that there are
-not. Revisions of etcd grow by a billion, so that nobody who has watched takes old for new.
+What is no longer true is removed: leases, pods of controllers (which create new ones), volume attachments, endpoints,
+and nodes that do not exist. etcd's revisions are raised by a billion, so that no watcher takes old objects for new
+ones.
 
-A cluster that lives is refused without --consent ` + cluster.ConsentRestore + `: what was written since the backup is given up. With it a backup of what is there now is made
-first, where etcd can be read; then all control-plane machines stop, start from the set together, and kubelets restart. Machines stay. A set from before
-authorities or keys were rotated, or of another release, is refused: destroy the cluster and restore then.
+A running cluster is refused without --consent ` + cluster.ConsentRestore + `, because everything written since the backup is lost. With
+it, the current data is backed up first, if etcd can be read; then all control-plane machines stop and start together
+from the backup, and kubelets restart. Machines stay. A backup from before a rotation of authorities or keys, or of
+another release, is refused: destroy the cluster, then restore.
 
-With --new-identity everything comes back as another cluster, NAME, of the set of --of: with authorities, a service-account key and encryption keys of its
-own. Kubeconfigs and tokens of the other one are refused, its Secrets are stored by the new key, and nothing that it has in a cloud is touched: load
-balancers are others, volumes are never deleted. The document is that of -f, else the set's with another name.
+--new-identity creates another cluster, NAME, from a backup of the cluster --of, with new authorities, service-account
+key and encryption keys. It accepts no kubeconfig or token of the original, its Secrets are encrypted with the new
+key, and it touches nothing of the original in a cloud: load balancers are new, volumes are never deleted. The
+document is that of -f, else the backup's with another name.
 
-With --server the server does it, where the store has the backups or -f says, by the store's own identity. What is proven there is shown meanwhile.
+With --server, the server restores it: from where the store or -f has the backups, with the store's own identity.
+Whatever is proven is shown meanwhile.
 
-Interrupted, the same command goes on; of a cluster that is rebuilt, naupegos apply does, too. On another machine, or with another store, name the directory with --to, and what opens
-the set: --identity-file or --passphrase-file.`,
+If restore is interrupted, run the same command again; for a cluster that is being rebuilt, naupegos apply continues
+as well. On another machine, or with another store, name the directory with --to, and what opens the backup with
+--identity-file or --passphrase-file.`,
 		Example: "  naupegos backup restore demo --from latest\n  naupegos backup restore demo --from 20261123T211500Z-3f9a --to /mnt/backups --passphrase-file words\n" +
 			"  naupegos backup restore copy --new-identity --of demo --from latest",
 		Args: cobra.ExactArgs(1),
@@ -257,9 +263,9 @@ the set: --identity-file or --passphrase-file.`,
 			return a.restore(cmd.Context(), args[0], &f)
 		},
 	}
-	c.Flags().StringVar(&f.from, "from", "", "the ID of the backup, or latest")
-	c.Flags().BoolVar(&f.newIdentity, "new-identity", false, "make another cluster of it, with authorities and keys of its own")
-	c.Flags().StringVar(&f.of, "of", "", "with --new-identity: the cluster that the backup is of (default: NAME)")
+	c.Flags().StringVar(&f.from, "from", "", "ID of the backup, or latest")
+	c.Flags().BoolVar(&f.newIdentity, "new-identity", false, "create another cluster from it, with new authorities and keys")
+	c.Flags().StringVar(&f.of, "of", "", "with --new-identity: the cluster that was backed up (default: NAME)")
 	f.openFlags.bind(c)
 	f.run.bind(c)
 	f.run.consents.known = append(cluster.Consents(), cluster.ConsentRestore)

@@ -27,13 +27,13 @@ func newBundleCmd(a *App) *cobra.Command {
 	b := &bundleCmd{app: a}
 	c := &cobra.Command{
 		Use:   "bundle",
-		Short: "Build, pull, check and carry bundles: Kubernetes releases with all that a cluster needs",
-		Long: `A bundle is one Kubernetes release with every program and container image that a cluster of it needs. Clusters install
-from a bundle alone: machines need neither a registry nor the internet. apply gets the bundle it needs by itself; these verbs are for
-those who want to prepare it, check it or carry it to a site without a network.
+		Short: "Build, download, check and transfer bundles: Kubernetes releases with all a cluster needs",
+		Long: `A bundle is one Kubernetes release with every program and container image that a cluster needs. Clusters install from a
+bundle alone: machines need neither a registry nor the internet. naupegos apply gets the bundle that it needs; use these
+commands to prepare or check one, or to carry it to a site without a network.
 
-Where a verb takes BUNDLE, give an ID, the first digits of one, or a Kubernetes version for the newest bundle of it (` + release.Default + `, or
-` + release.Default + `+openstack for one with that set of addons).`,
+BUNDLE is an ID, the first digits of one, or a Kubernetes version for the newest bundle of it (` + release.Default + `, or
+` + release.Default + `+openstack for the one with that set of addons).`,
 		Example: `  naupegos bundle build --kubernetes ` + release.Default + `
   naupegos bundle list
   naupegos bundle export ` + release.Default + ` bundle.tar.zst`,
@@ -166,8 +166,8 @@ func (b *bundleCmd) removeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove BUNDLE...",
 		Aliases: []string{"rm"},
-		Short:   "Remove bundles with the files that no other bundle uses",
-		Long:    "Remove bundles with the files that no other bundle uses. Clusters that were made from them go on running.",
+		Short:   "Remove bundles from the library",
+		Long:    "Remove bundles from the library, with the files that no other bundle uses. Clusters that were built from them keep running.",
 		Example: "  naupegos bundle remove 633b2a9d4fc3",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

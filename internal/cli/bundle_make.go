@@ -19,7 +19,7 @@ import (
 
 // releaseFlag is --kubernetes, which may be given several times.
 func releaseFlag(c *cobra.Command, to *[]string) {
-	c.Flags().StringSliceVar(to, "kubernetes", []string{release.Default}, "Kubernetes release: "+strings.Join(release.Versions(), ", ")+"; may be repeated")
+	c.Flags().StringSliceVar(to, "kubernetes", []string{release.Default}, "Kubernetes release: "+strings.Join(release.Versions(), ", ")+" (repeatable)")
 }
 
 func (b *bundleCmd) buildCmd() *cobra.Command {
@@ -28,14 +28,14 @@ func (b *bundleCmd) buildCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build",
 		Short: "Build bundles from source",
-		Long: `Compile every program of a release from its pinned sources, which come through the Go module proxy and are verified
-against pinned checksums, and make the container images. Two builds with the same Go and the same Debian packages are identical,
-byte for byte. A build that was stopped goes on where it stopped; a second one takes seconds.
+		Long: `Compile every program of a release from its pinned sources, which come from the Go module proxy and are verified against
+pinned checksums, and make the container images. Two builds with the same Go and the same Debian packages are identical,
+byte for byte. An interrupted build continues where it stopped; a repeated one takes seconds.
 
-With --addons openstack the bundle has what clusters on OpenStack need as well: cloud controller manager and Cinder CSI driver.
-It shares all else with the plain bundle, which is made first.
+--addons openstack adds what clusters on OpenStack need: the cloud controller manager and the Cinder CSI driver. The
+bundle shares everything else with the plain one, which is built first.
 
-Needs Go, apt-get and dpkg-deb. With empty caches it takes about ten minutes of two cores.`,
+Needs Go, apt-get and dpkg-deb. With empty caches a build takes 10 to 25 minutes on two cores.`,
 		Example: "  naupegos bundle build\n  naupegos bundle build --kubernetes " + release.Default + " --addons openstack",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,10 +47,10 @@ Needs Go, apt-get and dpkg-deb. With empty caches it takes about ten minutes of 
 		},
 	}
 	releaseFlag(c, &versions)
-	c.Flags().StringSliceVar(&o.Addons, "addons", nil, "sets of addons whose images the bundle shall have as well: "+bundle.AddonOpenStack)
+	c.Flags().StringSliceVar(&o.Addons, "addons", nil, "sets of addons to include: "+bundle.AddonOpenStack)
 	o.Parallel = 2
-	c.Flags().Var((*atLeastOne)(&o.Parallel), "parallel", "components compiled at the same time")
-	c.Flags().StringVar(&o.Go, "go", "", "the go command (default: from PATH)")
+	c.Flags().Var((*atLeastOne)(&o.Parallel), "parallel", "number of components to compile at the same time")
+	c.Flags().StringVar(&o.Go, "go", "", "go command (default: from PATH)")
 	return c
 }
 
@@ -79,15 +79,15 @@ func (b *bundleCmd) pullCmd() *cobra.Command {
 	var o bundle.PullOptions
 	c := &cobra.Command{
 		Use:   "pull",
-		Short: "Make bundles from the projects' official downloads",
-		Long: `Download every program of a release from where its project publishes it, or from mirrors with the same layout, verify it against
-the digests that the recipe pins, and make the container images.
+		Short: "Make a bundle from the projects' official downloads",
+		Long: `Download every program of a release from where its project publishes it, or from mirrors with the same layout, verify it
+against the digests that the recipe pins, and make the container images.
 
-Where the recipe does not know the digest of a file, pulling is refused, unless --unpinned trusts the checksums that are published
-beside the files; then the digests are printed as the recipe would have them. apply takes nothing unpinned: it builds.
+A file whose digest the recipe does not pin is refused, unless --unpinned trusts the checksums that are published beside
+it; the digests are then printed in the form of a recipe. naupegos apply never uses unpinned files: it builds instead.
 
-Needs Go for a few small programs of our own, apt-get and dpkg-deb.`,
-		Example: "  naupegos bundle pull --kubernetes " + release.Default + "\n  naupegos bundle pull --kubernetes-url https://mirror.example.org/kubernetes",
+Needs Go for a few small programs of Naupegos' own, apt-get and dpkg-deb.`,
+		Example: "  naupegos bundle pull --kubernetes " + release.Default + " --unpinned\n  naupegos bundle pull --kubernetes-url https://mirror.example.org/kubernetes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Progress = progress.Bundle(b.app.Err)
@@ -107,16 +107,16 @@ Needs Go for a few small programs of our own, apt-get and dpkg-deb.`,
 		{&u.CoreDNS, "coredns", d.CoreDNS}, {&u.Flannel, "flannel", d.Flannel}, {&u.FlannelAPI, "flannel-api", d.FlannelAPI}} {
 		c.Flags().StringVar(f.to, f.flag+"-url", f.value, "root of the "+f.flag+" downloads")
 	}
-	c.Flags().BoolVar(&o.Unpinned, "unpinned", false, "trust the published checksums of files whose digest the recipe does not know")
-	c.Flags().StringVar(&o.Go, "go", "", "the go command (default: from PATH)")
+	c.Flags().BoolVar(&o.Unpinned, "unpinned", false, "trust the published checksums of files whose digest the recipe does not pin")
+	c.Flags().StringVar(&o.Go, "go", "", "go command (default: from PATH)")
 	return c
 }
 
 func (b *bundleCmd) exportCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export BUNDLE FILE",
-		Short: "Write a bundle as one file, for a site without a network",
-		Long:  "Write a bundle as one compressed file (tar.zst), verifying it on the way. FILE - is standard output.",
+		Short: "Write a bundle to one file, for a site without a network",
+		Long:  "Write a bundle to one compressed file (tar.zst), and verify it on the way. If FILE is -, write to standard output.",
 		Example: `  naupegos bundle export ` + release.Default + ` kubernetes-` + release.Default + `.tar.zst
   naupegos bundle export ` + release.Default + ` - | ssh site naupegos bundle import -`,
 		Args: cobra.ExactArgs(2),
@@ -140,11 +140,12 @@ func (b *bundleCmd) importCmd() *cobra.Command {
 	var id string
 	c := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Take in a bundle that export wrote",
-		Long: `Take in a bundle that export wrote. Everything is verified before the bundle is registered. FILE - is standard input.
+		Short: "Import a bundle that export wrote",
+		Long: `Import a bundle that naupegos bundle export wrote. Everything is verified before the bundle is registered. If FILE is -,
+read from standard input.
 
-What is in the bundle runs as root on every machine of new clusters of its release. With --id only the bundle of this ID is taken in: the
-one that naupegos bundle inspect prints where the bundle was made.`,
+The programs in a bundle run as root on every machine of new clusters of its release. --id imports the bundle only if it
+has this ID: the one that naupegos bundle inspect prints where the bundle was made.`,
 		Example: "  naupegos bundle import kubernetes-" + release.Default + ".tar.zst\n  naupegos bundle import bundle.tar.zst --id \"$(cat bundle.id)\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -169,7 +170,7 @@ one that naupegos bundle inspect prints where the bundle was made.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&id, "id", "", "the ID that the bundle must have, all 64 digits")
+	c.Flags().StringVar(&id, "id", "", "ID that the bundle must have, all 64 digits")
 	return c
 }
 

@@ -126,4 +126,7 @@ func TestBundleVerbsFail(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Dir(target) + "/.out*"); len(left) > 0 {
 		t.Errorf("a failed export left %v", left)
 	}
+	if _, err := runBundle(t, root, nil, "bundle", "verify", "v9.9.9"); strings.Contains(err.Error(), "bundle build") || !strings.Contains(err.Error(), release.Default) {
+		t.Errorf("the hint of a release without a recipe: %v", err)
+	}
 }

@@ -21,7 +21,11 @@ import (
 )
 
 func newCertsCmd(a *App) *cobra.Command {
-	c := &cobra.Command{Use: "certs", Short: "Certificates of a cluster"}
+	c := &cobra.Command{
+		Use:     "certs",
+		Short:   "List and rotate a cluster's certificates and keys",
+		Example: "  naupegos certs list demo\n  naupegos certs rotate demo --all",
+	}
 	c.AddCommand(newCertsListCmd(a), newCertsRotateCmd(a), newCertsIssuerCmd(a))
 	return c
 }
@@ -32,18 +36,19 @@ func newCertsIssuerCmd(a *App) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:   "issuer NAME | -f FILE",
-		Short: "Say what a cluster needs of the Vault that signs its certificates, or check it",
-		Long: `Print the commands that set up, in the Vault or OpenBao of the document (spec.pki.issuer.vault), all that the cluster needs there: a PKI
-secrets engine for each authority, roles, a policy, and what naupegos signs in with. Somebody runs them once who may do that; naupegos itself
-never needs such rights. --policy prints the policy alone.
+		Short: "Print the set-up of the Vault that signs a cluster's certificates, or check it",
+		Long: `Print the commands that set up the Vault or OpenBao of the document (spec.pki.issuer.vault) for the cluster: a PKI
+secrets engine for each authority, roles, a policy, and the credential that naupegos signs in with. An administrator
+of that Vault runs them once; naupegos itself never needs such rights. --policy prints the policy only.
 
-With --rotation, print the commands that make what naupegos certs rotate --authorities needs besides: a policy, and a token by it that ends
-within a day. certs rotate takes the token from $VAULT_ROTATION_TOKEN.
+--rotation prints the commands that create what naupegos certs rotate --authorities needs in addition: a policy, and
+a token with it that expires within a day. certs rotate reads the token from $VAULT_ROTATION_TOKEN.
 
-With --check, look at all of that instead, and say what is missing and what to do about it: the server (reached, unsealed, its clock), what
-signs in, mounts, issuers, roles, rights, how long certificates may live. naupegos doctor and the first apply look at the same.
+--check tests all of this instead, and reports what is missing and what to do about it: the server (reachable,
+unsealed, clock), the credential, mounts, issuers, roles, rights, and how long certificates may live. naupegos doctor
+and the first apply run the same checks.
 
-Exit status of --check: 0 where nothing fails, 4 where something does.`,
+Exit status of --check: 0 if nothing fails, 4 if something does.`,
 		Example: `  naupegos certs issuer -f cluster.yaml > vault-setup.sh
   naupegos certs issuer -f cluster.yaml --check
   naupegos certs issuer demo --policy
@@ -78,10 +83,10 @@ Exit status of --check: 0 where nothing fails, 4 where something does.`,
 			return err
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "the cluster of this document; - for standard input")
-	c.Flags().BoolVar(&check, "check", false, "look whether all of it is there")
-	c.Flags().BoolVar(&policy, "policy", false, "print the policy alone")
-	c.Flags().BoolVar(&rotation, "rotation", false, "print what a rotation of the authorities needs besides")
+	c.Flags().StringVarP(&file, "file", "f", "", "the Cluster document; - for standard input")
+	c.Flags().BoolVar(&check, "check", false, "check the set-up instead of printing it")
+	c.Flags().BoolVar(&policy, "policy", false, "print the policy only")
+	c.Flags().BoolVar(&rotation, "rotation", false, "print what a rotation of the authorities needs in addition")
 	out.Bind(c)
 	return c
 }
@@ -130,8 +135,8 @@ func newCertsListCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list NAME",
 		Short: "List every certificate with its expiry",
-		Long: `List the authorities and every certificate that Naupegos issued for the cluster, the ones that expire first on top.
-Certificates are renewed by naupegos apply and naupegos renew once their renewal date is past; kubelets rotate their own.`,
+		Long: `List the authorities and every certificate that Naupegos issued for the cluster, those that expire first on top.
+naupegos apply and naupegos renew renew certificates after their renewal date; kubelets rotate their own.`,
 		Example: "  naupegos certs list demo\n  naupegos certs list demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -166,37 +171,41 @@ func newCertsRotateCmd(a *App) *cobra.Command {
 	var g operate.Rotate
 	c := &cobra.Command{
 		Use:   "rotate NAME",
-		Short: "Recreate authorities and keys and put them into use",
-		Long: `Make the named kinds of keys again, and carry them to the machines as apply does, with the document that was applied last. Nothing fails
-meanwhile, no node is drained, and no pod restarts but those of the control plane itself.
+		Short: "Replace authorities and keys while the cluster runs",
+		Long: `Create new keys of the kinds that you name, and bring them to the machines as apply does, with the document that was
+last applied. No request fails meanwhile, no node is drained, and no pods restart except the control plane's own.
 
---authorities, --service-account and --ssh change in three phases, the next of which begins once everything is in the one before:
+--authorities, --service-account and --ssh change in three phases. Each phase begins when every machine has completed
+the one before:
+  1. Everything trusts the new keys besides the old ones. Until this is done, --abandon undoes the rotation.
+  2. Everything uses the new keys: servers, kubelets and Naupegos get new certificates, pods new tokens. With --hold
+     the rotation stops here until --finish: time to hand out kubeconfigs, because naupegos kubeconfig and naupegos
+     handover write new ones from now on.
+  3. Nothing trusts the old keys any more. This begins only when a scan of every machine and every pod's token finds
+     none of them in use. From then on, kubeconfigs, tokens and SSH keys that were handed out before are refused, and
+     Naupegos forgets the old keys.
+Authorities that are in Vault are created there first, and the old ones stop signing at the end. That needs a token in
+$VAULT_ROTATION_TOKEN: naupegos certs issuer NAME --rotation prints the commands that create it.
 
-  1. Everything trusts the next keys beside the former ones. Until this is done, --abandon takes it back.
-  2. Everything uses the next keys: servers, kubelets and Naupegos get other certificates, pods other tokens. With --hold it stays so until
-     --finish: there is time to hand out kubeconfigs, for naupegos kubeconfig and naupegos handover write new ones by now.
-  3. Nothing trusts the former keys. It begins only once a look at every machine and every pod's token finds none of them in use. Kubeconfigs,
-     tokens and SSH keys that were handed out before are refused from then on, and Naupegos forgets the former keys.
+In each phase the control-plane machines restart their servers one after another, and kubelets restart. --encryption,
+the key that encrypts Secrets in etcd, restarts the API servers: they learn to read with a new key, then write with
+it, all Secrets are encrypted again, and the API servers forget the old key. The store keeps the old key, because
+older backups of etcd need it.
 
-Where the authorities are in Vault, it makes the next ones first, and has the former ones sign nothing more in the end. That takes a token in
-$VAULT_ROTATION_TOKEN: naupegos certs issuer NAME --rotation prints the commands that make it.
+--all rotates these four together, as far as the cluster has them. If a rotation is interrupted, run the same command
+or naupegos apply to continue it.
 
-Control-plane machines restart their servers one after another in each of them, and kubelets restart; so do the API servers for
+The following are rotated on their own.
 
---encryption, the key by which Secrets are encrypted in etcd: API servers learn to read by a new one, then write by it, all Secrets are
-encrypted by it, and the API servers forget the former one. The store keeps the former key: backups of etcd from before need it.
+--wireguard replaces the keys of the gateways, and of the peers whose keys Naupegos created. WireGuard configurations
+that were handed out before stop working: naupegos handover writes new ones. Peers with a publicKey in the document
+keep it.
 
---all is these four together, as far as the cluster has them. Whatever is interrupted goes on with the same command, or with naupegos apply.
-
-These are rotated alone:
-
-With --wireguard these are the keys of the gateways, and of the peers whose keys Naupegos made. Every WireGuard configuration that was
-handed out before is void from then on: naupegos handover writes new ones. Peers with a publicKey in the document keep it.
-
-With --cloud-credential it is the restricted application credential with which the cluster's own controllers ask OpenStack for load
-balancers and volumes: a new one is made and put into use, then the former one is deleted. Where the cloud can hold it to that, the new
-one admits only the calls that these controllers make, unless --without-access-rules says that it shall not: volumes of an encrypted type, and
-load balancers with a certificate of Barbican, want one that is not held to them. What was handed over has credentials of its own, which stay.`,
+--cloud-credential replaces the restricted application credential that the cluster's own controllers use to ask
+OpenStack for load balancers and volumes: the new one is created and put into use, then the old one is deleted. If the
+cloud supports access rules, the new credential allows only the calls that these controllers make; volumes of an
+encrypted type, and load balancers with a certificate from Barbican, need --without-access-rules. Credentials that were
+handed over are separate, and stay.`,
 		Example: `  naupegos certs rotate demo --all
   naupegos certs rotate demo --authorities --hold
   naupegos kubeconfig demo > admin.conf
@@ -222,13 +231,13 @@ load balancers with a certificate of Barbican, want one that is not held to them
 	c.Flags().BoolVar(&g.Authorities, "authorities", false, "the certificate authorities: of Kubernetes, of etcd and of the front proxy")
 	c.Flags().BoolVar(&g.ServiceAccount, "service-account", false, "the key that signs service-account tokens")
 	c.Flags().BoolVar(&g.SSH, "ssh", false, "the SSH key that Naupegos logs in to machines with")
-	c.Flags().BoolVar(&g.Hold, "hold", false, "have the former keys trusted until --finish")
-	c.Flags().BoolVar(&g.Finish, "finish", false, "go on with a rotation that was held")
-	c.Flags().BoolVar(&g.Abandon, "abandon", false, "take back a rotation of which nothing is in use yet")
-	c.Flags().BoolVar(&g.CloudCredential, "cloud-credential", false, "the cluster's own credential of its cloud")
-	c.Flags().BoolVar(&g.Unbounded, "without-access-rules", false, "with --cloud-credential: let it make all calls in the project")
-	c.Flags().BoolVar(&g.Encryption, "encryption", false, "the key by which Secrets are encrypted in etcd")
-	c.Flags().BoolVar(&g.WireGuard, "wireguard", false, "the keys of gateways, and of peers whose keys Naupegos made")
+	c.Flags().BoolVar(&g.Hold, "hold", false, "keep trusting the old keys until --finish")
+	c.Flags().BoolVar(&g.Finish, "finish", false, "complete a rotation that was started with --hold")
+	c.Flags().BoolVar(&g.Abandon, "abandon", false, "undo a rotation whose new keys are not in use yet")
+	c.Flags().BoolVar(&g.CloudCredential, "cloud-credential", false, "the cluster's own credential for its cloud")
+	c.Flags().BoolVar(&g.Unbounded, "without-access-rules", false, "with --cloud-credential: allow all calls in the project")
+	c.Flags().BoolVar(&g.Encryption, "encryption", false, "the key that encrypts Secrets in etcd")
+	c.Flags().BoolVar(&g.WireGuard, "wireguard", false, "the keys of gateways, and of peers whose keys Naupegos created")
 	f.bind(c)
 	return c
 }

@@ -20,19 +20,21 @@ func newDestroyCmd(a *App) *cobra.Command {
 	var keepVolumes bool
 	c := &cobra.Command{
 		Use:   "destroy NAME",
-		Short: "Remove a cluster with all its machines, and prove that nothing is left",
-		Long: `Remove every machine, network and record of the cluster. Machines given by address are cleaned and left running. One of
-them that does not answer can't be cleaned: with --consent ` + cluster.ConsentLeave + ` it is forgotten as it is.
-In a cloud, what the cluster itself made for Services and PersistentVolumeClaims is given back first; where its API does not answer, it
-is removed once the machines are gone.
-The cluster's data is lost. What does not belong to the cluster is never touched.`,
+		Short: "Remove a cluster with all its machines, and verify that nothing is left",
+		Long: `Remove every machine, network and record of the cluster, and verify that nothing is left. Machines given by address
+are cleaned and left running. One that does not answer can't be cleaned: --consent ` + cluster.ConsentLeave + ` leaves it as it is.
+
+In a cloud, what the cluster created for Services and PersistentVolumeClaims is deleted first; if the cluster's API
+does not answer, it is deleted after the machines.
+
+The cluster's data is lost. Nothing that belongs to others is touched.`,
 		Example: "  naupegos destroy demo\n  naupegos destroy demo --yes\n  naupegos destroy demo --keep-volumes",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.destroy(cmd.Context(), args[0], keepVolumes, &f)
 		},
 	}
-	c.Flags().BoolVar(&keepVolumes, "keep-volumes", false, "leave the volumes of PersistentVolumeClaims in the cloud")
+	c.Flags().BoolVar(&keepVolumes, "keep-volumes", false, "keep the volumes of PersistentVolumeClaims in the cloud")
 	f.bind(c)
 	f.consents.known = []string{cluster.ConsentLeave}
 	return c
@@ -59,20 +61,25 @@ func newResetCmd(a *App) *cobra.Command {
 	var format output.Format
 	c := &cobra.Command{
 		Use:   "reset NAME",
-		Short: "Take Kubernetes off machines and leave them; apply builds anew",
-		Long: `Take Kubernetes off all machines of a cluster: pods, etcd and its data, programs, units, files, networks, kernel settings and the Debian
-packages that Naupegos installed. What was there before comes back. The cluster's data is lost.
+		Short: "Remove Kubernetes from machines and keep the machines",
+		Long: `Remove Kubernetes from all machines of a cluster: pods, etcd and its data, programs, units, files, networks, kernel
+settings and the Debian packages that Naupegos installed. What was there before is restored. The cluster's
+data is lost.
 
-What stays: the document, the machines with their names, addresses, disks and SSH keys, networks, load balancer and floating IPs of a cloud,
-WireGuard keys, the history and backups. What goes: authorities, certificates, the keys of service accounts and of encrypted Secrets. So
-naupegos apply builds another cluster, which no kubeconfig or token of the former one enters.
-In a cloud the cluster gives back what it made for Services and PersistentVolumeClaims first, and its credential ends.
+What stays: the document; the machines with their names, addresses, disks and SSH keys; a cloud's networks, load
+balancer and floating IPs; WireGuard keys; history and backups. What goes: authorities, certificates, the keys of
+service accounts and of encrypted Secrets. naupegos apply then builds a new cluster on the same machines, which
+accepts no kubeconfig or token of the old one.
 
-With --machine one machine alone: it is drained, leaves etcd and Kubernetes as one that is replaced, and is cleaned. The next apply has it join
-again. The only control-plane machine, or one without which etcd would stop, is refused.
+In a cloud, what the cluster created for Services and PersistentVolumeClaims is deleted first, and its credential is
+revoked.
 
-A machine that does not run, or answer, can't be cleaned: with --consent ` + cluster.ConsentLeave + ` a reset of all leaves it as it is, and apply refuses to
-build on it until reset --machine has cleaned it. Whatever is interrupted goes on with the same command; until then apply refuses.`,
+--machine resets one machine: it is drained, leaves etcd and Kubernetes as a replaced machine does, and is cleaned.
+The next apply has it join again. The only control-plane machine, or one that etcd's quorum needs, is refused.
+
+A machine that is off or does not answer can't be cleaned. With --consent ` + cluster.ConsentLeave + `, a reset of the whole cluster
+leaves it as it is, and apply refuses to build on it until reset --machine has cleaned it. If reset is interrupted,
+run the same command again; until it has finished, apply refuses.`,
 		Example: `  naupegos reset demo --dry-run
   naupegos reset demo
   naupegos reset demo --machine demo-general-2
@@ -85,9 +92,9 @@ build on it until reset --machine has cleaned it. Whatever is interrupted goes o
 			return a.reset(cmd.Context(), args[0], o, dry, &format, &f)
 		},
 	}
-	c.Flags().StringVar(&o.Machine, "machine", "", "the only machine to reset (default: all)")
-	c.Flags().BoolVar(&o.KeepVolumes, "keep-volumes", false, "leave the volumes of PersistentVolumeClaims in the cloud")
-	c.Flags().BoolVar(&dry, "dry-run", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
+	c.Flags().StringVar(&o.Machine, "machine", "", "reset this machine only (default: all)")
+	c.Flags().BoolVar(&o.KeepVolumes, "keep-volumes", false, "keep the volumes of PersistentVolumeClaims in the cloud")
+	c.Flags().BoolVar(&dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	format.Bind(c)
 	f.bind(c)
 	f.consents.known = []string{cluster.ConsentLeave}
@@ -115,10 +122,11 @@ func newBackupVolumesCmd(a *App) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:   "volumes NAME",
-		Short: "Compare a restored cluster's PersistentVolumes with its cloud's volumes",
-		Long: `List the volumes of which a cluster on OpenStack and Cinder don't say the same, as after a restore: a PersistentVolume whose volume is gone, is
-broken, or is attached to a server that is not the cluster's (elsewhere), and volumes that the cluster has made and no PersistentVolume names
-(orphaned). Nothing is changed, and nothing is deleted. naupegos backup restore shows the same at its end.`,
+		Short: "Compare a cluster's PersistentVolumes with its cloud's volumes",
+		Long: `List the volumes about which a cluster on OpenStack and Cinder disagree, as they may after a restore: a
+PersistentVolume whose volume is gone, broken, or attached to a server outside of the cluster (elsewhere), and volumes
+that the cluster created but no PersistentVolume names (orphaned). Nothing is changed or deleted. naupegos backup
+restore prints the same list at its end.`,
 		Example: "  naupegos backup volumes demo\n  naupegos backup volumes demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -28,15 +28,14 @@ func newDoctorCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor [NAME]",
 		Short: "Check what naupegos needs: host, credentials, agent, bundle, store",
-		Long: `Check this host and what naupegos needs, and say what to do about each thing that is missing. Nothing is changed.
+		Long: `Check this host and what naupegos needs, and say what to do about each problem. Nothing is changed.
 
-Without a document, look at what any cluster needs, and at this host as the place of local machines. With NAME or -f FILE, look at
-what that cluster needs of its provider: memory, disk and subnet of this host, quota and flavors of the cloud, and whether the machines
-that exist answer.
+Without a document, check what any cluster needs, and whether this host can run local machines. With NAME or -f FILE,
+check what that cluster needs from its provider: memory, disk and subnet of this host, quota and flavors of the
+cloud, and whether existing machines answer. With --server, check the server, and let it check NAME from where it
+runs.
 
-With --server, look at the server, and have it look at NAME, from where it is.
-
-Exit status: 0 where nothing fails, 4 where something does.`,
+Exit status: 0 if nothing fails, 4 if something does.`,
 		Example: "  naupegos doctor\n  naupegos doctor -f cluster.yaml\n  naupegos doctor demo -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +49,7 @@ Exit status: 0 where nothing fails, 4 where something does.`,
 			return a.printChecks(checks, &out)
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "check for the cluster of this document; - for standard input")
+	c.Flags().StringVarP(&file, "file", "f", "", "check for the cluster in this document; - for standard input")
 	out.Bind(c)
 	return c
 }
@@ -214,7 +213,7 @@ func (a *App) checkBundle(ctx context.Context, doc *v1alpha1.Cluster) provider.C
 		}
 	}
 	return provider.Check{Name: name, Result: provider.Warning,
-		Detail: fmt.Sprintf("Kubernetes %s is not here yet: apply gets it first, which takes minutes", kubernetes)}
+		Detail: fmt.Sprintf("Kubernetes %s is not here yet: apply gets it first; compiling one takes 10 to 25 minutes on two cores", kubernetes)}
 }
 
 // checkCluster looks at what one cluster needs of its provider.

@@ -21,9 +21,10 @@ func newValidateCmd(a *App) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:   "validate -f FILE",
-		Short: "Check a document and show every error at once",
-		Long: `Check a Cluster document: syntax, keys, types, and what must fit together. Every error is shown with its line, its field
-and what to do. Nothing outside of the document is looked at.`,
+		Short: "Check a document and report all errors at once",
+		Long: `Check a Cluster document: its syntax, keys and types, and whether its fields fit together. Each error is reported
+with its line, its field and what to do. Nothing but the document is checked: naupegos doctor -f FILE checks
+whether the provider can serve it.`,
 		Example: "  naupegos validate -f cluster.yaml\n  naupegos validate -f cluster.yaml -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -65,9 +66,9 @@ func errorList(w io.Writer, file string, errs v1alpha1.Errors) error {
 func newDocumentCmd(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "document NAME",
-		Short: "Print the document that was applied last",
-		Long: `Print the Cluster document as the store has it: what the last apply carried out, with what naupegos node add and remove
-changed since. naupegos plan says where your file differs from it.`,
+		Short: "Print a cluster's document as it was last applied",
+		Long: `Print the Cluster document that is stored for a cluster: the one that was last applied, with the changes that
+naupegos node add, node remove and upgrade made since. naupegos plan shows where your file differs from it.`,
 		Example: "  naupegos document demo > cluster.yaml\n  naupegos document demo | diff cluster.yaml -",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,8 +100,8 @@ func newSchemaCmd(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the Cluster document",
-		Long: `Print the JSON Schema, by which editors complete and check documents. In an editor with yaml-language-server, begin the
-document with:  # yaml-language-server: $schema=naupegos.schema.json`,
+		Long: `Print the JSON Schema that lets editors complete and check Cluster documents. In an editor with
+yaml-language-server, begin the document with:  # yaml-language-server: $schema=naupegos.schema.json`,
 		Example: "  naupegos schema > naupegos.schema.json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -203,9 +204,10 @@ func flatten(to map[string]string, path string, v any) error {
 func newExplainCmd(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [FIELD]",
-		Short: "Explain a field of the Cluster document",
-		Long: `Print what a field of the Cluster document is for: its type, its default, and the fields below it. FIELD is a path as errors
-print it, such as spec.workers or spec.workers[0].taints; without it the document itself is explained.`,
+		Short: "Describe a field of the Cluster document",
+		Long: `Describe a field of the Cluster document: what it is for, its type, its default, what changing it does to a running
+cluster, and the fields below it. FIELD is a path as error messages print it, such as spec.workers or
+spec.workers[0].taints. Without FIELD, describe the document itself.`,
 		Example: "  naupegos explain spec\n  naupegos explain spec.endpoint.gateways",
 		Args:    cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

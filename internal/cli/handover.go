@@ -25,11 +25,13 @@ func newHandoverCmd(a *App) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "handover [NAME] DIR",
-		Short: "Write all that somebody needs who takes a cluster over into a directory",
-		Long: `Write a directory (0700) with the administrator's kubeconfig, an ssh configuration with jump hosts, pinned host keys and the
-cluster's SSH key, where it lives in a cloud a clouds.yaml with a credential that is made for it and ends with the kubeconfig, a WireGuard
-configuration for each peer, and a README that says what the cluster is, how it is reached and what ends when. NAME may be left out
-where there is only one cluster. The directory is written whole or not at all; one that exists is replaced only with --force, and only if it is a hand-over.`,
+		Short: "Write a directory with everything that a cluster's new operator needs",
+		Long: `Write a directory (0700) for somebody who takes over the operation of a cluster. It contains the administrator's
+kubeconfig; an ssh configuration with jump hosts, pinned host keys and the cluster's SSH key; in a cloud, a clouds.yaml
+with a credential of its own that expires with the kubeconfig; a WireGuard configuration for each peer; and a README
+that says what the cluster is, how to reach it and what expires when. NAME may be left out if there is only one
+cluster. The directory is written completely or not at all. An existing one is replaced only with --force, and only if
+it is a handover.`,
 		Example: "  naupegos handover demo ./demo-handover\n  naupegos handover demo ./demo-handover --force",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,7 +53,7 @@ where there is only one cluster. The directory is written whole or not at all; o
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "replace a former hand-over")
+	c.Flags().BoolVar(&force, "force", false, "replace an existing handover")
 	return c
 }
 
@@ -92,29 +94,32 @@ func newReleaseCmd(a *App) *cobra.Command {
 	var format output.Format
 	c := &cobra.Command{
 		Use:   "release NAME DIR",
-		Short: "Forget a cluster, and leave an ordinary one of kubeadm's to its owner",
-		Long: `Let go of a cluster on hosts given by address, while it runs. What is left is an ordinary cluster of kubeadm's: kubeadm joins machines,
-renews certificates and upgrades it. No pod, program or machine is restarted.
+		Short: "Turn a cluster into an ordinary kubeadm cluster, and forget it",
+		Long: `Give up a cluster on hosts given by address, while it runs. What remains is an ordinary kubeadm cluster: kubeadm joins
+machines, renews certificates and upgrades it. No pod, program or machine is restarted.
 
-  1. DIR gets a hand-over as of naupegos handover, and besides the authorities and keys (pki/), the document, and a README that says what is
-     its owner's work from now on.
-  2. The approver of kubelets' serving certificates and the packet filter go from the machines. The filter knows the machines by name and
-     would keep new ones out; serving certificates are approved by kubectl certificate approve from then on, about once a year for each machine.
-  3. On each machine programs become files of their own, originals of files that were replaced lie beside these as NAME.before-naupegos, and the
-     agent goes with all that it remembers. On gateways it stays, for keepalived runs it as its health check.
+  1. DIR gets a handover as naupegos handover writes it, and in addition the authorities and keys (pki/), the document,
+     and a README that says what its owner has to do from now on.
+  2. The approver of kubelets' serving certificates and the packet filter are removed from the machines. The filter
+     knows the machines by name and would keep new ones out. From then on, approve serving certificates with kubectl
+     certificate approve, about once a year for each machine.
+  3. On each machine, programs become files of their own, the originals of replaced files are put beside them as
+     NAME.before-naupegos, and the agent is removed with everything that it stored. On gateways it stays, because
+     keepalived uses it as its health check.
   4. The store forgets the cluster and its keys; its history stays.
 
-With --server DIR is yours, and is written before the server begins, which takes the role admin.
+With --server, DIR is on your machine and is written before the server begins; this needs the role admin.
 
-A cluster that is not as its document says is refused, and one with a machine that does not answer. So are clusters on machines that are
-Naupegos' own (local, openstack): nobody else would keep those. Whatever is interrupted goes on with the same command; until then apply refuses.`,
+A cluster that differs from its document, or has a machine that does not answer, is refused. So are clusters on
+machines that Naupegos created (local, openstack): nobody else would maintain those. If release is interrupted, run the
+same command again; until it has finished, apply refuses.`,
 		Example: "  naupegos release demo ./demo-release --dry-run\n  naupegos release demo ./demo-release",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.release(cmd.Context(), args[0], args[1], dry, &format, &f)
 		},
 	}
-	c.Flags().BoolVar(&dry, "dry-run", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
+	c.Flags().BoolVar(&dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	format.Bind(c)
 	f.bind(c)
 	return c
@@ -160,23 +165,26 @@ func newImportCmd(a *App) *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
 		Use:   "import NAME --from ADDRESS --identity FILE",
-		Short: "Look at a cluster that kubeadm has made, and take it over",
-		Long: `Look at a cluster that somebody has made with kubeadm, on Debian or Ubuntu hosts that are reached by SSH, and say which document describes it
-and where it differs from what naupegos would have made. Nothing is changed. --from is the address of one of its control-plane hosts; the
-others are found by it, and reached at their nodes' internal addresses. Host keys have to be known: --known-hosts.
+		Short: "Inspect a cluster that kubeadm created, and take it over",
+		Long: `Inspect a cluster that somebody created with kubeadm on Debian or Ubuntu hosts, over SSH, and print the document that
+describes it and how it differs from what naupegos would have created. Nothing is changed. --from is the address of one
+of its control-plane hosts; the others are found through it, and reached at their nodes' internal addresses. The host
+keys must be known: --known-hosts.
 
-What differs stands in comments above the document, the worst last:
+The differences are printed as comments above the document, the worst last:
   stays     it is left as it is, now and by every apply
-  changes   an apply brings it to what naupegos has everywhere; what restarts by that is said
-  lost      an apply takes a setting away that no document can hold: --adopt asks for --consent ` + cluster.ConsentLost + `
-  blocks    the cluster can't be taken over, and what to do about it
+  changes   apply changes it to what naupegos uses everywhere; the comment says what restarts
+  lost      apply removes a setting that no document can hold: --adopt requires --consent ` + cluster.ConsentLost + `
+  blocks    the cluster can't be taken over; the comment says what to do about it
 
-With --adopt the cluster is taken over: its document, authorities and keys go into the store, and on each host an agent notes whose the host is.
-Nothing that runs is changed or restarted. naupegos plan then shows what the first apply would do. Whatever is interrupted goes on with the same command.
+--adopt takes the cluster over: its document, authorities and keys go into the store, and an agent on each host
+records whose the host is. Nothing that runs is changed or restarted. naupegos plan then shows what the first apply
+would do. If import is interrupted, run the same command again.
 
-With --server the server logs in: --identity names a file there, by its whole path, and the addresses are reached from there. --known-hosts stays yours.
+With --server, the server logs in: --identity is then the full path of a file on the server, and the addresses must be
+reachable from there. --known-hosts is a file on your machine.
 
-Exit status without --adopt: 0 where the cluster can be taken over, 4 where something blocks, another one for errors.`,
+Exit status without --adopt: 0 if the cluster can be taken over, 4 if something blocks, any other on errors.`,
 		Example: `  naupegos import demo --from 10.0.0.11 --user debian --identity ~/.ssh/id_ed25519 > cluster.yaml
   naupegos import demo --from 10.0.0.11 --user debian --identity ~/.ssh/id_ed25519 -o json | jq '.gaps[] | select(.kind == "blocks")'
   naupegos import demo --from 10.0.0.11 --user debian --identity ~/.ssh/id_ed25519 --adopt`,
@@ -186,9 +194,9 @@ Exit status without --adopt: 0 where the cluster can be taken over, 4 where some
 		},
 	}
 	c.Flags().StringVar(&f.from, "from", "", "address of a control-plane host")
-	c.Flags().StringVar(&f.user, "user", "root", "who logs in: root, or one who may use sudo without a password")
-	c.Flags().IntVar(&f.port, "port", 22, "port of SSH on all hosts")
-	c.Flags().StringVar(&f.identity, "identity", "", "file with the private SSH key that logs in")
+	c.Flags().StringVar(&f.user, "user", "root", "user to log in as: root, or a user with passwordless sudo")
+	c.Flags().IntVar(&f.port, "port", 22, "SSH port of all hosts")
+	c.Flags().StringVar(&f.identity, "identity", "", "file with the private SSH key to log in with")
 	c.Flags().StringVar(&f.known, "known-hosts", "~/.ssh/known_hosts", "file with the hosts' SSH host keys, as ssh and ssh-keyscan write it")
 	c.Flags().BoolVar(&f.adopt, "adopt", false, "take the cluster over")
 	f.out.Bind(c)

@@ -25,9 +25,10 @@ func newHistoryCmd(a *App) *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "history [NAME [RUN]]",
-		Short: "Show what was done, with times; as a picture with --html",
-		Long: `List past plans, newest first: of one cluster or of all. With a run's ID (or "last"), show its steps on a timeline.
---html writes that timeline as one self-contained page. Runs outlive their cluster.`,
+		Short: "Show what was done to clusters, and when",
+		Long: `List the plans that were carried out, newest first, of one cluster or of all. With the ID of a run (or "last"), show
+the steps of that run on a timeline. --html writes the timeline to a self-contained HTML page. History is kept when a
+cluster is destroyed.`,
 		Example: "  naupegos history\n  naupegos history demo last\n  naupegos history demo last --html demo.html",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,8 +65,8 @@ func newHistoryCmd(a *App) *cobra.Command {
 		},
 	}
 	out.Bind(c)
-	c.Flags().StringVar(&html, "html", "", "write the timeline of a run (default the last one) to this file")
-	c.Flags().IntVar(&limit, "limit", 20, "most runs to list")
+	c.Flags().StringVar(&html, "html", "", "write the timeline of the run (default the last one) to this HTML file")
+	c.Flags().IntVar(&limit, "limit", 20, "maximum number of runs to list")
 	return c
 }
 

@@ -32,9 +32,11 @@ import (
 func newImageCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
-		Short: "Make images that machines boot, and upload them to a cloud",
-		Long: `A machine booted from an image with its cluster's bundle inside gets nothing of the bundle over the network. Any Debian or Ubuntu
-image will do as well: what a machine lacks is sent to it when it is configured.`,
+		Short: "Make machine images, and upload them to a cloud",
+		Long: `Make disk images with a bundle inside for OpenStack, and the images that physical machines are discovered and installed
+with. A machine that boots from an image with its cluster's bundle gets nothing of the bundle over the network. Any Debian
+or Ubuntu image works as well: what a machine lacks is sent to it when it is configured.`,
+		Example: "  naupegos image build --file debian-12-k8s.qcow2\n  naupegos image upload debian-12-k8s.qcow2 --cloud mycloud",
 	}
 	c.AddCommand(newImageBuildCmd(a), newImageSystemCmd(a), newImageUploadCmd(a),
 		netbooting.NewImage(a.Out, findAgent, func() plan.Progress { return progress.NewLines(a.Err) }))
@@ -55,15 +57,16 @@ func newImageBuildCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build",
 		Short: "Make a bootable disk image with a bundle inside",
-		Long: `Make a bootable image of Debian 12 with kernel, cloud-init, everything that machines need, a bundle and the agent inside. It boots
-with BIOS and UEFI, secure boot included, takes user-data from a config drive, the metadata service or a NoCloud seed, grows its file
-system to the disk, and talks on the serial console. It has no password, no SSH key and no machine ID. Beside FILE lies FILE.json, which
-describes it: image upload reads it.
+		Long: `Make a bootable image of Debian 12 with a kernel, cloud-init, everything that machines need, a bundle and the agent. It
+boots with BIOS and UEFI, secure boot included; takes user-data from a config drive, the metadata service or a NoCloud
+seed; grows its file system to the disk; and uses the serial console. It has no password, no SSH key and no machine ID.
+FILE.json, written beside FILE, describes the image; naupegos image upload reads it.
 
-The bundle comes from the library, and is made where it is not there. Identifiers on the disk follow from bundle and agent; packages
-are the newest of Debian 12, so two builds are alike but not identical.
+The bundle is taken from the library, or made if it is not there. Identifiers on the disk are derived from the bundle and
+the agent; packages are Debian 12's newest, so two builds are alike but not identical.
 
-Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils. No block device, no mount, no virtualisation.`,
+Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils. Needs no block device, mount or
+virtualisation.`,
 		Example: "  naupegos image build --file debian-12-k8s.qcow2\n  naupegos image build --kubernetes " + release.Default + " --format raw --file disk.raw",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,11 +100,11 @@ Needs root, and mmdebstrap, e2fsprogs, fdisk, dosfstools, mtools and qemu-utils.
 		},
 	}
 	c.Flags().StringVar(&kubernetes, "kubernetes", release.Default, "Kubernetes release of the bundle")
-	c.Flags().StringSliceVar(&addons, "addons", []string{bundle.AddonOpenStack}, `sets of addons that the bundle has as well; "" for none`)
+	c.Flags().StringSliceVar(&addons, "addons", []string{bundle.AddonOpenStack}, `sets of addons in the bundle; "" for none`)
 	c.Flags().StringVar(&root, "library", "", "directory of bundles (default $XDG_CACHE_HOME/naupegos/bundles)")
-	c.Flags().StringVar(&o.Output, "file", "", "the image's file (default naupegos-debian-12-RELEASE.FORMAT)")
+	c.Flags().StringVar(&o.Output, "file", "", "file of the image (default naupegos-debian-12-RELEASE.FORMAT)")
 	c.Flags().StringVar(&o.Format, "format", image.QCOW2, "qcow2 (compressed) or raw (sparse; for clouds that keep images in Ceph)")
-	c.Flags().IntVar(&o.SizeGiB, "size", 0, "GiB of the disk (default: as small as possible; machines grow it)")
+	c.Flags().IntVar(&o.SizeGiB, "size", 0, "size of the disk in GiB (default: as small as possible; machines grow it)")
 	return c
 }
 
@@ -110,13 +113,13 @@ func newImageSystemCmd(a *App) *cobra.Command {
 	var kubernetes, root string
 	c := &cobra.Command{
 		Use:   "system",
-		Short: "Make the system that physical machines are installed with",
-		Long: `Make what physical machines are installed with by their server: Debian 12 with the kernel for real hardware, everything that machines need, a bundle,
-and the agent as a service. It is for one of the two slots of an installed machine's disk; boot loaders for BIOS and UEFI (secure boot included) lie
-beside it.
+		Short: "Make the system image that physical machines are installed with",
+		Long: `Make the system image that the server installs on physical machines: Debian 12 with the kernel for real hardware,
+everything that machines need, a bundle, and the agent as a service. It fills one of the two slots on an installed
+machine's disk; boot loaders for BIOS and UEFI (secure boot included) come with it.
 
-It is written into a directory of its own below --out, where naupegos server gives it out: assets/systems of boot/ in the server's state directory.
-naupegos machine install says which machine is to have it. Needs what image build needs.`,
+The image is written to a directory of its own below --out, from which naupegos server serves it: boot/assets/systems in
+the server's state directory. naupegos machine install sets which machine gets it. Needs what naupegos image build needs.`,
 		Example: "  naupegos image system\n  naupegos image system --kubernetes " + release.Default + " --out /var/lib/naupegos/server/boot/assets/systems",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -167,12 +170,13 @@ func newImageUploadCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "upload FILE",
 		Short: "Upload an image that image build made to an OpenStack cloud",
-		Long: `Upload an image with its properties to the cloud's image service, private to the project. Run again, it finds the image by its name
-and the file's SHA-512, and changes nothing but properties that differ. Stopped or cut off, it removes the half-made image; what even
-that could not remove is completed by the next run. An image of the same name that is made of another file is never touched.
+		Long: `Upload an image with its properties to the cloud's image service, private to the project. If the image exists already,
+known by its name and the file's SHA-512, only properties that differ are changed. An interrupted upload removes its
+incomplete image, or else the next run completes it. An image of the same name with other contents is never touched.
 
-Properties: os_distro, os_version, os_type, architecture, hw_disk_bus and hw_vif_model (virtio), hw_rng_model, hw_qemu_guest_agent (no),
-and naupegos_bundle, naupegos_kubernetes, naupegos_version, naupegos_sha512, which say what is inside. min_disk is the size of its disk.`,
+Properties: os_distro, os_version, os_type, architecture, hw_disk_bus and hw_vif_model (virtio), hw_rng_model,
+hw_qemu_guest_agent (no), and naupegos_bundle, naupegos_kubernetes, naupegos_version, naupegos_sha512, which describe the
+contents. min_disk is the size of the image's disk.`,
 		Example: `  naupegos image upload debian-12-k8s.qcow2 --cloud mycloud
   naupegos image upload disk.raw --cloud mycloud --name debian-12-k8s --property hw_disk_bus=scsi --property hw_scsi_model=virtio-scsi`,
 		Args: cobra.ExactArgs(1),
@@ -205,10 +209,10 @@ and naupegos_bundle, naupegos_kubernetes, naupegos_version, naupegos_sha512, whi
 		},
 	}
 	c.Flags().StringVar(&o.Cloud, "cloud", "", "cloud of your clouds.yaml (default $OS_CLOUD, else the OS_* variables)")
-	c.Flags().StringVar(&o.Region, "region", "", "region, where the cloud has several")
-	c.Flags().StringVar(&name, "name", "", "the image's name (default: the file's, without its ending)")
-	c.Flags().StringArrayVar(&properties, "property", nil, "another property, as KEY=VALUE; may be repeated")
-	c.Flags().DurationVar(&o.Timeout, "timeout", time.Hour, "how long the upload may take")
+	c.Flags().StringVar(&o.Region, "region", "", "region, if the cloud has several")
+	c.Flags().StringVar(&name, "name", "", "name of the image (default: the file's, without its extension)")
+	c.Flags().StringArrayVar(&properties, "property", nil, "additional property, KEY=VALUE (repeatable)")
+	c.Flags().DurationVar(&o.Timeout, "timeout", time.Hour, "time limit of the upload")
 	out.Bind(c)
 	return c
 }

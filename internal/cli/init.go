@@ -21,8 +21,8 @@ func newInitCmd(a *App) *cobra.Command {
 	var c *cobra.Command
 	c = &cobra.Command{
 		Use:   "init",
-		Short: "Write a Cluster document",
-		Long:  `Print a short, commented document to start from. The flags fill it in; --interactive asks.`,
+		Short: "Print a Cluster document to start from",
+		Long:  `Print a short, commented Cluster document to start from. Flags fill in its fields; --interactive asks for them.`,
 		Example: `  naupegos init > cluster.yaml
   naupegos init --name harbour --control-planes 3 --workers 5 > harbour.yaml
   naupegos init --provider openstack --cloud mycloud --flavor m1.large --image debian-12 --endpoint octavia > harbour.yaml
@@ -48,12 +48,12 @@ func newInitCmd(a *App) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&o.Name, "name", "demo", "the cluster's name")
+	c.Flags().StringVar(&o.Name, "name", "demo", "name of the cluster")
 	c.Flags().StringVar(&o.Provider, "provider", "local", "where machines come from: local, hosts, openstack or metal")
-	c.Flags().IntVar(&o.ControlPlanes, "control-planes", 3, "control-plane machines: 1, 3 or 5")
-	c.Flags().IntVar(&o.Workers, "workers", 2, "worker machines; with 0 workloads run on the control plane")
-	c.Flags().IntVar(&o.Gateways, "gateways", 2, "gateway machines")
-	c.Flags().StringVar(&o.Kubernetes, "kubernetes", v1alpha1.LatestKubernetes, "the Kubernetes release")
+	c.Flags().IntVar(&o.ControlPlanes, "control-planes", 3, "number of control-plane machines: 1, 3 or 5")
+	c.Flags().IntVar(&o.Workers, "workers", 2, "number of worker machines; with 0, workloads run on the control plane")
+	c.Flags().IntVar(&o.Gateways, "gateways", 2, "number of gateway machines")
+	c.Flags().StringVar(&o.Kubernetes, "kubernetes", v1alpha1.LatestKubernetes, "Kubernetes release")
 	c.Flags().StringVar(&o.EtcdMode, "etcd", "stacked", "where etcd runs: stacked (static pods) or service (systemd units)")
 	c.Flags().StringVar(&o.Endpoint, "endpoint", "", "where the API is reached: gateways, octavia, address or direct (default: direct with one control-plane machine and no gateways, else gateways)")
 	c.Flags().StringVar(&o.Address, "address", "", "host[:port] of your load balancer, for endpoint address")
@@ -61,7 +61,7 @@ func newInitCmd(a *App) *cobra.Command {
 	c.Flags().StringVar(&o.ExternalNetwork, "external-network", "", "with provider openstack: network that floating IPs come from (default the cloud's only one)")
 	c.Flags().StringVar(&o.Flavor, "flavor", "", "with provider openstack: flavor of the machines (default m1.medium)")
 	c.Flags().StringVar(&o.Image, "image", "", "with provider openstack: image of the machines (default debian-12)")
-	c.Flags().BoolVarP(&interactive, "interactive", "i", false, "ask for everything in a form")
+	c.Flags().BoolVarP(&interactive, "interactive", "i", false, "ask for the values in a form")
 	return c
 }
 

@@ -25,15 +25,16 @@ func newKubeconfigCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kubeconfig NAME",
 		Short: "Print a kubeconfig, write it to a file, or merge it into yours",
-		Long: `Print a kubeconfig that makes its holder an administrator of the cluster. It holds a private key: keep it where only you can
-read it. --file writes it to a file of mode 0600, replacing what was there.
+		Long: `Print a kubeconfig that makes its holder an administrator of the cluster. It contains a private key: keep it where
+only you can read it. --file writes it to a file of mode 0600, replacing the file if it exists.
 
---user makes one for a person or a program in place of the administrator's: with a certificate and a key of its own, in the groups that
---group names, for as long as --ttl says. It may do what RoleBindings and ClusterRoleBindings grant to the user or the groups, at first
-nothing; the audit log has the user's name. Kubernetes can't revoke a certificate: keep the time short.
+--user creates a kubeconfig for a person or a program instead: with a certificate and a key of its own, in the groups
+that --group names, valid for --ttl. It allows what RoleBindings and ClusterRoleBindings grant to the user or the
+groups, which at first is nothing; the audit log records the user's name. Kubernetes can't revoke a certificate: keep
+the time short.
 
---merge adds it to the file that kubectl uses: the first one that $KUBECONFIG names, else ~/.kube/config. The context gets the
-cluster's name (USER@NAME with --user) and becomes the current one; other clusters, users and contexts stay as they are.`,
+--merge adds it to the file that kubectl uses: the first one in $KUBECONFIG, else ~/.kube/config. The context is named
+after the cluster (USER@NAME with --user) and becomes the current one; other clusters, users and contexts are kept.`,
 		Example: `  naupegos kubeconfig demo --merge && kubectl get nodes
   naupegos kubeconfig demo --file demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig get nodes
   naupegos kubeconfig demo --user ann --group developers --ttl 8h --file ann.kubeconfig`,
@@ -47,9 +48,9 @@ cluster's name (USER@NAME with --user) and becomes the current one; other cluste
 	}
 	c.Flags().StringVar(&f.file, "file", "", "write it to this file (mode 0600) instead of standard output")
 	c.Flags().BoolVar(&f.merge, "merge", false, "merge it into $KUBECONFIG or ~/.kube/config, and make it the current context")
-	c.Flags().StringVar(&f.user, "user", "", "whose it is, as RoleBindings name users (default the administrator)")
-	c.Flags().StringSliceVar(&f.groups, "group", nil, "a group that the user is in (repeatable)")
-	c.Flags().DurationVar(&f.ttl, "ttl", 8*time.Hour, "how long the certificate of --user is valid, up to 8760h")
+	c.Flags().StringVar(&f.user, "user", "", "user name, as RoleBindings refer to it (default the administrator)")
+	c.Flags().StringSliceVar(&f.groups, "group", nil, "group of the user (repeatable)")
+	c.Flags().DurationVar(&f.ttl, "ttl", 8*time.Hour, "how long the certificate of --user is valid, at most 8760h")
 	return c
 }
 
@@ -124,8 +125,9 @@ func newKubectlCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kubectl NAME -- ARGS...",
 		Short: "Run the bundle's kubectl as the cluster's administrator",
-		Long: `Run the kubectl of the cluster's own Kubernetes release, with an administrator's credentials. Nothing has to be installed, and no
-kubeconfig is written: kubectl reads it from memory. Everything after NAME goes to kubectl as it is; its exit status is kubectl's.`,
+		Long: `Run the kubectl of the cluster's own Kubernetes release, with the credentials of an administrator. You need not
+install kubectl, and no kubeconfig is written: kubectl reads it from memory. Everything after NAME is passed to
+kubectl unchanged; the exit status is kubectl's.`,
 		Example: `  naupegos kubectl demo -- get nodes -o wide
   naupegos kubectl demo get pods --all-namespaces
   naupegos kubectl demo -- exec -it web-0 -- sh

@@ -22,12 +22,13 @@ import (
 func newMachineCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "machine",
-		Short: "List, start, stop, kill and reboot a cluster's machines; approve, assign and care for physical ones",
-		Long: `Machines of a cluster as their provider sees them: switched on or off. What runs on them is shown by naupegos status, and which ones there
-should be is changed by naupegos node. naupegos apply starts machines that are off.
+		Short: "List, start, stop and reboot a cluster's machines; manage physical machines",
+		Long: `The machines of a cluster as their provider sees them: switched on or off. naupegos status shows what runs on them,
+naupegos node changes how many there are, and naupegos apply starts machines that are off.
 
-The other verbs are about physical machines that a server knows (naupegos server): those that boot from the network there. They ask the server
+The other subcommands manage physical machines that boot from a naupegos server over the network. They ask the server
 that --server or $NAUPEGOS_SERVER names, with the token in $NAUPEGOS_TOKEN or $NAUPEGOS_TOKEN_FILE.`,
+		Example: "  naupegos machine list demo\n  naupegos machine reboot demo demo-general-1\n  naupegos machine list --server https://boot.example.com:8443",
 	}
 	physical := metal.Extend(c, metal.Host{
 		Out: a.Out, Err: a.Err,
@@ -59,9 +60,9 @@ func newMachineListCmd(a *App, physical *metal.Verbs) *cobra.Command {
 	var f metal.Filter
 	c := &cobra.Command{
 		Use:   "list [NAME]",
-		Short: "List a cluster's machines and whether they run, or the physical machines of a server",
-		Long: `List the machines of the cluster NAME and whether they run. Without a NAME, list the physical machines that the server knows which --server
-or $NAUPEGOS_SERVER names.`,
+		Short: "List a cluster's machines and their power state, or a server's physical machines",
+		Long: `List the machines of the cluster NAME and whether they run. Without NAME, list the physical machines that the server
+of --server or $NAUPEGOS_SERVER knows.`,
 		Example: "  naupegos machine list demo\n  naupegos machine list demo -o yaml\n  naupegos machine list --server https://boot.example.com:8443 --approval pending",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -122,13 +123,13 @@ type power struct {
 func powers() []power {
 	return []power{
 		{verb: "start", states: []string{"on"}, done: "runs", short: "Switch machines on",
-			long: "Switch machines on, and wait until they have booted. A machine that runs already is fine."},
+			long: "Switch machines on, and wait until they have booted. Machines that already run are left alone."},
 		{verb: "stop", states: []string{"off"}, done: "is off", ask: true, short: "Shut machines down",
-			long: "Have machines shut down cleanly. Their pods are not drained before: see naupegos node drain."},
+			long: "Shut machines down cleanly. Their nodes are not drained first: see naupegos node drain."},
 		{verb: "kill", states: []string{"kill"}, done: "is dead", ask: true, short: "Switch machines off at once",
-			long: "Switch machines off as if their power had failed: to try what a cluster survives."},
+			long: "Switch machines off as if their power had failed, to test what a cluster survives."},
 		{verb: "reboot", states: []string{"off", "on"}, done: "has rebooted", ask: true, short: "Shut machines down and switch them on again",
-			long: "Have machines shut down cleanly, switch them on again and wait until they have booted. Several at once reboot at once."},
+			long: "Shut machines down cleanly, switch them on again and wait until they have booted. Several machines reboot at the same time."},
 	}
 }
 
@@ -137,7 +138,7 @@ func (p power) asks() string {
 	if !p.ask {
 		return ""
 	}
-	return "\n\nWhat is disturbed is said and asked for first. Where etcd would lose its quorum, and with it the API of the cluster stop, it\nis refused without --consent " +
+	return "\n\nThe command says what it disturbs, and asks first. If etcd would lose its quorum, and the cluster its API with it, it is\nrefused without --consent " +
 		cluster.ConsentQuorum + "."
 }
 
@@ -155,7 +156,7 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 	c := &cobra.Command{
 		Use:     p.verb + " NAME [MACHINE...]",
 		Short:   p.short,
-		Long:    p.long + p.asks() + "\n\nWithout a MACHINE, all machines of the cluster are meant.",
+		Long:    p.long + p.asks() + "\n\nWithout MACHINE, the command acts on all machines of the cluster.",
 		Example: p.examples(),
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -163,9 +164,9 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 		},
 	}
 	if p.ask {
-		c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do it without asking")
+		c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
 		f.consents.known = []string{cluster.ConsentQuorum}
-		c.Flags().Var(&f.consents, "consent", "consent to what is given up: "+cluster.ConsentQuorum)
+		c.Flags().Var(&f.consents, "consent", "consent to a loss: "+cluster.ConsentQuorum)
 	} else {
 		f.yes = true
 	}

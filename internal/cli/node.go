@@ -28,8 +28,9 @@ func newNodeCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "node",
 		Short: "List, add, remove, replace, cordon and drain a cluster's nodes",
-		Long: `Machines and the nodes on them. add and remove change the number that the document wants and then do what apply does; the
-document stays the only place where intent is written.`,
+		Long: `List a cluster's machines and nodes, and change them. add and remove change the number of machines in the document and
+then do what apply does: the document remains the only place where intent is written.`,
+		Example: "  naupegos node list demo\n  naupegos node add demo --pool general\n  naupegos node replace demo demo-cp-1",
 	}
 	c.AddCommand(newNodeListCmd(a), newNodeAddCmd(a), newNodeRemoveCmd(a), newNodeReplaceCmd(a),
 		newNodeCordonCmd(a), newNodeUncordonCmd(a), newNodeDrainCmd(a))
@@ -40,8 +41,8 @@ func newNodeListCmd(a *App) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:     "list NAME",
-		Short:   "List machines and nodes",
-		Long:    `List the cluster's machines with the nodes on them, and nodes that somebody else joined.`,
+		Short:   "List a cluster's machines and nodes",
+		Long:    `List the cluster's machines with their nodes, and nodes that were joined by others.`,
 		Example: "  naupegos node list demo\n  naupegos node list demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -88,7 +89,7 @@ func shortAge(d time.Duration) string {
 func newNodeCordonCmd(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "cordon NAME MACHINE...",
-		Short:   "Keep new pods away from nodes",
+		Short:   "Mark nodes as unschedulable",
 		Example: "  naupegos node cordon demo demo-general-1",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -100,7 +101,7 @@ func newNodeCordonCmd(a *App) *cobra.Command {
 func newNodeUncordonCmd(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "uncordon NAME MACHINE...",
-		Short:   "Let new pods onto nodes again",
+		Short:   "Mark nodes as schedulable again",
 		Example: "  naupegos node uncordon demo demo-general-1",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -114,9 +115,9 @@ func newNodeDrainCmd(a *App) *cobra.Command {
 	var timeout, grace time.Duration
 	c := &cobra.Command{
 		Use:   "drain NAME MACHINE...",
-		Short: "Move the pods of nodes elsewhere",
-		Long: `Cordon nodes, one after another, and evict their pods, all but those of DaemonSets, with respect to disruption budgets. The
-nodes stay cordoned: naupegos node uncordon lets pods in again.`,
+		Short: "Evict the pods of nodes",
+		Long: `Cordon nodes, one after another, and evict their pods, except those of DaemonSets, respecting PodDisruptionBudgets. The
+nodes stay cordoned until naupegos node uncordon.`,
 		Example: "  naupegos node drain demo demo-general-1\n  naupegos node drain demo demo-general-1 --timeout 2m --delete-emptydir-data",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -127,10 +128,10 @@ nodes stay cordoned: naupegos node uncordon lets pods in again.`,
 			return a.onNodes(cmd.Context(), operate.Asked{Verb: "node drain", Drain: &o}, args, "drained")
 		},
 	}
-	c.Flags().DurationVar(&timeout, "timeout", 0, "for each node's pods together (default: the document's spec.timeouts.drain)")
-	c.Flags().BoolVar(&o.DeleteEmptyDir, "delete-emptydir-data", false, "evict pods with emptyDir volumes too: their content is lost")
-	c.Flags().BoolVar(&o.Force, "force", false, "evict pods too that no controller starts elsewhere: they are lost")
-	c.Flags().DurationVar(&grace, "grace-period", 0*time.Second, "for each pod, in place of its own")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "time limit of draining each node (default: the document's spec.timeouts.drain)")
+	c.Flags().BoolVar(&o.DeleteEmptyDir, "delete-emptydir-data", false, "also evict pods with emptyDir volumes, whose content is lost")
+	c.Flags().BoolVar(&o.Force, "force", false, "also evict pods without a controller, which are not started elsewhere")
+	c.Flags().DurationVar(&grace, "grace-period", 0*time.Second, "time that each pod has to stop (default: the pod's own)")
 	return c
 }
 
@@ -153,12 +154,11 @@ func newNodeReplaceCmd(a *App) *cobra.Command {
 	n := &nodeChange{app: a, asked: operate.Asked{Verb: "node replace"}}
 	c := &cobra.Command{
 		Use:   "replace NAME MACHINE...",
-		Short: "Put a new machine of the same name in a machine's place",
-		Long: `Take a machine out and bring a new one in under the same name. A machine that answers is drained first; one that is dead is
-given up, and so are its pods. For a control-plane machine a backup is made first, the quorum is foreseen before anything
-is begun, and the new member joins as a learner until it has caught up. Several machines are replaced one after another.
-
-Interrupted, the same command or naupegos apply goes on.`,
+		Short: "Replace machines with new ones of the same name",
+		Long: `Replace a machine with a new one of the same name. A machine that answers is drained first; one that is dead is given
+up with its pods. Before a control-plane machine is replaced, a backup is made and the quorum is checked; the new
+etcd member joins as a learner until it has caught up. Several machines are replaced one after another. If the command
+is interrupted, run it again, or naupegos apply.`,
 		Example: "  naupegos node replace demo demo-general-2\n  naupegos node replace demo demo-cp-1 --yes",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -182,19 +182,22 @@ func newAutoscaleCmd(a *App) *cobra.Command {
 	var f autoscaleFlags
 	c := &cobra.Command{
 		Use:   "autoscale NAME...",
-		Short: "Have a cluster-autoscaler say how many machines pools have",
-		Long: `Serve the pools of workers that scale (maxReplicas in the document) to the Kubernetes cluster-autoscaler, by its provider externalgrpc. It asks
-for machines where pods find no room, and has those go that nobody needs; each such change is a plan as apply has it, in the journal and under
-the cluster's lease, within minReplicas and maxReplicas. What was decided is remembered: an apply leaves it.
+		Short: "Let a cluster-autoscaler scale pools of workers",
+		Long: `Serve the pools of workers that can scale (maxReplicas in the document) to the Kubernetes cluster-autoscaler, through
+its provider externalgrpc. The autoscaler asks for machines when pods find no room, and for the removal of machines
+that nobody needs. Each change is a plan like apply's, recorded in the history, made under the cluster's lease, and
+within minReplicas and maxReplicas. The number is remembered: a later apply keeps it.
 
-Nothing else of the cluster is touched. Where apply would have more to do, requests are refused until somebody has applied. While another
-verb is at work on the cluster, the autoscaler is told to try again.
+Nothing else in the cluster is changed. If apply would do more than scale, requests are refused until somebody has
+applied. While another command works on the cluster, the autoscaler is told to try again.
 
-The autoscaler and the server know each other by certificates of the cluster's authority: --secret prints a Secret with the autoscaler's, and
-its configuration, instead of serving. Of several clusters the first is served at the port of --listen, each of the others at the next one.
+The autoscaler and the server authenticate each other with certificates of the cluster's authority: --secret prints a
+Secret with the autoscaler's certificate and configuration, and serves nothing. The first cluster is served on the
+port of --listen, each further cluster on the next port.
 
-It runs until it is interrupted; what is being carried out then ends with the steps that it is at, and goes on when it is started again. Where
-naupegos server runs, spec.unattended.autoscale has it do the same, and this command is needed for --secret alone.`,
+The command runs until you interrupt it; running steps then finish, and the rest of the work continues when it is
+started again. If naupegos server runs, spec.unattended.autoscale makes it do the same, and you need this command only
+for --secret.`,
 		Example: `  naupegos autoscale demo --listen 192.0.2.1:8086
   naupegos autoscale demo --listen 0.0.0.0:8086 --address scaler.example.org
   naupegos autoscale demo --listen 192.0.2.1:8086 --secret | naupegos kubectl demo -- apply -f -`,
@@ -213,10 +216,10 @@ naupegos server runs, spec.unattended.autoscale has it do the same, and this com
 			return a.autoscale(cmd.Context(), args, at, &f)
 		},
 	}
-	c.Flags().StringVar(&f.listen, "listen", "", "address and port to serve at")
-	c.Flags().StringSliceVar(&f.address, "address", nil, "name or address by which autoscalers reach the server (default: that of --listen)")
+	c.Flags().StringVar(&f.listen, "listen", "", "address and port to serve on")
+	c.Flags().StringSliceVar(&f.address, "address", nil, "name or address at which autoscalers reach this server (default: that of --listen)")
 	c.Flags().BoolVar(&f.secret, "secret", false, "print a Secret with the autoscaler's configuration and certificate, and serve nothing")
-	c.Flags().Var(&f.run.progress, "progress", "how progress is shown: plain, json or none (default plain)")
+	c.Flags().Var(&f.run.progress, "progress", "progress output: plain, json or none (default plain)")
 	f.run.yes, f.run.parallel = true, 16
 	return c
 }

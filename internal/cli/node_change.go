@@ -53,8 +53,8 @@ func newNodeAddCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add machines to a pool of workers or to the control plane",
-		Long: `Raise the number of machines that the document wants, and do what apply does. Without -f the stored document is changed;
-with it that file, whose comments stay. The control plane has 1, 3 or 5 machines, so it grows by two.`,
+		Long: `Raise the number of machines in the document, and do what apply does. Without -f the stored document is changed; with -f
+that file is, and its comments are kept. The control plane has 1, 3 or 5 machines, so it grows by two.`,
 		Example: `  naupegos node add demo
   naupegos node add demo --pool general --count 2 -f cluster.yaml
   naupegos node add demo --control-plane --count 2
@@ -71,9 +71,9 @@ with it that file, whose comments stay. The control plane has 1, 3 or 5 machines
 			return n.carryOut(cmd.Context(), args[0])
 		},
 	}
-	c.Flags().StringVar(&grow.Pool, "pool", "", "the pool of workers (default: the only one)")
+	c.Flags().StringVar(&grow.Pool, "pool", "", "pool of workers (default: the only one)")
 	c.Flags().BoolVar(&grow.ControlPlane, "control-plane", false, "add control-plane machines")
-	c.Flags().IntVar(&grow.Count, "count", 1, "how many")
+	c.Flags().IntVar(&grow.Count, "count", 1, "number of machines to add")
 	n.bind(c)
 	return c
 }
@@ -83,10 +83,11 @@ func newNodeRemoveCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "remove NAME MACHINE...",
 		Aliases: []string{"rm"},
-		Short:   "Remove machines: drained, taken out of etcd and Kubernetes, destroyed",
-		Long: `Lower the number of machines that the document wants by those named, and let exactly those go: their pods move elsewhere,
-control-plane machines leave etcd (the quorum is foreseen before anything is begun), and the machines are destroyed. Without -f the
-stored document is changed; with it that file, whose comments stay. The control plane has 1, 3 or 5 machines, so two go together.`,
+		Short:   "Drain machines, take them out of etcd and Kubernetes, and destroy them",
+		Long: `Remove exactly the machines that you name, and lower the number in the document accordingly: pods move elsewhere,
+control-plane machines leave etcd (refused beforehand if the quorum would be at risk), and the machines are destroyed.
+Without -f the stored document is changed; with -f that file is, and its comments are kept. The control plane has 1, 3
+or 5 machines, so two are removed together.`,
 		Example: "  naupegos node remove demo demo-general-2\n  naupegos node remove demo demo-general-2 --dry-run\n  naupegos node remove demo demo-cp-4 demo-cp-5 -f cluster.yaml",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,7 +100,7 @@ stored document is changed; with it that file, whose comments stay. The control 
 }
 
 func (n *nodeChange) bind(c *cobra.Command) {
-	c.Flags().StringVarP(&n.file, "file", "f", "", "the Cluster document to change too (default: the stored one only)")
+	c.Flags().StringVarP(&n.file, "file", "f", "", "the Cluster document to change as well (default: the stored one only)")
 	n.bindRun(c)
 }
 
@@ -107,7 +108,7 @@ func (n *nodeChange) bind(c *cobra.Command) {
 func (n *nodeChange) bindRun(c *cobra.Command) {
 	n.run.bind(c)
 	n.out.Bind(c)
-	c.Flags().BoolVar(&n.dry, "dry-run", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
+	c.Flags().BoolVar(&n.dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 }
 
 func unique(names []string) []string {

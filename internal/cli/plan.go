@@ -37,18 +37,18 @@ func newPlanCmd(a *App) *cobra.Command {
 	var f planFlags
 	c := &cobra.Command{
 		Use:   "plan [NAME]",
-		Short: "Show what apply or destroy would do, and change nothing",
-		Long: `Compare the document with what is there and print the steps that apply would carry out: what is created, changed,
-replaced or destroyed, and why. Names, networks and addresses that are shown are those that come.
+		Short: "Show what apply or destroy would do, without changing anything",
+		Long: `Compare the document with what exists and print the steps that apply would carry out: what it would create, change,
+replace or destroy, and why. The names, networks and addresses in the plan are the ones that apply uses.
 
-With --out the plan is saved: naupegos apply PLAN carries out that plan and no other, without asking, and refuses where what is there has
-changed meanwhile. The file holds the document and the plan, and no secrets. The bundle is pulled or built first if it is not here.
+--out saves the plan to a file. naupegos apply PLAN then carries out exactly that plan, without asking, and refuses
+if anything has changed in the meantime. The file holds the document and the plan, but no secrets. The bundle is
+pulled or built first if it is not in the library.
 
-With --only it is of a part of the cluster: what is left out is said below it.
+--only plans a part of the cluster, and lists below the plan what is left out.
+--destroy plans what naupegos destroy would do to the cluster NAME, or to the one that FILE describes.
 
-With --destroy it is what naupegos destroy would do, of the cluster NAME or of the one that FILE describes.
-
-Exit status: 0 where nothing is to do, 2 where there are changes, another one for errors.`,
+Exit status: 0 if there is nothing to do, 2 if there are changes, any other on errors.`,
 		Example: `  naupegos plan -f cluster.yaml
   naupegos plan -f cluster.yaml -o json | jq '.steps[].id'
   naupegos plan -f cluster.yaml --out cluster.plan
@@ -70,8 +70,8 @@ Exit status: 0 where nothing is to do, 2 where there are changes, another one fo
 	}
 	c.Flags().StringVarP(&f.file, "file", "f", "", "the Cluster document; - for standard input")
 	c.Flags().StringVar(&f.save, "out", "", "save the plan to this file, for naupegos apply PLAN")
-	c.Flags().BoolVar(&f.destroy, "destroy", false, "show what naupegos destroy would do")
-	c.Flags().BoolVar(&f.keepVolumes, "keep-volumes", false, "with --destroy: as naupegos destroy --keep-volumes")
+	c.Flags().BoolVar(&f.destroy, "destroy", false, "plan what naupegos destroy would do")
+	c.Flags().BoolVar(&f.keepVolumes, "keep-volumes", false, "with --destroy: keep the volumes of PersistentVolumeClaims, as naupegos destroy --keep-volumes does")
 	f.only.bind(c)
 	f.out.Bind(c)
 	return c

@@ -21,16 +21,17 @@ func newRenewCmd(a *App) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:   "renew NAME... | --all",
-		Short: "Give machines new certificates for those that are due, and do nothing else",
-		Long: `Renew what naupegos apply would renew, and nothing else: for a timer or cron, at night, without anybody who watches. A certificate is due when
-a third of its year is left. Where none is, no machine is asked anything.
+		Short: "Renew certificates that are due, and change nothing else",
+		Long: `Renew the certificates that naupegos apply would renew, and nothing else. Run it from a timer or cron, unattended. A
+certificate is due when a third of its year is left. If none is due, no machine is contacted.
 
-What is due is renewed as apply does it: the control-plane machines one after another, with a gate after each. A cluster of which apply would
-change more than certificates is left as it is, with exit status 4: look at naupegos plan, and apply. Authorities do not expire for ten years and
-are rotated (naupegos certs rotate); kubelets renew their own certificates.
+Certificates are renewed as apply does it: on the control-plane machines one after another, with a health check after
+each. If apply would change more than certificates, nothing is changed and the exit status is 4: look at naupegos plan,
+and apply. Authorities are valid for ten years and are rotated (naupegos certs rotate); kubelets renew their own
+certificates.
 
-Several clusters are done one after another; one that can't be renewed does not keep the others from it, and the exit status is that of the first
-which could not.`,
+Several clusters are renewed one after another. If one fails, the others are still renewed, and the exit status is that
+of the first failure.`,
 		Example: `  naupegos renew demo
   naupegos renew --all --yes
   17 3 * * * naupegos renew --all --yes --progress none     # in a crontab`,
@@ -47,7 +48,7 @@ which could not.`,
 			return a.renew(cmd.Context(), args, &out, &f)
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "all clusters of the store")
+	c.Flags().BoolVar(&all, "all", false, "all clusters in the store")
 	out.Bind(c)
 	f.bind(c)
 	return c

@@ -44,9 +44,9 @@ func (a *App) Color(w io.Writer) bool { return !a.NoColor && show.WantColor(w) }
 func New(a *App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "naupegos",
-		Short: "Build and keep highly available Kubernetes clusters",
-		Long: `naupegos builds highly available Kubernetes clusters on this machine, on hosts you name and in OpenStack clouds, from
-one short YAML document, and keeps them right afterwards.
+		Short: "Build and maintain highly available Kubernetes clusters",
+		Long: `naupegos builds highly available Kubernetes clusters on this machine, on hosts that you name, on OpenStack and on
+physical machines, from one short YAML document, and maintains them: upgrades, backups, certificates, repair.
 
 Start with:
   naupegos init > cluster.yaml      write a document
@@ -71,8 +71,8 @@ Start with:
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.PersistentFlags().StringVar(&a.StateDir, "state-dir", a.StateDir, "this user's directory: the store, and what is not shared (default $XDG_STATE_HOME/naupegos)")
-	root.PersistentFlags().StringVar(&a.StoreURL, "store", "", "the store of a team: a PostgreSQL database, postgres://USER@HOST/DATABASE (default $NAUPEGOS_STORE, else a file in the state directory)")
+	root.PersistentFlags().StringVar(&a.StateDir, "state-dir", a.StateDir, "directory of the store, and of this user's keys (default $XDG_STATE_HOME/naupegos)")
+	root.PersistentFlags().StringVar(&a.StoreURL, "store", "", "PostgreSQL database that a team shares as its store, postgres://USER@HOST/DATABASE (default $NAUPEGOS_STORE, else a file in the state directory)")
 	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", a.NoColor, "plain output, as with NO_COLOR")
 	a.serverFlags.bind(root)
 	a.logging.bind(root)

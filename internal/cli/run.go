@@ -37,12 +37,12 @@ type runFlags struct {
 }
 
 func (f *runFlags) bind(c *cobra.Command) {
-	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "carry the plan out without asking")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask before carrying the plan out")
 	f.consents.known = cluster.Consents()
-	c.Flags().Var(&f.consents, "consent", "consent to a kind of disruption that the plan names, NAME or NAME=MACHINE (repeatable)")
+	c.Flags().Var(&f.consents, "consent", "consent to a disruption that the plan names, NAME or NAME=MACHINE (repeatable)")
 	f.parallel = 16
-	c.Flags().Var(&f.parallel, "parallel", "most steps at once")
-	c.Flags().Var(&f.progress, "progress", "how progress is shown: tty, plain, json or none (default tty on a terminal, else plain)")
+	c.Flags().Var(&f.parallel, "parallel", "maximum number of steps that run at once")
+	c.Flags().Var(&f.progress, "progress", "progress output: tty, plain, json or none (default tty on a terminal, else plain)")
 }
 
 // json reports whether progress is shown as lines of JSON, among which there may be no other text.
@@ -245,7 +245,7 @@ func (n *atLeastOne) Set(text string) error {
 type partsFlag []parts.Part
 
 func (f *partsFlag) bind(c *cobra.Command) {
-	c.Flags().Var(f, "only", "only these parts of the cluster, parted by commas: "+parts.Words(parts.All()))
+	c.Flags().Var(f, "only", "only these parts of the cluster, separated by commas: "+parts.Words(parts.All()))
 }
 
 // String lists the parts.
@@ -296,8 +296,8 @@ type logFlags struct {
 }
 
 func (l *logFlags) bind(c *cobra.Command) {
-	c.PersistentFlags().BoolVarP(&l.verbose, "verbose", "v", false, "say on standard error what is done, step by step")
-	c.PersistentFlags().StringVar(&l.file, "log-file", "", "append what is done, step by step, to this file as lines of JSON")
+	c.PersistentFlags().BoolVarP(&l.verbose, "verbose", "v", false, "log each step to standard error")
+	c.PersistentFlags().StringVar(&l.file, "log-file", "", "append a log of each step to this file, as JSON lines")
 }
 
 // logger returns the log; before it is started, and where nobody wants one, what is written there is discarded.

@@ -22,9 +22,9 @@ func newSSHCmd(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ssh NAME MACHINE [-- COMMAND...]",
 		Short: "Open a shell on a machine, or run a command there",
-		Long: `Log in to a machine of the cluster, through a gateway where there is one (on OpenStack without gateways through a machine with
-a floating IP), with the cluster's own key, or your sshKeyFile for hosts given by address, and the host key that is pinned for the
-machine. The exit status is the remote command's.`,
+		Long: `Log in to a machine of the cluster with the cluster's own key (for hosts given by address, with your sshKeyFile) and the
+machine's pinned host key. The connection goes through a gateway if there is one; on OpenStack without gateways, through
+a machine with a floating IP. The exit status is that of the remote command.`,
 		Example: "  naupegos ssh demo demo-cp-1\n  naupegos ssh demo demo-cp-1 -- journalctl -u kubelet -n 50",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,10 +59,10 @@ func newSSHConfigCmd(a *App) *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "ssh-config NAME",
-		Short: "Write an ssh configuration, key and known hosts for a cluster's machines",
-		Long: `Write into a directory (0700): config, with every machine under its name and, as jump hosts, the gateways or, on OpenStack
-without gateways, machines with a floating IP; known_hosts with the pinned host keys; and the cluster's private key. For hosts given by
-address no key is written: config points at your sshKeyFile. Print how to use them.`,
+		Short: "Write an ssh configuration for a cluster's machines",
+		Long: `Write a directory (0700) with an ssh configuration, and print how to use it. config names every machine and its jump
+hosts: the gateways or, on OpenStack without gateways, machines with a floating IP. known_hosts has the pinned host keys.
+The cluster's private key is written as well; for hosts given by address, config refers to your sshKeyFile instead.`,
 		Example: "  naupegos ssh-config demo --dir ~/.ssh/demo\n  ssh -F ~/.ssh/demo/config demo-cp-1",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,7 +81,7 @@ address no key is written: config points at your sshKeyFile. Print how to use th
 			})
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "where to write (default: the store's directory)")
+	c.Flags().StringVar(&dir, "dir", "", "directory to write (default: ssh/NAME in the state directory)")
 	return c
 }
 
@@ -90,13 +90,14 @@ func newLogsCmd(a *App) *cobra.Command {
 	var since time.Duration
 	c := &cobra.Command{
 		Use:   "logs NAME",
-		Short: "Collect a support archive from all machines, without secrets",
-		Long: `Ask all machines at once for what their units and containers logged and what they are, and put that into one archive, together
-with the cluster's status, its document and the record of what was done (history). Machines that do not answer are listed in
+		Short: "Collect logs from all machines in a support archive, without secrets",
+		Long: `Collect from all machines the logs of their units and containers and a description of each machine, and write them to one
+archive, together with the cluster's status, document and history. Machines that do not answer are listed in
 problems.json and do not stop the rest.
 
-No key, certificate, kubeconfig or Secret is collected, and all texts are searched for the cluster's own secrets and for what looks
-like keys, tokens or passwords. With --server the server collects it, which takes the role admin. Logs may still hold what workloads write: look before you send it to anybody.`,
+No key, certificate, kubeconfig or Secret is collected, and every text is searched for the cluster's own secrets and for
+anything that looks like a key, token or password. Logs may still contain what workloads write: look through the archive
+before you send it to anybody. With --server, the server collects it; this needs the role admin.`,
 		Example: "  naupegos logs demo\n  naupegos logs demo --since 10m --file demo.tar.gz",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -107,9 +108,9 @@ like keys, tokens or passwords. With --server the server collects it, which take
 			return a.logs(cmd.Context(), args[0], file, support.Options{Since: since, Prefix: name})
 		},
 	}
-	c.Flags().StringVar(&file, "file", "", "the archive (default: NAME-logs-TIME.tar.gz)")
-	c.Flags().StringVar(&dir, "dir", ".", "the directory of the archive, where --file is not given")
-	c.Flags().DurationVar(&since, "since", time.Hour, "how far back logs go")
+	c.Flags().StringVar(&file, "file", "", "archive to write (default: NAME-logs-TIME.tar.gz)")
+	c.Flags().StringVar(&dir, "dir", ".", "directory of the archive, if --file is not given")
+	c.Flags().DurationVar(&since, "since", time.Hour, "how far back the logs go")
 	return c
 }
 

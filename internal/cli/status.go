@@ -26,11 +26,13 @@ func newStatusCmd(a *App) *cobra.Command {
 	var within time.Duration
 	c := &cobra.Command{
 		Use:   "status [NAME]",
-		Short: "Show clusters, or one cluster's machines, nodes, etcd and certificates",
-		Long: `Without a name, list the clusters in the store with their health. With one, look at its machines, the Kubernetes API and etcd now.
+		Short: "List clusters, or show one cluster's machines, nodes, etcd and certificates",
+		Long: `Without NAME, list the clusters in the store with their health. With NAME, check the cluster's machines, its
+Kubernetes API and etcd now, and show their state.
 --watch prints the status again each time it changes, until you stop it. --wait waits until the cluster is healthy.
 
-Exit status: 0 where the cluster is healthy, 5 where something is missing, down, not as the document says, or due for renewal.`,
+Exit status: 0 if the cluster is healthy, 5 if something is missing, down, different from the document, or due for
+renewal.`,
 		Example: "  naupegos status\n  naupegos status demo\n  naupegos status demo --watch\n  naupegos status demo --wait=5m\n  naupegos status demo -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,9 +48,9 @@ Exit status: 0 where the cluster is healthy, 5 where something is missing, down,
 		},
 	}
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "print the status again each time it changes")
-	c.Flags().DurationVar(&f.wait, "wait", 0, "wait until the cluster is healthy, for as long as this (10m where no time is given)")
+	c.Flags().DurationVar(&f.wait, "wait", 0, "wait at most this long until the cluster is healthy (10m if no time is given)")
 	c.Flags().Lookup("wait").NoOptDefVal = "10m"
-	c.Flags().DurationVar(&within, "timeout", 15*time.Second, "without NAME: how long clusters have to show their health")
+	c.Flags().DurationVar(&within, "timeout", 15*time.Second, "without NAME: how long to wait for the clusters' health")
 	f.out.Bind(c)
 	return c
 }

@@ -23,13 +23,16 @@ import (
 func newStoreCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
-		Short: "Back up, restore and move what Naupegos remembers",
-		Long: `The store is where Naupegos remembers clusters: the document applied last, the keys of the authorities, history. Clusters run
-without it; without a copy of it they can't be changed any more once it is lost.
+		Short: "Back up, restore and move the store",
+		Long: `The store is where Naupegos keeps what it knows about clusters: the document that was last applied, the keys of the
+authorities, history. Clusters run without it, but if it is lost without a backup they can't be changed any more.
 
 It is a file in the state directory of the user who runs the command, or a PostgreSQL database that a team shares:
+
   export NAUPEGOS_STORE=postgres://ann@db.example.com/naupegos
-Secrets in it are encrypted. What opens them, identity.age, stays in the state directory of each who uses the store.`,
+
+Secrets in it are encrypted. The key that opens them, identity.age, stays in the state directory of each user.`,
+		Example: "  naupegos store backup store.age\n  naupegos store move postgres://ann@db.example.com/naupegos",
 	}
 	c.AddCommand(newStoreBackupCmd(a), newStoreRestoreCmd(a), newStoreMoveCmd(a))
 	return c
@@ -42,11 +45,11 @@ func newStoreBackupCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write an encrypted copy of the store to a file",
-		Long: `Write everything that the store remembers to a new file, with the identity that opens its secrets: all that another machine needs
-to go on. It is encrypted by age: to recipients (age-keygen makes one; keep its other half away from this machine), or to a
-passphrase, which is asked for on the terminal or read from a file.
+		Long: `Write everything in the store to a new file, with the identity that opens its secrets: all that another machine needs to
+continue. The file is encrypted with age: to recipients (age-keygen creates one; keep its private key away from this
+machine), or to a passphrase, which is read from the terminal or from a file.
 
-It can be made while naupegos is at work. Backups of clusters, in backups/ of the state directory, are not in it.`,
+You can run it while other commands work. Backups of clusters, in backups/ of the state directory, are not included.`,
 		Example: "  naupegos store backup store.age\n  naupegos store backup store-$(date +%F).age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,8 +59,8 @@ It can be made while naupegos is at work. Backups of clusters, in backups/ of th
 			return a.backupStore(cmd.Context(), args[0], key, passphrase, &out)
 		},
 	}
-	c.Flags().StringArrayVar(&key.Recipients, "recipient", nil, "who may open it, as age1…; may be given several times")
-	c.Flags().StringVar(&passphrase, "passphrase-file", "", "read the passphrase from the first line of this file")
+	c.Flags().StringArrayVar(&key.Recipients, "recipient", nil, "age recipient that may open it, age1… (repeatable)")
+	c.Flags().StringVar(&passphrase, "passphrase-file", "", "file whose first line is the passphrase")
 	out.Bind(c)
 	return c
 }
@@ -119,12 +122,13 @@ func newStoreMoveCmd(a *App) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:   "move TO",
-		Short: "Move the store into a database that a team shares, or back into a directory",
-		Long: `Copy everything that the store remembers to another place, a PostgreSQL database or a state directory, and have whoever opens the
-old one use the new one. Nobody may be at work on a cluster meanwhile. The database must exist, and belong to the user:
+		Short: "Move the store to a database that a team shares, or back to a directory",
+		Long: `Copy the store to another place, a PostgreSQL database or a state directory, and refer users of the old one to the new
+one. No command may be working on a cluster meanwhile. The database must exist and belong to the user:
+
   createdb -O ann naupegos
 
-Whoever shares the store needs a copy of identity.age, mode 600, in their own state directory.`,
+Everybody who shares the store needs a copy of identity.age, mode 0600, in their own state directory.`,
 		Example: "  naupegos store move postgres://ann@db.example.com/naupegos\n  naupegos store move ~/.local/state/naupegos --store postgres://ann@db.example.com/naupegos",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -153,7 +157,7 @@ Whoever shares the store needs a copy of identity.age, mode 600, in their own st
 			})
 		},
 	}
-	c.Flags().BoolVar(&replace, "replace", false, "write over clusters that the other place has; what it remembers of them is lost")
+	c.Flags().BoolVar(&replace, "replace", false, "overwrite a store with clusters in the other place; what it knows about them is lost")
 	out.Bind(c)
 	return c
 }
@@ -219,12 +223,14 @@ func newStoreRestoreCmd(a *App) *cobra.Command {
 	var f restoreFlags
 	c := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Put what a backup holds into the store",
-		Long: `Put everything that a backup holds into the store, and the identity that opens its secrets into the state directory: on a new machine,
-or where the store is lost. A store that has clusters is written over only with --replace, and only while nobody is at work on one.
+		Short: "Restore the store from a backup",
+		Long: `Restore the store from a backup, and the identity that opens its secrets into the state directory: on a new machine, or
+after the store was lost. A store that has clusters is overwritten only with --replace, and only while no command works on
+one of them.
 
-What was done to a cluster after the backup was made is not known afterwards, and the verbs say so until the cluster was applied again. Look first:
-naupegos plan -f with your document shows what differs; naupegos status NAME shows machines that the backup does not know.`,
+The store then does not know what was done to a cluster after the backup was made; commands say so until the cluster has
+been applied again. Look first: naupegos plan -f with your document shows what differs, and naupegos status NAME shows
+machines that the backup does not know.`,
 		Example: "  naupegos store restore store.age\n  naupegos store restore store.age --identity ~/keys/backup.txt\n  naupegos store restore store.age --replace",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -234,9 +240,9 @@ naupegos plan -f with your document shows what differs; naupegos status NAME sho
 			return a.restoreStore(cmd.Context(), args[0], &f)
 		},
 	}
-	c.Flags().StringVar(&f.identity, "identity", "", "open it with the age identity in this file; else with a passphrase")
-	c.Flags().StringVar(&f.passphrase, "passphrase-file", "", "read the passphrase from the first line of this file")
-	c.Flags().BoolVar(&f.replace, "replace", false, "write over clusters that the store has; what it remembers of them is lost")
+	c.Flags().StringVar(&f.identity, "identity", "", "file with the age identity that opens the backup (default: ask for a passphrase)")
+	c.Flags().StringVar(&f.passphrase, "passphrase-file", "", "file whose first line is the passphrase")
+	c.Flags().BoolVar(&f.replace, "replace", false, "overwrite a store that has clusters; what it knows about them is lost")
 	f.out.Bind(c)
 	return c
 }
@@ -300,17 +306,20 @@ func (a *App) tellIfRestored(rec *store.Cluster) {
 // serverStoreVerbs are backup and restore as whoever runs a server looks for them: the same as those of naupegos store.
 func serverStoreVerbs(a *App) []*cobra.Command {
 	backup, restore := newStoreBackupCmd(a), newStoreRestoreCmd(a)
-	backup.Short = "Write an encrypted copy of the server's database to a file, also while it serves"
-	backup.Long = `Write everything that servers remember to a new file: clusters with their secrets, physical machines, tokens, audit, journal, the server's own
-authority, and the identity that opens its secrets. It is the database as it was at one moment, however much is written meanwhile; nobody waits for it.
-It is encrypted by age, to recipients or to a passphrase, just as by naupegos store backup.`
-	backup.Example = "  naupegos server backup --state-dir /var/lib/naupegos server.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p\n  naupegos server backup server-$(date +%F).age --passphrase-file /etc/naupegos/passphrase"
-	restore.Short = "Put what a backup holds into the server's database"
-	restore.Long = `Put everything that a backup holds into the place of what the server's database holds. It is refused while a server is at work on it: stop all of them
-first. A database that has clusters or physical machines is written over only with --replace.
+	backup.Short = "Write an encrypted copy of the server's database to a file"
+	backup.Long = `Write everything that servers remember to a new file: clusters with their secrets, physical machines, tokens, audit,
+history, the server's own authority, and the identity that opens its secrets. It is a consistent copy of one moment, and
+can be made while servers run.
 
-Jobs that had not ended when the backup was made are not gone on with, and tokens that are revoked stay so. Tokens that were made since the backup are
-gone. What was done to a cluster since is not known: look first with naupegos plan -f DOCUMENT.`
+The file is encrypted with age, to recipients or to a passphrase, as naupegos store backup does it.`
+	backup.Example = "  naupegos server backup --state-dir /var/lib/naupegos server.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p\n  naupegos server backup server-$(date +%F).age --passphrase-file /etc/naupegos/passphrase"
+	restore.Short = "Restore the server's database from a backup"
+	restore.Long = `Replace the contents of the server's database with those of a backup. This is refused while a server works on the
+database: stop all of them first. A database that has clusters or physical machines is overwritten only with --replace.
+
+Jobs that had not ended when the backup was made are not continued. Revoked tokens stay revoked, and tokens that were
+created after the backup are gone. The store does not know what was done to clusters since: look first, with naupegos plan
+-f DOCUMENT.`
 	restore.Example = "  systemctl stop naupegos && naupegos server restore server.age --identity ~/keys/backup.txt --replace\n  naupegos server restore server.age --state-dir /var/lib/naupegos"
 	return []*cobra.Command{backup, restore}
 }

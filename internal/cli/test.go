@@ -25,14 +25,15 @@ func newTestCmd(a *App) *cobra.Command {
 	var limit time.Duration
 	c := &cobra.Command{
 		Use:   "test NAME",
-		Short: "Prove that a cluster does what it is for",
-		Long: `Try on the living cluster what workloads need: the API through the endpoint and through every gateway, cluster DNS, a Service that is
-asked from another node by its address, its name and the ports of nodes, and on OpenStack a load balancer, which is sent a request from here and from the gateways, and a volume of the cloud.
+		Short: "Test that a cluster serves workloads",
+		Long: `Test what workloads need from a running cluster: the API through the endpoint and through every gateway; cluster
+DNS; a Service, reached from another node by its address, its name and node ports; and on OpenStack a load balancer,
+reached from here and from the gateways, and a volume of the cloud.
 
-Everything runs in namespaces of its own (naupegos-smoke, naupegos-smoke-cloud) with an image of the bundle, and is removed afterwards.
-What is tried does not depend on spec.smokeTest, which is about apply.
+The tests run in namespaces of their own (naupegos-smoke, naupegos-smoke-cloud) with an image from the bundle, and
+remove what they created. They run whatever spec.smokeTest says: that field is about apply.
 
-Exit status: 0 where all holds, 5 where something does not.`,
+Exit status: 0 if all tests pass, 5 if one fails.`,
 		Example: "  naupegos test demo\n  naupegos test demo -o json\n  naupegos test demo --junit demo.xml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +58,7 @@ Exit status: 0 where all holds, 5 where something does not.`,
 			})
 		},
 	}
-	c.Flags().DurationVar(&limit, "timeout", 0, "how long each thing may take (default 20s for the API, 1m for DNS, 3m for the Service, 15m for the cloud)")
+	c.Flags().DurationVar(&limit, "timeout", 0, "time limit of each test (default 20s for the API, 1m for DNS, 3m for the Service, 15m for the cloud)")
 	c.Flags().StringVar(&junit, "junit", "", "also write the result to this file as JUnit XML")
 	out.Bind(c)
 	return c

@@ -11,27 +11,28 @@ func newUpgradeCmd(a *App) *cobra.Command {
 	var f operate.Upgrade
 	c := &cobra.Command{
 		Use:   "upgrade NAME",
-		Short: "Bring a cluster to another release of Kubernetes, and back",
-		Long: `Set the release that the document wants, and do what apply does: the cluster gets there in hops, the next of which begins once every
-machine has made the one before.
+		Short: "Upgrade a cluster to another release of Kubernetes, and back",
+		Long: `Set the Kubernetes release in the document, and do what apply does. An upgrade takes three hops; each begins when every
+machine has completed the one before.
 
-  1. What of the new release is used is sent to every machine, while everything runs on.
-  2. The API servers, controller managers and schedulers run the new release, and behave as the old minor (--emulated-version): one
-     control-plane machine after another, the one whose etcd member leads last.
-  3. Everything runs the new release: after a backup the control plane, machine by machine, then the records of kubeadm,
-     kube-proxy and CoreDNS, then the workers, drained, as many of a pool at a time as spec.updates.maxUnavailable says.
+  1. Every machine gets the programs and images of the new release, while everything keeps running.
+  2. The API servers, controller managers and schedulers run the new release and behave like the old minor
+     (--emulated-version): one control-plane machine after another, etcd's leader last.
+  3. Everything runs the new release: after a backup the control plane, machine by machine; then kubeadm's records,
+     kube-proxy and CoreDNS; then the workers, drained, at most spec.updates.maxUnavailable of a pool at a time.
 
-A cluster stays after the second hop. --back returns from there to the old release with all that was written meanwhile; --finish goes on with
-the third, from which only a backup leads back. Of several minors those in between are finished by themselves. A patch needs no second hop.
+The cluster stays after the second hop until you decide. --back returns to the old release and keeps everything that
+was written meanwhile. --finish continues with the third hop; after that, only a backup leads back. An upgrade over
+several minors finishes those in between by itself. A patch release needs no second hop.
 
---pause-after MACHINE stops once that machine was restarted and is well again, in the second hop and in the third: look at it, then the same
-command without it, or naupegos apply, goes on with the others.
+--pause-after MACHINE stops when that machine has been restarted and is healthy again, in the second hop and in the
+third. Look at it; the same command without the flag, or naupegos apply, continues with the others.
 
---pool POOL brings a pool that stays behind (version in spec.workers) to the release --to, or to the one that the document has for the cluster,
-and nothing else: its workers, drained.
+--pool POOL upgrades only a pool that was kept behind (version in spec.workers), to the release of --to or of the
+cluster; its workers are drained.
 
-Whatever is interrupted goes on with the same command, or with naupegos apply. Without -f the stored document is changed; with it that file,
-whose comments stay. Editing spec.kubernetes.version and applying does the same.`,
+If an upgrade is interrupted, run the same command or naupegos apply to continue it. Without -f the stored document is
+changed; with -f that file is, and its comments are kept. You can also edit spec.kubernetes.version and apply.`,
 		Example: `  naupegos upgrade demo --to v1.37.2 --dry-run
   naupegos upgrade demo --to v1.37.2
   naupegos upgrade demo --to v1.37.2 --pause-after demo-cp-1
@@ -47,11 +48,11 @@ whose comments stay. Editing spec.kubernetes.version and applying does the same.
 			return n.carryOut(cmd.Context(), args[0])
 		},
 	}
-	c.Flags().StringVar(&f.To, "to", "", "the release of Kubernetes, as v1.37.2")
-	c.Flags().BoolVar(&f.Finish, "finish", false, "go on beyond the hop from which there is a way back")
-	c.Flags().BoolVar(&f.Back, "back", false, "return to the release that the machines still run")
-	c.Flags().StringVar(&f.PauseAfter, "pause-after", "", "stop once this machine was restarted, in every hop that restarts it")
-	c.Flags().StringVar(&f.Pool, "pool", "", "bring this pool of workers, which stayed behind, to the release")
+	c.Flags().StringVar(&f.To, "to", "", "Kubernetes release to upgrade to, such as v1.37.2")
+	c.Flags().BoolVar(&f.Finish, "finish", false, "complete the upgrade; only a backup leads back afterwards")
+	c.Flags().BoolVar(&f.Back, "back", false, "return to the old release, which is possible until --finish")
+	c.Flags().StringVar(&f.PauseAfter, "pause-after", "", "stop when this machine has been restarted, in every hop that restarts it")
+	c.Flags().StringVar(&f.Pool, "pool", "", "upgrade this pool of workers, which was kept behind")
 	c.Flags().BoolVar(&n.dry, "plan", false, "the same as --dry-run")
 	n.bind(c)
 	return c

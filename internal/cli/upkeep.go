@@ -28,23 +28,25 @@ func newRepairCmd(a *App) *cobra.Command {
 	var f repairFlags
 	c := &cobra.Command{
 		Use:   "repair NAME",
-		Short: "Heal a machine whose node stays not Ready: reboot, power cycle, replace",
-		Long: `Do one round of repair: the machine whose node has been not Ready for longer than spec.repair.after climbs one rung of a ladder, and is waited for.
+		Short: "Repair a machine whose node stays not Ready: reboot, power cycle, replace",
+		Long: `Do one round of repair: take the next step for a machine whose node has been not Ready for longer than
+spec.repair.after, and wait for it.
 
-  1. It is rebooted.
-  2. It is switched off at once, and on again, where its provider can do that.
-  3. Another machine takes its place: with --consent replace-machines, or where spec.repair.replace is true.
+  1. Reboot it.
+  2. Switch it off at once and on again, if its provider can do that.
+  3. Replace it with another machine: with --consent replace-machines, or if spec.repair.replace is true.
 
-Each rung is climbed once for a failure, and remembered with its time. It is given spec.repair.patience to work; the next round goes on. A machine
-that was Ready for as long has recovered.
+Each step is tried once for a failure, and recorded with its time. It has spec.repair.patience to take effect; the next
+round takes the next step. A machine that was Ready for that long has recovered.
 
-It is for cron, or a timer, without anybody who watches: one machine at a time, never below etcd's quorum, and nothing but that machine. A
-replacement is refused where apply would change something else. Where more nodes are not Ready than spec.repair.maxUnhealthy allows, a third, none
-is touched: the cause is not in the machines then. One whose node somebody has cordoned is left alone. --machine repairs that one, at once, in spite
-of all three.
+Run it from cron or a timer, unattended: it repairs one machine at a time, never goes below etcd's quorum, and touches
+nothing but that machine. A replacement is refused if apply would change something else as well. If more nodes are not
+Ready than spec.repair.maxUnhealthy allows (a third by default), none is touched: the cause is then unlikely to be in
+the machines. A machine whose node somebody cordoned is left alone. --machine repairs that machine at once, whichever
+of spec.repair.after, maxUnhealthy and the cordon would prevent it.
 
-Exit status: 0 where no machine is sick or the one that was is Ready; 4 where nothing is left to be tried, too many are sick, or nobody has
-consented; 5 where the machine is still not Ready.`,
+Exit status: 0 if no machine is sick, or the one that was is Ready; 4 if nothing is left to try, too many machines are
+sick, or consent is missing; 5 if the machine is still not Ready.`,
 		Example: `  naupegos repair demo --plan
   naupegos repair demo
   naupegos repair demo --machine demo-general-2 --consent replace-machines
@@ -52,8 +54,8 @@ consented; 5 where the machine is still not Ready.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.repair(cmd.Context(), args[0], &f) },
 	}
-	c.Flags().StringVar(&f.machine, "machine", "", "this machine alone, and at once")
-	c.Flags().BoolVar(&f.dry, "plan", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
+	c.Flags().StringVar(&f.machine, "machine", "", "repair this machine only, and at once")
+	c.Flags().BoolVar(&f.dry, "plan", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	c.Flags().BoolVar(&f.dry, "dry-run", false, "the same as --plan")
 	f.run.bind(c)
 	f.out.Bind(c)
@@ -108,20 +110,22 @@ func newUpdateCmd(a *App) *cobra.Command {
 	var f updateFlags
 	c := &cobra.Command{
 		Use:   "update NAME",
-		Short: "Bring the machines' operating system up to date: packages, and reboots where they are needed",
-		Long: `Bring the packages of machines to what their mirror has, and reboot those that need it, one machine at a time: its node is drained, its packages are
-updated, it is rebooted, and the next one's turn comes only when it is as well as before (kubelet, node Ready since the boot, etcd, API). Gateways
-come first, then the control plane, after a backup, with the machine whose etcd member leads last, then the workers. A machine with nothing newer is
-left alone.
+		Short: "Update the machines' operating system: packages, and reboots if needed",
+		Long: `Update the packages of machines to the versions on their mirror, and reboot those that need it, one machine at a time:
+its node is drained, its packages are updated, it is rebooted, and the next machine follows only when it is as healthy
+as before (kubelet, node Ready since the boot, etcd, API). Gateways come first, then the control plane, after a backup
+and with etcd's leader last, then the workers. A machine without updates is left alone.
 
-Exactly what is shown is installed. Nothing is removed, files that somebody has edited stay, and so do packages whose programs come from the bundle
-(kubelet, containerd and the like) and those in spec.updates.os.hold. A reboot is needed where packages ask for it, or a newer kernel lies there; local
-machines have their host's kernel, and are restarted.
+Exactly the versions in the plan are installed. Nothing is removed. Files that somebody edited are kept, and so are
+packages whose programs come from the bundle (kubelet, containerd and the like) and those in spec.updates.os.hold. A
+machine needs a reboot if its packages ask for it or a newer kernel is installed; local machines share their host's
+kernel, and are restarted.
 
-With spec.updates.os.window machines are disturbed at that time only, unless --now is given; a roll stops when it closes. A step that fails stops the
-roll, and the same command goes on with the others.
+With spec.updates.os.window, machines are updated only during that time, unless --now is given; the update stops when
+the window closes. A failed step stops the update; the same command continues with the remaining machines.
 
-Machines of OpenStack can get another image as well: name it in the document, and naupegos apply replaces them, with --consent replace-machines.`,
+Machines on OpenStack can also get another image: name it in the document, and naupegos apply replaces them, with
+--consent replace-machines.`,
 		Example: `  naupegos update demo --plan
   naupegos update demo
   naupegos update demo --pool general
@@ -135,11 +139,11 @@ Machines of OpenStack can get another image as well: name it in the document, an
 			return a.update(cmd.Context(), args[0], &f)
 		},
 	}
-	c.Flags().BoolVar(&f.opts.RebootOnly, "reboot-only", false, "reboot machines, whether they need it or not, and leave their packages")
-	c.Flags().StringVar(&f.opts.Pool, "pool", "", "the workers of this pool alone")
-	c.Flags().StringVar(&f.opts.Machine, "machine", "", "this machine alone")
-	c.Flags().BoolVar(&f.opts.Now, "now", false, "outside of spec.updates.os.window, too")
-	c.Flags().BoolVar(&f.dry, "plan", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
+	c.Flags().BoolVar(&f.opts.RebootOnly, "reboot-only", false, "reboot machines, needed or not, and do not update packages")
+	c.Flags().StringVar(&f.opts.Pool, "pool", "", "update the workers of this pool only")
+	c.Flags().StringVar(&f.opts.Machine, "machine", "", "update this machine only")
+	c.Flags().BoolVar(&f.opts.Now, "now", false, "update outside of spec.updates.os.window as well")
+	c.Flags().BoolVar(&f.dry, "plan", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	c.Flags().BoolVar(&f.dry, "dry-run", false, "the same as --plan")
 	f.run.bind(c)
 	f.out.Bind(c)
@@ -155,7 +159,7 @@ type updateFlags struct {
 }
 
 func (a *App) update(ctx context.Context, name string, f *updateFlags) error {
-	fmt.Fprintf(a.Err, "Asking the machines of cluster %s what could be newer.\n", name)
+	fmt.Fprintf(a.Err, "Asking the machines of cluster %s for available updates.\n", name)
 	began := time.Now()
 	p, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "update", Cluster: name, Update: &f.opts}, flags: &f.run, dry: f.dry, out: &f.out})
 	switch {
@@ -170,7 +174,11 @@ func (a *App) update(ctx context.Context, name string, f *updateFlags) error {
 }
 
 func newEtcdCmd(a *App) *cobra.Command {
-	c := &cobra.Command{Use: "etcd", Short: "What happens to etcd alone"}
+	c := &cobra.Command{
+		Use:     "etcd",
+		Short:   "Recover etcd after most of its members were lost",
+		Example: "  naupegos etcd recover demo --from demo-cp-1 --dry-run",
+	}
 	c.AddCommand(newEtcdRecoverCmd(a))
 	return c
 }
@@ -187,21 +195,24 @@ func newEtcdRecoverCmd(a *App) *cobra.Command {
 	var f recoverFlags
 	c := &cobra.Command{
 		Use:   "recover NAME --from MACHINE",
-		Short: "Have etcd run on from the one member that is left, without a backup",
-		Long: `Where most members of etcd are lost for good, have it run on from what one control-plane machine holds: its database, and all of its log that it
-knows to be agreed. What was written after that is lost; the last revision that is there is said. Where the lost members may come back, start their
-machines and run naupegos apply instead: nothing is lost then. While etcd has its quorum it is refused.
+		Short: "Rebuild etcd from its only remaining member, without a backup",
+		Long: `Rebuild etcd from one control-plane machine when most of its members are lost for good: from that member's database
+and the committed part of its log. What was written after that is lost; the command prints the last revision that
+remains. If the lost members may come back, start their machines and run naupegos apply instead: nothing is lost then.
+The command is refused while etcd has its quorum.
 
   1. The other control-plane machines that answer stop their etcd, and keep its data aside.
-  2. The survivor's data is read from a copy, and becomes the data of a cluster of one member. What it had before is kept aside there. Revisions
-     grow by a billion, so that nobody who has watched takes old for new; former members can't join it.
-  3. What naupegos apply does: machines that are gone are made again, and join, as do those that stopped.
+  2. A copy of the survivor's data becomes the data of a cluster with one member. The original is kept aside on that
+     machine. Revisions are raised by a billion, so that no watcher takes old objects for new ones; old members can't
+     join.
+  3. As in naupegos apply, machines that are gone are created again and join, and so do those that were stopped.
 
-A machine that exists and does not answer could come back with others and serve the former data: give it up with --consent ` + cluster.ConsentLeave + `=MACHINE.
-Another one takes its place; of a host given by address, apply refuses to build on it until naupegos reset --machine has cleaned it.
+A machine that exists but does not answer might come back with others and serve the old data: give it up with
+--consent ` + cluster.ConsentLeave + `=MACHINE. Another machine takes its place. On a host given by address, apply refuses to build
+until naupegos reset --machine has cleaned it.
 
-Where no member is left, or a lot is missing, a backup is the way: naupegos destroy, then naupegos backup restore. Whatever is interrupted goes on
-with the same command.`,
+If no member is left, or much is missing, use a backup: naupegos destroy, then naupegos backup restore. If the command
+is interrupted, run it again.`,
 		Example: `  naupegos etcd recover demo --from demo-cp-1 --dry-run
   naupegos etcd recover demo --from demo-cp-1
   naupegos etcd recover demo --from demo-cp-1 --consent ` + cluster.ConsentLeave + `=demo-cp-3`,
@@ -213,8 +224,8 @@ with the same command.`,
 			return a.recoverEtcd(cmd.Context(), args[0], &f)
 		},
 	}
-	c.Flags().StringVar(&f.from, "from", "", "the control-plane machine whose member is left")
-	c.Flags().BoolVar(&f.dry, "dry-run", false, "show the plan and change nothing, with the output and exit status of naupegos plan")
+	c.Flags().StringVar(&f.from, "from", "", "the control-plane machine whose etcd member remains")
+	c.Flags().BoolVar(&f.dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	f.format.Bind(c)
 	f.run.bind(c)
 	f.run.consents.known = cluster.Consents()

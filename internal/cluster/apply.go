@@ -231,7 +231,7 @@ func (a *applying) planInitial() {
 	}
 	names := a.namesOf(provider.ControlPlane)
 	a.add(stagePrepare, &plan.Step{
-		ID: initialStep, Action: plan.Create, Subject: "cluster", Title: "settle the initial etcd members",
+		ID: initialStep, Action: plan.Create, Subject: "cluster", Title: "record the initial etcd members",
 		Reason: "all members start together, as one static cluster",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			var parts []string

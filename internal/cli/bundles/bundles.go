@@ -67,10 +67,10 @@ func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, version string
 // obtain gets a bundle that is not here, if it is needed so much.
 func obtain(ctx context.Context, w io.Writer, lib *bundle.Library, doc *v1alpha1.Cluster, version string, need Need) (b *bundle.Bundle, err error) {
 	if need == IfHere {
-		fmt.Fprintf(w, "The bundle of Kubernetes %s is not here yet; apply pulls or builds it first (minutes).\n", version)
+		fmt.Fprintf(w, "The bundle of Kubernetes %s is not here yet; apply gets it first; compiling one takes 10 to 25 minutes on two cores.\n", version)
 		return nil, nil
 	}
-	fmt.Fprintf(w, "Getting the bundle of Kubernetes %s: built from source, unless the recipe knows the digests of the official downloads and they can be reached.\n", version)
+	fmt.Fprintf(w, "The bundle of Kubernetes %s is not in the library yet: getting it. Compiling one takes 10 to 25 minutes on two cores, once.\n", version)
 	report := progress.Bundle(w)
 	group, ctx := errgroup.WithContext(ctx)
 	if l := doc.Spec.Provider.Local; l != nil && os.Geteuid() == 0 {

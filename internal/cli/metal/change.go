@@ -30,22 +30,23 @@ func (v *Verbs) do(ctx context.Context, c *client.Client, machines []string, ver
 
 func (v *Verbs) approve() *cobra.Command {
 	var o client.Order
-	c := v.verb("approve MACHINE...", "Let physical machines be used",
-		`Let physical machines be used, and have the keys that they ask with be theirs from now on: what they are given later on, they get by these
-alone. --key makes sure that it is the key that was compared with what the machine's console shows.`+meant,
+	c := v.verb("approve MACHINE...", "Approve physical machines for use",
+		`Approve physical machines for use, and accept the keys that they ask with as theirs: from now on the server gives a
+machine its configuration only if it proves that it has its key. --key approves only if the machine's key has this
+fingerprint, which you compare with the one on the machine's console.`+meant,
 		"  naupegos machine approve rack1-a\n  naupegos machine approve 52:54:00:aa:bb:cc --key 5f2c…", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			if o.Key != "" && len(args) > 1 {
-				return fail.New(fail.Invalid, "--key is of one machine").Do("approve machines with --key one by one")
+				return fail.New(fail.Invalid, "--key is the key of one machine, and several are named").Do("approve machines with --key one by one")
 			}
 			return v.do(ctx, c, args, "approve", o, "is approved")
 		})
-	c.Flags().StringVar(&o.Key, "key", "", "the fingerprint of the key that is meant")
+	c.Flags().StringVar(&o.Key, "key", "", "fingerprint that the machine's key must have")
 	return c
 }
 
 func (v *Verbs) reject() *cobra.Command {
-	return v.verb("reject MACHINE...", "Have physical machines not be used", "Have physical machines not be used, and their keys count for nothing."+meant,
+	return v.verb("reject MACHINE...", "Reject physical machines", "Reject physical machines: they are not used, and their keys are not accepted."+meant,
 		"  naupegos machine reject 52:54:00:aa:bb:cc", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			return v.do(ctx, c, args, "reject", client.Order{}, "is rejected")
@@ -53,7 +54,7 @@ func (v *Verbs) reject() *cobra.Command {
 }
 
 func (v *Verbs) name() *cobra.Command {
-	return v.verb("name MACHINE [NAME]", "Give a physical machine a name", "Give a physical machine a name; without one, take it away."+meant,
+	return v.verb("name MACHINE [NAME]", "Name a physical machine", "Name a physical machine. Without NAME, remove its name."+meant,
 		"  naupegos machine name 52:54:00:aa:bb:cc rack1-a", cobra.RangeArgs(1, 2),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			name := strings.Join(args[1:], "")
@@ -66,7 +67,7 @@ func (v *Verbs) name() *cobra.Command {
 }
 
 func (v *Verbs) label() *cobra.Command {
-	return v.verb("label MACHINE KEY=VALUE...", "Label a physical machine", "Set labels of a physical machine; KEY- takes one away. Clusters choose machines by labels, and spread over them."+meant,
+	return v.verb("label MACHINE KEY=VALUE...", "Label a physical machine", "Set labels on a physical machine; KEY- removes one. Clusters choose machines by labels, and spread over them."+meant,
 		"  naupegos machine label rack1-a rack=r1 disk=fast\n  naupegos machine label rack1-a disk-", cobra.MinimumNArgs(2),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			var set []string
@@ -88,8 +89,8 @@ func (v *Verbs) label() *cobra.Command {
 
 func (v *Verbs) assign() *cobra.Command {
 	var o client.Order
-	c := v.verb("assign MACHINE...", "Give physical machines to a pool of a cluster",
-		"Give physical machines to a pool of a cluster by hand. naupegos machine schedule chooses them by itself."+meant,
+	c := v.verb("assign MACHINE...", "Assign physical machines to a pool of a cluster",
+		"Assign physical machines to a pool of a cluster by hand. naupegos machine schedule chooses them for you."+meant,
 		"  naupegos machine assign rack1-a --cluster demo --pool control-plane", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			return v.do(ctx, c, args, "assign", o, "is "+o.Cluster+"'s, pool "+o.Pool)
@@ -101,7 +102,7 @@ func (v *Verbs) assign() *cobra.Command {
 }
 
 func (v *Verbs) unassign() *cobra.Command {
-	return v.verb("unassign MACHINE...", "Take physical machines out of their pools", "Take physical machines out of their pools, and all roles from them. What is on their disks stays."+meant,
+	return v.verb("unassign MACHINE...", "Take physical machines out of their pools", "Take physical machines out of their pools, and remove all roles from them. Their disks are not changed."+meant,
 		"  naupegos machine unassign rack1-a", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			return v.do(ctx, c, args, "unassign", client.Order{}, "is free")
@@ -111,28 +112,28 @@ func (v *Verbs) unassign() *cobra.Command {
 func (v *Verbs) maintenance() *cobra.Command {
 	var why string
 	var end bool
-	c := v.verb("maintenance MACHINE...", "Have physical machines not be given away or installed for a while",
-		"Have physical machines neither be given to clusters nor be installed, for a reason that everybody sees. --end ends that."+meant,
+	c := v.verb("maintenance MACHINE...", "Put physical machines into maintenance, or end it",
+		"Put physical machines into maintenance: they are neither given to clusters nor installed. --why gives the reason, which\neverybody sees; --end ends the maintenance."+meant,
 		"  naupegos machine maintenance rack1-a --why 'fan is loud'\n  naupegos machine maintenance rack1-a --end", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			switch {
 			case end == (why != ""):
-				return fail.New(fail.Invalid, "either --why or --end is wanted").Do("say why, or that it ends")
+				return fail.New(fail.Invalid, "one of --why and --end is required").Do("give the reason with --why, or end the maintenance with --end")
 			case end:
 				return v.do(ctx, c, args, "maintenance", client.Order{}, "can be used again")
 			}
 			return v.do(ctx, c, args, "maintenance", client.Order{Why: why}, "is in maintenance")
 		})
-	c.Flags().StringVar(&why, "why", "", "the reason")
-	c.Flags().BoolVar(&end, "end", false, "it is over")
+	c.Flags().StringVar(&why, "why", "", "reason for the maintenance")
+	c.Flags().BoolVar(&end, "end", false, "end the maintenance")
 	return c
 }
 
 func (v *Verbs) strategy() *cobra.Command {
-	return v.verb("strategy MACHINE [STRATEGY]", "Say how a physical machine takes updates",
-		`Say how a physical machine that runs takes another order: live changes SSH keys alone; reboot, kexec and poweroff write the slot that does not run,
-wait for a place among the machines that may reboot, and go; none does nothing. Without a strategy the machine takes no updates. naupegos update sets the
-strategy of machines that clusters have, by their pools.`+meant,
+	return v.verb("strategy MACHINE [STRATEGY]", "Set how a physical machine takes updates",
+		`Set how a running physical machine takes a changed installation: live changes SSH keys only; reboot, kexec and poweroff
+write the other slot of its disk, wait until the machine may reboot, and then start it; none does nothing. Without
+STRATEGY the machine takes no updates. naupegos update sets the strategy of machines in clusters, by their pools.`+meant,
 		"  naupegos machine strategy rack1-a reboot\n  naupegos machine strategy rack1-a", cobra.RangeArgs(1, 2),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			kind := strings.Join(args[1:], "")
@@ -146,9 +147,9 @@ strategy of machines that clusters have, by their pools.`+meant,
 
 func (v *Verbs) reinstall() *cobra.Command {
 	var yes bool
-	c := v.verb("reinstall MACHINE...", "Allow physical machines to be installed once more",
-		`Allow physical machines to be installed once more when they boot from the network next, whatever became of the installation before. What is on
-their system disks is lost then.`+meant,
+	c := v.verb("reinstall MACHINE...", "Allow physical machines to be installed again",
+		`Allow physical machines to be installed again when they next boot from the network, whatever the result of the previous
+installation. The contents of their system disks are lost then.`+meant,
 		"  naupegos machine reinstall rack1-a --yes", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			if err := v.h.Confirm(yes, "Overwrite the system disks of "+strings.Join(args, ", ")+" when they boot next?"); err != nil {
@@ -156,14 +157,14 @@ their system disks is lost then.`+meant,
 			}
 			return v.do(ctx, c, args, "reinstall", client.Order{}, "may be installed again")
 		})
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do it without asking")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return c
 }
 
 func (v *Verbs) forget() *cobra.Command {
 	var yes bool
 	c := v.verb("forget MACHINE...", "Forget physical machines",
-		"Forget physical machines with all that is remembered of them; locks that they hold are given back. One that boots from the network again is a new one."+meant,
+		"Forget physical machines and everything recorded about them, and release the locks that they hold. A forgotten machine that\nboots from the network again is a new one."+meant,
 		"  naupegos machine forget rack1-a --yes", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			if err := v.h.Confirm(yes, "Forget "+strings.Join(args, ", ")+"?"); err != nil {
@@ -179,14 +180,14 @@ func (v *Verbs) forget() *cobra.Command {
 			}
 			return nil
 		})
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do it without asking")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return c
 }
 
 func (v *Verbs) unlock() *cobra.Command {
 	var yes bool
-	c := v.verb("unlock GROUP HOLDER", "Take a place away from a holder that will not come back",
-		"Take a place away from its holder, by the names that machine locks shows. Others may go on then: make sure that the holder does not reboot any more.",
+	c := v.verb("unlock GROUP HOLDER", "Release a lock whose holder will not come back",
+		"Release a lock that machine locks shows, by its group and holder. Other machines then continue: make sure first that the\nholder is not being installed or rebooted any more.",
 		"  naupegos machine unlock reboot/demo 618e2763-e3ea-4f6a-b6e5-93d1bf7ab0c8 --yes", cobra.ExactArgs(2),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			if err := v.h.Confirm(yes, "Let others of "+args[0]+" go on in the place of "+args[1]+"?"); err != nil {
@@ -198,7 +199,7 @@ func (v *Verbs) unlock() *cobra.Command {
 			_, err := fmt.Fprintf(v.h.Out, "%s has no place in %s any more\n", args[1], args[0])
 			return err
 		})
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do it without asking")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return c
 }
 
@@ -206,10 +207,11 @@ func (v *Verbs) schedule() *cobra.Command {
 	var out output.Format
 	var s client.Scheduling
 	var selector, workers []string
-	c := v.verb("schedule CLUSTER", "Choose the physical machines of a cluster",
-		`Give a cluster the physical machines that it lacks: of those that are approved, free and whole, as its pools want them. The control plane gets
-none before its whole odd number is there, and is spread over racks (--spread names their label), or over the switches that LLDP has seen.
-Later on it gets what it lacks: a lost member costs one machine. Workers get what is left.`,
+	c := v.verb("schedule CLUSTER", "Choose physical machines for a cluster",
+		`Assign to a cluster the physical machines that it lacks, chosen from those that are approved, free and healthy, as its
+pools want them. The control plane gets none until its whole odd number is available, and is spread over racks (--spread
+names their label), or over the switches that LLDP has seen. Run later, it fills gaps: one machine for one lost member.
+Workers get what is left.`,
 		"  naupegos machine schedule demo --control-plane 3 --workers general=5 --spread rack --dry-run\n  naupegos machine schedule demo --control-plane 3 --workers general=-1", cobra.ExactArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) (err error) {
 			s.Cluster = args[0]
@@ -225,9 +227,9 @@ Later on it gets what it lacks: a lost member costs one machine. Workers get wha
 			}
 			return out.Print(v.h.Out, d, func(w io.Writer) error { return decision(w, d, s.DryRun) })
 		})
-	c.Flags().IntVar(&s.ControlPlane.Replicas, "control-plane", 1, "how many machines the control plane has: odd")
+	c.Flags().IntVar(&s.ControlPlane.Replicas, "control-plane", 1, "number of control-plane machines, odd")
 	c.Flags().StringSliceVar(&selector, "selector", nil, "label of machines for the control plane, KEY=VALUE (repeatable)")
-	c.Flags().StringSliceVar(&workers, "workers", nil, "a pool of workers, POOL=NUMBER; -1: all that there are (repeatable)")
+	c.Flags().StringSliceVar(&workers, "workers", nil, "pool of workers, POOL=NUMBER; -1 for all that are available (repeatable)")
 	c.Flags().StringVar(&s.Spread, "spread", "", "the label whose values are racks")
 	c.Flags().BoolVar(&s.DryRun, "dry-run", false, "only say which machines it would get")
 	out.Bind(c)

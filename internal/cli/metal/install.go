@@ -27,12 +27,13 @@ type wanted struct {
 
 func (v *Verbs) install() *cobra.Command {
 	var w wanted
-	c := v.verb("install MACHINE", "Say what is to be installed on a physical machine",
-		`Say what is to be installed on a physical machine: it gets that when it boots from the network next, unless it is installed already; a machine that
-runs is outdated from then on, and takes it by its strategy. The system image is one that naupegos image system has made.
+	c := v.verb("install MACHINE", "Set what is installed on a physical machine",
+		`Set what is installed on a physical machine. A machine that is not installed yet gets it when it next boots from the
+network; one that runs is outdated from then on, and takes it as its strategy says. The system image is one that
+naupegos image system made.
 
-The disk is the one that --disk names by its serial number, else the smallest that is large enough. A disk that holds something which is not ours is
-never taken, unless --wipe names it; disks that --data names are never touched.`+meant,
+The system goes to the disk with the serial number of --disk, else to the smallest one that is large enough. A disk with
+data that is not Naupegos' is never overwritten unless --wipe names it; disks that --data names are never touched.`+meant,
 		"  naupegos machine install rack1-a --hostname rack1-a --ssh-key ~/.ssh/id_ed25519.pub\n  naupegos machine install rack1-a --kubernetes v1.37.2 --disk S4EVNX0M --wipe S4EVNX0M --data ZA1B --data ZA1C\n  naupegos machine install rack1-a --none",
 		cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) error {
 			if w.none {
@@ -53,20 +54,20 @@ never taken, unless --wipe names it; disks that --data names are never touched.`
 			return err
 		})
 	f := c.Flags()
-	f.StringVar(&w.order.Hostname, "hostname", "", "its host name (default the machine's name)")
-	f.StringVar(&w.system, "system", "", "ID of the system image, or how it begins (default the only one that there is)")
-	f.StringVar(&w.kubernetes, "kubernetes", "", "the system image with this release inside")
-	f.StringVar(&w.order.Disk.Serial, "disk", "", "serial number of the system's disk")
-	f.StringSliceVar(&w.order.Disk.Consent, "wipe", nil, "serial number of a disk that may be overwritten whatever is on it (repeatable)")
-	f.StringSliceVar(&w.order.Data, "data", nil, "serial number of a disk that is never touched (repeatable)")
+	f.StringVar(&w.order.Hostname, "hostname", "", "host name (default the machine's name)")
+	f.StringVar(&w.system, "system", "", "ID of the system image, or its first digits (default the only image)")
+	f.StringVar(&w.kubernetes, "kubernetes", "", "choose the system image that contains this Kubernetes release")
+	f.StringVar(&w.order.Disk.Serial, "disk", "", "serial number of the system disk")
+	f.StringSliceVar(&w.order.Disk.Consent, "wipe", nil, "serial number of a disk that may be overwritten, whatever is on it (repeatable)")
+	f.StringSliceVar(&w.order.Data, "data", nil, "serial number of a data disk, which is never touched (repeatable)")
 	f.Int64Var(&w.minimum, "min-disk", 0, "GiB that the system's disk has at least")
 	f.Int64Var(&w.slotGiB, "slot-size", 0, "GiB of each of the two slots (default 8, or what the image needs)")
-	f.StringSliceVar(&w.keyFiles, "ssh-key", nil, "file with public keys by which root logs in (repeatable)")
+	f.StringSliceVar(&w.keyFiles, "ssh-key", nil, "file with public SSH keys that may log in as root (repeatable)")
 	f.StringVar(&w.userData, "user-data", "", "file with a cloud-config (default none: cloud-init does nothing)")
-	f.StringVar(&w.order.First, "first", order.Reboot, "how the machine begins with it: reboot, kexec or poweroff")
-	f.StringVar(&w.order.Group, "group", "", "machines of which only so many may reboot at once (default "+order.Machines+")")
-	f.IntVar(&w.trial, "trial", 0, "seconds that a system which runs for the first time has to reach the server (default 900)")
-	f.BoolVar(&w.none, "none", false, "nothing any more")
+	f.StringVar(&w.order.First, "first", order.Reboot, "how the machine starts the new system: reboot, kexec or poweroff")
+	f.StringVar(&w.order.Group, "group", "", "group of machines, of which only a limited number reboots at once (default "+order.Machines+")")
+	f.IntVar(&w.trial, "trial", 0, "seconds that a new system has to reach the server at its first start (default 900)")
+	f.BoolVar(&w.none, "none", false, "install nothing any more")
 	return c
 }
 

@@ -100,4 +100,4 @@ func (v *Verbs) verb(use, short, long, example string, args cobra.PositionalArgs
 }
 
 // MACHINE as the help has it.
-const meant = "\n\nA MACHINE is named by its UUID, a MAC address of it, or its name."
+const meant = "\n\nMACHINE is the machine's UUID, one of its MAC addresses, or its name."

@@ -109,8 +109,8 @@ func ago(at, now time.Time) string {
 // show: machine show.
 func (v *Verbs) show() *cobra.Command {
 	var out output.Format
-	c := v.verb("show MACHINE", "Show all that is known of a physical machine",
-		"Show what a physical machine is, what was decided about it, its boots and what happened to it."+meant,
+	c := v.verb("show MACHINE", "Show a physical machine: facts, decisions, boots and events",
+		"Show everything known about a physical machine: what it is, what was decided about it, its boots, and its events."+meant,
 		"  naupegos machine show rack1-a\n  naupegos machine show 52:54:00:aa:bb:cc -o json", cobra.ExactArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			d, err := c.Show(ctx, args[0])
@@ -200,8 +200,8 @@ func by(d client.Detail) string {
 func (v *Verbs) journal() *cobra.Command {
 	var boot string
 	var install bool
-	c := v.verb("journal MACHINE", "Print what was written down at a boot of a physical machine",
-		"Print the journal of a boot of a physical machine: of its discovery, or of its installation."+meant,
+	c := v.verb("journal MACHINE", "Print the journal of a physical machine's boot",
+		"Print the journal of a physical machine's boot: of a discovery or, with --install, of an installation."+meant,
 		"  naupegos machine journal rack1-a\n  naupegos machine journal rack1-a --install", cobra.ExactArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			kind := "discovery"
@@ -227,8 +227,8 @@ func (v *Verbs) journal() *cobra.Command {
 // locks: machine locks.
 func (v *Verbs) locks() *cobra.Command {
 	var out output.Format
-	c := v.verb("locks", "List which physical machines are being installed, or may reboot",
-		"List who has a place now: to be installed (group install), or to reboot (groups that begin with reboot/).", "  naupegos machine locks", cobra.NoArgs,
+	c := v.verb("locks", "List the physical machines that are being installed or may reboot",
+		"List the locks that machines hold now: to be installed (group install), or to reboot (groups that begin with reboot/).", "  naupegos machine locks", cobra.NoArgs,
 		func(ctx context.Context, c *client.Client, _ []string) error {
 			l, err := c.Locks(ctx)
 			if err != nil {

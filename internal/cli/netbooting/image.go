@@ -33,15 +33,16 @@ func NewImage(out io.Writer, agent func() (string, error), progress func() plan.
 	var format output.Format
 	c := &cobra.Command{
 		Use:   "discovery",
-		Short: "Make what machines boot over the network that nobody knows yet",
-		Long: `Make the discovery image: Debian's newest kernel as it is, and an initramfs with the modules of network cards and disks and with naupegos-agent as
-its first process. A machine that boots it says to the server that its kernel's arguments name what it is, waits until somebody approves it, and asks
-to be installed. The image has no shell, no password and no key. The same kernel and agent make the same bytes, and what was made before is kept.
+		Short: "Make the image that discovers unknown physical machines",
+		Long: `Make the discovery image: Debian's newest kernel, and an initramfs with the modules of network cards and disks and with
+naupegos-agent as its first process. A machine that boots it reports what it is to the server named in its kernel
+arguments, waits until somebody approves it, and asks to be installed. The image has no shell, password or key. The same
+kernel and agent give the same bytes, and an image that exists is reused.
 
-naupegos server --netboot-interface makes it by itself. With --dir the image is written there, for a server that can't make it: its
---discovery-image takes that directory.
+naupegos server --netboot-interface makes the image by itself. --dir also writes it to a directory, for a server that
+can't make it: pass that directory to its --discovery-image.
 
-The kernel comes from this host's mirror of Debian, or, with --package, from a file with Debian's linux-image-VERSION package.`,
+The kernel comes from this host's Debian mirror or, with --package, from a file with Debian's linux-image-VERSION package.`,
 		Example: "  naupegos image discovery\n  naupegos image discovery --dir ./discovery\n  naupegos image discovery --package linux-image-6.1.0-56-amd64_6.1.192-2_amd64.deb",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -74,9 +75,9 @@ The kernel comes from this host's mirror of Debian, or, with --package, from a f
 			})
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "write the image's files to this directory, too")
-	c.Flags().StringVar(&o.Package, "package", "", "file with Debian's package of a kernel (default: apt downloads the newest)")
-	c.Flags().BoolVar(&virtual, "virtual", false, "only the modules of emulated computers: a third of the size")
+	c.Flags().StringVar(&dir, "dir", "", "also write the image's files to this directory")
+	c.Flags().StringVar(&o.Package, "package", "", "file with Debian's kernel package (default: apt downloads the newest)")
+	c.Flags().BoolVar(&virtual, "virtual", false, "include only the modules for emulated machines: a third of the size")
 	format.Bind(c)
 	return c
 }

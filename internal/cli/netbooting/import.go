@@ -30,13 +30,14 @@ func NewImport(out io.Writer, stateDir func() (string, error)) *cobra.Command {
 	var format output.Format
 	c := &cobra.Command{
 		Use:   "import-matchbox DIR",
-		Short: "Take over the groups, profiles, templates and assets of a matchbox",
-		Long: `Copy the data directory of a matchbox (its -data-path) into boot/ of the state directory. The same requests get the same answers from
-naupegos server from then on: /boot.ipxe, /ipxe, /grub, /ignition, /cloud, /generic, /metadata and /assets. A server that runs takes up what was
-imported by itself. Change DHCP or the iPXE scripts so that machines ask it, and stop the matchbox.
+		Short: "Import the groups, profiles, templates and assets of a matchbox",
+		Long: `Copy the data directory of a matchbox (its -data-path) into boot/ of the state directory. From then on naupegos server
+gives the same answers to the same requests: /boot.ipxe, /ipxe, /grub, /ignition, /cloud, /generic, /metadata and
+/assets. A running server picks up what was imported. Change DHCP or the iPXE scripts so that machines ask it, then stop
+the matchbox.
 
-DIR is only read. Files that machines get no answer from, from matchbox as little, are named. Where there is another file of the same name already,
-nothing is copied without --replace. What was half done, the same command finishes.`,
+DIR is only read. Files that neither matchbox nor naupegos could serve are reported. If a file of the same name exists
+with other contents, nothing is copied without --replace. If the import is interrupted, run the same command again.`,
 		Example: "  naupegos server import-matchbox /var/lib/matchbox --dry-run\n  naupegos server import-matchbox /var/lib/matchbox\n  naupegos server import-matchbox ./matchbox --assets /srv/assets",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,7 +60,7 @@ nothing is copied without --replace. What was half done, the same command finish
 	}
 	c.Flags().StringVar(&assets, "assets", "", "the matchbox's -assets-path (default assets/ in DIR)")
 	c.Flags().BoolVar(&replace, "replace", false, "overwrite files that differ")
-	c.Flags().BoolVar(&dry, "dry-run", false, "only say what would be copied")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only print what would be copied")
 	format.Bind(c)
 	return c
 }

@@ -31,15 +31,15 @@ type Flags struct {
 
 // Bind adds the flags.
 func (f *Flags) Bind(set *pflag.FlagSet) {
-	set.StringVar(&f.iface, "netboot-interface", "", "the network interface that machines boot over: TFTP with iPXE, router advertisements, and what --dhcp says (default none: HTTP alone)")
+	set.StringVar(&f.iface, "netboot-interface", "", "network interface that machines boot over: TFTP with iPXE, router advertisements, and DHCP as --dhcp says (default none: HTTP only)")
 	set.StringVar(&f.address, "netboot-address", "", "this host's address on that interface (default its first IPv4 address)")
-	set.StringVar(&f.mode, "dhcp", "proxy", "on that interface: off, proxy (beside the DHCP server that gives out addresses), or on (give out addresses, too)")
-	set.StringVar(&f.span, "dhcp-range", "", "with --dhcp on: which addresses to give out, as 10.0.0.100-10.0.0.200")
+	set.StringVar(&f.mode, "dhcp", "proxy", "DHCP on that interface: off, proxy (beside a DHCP server that assigns addresses), or on (assign addresses as well)")
+	set.StringVar(&f.span, "dhcp-range", "", "with --dhcp on: the addresses to assign, such as 10.0.0.100-10.0.0.200")
 	set.StringVar(&f.router, "dhcp-router", "", "with --dhcp on: the default route of machines (default none)")
-	set.StringSliceVar(&f.dns, "dhcp-dns", nil, "with --dhcp on: a name server of machines (repeatable; default none)")
-	set.StringVar(&f.image, "discovery-image", "", "what machines boot there that no group is for: a directory that naupegos image discovery --dir has written, or none (default: it is made)")
-	set.StringArrayVar(&f.args, "discovery-arg", nil, "another argument of the discovery image's kernel, as console=ttyS1,115200 (repeatable)")
-	set.DurationVar(&f.lease, "dhcp-lease", time.Hour, "with --dhcp on: for how long an address is given")
+	set.StringSliceVar(&f.dns, "dhcp-dns", nil, "with --dhcp on: a DNS server for machines (repeatable; default none)")
+	set.StringVar(&f.image, "discovery-image", "", "what machines boot that match no group: a directory that naupegos image discovery --dir has written, or none (default: it is made)")
+	set.StringArrayVar(&f.args, "discovery-arg", nil, "additional kernel argument of the discovery image, such as console=ttyS1,115200 (repeatable)")
+	set.DurationVar(&f.lease, "dhcp-lease", time.Hour, "with --dhcp on: how long an address is leased")
 }
 
 // Config returns what the flags say. httpAddress is that of the boot endpoints, as --listen-http has it.

@@ -19,16 +19,16 @@ type issuerFlags struct {
 }
 
 func (f *issuerFlags) bind(c *cobra.Command) {
-	c.Flags().StringVar(&f.c.URL, "oidc-issuer", "", "let operators in who sign in with this OpenID Connect provider (naupegos login), https://…")
-	c.Flags().StringVar(&f.c.ClientID, "oidc-client-id", "naupegos", "what the provider knows naupegos as: a public client with PKCE and http://127.0.0.1/callback")
-	c.Flags().StringArrayVar(&f.rules, "oidc-role", nil, "which claim gives which role, [CLUSTER/]ROLE=CLAIM:VALUE, such as operate=groups:platform; the first that fits (repeatable)")
-	c.Flags().StringVar(&f.c.NameBy, "oidc-name", "email", "the claim that operators are called by in the audit")
-	c.Flags().StringSliceVar(&f.c.Scopes, "oidc-scope", []string{"openid", "profile", "email", "offline_access"}, "what operators ask the provider for")
-	c.Flags().StringVar(&f.pages.URL, "oidc-pages", "", "have operators sign in to the web pages with the provider, too: where browsers have this server, https://HOST:PORT; the provider redirects to "+oidc.CallbackPath+" there, and after a sign-out to "+oidc.LeftPath)
-	c.Flags().StringVar(&f.pages.ClientID, "oidc-pages-client-id", "", "what the provider knows the web pages as (default --oidc-client-id)")
-	c.Flags().StringVar(&f.pages.Secret, "oidc-pages-secret", "", "the secret of that client, a file of mode 0600 that is read each time (default none: a public client)")
-	c.Flags().DurationVar(&f.pages.Life, "oidc-pages-session", 8*time.Hour, "how long somebody stays signed in to the web pages")
-	c.Flags().StringVar(&f.ca, "oidc-ca", "", "who signed the provider's certificate, a file (default those that hosts believe)")
+	c.Flags().StringVar(&f.c.URL, "oidc-issuer", "", "OpenID Connect provider that operators sign in with (naupegos login), https://…")
+	c.Flags().StringVar(&f.c.ClientID, "oidc-client-id", "naupegos", "client ID of naupegos at the provider: a public client with PKCE and http://127.0.0.1/callback")
+	c.Flags().StringArrayVar(&f.rules, "oidc-role", nil, "role that a claim grants, [CLUSTER/]ROLE=CLAIM:VALUE, such as operate=groups:platform; the first match counts (repeatable)")
+	c.Flags().StringVar(&f.c.NameBy, "oidc-name", "email", "claim with the name of operators in the audit")
+	c.Flags().StringSliceVar(&f.c.Scopes, "oidc-scope", []string{"openid", "profile", "email", "offline_access"}, "scopes to ask the provider for")
+	c.Flags().StringVar(&f.pages.URL, "oidc-pages", "", "let operators sign in to the web pages with the provider as well: the address of this server in browsers, https://HOST:PORT; the provider redirects to "+oidc.CallbackPath+" there, and after a sign-out to "+oidc.LeftPath)
+	c.Flags().StringVar(&f.pages.ClientID, "oidc-pages-client-id", "", "client ID of the web pages at the provider (default --oidc-client-id)")
+	c.Flags().StringVar(&f.pages.Secret, "oidc-pages-secret", "", "file of mode 0600 with the secret of that client, read each time (default none: a public client)")
+	c.Flags().DurationVar(&f.pages.Life, "oidc-pages-session", 8*time.Hour, "how long operators stay signed in to the web pages")
+	c.Flags().StringVar(&f.ca, "oidc-ca", "", "file with the certificate authority of the provider (default those that this host trusts)")
 }
 
 // open returns the issuer; nil: none is named.

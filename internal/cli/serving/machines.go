@@ -40,10 +40,10 @@ type machineFlags struct {
 }
 
 func (f *machineFlags) bind(c *cobra.Command) {
-	c.Flags().StringSliceVar(&f.approve, "approve", nil, "approve new physical machines by what they say, FACT=PATTERN,…: uuid, mac, manufacturer, product, serial, chassis (repeatable)")
-	c.Flags().IntVar(&f.installs, "installs", 5, "how many physical machines may be installed at once")
-	c.Flags().DurationVar(&f.installTTL, "install-time", 20*time.Minute, "how long a physical machine may be installed before others may be in its place")
-	c.Flags().IntVar(&f.reboots, "reboots", 1, "how many physical machines of a group may reboot at once")
+	c.Flags().StringSliceVar(&f.approve, "approve", nil, "approve new physical machines whose facts match, FACT=PATTERN,…: uuid, mac, manufacturer, product, serial, chassis (repeatable)")
+	c.Flags().IntVar(&f.installs, "installs", 5, "maximum number of physical machines that are installed at once")
+	c.Flags().DurationVar(&f.installTTL, "install-time", 20*time.Minute, "how long the installation of a physical machine may take before others may take its turn")
+	c.Flags().IntVar(&f.reboots, "reboots", 1, "maximum number of physical machines of a group that reboot at once")
 }
 
 // machineLife is how long a machine's certificate is valid. A machine that was not heard of for so long has to enrol again.

@@ -66,23 +66,27 @@ func New(h Host) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "server",
-		Short: "Serve machines that boot, and operators, over the network",
-		Long: `Run the server until it is stopped: HTTP for machines that boot from the network, HTTPS beside it for everything else. /healthz on both says
-whether it is well.
+		Short: "Serve operators, web pages and machines that boot over the network",
+		Long: `Run the server until it is stopped: HTTP for machines that boot from the network, HTTPS for everything else. /healthz on
+both reports whether it is healthy.
 
-It works on the store of its --state-dir, or on a PostgreSQL database (--store); several servers may share one. At first start it makes a certificate
-authority of its own, which lies encrypted in the store, and a certificate for the names and addresses of this host, which is renewed while it
-serves. What clients need to believe it is written to server-ca.crt in the state directory. --tls-cert and --tls-key serve with a certificate from
-elsewhere; it is read again when the files change.
+The server works on the store in its --state-dir, or on a PostgreSQL database (--store), which several servers may share.
+When it first starts, it creates a certificate authority of its own, stored encrypted in the store, and a certificate for
+the names and addresses of this host, which it renews while it runs. It writes the authority, which clients need, to
+server-ca.crt in the state directory. --tls-cert and --tls-key serve another certificate; the files are read again when
+they change.
 
-Machines that boot are answered by the groups and profiles in boot/ of the state directory. With --netboot-interface they are led there, too, from
-power-on: DHCP, or ProxyDHCP beside the DHCP server that is there, TFTP with iPXE, and router advertisements. Those that no group is for boot the
-discovery image then, which is made at first start (root, Debian): they say what they are, and wait until somebody approves them. Those that were
-installed start from their disk.
+Machines that boot get answers from the groups and profiles in boot/ of the state directory. --netboot-interface also
+leads machines there from power-on: with DHCP, or ProxyDHCP beside an existing DHCP server, TFTP with iPXE, and router
+advertisements. Machines that match no group then boot the discovery image, which is made when the server first starts
+(this needs root and Debian): they report what they are, and wait until somebody approves them. Installed machines start
+from their disk.
 
-Operators show tokens (naupegos server token create), or sign in with an OpenID Connect provider: naupegos login, and the web pages with --oidc-pages. With --server, or $NAUPEGOS_SERVER, verbs have a server do what they ask for.
+Operators authenticate with tokens (naupegos server token create), or sign in with an OpenID Connect provider: naupegos
+login, and the web pages with --oidc-pages. With --server or $NAUPEGOS_SERVER, commands are carried out by a server.
 
-SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way has --drain to end. A second one ends it at once.`,
+SIGTERM and Ctrl-C stop the server: it takes no new connections, and running requests have --drain to finish. A second
+signal ends it at once.`,
 		Example: `  naupegos server
   naupegos server --state-dir /var/lib/naupegos/server --listen-http 10.0.0.1:8080
   naupegos server --listen-http :8080 --listen-https :443 --name boot.example.com
@@ -90,13 +94,13 @@ SIGTERM and Ctrl-C stop it: no new connection is taken, and what is under way ha
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return h.serve(cmd.Context(), &f) },
 	}
-	c.Flags().StringVar(&f.http, "listen-http", ":8080", "where machines boot from: HOST:PORT, or :PORT for all addresses")
-	c.Flags().StringVar(&f.https, "listen-https", "", "where everything else is (default the host of --listen-http, port 8443)")
+	c.Flags().StringVar(&f.http, "listen-http", ":8080", "address for machines that boot: HOST:PORT, or :PORT for all addresses")
+	c.Flags().StringVar(&f.https, "listen-https", "", "address for everything else (default the host of --listen-http, port 8443)")
 	c.Flags().StringSliceVar(&f.names, "name", nil, "another name or address of this host, for the certificate (repeatable)")
-	c.Flags().StringVar(&f.cert, "tls-cert", "", "serve with the certificate in this file (PEM, with its chain)")
-	c.Flags().StringVar(&f.key, "tls-key", "", "the key of --tls-cert")
-	c.Flags().StringVar(&f.logFormat, "log-format", "text", "how the log on standard error is written: text or json")
-	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long what is under way has to end after a stop")
+	c.Flags().StringVar(&f.cert, "tls-cert", "", "file with the certificate to serve with (PEM, with its chain)")
+	c.Flags().StringVar(&f.key, "tls-key", "", "file with the key of --tls-cert")
+	c.Flags().StringVar(&f.logFormat, "log-format", "text", "format of the log on standard error: text or json")
+	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long running requests and steps may take to finish after a stop")
 	f.machine.bind(c)
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())

@@ -17,8 +17,8 @@ func newSessionCmd(h Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
 		Short: "List and end the sessions of the web pages",
-		Long: `List and end the sessions of those who have signed in to the web pages with an OpenID Connect provider (naupegos server --oidc-pages). Those who
-have signed in with a token stay in until it is revoked: naupegos server token revoke.`,
+		Long: `List and end the sessions of operators who signed in to the web pages with an OpenID Connect provider (naupegos server
+--oidc-pages). Operators who signed in with a token stay signed in until it is revoked: naupegos server token revoke.`,
 	}
 	c.AddCommand(newSessionListCmd(h), newSessionEndCmd(h))
 	return c
@@ -62,7 +62,7 @@ func newSessionEndCmd(h Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "end ID | --all",
 		Short:   "End a session of the web pages at once",
-		Long:    "End a session, or all of them: who has it signs in again. Whom the provider still lets in may do that; take the role from them there, or by --oidc-role.",
+		Long:    "End a session, or all of them: its operator has to sign in again. To keep somebody out, remove their role at the provider, or\nin --oidc-role of naupegos server.",
 		Example: "  naupegos server session end 9c1b2a4d5e3f0a77\n  naupegos server session end --all",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -22,11 +22,11 @@ func newStatusCmd(h Host) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show which servers are at work, and what they are at",
-		Long: `Show the servers that are at work on the store, how many clusters and physical machines they know, jobs that have not ended, and what they do unasked
-and what came of it last. With --server that server is asked, else the store is looked at.
+		Short: "Show the servers that are running, and what they work on",
+		Long: `Show the servers that work on the store, how many clusters and physical machines they know, the jobs that have not ended,
+and what the servers do unattended, with the last result. With --server, ask that server; else look into the store.
 
-Exit status: 0 where a server is at work, 5 where none is.`,
+Exit status: 0 if a server is running, 5 if none is.`,
 		Example: "  naupegos server status\n  naupegos server status --server https://boot.example.com:8443 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -32,9 +32,10 @@ func (h Host) withStore(ctx context.Context, do func(store.Store) error) error {
 func newTokenCmd(h Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "token",
-		Short: "Make, list and revoke the tokens that operators show the server",
-		Long: `Operators show the server tokens. They are made here, by whoever has the store; the store keeps a hash of each. A token has one of the roles read
-(look), operate (change clusters) and admin (all, and the audit), for one cluster or for all.`,
+		Short: "Create, list and revoke the tokens of operators",
+		Long: `Operators authenticate to the server with tokens. Whoever has the store creates them here; the store keeps only a hash of
+each. A token has one of the roles read (look), operate (change clusters) and admin (everything, and the audit), for one
+cluster or for all.`,
 	}
 	c.AddCommand(newTokenCreateCmd(h), newTokenListCmd(h), newTokenRevokeCmd(h))
 	return c
@@ -52,9 +53,9 @@ func newTokenCreateCmd(h Host) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a token, and print it once",
-		Long: `Make a token for NAME: whose it is, or what for, as the audit shows it. It is printed once, on standard output, and nowhere else; whoever uses it
-gives it by $NAUPEGOS_TOKEN, or in a file of mode 0600.`,
+		Short: "Create a token, and print it once",
+		Long: `Create a token. NAME says whose it is, or what it is for, and appears in the audit. The token is printed once, on standard
+output, and stored nowhere; use it through $NAUPEGOS_TOKEN, or from a file of mode 0600 that $NAUPEGOS_TOKEN_FILE names.`,
 		Example: "  naupegos server token create ann --role operate\n  naupegos server token create dashboard --expires 8760h > token\n  naupegos server token create ci --role operate --cluster demo",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,9 +71,9 @@ gives it by $NAUPEGOS_TOKEN, or in a file of mode 0600.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&role, "role", string(server.Read), "what it allows: "+strings.Join(access.Roles(), ", "))
-	c.Flags().StringVar(&cluster, "cluster", "", "the only cluster that it is good for (default: all)")
-	c.Flags().DurationVar(&life, "expires", 90*24*time.Hour, "how long it is valid; 0: until it is revoked")
+	c.Flags().StringVar(&role, "role", string(server.Read), "what the token allows: "+strings.Join(access.Roles(), ", "))
+	c.Flags().StringVar(&cluster, "cluster", "", "limit the token to this cluster (default: all)")
+	c.Flags().DurationVar(&life, "expires", 90*24*time.Hour, "how long the token is valid; 0: until it is revoked")
 	out.Bind(c)
 	return c
 }
@@ -81,7 +82,7 @@ func newTokenListCmd(h Host) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List tokens, without what only their operators have",
+		Short:   "List the tokens",
 		Example: "  naupegos server token list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -125,7 +126,7 @@ func tokenTable(w io.Writer, all []store.Token) error {
 func newTokenRevokeCmd(h Host) *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke ID",
-		Short:   "End a token at once, and for good",
+		Short:   "Revoke a token, at once and for good",
 		Example: "  naupegos server token revoke 3f9c1b2a4d5e",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -146,9 +147,9 @@ func newAuditCmd(h Host) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "Show who changed what through the server, and who was refused",
-		Long: `List what operators did through the server, the newest first: each request that changed something, and each that was refused. What was done to a
-cluster step by step is in naupegos history.`,
+		Short: "Show who changed what through the server, and what was refused",
+		Long: `List what operators did through the server, newest first: each request that changed something, and each that was refused.
+naupegos history shows the steps of what was done to a cluster.`,
 		Example: "  naupegos server audit\n  naupegos server audit --cluster demo --since 24h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -164,10 +165,10 @@ cluster step by step is in naupegos history.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&q.Who, "who", "", "only what this one did, as NAME (ID)")
-	c.Flags().StringVar(&q.Cluster, "cluster", "", "only what is about this cluster")
-	c.Flags().DurationVar(&since, "since", 0, "only what is not older than this")
-	c.Flags().IntVar(&q.Limit, "limit", 100, "most entries to list")
+	c.Flags().StringVar(&q.Who, "who", "", "only requests of this operator, NAME (ID)")
+	c.Flags().StringVar(&q.Cluster, "cluster", "", "only requests about this cluster")
+	c.Flags().DurationVar(&since, "since", 0, "only requests newer than this")
+	c.Flags().IntVar(&q.Limit, "limit", 100, "maximum number of entries to list")
 	out.Bind(c)
 	return c
 }

@@ -37,13 +37,14 @@ func NewLogin(h Host) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "login",
-		Short: "Sign in to a server by a browser, with an OpenID Connect provider",
-		Long: `Sign in to the server that --server or $NAUPEGOS_SERVER names, with the OpenID Connect provider that it believes (naupegos server --oidc-issuer): the
-address that is printed is to be opened in a browser on this machine, which comes back to this command (code flow with PKCE, on loopback).
-Where the browser is on another machine, have ssh pass a port on, and name it: ssh -L 8250:localhost:8250, --port 8250.
+		Short: "Sign in to a server in a browser, with an OpenID Connect provider",
+		Long: `Sign in to the server that --server or $NAUPEGOS_SERVER names, with the OpenID Connect provider that it trusts (naupegos
+server --oidc-issuer). Open the printed address in a browser on this machine; the browser returns to this command (code
+flow with PKCE, on loopback). If the browser runs on another machine, forward a port with ssh -L 8250:localhost:8250 and
+name it with --port 8250.
 
-What it got is kept in signed-in/ of the state directory, mode 0600, and renewed by the verbs that need it. They use it where neither
-$NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE is given.`,
+The result is kept in signed-in/ of the state directory, mode 0600, and renewed by the commands that use it. They use it
+when neither $NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE is set.`,
 		Example: "  naupegos login --server https://10.0.0.1:8443 --server-ca server-ca.crt\n  naupegos login --port 8250",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,7 +65,7 @@ $NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE is given.`,
 			return err
 		},
 	}
-	c.Flags().IntVar(&f.port, "port", 0, "the port of this machine that the browser comes back to (default any that is free)")
+	c.Flags().IntVar(&f.port, "port", 0, "port of this machine that the browser returns to (default any free port)")
 	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait for the browser")
 	return c
 }
@@ -73,8 +74,8 @@ $NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE is given.`,
 func NewLogout(h Host) *cobra.Command {
 	return &cobra.Command{
 		Use:     "logout",
-		Short:   "Forget what naupegos login got",
-		Long:    "Remove what naupegos login keeps for the server that --server or $NAUPEGOS_SERVER names. At the provider nothing is ended.",
+		Short:   "Sign out of a server",
+		Long:    "Remove what naupegos login stored for the server that --server or $NAUPEGOS_SERVER names. Your session at the provider\ncontinues.",
 		Example: "  naupegos logout --server https://10.0.0.1:8443",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
