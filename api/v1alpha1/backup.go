@@ -189,7 +189,7 @@ func checkObjects(r *findings, at, prefix, ca, credentials, example string) {
 		r.add(at+".prefix", quote(prefix)+" is not a plain path", "as kubernetes/site-a")
 	}
 	if ca != "" && !isCertificate(ca) {
-		r.add(at+".ca", "is no certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
+		r.add(at+".ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
 	}
 	if credentials != "" && !plainPath(credentials) {
 		r.add(at+".credentialsFile", quote(credentials)+" is not an absolute path", "as "+example)

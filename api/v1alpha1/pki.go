@@ -89,7 +89,7 @@ func (c *Cluster) checkPKI(r *findings) {
 		r.add(at+".namespace", quote(v.Namespace)+" is not the path of a namespace", "as team-a/kubernetes")
 	}
 	if v.CA != "" && !isCertificate(v.CA) {
-		r.add(at+".ca", "is no certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
+		r.add(at+".ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
 	}
 	v.Auth.check(r, at+".auth")
 }

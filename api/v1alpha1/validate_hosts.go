@@ -131,7 +131,7 @@ func (c *Cluster) checkMetal(r *findings, m *Metal) {
 			key := strings.ToLower(name)
 			switch first, again := machines[key]; {
 			case name == "" || strings.ContainsAny(name, " \t\n/"):
-				r.add(at, quote(name)+" is no machine", "give its name, MAC address or UUID")
+				r.add(at, quote(name)+" is not a machine", "give its name, MAC address or UUID")
 			case again:
 				r.add(at, quote(name)+" is already in "+first, "a machine is in one pool")
 			}
@@ -174,7 +174,7 @@ func checkMetalChoice(r *findings, field string, p MetalPool) {
 			r.add(at, quote(key)+" is nothing that machines say of themselves", "take one of "+strings.Join(MetalFacts(), ", "))
 		}
 		if _, err := path.Match(p.Facts[key], ""); err != nil || p.Facts[key] == "" {
-			r.add(at, quote(p.Facts[key])+" is no pattern", `write it like "Dell*"`)
+			r.add(at, quote(p.Facts[key])+" is not a pattern", `write it like "Dell*"`)
 		}
 	}
 }

@@ -123,15 +123,17 @@ func exitCodes(root string) ([]byte, error) {
 		kinds[k] = fail.Kind(k)
 	}
 	slices.SortFunc(kinds, func(a, b fail.Kind) int { return a.ExitCode() - b.ExitCode() })
-	fmt.Fprintf(&b, "| 0 | | done; of `plan`: nothing is to do; of `status`: the cluster is healthy |\n")
+	fmt.Fprintf(&b, "| 0 | | done; from `plan`: there is nothing to do; from `status`, `test` and `doctor`: all is well |\n")
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "| %d | %s | %s |\n", k.ExitCode(), k, meanings[k])
 		if k == fail.Internal {
-			fmt.Fprintf(&b, "| 2 | | of `plan` only: there are changes |\n")
+			fmt.Fprintf(&b, "| 2 | | only from `plan`, and from `--dry-run` where it prints a plan: there are changes |\n")
 		}
 	}
-	b.WriteString("\n`naupegos ssh` exits with the status of the remote command, where there was one.\n" +
-		"Only \"not ready\" and \"unreachable\" are tried again, until the step's deadline; everything else ends the plan at once.\n")
+	b.WriteString("\nWithout an error, `status` and `test` exit with 5 if something is not well, `doctor` and `certs issuer --check` with 4 if a check fails,\n" +
+		"and `import` with 4 if something blocks. `naupegos ssh` exits with the status of the remote command, and `naupegos kubectl` with kubectl's.\n" +
+		"Steps that end with \"not ready\" or \"unreachable\" are retried until their deadline; any other error ends the plan once the running steps have\n" +
+		"finished.\n")
 	return b.Bytes(), nil
 }
 

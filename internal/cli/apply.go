@@ -156,7 +156,7 @@ func (a *App) applySaved(ctx context.Context, file string, f *runFlags) (err err
 	case err != nil:
 		return err
 	case c != nil && saved.Agreed == nil:
-		return fail.New(fail.Refused, "the saved plan was made by this command, and a server is named").At(file).Do("plan again with --server, or leave away --server and $NAUPEGOS_SERVER")
+		return fail.New(fail.Refused, "the saved plan was made by this command, and a server is named").At(file).Do("plan again with --server, or leave out --server and $NAUPEGOS_SERVER")
 	case c != nil:
 		return a.applySavedAfar(ctx, c, file, saved, f)
 	case saved.Agreed != nil:

@@ -252,7 +252,7 @@ func (a *App) backupsAfar(ctx context.Context, name, file string) (*operate.Back
 		return nil, err
 	}
 	if file != "" {
-		return nil, fail.New(fail.Refused, "-f names a place that this command looks at, and a server is named").Do("leave away -f, or --server and $NAUPEGOS_SERVER")
+		return nil, fail.New(fail.Refused, "-f names a place that this command looks at, and a server is named").Do("leave out -f, or --server and $NAUPEGOS_SERVER")
 	}
 	return client.See(ctx, c, name, operate.Backups, operate.Plainly{})
 }

@@ -48,7 +48,7 @@ func (f *openFlags) check(where bool) error {
 	case where && f.at != "" && f.file != "":
 		return fail.New(fail.Invalid, "--to and --file exclude each other").Do("name the directory, or the document that does")
 	case f.timeout <= 0:
-		return fail.New(fail.Invalid, "--timeout=%s is no time", f.timeout)
+		return fail.New(fail.Invalid, "--timeout=%s is not a positive time", f.timeout)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ as well. On another machine, or with another store, name the directory with --to
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.from == "" {
-				return fail.New(fail.Invalid, "say from which backup").Do("--from ID, or --from latest; naupegos backup list %s names them", args[0])
+				return fail.New(fail.Invalid, "no backup is given").Do("--from ID, or --from latest; naupegos backup list %s names them", args[0])
 			}
 			if f.of != "" && !f.newIdentity {
 				return fail.New(fail.Invalid, "--of is for another cluster than the backup's").Do("--new-identity makes one")

@@ -113,7 +113,7 @@ func (a *App) checkIssuer(ctx context.Context, name string, doc *v1alpha1.Cluste
 // checkIssuerAfar has a server look: it is who asks the Vault.
 func (a *App) checkIssuerAfar(ctx context.Context, c *client.Client, name string, out *output.Format) error {
 	if name == "" {
-		return fail.New(fail.Refused, "--check of -f FILE looks from here, and a server is named").Do("name a cluster that the server knows, or leave away --server and $NAUPEGOS_SERVER")
+		return fail.New(fail.Refused, "--check of -f FILE looks from here, and a server is named").Do("name a cluster that the server knows, or leave out --server and $NAUPEGOS_SERVER")
 	}
 	got, err := client.See(ctx, c, name, operate.IssuerChecks, operate.Plainly{})
 	if err != nil {

@@ -94,7 +94,7 @@ func (a *App) examine(ctx context.Context, name, file string) ([]provider.Check,
 	case err != nil:
 		return nil, err
 	case c != nil && file != "":
-		return nil, fail.New(fail.Refused, "-f names a document that this command looks at, and a server is named").Do("leave away -f, or --server and $NAUPEGOS_SERVER")
+		return nil, fail.New(fail.Refused, "-f names a document that this command looks at, and a server is named").Do("leave out -f, or --server and $NAUPEGOS_SERVER")
 	case c != nil:
 		return a.examineAfar(ctx, c, name), nil
 	}

@@ -85,7 +85,7 @@ func (a *App) onlyCluster(ctx context.Context) (string, error) {
 	if len(names) == 0 {
 		return "", fail.New(fail.NotFound, "there is no cluster").Do("naupegos apply makes one")
 	}
-	return "", fail.New(fail.Invalid, "which cluster?").Do("name one of %s", strings.Join(names, ", "))
+	return "", fail.New(fail.Invalid, "no control-plane host is given").Do("name one of %s", strings.Join(names, ", "))
 }
 
 func newReleaseCmd(a *App) *cobra.Command {
@@ -262,9 +262,9 @@ func (a *App) foreign(ctx context.Context, c *client.Client, name string, way *o
 func (f *importFlags) way(afar bool) (*operate.Import, error) {
 	switch {
 	case f.from == "":
-		return nil, fail.New(fail.Invalid, "which cluster?").Do("name one of its control-plane hosts: --from ADDRESS")
+		return nil, fail.New(fail.Invalid, "no control-plane host is given").Do("name one of its control-plane hosts: --from ADDRESS")
 	case f.identity == "":
-		return nil, fail.New(fail.Invalid, "by which key are its hosts logged in to?").Do("--identity FILE names a private SSH key")
+		return nil, fail.New(fail.Invalid, "no SSH key is given").Do("--identity FILE names a private SSH key")
 	}
 	i := &operate.Import{From: f.from, User: f.user, Port: f.port, Identity: f.identity}
 	if !afar {

@@ -229,7 +229,7 @@ func (f *autoscaleFlags) places(n int) (ports []string, err error) {
 	host, port, err := net.SplitHostPort(f.listen)
 	first, e := strconv.Atoi(port)
 	if err != nil || e != nil || first < 1 || first+n-1 > 65535 {
-		return nil, fail.New(fail.Invalid, "--listen %q is no address and port", f.listen).Do("give it as 192.0.2.1:8086")
+		return nil, fail.New(fail.Invalid, "--listen %q is not an address and port", f.listen).Do("give it as 192.0.2.1:8086")
 	}
 	if ip := net.ParseIP(host); len(f.address) == 0 {
 		if host == "" || ip != nil && ip.IsUnspecified() {

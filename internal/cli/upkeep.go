@@ -219,7 +219,7 @@ is interrupted, run it again.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.from == "" {
-				return fail.New(fail.Invalid, "say which machine's member is left").Do("--from MACHINE; naupegos status %s names the control-plane machines", args[0])
+				return fail.New(fail.Invalid, "no remaining machine is given").Do("--from MACHINE; naupegos status %s names the control-plane machines", args[0])
 			}
 			return a.recoverEtcd(cmd.Context(), args[0], &f)
 		},

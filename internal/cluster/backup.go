@@ -228,7 +228,7 @@ func (c *Cluster) authorityDigest(ctx context.Context) (string, error) {
 	}
 	block, _ := pem.Decode(certificates)
 	if block == nil {
-		return "", fail.New(fail.Internal, "the authority of Kubernetes is no certificate")
+		return "", fail.New(fail.Internal, "the authority of Kubernetes is not a certificate")
 	}
 	sum := sha256.Sum256(block.Bytes)
 	return hex.EncodeToString(sum[:]), nil

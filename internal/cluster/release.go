@@ -99,7 +99,7 @@ func (c *Cluster) errOurOwn() error {
 func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, error) {
 	var graph plan.Graph
 	graph.Add(stagePrepare, &plan.Step{
-		ID: "hand-over", Action: plan.Create, Subject: "cluster", Title: "write the hand-over, with authorities and keys", Reason: "Naupegos forgets them",
+		ID: "hand-over", Action: plan.Create, Subject: "cluster", Title: "write the handover, with authorities and keys", Reason: "Naupegos forgets them",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.HandOver(ctx) },
 	})
 	var others []string
@@ -172,7 +172,7 @@ func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 	return step
 }
 
-// HandoverOptions says what a hand-over holds beyond what every cluster has.
+// HandoverOptions says what a handover holds beyond what every cluster has.
 type HandoverOptions struct {
 	// CloudsYAML returns a clouds.yaml with a credential of its own, which ends then; nil, or fail.NotFound from it, where there is no cloud.
 	CloudsYAML func(ctx context.Context, until time.Time) ([]byte, error)

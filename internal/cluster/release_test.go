@@ -100,7 +100,7 @@ func TestReleaseForgetsLast(t *testing.T) {
 		}
 	}
 	if first := steps[0]; first.ID != "hand-over" {
-		t.Errorf("%s comes before the hand-over", first.ID)
+		t.Errorf("%s comes before the handover", first.ID)
 	}
 	testkit.Must(t, steps[len(steps)-1].Run(t.Context(), nil))
 	if !forgotten {

@@ -172,7 +172,7 @@ func ReadSystem(dir string) (*order.System, error) {
 	}
 	var s order.System
 	if err := json.Unmarshal(data, &s); err != nil || s.ID == "" || s.Root.Path == "" {
-		return nil, fail.New(fail.Invalid, "this is no manifest of a system image").At(file).Do("make the image again: naupegos image system")
+		return nil, fail.New(fail.Invalid, "this is not the manifest of a system image").At(file).Do("make the image again: naupegos image system")
 	}
 	return &s, nil
 }

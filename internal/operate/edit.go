@@ -261,7 +261,7 @@ func (u *Upgrade) Check() error {
 	case u.Back || u.Pool != "" || u.To != "" || u.Finish:
 		return nil
 	}
-	return fail.New(fail.Invalid, "say where the cluster is to get").Do("--to VERSION begins an upgrade, --finish ends one, --back takes it back; naupegos bundle list shows what is here")
+	return fail.New(fail.Invalid, "no release is given").Do("--to VERSION begins an upgrade, --finish ends one, --back takes it back; naupegos bundle list shows what is here")
 }
 
 // editRelease sets the release that is asked for.

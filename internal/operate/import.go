@@ -38,13 +38,13 @@ func (f *Foreign) Close() error { return f.reader.Close() }
 func (i *Import) check() error {
 	switch {
 	case i == nil || i.From == "":
-		return fail.New(fail.Invalid, "which cluster?").Do("name one of its control-plane hosts: --from ADDRESS")
+		return fail.New(fail.Invalid, "no control-plane host is given").Do("name one of its control-plane hosts: --from ADDRESS")
 	case i.Identity == "":
-		return fail.New(fail.Invalid, "by which key are its hosts logged in to?").Do("--identity FILE names a private SSH key")
+		return fail.New(fail.Invalid, "no SSH key is given").Do("--identity FILE names a private SSH key")
 	case !filepath.IsAbs(i.Identity) && !strings.HasPrefix(i.Identity, "~/"):
 		return fail.New(fail.Invalid, "the key %s has no absolute path", i.Identity).Do("--identity /PATH names a file where the server is")
 	case i.Port < 0 || i.Port > 65535:
-		return fail.New(fail.Invalid, "%d is no port", i.Port)
+		return fail.New(fail.Invalid, "%d is not a port", i.Port)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (s *Session) released(ctx context.Context) (map[string][]byte, error) {
 	return s.Cluster.Handover(ctx, cluster.HandoverOptions{Now: time.Now(), CloudsYAML: s.Cluster.CloudsYAML, CloudCA: s.Cluster.CloudCA, Release: true})
 }
 
-// TakenOf is the digest of the authorities and keys in a hand-over: whoever has these can name it. What else is in one is made anew each time.
+// TakenOf is the digest of the authorities and keys in a handover: whoever has these can name it. What else is in one is made anew each time.
 func TakenOf(files map[string][]byte) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {

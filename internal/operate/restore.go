@@ -73,7 +73,7 @@ type restore struct {
 func checkRestore(a *Asked) error {
 	switch r := a.Restore; {
 	case a.Backup == "":
-		return fail.New(fail.Invalid, "say from which backup").Do("--from ID, or --from latest; naupegos backup list %s names them", a.Cluster)
+		return fail.New(fail.Invalid, "no backup is given").Do("--from ID, or --from latest; naupegos backup list %s names them", a.Cluster)
 	case r != nil && r.Of != "" && !r.New:
 		return fail.New(fail.Invalid, "--of is for another cluster than the backup's").Do("--new-identity makes one")
 	case r != nil && r.New && r.Living:

@@ -45,7 +45,7 @@ func TestRestorePlans(t *testing.T) {
 		}
 		testkit.Fails(t, err, kind, words)
 	}
-	refused(Asked{Cluster: "demo"}, fail.Invalid, "from which backup")
+	refused(Asked{Cluster: "demo"}, fail.Invalid, "no backup is given")
 	refused(Asked{Cluster: "copy", Backup: backup.Latest, Restore: &Restore{Of: "demo"}}, fail.Invalid, "--of")
 	refused(Asked{Cluster: "demo", Backup: backup.Latest, Restore: &Restore{New: true, Living: true}}, fail.Invalid, "exclude each other")
 	refused(latest, fail.Refused, "cluster demo lives")
@@ -103,11 +103,11 @@ func TestTaken(t *testing.T) {
 // TestImportAsked: what can't be a way to a cluster is told before anybody is asked.
 func TestImportAsked(t *testing.T) {
 	for words, i := range map[string]*Import{
-		"which cluster?":   nil,
-		"--from":           {Identity: "/key"},
-		"--identity":       {From: "192.0.2.1"},
-		"no absolute path": {From: "192.0.2.1", Identity: "key"},
-		"is no port":       {From: "192.0.2.1", Identity: "/key", Port: 70000},
+		"no control-plane host is given": nil,
+		"--from":                         {Identity: "/key"},
+		"--identity":                     {From: "192.0.2.1"},
+		"no absolute path":               {From: "192.0.2.1", Identity: "key"},
+		"is not a port":                  {From: "192.0.2.1", Identity: "/key", Port: 70000},
 	} {
 		a := Asked{Verb: importCluster, Cluster: "demo", Import: i}
 		_, err := a.Name()

@@ -119,7 +119,7 @@ func planRepair(ctx context.Context, b *Begun) error {
 
 func checkRecover(a *Asked) error {
 	if a.Machine == "" {
-		return fail.New(fail.Invalid, "say which machine's member is left").Do("--from MACHINE; naupegos status %s names the control-plane machines", a.Cluster)
+		return fail.New(fail.Invalid, "no remaining machine is given").Do("--from MACHINE; naupegos status %s names the control-plane machines", a.Cluster)
 	}
 	return nil
 }

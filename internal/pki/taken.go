@@ -31,7 +31,7 @@ func (t Taken) Secrets() (map[string][]byte, error) {
 		case !matches(cert, key):
 			return nil, fail.Wrap(fail.Invalid, errKeyMismatch, "read the authority").At(name)
 		case !cert.IsCA:
-			return nil, fail.New(fail.Invalid, "the certificate is no authority's").At(name)
+			return nil, fail.New(fail.Invalid, "the certificate is not an authority's").At(name)
 		}
 		out[authorityPrefix+name] = slices.Concat(endLine(p.CertPEM), p.KeyPEM)
 	}

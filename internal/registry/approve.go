@@ -37,7 +37,7 @@ func ParseRule(text string) (Rule, error) {
 		key, pattern, ok := strings.Cut(part, "=")
 		_, named := known[key]
 		if _, err := path.Match(pattern, ""); !ok || !named || pattern == "" || err != nil {
-			return nil, fail.New(fail.Invalid, "%q is no rule for machines", text).
+			return nil, fail.New(fail.Invalid, "%q is not a rule for machines", text).
 				Do("write FACT=PATTERN, several separated by commas; facts are uuid, mac, manufacturer, product, serial and chassis")
 		}
 		r[key] = pattern

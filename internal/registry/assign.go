@@ -72,7 +72,7 @@ func (r *Registry) Unassign(ctx context.Context, uuid string) error {
 func (r *Registry) SetRoles(ctx context.Context, uuid string, roles []string) error {
 	for _, role := range roles {
 		if !roleForm.MatchString(role) {
-			return fail.New(fail.Invalid, "%q is no role", role).Do("roles are %s, %s and %s", RoleEtcd, RoleControlPlane, RoleNode)
+			return fail.New(fail.Invalid, "%q is not a role", role).Do("roles are %s, %s and %s", RoleEtcd, RoleControlPlane, RoleNode)
 		}
 	}
 	return r.assign(ctx, func(all []Machine) ([]metal.Assigned, error) {

@@ -19,7 +19,7 @@ var (
 // Rename gives a machine a name; empty takes it away.
 func (r *Registry) Rename(ctx context.Context, uuid, name string) (*Machine, error) {
 	if name != "" && !nameForm.MatchString(name) {
-		return nil, fail.New(fail.Invalid, "%q is no name for a machine", name).Do("use lower-case letters, digits and hyphens, at most 63")
+		return nil, fail.New(fail.Invalid, "%q is not a name for a machine", name).Do("use lower-case letters, digits and hyphens, at most 63")
 	}
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, _ *Record) error {
 		d.Name = name
@@ -32,7 +32,7 @@ func (r *Registry) Rename(ctx context.Context, uuid, name string) (*Machine, err
 func (r *Registry) Label(ctx context.Context, uuid string, set map[string]string, without []string) (*Machine, error) {
 	for k, v := range set {
 		if !labelForm.MatchString(k) || !valueForm.MatchString(v) {
-			return nil, fail.New(fail.Invalid, "%q is no label", k+"="+v).Do("labels have the form of Kubernetes' ones: rack=r12, example.org/site=north")
+			return nil, fail.New(fail.Invalid, "%q is not a label", k+"="+v).Do("labels have the form of Kubernetes' ones: rack=r12, example.org/site=north")
 		}
 	}
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, _ *Record) error {

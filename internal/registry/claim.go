@@ -37,7 +37,7 @@ type Had struct {
 // are and why each can't be used. dry only decides. spread is as in Wanted.
 func (r *Registry) Claim(ctx context.Context, cluster, spread string, seats []Seat, dry bool) (given []Given, err error) {
 	if !nameForm.MatchString(cluster) {
-		return nil, fail.New(fail.Invalid, "%q is no name of a cluster", cluster)
+		return nil, fail.New(fail.Invalid, "%q is not a name of a cluster", cluster)
 	}
 	err = r.assign(ctx, func(all []Machine) ([]metal.Assigned, error) {
 		if given, err = choose(cluster, spread, seats, all); err != nil || dry {

@@ -111,7 +111,7 @@ func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 	}
 	for _, k := range t.HostKeys {
 		if !hostKeyForm.MatchString(k) {
-			return fail.New(fail.Invalid, "this is no host key of SSH").At(m.UUID)
+			return fail.New(fail.Invalid, "this is not an SSH host key").At(m.UUID)
 		}
 	}
 	rec, at := m.Record, addressed(m.Record.Address, t.Address)

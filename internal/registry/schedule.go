@@ -88,7 +88,7 @@ func Schedule(w Wanted, all []Machine) (*Decision, error) {
 func (w *Wanted) check() error {
 	w.ControlPlane.Name = ControlPlanePool
 	if !nameForm.MatchString(w.Cluster) {
-		return fail.New(fail.Invalid, "%q is no name of a cluster", w.Cluster)
+		return fail.New(fail.Invalid, "%q is not a name of a cluster", w.Cluster)
 	}
 	if n := w.ControlPlane.Replicas; n < 1 || n%2 == 0 || n > 9 {
 		return fail.New(fail.Invalid, "a control plane of %d machines is not wanted: their number has to be odd", n).At(w.Cluster).Do("take 1, 3, 5, 7 or 9")

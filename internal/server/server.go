@@ -161,7 +161,7 @@ func BesideHTTP(address string) (string, error) {
 		return "", fail.Wrap(fail.Invalid, err, "--listen-http %s", address).Do("give HOST:PORT, or :PORT for all addresses")
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return "", fail.New(fail.Invalid, "--listen-http %s: %q is no port", address, port)
+		return "", fail.New(fail.Invalid, "--listen-http %s: %q is not a port", address, port)
 	}
 	if port == "0" {
 		return net.JoinHostPort(host, "0"), nil

@@ -50,10 +50,10 @@ func TestAsked(t *testing.T) {
 		}
 	}
 	for words, form := range map[string]url.Values{
-		"say where the cluster is to get": {"verb": {"upgrade"}},
-		"--back goes with neither":        {"verb": {"upgrade"}, "way": {"back"}, "to": {"v1.37.2"}},
-		`not "destroy"`:                   {"verb": {"destroy"}},
-		"document: it is empty":           {"document": {"\r\n"}},
+		"no release is given":      {"verb": {"upgrade"}},
+		"--back goes with neither": {"verb": {"upgrade"}, "way": {"back"}, "to": {"v1.37.2"}},
+		`not "destroy"`:            {"verb": {"destroy"}},
+		"document: it is empty":    {"document": {"\r\n"}},
 	} {
 		_, err := asks(form)
 		testkit.Fails(t, err, fail.Invalid, words)

@@ -240,7 +240,7 @@ func labels(form url.Values) (set map[string]string, without []string, err error
 		case strings.HasSuffix(word, "-"):
 			without = append(without, strings.TrimSuffix(word, "-"))
 		default:
-			return nil, nil, fail.New(fail.Invalid, "%q is no label", word).Do("KEY=VALUE sets a label, KEY- takes it away")
+			return nil, nil, fail.New(fail.Invalid, "%q is not a label", word).Do("KEY=VALUE sets a label, KEY- takes it away")
 		}
 	}
 	return set, without, nil

@@ -242,7 +242,7 @@ func pools(texts []string) (all []registry.Pool, err error) {
 		p := registry.Pool{}
 		name, number, ok := strings.Cut(text, "=")
 		if n, err := fmt.Sscanf(number, "%d", &p.Replicas); !ok || n != 1 || err != nil {
-			return nil, fail.New(fail.Invalid, "%q is no pool", text).Do("write POOL=NUMBER, as general=3")
+			return nil, fail.New(fail.Invalid, "%q is not a pool", text).Do("write POOL=NUMBER, as general=3")
 		}
 		p.Name = name
 		all = append(all, p)

@@ -257,7 +257,7 @@ func pairs(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		k, value, ok := strings.Cut(text, "=")
 		if !ok || k == "" {
-			return nil, fail.New(fail.Invalid, "%q is no label", text).Do("write KEY=VALUE")
+			return nil, fail.New(fail.Invalid, "%q is not a label", text).Do("write KEY=VALUE")
 		}
 		out[k] = value
 	}

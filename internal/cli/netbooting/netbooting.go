@@ -90,7 +90,7 @@ func address(flag, s string) (netip.Addr, error) {
 	}
 	a, err := netip.ParseAddr(s)
 	if err != nil || !a.Is4() {
-		return a, fail.New(fail.Invalid, "%s %q is no IPv4 address", flag, s)
+		return a, fail.New(fail.Invalid, "%s %q is not an IPv4 address", flag, s)
 	}
 	return a, nil
 }

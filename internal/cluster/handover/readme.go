@@ -24,7 +24,7 @@ import (
 //go:embed readme.md.tmpl
 var readmeTemplate string
 
-// Readme is what the README of a hand-over tells beyond what its files do.
+// Readme is what the README of a handover tells beyond what its files do.
 type Readme struct {
 	Name, ID, Provider, Kubernetes, Endpoint string
 	Made                                     time.Time
@@ -35,7 +35,7 @@ type Readme struct {
 	Released                                 bool // Naupegos has forgotten the cluster
 }
 
-// Render writes the README of a hand-over with these files.
+// Render writes the README of a handover with these files.
 func (r Readme) Render(files map[string][]byte) ([]byte, error) {
 	if r.Released {
 		r.Expiries = withoutNaupegos(r.Expiries)
@@ -60,11 +60,11 @@ func (r Readme) Render(files map[string][]byte) ([]byte, error) {
 	all.Gateways = slices.ContainsFunc(r.Machines, func(m provider.Machine) bool { return m.Role == provider.Gateway })
 	t, err := template.New("handover").Funcs(template.FuncMap{"join": strings.Join, "day": day}).Parse(readmeTemplate)
 	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "read the hand-over's template")
+		return nil, fail.Wrap(fail.Internal, err, "read the handover's template")
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, all); err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "write the hand-over's README")
+		return nil, fail.Wrap(fail.Internal, err, "write the handover's README")
 	}
 	return b.Bytes(), nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The files of a hand-over, but for the WireGuard configurations, which lie in a directory of their own.
+// The files of a handover, but for the WireGuard configurations, which lie in a directory of their own.
 const (
 	ReadmeFile     = "README.md"
 	KubeconfigFile = "kubeconfig"
@@ -30,7 +30,7 @@ const (
 	DocumentFile   = "cluster.yaml" // of a cluster that is released: what it was applied from last
 )
 
-// markFile tells a hand-over from any other directory, and which files are its own.
+// markFile tells a handover from any other directory, and which files are its own.
 const markFile = ".naupegos-handover"
 
 type record struct {
@@ -40,7 +40,7 @@ type record struct {
 }
 
 // Write writes files as the directory dir, of mode 0700 with files of mode 0600: whole or not at all. An empty
-// directory is filled. With force a former hand-over is replaced, as long as nobody put anything else into it; every
+// directory is filled. With force a former handover is replaced, as long as nobody put anything else into it; every
 // other thing at that place is fail.Refused.
 func Write(dir, cluster string, files map[string][]byte, now time.Time, force bool) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -70,7 +70,7 @@ func Write(dir, cluster string, files map[string][]byte, now time.Time, force bo
 	all[markFile] = append(mark, '\n')
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if !filepath.IsLocal(filepath.FromSlash(name)) { // a server may have named it
-			return fail.New(fail.Refused, "%q is no name of a file of a hand-over", name).At(dir)
+			return fail.New(fail.Refused, "%q is not a name of a file of a handover", name).At(dir)
 		}
 		if err := writePrivate(filepath.Join(tmp, filepath.FromSlash(name)), all[name]); err != nil {
 			return fail.Wrap(fail.Refused, err, "write %s", name).At(dir)
@@ -82,7 +82,7 @@ func Write(dir, cluster string, files map[string][]byte, now time.Time, force bo
 		err = unix.Rename(tmp, dir) // fills an empty directory, fails where something came into it
 	}
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "put the hand-over at %s", dir)
+		return fail.Wrap(fail.Refused, err, "put the handover at %s", dir)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func readMark(dir string) (rec record, err error) {
 	return rec, err
 }
 
-// checkPlace reports whether dir is a former hand-over to replace, and refuses whatever else is not free.
+// checkPlace reports whether dir is a former handover to replace, and refuses whatever else is not free.
 func checkPlace(dir string, force bool) (replace bool, err error) {
 	info, err := os.Lstat(dir)
 	switch {
@@ -131,15 +131,15 @@ func checkPlace(dir string, force bool) (replace bool, err error) {
 	}
 	rec, err := readMark(dir)
 	if err != nil {
-		return false, fail.New(fail.Refused, "%s holds something else than a hand-over", dir).Do("name another directory")
+		return false, fail.New(fail.Refused, "%s contains something other than a handover", dir).Do("name another directory")
 	}
 	if !force {
-		return false, fail.New(fail.Refused, "%s holds the hand-over of cluster %s of %s", dir, rec.Cluster, day(rec.Made)).Do("--force replaces it; or name another directory")
+		return false, fail.New(fail.Refused, "%s holds the handover of cluster %s of %s", dir, rec.Cluster, day(rec.Made)).Do("--force replaces it; or name another directory")
 	}
 	return true, foreignFiles(dir, rec.Files)
 }
 
-// foreignFiles refuses a hand-over that somebody put other files into.
+// foreignFiles refuses a handover that somebody put other files into.
 func foreignFiles(dir string, own []string) error {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -147,7 +147,7 @@ func foreignFiles(dir string, own []string) error {
 		}
 		rel, err := filepath.Rel(dir, path)
 		if name := filepath.ToSlash(rel); err == nil && name != markFile && !slices.Contains(own, name) {
-			return fail.New(fail.Refused, "%s is not of the hand-over, and would be lost", path).Do("move it away first")
+			return fail.New(fail.Refused, "%s is not of the handover, and would be lost", path).Do("move it away first")
 		}
 		return err
 	})
@@ -179,7 +179,7 @@ func writePrivate(path string, data []byte) error {
 	return err
 }
 
-// Names lists the files of a hand-over for people, secrets marked.
+// Names lists the files of a handover for people, secrets marked.
 func Names(files map[string][]byte) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -34,7 +34,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := write(first, false); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "--force") {
-		t.Errorf("over a hand-over: %v", err)
+		t.Errorf("over a handover: %v", err)
 	}
 	second := map[string][]byte{"README.md": []byte("two")}
 	if err := write(second, true); err != nil {
@@ -44,7 +44,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("%s: %v", got, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "wireguard")); err == nil {
-		t.Error("what the former hand-over had is still there")
+		t.Error("what the former handover had is still there")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "mine.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWritePlace: what is not a hand-over is never replaced, and nothing half-written stays.
+// TestWritePlace: what is not a handover is never replaced, and nothing half-written stays.
 func TestWritePlace(t *testing.T) {
 	parent := t.TempDir()
 	files := map[string][]byte{"README.md": []byte("one")}

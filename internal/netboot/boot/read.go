@@ -20,7 +20,7 @@ func ReadDir(dir string) (Config, []Problem, error) {
 	var problems []Problem
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		if err == nil {
-			err = errors.New("it is no directory")
+			err = errors.New("it is not a directory")
 		}
 		return cfg, nil, fail.Wrap(fail.NotFound, err, "read the groups and profiles of machines").At(dir)
 	}

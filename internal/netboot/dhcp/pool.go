@@ -34,7 +34,7 @@ func ParseRange(s string) (Range, error) {
 	}
 	switch {
 	case !ok || err != nil || !r.First.Is4() || !r.Last.Is4():
-		return Range{}, fail.New(fail.Invalid, "%q is no range of IPv4 addresses", s).Do("write it like 10.0.0.100-10.0.0.200")
+		return Range{}, fail.New(fail.Invalid, "%q is not a range of IPv4 addresses", s).Do("write it like 10.0.0.100-10.0.0.200")
 	case r.Last.Less(r.First):
 		return Range{}, fail.New(fail.Invalid, "the range %s ends before it begins", s)
 	case r.size() > maxRange:

@@ -140,7 +140,7 @@ func (s *Server) checkAuthority(ctx context.Context, authority string, have []by
 	}
 	left := cert.NotAfter.Sub(s.now())
 	if !cert.IsCA || left < tooShort {
-		f.Err = fail.New(fail.Refused, "its issuer is no authority, or ends at %s", cert.NotAfter.Format(time.DateOnly)).At(mount).Do("%s", rootCommand(s.name, mount))
+		f.Err = fail.New(fail.Refused, "its issuer is not an authority, or expires on %s", cert.NotAfter.Format(time.DateOnly)).At(mount).Do("%s", rootCommand(s.name, mount))
 		return f
 	}
 	f.Detail = fmt.Sprintf("issuer %s, until %s", cert.Subject, cert.NotAfter.Format(time.DateOnly))

@@ -76,7 +76,7 @@ func (a Access) Check() error {
 	most := map[string]int{"": 20, ProtocolIPMI: 20, ProtocolRedfish: 256}[a.Protocol]
 	switch {
 	case most == 0:
-		return wrong("%q is no protocol of a BMC: it is %s or %s", a.Protocol, ProtocolIPMI, ProtocolRedfish)
+		return wrong("%q is not a protocol of a BMC: use %s or %s", a.Protocol, ProtocolIPMI, ProtocolRedfish)
 	case a.Address == "" || a.User == "" || len(a.Password) == 0 || len(a.Password) > most || strings.ContainsAny(a.Address+a.User, " \t\r\n/@?#"):
 		return wrong("a BMC needs an address (HOST or HOST:PORT), a user and a password of at most %d bytes", most)
 	case a.Protocol != ProtocolRedfish && a.Fingerprint+a.Authorities+a.System != "":
@@ -84,7 +84,7 @@ func (a Access) Check() error {
 	case a.Fingerprint != "" && a.Authorities != "":
 		return wrong("a BMC is trusted by its fingerprint or by authorities, not by both")
 	case a.Fingerprint != "" && fingerprint(a.Fingerprint) == nil:
-		return wrong("%q is no fingerprint of a certificate", a.Fingerprint).Do("it is sha256: and 64 hexadecimal digits, as in openssl x509 -noout -fingerprint -sha256")
+		return wrong("%q is not the fingerprint of a certificate", a.Fingerprint).Do("it is sha256: and 64 hexadecimal digits, as in openssl x509 -noout -fingerprint -sha256")
 	case a.Authorities != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(a.Authorities)):
 		return wrong("there is no certificate in the authorities").Do("they are PEM: -----BEGIN CERTIFICATE-----")
 	}

@@ -177,7 +177,7 @@ func QueryOf(v url.Values) (metal.Query, error) {
 		if text := v.Get(key); text != "" {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 0 || n > 100_000 {
-				return q, fail.New(fail.Invalid, "%s=%q is no number of machines", key, text)
+				return q, fail.New(fail.Invalid, "%s=%q is not a number of machines", key, text)
 			}
 			*to = n
 		}

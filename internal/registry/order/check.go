@@ -38,7 +38,7 @@ func (o *Order) Check() error {
 	case !uuidForm.MatchString(o.UUID):
 		return fail.New(fail.Invalid, "the installation order names no machine")
 	case !hostForm.MatchString(o.Hostname):
-		return wrong("%q is no host name", o.Hostname)
+		return wrong("%q is not a host name", o.Hostname)
 	case !strings.HasPrefix(o.System.ID, "sha256:") || !sumForm.MatchString(o.System.ID[7:]):
 		return wrong("the system has no ID")
 	case len(o.Data) > maxList || len(o.Disk.Consent) > maxList || len(o.SSHKeys) > maxList || len(o.Network) > maxList:
@@ -50,14 +50,14 @@ func (o *Order) Check() error {
 	case !slices.Contains([]string{"", Reboot, Kexec, Poweroff}, o.First):
 		return wrong("a machine begins by %s, %s or %s, not by %q", Reboot, Kexec, Poweroff, o.First)
 	case !groupForm.MatchString(o.Group):
-		return wrong("%q is no group of machines", o.Group)
+		return wrong("%q is not a group of machines", o.Group)
 	case o.TrialSeconds != 0 && (o.TrialSeconds < minTrial || o.TrialSeconds > maxTrial):
 		return wrong("a system is tried for %d to %d seconds, not %d", minTrial, maxTrial, o.TrialSeconds)
 	}
 	for _, list := range [][]string{o.Data, o.Disk.Consent, o.SSHKeys} {
 		for _, line := range list {
 			if line == "" || len(line) > maxLine || strings.ContainsFunc(line, unicode.IsControl) {
-				return wrong("%q is no single line of text", line)
+				return wrong("%q is not a single line of text", line)
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func (o *Order) Check() error {
 func (b Blob) check() error {
 	switch {
 	case !pathForm.MatchString(b.Path) || path.Clean(b.Path) != b.Path:
-		return fail.New(fail.Invalid, "%q is no path on the server", b.Path)
+		return fail.New(fail.Invalid, "%q is not a path on the server", b.Path)
 	case !sumForm.MatchString(b.SHA256) || !sumForm.MatchString(b.RawSHA256):
 		return fail.New(fail.Invalid, "a checksum is missing")
 	case b.Size <= 0 || b.RawSize <= 0 || b.RawSize > maxImage || b.Size > maxImage:
@@ -95,12 +95,12 @@ func (i Interface) check() error {
 	}
 	for _, a := range i.Addresses {
 		if _, err := netip.ParsePrefix(a); err != nil {
-			return fail.New(fail.Invalid, "%q is no address with a prefix length", a)
+			return fail.New(fail.Invalid, "%q is not an address with a prefix length", a)
 		}
 	}
 	for _, a := range append(slices.Clone(i.DNS), i.Gateway) {
 		if ip, err := netip.ParseAddr(a); a != "" && (err != nil || ip.Zone() != "") {
-			return fail.New(fail.Invalid, "%q is no address", a)
+			return fail.New(fail.Invalid, "%q is not an address", a)
 		}
 	}
 	return nil

@@ -123,7 +123,7 @@ func (a *api) events(ctx context.Context, in *struct {
 	if in.Last != "" {
 		var err error
 		if after, err = strconv.ParseInt(in.Last, 10, 64); err != nil || after < 0 {
-			return nil, fail.New(fail.Invalid, "Last-Event-ID is no number")
+			return nil, fail.New(fail.Invalid, "Last-Event-ID is not a number")
 		}
 	}
 	return &huma.StreamResponse{Body: func(h huma.Context) {

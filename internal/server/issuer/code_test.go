@@ -284,7 +284,7 @@ func TestLeave(t *testing.T) {
 	for _, out := range []string{"javascript:alert(1)", "/out", "://"} {
 		i.out = out
 		_, err := i.believed("").Leave(t.Context(), left)
-		testkit.Fails(t, err, fail.Unreachable, "is no address")
+		testkit.Fails(t, err, fail.Unreachable, "is not an address")
 	}
 	// It is remembered with who has signed in, unless it is too long for an address.
 	_, q, err := b.Ask(t.Context())

@@ -29,7 +29,7 @@ func ParseRule(text string) (r Rule, err error) {
 		r.Cluster, role = cluster, rest
 	}
 	if !ok || !both || claim == "" || value == "" || !slices.Contains(access.Roles(), role) {
-		return r, fail.New(fail.Invalid, "%q is no rule", text).Do("write [CLUSTER/]ROLE=CLAIM:VALUE, such as operate=groups:platform; roles are %s", strings.Join(access.Roles(), ", "))
+		return r, fail.New(fail.Invalid, "%q is not a rule", text).Do("write [CLUSTER/]ROLE=CLAIM:VALUE, such as operate=groups:platform; roles are %s", strings.Join(access.Roles(), ", "))
 	}
 	r.Role, r.Claim, r.Value = server.Role(role), claim, value
 	return r, nil

@@ -51,7 +51,7 @@ const (
 func New(id Identity) (*Server, error) {
 	u, err := url.Parse(id.Server)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, fail.New(fail.Invalid, "%q is no address of a server", id.Server).Do("give https://HOST:PORT")
+		return nil, fail.New(fail.Invalid, "%q is not the address of a server", id.Server).Do("give https://HOST:PORT")
 	}
 	block, _ := pem.Decode(id.Certificate)
 	if block == nil || id.Key == nil {
