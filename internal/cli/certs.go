@@ -208,7 +208,7 @@ encrypted type, and load balancers with a certificate from Barbican, need --with
 handed over are separate, and stay.`,
 		Example: `  naupegos certs rotate demo --all
   naupegos certs rotate demo --authorities --hold
-  naupegos kubeconfig demo > admin.conf
+  naupegos kubeconfig demo --file admin.conf
   naupegos certs rotate demo --finish
   naupegos certs rotate demo --wireguard
   naupegos handover demo ./demo-handover --force`,
