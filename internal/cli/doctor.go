@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
@@ -65,7 +66,7 @@ func checkTable(w io.Writer, checks []provider.Check) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d ok, %d warnings, %d failures\n", count[provider.Fine], count[provider.Warning], count[provider.Failing])
+	_, err := fmt.Fprintf(w, "\n%d ok, %s, %s\n", count[provider.Fine], words.Count(count[provider.Warning], "warning", "warnings"), words.Count(count[provider.Failing], "failure", "failures"))
 	return err
 }
 
