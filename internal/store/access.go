@@ -33,7 +33,7 @@ type Access interface {
 	EndSession(ctx context.Context, id string) error
 	// Note adds an entry to the audit, and forgets what is older than two years.
 	Note(ctx context.Context, e AuditEntry) error
-	// Audit returns the entries that a query finds, the newest first.
+	// Audit returns the entries that a query finds, the newest first unless it wants the oldest.
 	Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error)
 }
 
@@ -78,7 +78,8 @@ type AuditQuery struct {
 	Since                 time.Time
 	Text                  string // a part of any of the fields, in capitals or not
 	Limit                 int    // 0: 100
-	Offset                int    // so many of the newest are left out
+	Offset                int    // so many of the first are left out
+	Oldest                bool   // the oldest come first
 }
 
 // AddToken implements Access.
@@ -197,10 +198,14 @@ func (s *database) Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error
 	if q.Limit <= 0 {
 		q.Limit = 100
 	}
+	order := "at DESC, id"
+	if q.Oldest {
+		order = "at, id DESC"
+	}
 	// As it was written, too: SQLite knows only of ASCII's letters which belong together.
 	all, err := list(ctx, s, s.reads, scanAudit, `SELECT at, who, origin, action, cluster, outcome FROM audit
 		WHERE ($1 = '' OR who = $1) AND ($2 = '' OR cluster = $2) AND ($3 = '' OR outcome = $3) AND at >= $4
-		AND ($5 = '' OR LOWER(`+auditText+`) LIKE $5 ESCAPE '\' OR `+auditText+` LIKE $6 ESCAPE '\') ORDER BY at DESC, id LIMIT $7 OFFSET $8`,
+		AND ($5 = '' OR LOWER(`+auditText+`) LIKE $5 ESCAPE '\' OR `+auditText+` LIKE $6 ESCAPE '\') ORDER BY `+order+` LIMIT $7 OFFSET $8`,
 		q.Who, q.Cluster, q.Outcome, micros(q.Since), partOf(strings.ToLower(q.Text)), partOf(q.Text), q.Limit, max(q.Offset, 0))
 	if all == nil {
 		all = []AuditEntry{}

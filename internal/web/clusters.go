@@ -24,6 +24,41 @@ type clusterRow struct {
 	Paused                     bool // after a machine, as somebody asked
 }
 
+// does is what is being done with the cluster, or paused.
+func (c *clusterRow) does() string {
+	if c.Busy == "" && c.Paused {
+		return "paused"
+	}
+	return c.Busy
+}
+
+// last is the cluster's last run; without one, none that was ever begun.
+func (c *clusterRow) last() plan.RunRecord {
+	if c.Last == nil {
+		return plan.RunRecord{}
+	}
+	return *c.Last
+}
+
+// clusterColumns are those of the list.
+func clusterColumns() []column[clusterRow] {
+	return []column[clusterRow]{
+		{Text: "Cluster", By: "name", Compare: compared(func(c *clusterRow) string { return c.Name })},
+		{Text: "Provider", By: "provider", Compare: compared(func(c *clusterRow) string { return c.Provider })},
+		{Text: "Kubernetes", By: "kubernetes", Compare: func(a, b *clusterRow) int { return byNumbers(a.Kubernetes, b.Kubernetes) }},
+		{Text: "Made", By: "made", Falls: true, Compare: func(a, b *clusterRow) int { return a.Created.Compare(b.Created) }},
+		{Text: "Running", By: "running", Falls: true, Compare: compared((*clusterRow).does)},
+		{Text: "Last run", By: "run", Falls: true, Compare: func(a, b *clusterRow) int { return a.last().Started.Compare(b.last().Started) }},
+		{Text: "Outcome", By: "outcome", Compare: compared(func(c *clusterRow) string { return string(c.last().Outcome) })},
+	}
+}
+
+// clustersData is what the list shows.
+type clustersData struct {
+	Rows  []clusterRow
+	Heads []head
+}
+
 // clustersPage lists the clusters of the store with what was done last, and what is being done.
 func (p *Pages) clustersPage(r *http.Request, who *access.Operator) (*view, error) {
 	ctx := r.Context()
@@ -52,7 +87,9 @@ func (p *Pages) clustersPage(r *http.Request, who *access.Operator) (*view, erro
 		}
 		rows = append(rows, row)
 	}
-	return &view{name: "clusters", Title: "Clusters", Command: "naupegos status", Live: liveOf(r), Data: rows}, nil
+	order := orderOf(r.URL, "name", clusterColumns())
+	arrange(rows, order, clusterColumns())
+	return &view{name: "clusters", Title: "Clusters", Command: "naupegos status", Live: liveOf(r), Data: clustersData{rows, headsOf(r.URL, order, clusterColumns())}}, nil
 }
 
 // verbOn is what is being done with a cluster; empty: nothing.
@@ -74,6 +111,7 @@ type clusterData struct {
 	Later                    string   // where the page gets its status from once it is shown; empty: it has it, or not at all
 	Drawn                    *topology
 	Runs                     []plan.RunRecord
+	RunHeads                 []head
 	Jobs                     []store.Job
 	Duties                   []store.Duty // what servers do unasked
 	MayChange                bool
@@ -115,6 +153,9 @@ func (p *Pages) clusterPage(r *http.Request, who *access.Operator) (*view, error
 			d.Again = goOn(name)
 		}
 	}
+	order := orderOf(r.URL, "started", runColumns())
+	arrange(d.Runs, order, runColumns()) // now that it was asked which is the last one
+	d.RunHeads = headsOf(r.URL, order, runColumns())
 	leases, err := p.c.Store.Leases(ctx)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,9 @@ import (
 // inPage is how many machines a page shows.
 const inPage = 100
 
+// usualOrder is by what they are sorted unless somebody wants it otherwise.
+const usualOrder = "name"
+
 // machineRow is a machine in the list.
 type machineRow struct {
 	UUID, Title, MAC, Address, Domain, State, Why, Approval, Strategy, UpToDate, Cluster, Pool, Unusable string
@@ -37,14 +40,16 @@ type machinesData struct {
 	Hidden            map[string]string // what the filter's form keeps
 	States, Approvals []chip
 	Uses              []chip // by cluster, by role, and those that nobody has
-	Sorts             map[string]sorting
+	Heads             []head
 	Before, After     string // pages
 }
 
-// sorting is the head of a column by which the list can be sorted.
-type sorting struct {
-	Href string
-	Here bool
+// machineColumns are those of the list, which the store sorts.
+func machineColumns() []column[machineRow] {
+	return []column[machineRow]{
+		{Text: "Machine", By: "name"}, {Text: "MAC address"}, {Text: "Address, name"}, {Text: "Disks"}, {Text: "Cluster, roles"}, {Text: "State", By: "state"},
+		{Text: "Strategy"}, {Text: "Up to date"}, {Text: "Last seen", By: "seen", Falls: true}, {Text: "Installed"},
+	}
 }
 
 // machinesPage lists machines.
@@ -54,17 +59,14 @@ func (p *Pages) machinesPage(r *http.Request, who *access.Operator) (*view, erro
 	page = max(page, 1)
 	ask := metal.Query{
 		Text: strings.TrimSpace(q.Get("text")), State: q.Get("state"), Approval: q.Get("approval"), Cluster: q.Get("cluster"), Role: q.Get("role"),
-		Free: q.Get("free") != "", Order: q.Get("order"), Limit: inPage, Offset: (page - 1) * inPage,
+		Free: q.Get("free") != "", Order: orderOf(r.URL, usualOrder, machineColumns()), Limit: inPage, Offset: (page - 1) * inPage,
 		Facts: true, // without them no machine has a disk
-	}
-	if !slices.Contains([]string{"uuid", "name", "state", "seen"}, ask.Order) {
-		ask.Order = "name"
 	}
 	found, total, err := p.c.Machines.Find(r.Context(), ask)
 	if err != nil {
 		return nil, err
 	}
-	d := machinesData{Total: total, From: min(ask.Offset+1, total), To: ask.Offset + len(found), Text: ask.Text, Hidden: map[string]string{}, Sorts: map[string]sorting{}}
+	d := machinesData{Total: total, From: min(ask.Offset+1, total), To: ask.Offset + len(found), Text: ask.Text, Hidden: map[string]string{}}
 	for i := range found {
 		d.Rows = append(d.Rows, rowOf(&found[i]))
 	}
@@ -78,9 +80,7 @@ func (p *Pages) machinesPage(r *http.Request, who *access.Operator) (*view, erro
 	if d.Uses, err = p.uses(r, who); err != nil {
 		return nil, err
 	}
-	for _, order := range []string{"name", "state", "seen"} {
-		d.Sorts[order] = sorting{with(r.URL, "order", order), order == ask.Order}
-	}
+	d.Heads = headsOf(r.URL, ask.Order, machineColumns())
 	if page > 1 {
 		d.Before = with(r.URL, "page", strconv.Itoa(page-1))
 	}
@@ -167,6 +167,7 @@ const metalProvider = "metal"
 func with(u *url.URL, key, value string) string {
 	q := u.Query()
 	q.Del("done")
+	q.Del("look") // which takes seconds
 	if key != "page" {
 		q.Del("page")
 	}
@@ -184,16 +185,24 @@ func with(u *url.URL, key, value string) string {
 func listFlags(q metal.Query) string {
 	var b strings.Builder
 	for _, f := range []struct{ name, value string }{
-		{"--state", q.State}, {"--approval", q.Approval}, {"--cluster", q.Cluster}, {"--role", q.Role}, {"--match", q.Text},
+		{"--state", q.State}, {"--approval", q.Approval}, {"--cluster", q.Cluster}, {"--role", q.Role}, {"--match", q.Text}, {"--sort", q.Order},
 	} {
-		if f.value != "" {
-			b.WriteString(" " + f.name + " " + quote(f.value))
+		if f.value != "" && f.value != usualOrder {
+			b.WriteString(" " + f.name + between(f.value) + quote(f.value))
 		}
 	}
 	if q.Free {
 		b.WriteString(" --free")
 	}
 	return b.String()
+}
+
+// between is what stands between a flag and its value, which could look like a flag.
+func between(value string) string {
+	if strings.HasPrefix(value, "-") {
+		return "="
+	}
+	return " "
 }
 
 // quote is a word as a shell takes it.

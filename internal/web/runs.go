@@ -82,6 +82,17 @@ func picture(run plan.RunRecord) (template.HTML, error) {
 	return template.HTML(b.String()), err //nolint:gosec // drawn by a template that escapes what it is given
 }
 
+// runColumns are those of the runs of a cluster.
+func runColumns() []column[plan.RunRecord] {
+	return []column[plan.RunRecord]{
+		{Text: "Run", By: "run", Compare: compared(func(r *plan.RunRecord) string { return r.Verb })},
+		{Text: "By", By: "by", Compare: compared(func(r *plan.RunRecord) string { return r.Holder })},
+		{Text: "Started", By: "started", Falls: true, Compare: func(a, b *plan.RunRecord) int { return a.Started.Compare(b.Started) }},
+		{Text: "Ended"},
+		{Text: "Outcome", By: "outcome", Compare: compared(func(r *plan.RunRecord) string { return string(r.Outcome) })},
+	}
+}
+
 // backupRow is what is known of a cluster's backups without asking where they lie.
 type backupRow struct {
 	Cluster string
@@ -151,7 +162,8 @@ type wavesData struct {
 	Halted  []haltedRow
 	Leases  []leaseRow
 	Holders []metal.Slot
-	More    int // machines that are not counted
+	Heads   []head // of pools
+	More    int    // machines that are not counted
 }
 
 // haltedRow is a cluster whose last run that changed machines ended before its end.
@@ -175,6 +187,18 @@ type leaseRow struct {
 type poolRow struct {
 	Cluster, Pool                             string
 	Total, Current, Outdated, Unknown, Failed int
+}
+
+// poolColumns are those of pools.
+func poolColumns() []column[poolRow] {
+	return []column[poolRow]{
+		{Text: "Pool", By: "pool", Compare: compared(func(p *poolRow) string { return p.Cluster + "\x00" + p.Pool })},
+		{Text: "Machines", By: "machines", Falls: true, Compare: compared(func(p *poolRow) int { return p.Total })},
+		{Text: "Up to date", By: "current", Falls: true, Compare: compared(func(p *poolRow) int { return p.Current })},
+		{Text: "Outdated", By: "outdated", Falls: true, Compare: compared(func(p *poolRow) int { return p.Outdated })},
+		{Text: "Unknown", By: "unknown", Falls: true, Compare: compared(func(p *poolRow) int { return p.Unknown })},
+		{Text: "Failed", By: "failed", Falls: true, Compare: compared(func(p *poolRow) int { return p.Failed })},
+	}
 }
 
 // mostInWaves bounds how many machines the page of waves counts.
@@ -213,7 +237,10 @@ func (p *Pages) wavesPage(r *http.Request, who *access.Operator) (*view, error) 
 	for _, row := range pools {
 		d.Pools = append(d.Pools, *row)
 	}
-	slices.SortFunc(d.Pools, func(a, b poolRow) int { return strings.Compare(a.Cluster+"\x00"+a.Pool, b.Cluster+"\x00"+b.Pool) })
+	order := orderOf(r.URL, "pool", poolColumns())
+	arrange(d.Pools, "pool", poolColumns()) // as they come in any order
+	arrange(d.Pools, order, poolColumns())
+	d.Heads = headsOf(r.URL, order, poolColumns())
 	if d.Holders, err = p.c.Machines.Holders(r.Context()); err != nil {
 		return nil, err
 	}
@@ -288,8 +315,14 @@ func haltedOf(run *plan.RunRecord) haltedRow {
 // auditData is a page of the audit.
 type auditData struct {
 	Entries       []store.AuditEntry
-	Text          string
+	Text, Order   string // Order is what the search keeps
+	Heads         []head
 	Before, After string
+}
+
+// auditColumns are those of the audit, which the store sorts.
+func auditColumns() []column[store.AuditEntry] {
+	return []column[store.AuditEntry]{{Text: "When", By: "when", Falls: true}, {Text: "Who"}, {Text: "From"}, {Text: "What"}, {Text: "Cluster"}, {Text: "Outcome"}}
 }
 
 // auditPage lists who did what.
@@ -300,8 +333,9 @@ func (p *Pages) auditPage(r *http.Request, who *access.Operator) (*view, error) 
 	q := r.URL.Query()
 	page, _ := strconv.Atoi(q.Get("page")) // what is no number is the first one
 	page = min(max(page, 1), 1_000_000)
-	d := auditData{Text: strings.TrimSpace(q.Get("text"))}
-	all, err := p.c.Store.Audit(r.Context(), store.AuditQuery{Text: d.Text, Limit: inPage + 1, Offset: (page - 1) * inPage})
+	d := auditData{Text: strings.TrimSpace(q.Get("text")), Order: orderOf(r.URL, "when", auditColumns())}
+	d.Heads = headsOf(r.URL, d.Order, auditColumns())
+	all, err := p.c.Store.Audit(r.Context(), store.AuditQuery{Text: d.Text, Oldest: d.Order == "-when", Limit: inPage + 1, Offset: (page - 1) * inPage})
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (f *Filter) Bind(c *cobra.Command) {
 	c.Flags().StringSliceVarP(&f.labels, "label", "l", nil, "with --server: only machines with this label, KEY=VALUE (repeatable)")
 	c.Flags().BoolVar(&q.Free, "free", false, "with --server: only machines that nobody has")
 	c.Flags().StringVar(&q.Text, "match", "", "with --server: only machines with this in their UUID, name or MAC addresses")
-	c.Flags().StringVar(&q.Order, "sort", "", "with --server: sort by uuid, name, state or seen")
+	c.Flags().StringVar(&q.Order, "sort", "", "with --server: sort by uuid, name, state or seen; -name is the other way")
 }
 
 // List prints the machines that a server knows.

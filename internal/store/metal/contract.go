@@ -137,7 +137,7 @@ type Query struct {
 	Free                                 bool   // no claim, and no role
 	Text                                 string // a part of the UUID, the name or a MAC address
 	Facts                                bool   // with their facts
-	Order                                string // "uuid" (also where empty), "name", "state" or "seen": the last one newest first
+	Order                                string // "uuid" (also where empty), "name", "state" or "seen": the last one newest first; "-name" is the other way
 	Limit, Offset                        int    // of the list; a limit of 0 is none
 }
 

@@ -79,10 +79,12 @@ func (s machines) single(ctx context.Context, value, where string) (*Machine, er
 // Find implements Store.
 func (s machines) Find(ctx context.Context, query Query) (all []Machine, total int, err error) {
 	where, args := query.where()
-	order, ok := map[string]string{"": "m.uuid", "uuid": "m.uuid", "name": "m.name, m.uuid", "state": "m.state, m.uuid",
-		"seen": "COALESCE(r.at, m.seen_at) DESC, m.uuid"}[query.Order]
+	order, ok := map[string]string{
+		"": "m.uuid", "uuid": "m.uuid", "name": "m.name, m.uuid", "state": "m.state, m.uuid", "seen": "COALESCE(r.at, m.seen_at) DESC, m.uuid",
+		"-uuid": "m.uuid DESC", "-name": "m.name DESC, m.uuid DESC", "-state": "m.state DESC, m.uuid DESC", "-seen": "COALESCE(r.at, m.seen_at), m.uuid DESC",
+	}[query.Order]
 	if !ok {
-		return nil, 0, fail.New(fail.Invalid, "machines can't be sorted by %q", query.Order).Do("sort them by uuid, name, state or seen")
+		return nil, 0, fail.New(fail.Invalid, "machines can't be sorted by %q", query.Order).Do("sort them by uuid, name, state or seen, the other way with - before that")
 	}
 	tail := where + " ORDER BY " + order
 	if query.Limit > 0 {

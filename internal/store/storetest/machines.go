@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -151,8 +152,25 @@ func machinesAreFound(t *testing.T, at Opener, _ Database) {
 			t.Errorf("%s: %+v", name, got[0])
 		}
 	}
+	for _, by := range []string{"uuid", "name", "state", "seen"} { // each way, machines that are the same, too
+		there, _, err := s.Find(ctx, metal.Query{Order: by})
+		testkit.Must(t, err)
+		back, _, err := s.Find(ctx, metal.Query{Order: "-" + by, Limit: n})
+		testkit.Must(t, err)
+		slices.Reverse(back)
+		if d := cmp.Diff(uuids(there), uuids(back)); d != "" {
+			t.Errorf("by %s: %s", by, d)
+		}
+	}
 	_, _, err := s.Find(ctx, metal.Query{Order: "name; DROP TABLE machines"})
 	testkit.Fails(t, err, fail.Invalid)
+}
+
+func uuids(all []metal.Machine) (names []string) {
+	for _, m := range all {
+		names = append(names, m.UUID)
+	}
+	return names
 }
 
 func reports(t *testing.T, at Opener, _ Database) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -85,6 +87,10 @@ func audit(t *testing.T, at Opener, _ Database) {
 		}
 		if c.q == (store.AuditQuery{}) && got[0].Who != "bob\uFFFD" {
 			t.Errorf("the newest is %+v", got[0])
+		}
+		c.q.Oldest = true
+		if back := testkit.Value(s.Audit(ctx, c.q))(t); len(back) != c.want || c.want == 2 && !cmp.Equal(back, []store.AuditEntry{got[1], got[0]}) {
+			t.Errorf("%+v found %+v", c.q, back)
 		}
 	}
 }
