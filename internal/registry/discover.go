@@ -134,7 +134,7 @@ func (r *Registry) askToEnrol(rec *Record, d *facts.Discovery, key string, now t
 func disksInWords(disks []facts.Disk) string {
 	counts := map[int64]int{}
 	for _, d := range disks {
-		if !d.Removable {
+		if fixed(d) {
 			counts[d.SizeBytes]++
 		}
 	}

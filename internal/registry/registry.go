@@ -171,6 +171,7 @@ func (r *Registry) change(ctx context.Context, uuid string, h metal.How, f func(
 		if err := f(d, &rec); err != nil {
 			return err
 		}
+		d.Unusable = unusable(Approval(d.Approval), State(d.State), &rec)
 		data, err := json.Marshal(rec)
 		d.Record = data
 		return err

@@ -194,6 +194,33 @@ func usable(m Machine) bool {
 		State(m.State) != Failed && m.Facts != nil && slices.ContainsFunc(m.Facts.Disks, fixed)
 }
 
+// The words for why a machine can't be used though nobody has it.
+const (
+	Unapproved  = "unapproved"
+	Maintenance = "maintenance"
+	Broken      = "failed" // its installation
+	Diskless    = "diskless"
+)
+
+// Obstacles are these words.
+func Obstacles() []string { return []string{Unapproved, Maintenance, Broken, Diskless} }
+
+// unusable is the word that machines are found by; empty: it can be used where nobody has it. It says what Unusable says, of what is at hand without the
+// machine's facts.
+func unusable(a Approval, s State, rec *Record) string {
+	switch {
+	case a != Approved:
+		return Unapproved
+	case rec.Maintenance != "":
+		return Maintenance
+	case s == Failed:
+		return Broken
+	case rec.Disks == "":
+		return Diskless
+	}
+	return ""
+}
+
 // Unusable says why a machine can't be given to anybody; empty if it can.
 func Unusable(m Machine) string {
 	switch {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/registry/facts"
@@ -192,4 +194,59 @@ func TestServersRace(t *testing.T) {
 	if err != nil || len(switches) != 3 {
 		t.Errorf("the control plane hangs on %v", switches)
 	}
+}
+
+// TestObstaclesAreFound: machines are found by what Unusable says of them, whatever has become of them.
+func TestObstaclesAreFound(t *testing.T) {
+	r, ctx := newRegistry(t, registry.Options{}), t.Context()
+	is := func(m *registry.Machine, err error) *registry.Machine { t.Helper(); return testkit.Value(m, err)(t) }
+	for n := range 8 {
+		s := newSimulated(t, n, false)
+		switch n {
+		case 1:
+			s.Disks = nil
+		case 2:
+			s.Disks = []facts.Disk{{Path: "/dev/sda", SizeBytes: 8e9, Removable: true}, {Path: "/dev/sdb"}}
+		}
+		testkit.Value(s.send(t, r))(t)
+		if n > 0 {
+			is(r.Approve(ctx, uuidOf(n), "", "ann"))
+		}
+	}
+	is(r.Maintain(ctx, uuidOf(3), "a fan is loud"))
+	testkit.Value(r.Authorize(ctx, is(r.Machine(ctx, uuidOf(4)))))(t)
+	testkit.Must(t, r.Finish(ctx, is(r.Machine(ctx, uuidOf(4))), false, nil))
+	testkit.Must(t, r.Assign(ctx, uuidOf(5), "demo", "general"))
+	is(r.Maintain(ctx, uuidOf(5), "its cluster has it")) // it is not looked for among those that nobody has
+	is(r.Reject(ctx, uuidOf(6), "ann"))
+	finds := func(want map[string][]int) {
+		t.Helper()
+		for word, numbers := range want {
+			found, total, err := r.Find(ctx, metal.Query{Unusable: word, Facts: true})
+			testkit.Must(t, err)
+			var all []string
+			for _, m := range found {
+				all = append(all, m.UUID)
+				if registry.Unusable(m) == "" {
+					t.Errorf("%s is found by %s, and can be used", m.UUID, word)
+				}
+			}
+			var expected []string
+			for _, n := range numbers {
+				expected = append(expected, uuidOf(n))
+			}
+			if d := cmp.Diff(expected, all); d != "" || total != len(numbers) {
+				t.Errorf("by %s are found %d: %s", word, total, d)
+			}
+		}
+	}
+	finds(map[string][]int{registry.Unapproved: {0, 6}, registry.Diskless: {1, 2}, registry.Maintenance: {3}, registry.Broken: {4}, metal.AnyWord: {0, 1, 2, 3, 4, 6}})
+	is(r.Maintain(ctx, uuidOf(3), ""))
+	is(r.Approve(ctx, uuidOf(6), "", "ann"))
+	again := newSimulated(t, 1, false)
+	again.Boot.RandomID = "boot-2"
+	testkit.Value(again.send(t, r))(t) // somebody has put a disk in
+	testkit.Must(t, r.SetRoles(ctx, uuidOf(2), []string{registry.RoleNode}))
+	testkit.Must(t, r.Unassign(ctx, uuidOf(5)))
+	finds(map[string][]int{registry.Unapproved: {0}, registry.Diskless: nil, registry.Maintenance: {5}, registry.Broken: {4}, metal.AnyWord: {0, 4, 5}})
 }

@@ -17,7 +17,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the number of the newest migration: those in migrations, and those in Go.
-const schemaVersion = 9
+const schemaVersion = 10
 
 // migrate brings the schema up to date. Where it is, that costs one query.
 func (s *database) migrate(ctx context.Context) error {
@@ -47,7 +47,7 @@ func (s *database) up(ctx context.Context, have, to int) error {
 	if err != nil {
 		return s.wrap(err, "find the store's migrations")
 	}
-	provider, err := goose.NewProvider(s.d.sql().goose, s.db, files, goose.WithGoMigrations(factsTable()))
+	provider, err := goose.NewProvider(s.d.sql().goose, s.db, files, goose.WithGoMigrations(factsTable(), unusableColumn()))
 	if err != nil {
 		return s.wrap(err, "read the store's migrations")
 	}
@@ -128,4 +128,47 @@ func factOfKey(key string) Fact {
 		}
 	}
 	return Fact{Kind: key}
+}
+
+// unusableColumn is migration 10: why machines can't be used was known of what they say and of what is remembered, and could not be searched for.
+func unusableColumn() *goose.Migration {
+	return goose.NewGoMigration(10, &goose.GoFunc{RunTx: addUnusable}, nil)
+}
+
+func addUnusable(ctx context.Context, tx *sql.Tx) error {
+	for _, do := range []string{"ALTER TABLE machines ADD COLUMN unusable TEXT NOT NULL DEFAULT ''", // a word of internal/registry; empty: it can be used
+		"CREATE INDEX machines_by_unusable ON machines (unusable) WHERE unusable <> ''"} {
+		if _, err := tx.ExecContext(ctx, do); err != nil {
+			return err
+		}
+	}
+	type row struct{ uuid, state, approval, record string }
+	found, err := collect(ctx, tx, func(s scanner) (r row, err error) {
+		err = s.Scan(&r.uuid, &r.state, &r.approval, &r.record)
+		return r, err
+	}, "SELECT uuid, state, approval, record FROM machines", nil)
+	if err != nil {
+		return err
+	}
+	for _, r := range found {
+		var known struct{ Maintenance, Disks string }
+		if err := json.Unmarshal([]byte(r.record), &known); err != nil {
+			return err
+		}
+		word := ""
+		switch {
+		case r.approval != "approved":
+			word = "unapproved"
+		case known.Maintenance != "":
+			word = "maintenance"
+		case r.state == "failed":
+			word = "failed"
+		case known.Disks == "":
+			word = "diskless"
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE machines SET unusable = $1 WHERE uuid = $2", word, r.uuid); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/naupegos/naupegos/internal/store/metal"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -45,4 +46,34 @@ func TestFactsOfOldStores(t *testing.T) {
 		t.Errorf("the secret is %q, %v", v, err)
 	}
 	testkit.Must(t, errors.Join(s.SetFact(ctx, "plain", Fact{Kind: "a"}, "b"), s.DeleteCluster(ctx, "demo")))
+}
+
+// TestUnusableMachinesOfOldStores opens a store of schema 9, which did not say by a column why machines can't be used.
+func TestUnusableMachinesOfOldStores(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	old := &database{dir: dir, where: dir, keys: map[string][]byte{}, fences: map[string]int64{}}
+	testkit.Must(t, old.useSQLite())
+	testkit.Must(t, old.up(ctx, 0, 9))
+	testkit.Must(t, old.loadIdentity(ctx))
+	const disk = `"disks":"1 × 20 GB"`
+	for uuid, m := range map[string][3]string{
+		"unapproved": {"discovered", "pending", "{" + disk + "}"}, "maintenance": {"failed", "approved", `{"maintenance":"a fan is loud",` + disk + "}"},
+		"failed": {"failed", "approved", "{}"}, "diskless": {"discovered", "approved", "{}"}, "": {"running", "approved", "{" + disk + "}"},
+	} {
+		_, err := old.db.ExecContext(ctx, `INSERT INTO machines (uuid, name, state, approval, cluster, pool, seat, record, facts, created_at, changed_at, seen_at)
+			VALUES ($1, '', $2, $3, '', '', 0, $4, '{}', 1, 1, 1)`, "of "+uuid, m[0], m[1], m[2])
+		testkit.Must(t, err)
+	}
+	testkit.Must(t, old.Close())
+
+	all, _, err := open(t, dir).Metal().Find(ctx, metal.Query{})
+	testkit.Must(t, err)
+	for _, m := range all {
+		if "of "+m.Unusable != m.UUID {
+			t.Errorf("the machine %s can't be used for %q", m.UUID, m.Unusable)
+		}
+	}
+	if len(all) != 5 {
+		t.Errorf("there are %d machines", len(all))
+	}
 }

@@ -144,16 +144,18 @@ func TestManyMachinesInABrowser(t *testing.T) {
 		b.discover(i)
 	}
 	b.signIn("/ui/machines")
-	var fastest float64
-	for tries := 0; tries < 5 || tries < 50 && fastest > 200; tries++ { // a busy host may be slow, but not always
-		b.do(chromedp.Navigate(b.url+"/ui/machines?text=000000000777&state=discovered"), chromedp.WaitVisible("tbody tr"))
-		took := got(b, chromedp.Evaluate[float64](`(() => { const n = performance.getEntriesByType("navigation")[0]; return n.domContentLoadedEventEnd - n.startTime })()`))
-		if fastest == 0 || took < fastest {
-			fastest = took
+	for _, query := range []string{"text=000000000777&state=discovered", "text=000000000777&unusable=any&order=-seen"} {
+		var fastest float64
+		for tries := 0; tries < 5 || tries < 50 && fastest > 200; tries++ { // a busy host may be slow, but not always
+			b.do(chromedp.Navigate(b.url+"/ui/machines?"+query), chromedp.WaitVisible("tbody tr"))
+			took := got(b, chromedp.Evaluate[float64](`(() => { const n = performance.getEntriesByType("navigation")[0]; return n.domContentLoadedEventEnd - n.startTime })()`))
+			if fastest == 0 || took < fastest {
+				fastest = took
+			}
 		}
-	}
-	t.Logf("FIGURE of %d machines one is found in %.0f ms", n, fastest)
-	if fastest > 200 {
-		t.Errorf("it takes %.0f ms, want 200", fastest)
+		t.Logf("FIGURE of %d machines one is found in %.0f ms by %s", n, fastest, query)
+		if fastest > 200 {
+			t.Errorf("it takes %.0f ms by %s, want 200", fastest, query)
+		}
 	}
 }

@@ -40,6 +40,7 @@ type machinesData struct {
 	Hidden            map[string]string // what the filter's form keeps
 	States, Approvals []chip
 	Uses              []chip // by cluster, by role, and those that nobody has
+	Obstacles         []chip // to the use of those that nobody has
 	Heads             []head
 	Before, After     string // pages
 }
@@ -59,7 +60,7 @@ func (p *Pages) machinesPage(r *http.Request, who *access.Operator) (*view, erro
 	page = max(page, 1)
 	ask := metal.Query{
 		Text: strings.TrimSpace(q.Get("text")), State: q.Get("state"), Approval: q.Get("approval"), Cluster: q.Get("cluster"), Role: q.Get("role"),
-		Free: q.Get("free") != "", Order: orderOf(r.URL, usualOrder, machineColumns()), Limit: inPage, Offset: (page - 1) * inPage,
+		Free: q.Get("free") != "", Unusable: obstacle(q), Order: orderOf(r.URL, usualOrder, machineColumns()), Limit: inPage, Offset: (page - 1) * inPage,
 		Facts: true, // without them no machine has a disk
 	}
 	found, total, err := p.c.Machines.Find(r.Context(), ask)
@@ -70,7 +71,7 @@ func (p *Pages) machinesPage(r *http.Request, who *access.Operator) (*view, erro
 	for i := range found {
 		d.Rows = append(d.Rows, rowOf(&found[i]))
 	}
-	for _, key := range []string{"state", "approval", "cluster", "role", "free", "order"} {
+	for _, key := range []string{"state", "approval", "cluster", "role", "free", "unusable", "order"} {
 		if v := q.Get(key); v != "" {
 			d.Hidden[key] = v
 		}
@@ -80,6 +81,7 @@ func (p *Pages) machinesPage(r *http.Request, who *access.Operator) (*view, erro
 	if d.Uses, err = p.uses(r, who); err != nil {
 		return nil, err
 	}
+	d.Obstacles = obstacles(r.URL, ask.Unusable)
 	d.Heads = headsOf(r.URL, ask.Order, machineColumns())
 	if page > 1 {
 		d.Before = with(r.URL, "page", strconv.Itoa(page-1))
@@ -141,23 +143,46 @@ func (p *Pages) uses(r *http.Request, who *access.Operator) ([]chip, error) {
 	if here := q.Get("cluster"); here != "" && !slices.Contains(names, here) {
 		names = append(names, here)
 	}
-	rest := *r.URL
-	for _, key := range []string{"free", "cluster", "role"} {
+	rest, is := unused(r.URL), func(key, value string) bool { return q.Get(key) == value }
+	all := []chip{
+		{"any use", with(rest, "free", ""), is("free", "") && is("cluster", "") && is("role", "") && obstacle(q) == ""},
+		{"free", with(rest, "free", "yes"), !is("free", "")},
+	}
+	for _, name := range names {
+		all = append(all, chip{"of " + name, with(rest, "cluster", name), is("cluster", name)})
+	}
+	for _, role := range []string{registry.RoleControlPlane, registry.RoleEtcd, registry.RoleNode, registry.RoleGateway} {
+		all = append(all, chip{role, with(rest, "role", role), is("role", role)})
+	}
+	return all, nil
+}
+
+// unused is an address without the filters by use, of which there is one at a time.
+func unused(u *url.URL) *url.URL {
+	rest, q := *u, u.Query()
+	for _, key := range []string{"free", "cluster", "role", "unusable"} {
 		q.Del(key)
 	}
 	rest.RawQuery = q.Encode()
-	is := func(key, value string) bool { return r.URL.Query().Get(key) == value }
-	all := []chip{
-		{"any use", with(&rest, "free", ""), is("free", "") && is("cluster", "") && is("role", "")},
-		{"free", with(&rest, "free", "yes"), !is("free", "")},
+	return &rest
+}
+
+// obstacle is why the machines can't be used that somebody looks for; empty: they do not look for those.
+func obstacle(q url.Values) string {
+	if word := q.Get("unusable"); word == metal.AnyWord || slices.Contains(registry.Obstacles(), word) {
+		return word
 	}
-	for _, name := range names {
-		all = append(all, chip{"of " + name, with(&rest, "cluster", name), is("cluster", name)})
+	return ""
+}
+
+// obstacles are the filters by why a machine can't be used that nobody has.
+func obstacles(u *url.URL, now string) (all []chip) {
+	text := map[string]string{registry.Unapproved: "not approved", registry.Maintenance: "in maintenance", registry.Broken: "installation failed", registry.Diskless: "no disk"}
+	all = append(all, chip{"can't be used", with(unused(u), "unusable", metal.AnyWord), now == metal.AnyWord})
+	for _, word := range registry.Obstacles() {
+		all = append(all, chip{text[word], with(unused(u), "unusable", word), now == word})
 	}
-	for _, role := range []string{registry.RoleControlPlane, registry.RoleEtcd, registry.RoleNode, registry.RoleGateway} {
-		all = append(all, chip{role, with(&rest, "role", role), is("role", role)})
-	}
-	return all, nil
+	return all
 }
 
 // metalProvider is the provider of clusters of physical machines.
@@ -185,7 +210,7 @@ func with(u *url.URL, key, value string) string {
 func listFlags(q metal.Query) string {
 	var b strings.Builder
 	for _, f := range []struct{ name, value string }{
-		{"--state", q.State}, {"--approval", q.Approval}, {"--cluster", q.Cluster}, {"--role", q.Role}, {"--match", q.Text}, {"--sort", q.Order},
+		{"--state", q.State}, {"--approval", q.Approval}, {"--cluster", q.Cluster}, {"--role", q.Role}, {"--unusable", q.Unusable}, {"--match", q.Text}, {"--sort", q.Order},
 	} {
 		if f.value != "" && f.value != usualOrder {
 			b.WriteString(" " + f.name + between(f.value) + quote(f.value))

@@ -2,6 +2,8 @@ package web
 
 import (
 	"context"
+	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -104,7 +106,7 @@ func TestMachinesByUse(t *testing.T) {
 			t.Errorf("there is no %s in %s", want, body)
 		}
 	}
-	if strings.Contains(body, "can't be used") {
+	if strings.Contains(body, "can't be used: ") {
 		t.Error("a machine that is approved, free and whole can't be used")
 	}
 	if strings.Contains(body, "of lake") {
@@ -116,6 +118,53 @@ func TestMachinesByUse(t *testing.T) {
 	for query, want := range map[string]int{"": 3, "?free=yes": 2, "?cluster=quay": 1, "?role=etcd-member": 1} {
 		if n, _ := rows(s.admin, query); n != want {
 			t.Errorf("%s shows %d machines, want %d", query, n, want)
+		}
+	}
+}
+
+// TestMachinesThatCantBeUsed: machines that nobody has are filtered by links for why they can't be used, as their rows say.
+func TestMachinesThatCantBeUsed(t *testing.T) {
+	s := newSite(t)
+	m := s.pages.c.Machines
+	is := func(m *registry.Machine, err error) *registry.Machine { t.Helper(); return testkit.Value(m, err)(t) }
+	for n := range 5 {
+		uuid := s.discover(n)
+		is(m.Rename(t.Context(), uuid, fmt.Sprint("bay-", n)))
+		if n == 0 {
+			continue // it asks
+		}
+		is(m.Approve(t.Context(), uuid, "", "ada"))
+		switch n {
+		case 1:
+			is(m.Maintain(t.Context(), uuid, "a fan is loud"))
+		case 2:
+			testkit.Value(m.Authorize(t.Context(), is(m.Machine(t.Context(), uuid))))(t)
+			testkit.Must(t, m.Finish(t.Context(), is(m.Machine(t.Context(), uuid)), false, nil))
+		case 3:
+			testkit.Must(t, m.Assign(t.Context(), uuid, "quay", "control-plane"))
+			is(m.Maintain(t.Context(), uuid, "its cluster has it"))
+		}
+	}
+	for query, want := range map[string][]string{"any": {"bay-0", "bay-1", "bay-2"}, "unapproved": {"bay-0"}, "maintenance": {"bay-1"}, "failed": {"bay-2"}, "diskless": nil, "tired": {"bay-0", "bay-1", "bay-2", "bay-3", "bay-4"}} {
+		a := s.ask("GET", "/ui/machines?state=&unusable="+query, s.admin, nil)
+		if got := inOrder(a, `<a href="/ui/machines/[^"]*">(bay-[0-9])</a>`); !cmp.Equal(got, want) {
+			t.Errorf("%s shows %v, want %v", query, got, want)
+		}
+		if said := strings.Count(a.body, "can't be used: "); query != "tired" && said != len(want) {
+			t.Errorf("%s shows %d machines that say why they can't be used, want %d", query, said, len(want))
+		}
+	}
+	a := s.ask("GET", "/ui/machines?approval=approved&cluster=quay", s.admin, nil)
+	for text, href := range map[string]string{"can't be used": "any", "not approved": "unapproved", "in maintenance": "maintenance", "installation failed": "failed", "no disk": "diskless"} {
+		if want := `<a href="/ui/machines?approval=approved&amp;unusable=` + href + `">` + template.HTMLEscapeString(text) + `</a>`; !strings.Contains(a.body, want) {
+			t.Errorf("there is no %s in %s", want, a.body)
+		}
+	}
+	a = s.ask("GET", "/ui/machines?approval=approved&unusable=failed", s.admin, nil)
+	for _, want := range []string{`unusable=failed" aria-current="true">installation failed<`, `<a href="/ui/machines?approval=approved">any use</a>`, `<a href="/ui/machines?approval=approved&amp;free=yes">free</a>`,
+		`type="hidden" name="unusable" value="failed"`, "naupegos machine list --approval approved --unusable failed", `order=-name&amp;unusable=failed">Machine</a>`} {
+		if !strings.Contains(a.body, want) {
+			t.Errorf("there is no %s in %s", want, a.body)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,7 +146,7 @@ type Query struct {
 // Values is the query as a URL has it.
 func (q Query) Values() url.Values {
 	v := url.Values{}
-	for key, value := range map[string]string{"state": q.State, "approval": q.Approval, "cluster": q.Cluster, "pool": q.Pool, "role": q.Role, "text": q.Text, "order": q.Order} {
+	for key, value := range map[string]string{"state": q.State, "approval": q.Approval, "cluster": q.Cluster, "pool": q.Pool, "role": q.Role, "text": q.Text, "order": q.Order, "unusable": q.Unusable} {
 		if value != "" {
 			v.Set(key, value)
 		}
@@ -168,10 +169,13 @@ func (q Query) Values() url.Values {
 // QueryOf reads what Values has written.
 func QueryOf(v url.Values) (metal.Query, error) {
 	q := metal.Query{State: v.Get("state"), Approval: v.Get("approval"), Cluster: v.Get("cluster"), Pool: v.Get("pool"), Role: v.Get("role"),
-		Text: v.Get("text"), Order: v.Get("order"), Free: v.Get("free") == "true", Labels: map[string]string{}}
+		Text: v.Get("text"), Order: v.Get("order"), Unusable: v.Get("unusable"), Free: v.Get("free") == "true", Labels: map[string]string{}}
 	for _, l := range v["label"] {
 		k, value, _ := strings.Cut(l, "=")
 		q.Labels[k] = value
+	}
+	if words := append(registry.Obstacles(), metal.AnyWord); q.Unusable != "" && !slices.Contains(words, q.Unusable) {
+		return q, fail.New(fail.Invalid, "unusable=%q says nothing of why machines can't be used", q.Unusable).Do("say one of %s", strings.Join(words, ", "))
 	}
 	for key, to := range map[string]*int{"limit": &q.Limit, "offset": &q.Offset} {
 		if text := v.Get(key); text != "" {

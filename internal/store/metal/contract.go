@@ -71,6 +71,7 @@ type Machine struct {
 	Roles    []string // sorted
 	MACs     []string // the one that it boots by first
 	Labels   map[string]string
+	Unusable string // a word for why it can't be used though nobody has it; empty: it can
 	Record   []byte // JSON: what is not searched for
 	Facts    []byte // JSON; nil where a query didn't ask for them
 	Created  time.Time
@@ -135,11 +136,15 @@ type Query struct {
 	State, Approval, Cluster, Pool, Role string
 	Labels                               map[string]string
 	Free                                 bool   // no claim, and no role
+	Unusable                             string // no claim, no role, and this word for why it can't be used; AnyWord: any
 	Text                                 string // a part of the UUID, the name or a MAC address
 	Facts                                bool   // with their facts
 	Order                                string // "uuid" (also where empty), "name", "state" or "seen": the last one newest first; "-name" is the other way
 	Limit, Offset                        int    // of the list; a limit of 0 is none
 }
+
+// AnyWord stands for every word but the empty one.
+const AnyWord = "any"
 
 // Assigned is what Assign writes.
 type Assigned struct {

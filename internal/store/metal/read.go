@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	columns = "m.uuid, m.name, m.state, m.approval, m.cluster, m.pool, m.seat, m.record, m.created_at, m.changed_at, m.seen_at, " +
+	columns = "m.uuid, m.name, m.state, m.approval, m.unusable, m.cluster, m.pool, m.seat, m.record, m.created_at, m.changed_at, m.seen_at, " +
 		"r.boot_id, r.digest, r.sequence, r.at"
 	tables = " FROM machines m LEFT JOIN machine_reports r ON r.uuid = m.uuid"
 )
@@ -116,7 +116,13 @@ func (q Query) where() (string, []any) {
 	if q.Role != "" {
 		parts = append(parts, "m.uuid IN (SELECT uuid FROM machine_roles WHERE role = "+arg(q.Role)+")")
 	}
-	if q.Free {
+	if q.Unusable != "" {
+		parts = append(parts, "m.unusable <> ''") // so the index says
+		if q.Unusable != AnyWord {
+			parts = append(parts, "m.unusable = "+arg(q.Unusable))
+		}
+	}
+	if q.Free || q.Unusable != "" {
 		parts = append(parts, "m.cluster = '' AND NOT EXISTS (SELECT 1 FROM machine_roles o WHERE o.uuid = m.uuid)")
 	}
 	for label, v := range q.Labels {
@@ -151,7 +157,7 @@ func scanMachine(r *sql.Rows, withFacts bool) (m Machine, err error) {
 	var created, changed, seen int64
 	var boot, digest sql.NullString
 	var sequence, at sql.NullInt64
-	if err := r.Scan(&m.UUID, &m.Name, &m.State, &m.Approval, &m.Claim.Cluster, &m.Claim.Pool, &m.Claim.Seat, &record, &created, &changed, &seen,
+	if err := r.Scan(&m.UUID, &m.Name, &m.State, &m.Approval, &m.Unusable, &m.Claim.Cluster, &m.Claim.Pool, &m.Claim.Seat, &record, &created, &changed, &seen,
 		&boot, &digest, &sequence, &at, &facts); err != nil {
 		return m, err
 	}

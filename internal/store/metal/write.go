@@ -85,8 +85,8 @@ func (s machines) save(ctx context.Context, tx Querier, d *Draft, before Machine
 			return err
 		}
 	}
-	if _, err := run(ctx, tx, "UPDATE machines SET name = $1, state = $2, approval = $3, record = $4, changed_at = $5, seen_at = $6 WHERE uuid = $7",
-		d.Name, d.State, d.Approval, string(d.Record), micros(now), micros(d.Seen), d.UUID); err != nil {
+	if _, err := run(ctx, tx, "UPDATE machines SET name = $1, state = $2, approval = $3, unusable = $4, record = $5, changed_at = $6, seen_at = $7 WHERE uuid = $8",
+		d.Name, d.State, d.Approval, d.Unusable, string(d.Record), micros(now), micros(d.Seen), d.UUID); err != nil {
 		return err
 	}
 	if !slices.Equal(d.MACs, before.MACs) {

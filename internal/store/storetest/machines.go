@@ -122,14 +122,17 @@ func machinesAreFound(t *testing.T, at Opener, _ Database) {
 		uuid := newMachine(t, s, i)
 		if i%10 == 0 {
 			_, err := s.Change(ctx, uuid, metal.How{}, func(d *metal.Draft) error {
-				d.Name, d.State, d.Labels = fmt.Sprintf("n_%03d", i), "failed", map[string]string{"rack": "r1", "x": "y"}
+				d.Name, d.State, d.Unusable, d.Labels = fmt.Sprintf("n_%03d", i), "failed", []string{"failed", "diskless"}[i/10%2], map[string]string{"rack": "r1", "x": "y"}
 				return nil
 			})
 			testkit.Must(t, err)
 		}
 	}
 	testkit.Must(t, s.Assign(ctx, func(all []metal.Machine) ([]metal.Assigned, error) {
-		return []metal.Assigned{{UUID: all[3].UUID, Claim: metal.Claim{Cluster: "demo", Pool: "w", Seat: 1}, Roles: []string{"worker", "b"}, Event: metal.Event{What: "assigned"}}}, nil
+		return []metal.Assigned{
+			{UUID: all[3].UUID, Claim: metal.Claim{Cluster: "demo", Pool: "w", Seat: 1}, Roles: []string{"worker", "b"}, Event: metal.Event{What: "assigned"}},
+			{UUID: all[20].UUID, Roles: []string{"c"}, Event: metal.Event{What: "assigned"}}, // one that could not be used otherwise
+		}, nil
 	}))
 	if c := testkit.Value(s.Counts(ctx))(t); c["failed"] != 23 || len(c) != 2 {
 		t.Errorf("counted were %v", c)
@@ -141,7 +144,8 @@ func machinesAreFound(t *testing.T, at Opener, _ Database) {
 		"all": {metal.Query{}, n, n}, "a page": {metal.Query{Limit: 50, Offset: 200, Order: "name"}, 30, n},
 		"state": {metal.Query{State: "failed", Limit: 5}, 5, 23}, "labels": {metal.Query{Labels: map[string]string{"rack": "r1", "x": "y"}}, 23, 23},
 		"no label": {metal.Query{Labels: map[string]string{"rack": "r2"}}, 0, 0}, "role": {metal.Query{Role: "worker"}, 1, 1},
-		"free": {metal.Query{Free: true, Limit: 1}, 1, n - 1}, "cluster": {metal.Query{Cluster: "demo", Pool: "w"}, 1, 1},
+		"free": {metal.Query{Free: true, Limit: 1}, 1, n - 2}, "can't be used": {metal.Query{Unusable: metal.AnyWord, Limit: 5}, 5, 22},
+		"no disk": {metal.Query{Unusable: "diskless"}, 11, 11}, "failed": {metal.Query{Unusable: "failed", Text: "n_0"}, 4, 4}, "cluster": {metal.Query{Cluster: "demo", Pool: "w"}, 1, 1},
 		"text": {metal.Query{Text: "N_11"}, 1, 1}, "text is no pattern": {metal.Query{Text: "n%1"}, 0, 0}, "MAC": {metal.Query{Text: "00:0a"}, 1, 1},
 	} {
 		got, total, err := s.Find(ctx, c.q)
