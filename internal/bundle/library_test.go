@@ -72,7 +72,7 @@ func TestManifestRefusesWhatIsDangerous(t *testing.T) {
 func TestFindTakesTheNewest(t *testing.T) {
 	ctx, l := context.Background(), newLibrary(t)
 	_, err := l.Find(ctx, "v1.36.3")
-	wantKind(t, err, fail.NotFound, "bundle build --kubernetes v1.36.3 (or bundle pull, bundle import)")
+	wantKind(t, err, fail.NotFound, "bundle build --kubernetes v1.36.3, or use bundle pull, bundle import")
 
 	first := addBundle(t, l, "v1.36.3", "first")
 	second := addBundle(t, l, "v1.36.3", "second")

@@ -52,7 +52,7 @@ func TestPostgresGoneInMidRun(t *testing.T) {
 			testkit.Must(t, s.Close())
 			continue
 		}
-		if fail.KindOf(err) != fail.Unreachable || len(log) > 0 || !strings.Contains(err.Error(), "see that the PostgreSQL server runs") {
+		if fail.KindOf(err) != fail.Unreachable || len(log) > 0 || !strings.Contains(err.Error(), "check that the PostgreSQL server runs") {
 			t.Errorf("%s: %v; done %v", name, err, log)
 		}
 		if took := time.Since(began); took > 28*time.Second { // before the lease ends

@@ -72,7 +72,7 @@ func TestOlderSystem(t *testing.T) {
 		{server.Operate, "POST", "/scheduler", `{"roles": ["kubernetes-node"], "selector": {"mac": "52:54:00:00:00:99"}}`, 404, "no such machine", nil},
 		{server.Operate, "POST", "/scheduler", `{"roles": ["kubernetes-node"]}`, 406, "selector.mac", nil},
 		{server.Operate, "POST", "/scheduler", `{"roles": "x"}`, 406, "roles", nil},
-		{server.Operate, "POST", "/scheduler", `{"roles": ["a/b"], "selector": {"mac": "` + mac1 + `"}}`, 422, "no role", nil},
+		{server.Operate, "POST", "/scheduler", `{"roles": ["a/b"], "selector": {"mac": "` + mac1 + `"}}`, 422, "is not a role", nil},
 		{server.Read, "GET", "/scheduler", "", 200, `{"52:54:00:e8:32:52":["kubernetes-node"],"52:54:00:e8:32:5b":["etcd-member","kubernetes-control-plane"]}`, nil},
 		{server.Read, "GET", "/scheduler/kubernetes-control-plane", "", 200, `"mac":"52:54:00:e8:32:5b"`, nil},
 		{server.Read, "GET", "/scheduler/kubernetes-control-plane&etcd-member", "", 200, `"mac":"52:54:00:e8:32:5b"`, nil},

@@ -23,7 +23,7 @@ func TestRules(t *testing.T) {
 	}
 	for _, text := range []string{"", "operate", "operate=groups", "operate=:x", "operate=groups:", "king=groups:x", "/read=groups:x", "=groups:x"} {
 		_, err := ParseRule(text)
-		testkit.Fails(t, err, fail.Invalid, "no rule")
+		testkit.Fails(t, err, fail.Invalid, "is not a rule")
 	}
 }
 
