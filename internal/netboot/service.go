@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/netboot/programs"
 )
 
-// The ports of a Service; docs/reference/ports.md has all of the server's.
+// The ports of a Service; docs/reference/server.md has all of the server's.
 const (
 	dhcpPort  = 67   // UDP, DHCP: with modes proxy and on
 	proxyPort = 4011 // UDP, ProxyDHCP that is asked by itself: with mode proxy
