@@ -155,7 +155,7 @@ func (j *judge) goes(path, shows string) {
 const tooWide = `document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1 ? "" :
 	[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre") && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 80)).slice(0, 5).join(" | ")`
 
-// TestEveryPage looks at each kind of page as an operator does who has machines and clusters: none is wider than the screen; with NAUPEGOS_SCREENSHOTS=DIR
+// TestEveryPage looks at each kind of page as an operator does who has machines and clusters, and at those of who has not signed in: none is wider than the screen; with NAUPEGOS_SCREENSHOTS=DIR
 // the docs' pictures are taken; in make test-full axe-core judges all of them.
 func TestEveryPage(t *testing.T) {
 	s := newScenery(t)
@@ -168,8 +168,14 @@ func TestEveryPage(t *testing.T) {
 		j.judges()
 	}
 	j.see("sign in")
+	(&judge{&browser{withProvider(t, "operate=sub:id1"), j.ctx}, j.axe}).signedOut()
 	j.signIn("/ui/machines")
 	j.see("machines")
+	j.goes("/ui/machines?unusable=any&order=-seen", "tbody tr")
+	if n := got(j.browser, chromedp.Evaluate[int](`document.querySelectorAll("tbody tr").length`)); n != 4 {
+		t.Errorf("%d machines can't be used, want the one that failed, the one in maintenance and the two that ask", n)
+	}
+	j.see("machines that can't be used")
 	j.goes("/ui/machines?text=nothing-of-that-name", "main h1")
 	j.see("no machines")
 	j.goes("/ui/machines/"+rackUUID(serves), "svg")
