@@ -320,6 +320,6 @@ database: stop all of them first. A database that has clusters or physical machi
 Jobs that had not ended when the backup was made are not continued. Revoked tokens stay revoked, and tokens that were
 created after the backup are gone. The store does not know what was done to clusters since: look first, with naupegos plan
 -f DOCUMENT.`
-	restore.Example = "  systemctl stop naupegos && naupegos server restore server.age --identity ~/keys/backup.txt --replace\n  naupegos server restore server.age --state-dir /var/lib/naupegos"
+	restore.Example = "  systemctl stop naupegos-server && naupegos server restore server.age --identity ~/keys/backup.txt --replace\n  naupegos server restore server.age --state-dir /var/lib/naupegos"
 	return []*cobra.Command{backup, restore}
 }

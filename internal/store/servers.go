@@ -140,7 +140,7 @@ func (s *database) unserved(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	return fail.New(fail.Conflict, "a server is at work on this store: %s, since %s", all[0].Holder, all[0].Started.Local().Format(time.DateTime)).At(s.where).
-		Do("stop it (systemctl stop naupegos, or SIGTERM), and run the same command again; one that vanished counts as gone after %s", time.Until(all[0].Expires).Round(time.Second))
+		Do("stop it (systemctl stop naupegos-server, or SIGTERM), and run the same command again; one that vanished counts as gone after %s", time.Until(all[0].Expires).Round(time.Second))
 }
 
 const selectDuty = "SELECT cluster, kind, due, generation, holder, expires, failures, began, ended, succeeded, outcome, message, job FROM duties"
