@@ -8,10 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 const untilEnv = "NAUPEGOS_TEST_UNTIL"
@@ -41,7 +41,7 @@ func begin(args []string, out io.Writer) error {
 	if flags.NArg() > 0 || *tests <= 0 {
 		return errors.New("usage: tiers begin -tests D [-began SECONDS] [-slow D] [-latest D]")
 	}
-	start, err := programStart()
+	start, err := testkit.ProgramStart()
 	if err != nil {
 		return err
 	}
@@ -64,20 +64,6 @@ func begin(args []string, out io.Writer) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(kept, limitsFile), text, 0o644)
-}
-
-// programStart measures how long a program takes to start: the median of some.
-func programStart() (time.Duration, error) {
-	var took []time.Duration
-	for range 25 {
-		began := time.Now()
-		if err := exec.Command("true").Run(); err != nil {
-			return 0, err
-		}
-		took = append(took, time.Since(began))
-	}
-	slices.Sort(took)
-	return took[len(took)/2], nil
 }
 
 // end returns when the time for all tiers is over; zero where nobody has said.

@@ -2,6 +2,8 @@ package testkit
 
 import (
 	"os"
+	"os/exec"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -27,4 +29,18 @@ func Timely(t testing.TB, need time.Duration) {
 		t.Skipf("make test's time is over in %v, and this takes up to %v on a host that is as slow; make test-full runs all, and so does make e2e",
 			max(0, left).Round(time.Second), need)
 	}
+}
+
+// ProgramStart measures how long a program takes to start on this host, by which hosts differ most: the median of some.
+func ProgramStart() (time.Duration, error) {
+	var took []time.Duration
+	for range 25 {
+		began := time.Now()
+		if err := exec.Command("true").Run(); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
 }

@@ -6,9 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -29,16 +27,10 @@ var slower time.Duration
 // atOnce is how many tests that may run side by side do: most of a small cluster's time is waiting. On a host where the start of a program
 // takes long, so does everything that kubelets and runtimes do, and probes of clusters that make each other slower run out of time.
 func atOnce() (n int, start time.Duration, err error) {
-	var took []time.Duration
-	for range 25 {
-		began := time.Now()
-		if err := exec.Command("true").Run(); err != nil {
-			return 0, 0, err
-		}
-		took = append(took, time.Since(began))
+	if start, err = testkit.ProgramStart(); err != nil {
+		return 0, 0, err
 	}
-	slices.Sort(took)
-	switch start = took[len(took)/2]; {
+	switch {
 	case start < 2*time.Millisecond:
 		return 3, start, nil
 	case start < 3500*time.Microsecond:
