@@ -167,7 +167,7 @@ type NodeCondition int
 // The conditions of nodes to wait for.
 const (
 	Registered NodeCondition = iota // the node object exists
-	NodeReady                       // and kubelet says that it is ready, and pods may come: its taint not-ready is gone
+	NodeReady                       // and kubelet says that it is ready, and pods may come: its taint not-ready or unreachable is gone
 )
 
 // WaitNode waits for one node; see WaitNodes.
@@ -260,23 +260,36 @@ func lacks(o runtime.Object, want NodeCondition, life machine.Life) string {
 	if !ok {
 		return "kubelet has not registered the node"
 	}
+	if want != NodeReady {
+		return ""
+	}
 	i := nodeInfo(n)
-	switch {
-	case want != NodeReady:
-	case i.Stale(life) != "":
-		return "not known to be ready, " + i.Stale(life)
-	case !i.Ready:
+	if stale := i.Stale(life); stale != "" {
+		return "not known to be ready, " + stale
+	}
+	if !i.Ready {
 		return "not ready, " + i.Reason
-	case slices.ContainsFunc(i.Taints, keepsPodsOff):
-		return "ready, but the controller manager has not removed the taint " + corev1.TaintNodeNotReady + " yet"
+	}
+	if at := slices.IndexFunc(i.Taints, keepsPodsOff); at >= 0 {
+		return "ready, but the controller manager has not removed the taint " + i.Taints[at].Key + " yet"
 	}
 	return ""
 }
 
-// keepsPodsOff reports whether a taint is what keeps pods off a node until it is known to be ready. Its sibling with the effect
-// NoExecute, which may stay for seconds more, is tolerated by every pod for five minutes.
+// keepsPodsOff reports whether a taint is what keeps pods off a node until it is known to be ready. See tolerated for its sibling.
 func keepsPodsOff(t Taint) bool {
-	return t.Key == corev1.TaintNodeNotReady && t.Effect == string(corev1.TaintEffectNoSchedule)
+	return ofReadiness(t) && t.Effect == string(corev1.TaintEffectNoSchedule)
+}
+
+// tolerated reports whether every pod tolerates a taint, at least for five minutes: with the effect NoExecute, the taints of nodes that
+// are not ready may stay for seconds after those that keepsPodsOff means. See the API server's admission plugin DefaultTolerationSeconds.
+func tolerated(t Taint) bool {
+	return t.Effect == string(corev1.TaintEffectPreferNoSchedule) || ofReadiness(t) && t.Effect == string(corev1.TaintEffectNoExecute)
+}
+
+// ofReadiness reports whether the controller manager gives this taint to nodes that are not known to be ready.
+func ofReadiness(t Taint) bool {
+	return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
 }
 
 // DeleteNode removes the node object. A node that does not exist is fine.

@@ -346,12 +346,13 @@ func (o *operations) smokeTaints(t *testing.T, opts SmokeOptions) {
 		_, err = o.c.set.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
 		testkit.Must(t, err)
 	}
-	put(taint)
+	sibling := Taint{corev1.TaintNodeNotReady, "", "NoExecute"} // goes later than the other; pods tolerate it
+	put(taint, sibling)
 	waited := 0
 	opts.Status = func(f string, args ...any) {
 		if fmt.Sprintf(f, args...) == waiting { // only now does it go
 			waited++
-			put()
+			put(sibling)
 		}
 	}
 	r, err := o.c.Smoke(t.Context(), opts)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,15 @@ func TestSmokePlacement(t *testing.T) {
 	full := NodeInfo{Name: "w1", Ready: true, Taints: []Taint{{Key: "node.kubernetes.io/disk-pressure", Effect: "NoSchedule"}}}
 	if _, _, err := smokePlacement([]NodeInfo{full}); err == nil || !strings.Contains(err.Error(), "w1 (node.kubernetes.io/disk-pressure)") {
 		t.Errorf("the taint that keeps pods off is not named: %v", err)
+	}
+	// A node that has just become ready: one of its taints goes later than the other, and pods tolerate it.
+	back := NodeInfo{Name: "w1", Ready: true, Taints: []Taint{{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"}}}
+	if backends, client, err := smokePlacement([]NodeInfo{node("cp1"), back}); err != nil || !slices.Equal(backends, []string{"w1"}) || client != "cp1" {
+		t.Errorf("a node with the taint not-ready:NoExecute takes pods: %v, %s, %v", backends, client, err)
+	}
+	back.Taints[0].Key = "example.com/mine"
+	if _, _, err := smokePlacement([]NodeInfo{back}); err == nil {
+		t.Error("a node with another taint of the effect NoExecute takes no pods")
 	}
 }
 

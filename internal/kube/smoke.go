@@ -29,7 +29,7 @@ type SmokeOptions struct {
 	Timeout   time.Duration                    // for all of it; 0 means 2 minutes
 	Status    func(format string, args ...any) // what is waited for; may be nil
 	NodePorts int                              // on how many nodes, at most, the Service's NodePort is asked as well
-	Taints    time.Duration                    // for nodes that are ready to lose the taint not-ready; 0 means 1 minute
+	Taints    time.Duration                    // for nodes that are ready to lose the taint not-ready or unreachable; 0 means 1 minute
 }
 
 // SmokeResult is what the smoke test found.
@@ -118,23 +118,23 @@ func (c *Client) smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error)
 	return r, nil
 }
 
-// untainted lists the nodes once the controller manager has taken the taint not-ready from those that are ready: it follows a moment after
-// kubelet has said that a node is back. fail.NotReady names the nodes that keep it.
+// untainted lists the nodes once the controller manager has taken the taints that keep pods off from those that are ready: it follows a
+// moment after kubelet has said that a node is back. fail.NotReady names the nodes that keep it.
 func (c *Client) untainted(ctx context.Context, o SmokeOptions) ([]NodeInfo, error) {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	var names, taints []string
 	for _, n := range nodes {
-		if n.Ready && slices.ContainsFunc(n.Taints, keepsPodsOff) {
-			names = append(names, n.Name)
+		if i := slices.IndexFunc(n.Taints, keepsPodsOff); n.Ready && i >= 0 {
+			names, taints = append(names, n.Name), append(taints, n.Taints[i].Key+" from "+n.Name)
 		}
 	}
 	if len(names) == 0 {
 		return nodes, nil
 	}
-	o.Status("waiting until the controller manager has removed the taint %s from %s", corev1.TaintNodeNotReady, strings.Join(names, ", "))
+	o.Status("waiting until the controller manager has removed the taint %s", strings.Join(taints, ", "))
 	wctx, cancel := context.WithTimeout(ctx, o.Taints)
 	defer cancel()
 	err = c.waitNodes(wctx, func(node runtime.Object) string {
@@ -184,7 +184,7 @@ func smokePlacement(nodes []NodeInfo) (backends []string, client string, err err
 	for _, n := range nodes {
 		switch {
 		case !n.Ready:
-		case n.Unschedulable || slices.ContainsFunc(n.Taints, func(t Taint) bool { return t.Effect != "PreferNoSchedule" }):
+		case n.Unschedulable || slices.ContainsFunc(n.Taints, func(t Taint) bool { return !tolerated(t) }):
 			closed = append(closed, n.Name)
 		default:
 			open = append(open, n.Name)
@@ -213,7 +213,9 @@ func closedBy(nodes []NodeInfo) string {
 			why = append(why, "cordoned")
 		}
 		for _, t := range n.Taints {
-			why = append(why, t.Key)
+			if !tolerated(t) {
+				why = append(why, t.Key)
+			}
 		}
 		if n.Ready && len(why) > 0 {
 			out = append(out, n.Name+" ("+strings.Join(why, ", ")+")")
