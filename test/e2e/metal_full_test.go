@@ -60,13 +60,14 @@ func TestMetalFull(t *testing.T) {
 	p.ready(2)
 	lap("the cluster is there")
 	const worker = "rack-old-1"
-	was := p.in(worker, "cat /etc/machine-id")
+	const hostKey = "cat /etc/ssh/ssh_host_ed25519_key.pub" // made at installation; machine-id is QEMU's UUID of the machine
+	was := p.in(worker, hostKey)
 	p.in(worker, "touch /root/former")
 
 	t.Log(p.run("node", "replace", p.cluster, worker, "--yes"))
 	p.ready(2)
 	lap("the worker is installed again")
-	if now := p.in(worker, "cat /etc/machine-id; ls /root/former 2>&1 || true; cat /proc/cmdline"); strings.HasPrefix(now, was) || strings.Contains(now, "/root/former\n") || !strings.Contains(now, "naupegos.slot=a") {
+	if now := p.in(worker, hostKey+"; ls /root/former 2>&1 || true; cat /proc/cmdline"); strings.HasPrefix(now, was) || strings.Contains(now, "/root/former\n") || !strings.Contains(now, "naupegos.slot=a") {
 		t.Errorf("it was %s and is %s", was, now)
 	}
 	p.run("destroy", p.cluster, "--yes")
