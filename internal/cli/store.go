@@ -124,7 +124,8 @@ func newStoreMoveCmd(a *App) *cobra.Command {
 		Use:   "move TO",
 		Short: "Move the store to a database that a team shares, or back to a directory",
 		Long: `Copy the store to another place, a PostgreSQL database or a state directory, and refer users of the old one to the new
-one. No command may be working on a cluster meanwhile. The database must exist and belong to the user:
+one. TO is postgres://USER@HOST/DATABASE, or a path: an absolute one, or one that begins with ./, ../ or ~. No command may
+be working on a cluster meanwhile. The database must exist and belong to the user:
 
   createdb -O ann naupegos
 
@@ -162,20 +163,36 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 	return c
 }
 
-// target says which place the argument of move means.
+// target says which place the argument of move means. A word alone is as likely a mistyped database as a directory, so that a path has to look like one.
 func target(text string, from store.Location) (store.Location, error) {
-	if !store.IsURL(text) {
-		if strings.Contains(text, "://") {
-			return store.Location{}, fail.New(fail.Invalid, "the store can't be moved there").Do("name a directory, or a database as postgres://USER@HOST/DATABASE")
+	const places = "write a directory as ./DIRECTORY or /DIRECTORY, a database as postgres://USER@HOST/DATABASE (or postgresql://…)"
+	refused := func(what string, args ...any) *fail.Error {
+		return fail.New(fail.Invalid, "move the store: "+what, args...)
+	}
+	scheme, _, hasScheme := strings.Cut(text, "://")
+	first, rest, _ := strings.Cut(text, "/")
+	switch {
+	case store.IsURL(text):
+		if store.HasPassword(text) {
+			return store.Location{}, refused("the address holds a password: everybody on this host can read the arguments of a command").
+				Do("leave it out, and give it by PGPASSWORD or ~/.pgpass")
 		}
+		return store.Location{Dir: from.Dir, URL: text}, nil
+	case hasScheme && !strings.ContainsAny(scheme, ":@/"): // more of it is not shown: it may hold a password
+		return store.Location{}, refused("a store can't be at an address that begins with %s://", scheme).Do(places)
+	case hasScheme, text == "", strings.ContainsAny(first, ":@"):
+		return store.Location{}, refused("that is neither a directory nor the address of a database").Do(places)
+	case strings.HasPrefix(first, "~"): // the shell has not expanded it, as between quotes
+		if home, err := os.UserHomeDir(); first == "~" && err == nil {
+			return store.Location{Dir: filepath.Join(home, rest)}, nil
+		}
+		return store.Location{}, refused("the home directory %s is not known here", first).Do("write the whole path")
+	case filepath.IsAbs(text), first == ".", first == "..":
 		dir, err := filepath.Abs(text)
 		return store.Location{Dir: dir}, err
 	}
-	if store.HasPassword(text) {
-		return store.Location{}, fail.New(fail.Invalid, "the address holds a password: everybody on this host can read the arguments of a command").
-			Do("leave it away, and give it by PGPASSWORD or ~/.pgpass")
-	}
-	return store.Location{Dir: from.Dir, URL: text}, nil
+	return store.Location{}, refused("%q may be a directory, or a mistyped database", text).
+		Do("write the directory as ./%s, a database as postgres://USER@HOST/DATABASE", text)
 }
 
 // useIt says how the moved store is used from now on.
