@@ -13,7 +13,6 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
-	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/image"
@@ -141,8 +140,6 @@ func flagValues(verb, flag string) []string {
 	switch flag {
 	case "progress":
 		return progressNames()
-	case "consent":
-		return cluster.Consents()
 	case "only":
 		return strings.Split(parts.Words(parts.All()), ", ")
 	case "provider":
@@ -166,7 +163,11 @@ func flagValues(verb, flag string) []string {
 // completeValues has shells complete the values of flags, of c and all below it.
 func completeValues(c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if values := flagValues(c.Name(), f.Name); values != nil {
+		values := flagValues(c.Name(), f.Name)
+		if given, ok := f.Value.(*consents); ok {
+			values = given.known // each verb takes its own
+		}
+		if values != nil {
 			// It fails only for a flag that has a completion already.
 			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}

@@ -228,7 +228,6 @@ is interrupted, run it again.`,
 	c.Flags().BoolVar(&f.dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	f.format.Bind(c)
 	f.run.bind(c)
-	f.run.consents.known = cluster.Consents()
 	return c
 }
 
