@@ -223,8 +223,10 @@ demo-openstack: setup bundle-openstack openstack-up ## a real cluster on that Op
 openstack-down: ## stop it; PURGE=1 forgets its state too
 	$(AS_ROOT) go run ./test/openstack down $(if $(PURGE),--purge)
 
+# Not go run, which fails whenever it is interrupted.
 demo-metal: setup-test bundle ## two emulated machines become a cluster; prints where the server's pages are (root; slow: they are emulated)
-	$(AS_ROOT) go run ./test/rack/demo -kubernetes $(DEFAULT_KUBERNETES)
+	go build -o bin/demo-metal ./test/rack/demo
+	$(AS_ROOT) bin/demo-metal -kubernetes $(DEFAULT_KUBERNETES)
 
 e2e-metal-full: build bundle bin/tiers ## a cluster whose control plane and worker are emulated machines; one is installed again (root)
 	@$(TIER) -v e2e-metal-full env NAUPEGOS_FULL=1 $(AS_ROOT) $(GO_TEST) -tags e2e -count=1 -run '^TestMetalFull$$' -timeout 4h ./test/e2e

@@ -1,6 +1,6 @@
 // Command demo shows how a rack becomes a cluster: two emulated machines, one with BIOS and one with UEFI, are switched on by IPMI, boot from a
 // naupegos server, are approved, installed, and join a cluster, one as its control plane and one as a worker. It prints where the server's pages
-// are, and runs until it is stopped; then all is gone but the directory with the images.
+// are, and runs until it is stopped by Ctrl-C or SIGTERM. It then removes all but its directory, says so, and ends with status 0.
 package main
 
 import (
@@ -8,12 +8,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -55,27 +57,62 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, &demo{bin: *bin, dir: *dir}, *kubernetes); err != nil && ctx.Err() == nil {
+	d := &demo{bin: *bin, dir: *dir, out: os.Stdout}
+	if err := d.until(ctx, func(ctx context.Context) error { return d.run(ctx, *kubernetes) }); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
 // demo is one run.
-type demo struct{ bin, dir string }
+type demo struct {
+	bin, dir string
+	out      io.Writer
+	standing []standing
+}
+
+// standing is something that the demo has made, and removes.
+type standing struct {
+	name, gone string // gone says what becomes of it: "removed"
+	remove     func() error
+}
+
+func (d *demo) stands(name, gone string, remove func() error) {
+	d.standing = append(d.standing, standing{name, gone, remove})
+}
+
+// until carries run out, then removes what stands, the last first. Being asked to stop is no failure, whatever it has interrupted; that something
+// could not be removed is one.
+func (d *demo) until(ctx context.Context, run func(context.Context) error) error {
+	err := run(ctx)
+	if ctx.Err() != nil {
+		err = nil
+		fmt.Fprintln(d.out, "\nStopping.")
+	}
+	for _, s := range slices.Backward(d.standing) {
+		if failed := s.remove(); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s could not be %s: %w", s.name, s.gone, failed))
+			continue
+		}
+		fmt.Fprintf(d.out, "  %s: %s\n", s.name, s.gone)
+	}
+	fmt.Fprintf(d.out, "Images, disks and logs stay in %s; the next demo uses the images again.\n", d.dir)
+	return err
+}
 
 func (d *demo) state() string { return filepath.Join(d.dir, "state") }
 
 // naupegos runs the command, and shows what it says.
 func (d *demo) naupegos(ctx context.Context, args ...string) error {
-	fmt.Println("$ naupegos", strings.Join(args, " "))
+	fmt.Fprintln(d.out, "$ naupegos", strings.Join(args, " "))
 	cmd := d.command(ctx, args...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stdout, cmd.Stderr = d.out, os.Stderr
 	return cmd.Run()
 }
 
 func (d *demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, d.bin, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this process, which passes it on once: a second one would have no images removed
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 30 * time.Second
 	cmd.Env = append(os.Environ(), "NAUPEGOS_SERVER="+web, "NAUPEGOS_TOKEN_FILE="+filepath.Join(d.dir, "token"), "NAUPEGOS_SERVER_CA="+filepath.Join(d.state(), "server-ca.crt"))
@@ -99,7 +136,7 @@ func (d *demo) forget() error {
 	return os.MkdirAll(d.state(), 0o700)
 }
 
-func run(ctx context.Context, d *demo, kubernetes string) (err error) {
+func (d *demo) run(ctx context.Context, kubernetes string) error {
 	if err := d.forget(); err != nil {
 		return err
 	}
@@ -110,46 +147,47 @@ func run(ctx context.Context, d *demo, kubernetes string) (err error) {
 	if err := d.naupegos(ctx, "--state-dir", d.state(), "image", "system", "--virtual", "--kubernetes", kubernetes); err != nil {
 		return err
 	}
-	if _, err := net.InterfaceByName(bridge); err == nil { // of a demo that was killed
-		if _, err := tool.Run(ctx, nil, "ip", "link", "del", bridge); err != nil {
-			return err
-		}
+	if err := removeBridge(ctx); err != nil { // of a demo that was killed
+		return err
 	}
+	d.stands("bridge "+bridge, "removed", func() error { return removeBridge(context.WithoutCancel(ctx)) })
 	for _, line := range []string{"link add " + bridge + " type bridge forward_delay 0 mcast_snooping 0", "address add " + address + "/24 dev " + bridge, "link set " + bridge + " up"} {
 		if _, err := tool.Run(ctx, nil, "ip", strings.Fields(line)...); err != nil {
 			return err
 		}
 	}
-	defer func() {
-		_, e := tool.Run(context.WithoutCancel(ctx), nil, "ip", "link", "del", bridge)
-		err = errors.Join(err, e)
-	}()
-	end, err := d.serve(ctx, discovery)
-	if err != nil {
+	if err := d.serve(ctx, discovery); err != nil {
 		return err
 	}
-	defer end()
 	return d.rack(ctx)
 }
 
+func removeBridge(ctx context.Context) error {
+	if _, err := net.InterfaceByName(bridge); err != nil {
+		return nil //nolint:nilerr // it is not there
+	}
+	_, err := tool.Run(ctx, nil, "ip", "link", "del", bridge)
+	return err
+}
+
 // serve starts the server, and makes a token for whoever looks at its pages.
-func (d *demo) serve(ctx context.Context, discovery string) (end func(), err error) {
+func (d *demo) serve(ctx context.Context, discovery string) error {
 	cmd := exec.Command(d.bin, "server", "--state-dir", d.state(), "--listen-http", address+":8080", "--listen-https", address+":8443", "--netboot-interface", bridge,
 		"--dhcp", "on", "--dhcp-range", "10.92.0.100-10.92.0.150", "--dhcp-router", address, "--discovery-image", discovery, "--discovery-arg", "naupegos.pause=2s")
 	log, err := os.Create(filepath.Join(d.dir, "server.log"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this process, which ends the machines first
 	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(err, log.Close())
+		return errors.Join(err, log.Close())
 	}
-	end = func() {
+	d.stands("server", "stopped", func() error {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		_ = cmd.Wait()
-		_ = log.Close()
-	}
+		return log.Close()
+	})
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	err = tool.Until(ctx, 200*time.Millisecond, func() (bool, error) {
@@ -160,19 +198,17 @@ func (d *demo) serve(ctx context.Context, discovery string) (end func(), err err
 		return res.StatusCode == http.StatusOK, res.Body.Close()
 	})
 	if err != nil {
-		end()
-		return nil, fmt.Errorf("the server does not answer: %w; see %s", err, log.Name())
+		return fmt.Errorf("the server does not answer: %w; see %s", err, log.Name())
 	}
 	out, err := exec.CommandContext(ctx, d.bin, "--state-dir", d.state(), "server", "token", "create", fmt.Sprint("demo-", time.Now().Unix()), "--role", "admin").Output()
 	if err == nil {
 		err = os.WriteFile(filepath.Join(d.dir, "token"), out, 0o600)
 	}
 	if err != nil {
-		end()
-		return nil, err
+		return err
 	}
-	fmt.Printf("\nThe pages are at %s/ui/; the token to sign in by is in %s.\n\n", web, filepath.Join(d.dir, "token"))
-	return end, nil
+	fmt.Fprintf(d.out, "\nThe pages are at %s/ui/; the token to sign in by is in %s.\n\n", web, filepath.Join(d.dir, "token"))
+	return nil
 }
 
 // apply goes on twice at most where a step has failed: an emulated control plane on a slow host may not answer for minutes.
@@ -186,18 +222,13 @@ func (d *demo) apply(ctx context.Context, file string) (err error) {
 }
 
 // rack switches the machines on, and makes a cluster of them.
-func (d *demo) rack(ctx context.Context) (err error) {
+func (d *demo) rack(ctx context.Context) error {
 	const secret = "demo-only"
 	password := filepath.Join(d.dir, "bmc-password")
 	if err := os.WriteFile(password, []byte(secret), 0o600); err != nil {
 		return err
 	}
 	var all []*rack.Machine
-	defer func() {
-		for _, m := range all {
-			err = errors.Join(err, m.Close())
-		}
-	}()
 	for i, s := range []rack.Spec{{Name: old, MemoryMiB: 2048}, {Name: modern, UEFI: true, CPUs: 2, MemoryMiB: 3072}} {
 		s.MAC, s.BMC, s.Password, s.DiskGiB = fmt.Sprintf("52:54:00:92:00:%02x", i+1), fmt.Sprint("127.0.0.1:", 16230+i), secret, 24
 		m, err := rack.New(ctx, filepath.Join(d.dir, s.Name), bridge, s)
@@ -205,7 +236,8 @@ func (d *demo) rack(ctx context.Context) (err error) {
 			return err
 		}
 		all = append(all, m)
-		fmt.Printf("%s is switched on by IPMI; its console: %s\n", m.Name, m.ConsoleFile())
+		d.stands("machine "+m.Name, "switched off", m.Close)
+		fmt.Fprintf(d.out, "%s is switched on by IPMI; its console: %s\n", m.Name, m.ConsoleFile())
 		if _, err := (bmc.IPMI{}).Power(ctx, bmc.Access{Address: m.BMC, User: rack.User, Password: []byte(secret)}, "on", bmc.FromNetwork); err != nil {
 			return err
 		}
@@ -236,7 +268,12 @@ func (d *demo) rack(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	fmt.Printf("\nFrom two approved machines to a cluster: %v. The pages are at %s/ui/. Ctrl-C switches all off.\n", time.Since(began).Round(time.Second), web)
+	d.stands("cluster "+cluster, "destroyed", func() error {
+		ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM) // who is in a hurry leaves it at switching the machines off
+		defer stop()
+		return d.naupegos(ctx, "destroy", cluster, "--yes")
+	})
+	fmt.Fprintf(d.out, "\nFrom two approved machines to a cluster: %v. The pages are at %s/ui/. Ctrl-C removes all.\n", time.Since(began).Round(time.Second), web)
 	<-ctx.Done()
-	return d.naupegos(context.WithoutCancel(ctx), "destroy", cluster, "--yes")
+	return nil
 }

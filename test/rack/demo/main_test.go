@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestStoppedByASignal: a signal ends the demo without an error, and all that stands is removed, the last first, with words for each.
+func TestStoppedByASignal(t *testing.T) {
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
+	defer stop()
+	var out strings.Builder
+	d := &demo{dir: "/d", out: &out}
+	var removed []string
+	err := d.until(ctx, func(ctx context.Context) error {
+		for _, name := range []string{"bridge", "server", "machine"} {
+			d.stands(name, "gone", func() error { removed = append(removed, name); return nil })
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return errors.New("signal: interrupt") // as of a command that was under way
+	})
+	if err != nil || strings.Join(removed, " ") != "machine server bridge" {
+		t.Errorf("removed %v: %v", removed, err)
+	}
+	if want := "\nStopping.\n  machine: gone\n  server: gone\n  bridge: gone\nImages, disks and logs stay in /d; the next demo uses the images again.\n"; out.String() != want {
+		t.Errorf("it says %q", out.String())
+	}
+}
+
+// TestWhatIsNotRemovedIsTold: it does not keep the rest from being removed, and what failed before is told, too.
+func TestWhatIsNotRemovedIsTold(t *testing.T) {
+	var out strings.Builder
+	d := &demo{out: &out}
+	removed := false
+	d.stands("bridge", "removed", func() error { removed = true; return nil })
+	d.stands("machine", "switched off", func() error { return errors.New("QEMU does not end") })
+	err := d.until(t.Context(), func(context.Context) error { return errors.New("no image") })
+	if err == nil || err.Error() != "no image\nmachine could not be switched off: QEMU does not end" || !removed || strings.Contains(out.String(), "Stopping") {
+		t.Errorf("%v, %t: %q", err, removed, out.String())
+	}
+}
+
+// TestInterruptsReachCommandsOnce: the terminal sends Ctrl-C to a whole group of processes; commands are in their own.
+func TestInterruptsReachCommandsOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := (&demo{bin: "/bin/sh"}).command(ctx, "-c", "trap 'exit 7' INT; echo; while :; do sleep 0.05; done")
+	cmd.Stdout = w
+	if err := errors.Join(cmd.Start(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if group, err := syscall.Getpgid(cmd.Process.Pid); err != nil || group != cmd.Process.Pid {
+		t.Errorf("it is in group %d: %v", group, err)
+	}
+	if _, err := r.Read(make([]byte, 1)); err != nil { // it has set its trap
+		t.Error(err)
+	}
+	cancel()
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("%v: it was not interrupted", err)
+	}
+}
