@@ -27,7 +27,7 @@ func Resolvers() (servers []netip.Addr, search []string, err error) {
 	return nil, nil, nil
 }
 
-// parseResolvConf returns what resolv.conf(5) text says, without loopback and link-local servers; at most three.
+// parseResolvConf returns what resolv.conf(5) text says: of the name servers, at most three with IPv4 addresses that are not loopback ones.
 func parseResolvConf(text string) (servers []netip.Addr, search []string) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
