@@ -329,7 +329,7 @@ history, the server's own authority, and the identity that opens its secrets. It
 can be made while servers run.
 
 The file is encrypted with age, to recipients or to a passphrase, as naupegos store backup does it.`
-	backup.Example = "  naupegos server backup --state-dir /var/lib/naupegos server.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p\n  naupegos server backup server-$(date +%F).age --passphrase-file /etc/naupegos/passphrase"
+	backup.Example = "  naupegos server backup --state-dir /var/lib/naupegos/server server.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p\n  naupegos server backup --state-dir /var/lib/naupegos/server server-$(date +%F).age --passphrase-file /etc/naupegos/passphrase"
 	restore.Short = "Restore the server's database from a backup"
 	restore.Long = `Replace the contents of the server's database with those of a backup. This is refused while a server works on the
 database: stop all of them first. A database that has clusters or physical machines is overwritten only with --replace.
@@ -337,6 +337,6 @@ database: stop all of them first. A database that has clusters or physical machi
 Jobs that had not ended when the backup was made are not continued. Revoked tokens stay revoked, and tokens that were
 created after the backup are gone. The store does not know what was done to clusters since: look first, with naupegos plan
 -f DOCUMENT.`
-	restore.Example = "  systemctl stop naupegos-server && naupegos server restore server.age --identity ~/keys/backup.txt --replace\n  naupegos server restore server.age --state-dir /var/lib/naupegos"
+	restore.Example = "  systemctl stop naupegos-server && naupegos server restore --state-dir /var/lib/naupegos/server server.age --identity ~/keys/backup.txt --replace\n  naupegos server restore --state-dir /var/lib/naupegos/server server.age"
 	return []*cobra.Command{backup, restore}
 }
