@@ -65,20 +65,20 @@ func disruptionWords(p *plan.Plan) []string {
 		sentences = append(sentences, "disruptive; the steps marked above need a named consent.")
 	}
 	if len(removed) > 0 {
-		what := "removes " + words.First(removed, 10) + " for good"
+		what := "removes " + words.First(removed, 10) + " permanently"
 		if p.Verb == "reset" { // the machine itself stays
-			what = "takes Kubernetes off " + words.First(removed, 10)
+			what = "removes Kubernetes from " + words.First(removed, 10)
 		}
-		sentences = append(sentences, what+", with the data that is only there.")
+		sentences = append(sentences, what+", with the data that is stored only there.")
 	}
 	switch {
 	case has[plan.Rolling]:
-		sentences = append(sentences, "rolling; what serves is restarted or replaced one by one.")
+		sentences = append(sentences, "rolling; what is in service is restarted or replaced in turn.")
 	case later[plan.Rolling]:
-		sentences = append(sentences, "rolling; what serves is restarted one by one, in what follows on this plan.")
+		sentences = append(sentences, "rolling; what is in service is restarted in turn, in plans that follow this one.")
 	}
 	if len(sentences) == 0 {
-		sentences = []string{"none; nothing that serves is restarted."}
+		sentences = []string{"none; nothing in service is restarted."}
 	}
 	return sentences
 }

@@ -26,13 +26,13 @@ func TestDisruption(t *testing.T) {
 		want  plan.Disruption
 		words []string
 	}{
-		{plan.Plan{Steps: []*plan.Step{calm}}, plan.Undisturbed, []string{"Disruption: none; nothing that serves is restarted."}},
+		{plan.Plan{Steps: []*plan.Step{calm}}, plan.Undisturbed, []string{"Disruption: none; nothing in service is restarted."}},
 		{plan.Plan{Steps: []*plan.Step{{ID: "c", Action: plan.Change, Subject: "x", Announces: plan.Rolling}}}, plan.Rolling,
-			[]string{"Disruption: rolling; what serves is restarted one by one, in what follows on this plan."}},
+			[]string{"Disruption: rolling; what is in service is restarted in turn, in plans that follow this one."}},
 		{plan.Plan{Steps: []*plan.Step{calm, roll}}, plan.Rolling, []string{"Disruption: rolling;"}},
-		{plan.Plan{Verb: "reset", Steps: []*plan.Step{drop}}, plan.Removing, []string{"Disruption: takes Kubernetes off w-2, with the data"}},
-		{plan.Plan{Steps: []*plan.Step{roll, drop}}, plan.Removing, []string{"Disruption: removes w-2 for good", "Disruption: rolling;"}},
-		{plan.Plan{Steps: []*plan.Step{pay, roll, drop}}, plan.Disruptive, []string{"Disruption: disruptive;", "Disruption: removes w-2 for good", "Disruption: rolling;"}},
+		{plan.Plan{Verb: "reset", Steps: []*plan.Step{drop}}, plan.Removing, []string{"Disruption: removes Kubernetes from w-2, with the data"}},
+		{plan.Plan{Steps: []*plan.Step{roll, drop}}, plan.Removing, []string{"Disruption: removes w-2 permanently", "Disruption: rolling;"}},
+		{plan.Plan{Steps: []*plan.Step{pay, roll, drop}}, plan.Disruptive, []string{"Disruption: disruptive;", "Disruption: removes w-2 permanently", "Disruption: rolling;"}},
 		{plan.Plan{Steps: []*plan.Step{calm, drop}, Cluster: "demo", Final: true}, plan.Final, []string{"Disruption: removes cluster demo and all its data."}},
 	} {
 		var b bytes.Buffer
