@@ -111,7 +111,7 @@ func (r *rig) hostsRestart(t *testing.T, f *fleet, off, reboots string) {
 		t.Errorf("%s is off, and the plan says\n%s", off, plan)
 	}
 
-	if res := r.must(4, "destroy", r.name, "--yes"); !strings.Contains(res.stderr, "--consent leave-behind") || !strings.Contains(res.stderr, "let host "+off) {
+	if res := r.must(4, "destroy", r.name, "--yes"); !strings.Contains(res.stderr, "--consent leave-behind") || !strings.Contains(res.stderr, "release host "+off) {
 		t.Errorf("%s is off, and destroy says %v", off, res)
 	}
 
@@ -142,7 +142,7 @@ func (r *rig) hostsLeave(t *testing.T, f *fleet, before map[string]string, repla
 	t.Helper()
 	r.hostsDocument(f, replaced, worker)
 	plan := r.must(2, "plan", "-f", r.file).stdout
-	for _, want := range []string{"through the packet filters", "configure control-plane " + spareHost, "drain node " + worker, "clean " + replaced, "let host " + worker} {
+	for _, want := range []string{"through the packet filters", "configure control-plane " + spareHost, "drain node " + worker, "clean " + replaced, "release host " + worker} {
 		if !strings.Contains(plan, want) {
 			t.Errorf("the plan does not say %q:\n%s", want, plan)
 		}

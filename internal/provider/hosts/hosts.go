@@ -115,11 +115,11 @@ func (p *Provider) VIP(context.Context) (string, error) {
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 	s := &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name,
-		Title: fmt.Sprintf("let host %s (%s) go", m.Name, m.Address), Reason: "it is no longer part of the cluster",
+		Title: fmt.Sprintf("release host %s (%s)", m.Name, m.Address), Reason: "it is no longer part of the cluster",
 		Run: func(ctx context.Context, _ plan.Progress) error { return p.memory.Forget(ctx, m.Name) },
 	}
 	if m.State == provider.Unreachable {
-		s.Details = []string{"it does not answer: what Naupegos put on it stays there"}
+		s.Details = []string{"it does not answer: what Naupegos installed on it stays there"}
 	}
 	return s
 }

@@ -29,7 +29,7 @@ func (p *Provider) createMachine(ctx context.Context, spec provider.MachineSpec,
 
 func (p *Provider) create(ctx context.Context, spec provider.MachineSpec, r record, progress plan.Progress) error {
 	dir := p.n.machine(spec.Name)
-	progress.Status("making the disk")
+	progress.Status("creating the disk")
 	if err := p.wipe(ctx, spec.Name); err != nil {
 		return err
 	}

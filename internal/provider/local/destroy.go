@@ -17,7 +17,7 @@ import (
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 	return &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Title: "destroy machine " + m.Name, Subject: m.Name,
-		Reason: "it is not wanted any more",
+		Reason: "it is no longer wanted",
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			progress.Status("killing and removing")
 			if err := p.wipe(ctx, m.Name); err != nil {
@@ -47,7 +47,7 @@ func (p *Provider) Destroy(_ context.Context, seen *provider.Inventory) []*plan.
 			Run: func(ctx context.Context, _ plan.Progress) error { return p.removeNetwork(ctx) },
 		},
 		&plan.Step{
-			ID: sweepStep, Action: plan.Destroy, Title: "remove the rest, and check that nothing is left", Subject: "cluster",
+			ID: sweepStep, Action: plan.Destroy, Title: "remove the rest, and verify that nothing remains", Subject: "cluster",
 			Reason: "the cluster is destroyed", Details: []string{"directory " + p.n.dir()}, Needs: []string{destroyNetworkStep},
 			Run: func(ctx context.Context, _ plan.Progress) error { return p.sweep(ctx) },
 		})

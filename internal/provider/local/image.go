@@ -44,8 +44,8 @@ func (p *Provider) imagePlan() (*plan.Step, error) {
 		details = append(details, l.Title)
 	}
 	return &plan.Step{
-		ID: imageStep, Action: plan.Create, Title: "prepare image for machines", Subject: "cluster",
-		Reason: "not prepared on this host yet", Details: details, Timeout: p.opts.Timeouts.Image, Run: p.layers().Make,
+		ID: imageStep, Action: plan.Create, Title: "prepare the image of machines", Subject: "cluster",
+		Reason: "it is not prepared on this host yet", Details: details, Timeout: p.opts.Timeouts.Image, Run: p.layers().Make,
 	}, nil
 }
 

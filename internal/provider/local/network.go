@@ -100,12 +100,12 @@ func (p *Provider) networkPlan(ctx context.Context, subnet netip.Prefix) (*plan.
 	} else if len(servers) == 0 {
 		missing = append(missing, "the host has no name server that machines can reach: they will resolve nothing but /etc/hosts")
 	}
-	action, reason := plan.Create, "the cluster has no network yet"
+	action, title, reason := plan.Create, "create", "the cluster has no network yet"
 	if _, err := os.Stat(p.n.network()); err == nil {
-		action, reason = plan.Change, "part of the cluster's network is missing, as after a reboot of this host"
+		action, title, reason = plan.Change, "complete", "part of the cluster's network is missing, as after a reboot of this host"
 	}
 	return &plan.Step{
-		ID: networkStep, Action: action, Title: "make network " + subnet.String(), Subject: "cluster",
+		ID: networkStep, Action: action, Title: title + " network " + subnet.String(), Subject: "cluster",
 		Reason: reason, Details: missing,
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			if err := p.makeNetwork(ctx, subnet); err != nil {

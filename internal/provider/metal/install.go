@@ -74,7 +74,7 @@ func (p *Provider) install(ctx context.Context, m *registry.Machine, spec provid
 		case otherKey(m) != "":
 			return false, otherKey(m), nil
 		case registry.State(m.State) == registry.Failed:
-			return false, "it is tried again: " + m.Record.Why, nil
+			return false, "the installation is tried again: " + m.Record.Why, nil
 		case registry.State(m.State) == registry.Denied:
 			return false, "it has to wait: " + m.Record.Why, nil
 		}
@@ -83,7 +83,7 @@ func (p *Provider) install(ctx context.Context, m *registry.Machine, spec provid
 		case now.State != provider.Running:
 			return false, said(m, now.Detail), nil
 		case m.Report.Digest != m.Record.Wanted:
-			return false, m.Title() + ": it reports another system than it is to have", nil
+			return false, m.Title() + ": it reports another system than the one that was ordered", nil
 		}
 		return true, "", nil
 	})
@@ -131,7 +131,7 @@ func discovers(m *registry.Machine) bool {
 func (p *Provider) fromNetwork(ctx context.Context, m *registry.Machine, progress plan.Progress) error {
 	if m.Record.BMC == nil {
 		if !discovers(m) || time.Since(m.Seen) >= p.o.Silence {
-			progress.Status("switch %s on, so that it boots from the network: it has no BMC by which that could be done from here", m.Title())
+			progress.Status("power on %s, so that it boots from the network: it has no BMC, so this can't be done from here", m.Title())
 		}
 		return ctx.Err()
 	}
@@ -155,7 +155,7 @@ func (p *Provider) heard(ctx context.Context, m *registry.Machine, progress plan
 	if time.Since(m.Seen) < p.o.Silence {
 		return true, nil
 	}
-	progress.Status("%s is on, and was not heard of since %s: it is given %s to be heard of", m.Title(), m.Seen.Format(time.DateTime), p.o.Silence)
+	progress.Status("%s is on but has not reported since %s: it has %s to do so", m.Title(), m.Seen.Format(time.DateTime), p.o.Silence)
 	tick := time.NewTicker(p.o.Poll)
 	defer tick.Stop()
 	for until := time.Now().Add(p.o.Silence); time.Now().Before(until); {

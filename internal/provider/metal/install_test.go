@@ -52,7 +52,7 @@ func TestServerWasAway(t *testing.T) {
 	u, spec := k.installing(p)
 	boots := u.boots
 	goesOn := told(func(text string) {
-		if !strings.Contains(text, "to be heard of") {
+		if !strings.Contains(text, "has not reported since") {
 			return
 		}
 		m := testkit.Value(k.reg.Machine(t.Context(), uuidOf(u.n)))(t)

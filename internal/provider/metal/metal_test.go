@@ -345,7 +345,7 @@ func TestNewerSystem(t *testing.T) {
 	before := k.seats(p)
 	k.newest = "b"
 	got := testkit.Value(p.Outdated(ctx))(t)
-	if len(got) != 2 || !strings.Contains(got["demo-cp-1"].Why, "sha256:bbbbbbbbbbbb is there") || got["demo-general-1"].Why == "" {
+	if len(got) != 2 || !strings.Contains(got["demo-cp-1"].Why, "sha256:bbbbbbbbbbbb is available") || got["demo-general-1"].Why == "" {
 		t.Errorf("outdated: %v", got)
 	}
 	for name := range got {

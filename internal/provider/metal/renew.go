@@ -37,9 +37,9 @@ func (p *Provider) Outdated(ctx context.Context) (map[string]provider.Newer, err
 		why := ""
 		switch has := m.Record.Order; {
 		case m.Report.Digest != m.Record.Wanted:
-			why = "it does not run the system that it was told to have"
+			why = "it does not run the system that was ordered"
 		case has.System.ID != system.ID:
-			why = fmt.Sprintf("it has the system %s, and %s is there", short(has.System.ID), short(system.ID))
+			why = fmt.Sprintf("it has system %s, and %s is available", short(has.System.ID), short(system.ID))
 		default:
 			continue
 		}
@@ -113,12 +113,12 @@ func (p *Provider) Renew(ctx context.Context, name string, progress plan.Progres
 		switch {
 		case strategy != order.Poweroff:
 		case now.State == provider.Unreachable:
-			return false, "switch " + m.Title() + " on once it is off: it has no BMC by which that could be done from here", nil
+			return false, "power on " + m.Title() + " once it is off: it has no BMC, so this can't be done from here", nil
 		case now.State == provider.Stopped:
 			_, err := p.o.Registry.SwitchPower(ctx, m.UUID, "on", bmc.FromDisk, by)
-			return false, m.Title() + ": it is switched on", err
+			return false, m.Title() + ": it is powered on", err
 		}
-		return false, m.Title() + ": it is to take the system " + short(o.System.ID) + ", by " + strategy, nil
+		return false, m.Title() + ": it is to install system " + short(o.System.ID) + ", by " + strategy, nil
 	})
 	if back { // and is told that this is right
 		if _, e := p.o.Registry.SetOrder(ctx, m.UUID, was, by); e != nil {

@@ -41,8 +41,8 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 		return nil, err
 	}
 	all := &plan.Step{
-		ID: claimStep, Action: plan.Create, Subject: "cluster", Title: "take " + machines(len(missing)) + " out of the stock",
-		Reason: "all that are missing are taken at once, or none",
+		ID: claimStep, Action: plan.Create, Subject: "cluster", Title: "take " + machines(len(missing)) + " from the stock",
+		Reason: "either all missing machines are taken, or none",
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			progress.Status("taking %s", machines(len(missing)))
 			if err := ctx.Err(); err != nil {
@@ -53,7 +53,7 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 		},
 	}
 	for _, spec := range missing {
-		s := p.installStep(spec, "it is wanted")
+		s := p.installStep(spec, "it does not exist")
 		s.Needs = []string{claimStep}
 		for _, g := range given {
 			if p.isSeat(g, spec) {
@@ -91,7 +91,7 @@ func (p *Provider) mendStep(spec provider.MachineSpec, m provider.Machine) *plan
 		return p.installStep(spec, m.Detail)
 	case provider.Stopped:
 		return &plan.Step{
-			ID: provider.MachineStep(spec.Name), Action: plan.Change, Subject: spec.Name, Title: "switch " + spec.Name + " on", Reason: "it is off",
+			ID: provider.MachineStep(spec.Name), Action: plan.Change, Subject: spec.Name, Title: "power on " + spec.Name, Reason: "it is powered off",
 			Timeout: p.o.Document.Spec.Timeouts.MachineBoot.Duration,
 			Run: func(ctx context.Context, progress plan.Progress) error {
 				return p.bring(ctx, spec, progress)
@@ -109,13 +109,13 @@ func (p *Provider) installStep(spec provider.MachineSpec, reason string) *plan.S
 		Timeout: p.spec().InstallTimeout.Duration,
 		Run:     func(ctx context.Context, progress plan.Progress) error { return p.bring(ctx, spec, progress) },
 	}
-	disk := fmt.Sprintf("on the smallest disk of at least %d GiB that has nothing foreign on it", pool.Disk.MinGiB)
+	disk := fmt.Sprintf("on the smallest disk of at least %d GiB without foreign data", pool.Disk.MinGiB)
 	if pool.Disk.Serial != "" {
 		disk = "on the disk " + pool.Disk.Serial
 	}
 	s.Details = append(s.Details, disk)
 	if len(pool.Disk.Overwrite) > 0 {
-		s.Details = append(s.Details, "these may be overwritten though something is on them: "+strings.Join(pool.Disk.Overwrite, ", "))
+		s.Details = append(s.Details, "disks that may be overwritten although they hold data: "+strings.Join(pool.Disk.Overwrite, ", "))
 	}
 	return s
 }
@@ -126,13 +126,13 @@ func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step { return p.give
 // ReinstallMachine implements provider.Reinstaller.
 func (p *Provider) ReinstallMachine(m provider.Machine) *plan.Step {
 	s := p.giveBackStep(m, true)
-	s.Details = append(s.Details, "the same machine takes its place again, installed anew, unless it can't be used any more")
+	s.Details = append(s.Details, "the same machine is reinstalled and takes its place again, unless it can't be used any more")
 	return s
 }
 
 func (p *Provider) giveBackStep(m provider.Machine, again bool) *plan.Step {
 	s := &plan.Step{
-		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "give " + m.Name + " back to the stock",
+		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "return " + m.Name + " to the stock",
 		Reason: "it is no longer part of the cluster",
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			return p.giveBack(ctx, m.Name, again, progress)
@@ -140,7 +140,7 @@ func (p *Provider) giveBackStep(m provider.Machine, again bool) *plan.Step {
 	}
 	if m.State == provider.Unreachable { // only those that nobody can switch off are
 		s.Consent = provider.ConsentLeave
-		s.Details = []string{"it does not answer, and can't be switched off from here: what is on its disk goes on if it comes back"}
+		s.Details = []string{"it does not answer and can't be powered off from here: if it comes back, it runs what is on its disk"}
 	}
 	return s
 }
@@ -155,7 +155,7 @@ func (p *Provider) Destroy(_ context.Context, seen *provider.Inventory) []*plan.
 }
 
 func (p *Provider) giveBack(ctx context.Context, name string, again bool, progress plan.Progress) error {
-	progress.Status("giving it back")
+	progress.Status("returning it to the stock")
 	if err := ctx.Err(); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "give %s back", name)
 	}
@@ -167,7 +167,7 @@ func (p *Provider) giveBack(ctx context.Context, name string, again bool, progre
 		return err
 	}
 	if m.Record.BMC != nil {
-		progress.Status("switching it off")
+		progress.Status("powering it off")
 		if _, err := p.o.Registry.SwitchPower(ctx, m.UUID, "off", bmc.AsUsual, "cluster "+p.cluster()); err != nil && fail.KindOf(err) != fail.Unreachable && fail.KindOf(err) != fail.Unauthorized {
 			return err
 		}

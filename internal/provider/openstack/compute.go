@@ -71,7 +71,7 @@ func (p *Provider) serverGroupsPlan(want, fresh []provider.MachineSpec) *plan.St
 			missing++
 			details = append(details, "server group "+name+": "+policy)
 		case len(twice) > 0:
-			details = append(details, "remove a server group "+name+" that was made twice")
+			details = append(details, "remove a duplicate of server group "+name)
 		default:
 			continue
 		}
@@ -84,14 +84,14 @@ func (p *Provider) serverGroupsPlan(want, fresh []provider.MachineSpec) *plan.St
 	slices.Sort(names)
 	slices.Sort(details)
 	s := &plan.Step{
-		ID: serverGroupsStep, Action: plan.Create, Title: "make " + count(missing, "server group"), Subject: "cluster", Details: details,
+		ID: serverGroupsStep, Action: plan.Create, Title: "create " + count(missing, "server group"), Subject: "cluster", Details: details,
 		Reason: "machines of a role or pool are kept on different hypervisors", Timeout: p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			return p.ensureServerGroups(ctx, names, policies, progress)
 		},
 	}
 	if missing == 0 {
-		s.Action, s.Title, s.Reason = plan.Change, "mend the server groups", "there is one too many of a name"
+		s.Action, s.Title, s.Reason = plan.Change, "remove duplicate server groups", "there is more than one of a name"
 	}
 	return s
 }
@@ -129,7 +129,7 @@ func (p *Provider) keypairPlan() *plan.Step {
 		return nil
 	}
 	return &plan.Step{
-		ID: keypairStep, Action: plan.Create, Title: "make the keypair", Subject: "cluster", Reason: "new servers are given it",
+		ID: keypairStep, Action: plan.Create, Title: "create the keypair", Subject: "cluster", Reason: "new servers get its public key",
 		Details: []string{"keypair " + p.n.Name()}, Timeout: p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, _ plan.Progress) error { return p.ensureKeypair(ctx) },
 	}

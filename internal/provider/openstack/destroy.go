@@ -20,7 +20,7 @@ const sweepStep = "destroy-rest"
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 	return &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Title: "destroy machine " + m.Name, Subject: m.Name,
-		Reason: "it is not wanted any more", Timeout: 3*p.opts.Timeouts.Delete + time.Minute,
+		Reason: "it is no longer wanted", Timeout: 3*p.opts.Timeouts.Delete + time.Minute,
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			if err := p.balancer.RemoveMember(ctx, m, silent{}); err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "take the machine out of the load balancer").At(m.Name)
@@ -101,7 +101,7 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 			Run: func(ctx context.Context, progress plan.Progress) error { return p.destroyRest(ctx, progress) },
 		},
 		&plan.Step{
-			ID: sweepStep, Action: plan.Destroy, Title: "check that nothing is left, and remove what is", Subject: "cluster",
+			ID: sweepStep, Action: plan.Destroy, Title: "remove what is left, and verify that nothing remains", Subject: "cluster",
 			Reason: "the cluster is destroyed", Needs: []string{provider.DestroyNetworkStep}, Timeout: 2 * p.opts.Timeouts.Delete,
 			Run: func(ctx context.Context, progress plan.Progress) error { return p.sweep(ctx, progress) },
 		})

@@ -107,7 +107,7 @@ func (p *Provider) unwantedAddresses(m provider.MachineSpec) []string {
 	var out []string
 	if !p.shape(m.Role, m.Pool).WantsFloatingIP() {
 		for _, f := range p.floatingOfMachine(m.Name) {
-			out = append(out, "give back floating IP "+f.FloatingIP)
+			out = append(out, "release floating IP "+f.FloatingIP)
 		}
 	}
 	return out
@@ -122,7 +122,7 @@ func (p *Provider) floatingMissing(m provider.MachineSpec) bool {
 func (p *Provider) floatingLack(m provider.MachineSpec) string {
 	if !p.shape(m.Role, m.Pool).WantsFloatingIP() {
 		if len(p.floatingOfMachine(m.Name)) > 0 {
-			return "its floating IP is not wanted any more"
+			return "its floating IP is no longer wanted"
 		}
 		return ""
 	}

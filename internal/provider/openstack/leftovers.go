@@ -158,8 +158,8 @@ const LeftoversStep = "cloud/leftovers"
 func (p *Provider) FreeLeftovers(seen provider.Leftovers, keepVolumes bool) *plan.Step {
 	most := len(seen.LoadBalancers) + len(seen.Volumes)
 	s := &plan.Step{
-		ID: LeftoversStep, Action: plan.Destroy, Subject: "cluster", Title: "remove what the cluster made in the cloud and did not give back",
-		Reason: "nobody else would", Timeout: time.Duration(most+2)*p.opts.Timeouts.Delete + time.Minute, // each that goes gives the others time
+		ID: LeftoversStep, Action: plan.Destroy, Subject: "cluster", Title: "delete what the cluster created in the cloud and did not delete",
+		Reason: "nothing else deletes it", Timeout: time.Duration(most+2)*p.opts.Timeouts.Delete + time.Minute, // each that goes gives the others time
 	}
 	wanted := map[string]bool{}
 	for _, v := range seen.Volumes {

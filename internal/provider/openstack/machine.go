@@ -64,7 +64,7 @@ func (p *Provider) incomplete(m provider.MachineSpec) []string {
 		out = append(out, lacks)
 	}
 	if len(p.serversOf(m.Name)) > 1 {
-		out = append(out, "a server was made twice")
+		out = append(out, "there is a duplicate server")
 	}
 	if s, ok := p.serverOf(m.Name); ok && len(p.opts.HostKeys.Get(s.ID)) == 0 && !p.spec().TrustOnFirstUse {
 		out = append(out, "its SSH host keys are not known")
@@ -91,7 +91,7 @@ func (p *Provider) ensureMachine(ctx context.Context, m provider.MachineSpec, ma
 		var failed *errFailed
 		switch {
 		case errors.As(err, &failed) && *makes < maxMakes:
-			progress.Status("Nova failed, once more: %s", failed.fault)
+			progress.Status("Nova failed, trying again: %s", failed.fault)
 			continue
 		case errors.As(err, &failed):
 			return fail.New(fail.Refused, "Nova could not make its server: %s", failed.fault).At(m.Name).Do("%s", p.remedy(m, failed.fault))

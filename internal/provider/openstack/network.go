@@ -27,7 +27,7 @@ const (
 // whatever happens before the router takes it.
 const roleRouter = "router"
 
-// networkPlans returns the steps that make the machines' network and its way out: none where these are there, or where the document
+// networkPlans returns the steps that create the machines' network and its way out: none where these are there, or where the document
 // names a network.
 func (p *Provider) networkPlans() ([]*plan.Step, error) {
 	if p.spec().Network.Existing != "" {
@@ -40,18 +40,18 @@ func (p *Provider) networkPlans() ([]*plan.Step, error) {
 	var out []*plan.Step
 	if missing := p.missingNetwork(); len(missing) > 0 {
 		s := &plan.Step{
-			ID: networkStep, Action: plan.Create, Title: "make the machines' network", Subject: "cluster", Reason: "it does not exist",
+			ID: networkStep, Action: plan.Create, Title: "create the machines' network", Subject: "cluster", Reason: "it does not exist",
 			Details: missing, Timeout: p.opts.Timeouts.Step, Run: p.ensureNetwork,
 		}
 		if len(p.known.networks.All()) > 0 {
-			s.Action, s.Title, s.Reason = plan.Change, "complete the machines' network", "it is not as wanted"
+			s.Action, s.Title, s.Reason = plan.Change, "complete the machines' network", "it differs from the document"
 		}
 		out = append(out, s)
 	}
 	if missing := p.missingRouter(); len(missing) > 0 {
 		out = append(out, &plan.Step{
-			ID: routerStep, Action: plan.Create, Title: "lead the machines' network to the outside", Subject: "cluster",
-			Reason: "its way out is missing, or not as wanted", Details: missing, Needs: []string{networkStep}, Timeout: p.opts.Timeouts.Step,
+			ID: routerStep, Action: plan.Create, Title: "connect the machines' network to the external network", Subject: "cluster",
+			Reason: "its router or the connection to it is missing or incomplete", Details: missing, Needs: []string{networkStep}, Timeout: p.opts.Timeouts.Step,
 			Run: p.ensureWayOut,
 		})
 	}
@@ -76,7 +76,7 @@ func (p *Provider) missingNetwork() []string {
 	out.add(!haveSub, "subnet "+p.spec().Network.CIDR)
 	out.add(haveSub && !sameDNS(sub.DNSNameservers, p.spec().Network.DNSServers), "name servers "+strings.Join(p.spec().Network.DNSServers, ", "))
 	out.add(haveNet && !p.marked(net.Tags) || haveSub && !p.marked(sub.Tags), "tags")
-	out.add(len(p.known.networks.All()) > 1 || len(p.known.subnets.All()) > 1, "remove what was made twice")
+	out.add(len(p.known.networks.All()) > 1 || len(p.known.subnets.All()) > 1, "remove duplicates")
 	return out
 }
 
@@ -86,10 +86,10 @@ func (p *Provider) missingRouter() []string {
 	rt, haveRouter := p.known.routers.Find(anything)
 	port, havePort := p.known.ports.Find(p.isRouterPort)
 	out.add(p.ownRouter() && !haveRouter, "router "+p.n.Name())
-	out.add(p.ownRouter() && haveRouter && rt.GatewayInfo.NetworkID == "", "the router's way out")
-	out.add(!havePort || port.DeviceID == "", "the router's address in the network")
+	out.add(p.ownRouter() && haveRouter && rt.GatewayInfo.NetworkID == "", "the router's external gateway")
+	out.add(!havePort || port.DeviceID == "", "the router's interface in the network")
 	out.add(haveRouter && !p.marked(rt.Tags) || havePort && !p.marked(port.Tags), "tags")
-	out.add(len(p.known.routers.All()) > 1, "remove what was made twice")
+	out.add(len(p.known.routers.All()) > 1, "remove duplicates")
 	return out
 }
 
@@ -135,7 +135,7 @@ func (p *Provider) ensureWayOut(ctx context.Context, progress plan.Progress) err
 	if err != nil {
 		return err
 	}
-	progress.Status("the router's address in the network")
+	progress.Status("the router's interface in the network")
 	return p.ensureRouterPort(ctx, router, sub)
 }
 

@@ -141,8 +141,8 @@ func (p *Provider) portsPlans(want provider.Wanted) (steps []*plan.Step, of map[
 	needs := []string{networkStep, groupsStep, vipStep}
 	for _, some := range slices.Concat(slices.Collect(slices.Chunk(first, perRequest)), slices.Collect(slices.Chunk(workers, perRequest))) {
 		s := &plan.Step{
-			ID: portsStep, Action: plan.Create, Title: "make " + count(len(some), "port"), Subject: "cluster", Needs: slices.Clone(needs),
-			Reason: "machines lack their place in the network, or it is not as wanted", Timeout: p.opts.Timeouts.Step,
+			ID: portsStep, Action: plan.Create, Title: "create or update " + count(len(some), "port"), Subject: "cluster", Needs: slices.Clone(needs),
+			Reason: "machines have no port, or it differs from the document", Timeout: p.opts.Timeouts.Step,
 			Run: func(ctx context.Context, progress plan.Progress) error { return p.ensurePorts(ctx, some, progress) },
 		}
 		if n := len(steps); n > 0 {
@@ -169,7 +169,7 @@ func (p *Provider) portDetail(m provider.MachineSpec) string {
 	port, _ := best(all, attached)
 	switch {
 	case len(all) > 1:
-		return "remove a port of " + m.Name + " that was made twice"
+		return "remove a duplicate port of " + m.Name
 	case !slices.Contains(port.Tags, p.n.Mark()):
 		return "tags of the port of " + m.Name
 	case !slices.Equal(port.SecurityGroups, p.groupIDs(m.Role)):
@@ -208,7 +208,7 @@ func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec,
 		}
 	}
 	if len(missing) > 0 {
-		progress.Status("asking for %s", count(len(missing), "port"))
+		progress.Status("requesting %s", count(len(missing), "port"))
 		if _, err := p.createPorts(ctx, missing); err != nil {
 			return err
 		}

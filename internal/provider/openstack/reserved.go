@@ -112,11 +112,11 @@ func (p *Provider) frontIPLack(portID string) string {
 	f, ok := p.frontIP(portID)
 	switch {
 	case !ok && p.reservedIP() != "":
-		return "floating IP " + p.reservedIP() + " does not lead to it"
+		return "floating IP " + p.reservedIP() + " is not associated with it"
 	case ok && p.reservedIP() != "" && p.madeFor(f) != "": // which checkReserved refuses
 		return "floating IP " + p.reservedIP() + " was made for " + p.madeFor(f)
 	case ok && p.reservedIP() != "" && p.n.Ours(f.Description, f.Tags):
-		return "floating IP " + p.reservedIP() + " goes with the cluster so far, and becomes yours"
+		return "floating IP " + p.reservedIP() + " belongs to the cluster so far, and becomes yours"
 	case !ok || p.reservedIP() == "" && !p.marked(f.Tags): // a run that was cut off can leave one without
 		return "its floating IP is missing, or lacks tags"
 	}
@@ -128,10 +128,10 @@ func (p *Provider) frontIPLack(portID string) string {
 func (p *Provider) askForAddress(s *plan.Step, portID string) {
 	f, ok := p.floatingOf(portID)
 	if o := p.octavia(); ok && !p.isReserved(f) && (p.reservedIP() != "" || o != nil && o.Internal) {
-		s.Consent, s.Details = provider.ConsentAddresses, append(s.Details, "give back floating IP "+f.FloatingIP)
+		s.Consent, s.Details = provider.ConsentAddresses, append(s.Details, "release floating IP "+f.FloatingIP)
 	}
 	for _, f := range p.former {
-		s.Consent, s.Details = provider.ConsentAddresses, append(s.Details, "take floating IP "+f.FloatingIP+" off, which stays yours")
+		s.Consent, s.Details = provider.ConsentAddresses, append(s.Details, "disassociate floating IP "+f.FloatingIP+", which remains yours")
 	}
 }
 

@@ -52,19 +52,19 @@ func (p *Provider) groupsPlan(subnet string) *plan.Step {
 		case !ok:
 			details = append(details, fmt.Sprintf("security group %s with %d rules", p.n.Name(string(r)), len(a.Rules(r))))
 		case len(add)+len(drop) > 0:
-			details = append(details, fmt.Sprintf("security group %s: %d rules more, %d less", g.Name, len(add), len(drop)))
+			details = append(details, fmt.Sprintf("security group %s: add %d rules, remove %d", g.Name, len(add), len(drop)))
 		case !slices.Contains(g.Tags, p.n.Mark()):
 			details = append(details, "tags of security group "+g.Name)
 		case len(p.groupsCalled(g.Name)) > 1:
-			details = append(details, "remove a security group "+g.Name+" that was made twice")
+			details = append(details, "remove a duplicate of security group "+g.Name)
 		}
 	}
 	if len(details) == 0 {
 		return nil
 	}
 	s := &plan.Step{
-		ID: groupsStep, Action: plan.Create, Title: "make the security groups", Subject: "cluster",
-		Reason: "they decide who may reach the machines", Details: details, Timeout: p.opts.Timeouts.Step,
+		ID: groupsStep, Action: plan.Create, Title: "create the security groups", Subject: "cluster",
+		Reason: "they control who may reach the machines", Details: details, Timeout: p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, progress plan.Progress) error { return p.ensureGroups(ctx, a, progress) },
 	}
 	if !fresh {

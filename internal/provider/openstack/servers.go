@@ -116,7 +116,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	if g := p.serverGroup(m); g != "" {
 		hints = servers.SchedulerHintOpts{Group: g}
 	}
-	progress.Status("asking for the server")
+	progress.Status("requesting the server")
 	s, err := servers.Create(ctx, c.Compute, p.withKey(o), hints).Extract()
 	if there, ok, err := late(ctx, p.known.servers, err, isServerOf(m.Name)); ok || err != nil {
 		return there, err // it has the port and the volume, of which there is one each

@@ -44,7 +44,7 @@ func (p *Provider) volumesPlan(fresh []provider.MachineSpec) *plan.Step {
 		return nil
 	}
 	return &plan.Step{
-		ID: volumesStep, Action: plan.Create, Title: "ask for " + count(len(want), "root volume"), Subject: "cluster",
+		ID: volumesStep, Action: plan.Create, Title: "request " + count(len(want), "root volume"), Subject: "cluster",
 		Reason: "their machines do not exist", Details: details, Timeout: p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, progress plan.Progress) error { return p.askForVolumes(ctx, want, progress) },
 	}
@@ -60,7 +60,7 @@ func (p *Provider) askForVolumes(ctx context.Context, want []provider.MachineSpe
 	if err := cache.Fresh(ctx, p.known.servers, p.known.volumes); err != nil {
 		return err
 	}
-	progress.Status("asking for %s", count(len(want), "root volume"))
+	progress.Status("requesting %s", count(len(want), "root volume"))
 	var g errgroup.Group // one that fails does not cut the others off: what they have asked for would come late
 	g.SetLimit(cloud.MaxCalls)
 	for _, m := range want {

@@ -59,7 +59,7 @@ func (d Debian) Make(ctx context.Context, progress plan.Progress) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	progress.Status("making Debian %s root file system with mmdebstrap", d.Suite)
+	progress.Status("creating the Debian %s root file system with mmdebstrap", d.Suite)
 	file := filepath.Join(tmp, "base.tar.zst")
 	if err := d.debootstrap(ctx, tmp, file, progress); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "make the base image").At(target).

@@ -19,7 +19,7 @@ func (k *Keeper) Balance(want provider.Wanted) []*plan.Step {
 		return nil
 	}
 	s := &plan.Step{
-		ID: balanceStep, Action: plan.Change, Title: "have the load balancer follow the machines", Subject: "cluster",
+		ID: balanceStep, Action: plan.Change, Title: "update the load balancer's members and ports", Subject: "cluster",
 		Timeout: 2*k.opts.Timeouts.Boot + k.opts.Timeouts.Step,
 		Run:     func(ctx context.Context, progress plan.Progress) error { return k.follow(ctx, want, progress) },
 	}
@@ -28,13 +28,13 @@ func (k *Keeper) Balance(want provider.Wanted) []*plan.Step {
 	}
 	b := k.Seen()
 	if b == nil {
-		s.Reason = "it begins with one control-plane machine"
+		s.Reason = "it starts with one control-plane machine as its only member"
 		return []*plan.Step{s}
 	}
 	if s.Details = k.unbalanced(b, want); len(s.Details) == 0 {
 		return nil
 	}
-	s.Reason = "its members or ports are not as wanted"
+	s.Reason = "they differ from the machines and the document"
 	return []*plan.Step{s}
 }
 

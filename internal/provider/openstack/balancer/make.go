@@ -29,7 +29,7 @@ func (k *Keeper) Steps(want provider.Wanted) []*plan.Step {
 	}
 	b := k.Seen()
 	s := &plan.Step{
-		ID: balancerStep, Action: plan.Create, Title: "make load balancer " + k.opts.Names.Name(FrontAPI), Subject: "cluster", Reason: "it does not exist",
+		ID: balancerStep, Action: plan.Create, Title: "create load balancer " + k.opts.Names.Name(FrontAPI), Subject: "cluster", Reason: "it does not exist",
 		Timeout: 2*k.opts.Timeouts.Boot + k.opts.Timeouts.Step,
 		Run:     func(ctx context.Context, progress plan.Progress) error { return k.ensure(ctx, want, progress) },
 	}
@@ -37,11 +37,11 @@ func (k *Keeper) Steps(want provider.Wanted) []*plan.Step {
 		s.Details = []string{fmt.Sprintf("port %d to %s, to the others once the API answers", k.opts.Port, First(want))}
 		return []*plan.Step{s}
 	}
-	s.Action, s.Title = plan.Change, "mend load balancer "+b.LB.Name
+	s.Action, s.Title = plan.Change, "repair load balancer "+b.LB.Name
 	if s.Details = k.defects(b, want); len(s.Details) == 0 {
 		return nil
 	}
-	s.Reason = "it is not as wanted"
+	s.Reason = "it differs from the document"
 	k.opts.Floating.AskConsent(s, b.LB.VipPortID)
 	return []*plan.Step{s}
 }
@@ -54,7 +54,7 @@ func (k *Keeper) defects(b *State, want provider.Wanted) []string {
 		out = append(out, "it is "+b.LB.ProvisioningStatus)
 	}
 	if len(b.Surplus) > 0 {
-		out = append(out, "there is a second one, left by a call that was cut off")
+		out = append(out, "there is a second one, left by an interrupted request")
 	}
 	api, f := k.apiFront(b)
 	out = append(out, api.settings(f)...)
@@ -203,7 +203,7 @@ func (k *Keeper) create(ctx context.Context, c *gophercloud.ServiceClient, subne
 	if opts.FlavorID, err = k.flavor(ctx, c); err != nil {
 		return nil, err
 	}
-	progress.Status("asking for it")
+	progress.Status("requesting the load balancer")
 	lb, err := loadbalancers.Create(ctx, c, opts).Extract()
 	if err != nil {
 		return nil, cloud.Wrap(err, "make load balancer %s", opts.Name)

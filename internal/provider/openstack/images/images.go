@@ -99,7 +99,7 @@ func (s *Service) Upload(ctx context.Context, want Image, progress plan.Progress
 		return s.mend(ctx, want, have)
 	}
 	if have == nil {
-		progress.Status("making image %s", want.Name)
+		progress.Status("creating image %s", want.Name)
 		if have, err = s.create(ctx, want); err != nil {
 			return nil, err
 		}
