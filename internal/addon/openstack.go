@@ -58,13 +58,13 @@ type OpenStack struct {
 // volumes to give.
 func OpenStackAddons(noVolumes bool) []Addon {
 	all := []Addon{
-		{Name: NameCloudConfig, Title: "the cluster's own credential of the cloud", Secret: true,
-			Reason: "the cloud's controllers ask for load balancers and volumes with it"},
+		{Name: NameCloudConfig, Title: "the cluster's own cloud credential", Secret: true,
+			Reason: "the cloud's controllers request load balancers and volumes with it"},
 		{Name: NameOpenStack, Title: "the cloud controller manager", Workloads: []Workload{{"DaemonSet", NameOpenStack}},
-			Reason: "nodes get their addresses and zones, Services their load balancers"},
+			Reason: "it sets nodes' addresses and zones, and creates load balancers for Services"},
 		{Name: NameCinderCSI, Title: "the storage driver (Cinder CSI)",
 			Workloads: []Workload{{"Deployment", "csi-cinder-controller"}, {"DaemonSet", "csi-cinder-node"}},
-			Reason:    "PersistentVolumeClaims get volumes of the cloud"},
+			Reason:    "it creates volumes in the cloud for PersistentVolumeClaims"},
 	}
 	if noVolumes {
 		return all[:2]

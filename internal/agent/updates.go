@@ -184,7 +184,7 @@ func aptError(ctx context.Context, err error, what string) error {
 // rebootReasons says why the machine has to be rebooted: its packages ask for it, or a newer kernel lies there. Containers have their host's.
 func (a *Agent) rebootReasons() (why []string) {
 	if _, err := os.Stat(a.path(rebootFile)); err == nil {
-		reason := "packages ask for it"
+		reason := "packages require it"
 		if by := strings.Fields(a.root.Read(rebootFile + ".pkgs")); len(by) > 0 {
 			slices.Sort(by)
 			reason += ": " + strings.Join(slices.Compact(by), ", ")

@@ -161,7 +161,7 @@ func TestUpdateByApt(t *testing.T) {
 		t.Errorf("%+v, %v, installed:\n%s", left, err, s.installed())
 	}
 	s.write("run/reboot-required", "")
-	if got := a.RebootReasons().Reboot; !slices.Equal(got, []string{"packages ask for it"}) {
+	if got := a.RebootReasons().Reboot; !slices.Equal(got, []string{"packages require it"}) {
 		t.Errorf("%q", got)
 	}
 	testkit.Must(t, os.Remove(s.repo+"/Packages"))

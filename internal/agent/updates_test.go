@@ -79,7 +79,7 @@ func TestRebootReasons(t *testing.T) {
 		"newer kernel":    {map[string]string{"/boot/vmlinuz-6.1.0-21-amd64": "", "/boot/vmlinuz-6.1.0-18-amd64": ""}, []string{"kernel 6.1.0-21-amd64 is newer than 6.1.0-18-amd64, which runs"}},
 		"another flavour": {map[string]string{"/boot/vmlinuz-6.9.0-1-cloud-amd64": ""}, nil},
 		"a container":     {map[string]string{"/boot/vmlinuz-6.1.0-21-amd64": "", "/run/systemd/container": "systemd-nspawn"}, nil},
-		"packages":        {map[string]string{"/run/reboot-required": "", "/run/reboot-required.pkgs": "libc6\ndbus\nlibc6\n"}, []string{"packages ask for it: dbus, libc6"}},
+		"packages":        {map[string]string{"/run/reboot-required": "", "/run/reboot-required.pkgs": "libc6\ndbus\nlibc6\n"}, []string{"packages require it: dbus, libc6"}},
 	} {
 		root := t.TempDir()
 		for _, d := range []string{"/boot", "/proc/sys/kernel", "/run", "/etc"} {

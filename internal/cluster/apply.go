@@ -138,7 +138,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.upgrading() || c.rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
 	if all := o.unready(); len(all) > 0 {
 		for _, err := range all {
-			p.Warnings = append(p.Warnings, "apply does not begin before this is mended: "+err.Error())
+			p.Warnings = append(p.Warnings, "apply does not begin before this is fixed: "+err.Error())
 		}
 		ap.Unready = fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "%s can't be used yet; nothing was begun", plural(len(all), "machine"))
 	}
@@ -232,7 +232,7 @@ func (a *applying) planInitial() {
 	names := a.namesOf(provider.ControlPlane)
 	a.add(stagePrepare, &plan.Step{
 		ID: initialStep, Action: plan.Create, Subject: "cluster", Title: "record the initial etcd members",
-		Reason: "all members start together, as one static cluster",
+		Reason: "the initial members start together, by static bootstrapping",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			var parts []string
 			for _, n := range names {
@@ -292,7 +292,7 @@ func (a *applying) planControlPlane(balanced []string) {
 			if a.o.mute(s.Name) {
 				a.add(stageBootstrap, a.gate(s.Name, "its etcd member does not answer"))
 			} else if behind := a.o.Machines[s.Name].Behind; behind != "" {
-				previous = a.chain(stageRollControlPlane, []*plan.Step{a.gate(s.Name, "it was changed, and that was not waited for: "+behind)}, previous...)
+				previous = a.chain(stageRollControlPlane, []*plan.Step{a.gate(s.Name, "it was changed but not waited for: "+behind)}, previous...)
 			}
 			continue
 		}
@@ -328,7 +328,7 @@ func (a *applying) planAPI(infrastructure []*plan.Step) {
 	others := slices.DeleteFunc(ids(infrastructure), func(id string) bool { return slices.Contains(workers, id) })
 	a.add(stageServe, &plan.Step{
 		ID: apiStep, Action: plan.Wait, Subject: "cluster", Title: "wait for the Kubernetes API",
-		Reason: "everything that follows goes through it",
+		Reason: "the steps that follow use it",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := a.Kube(ctx)
 			if err != nil {

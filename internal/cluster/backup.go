@@ -86,8 +86,8 @@ func (c *Cluster) backupStep(reason string, made func(*backup.Set)) *plan.Step {
 		whom += " and " + plural(len(b.Recipients), "recipient")
 	}
 	return &plan.Step{
-		ID: BackupStep, Action: plan.Create, Subject: "cluster", Title: "make a backup", Reason: reason,
-		Details: []string{"into " + t.String() + ", encrypted for " + whom},
+		ID: BackupStep, Action: plan.Create, Subject: "cluster", Title: "create a backup", Reason: reason,
+		Details: []string{"in " + t.String() + ", encrypted for " + whom},
 		Run: func(ctx context.Context, p plan.Progress) error {
 			src, err := c.backupSource(ctx, reason, c.facts.Get(memory.Bundle), p)
 			if err != nil {
@@ -270,12 +270,12 @@ func (c *Cluster) orderDigest(ctx context.Context) (string, error) {
 func (a *applying) planLaying() error {
 	was := a.facts.Get(memory.BackupLaid)
 	_, text, on := a.scheduled()
-	s := &plan.Step{ID: layStep, Action: plan.Change, Subject: "cluster", Title: "lay what the store knows in etcd, sealed", Run: a.layOrder}
+	s := &plan.Step{ID: layStep, Action: plan.Change, Subject: "cluster", Title: "copy the cluster's data from the store to etcd, encrypted", Run: a.layOrder}
 	switch {
 	case !on && was == "":
 		return nil
 	case !on:
-		s = a.takeOrderStep("the document has machines make no backups any more")
+		s = a.takeOrderStep("the document no longer has machines make backups")
 	default:
 		now, err := a.orderDigest(context.Background())
 		if err != nil {
@@ -284,7 +284,7 @@ func (a *applying) planLaying() error {
 		if was == now && a.graph.Empty() {
 			return nil
 		}
-		s.Reason = "machines put it into the backups that they make (" + text + ")"
+		s.Reason = "machines include it in the backups that they make (" + text + ")"
 		if was == "" {
 			s.Action = plan.Create
 		}
@@ -333,7 +333,7 @@ func (c *Cluster) layOrder(ctx context.Context, p plan.Progress) error {
 // takeOrderStep takes out of etcd what sets on schedule were made of.
 func (c *Cluster) takeOrderStep(reason string) *plan.Step {
 	return &plan.Step{
-		ID: layStep, Action: plan.Destroy, Subject: "cluster", Title: "take what the store knows out of etcd", Reason: reason,
+		ID: layStep, Action: plan.Destroy, Subject: "cluster", Title: "delete the copy of the store's data from etcd", Reason: reason,
 		Run: func(ctx context.Context, _ plan.Progress) error { return c.takeOrder(ctx) },
 	}
 }

@@ -37,14 +37,14 @@ func TestRecord(t *testing.T) {
 
 func TestBackupPlans(t *testing.T) {
 	l := newLab(t, document(t, 1, 0))
-	if _, err := l.PlanBackup("asked for", nil); fail.KindOf(err) != fail.NotReady {
+	if _, err := l.PlanBackup("as requested", nil); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("before it was up: %v", err)
 	}
 	l.rec.Facts[store.Fact{Kind: "bootstrapped"}] = "true"
 	dir := t.TempDir()
 	l.stateDir = dir
-	step := testkit.Value(l.PlanBackup("asked for", nil))(t).Steps[0]
-	if got := step.Details[0]; got != "into "+dir+"/backups, encrypted for the store's identity" {
+	step := testkit.Value(l.PlanBackup("as requested", nil))(t).Steps[0]
+	if got := step.Details[0]; got != "in "+dir+"/backups, encrypted for the store's identity" {
 		t.Errorf("it says %q", got)
 	}
 	if _, err := l.PlanPrune(t.Context()); fail.KindOf(err) != fail.Invalid {
@@ -53,7 +53,7 @@ func TestBackupPlans(t *testing.T) {
 	l.doc.Spec.Backup = &v1alpha1.Backup{
 		To: &v1alpha1.BackupTarget{S3: &v1alpha1.BackupS3{Endpoint: "https://s3.example.org/", Bucket: "b", Prefix: "p"}}, Recipients: []string{"age1a", "age1b"},
 	}
-	if got := l.backupStep("", nil).Details[0]; got != "into https://s3.example.org/b/p, encrypted for the store's identity and 2 recipients" {
+	if got := l.backupStep("", nil).Details[0]; got != "in https://s3.example.org/b/p, encrypted for the store's identity and 2 recipients" {
 		t.Errorf("it says %q", got)
 	}
 	l.doc.Spec.Backup = &v1alpha1.Backup{To: &v1alpha1.BackupTarget{Directory: dir}, Keep: &v1alpha1.BackupKeep{Last: 1}}

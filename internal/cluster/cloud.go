@@ -87,8 +87,8 @@ func (a *applying) planCredential() {
 		return
 	}
 	a.add(stagePrepare, &plan.Step{
-		ID: credentialStep, Action: plan.Create, Subject: "cluster", Title: "make a restricted credential for the cluster",
-		Reason: "what runs in the cluster never sees yours",
+		ID: credentialStep, Action: plan.Create, Subject: "cluster", Title: "create a restricted credential for the cluster",
+		Reason: "nothing that runs in the cluster gets your own credential",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			have, err := a.credential(ctx)
 			if err != nil {
@@ -170,8 +170,8 @@ func (a *applying) planInitialized() {
 		}
 	}
 	a.add(stageRecord, &plan.Step{
-		ID: initializedStep, Action: plan.Wait, Subject: "cluster", Title: "wait until the cloud's controller knows the nodes",
-		Reason: "it tells them their addresses and zones", Timeout: a.doc.Spec.Timeouts.NodeReady.Duration,
+		ID: initializedStep, Action: plan.Wait, Subject: "cluster", Title: "wait until the cloud controller manager has initialized the nodes",
+		Reason: "it sets their addresses and zones", Timeout: a.doc.Spec.Timeouts.NodeReady.Duration,
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			client, err := a.Kube(ctx)
 			if err != nil {
@@ -206,21 +206,21 @@ func (a *applying) planCloudSmoke() {
 		return
 	}
 	s := &plan.Step{
-		ID: "smoke/cloud", Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service gets a load balancer, a claim a volume",
-		Reason: "the cloud serves the cluster when it gives it what it asks for; both are given back", Timeout: cloudSmokeTimeout,
+		ID: "smoke/cloud", Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service gets a load balancer, a PersistentVolumeClaim a volume",
+		Reason: "the cloud must provide what workloads request; both are deleted afterwards", Timeout: cloudSmokeTimeout,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			_, err := a.cloudSmoke(ctx, p)
 			return err
 		},
 	}
-	const serves = "the cloud serves the cluster when it gives it what it asks for; no "
+	const serves = "the cloud must provide what workloads request; no "
 	switch noBalancers, noVolumes := cloud.NoBalancing(), cloud.NoVolumes(); {
 	case noBalancers != "" && noVolumes != "":
 		return
 	case noBalancers != "":
-		s.Title, s.Reason = "smoke test: a claim gets a volume", serves+"load balancer, for "+noBalancers
+		s.Title, s.Reason = "smoke test: a PersistentVolumeClaim gets a volume", serves+"load balancer, because "+noBalancers
 	case noVolumes != "":
-		s.Title, s.Reason = "smoke test: a Service gets a load balancer", serves+"volume, for "+noVolumes
+		s.Title, s.Reason = "smoke test: a Service gets a load balancer", serves+"volume, because "+noVolumes
 	}
 	a.add(stageProve, s, plan.IfPlanned(smokeStep)...)
 }
@@ -292,7 +292,7 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*
 	}
 	var graph plan.Graph
 	graph.Add(stagePrepare, &plan.Step{
-		ID: credentialStep, Action: plan.Replace, Subject: "cluster", Title: "make another credential for the cluster", Reason: "you asked for it",
+		ID: credentialStep, Action: plan.Replace, Subject: "cluster", Title: "create a new credential for the cluster", Reason: "as requested",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			cred, err := cloud.NewCloudCredential(ctx, unbounded)
 			if err != nil {
@@ -304,11 +304,11 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*
 	})
 	for _, a := range c.cloudAddonList() {
 		s := c.addonStep(a)
-		s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it signs in with the credential", len(a.Workloads) > 0
+		s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it authenticates with the credential", len(a.Workloads) > 0
 		graph.Add(stageRecord, s, plan.IfPlanned(addonID(addon.NameCloudConfig))...)
 	}
 	graph.Add(stageForget, &plan.Step{
-		ID: "cloud/prune", Action: plan.Destroy, Subject: "cluster", Title: "delete the former credential", Reason: "everything uses the new one",
+		ID: "cloud/prune", Action: plan.Destroy, Subject: "cluster", Title: "delete the old credential", Reason: "everything uses the new one",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := c.Kube(ctx)
 			if err != nil {

@@ -318,8 +318,8 @@ func (a *applying) planBundle() {
 	_, was := a.builtWith()
 	a.add(stagePrepare, &plan.Step{
 		ID: "bundle", Action: plan.Change, Subject: "cluster", Consent: ConsentBundle,
-		Title:   fmt.Sprintf("take bundle %s in place of %s", shortID(a.bundle.ID), shortID(was)),
-		Reason:  "the bundle at hand is not the one that the cluster was built with",
+		Title:   fmt.Sprintf("use bundle %s instead of %s", shortID(a.bundle.ID), shortID(was)),
+		Reason:  "the available bundle is not the one that the cluster was built with",
 		Details: []string{"every program and image that differs is replaced, machine by machine"},
 		Run:     func(ctx context.Context, _ plan.Progress) error { return a.rememberBundle(ctx) },
 	})

@@ -110,8 +110,8 @@ func (c *Cluster) onMachine(id string, action plan.Action, name, title, reason s
 // approves no serving certificate of a kubelet at an address that it doesn't know, and without one nobody gets the logs of its pods.
 func (c *Cluster) introduceStep(s wanted.Slot) *plan.Step {
 	return &plan.Step{
-		ID: "introduce/" + s.Name, Action: plan.Change, Subject: s.Name, Title: "tell the other machines where " + s.Name + " is",
-		Reason: "only its creation tells its address",
+		ID: "introduce/" + s.Name, Action: plan.Change, Subject: s.Name, Title: "tell the other machines the address of " + s.Name,
+		Reason: "its address is known only after its creation",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			c.introducing.Lock()
 			defer c.introducing.Unlock()
@@ -367,13 +367,13 @@ func reasonFor(s *Seen, fresh bool) string {
 	case s.Machine.State != provider.Running:
 		return "it is " + string(s.Machine.State)
 	case fresh:
-		return "its machine is made or started"
+		return "its machine is created or started"
 	case s.Err != nil:
 		return "it could not be examined: " + s.Err.Error()
 	case s.Report == nil:
 		return "it is not configured yet"
 	}
-	return "it differs from what the document says"
+	return "it differs from the document"
 }
 
 func details(s *Seen) []string {

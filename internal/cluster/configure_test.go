@@ -189,7 +189,7 @@ func TestBehind(t *testing.T) {
 	for _, name := range controlPlanes(3) {
 		o.Machines[name].Behind = l.behind(t.Context(), name)
 	}
-	want := "roll-control-plane:\n  wait    health/demo-cp-3  (it was changed, and that was not waited for: demo-cp-3: it has not taken it up)\n"
+	want := "roll-control-plane:\n  wait    health/demo-cp-3  (it was changed but not waited for: demo-cp-3: it has not taken it up)\n"
 	if got := l.mustPlan(o); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

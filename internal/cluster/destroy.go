@@ -26,7 +26,7 @@ func resetID(name string) string { return "reset/" + name }
 func (c *Cluster) resetStep(m provider.Machine) *plan.Step {
 	return &plan.Step{
 		ID: resetID(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "clean " + m.Name,
-		Reason: "the machine stays, what Naupegos put on it goes",
+		Reason: "the machine stays, and what Naupegos installed on it is removed",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, m.Name)
 			if err != nil {
@@ -47,12 +47,12 @@ func (c *Cluster) resetStep(m provider.Machine) *plan.Step {
 // cleanStep cleans a machine that goes back to a stock. One that can be switched off need not be clean: it is installed anew before it is used.
 func (c *Cluster) cleanStep(m provider.Machine) *plan.Step {
 	s := c.resetStep(m)
-	s.Reason = "it goes back to the stock, and what Naupegos put on it goes"
+	s.Reason = "it goes back to the stock, and what Naupegos installed on it is removed"
 	clean := s.Run
 	s.Run = func(ctx context.Context, p plan.Progress) error {
 		err := clean(ctx, p)
 		if err != nil && ctx.Err() == nil && c.switches(ctx, m.Name) {
-			p.Status("it can't be cleaned, and is switched off as it is: %v", err)
+			p.Status("it can't be cleaned and is powered off as it is: %v", err)
 			return nil
 		}
 		return err
@@ -112,7 +112,7 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 		graph.Add(stageRemove, s)
 	}
 	graph.Add(stageForget, &plan.Step{
-		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "forget the cluster and its keys", Reason: "nothing of it is left",
+		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster and its keys from the store", Reason: "nothing else of it is left",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.Forget(ctx) },
 	})
 	steps, err = graph.Seal(destroyRules)
@@ -196,8 +196,8 @@ func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 		}
 	}
 	graph.Add(stageFree, &plan.Step{
-		ID: "cloud/credentials", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's credentials of the cloud",
-		Reason: "nothing uses them any more; those that were handed over go too",
+		ID: "cloud/credentials", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's cloud credentials",
+		Reason: "nothing uses them any more; those that were handed over are deleted too",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			_, err := cloud.PruneCloudCredentials(ctx)
 			return err
@@ -222,9 +222,9 @@ func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, after [
 	left.Details = leftoverNames(all, g, opts.KeepVolumes)
 	switch {
 	case g.silent != nil:
-		left.Reason = "the cluster can't be asked to, for its API does not answer: " + g.silent.Error()
+		left.Reason = "the cluster can't delete it, because its API does not answer: " + g.silent.Error()
 	case len(left.Details) > 0:
-		left.Reason = "the cluster does not give it back by itself"
+		left.Reason = "the cluster does not delete it itself"
 	}
 	for i, s := range steps {
 		if s.ID == provider.DestroyNetworkStep {
@@ -349,11 +349,11 @@ const freeStepID = "cloud/free"
 func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step, given) {
 	o := kube.FreeOptions{KeepVolumes: opts.KeepVolumes, Timeout: freeTimeout}
 	s := &plan.Step{
-		ID: freeStepID, Action: plan.Destroy, Subject: "cluster", Title: "give load balancers and volumes back to the cloud",
-		Reason: "the cluster made them for Services and claims", Timeout: freeTimeout,
+		ID: freeStepID, Action: plan.Destroy, Subject: "cluster", Title: "delete load balancers and volumes that the cluster created",
+		Reason: "they belong to Services and PersistentVolumeClaims", Timeout: freeTimeout,
 	}
 	if opts.KeepVolumes {
-		s.Title, s.Reason = "give load balancers back to the cloud", "volumes are to be kept"
+		s.Title, s.Reason = "delete load balancers that the cluster created", "volumes are kept"
 	}
 	held, err := c.heldOfCloud(ctx, o)
 	if err != nil {

@@ -121,10 +121,10 @@ func TestPlanNamesWhatNobodyHoldsAnyMore(t *testing.T) {
 		named   []string
 		reason  string
 	}{
-		"the API answers":  {asked, DestroyOptions{}, []string{"(orphan,", "(retained,", "(lent,"}, "by itself"},
+		"the API answers":  {asked, DestroyOptions{}, []string{"(orphan,", "(retained,", "(lent,"}, "does not delete it itself"},
 		"the API does not": {given{silent: errors.New("no route")}, DestroyOptions{}, []string{"(front,", "(orphan,", "(claimed,", "(retained,", "(lent,"}, "no route"},
-		"volumes are kept": {asked, DestroyOptions{KeepVolumes: true}, []string{"(orphan,"}, "by itself"},
-		"it was never up":  {given{}, DestroyOptions{}, []string{"(front,", "(orphan,", "(claimed,", "(retained,", "(lent,"}, "by itself"},
+		"volumes are kept": {asked, DestroyOptions{KeepVolumes: true}, []string{"(orphan,"}, "does not delete it itself"},
+		"it was never up":  {given{}, DestroyOptions{}, []string{"(front,", "(orphan,", "(claimed,", "(retained,", "(lent,"}, "does not delete it itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			steps, err := l.planLeftovers(t.Context(), nil, nil, c.given, c.options)

@@ -249,7 +249,7 @@ func (a *applying) planEncryption() {
 		return
 	}
 	s := &plan.Step{
-		ID: encryptionStep, Action: plan.Change, Subject: "cluster", Title: "go on once all API servers " + readsAndWrites(now),
+		ID: encryptionStep, Action: plan.Change, Subject: "cluster", Title: "verify that all API servers " + readsAndWrites(now),
 		Reason: "encryption at rest changes in stages: no API server may write what another can't read", Details: stagesAfter(now, final, written),
 		Run: func(ctx context.Context, p plan.Progress) error {
 			if err := a.taken(ctx, "", p); err != nil {
@@ -259,7 +259,7 @@ func (a *applying) planEncryption() {
 		},
 	}
 	if rewrite {
-		s.Title, s.Timeout, s.Reason = rewriting(now[0]), rewriteTimeout, "what was stored before stays as it was until it is stored again"
+		s.Title, s.Timeout, s.Reason = rewriting(now[0]), rewriteTimeout, "existing Secrets stay as they are until they are rewritten"
 		s.Run = func(ctx context.Context, p plan.Progress) error { return a.rewriteSecrets(ctx, p, now) }
 	}
 	a.add(stageRecord, s)
@@ -282,7 +282,7 @@ func stagesAfter(now, final []string, written string) (after []string) {
 func readsAndWrites(list []string) string {
 	names := make([]string, len(list))
 	for i, p := range list {
-		names[i] = "by " + p
+		names[i] = "with " + p
 		if p == layout.Plaintext {
 			names[i] = "in plaintext"
 		}
@@ -290,7 +290,7 @@ func readsAndWrites(list []string) string {
 	if len(names) == 1 {
 		return "write and read Secrets " + names[0]
 	}
-	return "write Secrets " + names[0] + ", and read them " + strings.Join(names[1:], " and ") + " too"
+	return "write Secrets " + names[0] + ", and also read them " + strings.Join(names[1:], " and ")
 }
 
 // rewriting says in words what the rewriting of Secrets by a provider is.
@@ -298,7 +298,7 @@ func rewriting(provider string) string {
 	if provider == layout.Plaintext {
 		return "decrypt all Secrets in etcd"
 	}
-	return "encrypt all Secrets in etcd by " + provider
+	return "encrypt all Secrets in etcd with " + provider
 }
 
 // rewriteSecrets stores all Secrets again, by the first of the list that all API servers run with, and looks in etcd whether none is left
@@ -311,10 +311,10 @@ func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []st
 	if err != nil {
 		return err
 	}
-	if _, err := client.RewriteSecrets(ctx, func(n int) { p.Status("%s stored again", plural(n, "Secret")) }); err != nil {
+	if _, err := client.RewriteSecrets(ctx, func(n int) { p.Status("%s rewritten", plural(n, "Secret")) }); err != nil {
 		return err
 	}
-	p.Status("looking through etcd")
+	p.Status("checking etcd for Secrets that were not rewritten")
 	left, err := c.notStoredBy(ctx, list[0])
 	if err != nil {
 		return err

@@ -151,7 +151,7 @@ func (l *lab) encryptionRounds(doc *v1alpha1.Cluster) []string {
 		if plans = append(plans, got); len(plans) > 6 {
 			l.t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
 		}
-		if strings.Contains(got, "stored again") {
+		if strings.Contains(got, "rewritten") {
 			testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.EncryptionWrote, l.providersNow()[0]))
 		}
 		testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.EncryptionRun, join(l.providersNow())))
@@ -210,9 +210,9 @@ func TestEncryptionStages(t *testing.T) {
 // TestStagesAreTold tells all that follows with the first stage.
 func TestStagesAreTold(t *testing.T) {
 	got := strings.Join(stagesAfter([]string{"key1", layout.Plaintext, "key2"}, finalProviders(true, "key2"), "key1"), "\n")
-	want := `then all API servers write Secrets by key2, and read them by key1 and in plaintext too
-then encrypt all Secrets in etcd by key2
-then all API servers write Secrets by key2, and read them in plaintext too`
+	want := `then all API servers write Secrets with key2, and also read them with key1 and in plaintext
+then encrypt all Secrets in etcd with key2
+then all API servers write Secrets with key2, and also read them in plaintext`
 	if got != want {
 		t.Errorf("told:\n%s\nwant:\n%s", got, want)
 	}

@@ -133,7 +133,7 @@ func (p *cloud) Steps(_ context.Context, want provider.Wanted, seen *provider.In
 
 func (p *cloud) DestroyMachine(m provider.Machine) *plan.Step {
 	return &plan.Step{
-		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "destroy " + m.Name, Reason: "it is not wanted any more",
+		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "destroy " + m.Name, Reason: "it is no longer wanted",
 		Run: func(context.Context, plan.Progress) error {
 			p.log = append(p.log, "destroy "+m.Name)
 			delete(p.machines, m.Name)

@@ -238,8 +238,8 @@ func (a *applying) planAdmission() {
 		return
 	}
 	a.add(stageAdmit, &plan.Step{
-		ID: "admit", Action: plan.Change, Subject: "cluster", Title: "let " + strings.Join(from, ", ") + " through the packet filters",
-		Reason: "machines that come or go, for a day",
+		ID: "admit", Action: plan.Change, Subject: "cluster", Title: "allow " + strings.Join(from, ", ") + " through the packet filters",
+		Reason: "they are being added or removed; the permission expires after a day",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			var g errgroup.Group
 			for _, name := range at {

@@ -123,7 +123,7 @@ func (c *Cluster) addMemberStep(s wanted.Slot) *plan.Step {
 // promoteStep gives the machine's member its vote once it has caught up.
 func (c *Cluster) promoteStep(name string) *plan.Step {
 	return &plan.Step{
-		ID: "etcd/promote/" + name, Action: plan.Change, Subject: name, Title: "give " + name + " its vote in etcd",
+		ID: "etcd/promote/" + name, Action: plan.Change, Subject: name, Title: "promote " + name + " to a voting etcd member",
 		Reason: "it has caught up",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			p.Status("waiting until the learner has caught up")

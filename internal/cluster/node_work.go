@@ -60,9 +60,9 @@ func (c *Cluster) PlanCordon(ctx context.Context, verb string, nodes []string, o
 	}
 	var steps []*plan.Step
 	for _, name := range nodes {
-		s := c.uncordonStep(name, "you asked for it")
+		s := c.uncordonStep(name, "as requested")
 		if on {
-			s.ID, s.Title = "cordon/"+name, "keep new pods away from node "+name
+			s.ID, s.Title = "cordon/"+name, "cordon node "+name
 			s.Run = c.onNode(name, (*kube.Client).Cordon)
 		}
 		steps = append(steps, s)
@@ -73,7 +73,7 @@ func (c *Cluster) PlanCordon(ctx context.Context, verb string, nodes []string, o
 // uncordonStep lets new pods onto a node.
 func (c *Cluster) uncordonStep(name, reason string) *plan.Step {
 	return &plan.Step{
-		ID: "uncordon/" + name, Action: plan.Change, Subject: name, Title: "let pods onto node " + name + " again", Reason: reason,
+		ID: "uncordon/" + name, Action: plan.Change, Subject: name, Title: "uncordon node " + name, Reason: reason,
 		Run: c.onNode(name, (*kube.Client).Uncordon),
 	}
 }
@@ -100,7 +100,7 @@ func (c *Cluster) PlanDrain(ctx context.Context, verb string, nodes []string, o 
 	var steps []*plan.Step
 	for _, name := range nodes {
 		steps = append(steps, &plan.Step{
-			ID: "drain/" + name, Action: plan.Change, Subject: name, Rolling: true, Title: "drain node " + name, Reason: "you asked for it",
+			ID: "drain/" + name, Action: plan.Change, Subject: name, Rolling: true, Title: "drain node " + name, Reason: "as requested",
 			Timeout: o.Timeout + observeTimeout,
 			Run: func(ctx context.Context, p plan.Progress) error {
 				client, err := c.Kube(ctx)
@@ -136,13 +136,13 @@ func (c *Cluster) PlanPower(ctx context.Context, verb string, machines, states [
 				Do("naupegos machine stop shuts one down; naupegos ssh %s MACHINE -- systemctl reboot reboots it", c.Name())
 		}
 	}
-	titles := map[string]string{"on": "switch machine %s on", "off": "shut machine %s down", "kill": "switch machine %s off at once"}
+	titles := map[string]string{"on": "power on machine %s", "off": "shut down machine %s", "kill": "power off machine %s immediately"}
 	p := &plan.Plan{Verb: verb, Cluster: c.Name()}
 	for _, name := range machines {
 		var before []string
 		for _, state := range states {
 			s := &plan.Step{
-				ID: "power/" + state + "/" + name, Action: plan.Change, Subject: name, Rolling: state != "on", Title: fmt.Sprintf(titles[state], name), Reason: "you asked for it",
+				ID: "power/" + state + "/" + name, Action: plan.Change, Subject: name, Rolling: state != "on", Title: fmt.Sprintf(titles[state], name), Reason: "as requested",
 				Needs: before, Timeout: c.doc.Spec.Timeouts.MachineBoot.Duration,
 				Run: func(ctx context.Context, p plan.Progress) error { return c.prov.Power(ctx, name, state) },
 			}
@@ -164,8 +164,8 @@ func (c *Cluster) outdated(ctx context.Context, opts UpdateOptions) (map[string]
 // systemStep has a machine take another system. That it restarts is a fact from before, as of reboots.
 func (u *updating) systemStep(s wanted.Slot, seen look) *plan.Step {
 	return &plan.Step{
-		ID: "system/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "give " + s.Name + " another system", Reason: seen.newer.Why,
-		Details: []string{"it goes into the slot that does not run, and the machine restarts; a system that does not reach its server is left again"},
+		ID: "system/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "replace the system image of " + s.Name, Reason: seen.newer.Why,
+		Details: []string{"it is written to the inactive slot, and the machine restarts; if the new system does not reach its server, the machine returns to the old one"},
 		Timeout: seen.newer.Within,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			if u.facts.Of(memory.Rebooting, s.Name) == "" {
@@ -189,7 +189,7 @@ func (c *Cluster) switches(ctx context.Context, name string) bool {
 // unswitched says why a machine can't be.
 func (c *Cluster) unswitched() string {
 	if c.prov.Traits().Switched {
-		return "nobody has said by which BMC the machine is switched"
+		return "no BMC is configured for the machine"
 	}
 	return "machines of this provider have no power control"
 }
@@ -223,14 +223,14 @@ func (c *Cluster) Outage(ctx context.Context, machines []string) (*Outage, error
 	out := &Outage{}
 	add := func(format string, args ...any) { out.Words = append(out.Words, fmt.Sprintf(format, args...)) }
 	if names := off[provider.Worker]; len(names) > 0 {
-		add("%s: pods are not moved before (naupegos node drain does that); Kubernetes starts them elsewhere only after minutes.", list(names))
+		add("%s: pods are not evicted first (naupegos node drain does that); Kubernetes starts them elsewhere only after minutes.", list(names))
 	}
 	switch names := off[provider.Gateway]; {
 	case len(names) == 0:
 	case left[provider.Gateway] == 0:
 		add("%s: no gateway is left; the API and ingress can't be reached.", list(names))
 	default:
-		add("%s: connections through it break; another gateway takes the address.", list(names))
+		add("%s: connections through it break; another gateway takes over the address.", list(names))
 	}
 	if names := off[provider.ControlPlane]; len(names) > 0 && c.facts.Bootstrapped() {
 		if err := c.observeEtcd(ctx, o); err != nil {
@@ -238,7 +238,7 @@ func (c *Cluster) Outage(ctx context.Context, machines []string) (*Outage, error
 		}
 		after, err := quorumWithout(o, names)
 		if out.Quorum = err; err == nil {
-			add("%s: etcd goes on: %s.", list(names), after)
+			add("%s: etcd keeps its quorum: %s.", list(names), after)
 		} else {
 			add("%s: etcd stops, and with it the API: %v.", list(names), err)
 		}

@@ -47,8 +47,8 @@ func TestOutage(t *testing.T) {
 		machines []string
 		want     []string
 	}{
-		{[]string{"demo-a-1"}, []string{"demo-a-1: pods are not moved"}},
-		{[]string{"demo-gw-1", "demo-a-2"}, []string{"demo-a-2: pods", "another gateway takes the address"}},
+		{[]string{"demo-a-1"}, []string{"demo-a-1: pods are not evicted"}},
+		{[]string{"demo-gw-1", "demo-a-2"}, []string{"demo-a-2: pods", "another gateway takes over the address"}},
 		{[]string{"demo-gw-1", "demo-gw-2"}, []string{"no gateway is left"}},
 	} {
 		got, err := l.Outage(t.Context(), c.machines)

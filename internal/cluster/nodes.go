@@ -48,7 +48,7 @@ func (c *Cluster) pin(s wanted.Slot) string {
 func (c *Cluster) staying(now hops.Releases) (notes []string) {
 	for _, p := range c.doc.Spec.Workers {
 		if is := hops.OfPool(now, p.Version); is != now.Machines {
-			notes = append(notes, fmt.Sprintf("pool %s stays with %s", p.Name, is))
+			notes = append(notes, fmt.Sprintf("pool %s stays at %s", p.Name, is))
 		}
 	}
 	return notes
@@ -148,7 +148,7 @@ func (a *applying) uncordonSteps(s wanted.Slot) []*plan.Step {
 	if n := a.o.Nodes[s.Name]; n.Unschedulable && n.Annotations[kube.OwnedCordon] == "" {
 		return nil
 	}
-	return []*plan.Step{a.uncordonStep(s.Name, "it was drained for a change of its machine")}
+	return []*plan.Step{a.uncordonStep(s.Name, "it was drained to change its machine")}
 }
 
 // runtimePrograms run pods.
@@ -208,11 +208,11 @@ func (o *Observed) stale(n kube.NodeInfo) string {
 func (c *Cluster) nodeStep(s wanted.Slot, known bool) *plan.Step {
 	action, title := plan.Create, "join node "+s.Name
 	if known {
-		action, title = plan.Change, "bring node "+s.Name+" back to what is wanted"
+		action, title = plan.Change, "reconcile node "+s.Name
 	}
 	return &plan.Step{
 		ID: nodeID(s.Name), Action: action, Subject: s.Name, Title: title,
-		Reason: "a node is of use when it is registered, labelled and Ready", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration + support.LookTime,
+		Reason: "the node must register, be labelled and become Ready", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration + support.LookTime,
 		Run: func(ctx context.Context, p plan.Progress) error { return c.bringNode(ctx, s, p) },
 	}
 }
@@ -264,7 +264,7 @@ func (c *Cluster) registered(ctx context.Context, client *kube.Client, s wanted.
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		p.Status("making kubelet register now")
+		p.Status("having kubelet register now")
 		h, err := c.Host(ctx, s.Name)
 		if err != nil {
 			return err
@@ -302,7 +302,7 @@ func (c *Cluster) kubeAt(ctx context.Context, name string) (*kube.Client, error)
 func (a *applying) planRemovals() error {
 	var previous []plan.Need
 	for _, m := range a.o.Remove {
-		chain := a.retire(a.o, m, "its machine goes")
+		chain := a.retire(a.o, m, "its machine is removed")
 		if m.Role != provider.ControlPlane {
 			a.chain(stageRetire, chain)
 			continue
@@ -334,7 +334,7 @@ func (c *Cluster) checkRemoval(o *Observed, m provider.Machine) error {
 func (c *Cluster) drainStep(m provider.Machine) *plan.Step {
 	return &plan.Step{
 		ID: "drain/" + m.Name, Action: plan.Change, Subject: m.Name, Rolling: true, Title: "drain node " + m.Name,
-		Reason: "its pods move elsewhere, with respect to their disruption budgets", Timeout: c.doc.Spec.Timeouts.Drain.Duration + observeTimeout,
+		Reason: "its pods are evicted, respecting PodDisruptionBudgets", Timeout: c.doc.Spec.Timeouts.Drain.Duration + observeTimeout,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := c.Kube(ctx)
 			if err != nil {

@@ -34,12 +34,12 @@ func (c *Cluster) PlanTest(limit time.Duration, made func([]Proof)) (*plan.Plan,
 		return nil, errNotBootstrapped(c.Name())
 	}
 	return &plan.Plan{Verb: "test", Cluster: c.Name(), Steps: []*plan.Step{{
-		ID: "test", Action: plan.Wait, Subject: "cluster", Title: "try what workloads need", Reason: "you asked for it", Timeout: testTimeout,
+		ID: "test", Action: plan.Wait, Subject: "cluster", Title: "test the cluster", Reason: "as requested", Timeout: testTimeout,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			proofs, err := c.Prove(ctx, limit, p, func(one Proof) {
-				is := "it holds"
+				is := "passed"
 				if !one.Passed {
-					is = "it does not hold"
+					is = "failed"
 				}
 				p.Status("%s: %s", one.Title, is)
 			})
@@ -95,11 +95,11 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 		return out, ctx.Err()
 	}
 	try("dns", "cluster DNS is available", time.Minute, c.proveDNS)
-	try("service", "a Service answers by address, by name and by the ports of nodes", smokeTimeout, func(ctx context.Context) (string, error) {
+	try("service", "a Service answers by IP address, by DNS name and by NodePort", smokeTimeout, func(ctx context.Context) (string, error) {
 		return c.proveService(ctx, p)
 	})
 	if cloud := c.cloud(); cloud != nil && (cloud.NoBalancing() == "" || cloud.NoVolumes() == "") {
-		try("cloud", "the cloud gives load balancers and volumes", cloudSmokeTimeout, func(ctx context.Context) (string, error) {
+		try("cloud", "the cloud provides load balancers and volumes", cloudSmokeTimeout, func(ctx context.Context) (string, error) {
 			return c.cloudSmoke(ctx, p)
 		})
 	}
@@ -245,15 +245,15 @@ func (c *Cluster) checkSteps(name string) []*plan.Step {
 		return nil
 	}
 	return []*plan.Step{{
-		ID: "checks/" + name, Action: plan.Wait, Subject: name, Title: "wait until the checks of spec.updates hold",
-		Reason: "the next machine comes once all that matters is well after " + name,
+		ID: "checks/" + name, Action: plan.Wait, Subject: name, Title: "wait until the checks of spec.updates pass",
+		Reason: "the next machine is changed only when they pass",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := c.Kube(ctx)
 			if err != nil {
 				return err
 			}
 			for _, k := range c.doc.Spec.Updates.Checks {
-				p.Status("looking at check %s", k.Name)
+				p.Status("evaluating check %s", k.Name)
 				if err := client.Holds(ctx, kube.Check(k)); err != nil {
 					return err
 				}

@@ -81,7 +81,7 @@ func (a *applying) planRecords() {
 	a.planInitialized()
 	if a.o.Recorded && a.o.ProxyTimeoutsReverted {
 		s := a.phaseStep(first, layout.InstallProxy())
-		s.Action, s.Rolling, s.Reason = plan.Change, true, "kubeadm has put it back: it would wait 45 s for an API server whose machine died"
+		s.Action, s.Rolling, s.Reason = plan.Change, true, "kubeadm has reset its timeouts: it would wait 45 s for an API server whose machine died"
 		a.add(stageRecord, s)
 	}
 	if a.o.Recorded {
@@ -100,8 +100,8 @@ func (a *applying) planRecords() {
 		all = append(all, phaseID(ph))
 	}
 	a.add(stageRecord, &plan.Step{
-		ID: "kubeadm/recorded", Action: plan.Create, Subject: "cluster", Title: "remember what kubeadm has recorded",
-		Reason: "so that a changed configuration is noticed",
+		ID: "kubeadm/recorded", Action: plan.Create, Subject: "cluster", Title: "remember the configuration that kubeadm has recorded",
+		Reason: "so that later changes are noticed",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			p, err := a.kubeParams(ctx)
 			if err != nil {
@@ -124,7 +124,7 @@ func phaseID(ph layout.Phase) string {
 func (c *Cluster) phaseStep(name string, ph layout.Phase) *plan.Step {
 	return &plan.Step{
 		ID: phaseID(ph), Action: plan.Create, Subject: "cluster", Title: ph.Name + " (kubeadm, on " + name + ")",
-		Reason: "the cluster is an ordinary kubeadm cluster for everybody else's tools",
+		Reason: "to other tools, the cluster is an ordinary kubeadm cluster",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			h, err := c.Host(ctx, name)
 			if err != nil {
@@ -211,7 +211,7 @@ func (a *applying) planSmoke() {
 		return
 	}
 	a.add(stageProve, &plan.Step{
-		ID: "dns", Action: plan.Wait, Subject: "cluster", Title: "wait for cluster DNS", Reason: "Services are found by name",
+		ID: "dns", Action: plan.Wait, Subject: "cluster", Title: "wait for cluster DNS", Reason: "pods find Services by DNS name",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := a.Kube(ctx)
 			if err != nil {
@@ -225,8 +225,8 @@ func (a *applying) planSmoke() {
 		return
 	}
 	a.add(stageProve, &plan.Step{
-		ID: smokeStep, Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service answers by address and by name",
-		Reason: "a cluster is up when a workload is served", Timeout: smokeTimeout,
+		ID: smokeStep, Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service answers by IP address and by DNS name",
+		Reason: "the cluster is up once a workload is served", Timeout: smokeTimeout,
 		Run: a.smoke,
 	})
 }
@@ -264,8 +264,8 @@ func (c *Cluster) addonList() []addon.Addon {
 	var list []addon.Addon
 	if c.vault == nil { // else kubelets ask for none
 		list = append(list, addon.Addon{
-			Name: addonApprover, Title: "the rights of the certificate approver",
-			Reason: "kubelets' serving certificates are approved after a check of the machine",
+			Name: addonApprover, Title: "the RBAC objects of the certificate approver",
+			Reason: "it approves kubelets' serving certificates after checking the machine",
 		})
 	}
 	if c.doc.Spec.Kubernetes.CNI != layout.CNINone {

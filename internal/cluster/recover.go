@@ -123,7 +123,7 @@ func (c *Cluster) recoverSteps(ctx context.Context, o *Observed, from string, kn
 		return !slices.ContainsFunc(o.Inventory.Machines, func(m provider.Machine) bool { return m.Name == s.Name && m.Address != "" })
 	}))
 	var graph plan.Graph
-	graph.Add(stagePrepare, c.recoverStep("send", plan.Create, "send etcd's programs to "+from, "what its member holds is read by them", c.sendForSalvage))
+	graph.Add(stagePrepare, c.recoverStep("send", plan.Create, "send etcd's programs to "+from, "they read the data of its member", c.sendForSalvage))
 	for _, m := range o.Inventory.Machines {
 		switch {
 		case m.Role != provider.ControlPlane || m.Name == from || m.State == provider.Partial:
@@ -133,11 +133,11 @@ func (c *Cluster) recoverSteps(ctx context.Context, o *Observed, from string, kn
 			graph.Add(stageClean, c.giveUpStep(m))
 		}
 	}
-	salvage := c.recoverStep("salvage", plan.Change, "read what etcd on "+from+" holds, and start from it", "it is the only member that is left", c.salvage)
+	salvage := c.recoverStep("salvage", plan.Change, "read the data of etcd on "+from+" and start a new etcd cluster from it", "it is the only remaining member", c.salvage)
 	salvage.Removes = true
-	salvage.Details = []string{"what was written after the last revision that " + from + " holds is lost", "what is there now is kept aside on it"}
+	salvage.Details = []string{"writes after the last revision that " + from + " holds are lost", "its current data is kept on the machine"}
 	if known[from] > 0 {
-		salvage.Details = append(salvage.Details, "the last revision that it tells: "+strconv.FormatInt(known[from], 10))
+		salvage.Details = append(salvage.Details, "the last revision that it reports: "+strconv.FormatInt(known[from], 10))
 	}
 	graph.Add(stageBootstrap, salvage)
 	graph.Add(stageBootstrap, c.configureStep(slot, plan.Change, "etcd and the API server start there", nil), plan.After(salvage.ID)...)
@@ -147,7 +147,7 @@ func (c *Cluster) recoverSteps(ctx context.Context, o *Observed, from string, kn
 		}
 		return c.waitServer(ctx, r.From)
 	}))
-	graph.Add(stageForget, c.recoverStep("end", plan.Change, "let apply go on", "the others join by it", func(ctx context.Context, _ plan.Progress, r *Recovering) error {
+	graph.Add(stageForget, c.recoverStep("end", plan.Change, "finish the recovery", "the other control-plane machines join in the next apply", func(ctx context.Context, _ plan.Progress, r *Recovering) error {
 		h, err := c.Host(ctx, r.From)
 		if err == nil {
 			_, err = c.dialer.Run(ctx, h, nil, r.place().Tidy()...)
@@ -226,8 +226,8 @@ func (c *Cluster) sendForSalvage(ctx context.Context, p plan.Progress, r *Recove
 // clearStep has a machine's member stop, and keeps its data aside: it joins as a new one.
 func (c *Cluster) clearStep(name string) *plan.Step {
 	return &plan.Step{
-		ID: "etcd/clear/" + name, Action: plan.Change, Subject: name, Title: "stop etcd on " + name + " and keep its data aside", Removes: true,
-		Reason: "it can't be a member of what starts from " + c.recovering().From,
+		ID: "etcd/clear/" + name, Action: plan.Change, Subject: name, Title: "stop etcd on " + name + " and keep its data on the machine", Removes: true,
+		Reason: "it can't be a member of the etcd cluster that starts from " + c.recovering().From,
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, name)
 			if err == nil {
@@ -242,16 +242,16 @@ func (c *Cluster) clearStep(name string) *plan.Step {
 func (c *Cluster) giveUpStep(m provider.Machine) *plan.Step {
 	s := &plan.Step{
 		ID: "etcd/give-up/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "give up " + m.Name, Consent: ConsentLeave,
-		Reason:  "it is " + string(m.State) + " and its etcd can't be stopped for good",
-		Details: []string{"see to it that it does not come back: with others it would serve the former data"},
+		Reason:  "it is " + string(m.State) + ", and its etcd can't be stopped",
+		Details: []string{"make sure that it does not come back: together with others it would serve the old data"},
 	}
 	if c.prov.Traits().Given {
-		s.Details = append(s.Details, "apply refuses to build on it until naupegos reset --machine has cleaned it")
+		s.Details = append(s.Details, "apply refuses to use it until naupegos reset --machine has cleaned it")
 		s.Run = func(ctx context.Context, _ plan.Progress) error {
 			return c.facts.SetOf(ctx, memory.Unclean, m.Name, "true")
 		}
 	} else {
-		s.Details = append(s.Details, "apply puts another machine in its place")
+		s.Details = append(s.Details, "apply replaces it with another machine")
 		s.Run = func(ctx context.Context, _ plan.Progress) error { return c.Decide(ctx, wanted.Replace, m.Name) }
 	}
 	return s
@@ -273,7 +273,7 @@ func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *Recovering) e
 	if err != nil {
 		return err
 	}
-	p.Status("reading what etcd on %s holds", r.From)
+	p.Status("reading the data of etcd on %s", r.From)
 	out, err := c.dialer.Run(ctx, h, nil, r.place().Salvage()...)
 	if err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "read what etcd holds").At(r.From)
@@ -298,7 +298,7 @@ func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *Recovering) e
 	if err := c.forgetJoins(ctx); err != nil {
 		return err
 	}
-	p.Status("making the data directory on %s", r.From)
+	p.Status("creating the data directory on %s", r.From)
 	if _, err = c.dialer.Run(ctx, h, nil, r.place().Lay(r.From, initial, peerURL(addr))...); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(r.From)
 	}

@@ -99,7 +99,7 @@ func (c *Cluster) errOurOwn() error {
 func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, error) {
 	var graph plan.Graph
 	graph.Add(stagePrepare, &plan.Step{
-		ID: "hand-over", Action: plan.Create, Subject: "cluster", Title: "write the handover, with authorities and keys", Reason: "Naupegos forgets them",
+		ID: "hand-over", Action: plan.Create, Subject: "cluster", Title: "write the handover, with authorities and keys", Reason: "Naupegos deletes its own copies",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.HandOver(ctx) },
 	})
 	var others []string
@@ -112,7 +112,7 @@ func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, 
 		case !forgotten && disruptive(seen.Report):
 			return nil, fail.New(fail.Refused, "release: servers on %s would restart: %s", s.Name, strings.Join(details(seen), "; ")).Do("naupegos apply first")
 		case !forgotten && !seen.UpToDate():
-			graph.Add(stageWorkers, c.configureStep(s, plan.Change, "what only Naupegos uses goes", details(seen)))
+			graph.Add(stageWorkers, c.configureStep(s, plan.Change, "what only Naupegos uses is removed", details(seen)))
 		}
 		if s.Role != provider.Gateway {
 			graph.Add(stageClean, c.letAgentForget(s))
@@ -125,8 +125,8 @@ func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, 
 		}
 	}
 	graph.Add(stageRecord, &plan.Step{
-		ID: "addon/delete/" + addonApprover, Action: plan.Destroy, Subject: "cluster", Title: "take the rights of the certificate approver back",
-		Reason: "it approves kubelets' serving certificates no longer; kubectl certificate approve does",
+		ID: "addon/delete/" + addonApprover, Action: plan.Destroy, Subject: "cluster", Title: "delete the RBAC objects of the certificate approver",
+		Reason: "it no longer approves kubelets' serving certificates; kubectl certificate approve does",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			client, err := c.Kube(ctx)
 			if err != nil {
@@ -136,10 +136,10 @@ func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, 
 		},
 	})
 	if c.facts.Get(memory.BackupLaid) != "" {
-		graph.Add(stageRecord, c.takeOrderStep("machines make no backups any more"))
+		graph.Add(stageRecord, c.takeOrderStep("machines no longer make backups"))
 	}
 	graph.Add(stageForget, &plan.Step{
-		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "forget the cluster and its keys", Reason: "it is its owner's, and goes on without Naupegos",
+		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster and its keys from the store", Reason: "the cluster runs on without Naupegos",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.Forget(ctx) },
 	})
 	return graph.Seal(releaseRules)
@@ -151,13 +151,13 @@ func letGoID(name string) string { return "release/" + name }
 func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 	args := []string{"release"}
 	step := &plan.Step{
-		ID: letGoID(s.Name), Action: plan.Change, Subject: s.Name, Title: "leave " + s.Name + " to its owner",
-		Reason:  "programs, units and files stay and run on; the agent and what it remembers go",
-		Details: []string{"programs become files of their own", "files that were there before lie beside those that replaced them, as NAME.before-naupegos"},
+		ID: letGoID(s.Name), Action: plan.Change, Subject: s.Name, Title: "release " + s.Name + " to its owner",
+		Reason:  "programs, units and files stay and keep running; the agent and its records are removed",
+		Details: []string{"programs become files of their own", "files that Naupegos replaced are restored beside the new ones, as NAME.before-naupegos"},
 	}
 	if s.Role == provider.Gateway {
 		args = append(args, "--keep-agent")
-		step.Reason = "programs, units and files stay and run on; the agent stays as keepalived's health check"
+		step.Reason = "programs, units and files stay and keep running; the agent stays as keepalived's health check"
 	}
 	step.Run = func(ctx context.Context, _ plan.Progress) error {
 		if err := c.facts.SetOf(ctx, memory.Released, s.Name, "true"); err != nil { // from now on nothing is compared with what the agent remembers
@@ -341,8 +341,8 @@ func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 		graph.Add(stageWorkers, c.takeOver(m, opts.Lost))
 	}
 	graph.Add(stageProve, &plan.Step{
-		ID: "import/unchanged", Action: plan.Wait, Subject: "cluster", Title: "make sure that nothing was changed",
-		Reason: "kubelet, containerd and what they start are to be the same as before",
+		ID: "import/unchanged", Action: plan.Wait, Subject: "cluster", Title: "verify that nothing has changed",
+		Reason: "kubelet, containerd and what they start must be the same as before",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			words, err := opts.Changed(ctx)
 			if err == nil && words != "" {
@@ -352,7 +352,7 @@ func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 		},
 	})
 	graph.Add(stageRecord, &plan.Step{
-		ID: "import/taken", Action: plan.Change, Subject: "cluster", Title: "remember that the cluster is ours", Reason: "from now on apply and all other verbs work on it",
+		ID: "import/taken", Action: plan.Change, Subject: "cluster", Title: "record that Naupegos manages the cluster", Reason: "from now on, apply and all other commands work on it",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			if err := c.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 				return err
@@ -367,8 +367,8 @@ func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 // takeOver has a machine's agent note that the machine is ours.
 func (c *Cluster) takeOver(m v1alpha1.Machine, lost []string) *plan.Step {
 	step := &plan.Step{
-		ID: "import/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "take " + m.Role + " " + m.Name + " over",
-		Reason: "its agent notes that it is a machine of this cluster; nothing else is written, and nothing restarts",
+		ID: "import/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "take over " + m.Role + " " + m.Name,
+		Reason: "its agent records that it is a machine of this cluster; nothing else is written, and nothing restarts",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, m.Name)
 			if err == nil {
@@ -382,7 +382,7 @@ func (c *Cluster) takeOver(m v1alpha1.Machine, lost []string) *plan.Step {
 	}
 	if len(lost) > 0 && m.Role == v1alpha1.RoleControlPlane && m.Index == 1 {
 		step.Consent = ConsentLost
-		step.Details = append([]string{"the first apply will take settings away that no document can hold:"}, lost...)
+		step.Details = append([]string{"the first apply will remove settings that no document can hold:"}, lost...)
 	}
 	return step
 }

@@ -147,7 +147,7 @@ func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick 
 			}
 		}
 		if n.Unschedulable && n.Annotations[kube.OwnedCordon] == "" {
-			k.Leave = "not Ready, but somebody has cordoned it: it is left alone; --machine repairs it all the same"
+			k.Leave = "not Ready, but somebody has cordoned it: it is left alone; --machine repairs it anyway"
 		}
 		if s.IsControlPlane() && o.machine(s.Name) != nil {
 			if _, err := quorumWithout(o, []string{s.Name}); err != nil {
@@ -177,7 +177,7 @@ func (c *Cluster) cannot(ctx context.Context, o *Observed, s wanted.Slot) map[up
 			case t.Keeps:
 				no[upkeep.Replace] = "it does not answer, and can't be cleaned"
 			case t.Stock:
-				no[upkeep.Reinstall], no[upkeep.Replace] = "it does not answer", "it does not answer, and can neither be cleaned nor switched off from here"
+				no[upkeep.Reinstall], no[upkeep.Replace] = "it does not answer", "it does not answer, and can neither be cleaned nor powered off from here"
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func (c *Cluster) rungSteps(o *Observed, r upkeep.Round, k upkeep.Sick) ([]*plan
 	s := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == r.Machine })]
 	title, by := "reboot "+s.Name, "off"
 	if r.Rung == upkeep.Cycle {
-		title, by = "switch "+s.Name+" off at once, and on again", "kill"
+		title, by = "power-cycle "+s.Name, "kill"
 	}
 	var graph plan.Graph
 	graph.Add(stageRepair, &plan.Step{
@@ -206,9 +206,9 @@ func (c *Cluster) rungSteps(o *Observed, r upkeep.Round, k upkeep.Sick) ([]*plan
 	})
 	_, known := o.Nodes[s.Name]
 	back := c.nodeStep(s, known)
-	back.Reason, back.Timeout = "it is given "+c.doc.Spec.Repair.Patience.String()+"; the next round goes on where that does not help", c.doc.Spec.Repair.Patience.Duration+support.LookTime
+	back.Reason, back.Timeout = "it has "+c.doc.Spec.Repair.Patience.String()+" to become Ready; otherwise the next round tries something else", c.doc.Spec.Repair.Patience.Duration+support.LookTime
 	if s.IsControlPlane() {
-		gate := c.gate(s.Name, "its etcd member and API server work again")
+		gate := c.gate(s.Name, "its etcd member and API server must work again")
 		gate.Timeout = back.Timeout
 		graph.Add(stageNodes, gate)
 		back.Needs = []string{gate.ID}

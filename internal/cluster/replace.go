@@ -148,7 +148,7 @@ func (a *applying) replacement(s wanted.Slot) []*plan.Step {
 	unit := a.retire(a.o, old.Machine, "it is replaced")
 	if made := a.made[s.Name]; made != nil { // else the machine outlives its replacement
 		other := *made
-		other.Action, other.Reason = plan.Replace, "it takes the place of the old one"
+		other.Action, other.Reason = plan.Replace, "it replaces the old machine"
 		unit = append(unit, &other)
 	}
 	return unit
@@ -251,7 +251,7 @@ const apiServerManifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 func (c *Cluster) stopServerStep(name string) *plan.Step {
 	return &plan.Step{
 		ID: "apiserver/stop/" + name, Action: plan.Change, Subject: name, Rolling: true, Title: "stop the API server on " + name,
-		Reason: "its clients go over to the other ones",
+		Reason: "its clients move to the other API servers",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			h, err := c.Host(ctx, name)
 			if err != nil {
@@ -367,7 +367,7 @@ func (c *Cluster) thenForget(name string, run func(context.Context, plan.Progres
 // giveUpNodeStep removes the node of a machine that is gone, and its pods, so that their controllers make others.
 func (c *Cluster) giveUpNodeStep(name string) *plan.Step {
 	s := c.deleteNodeStep(name, "its machine is gone, and its pods with it")
-	s.Title = "delete node " + name + " and give up its pods"
+	s.Title = "delete node " + name + " and its pods"
 	s.Run = func(ctx context.Context, p plan.Progress) error {
 		client, err := c.Kube(ctx)
 		if err != nil {
@@ -380,7 +380,7 @@ func (c *Cluster) giveUpNodeStep(name string) *plan.Step {
 		if err != nil || len(pods) == 0 {
 			return err
 		}
-		p.Status("giving up %s", plural(len(pods), "pod"))
+		p.Status("deleting %s", plural(len(pods), "pod"))
 		var manifests strings.Builder
 		for _, pod := range pods {
 			fmt.Fprintf(&manifests, "---\napiVersion: v1\nkind: Pod\nmetadata:\n  namespace: %q\n  name: %q\n", pod.Namespace, pod.Name)

@@ -74,8 +74,8 @@ func (c *Cluster) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.St
 		graph.Add(stageRemove, s)
 	}
 	graph.Add(stageForget, &plan.Step{
-		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "forget the cluster's authorities, keys and state", Removes: true,
-		Reason: "the next apply makes another cluster, which nobody enters by what was of this one",
+		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's authorities, keys and state from the store", Removes: true,
+		Reason: "the next apply creates a new cluster, which accepts no old credentials",
 		Run:    func(ctx context.Context, _ plan.Progress) error { return c.startOver(ctx) },
 	})
 	return graph.Seal(resetRules)
@@ -89,7 +89,7 @@ func (c *Cluster) leaveUnclean(m provider.Machine) *plan.Step {
 	return &plan.Step{
 		ID: "leave/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "leave " + m.Name + " as it is", Consent: ConsentLeave,
 		Reason:  "it can't be cleaned: it is " + string(m.State),
-		Details: []string{"what Naupegos put on it goes on if it comes back", "apply refuses to build on it until naupegos reset --machine has cleaned it"},
+		Details: []string{"if it comes back, what Naupegos installed on it runs again", "apply refuses to use it until naupegos reset --machine has cleaned it"},
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			return c.facts.SetOf(ctx, memory.Unclean, m.Name, "true")
 		},

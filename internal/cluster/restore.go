@@ -135,7 +135,7 @@ func (r *restoring) place() laying.Place {
 func (c *Cluster) layStep(name string) *plan.Step {
 	r := c.restoring()
 	return &plan.Step{
-		ID: "etcd/restore/" + name, Action: plan.Create, Subject: name, Title: "make the data of etcd on " + name + " of the backup", Timeout: layTimeout,
+		ID: "etcd/restore/" + name, Action: plan.Create, Subject: name, Title: "create the data of etcd on " + name + " from the backup", Timeout: layTimeout,
 		Reason: "the cluster starts from backup " + r.Set + " of " + r.Made.Format(time.DateTime) + " UTC",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			h, err := c.Host(ctx, name)
@@ -151,7 +151,7 @@ func (c *Cluster) layStep(name string) *plan.Step {
 			if err := c.sendForLaying(ctx, name, r); err != nil {
 				return err
 			}
-			p.Status("making the data directory on %s", name)
+			p.Status("creating the data directory on %s", name)
 			_, err = c.dialer.Run(ctx, h, nil, at.Lay(name, c.facts.Get(memory.EtcdInitial), c.initialMembers()[name])...)
 			if err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(name)
@@ -337,7 +337,7 @@ func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *back
 			c.restoreMember(&graph, s, r)
 			fallthrough
 		case s.Role != provider.Gateway && answers[s.Name]:
-			graph.Add(stageRollWorkers, c.onMachine("kubelet/restart", plan.Change, s.Name, "restart kubelet on "+s.Name, "it registers again, and ends pods that there are not", "systemctl", "restart", "kubelet.service"))
+			graph.Add(stageRollWorkers, c.onMachine("kubelet/restart", plan.Change, s.Name, "restart kubelet on "+s.Name, "it registers again, and stops pods that no longer exist", "systemctl", "restart", "kubelet.service"))
 		}
 	}
 	graph.Add(stageForget, c.endRestore())
@@ -347,17 +347,17 @@ func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *back
 
 // restoreMember stops the control plane on a machine, with that on all others, and starts it from the snapshot.
 func (c *Cluster) restoreMember(graph *plan.Graph, s wanted.Slot, r *restoring) {
-	stop := c.onMachine("etcd/halt", plan.Change, s.Name, "stop the control plane on "+s.Name, "no server may know what is not true any more", r.place().Halt()...)
+	stop := c.onMachine("etcd/halt", plan.Change, s.Name, "stop the control plane on "+s.Name, "no server may keep data that the backup does not hold", r.place().Halt()...)
 	stop.Consent, stop.Removes = ConsentRestore, true
-	stop.Details = []string{"all that was written since " + r.Made.UTC().Format(time.DateTime) + " UTC is given up", "what etcd holds now is kept aside on the machine"}
+	stop.Details = []string{"everything written since " + r.Made.UTC().Format(time.DateTime) + " UTC is lost", "etcd's current data is kept on the machine"}
 	graph.Add(stageClean, stop)
 	lay := c.layStep(s.Name)
 	graph.Add(stageBootstrap, lay)
 	graph.Add(stageBootstrap, c.configureStep(s, plan.Change, "etcd and the API server start there", nil), plan.After(lay.ID)...)
 	// That the data is laid is known on the machine until nobody goes on with this any more.
-	graph.Add(stageForget, c.onMachine("etcd/tidy", plan.Change, s.Name, "remove the tools on "+s.Name, "the data is made", r.place().Tidy()...), plan.After(restoredStep)...)
+	graph.Add(stageForget, c.onMachine("etcd/tidy", plan.Change, s.Name, "remove the restore tools from "+s.Name, "the data is in place", r.place().Tidy()...), plan.After(restoredStep)...)
 	graph.Add(stageServe, &plan.Step{
-		ID: "serve/" + s.Name, Action: plan.Wait, Subject: s.Name, Title: "wait for etcd and the API server on " + s.Name, Reason: "kubelets ask it",
+		ID: "serve/" + s.Name, Action: plan.Wait, Subject: s.Name, Title: "wait for etcd and the API server on " + s.Name, Reason: "kubelets connect to it",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			if err := c.waitEtcd(ctx); err != nil {
 				return err
@@ -370,7 +370,7 @@ func (c *Cluster) restoreMember(graph *plan.Graph, s wanted.Slot, r *restoring) 
 // endRestore forgets what only a restore needs, and what is remembered of objects that may not be there any more: apply looks again.
 func (c *Cluster) endRestore() *plan.Step {
 	return &plan.Step{
-		ID: restoredStep, Action: plan.Change, Subject: "cluster", Title: "let apply go on", Reason: "what else the document says it does",
+		ID: restoredStep, Action: plan.Change, Subject: "cluster", Title: "finish the restore", Reason: "apply does what else the document says",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			for _, kind := range []memory.Kind{memory.Recorded, memory.BackupLaid} {
 				if err := c.facts.Set(ctx, kind, ""); err != nil {

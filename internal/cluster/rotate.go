@@ -198,24 +198,32 @@ func (a *applying) planRotation() error {
 	if now.Has(pki.KubernetesCA) && now.Phase != rotation.Make && a.o.Recorded { // else it comes anyway
 		ph := layout.TellJoiners()
 		s := a.phaseStep(a.namesOf(provider.ControlPlane)[0], ph)
-		s.Action, s.Reason = plan.Change, "it names the authorities that a machine which joins is to trust"
+		s.Action, s.Reason = plan.Change, "it names the authorities that joining machines trust"
 		a.add(stageRecord, s)
 	}
 	scan := &rotationScan{Cluster: a.Cluster, now: now, restarted: map[string]bool{}}
 	a.add(stageAdvance, &plan.Step{
-		ID: "rotation", Action: plan.Change, Subject: "cluster", Title: "go on once " + now.Words(), Details: rotationAfter(now, a.facts.Is(memory.RotationHold)),
-		Reason: "rotating " + list(now.Keys()) + ": nobody shows what another does not trust", Announces: plan.Rolling,
+		ID: "rotation", Action: plan.Change, Subject: "cluster", Title: rotationTitle(now), Details: rotationAfter(now, a.facts.Is(memory.RotationHold)),
+		Reason: "rotating " + list(now.Keys()) + ": nothing uses a key before everything else trusts it", Announces: plan.Rolling,
 		Timeout: a.doc.Spec.Timeouts.NodeReady.Duration + tokensRead + observeTimeout,
 		Run:     scan.end,
 	})
 	return nil
 }
 
+// rotationTitle says what the step that ends a phase does.
+func rotationTitle(now rotation.Rotation) string {
+	if now.Phase == rotation.Make {
+		return "create the next authorities where the present ones are"
+	}
+	return "verify that " + now.Words()
+}
+
 // rotationAfter says in words what follows on a phase.
 func rotationAfter(now rotation.Rotation, hold bool) (after []string) {
 	for next := now.Next(); !next.IsZero(); next = next.Next() {
 		if next.Phase == rotation.Drop && hold {
-			after = append(after, "there it stays until naupegos certs rotate --finish")
+			after = append(after, "it stays there until naupegos certs rotate --finish")
 		}
 		after = append(after, "then "+next.Words())
 	}
@@ -223,13 +231,13 @@ func rotationAfter(now rotation.Rotation, hold bool) (after []string) {
 		return nil
 	}
 	if now.Has(pki.KubernetesCA) {
-		after = append(after, "kubeconfigs from before are refused in the end: naupegos kubeconfig and handover write new ones, once everything uses the next keys")
+		after = append(after, "old kubeconfigs stop working in the end: naupegos kubeconfig and handover write new ones, once everything uses the next keys")
 	}
 	if now.Has(pki.ServiceAccountKeyName) {
-		after = append(after, "tokens from before are refused in the end: pods get new ones, and those in Secrets are made anew; copies of them elsewhere are void")
+		after = append(after, "old tokens stop working in the end: pods get new ones, and those in Secrets are regenerated; copies of them elsewhere become invalid")
 	}
 	if now.Has(pki.SSHKeyName) {
-		after = append(after, "SSH keys that were handed over before are refused in the end")
+		after = append(after, "SSH keys that were handed over stop working in the end")
 	}
 	return after
 }

@@ -47,7 +47,7 @@ func (s *rotationScan) end(ctx context.Context, p plan.Progress) error {
 	if err := s.taken(ctx, "", p); err != nil {
 		return err
 	}
-	p.Status("asking all machines whether they are as they are told")
+	p.Status("checking that all machines are configured as wanted")
 	if err := s.machines(ctx); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *rotationScan) make(ctx context.Context, p plan.Progress) error {
 		if !slices.Contains(pki.Authorities(), key) {
 			continue
 		}
-		p.Status("having the next authority made: %s", key)
+		p.Status("creating the next authority: %s", key)
 		if err := s.pki.Prepare(ctx, key, s.now.Former(key)); err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (c *Cluster) eachMachine(ctx context.Context, slots []wanted.Slot, do func(
 
 // pods is fail.NotReady while a pod has a token by the former key, or does not know the next authority.
 func (s *rotationScan) pods(ctx context.Context, p plan.Progress) error {
-	p.Status("asking all machines whose tokens their pods have")
+	p.Status("checking the tokens of the pods on all machines")
 	client, err := s.Kube(ctx)
 	if err != nil {
 		return err
@@ -271,7 +271,7 @@ func renewStored(ctx context.Context, p plan.Progress, client *kube.Client, key 
 			continue
 		}
 		if n, ok := p.(plan.Noter); ok {
-			n.Note("the token in Secret %s is made again: copies of it are void in the end", t)
+			n.Note("the token in Secret %s is regenerated: copies of it become invalid in the end", t)
 		}
 		if err := client.RenewToken(ctx, t); err != nil {
 			return err

@@ -278,9 +278,9 @@ func TestRotationIsTold(t *testing.T) {
 	now := rotation.Begin(pki.Rotated(), func(string) int { return 1 })
 	for hold, want := range map[bool]string{
 		false: "then everything uses the next keys; then nothing trusts the former keys",
-		true:  "then everything uses the next keys; there it stays until naupegos certs rotate --finish",
+		true:  "then everything uses the next keys; it stays there until naupegos certs rotate --finish",
 	} {
-		if got := strings.Join(rotationAfter(now, hold), "; "); !strings.HasPrefix(got, want) || !strings.Contains(got, "kubeconfigs from before are refused") {
+		if got := strings.Join(rotationAfter(now, hold), "; "); !strings.HasPrefix(got, want) || !strings.Contains(got, "old kubeconfigs stop working") {
 			t.Errorf("it tells %s", got)
 		}
 	}

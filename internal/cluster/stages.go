@@ -239,7 +239,7 @@ func healthID(name string) string { return "health/" + name }
 // that a manifest has changed, during which the servers of before still answer.
 func (c *Cluster) gate(name, reason string) *plan.Step {
 	return &plan.Step{
-		ID: healthID(name), Action: plan.Wait, Subject: name, Title: "wait until " + name + " serves again", Reason: reason,
+		ID: healthID(name), Action: plan.Wait, Subject: name, Title: "wait until the control plane on " + name + " is ready", Reason: reason,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			return serving(ctx, c.plane, []string{name}, p)
 		},
@@ -259,7 +259,7 @@ func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 	run := s.Run
 	s.Run = func(ctx context.Context, p plan.Progress) error {
 		if len(others) > 0 {
-			p.Status("waiting until the other control-plane machines serve")
+			p.Status("waiting until the other control-plane machines are ready")
 		}
 		for _, name := range others {
 			if err := c.plane.settled(ctx, name); err != nil {
@@ -332,7 +332,7 @@ func (a *applying) forSurge(s *plan.Step) *plan.Step {
 		return s
 	}
 	other := *s
-	other.Reason = "pool " + a.o.Want[i].Pool + " has it beside its own machines while these are changed"
+	other.Reason = "pool " + a.o.Want[i].Pool + " gets an extra machine while its own are changed"
 	return &other
 }
 
@@ -369,7 +369,7 @@ func (a *applying) retireSurge(s wanted.Slot) []*plan.Step {
 	if there := a.o.machine(s.Name); there != nil {
 		m = *there
 	}
-	reason := "pool " + s.Pool + " is changed, and has its own machines"
+	reason := "pool " + s.Pool + " no longer needs the extra machine"
 	chain := append([]*plan.Step{a.drainStep(m), a.deleteNodeStep(s.Name, reason)}, a.disposeSteps(a.o, m, reason)...)
 	for _, st := range chain {
 		st.Rolling, st.Removes = true, false

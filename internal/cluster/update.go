@@ -162,7 +162,7 @@ func (c *Cluster) planUpdate(o *Observed, slots []wanted.Slot, seen map[string]l
 	if opts.RebootOnly {
 		if on := u.goingOn(slots); len(on) > 0 {
 			u.only = true
-			out.Plan.Warnings = append(out.Plan.Warnings, "reboots that were begun go on: "+list(on)+"; the same command once more reboots all")
+			out.Plan.Warnings = append(out.Plan.Warnings, "reboots that were begun continue: "+list(on)+"; run the same command again to reboot all")
 		}
 	}
 	previous := map[plan.Stage][]plan.Need{}
@@ -320,7 +320,7 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 	if !s.IsControlPlane() {
 		return nil
 	}
-	p.Status("waiting until the other control-plane machines serve")
+	p.Status("waiting until the other control-plane machines are ready")
 	for _, other := range u.o.Want {
 		if other.IsControlPlane() && other.Name != s.Name && u.o.serves(other.Name) {
 			if err := u.settled(ctx, other.Name); err != nil {
@@ -337,11 +337,11 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 // packagesStep brings packages to the versions that were shown.
 func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step {
 	step := &plan.Step{
-		ID: "update/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "bring " + plural(len(want.Packages), "package") + " of " + s.Name + " up to date",
-		Reason: "its mirror has newer ones",
+		ID: "update/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "upgrade " + plural(len(want.Packages), "package") + " on " + s.Name,
+		Reason: "newer versions are available",
 	}
 	if want.Unfinished {
-		step.Title, step.Reason = "finish an installation of packages on "+s.Name, "it was cut off"
+		step.Title, step.Reason = "finish the installation of packages on "+s.Name, "it was interrupted"
 	}
 	for _, p := range want.Packages {
 		step.Details = append(step.Details, p.String())
@@ -352,7 +352,7 @@ func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step 
 		if err != nil {
 			return err
 		}
-		p.Status("apt is at work")
+		p.Status("running apt")
 		_, err = u.dialer.Update(ctx, h, want)
 		return err
 	}
@@ -364,11 +364,11 @@ func (u *updating) rebootStep(s wanted.Slot, seen machine.Updates, asked bool) *
 	step := &plan.Step{ID: "reboot/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "reboot " + s.Name, Reason: strings.Join(seen.Reboot, "; ")}
 	switch {
 	case u.facts.Of(memory.Rebooting, s.Name) != "":
-		step.Reason = "that was begun before"
+		step.Reason = "it was begun before"
 	case asked:
-		step.Reason = "you asked for it"
+		step.Reason = "as requested"
 	case len(seen.Reboot) == 0:
-		step.Title, step.Reason = "reboot "+s.Name+" where that is needed", "packages may ask for it, or bring a newer kernel"
+		step.Title, step.Reason = "reboot "+s.Name+" if needed", "upgraded packages may require it"
 	}
 	step.Run = func(ctx context.Context, p plan.Progress) error { return u.reboot(ctx, s.Name, p) }
 	return step

@@ -48,7 +48,7 @@ func (l *lab) updatePlan(o *Observed, seen map[string]look, opts UpdateOptions) 
 
 // TestUpdatePlans has machines brought up to date: all of them, one pool, one that needs a reboot alone, and on after a crash.
 func TestUpdatePlans(t *testing.T) {
-	needs := look{Updates: booted("1", machine.Updates{Reboot: []string{"packages ask for it: libc6"}})}
+	needs := look{Updates: booted("1", machine.Updates{Reboot: []string{"packages require it: libc6"}})}
 	for name, c := range map[string]struct {
 		opts   UpdateOptions
 		all    machine.Updates

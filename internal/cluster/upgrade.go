@@ -186,12 +186,12 @@ func (a *applying) planReleases() {
 	if last && len(a.o.Replaced) == 0 {
 		a.add(stagePrepare, a.beginStep(told))
 	}
-	reason := fmt.Sprintf("Kubernetes %s follows on %s in hops: nothing runs that another part can't talk to", a.doc.Spec.Kubernetes.Version, run.Machines)
+	reason := fmt.Sprintf("Kubernetes is upgraded from %s to %s in hops: all versions that run together are compatible", run.Machines, a.doc.Spec.Kubernetes.Version)
 	if told == hops.Of(run.Machines) {
-		reason = "the upgrade is taken back"
+		reason = "the upgrade is rolled back"
 	}
 	step := &plan.Step{
-		ID: "upgrade", Action: plan.Change, Subject: "cluster", Title: "go on once " + told.Words(), Reason: reason,
+		ID: "upgrade", Action: plan.Change, Subject: "cluster", Title: "verify that " + told.Words(), Reason: reason,
 		Details: append(a.staying(told), a.surgeNote(hopsAfter(told, a.goal()))...), Announces: plan.Rolling,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			if err := a.taken(ctx, told.Servers, p); err != nil {
@@ -216,7 +216,7 @@ func (a *applying) planReleases() {
 
 // beginStep saves etcd's data before a hop from which only a backup leads back.
 func (c *Cluster) beginStep(told hops.Releases) *plan.Step {
-	s := c.backupStep("what etcd of "+told.Machines+" writes only a backup takes back", nil)
+	s := c.backupStep("once etcd of "+told.Machines+" has written data, only a backup leads back", nil)
 	save := s.Run
 	s.Run = func(ctx context.Context, p plan.Progress) error {
 		if err := save(ctx, p); err != nil {
@@ -239,13 +239,13 @@ func hopsAfter(now hops.Releases, g hops.Goal) (after []string) {
 	for _, r := range path {
 		words := "then " + r.Words()
 		if r.Settled() {
-			words += ", control plane first, then the workers; the way back is a backup from then on"
+			words += ", control plane first, then the workers; from then on only a backup leads back"
 		}
 		after = append(after, words)
 		now = r
 	}
 	if now.Soaking() {
-		after = append(after, "there it stays until naupegos upgrade --finish, or --back")
+		after = append(after, "it stays there until naupegos upgrade --finish, or --back")
 	}
 	return after
 }

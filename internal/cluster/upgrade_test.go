@@ -158,7 +158,7 @@ func TestPoolStays(t *testing.T) {
 	if l.told() != hops.Of(next) || l.upgrading() {
 		t.Errorf("the cluster runs %v", l.told())
 	}
-	if notes := strings.Join(l.staying(l.told()), "; "); notes != "pool b stays with "+old {
+	if notes := strings.Join(l.staying(l.told()), "; "); notes != "pool b stays at "+old {
 		t.Errorf("the plan says %q", notes)
 	}
 	if runs := l.releaseOf(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}); runs.Version != old || runs.Bundle.Kubernetes != old {

@@ -71,7 +71,7 @@ func (c *Client) freeRound(ctx context.Context, o FreeOptions) error {
 	if err != nil || all.count() == 0 {
 		return err
 	}
-	o.Status("waiting for the cloud to take back %s", all.summary())
+	o.Status("waiting for the cloud to delete %s", all.summary())
 	if err := c.deleteCloudObjects(ctx, all); err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (c *Client) smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error)
 		return r, err
 	}
 	r.CrossNode = !slices.Contains(r.Backends, r.Client)
-	o.Status("waiting for the namespace %s of an earlier test to go", SmokeNamespace)
+	o.Status("waiting until the namespace %s of an earlier test is deleted", SmokeNamespace)
 	if err := c.waitNamespaceGone(ctx, SmokeNamespace); err != nil {
 		return r, err
 	}
@@ -110,7 +110,7 @@ func (c *Client) smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error)
 	if _, err := c.Apply(ctx, []byte(smokeClient(o.Image, r.Client, urls)), ApplyOptions{}); err != nil {
 		return r, err
 	}
-	o.Status("asking the Service from %s", r.Client)
+	o.Status("sending requests to the Service from %s", r.Client)
 	if err := c.smokeAnswers(ctx, start, &r); err != nil {
 		return r, err
 	}

@@ -74,7 +74,7 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 			return r, err
 		}
 		if o.Ask != nil {
-			o.Status("asking the load balancer at %s", r.Address)
+			o.Status("sending requests to the load balancer at %s", r.Address)
 			var err error
 			if r.Asked, err = o.Ask(ctx, r.Address, cloudSmokeServer); err != nil {
 				return r, c.cloudTrouble(ctx, err, "the load balancer of a Service does not pass requests on")
@@ -166,6 +166,6 @@ func (c *Client) freeNamespace(ctx context.Context, name string, o CloudSmokeOpt
 	if err != nil && !apierrors.IsConflict(err) { // conflict: it is going already
 		return apiError(ctx, err, "delete namespace %s", name).At(c.server)
 	}
-	o.Status("giving the load balancer and the volume back to the cloud")
+	o.Status("deleting the load balancer and the volume")
 	return c.waitNamespaceGone(ctx, name)
 }

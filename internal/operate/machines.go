@@ -99,7 +99,7 @@ func (b *Begun) disturb(ctx context.Context, p *plan.Plan, machines []string) er
 
 func planBackup(_ context.Context, b *Begun) error {
 	var done Done
-	p, err := b.Cluster.PlanBackup("asked for", func(made *backup.Set) { done.Backup, done.Where = made, made.Where() })
+	p, err := b.Cluster.PlanBackup("as requested", func(made *backup.Set) { done.Backup, done.Where = made, made.Where() })
 	if err != nil {
 		return err
 	}

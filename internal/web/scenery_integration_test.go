@@ -177,7 +177,7 @@ func (s *scenery) quay() {
 	}
 	ran("apply", plan.OutcomeSucceeded, nil, plan.Succeeded, all...)
 	ran("update", plan.OutcomeFailed, nil, plan.Failed, plan.Step{ID: "update/quay-general-3", Title: "quay-general-3 is ready again", Subject: "quay-general-3"})
-	ran("backup create", plan.OutcomeSucceeded, nil, plan.Succeeded, plan.Step{ID: cluster.BackupStep, Title: "make a backup", Subject: "cluster"})
+	ran("backup create", plan.OutcomeSucceeded, nil, plan.Succeeded, plan.Step{ID: cluster.BackupStep, Title: "create a backup", Subject: "cluster"})
 	ran(operate.Rehearse, plan.OutcomeSucceeded, nil, plan.Succeeded, plan.Step{ID: operate.RehearseStep + "20261126T031500Z-4f2a", Title: "rehearse backup 20261126T031500Z-4f2a", Subject: "cluster"})
 	ran(upgrade, plan.OutcomeSucceeded, map[string]string{operate.MetaPause: "quay-cp-1"}, plan.Succeeded, upgraded[:1]...)
 	for kind, message := range map[string]string{"drift": "everything is as the document wants it", "certificates": "none is due before 2027-05-26", "backup": "quay has no newer one than of 03:15"} {

@@ -142,7 +142,7 @@ func runtimeRestarts(t *testing.T, r *rig, l *load) {
 	w, m := machinesOf(r.status(), provider.Worker)[0].Name, l.mark()
 	r.ssh(w, "echo '# changed by hand' >> /etc/containerd/config.toml")
 	plan := r.must(2, "plan", "-f", r.file).stdout
-	for _, want := range []string{"drain node " + w, "restart unit containerd.service", "let pods onto node " + w} {
+	for _, want := range []string{"drain node " + w, "restart unit containerd.service", "uncordon node " + w} {
 		if !strings.Contains(plan, want) {
 			t.Errorf("the plan does not say %q:\n%s", want, plan)
 		}

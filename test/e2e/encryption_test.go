@@ -47,7 +47,7 @@ func (r *rig) encryptionChanges(t *testing.T, s size, cp string) {
 			}
 			// A store from before knows nothing of key2. It learns it from the API servers, and takes it from nobody.
 			elsewhere := r.restored(older)
-			if res := elsewhere(0, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stderr, "encrypt all Secrets in etcd by key2") {
+			if res := elsewhere(0, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stderr, "encrypt all Secrets in etcd with key2") {
 				t.Errorf("a store that is older than the cluster does\n%v", res)
 			}
 			r.secretsLie(t, cp, "k8s:enc:secretbox:v1:key2:")

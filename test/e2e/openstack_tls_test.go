@@ -49,7 +49,7 @@ func (s *onCloud) tlsRequests() []string {
 func (s *onCloud) behindTLS(r *rig, applied result, before []string) {
 	r.t.Helper()
 	for _, want := range []string{
-		"Warning: the cloud has no load-balancer service: Services of type LoadBalancer will get no address", "smoke test: a claim gets a volume",
+		"Warning: the cloud has no load-balancer service: Services of type LoadBalancer will get no address", "smoke test: a PersistentVolumeClaim gets a volume",
 	} {
 		if !strings.Contains(applied.stdout+applied.stderr, want) {
 			r.t.Errorf("apply does not say %q: %v", want, applied)

@@ -157,7 +157,7 @@ func (r *rig) rebootKilled(t *testing.T, machine string) {
 	})
 	testkit.Must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
-	if res := r.must(0, "update", r.name, "--reboot-only", "--yes"); !strings.Contains(res.stderr, "reboots that were begun go on: "+machine) {
+	if res := r.must(0, "update", r.name, "--reboot-only", "--yes"); !strings.Contains(res.stderr, "reboots that were begun continue: "+machine) {
 		t.Errorf("the reboot that was begun does not go on: %v", res)
 	}
 	if now := r.look(machine, "cat /proc/sys/kernel/random/boot_id"); now == was {

@@ -71,9 +71,9 @@ func Parse(s string) (Releases, error) {
 func (r Releases) Words() string {
 	switch {
 	case r.Soaking():
-		return fmt.Sprintf("all API servers run %s and behave as %s", r.Servers, r.Emulates)
+		return fmt.Sprintf("all API servers run %s and emulate %s", r.Servers, r.Emulates)
 	case r.Ahead != "":
-		return "what of " + r.Ahead + " is used lies on every machine"
+		return "every machine has the files of " + r.Ahead
 	}
 	return "everything runs " + r.Machines
 }

@@ -135,9 +135,9 @@ func TestTurn(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for want, r := range map[string]Releases{
-		"everything runs v1.37.2":                        Of("v1.37.2"),
-		"all API servers run v1.37.2 and behave as 1.36": {"v1.37.2", "1.36", "v1.36.4", "v1.37.2"},
-		"what of v1.37.2 is used lies on every machine":  {"v1.36.4", "", "v1.36.4", "v1.37.2"},
+		"everything runs v1.37.2":                      Of("v1.37.2"),
+		"all API servers run v1.37.2 and emulate 1.36": {"v1.37.2", "1.36", "v1.36.4", "v1.37.2"},
+		"every machine has the files of v1.37.2":       {"v1.36.4", "", "v1.36.4", "v1.37.2"},
 	} {
 		if got := r.Words(); got != want {
 			t.Errorf("%v: %q, want %q", r, got, want)

@@ -140,7 +140,7 @@ func (r Rotation) Goes(key string) int {
 func (r Rotation) Words() string {
 	switch r.Phase {
 	case Make:
-		return "the next authorities are made, where the present ones are"
+		return "the next authorities are created where the present ones are"
 	case Trust:
 		return "everything trusts the next keys too"
 	case Use:

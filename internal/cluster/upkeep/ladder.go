@@ -118,8 +118,8 @@ func (l Ladder) Over(since, now time.Time, patience time.Duration) bool {
 
 // Words says what was tried and when; empty where nothing was.
 func (l Ladder) Words() (tried []string) {
-	done := map[Rung]string{Reboot: "rebooted", Cycle: "power-cycled", Reinstall: "installed anew", Replace: "replaced"}
-	begun := map[Rung]string{Reboot: "a reboot was cut off", Cycle: "a power cycle was cut off", Reinstall: "an installation was cut off", Replace: "a replacement was cut off"}
+	done := map[Rung]string{Reboot: "rebooted", Cycle: "power-cycled", Reinstall: "reinstalled", Replace: "replaced"}
+	begun := map[Rung]string{Reboot: "a reboot was interrupted", Cycle: "a power cycle was interrupted", Reinstall: "an installation was interrupted", Replace: "a replacement was interrupted"}
 	for _, t := range l.Tries {
 		word := done[t.Rung]
 		if !t.Done {

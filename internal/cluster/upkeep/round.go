@@ -49,7 +49,7 @@ func Next(sick []Sick, total int, r Rules, only string, now time.Time) (Round, e
 	round := Round{}
 	for _, s := range sick { // never two at once
 		if last := s.Ladder.last(); last != nil && !s.Ladder.unfinished() && now.Before(last.At.Add(r.Patience)) && (only == "" || only == s.Name) {
-			round.Notes = append(round.Notes, fmt.Sprintf("%s was %s: it is given until %s to become Ready; no other machine is touched meanwhile",
+			round.Notes = append(round.Notes, fmt.Sprintf("%s was %s: it has until %s to become Ready; meanwhile no other machine is repaired",
 				s.Name, s.Ladder.Words()[len(s.Ladder.Tries)-1], clock(last.At.Add(r.Patience))))
 			return round, nil
 		}
@@ -68,7 +68,7 @@ func Next(sick []Sick, total int, r Rules, only string, now time.Time) (Round, e
 		case round.Machine == "":
 			round.Machine, round.Rung, round.Skipped = s.Name, rung, skipped
 		default:
-			round.Notes = append(round.Notes, s.Name+" is sick, too: its turn comes once "+round.Machine+" is well, or nothing is left to be tried there")
+			round.Notes = append(round.Notes, s.Name+" is not Ready either: its turn comes once "+round.Machine+" is Ready, or nothing is left to try there")
 		}
 	}
 	return round, nil
@@ -111,7 +111,7 @@ func (s Sick) exhausted(skipped []string) string {
 	if s.Never != "" {
 		return "it is not repaired: " + s.Never
 	}
-	return fmt.Sprintf("still not Ready (%s), and nothing is left to be tried (%s)", s.Why, strings.Join(tried, "; "))
+	return fmt.Sprintf("still not Ready (%s), and nothing is left to try (%s)", s.Why, strings.Join(tried, "; "))
 }
 
 // inTurn orders the sick: whose rung was cut off, then the control plane, then who has been sick for longest.

@@ -80,7 +80,7 @@ func TestNeverTwo(t *testing.T) {
 	now := began.Add(6 * time.Minute)
 	r, err := Next([]Sick{b, a}, 9, rules, "", now)
 	testkit.Must(t, err)
-	if r.Machine != "a" || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "b is sick, too") {
+	if r.Machine != "a" || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "b is not Ready either") {
 		t.Fatalf("the control plane comes first: %+v", r)
 	}
 	a.Ladder = a.Ladder.Begin(Reboot, now).Finish(now)
