@@ -207,7 +207,7 @@ func (v *afar) carryOut(ctx context.Context) (first *plan.Plan, done operate.Don
 			return first, done, err
 		}
 		changed, said, asked = true, done.Said, asked.Then()
-		ask = func(*plan.Plan) string { return "More was found to do. Carry this out, too?" }
+		ask = func(*plan.Plan) string { return "There is more to do. Carry this out, too?" }
 	}
 }
 
@@ -223,7 +223,7 @@ func (v *afar) carryOutAgreed(ctx context.Context, p *plan.Plan, digest string) 
 	if err != nil || !r.More {
 		return r.Done, err
 	}
-	v.asked, v.question = v.asked.Then(), "More was found to do. Carry this out, too?"
+	v.asked, v.question = v.asked.Then(), "There is more to do. Carry this out, too?"
 	_, done, err = v.carryOut(ctx)
 	done.Changed = true
 	return done, err

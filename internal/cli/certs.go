@@ -216,7 +216,7 @@ handed over are separate, and stay.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v := &verb{asked: operate.Asked{Verb: "certs rotate", Cluster: args[0], Rotate: &g}, flags: &f}
 			if g.WireGuard {
-				v.question = "Every WireGuard configuration of cluster " + args[0] + " that was handed out is void afterwards. Go on?"
+				v.question = "All WireGuard configurations of cluster " + args[0] + " that were handed out become invalid. Continue?"
 			}
 			began := time.Now()
 			_, done, err := a.carry(cmd.Context(), v)

@@ -103,9 +103,9 @@ run the same command again; until it has finished, apply refuses.`,
 
 func (a *App) reset(ctx context.Context, name string, o cluster.ResetOptions, dry bool, format *output.Format, f *runFlags) error {
 	v := &verb{asked: operate.Asked{Verb: "reset", Cluster: name, Machine: o.Machine, KeepVolumes: o.KeepVolumes}, flags: f, dry: dry, out: format}
-	v.question = fmt.Sprintf("Take Kubernetes off all machines of cluster %s, and lose its data?", name)
+	v.question = fmt.Sprintf("Remove Kubernetes from all machines of cluster %s, and lose its data?", name)
 	if o.Machine != "" {
-		v.question = fmt.Sprintf("Take Kubernetes off %s?", o.Machine)
+		v.question = fmt.Sprintf("Remove Kubernetes from %s?", o.Machine)
 	}
 	if _, _, err := a.carry(ctx, v); err != nil || dry {
 		return err

@@ -133,7 +133,7 @@ func (a *App) release(ctx context.Context, name, dir string, dry bool, format *o
 		return err
 	}
 	v := &verb{asked: operate.Asked{Verb: operate.Release, Cluster: name}, flags: f, dry: dry, out: format}
-	v.question = fmt.Sprintf("Forget cluster %s, and leave it to whoever gets %s?", name, dir)
+	v.question = fmt.Sprintf("Release cluster %s to whoever gets %s, and delete it from the store?", name, dir)
 	v.here = func(o *operate.Options) { o.HandOver = write }
 	v.taking = func(ctx context.Context, c *client.Client, agreed *operate.Asked) error {
 		got, err := client.See(ctx, c, name, operate.ReleaseView, operate.Plainly{})
@@ -214,7 +214,7 @@ func (a *App) importCluster(ctx context.Context, name string, f *importFlags) er
 		return err
 	}
 	if f.adopt {
-		v := &verb{asked: operate.Asked{Verb: "import", Cluster: name, Import: way}, flags: &f.run, question: fmt.Sprintf("Take cluster %s over?", name)}
+		v := &verb{asked: operate.Asked{Verb: "import", Cluster: name, Import: way}, flags: &f.run, question: fmt.Sprintf("Take over cluster %s?", name)}
 		_, done, err := a.carry(ctx, v)
 		if err == nil {
 			_, err = fmt.Fprintln(a.Out, done.Said)

@@ -235,7 +235,7 @@ func (a *App) recoverEtcd(ctx context.Context, name string, f *recoverFlags) err
 	began := time.Now()
 	_, done, err := a.carry(ctx, &verb{
 		asked: operate.Asked{Verb: "etcd recover", Cluster: name, Machine: f.from}, flags: &f.run, dry: f.dry, out: &f.format,
-		question: fmt.Sprintf("Have etcd of cluster %s run on from %s alone, without what only others hold?", name, f.from),
+		question: fmt.Sprintf("Continue etcd of cluster %s from %s alone, and lose what only other members hold?", name, f.from),
 	})
 	if done.Said != "" {
 		fmt.Fprintln(a.Out, done.Said)

@@ -105,7 +105,7 @@ func further(p *plan.Plan, shown *plan.Shown, t Terms) error {
 				Do("look at the plan above; the same command again carries it out")
 		}
 	}
-	err := t.Front.Agree("More was found to do. Carry this out, too?")
+	err := t.Front.Agree("There is more to do. Carry this out, too?")
 	if fail.KindOf(err) == fail.Interrupted {
 		return fail.New(fail.Interrupted, "not confirmed: what was shown first is done, what was shown last is not").Do("naupegos apply continues")
 	}

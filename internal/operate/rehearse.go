@@ -132,7 +132,7 @@ func planRehearse(ctx context.Context, b *Begun) (err error) {
 	var done Done
 	r := Rehearsal{Within: within}
 	p := &plan.Plan{Verb: Rehearse, Cluster: b.Record.Name, Steps: []*plan.Step{{
-		ID: RehearseStep + set.ID, Action: plan.Change, Subject: "cluster", Title: "rehearse backup " + set.ID, Reason: "a backup counts once it is proven",
+		ID: RehearseStep + set.ID, Action: plan.Change, Subject: "cluster", Title: "rehearse backup " + set.ID, Reason: "a backup counts only once it is proven",
 		Details: []string{set.Where()}, Timeout: within + openWithin,
 		Run: func(ctx context.Context, progress plan.Progress) (err error) {
 			r.Status = progress.Status
@@ -152,7 +152,7 @@ func planRehearse(ctx context.Context, b *Begun) (err error) {
 
 // rehearse opens a backup with the store's identity and proves it.
 func (b *Begun) rehearse(ctx context.Context, set *backup.Set, r Rehearsal) (_ *rehearse.Proof, err error) {
-	r.Status("opening it")
+	r.Status("opening the backup")
 	o, err := OpenBackup(ctx, set, func() ([]byte, error) { return b.Store.Identity(), nil }, b.bundles)
 	if err != nil {
 		return nil, err

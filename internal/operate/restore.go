@@ -301,7 +301,7 @@ func (b *Begun) planRestoreLiving(ctx context.Context) error {
 		return err
 	}
 	b.only(p)
-	b.later = "then what apply would do, where the cluster is not as its document says"
+	b.later = "then apply changes what differs from the document"
 	b.carry = func(ctx context.Context, t Terms) (done Done, err error) {
 		t.Commit = b.keeping()
 		if err := b.Session.CarryOut(ctx, p, t); err != nil {
@@ -313,7 +313,7 @@ func (b *Begun) planRestoreLiving(ctx context.Context) error {
 			return done, err
 		}
 		first.Plan.Verb = restoreBackup
-		t.Commit, t.Reviewed, t.Question = nil, false, "Have apply put right what is not as the document says?"
+		t.Commit, t.Reviewed, t.Question = nil, false, "Let apply change what differs from the document?"
 		if _, err := b.Converge(ctx, first, t); err != nil {
 			return done, err
 		}

@@ -134,7 +134,7 @@ func planRecover(ctx context.Context, b *Begun) error {
 	if err != nil {
 		return err
 	}
-	b.First, b.later = &cluster.Applied{Plan: p}, "Once this is done, apply has the other control-plane machines join again."
+	b.First, b.later = &cluster.Applied{Plan: p}, "Once this is done, apply joins the other control-plane machines again."
 	b.carry = func(ctx context.Context, t Terms) (done Done, err error) {
 		if err := b.Session.CarryOut(ctx, p, t); err != nil {
 			return done, err
@@ -148,7 +148,7 @@ func planRecover(ctx context.Context, b *Begun) error {
 		if err != nil {
 			return done, err
 		}
-		t.Question, t.Commit, t.Reviewed, t.Agreed = "Have the other control-plane machines join again?", nil, false, nil
+		t.Question, t.Commit, t.Reviewed, t.Agreed = "Join the other control-plane machines again?", nil, false, nil
 		_, err = b.Converge(ctx, first, t)
 		return done, err
 	}
