@@ -264,7 +264,7 @@ func (c *Cluster) registered(ctx context.Context, client *kube.Client, s wanted.
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		p.Status("having kubelet register now")
+		p.Status("restarting kubelet so that it registers now")
 		h, err := c.Host(ctx, s.Name)
 		if err != nil {
 			return err
