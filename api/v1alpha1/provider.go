@@ -103,7 +103,7 @@ type Metal struct {
 	Spread string `json:"spread,omitempty" yaml:"spread,omitempty" jsonschema:"maxLength=253"`
 	// ID of the system image that machines are installed with. Left out: the one of the Kubernetes release that was made last (naupegos image system).
 	System string `json:"system,omitempty" yaml:"system,omitempty" jsonschema:"maxLength=128,pattern=^([a-z0-9]([-a-z0-9:.]*[a-z0-9])?)?$"`
-	// From ordering the installation of a machine until the installed system answers. With power that nobody can switch from here, somebody has to switch the machine on meanwhile.
+	// From ordering the installation of a machine until the installed system answers. If its power can't be controlled from here, somebody has to power on the machine meanwhile.
 	InstallTimeout Duration `json:"installTimeout,omitzero" yaml:"installTimeout,omitempty" jsonschema:"default=45m"`
 	// Which machines roles and pools take. A role or pool that is not listed takes any.
 	Pools []MetalPool `json:"pools,omitempty" yaml:"pools,omitempty" jsonschema:"maxItems=102"`
@@ -125,7 +125,7 @@ type MetalPool struct {
 	Machines []string `json:"machines,omitempty" yaml:"machines,omitempty" jsonschema:"maxItems=1000"`
 	// Where the system goes.
 	Disk MetalDisk `json:"disk,omitzero" yaml:"disk,omitempty"`
-	// How machines take another system in naupegos update: reboot, kexec, poweroff (somebody switches them on again), live and none (they keep the system that they were installed with).
+	// How machines take another system in naupegos update: reboot, kexec, poweroff (somebody powers them on again), live and none (they keep the system that they were installed with).
 	Strategy string `json:"strategy,omitempty" yaml:"strategy,omitempty" jsonschema:"default=reboot,enum=none,enum=live,enum=kexec,enum=reboot,enum=poweroff"`
 }
 

@@ -159,7 +159,7 @@ type Check struct {
 
 // Timeouts bound waits. Each is between 10s and 24h.
 type Timeouts struct {
-	// From switching a machine on until it can be logged in to. With provider openstack it also bounds, where it is longer than what is given to these anyway, root volumes (10m) and removals (5m), and the load balancer.
+	// From powering on a machine until it accepts logins. With provider openstack it also bounds, where it is longer than what is given to these anyway, root volumes (10m) and removals (5m), and the load balancer.
 	MachineBoot Duration `json:"machineBoot,omitzero" yaml:"machineBoot,omitempty" jsonschema:"default=5m"`
 	// From starting a node's kubelet until the node is Ready.
 	NodeReady Duration `json:"nodeReady,omitzero" yaml:"nodeReady,omitempty" jsonschema:"default=5m"`

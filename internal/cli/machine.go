@@ -23,7 +23,7 @@ func newMachineCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "machine",
 		Short: "List, start, stop and reboot a cluster's machines; manage physical machines",
-		Long: `The machines of a cluster as their provider sees them: switched on or off. naupegos status shows what runs on them,
+		Long: `The machines of a cluster as their provider sees them: powered on or off. naupegos status shows what runs on them,
 naupegos node changes how many there are, and naupegos apply starts machines that are off.
 
 The other subcommands manage physical machines that boot from a naupegos server over the network. They ask the server
@@ -122,14 +122,14 @@ type power struct {
 
 func powers() []power {
 	return []power{
-		{verb: "start", states: []string{"on"}, done: "runs", short: "Switch machines on",
-			long: "Switch machines on, and wait until they have booted. Machines that already run are left alone."},
-		{verb: "stop", states: []string{"off"}, done: "is off", ask: true, short: "Shut machines down",
-			long: "Shut machines down cleanly. Their nodes are not drained first: see naupegos node drain."},
-		{verb: "kill", states: []string{"kill"}, done: "is dead", ask: true, short: "Switch machines off at once",
-			long: "Switch machines off as if their power had failed, to test what a cluster survives."},
-		{verb: "reboot", states: []string{"off", "on"}, done: "has rebooted", ask: true, short: "Shut machines down and switch them on again",
-			long: "Shut machines down cleanly, switch them on again and wait until they have booted. Several machines reboot at the same time."},
+		{verb: "start", states: []string{"on"}, done: "runs", short: "Power on machines",
+			long: "Power on machines, and wait until they have booted. Machines that already run are left alone."},
+		{verb: "stop", states: []string{"off"}, done: "is off", ask: true, short: "Shut down machines",
+			long: "Shut down machines cleanly. Their nodes are not drained first: see naupegos node drain."},
+		{verb: "kill", states: []string{"kill"}, done: "is powered off", ask: true, short: "Power off machines immediately",
+			long: "Power off machines as if their power had failed, to test what a cluster survives."},
+		{verb: "reboot", states: []string{"off", "on"}, done: "has rebooted", ask: true, short: "Shut down machines and power them on again",
+			long: "Shut down machines cleanly, power them on again and wait until they have booted. Several machines reboot at the same time."},
 	}
 }
 

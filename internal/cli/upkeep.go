@@ -33,7 +33,7 @@ func newRepairCmd(a *App) *cobra.Command {
 spec.repair.after, and wait for it.
 
   1. Reboot it.
-  2. Switch it off at once and on again, if its provider can do that.
+  2. Power-cycle it (off immediately, then on again), if its provider can do that.
   3. Replace it with another machine: with --consent replace-machines, or if spec.repair.replace is true.
 
 Each step is tried once for a failure, and recorded with its time. It has spec.repair.patience to take effect; the next

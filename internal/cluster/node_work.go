@@ -132,7 +132,7 @@ func drainOnce(ctx context.Context, client *kube.Client, name string, o kube.Dra
 func (c *Cluster) PlanPower(ctx context.Context, verb string, machines, states []string) (*plan.Plan, error) {
 	for _, name := range machines {
 		if !slices.Equal(states, []string{"off"}) && !c.switches(ctx, name) {
-			return nil, fail.New(fail.Refused, "%s: %s; nothing was switched", verb, c.unswitched()).At(name).
+			return nil, fail.New(fail.Refused, "%s: %s; nothing was changed", verb, c.unswitched()).At(name).
 				Do("naupegos machine stop shuts one down; naupegos ssh %s MACHINE -- systemctl reboot reboots it", c.Name())
 		}
 	}

@@ -162,6 +162,6 @@ func TestStock(t *testing.T) {
 		t.Error("no machine is cleaned")
 	}
 	_, err := l.PlanPower(t.Context(), "machine reboot", []string{"demo-a-2", "demo-a-1"}, []string{"off", "on"})
-	testkit.Fails(t, err, fail.Refused, "demo-a-1", "BMC", "nothing was switched")
+	testkit.Fails(t, err, fail.Refused, "demo-a-1", "BMC", "nothing was changed")
 	testkit.Value(l.PlanPower(t.Context(), "machine reboot", []string{"demo-a-2"}, []string{"off", "on"}))(t)
 }

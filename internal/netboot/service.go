@@ -65,7 +65,7 @@ func (s *Service) beAlone(ctx context.Context) error {
 	case err != nil:
 		return fail.Wrap(fail.Internal, err, "look for a DHCP server").At(s.link.Name)
 	case other.IsValid():
-		return fail.New(fail.Refused, "a DHCP server answers already, %s", other).At(s.link.Name).Do("say --dhcp proxy to boot machines beside it, or switch it off")
+		return fail.New(fail.Refused, "a DHCP server answers already, %s", other).At(s.link.Name).Do("say --dhcp proxy to boot machines beside it, or stop it")
 	}
 	return nil
 }

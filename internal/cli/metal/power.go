@@ -16,8 +16,8 @@ func (v *Verbs) bmc() *cobra.Command {
 	var o client.Order
 	var file, authorities string
 	var forget bool
-	c := v.verb("bmc MACHINE", "Set the BMC that switches a physical machine's power",
-		"Set the BMC that switches a physical machine's power, by IPMI 2.0 or by Redfish. The password is read from a file, and kept\nencrypted in the server's store. A Redfish BMC is trusted by the fingerprint of its certificate, by the authorities in a\nfile, or by those that the server's system trusts. --forget removes the BMC and its password."+meant,
+	c := v.verb("bmc MACHINE", "Set the BMC that controls a physical machine's power",
+		"Set the BMC that controls a physical machine's power, by IPMI 2.0 or by Redfish. The password is read from a file, and kept\nencrypted in the server's store. A Redfish BMC is trusted by the fingerprint of its certificate, by the authorities in a\nfile, or by those that the server's system trusts. --forget removes the BMC and its password."+meant,
 		"  naupegos machine bmc rack1-a --address 10.9.0.11 --user admin --password-file bmc.password\n  naupegos machine bmc rack1-b --protocol redfish --address 10.9.0.12 --user admin --password-file bmc.password --authorities bmc-ca.crt", cobra.ExactArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			if forget {
@@ -38,7 +38,7 @@ func (v *Verbs) bmc() *cobra.Command {
 				o.Authorities = string(pem)
 			}
 			o.Password = string(bytes.TrimRight(password, "\r\n"))
-			return v.do(ctx, c, args, "bmc", o, "is switched by "+o.Address)
+			return v.do(ctx, c, args, "bmc", o, "is controlled by "+o.Address)
 		})
 	c.Flags().StringVar(&o.Address, "address", "", "the BMC's address, HOST or HOST:PORT")
 	c.Flags().StringVar(&o.User, "user", "", "user of the BMC")
@@ -54,8 +54,8 @@ func (v *Verbs) bmc() *cobra.Command {
 func (v *Verbs) power() *cobra.Command {
 	var s client.Switching
 	var yes, network, disk bool
-	c := v.verb("power MACHINE status|on|off|cycle|reset|shutdown", "Switch a physical machine's power",
-		"Switch a physical machine's power through its BMC, or print its state. off, cycle and reset act as if the power had failed;\nshutdown asks the operating system to shut down. The node is not drained first."+meant,
+	c := v.verb("power MACHINE status|on|off|cycle|reset|shutdown", "Control a physical machine's power",
+		"Control a physical machine's power through its BMC, or print its state. off, cycle and reset act as if the power had failed;\nshutdown asks the operating system to shut down. The node is not drained first."+meant,
 		"  naupegos machine power rack1-a status\n  naupegos machine power rack1-a cycle --network --yes", cobra.ExactArgs(2),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			s.Action = args[1]

@@ -17,8 +17,8 @@ func (p *Provider) Power(ctx context.Context, name, state string) error {
 		return err
 	}
 	if m.Record.BMC == nil && (state == "on" || state == "kill") {
-		return fail.New(fail.Refused, "power %s: nobody has said by which BMC %s is switched", state, m.Title()).At(name).
-			Do("naupegos machine bmc %s --address … --user … --password-file …; or switch it where it is", m.UUID)
+		return fail.New(fail.Refused, "power %s: no BMC is configured for %s", state, m.Title()).At(name).
+			Do("naupegos machine bmc %s --address … --user … --password-file …; or power it on or off where it is", m.UUID)
 	}
 	spec := specOf(p.named(m.Claim))
 	switch state {

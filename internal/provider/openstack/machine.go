@@ -182,7 +182,7 @@ func (p *Provider) switchOn(ctx context.Context, s servers.Server) (bool, error)
 	if cloud.Status(err) == 409 { // it changes already
 		return false, nil
 	}
-	return err == nil, cloud.Wrap(err, "switch on server %s (%s)", s.Name, s.ID)
+	return err == nil, cloud.Wrap(err, "start server %s (%s)", s.Name, s.ID)
 }
 
 // Power starts ("on") or stops a machine's server, and waits until Nova says that it is so. Nova asks a server to shut down and
@@ -213,7 +213,7 @@ func (p *Provider) switchOff(ctx context.Context, s servers.Server) error {
 	}
 	if s.Status == serverActive {
 		if err := servers.Stop(ctx, c.Compute, s.ID).ExtractErr(); err != nil && cloud.Status(err) != 409 {
-			return cloud.Wrap(err, "switch off server %s (%s)", s.Name, s.ID)
+			return cloud.Wrap(err, "stop server %s (%s)", s.Name, s.ID)
 		}
 	}
 	limit := time.Now().Add(p.opts.Timeouts.Boot)

@@ -52,7 +52,7 @@ func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, 
 			action, control = "on", chassis.ChassisControlPowerUp
 		}
 		if _, err := c.ChassisControl(ctx, control); err != nil {
-			return on, failed(err, a, "switch the machine's power")
+			return on, failed(err, a, "control the machine's power")
 		}
 	}
 	if action != "on" && action != "off" {

@@ -162,7 +162,7 @@ func (r *redfish) do(ctx context.Context, action string) (bool, error) {
 		err = r.follow(ctx, task)
 	}
 	if err != nil {
-		return r.on(), r.a.refused(err, "switch the machine's power")
+		return r.on(), r.a.refused(err, "control the machine's power")
 	}
 	switch action {
 	case "on", "cycle":

@@ -236,8 +236,8 @@ func (d *demo) rack(ctx context.Context) error {
 			return err
 		}
 		all = append(all, m)
-		d.stands("machine "+m.Name, "switched off", m.Close)
-		fmt.Fprintf(d.out, "%s is switched on by IPMI; its console: %s\n", m.Name, m.ConsoleFile())
+		d.stands("machine "+m.Name, "powered off", m.Close)
+		fmt.Fprintf(d.out, "%s is powered on by IPMI; its console: %s\n", m.Name, m.ConsoleFile())
 		if _, err := (bmc.IPMI{}).Power(ctx, bmc.Access{Address: m.BMC, User: rack.User, Password: []byte(secret)}, "on", bmc.FromNetwork); err != nil {
 			return err
 		}

@@ -41,9 +41,9 @@ func TestWhatIsNotRemovedIsTold(t *testing.T) {
 	d := &demo{out: &out}
 	removed := false
 	d.stands("bridge", "removed", func() error { removed = true; return nil })
-	d.stands("machine", "switched off", func() error { return errors.New("QEMU does not end") })
+	d.stands("machine", "powered off", func() error { return errors.New("QEMU does not end") })
 	err := d.until(t.Context(), func(context.Context) error { return errors.New("no image") })
-	if err == nil || err.Error() != "no image\nmachine could not be switched off: QEMU does not end" || !removed || strings.Contains(out.String(), "Stopping") {
+	if err == nil || err.Error() != "no image\nmachine could not be powered off: QEMU does not end" || !removed || strings.Contains(out.String(), "Stopping") {
 		t.Errorf("%v, %t: %q", err, removed, out.String())
 	}
 }
