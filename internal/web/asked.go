@@ -99,7 +99,7 @@ type again struct {
 
 // goOn is the button by which a cluster goes on that has paused.
 func goOn(cluster string) *again {
-	return &again{cluster, "Plan what comes after the pause", fieldsOf(operate.Asked{Verb: operate.Apply, Cluster: cluster})}
+	return &again{cluster, "Plan the rest after the pause", fieldsOf(operate.Asked{Verb: operate.Apply, Cluster: cluster})}
 }
 
 // pauseOf is the run that a cluster has paused after, of its runs, the newest first; nil: it has not, or somebody has gone on. What only looks at a

@@ -75,7 +75,7 @@ func TestPause(t *testing.T) {
 	says := func(token, path string, paused, goesOn bool) {
 		t.Helper()
 		a := s.ask("GET", path, token, nil)
-		if a.code != http.StatusOK || strings.Contains(a.body, "has paused after <code>harbour-cp-1</code>") != paused || strings.Contains(a.body, "Plan what comes after the pause") != goesOn {
+		if a.code != http.StatusOK || strings.Contains(a.body, "has paused after <code>harbour-cp-1</code>") != paused || strings.Contains(a.body, "Plan the rest after the pause") != goesOn {
 			t.Errorf("%s: %d, wanted that it has paused: %t, and the way on: %t: %s", path, a.code, paused, goesOn, a.body)
 		}
 	}

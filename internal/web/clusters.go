@@ -46,7 +46,7 @@ func clusterColumns() []column[clusterRow] {
 		{Text: "Cluster", By: "name", Compare: compared(func(c *clusterRow) string { return c.Name })},
 		{Text: "Provider", By: "provider", Compare: compared(func(c *clusterRow) string { return c.Provider })},
 		{Text: "Kubernetes", By: "kubernetes", Compare: func(a, b *clusterRow) int { return byNumbers(a.Kubernetes, b.Kubernetes) }},
-		{Text: "Made", By: "made", Falls: true, Compare: func(a, b *clusterRow) int { return a.Created.Compare(b.Created) }},
+		{Text: "Created", By: "made", Falls: true, Compare: func(a, b *clusterRow) int { return a.Created.Compare(b.Created) }},
 		{Text: "Running", By: "running", Falls: true, Compare: compared((*clusterRow).does)},
 		{Text: "Last run", By: "run", Falls: true, Compare: func(a, b *clusterRow) int { return a.last().Started.Compare(b.last().Started) }},
 		{Text: "Outcome", By: "outcome", Compare: compared(func(c *clusterRow) string { return string(c.last().Outcome) })},

@@ -77,7 +77,7 @@ func TestListsAreSortedBothWays(t *testing.T) {
 		{"/ui/clusters", "Cluster", row, "descending", []string{"quay", "lake", "harbour", "update"}},
 		{"/ui/clusters", "Provider", row, "ascending", []string{"lake", "quay", "harbour", "update"}},
 		{"/ui/clusters", "Kubernetes", row, "ascending", []string{"lake", "harbour", "update", "quay"}},
-		{"/ui/clusters", "Made", row, "descending", []string{"lake", "harbour", "update", "quay"}},
+		{"/ui/clusters", "Created", row, "descending", []string{"lake", "harbour", "update", "quay"}},
 		{"/ui/clusters", "Last run", row, "descending", []string{"harbour", "update", "lake", "quay"}},
 		{"/ui/clusters", "Outcome", row, "ascending", []string{"lake", "quay", "harbour", "update"}},
 		{"/ui/clusters/harbour?look=yes", "Started", `<a href="/ui/runs/[^"]*">(apply|update)</a>`, "ascending", []string{"apply", "update"}},

@@ -53,7 +53,7 @@ func TestJobs(t *testing.T) {
 	if a := s.ask("POST", at+"/stop", s.local, url.Values{}, own...); a.code != http.StatusSeeOther {
 		t.Errorf("stop: %d %s", a.code, a.body)
 	}
-	if a := s.ask("GET", at, s.reader, nil); !strings.Contains(a.body, "It stops once the steps that run have ended") {
+	if a := s.ask("GET", at, s.reader, nil); !strings.Contains(a.body, "It stops when the running steps have ended") {
 		t.Errorf("the page does not say that the job stops: %s", a.body)
 	}
 	j := testkit.Value(s.store.Job(t.Context(), strings.TrimPrefix(at, "/ui/jobs/")))(t)
@@ -128,7 +128,7 @@ func TestLastRehearsal(t *testing.T) {
 			t.Errorf("%d, wanted %q: %s", a.code, want, a.body)
 		}
 	}
-	const none = "No rehearsal of this store has proven a backup of it."
+	const none = "No rehearsal in this store has proven a backup of this cluster."
 	says(none)
 	run(operate.RehearseStep+"20261101T000000Z-0001", fail.New(fail.Refused, "it is damaged"))
 	says(none)
@@ -137,7 +137,7 @@ func TestLastRehearsal(t *testing.T) {
 		run("backup", nil)
 	}
 	run(operate.RehearseStep+"20261103T000000Z-0003", fail.New(fail.Refused, "it is damaged"))
-	says("has proven the backup <code>20261102T000000Z-0002</code>")
+	says("has proven backup <code>20261102T000000Z-0002</code>")
 }
 
 // TestTold: what a job told is there for people, the newest first, and what only says that a step still runs is there once.

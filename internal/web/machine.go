@@ -182,25 +182,25 @@ func (p *Pages) machineActions() map[string]action {
 			_, err := m.Maintain(r.Context(), uuid, strings.TrimSpace(r.PostFormValue("why")))
 			return err
 		}, "changed"),
-		"/ui/machines/{uuid}/reinstall": each("asked for a machine's installation", func(r *http.Request, who *access.Operator, uuid string) error {
+		"/ui/machines/{uuid}/reinstall": each("requested a machine's reinstallation", func(r *http.Request, who *access.Operator, uuid string) error {
 			_, err := m.Reinstall(r.Context(), uuid, who.Name)
 			return err
 		}, "changed"),
-		"/ui/machines/{uuid}/strategy": each("said how a machine takes updates", func(r *http.Request, _ *access.Operator, uuid string) error {
+		"/ui/machines/{uuid}/strategy": each("set a machine's update strategy", func(r *http.Request, _ *access.Operator, uuid string) error {
 			_, err := m.SetStrategy(r.Context(), uuid, r.PostFormValue("strategy"))
 			return err
 		}, "changed"),
-		"/ui/machines/{uuid}/assign": each("gave a machine to a pool", func(r *http.Request, _ *access.Operator, uuid string) error {
+		"/ui/machines/{uuid}/assign": each("assigned a machine to a pool", func(r *http.Request, _ *access.Operator, uuid string) error {
 			return m.Assign(r.Context(), uuid, strings.TrimSpace(r.PostFormValue("cluster")), strings.TrimSpace(r.PostFormValue("pool")))
 		}, "changed"),
-		"/ui/machines/{uuid}/power": {what: "switched a machine's power, or asked for it", need: server.Operate, within: switching, do: func(r *http.Request, who *access.Operator) (string, string, error) {
+		"/ui/machines/{uuid}/power": {what: "controlled a machine's power, or asked for its state", need: server.Operate, within: switching, do: func(r *http.Request, who *access.Operator) (string, string, error) {
 			uuid, err := facts.ParseUUID(r.PathValue("uuid"))
 			if err != nil {
 				return "", "", err
 			}
 			act, boot := r.PostFormValue("action"), r.PostFormValue("boot")
 			if !slices.Contains(registry.PowerActions(), act) {
-				return uuid, "", fail.New(fail.Invalid, "%q is nothing that a page does with a machine's power", act).At(uuid)
+				return uuid, "", fail.New(fail.Invalid, "%q is not a power action of these pages", act).At(uuid)
 			}
 			if act == "status" {
 				boot = ""
@@ -212,7 +212,7 @@ func (p *Pages) machineActions() map[string]action {
 			}
 			return uuid, "/ui/machines/" + uuid + "?done=" + done, err
 		}},
-		"/ui/machines/{uuid}/unassign": each("took a machine out of its pool", func(r *http.Request, _ *access.Operator, uuid string) error {
+		"/ui/machines/{uuid}/unassign": each("removed a machine from its pool", func(r *http.Request, _ *access.Operator, uuid string) error {
 			return m.Unassign(r.Context(), uuid)
 		}, "changed"),
 		"/ui/machines/{uuid}/forget": {what: "forgot a machine", need: server.Operate, do: func(r *http.Request, _ *access.Operator) (string, string, error) {
@@ -240,7 +240,7 @@ func labels(form url.Values) (set map[string]string, without []string, err error
 		case strings.HasSuffix(word, "-"):
 			without = append(without, strings.TrimSuffix(word, "-"))
 		default:
-			return nil, nil, fail.New(fail.Invalid, "%q is not a label", word).Do("KEY=VALUE sets a label, KEY- takes it away")
+			return nil, nil, fail.New(fail.Invalid, "%q is not a label", word).Do("KEY=VALUE sets a label, KEY- removes it")
 		}
 	}
 	return set, without, nil

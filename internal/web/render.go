@@ -109,7 +109,7 @@ func (p *Pages) act(a action) http.Handler {
 
 // said is what pages say after an action, by a word in their address: no text of a request is shown as ours.
 var said = map[string]string{
-	"approved": "The machine was approved.", "rejected": "The machine was rejected.", "changed": "The machine was changed.", "on": "By its BMC the machine is on.", "off": "By its BMC the machine is off.",
+	"approved": "The machine was approved.", "rejected": "The machine was rejected.", "changed": "The machine was changed.", "on": "According to its BMC, the machine is on.", "off": "According to its BMC, the machine is off.",
 	"forgotten": "The machine was forgotten. It can be discovered again.",
 }
 

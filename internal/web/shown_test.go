@@ -72,11 +72,11 @@ func TestActionsShowTheirCommands(t *testing.T) {
 
 	// Asking for the power switches nothing, and is said.
 	a := s.ask("POST", path+"/power", s.admin, url.Values{"action": {"status"}, "boot": {"network"}}, own...)
-	if a = s.ask("GET", a.Get("Location"), s.admin, nil); !strings.Contains(a.body, "By its BMC the machine is on.") || s.switched[len(s.switched)-1] != "192.0.2.7 status" {
+	if a = s.ask("GET", a.Get("Location"), s.admin, nil); !strings.Contains(a.body, "According to its BMC, the machine is on.") || s.switched[len(s.switched)-1] != "192.0.2.7 status" {
 		t.Errorf("the page does not say that it is on: %d; asked for were %q", a.code, s.switched)
 	}
 	a = s.ask("POST", path+"/power", s.admin, url.Values{"action": {"off"}}, own...)
-	if a = s.ask("GET", a.Get("Location"), s.admin, nil); !strings.Contains(a.body, "By its BMC the machine is off.") {
+	if a = s.ask("GET", a.Get("Location"), s.admin, nil); !strings.Contains(a.body, "According to its BMC, the machine is off.") {
 		t.Errorf("the page does not say that it is off: %d", a.code)
 	}
 }
@@ -179,7 +179,7 @@ func TestWhereClustersStand(t *testing.T) {
 	if a := s.ask("GET", "/ui/clusters", s.reader, nil); !strings.Contains(a.body, ">v1.36.4<") || !strings.Contains(a.body, ">paused<") {
 		t.Errorf("the list does not say it: %s", a.body)
 	}
-	if a := s.ask("GET", "/ui/backups", s.reader, nil); !strings.Contains(a.body, "The last backup that a run has made is of "+at(testkit.Value(s.store.Runs(t.Context(), "quay", 1))(t)[0].Steps[0].Ended)) {
+	if a := s.ask("GET", "/ui/backups", s.reader, nil); !strings.Contains(a.body, "A run last created a backup at "+at(testkit.Value(s.store.Runs(t.Context(), "quay", 1))(t)[0].Steps[0].Ended)) {
 		t.Errorf("the page of backups does not say when one was made: %s", a.body)
 	}
 	s.pages.observe = func(context.Context, string) (*cluster.Status, error) {

@@ -158,7 +158,7 @@ func TestEveryPageNeedsATokenAndSaysNothingOfAnybodyElse(t *testing.T) {
 			}
 		}
 		a := s.ask("GET", path, s.admin, nil)
-		if a.code != http.StatusOK || !strings.Contains(a.body, "The same by the command line") {
+		if a.code != http.StatusOK || !strings.Contains(a.body, "The same on the command line") {
 			t.Errorf("%s: %d %s", path, a.code, a.body)
 		}
 		for _, h := range [][2]string{{"X-Frame-Options", "DENY"}, {"X-Content-Type-Options", "nosniff"}, {"Cache-Control", "no-store"}} {
@@ -321,7 +321,7 @@ func TestClustersAndRuns(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte("kind: Cluster # " + evil)}))(t)
 	testkit.Must(t, s.ran(c.ID))
-	for path, want := range map[string]string{"/ui/clusters": "harbour", "/ui/clusters/harbour": "kind: Cluster # &lt;script&gt;", "/ui/backups": "No run has made or proven a backup"} {
+	for path, want := range map[string]string{"/ui/clusters": "harbour", "/ui/clusters/harbour": "kind: Cluster # &lt;script&gt;", "/ui/backups": "No run has created or proven a backup"} {
 		if a := s.ask("GET", path, s.reader, nil); a.code != http.StatusOK || !strings.Contains(a.body, want) || strings.Contains(a.body, evil) {
 			t.Errorf("%s: %d, wanted %q: %s", path, a.code, want, a.body)
 		}
@@ -337,11 +337,11 @@ func TestClustersAndRuns(t *testing.T) {
 func TestUnasked(t *testing.T) {
 	s := newSite(t)
 	testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte("kind: Cluster")}))(t)
-	if a := s.ask("GET", "/ui/clusters/harbour", s.reader, nil); a.code != http.StatusOK || strings.Contains(a.body, "Unasked") {
+	if a := s.ask("GET", "/ui/clusters/harbour", s.reader, nil); a.code != http.StatusOK || strings.Contains(a.body, "Unattended tasks") {
 		t.Errorf("nothing is done: %d %s", a.code, a.body)
 	}
 	d := testkit.Value(s.store.TakeDuty(t.Context(), "harbour", "drift", time.Hour))(t)
-	if a := s.ask("GET", "/ui/clusters/harbour", s.reader, nil); !strings.Contains(a.body, "under way, by ") {
+	if a := s.ask("GET", "/ui/clusters/harbour", s.reader, nil); !strings.Contains(a.body, "in progress, by ") {
 		t.Errorf("it is under way: %d %s", a.code, a.body)
 	}
 	d.Outcome, d.Failures, d.Message = store.DutyFailed, 7, "no answer "+evil
