@@ -65,7 +65,7 @@ func (a *assembly) make(ctx context.Context, get func(context.Context) (programs
 	group.Go(func() (err error) { in.programs, in.components, err = get(groupCtx); return })
 	if err := group.Wait(); err != nil {
 		if ctx.Err() != nil {
-			return nil, fail.Wrap(fail.Interrupted, ctx.Err(), "make bundle of Kubernetes %s", a.recipe.Kubernetes).Do("run it again: it goes on where it stopped")
+			return nil, fail.Wrap(fail.Interrupted, ctx.Err(), "make bundle of Kubernetes %s", a.recipe.Kubernetes).Do("run it again: it continues where it stopped")
 		}
 		return nil, err
 	}

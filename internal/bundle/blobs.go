@@ -21,7 +21,7 @@ func ioError(err error, what, where string) error {
 		return err
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fail.Wrap(fail.Refused, err, "%s", what).At(where).
-			Do("free space there (a build needs about 4 GiB, a finished bundle about 1 GiB), then run it again: it goes on where it stopped")
+			Do("free space there (a build needs about 4 GiB, a finished bundle about 1 GiB), then run it again: it continues where it stopped")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fail.Wrap(fail.Refused, err, "%s", what).At(where).Do("run it as a user who may write there, or name another library")
 	}

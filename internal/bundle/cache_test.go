@@ -132,7 +132,7 @@ func TestKeysDependOnEverything(t *testing.T) {
 
 func TestFullDiskIsTheUsersToMend(t *testing.T) {
 	err := ioError(fmt.Errorf("write x: %w", syscall.ENOSPC), "store kubelet", "/lib")
-	wantKind(t, err, fail.Refused, "/lib", "store kubelet", "no space left", "free space", "goes on where it stopped")
+	wantKind(t, err, fail.Refused, "/lib", "store kubelet", "no space left", "free space", "continues where it stopped")
 	wantKind(t, ioError(os.ErrPermission, "store", "/lib"), fail.Refused, "may write there")
 }
 

@@ -151,10 +151,10 @@ func explain(err error, name string, args []string, last []string) error {
 		needle, hint string
 		kind         fail.Kind
 	}{
-		{"no space left on device", "free space there and in the directory of `go env GOCACHE`, then run it again: it goes on where it stopped", fail.Refused},
+		{"no space left on device", "free space there and in the directory of `go env GOCACHE`, then run it again: it continues where it stopped", fail.Refused},
 		{"checksum mismatch", "what was downloaded is not what the recipe pins: do not use it, and find out what lies between here and the module proxy", fail.Refused},
 		{"SECURITY ERROR", "what was downloaded is not what the recipe pins: do not use it, and find out what lies between here and the module proxy", fail.Refused},
-		{"No space left on device", "free space there, then run it again: it goes on where it stopped", fail.Refused},
+		{"No space left on device", "free space there, then run it again: it continues where it stopped", fail.Refused},
 		{"requires go >=", "install a newer Go", fail.Refused},
 		{"dial tcp", "check the network and GOPROXY", fail.Unreachable},
 		{"i/o timeout", "check the network and GOPROXY", fail.Unreachable},

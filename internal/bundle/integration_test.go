@@ -252,7 +252,7 @@ func TestBuildStops(t *testing.T) {
 			cancel()
 		}
 	}})
-	wantKind(t, err, fail.Interrupted, "goes on where it stopped")
+	wantKind(t, err, fail.Interrupted, "continues where it stopped")
 	if left := names(t, l.tmpDir()); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}

@@ -338,7 +338,7 @@ func backupWords(b *cluster.Backups, name string, now time.Time) string {
 	case b.Problem != "":
 		return b.Problem
 	case b.LastID == "":
-		return "none; naupegos backup create " + name + " makes one"
+		return "none; naupegos backup create " + name + " creates one"
 	case b.ProvenID == "":
 		return "the last is " + ago(b.Last) + "; none is proven"
 	case b.ProvenID == b.LastID:
@@ -352,7 +352,7 @@ func scheduleWords(s *cluster.Scheduled, name string, now time.Time) string {
 	if s.Problem != "" {
 		return s.Schedule + ": " + s.Problem
 	}
-	is := "none was made yet"
+	is := "none has been made yet"
 	if s.Last != nil {
 		is = "the last is " + coarse(now.Sub(s.Last.At)) + " old, by " + s.Last.Machine
 	}

@@ -95,7 +95,7 @@ func (a *App) examine(ctx context.Context, name, file string) ([]provider.Check,
 	case err != nil:
 		return nil, err
 	case c != nil && file != "":
-		return nil, fail.New(fail.Refused, "-f names a document that this command looks at, and a server is named").Do("leave out -f, or --server and $NAUPEGOS_SERVER")
+		return nil, fail.New(fail.Refused, "-f is checked from this host, but a server is named").Do("leave out -f, or --server and $NAUPEGOS_SERVER")
 	case c != nil:
 		return a.examineAfar(ctx, c, name), nil
 	}
@@ -209,12 +209,12 @@ func (a *App) checkBundle(ctx context.Context, doc *v1alpha1.Cluster) provider.C
 	}
 	for _, program := range []string{"go", "apt-get", "dpkg-deb"} {
 		if _, lookErr := exec.LookPath(program); lookErr != nil {
-			return check(name, "", fail.Wrap(fail.NotFound, err, "none is here, and %s, which makes one, is missing", program).
-				Do("install it, or naupegos bundle import one that was made elsewhere"))
+			return check(name, "", fail.Wrap(fail.NotFound, err, "there is none, and %s, which is needed to build one, is missing", program).
+				Do("install it, or import a bundle that was built elsewhere: naupegos bundle import"))
 		}
 	}
 	return provider.Check{Name: name, Result: provider.Warning,
-		Detail: fmt.Sprintf("Kubernetes %s is not here yet: apply gets it first; compiling one takes 10 to 25 minutes on two cores", kubernetes)}
+		Detail: fmt.Sprintf("the bundle of Kubernetes %s is not available here yet: apply gets it first; compiling it takes 10 to 25 minutes on two cores", kubernetes)}
 }
 
 // checkCluster looks at what one cluster needs of its provider.

@@ -42,7 +42,7 @@ cluster is destroyed.`,
 				name = args[0]
 			}
 			if html != "" && len(args) == 0 {
-				return fail.New(fail.Invalid, "--html draws one run, and no cluster is named").Do("naupegos history NAME --html %s", html)
+				return fail.New(fail.Invalid, "--html shows one run, but no cluster is named").Do("naupegos history NAME --html %s", html)
 			}
 			if html != "" && len(args) == 1 {
 				args = append(args, "last")
@@ -127,7 +127,7 @@ func findRun(cmd *cobra.Command, st runs, cluster, id string) (*plan.RunRecord, 
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fail.New(fail.NotFound, "nothing was done on cluster %s yet", cluster)
+		return nil, fail.New(fail.NotFound, "nothing has been done to cluster %s yet", cluster)
 	}
 	return st.Run(cmd.Context(), list[0].ID)
 }

@@ -40,7 +40,7 @@ func (n *nodeChange) carryOut(ctx context.Context, name string) error {
 		return err
 	}
 	if done.Paused {
-		_, err = fmt.Fprintf(n.app.Out, "Paused. naupegos apply, or the same command without --pause-after, goes on with cluster %s.\n", name)
+		_, err = fmt.Fprintf(n.app.Out, "Paused. naupegos apply, or the same command without --pause-after, continues with cluster %s.\n", name)
 		return err
 	}
 	_, err = fmt.Fprintf(n.app.Out, "Cluster %s is as wanted (%s).\n", name, time.Since(began).Round(100*time.Millisecond))

@@ -82,7 +82,7 @@ func statusTable(w io.Writer, s *cluster.Status) error {
 		fmt.Fprintf(w, "  next certificate to expire  %s (%s)\n", s.Expires.Format(time.DateOnly), s.ExpiresOf)
 	}
 	if n := len(s.Due); n > 0 {
-		fmt.Fprintf(w, "  due for renewal             %d, the first is %s: naupegos renew %s does them\n", n, s.Due[0], s.Name)
+		fmt.Fprintf(w, "  due for renewal             %d, the first is %s: naupegos renew %s renews them\n", n, s.Due[0], s.Name)
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -140,7 +140,7 @@ func (a *App) showStatus(ctx context.Context, name string, f *statusFlags) error
 			if _, err := a.printStatus(st, f, nil); err != nil {
 				return err
 			}
-			return fail.New(fail.NotReady, "cluster %s is not healthy after %s", name, f.wait).Do("give it longer with --wait=TIME, or mend it: naupegos plan -f FILE says what differs")
+			return fail.New(fail.NotReady, "cluster %s is not healthy after %s", name, f.wait).Do("wait longer with --wait=TIME, or fix what is wrong: naupegos plan -f FILE shows what differs")
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -222,7 +222,7 @@ func (a *App) listClusters(ctx context.Context, out *output.Format, within time.
 func (a *App) printClusters(rows []operate.Row, out *output.Format) error {
 	return out.Print(a.Out, rows, func(w io.Writer) error {
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(t, "NAME\tPROVIDER\tKUBERNETES\tHEALTH\tCREATED\tID\tAT WORK")
+		fmt.Fprintln(t, "NAME\tPROVIDER\tKUBERNETES\tHEALTH\tCREATED\tID\tIN PROGRESS")
 		for _, r := range rows {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Provider, output.Dash(r.Kubernetes), r.Health, r.Created.Local().Format(time.DateTime), r.ID, r.Lease)
 		}

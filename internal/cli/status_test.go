@@ -12,7 +12,7 @@ import (
 // TestStatusKeepsItsColumns: an error of several lines stands below the table, not in it.
 func TestStatusKeepsItsColumns(t *testing.T) {
 	const long = "cut off: dial tcp 10.77.0.22:22: i/o timeout\n  tried 3 times\n  since 2026-11-22 21:00:00, by way of the bridge nau0badc0de of this host"
-	s := &cluster.Status{BundleNote: "bundle aaaaaaaaaaaa, which the cluster was built with, is not here", Machines: []cluster.MachineStatus{
+	s := &cluster.Status{BundleNote: "bundle aaaaaaaaaaaa, with which the cluster was built, is not available here", Machines: []cluster.MachineStatus{
 		{Name: "demo-cp-1", Role: "control-plane", Address: "10.77.0.21", State: "running", Config: "as wanted", Node: "Ready", Version: "v1.36.3", Etcd: "healthy"},
 		{Name: "demo-cp-2", Role: "control-plane", Address: "10.77.0.22", State: "running", Config: long, Node: "NotReady", Version: "v1.36.3", Etcd: long},
 	}}

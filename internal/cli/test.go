@@ -86,7 +86,7 @@ func (a *App) proven(name string, proofs []cluster.Proof, junit string, out *out
 		}
 	}
 	if err := out.Print(a.Out, proofs, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%d of %d hold.\n", len(proofs)-failed(proofs), len(proofs))
+		_, err := fmt.Fprintf(w, "%d of %d tests passed.\n", len(proofs)-failed(proofs), len(proofs))
 		return err
 	}); err != nil {
 		return err
@@ -150,7 +150,7 @@ func writeJUnit(path, name string, proofs []cluster.Proof) error {
 	for _, p := range proofs {
 		c := junitCase{Class: name, Name: p.Name, Seconds: p.Seconds}
 		if !p.Passed {
-			c.Failure = &junitFailure{Message: p.Title + ": it does not hold", Text: tool.Printable(p.Failure)}
+			c.Failure = &junitFailure{Message: p.Title + ": failed", Text: tool.Printable(p.Failure)}
 		}
 		suite.Seconds += p.Seconds
 		suite.Cases = append(suite.Cases, c)

@@ -56,7 +56,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	}
 	if r := c.restoring(); r != nil && r.Living {
 		return nil, fail.New(fail.Refused, "what cluster %s holds is being replaced by backup %s, and that has not come to its end", c.Name(), r.Set).
-			Do("naupegos backup restore %s --from %s --consent %s goes on with it", c.Name(), r.Set, ConsentRestore)
+			Do("naupegos backup restore %s --from %s --consent %s continues it", c.Name(), r.Set, ConsentRestore)
 	}
 	if err := c.recallEncryption(ctx); err != nil {
 		return nil, err

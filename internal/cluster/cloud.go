@@ -58,7 +58,7 @@ func (c *Cluster) keepCredential(ctx context.Context, cred provider.CloudCredent
 // tellReach tells once where a credential reaches farther than the cluster needs; checkCredential does so later.
 func tellReach(cred provider.CloudCredential, p plan.Progress) {
 	if n, ok := p.(plan.Noter); ok && cred.Reach != "" {
-		n.Note("the cluster's credential reaches the whole project: %s", cred.Reach)
+		n.Note("the cluster's credential gives access to the whole project: %s", cred.Reach)
 	}
 }
 
@@ -68,11 +68,11 @@ func (c *Cluster) checkCredential(ctx context.Context) ([]provider.Check, error)
 	if err != nil || cred == nil || c.cloud() == nil {
 		return nil, err
 	}
-	check := provider.Check{Name: "credential of the cloud", Result: provider.Fine, Detail: "admits only the calls that the cluster makes"}
+	check := provider.Check{Name: "credential of the cloud", Result: provider.Fine, Detail: "allows only the calls that the cluster makes"}
 	if !cred.Bounded {
 		check.Result = provider.Warning
-		check.Detail = "the cluster's reaches the whole project: " + cmp.Or(cred.Reach, "it was made without access rules") +
-			"; naupegos certs rotate " + c.Name() + " --cloud-credential makes another one"
+		check.Detail = "it gives access to the whole project: " + cmp.Or(cred.Reach, "it was created without access rules") +
+			"; naupegos certs rotate " + c.Name() + " --cloud-credential creates a new one"
 	}
 	return []provider.Check{check}, nil
 }

@@ -296,7 +296,7 @@ func (c *Cluster) newerBundle() string {
 	if c.bundle == nil || c.newest == nil || c.newest.ID == c.bundle.ID || c.newest.Manifest.Title() != c.bundle.Manifest.Title() {
 		return ""
 	}
-	return fmt.Sprintf("a newer bundle of Kubernetes %s is here, %s: the cluster stays with %s, which it was built with, until naupegos apply --consent %s",
+	return fmt.Sprintf("a newer bundle of Kubernetes %s is available, %s: the cluster keeps %s, with which it was built, until naupegos apply --consent %s",
 		c.newest.Manifest.Title(), shortID(c.newest.ID), shortID(c.bundle.ID), ConsentBundle)
 }
 
@@ -304,7 +304,7 @@ func (c *Cluster) newerBundle() string {
 func (c *Cluster) bundleNote() string {
 	if c.otherBundle() {
 		_, was := c.builtWith()
-		return fmt.Sprintf("bundle %s, which the cluster was built with, is not here; %s is: apply would take programs and images from it, with --consent %s",
+		return fmt.Sprintf("bundle %s, with which the cluster was built, is not available here, but %s is: apply --consent %s takes programs and images from it",
 			shortID(was), shortID(c.bundle.ID), ConsentBundle)
 	}
 	return c.newerBundle()

@@ -68,7 +68,7 @@ func TestOtherBundle(t *testing.T) {
 		t.Fatalf("remembered: %s", memory.BundleOf(l.rec))
 	}
 	l.bundle, l.newest = bundleOf("b"), bundleOf("b")
-	if note := l.bundleNote(); !strings.Contains(note, "bundle aaaaaaaaaaaa, which the cluster was built with, is not here; bbbbbbbbbbbb is") {
+	if note := l.bundleNote(); !strings.Contains(note, "bundle aaaaaaaaaaaa, with which the cluster was built, is not available here, but bbbbbbbbbbbb is") {
 		t.Errorf("the note is %q", note)
 	}
 	o := l.observed(nil, "demo-cp-1")
@@ -96,7 +96,7 @@ func TestNewerBundle(t *testing.T) {
 	l := newLab(t, doc).running(doc)
 	l.bundle, l.newest = bundleOf("a"), bundleOf("b")
 	testkit.Must(t, l.Converged(t.Context()))
-	if note := l.bundleNote(); !strings.Contains(note, "a newer bundle of Kubernetes "+release.Default+" is here, bbbbbbbbbbbb") {
+	if note := l.bundleNote(); !strings.Contains(note, "a newer bundle of Kubernetes "+release.Default+" is available, bbbbbbbbbbbb") {
 		t.Errorf("the note is %q", note)
 	}
 	if text := l.mustPlan(l.observed(nil, "demo-cp-1")); text != "" {

@@ -269,15 +269,15 @@ func TestCredentialReach(t *testing.T) {
 	if err := l.keepCredential(ctx, provider.CloudCredential{ID: "of a former naupegos"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := check(); !strings.Contains(got, "it was made without access rules; naupegos certs rotate demo --cloud-credential") {
+	if got := check(); !strings.Contains(got, "it was created without access rules; naupegos certs rotate demo --cloud-credential") {
 		t.Errorf("of one that is older: %s", got)
 	}
 	for _, x := range []struct {
 		untyped     bool
 		note, check string
 	}{
-		{true, "reaches the whole project: not all of the cloud's services take", string(provider.Warning) + " the cluster's reaches the whole project: not all"},
-		{false, "", string(provider.Fine) + " admits only the calls"},
+		{true, "gives access to the whole project: not all of the cloud's services take", string(provider.Warning) + " it gives access to the whole project: not all"},
+		{false, "", string(provider.Fine) + " allows only the calls"},
 	} {
 		k.untyped = x.untyped
 		p, err := l.PlanRotateCredential(ctx, "")

@@ -348,7 +348,7 @@ func (c *Cluster) RotateEncryption(ctx context.Context) (string, error) {
 	case !c.facts.Bootstrapped():
 		return "", fail.New(fail.NotReady, "cluster %s was never up", c.Name()).Do("naupegos apply brings it up")
 	case c.encryptionChanging():
-		return "", fail.New(fail.Refused, "the encryption of cluster %s's Secrets is being changed already", c.Name()).Do("naupegos apply goes on with that; then try again")
+		return "", fail.New(fail.Refused, "the encryption of cluster %s's Secrets is being changed already", c.Name()).Do("naupegos apply continues that; then try again")
 	}
 	n, err := strconv.Atoi(strings.TrimPrefix(c.encryptionKey(), encryptionKeyPrefix))
 	if err != nil {

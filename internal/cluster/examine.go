@@ -31,7 +31,7 @@ func (c *Cluster) checkFacts(s wanted.Slot, f machine.Facts) error {
 			Do("use Debian or Ubuntu; Fedora CoreOS, Flatcar and the like can't be machines of a cluster yet")
 	}
 	if f.Hostname != s.Name && !c.prov.Traits().Given {
-		return fail.New(fail.Conflict, "it calls itself %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
+		return fail.New(fail.Conflict, "its hostname is %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
 	}
 	if f.Fresh {
 		if err := checkRoom(s, f, time.Now()); err != nil {
@@ -59,8 +59,8 @@ func checkRoom(s wanted.Slot, f machine.Facts, now time.Time) error {
 			Do("make room there, or mount a larger disk")
 	}
 	if skew := f.Clock.Sub(now); !f.Clock.IsZero() && skew.Abs() > clockSkew {
-		return fail.New(fail.Refused, "its clock says %s, which is %s off from here", f.Clock.UTC().Format(time.RFC3339), skew.Abs().Round(time.Second)).At(s.Name).
-			Do("set it: timedatectl set-ntp true on %s; or is it this host's clock that is wrong?", s.Name)
+		return fail.New(fail.Refused, "its clock says %s, which differs from this host's by %s", f.Clock.UTC().Format(time.RFC3339), skew.Abs().Round(time.Second)).At(s.Name).
+			Do("set it: timedatectl set-ntp true on %s; or correct this host's clock, if that is wrong", s.Name)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (c *Cluster) checkPorts(s wanted.Slot, f machine.Facts) error {
 			if l.Port != need.port || need.local && l.Address != "0.0.0.0" && l.Address != "::" && l.Address != "127.0.0.1" {
 				continue
 			}
-			taken = append(taken, fmt.Sprintf("port %d, which %s needs, is listened on by %s", need.port, need.who, listener(l)))
+			taken = append(taken, fmt.Sprintf("port %d, which %s needs, is in use by %s", need.port, need.who, listener(l)))
 			if advice := evict(l); !strings.Contains(strings.Join(stop, "; "), advice) {
 				stop = append(stop, advice)
 			}
@@ -128,7 +128,7 @@ func listener(l machine.Listener) string {
 func evict(l machine.Listener) string {
 	switch {
 	case l.PID == 0:
-		return fmt.Sprintf("find out who holds it: ss -ltnp sport = :%d", l.Port)
+		return fmt.Sprintf("find out what uses it: ss -ltnp sport = :%d", l.Port)
 	case l.Unit != "":
 		return "systemctl disable --now " + l.Unit
 	case l.PID == 1:

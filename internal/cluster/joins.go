@@ -202,7 +202,7 @@ func stoppable(members []etcd.Member, health []etcd.Health, name string) error {
 	}
 	if _, err := etcd.Project(members, health, etcd.Change{Action: etcd.Stop, ID: members[i].ID}); err != nil {
 		return fail.Wrap(fail.NotReady, err, "restart %s", name).At(name).
-			Do("bring the other control-plane machines back, or replace them: naupegos status shows which don't answer; apply goes on then")
+			Do("bring the other control-plane machines back, or replace them: naupegos status shows which don't answer; then apply continues")
 	}
 	return nil
 }

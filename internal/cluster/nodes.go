@@ -221,7 +221,7 @@ func (c *Cluster) nodeStep(s wanted.Slot, known bool) *plan.Step {
 // is asked why, in the time that is left for it.
 func (c *Cluster) bringNode(ctx context.Context, s wanted.Slot, p plan.Progress) error {
 	return support.WaitThenDiagnose(ctx, func(ctx context.Context) error { return c.awaitNode(ctx, s, p) }, func(ctx context.Context, waited error) error {
-		p.Status("asking %s why its node is not ready", s.Name)
+		p.Status("checking on %s why its node is not ready", s.Name)
 		return c.nodeTrouble(ctx, s, waited)
 	})
 }

@@ -21,10 +21,10 @@ import (
 // Proof is one thing that was tried on a living cluster.
 type Proof struct {
 	Name    string  `json:"name"`              // "api", "gateway/demo-gw-1", "dns", "service", "cloud"
-	Title   string  `json:"title"`             // what holds, for people
-	Passed  bool    `json:"passed"`            // it holds
+	Title   string  `json:"title"`             // what is tested, for people
+	Passed  bool    `json:"passed"`            // the test passed
 	Detail  string  `json:"detail,omitempty"`  // what was asked by what
-	Failure string  `json:"failure,omitempty"` // why it does not hold, and what to do
+	Failure string  `json:"failure,omitempty"` // why it failed, and what to do
 	Seconds float64 `json:"seconds"`           // that it took
 }
 

@@ -56,7 +56,7 @@ func (r *Recovering) place() laying.Place {
 
 func (c *Cluster) errRecovering() error {
 	return fail.New(fail.Refused, "etcd of cluster %s is being recovered, and that has not come to its end", c.Name()).
-		Do("naupegos etcd recover %s --from %s goes on with it", c.Name(), c.recovering().From)
+		Do("naupegos etcd recover %s --from %s continues it", c.Name(), c.recovering().From)
 }
 
 var recoverRules = []plan.Rule{

@@ -80,10 +80,10 @@ func TestRecoverRefused(t *testing.T) {
 	// Begun, it goes on from the same machine, whatever answers by then; apply waits for its end.
 	testkit.Must(t, l.setRecovering(ctx, &Recovering{From: "demo-cp-1", Run: "r"}))
 	_, err = l.recoverSteps(ctx, o, "demo-cp-3", nil, up)
-	testkit.Fails(t, err, fail.Refused, "naupegos etcd recover demo --from demo-cp-1 goes on")
+	testkit.Fails(t, err, fail.Refused, "naupegos etcd recover demo --from demo-cp-1 continues")
 	_ = testkit.Value(l.recoverSteps(ctx, well, "demo-cp-1", nil, up))(t)
 	_, err = l.PlanApply(ctx)
-	testkit.Fails(t, err, fail.Refused, "naupegos etcd recover demo --from demo-cp-1 goes on")
+	testkit.Fails(t, err, fail.Refused, "naupegos etcd recover demo --from demo-cp-1 continues")
 	testkit.Must(t, l.setRecovering(ctx, &Recovering{From: "demo-cp-1", Left: &laying.Salvaged{Revision: 90}, Done: true}))
 	if l.recovering() != nil || l.LastRecovery().Left.Next() != 1_000_000_091 {
 		t.Errorf("what has come to its end is %+v", l.LastRecovery())

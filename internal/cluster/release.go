@@ -46,7 +46,7 @@ func (c *Cluster) BeginRelease(ctx context.Context) error {
 }
 
 func errReleasing(name string) error {
-	return fail.New(fail.Refused, "cluster %s is being released", name).Do("naupegos release %s goes on with it", name)
+	return fail.New(fail.Refused, "cluster %s is being released", name).Do("naupegos release %s continues it", name)
 }
 
 // PlanRelease leaves a plain cluster of kubeadm's on hosts given by address, and forgets it.
@@ -76,7 +76,7 @@ func (c *Cluster) releasable(ctx context.Context) error {
 	case c.Releasing(): // it was at rest when that began
 		return nil
 	case c.rotationNote() != "":
-		return fail.New(fail.Refused, "cluster %s is not at rest: %s", name, c.rotationNote())
+		return fail.New(fail.Refused, "keys of cluster %s are being rotated (%s)", name, c.rotationNote())
 	case c.soakNote() != "":
 		return fail.New(fail.Refused, "cluster %s is in the middle of an upgrade: %s", name, c.soakNote())
 	}
@@ -331,7 +331,7 @@ var importRules = []plan.Rule{
 func Importing(rec *store.Cluster) bool { return memory.NewFacts(rec, nil).Is(memory.Importing) }
 
 func errImporting(name string) error {
-	return fail.New(fail.Refused, "cluster %s is not taken over yet", name).Do("naupegos import %s --adopt goes on with it", name)
+	return fail.New(fail.Refused, "cluster %s is not taken over yet", name).Do("naupegos import %s --adopt continues it", name)
 }
 
 // PlanImport takes a cluster over that somebody else has made.

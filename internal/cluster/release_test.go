@@ -82,7 +82,7 @@ func TestReleaseRefused(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "demo-a-2 can't be let go: it does not answer")
 	testkit.Must(t, l.BeginRelease(ctx))
 	_, err = l.PlanApply(ctx)
-	testkit.Fails(t, err, fail.Refused, "naupegos release demo goes on")
+	testkit.Fails(t, err, fail.Refused, "naupegos release demo continues")
 	testkit.Must(t, l.releasable(ctx)) // it was at rest when it began
 }
 

@@ -55,7 +55,7 @@ func (c *Cluster) BeginReset(ctx context.Context, opts ResetOptions) error {
 func (c *Cluster) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.Step, error) {
 	if now, err := c.toldRotation(); err != nil || now.Has(pki.SSHKeyName) && !c.prov.Traits().Given {
 		return nil, firstError(err, fail.New(fail.Refused, "the SSH key of cluster %s is being rotated: machines may let in by another key than what is remembered afterwards", c.Name()).
-			Do("naupegos apply goes on with that, naupegos certs rotate %s --abandon takes it back; then try again", c.Name()))
+			Do("naupegos apply continues that, naupegos certs rotate %s --abandon takes it back; then try again", c.Name()))
 	}
 	inv, err := c.prov.Observe(ctx)
 	if err != nil {
@@ -182,8 +182,8 @@ func (c *Cluster) checkReset(o *Observed, m provider.Machine) error {
 
 // errResetting says that a reset has not come to its end.
 func (c *Cluster) errResetting() error {
-	return fail.New(fail.Refused, "a reset of cluster %s was begun and has not come to its end", c.Name()).
-		Do("naupegos reset %s goes on with it; then naupegos apply builds anew", c.Name())
+	return fail.New(fail.Refused, "a reset of cluster %s was begun and is not finished", c.Name()).
+		Do("naupegos reset %s continues it; then naupegos apply builds the cluster again", c.Name())
 }
 
 // checkUnclean refuses to put anything on machines whose reset has not come to its end: what is left there is another cluster's, or would not
@@ -202,13 +202,13 @@ func (c *Cluster) checkUnclean(o *Observed) error {
 // resetNote says where a reset stands; empty where there is none.
 func (c *Cluster) resetNote() string {
 	if c.facts.Is(memory.Releasing) {
-		return "it is being released: naupegos release " + c.Name() + " goes on"
+		return "the cluster is being released: naupegos release " + c.Name() + " continues"
 	}
 	if c.facts.Is(memory.Importing) {
-		return "it is not taken over yet: naupegos import " + c.Name() + " --adopt goes on"
+		return "the cluster is not taken over yet: naupegos import " + c.Name() + " --adopt continues"
 	}
 	if c.facts.Is(memory.Resetting) {
-		return "begun, and not at its end: naupegos reset " + c.Name() + " goes on"
+		return "begun but not finished: naupegos reset " + c.Name() + " continues"
 	}
 	return ""
 }

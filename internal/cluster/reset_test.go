@@ -80,7 +80,7 @@ func TestResetIsKilledAnywhere(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		_, err := l.PlanApply(ctx)
-		testkit.Fails(t, err, fail.Refused, "naupegos reset demo goes on")
+		testkit.Fails(t, err, fail.Refused, "naupegos reset demo continues")
 		if l.resetNote() == "" {
 			t.Error("status says nothing of it")
 		}

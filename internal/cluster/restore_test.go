@@ -81,7 +81,7 @@ func TestRestoreLivingPlan(t *testing.T) {
 		t.Errorf("etcd begins with %v", l.initialMembers())
 	}
 	_, err = l.PlanApply(ctx)
-	testkit.Fails(t, err, fail.Refused, "--from 20261124T032115Z-901c --consent replace-data goes on")
+	testkit.Fails(t, err, fail.Refused, "--from 20261124T032115Z-901c --consent replace-data continues")
 	again, _, err := l.restoreLivingSteps(ctx, o, nil, answers, 0)
 	testkit.Must(t, err)
 	if len(again) != len(steps)-1 { // what is there then is no backup's worth

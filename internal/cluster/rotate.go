@@ -92,9 +92,9 @@ func (c *Cluster) Rotate(ctx context.Context, keys []string, hold bool) (isNew b
 	case !c.facts.Bootstrapped():
 		return false, errNotBootstrapped(c.Name())
 	case !now.IsZero() && !slices.Equal(now.Keys(), begun.Keys()), now.Phase == rotation.Abandon:
-		return false, fail.New(fail.Refused, "keys of cluster %s are being rotated already, %s", c.Name(), c.rotationNote()).Do("let that come to its end, then try again")
+		return false, fail.New(fail.Refused, "keys of cluster %s are being rotated already (%s)", c.Name(), c.rotationNote()).Do("let that rotation finish first, then try again")
 	case now.IsZero() && (c.moving() || c.upgrading()):
-		return false, fail.New(fail.Refused, "cluster %s is being upgraded", c.Name()).Do("naupegos apply goes on with that; then try again")
+		return false, fail.New(fail.Refused, "cluster %s is being upgraded", c.Name()).Do("naupegos apply continues the upgrade; then try again")
 	}
 	if err := c.mayRotate(ctx, begun); err != nil {
 		return false, err
@@ -184,9 +184,9 @@ func (c *Cluster) rotationNote() string {
 	case err != nil || now.IsZero():
 		return ""
 	case c.held(now):
-		return fmt.Sprintf("of %s: %s, and the former ones are trusted until naupegos certs rotate %s --finish", list(now.Keys()), now.Words(), c.Name())
+		return fmt.Sprintf("%s: %s, and the old ones stay trusted until naupegos certs rotate %s --finish", list(now.Keys()), now.Words(), c.Name())
 	}
-	return fmt.Sprintf("of %s, on the way to where %s; naupegos apply goes on", list(now.Keys()), now.Words())
+	return fmt.Sprintf("%s: not finished; naupegos apply continues, and this phase ends once %s", list(now.Keys()), now.Words())
 }
 
 // planRotation ends a phase once everything is in it. Whoever agreed to this step, which tells of the phases that follow, has agreed to them.

@@ -90,7 +90,7 @@ func (s *rotationScan) machines(ctx context.Context) error {
 			return err
 		}
 		if what := describe(&r); len(what) > 0 {
-			return fail.New(fail.NotReady, "it is not as it is told: %s", strings.Join(what, "; ")).At(m.Name).Do("naupegos apply goes on")
+			return fail.New(fail.NotReady, "it is not as it is told: %s", strings.Join(what, "; ")).At(m.Name).Do("naupegos apply continues")
 		}
 		return nil
 	})
@@ -186,7 +186,7 @@ func (s *rotationScan) podsOnMachines(ctx context.Context, client *kube.Client, 
 		slices.Sort(behind)
 		behind = slices.Compact(behind)
 		err = fail.New(fail.NotReady, "the credentials of %s are of the former key, or lack the next authority: %s", plural(len(behind), "pod"),
-			list(behind[:min(len(behind), 10)])).Do("delete those that never get new ones; naupegos apply goes on")
+			list(behind[:min(len(behind), 10)])).Do("delete those that never get new ones; naupegos apply continues")
 	}
 	return err
 }

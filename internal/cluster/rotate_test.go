@@ -228,14 +228,14 @@ func TestRotationWaitsForAMachine(t *testing.T) {
 		stays := func() {
 			t.Helper()
 			testkit.Must(t, l.advanceRotation(t.Context()))
-			if now := testkit.Value(l.toldRotation())(t); now.String() != scan.now.String() || !strings.Contains(l.rotationNote(), "naupegos apply goes on") {
+			if now := testkit.Value(l.toldRotation())(t); now.String() != scan.now.String() || !strings.Contains(l.rotationNote(), "naupegos apply continues") {
 				t.Errorf("it went on without %s to where %s: %s", away, now.Words(), l.rotationNote())
 			}
 		}
 		testkit.Fails(t, ends(machine.Report{}, fail.New(fail.Unreachable, "no answer").At(away)), fail.Unreachable, away)
 		stays()
 		missed := machine.Report{Changes: []machine.Change{{Kind: "file", Name: "/root/.ssh/authorized_keys", Action: "update"}}}
-		testkit.Fails(t, ends(missed, nil), fail.NotReady, away, "authorized_keys", "naupegos apply goes on")
+		testkit.Fails(t, ends(missed, nil), fail.NotReady, away, "authorized_keys", "naupegos apply continues")
 		stays()
 		testkit.Must(t, ends(machine.Report{}, nil))
 	}

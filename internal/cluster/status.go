@@ -111,7 +111,7 @@ func (c *Cluster) repairNote(name string) string {
 	if err != nil || len(l.Tries) == 0 {
 		return ""
 	}
-	return name + " was " + strings.Join(l.Words(), ", ")
+	return name + ": " + strings.Join(l.Words(), ", ")
 }
 
 const upToDate = "up to date"
@@ -255,7 +255,7 @@ func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
 		return out, err
 	}
 	name := "provider " + c.doc.Spec.Provider.Name()
-	served := provider.Check{Name: name, Result: provider.Fine, Detail: fmt.Sprintf("can serve the %s of cluster %s", plural(len(want.Machines), "machine"), c.Name())}
+	served := provider.Check{Name: name, Result: provider.Fine, Detail: fmt.Sprintf("can provide the %s of cluster %s", plural(len(want.Machines), "machine"), c.Name())}
 	err = c.prov.Preflight(ctx, want)
 	if err != nil {
 		served.Result, served.Detail = provider.Failing, err.Error()
@@ -287,7 +287,7 @@ func checkMachine(name string, seen *Seen) provider.Check {
 	case seen.Err != nil:
 		check.Result, check.Detail = provider.Failing, seen.Err.Error()
 	case seen.Report == nil:
-		check.Result, check.Detail = provider.Warning, "was not asked: the cluster is not up yet, or its bundle is not here"
+		check.Result, check.Detail = provider.Warning, "was not checked: the cluster is not up yet, or its bundle is not available here"
 	}
 	return check
 }

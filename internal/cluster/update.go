@@ -45,7 +45,7 @@ func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating
 		return nil, err
 	}
 	if c.moving() || c.rotating() {
-		return nil, fail.New(fail.Refused, "update %s: an upgrade or a rotation is under way", c.Name()).Do("naupegos apply goes on with it; then update")
+		return nil, fail.New(fail.Refused, "update %s: an upgrade or a rotation is not finished", c.Name()).Do("naupegos apply continues it; then update")
 	}
 	o, err := c.observeInventory(ctx, c.decided())
 	if err != nil {
@@ -315,7 +315,7 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 		return nil
 	}
 	if err := u.closed(time.Now()); err != nil {
-		return fail.Wrap(fail.Refused, err, "the window has closed: %s and those that follow stay as they are", s.Name).Do("the same command goes on with them when it is open again")
+		return fail.Wrap(fail.Refused, err, "the window has closed: %s and those that follow stay as they are", s.Name).Do("the same command continues with them when it is open again")
 	}
 	if !s.IsControlPlane() {
 		return nil

@@ -125,7 +125,7 @@ func (c *Cluster) advanceReleases(ctx context.Context) error {
 		next, err = hops.Next(run, c.goal())
 	}
 	if err == nil && next != told && c.facts.Get(memory.Rotation) != "" {
-		err = fail.New(fail.Refused, "cluster %s can't go on to another release: keys are being rotated, %s", c.Name(), c.rotationNote()).Do("let the rotation come to its end first")
+		err = fail.New(fail.Refused, "cluster %s can't go on to another release: keys are being rotated (%s)", c.Name(), c.rotationNote()).Do("let the rotation finish first")
 	}
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (c *Cluster) moving() bool {
 // upgradeNote says where an upgrade stands; empty where there is none.
 func (c *Cluster) upgradeNote() string {
 	if c.moving() {
-		return fmt.Sprintf("on the way to Kubernetes %s: not everything runs yet what it is told; naupegos apply goes on", c.doc.Spec.Kubernetes.Version)
+		return fmt.Sprintf("to Kubernetes %s, not finished: some parts do not run their next version yet; naupegos apply continues", c.doc.Spec.Kubernetes.Version)
 	}
 	return c.soakNote()
 }
@@ -168,9 +168,9 @@ func (c *Cluster) soakNote() string {
 	if c.moving() || c.upgrading() || !told.Soaking() {
 		return ""
 	}
-	note := fmt.Sprintf("%s, which machines run: naupegos upgrade %s --finish goes on to %s, --back returns to %s", told.Words(), c.Name(), told.Servers, told.Machines)
+	note := fmt.Sprintf("%s, and machines still run %s: naupegos upgrade %s --finish continues to %s, --back returns to %s", told.Words(), told.Machines, c.Name(), told.Servers, told.Machines)
 	if ends := c.soakEnds(); !ends.IsZero() {
-		note += "; from " + ends.Local().Format(time.DateTime) + " on naupegos apply finishes it"
+		note += "; after " + ends.Local().Format(time.DateTime) + " naupegos apply finishes it"
 	}
 	return note
 }

@@ -103,7 +103,7 @@ func TestUpgradeStages(t *testing.T) {
 	if want := (hops.Releases{Servers: next, Emulates: "1.36", Machines: old, Ahead: next}); l.told() != want || l.upgrading() {
 		t.Errorf("the cluster runs %v, want %v; upgrading: %v", l.told(), want, l.upgrading())
 	}
-	if !strings.Contains(l.upgradeNote(), "upgrade demo --finish goes on to "+next+", --back returns to "+old) {
+	if !strings.Contains(l.upgradeNote(), "upgrade demo --finish continues to "+next+", --back returns to "+old) {
 		t.Errorf("it waits for a word: %q", l.upgradeNote())
 	}
 	golden(t, "upgrade-back", l.hops(documentOf(t, old)))
@@ -346,7 +346,7 @@ func TestSoakEnds(t *testing.T) {
 	doc.Spec.Updates.Soak.Duration = 24 * time.Hour
 	l.hops(doc)
 	testkit.Must(t, l.rememberSoak(t.Context())) // as an apply does that came to its end
-	if l.upgrading() || !l.told().Soaking() || !strings.Contains(l.upgradeNote(), " on naupegos apply finishes it") {
+	if l.upgrading() || !l.told().Soaking() || !strings.Contains(l.upgradeNote(), " naupegos apply finishes it") {
 		t.Errorf("it waits until %v: %q", l.soakEnds(), l.upgradeNote())
 	}
 	since := l.facts.Get(memory.SoakSince)

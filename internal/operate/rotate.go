@@ -103,7 +103,7 @@ func planRotate(ctx context.Context, b *Begun) (err error) {
 		b.said = "Nothing of cluster " + name + " trusts the former keys any more."
 		err = b.Cluster.FinishRotation(ctx)
 	case r.Abandon:
-		b.said = "Cluster " + name + " goes on with the keys that it had."
+		b.said = "Cluster " + name + " keeps the keys that it had."
 		err = b.Cluster.AbandonRotation(ctx)
 	default:
 		err = b.beginRotation(ctx)
@@ -123,9 +123,9 @@ func (b *Begun) beginRotation(ctx context.Context) (err error) {
 		if begun, err = c.Rotate(ctx, keys, r.Hold); err != nil {
 			return err
 		}
-		end := "and nothing trusts the former ones"
+		end := "and nothing trusts the old ones"
 		if r.Hold {
-			end = "and the former ones are trusted until naupegos certs rotate " + c.Name() + " --finish"
+			end = "and the old ones stay trusted until naupegos certs rotate " + c.Name() + " --finish"
 		}
 		said = append(said, fmt.Sprintf("New keys of cluster %s are in use, %s: %s.", c.Name(), end, strings.Join(keys, ", ")))
 		if r.All || r.Authorities {
@@ -137,7 +137,7 @@ func (b *Begun) beginRotation(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		said = append(said, fmt.Sprintf("All Secrets of cluster %s are encrypted by %s in etcd, and no API server reads another key.", c.Name(), key))
+		said = append(said, fmt.Sprintf("All Secrets of cluster %s are encrypted with %s in etcd, and no API server reads another key.", c.Name(), key))
 	}
 	b.said = strings.Join(said, "\n")
 	return nil

@@ -55,7 +55,7 @@ func (r *Registry) Maintain(ctx context.Context, uuid, why string) (*Machine, er
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		rec.Maintenance = why
 		if why == "" {
-			d.Note("maintenance ends", "")
+			d.Note("maintenance ended", "")
 		} else {
 			d.Note("in maintenance", why)
 		}
@@ -72,7 +72,7 @@ func (r *Registry) Reinstall(ctx context.Context, uuid, by string) (*Machine, er
 			}
 		}
 		rec.Reinstall, rec.Failures = true, 0
-		d.Note("to be installed again", "by "+by)
+		d.Note("to be reinstalled", "by "+by)
 		return nil
 	})
 }
@@ -82,7 +82,7 @@ func (r *Registry) Want(ctx context.Context, uuid, digest string) (*Machine, err
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		if rec.Wanted != digest {
 			rec.Wanted = digest
-			d.Note("wants", digest)
+			d.Note("should report", digest)
 		}
 		return nil
 	})

@@ -262,7 +262,7 @@ func lacks(seats []Seat, all []Machine, taken map[string]bool) error {
 		why = []string{"none is known"}
 	}
 	return fail.New(fail.Refused, "there are not enough machines: %s. Of %d that are known:\n  %s", strings.Join(words, ", "), len(all), strings.Join(why, "\n  ")).
-		Do("free, approve or mend machines (naupegos machine list), or want fewer")
+		Do("free, approve or repair machines (naupegos machine list), or use fewer")
 }
 
 // GiveBack takes a machine that has a seat of a cluster back to the stock, and remembers what it had. It is to be installed anew before it is
@@ -278,7 +278,7 @@ func (r *Registry) GiveBack(ctx context.Context, uuid, cluster, by string, again
 		claim := d.Claim
 		had, rec.Had = &claim, &Had{claim, time.Now().UTC().Truncate(time.Microsecond), again}
 		rec.Order, rec.Wanted, rec.Installed, rec.HostKeys, rec.Failures, rec.Reinstall = nil, "", time.Time{}, nil, 0, false
-		d.Note("given back", fmt.Sprintf("by %s: it was %s %d of %s", by, claim.Pool, claim.Seat, claim.Cluster))
+		d.Note("returned to the stock", fmt.Sprintf("by %s: it was %s %d of %s", by, claim.Pool, claim.Seat, claim.Cluster))
 		return nil
 	})
 	if err != nil || had == nil {

@@ -79,7 +79,7 @@ func (r *Registry) sight(dr *metal.Draft, rec *Record, d *facts.Discovery, key s
 	dr.Seen = now
 	if rec.Key != "" && !proven {
 		if rec.Asks != nil && rec.Asks.Key == key && rec.Asks.Since.Equal(now) {
-			dr.Note("asks with another key", "what it says of itself is not believed until that is approved: "+key)
+			dr.Note("asks for approval of another key", key+"; until it is approved, what the machine reports is ignored")
 		}
 		return nil
 	}

@@ -47,9 +47,9 @@ func (r *Registry) SetOrder(ctx context.Context, uuid string, o *order.Order, by
 		}
 		rec.Order, rec.Wanted = o, wanted
 		if o == nil {
-			d.Note("has no installation order any more", "by "+by)
+			d.Note("installation order withdrawn", "by "+by)
 		} else {
-			d.Note("is to have", o.System.Kubernetes+" as "+o.Hostname+", by "+by)
+			d.Note("installation ordered:", o.System.Kubernetes+" as "+o.Hostname+", by "+by)
 		}
 		return nil
 	})
@@ -58,7 +58,7 @@ func (r *Registry) SetOrder(ctx context.Context, uuid string, o *order.Order, by
 // Ordered returns the installation order of a machine: fail.NotFound where there is none.
 func (r *Registry) Ordered(m *Machine) (*order.Order, error) {
 	if m.Record.Order == nil {
-		return nil, fail.New(fail.NotFound, "nobody has said what is to be installed on the machine").At(m.UUID).Do("say it: naupegos machine install %s", m.UUID)
+		return nil, fail.New(fail.NotFound, "no installation is ordered for the machine").At(m.UUID).Do("order one: naupegos machine install %s", m.UUID)
 	}
 	return m.Record.Order, nil
 }
@@ -121,7 +121,7 @@ func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 	_, err := r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		if t.HostKeys != nil && !slices.Equal(t.HostKeys, rec.HostKeys) {
 			rec.HostKeys = t.HostKeys
-			d.Note("is known to SSH by", strings.Join(t.HostKeys, ", "))
+			d.Note("has the SSH host keys", strings.Join(t.HostKeys, ", "))
 		}
 		if t.Slot != "" && t.Slot != rec.Slot {
 			rec.Slot = t.Slot
@@ -131,7 +131,7 @@ func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 		if t.Refused != rec.Refused {
 			rec.Refused = t.Refused
 			if t.Refused != "" {
-				d.Note("went back from", t.Refused)
+				d.Note("rolled back from", t.Refused)
 			}
 		}
 		return nil

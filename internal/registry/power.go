@@ -49,7 +49,7 @@ func bmcSecret(uuid string) string { return "bmc/" + uuid }
 // SetBMC says by which controller a machine's power is switched; an empty address forgets it with its password.
 func (r *Registry) SetBMC(ctx context.Context, uuid string, b BMC, password []byte) (*Machine, error) {
 	if r.o.Secrets == nil {
-		return nil, fail.New(fail.Refused, "nothing is kept here by which a machine's power could be switched")
+		return nil, fail.New(fail.Refused, "this server stores no BMCs' passwords, so it can't control machines' power")
 	}
 	if b.Address != "" {
 		if err := b.access(uuid, password).Check(); err != nil {
@@ -73,7 +73,11 @@ func (r *Registry) SetBMC(ctx context.Context, uuid string, b BMC, password []by
 		if b.Address != "" {
 			rec.BMC = &b
 		}
-		d.Note("has the BMC", strings.TrimSpace(strings.Join([]string{b.Protocol, b.User, b.Address}, " ")))
+		if b.Address == "" {
+			d.Note("BMC removed", "")
+		} else {
+			d.Note("BMC set", strings.TrimSpace(strings.Join([]string{b.Protocol, b.User, b.Address}, " ")))
+		}
 		return nil
 	})
 }
@@ -86,7 +90,7 @@ func (r *Registry) SwitchPower(ctx context.Context, uuid, action, boot, by strin
 		return false, err
 	}
 	if m.Record.BMC == nil || r.o.Power == nil || r.o.Secrets == nil {
-		return false, fail.New(fail.Refused, "nobody has said by which BMC the machine's power is switched").At(uuid).Do("naupegos machine bmc %s --address … --user … --password-file …", uuid)
+		return false, fail.New(fail.Refused, "no BMC is configured for the machine").At(uuid).Do("naupegos machine bmc %s --address … --user … --password-file …", uuid)
 	}
 	password, err := r.o.Secrets.Get(ctx, bmcSecret(m.UUID))
 	if err != nil {

@@ -90,7 +90,7 @@ func (d postgres) explain(e *fail.Error) error {
 		if errors.As(e.Err, &network) { // pgx tells of each address and way that it has tried
 			e.Err = network
 		}
-		return as(fail.Unreachable, "check that the PostgreSQL server runs and can be reached from here (pg_isready), then run the same command again: it goes on where this one stopped")
+		return as(fail.Unreachable, "check that the PostgreSQL server runs and can be reached from here (pg_isready), then run the same command again: it continues where this one stopped")
 	}
 	return e
 }

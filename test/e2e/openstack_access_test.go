@@ -121,7 +121,7 @@ func credentialRotated(t *testing.T, r *rig, _ *load) {
 			t.Errorf("what was handed over in %s: %v", dir, err)
 		}
 	}
-	if out := r.run("doctor", r.name).stdout; !strings.Contains(out, "admits only the calls that the cluster makes") {
+	if out := r.run("doctor", r.name).stdout; !strings.Contains(out, "allows only the calls that the cluster makes") {
 		t.Errorf("the cluster's credential has no access rules:\n%s", out)
 	}
 	client, err := kube.NewClient(r.kubeconfig(), kube.ClientOptions{})

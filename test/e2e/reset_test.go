@@ -75,7 +75,7 @@ func (r *rig) resetsAll(t *testing.T, machines ...string) {
 	began, runs, once := time.Now(), 0, "NAUPEGOS_KILL_ONCE="+filepath.Join(r.dir, "boundaries")
 	for r.diesAgain(&runs, 4*(len(machines)+1), once, "reset", r.name, "--yes") {
 		if runs == 1 {
-			if res := r.must(4, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stderr, "naupegos reset "+r.name+" goes on") {
+			if res := r.must(4, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stderr, "naupegos reset "+r.name+" continues") {
 				t.Errorf("an apply in between: %v", res)
 			}
 		}

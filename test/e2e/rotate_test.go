@@ -122,7 +122,7 @@ func (r *rig) rotationDies() result {
 		// Each of the three phases takes a step for a machine, or others in its place.
 		r.killedAt(1+testkit.Rand(r.t).IntN(2*3*machines), rotate...)
 		res := r.run(testkit.Sample(r.t, 1, [][]string{rotate, apply})[0]...)
-		if res.code == 4 && strings.Contains(res.stderr, "naupegos apply goes on with that") { // the keys were rotated already, the encryption was not
+		if res.code == 4 && strings.Contains(res.stderr, "naupegos apply continues that") { // the keys were rotated already, the encryption was not
 			res = r.run(apply...)
 		}
 		return res

@@ -67,7 +67,7 @@ func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, version string
 // obtain gets a bundle that is not here, if it is needed so much.
 func obtain(ctx context.Context, w io.Writer, lib *bundle.Library, doc *v1alpha1.Cluster, version string, need Need) (b *bundle.Bundle, err error) {
 	if need == IfHere {
-		fmt.Fprintf(w, "The bundle of Kubernetes %s is not here yet; apply gets it first; compiling one takes 10 to 25 minutes on two cores.\n", version)
+		fmt.Fprintf(w, "The bundle of Kubernetes %s is not available here yet: apply gets it first; compiling it takes 10 to 25 minutes on two cores.\n", version)
 		return nil, nil
 	}
 	fmt.Fprintf(w, "The bundle of Kubernetes %s is not in the library yet: getting it. Compiling one takes 10 to 25 minutes on two cores, once.\n", version)

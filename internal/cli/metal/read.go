@@ -89,7 +89,7 @@ func table(w io.Writer, all []client.Machine, now time.Time) error {
 func remark(m client.Machine) string {
 	switch {
 	case m.Asks != "" && m.Approval == "approved":
-		return "asks with another key: " + m.Asks
+		return "asks for approval of another key: " + m.Asks
 	case m.Maintenance != "":
 		return "maintenance: " + m.Maintenance
 	case m.Why != "" && (m.State == "failed" || m.State == "denied"):
@@ -177,7 +177,7 @@ func detail(w io.Writer, d client.Detail) error {
 		line("Installed", d.Report.Digest)
 	}
 	line("Wanted", d.Wanted)
-	line("Takes updates by", d.Strategy)
+	line("Update strategy", d.Strategy)
 	if p := d.Progress; p != nil {
 		line("Installation", p.Stage+progressed(p)+", "+p.At.Local().Format(time.DateTime))
 	}

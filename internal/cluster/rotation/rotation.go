@@ -109,7 +109,7 @@ func (r Rotation) Abandoned() (Rotation, error) {
 		return r, fail.New(fail.Refused, "nothing is being rotated")
 	}
 	return r, fail.New(fail.Refused, "what the next keys have signed is in use already: there is no way back").
-		Do("let it come to its end (naupegos apply goes on; where it is held, certs rotate --finish); then the keys can be rotated again")
+		Do("let it finish (naupegos apply continues; where it is held, certs rotate --finish); then the keys can be rotated again")
 }
 
 // In returns which generations of a key are in use in the present phase; settled is the one of a key that is not rotated.

@@ -192,18 +192,22 @@ func (t Trouble) text() string {
 			b.WriteString(" is " + u.state)
 		}
 		if len(u.complaints) > 0 {
-			b.WriteString(" says:\n    " + strings.Join(u.complaints, "\n    "))
+			log := "'s log says:\n    "
+			if u.state != "" {
+				log = "; its log says:\n    "
+			}
+			b.WriteString(log + strings.Join(u.complaints, "\n    "))
 		}
 	}
 	if t.Unseen != nil {
-		b.WriteString("\nthe machine could not be asked for more: " + t.Unseen.Error())
+		b.WriteString("\nmore could not be read from the machine: " + t.Unseen.Error())
 	}
 	return b.String()
 }
 
 // NotReadyBecause makes the error of a node that did not get ready: what was waited for, what the machine says, what to do.
 func NotReadyBecause(machine, cluster string, waited error, t Trouble) error {
-	text := withoutHint(waited) + cmp.Or(t.text(), "\nkubelet and containerd run there and complain about nothing")
+	text := withoutHint(waited) + cmp.Or(t.text(), "\nkubelet and containerd run there and log no errors")
 	return fail.New(fail.NotReady, "%s", text).At(machine).Do("%s", remedy(machine, cluster, text, t)).Enough()
 }
 
@@ -220,8 +224,8 @@ func withoutHint(err error) string {
 
 // remedies are what helps against well-known causes, by what the error says.
 var remedies = []struct{ sign, advice string }{
-	{"swap on is not supported", "switch swap off on the machine"},
-	{"cni plugin not initialized", "the pod network's pod has not set this node up: look at its log"},
+	{"swap on is not supported", "turn off swap on the machine"},
+	{"cni plugin not initialized", "the network plugin's pod has not set up this node: look at its log"},
 	{"no space left on device", "make room on the machine's disk"},
 	{"certificate has expired or is not yet valid", "set the machine's clock"},
 }
@@ -238,5 +242,5 @@ func remedy(machine, cluster, text string, t Trouble) string {
 			return r.advice + ", then apply again"
 		}
 	}
-	return fmt.Sprintf("naupegos ssh %s %s leads there; mend the cause and apply again, or give it another machine: naupegos node replace %s %s", cluster, machine, cluster, machine)
+	return fmt.Sprintf("log in with naupegos ssh %s %s, fix the cause and apply again; or replace the machine: naupegos node replace %s %s", cluster, machine, cluster, machine)
 }

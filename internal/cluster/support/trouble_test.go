@@ -73,16 +73,16 @@ func TestNodeTrouble(t *testing.T) {
 	}{
 		"bad config": {
 			unitHost{show: show(crashing, runs), journal: map[string]string{"kubelet.service": badConfigLog}},
-			[]string{"w: wait for nodes: w: not ready, NodeStatusUnknown", "kubelet.service is activating (auto-restart, exit-code) says:", `"command failed" err="failed to load kubelet config file, path: /nowhere`},
+			[]string{"w: wait for nodes: w: not ready, NodeStatusUnknown", "kubelet.service is activating (auto-restart, exit-code); its log says:", `"command failed" err="failed to load kubelet config file, path: /nowhere`},
 			"containerd.service", "naupegos ssh demo w",
 		},
 		"no swap please": {
 			unitHost{show: show(crashing, runs), journal: map[string]string{"kubelet.service": "E1121 12:00:01.000001 1 run.go:72] \"command failed\" err=\"running with swap on is not supported\"\n"}},
-			[]string{"running with swap on"}, "read logs", "switch swap off",
+			[]string{"running with swap on"}, "read logs", "turn off swap",
 		},
 		"masked containerd": {
 			unitHost{show: show(runs, maskedUnit), journal: map[string]string{"kubelet.service": "I1121 12:00:01.000001 1 a.go:1] \"fine\"\n", "containerd.service": "Stopped containerd.service.\n"}},
-			[]string{"containerd.service is masked and inactive says:", "Stopped containerd.service."}, "fine", "systemctl unmask containerd.service",
+			[]string{"containerd.service is masked and inactive; its log says:", "Stopped containerd.service."}, "fine", "systemctl unmask containerd.service",
 		},
 		"only systemd speaks": {
 			unitHost{show: show(crashing, runs), journal: map[string]string{"kubelet.service": "kubelet.service: Main process exited, code=exited, status=1/FAILURE\n"}},
@@ -94,16 +94,16 @@ func TestNodeTrouble(t *testing.T) {
 		},
 		"alive at the moment": {
 			unitHost{show: show("NRestarts=17\n"+runs, "NRestarts=0\n"+runs), journal: map[string]string{"kubelet.service": badConfigLog}},
-			[]string{"kubelet.service is active (running), after systemd has restarted it 17 times says:", "failed to load kubelet config"}, "containerd.service", "naupegos ssh demo w",
+			[]string{"kubelet.service is active (running), after systemd has restarted it 17 times; its log says:", "failed to load kubelet config"}, "containerd.service", "naupegos ssh demo w",
 		},
 		"containerd's own errors": {
 			unitHost{show: show(runs, runs), journal: map[string]string{"containerd.service": "time=\"2026-11-21T12:00:00Z\" level=info msg=fine\ntime=\"2026-11-21T12:00:00Z\" level=error msg=\"write x: no space left on device\"\n"}},
-			[]string{"containerd.service says:", `level=error msg="write x`}, "msg=fine", "make room",
+			[]string{"containerd.service's log says:", `level=error msg="write x`}, "msg=fine", "make room",
 		},
-		"nothing": {unitHost{show: show(runs, runs)}, []string{"complain about nothing"}, "says", "naupegos ssh demo w"},
+		"nothing": {unitHost{show: show(runs, runs)}, []string{"log no errors"}, "says", "naupegos ssh demo w"},
 		"no journal": {
 			unitHost{show: show(crashing, runs), err: errors.New("no journal files were found")},
-			[]string{"kubelet.service is activating", "could not be asked for more", "no journal files"}, "nothing", "naupegos ssh",
+			[]string{"kubelet.service is activating", "more could not be read", "no journal files"}, "nothing", "naupegos ssh",
 		},
 		"secrets": {unitHost{show: show(crashing, runs), journal: map[string]string{"kubelet.service": leaks.String()}}, []string{redacted}, "", "naupegos ssh"},
 		"a flood": {
@@ -148,11 +148,11 @@ func TestNoAPIBecause(t *testing.T) {
 	err := NoAPIBecause("demo", names, waited, []Trouble{{units: []unitTrouble{noisy}}, {units: []unitTrouble{kubelet}}, {Unseen: errors.New("no route to host")}})
 	want := `gave up waiting: https://10.0.0.10:6443/readyz: connection refused
 on demo-cp-2
-  kubelet.service is activating (auto-restart, exit-code) says:
+  kubelet.service is activating (auto-restart, exit-code); its log says:
       failed to load config
       no such file
 on demo-cp-3
-  the machine could not be asked for more: no route to host (naupegos ssh demo demo-cp-2 leads there; mend the cause and apply again, or give it another machine: naupegos node replace demo demo-cp-2)`
+  more could not be read from the machine: no route to host (log in with naupegos ssh demo demo-cp-2, fix the cause and apply again; or replace the machine: naupegos node replace demo demo-cp-2)`
 	if err.Error() != want || fail.KindOf(err) != fail.NotReady || fail.Waitable(err) {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -127,7 +127,7 @@ func TestImportIsRepeatable(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	testkit.Fails(t, plan.Run(ctx, false), fail.Interrupted, "goes on")
+	testkit.Fails(t, plan.Run(ctx, false), fail.Interrupted, "continues")
 	testkit.Must(t, plan.Run(t.Context(), false))
 	again := testkit.Value(boot.PlanImport("testdata/rack", "", to))(t)
 	if again.Same != len(plan.New) || len(again.New)+len(again.Changed) != 0 {

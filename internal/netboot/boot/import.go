@@ -127,7 +127,7 @@ func (p *Import) Run(ctx context.Context, replace bool) error {
 	}
 	for _, name := range append(p.Changed, p.New...) {
 		if err := ctx.Err(); err != nil {
-			return fail.Wrap(fail.Interrupted, err, "import a matchbox's directory").Do("the same command goes on")
+			return fail.Wrap(fail.Interrupted, err, "import a matchbox's directory").Do("the same command continues")
 		}
 		if err := p.copy(name); err != nil {
 			return fail.Wrap(fail.Internal, err, "copy %s", name).At(p.to)

@@ -89,7 +89,7 @@ func (s *Server) checkServer(ctx context.Context) Finding {
 	case health.Sealed:
 		f.Err = fail.New(fail.NotReady, "it is sealed").At(s.where()).Do("vault operator unseal, with as many of its keys as it asks for")
 	case off.Abs() > skew:
-		f.Err = fail.New(fail.Refused, "its clock is %s off from here: what it signs would not be valid yet, or no longer", off.Abs()).At(s.where()).
+		f.Err = fail.New(fail.Refused, "its clock differs from this host's by %s: what it signs would not be valid yet, or no longer", off.Abs()).At(s.where()).
 			Do("set the clock that is wrong: timedatectl set-ntp true")
 	}
 	f.Detail = fmt.Sprintf("%s, version %s", s.spec.Address, health.Version)
@@ -112,7 +112,7 @@ func (s *Server) checkToken(ctx context.Context) Finding {
 	ttl := time.Duration(self.TTL) * time.Second
 	switch {
 	case slices.Contains(self.Policies, "root"):
-		f.Warning, f.Detail = true, f.Detail+": it may do everything; naupegos certs issuer "+s.name+" --policy prints what is enough"
+		f.Warning, f.Detail = true, f.Detail+": it may do everything; naupegos certs issuer "+s.name+" --policy prints a policy that is enough"
 	case s.spec.Auth.Method == "token" && ttl > 0 && ttl < ending:
 		f.Warning, f.Detail = true, f.Detail+fmt.Sprintf("; the token ends in %s: vault token renew it, or sign in by an AppRole", ttl.Round(time.Minute))
 	}

@@ -90,7 +90,7 @@ func TestLacks(t *testing.T) {
 		words []string
 	}{
 		"sealed":       {func(s *vaulttest.State) { s.Sealed = true }, fail.NotReady, []string{"sealed", "vault operator unseal"}},
-		"clock":        {func(s *vaulttest.State) { s.Clock = -5 * time.Minute }, fail.Refused, []string{"clock is 5m"}},
+		"clock":        {func(s *vaulttest.State) { s.Clock = -5 * time.Minute }, fail.Refused, []string{"clock differs from this host's by 5m"}},
 		"no token":     {func(s *vaulttest.State) { clear(s.Tokens) }, fail.Unauthorized, []string{"permission denied", "--policy"}},
 		"no mount":     {func(s *vaulttest.State) { delete(s.Mounts, ca) }, fail.NotFound, []string{"no PKI secrets engine at " + ca, "naupegos certs issuer demo"}},
 		"no role":      {func(s *vaulttest.State) { delete(s.Roles, ca+"/roles/server") }, fail.Refused, []string{"no role server: vault write " + ca + "/roles/server client_flag=false"}},

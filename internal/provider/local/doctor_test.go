@@ -18,7 +18,7 @@ func TestReport(t *testing.T) {
 	for name, want := range map[string]provider.Check{
 		"platform": {Result: provider.Fine, Detail: "linux/"},
 		"root":     {Result: provider.Failing, Detail: "sudo -E"},
-		"memory":   {Result: provider.Warning, Detail: "want fewer machines"},
+		"memory":   {Result: provider.Warning, Detail: "use fewer machines"},
 		"cgroups":  {Result: provider.Fine, Detail: "cpuset"},
 	} {
 		if got := found[name]; got.Result != want.Result || !strings.Contains(got.Detail, want.Detail) {

@@ -103,7 +103,7 @@ func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 		problems = append(problems, err.Error())
 	}
 	if len(problems) > 0 {
-		return fail.New(fail.Refused, "this host can't serve the machines: %s", strings.Join(problems, "; ")).At(p.opts.ClusterName)
+		return fail.New(fail.Refused, "this host can't provide the machines: %s", strings.Join(problems, "; ")).At(p.opts.ClusterName)
 	}
 	return nil
 }
@@ -153,10 +153,10 @@ type part struct {
 func (h host) parts(n hostNeeds) []part {
 	return []part{
 		{name: "platform", problems: h.checkPlatform(), found: h.os + "/" + h.arch},
-		{name: "root", problems: h.checkRoot(), found: "this is root"},
-		{name: "programs", problems: h.checkPrograms(n), found: "systemd-nspawn, nft, tar and mmdebstrap as far as they are needed"},
+		{name: "root", problems: h.checkRoot(), found: "this command runs as root"},
+		{name: "programs", problems: h.checkPrograms(n), found: "systemd-nspawn and nft, and if needed tar and mmdebstrap"},
 		{name: "kernel", problems: h.checkKernel(), found: "overlay file system"},
-		{name: "machine ID", problems: h.checkMachineID(), found: "/etc/machine-id holds one"},
+		{name: "machine ID", problems: h.checkMachineID(), found: "/etc/machine-id has one"},
 		{name: "cgroups", problems: h.checkCgroups(), found: "cpu, memory, pids and cpuset"},
 		{name: "memory", problems: h.checkMemory(n), found: fmt.Sprintf("%d MiB are available", memAvailable(h.meminfo)/mib), smaller: true},
 		{name: "disk", problems: h.checkDisk(n), found: "enough for the machines", smaller: true},
@@ -235,7 +235,7 @@ func (h host) checkMemory(n hostNeeds) []string {
 	if have >= need {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d more machines need about %d MiB of memory, %d MiB are available: want fewer machines", len(n.machines), need/mib, have/mib)}
+	return []string{fmt.Sprintf("%d more machines need about %d MiB of memory, %d MiB are available: use fewer machines", len(n.machines), need/mib, have/mib)}
 }
 
 func (h host) checkDisk(n hostNeeds) []string {

@@ -108,7 +108,7 @@ func otherKey(m *registry.Machine) string {
 	if a == nil || a.Since.Before(m.Record.StateAt) || m.Record.Progress != nil && a.Since.Before(m.Record.Progress.At) {
 		return ""
 	}
-	return fmt.Sprintf("%s asks with another key, as it does where power was lost before it was installed: if its console shows %s, naupegos machine approve %s --key %s",
+	return fmt.Sprintf("%s asks for approval of another key, as it does if power was lost before it was installed: if its console shows %s, naupegos machine approve %s --key %s",
 		m.Title(), a.Key, m.UUID, a.Key)
 }
 
@@ -208,7 +208,7 @@ func (p *Provider) answers(ctx context.Context, spec provider.MachineSpec, progr
 		case now.State == provider.Stopped && !switched:
 			switched = true
 			_, err := p.o.Registry.SwitchPower(ctx, m.UUID, "on", bmc.AsUsual, "cluster "+p.cluster())
-			return false, "it is switched on", err
+			return false, "it is powered on", err
 		}
 		return false, orNothing(now.Detail), nil
 	})
@@ -237,7 +237,7 @@ func (p *Provider) wait(ctx context.Context, spec provider.MachineSpec, progress
 		}
 		select {
 		case <-ctx.Done():
-			return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait for %s (%s): %s", spec.Name, m.Title(), last).Do("naupegos machine show %s tells what it does; the same command goes on", m.UUID)
+			return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait for %s (%s): %s", spec.Name, m.Title(), last).Do("naupegos machine show %s shows what it does; the same command continues", m.UUID)
 		case <-tick.C:
 		}
 	}

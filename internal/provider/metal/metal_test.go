@@ -264,11 +264,11 @@ func TestSpreadIsForetold(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		testkit.Must(t, k.discover(k.units[uuidOf(n)]))
 	}
-	if got := warned(); !strings.Contains(got, "nobody can tell what fails as one with the control-plane machines") || !strings.Contains(got, "no label rack") {
+	if got := warned(); !strings.Contains(got, "it is unknown what fails together with the control-plane machines") || !strings.Contains(got, "no label rack") {
 		t.Errorf("no racks: %q", got)
 	}
 	testkit.Must(t, k.apply(k.provider(doc), doc)) // it is a warning
-	if got := warned(); !strings.Contains(got, "nobody can tell") {
+	if got := warned(); !strings.Contains(got, "it is unknown what fails together") {
 		t.Errorf("once they are there: %q", got)
 	}
 }

@@ -59,7 +59,7 @@ func (p *Provider) together(all []registry.Given, pool, what string) (odd []stri
 		names := strings.Join(domains[d], ", ")
 		switch {
 		case d == "":
-			odd = append(odd, fmt.Sprintf("nobody can tell what fails as one with the %s %s: no switch beside them speaks LLDP%s", what, names, p.labelled()))
+			odd = append(odd, fmt.Sprintf("it is unknown what fails together with the %s %s: no LLDP of a switch has reached them%s", what, names, p.labelled()))
 		case len(domains[d]) > bearable:
 			odd = append(odd, fmt.Sprintf("%d of %d %s are in %s, and the cluster does not survive its loss: %s", len(domains[d]), n, what, d, names))
 		}

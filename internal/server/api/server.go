@@ -16,7 +16,7 @@ type ServerStatus struct {
 	Clusters int                `json:"clusters"`
 	Machines map[string]int     `json:"machines,omitempty" doc:"How many physical machines there are, by state"`
 	Jobs     []store.Job        `json:"jobs" doc:"Those that have not ended"`
-	Duties   []store.Duty       `json:"duties" doc:"What is done unasked, and what came of it last"`
+	Duties   []store.Duty       `json:"duties" doc:"Unattended tasks, and their latest results"`
 }
 
 // StatusOf reads from a store what its servers are at, about the clusters that somebody sees.
@@ -62,7 +62,7 @@ type serverOf struct{ Body *ServerStatus }
 
 func (a *api) server() {
 	add(a, operation{id: "server-status", method: http.MethodGet, path: "/api/v1/server", role: server.Read,
-		summary: "Look at the servers on this store", text: "Which are at work, their jobs, and what they do unasked."}, a.serverStatus)
+		summary: "Look at the servers on this store", text: "Which are at work, their jobs, and what they do unattended."}, a.serverStatus)
 }
 
 func (a *api) serverStatus(ctx context.Context, _ *struct{}) (*serverOf, error) {

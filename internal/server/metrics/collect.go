@@ -21,7 +21,7 @@ var (
 	jobsNow   = describe("jobs", "Jobs that have not ended, by state.", "state")
 	leases    = describe("lease_held", "A cluster that somebody is at work on, by verb.", "cluster", "verb")
 	machines  = describe("machines", "Physical machines, by state.", "state")
-	dutyLast  = describe("unattended_last_success_timestamp_seconds", "When what is done unasked went well last.", "cluster", "kind")
+	dutyLast  = describe("unattended_last_success_timestamp_seconds", "When an unattended task last succeeded.", "cluster", "kind")
 	dutyFails = describe("unattended_failures", "How often it has failed since.", "cluster", "kind")
 	dutyDue   = describe("unattended_due_timestamp_seconds", "When it is due next.", "cluster", "kind")
 	expires   = describe("certificate_expiry_timestamp_seconds", "When the first certificate of a cluster ends: of its authorities, or of all others.", "cluster", "authority")

@@ -64,7 +64,7 @@ func New(c Config) *Metrics {
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "naupegos_http_request_duration_seconds", Help: "How long answers took, by route.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60}}, []string{"route"}),
 		jobs:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "naupegos_jobs_ended_total", Help: "Jobs that this server carried out to their end."}, []string{"verb", "outcome"}),
-		runs:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "naupegos_unattended_runs_total", Help: "What this server did unasked."}, []string{"cluster", "kind", "outcome"}),
+		runs:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "naupegos_unattended_runs_total", Help: "What this server did unattended."}, []string{"cluster", "kind", "outcome"}),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{Name: "naupegos_scrape_errors_total", Help: "How often the store could not be read for this."}),
 	}
 	m.registry.MustRegister(m.requests, m.took, m.jobs, m.runs, m.failed, collector{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

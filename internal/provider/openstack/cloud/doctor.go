@@ -13,7 +13,7 @@ import (
 func CheckLogin(ctx context.Context) provider.Check {
 	c := provider.Check{Name: "cloud credentials", Result: provider.Fine}
 	if os.Getenv("OS_CLOUD") == "" && os.Getenv("OS_AUTH_URL") == "" {
-		c.Detail = "no cloud is chosen by $OS_CLOUD or $OS_AUTH_URL; only provider openstack needs one"
+		c.Detail = "neither $OS_CLOUD nor $OS_AUTH_URL is set; only provider openstack needs them"
 		return c
 	}
 	where, who, err := tryLogin(ctx)
@@ -21,7 +21,7 @@ func CheckLogin(ctx context.Context) provider.Check {
 		c.Result, c.Detail = provider.Failing, err.Error()
 		return c
 	}
-	c.Detail = fmt.Sprintf("%s lets user %s into project %s", where, who.User.Name, who.Project.Name)
+	c.Detail = fmt.Sprintf("user %s can log in to project %s, by %s", who.User.Name, who.Project.Name, where)
 	return c
 }
 
