@@ -19,7 +19,7 @@ EARLIER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES))
 
 .PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-metal e2e-openstack openstack \
 	bundle bundle-former bundle-earlier bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack demo-metal e2e-metal-full \
-	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed beside rack lint docs pictures install uninstall deb clean
+	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs pictures install uninstall deb clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -69,14 +69,11 @@ GO_TEST = go test -json
 phase = $(if $(TIMED),$(TIER) -makes $(1))
 
 # What make test runs, in this order, and the names under which it is reported. Of the two largest, chance says which comes first: a slow host may
-# have no time for the other one. Machines that are emulated come last, where there is time for them; on a quick host they run beside what mostly waits.
+# have no time for the other one. Machines that are emulated come last, where there is time for them.
 BEGAN := $(shell date +%s)
-FIRST = static unit race build bundle bundle-former $(BED_BUNDLE)
-CLOUD = $(if $(BED),on-bed,off-bed)
-CLUSTERS = $(if $(filter 1,$(shell expr $(or $(SEED),$(BEGAN)) % 2)),$(CLOUD) e2e-local,e2e-local $(CLOUD))
-TEST_GOALS = $(FIRST) integration $(CLUSTERS) e2e-metal
+CLUSTERS = $(if $(filter 1,$(shell expr $(or $(SEED),$(BEGAN)) % 2)),$(if $(BED),on-bed,off-bed) e2e-local,e2e-local $(if $(BED),on-bed,off-bed))
+TEST_GOALS = static unit race build bundle bundle-former $(BED_BUNDLE) integration $(CLUSTERS) e2e-metal
 TEST_NAMES = static unit race integration e2e $(if $(BED),openstack e2e-openstack) e2e-metal
-ALL_TIERS = $(MAKE) --no-print-directory --keep-going TIMED=yes ONCE=yes
 
 # The minutes of tests after which make test begins with nothing any more that takes long: on a slow host it runs less, and says what it leaves
 # out. Bundles that it has to compile are beside that, but nothing begins later than LATEST.
@@ -88,14 +85,8 @@ test: ## every tier of tests, with all set-up; SEED=7 repeats random choices, TI
 	@hack/setup test
 	@$(MAKE) --no-print-directory bin/tiers
 	@bin/tiers begin -began $(BEGAN) -tests $(TIME)m -slow $(SLOW)m -latest $(LATEST)m
-	-+@if bin/tiers quick; then $(ALL_TIERS) $(FIRST); $(ALL_TIERS) beside; $(ALL_TIERS) e2e-local; else $(ALL_TIERS) $(TEST_GOALS); fi
+	-@$(MAKE) --no-print-directory --keep-going TIMED=yes ONCE=yes $(TEST_GOALS)
 	@bin/tiers report $(TEST_NAMES)
-
-# Emulated machines get what the other tests leave of the processors. What is said of them is printed at the end.
-BESIDE = .evidence/e2e-metal.log
-beside:
-	@mkdir -p $(dir $(BESIDE)); nice -n 19 $(MAKE) --no-print-directory rack >$(BESIDE) 2>&1 & \
-	$(MAKE) --no-print-directory --keep-going integration $(CLOUD); wait $$!; cat $(BESIDE)
 
 FULL_GOALS = $(subst bundle-former,bundle-former bundle-earlier,$(subst race,race-all lint,$(TEST_GOALS))) $(if $(BED),calls bed) images
 FULL_NAMES = $(subst race,race lint,$(TEST_NAMES)) $(if $(BED),calls bed) image e2e-image
@@ -170,9 +161,7 @@ e2e-local: build bundle bundle-former bin/tiers
 e2e-openstack: bin/tiers
 	@$(TIER) -v -budget 8m e2e-openstack $(AS_ROOT) $(E2E) -run '$(ON_CLOUD)'
 
-e2e-metal: build bundle rack
-
-rack: bin/tiers
+e2e-metal: build bundle bin/tiers
 	@$(TIER) -v -budget 20m e2e-metal $(AS_ROOT) $(E2E) -run '$(ON_RACK)' $(if $(NAUPEGOS_FULL),,-timeout 35m)
 
 # test/openstack/bed restarts the services under the feet of the others. CALLS take minutes, and another choice of calls each time.

@@ -21,7 +21,6 @@ type limits struct {
 	Began  time.Time
 	Tests  time.Duration // for tests; what only makes what they need is not counted
 	Latest time.Duration // for all
-	Quick  bool          // the host is not slow
 }
 
 const limitsFile = "limits" // no tier
@@ -48,11 +47,8 @@ func begin(args []string, out io.Writer) error {
 	}
 	l := limits{Began: time.Unix(*began, 0), Tests: *tests}
 	kind := "a quick host"
-	if l.Quick = start < slowStart; !l.Quick {
-		kind = "a slow host"
-		if *slow > 0 {
-			l.Tests = *slow
-		}
+	if start >= slowStart && *slow > 0 {
+		kind, l.Tests = "a slow host", *slow
 	}
 	l.Latest = max(l.Tests, *latest)
 	fmt.Fprintf(out, "a program starts in %v here, %s: nothing that takes long begins once tests have taken %v; what they need is made beside that\n",
@@ -70,32 +66,17 @@ func begin(args []string, out io.Writer) error {
 	return os.WriteFile(filepath.Join(kept, limitsFile), text, 0o644)
 }
 
-// begun reads what begin has kept; nil where it has not run.
-func begun() (*limits, error) {
-	text, err := os.ReadFile(filepath.Join(kept, limitsFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	l := &limits{}
-	return l, json.Unmarshal(text, l)
-}
-
-// quick fails unless begin has found that the host is quick.
-func quick() error {
-	l, err := begun()
-	if err == nil && (l == nil || !l.Quick) {
-		return errFailed
-	}
-	return err
-}
-
 // end returns when the time for all tiers is over; zero where nobody has said.
 func end() (time.Time, error) {
-	l, err := begun()
-	if err != nil || l == nil {
+	text, err := os.ReadFile(filepath.Join(kept, limitsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	var l limits
+	if err := json.Unmarshal(text, &l); err != nil {
 		return time.Time{}, err
 	}
 	all, err := load(kept)

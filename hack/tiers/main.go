@@ -1,7 +1,6 @@
 // Command tiers runs the tiers of the tests, says what each came to, and at the end what all of them came to.
 //
 //	tiers begin -tests D [-slow D] [-latest D] [-began S]    forget what has been kept, and keep how long tests may take
-//	tiers quick                                              succeed where begin has found a quick host
 //	tiers run [-budget D] [-v] [-within D] [-makes] NAME COMMAND...
 //	                                                         run a tier's command, most often a go test -json, and keep what it came to
 //	tiers note NAME SECONDS                                  keep how long something took that was over before this program was there
@@ -49,13 +48,11 @@ var errFailed = errors.New("a tier failed")
 
 func tiers(args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("a verb is needed: begin, quick, run, note, time, report or forget")
+		return errors.New("a verb is needed: begin, run, note, time, report or forget")
 	}
 	switch verb, args := args[0], args[1:]; verb {
 	case "begin":
 		return begin(args, out)
-	case "quick":
-		return quick()
 	case "run":
 		return run(args, out)
 	case "note":
@@ -79,7 +76,7 @@ func tiers(args []string, out io.Writer) error {
 	case "forget":
 		return forget(kept, os.Getenv(treeEnv))
 	default:
-		return fmt.Errorf("unknown verb %q; there are begin, quick, run, note, time, report and forget", verb)
+		return fmt.Errorf("unknown verb %q; there are begin, run, note, time, report and forget", verb)
 	}
 }
 
