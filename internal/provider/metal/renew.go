@@ -88,7 +88,7 @@ func (p *Provider) Renew(ctx context.Context, name string, progress plan.Progres
 	spec, by, was := specOf(p.named(m.Claim)), "cluster "+p.cluster(), m.Record.Order
 	strategy := p.pool(p.named(m.Claim)).Strategy
 	if !restarts(strategy) || !p.isOurs(was, name) {
-		return fail.New(fail.Refused, "give %s another system: its pool has the strategy %s", name, strategy).Do("node replace has it installed anew")
+		return fail.New(fail.Refused, "replace the system image of %s: its pool has the strategy %s", name, strategy).Do("naupegos node replace reinstalls it")
 	}
 	o, err := p.renewal(ctx, m, spec)
 	if err != nil {
