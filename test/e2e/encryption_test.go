@@ -38,7 +38,7 @@ func (r *rig) encryptionChanges(t *testing.T, s size, cp string) {
 		case "rotate":
 			older := r.backedUp()
 			out := r.must(0, "certs", "rotate", r.name, "--encryption", "--yes").stdout
-			if !strings.Contains(out, "encrypted by key2") {
+			if !strings.Contains(out, "encrypted with key2") {
 				t.Errorf("it says:\n%s", out)
 			}
 			r.secretsLie(t, cp, "k8s:enc:secretbox:v1:key2:")
