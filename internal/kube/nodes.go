@@ -281,8 +281,9 @@ func keepsPodsOff(t Taint) bool {
 	return ofReadiness(t) && t.Effect == string(corev1.TaintEffectNoSchedule)
 }
 
-// tolerated reports whether every pod tolerates a taint, at least for five minutes: with the effect NoExecute, the taints of nodes that
-// are not ready may stay for seconds after those that keepsPodsOff means. See the API server's admission plugin DefaultTolerationSeconds.
+// tolerated reports whether a taint keeps no pod off a node: it is a mere preference, or every pod tolerates it for five minutes, as those of
+// nodes that are not ready with the effect NoExecute, which may stay for seconds after the ones that keepsPodsOff means. See the API server's
+// admission plugin DefaultTolerationSeconds.
 func tolerated(t Taint) bool {
 	return t.Effect == string(corev1.TaintEffectPreferNoSchedule) || ofReadiness(t) && t.Effect == string(corev1.TaintEffectNoExecute)
 }
