@@ -54,6 +54,7 @@ type restarting struct {
 	ops     map[string]*op       // files that are still to be put in place, by path
 	changed map[string]bool      // files that were, now or in a run that was cut short
 	ran     map[string]time.Time // the programs, before anything was changed
+	taken   []machine.Start      // those whose files were taken away
 	end     time.Time            // no longer is anything waited for: what does not come up may need what is changed after it
 	unit    bool                 // the unit itself restarts afterwards
 }
@@ -76,8 +77,8 @@ func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, n
 	if r.ran, err = a.root.Programs(time.Now()); err != nil {
 		return err
 	}
-	defer func() { // also where this is interrupted: nothing stays stopped
-		for _, s := range r.list {
+	defer func() { // where this is interrupted: nothing stays stopped, and what runs as before does so until the next run, for others may still need it
+		for _, s := range r.taken {
 			if e := r.place(s); err == nil {
 				err = e
 			}
@@ -136,6 +137,7 @@ func (r *restarting) stop(ctx context.Context, which func(machine.Start) bool) e
 			}
 			r.ops[s.File] = o
 		}
+		r.taken = append(r.taken, s)
 		if err := removePath(r.path(s.File), s.File); err != nil {
 			return err
 		}

@@ -159,7 +159,8 @@ func TestProgramsInOrder(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileStopped: whoever is stopped for the sake of another is started again, also where the run is interrupted in between.
+// TestInterruptedWhileStopped: whoever is stopped for the sake of another is started again, also where the run is interrupted in between; the other
+// one is left as it was, which may still be needed, and changed by the next run.
 func TestInterruptedWhileStopped(t *testing.T) {
 	const base, server = "/etc/app/base.yaml", "/etc/app/server.yaml"
 	with := func(version string) machine.Config {
@@ -184,6 +185,16 @@ func TestInterruptedWhileStopped(t *testing.T) {
 	}
 	if got := f.content(server); got != "two" {
 		t.Errorf("the file of the program that was stopped holds %q", got)
+	}
+	if got := f.content(base); got != "one" {
+		t.Errorf("the file of a program that another needs, which has not ended yet, holds %q", got)
+	}
+	testkit.Must(t, os.RemoveAll(f.root+"/proc/8"))
+	f.apply(t, with("two"))
+	for _, p := range []string{base, server} {
+		if got := f.content(p); got != "two" {
+			t.Errorf("after the next run %s holds %q", p, got)
+		}
 	}
 }
 
