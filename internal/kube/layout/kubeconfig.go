@@ -110,7 +110,7 @@ func marshal(v any) ([]byte, error) {
 		return nil, fail.Wrap(fail.Internal, err, "render YAML")
 	}
 	var m map[string]any
-	if err := yaml.Unmarshal(data, &m); err != nil {
+	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "render YAML")
 	}
 	if status, ok := m["status"].(map[string]any); ok && len(status) == 0 {
