@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -126,4 +129,49 @@ func interrupted(t *testing.T, cmd *exec.Cmd, errOut *bytes.Buffer) {
 	if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(errOut.String(), "interrupted") {
 		t.Errorf("%s: %s", cmd.ProcessState, errOut)
 	}
+}
+
+// TestPause stops a program until its operator lets it go on, is gone, or takes too long.
+func TestPause(t *testing.T) {
+	program := filepath.Join(t.TempDir(), fmt.Sprintf("paused-%d", os.Getpid()))
+	testkit.Must(t, os.WriteFile(program, testkit.Value(os.ReadFile("/bin/sleep"))(t), 0o755))
+	server := exec.Command(program, "300")
+	testkit.Must(t, server.Start())
+	defer func() { _, _ = server.Process.Kill(), server.Wait() }()
+	is := func(state string) {
+		t.Helper()
+		testkit.Until(t, time.Minute, time.Millisecond, func() error {
+			stat := string(testkit.Value(os.ReadFile(fmt.Sprintf("/proc/%d/stat", server.Process.Pid)))(t))
+			if now := strings.Fields(stat)[2]; now != state {
+				return fmt.Errorf("it is in state %s, want %s", now, state)
+			}
+			return nil
+		})
+	}
+	pause := func(long string) (cmd *exec.Cmd, in io.Closer) {
+		t.Helper()
+		cmd = exec.Command(os.Args[0], "pause", "--for", long, filepath.Base(program))
+		cmd.Env = append(os.Environ(), "NAUPEGOS_AGENT_TEST=1")
+		in = testkit.Value(cmd.StdinPipe())(t)
+		out := testkit.Value(cmd.StdoutPipe())(t)
+		testkit.Must(t, cmd.Start())
+		if line := testkit.Value(bufio.NewReader(out).ReadString('\n'))(t); line != "paused\n" {
+			t.Errorf("it says %q", line)
+		}
+		return cmd, in
+	}
+	is("S")
+	cmd, in := pause("1h")
+	is("T")
+	testkit.Must(t, in.Close())
+	testkit.Must(t, cmd.Wait())
+	is("S")
+	cmd, _ = pause("1h")
+	is("T")
+	testkit.Must(t, cmd.Process.Signal(syscall.SIGTERM))
+	testkit.Must(t, cmd.Wait())
+	is("S")
+	cmd, _ = pause("20ms")
+	testkit.Must(t, cmd.Wait())
+	is("S")
 }

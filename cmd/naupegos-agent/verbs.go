@@ -41,6 +41,7 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent settled [--patience 30s] [--former] PROGRAM=FILE…
                                           exit 0 where every PROGRAM, which somebody else starts by FILE, has begun since FILE was
                                           written, or FILE is older than that; 5 where not
+  naupegos-agent pause [--for 2s] PROGRAM stop PROGRAM as it is, print "paused", and let it go on where standard input ends, or after that time
   naupegos-agent credentials              what pods on this machine are given: which keys have signed their tokens, which authorities
                                           they know the API by (JSON)
   naupegos-agent admit [--for 24h] TABLE SET ADDRESS…
@@ -75,7 +76,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	}
 	verbs := map[string]func(context.Context, []string) error{
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release, "adopt": c.adopt,
-		"gateway-check": c.gatewayCheck, "settled": c.settled, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
+		"gateway-check": c.gatewayCheck, "settled": c.settled, "pause": c.pause, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
 		"updates": c.updates, "update": c.update,
 		"discover": c.discover, "keep": c.keep, "backup": c.backup, "version": c.version,
 		"help": c.help, "--help": c.help, "-h": c.help,
@@ -290,6 +291,22 @@ func (c *command) settled(_ context.Context, args []string) error {
 		programs[program] = file
 	}
 	return c.agent.Settled(programs, *patience, *former)
+}
+
+func (c *command) pause(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("pause", flag.ContinueOnError)
+	longest := f.Duration("for", 2*time.Second, "")
+	words, err := c.parse(f, args, 1)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func(in io.Reader) {
+		_, _ = io.Copy(io.Discard, in) // whatever ends it
+		cancel()
+	}(c.in)
+	return c.agent.Pause(ctx, words[0], *longest, func() error { return c.println("paused") })
 }
 
 func (c *command) admit(ctx context.Context, args []string) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/remote"
 )
 
 // Bounds of single requests; whole waits are bounded by their step.
@@ -243,7 +244,16 @@ func (c *Cluster) etcdClient(ctx context.Context, o *Observed) (*etcd.Client, er
 		}
 		return c.dialer.DialContext(ctx, h, "tcp", addr)
 	}
-	return etcd.Connect(ctx, etcd.Options{Endpoints: ends, TLS: tlsConfig, Dial: dial, Timeout: etcdTimeout})
+	pause := func(ctx context.Context) func() {
+		var hosts []remote.Host
+		for _, e := range ends {
+			if h, err := c.Host(ctx, e.Name); err == nil { // who can't be reached goes on
+				hosts = append(hosts, h)
+			}
+		}
+		return c.dialer.Pause(ctx, hosts, "kube-apiserver")
+	}
+	return etcd.Connect(ctx, etcd.Options{Endpoints: ends, TLS: tlsConfig, Dial: dial, Timeout: etcdTimeout, Quiet: pause})
 }
 
 // peerURL is where a control-plane machine's etcd member talks to the others.

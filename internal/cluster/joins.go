@@ -207,8 +207,8 @@ func stoppable(members []etcd.Member, health []etcd.Health, name string) error {
 	return nil
 }
 
-// handOver has another voter lead before a member stops. While a leader hands over it drops what the others forward to it, and requests behind that
-// fail after seconds: between two healthy members that takes milliseconds, in the middle of a busy machine's stop ten times as long.
+// handOver has another voter lead before a member stops, while the API servers are paused: asked to stop, it would do so by itself, and drop what
+// they write meanwhile.
 func handOver(ctx context.Context, e *etcd.Client, members []etcd.Member, name string) error {
 	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
 	if i < 0 {

@@ -31,12 +31,16 @@ type Options struct {
 	TLS       *tls.Config
 	Dial      func(ctx context.Context, addr string) (net.Conn, error) // "host:port"; nil means plain TCP
 	Timeout   time.Duration                                            // of one request to one member; 0 means 5 s
+
+	// Quiet has those wait who write, until resume is called: a leader drops what it is asked to write while it hands over. nil: nobody waits.
+	Quiet func(ctx context.Context) (resume func())
 }
 
 // Client talks to one etcd cluster. It is safe for use by several goroutines.
 type Client struct {
 	endpoints []Endpoint
 	timeout   time.Duration
+	quiet     func(context.Context) func()
 	all       *clientv3.Client            // balances over every endpoint
 	one       map[string]*clientv3.Client // by endpoint URL: bound to that member
 }
@@ -49,7 +53,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Second
 	}
-	c := &Client{endpoints: o.Endpoints, timeout: o.Timeout, one: map[string]*clientv3.Client{}}
+	c := &Client{endpoints: o.Endpoints, timeout: o.Timeout, quiet: o.Quiet, one: map[string]*clientv3.Client{}}
 	var urls []string
 	for _, e := range o.Endpoints {
 		urls = append(urls, e.URL)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -28,12 +29,32 @@ func (c *Client) MoveLeader(ctx context.Context, away uint64) error {
 		return fail.New(fail.Refused, "move etcd's leadership away from %s: no other healthy voting member", health[i].Name).
 			Do("repair another member first")
 	}
+	if c.quiet != nil {
+		defer c.quiet(ctx)()
+		c.flush(ctx, health)
+	}
 	rctx, cancel := c.request(ctx)
 	defer cancel()
 	if _, err := c.one[health[i].URL].MoveLeader(rctx, to.ID); err != nil { // only the leader itself takes this request
 		return classify(ctx, err, "move etcd's leadership from %s to %s", health[i].Name, to.Name)
 	}
 	return nil
+}
+
+// flush reads through each voter what all have agreed on, behind what it has forwarded to the leader before.
+func (c *Client) flush(ctx context.Context, health []Health) {
+	var all sync.WaitGroup
+	for _, h := range health {
+		if !h.OK() || h.Learner {
+			continue
+		}
+		all.Go(func() {
+			rctx, cancel := c.request(ctx)
+			defer cancel()
+			_, _ = c.one[h.URL].Get(rctx, "health") // who does not answer has nothing under way
+		})
+	}
+	all.Wait()
 }
 
 // successor is the healthy voter that is least behind.

@@ -14,6 +14,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -222,6 +223,53 @@ func (d *Dialer) Update(ctx context.Context, h Host, want machine.Updates) (u ma
 		err = answer(h, out, &u)
 	}
 	return u, err
+}
+
+// pauseLimit bounds how long a pause keeps the caller, whatever becomes of the machines; agents end it sooner.
+const pauseLimit = 3 * time.Second
+
+// Pause stops a program as it is on all of some hosts at once, and returns when it is stopped: resume lets it go on, as does the end of ctx, of
+// the connection, or of two seconds. Where it can't be stopped, which nothing is said of, it goes on.
+func (d *Dialer) Pause(ctx context.Context, hosts []Host, program string) (resume func()) {
+	bin, err := d.AgentPath()
+	if err != nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, pauseLimit)
+	var running sync.WaitGroup
+	var held []io.Closer
+	var paused []<-chan struct{}
+	for _, h := range hosts {
+		in, hold := io.Pipe()
+		said := make(chan struct{})
+		tell := sync.OnceFunc(func() { close(said) })
+		held, paused = append(held, hold), append(paused, said)
+		running.Go(func() {
+			defer tell()
+			_ = d.Stream(ctx, h, in, tells(tell), bin, "pause", program) // what can't be stopped goes on
+		})
+	}
+	for _, said := range paused {
+		select {
+		case <-said:
+		case <-ctx.Done():
+		}
+	}
+	return func() {
+		for _, hold := range held {
+			_ = hold.Close() // a pipe's end never fails
+		}
+		running.Wait()
+		cancel()
+	}
+}
+
+// tells is called whenever something is written.
+type tells func()
+
+func (t tells) Write(p []byte) (int, error) {
+	t()
+	return len(p), nil
 }
 
 // Credentials asks a machine what its pods are given.

@@ -24,6 +24,7 @@ dir=${0%/*}
 case "$1 $2" in
 "version --sha256") sha256sum "$0" | cut -d' ' -f1;;
 "endless ") yes;;
+"pause server") : > "$dir/paused"; echo paused; cat; rm "$dir/paused";;
 "facts ") echo '{"hostname":"m","cpus":2}';;
 "blob put") cat > "$dir/blob"; echo "$3 $4 $5" > "$dir/put";;
 "apply --dry-run") cat > "$dir/cfg"; echo '{"changes":[{"kind":"file","name":"/x","action":"create"}],"missing":["sha256:b"]}';;
@@ -200,4 +201,21 @@ func TestAgentThatNeverEnds(t *testing.T) {
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "says more than") || len(out) > 0 {
 		t.Errorf("%d bytes, %v", len(out), err)
 	}
+}
+
+// TestPause stops a program on two machines, of which one does not know the verb: the other has it stopped until it is to go on.
+func TestPause(t *testing.T) {
+	a, other := newAgentHost(t), newAgentHost(t)
+	_, err := a.d.Facts(t.Context(), a.h)
+	testkit.Must(t, err)
+	paused := filepath.Join(a.dir, "paused")
+	resume := a.d.Pause(t.Context(), []Host{a.h, other.h}, "server")
+	if _, err := os.Stat(paused); err != nil {
+		t.Errorf("the program is not stopped: %v", err)
+	}
+	resume()
+	if _, err := os.Stat(paused); err == nil {
+		t.Error("the program does not go on")
+	}
+	a.d.Pause(t.Context(), nil, "server")()
 }

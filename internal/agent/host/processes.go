@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"strconv"
@@ -17,26 +18,45 @@ const ticks = 100
 
 // Programs lists what runs by the last part of its first argument, and when the youngest process of that name began.
 func (r Root) Programs(now time.Time) (map[string]time.Time, error) {
-	entries, err := os.ReadDir(r.Path("/proc"))
-	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "look at the machine's processes").Do("/proc must be mounted")
-	}
 	var up unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "ask since when the machine is up")
 	}
 	booted, out := now.Add(-time.Duration(up.Nano())), map[string]time.Time{}
+	return out, r.eachProcess(func(id int, program string) {
+		if at, ok := startOf(r.Read(fmt.Sprintf("/proc/%d/stat", id)), booted); ok && at.After(out[program]) {
+			out[program] = at
+		}
+	})
+}
+
+// Processes lists the IDs of the processes of a program.
+func (r Root) Processes(program string) ([]int, error) {
+	var out []int
+	err := r.eachProcess(func(id int, name string) {
+		if name == program {
+			out = append(out, id)
+		}
+	})
+	return out, err
+}
+
+// eachProcess calls do with each process that has arguments, and the last part of the first of them.
+func (r Root) eachProcess(do func(id int, program string)) error {
+	entries, err := os.ReadDir(r.Path("/proc"))
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "look at the machine's processes").Do("/proc must be mounted")
+	}
 	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil {
+		id, err := strconv.Atoi(e.Name())
+		if err != nil {
 			continue
 		}
-		argv0, _, _ := strings.Cut(r.Read("/proc/"+e.Name()+"/cmdline"), "\x00")
-		at, ok := startOf(r.Read("/proc/"+e.Name()+"/stat"), booted)
-		if name := path.Base(argv0); ok && argv0 != "" && at.After(out[name]) {
-			out[name] = at
+		if argv0, _, _ := strings.Cut(r.Read("/proc/"+e.Name()+"/cmdline"), "\x00"); argv0 != "" {
+			do(id, path.Base(argv0))
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // startOf reads from /proc/PID/stat when a process began; it has gone where there is nothing.
