@@ -252,6 +252,29 @@ func (a *applying) planAdmission() {
 	})
 }
 
+// configureStep configures a machine. One that comes lets in those that go, too: its packet filter knows only who is wanted, and one of the others may
+// be the leader of etcd, without which its member learns nothing.
+func (a *applying) configureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
+	step := a.Cluster.configureStep(s, action, reason, details)
+	args := []string{"admit", filter.Table, filter.Visitors}
+	for _, m := range a.o.Remove {
+		if m.Role != provider.Gateway && m.MayRun() {
+			args = append(args, m.Address)
+		}
+	}
+	if len(args) == 3 || !a.fenced(s.Role) || a.o.Nodes[s.Name].Ready {
+		return step
+	}
+	configure := step.Run
+	step.Run = func(ctx context.Context, p plan.Progress) error {
+		if err := configure(ctx, p); err != nil {
+			return err
+		}
+		return a.letIn(ctx, s.Name, args)
+	}
+	return step
+}
+
 func changesFilter(ch machine.Change) bool {
 	return ch.Kind == "file" && ch.Name == filter.RulePath && ch.Action == "update"
 }

@@ -140,6 +140,9 @@ const bootTime = "systemctl show -p UserspaceTimestampMonotonic --value"
 // come back.
 func (r *rig) hostsLeave(t *testing.T, f *fleet, before map[string]string, replaced, worker string) {
 	t.Helper()
+	// Who comes has to hear from who goes.
+	members := "$(" + etcdctl + "member list | tr -d ' ' "
+	r.look(replaced, etcdctl+"--endpoints "+members+"| cut -d, -f5 | paste -sd,) move-leader "+members+"| grep ,"+replaced+", | cut -d, -f1)")
 	r.hostsDocument(f, replaced, worker)
 	plan := r.must(2, "plan", "-f", r.file).stdout
 	for _, want := range []string{"through the packet filters", "configure control-plane " + spareHost, "drain node " + worker, "clean " + replaced, "release host " + worker} {

@@ -97,7 +97,8 @@ func PIDs(dirs []string) ([]int, error) {
 	return pids, nil
 }
 
-// KillCgroups kills every process in dirs and below, again and again until none is left, for as long as ctx allows.
+// KillCgroups kills every process in dirs and below, again and again until none is left, for as long as ctx allows. What a container runtime has
+// frozen, which may have been killed before it could thaw it, is thawed: in cgroups of version 1 it would not die.
 func KillCgroups(ctx context.Context, dirs []string) error {
 	var left []int
 	err := tool.Until(ctx, 20*time.Millisecond, func() (bool, error) {
@@ -108,12 +109,38 @@ func KillCgroups(ctx context.Context, dirs []string) error {
 				return false, fmt.Errorf("kill process %d: %w", pid, err)
 			}
 		}
+		if len(left) > 0 && err == nil {
+			err = thaw(dirs)
+		}
 		return len(left) == 0, err
 	})
 	if err != nil && len(left) > 0 && !errors.Is(err, context.Canceled) {
 		return fail.Wrap(fail.NotReady, err, "processes %v do not die", left)
 	}
 	return err
+}
+
+// thaw lets go on what is frozen in dirs and below, by freezers of version 1.
+func thaw(dirs []string) error {
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || d.Name() != "freezer.state" {
+				return files.IgnoreGone(err)
+			}
+			state, err := os.ReadFile(path)
+			if err == nil && strings.TrimSpace(string(state)) != "THAWED" {
+				err = os.WriteFile(path, []byte("THAWED"), 0)
+			}
+			if errors.Is(err, unix.ENODEV) {
+				return nil // removed meanwhile
+			}
+			return files.IgnoreGone(err)
+		})
+		if err != nil {
+			return fmt.Errorf("thaw %s: %w", dir, err)
+		}
+	}
+	return nil
 }
 
 // RemoveCgroups removes dirs and all groups below them. Groups of processes just killed can be busy for a moment.
