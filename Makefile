@@ -17,7 +17,7 @@ FORMER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).
 # And that of the minor before: make test-full upgrades from it over two minors.
 EARLIER_KUBERNETES := $(firstword $(filter-out $(basename $(DEFAULT_KUBERNETES)).% $(basename $(FORMER_KUBERNETES)).%,$(ALL_KUBERNETES)))
 
-.PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-metal e2e-openstack openstack \
+.PHONY: help build setup setup-test demo test test-full static unit race race-all integration e2e e2e-local e2e-ha e2e-kill e2e-metal e2e-openstack openstack \
 	bundle bundle-former bundle-earlier bundle-openstack bundles bench-boot bench-local bench-openstack bench-upgrade openstack-up openstack-down demo-openstack demo-metal e2e-metal-full \
 	image images test-image test-openstack test-calls calls test-bed bed on-bed bed-started off-bed lint docs pictures install uninstall deb clean
 
@@ -88,8 +88,8 @@ test: ## every tier of tests, with all set-up; SEED=7 repeats random choices, TI
 	-@$(MAKE) --no-print-directory --keep-going TIMED=yes ONCE=yes $(TEST_GOALS)
 	@bin/tiers report $(TEST_NAMES)
 
-FULL_GOALS = $(subst bundle-former,bundle-former bundle-earlier,$(subst race,race-all lint,$(TEST_GOALS))) $(if $(BED),calls bed) images
-FULL_NAMES = $(subst race,race lint,$(TEST_NAMES)) $(if $(BED),calls bed) image e2e-image
+FULL_GOALS = $(subst bundle-former,bundle-former bundle-earlier,$(subst race,race-all lint,$(subst e2e-local,e2e-local e2e-ha e2e-kill,$(TEST_GOALS)))) $(if $(BED),calls bed) images
+FULL_NAMES = $(subst race,race lint,$(subst integration e2e,integration e2e e2e-ha e2e-kill,$(TEST_NAMES))) $(if $(BED),calls bed) image e2e-image
 
 # Run again, make test-full goes on with the tiers that have not passed yet for what is committed.
 test-full: export NAUPEGOS_TEST_TREE := $(shell [ -n "$$(git status --porcelain 2>&1)" ] || git rev-parse 'HEAD^{tree}')
@@ -151,12 +151,21 @@ pictures: ## the pictures of the web pages in docs, taken again (root, Chromium)
 E2E = $(GO_TEST) -tags e2e -count=1 -timeout $(LIMIT) ./test/e2e
 ON_CLOUD = ^TestOpenStack
 ON_RACK = ^Test(Install|Metal)
+# What takes longest, in tiers of its own where make test-full is resumed.
+UPGRADED = ^Test(HA|Minors)$$
+KILLED = ^TestKill
 
 e2e: build bundle bundle-former $(BED_BUNDLE) bin/tiers ## real machines and clusters (root)
 	@$(TIER) -v e2e $(AS_ROOT) $(E2E)
 
 e2e-local: build bundle bundle-former bin/tiers
-	@$(if $(TIMED),bin/tiers time -need 8m e2e || exit 0;) $(TIER) -v -budget 20m -within 22m e2e $(AS_ROOT) $(E2E) -skip '$(ON_CLOUD)|$(ON_RACK)'
+	@$(if $(TIMED),bin/tiers time -need 8m e2e || exit 0;) $(TIER) -v -budget 20m -within 22m e2e $(AS_ROOT) $(E2E) -skip '$(ON_CLOUD)|$(ON_RACK)$(if $(NAUPEGOS_FULL),|$(UPGRADED)|$(KILLED))'
+
+e2e-ha: build bundle bundle-former bundle-earlier bin/tiers
+	@$(TIER) -v e2e-ha $(AS_ROOT) $(E2E) -run '$(UPGRADED)'
+
+e2e-kill: build bundle bin/tiers
+	@$(TIER) -v e2e-kill $(AS_ROOT) $(E2E) -run '$(KILLED)'
 
 e2e-openstack: bin/tiers
 	@$(TIER) -v -budget 8m e2e-openstack $(AS_ROOT) $(E2E) -run '$(ON_CLOUD)'
