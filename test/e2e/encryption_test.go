@@ -57,20 +57,18 @@ func (r *rig) encryptionChanges(t *testing.T, s size, cp string) {
 	r.unchanged()
 }
 
-// etcdctl begins a command on a control-plane machine.
-const etcdctl = "etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/healthcheck-client.crt " +
-	"--key /etc/kubernetes/pki/etcd/healthcheck-client.key "
-
 // secretsLie asserts that all Secrets lie in etcd, which is a unit on cp, with values that begin with prefix, and that the one of
 // encryptionChanges can be read.
 func (r *rig) secretsLie(t *testing.T, cp, prefix string) {
 	t.Helper()
-	keys := strings.Fields(r.look(cp, etcdctl+"get /registry/secrets/ --prefix --keys-only"))
+	const etcdctl = "etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/healthcheck-client.crt " +
+		"--key /etc/kubernetes/pki/etcd/healthcheck-client.key get "
+	keys := strings.Fields(r.look(cp, etcdctl+"/registry/secrets/ --prefix --keys-only"))
 	if len(keys) == 0 {
 		t.Fatalf("etcd has no Secret")
 	}
 	for _, k := range keys {
-		if v := r.look(cp, etcdctl+"get "+k+" --print-value-only"); !strings.HasPrefix(v, prefix) {
+		if v := r.look(cp, etcdctl+k+" --print-value-only"); !strings.HasPrefix(v, prefix) {
 			t.Errorf("%s begins with %q, want %q", k, v[:min(len(v), 30)], prefix)
 		}
 	}

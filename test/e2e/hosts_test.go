@@ -140,9 +140,7 @@ const bootTime = "systemctl show -p UserspaceTimestampMonotonic --value"
 // come back.
 func (r *rig) hostsLeave(t *testing.T, f *fleet, before map[string]string, replaced, worker string) {
 	t.Helper()
-	// Who comes has to hear from who goes.
-	members := "$(" + etcdctl + "member list | tr -d ' ' "
-	r.look(replaced, etcdctl+"--endpoints "+members+"| cut -d, -f5 | paste -sd,) move-leader "+members+"| grep ,"+replaced+", | cut -d, -f1)")
+	r.leads(replaced) // who comes has to hear from who goes
 	r.hostsDocument(f, replaced, worker)
 	plan := r.must(2, "plan", "-f", r.file).stdout
 	for _, want := range []string{"through the packet filters", "configure control-plane " + spareHost, "drain node " + worker, "clean " + replaced, "release host " + worker} {
@@ -162,6 +160,29 @@ func (r *rig) hostsLeave(t *testing.T, f *fleet, before map[string]string, repla
 	r.hostsDocument(f, replaced)
 	r.apply()
 	r.healthy()
+}
+
+// leads has a machine's member lead etcd, whose members are pods.
+func (r *rig) leads(machine string) {
+	r.t.Helper()
+	const pki = "/etc/kubernetes/pki/etcd/"
+	etcdctl := func(args ...string) string {
+		inPod := []string{"kubectl", r.name, "--", "exec", "-n", "kube-system", "etcd-" + machine, "--",
+			"etcdctl", "--cacert", pki + "ca.crt", "--cert", pki + "healthcheck-client.crt", "--key", pki + "healthcheck-client.key"}
+		return r.must(0, append(inPod, args...)...).stdout
+	}
+	var id string
+	var all []string
+	for line := range strings.Lines(etcdctl("--endpoints", "https://127.0.0.1:2379", "member", "list")) {
+		f := strings.Split(strings.TrimSpace(line), ", ") // ID, status, name, peer URLs, client URLs, whether it is a learner
+		if len(f) < 5 {
+			r.t.Fatalf("etcdctl lists %q", line)
+		}
+		if all = append(all, f[4]); f[2] == machine {
+			id = f[0]
+		}
+	}
+	etcdctl("--endpoints", strings.Join(all, ","), "move-leader", id)
 }
 
 // somebodysKey may log in, by the document.
