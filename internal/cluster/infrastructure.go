@@ -229,10 +229,8 @@ func (a *applying) planAdmission() {
 		}
 		behind = behind || seen != nil && seen.Report != nil && slices.ContainsFunc(seen.Report.Changes, changesFilter)
 	}
-	for _, m := range a.o.Remove {
-		if m.Role != provider.Gateway && m.MayRun() {
-			from, to, at = append(from, m.Name), append(to, m.Address), append(at, m.Name)
-		}
+	for _, m := range a.going() {
+		from, to, at = append(from, m.Name), append(to, m.Address), append(at, m.Name)
 	}
 	if !behind || len(from) == 0 {
 		return
@@ -252,18 +250,22 @@ func (a *applying) planAdmission() {
 	})
 }
 
+// going lists the nodes' machines that go and may still run.
+func (a *applying) going() []provider.Machine {
+	return slices.DeleteFunc(slices.Clone(a.o.Remove), func(m provider.Machine) bool { return m.Role == provider.Gateway || !m.MayRun() })
+}
+
 // configureStep configures a machine. One that comes lets in those that go, too: its packet filter knows only who is wanted, and one of the others may
 // be the leader of etcd, without which its member learns nothing.
 func (a *applying) configureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
 	step := a.Cluster.configureStep(s, action, reason, details)
-	args := []string{"admit", filter.Table, filter.Visitors}
-	for _, m := range a.o.Remove {
-		if m.Role != provider.Gateway && m.MayRun() {
-			args = append(args, m.Address)
-		}
-	}
-	if len(args) == 3 || !a.fenced(s.Role) || a.o.Nodes[s.Name].Ready {
+	going := a.going()
+	if len(going) == 0 || !a.fenced(s.Role) || a.o.Nodes[s.Name].Ready {
 		return step
+	}
+	args := []string{"admit", filter.Table, filter.Visitors}
+	for _, m := range going {
+		args = append(args, m.Address)
 	}
 	configure := step.Run
 	step.Run = func(ctx context.Context, p plan.Progress) error {
