@@ -158,28 +158,45 @@ func (c *Cluster) cloudAddons(ctx context.Context, p layout.Params) (map[string]
 const initializedStep = "cloud/nodes"
 
 // planInitialized has kube-proxy started, for the first time, on nodes that the cloud's controller has initialized already: it was
-// seen to lose its nftables elements where a node got its zone seconds after kube-proxy's first rules (1.36.3).
+// seen to lose its nftables elements where a node got its zone seconds after kube-proxy's first rules (1.36.3). Machines that are there
+// while others are changed may be gone before it looks.
 func (a *applying) planInitialized() {
 	if a.cloud() == nil || a.o.Recorded {
 		return
 	}
 	var names []string
-	for _, s := range a.o.Want {
+	for _, s := range wanted.Own(a.o.Want) {
 		if s.Role != provider.Gateway {
 			names = append(names, s.Name)
 		}
 	}
-	a.add(stageRecord, &plan.Step{
-		ID: initializedStep, Action: plan.Wait, Subject: "cluster", Title: "wait until the cloud controller manager has initialized the nodes",
-		Reason: "it sets their addresses and zones", Timeout: a.doc.Spec.Timeouts.NodeReady.Duration,
+	wait := a.initialized(initializedStep, "the nodes", "it sets their addresses and zones", names...)
+	wait.Subject = "cluster"
+	a.add(stageRecord, wait, plan.IfPlanned(addonID(addon.NameOpenStack))...)
+}
+
+// joined lists the steps that wait for a node that other nodes' pods are to go to. In a cloud it takes none before it is initialized.
+func (a *applying) joined(s wanted.Slot, known bool) []*plan.Step {
+	unit := []*plan.Step{a.nodeStep(s, known)}
+	if a.cloud() != nil && !known {
+		unit = append(unit, a.initialized("cloud/node/"+s.Name, s.Name, "no pod comes to its node before", s.Name))
+	}
+	return unit
+}
+
+// initialized waits until the cloud's controller has initialized nodes, which it does within seconds while it runs.
+func (c *Cluster) initialized(id, what, reason string, names ...string) *plan.Step {
+	return &plan.Step{
+		ID: id, Action: plan.Wait, Subject: names[0], Title: "wait until the cloud controller manager has initialized " + what,
+		Reason: reason, Timeout: c.doc.Spec.Timeouts.NodeReady.Duration,
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			client, err := a.Kube(ctx)
+			client, err := c.Kube(ctx)
 			if err != nil {
 				return err
 			}
 			return client.CheckInitialized(ctx, names)
 		},
-	}, plan.IfPlanned(addonID(addon.NameOpenStack))...)
+	}
 }
 
 // cloudInstance says what a machine is in the cloud; zero where there is none.

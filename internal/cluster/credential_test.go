@@ -137,10 +137,23 @@ spec:
 	return l
 }
 
+// servedBy is a client of a Kubernetes API that this answers for.
+func servedBy(t *testing.T, answer http.HandlerFunc) *kube.Client {
+	t.Helper()
+	api := httptest.NewServer(answer)
+	t.Cleanup(api.Close)
+	client, err := kube.NewClient([]byte("{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x}}], clusters: [{name: x, cluster: {server: '"+api.URL+"'}}]}"), kube.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
 // rolledOut is a Kubernetes API in which every workload that one asks for runs as wanted; look sees the questions.
 func rolledOut(t *testing.T, look func(name string)) *kube.Client {
 	t.Helper()
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return servedBy(t, func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
 		look(name)
 		kind := map[string]string{"deployments": "DeploymentList", "daemonsets": "DaemonSetList"}[path.Base(r.URL.Path)]
@@ -152,14 +165,28 @@ func rolledOut(t *testing.T, look func(name string)) *kube.Client {
 				"status": object{"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1},
 			}},
 		})
-	}))
-	t.Cleanup(api.Close)
-	client, err := kube.NewClient([]byte("{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x}}], clusters: [{name: x, cluster: {server: '"+api.URL+"'}}]}"), kube.ClientOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
+	})
+}
+
+// withNodes is a Kubernetes API that has these nodes; those that are true still carry the taint of nodes that their cloud has not initialized.
+func withNodes(t *testing.T, nodes map[string]bool) *kube.Client {
+	t.Helper()
+	return servedBy(t, func(w http.ResponseWriter, r *http.Request) {
+		kind, version, items := "NodeList", "v1", []object{}
+		if path.Base(r.URL.Path) == "leases" {
+			kind, version = "LeaseList", "coordination.k8s.io/v1"
+		} else {
+			for name, tainted := range nodes {
+				n := object{"metadata": object{"name": name}}
+				if tainted {
+					n["spec"] = object{"taints": []object{{"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}}}
+				}
+				items = append(items, n)
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(object{"apiVersion": version, "kind": kind, "metadata": object{"resourceVersion": "1"}, "items": items})
+	})
 }
 
 // TestRotateCredential: another credential is made, kept, and carried to whatever signs in with one; the former one is deleted when all

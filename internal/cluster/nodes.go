@@ -131,7 +131,7 @@ func (a *applying) planPool(pool string, before []plan.Need) (after []plan.Need)
 // rolled lists the steps by which a worker that serves is changed, or replaced: configuring it is st.
 func (a *applying) rolled(s wanted.Slot, st *plan.Step, replaced []*plan.Step) []*plan.Step {
 	st.Rolling = len(replaced) == 0
-	unit := append(replaced, st, a.nodeStep(s, st.Rolling))
+	unit := slices.Concat(replaced, []*plan.Step{st}, a.joined(s, st.Rolling))
 	m := a.o.Machines[s.Name]
 	drained := st.Rolling && endsPods(m.Report) && a.elsewhere(s)
 	if drained {

@@ -352,7 +352,7 @@ func (a *applying) planSurge(pool string) (joined []plan.Need) {
 			unit = append(unit, a.configured(s))
 		}
 		if len(unit) > 0 || !n.Ready || a.o.stale(n) != "" || !kube.Marked(n, a.marks(s)) {
-			unit = append(unit, a.nodeStep(s, known))
+			unit = append(unit, a.joined(s, known)...)
 		}
 		if n.Annotations[kube.OwnedCordon] != "" {
 			unit = append(unit, a.uncordonSteps(s)...)

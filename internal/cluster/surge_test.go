@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -276,5 +277,51 @@ func TestSurgeGoes(t *testing.T) {
 	testkit.Must(t, steps[i].Run(t.Context(), silent{}))
 	if known() || l.decisions() != "" {
 		t.Errorf("it went, and is still looked for, or remembered: %q", l.decisions())
+	}
+}
+
+// clouded is a provider in memory in whose cloud clusters have a controller.
+type clouded struct {
+	*cloud
+	provider.CloudIntegration
+}
+
+// TestSurgeInCloud: pods are moved to a machine once the cloud's controller has initialized its node, and nobody waits for one that has gone.
+func TestSurgeInCloud(t *testing.T) {
+	on := onOpenStack(t, &keystone{})
+	l := surgeLab(t, 1, []int{1}, []int{1})
+	l.prov = clouded{l.cloud, on.Cluster.cloud()}
+	o := l.away(l.observed(l.decided(), controlPlanes(1)...), "demo-a-1")
+	decided, surges, err := l.withSurge(t.Context(), o, nil, l.decided())
+	testkit.Must(t, err)
+	if !surges {
+		t.Fatal("there is no extra machine")
+	}
+	o = l.away(l.observed(decided, controlPlanes(1)...), "demo-a-1")
+	o.Recorded = false // as in an upgrade
+	a := l.applying(o, testkit.Value(l.infrastructure(t.Context(), o))(t))
+	a.planWorkers()
+	a.planInitialized()
+	steps := map[string]*plan.Step{}
+	for _, s := range testkit.Value(a.graph.Seal(applyRules))(t) {
+		steps[s.ID] = s
+	}
+	comes, all := steps["cloud/node/demo-a-2"], steps[initializedStep]
+	if comes == nil || all == nil || !slices.Contains(comes.Needs, "node/demo-a-2") || !slices.Contains(steps["drain/demo-a-1"].Needs, comes.ID) {
+		t.Fatalf("the plan is\n%s", l.printed(slices.Collect(maps.Values(steps))))
+	}
+	tainted := map[string]bool{"demo-cp-1": false, "demo-a-1": false}
+	l.api = withNodes(t, tainted)
+	for _, c := range []struct {
+		surge string
+		come  bool
+	}{{"is not there yet, or has gone", false}, {"is not initialized", false}, {"is initialized", true}} {
+		if c.surge != "is not there yet, or has gone" {
+			tainted["demo-a-2"] = !c.come
+		}
+		one, err := comes.Run(t.Context(), silent{}), all.Run(t.Context(), silent{})
+		if (one == nil) != c.come || one != nil && fail.KindOf(one) != fail.NotReady || err != nil {
+			t.Errorf("it %s: its own step says %v, the other one %v", c.surge, one, err)
+		}
 	}
 }
