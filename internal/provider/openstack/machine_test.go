@@ -1,8 +1,13 @@
 package openstack
 
 import (
+	"net/http"
 	"testing"
 	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestZoneOfANewMachine: once a machine runs, its zone is known, which Nova tells only then. It is written down on the machine and decides
@@ -17,6 +22,51 @@ func TestZoneOfANewMachine(t *testing.T) {
 	for _, name := range []string{"t3-life-cp-1", "t3-life-w-1"} {
 		if m, err := p.Machine(t.Context(), name); err != nil || m.Zone != "nova" {
 			t.Errorf("%s is in zone %q: %v", name, m.Zone, err)
+		}
+	}
+}
+
+// clocked is a cloud whose clock shows another time; it remembers since when it was asked for changes.
+type clocked struct {
+	http.RoundTripper
+	now   time.Time
+	since []string
+}
+
+// RoundTrip says, with each answer, what time it is.
+func (c *clocked) RoundTrip(r *http.Request) (*http.Response, error) {
+	if q := r.URL.Query(); q.Has("changes-since") {
+		c.since = append(c.since, q.Get("changes-since"))
+	}
+	resp, err := c.RoundTripper.RoundTrip(r)
+	if err == nil && !c.now.IsZero() {
+		resp.Header.Set("Date", c.now.Format(http.TimeFormat))
+	}
+	return resp, err
+}
+
+// TestGlanceByTheCloudsClock: servers that no longer are built are asked for by the time that the cloud said it was at the look before, and
+// before it said any, or where it says none, by ours.
+func TestGlanceByTheCloudsClock(t *testing.T) {
+	useFake(t)
+	c := &clocked{RoundTripper: newFakeCloud()}
+	p := fakeProvider(t, newFakeCloud(), fakeDocument(t), func(o *Options) { o.Calls.HTTPClient = &http.Client{Transport: c} })
+	p.known.servers.Keep(servers.Server{ID: "built", Status: serverBuild})
+	here := time.Now()
+	there := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
+	for i, step := range []struct{ clock, min, max time.Time }{
+		{time.Time{}, here.Add(-clockSkew), here},
+		{there, here.Add(-clockSkew), here},
+		{there.Add(time.Hour), there.Add(-10 * time.Second), there.Add(-ownClockSkew)},
+		{time.Time{}, there.Add(time.Hour - 10*time.Second), there.Add(time.Hour - ownClockSkew)},
+		{there, here.Add(-clockSkew), here},
+	} {
+		c.now = step.clock
+		if news, _, err := p.glanceAtBuilding(t.Context(), here); err != nil || !news {
+			t.Fatalf("look %d: news %t, %v", i, news, err)
+		}
+		if at := testkit.Value(time.Parse(time.RFC3339, c.since[i]))(t); at.Before(step.min.Truncate(time.Second)) || at.After(step.max) {
+			t.Errorf("look %d asks for changes since %s, not one of %s to %s", i, at, step.min, step.max)
 		}
 	}
 }

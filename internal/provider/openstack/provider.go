@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
@@ -35,6 +36,8 @@ type Provider struct {
 	odd []string // warnings of the last Preflight
 
 	floatingMu sync.Mutex // one floating IP is given away at a time
+
+	glanced time.Time // by the cloud's clock, when servers that were being built were looked at last; see glanceAtBuilding
 
 	former []floatingips.FloatingIP // of the user's, that have to leave the API's address; set by Steps
 

@@ -3,11 +3,13 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -174,31 +176,47 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 			}
 		}
 		var look cache.Probe
+		pause := p.opts.Timeouts.Poll
 		if s.Status == serverBuild {
 			look = p.glanceAtBuilding
+			pause *= time.Duration(1 + len(p.known.servers.Filter(isBuilt))/manyAtOnce) // many make each look dear, and the cloud slow
 		}
-		if err := p.known.servers.Next(ctx, p.opts.Timeouts.Poll, look); err != nil {
+		if err := p.known.servers.Next(ctx, pause, look); err != nil {
 			return s, err
 		}
 	}
 }
 
-// clockSkew is by how much the cloud's clock may be behind ours before a probe misses what it is for, and a list is made in its place.
-const clockSkew = 10 * time.Second
+// manyAtOnce is how many servers are built side by side before they are looked at less often.
+const manyAtOnce = 10
+
+func isBuilt(s servers.Server) bool { return s.Status == serverBuild }
+
+// Bounds of how far clocks may be apart before a probe misses what it is for, and a list is made in its place: the cloud's behind ours, as
+// long as it has not said what time it is, and those of its own machines.
+const (
+	clockSkew    = 10 * time.Second
+	ownClockSkew = 4 * time.Second // and what a Date in seconds leaves out, and a server that ran before Nova had answered the request for it
+)
 
 // glanceAtBuilding notes which of the servers that were being built run now; what became of others is news. For servers with their
 // details, Nova asks Neutron for their ports and security groups; so only the details of those are asked for that have changed.
 func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news, all bool, err error) {
-	known := p.known.servers.Filter(func(s servers.Server) bool { return s.Status == serverBuild })
-	building, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag(), Status: serverBuild})
+	known := p.known.servers.Filter(isBuilt)
+	building, now, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag(), Status: serverBuild})
 	if err != nil {
 		return false, false, err
 	}
+	since = since.Add(-clockSkew)
+	if !p.glanced.IsZero() {
+		since = p.glanced
+	}
+	p.glanced = now
 	built := slices.DeleteFunc(known, func(s servers.Server) bool { return building[s.ID] })
 	if len(built) == 0 {
 		return false, false, nil
 	}
-	running, err := p.serverDetails(ctx, servers.ListOpts{Status: serverActive, ChangesSince: since.Add(-clockSkew).UTC().Format(time.RFC3339)})
+	running, err := p.serverDetails(ctx, servers.ListOpts{Status: serverActive, ChangesSince: since.UTC().Format(time.RFC3339)})
 	for _, s := range built {
 		i := slices.IndexFunc(running, func(o servers.Server) bool { return o.ID == s.ID })
 		if i < 0 {
@@ -213,7 +231,7 @@ func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news,
 // glanceAtAll forgets servers that are gone, and reports whether there are some that nobody knows.
 func (p *Provider) glanceAtAll(ctx context.Context, _ time.Time) (news, all bool, err error) {
 	known := p.known.servers.All()
-	left, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag()})
+	left, _, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag()})
 	if err != nil {
 		return false, false, err
 	}
@@ -226,18 +244,26 @@ func (p *Provider) glanceAtAll(ctx context.Context, _ time.Time) (news, all bool
 	return len(left) > 0, false, nil
 }
 
-// serverIDs lists servers without their details.
-func (p *Provider) serverIDs(ctx context.Context, o servers.ListOpts) (map[string]bool, error) {
+// serverIDs lists servers without their details. What changed before now, by the cloud's clock, is certainly in it; now is zero where the
+// cloud does not say what time it is.
+func (p *Provider) serverIDs(ctx context.Context, o servers.ListOpts) (ids map[string]bool, now time.Time, err error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
-		return nil, err
+		return nil, now, err
 	}
-	all, err := cloud.Pages(ctx, servers.ListSimple(c.Compute, o), servers.ExtractServers)
-	ids := map[string]bool{}
+	began := time.Now()
+	pager := servers.ListSimple(c.Compute, o).WithPageCreator(func(r pagination.PageResult) pagination.Page {
+		if at, err := http.ParseTime(r.Header.Get("Date")); err == nil && now.IsZero() {
+			now = at.Add(-time.Since(began) - ownClockSkew)
+		}
+		return servers.ServerPage{LinkedPageBase: pagination.LinkedPageBase{PageResult: r}}
+	})
+	all, err := cloud.Pages(ctx, pager, servers.ExtractServers)
+	ids = map[string]bool{}
 	for _, s := range all {
 		ids[s.ID] = true
 	}
-	return ids, cloud.Wrap(err, "list servers")
+	return ids, now, cloud.Wrap(err, "list servers")
 }
 
 // stateText is a server's state with what Nova is doing to it.

@@ -225,7 +225,7 @@ func (s *Cache[T]) Next(ctx context.Context, pause time.Duration, check Probe) e
 // there is more to come, no list follows another one sooner; whatever glances say, one is made later.
 const (
 	restAfterList = 3
-	glancesAtMost = 10
+	glancesAtMost = 30
 )
 
 // look lists again, unless a probe shows that nothing is new, or not enough to list already.

@@ -161,6 +161,6 @@ func TestCacheGlance(t *testing.T) {
 	all = true
 	next(time.Hour, 3, "nothing more to come")
 	news, all = false, false
-	s.listed = time.Now().Add(-11 * time.Hour)
+	s.listed = time.Now().Add(-31 * time.Hour)
 	next(time.Hour, 4, "no news for long")
 }
