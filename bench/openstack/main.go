@@ -32,7 +32,7 @@ const (
 // options are the flags.
 type options struct {
 	size
-	few                   int
+	few, looks            int
 	parallelism           []int
 	ownVolumes, onlyBuild bool
 	verbose               bool
@@ -46,6 +46,7 @@ func main() {
 	flag.IntVar(&o.controlPlanes, "control-planes", 3, "control-plane machines")
 	flag.IntVar(&o.workers, "workers", 50, "workers")
 	flag.IntVar(&o.few, "few", 10, "workers of a first run of naupegos, which reports whether a no-change run's API calls depend on them; 0: no such run")
+	flag.IntVar(&o.looks, "looks", 5, "how often each side looks whether there is something to do; the median counts, for one look of a second says little")
 	flag.Func("parallelism", "of OpenTofu, one run each; the best counts (default 10,32)", func(s string) (err error) {
 		o.parallelism, err = numbers(s)
 		return err
@@ -125,7 +126,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err := through.by(counter.url); err != nil {
 		return err
 	}
-	b := &bench{look: look, through: through, counter: counter, out: os.Stdout, limit: o.limit, verbose: o.verbose}
+	b := &bench{look: look, through: through, counter: counter, out: os.Stdout, limit: o.limit, looks: o.looks, verbose: o.verbose}
 	return b.sides(ctx, o, p.file, dir)
 }
 

@@ -43,3 +43,18 @@ func TestRatiosAreAgainstTheBest(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 }
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		took []time.Duration
+		want time.Duration
+	}{{[]time.Duration{7}, 7}, {[]time.Duration{9, 1, 2}, 2}, {[]time.Duration{4, 3, 2, 1}, 2}, {[]time.Duration{5, 90, 1, 6, 2}, 5}} {
+		var all []phase
+		for i, took := range c.took {
+			all = append(all, phase{took: took, calls: i})
+		}
+		if got := median(all); got.took != c.want {
+			t.Errorf("the median of %v is %v", c.took, got.took)
+		}
+	}
+}
