@@ -65,7 +65,7 @@ bin/tiers: $(wildcard hack/tiers/*.go)
 	@go build -o $@ ./hack/tiers
 
 TIER = bin/tiers run
-GO_TEST = go test -json
+GO_TEST = go test -json$(if $(NAUPEGOS_FULL), -timeout $(LIMIT))
 phase = $(if $(TIMED),$(TIER) -makes $(1))
 
 # What make test runs, in this order, and the names under which it is reported. Of the two largest, chance says which comes first: a slow host may
@@ -125,6 +125,7 @@ SEQUENTIAL = $(filter-out $(CONCURRENT),$(shell go list ./... | sed 's,^github.c
 
 # A program built with the race detector sleeps for a second before it exits: each test binary, and each command that a script runs.
 race race-all: export GORACE ?= atexit_sleep_ms=20
+race-all: export NAUPEGOS_MINUTES ?= 1
 
 race: bin/tiers ## the unit tests of packages that start goroutines, with the race detector; no root
 	@$(TIER) -budget 3m race $(GO_TEST) -race $(CONCURRENT)

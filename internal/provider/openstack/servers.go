@@ -179,7 +179,7 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 		pause := p.opts.Timeouts.Poll
 		if s.Status == serverBuild {
 			look = p.glanceAtBuilding
-			pause *= time.Duration(1 + len(p.known.servers.Filter(isBuilt))/manyAtOnce) // many make each look dear, and the cloud slow
+			pause *= time.Duration(1 + len(p.known.servers.Filter(isBuilding))/manyAtOnce) // many make each look dear, and the cloud slow
 		}
 		if err := p.known.servers.Next(ctx, pause, look); err != nil {
 			return s, err
@@ -190,7 +190,7 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 // manyAtOnce is how many servers are built side by side before they are looked at less often.
 const manyAtOnce = 10
 
-func isBuilt(s servers.Server) bool { return s.Status == serverBuild }
+func isBuilding(s servers.Server) bool { return s.Status == serverBuild }
 
 // Bounds of how far clocks may be apart before a probe misses what it is for, and a list is made in its place: the cloud's behind ours, as
 // long as it has not said what time it is, and those of its own machines.
@@ -202,7 +202,7 @@ const (
 // glanceAtBuilding notes which of the servers that were being built run now; what became of others is news. For servers with their
 // details, Nova asks Neutron for their ports and security groups; so only the details of those are asked for that have changed.
 func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news, all bool, err error) {
-	known := p.known.servers.Filter(isBuilt)
+	known := p.known.servers.Filter(isBuilding)
 	building, now, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag(), Status: serverBuild})
 	if err != nil {
 		return false, false, err
