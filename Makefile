@@ -125,7 +125,7 @@ SEQUENTIAL = $(filter-out $(CONCURRENT),$(shell go list ./... | sed 's,^github.c
 
 # A program built with the race detector sleeps for a second before it exits: each test binary, and each command that a script runs.
 race race-all: export GORACE ?= atexit_sleep_ms=20
-race-all: export NAUPEGOS_MINUTES ?= 1
+race-all: export NAUPEGOS_FULL := # in many times the time it would find nothing more
 
 race: bin/tiers ## the unit tests of packages that start goroutines, with the race detector; no root
 	@$(TIER) -budget 3m race $(GO_TEST) -race $(CONCURRENT)
