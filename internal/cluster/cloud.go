@@ -178,7 +178,7 @@ func (a *applying) planInitialized() {
 // joined lists the steps that wait for a node that other nodes' pods are to go to. In a cloud it takes none before it is initialized.
 func (a *applying) joined(s wanted.Slot, known bool) []*plan.Step {
 	unit := []*plan.Step{a.nodeStep(s, known)}
-	if a.cloud() != nil && !known {
+	if a.cloud() != nil && (!known || !a.o.Nodes[s.Name].Initialized()) {
 		unit = append(unit, a.initialized("cloud/node/"+s.Name, s.Name, "no pod comes to its node before", s.Name))
 	}
 	return unit

@@ -351,7 +351,7 @@ func (a *applying) planSurge(pool string) (joined []plan.Need) {
 		if !a.upToDate(s) {
 			unit = append(unit, a.configured(s))
 		}
-		if len(unit) > 0 || !n.Ready || a.o.stale(n) != "" || !kube.Marked(n, a.marks(s)) {
+		if len(unit) > 0 || !n.Ready || !n.Initialized() || a.o.stale(n) != "" || !kube.Marked(n, a.marks(s)) {
 			unit = append(unit, a.joined(s, known)...)
 		}
 		if n.Annotations[kube.OwnedCordon] != "" {

@@ -324,4 +324,17 @@ func TestSurgeInCloud(t *testing.T) {
 			t.Errorf("it %s: its own step says %v, the other one %v", c.surge, one, err)
 		}
 	}
+
+	// An apply that was cut off while the machine's node had joined and was not initialized waits for it, too.
+	l.surged("demo-a-2", 2)
+	for tainted, want := range map[bool]int{true: 1, false: 0} {
+		o := l.away(l.observed(l.decided(), controlPlanes(1)...), "demo-a-1")
+		if n := o.Nodes["demo-a-2"]; tainted {
+			n.Taints = append(n.Taints, kube.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: "NoSchedule"})
+			o.Nodes[n.Name] = n
+		}
+		if got := strings.Count(l.mustPlan(o), "wait    cloud/node/demo-a-2"); got != want {
+			t.Errorf("tainted %t: the plan waits %d times", tainted, got)
+		}
+	}
 }

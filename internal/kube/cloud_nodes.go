@@ -12,6 +12,11 @@ import (
 // (k8s.io/cloud-provider/api).
 const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
+// Initialized reports whether the node's cloud has told its addresses and zone, or has no controller that does. Before, no pod comes to it.
+func (n NodeInfo) Initialized() bool {
+	return !slices.ContainsFunc(n.Taints, func(t Taint) bool { return t.Key == taintUninitialized })
+}
+
 // CheckInitialized reports whether the named nodes are registered and initialized by their cloud's controller. fail.NotReady names
 // those that are not.
 func (c *Client) CheckInitialized(ctx context.Context, names []string) error {
@@ -21,7 +26,7 @@ func (c *Client) CheckInitialized(ctx context.Context, names []string) error {
 	}
 	missing := slices.Clone(names)
 	for _, n := range nodes {
-		if !slices.ContainsFunc(n.Taints, func(t Taint) bool { return t.Key == taintUninitialized }) {
+		if n.Initialized() {
 			missing = slices.DeleteFunc(missing, func(name string) bool { return name == n.Name })
 		}
 	}
