@@ -45,6 +45,7 @@ func TestTwinOfAKilledRun(t *testing.T) {
 		"/v2.1/os-keypairs":                         {"keypairs", http.StatusConflict},
 		"/v2.0/security-group-rules":                {"security-group-rules", http.StatusConflict},
 		"/v2.0/routers/ROUTER/add_router_interface": {"routers", http.StatusConflict},
+		"/v2.0/ports":                               {"ports", http.StatusConflict},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			f, doc := newFakeCloud(), fakeDocument(t)

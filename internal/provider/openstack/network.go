@@ -260,20 +260,27 @@ func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
 	return router.ID, nil
 }
 
+// routerPort finds or makes the port that is the subnet's gateway.
+func (p *Provider) routerPort(ctx context.Context, sub subnets.Subnet) (ports.Port, error) {
+	if port, ok := p.known.ports.Find(p.isRouterPort); ok {
+		return port, nil
+	}
+	made, err := p.createPorts(ctx, []newPort{{
+		Name: p.n.Name(roleRouter), Description: p.n.Mark(), NetworkID: sub.NetworkID, Tags: p.n.RoleTags(roleRouter),
+		FixedIPs: []ports.IP{{SubnetID: sub.ID, IPAddress: sub.GatewayIP}},
+	}})
+	if err != nil {
+		return ports.Port{}, err
+	}
+	return made[0], nil
+}
+
 // ensureRouterPort makes the port that is the subnet's gateway, and has the router take it.
 func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subnets.Subnet) error {
-	port, ok := p.known.ports.Find(p.isRouterPort)
-	if !ok {
-		made, err := p.createPorts(ctx, []newPort{{
-			Name: p.n.Name(roleRouter), Description: p.n.Mark(), NetworkID: sub.NetworkID, Tags: p.n.RoleTags(roleRouter),
-			FixedIPs: []ports.IP{{SubnetID: sub.ID, IPAddress: sub.GatewayIP}},
-		}})
-		if err != nil {
-			return err
-		}
-		port = made[0]
+	port, err := p.routerPort(ctx, sub)
+	if err != nil {
+		return err
 	}
-	var err error
 	if port.Tags, err = p.tag(ctx, "ports", port.ID, port.Tags, p.n.RoleTags(roleRouter)); err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ type newPort struct {
 // machines that have theirs.
 const perRequest = 10
 
-// createPorts makes ports, many with one call, and keeps them. A call makes all of its ports or none.
+// createPorts makes ports, many with one call, and keeps them. A call makes all of its ports or none. Those that a run that was killed had
+// asked for, and that came about only now, count as made: there can be one port with the subnet's gateway as its address.
 func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Port, error) {
 	c, err := p.network(ctx)
 	if err != nil {
@@ -50,6 +51,14 @@ func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Por
 				some[i].Tags = nil
 			}
 			got, err = postPorts(ctx, c, some)
+		}
+		there := func(o ports.Port) bool {
+			return slices.ContainsFunc(some, func(n newPort) bool { return n.Name == o.Name })
+		}
+		if _, ok, failed := late(ctx, p.known.ports, err, there); failed != nil {
+			return out, failed
+		} else if ok {
+			got, err = p.known.ports.Filter(there), nil
 		}
 		if err != nil {
 			p.known.ports.Invalidate()
@@ -230,6 +239,16 @@ func (p *Provider) wantedPort(m provider.MachineSpec, network, subnet string) ne
 	}
 }
 
+// removeTwice removes ports of something that has another one.
+func (p *Provider) removeTwice(ctx context.Context, c *gophercloud.ServiceClient, twice []ports.Port, of string) error {
+	for _, o := range twice {
+		if err := removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s of %s, which was made twice", o.ID, of); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // mendPort makes a machine's port what it should be, and removes others.
 func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
 	all := p.portsOf(m.Name)
@@ -241,10 +260,8 @@ func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
 		return err
 	}
 	port, twice := best(all, attached)
-	for _, o := range twice {
-		if err := removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s of %s, which was made twice", o.ID, m.Name); err != nil {
-			return err
-		}
+	if err := p.removeTwice(ctx, c, twice, m.Name); err != nil {
+		return err
 	}
 	groups, pairs := p.groupIDs(m.Role), p.pairs(m.Role)
 	if !slices.Equal(port.SecurityGroups, groups) || m.Role == provider.Gateway && !samePairs(port, pairs) {

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
@@ -11,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 )
 
 const (
@@ -70,7 +72,10 @@ func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 		},
 	}
 	if port, ok := p.vipPort(); ok {
-		if s.Reason = p.frontIPLack(port.ID); s.Reason == "" {
+		if s.Reason = p.frontIPLack(port.ID); s.Reason == "" && len(p.vipPorts()) > 1 {
+			s.Action, s.Title, s.Reason = plan.Change, "give back the gateways' second virtual address", "it was reserved twice"
+		}
+		if s.Reason == "" {
 			return nil
 		}
 		p.askForAddress(s, port.ID)
@@ -81,7 +86,32 @@ func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 // vipPort returns the port that holds the gateways' virtual address. No machine is ever bound to it: it reserves the address, and its
 // floating IP leads to whichever gateway holds that.
 func (p *Provider) vipPort() (ports.Port, bool) {
-	return p.known.ports.Find(func(o ports.Port) bool { return o.Name == p.n.Name(vipRole) })
+	all := p.vipPorts()
+	if len(all) == 0 {
+		return ports.Port{}, false
+	}
+	port, _ := best(all, p.inUse)
+	return port, true
+}
+
+// vipPorts lists the ports that hold a virtual address: one, unless Neutron answered the request of a run that was killed too late.
+func (p *Provider) vipPorts() []ports.Port {
+	return p.known.ports.Filter(func(o ports.Port) bool { return o.Name == p.n.Name(vipRole) })
+}
+
+// inUse ranks ports that hold a virtual address: clients come to the one that has a floating IP, and gateways answer for the one that
+// their own ports allow.
+func (p *Provider) inUse(o ports.Port) int {
+	if _, ok := p.frontIP(o.ID); ok {
+		return 2
+	}
+	_, allowed := p.known.ports.Find(func(of ports.Port) bool {
+		return slices.ContainsFunc(of.AllowedAddressPairs, func(a ports.AddressPair) bool { return a.IPAddress == address(o) })
+	})
+	if allowed {
+		return 1
+	}
+	return 0
 }
 
 // vipAddress is the address of that port; empty where there is none (yet).
@@ -90,13 +120,18 @@ func (p *Provider) vipAddress() string {
 	return address(port)
 }
 
-// ensureVIPPort finds or makes the port.
+// ensureVIPPort finds or makes the port, and removes others.
 func (p *Provider) ensureVIPPort(ctx context.Context) (ports.Port, error) {
-	if err := p.known.ports.Fresh(ctx); err != nil {
+	if err := cache.Fresh(ctx, p.known.ports, p.known.floating, p.known.reserved); err != nil {
 		return ports.Port{}, err
 	}
-	if port, ok := p.vipPort(); ok {
-		return port, nil
+	if all := p.vipPorts(); len(all) > 0 {
+		c, err := p.network(ctx)
+		if err != nil {
+			return ports.Port{}, err
+		}
+		port, twice := best(all, p.inUse)
+		return port, p.removeTwice(ctx, c, twice, "the virtual address")
 	}
 	subnet, err := p.subnet(ctx)
 	if err != nil {

@@ -1,13 +1,16 @@
 package openstack
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func gatewaysDocument(t *testing.T) *v1alpha1.Cluster {
@@ -62,6 +65,38 @@ func TestGatewaysShareAnAddress(t *testing.T) {
 	}
 	if got, want := f.listing(), newFakeCloud().listing(); !slices.Equal(got, want) {
 		t.Errorf("left: %s", difference(got, want))
+	}
+}
+
+// TestVirtualAddressTwice: Neutron makes a second port for a run that did not see the one that a killed run had asked for. The one in use
+// stays: that with the floating IP, and that which the gateways' ports allow where there is none.
+func TestVirtualAddressTwice(t *testing.T) {
+	useFake(t)
+	for _, floating := range []bool{true, false} {
+		doc, f := gatewaysDocument(t), newFakeCloud()
+		testkit.Must(t, apply(t.Context(), fakeProvider(t, f, doc)))
+		want := f.listing()
+		p := fakeProvider(t, f, doc)
+		at := slices.IndexFunc(f.kinds["ports"], func(o thing) bool { return o.str("name") == p.n.Name(vipRole) })
+		twin := maps.Clone(f.kinds["ports"][at])
+		twin["id"], twin["fixed_ips"] = "twin", []any{thing{"subnet_id": f.kinds["subnets"][0]["id"], "ip_address": "10.77.0.250"}}
+		f.kinds["ports"] = append([]thing{twin}, f.kinds["ports"]...)
+		if !floating {
+			used := f.kinds["ports"][at+1].str("id")
+			f.kinds["floatingips"] = slices.DeleteFunc(f.kinds["floatingips"], func(f thing) bool { return f.str("port_id") == used })
+		}
+		inv := testkit.Value(p.Observe(t.Context()))(t)
+		if inv.VIP == "10.77.0.250" {
+			t.Errorf("floating IP %t: the second virtual address is taken for the one in use", floating)
+		}
+		steps := testkit.Value(p.Steps(t.Context(), wanted(doc), inv))(t)
+		if len(steps) != 1 || steps[0].ID != vipStep || floating && steps[0].Action != plan.Change || steps[0].Consent != "" {
+			t.Errorf("floating IP %t: planned: %+v", floating, steps)
+		}
+		testkit.Must(t, apply(t.Context(), p))
+		if got := f.listing(); !slices.Equal(got, want) {
+			t.Errorf("floating IP %t: %s", floating, difference(got, want))
+		}
 	}
 }
 
