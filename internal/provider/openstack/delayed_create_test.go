@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -109,5 +110,55 @@ func TestServerGroupTwice(t *testing.T) {
 		if s.ID == serverGroupsStep {
 			t.Errorf("planned: %+v", s)
 		}
+	}
+}
+
+// TestServerShownLate: a run was killed while it asked for a server. Nova has reserved the server's volume, or does so after this run has
+// looked, and shows the server only later: it is taken over, or destroyed with the rest.
+func TestServerShownLate(t *testing.T) {
+	useFake(t)
+	for _, c := range []struct {
+		name     string
+		reserved bool // before this run looks at volumes, else after it
+		run      func(context.Context, *Provider) error
+	}{
+		{"apply", true, apply},
+		{"apply, reserved later", false, apply},
+		{"destroy", true, destroy},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, doc := newFakeCloud(), fakeDocument(t)
+			testkit.Must(t, apply(t.Context(), fakeProvider(t, f, doc)))
+			want := f.listing()
+			at := slices.IndexFunc(f.kinds["servers"], func(s thing) bool { return f.volumeOf(s) != nil })
+			late := f.kinds["servers"][at]
+			v := f.volumeOf(late)
+			f.kinds["servers"] = slices.Delete(f.kinds["servers"], at, at+1)
+			v["status"] = "available"
+			if c.reserved {
+				v["status"] = "reserved"
+			}
+			refused := 0
+			f.fault = func(_ int, call string) fault0 {
+				switch {
+				case strings.HasPrefix(call, "DELETE ") && strings.HasSuffix(call, v.str("id")):
+					if refused++; refused == 2 {
+						f.kinds["servers"] = append(f.kinds["servers"], late)
+						v["status"] = "in-use"
+					}
+				case call == "POST /v2.1/servers":
+					v["status"] = "reserved"
+					return fault0{status: http.StatusBadRequest, text: "Block Device Mapping is Invalid"}
+				}
+				return fault0{}
+			}
+			if c.name == "destroy" {
+				want = newFakeCloud().listing()
+			}
+			testkit.Must(t, c.run(t.Context(), fakeProvider(t, f, doc)))
+			if got := f.listing(); !slices.Equal(got, want) || refused < 2 {
+				t.Errorf("%d calls were refused; %s", refused, difference(got, want))
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -51,7 +52,12 @@ func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress
 			return err
 		}
 	}
-	return p.removeVolumes(ctx, p.volumesOf(name), progress)
+	err := p.removeVolumes(ctx, p.volumesOf(name), progress)
+	var held *errHeld
+	if errors.As(err, &held) { // its server is known now
+		return p.wipe(ctx, name, progress)
+	}
+	return err
 }
 
 // removePorts deletes ports. One that a server is just letting go of may be in use for a moment.

@@ -129,7 +129,13 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 		}
 	}
 	*makes++
-	return p.createServer(ctx, m, progress)
+	s, err := p.createServer(ctx, m, progress)
+	var held *errHeld
+	if errors.As(err, &held) { // its server is known now
+		*makes--
+		return p.ensureServer(ctx, m, makes, progress)
+	}
+	return s, err
 }
 
 // ensurePublic gives a machine its floating IP, where its shape asks for one, and takes it away where it does not.

@@ -123,6 +123,11 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	if there, ok, err := late(ctx, p.known.servers, err, isServerOf(m.Name)); ok || err != nil {
 		return there, err // it has the port and the volume, of which there is one each
 	}
+	if err != nil && len(o.BlockDevice) > 0 {
+		if err := p.takenLate(ctx, o.BlockDevice[0].UUID, m.Name); err != nil {
+			return servers.Server{}, err
+		}
+	}
 	if err == nil { // Nova answers with the ID and little more
 		s.Name, s.Status, s.Metadata = m.Name, serverBuild, meta
 	}

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -46,7 +47,7 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 	if err := p.removeFloating(ctx, k.floating.All()); err != nil {
 		return err
 	}
-	if err := p.removeVolumes(ctx, k.volumes.Filter(p.isStray), progress); err != nil {
+	if err := p.removeStray(ctx, progress); err != nil {
 		return err
 	}
 	if err := p.releaseReserved(ctx); err != nil {
@@ -64,6 +65,19 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 		return err
 	}
 	return p.removeNetwork(ctx, c.Network, progress)
+}
+
+// removeStray removes the volumes that no server holds, and where one that was not known does, that, too.
+func (p *Provider) removeStray(ctx context.Context, progress plan.Progress) error {
+	err := p.removeVolumes(ctx, p.known.volumes.Filter(p.isStray), progress)
+	var held *errHeld
+	if !errors.As(err, &held) {
+		return err
+	}
+	if err := p.wipe(ctx, held.machine, progress); err != nil {
+		return err
+	}
+	return p.removeStray(ctx, progress)
 }
 
 // isStray tells of a volume that no server holds.

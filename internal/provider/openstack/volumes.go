@@ -159,7 +159,43 @@ func (p *Provider) waitVolume(ctx context.Context, machine, id string, progress 
 	}
 }
 
-// removeVolumes deletes volumes and waits until they are gone. Cinder says 400 of one that is still attached, or changing.
+// errHeld is a root volume that can't be used or removed: a run that was killed had asked for a server that has it, and Nova shows that
+// server now, or is about to.
+type errHeld struct{ volume, machine string }
+
+// Error names both.
+func (e *errHeld) Error() string {
+	return "volume " + e.volume + " belongs to a server of " + e.machine + " that an interrupted run had asked for"
+}
+
+// heldLate looks whether Nova shows a server of a volume's machine by now. It is an *errHeld then.
+func (p *Provider) heldLate(ctx context.Context, v volumes.Volume) error {
+	p.known.servers.Invalidate()
+	if err := p.known.servers.Fresh(ctx); err != nil {
+		return err
+	}
+	machine := v.Metadata[marks.Underscored(marks.KeyMachine)]
+	if _, ok := p.serverOf(machine); ok {
+		return &errHeld{v.ID, machine}
+	}
+	return nil
+}
+
+// takenLate looks whether a root volume that was free has been taken meanwhile: by a server that Nova will show. It is an *errHeld then.
+func (p *Provider) takenLate(ctx context.Context, id, machine string) error {
+	p.known.volumes.Invalidate()
+	if err := p.known.volumes.Fresh(ctx); err != nil {
+		return err
+	}
+	v, ok := p.known.volumes.Find(func(v volumes.Volume) bool { return v.ID == id })
+	if !ok || usable(v.Status) {
+		return nil
+	}
+	return &errHeld{id, machine}
+}
+
+// removeVolumes deletes volumes and waits until they are gone. Cinder says 400 of one that is still attached, or changing. It is an
+// *errHeld where one belongs to a server that was not known.
 func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, progress plan.Progress) error {
 	if len(all) == 0 {
 		return nil
@@ -190,6 +226,9 @@ func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, prog
 				asked[v.ID] = true
 			case cloud.Status(err) == 400 || cloud.Status(err) == 409:
 				last = cloud.Wrap(err, "remove volume %s", v.ID)
+				if err := p.heldLate(ctx, v); err != nil {
+					return err
+				}
 			default:
 				p.known.volumes.Invalidate()
 				return cloud.Wrap(err, "remove volume %s", v.ID)
