@@ -134,6 +134,10 @@ func dryRun(t *testing.T, targets ...string) string {
 	t.Helper()
 	cmd := exec.Command("make", append([]string{"--dry-run", "--no-print-directory", "BED=yes"}, targets...)...)
 	cmd.Dir = ".."
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // the make that runs this test hands down what it was told
+		name, _, _ := strings.Cut(v, "=")
+		return name != "PATH" && name != "HOME" && name != "XDG_CACHE_HOME" && !strings.HasPrefix(name, "GO")
+	})
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -57,6 +57,8 @@ func in(t *testing.T) {
 	}
 	t.Chdir(dir)
 	t.Setenv("GOWORK", "off")
+	t.Setenv(untilEnv, "") // make test and make test-full, which run these tests, set them
+	t.Setenv(treeEnv, "")
 }
 
 // do runs a verb, which has to fail or not, and returns what it printed.
@@ -162,7 +164,6 @@ func TestResume(t *testing.T) {
 		}
 		return out
 	}
-	t.Setenv(treeEnv, "") // make test-full, which runs this test, sets it
 	run(nil, 1, "shell")
 	run(nil, 2, "shell") // no tree is named
 	t.Setenv(treeEnv, "one")
@@ -189,7 +190,6 @@ func TestResume(t *testing.T) {
 // TestTime: tests are told when their tier's time is over, and tiers that don't fit in are left out, which is no failure.
 func TestTime(t *testing.T) {
 	in(t)
-	t.Setenv(untilEnv, "") // make test, which runs this test, sets it
 	until := func(within string) string {
 		out := do(t, nil, "run", "-v", "-within", within, "clock", "sh", "-c", "echo until $NAUPEGOS_TEST_UNTIL.")
 		_, out, _ = strings.Cut(out, "until ")
