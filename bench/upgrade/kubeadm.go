@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -33,7 +35,7 @@ func byKubeadm(ctx context.Context, c *cluster) error {
 		}
 	}
 	for _, m := range workers {
-		if _, err := c.kubectl(ctx, "drain", m, "--ignore-daemonsets", "--delete-emptydir-data"); err != nil {
+		if err := c.drain(ctx, m); err != nil {
 			return err
 		}
 		if err := c.on(ctx, m, "/root/next/kubeadm upgrade node --ignore-preflight-errors=all && "+otherKubelet, ""); err != nil {
@@ -77,6 +79,18 @@ func (c *cluster) layOut(ctx context.Context, m string) error {
 		}
 	}
 	return nil
+}
+
+// drain repeats a drain that failed, as experts' scripts do: an API server that kubeadm has just restarted forbids what it has not read the
+// roles of yet.
+func (c *cluster) drain(ctx context.Context, m string) error {
+	for tries := 1; ; tries++ {
+		_, err := c.kubectl(ctx, "drain", m, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=5m")
+		if err == nil || tries == 3 || ctx.Err() != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "kubeadm's side drains %s again: %v\n", m, err)
+	}
 }
 
 // ready waits until a node is Ready with the new kubelet.
