@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -35,7 +36,7 @@ func byKubeadm(ctx context.Context, c *cluster) error {
 		}
 	}
 	for _, m := range workers {
-		if err := c.drain(ctx, m); err != nil {
+		if err := c.insist(ctx, "drain", m, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=5m"); err != nil {
 			return err
 		}
 		if err := c.on(ctx, m, "/root/next/kubeadm upgrade node --ignore-preflight-errors=all && "+otherKubelet, ""); err != nil {
@@ -44,12 +45,11 @@ func byKubeadm(ctx context.Context, c *cluster) error {
 		if err := c.ready(ctx, m); err != nil {
 			return err
 		}
-		if _, err := c.kubectl(ctx, "uncordon", m); err != nil {
+		if err := c.insist(ctx, "uncordon", m); err != nil {
 			return err
 		}
 	}
-	_, err := c.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=5m")
-	return err
+	return c.insist(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=5m")
 }
 
 // otherKubelet puts the programs in place and restarts kubelet.
@@ -81,22 +81,27 @@ func (c *cluster) layOut(ctx context.Context, m string) error {
 	return nil
 }
 
-// drain repeats a drain that failed, as experts' scripts do: an API server that kubeadm has just restarted forbids what it has not read the
-// roles of yet.
-func (c *cluster) drain(ctx context.Context, m string) error {
+// insist runs kubectl again where it fails, as experts' scripts do: an API server that kubeadm has just stopped or started hangs up, or forbids
+// what it has not read the roles of yet.
+func (c *cluster) insist(ctx context.Context, args ...string) error {
 	for tries := 1; ; tries++ {
-		_, err := c.kubectl(ctx, "drain", m, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=5m")
-		if err == nil || tries == 3 || ctx.Err() != nil {
+		_, err := c.kubectl(ctx, args...)
+		if err == nil || tries == 10 {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "kubeadm's side drains %s again: %v\n", m, err)
+		fmt.Fprintln(os.Stderr, "kubeadm's side tries again:", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Second):
+		}
 	}
 }
 
 // ready waits until a node is Ready with the new kubelet.
 func (c *cluster) ready(ctx context.Context, m string) error {
 	for _, what := range []string{"jsonpath={.status.nodeInfo.kubeletVersion}=" + release.Default, "condition=Ready"} {
-		if _, err := c.kubectl(ctx, "wait", "--for="+what, "--timeout=5m", "node/"+m); err != nil {
+		if err := c.insist(ctx, "wait", "--for="+what, "--timeout=5m", "node/"+m); err != nil {
 			return err
 		}
 	}
