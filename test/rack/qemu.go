@@ -118,7 +118,12 @@ func (m *Machine) start(disk bool) (*exec.Cmd, *bytes.Buffer) {
 	card := "virtio-net-pci,netdev=net,bootindex=" + first + ",mac=" + m.MAC
 	if m.UEFI { // its own PXE, without waiting for IPv6
 		card += ",romfile="
-		args = append(args, "-drive", "if=pflash,format=raw,unit=0,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd", "-drive", "if=pflash,format=raw,unit=1,file="+m.variables(),
+		code := "/usr/share/OVMF/OVMF_CODE_4M.fd"
+		if m.secure {
+			code = "/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"
+			args = append(args, "-machine", "smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on")
+		}
+		args = append(args, "-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+code, "-drive", "if=pflash,format=raw,unit=1,file="+m.variables(),
 			"-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=n")
 	}
 	cmd := exec.Command("qemu-system-x86_64", append(args, "-device", card)...)

@@ -47,6 +47,7 @@ type Machine struct {
 	power  power
 	ipmi   *server.Server
 	conn   interface{ Close() error }
+	secure bool // guarded by power.mu
 }
 
 // New makes a machine with an empty disk, unless dir has it already, and has its BMC answer. It is off. bridge is the link that its network card
@@ -112,6 +113,19 @@ func (m *Machine) Console() string {
 
 // Switch switches the machine on, or takes its power away, as somebody does who stands before it.
 func (m *Machine) Switch(on bool) error { return m.power.set(on) }
+
+// SecureBoot has the firmware of a machine with UEFI start only what Microsoft has signed, from when it is switched on next; the firmware's variables
+// are then as they were delivered.
+func (m *Machine) SecureBoot() error {
+	m.power.mu.Lock()
+	defer m.power.mu.Unlock()
+	delivered, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.ms.fd")
+	if err != nil {
+		return fmt.Errorf("%w: apt-get install ovmf", err)
+	}
+	m.secure = true
+	return os.WriteFile(m.variables(), delivered, 0o600)
+}
 
 // On reports whether the machine is on.
 func (m *Machine) On() bool { return m.power.isOn() }
