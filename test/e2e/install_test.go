@@ -62,15 +62,15 @@ func TestInstall(t *testing.T) {
 	testkit.Must(t, os.WriteFile(keys, []byte(public), 0o644))
 	dialer := remote.NewDialer([]remote.Key{testkit.Value(remote.ParseKey(private))(t)}, remote.Options{ConnectTimeout: time.Minute})
 	t.Cleanup(func() { testkit.Must(t, dialer.Close()) })
-	in := func(m *rack.Machine, command string) string {
+	try := func(m *rack.Machine, command string) (string, error) {
 		d := testkit.Value(p.show(m.Name))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		address, _, _ := strings.Cut(d.Address, "/")
 		out, err := dialer.Run(ctx, remote.Host{Name: m.Name, Address: address, Port: 22, User: "root", HostKeys: d.HostKeys}, nil, "sh", "-c", command)
-		testkit.Must(t, err)
-		return string(out)
+		return string(out), err
 	}
+	in := func(m *rack.Machine, command string) string { return testkit.Value(try(m, command))(t) }
 	order := func(m *rack.Machine, args ...string) {
 		p.run(append([]string{"machine", "install", m.Name, "--ssh-key", keys, "--slot-size", "3"}, args...)...)
 	}
@@ -106,9 +106,10 @@ func TestInstall(t *testing.T) {
 
 	t.Run("secure boot", func(t *testing.T) { // which iPXE, unsigned, does not pass: the firmware goes on with the disk
 		boots(modern, func() { testkit.Must(t, errors.Join(modern.Switch(false), modern.SecureBoot(), modern.Switch(true))) })
-		if out := in(modern, "dmesg"); !strings.Contains(out, "Secure boot enabled") {
-			t.Errorf("the machine has not booted securely: %s", out)
-		}
+		until(t, 5*time.Minute*slower, time.Second, func() error { // the agent may report before sshd listens
+			_, err := try(modern, "dmesg | grep 'Secure boot enabled'")
+			return err
+		})
 	})
 
 	t.Run("a bad system", func(t *testing.T) {
