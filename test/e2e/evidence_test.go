@@ -6,8 +6,25 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 )
+
+// saving returns what writes files that report why a test failed, into .evidence/TEST/PART/ at the top of the work tree.
+func saving(t testing.TB, part string) (save func(name, text string)) {
+	t.Helper()
+	dir := filepath.Join("..", "..", ".evidence", strings.ReplaceAll(t.Name(), "/", "_"), part)
+	t.Logf("evidence is in %s", dir)
+	return func(name, text string) {
+		err := os.MkdirAll(dir, 0o755)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
 
 // evidence collects, after a failure and before the cluster goes, what reports why: the journal of runs, status, machines'
 // consoles, their journals and their pods' logs, into .evidence/TEST/CLUSTER/ at the top of the work tree.
@@ -15,17 +32,7 @@ func (r *rig) evidence() {
 	if r.record() == nil {
 		return
 	}
-	dir := filepath.Join("..", "..", ".evidence", strings.ReplaceAll(r.t.Name(), "/", "_"), r.name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		r.t.Error(err)
-		return
-	}
-	r.t.Logf("evidence is in %s", dir)
-	save := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			r.t.Error(err)
-		}
-	}
+	save := saving(r.t, r.name)
 	ask := func(file string, args ...string) {
 		inv := invocation{timeout: 45 * time.Second, env: r.site.env()}
 		save(file, naupegos(r.t, inv, append([]string{"--state-dir", r.state}, args...)...).String())

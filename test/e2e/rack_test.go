@@ -91,7 +91,7 @@ func serveRack(t *testing.T, n network, flags ...string) *provisioning {
 	t.Cleanup(p.server.kill)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the server's log:\n%s", lastLines(p.server.text(), 60))
+			saving(t, "rack")("server.log", p.server.text())
 		}
 	})
 	r := naupegos(t, invocation{}, "--state-dir", p.server.state, "server", "token", "create", "test", "--role", "admin")
@@ -135,7 +135,7 @@ func (p *provisioning) add(s rack.Spec) *rack.Machine {
 	p.machine[s.Name] = m
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s's console:\n%s", s.Name, lastLines(m.Console(), 60))
+			saving(t, "rack")(s.Name+".console.log", m.Console())
 		}
 		testkit.Must(t, m.Close())
 	})
