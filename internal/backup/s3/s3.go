@@ -175,19 +175,29 @@ func (b *Bucket) Create(ctx context.Context, name string, fill func(io.Writer) e
 	if err == nil && e == nil {
 		return nil
 	}
-	b.abort(ctx, c, name)
+	no := b.abort(ctx, c, name) // what can't be taken away now the next backup does
 	var own broken
 	if err == nil || errors.As(err, &own) {
 		return e
+	}
+	// A service may refuse a part and close the connection before it has read it: its answer can be lost, and comes again here.
+	if fail.KindOf(why) == fail.Unreachable && refusal(no) {
+		return b.wrap(fmt.Errorf("%w (before: %w)", no, err), "write %s", name)
 	}
 	return why
 }
 
 // abort takes away what an upload has left, also where ctx is what ended it.
-func (b *Bucket) abort(ctx context.Context, c *minio.Client, name string) {
+func (b *Bucket) abort(ctx context.Context, c *minio.Client, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 	defer cancel()
-	_ = c.RemoveIncompleteUpload(ctx, b.spec.Bucket, b.key(name)) // what can't be taken away now the next backup does
+	return c.RemoveIncompleteUpload(ctx, b.spec.Bucket, b.key(name))
+}
+
+// refusal reports whether a service answered that it serves this bucket to nobody, or not to us.
+func refusal(err error) bool {
+	answer := minio.ToErrorResponse(err)
+	return answer.Code == minio.NoSuchBucket || answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden
 }
 
 // Open implements backup.Target.
