@@ -78,13 +78,6 @@ func start(t *testing.T, data string) *server {
 	return s
 }
 
-func credentials(t *testing.T, key, secret string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "credentials")
-	testkit.Must(t, os.WriteFile(file, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = "+secret+"\n"), 0o600))
-	return file
-}
-
 func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
 }

@@ -44,9 +44,7 @@ func TestLostAnswer(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			file := filepath.Join(t.TempDir(), "credentials")
-			testkit.Must(t, os.WriteFile(file, []byte("[default]\naws_access_key_id = a\naws_secret_access_key = b\n"), 0o600))
-			b := s3.New(s3.Spec{Endpoint: server.URL, Bucket: "demo", Region: "us-east-1", CredentialsFile: file})
+			b := s3.New(s3.Spec{Endpoint: server.URL, Bucket: "demo", Region: "us-east-1", CredentialsFile: credentials(t, "testkey", "testsecret")})
 			err := b.Create(t.Context(), "c/a", func(w io.Writer) error { _, err := w.Write(make([]byte, 17<<20)); return err })
 			if err == nil {
 				t.Fatal("the upload came to its end")
@@ -72,4 +70,11 @@ func reset(t *testing.T, w http.ResponseWriter) {
 	if err := errors.Join(conn.(*net.TCPConn).SetLinger(0), conn.Close()); err != nil {
 		t.Error(err)
 	}
+}
+
+func credentials(t *testing.T, key, secret string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "credentials")
+	testkit.Must(t, os.WriteFile(file, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = "+secret+"\n"), 0o600))
+	return file
 }
