@@ -4,11 +4,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
-	"regexp"
-	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -19,10 +15,10 @@ var (
 	fullFlag = flag.Bool("full", os.Getenv("NAUPEGOS_FULL") != "", "run everything that is sampled otherwise (make test-full)")
 )
 
-// Full reports whether tests that enumerate run every case. Where it is false, they run a sample that Rand chooses.
+// Full reports whether tests that enumerate run every case. Otherwise they run a sample, which is the same in every run.
 func Full() bool { return *fullFlag }
 
-// OnlyFull skips the test where Full reports false, and logs why other runs can do without.
+// OnlyFull skips the test in make test, and logs why that can do without. It is the first statement of such a test: hack/ci looks for it.
 func OnlyFull(t testing.TB, why string) {
 	t.Helper()
 	if !Full() {
@@ -30,10 +26,17 @@ func OnlyFull(t testing.TB, why string) {
 	}
 }
 
-// Rand returns the source of a test's random choices. It logs the seed, which -seed=N or NAUPEGOS_SEED=N repeats.
+// usual is the seed of make test, whose tests make the same choices in every run.
+const usual = 1
+
+// Rand returns the source of a test's choices. Where Full reports true they differ from run to run. Rand logs the seed, which -seed=N or
+// NAUPEGOS_SEED=N repeats.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano() % 1e9)
+	seed := uint64(usual)
+	if Full() {
+		seed = uint64(time.Now().UnixNano() % 1e9)
+	}
 	if *seedFlag != "" {
 		var err error
 		if seed, err = strconv.ParseUint(*seedFlag, 10, 64); err != nil {
@@ -56,37 +59,4 @@ func Sample[T any](t testing.TB, n int, all []T) []T {
 		chosen[i] = all[at]
 	}
 	return chosen
-}
-
-// turns has whom InTurn has chosen of each group, for all tests of this run.
-var turns struct {
-	sync.Mutex
-	chosen map[string][]string
-}
-
-// InTurn skips the test, which is one of group, unless it is among the n of them that run this time: large tests that are alike take turns. All
-// run where Full reports true, and where -run on the command line chooses among them.
-func InTurn(t testing.TB, n int, group ...string) {
-	t.Helper()
-	if !slices.Contains(group, t.Name()) {
-		t.Fatalf("%s takes turns with %s, and is not among them", t.Name(), strings.Join(group, ", "))
-	}
-	if named := flag.Lookup("test.run"); named != nil {
-		top, _, _ := strings.Cut(named.Value.String(), "/")
-		if run, err := regexp.Compile(top); err != nil || slices.ContainsFunc(group, func(name string) bool { return !run.MatchString(name) }) {
-			return
-		}
-	}
-	turns.Lock()
-	defer turns.Unlock()
-	key := strings.Join(group, " ")
-	if turns.chosen[key] == nil {
-		if turns.chosen == nil {
-			turns.chosen = map[string][]string{}
-		}
-		turns.chosen[key] = Sample(t, n, group)
-	}
-	if chosen := turns.chosen[key]; !slices.Contains(chosen, t.Name()) {
-		t.Skipf("takes turns, and this time it is for %s; make test-full runs all", strings.Join(chosen, " and "))
-	}
 }

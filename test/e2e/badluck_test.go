@@ -163,7 +163,7 @@ func flip(t testing.TB, root string) (id, name string) {
 // TestBadLuckAfter is what goes wrong with a cluster that is there: one clear error, and once the cause is gone the same
 // command finishes.
 func TestBadLuckAfter(t *testing.T) {
-	inTurn(t)
+	t.Parallel()
 	r := newRig(t, "luck")
 	s := size{controlPlanes: 1, workers: 1, extra: "  smokeTest: false\n"}
 	hasty := s // to fail soon; what has to succeed is given its time

@@ -12,7 +12,7 @@ import (
 // TestEtcdService makes a cluster whose etcd is a systemd unit, and takes its control plane from one machine to three under a client; one
 // of them loses its power and comes back. There are no workers: pods run there, as the smoke test shows.
 func TestEtcdService(t *testing.T) {
-	inTurn(t)
+	t.Parallel()
 	r := newRig(t, "etcdsvc")
 	s := size{controlPlanes: 1, gateways: 1, extra: "  etcd:\n    mode: service\n"}
 	r.document(s)

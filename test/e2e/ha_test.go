@@ -20,30 +20,22 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestHA takes one highly available cluster through its life: that is, through an upgrade and four of the other parts, and with -full
-// through all.
+// TestHA takes one highly available cluster through every part of its life.
 func TestHA(t *testing.T) {
+	testkit.OnlyFull(t, "TestLife takes a cluster through the parts that users meet first")
 	r := newRig(t, "ha")
-	s := size{controlPlanes: 3, workers: 2, gateways: 2}
-	more, fewer := size{controlPlanes: 3, workers: 3, gateways: 2}, size{controlPlanes: 3, workers: 1, gateways: 2}
-	if testkit.Full() { // five make each other slower than three, and prove little more
-		more.controlPlanes, more.workers = 5, 4
-	}
-	s.kubernetes = formerRelease()
+	s := size{controlPlanes: 3, workers: 2, gateways: 2, kubernetes: formerRelease()}
 	r.document(s)
 	r.apply()
 	r.sameCluster(s)
 	l := startLoad(t, r)
 	l.flows(t, 5)
-	r.live(t, l, upgrades(t))
-	r.live(t, l, []part{{"second apply changes nothing", secondApply}})
-	r.live(t, l, sampled(t, 4, []part{
+	r.live(t, l, upgrades)
+	r.live(t, l, []part{
+		{"second apply changes nothing", secondApply},
 		{"a backup is made", backedUpCluster},
 		{"authorities and keys are rotated", func(t *testing.T, r *rig, l *load) {
-			testkit.Timely(t, 12*time.Minute)
-			if testkit.Full() {
-				r.rotationIsAbandoned(t, l)
-			}
+			r.rotationIsAbandoned(t, l)
 			keysRotate(t, r, l)
 		}},
 		{"the store is restored elsewhere", storeRestored},
@@ -51,13 +43,13 @@ func TestHA(t *testing.T) {
 		{"a control-plane machine dies and is replaced", controlPlaneDies},
 		{"an edit restarts nothing", editsNothing},
 		{"an edit restarts kubelets and servers", editsPrograms},
-		{"scale up", scaleTo(more)},
+		{"scale up", scaleTo(size{controlPlanes: 5, workers: 4, gateways: 2})},
 		{"a worker's containerd restarts", runtimeRestarts},
-		{"scale down", scaleTo(fewer)},
+		{"scale down", scaleTo(size{controlPlanes: 3, workers: 1, gateways: 2})},
 		{"drift is mended", drift},
 		{"a changed host key is refused", hostKeyChanges},
 		{"the host reboots", hostReboots},
-	}))
+	})
 	r.destroy()
 }
 

@@ -32,7 +32,7 @@ const spareHost = "host-f"
 // TestHostsProvider makes a highly available cluster of machines that exist already and are given by address and host key, where who logs in
 // is not root; takes it through what befalls hosts, resets them, and away again: the machines stay, what was put on them goes.
 func TestHostsProvider(t *testing.T) {
-	inTurn(t)
+	t.Parallel()
 	var names []string
 	for _, h := range hosts {
 		names = append(names, h.name)

@@ -33,7 +33,6 @@ func TestKillAtEveryStep(t *testing.T) {
 	for _, n := range testkit.Sample(t, 2, all) {
 		t.Run(fmt.Sprintf("boundary-%d-of-%d", n, len(all)), func(t *testing.T) {
 			t.Parallel()
-			testkit.Timely(t, 3*time.Minute)
 			killOnce(t, fmt.Sprintf("kill%d", n), n, killedSize)
 		})
 	}
@@ -41,7 +40,7 @@ func TestKillAtEveryStep(t *testing.T) {
 
 // TestKillAtRandomSteps does the same with a highly available cluster at one boundary; with -full at eight, and at each in turn.
 func TestKillAtRandomSteps(t *testing.T) {
-	inTurn(t)
+	t.Parallel()
 	s := size{controlPlanes: 3, workers: 2, gateways: 2, extra: killedSize.extra}
 	samples := 1
 	if testkit.Full() {
@@ -52,7 +51,6 @@ func TestKillAtRandomSteps(t *testing.T) {
 	for _, i := range testkit.Rand(t).Perm(len(all))[:samples] {
 		t.Run(fmt.Sprintf("boundary-%d-of-%d", all[i], len(all)), func(t *testing.T) {
 			t.Parallel()
-			testkit.Timely(t, 5*time.Minute)
 			killOnce(t, fmt.Sprintf("killha%d", all[i]), all[i], s)
 		})
 	}

@@ -19,7 +19,7 @@ import (
 // TestKubeadmCompat proves that a small cluster of ours keeps its secrets, and is an ordinary kubeadm cluster: kubeadm plans an upgrade of
 // it, knows its certificates, and joins a machine that Naupegos knows nothing of.
 func TestKubeadmCompat(t *testing.T) {
-	inTurn(t)
+	t.Parallel()
 	r := newRig(t, "compat")
 	r.document(size{controlPlanes: 1, workers: 1})
 	args := testkit.WatchArguments(t)

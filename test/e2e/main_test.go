@@ -39,19 +39,6 @@ func atOnce() (n int, start time.Duration, err error) {
 	return 1, start, nil
 }
 
-// lives are tests that take clusters of other kinds than TestHA's through their lives, or have bad luck befall them. Each run has three.
-var lives = []string{
-	"TestBadLuckAfter", "TestEtcdService", "TestHostsProvider", "TestKillAtRandomSteps", "TestKubeadmCompat", "TestRecover", "TestRelease", "TestRestore",
-}
-
-// inTurn has a test, which is one of lives, run beside others when it is its turn and there is time.
-func inTurn(t *testing.T) {
-	t.Helper()
-	testkit.InTurn(t, 3, lives...)
-	t.Parallel()
-	testkit.Timely(t, 6*time.Minute)
-}
-
 func TestMain(m *testing.M) {
 	if os.Geteuid() != 0 {
 		fmt.Println("FAIL: the end-to-end tests make machines on this host: run them as root")

@@ -30,10 +30,7 @@ import (
 func makeMetalSystems(t *testing.T, b *bundle.Bundle) string {
 	t.Helper()
 	dir := filepath.Join(built.dir, "systems")
-	small := *b
-	small.Manifest.Images = slices.DeleteFunc(slices.Clone(b.Manifest.Images), func(i bundle.Image) bool { return !slices.Contains(i.Roles, "worker") })
-	small.Manifest.Binaries = slices.DeleteFunc(slices.Clone(b.Manifest.Binaries), func(a bundle.Artifact) bool { return strings.HasPrefix(a.Name, "etcd") })
-	good := makeSystem(t, &small, filepath.Join(dir, "good"))
+	good := makeSystem(t, workersBundle(b), filepath.Join(dir, "good"))
 	next, bad := *good, *good
 	next.ID = "sha256:" + strings.Repeat("600d", 16)
 	testkit.Must(t, writeSystem(filepath.Join(dir, "next"), &next))
@@ -43,6 +40,14 @@ func makeMetalSystems(t *testing.T, b *bundle.Bundle) string {
 	bad.Root = testkit.Value(packed(withoutInit(t, filepath.Join(dir, "good", good.ID[7:], "root.zst")), root, "/assets/systems/"+bad.ID[7:]+"/root.zst"))(t)
 	testkit.Must(t, writeSystem(filepath.Join(dir, "bad"), &bad))
 	return dir
+}
+
+// workersBundle returns the part of a bundle that workers need.
+func workersBundle(b *bundle.Bundle) *bundle.Bundle {
+	small := *b
+	small.Manifest.Images = slices.DeleteFunc(slices.Clone(b.Manifest.Images), func(i bundle.Image) bool { return !slices.Contains(i.Roles, "worker") })
+	small.Manifest.Binaries = slices.DeleteFunc(slices.Clone(b.Manifest.Binaries), func(a bundle.Artifact) bool { return strings.HasPrefix(a.Name, "etcd") })
+	return &small
 }
 
 // makeSystem makes a system image for emulated machines, in a directory that has others.

@@ -61,7 +61,6 @@ spec:
 // cluster whose control plane runs in a container of this host. One takes another system, drained, under the lease; the other leaves one that does
 // not come up by itself. What the cluster has used it gives back.
 func TestMetal(t *testing.T) {
-	testkit.Timely(t, 10*time.Minute+10*time.Minute*slower)
 	b := bundletest.Of(t, release.Default)
 	if os.Getenv(systemsEnv) == "" {
 		t.Setenv(systemsEnv, makeMetalSystems(t, b))

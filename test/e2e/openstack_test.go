@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,19 +12,11 @@ import (
 
 // TestOpenStack takes two clusters on the real OpenStack services of test/openstack through the life of local ones: one behind
 // Octavia, with Services and claims that the cloud serves, and one behind gateways, in a region that speaks TLS with a certificate
-// of a private authority and has no Octavia. Without -full, one of them.
+// of a private authority and has no Octavia. make test has the first.
 func TestOpenStack(t *testing.T) {
 	c := newCloud(t)
-	chosen := testkit.Sample(t, 1, []string{"octavia", "gateways"})
-	begin := func(t *testing.T, site string) {
-		t.Helper()
-		if !slices.Contains(chosen, site) {
-			t.Skipf("takes turns, and this time it is for %s; with -full (make test-full) there are both", strings.Join(chosen, " and "))
-		}
-		t.Parallel()
-	}
 	t.Run("octavia", func(t *testing.T) {
-		begin(t, "octavia")
+		t.Parallel()
 		r, s := c.rig(t, "lb", 0)
 		z := size{controlPlanes: 1, workers: 1}
 		r.document(z)
@@ -44,14 +35,18 @@ func TestOpenStack(t *testing.T) {
 			}},
 			// What restarts cp-1 has the next wait for it, while members join whose machines did not exist when it began to wait.
 			{"scale up", scaleTo(size{controlPlanes: 3, workers: 2, extra: auditLog})},
-			{"a control-plane machine dies and is replaced", controlPlaneDies},
+			{"a control-plane machine dies and is replaced", func(t *testing.T, r *rig, l *load) {
+				testkit.OnlyFull(t, "TestLife replaces one")
+				controlPlaneDies(t, r, l)
+			}},
 		})
 		l.end()
 		r.live(t, nil, []part{{"the cluster is reset and built again", cloudReset}})
 		r.destroy()
 	})
 	t.Run("gateways", func(t *testing.T) {
-		begin(t, "gateways")
+		testkit.OnlyFull(t, "make test has one cluster in the cloud")
+		t.Parallel()
 		c.refusesBalancers(t)
 		r, s := c.rig(t, "gw", 1)
 		s.entry = bed.TLSCloud
@@ -70,10 +65,7 @@ func TestOpenStack(t *testing.T) {
 			noSecret,
 			{"a hand-over lets in", handedOver},
 			{"another credential of the cloud", credentialRotated},
-			{"a gateway dies", func(t *testing.T, r *rig, l *load) {
-				testkit.OnlyFull(t, "TestHA has one die")
-				gatewayDies(t, r, l)
-			}},
+			{"a gateway dies", gatewayDies},
 			{"scale down", scaleTo(z)},
 		})
 		l.end()

@@ -3,11 +3,8 @@
 package e2e_test
 
 import (
-	"slices"
 	"testing"
 	"time"
-
-	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // part is a part of a cluster's life under a client.
@@ -33,23 +30,4 @@ func (r *rig) live(t *testing.T, l *load, parts []part) {
 			t.FailNow()
 		}
 	}
-}
-
-// sampled returns n of the parts, in their order, each of which is left out where it is too late for it; with -full, all.
-func sampled(t *testing.T, n int, all []part) (chosen []part) {
-	t.Helper()
-	var at []int
-	for i := range all {
-		at = append(at, i)
-	}
-	at = testkit.Sample(t, n, at)
-	slices.Sort(at)
-	for _, i := range at {
-		p := all[i]
-		chosen = append(chosen, part{p.name, func(t *testing.T, r *rig, l *load) {
-			testkit.Timely(t, 2*time.Minute)
-			p.do(t, r, l)
-		}})
-	}
-	return chosen
 }

@@ -181,7 +181,6 @@ func (p *provisioning) employed(machines ...*rack.Machine) {
 // TestDiscovery: machines of which nobody knows anything, with BIOS and with UEFI, are switched on, boot over the network, and say what they are;
 // somebody approves them, and they are switched by IPMI.
 func TestDiscovery(t *testing.T) {
-	testkit.Timely(t, 5*time.Minute)
 	if !inRack(t) {
 		return
 	}

@@ -22,7 +22,7 @@ import (
 // TestRecover: two of three control-plane machines lose their disks while clients write. Etcd is recovered from the third one, killed at a step
 // boundary once: what was answered up to the revision that it tells is there, what came after is not, and the others join again.
 func TestRecover(t *testing.T) {
-	inTurn(t)
+	t.Parallel()
 	r := newRig(t, "recover")
 	s := size{controlPlanes: 3, gateways: 1}
 	if testkit.Full() {

@@ -34,7 +34,7 @@ const askAdmin = "kubectl --kubeconfig /etc/kubernetes/admin.conf "
 // TestRelease makes a small cluster on somebody's hosts and lets it go, killed at every boundary of a step: nothing restarts, nothing of Naupegos
 // is left, and kubeadm goes on with it.
 func TestRelease(t *testing.T) {
-	inTurn(t)
+	t.Parallel()
 	var plain v1alpha1.Cluster
 	plain.Default()
 	version := plain.Spec.Kubernetes.Version

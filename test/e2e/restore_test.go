@@ -38,7 +38,7 @@ spec:
 // TestRestore destroys a cluster and rebuilds it from a backup that one of its machines has made on schedule, and that was rehearsed: every object is what it was, and who could sign in still
 // can. The restore is killed at a step boundary once, and goes on by itself or by apply.
 func TestRestore(t *testing.T) {
-	inTurn(t)
+	t.Parallel()
 	r := newRig(t, "restore")
 	s, n, at := size{controlPlanes: 1, workers: 1, gateways: 1}, 34, directory(t, r.dir)
 	if testkit.Full() {

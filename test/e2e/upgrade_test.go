@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,44 +38,40 @@ func formerRelease() string {
 var unhurt = bound{failed: 3, stall: 10 * time.Second}
 
 // upgrades are the ways in which an upgrade may go: each begins where the cluster runs the former release.
-func upgrades(t testing.TB) []part {
-	back := func(t *testing.T, r *rig, l *load) {
-		r.upgrade(t, l, "back", "--back")
-		r.size.kubernetes = formerRelease()
-		r.runs(formerRelease(), formerRelease())
-	}
-	all := []part{
-		{"an upgrade is taken back", func(t *testing.T, r *rig, l *load) {
-			testkit.Timely(t, 10*time.Minute)
-			soak(t, r, l, func() { r.apply() })
-			back(t, r, l)
-		}},
-		{"an upgrade is killed at every step", func(t *testing.T, r *rig, l *load) {
-			passed, runs := filepath.Join(r.dir, "upgrade-boundaries"), 0
-			soak(t, r, l, func() {
-				for r.applyKilled("NAUPEGOS_KILL_ONCE="+passed) != "" {
-					if runs++; runs > 100 {
-						t.Fatalf("no apply comes to its end after %d", runs)
-					}
+var upgrades = []part{
+	{"an upgrade is taken back", upgradeTakenBack},
+	{"an upgrade is killed at every step", func(t *testing.T, r *rig, l *load) {
+		passed, runs := filepath.Join(r.dir, "upgrade-boundaries"), 0
+		soak(t, r, l, func() {
+			for r.applyKilled("NAUPEGOS_KILL_ONCE="+passed) != "" {
+				if runs++; runs > 100 {
+					t.Fatalf("no apply comes to its end after %d", runs)
 				}
-			})
-			t.Logf("FIGURE %d applies were killed in the middle of an upgrade", runs)
-			if runs < 10 {
-				t.Errorf("%d applies were killed only", runs)
 			}
-			back(t, r, l)
-		}},
-		{"an upgrade is finished", upgradeFinished},
-	}
-	if !testkit.Full() { // twenty applies that are killed take half an hour on a slow host
-		all = slices.Delete(all, 1, 2)
-	}
-	return testkit.Sample(t, 1, all)
+		})
+		t.Logf("FIGURE %d applies were killed in the middle of an upgrade", runs)
+		if runs < 10 {
+			t.Errorf("%d applies were killed only", runs)
+		}
+		r.goesBack(t, l)
+	}},
+	{"an upgrade is finished", upgradeFinished},
+}
+
+// upgradeTakenBack takes the cluster from the former release to the hop from which there is a way back, and takes that way.
+func upgradeTakenBack(t *testing.T, r *rig, l *load) {
+	soak(t, r, l, func() { r.apply() })
+	r.goesBack(t, l)
+}
+
+func (r *rig) goesBack(t *testing.T, l *load) {
+	r.upgrade(t, l, "back", "--back")
+	r.size.kubernetes = formerRelease()
+	r.runs(formerRelease(), formerRelease())
 }
 
 // upgradeFinished takes the cluster from the former release to the default, by its way back and beyond it, the workers with a surge of one.
 func upgradeFinished(t *testing.T, r *rig, l *load) {
-	testkit.Timely(t, 10*time.Minute)
 	soak(t, r, l, func() { r.apply() })
 	r.size.extra += "  updates: {maxSurge: 1}\n"
 	r.document(r.size)

@@ -56,26 +56,6 @@ func useCloud(t *testing.T) *bed.Bed {
 	return onBed.bed
 }
 
-// lives are tests that each have a cluster in the cloud for minutes. Each run has four of them, beside those that every run has.
-var lives = []string{
-	"TestAddressesAreGivenUpInACloud",
-	"TestExisting",
-	"TestFloatingIPBecomesTheUsersInACloud",
-	"TestInfrastructureLife",
-	"TestKilledAfterEveryCall",
-	"TestMeasure",
-	"TestNoValidHostOnTheRealServices",
-	"TestRegionWithoutVolumes",
-	"TestWhatIsTheUsersAndWhatIsTheClusters",
-}
-
-// inTurn is useCloud for a test that is one of lives, when it is its turn.
-func inTurn(t *testing.T) *bed.Bed {
-	t.Helper()
-	testkit.InTurn(t, 4, lives...)
-	return useCloud(t)
-}
-
 func enterBed() (err error) {
 	if onBed.bed, err = bed.Open(bed.Options{}); err != nil {
 		return err

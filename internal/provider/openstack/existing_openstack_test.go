@@ -90,7 +90,7 @@ func (g given) look(ctx context.Context, t *testing.T) string {
 // TestExisting: a cluster lives in a network, or behind a router, that is there already, and leaves it as it was. By the way its machine
 // is of a shape that few are of.
 func TestExisting(t *testing.T) {
-	inTurn(t)
+	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	const name, id = "t3-given", "t3-given-0badc0de"

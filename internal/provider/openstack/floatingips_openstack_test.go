@@ -16,7 +16,7 @@ import (
 
 // TestAddressesAreGivenUpInACloud has a real Neutron take back a machine's floating IP, and then the load balancer's, only with consent.
 func TestAddressesAreGivenUpInACloud(t *testing.T) {
-	inTurn(t)
+	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	const name, id = "t3-giveup", "t3-giveup-0badc0de"

@@ -32,7 +32,7 @@ import (
 // program does not hear of it and can't say another word. The next run goes on from there, up to a few changes further: with -full up to
 // the very next one, so that there is a run that ends with each, else a random number of one to seven. In the end the cloud's own listing shows exactly what is wanted, and after the destroy nothing.
 func TestKilledAfterEveryCall(t *testing.T) {
-	b := inTurn(t)
+	b := useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Minute)
 	defer cancel()
 	const name, id = "t3-killed", "t3-killed-0badc0de"

@@ -17,7 +17,7 @@ import (
 // TestInfrastructureLife makes a small cluster's infrastructure in a real cloud, finds it complete, removes it, and finds nothing; what others
 // have under similar names stays.
 func TestInfrastructureLife(t *testing.T) {
-	inTurn(t)
+	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	doc := testDocument(t, "t3-life", smallSpec)

@@ -35,7 +35,7 @@ const measuredSpec = `  provider:
 // TestMeasure makes one load balancer, three control-plane machines and three workers (with -full ten), and counts calls and time. The
 // number of calls of a run that changes nothing must not depend on the number of machines.
 func TestMeasure(t *testing.T) {
-	inTurn(t)
+	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	const id = "t3-measure-0badc0de"

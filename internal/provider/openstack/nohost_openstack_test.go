@@ -22,7 +22,7 @@ import (
 // TestNoValidHostOnTheRealServices wants two machines apart in a zone of one hypervisor: Nova's words and what can be done are told, a
 // smaller group needs nothing more, and doing what was told brings the second one about. The first run's token ends in its middle.
 func TestNoValidHostOnTheRealServices(t *testing.T) {
-	inTurn(t)
+	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	zone := bed.Hosts[len(bed.Hosts)-1].Zone

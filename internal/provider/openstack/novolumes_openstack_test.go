@@ -69,7 +69,7 @@ func removeRegion(ctx context.Context, keystone *gophercloud.ServiceClient, name
 
 // TestRegionWithoutVolumes: the real services, but Cinder and Octavia, take machines through their lives.
 func TestRegionWithoutVolumes(t *testing.T) {
-	b := inTurn(t)
+	b := useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	const id, region = "t4-bare-0badcafe", "RegionBare"

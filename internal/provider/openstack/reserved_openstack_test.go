@@ -21,7 +21,7 @@ import (
 // TestWhatIsTheUsersAndWhatIsTheClusters: on real services the user's floating IP leads to the API and is the user's again at the end;
 // what a cluster that no longer answers has made for a Service and a claim goes, so that its network can.
 func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
-	inTurn(t)
+	useCloud(t)
 	for i, endpoint := range []string{"kind: gateways", "kind: octavia"} {
 		t.Run(endpoint, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +84,7 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 // TestFloatingIPBecomesTheUsersInACloud: one that was made for the API and that the document names since leads there all the while, and
 // stays when the cluster goes.
 func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
-	inTurn(t)
+	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	spec := strings.NewReplacer("10.78.", "10.89.",

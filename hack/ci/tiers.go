@@ -1,0 +1,112 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/release"
+)
+
+// tier is one row of the table: tests that one go test command runs, or a check that is a command of its own. Tests are named by directory
+// and name, such as "test/e2e TestLife".
+type tier struct {
+	name    string
+	command string        // instead of go test
+	tags    string        // of go test; a tier with tags runs only tests behind these build tags
+	only    string        // a regular expression: the tier runs these tests alone
+	skip    string        // a regular expression: the tier leaves these tests to others
+	race    bool          // with the race detector: in make test for packages that start goroutines, in make test-full for all, without NAUPEGOS_FULL
+	bed     bool          // on the OpenStack test bed, which runs on Debian 12 alone
+	needs   string        // steps, separated by blanks
+	budget  time.Duration // warm, on a slow day; a tier that takes longer is marked
+	limit   time.Duration // past it go test ends a package that hangs, with a dump of its goroutines
+	beside  bool          // starts together with the tier before it: one of the two mostly waits, or uses one processor
+	full    bool          // make test leaves the tier to make test-full
+}
+
+// The tests of real clusters: make test shows one life of each kind.
+const (
+	life     = `^test/e2e Test(Life|Leftovers)$`
+	cloud    = `^test/e2e TestOpenStack$`
+	node     = `^test/e2e TestNode$`
+	inCloud  = `^test/e2e TestOpenStack`
+	onRack   = `^test/e2e Test(Install|Metal|Node|Discovery)`
+	upgraded = `^test/e2e Test(HA|Minors)$`
+	killed   = `^test/e2e TestKill`
+	calls    = `^internal/provider/openstack TestEveryCallOnTheRealServices$`
+	bedAlone = `^test/openstack/bed `
+)
+
+// tiers is the table, in the order of the runs. TestEveryTestIsReached checks that make test-full reaches every test.
+var tiers = []tier{
+	{name: "static", command: "hack/static", budget: 2 * time.Minute, limit: 30 * time.Minute},
+	{name: "unit", budget: 3 * time.Minute, limit: time.Hour},
+	{name: "race", race: true, budget: 5 * time.Minute, limit: time.Hour},
+	{name: "integration", tags: "integration", needs: "build bundle", budget: 11 * time.Minute, limit: time.Hour},
+	{name: "node", tags: "e2e", only: node, needs: "build bundle", budget: 15 * time.Minute, limit: time.Hour, beside: true},
+	{name: "life", tags: "e2e", only: life, needs: "build bundle bundle-former", budget: 16 * time.Minute, limit: time.Hour},
+	{name: "cloud", tags: "e2e", only: cloud, bed: true, needs: "build bundle-openstack", budget: 8 * time.Minute, limit: time.Hour, beside: true},
+
+	{name: "lint", command: "make lint", full: true, limit: time.Hour},
+	{name: "openstack", tags: "integration,openstack", skip: calls + "|" + bedAlone, bed: true, needs: "build bundle-openstack", full: true, limit: time.Hour},
+	{name: "clusters", tags: "e2e", skip: strings.Join([]string{life, inCloud, onRack, upgraded, killed}, "|"),
+		needs: "build bundle bundle-former bundle-openstack", full: true, limit: 4 * time.Hour},
+	{name: "upgrades", tags: "e2e", only: upgraded, needs: "build bundle bundle-former bundle-earlier", full: true, limit: 4 * time.Hour},
+	{name: "killed", tags: "e2e", only: killed, needs: "build bundle", full: true, limit: 4 * time.Hour},
+	{name: "clouds", tags: "e2e", only: inCloud, skip: cloud, bed: true, needs: "build bundle-openstack bundle-openstack-former", full: true, limit: 3 * time.Hour},
+	{name: "rack", tags: "e2e", only: onRack, skip: node, needs: "build bundle", full: true, limit: 4 * time.Hour},
+	{name: "calls", tags: "openstack", only: calls, bed: true, needs: "build", full: true, limit: 4 * time.Hour},
+	{name: "bed", tags: "openstack", only: bedAlone, bed: true, full: true, limit: 2 * time.Hour},
+	{name: "images", tags: "image", needs: "setup-image build bundle", full: true, limit: 2 * time.Hour},
+	{name: "own-image", tags: "e2e,image", only: `^test/e2e TestOwnImage$`, bed: true, needs: "setup-image build bundle-openstack", full: true, limit: 2 * time.Hour},
+}
+
+// steps are the set-up that tiers need. Each runs once, before the tests.
+var steps = map[string]string{
+	"setup":                   "hack/setup test",
+	"setup-image":             "hack/setup test-image",
+	"build":                   "make --no-print-directory build",
+	"bundle":                  "bin/naupegos bundle build --kubernetes " + release.Default,
+	"bundle-former":           "bin/naupegos bundle build --kubernetes " + former(1),
+	"bundle-earlier":          "bin/naupegos bundle build --kubernetes " + former(2),
+	"bundle-openstack":        "bin/naupegos bundle build --addons openstack --kubernetes " + release.Default,
+	"bundle-openstack-former": "bin/naupegos bundle build --addons openstack --kubernetes " + former(1),
+}
+
+// former returns the newest release of the n-th minor before the default's.
+func former(n int) string {
+	minor := release.MinorOf(release.Default)
+	for _, v := range release.Versions() {
+		if release.MinorOf(v) == minor {
+			continue
+		}
+		if minor, n = release.MinorOf(v), n-1; n == 0 {
+			return v
+		}
+	}
+	panic("internal/release has too few minors for the upgrades that tests make")
+}
+
+// argv returns the tier's command line.
+func (t *tier) argv(tests []testFunc, full bool) (argv []string) {
+	if t.command != "" {
+		return strings.Fields(t.command)
+	}
+	var dirs, names []string
+	for _, id := range t.selected(tests, full) {
+		dir, name, _ := strings.Cut(id, " ")
+		dirs, names = append(dirs, "./"+dir), append(names, name)
+	}
+	argv = []string{"go", "test", "-json", "-timeout", t.limit.String()}
+	if t.race {
+		argv = append(argv, "-race")
+	}
+	if t.tags != "" { // Go's cache of results knows nothing of the servers that a test runs
+		argv = append(argv, "-tags", t.tags, "-count=1", "-p", "2", "-run", "^("+strings.Join(unique(names), "|")+")$")
+	}
+	argv = append(argv, unique(dirs)...)
+	if t.bed {
+		argv = append([]string{"go", "run", "./test/openstack", "run"}, argv...)
+	}
+	return asRoot(t.tags != "", argv)
+}
