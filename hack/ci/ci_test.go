@@ -1,9 +1,9 @@
 package main
 
 import (
-	"context"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,7 +27,7 @@ func TestEveryTestIsReached(t *testing.T) {
 			}
 		}
 		if len(in) == 0 || len(in) > 1 && !slices.Contains(in, "openstack") { // which builds with the tag of integration, too
-			t.Errorf("%s is in the tiers %q, and belongs to one", f.id, in)
+			t.Errorf("%s is in the tiers %q, and belongs to one", f.id(), in)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestFixedSet(t *testing.T) {
 	unit, race := tierNamed("unit"), tierNamed("race")
 	for _, f := range tests {
 		if f.built("") && !f.onlyFull && unit.has(f, false) == race.has(f, false) {
-			t.Errorf("%s is to be in unit or in race, not in both or in none", f.id)
+			t.Errorf("%s is to be in unit or in race, not in both or in none", f.id())
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestStepsExist(t *testing.T) {
 	targets, _, _ := strings.Cut(rest, "\n")
 	for i := range tiers {
 		for _, name := range strings.Fields(tiers[i].needs) {
-			if steps[name] == "" {
+			if !slices.ContainsFunc(steps, func(s struct{ name, command string }) bool { return s.name == name }) {
 				t.Errorf("%s needs %s, which does not exist", tiers[i].name, name)
 			}
 		}
@@ -72,17 +72,18 @@ func TestStepsExist(t *testing.T) {
 func TestFindTests(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"a/a.go":         "package a\n\nfunc F() { go func() {}() }\n",
-		"a/a_test.go":    "package a\n\nfunc TestA(t *testing.T) {\n\tif true {\n\t\ttestkit.OnlyFull(t, \"no\")\n\t}\n}\n",
-		"b/b_test.go":    "//go:build integration || (openstack && linux)\n\npackage b\n\nfunc TestB(t *testing.T) {\n\ttestkit.OnlyFull(t, \"yes\")\n}\n",
-		".git/c_test.go": "package c\n\nfunc TestC(t *testing.T) {\n}\n",
+		"a/a.go":               "package a\n\nfunc F() { go func() {}() }\n",
+		"a/a_test.go":          "package a\n\nfunc TestA(t *testing.T) {\n\tif true {\n\t\ttestkit.OnlyFull(t, \"no\")\n\t}\n}\n",
+		"b/b_test.go":          "//go:build integration || (openstack && linux)\n\npackage b\n\nfunc TestB(t *testing.T) {\n\ttestkit.OnlyFull(t, \"yes\")\n}\n",
+		"b/testdata/c_test.go": "package c\n\nfunc TestC(t *testing.T) {\n}\n",
 	} {
 		path := filepath.Join(dir, name)
 		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
+	testkit.Must(t, exec.Command("git", "-C", dir, "init", "-q").Run())
 	tests := testkit.Value(findTests(dir))(t)
-	if len(tests) != 2 || tests[0].id != "a TestA" || !tests[0].concurrent || tests[0].onlyFull || tests[1].id != "b TestB" || tests[1].concurrent || !tests[1].onlyFull {
+	if len(tests) != 2 || tests[0].id() != "a TestA" || !tests[0].concurrent || tests[0].onlyFull || tests[1].id() != "b TestB" || tests[1].concurrent || !tests[1].onlyFull {
 		t.Fatalf("found %+v", tests)
 	}
 	if b := tests[1]; b.built("") || b.built("e2e") || !b.built("e2e,integration") || !b.built("openstack") {
@@ -90,65 +91,51 @@ func TestFindTests(t *testing.T) {
 	}
 }
 
-// TestVerdicts runs a small module's tests, and commands that fail, hang, and leave tests out.
-func TestVerdicts(t *testing.T) {
-	dir := t.TempDir()
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module github.com/naupegos/naupegos\n\ngo 1.24\n"), 0o644))
-	testkit.Must(t, os.Mkdir(filepath.Join(dir, "p"), 0o755))
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "p", "p_test.go"), []byte("package p\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) {\n}\n\nfunc TestBad(t *testing.T) {\n\tt.Error(\"why\")\n}\n"), 0o644))
-	t.Chdir(dir)
-	t.Setenv("GOFLAGS", "-mod=mod")
-	r := &runner{began: time.Now()}
-	exec, err := r.command(t.Context(), "p", []string{"go", "test", "-json", "-count=1", "./p"}, time.Minute, os.Environ())
-	res := &result{name: "p", exec: exec, err: err}
-	if p, f, s := res.count(); p != 1 || f != 1 || s != 0 || err == nil {
-		t.Errorf("%d passed, %d failed, %d were skipped: %v", p, f, s, err)
-	}
-	unit := &tier{name: "p"}
-	r.tests = testkit.Value(findTests(dir))(t)
-	if gone := r.missing(unit, exec); len(gone) > 0 {
+// TestVerdict: a tier fails if a test fails, if a listed test does not run, and if its command cannot run; the run fails then, too.
+func TestVerdict(t *testing.T) {
+	const events = `{"Action":"run","Package":"` + module + `p","Test":"TestGood"}
+{"Action":"pass","Package":"` + module + `p","Test":"TestGood","Elapsed":2}
+{"Action":"run","Package":"` + module + `p","Test":"TestBad"}
+{"Action":"fail","Package":"` + module + `p","Test":"TestBad","Elapsed":1}
+{"Action":"fail","Package":"` + module + `p","Elapsed":3}
+`
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	testkit.Must(t, os.MkdirAll(filepath.Dir(cacheFile("x")), 0o755))
+	file := filepath.Join(t.TempDir(), "events")
+	testkit.Must(t, os.WriteFile(file, []byte(events), 0o644))
+	ran := testkit.Value(readEvents(file))(t)
+	r := &runner{began: time.Now(), tests: []testFunc{{dir: "p", name: "TestGood"}, {dir: "p", name: "TestBad"}, {dir: "p", name: "TestGone"}}}
+	if gone := r.missing(&tier{}, ran); !slices.Equal(gone, []string{"p TestGone"}) {
 		t.Errorf("missing are %q", gone)
 	}
-	r.tests = append(r.tests, testFunc{id: "p TestGone"})
-	if gone := r.missing(unit, exec); !slices.Equal(gone, []string{"p TestGone"}) {
-		t.Errorf("missing are %q", gone)
+	none := testkit.Value(readEvents(filepath.Join(t.TempDir(), "none")))(t)
+	if gone := r.missing(&tier{}, none); len(gone) != 3 {
+		t.Errorf("of a tier that ended before its first test, missing are %q", gone)
 	}
-	r.results = []*result{res}
-	if err := r.report(); err == nil || !strings.Contains(err.Error(), "failed: p") {
+	r.results = []*result{{name: "good"}, {name: "bad", err: os.ErrInvalid, tests: ran}}
+	if err := r.report(); err == nil || err.Error() != "failed: bad" {
 		t.Errorf("a run with a failed tier ends with %v", err)
 	}
-	if _, err := r.command(t.Context(), "hangs", []string{"sleep", "1000"}, 100*time.Millisecond, os.Environ()); err == nil {
-		t.Error("a command that hangs did not fail")
+	testkit.Must(t, r.record(t.Context(), &tier{name: "p"}, ran, os.ErrInvalid))
+	if all := loadPasses(); all["p TestGood"].Seconds != 2 || len(all) != 1 {
+		t.Errorf("kept is %+v", all)
 	}
-	if _, err := r.command(t.Context(), "no", []string{"./no-such-command"}, time.Minute, os.Environ()); err == nil {
+	testkit.Must(t, r.record(t.Context(), &tier{name: "p"}, nil, nil))
+	if all := loadPasses(); len(all) != 2 || all["tier p"].At.IsZero() {
+		t.Errorf("kept is %+v", all)
+	}
+	if err := show(exec.CommandContext(t.Context(), "./no-such-command")); err == nil {
 		t.Error("a command that does not exist did not fail")
 	}
 }
 
-// TestOneRunAtATime: a second run on the host stops, and the mark of a killed run is found.
+// TestOneRunAtATime: a second run on the host stops.
 func TestOneRunAtATime(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	lock, err := net.Listen("unix", "@naupegos-ci")
-	if err == nil {
+	if lock, err := net.Listen("unix", "@naupegos-ci"); err == nil {
 		defer lock.Close()
 	} // else the run that this test is part of has it
-	if _, err := begin(context.Background()); err == nil || !strings.Contains(err.Error(), "another run") {
+	if _, err := begin(t.Context()); err == nil || !strings.Contains(err.Error(), "another run") {
 		t.Errorf("beside another run, one begins with %v", err)
 	}
-}
-
-// TestRecord keeps what passed, by tier, and the tree that passed as a whole.
-func TestRecord(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	t.Chdir("../..")
-	r := &runner{began: time.Now()}
-	exec, err := r.command(t.Context(), "p", []string{"true"}, time.Minute, os.Environ())
-	testkit.Must(t, err)
-	testkit.Must(t, record(t.Context(), &tier{name: "some"}, &result{exec: exec}, true))
-	p, _, err := load("some")
-	testkit.Must(t, err)
-	if now := tree(t.Context()); p.Tree != now || passedFor(t.Context(), "some") != (now != "") || passedFor(t.Context(), "other") {
-		t.Errorf("kept is %+v, the tree is %q", p, now)
-	}
-	testkit.Must(t, record(t.Context(), &tier{name: "some"}, &result{exec: exec, err: os.ErrInvalid}, false))
 }

@@ -1,4 +1,4 @@
-// Command ci runs the tiers of the tests: one table (tiers.go) says which tests each tier runs, what they need and how long they may take.
+// Command ci runs the tiers of the tests, which the table in tiers.go describes. gotestsum runs and shows the tests of a tier.
 //
 //	go run ./hack/ci test         the fixed set: the same tests on every host, in every run
 //	go run ./hack/ci full         every test; a tier that has passed for this tree is not run again
@@ -6,8 +6,6 @@
 //	go run ./hack/ci busy         the unit and race tiers ten times, next to one busy loop per processor
 //	go run ./hack/ci report       for each test: when and on which commit it last passed, and how long it took
 //	go run ./hack/ci list [full]  the tests of each tier
-//
-// The user's cache keeps what passed. A run that finds the mark of a killed one removes what it left.
 package main
 
 import (
@@ -43,7 +41,7 @@ func ci(ctx context.Context, args []string) error {
 	want := func(t *tier) bool { return slices.Contains(args, t.name) }
 	switch strings.Join(args, " ") {
 	case "report":
-		return records(tests)
+		return printPasses(tests)
 	case "list", "list full":
 		for i := range tiers {
 			if t := &tiers[i]; !t.full || len(args) > 1 {
@@ -57,8 +55,15 @@ func ci(ctx context.Context, args []string) error {
 		r.full, r.resume = true, true
 		want = func(*tier) bool { return true }
 	case "busy":
-		r.more = []string{"-count=10"}
+		r.count = 10
 		want = func(t *tier) bool { return t.name == "unit" || t.name == "race" }
+		for range runtime.NumCPU() {
+			loop := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+			loop.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+			if err := loop.Start(); err != nil {
+				return err
+			}
+		}
 	default:
 		for _, name := range args {
 			if !slices.ContainsFunc(tiers, func(t tier) bool { return t.name == name }) {
@@ -70,43 +75,24 @@ func ci(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(r.more) > 0 {
-		for range runtime.NumCPU() {
-			loop := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
-			loop.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-			if err := loop.Start(); err != nil {
-				return err
-			}
-			defer func() { _ = loop.Process.Kill() }() // it does not end by itself
-		}
-	}
-	return errors.Join(r.all(ctx, want), end())
+	return errors.Join(r.run(ctx, want), end())
 }
 
-// begin makes sure that no other run is under way on this host, and removes what a killed one left. If the host had clusters before that run, they may
-// be the user's, and nothing is removed. The function that it returns ends the run.
+// begin makes sure that no other run is under way on this host, and removes what a killed run left, unless the host had clusters before that run,
+// which may be the user's. The function that it returns ends the run.
 func begin(ctx context.Context) (end func() error, err error) {
 	lock, err := net.Listen("unix", "@naupegos-ci") // an abstract socket vanishes with its process
 	if err != nil {
 		return nil, errors.New("another run of the tests is under way on this host: wait for its end, or interrupt it")
 	}
-	_, mark, err := load("running")
-	if err != nil {
-		return nil, err
-	}
-	clusters, err := filepath.Glob("/var/lib/naupegos/local/*")
-	if err != nil {
-		return nil, err
-	}
+	mark := cacheFile("running")
 	if before, err := os.ReadFile(mark); err == nil && len(before) == 0 {
 		fmt.Println("ci: the run before was killed; what it left is removed")
-		fresh := exec.CommandContext(ctx, "hack/fresh", "--yes")
-		fresh.Stdout, fresh.Stderr = os.Stdout, os.Stderr
-		if err := fresh.Run(); err != nil {
+		if err := show(exec.CommandContext(ctx, "hack/fresh", "--yes")); err != nil {
 			return nil, err
 		}
-		clusters = nil
 	}
-	err = errors.Join(os.MkdirAll(filepath.Dir(mark), 0o755), os.WriteFile(mark, []byte(strings.Join(clusters, "\n")), 0o644))
+	clusters, err := filepath.Glob("/var/lib/naupegos/local/*")
+	err = errors.Join(err, os.MkdirAll(filepath.Dir(mark), 0o755), os.WriteFile(mark, []byte(strings.Join(clusters, "\n")), 0o644))
 	return func() error { return errors.Join(os.Remove(mark), lock.Close()) }, err
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"go/build/constraint"
-	"io/fs"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -14,7 +16,7 @@ import (
 
 // testFunc is a test of the tree.
 type testFunc struct {
-	id         string          // directory and name, such as "test/e2e TestLife"
+	dir, name  string
 	build      constraint.Expr // of its file; nil: none
 	onlyFull   bool            // it calls testkit.OnlyFull, which skips it in make test
 	concurrent bool            // its package starts goroutines
@@ -25,47 +27,39 @@ var (
 	goroutines = regexp.MustCompile(`\bgo func|errgroup\.|sync\.WaitGroup|\.Go\(func`)
 )
 
-// findTests reads all tests below root from their sources.
-func findTests(root string) (all []testFunc, err error) {
+// findTests reads all tests of a checkout from their sources.
+func findTests(dir string) (all []testFunc, err error) {
+	files, err := exec.Command("git", "-C", dir, "ls-files", "-co", "--exclude-standard", "*.go").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the files of the checkout: %w", err)
+	}
 	concurrent := map[string]bool{}
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "recipes"):
-			return filepath.SkipDir
-		case d.IsDir() || filepath.Ext(path) != ".go":
-			return nil
+	for _, name := range strings.Fields(string(files)) {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || strings.Contains(name, "testdata/") || strings.Contains(name, "recipes/") {
+			continue // deleted, or not of this module
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		if !strings.HasSuffix(path, "_test.go") {
-			concurrent[dir] = concurrent[dir] || goroutines.Match(text)
-			return nil
+		if !strings.HasSuffix(name, "_test.go") {
+			concurrent[path.Dir(name)] = concurrent[path.Dir(name)] || goroutines.Match(text)
+			continue
 		}
 		var build constraint.Expr
-		if line, _, _ := bytes.Cut(text, []byte("\n")); constraint.IsGoBuild(string(line)) {
-			if build, err = constraint.Parse(string(line)); err != nil {
-				return err
+		if line, _, _ := strings.Cut(string(text), "\n"); constraint.IsGoBuild(line) {
+			if build, err = constraint.Parse(line); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		}
 		for _, m := range testDecl.FindAllSubmatch(text, -1) {
-			all = append(all, testFunc{id: dir + " " + string(m[1]), build: build, onlyFull: bytes.Contains(m[2], []byte("\n\ttestkit.OnlyFull("))})
+			all = append(all, testFunc{path.Dir(name), string(m[1]), build, bytes.Contains(m[2], []byte("\n\ttestkit.OnlyFull(")), false})
 		}
-		return nil
-	})
-	for i := range all {
-		dir, _, _ := strings.Cut(all[i].id, " ")
-		all[i].concurrent = concurrent[dir]
 	}
-	return all, err
+	for i := range all {
+		all[i].concurrent = concurrent[all[i].dir]
+	}
+	return all, nil
 }
+
+func (f testFunc) id() string { return f.dir + " " + f.name }
 
 // built reports whether the test's file belongs to a build with these tags.
 func (f testFunc) built(tags string) bool {
@@ -79,21 +73,21 @@ func (t *tier) has(f testFunc, full bool) bool {
 	switch {
 	case t.command != "", !f.built(t.tags), f.onlyFull && (!full || t.race),
 		t.tags != "" && f.built(""), // the unit tier has it
-		!regexp.MustCompile(t.only).MatchString(f.id), t.skip != "" && regexp.MustCompile(t.skip).MatchString(f.id):
+		!regexp.MustCompile(t.only).MatchString(f.id()), t.skip != "" && regexp.MustCompile(t.skip).MatchString(f.id()):
 		return false
 	case full || t.tags != "":
 		return true
 	}
 	// make test runs each package's unit tests once: with the race detector if it starts goroutines. The scripts of internal/cli start the
 	// command 450 times, which takes a second each with the race detector.
-	return t.race == (f.concurrent && !strings.HasPrefix(f.id, "internal/cli "))
+	return t.race == (f.concurrent && f.dir != "internal/cli")
 }
 
 // selected returns the tests that the tier runs, in order.
 func (t *tier) selected(tests []testFunc, full bool) (ids []string) {
 	for _, f := range tests {
 		if t.has(f, full) {
-			ids = append(ids, f.id)
+			ids = append(ids, f.id())
 		}
 	}
 	slices.Sort(ids)

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,52 +65,61 @@ var tiers = []tier{
 	{name: "own-image", tags: "e2e,image", only: `^test/e2e TestOwnImage$`, bed: true, needs: "setup-image build bundle-openstack", full: true, limit: 2 * time.Hour},
 }
 
-// steps are the set-up that tiers need. Each runs once, before the tests.
-var steps = map[string]string{
-	"setup":                   "hack/setup test",
-	"setup-image":             "hack/setup test-image",
-	"build":                   "make --no-print-directory build",
-	"bundle":                  "bin/naupegos bundle build --kubernetes " + release.Default,
-	"bundle-former":           "bin/naupegos bundle build --kubernetes " + former(1),
-	"bundle-earlier":          "bin/naupegos bundle build --kubernetes " + former(2),
-	"bundle-openstack":        "bin/naupegos bundle build --addons openstack --kubernetes " + release.Default,
-	"bundle-openstack-former": "bin/naupegos bundle build --addons openstack --kubernetes " + former(1),
+// steps are the set-up that tiers need, in the order of the runs.
+var steps = []struct{ name, command string }{
+	{"setup", "hack/setup test"},
+	{"setup-image", "hack/setup test-image"},
+	{"build", "make --no-print-directory build"},
+	{"bundle", "bin/naupegos bundle build --kubernetes " + release.Default},
+	{"bundle-former", "bin/naupegos bundle build --kubernetes " + former(1)},
+	{"bundle-earlier", "bin/naupegos bundle build --kubernetes " + former(2)},
+	{"bundle-openstack", "bin/naupegos bundle build --addons openstack --kubernetes " + release.Default},
+	{"bundle-openstack-former", "bin/naupegos bundle build --addons openstack --kubernetes " + former(1)},
 }
 
 // former returns the newest release of the n-th minor before the default's.
 func former(n int) string {
 	minor := release.MinorOf(release.Default)
 	for _, v := range release.Versions() {
-		if release.MinorOf(v) == minor {
-			continue
-		}
-		if minor, n = release.MinorOf(v), n-1; n == 0 {
-			return v
+		if m := release.MinorOf(v); m != minor {
+			if minor, n = m, n-1; n == 0 {
+				return v
+			}
 		}
 	}
 	panic("internal/release has too few minors for the upgrades that tests make")
 }
 
-// argv returns the tier's command line.
-func (t *tier) argv(tests []testFunc, full bool) (argv []string) {
+// argv returns the tier's command line, which writes the events of its tests to a file.
+func (t *tier) argv(tests []testFunc, full bool, count int, events string) []string {
 	if t.command != "" {
 		return strings.Fields(t.command)
 	}
-	var dirs, names []string
+	dirs, names := map[string]bool{}, map[string]bool{}
 	for _, id := range t.selected(tests, full) {
 		dir, name, _ := strings.Cut(id, " ")
-		dirs, names = append(dirs, "./"+dir), append(names, name)
+		dirs["./"+dir], names[name] = true, true
 	}
-	argv = []string{"go", "test", "-json", "-timeout", t.limit.String()}
+	format, root := "pkgname", os.Geteuid() == 0
+	if strings.Contains(t.tags, "e2e") {
+		format = "testname"
+	}
+	argv := []string{"go", "tool", "gotestsum", "--format", format, "--format-hide-empty-pkg", "--jsonfile", events, "--", "-timeout", t.limit.String()}
 	if t.race {
 		argv = append(argv, "-race")
 	}
 	if t.tags != "" { // Go's cache of results knows nothing of the servers that a test runs
-		argv = append(argv, "-tags", t.tags, "-count=1", "-p", "2", "-run", "^("+strings.Join(unique(names), "|")+")$")
+		argv = append(argv, "-tags", t.tags, "-count=1", "-p", "2", "-run", "^("+strings.Join(slices.Sorted(maps.Keys(names)), "|")+")$")
 	}
-	argv = append(argv, unique(dirs)...)
+	if count > 0 {
+		argv = append(argv, fmt.Sprintf("-count=%d", count))
+	}
+	argv = append(argv, slices.Sorted(maps.Keys(dirs))...)
 	if t.bed {
 		argv = append([]string{"go", "run", "./test/openstack", "run"}, argv...)
 	}
-	return asRoot(t.tags != "", argv)
+	if t.tags != "" && !root {
+		argv = append([]string{"sudo", "-E", "env", "PATH=" + os.Getenv("PATH")}, argv...)
+	}
+	return argv
 }
