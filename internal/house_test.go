@@ -1,4 +1,4 @@
-// Package internal_test holds the house's rules about imports and about the sizes of files and directories for `go test ./...`;
+// Package internal_test holds the house's rules about imports and about the sizes of packages, types and functions for `go test ./...`;
 // .golangci.yml holds the same import rules for editors and CI. docs/architecture.md says why each is there.
 package internal_test
 
@@ -7,20 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-const (
-	module   = "github.com/naupegos/naupegos"
-	maxLines = 400 // of a file that people write
-	maxFiles = 30  // that people write, of a directory; tests are not counted
-)
+const module = "github.com/naupegos/naupegos"
 
 // owners says which packages alone may import a library, by the beginning of its import path. Tests are free.
 var owners = map[string][]string{
@@ -247,63 +240,6 @@ func TestRulesAreAlive(t *testing.T) {
 				t.Errorf("%s may import %s, and does not exist", n, lib)
 			}
 		}
-	}
-}
-
-// TestFileSizes wants rooms that fit into a head.
-func TestFileSizes(t *testing.T) {
-	eachGoFile(t, func(path string, lines int, generated bool) {
-		if lines > maxLines && !generated {
-			t.Errorf("%s has %d lines; split it (at most %d)", path, lines, maxLines)
-		}
-	})
-}
-
-// TestDirectorySizes wants directories whose files tell a story when they are listed.
-func TestDirectorySizes(t *testing.T) {
-	files := map[string]int{}
-	eachGoFile(t, func(path string, _ int, generated bool) {
-		if !generated && !strings.HasSuffix(path, "_test.go") {
-			files[filepath.ToSlash(filepath.Dir(path))]++
-		}
-	})
-	for dir, n := range files {
-		if n > maxFiles {
-			t.Errorf("%s has %d files that people write, tests left out (at most %d): give a group of them a directory, or merge small ones", dir, n, maxFiles)
-		}
-	}
-}
-
-// eachGoFile calls f with every Go file of the module: its path in the module, its lines, and whether a program has written it.
-func eachGoFile(t *testing.T, f func(path string, lines int, generated bool)) {
-	t.Helper()
-	checked := 0
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), "."), d.IsDir() && d.Name() == "bin":
-			return filepath.SkipDir
-		case d.IsDir() || filepath.Ext(path) != ".go":
-			return nil
-		}
-		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // somebody's editor was faster
-		}
-		if err != nil {
-			return err
-		}
-		checked++
-		path, err = filepath.Rel("..", path)
-		f(path, bytes.Count(data, []byte("\n")), bytes.Contains(data[:min(len(data), 200)], []byte("Code generated ")))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if checked < 100 {
-		t.Fatalf("only %d Go files were found: this test looks in the wrong place", checked)
 	}
 }
 
