@@ -116,11 +116,11 @@ func TestVerdict(t *testing.T) {
 	if err := r.report(); err == nil || err.Error() != "failed: bad" {
 		t.Errorf("a run with a failed tier ends with %v", err)
 	}
-	testkit.Must(t, r.record(t.Context(), &tier{name: "p"}, ran, os.ErrInvalid))
+	testkit.Must(t, r.record(t.Context(), &tier{name: "p"}, r.results[1]))
 	if all := loadPasses(); all["p TestGood"].Seconds != 2 || len(all) != 1 {
 		t.Errorf("kept is %+v", all)
 	}
-	testkit.Must(t, r.record(t.Context(), &tier{name: "p"}, nil, nil))
+	testkit.Must(t, r.record(t.Context(), &tier{name: "p"}, r.results[0]))
 	if all := loadPasses(); len(all) != 2 || all["tier p"].At.IsZero() {
 		t.Errorf("kept is %+v", all)
 	}

@@ -110,22 +110,22 @@ func tree(ctx context.Context) string {
 }
 
 // record keeps what passed.
-func (r *runner) record(ctx context.Context, t *tier, tests *testjson.Execution, failed error) error {
+func (r *runner) record(ctx context.Context, t *tier, res *result) error {
 	commit, _ := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output() // outside of a checkout: none
 	now := pass{At: time.Now().UTC(), Commit: strings.TrimSpace(string(commit))}
 	r.mu.Lock() // tiers run side by side
 	defer r.mu.Unlock()
 	all := loadPasses()
-	if failed == nil {
-		tier := now
+	if res.err == nil {
+		whole := now
 		if r.full {
-			tier.Tree = tree(ctx)
+			whole.Tree = tree(ctx)
 		}
-		all["tier "+t.name] = tier
+		all["tier "+t.name] = whole
 	}
-	if tests != nil {
-		for _, p := range tests.Packages() {
-			for _, c := range tests.Package(p).Passed {
+	if res.tests != nil {
+		for _, p := range res.tests.Packages() {
+			for _, c := range res.tests.Package(p).Passed {
 				now.Seconds = c.Elapsed.Seconds()
 				all[strings.TrimPrefix(p, module)+" "+c.Test.Name()] = now
 			}

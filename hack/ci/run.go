@@ -37,18 +37,16 @@ type result struct {
 	tests        *testjson.Execution // nil: it is not go test
 }
 
-// run runs the tiers that want selects, after all steps that they need, and prints the report.
+// run runs the tiers that want selects, after all steps that they need, and prints the report. A step that fails ends the run.
 func (r *runner) run(ctx context.Context, want func(*tier) bool) error {
 	r.began = time.Now()
-	failed := map[string]bool{}
 	for _, s := range steps {
-		if s.name != "setup" && !slices.ContainsFunc(tiers, func(t tier) bool { return want(&t) && slices.Contains(strings.Fields(t.needs), s.name) }) {
-			continue
+		needed := func(t tier) bool { return want(&t) && slices.Contains(strings.Fields("setup "+t.needs), s.name) }
+		if argv := strings.Fields(s.command); slices.ContainsFunc(tiers, needed) && !r.add(&result{name: s.name}, func(res *result) {
+			res.err = show(exec.CommandContext(ctx, argv[0], argv[1:]...))
+		}) {
+			return r.report()
 		}
-		argv := strings.Fields(s.command)
-		failed[s.name] = r.add(&result{name: s.name}, func() (*testjson.Execution, error) {
-			return nil, show(exec.CommandContext(ctx, argv[0], argv[1:]...))
-		}) != nil
 	}
 	var lanes sync.WaitGroup
 	for i := range tiers {
@@ -56,61 +54,55 @@ func (r *runner) run(ctx context.Context, want func(*tier) bool) error {
 			if !t.beside {
 				lanes.Wait()
 			}
-			lanes.Go(func() { r.tier(ctx, t, failed) })
+			lanes.Go(func() { r.add(&result{name: t.name, budget: t.budget}, func(res *result) { r.tier(ctx, t, res) }) })
 		}
 	}
 	lanes.Wait()
 	return r.report()
 }
 
-// add runs something, and keeps its result.
-func (r *runner) add(res *result, run func() (*testjson.Execution, error)) error {
+// add runs something, keeps its result, and reports whether it passed.
+func (r *runner) add(res *result, run func(*result)) bool {
 	began := time.Now()
-	if res.note == "" && res.err == nil {
-		res.tests, res.err = run()
-	}
+	run(res)
 	res.took = time.Since(began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results = append(r.results, res)
 	fmt.Printf("\nci: %s: %s\n", res.name, res.verdict())
-	return res.err
+	return res.err == nil
 }
 
-// tier runs one tier, unless a step that it needs has failed, this host cannot run it, or it has passed for this tree.
-func (r *runner) tier(ctx context.Context, t *tier, failed map[string]bool) {
-	res := &result{name: t.name, budget: t.budget}
-	for _, name := range append(strings.Fields(t.needs), "setup") {
-		if failed[name] {
-			res.err = fmt.Errorf("it needs %s, which failed", name)
-		}
-	}
+// tier runs one tier, unless this host cannot run it, or it has passed for this tree.
+func (r *runner) tier(ctx context.Context, t *tier, res *result) {
 	if system, err := os.ReadFile("/etc/os-release"); t.bed && (err != nil || !strings.Contains(string(system), "VERSION_CODENAME=bookworm\n")) {
 		res.note = "not run: the OpenStack test bed needs Debian 12"
-	} else if tree := tree(ctx); r.resume && tree != "" && loadPasses()["tier "+t.name].Tree == tree {
-		res.note = "has passed for this tree"
+		return
 	}
-	_ = r.add(res, func() (*testjson.Execution, error) { // the report has the error
-		events := filepath.Join(".evidence", "ci", t.name+".json")
-		if err := errors.Join(os.MkdirAll(filepath.Dir(events), 0o755), os.RemoveAll(events)); err != nil {
-			return nil, err
+	if tree := tree(ctx); r.resume && tree != "" && loadPasses()["tier "+t.name].Tree == tree {
+		res.note = "has passed for this tree"
+		return
+	}
+	events := filepath.Join(".evidence", "ci", t.name+".json")
+	if res.err = errors.Join(os.MkdirAll(filepath.Dir(events), 0o755), os.RemoveAll(events)); res.err != nil {
+		return
+	}
+	argv := t.argv(r.tests, r.full, r.count, events)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20", "NAUPEGOS_FULL=") // programs with the race detector sleep for a second at their end otherwise
+	if r.full && !t.race {
+		cmd.Env = append(cmd.Env, "NAUPEGOS_FULL=1")
+	}
+	res.err = show(cmd)
+	if t.command == "" {
+		var err error
+		res.tests, err = readEvents(events)
+		if gone := r.missing(t, res.tests); res.err == nil && len(gone) > 0 {
+			res.err = fmt.Errorf("%d tests of the tier did not run, such as %s", len(gone), gone[0])
 		}
-		argv := t.argv(r.tests, r.full, r.count, events)
-		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20", "NAUPEGOS_FULL=") // programs with the race detector sleep for a second at their end otherwise
-		if r.full && !t.race {
-			cmd.Env = append(cmd.Env, "NAUPEGOS_FULL=1")
-		}
-		err := show(cmd)
-		if t.command != "" {
-			return nil, errors.Join(err, r.record(ctx, t, nil, err))
-		}
-		tests, readErr := readEvents(events)
-		if gone := r.missing(t, tests); err == nil && len(gone) > 0 {
-			err = fmt.Errorf("%d tests of the tier did not run, such as %s", len(gone), gone[0])
-		}
-		return tests, errors.Join(err, readErr, r.record(ctx, t, tests, err))
-	})
+		res.err = errors.Join(res.err, err)
+	}
+	res.err = errors.Join(res.err, r.record(ctx, t, res))
 }
 
 // show runs a command whose output goes to the terminal. An interrupt lets it clean up before it ends.

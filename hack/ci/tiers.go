@@ -49,7 +49,7 @@ var tiers = []tier{
 	{name: "integration", tags: "integration", needs: "build bundle", budget: 11 * time.Minute, limit: time.Hour},
 	{name: "node", tags: "e2e", only: node, needs: "build bundle", budget: 15 * time.Minute, limit: time.Hour, beside: true},
 	{name: "life", tags: "e2e", only: life, needs: "build bundle bundle-former", budget: 16 * time.Minute, limit: time.Hour},
-	{name: "cloud", tags: "e2e", only: cloud, bed: true, needs: "build bundle-openstack", budget: 8 * time.Minute, limit: time.Hour, beside: true},
+	{name: "cloud", tags: "e2e", only: cloud, bed: true, needs: "build bundle-openstack", budget: 8 * time.Minute, limit: time.Hour},
 
 	{name: "lint", command: "make lint", full: true, limit: time.Hour},
 	{name: "openstack", tags: "integration,openstack", skip: calls + "|" + bedAlone, bed: true, needs: "build bundle-openstack", full: true, limit: time.Hour},
