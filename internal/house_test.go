@@ -130,7 +130,7 @@ var knows = map[string][]string{
 	"internal/addon":             {"internal/bundle", "internal/fail"},
 	"internal/gateway":           {"internal/fail", "internal/machine"},
 	"internal/etcd":              {"internal/fail"},
-	"internal/netboot":           {"internal/fail", "internal/netboot/boot", "internal/netboot/dhcp", "internal/netboot/programs"},
+	"internal/netboot":           {"internal/fail", "internal/netboot/boot", "internal/netboot/dhcp", "internal/netboot/programs", "internal/peer"},
 	"internal/netboot/boot":      {"internal/fail", "internal/peer"},
 	"internal/netboot/dhcp":      {"internal/fail"},
 	"internal/netboot/programs":  {"internal/fail"},
