@@ -33,7 +33,7 @@ func NewLog(log *slog.Logger) *Log {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Log{log: log, repeats: NewRepeats(mostKeys), lines: rate.NewLimiter(perLog, burstLog)}
+	return &Log{log: log, repeats: NewRepeats(1, mostKeys), lines: rate.NewLimiter(perLog, burstLog)}
 }
 
 // Warn writes a line about what an address did. The message and the address make it equal to others. Text in attrs is clipped.

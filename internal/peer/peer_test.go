@@ -91,3 +91,19 @@ func TestLogIsBounded(t *testing.T) {
 		t.Errorf("%v", over)
 	}
 }
+
+// TestQuiet: packets that each cause a line write few lines in a minute.
+func TestQuiet(t *testing.T) {
+	var out bytes.Buffer
+	log := Quiet(slog.New(slog.NewTextHandler(&out, nil))).With("port", 67)
+	for i := range 10_000 {
+		log.Warn("no address is free", "mac", fmt.Sprintf("52:54:00:00:%02x:%02x", i>>8, i&255), "name", "\x1b[2J"+strings.Repeat("x", 5000))
+	}
+	if n := strings.Count(out.String(), "\n"); n != perMinute || out.Len() > perMinute*500 || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("%d lines, %d bytes", n, out.Len())
+	}
+	log.Warn("something else")
+	if !strings.Contains(out.String(), "something else") || !strings.Contains(out.String(), "port=67") {
+		t.Error(out.String())
+	}
+}

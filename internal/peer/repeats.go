@@ -8,23 +8,24 @@ import (
 // window is the time in which repeats are counted and not told.
 const window = time.Minute
 
-// Repeats tells the first of equal messages at once and the others of that minute as one number. It may be used by several goroutines.
+// Repeats tells the first equal messages of a minute at once and the others as one number. It may be used by several goroutines.
 type Repeats struct {
-	mu   sync.Mutex
-	all  *table[*run]
-	lost int // messages of keys that were forgotten before their minute was over
-	now  func() time.Time
+	first int // so many are told
+	mu    sync.Mutex
+	all   *table[*run]
+	lost  int // messages of keys that were forgotten before their minute was over
+	now   func() time.Time
 }
 
 // run is one key's minute.
 type run struct {
-	began time.Time
-	more  int
+	began      time.Time
+	told, more int
 }
 
-// NewRepeats remembers the last most keys.
-func NewRepeats(most int) *Repeats {
-	return &Repeats{all: newTable[*run](most), now: time.Now}
+// NewRepeats tells the first equal messages of a minute, and remembers the last most keys.
+func NewRepeats(first, most int) *Repeats {
+	return &Repeats{first: first, all: newTable[*run](most), now: time.Now}
 }
 
 // Tell reports whether a message of a key is to be told now, and how many of the same key were not told since the last one that was.
@@ -34,12 +35,16 @@ func (r *Repeats) Tell(key string) (now bool, untold int) {
 	at := r.now()
 	if seen, ok := r.all.get(key); ok {
 		if at.Sub(seen.began) < window {
+			if seen.told < r.first {
+				seen.told++
+				return true, 0
+			}
 			seen.more++
 			return false, 0
 		}
 		untold = seen.more
 	}
-	if gone := r.all.put(key, &run{began: at}); gone != nil {
+	if gone := r.all.put(key, &run{began: at, told: 1}); gone != nil {
 		r.lost += (*gone).more
 	}
 	return true, untold
