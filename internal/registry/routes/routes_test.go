@@ -398,6 +398,7 @@ func TestClient(t *testing.T) {
 	if j := testkit.Value(c.Journal(ctx, "a1", "", ""))(t); j.BootID != "boot-1" {
 		t.Errorf("%+v", j)
 	}
+	testkit.Value(c.Do(ctx, "a1", "label", client.Order{Labels: map[string]string{registry.LockGroup: "demo"}}))(t)
 	_, _, err = s.registry.Lock(ctx, "demo", uuid)
 	testkit.Must(t, err)
 	if l := testkit.Value(c.Locks(ctx))(t); len(l.Items) != 1 || l.Items[0].Detail != "a1" {
