@@ -178,7 +178,7 @@ func TestRuleAndSquatter(t *testing.T) {
 
 // TestPendingIsBounded has strangers claim to be machines: from one address, and from many.
 func TestPendingIsBounded(t *testing.T) {
-	n, addresses := 3000, 300
+	n, addresses := 1200, 120
 	if testkit.Full() {
 		n, addresses = 100_000, 10_000
 	}
