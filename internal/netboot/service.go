@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/netboot/dhcp"
 	"github.com/naupegos/naupegos/internal/netboot/programs"
+	"github.com/naupegos/naupegos/internal/peer"
 )
 
 // The ports of a Service; docs/reference/server.md has all of the server's.
@@ -43,6 +44,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Log = peer.Quiet(cfg.Log) // anybody on the link can send packets that each are worth a line
 	s := &Service{cfg: cfg, link: l}
 	if s.programs, err = programs.Find(cfg.Programs...); err != nil {
 		return nil, err

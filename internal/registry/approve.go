@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry/facts"
@@ -55,6 +54,12 @@ func (r Rule) String() string {
 	return strings.Join(parts, ",")
 }
 
+// Warning says what whoever makes the rule should know of it.
+func (r Rule) Warning() string {
+	return "rule " + r.String() + " approves whatever machine says so, and anybody on the provisioning network can say it. Approved machines can become a control plane, " +
+		"with the keys of a cluster: keep that network to machines and operators, or approve machines by their keys"
+}
+
 func (r Rule) matches(d *facts.Discovery) bool {
 	all := FactsOf(d)
 	for key, pattern := range r {
@@ -73,31 +78,10 @@ func (r *Registry) ruleFor(d *facts.Discovery) (Rule, bool) {
 	return r.o.Rules[i], true
 }
 
-// Approve lets a machine be used, with the key that it asks with; by says who does it. key is the fingerprint that is meant: the machine
-// may ask with another one meanwhile, which is fail.Conflict. Empty approves whatever key there is, or none.
+// Approve lets a machine be used, with the key of this fingerprint; by says who does it. A machine that has shown a key is approved by naming it:
+// fail.Invalid without, fail.Conflict where the machine does not ask with this key. Claims with other keys are dropped.
 func (r *Registry) Approve(ctx context.Context, uuid, key, by string) (*Machine, error) {
-	return r.approve(ctx, uuid, key, by)
-}
-
-func (r *Registry) approve(ctx context.Context, uuid, key, by string) (*Machine, error) {
-	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
-		asked := rec.Key
-		if rec.Asks != nil {
-			asked = rec.Asks.Key
-		}
-		if key != "" && key != asked {
-			return fail.New(fail.Conflict, "the machine does not ask with the key %s", key).At(uuid).Do("see which one it has now: naupegos machine show %s", uuid)
-		}
-		if rec.Asks != nil {
-			if err := r.accept(uuid, rec); err != nil {
-				return err
-			}
-		}
-		d.Approval, rec.ApprovedBy, rec.ApprovedAt = string(Approved), by, time.Now().UTC().Truncate(time.Microsecond)
-		d.Note("approved", "by "+by)
-		r.o.Log.Info("a machine was approved", "uuid", uuid, "by", by, "key", rec.Key)
-		return nil
-	})
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error { return r.settle(d, rec, key, by) })
 }
 
 // accept makes the key that a machine asks with its key.
@@ -125,8 +109,8 @@ func (r *Registry) accept(uuid string, rec *Record) error {
 // Reject has a machine not be used, and its key count for nothing.
 func (r *Registry) Reject(ctx context.Context, uuid, by string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
-		d.Approval = string(Rejected)
-		rec.Key, rec.Certificate, rec.Asks, rec.Sequence = "", "", nil, 0
+		d.Approval, d.Waits, d.Rivals = string(Rejected), metal.Kept, []string{}
+		rec.Key, rec.Certificate, rec.Asks, rec.Rivals, rec.Sequence = "", "", nil, nil, 0
 		d.Note("rejected", "by "+by)
 		return nil
 	})

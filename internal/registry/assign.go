@@ -19,6 +19,9 @@ func fixed(d facts.Disk) bool { return !d.Removable && d.SizeBytes > 0 }
 // Fill decides which machines a cluster gets, and gives them to it, all or none. dry only decides.
 func (r *Registry) Fill(ctx context.Context, w Wanted, dry bool) (decision *Decision, err error) {
 	err = r.assign(ctx, func(all []Machine) ([]metal.Assigned, error) {
+		if err = locate(w.Cluster, all); err != nil {
+			return nil, err
+		}
 		if decision, err = Schedule(w, all); err != nil || dry {
 			return nil, err
 		}
@@ -91,6 +94,7 @@ func (r *Registry) SetRoles(ctx context.Context, uuid string, roles []string) er
 	})
 }
 
+// assign has decide choose among all machines. They come without facts: Machine.Said reads those of the ones that are looked at.
 func (r *Registry) assign(ctx context.Context, decide func(all []Machine) ([]metal.Assigned, error)) error {
 	return r.store.Assign(ctx, func(stored []metal.Machine) ([]metal.Assigned, error) {
 		all := make([]Machine, 0, len(stored))
@@ -103,4 +107,24 @@ func (r *Registry) assign(ctx context.Context, decide func(all []Machine) ([]met
 		}
 		return decide(all)
 	})
+}
+
+// locate finds the switches of the machines that a cluster has or could have, where an older version has not noted them beside the facts.
+func locate(cluster string, all []Machine) error {
+	for i := range all {
+		m := &all[i]
+		if m.Record.Chassis != nil || m.Claim.Cluster != cluster && !usable(*m) {
+			continue
+		}
+		said, err := m.Said()
+		if err != nil {
+			return err
+		}
+		where := ""
+		if said != nil {
+			where = chassisOf(said)
+		}
+		m.Record.Chassis = &where
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
@@ -22,8 +23,9 @@ const (
 type Seat struct {
 	Pool   string
 	Number int
-	// Fits says why a machine can't have it, beside what Unusable says; empty if it can. nil: any can.
-	Fits func(m *Machine) string
+	// Labelled says why a machine can't have it, by all but its facts, and Fits by its facts; empty if it can. nil: any can. Fits is asked only of
+	// machines that Labelled lets pass: their facts are read for it.
+	Labelled, Fits func(m *Machine) string
 }
 
 // Had is a seat that a machine was given back from.
@@ -40,6 +42,9 @@ func (r *Registry) Claim(ctx context.Context, cluster, spread string, seats []Se
 		return nil, fail.New(fail.Invalid, "%q is not a name of a cluster", cluster)
 	}
 	err = r.assign(ctx, func(all []Machine) ([]metal.Assigned, error) {
+		if err = locate(cluster, all); err != nil {
+			return nil, err
+		}
 		if given, err = choose(cluster, spread, seats, all); err != nil || dry {
 			return nil, err
 		}
@@ -59,6 +64,9 @@ func (r *Registry) Claim(ctx context.Context, cluster, spread string, seats []Se
 // Seated lists the machines that have seats of a cluster, by pool and seat. spread is as in Wanted.
 func (r *Registry) Seated(ctx context.Context, cluster, spread string) (seated []Given, err error) {
 	err = r.assign(ctx, func(all []Machine) ([]metal.Assigned, error) {
+		if err := locate(cluster, slices.DeleteFunc(slices.Clone(all), func(m Machine) bool { return m.Claim.Cluster != cluster })); err != nil {
+			return nil, err
+		}
 		s := &scheduler{w: Wanted{Cluster: cluster, Spread: spread}}
 		seated = nil
 		for _, m := range all {
@@ -95,7 +103,11 @@ func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error
 			count(domains, m.Claim.Pool, s.domain(m))
 		}
 	}
-	for _, seat := range seats {
+	fits, err := fitting(seats, s.all)
+	if err != nil {
+		return nil, err
+	}
+	for n, seat := range seats {
 		if slices.ContainsFunc(s.all, func(m Machine) bool {
 			return m.Claim == metal.Claim{Cluster: cluster, Pool: seat.Pool, Seat: seat.Number}
 		}) {
@@ -103,13 +115,13 @@ func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error
 		}
 		o := open{Seat: seat}
 		var last time.Time
-		for _, m := range s.all {
+		for i, m := range s.all {
 			if at := left(m, seat, cluster); at.After(last) {
 				if last, o.again = at, ""; m.Record.Had.Again {
 					o.again = m.UUID
 				}
 			}
-			if usable(m) && (seat.Fits == nil || seat.Fits(&m) == "") {
+			if fits[i] != nil && fits[i][n] == "" {
 				o.free = append(o.free, m)
 			}
 		}
@@ -148,13 +160,43 @@ func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error
 	}
 	who := match(free)
 	if who == nil {
-		return nil, lacks(lacking, s.all, taken)
+		return nil, lacks(lacking, s.all, taken, fits, slices.IndexFunc(seats, func(x Seat) bool { return x.Pool == lacking[0].Pool && x.Number == lacking[0].Number }))
 	}
 	given = nil
 	for i, o := range wanted {
 		give(o, who[i])
 	}
 	return given, nil
+}
+
+// fitting says of each machine that could be used why it does not fit each seat; empty: it does. It reads the facts of one machine at a time, and
+// only of those that the labels of a seat let pass.
+func fitting(seats []Seat, all []Machine) ([][]string, error) {
+	out := make([][]string, len(all))
+	for i := range all {
+		m := all[i]
+		if !usable(m) {
+			continue
+		}
+		out[i] = make([]string, len(seats))
+		for n, seat := range seats {
+			if seat.Labelled != nil {
+				out[i][n] = seat.Labelled(&m)
+			}
+			if out[i][n] != "" || seat.Fits == nil {
+				continue
+			}
+			said, err := m.Said()
+			if err != nil {
+				return nil, err
+			}
+			if m.Facts = said; said == nil {
+				m.Facts = &facts.Discovery{}
+			}
+			out[i][n] = seat.Fits(&m)
+		}
+	}
+	return out, nil
 }
 
 // left says when a machine was given back from a seat last; zero: it never had it.
@@ -230,8 +272,8 @@ func (r *Registry) inUse(ctx context.Context, uuid, what string, claim metal.Cla
 // most is of how many machines a refusal says why they can't be used.
 const most = 20
 
-// lacks says which machines there are, and why each can't be used.
-func lacks(seats []Seat, all []Machine, taken map[string]bool) error {
+// lacks says which machines there are, and why each can't be used. fits says why each does not fit the seat of a number.
+func lacks(seats []Seat, all []Machine, taken map[string]bool, fits [][]string, seat int) error {
 	pools := map[string]int{}
 	var order []string
 	for _, s := range seats {
@@ -244,14 +286,14 @@ func lacks(seats []Seat, all []Machine, taken map[string]bool) error {
 		words = append(words, fmt.Sprintf("%s lacks %d", p, pools[p]))
 	}
 	var why []string
-	for _, m := range all {
+	for i, m := range all {
 		reason := Unusable(m)
 		switch {
 		case reason != "":
 		case taken[m.UUID]:
 			reason = "it is taken for another place of this cluster"
 		default:
-			reason = seats[0].Fits(&m) // with none it would have been taken
+			reason = fits[i][seat] // one that fits would have been taken
 		}
 		why = append(why, m.Title()+": "+reason)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
@@ -27,6 +27,11 @@ type Discovery struct {
 // Anybody on the provisioning network can send such a body. It never gives anything away but the certificate of a key that somebody has
 // approved, and once one is, only a body that it has signed changes what is known of the machine.
 func (r *Registry) Discover(ctx context.Context, body []byte, signature string) (*Discovery, error) {
+	return r.DiscoverFrom(ctx, body, signature, "")
+}
+
+// DiscoverFrom is Discover of a body that came from an address. See Limits for what one address may do: fail.NotReady where it does more.
+func (r *Registry) DiscoverFrom(ctx context.Context, body []byte, signature, from string) (*Discovery, error) {
 	d, err := facts.Parse(body)
 	if err != nil {
 		return nil, err
@@ -37,21 +42,26 @@ func (r *Registry) Discover(ctx context.Context, body []byte, signature string) 
 			return nil, err
 		}
 	}
+	rule, ruled := r.ruleFor(d)
+	origin := peer.Key(from)
+	if !ruled {
+		if err := r.mayClaim(ctx, d.Boot.UUID, key, origin); err != nil {
+			return nil, err
+		}
+	}
 	out := &Discovery{Key: key}
-	m, err := r.change(ctx, d.Boot.UUID, metal.How{Make: true, Quick: true}, func(dr *metal.Draft, rec *Record) error {
+	how := metal.How{Make: true, Quick: !ruled, Room: metal.Room{Total: r.bounds.Total, PerOrigin: r.bounds.PerAddress}}
+	m, err := r.change(ctx, d.Boot.UUID, how, func(dr *metal.Draft, rec *Record) error {
 		out.New = dr.New
 		out.Proven = key != "" && key == rec.Key
-		return r.sight(dr, rec, d, key)
+		a := claimOf(d, key, origin, time.Now().UTC().Truncate(time.Microsecond))
+		if err := r.sight(dr, rec, d, a); err != nil || !ruled || !mayApproveByRule(dr, rec, a) || !r.bounds.ruled.Allow("") {
+			return err
+		}
+		return r.approveByRule(dr, rec, d, a, rule)
 	})
 	if err != nil {
 		return nil, err
-	}
-	if Approval(m.Approval) == Pending || m.Record.Asks != nil {
-		if rule, ok := r.ruleFor(d); ok && r.mayApproveByRule(m) {
-			if m, err = r.approve(ctx, m.UUID, "", "rule "+rule.String()); err != nil {
-				return nil, err
-			}
-		}
 	}
 	out.Approval = Approval(m.Approval)
 	if key != "" && key == m.Record.Key && out.Approval == Approved {
@@ -62,39 +72,53 @@ func (r *Registry) Discover(ctx context.Context, body []byte, signature string) 
 
 // mayApproveByRule: rules look at what a machine says, and that anybody could say. They approve machines that are new, or that somebody
 // wants installed anew, and never a second key of one that has a key.
-func (r *Registry) mayApproveByRule(m *Machine) bool {
-	return Approval(m.Approval) == Pending || m.Record.Reinstall && Approval(m.Approval) == Approved
+func mayApproveByRule(dr *metal.Draft, rec *Record, a Asking) bool {
+	return Approval(dr.Approval) == Pending || rec.Reinstall && Approval(dr.Approval) == Approved && a.Key != "" && a.Key != rec.Key
+}
+
+// approveByRule approves the claim that matches a rule, whoever else claims to be the machine.
+func (r *Registry) approveByRule(dr *metal.Draft, rec *Record, d *facts.Discovery, a Asking, rule Rule) error {
+	name := a.Name()
+	if a.Key == "" && rec.Asks == nil && len(rec.Rivals) == 0 {
+		name = ""
+	}
+	if err := r.settle(dr, rec, name, "rule "+rule.String()); err != nil {
+		return err
+	}
+	return r.describe(dr, rec, d)
 }
 
 // sight writes what a machine says into its draft.
-func (r *Registry) sight(dr *metal.Draft, rec *Record, d *facts.Discovery, key string) error {
-	now := time.Now().UTC().Truncate(time.Microsecond)
+func (r *Registry) sight(dr *metal.Draft, rec *Record, d *facts.Discovery, a Asking) error {
 	if dr.New {
-		dr.Approval, rec.StateAt = string(Pending), now
+		dr.Approval, dr.Waits, dr.Origin, rec.StateAt = string(Pending), metal.Once, a.From, a.Seen
+	} else if dr.Waits == metal.Once && a.Seen.Sub(dr.Created) >= againAfter {
+		dr.Waits = metal.Again
 	}
-	proven := key != "" && key == rec.Key
-	if err := r.askToEnrol(rec, d, key, now); err != nil {
+	own, err := claimed(dr, rec, a)
+	if err != nil {
 		return err
 	}
-	dr.Seen = now
-	if rec.Key != "" && !proven {
-		if rec.Asks != nil && rec.Asks.Key == key && rec.Asks.Since.Equal(now) {
-			dr.Note("asks for approval of another key", key+"; until it is approved, what the machine reports is ignored")
-		}
+	if dr.Seen = a.Seen; !own {
 		return nil
 	}
-	if len(dr.MACs) > 0 && !slices.ContainsFunc(d.MACs(), func(mac string) bool { return slices.Contains(dr.MACs, mac) }) {
-		return fail.New(fail.Conflict, "another machine, with the MAC address %s, has this UUID", dr.MACs[0]).At(d.Boot.UUID).
-			Do("give this one a UUID of its own in its firmware or BMC; where all its network cards were changed: naupegos machine forget %s", d.Boot.UUID)
-	}
+	return r.describe(dr, rec, d)
+}
+
+// describe remembers the facts of a machine.
+func (r *Registry) describe(dr *metal.Draft, rec *Record, d *facts.Discovery) error {
 	known := *d
 	known.Journal, known.Enrolment = nil, nil
 	raw, err := json.Marshal(known)
 	if err != nil {
 		return err
 	}
+	journal, err := r.bounded(dr, raw, d.Journal)
+	if err != nil {
+		return err
+	}
 	dr.Facts, dr.MACs = raw, d.MACs()
-	rec.Disks = disksInWords(d.Disks)
+	rec.Disks, rec.Chassis = disksInWords(d.Disks), new(chassisOf(d))
 	if n := d.BootInterface(); n != nil {
 		rec.Address, rec.DomainName = n.CIDRv4, strings.Join(n.FQDN, " ")
 	}
@@ -103,30 +127,7 @@ func (r *Registry) sight(dr *metal.Draft, rec *Record, d *facts.Discovery, key s
 	}
 	rec.Boot = d.Boot.RandomID
 	dr.Boot = &metal.Boot{ID: d.Boot.RandomID}
-	dr.Journals = append(dr.Journals, metal.Journal{BootID: d.Boot.RandomID, Kind: DiscoveryJournal, Lines: d.Journal})
-	return nil
-}
-
-// askToEnrol remembers a key that is not approved, and refuses a body that was sent before.
-func (r *Registry) askToEnrol(rec *Record, d *facts.Discovery, key string, now time.Time) error {
-	replayed := fail.New(fail.Conflict, "a discovery with this sequence number, or a greater one, was sent already").At(d.Boot.UUID).
-		Do("each needs a greater one than the one before: this was sent twice, or by somebody else")
-	switch {
-	case key == "":
-		return nil
-	case key == rec.Key:
-		if d.Enrolment.Sequence <= rec.Sequence {
-			return replayed
-		}
-		rec.Sequence = d.Enrolment.Sequence
-	case rec.Asks != nil && rec.Asks.Key == key:
-		if d.Enrolment.Sequence <= rec.Asks.Sequence {
-			return replayed
-		}
-		rec.Asks.Sequence = d.Enrolment.Sequence
-	default:
-		rec.Asks = &Asking{Key: key, Request: d.Enrolment.Request, Sequence: d.Enrolment.Sequence, Since: now}
-	}
+	dr.Journals = []metal.Journal{{BootID: d.Boot.RandomID, Kind: DiscoveryJournal, Lines: journal}}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
@@ -42,73 +43,139 @@ const rebootPrefix = "reboot/"
 
 var groupForm = regexp.MustCompile(`^[A-Za-z0-9.-]{1,64}$`)
 
-// Lock lets a holder reboot, if no more of its group do than may. A group of a cluster's name heeds the cluster's lease: nobody reboots while
-// a verb changes the cluster. No verb begins while a machine that is the cluster's may reboot; for others none waits, because anybody on the
-// network can say that they want to. who are those that hold places.
-func (r *Registry) Lock(ctx context.Context, group, holder string) (granted bool, who []metal.Slot, err error) {
-	m, err := r.lockable(ctx, group, holder)
+// Lock lets a machine reboot, if no more of its group do than may; the place lasts for Options.RebootTTL. The caller has seen the machine's key.
+// The machine is approved and of the group: fail.Refused otherwise.
+//
+// A group of a cluster's name heeds the cluster's lease: nobody reboots while a verb changes the cluster, and no verb begins while a machine of the
+// cluster may reboot. who are those that hold places.
+func (r *Registry) Lock(ctx context.Context, group, uuid string) (granted bool, who []metal.Slot, err error) {
+	m, err := r.member(ctx, group, uuid)
 	if err != nil {
 		return false, nil, err
 	}
-	want := metal.Want{Group: rebootPrefix + group, Holder: holder, Detail: holder, Bound: r.o.Reboots}
-	cluster := ""
+	return r.take(ctx, group, m.UUID, m.Title(), m)
+}
+
+// LockBy is Lock for a client that has shown a token of a group, and names itself by an ID. An ID that is an approved machine of the group asks for the
+// machine's place; any other one has a place of its own, which no command waits for.
+func (r *Registry) LockBy(ctx context.Context, t *metal.LockToken, id string) (granted bool, who []metal.Slot, err error) {
+	holder, m, err := r.client(ctx, t, id)
+	if err != nil {
+		return false, nil, err
+	}
+	title := id
+	if m != nil {
+		title = m.Title()
+	}
+	return r.take(ctx, t.Group, holder, title, m)
+}
+
+// take takes a place of a group. m is nil where the holder is no machine that is known.
+func (r *Registry) take(ctx context.Context, group, holder, title string, m *Machine) (granted bool, who []metal.Slot, err error) {
+	want := metal.Want{Group: rebootPrefix + group, Holder: holder, Detail: title, Bound: r.o.Reboots, TTL: r.o.RebootTTL}
 	if r.o.Clusters != nil {
-		if cluster, err = r.o.Clusters.ClusterID(ctx, group); err != nil {
+		if want.Heeds, err = r.o.Clusters.ClusterID(ctx, group); err != nil {
 			return false, nil, err
 		}
 	}
-	want.Heeds = cluster
-	if m != nil {
-		if want.Holder, want.Detail = m.UUID, m.Title(); holder != m.UUID { // it may have asked before it was known by that ID
-			if _, err := r.store.Give(ctx, want.Group, holder); err != nil {
-				return false, nil, err
-			}
-		}
-		if m.Claim.Cluster == group {
-			want.Cluster = cluster
-		}
+	if m != nil && m.Claim.Cluster == group {
+		want.Cluster = want.Heeds
 	}
 	return r.store.Take(ctx, want)
 }
 
-// Unlock gives a holder's place back.
-func (r *Registry) Unlock(ctx context.Context, group, holder string) (held bool, err error) {
-	m, err := r.lockable(ctx, group, holder)
+// Unlock gives a machine's own place back.
+func (r *Registry) Unlock(ctx context.Context, group, uuid string) (held bool, err error) {
+	m, err := r.member(ctx, group, uuid)
 	if err != nil {
 		return false, err
 	}
-	held, err = r.store.Give(ctx, rebootPrefix+group, holder)
-	if err == nil && m != nil && m.UUID != holder {
-		var own bool
-		own, err = r.store.Give(ctx, rebootPrefix+group, m.UUID)
-		held = held || own
-	}
-	return held, err
+	return r.store.Give(ctx, rebootPrefix+group, m.UUID)
 }
 
-// Release takes a place away from whoever holds it, by the names that Holders shows: for a holder that never will come back.
+// UnlockBy gives the place back that LockBy gave to the same token and ID.
+func (r *Registry) UnlockBy(ctx context.Context, t *metal.LockToken, id string) (held bool, err error) {
+	holder, _, err := r.client(ctx, t, id)
+	if err != nil {
+		return false, err
+	}
+	return r.store.Give(ctx, rebootPrefix+t.Group, holder)
+}
+
+// Release takes a place away from its holder, by the names that Holders shows: for a holder that never will come back.
 func (r *Registry) Release(ctx context.Context, group, holder string) (held bool, err error) {
 	return r.store.Give(ctx, group, holder)
 }
 
-// lockable checks names, and returns the machine that the holder is; nil where it is none that is known.
-func (r *Registry) lockable(ctx context.Context, group, holder string) (*Machine, error) {
+// LockGroup is the label with a group of reboots that a machine is of beside those of its cluster.
+const LockGroup = "fleetlock-group"
+
+// member returns the approved machine of a group.
+func (r *Registry) member(ctx context.Context, group, uuid string) (*Machine, error) {
 	if !groupForm.MatchString(group) {
-		return nil, fail.New(fail.Invalid, "a group's name has letters, digits, dots and hyphens, at most 64")
+		return nil, badGroup()
 	}
-	if holder == "" || len(holder) > 256 {
-		return nil, fail.New(fail.Invalid, "a holder needs an ID of at most 256 bytes")
+	m, err := r.Machine(ctx, uuid)
+	if fail.KindOf(err) == fail.NotFound || err == nil && Approval(m.Approval) != Approved {
+		return nil, fail.New(fail.Unauthorized, "only approved machines reboot in turn").At(peer.Clip(uuid, peer.Long))
 	}
-	m, _, err := r.HolderOf(ctx, holder)
-	return m, err
+	if err != nil {
+		return nil, err
+	}
+	if all := m.groups(); !slices.Contains(all, group) {
+		return nil, fail.New(fail.Refused, "the machine is not of the group %s, but of %v", group, all).At(m.UUID).
+			Do("a label says so: naupegos machine label %s %s=%s", m.UUID, LockGroup, group)
+	}
+	return m, nil
 }
 
-// LockLabel is the label with the ID by which a machine asks whether it may reboot, where that is not its UUID: Zincati's comes from the system's
-// machine ID, which nobody else knows.
+// groups are the groups of reboots that a machine is of.
+func (m *Machine) groups() (all []string) {
+	if c := m.Claim.Cluster; c != "" {
+		all = append(all, c, GroupOf(c))
+	}
+	if o := m.Record.Order; o != nil && o.Group != "" && !slices.Contains(all, o.Group) {
+		all = append(all, o.Group)
+	}
+	if g := m.Labels[LockGroup]; g != "" && !slices.Contains(all, g) {
+		all = append(all, g)
+	}
+	return all
+}
+
+// client finds out which holder an ID is for a token, and which machine. A machine with a key asks with its key, unless an operator has bound the
+// ID to it.
+func (r *Registry) client(ctx context.Context, t *metal.LockToken, id string) (holder string, m *Machine, err error) {
+	if id == "" || len(id) > 256 {
+		return "", nil, fail.New(fail.Invalid, "a holder needs an ID of at most 256 bytes")
+	}
+	found, byLabel, err := r.HolderOf(ctx, id)
+	if err != nil {
+		return "", nil, err
+	}
+	if found != nil {
+		switch m, err := r.member(ctx, t.Group, found.UUID); {
+		case err == nil && m.Record.Key != "" && !byLabel:
+			return "", nil, fail.New(fail.Unauthorized, "the machine has a key, and asks with its certificate").At(m.UUID)
+		case err == nil:
+			return m.UUID, m, nil
+		case fail.KindOf(err) != fail.Refused && fail.KindOf(err) != fail.Unauthorized:
+			return "", nil, err
+		}
+	}
+	return "token " + t.ID + ": " + peer.Clip(id, 256), nil, nil
+}
+
+func badGroup() error {
+	return fail.New(fail.Invalid, "a group's name has letters, digits, dots and hyphens, at most 64")
+}
+
+// LockLabel is the label with the ID by which a client asks whether the machine may reboot, where that is not its UUID: Zincati's comes from the
+// system's machine ID.
 const LockLabel = "fleetlock-id"
 
 // HolderOf returns the machine that an ID of a holder is: its UUID, with or without hyphens, or what an operator has written into its LockLabel.
-// The latter stands for the machine's key, for whoever has it there can show no certificate. nil where it is none that is known.
+// With the latter a token stands for the machine's key, because Zincati can show no certificate. nil where it is none that is known.
 func (r *Registry) HolderOf(ctx context.Context, id string) (m *Machine, byLabel bool, err error) {
 	text := id
 	if len(id) == 32 { // as Zincati writes its identity.node_uuid

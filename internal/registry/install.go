@@ -80,6 +80,9 @@ func (r *Registry) denied(ctx context.Context, m *Machine, why string) (*Authori
 
 // Finish remembers how the installation of a machine ended, with its log, and gives the authorization back.
 func (r *Registry) Finish(ctx context.Context, m *Machine, ok bool, log []string) error {
+	if Approval(m.Approval) != Approved {
+		return fail.New(fail.Refused, "the machine is not approved, and nothing was to be installed on it").At(m.UUID).Do("naupegos machine approve %s", m.UUID)
+	}
 	_, err := r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		rec.Progress = nil
 		if ok {

@@ -114,6 +114,9 @@ func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 			return fail.New(fail.Invalid, "this is not an SSH host key").At(m.UUID)
 		}
 	}
+	if Approval(m.Approval) != Approved {
+		return nil // a stranger could say it
+	}
 	rec, at := m.Record, addressed(m.Record.Address, t.Address)
 	if at == m.Record.Address && (t.HostKeys == nil || slices.Equal(t.HostKeys, rec.HostKeys)) && (t.Slot == "" || t.Slot == rec.Slot) && t.Refused == rec.Refused {
 		return nil

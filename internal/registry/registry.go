@@ -23,6 +23,8 @@ type Options struct {
 	InstallTTL     time.Duration // how long an authorization lasts; 0: 20 minutes
 	InstallRetries int           // after so many failures a machine isn't installed again until somebody says so; 0: 3
 	Reboots        int           // how many of a group may reboot at once; 0: 1
+	RebootTTL      time.Duration // how long a place to reboot lasts; 0: a day
+	Limits         Limits        // of machines that wait for approval
 	Rules          []Rule        // machines of which are approved by themselves
 	Issuer         Issuer        // nil: machines get no certificate
 	Power          Power         // nil: nobody switches machines
@@ -45,8 +47,9 @@ type Clusters interface {
 
 // Registry knows the machines of a store.
 type Registry struct {
-	store metal.Store
-	o     Options
+	store  metal.Store
+	o      Options
+	bounds *bounds
 }
 
 // New returns the registry of a store.
@@ -62,10 +65,13 @@ func New(s metal.Store, o Options) *Registry {
 	if o.InstallTTL <= 0 {
 		o.InstallTTL = 20 * time.Minute
 	}
+	if o.RebootTTL <= 0 {
+		o.RebootTTL = 24 * time.Hour
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Registry{s, o}
+	return &Registry{s, o, newBounds(o.Limits)}
 }
 
 // Approval says whether a machine may be used.
@@ -89,7 +95,10 @@ type Record struct {
 	Key         string    `json:"key,omitempty"`         // fingerprint of the approved key
 	Sequence    int64     `json:"sequence,omitempty"`    // of the last body that the approved key has signed
 	Certificate string    `json:"certificate,omitempty"` // for the approved key, PEM
-	Asks        *Asking   `json:"asks,omitempty"`        // a key that is not approved
+	Asks        *Asking   `json:"asks,omitempty"`        // the first key that is not approved
+	Rivals      []Asking  `json:"rivals,omitempty"`      // further claims to be this machine
+	Disputed    time.Time `json:"disputed,omitzero"`     // when an event told of such a claim last
+	Chassis     *string   `json:"chassis,omitempty"`     // ID of the switch that it boots by; nil: only its facts say it
 	ApprovedBy  string    `json:"approvedBy,omitempty"`
 	ApprovedAt  time.Time `json:"approvedAt,omitzero"`
 	Maintenance string    `json:"maintenance,omitempty"` // why it is not to be used now
@@ -109,19 +118,28 @@ type Record struct {
 	Refused  string       `json:"refused,omitempty"`  // digest of what it has tried, and has gone back from
 }
 
-// Asking is an enrolment that waits for somebody's word.
-type Asking struct {
-	Key      string    `json:"key"` // fingerprint
-	Request  string    `json:"request"`
-	Sequence int64     `json:"sequence"`
-	Since    time.Time `json:"since"`
-}
-
 // Machine is a machine as the registry knows it.
 type Machine struct {
 	metal.Machine
 	Record Record
 	Facts  *facts.Discovery // nil in lists
+	look   func() ([]byte, error)
+}
+
+// Said reads the facts of a machine that is chosen among; elsewhere it returns Facts.
+func (m *Machine) Said() (*facts.Discovery, error) {
+	if m.Facts != nil || m.look == nil {
+		return m.Facts, nil
+	}
+	raw, err := m.look()
+	if err != nil || len(raw) <= 2 {
+		return nil, err
+	}
+	d := &facts.Discovery{}
+	if err := json.Unmarshal(raw, d); err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the facts of the machine").At(m.UUID)
+	}
+	return d, nil
 }
 
 // Title is what people call the machine.
@@ -157,7 +175,8 @@ func open(stored *metal.Machine) (*Machine, error) {
 			return nil, fail.Wrap(fail.Internal, err, "read the facts of the machine").At(stored.UUID)
 		}
 	}
-	m.Machine.Facts, m.Machine.Record = nil, nil
+	m.look = stored.Look
+	m.Machine.Facts, m.Machine.Record, m.Machine.Look = nil, nil, nil
 	return m, nil
 }
 
@@ -172,6 +191,9 @@ func (r *Registry) change(ctx context.Context, uuid string, h metal.How, f func(
 			return err
 		}
 		d.Unusable = unusable(Approval(d.Approval), State(d.State), &rec)
+		if d.Waits != metal.Counts && !h.Make && !h.Quick { // an operator's word
+			d.Waits = metal.Kept
+		}
 		data, err := json.Marshal(rec)
 		d.Record = data
 		return err

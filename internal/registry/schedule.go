@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
 // The roles of the older system: what machines of a pool get.
@@ -169,14 +170,22 @@ func (s *scheduler) domain(m Machine) string {
 	if v := m.Labels[s.w.Spread]; s.w.Spread != "" && v != "" {
 		return v
 	}
+	if m.Record.Chassis != nil {
+		return *m.Record.Chassis
+	}
 	if m.Facts == nil {
 		return ""
 	}
+	return chassisOf(m.Facts)
+}
+
+// chassisOf is the ID of the switch that a machine boots by, or of the first one that it sees.
+func chassisOf(d *facts.Discovery) string {
 	name := ""
-	if n := m.Facts.BootInterface(); n != nil {
+	if n := d.BootInterface(); n != nil {
 		name = n.Name
 	}
-	return m.Facts.ChassisOf(name)
+	return d.ChassisOf(name)
 }
 
 // lowest is the lowest seat that nobody has.
@@ -191,7 +200,15 @@ func lowest(taken []int) int {
 // usable machines are approved, free, whole and have a disk.
 func usable(m Machine) bool {
 	return Approval(m.Approval) == Approved && m.Claim.Cluster == "" && len(m.Roles) == 0 && m.Record.Maintenance == "" &&
-		State(m.State) != Failed && m.Facts != nil && slices.ContainsFunc(m.Facts.Disks, fixed)
+		State(m.State) != Failed && hasDisk(m)
+}
+
+// hasDisk goes by the summary of the facts where these are not at hand.
+func hasDisk(m Machine) bool {
+	if m.Facts == nil {
+		return m.Record.Disks != ""
+	}
+	return slices.ContainsFunc(m.Facts.Disks, fixed)
 }
 
 // The words for why a machine can't be used though nobody has it.

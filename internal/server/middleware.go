@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/server/problem"
 )
 
@@ -18,7 +19,7 @@ func (s *Server) everything(next http.Handler) http.Handler {
 		st := Watch(w)
 		defer func() {
 			if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // the very value
-				s.c.Log.Error("a handler panicked", "path", r.URL.Path, "why", why, "stack", string(debug.Stack()))
+				s.c.Log.Error("a handler panicked", "path", peer.Clip(r.URL.Path, peer.Long), "why", why, "stack", string(debug.Stack()))
 				if st.code == 0 {
 					problem.Write(st, fail.New(fail.Internal, "this is a defect of the server; its log says more"))
 				}
@@ -26,7 +27,7 @@ func (s *Server) everything(next http.Handler) http.Handler {
 			if s.c.Observe != nil {
 				s.c.Observe(r, st.code, time.Since(began))
 			}
-			s.c.Log.Debug("request", "method", r.Method, "path", r.URL.Path, "status", st.code, "from", Remote(r), "took", time.Since(began).Round(time.Microsecond).String())
+			s.c.Log.Debug("request", "method", peer.Clip(r.Method, 20), "path", peer.Clip(r.URL.Path, peer.Long), "status", st.code, "from", Remote(r), "took", time.Since(began).Round(time.Microsecond).String())
 		}()
 		secure(w.Header(), r.TLS != nil)
 		next.ServeHTTP(st, r)

@@ -88,22 +88,17 @@ func (s *Server) bounded(m Mount) http.Handler {
 		m.Timeout = answering
 	}
 	h := m.Handler
+	if m.Stream {
+		h = streamed(h)
+	}
 	if m.Need != Anybody {
-		if s.c.Guard == nil {
-			h = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				problem.Write(w, fail.New(fail.Unauthorized, "nobody may do this here"))
-			})
-		} else {
-			h = s.c.Guard(m.Need, h)
-		}
+		h = s.guarded(m.Need, h)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer entering(r, m.Need == Anybody)()
 		r.Body = http.MaxBytesReader(w, r.Body, m.MaxBody)
 		if m.Stream {
-			if !whole(w, r) {
-				return
-			}
-			h.ServeHTTP(&patient{ResponseWriter: w, control: http.NewResponseController(w)}, r)
+			h.ServeHTTP(w, r)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), m.Timeout)
@@ -111,6 +106,38 @@ func (s *Server) bounded(m Mount) http.Handler {
 		// The handler's own answer about its time has to get through.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(m.Timeout + 5*time.Second)) // what can't have one is a test's
 		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// guarded lets only those through who have a role. Others are answered before their body is read: the connection ends, because the server would wait
+// for that body otherwise.
+func (s *Server) guarded(need Role, next http.Handler) http.Handler {
+	guard := s.c.Guard
+	if guard == nil {
+		guard = func(Role, http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				problem.Write(w, fail.New(fail.Unauthorized, "nobody may do this here"))
+			})
+		}
+	}
+	h := guard(need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Del("Connection")
+		next.ServeHTTP(w, r)
+	}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// streamed reads the body first: after that only the answer's writes are timed.
+func streamed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if whole(w, r) {
+			next.ServeHTTP(&patient{ResponseWriter: w, control: http.NewResponseController(w)}, r)
+		}
 	})
 }
 

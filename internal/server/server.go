@@ -32,6 +32,7 @@ type Config struct {
 	Ping        func(context.Context) error                         // whether the store answers
 	Observe     func(r *http.Request, code int, took time.Duration) // is told of each request that was answered; nil: nobody is
 	Log         *slog.Logger
+	Limits      Limits        // of clients without credentials
 	Drain       time.Duration // how long requests and work have to end after a stop; 0: 30 s
 }
 
@@ -76,10 +77,11 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 			return nil, errors.Join(err, bound.Close(), s.close())
 		}
 		srv := newHTTPServer(h, c.Log)
+		watch(srv)
 		if l.on == API {
 			srv.TLSConfig = c.Serving.Config(c.Clients)
 		}
-		s.servers, s.listens = append(s.servers, srv), append(s.listens, bound)
+		s.servers, s.listens = append(s.servers, srv), append(s.listens, newDoors(bound, c.Limits))
 	}
 	return s, nil
 }
@@ -149,7 +151,7 @@ func (s *Server) close() error {
 // newHTTPServer has a bound on everything that a client can draw out. Answers that stream are bounded by their writes; see patient.
 func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

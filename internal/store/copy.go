@@ -18,8 +18,8 @@ const batch = 200
 func tables() []string {
 	return []string{"store_facts", "clusters", "facts", "cluster_keys", "secrets", "leases", "runs", "run_steps", "run_events",
 		"server_secrets", "tokens", "audit", "jobs", "job_lines", "duties",
-		"machines", "machine_macs", "machine_labels", "machine_roles", "machine_boots", "machine_journals", "machine_events", "machine_reports",
-		"machine_locks", "slots"}
+		"machines", "machine_macs", "machine_claims", "machine_labels", "machine_roles", "machine_boots", "machine_journals", "machine_events", "machine_reports",
+		"machine_locks", "slots", "lock_tokens"}
 }
 
 // ownFacts are what a store remembers of itself: no copy has them.

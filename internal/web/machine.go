@@ -37,6 +37,7 @@ type machineData struct {
 	Ref        string   // by which commands name it
 	MayChange  bool     // whoever looks
 	Strategies []string // by which it could take updates
+	Claims     []claim  // that wait for approval
 }
 
 // wire is a cable from the machine to a switch, as the page draws it.
@@ -55,7 +56,7 @@ func (p *Pages) machinePage(r *http.Request, who *access.Operator) (*view, error
 		return nil, err
 	}
 	d := machineData{Row: rowOf(m), Record: m.Record, Labels: m.Labels, Facts: m.Facts, Kind: registry.DiscoveryJournal, Name: m.Name, Ref: m.UUID,
-		Switches: registry.PowerActions(), MayChange: who.May(server.Operate, "") == nil, Strategies: registry.Strategies()}
+		Switches: registry.PowerActions(), MayChange: who.May(server.Operate, "") == nil, Strategies: registry.Strategies(), Claims: claimsOf(m)}
 	if m.Name != "" {
 		d.Ref = quote(m.Name)
 	}
@@ -121,8 +122,28 @@ type approvalsData struct {
 // asking is a machine that wants to be approved.
 type asking struct {
 	machineRow
-	Key   string
-	Facts *facts.Discovery
+	Claims []claim
+	Rivals []string // UUIDs of other machines that claim its MAC addresses
+	Facts  *facts.Discovery
+}
+
+// claim is one claim to be a machine.
+type claim struct {
+	registry.Asking
+	Named string // what it is approved by; empty: the machine has no key, and nobody else claims to be it
+}
+
+// claimsOf are the claims of a machine that wait for approval.
+func claimsOf(m *registry.Machine) (all []claim) {
+	claims := m.Claims()
+	for _, a := range claims {
+		c := claim{Asking: a}
+		if a.Key != "" || len(claims) > 1 {
+			c.Named = a.Name()
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // approvalsPage lists the machines that wait for approval, with what there is to compare on the machine itself.
@@ -133,9 +154,9 @@ func (p *Pages) approvalsPage(r *http.Request, who *access.Operator) (*view, err
 	}
 	d := approvalsData{Total: total, MayChange: who.May(server.Operate, "") == nil}
 	for i := range found {
-		a := asking{machineRow: rowOf(&found[i]), Facts: found[i].Facts}
-		if asks := found[i].Record.Asks; asks != nil {
-			a.Key = asks.Key
+		a := asking{machineRow: rowOf(&found[i]), Claims: claimsOf(&found[i]), Facts: found[i].Facts}
+		if a.Rivals, err = p.c.Machines.Claimants(r.Context(), found[i].UUID); err != nil {
+			return nil, err
 		}
 		d.Rows = append(d.Rows, a)
 	}

@@ -190,7 +190,7 @@ func (p *provisioning) enlist(f *fleet, name string) string {
 		_, err := p.show(uuid)
 		return err
 	})
-	p.run("machine", "approve", uuid)
+	p.run("machine", "approve", uuid, "--key", facts.Fingerprint(key.Public()))
 	e := <-enrolled
 	if e == nil {
 		t.FailNow()

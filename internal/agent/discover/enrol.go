@@ -74,7 +74,7 @@ func Enrol(ctx context.Context, d *facts.Discovery, key *ecdsa.PrivateKey, o Opt
 	for ; ; pause = min(2*pause, longest) {
 		d.Enrolment = &facts.Enrolment{Request: request, Sequence: time.Now().UnixNano()}
 		a, err := post(ctx, d, key, o)
-		words := "waiting to be approved: naupegos machine approve " + d.Boot.UUID
+		words := "waiting to be approved: naupegos machine approve " + d.Boot.UUID + " --key " + facts.Fingerprint(key.Public())
 		switch {
 		case err == nil && a.Approval == "approved" && a.Proven:
 			return &Enrolled{UUID: d.Boot.UUID, Certificate: a.Certificate}, nil

@@ -32,16 +32,17 @@ func (v *Verbs) approve() *cobra.Command {
 	var o client.Order
 	c := v.verb("approve MACHINE...", "Approve physical machines for use",
 		`Approve physical machines for use, and accept the keys that they ask with as theirs: from now on the server gives a
-machine its configuration only if it proves that it has its key. --key approves only if the machine's key has this
-fingerprint, which you compare with the one on the machine's console.`+meant,
-		"  naupegos machine approve rack1-a\n  naupegos machine approve 52:54:00:aa:bb:cc --key 5f2c…", cobra.MinimumNArgs(1),
+machine its configuration only if it proves that it has its key. --key names the key by its fingerprint, which you compare
+with the one on the machine's console. A machine that has shown a key is approved by --key only. Where several claim to be
+the same machine, machine show lists them; approving one drops the others. One without a key is named by mac:ADDRESS then.`+meant,
+		"  naupegos machine approve 52:54:00:aa:bb:cc --key 5f2c…\n  naupegos machine approve older-1   # it has no key", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			if o.Key != "" && len(args) > 1 {
 				return fail.New(fail.Invalid, "--key is the key of one machine, and several are named").Do("approve machines with --key one by one")
 			}
 			return v.do(ctx, c, args, "approve", o, "is approved")
 		})
-	c.Flags().StringVar(&o.Key, "key", "", "fingerprint that the machine's key must have")
+	c.Flags().StringVar(&o.Key, "key", "", "fingerprint of the key to approve (required if the machine has one)")
 	return c
 }
 

@@ -38,7 +38,7 @@ type Verbs struct{ h Host }
 func Extend(c *cobra.Command, h Host) *Verbs {
 	v := &Verbs{h: h}
 	c.AddCommand(v.show(), v.approve(), v.reject(), v.name(), v.label(), v.assign(), v.unassign(), v.maintenance(), v.strategy(), v.install(), v.reinstall(), v.forget(), v.bmc(), v.power(),
-		v.journal(), v.schedule(), v.locks(), v.unlock())
+		v.journal(), v.schedule(), v.locks(), v.unlock(), v.lockTokens())
 	return v
 }
 

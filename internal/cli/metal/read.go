@@ -88,6 +88,14 @@ func table(w io.Writer, all []client.Machine, now time.Time) error {
 // remark is what somebody should know of a machine.
 func remark(m client.Machine) string {
 	switch {
+	case len(m.Claims) > 1:
+		var keys []string
+		for _, c := range m.Claims {
+			keys = append(keys, c.Key)
+		}
+		return "conflict: several claim to be this machine, with the keys " + strings.Join(keys, ", ")
+	case len(m.Rivals) > 0:
+		return "conflict: its MAC addresses are claimed also by " + strings.Join(m.Rivals, ", ")
 	case m.Asks != "" && m.Approval == "approved":
 		return "asks for approval of another key: " + m.Asks
 	case m.Maintenance != "":
@@ -148,6 +156,12 @@ func detail(w io.Writer, d client.Detail) error {
 	line("Approval", strings.TrimSpace(d.Approval+" "+by(d)))
 	line("Key", d.Key)
 	line("Asks with", d.Asks)
+	for _, c := range d.Claims {
+		line("Conflict", strings.TrimSpace(fmt.Sprintf("%s, MAC %s, since %s", c.Key, strings.Join(c.MACs, " "), c.Since.Local().Format(time.DateTime))+strings.TrimSuffix(" from "+c.From, " from ")))
+	}
+	for _, other := range d.Rivals {
+		line("Conflict", other+" claims its MAC addresses, too")
+	}
 	if d.Cluster != "" {
 		line("Cluster", fmt.Sprintf("%s, %s %d", d.Cluster, d.Pool, d.Seat))
 	}

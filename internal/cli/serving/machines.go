@@ -37,13 +37,35 @@ type machineFlags struct {
 	installs   int
 	installTTL time.Duration
 	reboots    int
+	rebootTTL  time.Duration
+	pending    registry.Limits
 }
 
 func (f *machineFlags) bind(c *cobra.Command) {
-	c.Flags().StringSliceVar(&f.approve, "approve", nil, "approve new physical machines whose facts match, FACT=PATTERN,…: uuid, mac, manufacturer, product, serial, chassis (repeatable)")
+	c.Flags().StringSliceVar(&f.approve, "approve", nil, "approve new physical machines whose facts match, FACT=PATTERN,…: uuid, mac, manufacturer, product, serial, chassis (repeatable); they can become a control plane, and anybody on the provisioning network can report such facts")
 	c.Flags().IntVar(&f.installs, "installs", 5, "maximum number of physical machines that are installed at once")
 	c.Flags().DurationVar(&f.installTTL, "install-time", 20*time.Minute, "how long the installation of a physical machine may take before others may take its turn")
 	c.Flags().IntVar(&f.reboots, "reboots", 1, "maximum number of physical machines of a group that reboot at once")
+	c.Flags().DurationVar(&f.rebootTTL, "reboot-time", 24*time.Hour, "how long the reboot of a physical machine may take before others may take its turn")
+	c.Flags().IntVar(&f.pending.Total, "pending-machines", 2000, "maximum number of physical machines that wait for approval; a new one takes the place of the one not heard of for longest")
+	c.Flags().IntVar(&f.pending.PerAddress, "pending-per-address", 64, "maximum number of these from one address, or from one IPv6 /64")
+	c.Flags().IntVar(&f.pending.Size, "pending-size", 64<<10, "maximum bytes of the facts of a physical machine that waits for approval")
+	c.Flags().DurationVar(&f.pending.Age, "pending-time", 24*time.Hour, "how long a physical machine waits for approval after it was heard of last")
+	c.Flags().Float64Var(&f.pending.Rate, "discovery-rate", 1, "how many discoveries a second one address, or IPv6 /64, may send, beside those of approved keys")
+	c.Flags().IntVar(&f.pending.Burst, "discovery-burst", 100, "how many of them it may send at once")
+}
+
+// check refuses bounds that nothing could keep to.
+func (f *machineFlags) check() error {
+	for flag, ok := range map[string]bool{
+		"--pending-machines": f.pending.Total > 0, "--pending-per-address": f.pending.PerAddress > 0, "--pending-size": f.pending.Size >= 1024, "--pending-time": f.pending.Age >= time.Minute,
+		"--discovery-rate": f.pending.Rate > 0, "--discovery-burst": f.pending.Burst > 0, "--reboot-time": f.rebootTTL >= time.Minute,
+	} {
+		if !ok {
+			return fail.New(fail.Invalid, "%s is too small", flag).Do("leave it away for the usual value: naupegos server --help")
+		}
+	}
+	return nil
 }
 
 // machineLife is how long a machine's certificate is valid. A machine that was not heard of for so long has to enrol again.
@@ -82,17 +104,22 @@ func (c clusters) ClusterID(ctx context.Context, name string) (string, error) {
 // machines returns the part of the server that knows physical machines, what it knows them by, and who signs their certificates. It notes who asks the boot
 // endpoints what to boot, and compares what machines have with what they would get there.
 func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *server.Part, stop func(), log *slog.Logger) (server.Part, *registry.Registry, *x509.CertPool, error) {
+	if err := f.machine.check(); err != nil {
+		return server.Part{}, nil, nil, err
+	}
 	ca, err := authority.Open(ctx, st.ServerSecrets(), "machines")
 	if err != nil {
 		return server.Part{}, nil, nil, err
 	}
-	o := registry.Options{Installs: f.machine.installs, InstallTTL: f.machine.installTTL, Reboots: f.machine.reboots, Issuer: issuer{ca},
+	o := registry.Options{Installs: f.machine.installs, InstallTTL: f.machine.installTTL, Reboots: f.machine.reboots, RebootTTL: f.machine.rebootTTL,
+		Limits: f.machine.pending, Issuer: issuer{ca},
 		Power: bmc.Controllers{}, Secrets: st.ServerSecrets(), Clusters: clusters{st}, Log: log}
 	for _, text := range f.machine.approve {
 		r, err := registry.ParseRule(text)
 		if err != nil {
 			return server.Part{}, nil, nil, err
 		}
+		log.Warn(r.Warning())
 		o.Rules = append(o.Rules, r)
 	}
 	settings := map[string]any{"version": h.Version, "listen-http": f.http, "listen-https": f.https, "store": st.Where(), "approve": f.machine.approve,
@@ -104,7 +131,13 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *serv
 		Who:     func(r *http.Request) string { return access.From(r.Context()).Name },
 		May:     func(ctx context.Context, need server.Role) error { return access.From(ctx).May(need, "") },
 		Backup:  func(ctx context.Context) (any, error) { return h.backup(ctx, st) }})
-	return server.Part{Name: "machines", Mounts: mounts, Run: boots.Run}, reg, ca.Pool(), nil
+	run := func(ctx context.Context) error {
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return boots.Run(ctx) })
+		g.Go(func() error { return reg.Expire(ctx) })
+		return g.Wait()
+	}
+	return server.Part{Name: "machines", Mounts: mounts, Run: run}, reg, ca.Pool(), nil
 }
 
 // discovery has machines that no group is for boot the discovery image, and those that were installed their disk. What makes the image runs with

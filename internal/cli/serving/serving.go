@@ -56,6 +56,7 @@ type flags struct {
 	names                  []string
 	logFormat              string
 	drain                  time.Duration
+	limits                 server.Limits
 	machine                machineFlags
 	issuer                 issuerFlags
 	boot                   netbooting.Flags
@@ -101,6 +102,8 @@ signal ends it at once.`,
 	c.Flags().StringVar(&f.key, "tls-key", "", "file with the key of --tls-cert")
 	c.Flags().StringVar(&f.logFormat, "log-format", "text", "format of the log on standard error: text or json")
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long running requests and steps may take to finish after a stop")
+	c.Flags().IntVar(&f.limits.Connections, "connections", 2048, "maximum number of connections of each of the two addresses; one that sends no complete request makes room for others")
+	c.Flags().IntVar(&f.limits.PerAddress, "connections-per-address", 256, "maximum number of these from one address, or from one IPv6 /64")
 	f.machine.bind(c)
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
@@ -175,7 +178,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		return err
 	}
 	s, err := server.Listen(ctx, server.Config{
-		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Observe: told.Request, Log: log, Drain: f.drain,
+		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Observe: told.Request, Log: log, Drain: f.drain, Limits: f.limits,
 		Parts: append(parts, machines, boot, here.part(), metricsPart(told), signIn.Part()),
 		Ping:  func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})

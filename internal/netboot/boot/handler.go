@@ -8,8 +8,12 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/peer"
 )
 
 // Options say what a Handler answers from.
@@ -31,7 +35,7 @@ func Handler(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &server{o}
+	s := &server{o, peer.NewLog(o.Log)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", home)
 	mux.HandleFunc("/boot.ipxe", inspect)
@@ -48,7 +52,10 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-type server struct{ Options }
+type server struct {
+	Options
+	strangers *peer.Log
+}
 
 // match is what a machine gets, and what it has said of itself.
 type match struct {
@@ -184,9 +191,21 @@ func (s *server) absent(w http.ResponseWriter, r *http.Request, m match, why err
 	default:
 		why = fmt.Errorf("there is no profile %q, which its group %s names", m.group.group.Profile, m.group.group.ID)
 	}
-	s.Log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelWarn, "a machine was not answered", slog.String("path", r.URL.Path),
-		slog.Any("labels", m.labels), slog.String("reason", why.Error()))
+	s.strangers.Warn(r.Context(), "a machine was not answered", r.RemoteAddr, slog.String("path", r.URL.Path),
+		slog.String("labels", listed(m.labels)), slog.String("reason", why.Error()))
 	http.NotFound(w, r)
+}
+
+// listed is what a machine said of itself, for one line of a log.
+func listed(labels map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		if b.Len() > peer.Long { // the rest is clipped anyway
+			break
+		}
+		fmt.Fprintf(&b, "%s=%s ", k, labels[k])
+	}
+	return strings.TrimSpace(b.String())
 }
 
 func write(w http.ResponseWriter, contentType string, body []byte) {

@@ -41,7 +41,8 @@ func (p *Provider) seat(s provider.MachineSpec) registry.Seat {
 	pool := p.spec().Pool(string(s.Role), s.Pool)
 	return registry.Seat{
 		Pool: v1alpha1.MetalPoolName(string(s.Role), s.Pool), Number: s.Index,
-		Fits: func(m *registry.Machine) string { return p.unfit(pool, m) },
+		Labelled: func(m *registry.Machine) string { return p.unfit(pool, m) },
+		Fits:     func(m *registry.Machine) string { return lacking(pool, m) },
 	}
 }
 
@@ -54,7 +55,7 @@ func (p *Provider) claim(ctx context.Context, seats []registry.Seat, dry bool) (
 	return given, err
 }
 
-// unfit says why a machine that is free is not one that a pool takes; empty where it is.
+// unfit says why a machine that is free is not one that a pool takes, whatever its facts are; empty where it is.
 func (p *Provider) unfit(pool v1alpha1.MetalPool, m *registry.Machine) string {
 	for _, other := range p.spec().Pools {
 		if other.Name != pool.Name && names(other, m) {
@@ -72,6 +73,11 @@ func (p *Provider) unfit(pool v1alpha1.MetalPool, m *registry.Machine) string {
 			return fmt.Sprintf("%s wants the label %s=%s", pool.Name, k, v)
 		}
 	}
+	return ""
+}
+
+// lacking says why the facts of a machine are not those that a pool wants; empty where they are.
+func lacking(pool v1alpha1.MetalPool, m *registry.Machine) string {
 	said := registry.FactsOf(m.Facts)
 	for k, pattern := range pool.Facts {
 		if !slices.ContainsFunc(said[k], func(v string) bool { ok, _ := path.Match(pattern, v); return ok }) {

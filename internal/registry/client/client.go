@@ -31,7 +31,9 @@ type Machine struct {
 	State       string            `json:"state"`
 	Why         string            `json:"why,omitempty"` // it is in its state
 	Approval    string            `json:"approval"`
-	Asks        string            `json:"asks,omitempty"` // fingerprint of a key that waits for approval
+	Asks        string            `json:"asks,omitempty"`   // fingerprint of a key that waits for approval
+	Claims      []Claim           `json:"claims,omitempty"` // where several claim to be this machine: all of them
+	Rivals      []string          `json:"rivals,omitempty"` // UUIDs of other machines that wait for approval and claim its MAC addresses
 	Cluster     string            `json:"cluster,omitempty"`
 	Pool        string            `json:"pool,omitempty"`
 	Seat        int               `json:"seat,omitempty"` // its place in the pool
@@ -56,6 +58,11 @@ func Of(m registry.Machine) Machine {
 	if rec.Asks != nil {
 		out.Asks = rec.Asks.Key
 	}
+	if m.Disputed() {
+		for _, a := range m.Claims() {
+			out.Claims = append(out.Claims, Claim{Key: a.Name(), From: a.From, MACs: a.MACs, Since: a.Since, Seen: a.Seen})
+		}
+	}
 	if !rec.Strategy.Disabled {
 		out.Strategy = rec.Strategy.Kind
 	}
@@ -69,6 +76,32 @@ func Of(m registry.Machine) Machine {
 		out.Unusable = registry.Unusable(m)
 	}
 	return out
+}
+
+// Claim is one of several claims to be the same machine.
+type Claim struct {
+	Key   string    `json:"key"`            // what approve names it by: the fingerprint of its key, or mac:ADDRESS where it has shown none
+	From  string    `json:"from,omitempty"` // the address that it came from; of IPv6 the /64
+	MACs  []string  `json:"macs"`           // the first ones
+	Since time.Time `json:"since"`
+	Seen  time.Time `json:"seen,omitzero"`
+}
+
+// NewLockToken asks for a token of a group of machines that reboot in turn.
+type NewLockToken struct {
+	Group   string `json:"group"`
+	Seconds int64  `json:"seconds,omitempty"` // for which it is valid; 0: for ever
+}
+
+// MadeLockToken is a token that was made.
+type MadeLockToken struct {
+	metal.LockToken
+	Token string `json:"token"` // is shown here alone
+}
+
+// LockTokens are the tokens of groups.
+type LockTokens struct {
+	Items []metal.LockToken `json:"items"`
 }
 
 // Page is a part of a list.
@@ -258,6 +291,21 @@ func (c *Client) Locks(ctx context.Context) (l Locks, err error) {
 // Unlock takes a place away from its holder.
 func (c *Client) Unlock(ctx context.Context, group, holder string) error {
 	return c.call(ctx, http.MethodDelete, "/api/v1/locks?"+url.Values{"group": {group}, "holder": {holder}}.Encode(), nil, nil)
+}
+
+// NewLockToken makes a token of a group.
+func (c *Client) NewLockToken(ctx context.Context, in NewLockToken) (out MadeLockToken, err error) {
+	return out, c.call(ctx, http.MethodPost, "/api/v1/lock-tokens", in, &out)
+}
+
+// LockTokens lists the tokens of groups.
+func (c *Client) LockTokens(ctx context.Context) (out LockTokens, err error) {
+	return out, c.call(ctx, http.MethodGet, "/api/v1/lock-tokens", nil, &out)
+}
+
+// DropLockToken revokes one.
+func (c *Client) DropLockToken(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, "/api/v1/lock-tokens/"+url.PathEscape(id), nil, nil)
 }
 
 // Locks are places that are held.

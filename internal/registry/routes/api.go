@@ -33,7 +33,11 @@ func (h routes) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	page := client.Page{Items: make([]client.Machine, 0, len(all)), Total: total}
 	for _, m := range all {
-		page.Items = append(page.Items, client.Of(m))
+		item := client.Of(m)
+		if item.Rivals, err = h.rivals(r.Context(), &m); err != nil {
+			return err
+		}
+		page.Items = append(page.Items, item)
 	}
 	return write(w, page)
 }
@@ -48,6 +52,9 @@ func (h routes) show(w http.ResponseWriter, r *http.Request) error {
 	d := client.Detail{Machine: client.Of(*m), Key: rec.Key, ApprovedBy: rec.ApprovedBy, ApprovedAt: rec.ApprovedAt, Installed: rec.Installed,
 		Failures: rec.Failures, Wanted: rec.Wanted, Report: m.Report, Facts: m.Facts, Order: rec.Order, Progress: rec.Progress,
 		HostKeys: rec.HostKeys, Slot: rec.Slot, Refused: rec.Refused}
+	if d.Rivals, err = h.rivals(r.Context(), m); err != nil {
+		return err
+	}
 	if d.Boots, err = h.Registry.Boots(r.Context(), m.UUID); err != nil {
 		return err
 	}
@@ -55,6 +62,14 @@ func (h routes) show(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return write(w, d)
+}
+
+// rivals are the other machines that claim the MAC addresses of one that waits for approval.
+func (h routes) rivals(ctx context.Context, m *registry.Machine) ([]string, error) {
+	if m.Approval == string(registry.Approved) {
+		return nil, nil
+	}
+	return h.Registry.Claimants(ctx, m.UUID)
 }
 
 // showJournal: GET /api/v1/machines/<machine>/journal?boot=…&kind=….

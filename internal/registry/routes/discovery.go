@@ -25,7 +25,12 @@ func (h routes) discover(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	d, err := h.Registry.Discover(r.Context(), data, r.Header.Get(facts.SignatureHeader))
+	d, err := h.Registry.DiscoverFrom(r.Context(), data, r.Header.Get(facts.SignatureHeader), r.RemoteAddr)
+	if fail.KindOf(err) == fail.NotReady {
+		h.strangers.Warn(r.Context(), "too many discoveries", r.RemoteAddr)
+		w.Header().Set("Retry-After", "10")
+		return statusError{err, http.StatusTooManyRequests}
+	}
 	if err != nil {
 		return as(http.StatusNotAcceptable, err)
 	}

@@ -3,10 +3,15 @@ package routes
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
+	"github.com/naupegos/naupegos/internal/registry/client"
+	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
 // fleetRequest is the body of FleetLock, the protocol of Zincati and others.
@@ -25,14 +30,26 @@ func fleetError(w http.ResponseWriter, status int, kind, value string) error {
 	return nil
 }
 
-// preReboot: POST /v1/pre-reboot: whoever asks may reboot, and has the place from then on.
+// caller is who asks: a machine that has shown its certificate, or a client with a token of a group.
+type caller struct {
+	public any // key of the certificate; nil: none was shown
+	token  *metal.LockToken
+}
+
+// preReboot: POST /v1/pre-reboot: the caller may reboot, and has the place from then on.
 func (h routes) preReboot(w http.ResponseWriter, r *http.Request) error {
-	return h.fleet(w, r, func(ctx context.Context, in fleetRequest) error {
-		granted, who, err := h.Registry.Lock(ctx, in.Client.Group, in.Client.ID)
+	return h.fleet(w, r, func(ctx context.Context, c caller, group, id string) (err error) {
+		var granted bool
+		var who []metal.Slot
+		if c.token != nil {
+			granted, who, err = h.Registry.LockBy(ctx, c.token, id)
+		} else {
+			granted, who, err = h.Registry.Lock(ctx, group, id)
+		}
 		if err == nil && !granted {
 			names := make([]string, 0, len(who))
 			for _, s := range who {
-				names = append(names, s.Detail)
+				names = append(names, peer.Clip(s.Detail, peer.Long))
 			}
 			return fail.New(fail.Conflict, "the places of the group are held by %v", names)
 		}
@@ -40,18 +57,26 @@ func (h routes) preReboot(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// steadyState: POST /v1/steady-state: whoever asks is back, and gives its place back if it has one.
+// steadyState: POST /v1/steady-state: the caller is back, and gives its own place back if it has one.
 func (h routes) steadyState(w http.ResponseWriter, r *http.Request) error {
-	return h.fleet(w, r, func(ctx context.Context, in fleetRequest) error {
-		_, err := h.Registry.Unlock(ctx, in.Client.Group, in.Client.ID)
+	return h.fleet(w, r, func(ctx context.Context, c caller, group, id string) (err error) {
+		if c.token != nil {
+			_, err = h.Registry.UnlockBy(ctx, c.token, id)
+		} else {
+			_, err = h.Registry.Unlock(ctx, group, id)
+		}
 		return err
 	})
 }
 
-// fleet is what both have in common.
-func (h routes) fleet(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, in fleetRequest) error) error {
+// fleet is what both have in common. Callers show who they are before their body is read.
+func (h routes) fleet(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, c caller, group, id string) error) error {
 	if r.Header.Get("fleet-lock-protocol") != "true" {
 		return fleetError(w, http.StatusBadRequest, "missing_header", "the header fleet-lock-protocol: true is missing")
+	}
+	c, err := h.caller(r)
+	if err != nil {
+		return h.fleetFailed(w, r, err)
 	}
 	data, err := body(r)
 	if err != nil {
@@ -61,29 +86,102 @@ func (h routes) fleet(w http.ResponseWriter, r *http.Request, do func(ctx contex
 	if err := json.Unmarshal(data, &in); err != nil || in.Client.ID == "" || in.Client.Group == "" {
 		return fleetError(w, http.StatusBadRequest, "invalid_request", "the body is not {client_params: {id, group}}")
 	}
-	if err = h.fleetClient(r, in.Client.ID); err == nil {
-		err = do(r.Context(), in)
+	id := in.Client.ID
+	if c.token == nil {
+		id, err = h.proven(r.Context(), c, id)
+	} else if c.token.Group != in.Client.Group {
+		err = fail.New(fail.Refused, "the token is of another group")
 	}
+	if err == nil {
+		err = do(r.Context(), c, in.Client.Group, id)
+	}
+	if err != nil {
+		return h.fleetFailed(w, r, err)
+	}
+	return say(w, http.StatusOK, "")
+}
+
+// fleetFailed answers with an error as the protocol has it.
+func (h routes) fleetFailed(w http.ResponseWriter, r *http.Request, err error) error {
 	switch fail.KindOf(err) {
 	case fail.Invalid:
 		return fleetError(w, http.StatusBadRequest, "invalid_client_params", err.Error())
 	case fail.Conflict:
 		return fleetError(w, http.StatusConflict, "failed_lock", err.Error())
 	case fail.Unauthorized:
+		h.strangers.Warn(r.Context(), "a client may not reboot in turn", r.RemoteAddr, slog.String("reason", err.Error()))
 		return fleetError(w, http.StatusUnauthorized, "unauthorized", err.Error())
+	case fail.Refused:
+		h.strangers.Warn(r.Context(), "a client may not reboot in turn", r.RemoteAddr, slog.String("reason", err.Error()))
+		return fleetError(w, http.StatusForbidden, "forbidden", err.Error())
 	}
-	if err != nil {
-		h.Log.Error("a lock could not be decided about", "error", err.Error())
-		return fleetError(w, http.StatusInternalServerError, "internal", fmt.Sprint(err))
-	}
-	return say(w, http.StatusOK, "")
+	h.Log.Error("a lock could not be decided about", "error", err.Error())
+	return fleetError(w, http.StatusInternalServerError, "internal", err.Error())
 }
 
-// fleetClient: whoever gives the UUID of a machine that has a key needs the key.
-func (h routes) fleetClient(r *http.Request, id string) error {
-	m, byLabel, err := h.Registry.HolderOf(r.Context(), id)
-	if err != nil || m == nil || byLabel {
+// caller finds out who asks: fail.Unauthorized where nothing shows it. Zincati has the token in the user information of its base URL, which it sends
+// by basic authentication.
+func (h routes) caller(r *http.Request) (c caller, err error) {
+	secret := ""
+	if _, password, ok := r.BasicAuth(); ok {
+		secret = password
+	} else if scheme, text, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		secret = strings.TrimSpace(text)
+	}
+	switch {
+	case secret != "":
+		c.token, err = h.Registry.LockToken(r.Context(), secret)
+		return c, err
+	case r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
+		c.public = r.TLS.PeerCertificates[0].PublicKey
+		return c, nil
+	}
+	return c, fail.New(fail.Unauthorized, "this needs the machine's certificate, over HTTPS, or a token of the group").
+		Do("naupegos machine lock-token create GROUP makes a token; Zincati has it in its base URL: http://group:TOKEN@SERVER:8080/")
+}
+
+// proven returns the UUID of the machine that an ID is, whose key the caller has shown.
+func (h routes) proven(ctx context.Context, c caller, id string) (string, error) {
+	m, _, err := h.Registry.HolderOf(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if m == nil {
+		return "", fail.New(fail.Unauthorized, "no machine has this ID").At(peer.Clip(id, peer.Long))
+	}
+	return m.UUID, h.Registry.Knows(m, c.public)
+}
+
+// lockTokens: GET /api/v1/lock-tokens.
+func (h routes) lockTokens(w http.ResponseWriter, r *http.Request) error {
+	all, err := h.Registry.LockTokens(r.Context())
+	if err != nil {
 		return err
 	}
-	return h.mayActFor(r, m)
+	return write(w, client.LockTokens{Items: append([]metal.LockToken{}, all...)})
+}
+
+// newLockToken: POST /api/v1/lock-tokens.
+func (h routes) newLockToken(w http.ResponseWriter, r *http.Request) error {
+	var in client.NewLockToken
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	secret, t, err := h.Registry.NewLockToken(r.Context(), in.Group, time.Duration(in.Seconds)*time.Second)
+	if err != nil {
+		return err
+	}
+	h.Log.Info("a token of a group of reboots was made", "id", t.ID, "group", t.Group, "by", h.who(r))
+	return write(w, client.MadeLockToken{LockToken: t, Token: secret})
+}
+
+// dropLockToken: DELETE /api/v1/lock-tokens/<id>.
+func (h routes) dropLockToken(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	if err := h.Registry.DropLockToken(r.Context(), id); err != nil {
+		return err
+	}
+	h.Log.Info("a token of a group of reboots was revoked", "id", id, "by", h.who(r))
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }

@@ -99,6 +99,10 @@ func (c *crowd) enrol(t *testing.T) {
 	each(len(c.all), 0, func(i int, _ time.Time) { took.of(func() error { return c.all[i].enrol(c, i) }) })
 	t.Logf("%d machines enrolled in %s: %s", len(c.all), time.Since(began).Round(time.Millisecond), took)
 	took.must(t)
+	reg := registry.New(c.st.Metal(), registry.Options{})
+	for i := 0; i < len(c.all); i += 100 { // those that ask for locks
+		testkit.Value(reg.Label(t.Context(), c.all[i].uuid, map[string]string{registry.LockGroup: "crowd"}, nil))(t)
+	}
 }
 
 // round has each report once, evenly over a time. Meanwhile one of a hundred asks for a lock and gives it back, all of one group, and others

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/registry/order"
@@ -43,7 +44,10 @@ type Options struct {
 }
 
 // routes are the handlers.
-type routes struct{ Options }
+type routes struct {
+	Options
+	strangers *peer.Log
+}
 
 // answering is how long an answer may take: a machine that is switched takes its time.
 const answering = 2 * time.Minute
@@ -59,7 +63,7 @@ func Mounts(o Options) []server.Mount {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := routes{o}
+	h := routes{o, peer.NewLog(o.Log)}
 	var all []server.Mount
 	add := func(on server.Listener, need server.Role, pattern string, do handler) {
 		all = append(all, server.Mount{Pattern: pattern, On: on, Need: need, Handler: h.answer(h.permitted(need, do)), Timeout: answering})
@@ -100,6 +104,9 @@ func Mounts(o Options) []server.Mount {
 	operate("POST /scheduler", h.setRoles)
 	operate("POST /lifecycle/rolling/{selector}", h.setStrategy)
 	operate("DELETE /lifecycle/rolling/{selector}", h.dropStrategy)
+	admin("GET /api/v1/lock-tokens", h.lockTokens)
+	admin("POST /api/v1/lock-tokens", h.newLockToken)
+	admin("DELETE /api/v1/lock-tokens/{id}", h.dropLockToken)
 	admin("POST /backup/db", h.backup)
 	admin("POST /shutdown", h.shutdown)
 

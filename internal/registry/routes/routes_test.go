@@ -53,7 +53,7 @@ func TestOlderSystem(t *testing.T) {
 		{server.Anybody, "POST", "/discovery", "not JSON", 406, "JSON", nil},
 		{server.Anybody, "POST", "/discovery", `{"boot-info": {}}`, 406, "lacks interfaces", nil},
 		{server.Anybody, "POST", "/discovery", strings.Replace(first, "e8:32:5b", "e8", 1), 406, "MAC", nil},
-		{server.Anybody, "POST", "/discovery", strings.Replace(first, uuid1, "b7f5f93a-b029-475f-b3a4-479ba198cb8b", 1), 409, uuid1, nil},
+		{server.Anybody, "POST", "/discovery", strings.Replace(first, uuid1, "b7f5f93a-b029-475f-b3a4-479ba198cb8b", 1), 200, `"approval":"pending"`, func() { testkit.Must(t, s.registry.Forget(t.Context(), "b7f5f93a-b029-475f-b3a4-479ba198cb8b")) }},
 		{server.Anybody, "POST", "/discovery", strings.Repeat(" ", 1<<20+1), 413, "bytes", nil},
 		{server.Read, "GET", "/discovery", "", 200, `"boot-info":{"uuid":"b7f5f93a-b029-475f-b3a4-479ba198cb82"`, nil},
 		{server.Anybody, "GET", "/discovery", "", 401, "token", nil},
@@ -138,38 +138,75 @@ func TestOlderSystem(t *testing.T) {
 	}
 }
 
+// TestFleetLock: only machines of the group that show their key have places, and clients that show a token of the group.
 func TestFleetLock(t *testing.T) {
-	s := newSite(t, registry.Options{})
-	c := &http.Client{Timeout: time.Minute}
+	s := newSite(t, registry.Options{RebootTTL: time.Hour})
+	ctx := t.Context()
+	one, two := s.machine(s.enrolAs(3, testkit.Value(facts.NewKey())(t))), s.machine(s.enrolAs(4, testkit.Value(facts.NewKey())(t)))
+	const id1, id2, pending = "b7f5f93a-b029-475f-b3a4-479ba198cb83", "b7f5f93a-b029-475f-b3a4-479ba198cb84", "b7f5f93a-b029-475f-b3a4-479ba198cb85"
+	for _, id := range []string{id1, id2} {
+		testkit.Value(s.registry.Label(ctx, id, map[string]string{registry.LockGroup: "default"}, nil))(t)
+	}
+	if status, answer := s.ask(&http.Client{}, server.Anybody, "POST", "/discovery", legacy(5, "boot-1")); status != 200 {
+		t.Fatal(answer)
+	}
+	secret, _, err := s.registry.NewLockToken(ctx, "default", 0)
+	testkit.Must(t, err)
+	other, _, err := s.registry.NewLockToken(ctx, "others", 0)
+	testkit.Must(t, err)
+	old, gone, err := s.registry.NewLockToken(ctx, "default", 0)
+	testkit.Must(t, err)
+	testkit.Must(t, s.registry.DropLockToken(ctx, gone.ID))
 	body := func(id string) string { return `{"client_params": {"id": "` + id + `", "group": "default"}}` }
-	for _, step := range []struct {
-		path, body, header string
-		status             int
-		words              string
+	nobody := s.machine(nil)
+	for n, step := range []struct {
+		client     *http.Client
+		token      string
+		path, body string
+		status     int
+		words      string
 	}{
-		{"pre-reboot", body("a"), "", 400, `"kind":"missing_header"`}, {"pre-reboot", "{", "true", 400, `"kind":"invalid_request"`},
-		{"pre-reboot", `{"client_params": {"id": "a", "group": "a/b"}}`, "true", 400, `"kind":"invalid_client_params"`},
-		{"pre-reboot", body("a"), "true", 200, ""}, {"pre-reboot", body("a"), "true", 200, ""}, {"pre-reboot", body("b"), "true", 409, `"kind":"failed_lock"`},
-		{"steady-state", body("b"), "true", 200, ""}, {"pre-reboot", body("b"), "true", 409, "held by [a]"}, {"steady-state", body("a"), "true", 200, ""},
-		{"pre-reboot", body("b"), "true", 200, ""},
+		{nobody, "", "pre-reboot", body("attacker"), 401, `"kind":"unauthorized"`}, {nobody, "", "pre-reboot", body(id1), 401, "certificate"},
+		{nobody, "", "steady-state", body(id1), 401, "certificate"}, {nobody, "", "pre-reboot", body(pending), 401, "certificate"},
+		{nobody, "Bearer naupegoslock_x_y", "pre-reboot", body("a"), 401, "not a valid token"}, {nobody, "Bearer " + old, "pre-reboot", body("a"), 401, "not a valid token"},
+		{nobody, "Bearer " + other, "pre-reboot", body("a"), 403, "another group"}, {one, "", "pre-reboot", "{", 400, `"kind":"invalid_request"`},
+		{one, "", "pre-reboot", `{"client_params": {"id": "` + id1 + `", "group": "a/b"}}`, 400, `"kind":"invalid_client_params"`},
+		{one, "", "pre-reboot", `{"client_params": {"id": "` + id1 + `", "group": "prod.machines"}}`, 403, "not of the group"},
+		{one, "", "pre-reboot", body(id2), 401, "certificate"}, {one, "", "pre-reboot", body("another"), 401, "no machine"},
+		{one, "", "pre-reboot", body(id1), 200, ""}, {one, "", "pre-reboot", body(id1), 200, ""}, {two, "", "pre-reboot", body(id2), 409, `"kind":"failed_lock"`},
+		{nobody, "", "steady-state", body(id1), 401, ""}, {two, "", "steady-state", body(id1), 401, ""}, {two, "", "steady-state", body(id2), 200, ""},
+		{nobody, "Bearer " + secret, "steady-state", body(id1), 401, "certificate"}, {two, "", "pre-reboot", body(id2), 409, "held by [52:54:00:e8:32:53]"},
+		{one, "", "steady-state", body(id1), 200, ""}, {two, "", "pre-reboot", body(id2), 200, ""}, {two, "", "steady-state", body(id2), 200, ""},
+		{nobody, "Bearer " + secret, "pre-reboot", body("switch-1"), 200, ""}, {two, "", "pre-reboot", body(id2), 409, "held by [switch-1]"},
+		{nobody, "Bearer " + secret, "steady-state", body("switch-2"), 200, ""}, {two, "", "pre-reboot", body(id2), 409, "switch-1"},
+		{nobody, "Bearer " + secret, "steady-state", body("switch-1"), 200, ""}, {two, "", "pre-reboot", body(id2), 200, ""},
 	} {
-		status, got := s.ask(c, server.Anybody, "POST", "/v1/"+step.path, step.body, "fleet-lock-protocol", step.header)
+		status, got := s.ask(step.client, server.Anybody, "POST", s.https+"/v1/"+step.path, step.body, "fleet-lock-protocol", "true", "Authorization", step.token)
 		if status != step.status || !strings.Contains(got, step.words) {
-			t.Errorf("%+v: %d %s", step, status, got)
+			t.Errorf("%d: %s %s: %d %s, want %d %s", n, step.path, step.body, status, got, step.status, step.words)
 		}
+	}
+	if status, got := s.ask(one, server.Anybody, "POST", s.https+"/v1/pre-reboot", body(id1)); status != 400 || !strings.Contains(got, `"kind":"missing_header"`) {
+		t.Errorf("%d %s", status, got)
+	}
+	if held := testkit.Value(s.registry.Holders(ctx))(t); len(held) != 1 || time.Until(held[0].Expires) > time.Hour || time.Until(held[0].Expires) < time.Minute {
+		t.Errorf("places without an end: %+v", held)
 	}
 }
 
-// TestZincati: a machine is known by what Zincati sends, its SMBIOS UUID where its configuration has that as identity.node_uuid, else the ID that an
-// operator has bound to it. Then it has the cluster's own place, and forgetting the machine gives that back.
+// TestZincati: it shows a token by basic authentication, and the machine is known by its SMBIOS UUID where its configuration has that as
+// identity.node_uuid, else by the ID that an operator has bound to it. Forgetting the machine gives its place back.
 func TestZincati(t *testing.T) {
 	s := newSite(t, registry.Options{})
 	// Of the machine ID 0a0a…: systemd-id128 machine-id --app-specific=de35106b6ec24688b63afddaa156679b, which is HMAC-SHA256 cut to a UUID.
 	const id, keyed, plain = "20ea3894cd9c419d8fa2840259381abc", "b7f5f93a-b029-475f-b3a4-479ba198cb83", "b7f5f93a-b029-475f-b3a4-479ba198cb84"
+	secret, token, err := s.registry.NewLockToken(t.Context(), "workers", time.Hour)
+	testkit.Must(t, err)
 	ask := func(path, id string, status int, words string) {
 		t.Helper()
 		body := `{"client_params":{"id":"` + id + `","group":"workers"}}`
-		if got, answer := s.ask(&http.Client{}, server.Anybody, "POST", "/v1/"+path, body, "fleet-lock-protocol", "true", "Content-Type", "application/json"); got != status || !strings.Contains(answer, words) {
+		address := strings.Replace(s.http, "http://", "http://workers:"+secret+"@", 1) + "/v1/" + path // as Zincati's base_url has it
+		if got, answer := s.ask(&http.Client{}, server.Anybody, "POST", address, body, "fleet-lock-protocol", "true", "Content-Type", "application/json"); got != status || !strings.Contains(answer, words) {
 			t.Errorf("%s of %s: %d %s", path, id, got, answer)
 		}
 	}
@@ -187,6 +224,12 @@ func TestZincati(t *testing.T) {
 	if status, body := s.ask(&http.Client{}, server.Anybody, "POST", "/discovery", legacy(4, "boot-1")); status != 200 {
 		t.Fatal(body)
 	}
+	testkit.Value(s.registry.Approve(t.Context(), plain, "", "ann"))(t)
+	label := func(uuid, key, value string) {
+		testkit.Value(s.registry.Label(t.Context(), uuid, map[string]string{key: value}, nil))(t)
+	}
+	label(plain, registry.LockGroup, "workers")
+	label(keyed, registry.LockGroup, "workers")
 	bare := strings.ReplaceAll(plain, "-", "")
 	ask("pre-reboot", bare, 200, "")
 	holders(plain + " 52:54:00:e8:32:54")
@@ -194,19 +237,62 @@ func TestZincati(t *testing.T) {
 	ask("steady-state", bare, 200, "")
 	ask("pre-reboot", strings.ReplaceAll(keyed, "-", ""), 401, "certificate")
 
-	ask("pre-reboot", id, 200, "") // nobody knows whose it is
-	holders(id + " " + id)
-	testkit.Value(s.registry.Label(t.Context(), keyed, map[string]string{registry.LockLabel: id}, nil))(t)
+	ask("pre-reboot", id, 200, "") // the ID is no machine's
+	holders("token " + token.ID + ": " + id + " " + id)
+	ask("steady-state", id, 200, "")
+	label(keyed, registry.LockLabel, id)
 	ask("pre-reboot", id, 200, "")
 	holders(keyed + " 52:54:00:e8:32:53")
 	ask("pre-reboot", bare, 409, "52:54:00:e8:32:53")
 	ask("steady-state", id, 200, "")
 	holders()
 	ask("pre-reboot", id, 200, "")
-	testkit.Value(s.registry.Label(t.Context(), plain, map[string]string{registry.LockLabel: id}, nil))(t)
+	label(plain, registry.LockLabel, id)
 	ask("pre-reboot", id, 409, "the same label")
 	testkit.Must(t, s.registry.Forget(t.Context(), keyed))
 	holders()
+}
+
+// TestLockTokens: administrators make and revoke tokens of groups.
+func TestLockTokens(t *testing.T) {
+	s := newSite(t, registry.Options{})
+	c := s.machine(nil)
+	if status, body := s.ask(c, server.Operate, "POST", s.https+"/api/v1/lock-tokens", `{"group": "workers"}`); status != 401 {
+		t.Errorf("%d %s", status, body)
+	}
+	status, body := s.ask(c, server.Admin, "POST", s.https+"/api/v1/lock-tokens", `{"group": "workers", "seconds": 60}`)
+	var made client.MadeLockToken
+	testkit.Must(t, json.Unmarshal([]byte(body), &made))
+	if status != 200 || made.Token == "" || made.Group != "workers" || time.Until(made.Expires) > time.Minute {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := s.ask(c, server.Admin, "GET", s.https+"/api/v1/lock-tokens", ""); status != 200 || !strings.Contains(body, made.ID) || strings.Contains(body, made.Token) {
+		t.Errorf("%d %s", status, body)
+	}
+	testkit.Value(s.registry.LockToken(t.Context(), made.Token))(t)
+	for _, want := range []int{204, 404} {
+		if status, body := s.ask(c, server.Admin, "DELETE", s.https+"/api/v1/lock-tokens/"+made.ID, ""); status != want {
+			t.Errorf("%d %s", status, body)
+		}
+	}
+	_, err := s.registry.LockToken(t.Context(), made.Token)
+	testkit.Fails(t, err, fail.Unauthorized)
+	for _, body := range []string{`{"group": "a/b"}`, `{"group": ""}`, `{"group": "a", "seconds": -1}`} {
+		if status, answer := s.ask(c, server.Admin, "POST", s.https+"/api/v1/lock-tokens", body); status != 400 {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+}
+
+// TestTooManyDiscoveries of one address are refused with a status that the agent asks again after.
+func TestTooManyDiscoveries(t *testing.T) {
+	s := newSite(t, registry.Options{Limits: registry.Limits{Burst: 3, Rate: 0.01}})
+	for n := range 5 {
+		status, body := s.ask(&http.Client{}, server.Anybody, "POST", "/discovery", legacy(n+1, "boot-1"))
+		if want := map[bool]int{true: 200, false: 429}[n < 3]; status != want {
+			t.Errorf("%d: %d %s", n, status, body)
+		}
+	}
 }
 
 // enrol has a machine with a key be approved, and returns what it asks with from then on.
@@ -312,6 +398,7 @@ func TestClient(t *testing.T) {
 	if j := testkit.Value(c.Journal(ctx, "a1", "", ""))(t); j.BootID != "boot-1" {
 		t.Errorf("%+v", j)
 	}
+	testkit.Value(c.Do(ctx, "a1", "label", client.Order{Labels: map[string]string{registry.LockGroup: "demo"}}))(t)
 	_, _, err = s.registry.Lock(ctx, "demo", uuid)
 	testkit.Must(t, err)
 	if l := testkit.Value(c.Locks(ctx))(t); len(l.Items) != 1 || l.Items[0].Detail != "a1" {

@@ -10,6 +10,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/problem"
 	"github.com/naupegos/naupegos/internal/store"
@@ -135,11 +137,12 @@ type Gate struct {
 	st     store.Access
 	log    *slog.Logger
 	limits *limits
+	wrong  *peer.Repeats // refused requests without a token, by address
 }
 
 // NewGate returns a gate that knows the tokens of a store.
 func NewGate(st store.Access, log *slog.Logger) *Gate {
-	return &Gate{st: st, log: log, limits: newLimits()}
+	return &Gate{st: st, log: log, limits: newLimits(), wrong: peer.NewRepeats(burstWrong, most)}
 }
 
 // Believe has the gate let those in, too, whom an issuer knows. It is called before the gate is used.
@@ -244,7 +247,16 @@ func (g *Gate) note(r *http.Request, a *asked, code int) {
 	if code >= http.StatusBadRequest {
 		outcome = "refused: " + http.StatusText(code)
 	}
-	g.write(r, store.AuditEntry{At: time.Now(), Who: a.Name, From: server.Remote(r), Action: r.Method + " " + r.URL.Path, Cluster: a.cluster, Outcome: outcome})
+	if code == http.StatusUnauthorized && a.ID == "" { // a stranger: ten entries an address and minute
+		now, untold := g.wrong.Tell(peer.Key(server.Remote(r)))
+		if !now {
+			return
+		}
+		if untold > 0 {
+			outcome += fmt.Sprintf(", %d more before", untold)
+		}
+	}
+	g.write(r, store.AuditEntry{At: time.Now(), Who: a.Name, From: server.Remote(r), Action: r.Method + " " + peer.Clip(r.URL.Path, peer.Long), Cluster: a.cluster, Outcome: outcome})
 }
 
 func (g *Gate) write(r *http.Request, e store.AuditEntry) {

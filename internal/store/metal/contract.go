@@ -29,11 +29,16 @@ type Store interface {
 	Find(ctx context.Context, q Query) ([]Machine, int, error)
 	// Counts returns how many machines there are by state.
 	Counts(ctx context.Context) (map[string]int, error)
-	// Assign has decide choose who gets what, seeing all machines with their facts, and writes claim, roles and events of those it
-	// returns. Two who decide at once do so one after another; a seat of a pool is never given twice.
+	// Assign writes claim, roles and events of the machines that decide returns. decide sees all machines without their facts; Machine.Look
+	// reads those of one. Two that decide at once do so one after another; a seat of a pool is never given twice.
 	Assign(ctx context.Context, decide func(all []Machine) ([]Assigned, error)) error
 	// Forget removes a machine and all that is remembered of it, and gives back the places that it holds: fail.NotFound if there is none.
 	Forget(ctx context.Context, uuid string) error
+
+	// Expire removes the machines that wait for approval and were not heard of since a moment, and returns how many.
+	Expire(ctx context.Context, unseen time.Time) (int64, error)
+	// Claimants returns the UUIDs of other machines that wait for approval and claim a MAC address that this one claims; at most ten.
+	Claimants(ctx context.Context, uuid string) ([]string, error)
 
 	// Report remembers what a machine says of what is installed. fail.Conflict where the machine has reported with this or a greater
 	// sequence number already; fail.NotFound if there is no such machine.
@@ -52,6 +57,15 @@ type Store interface {
 	Give(ctx context.Context, group, holder string) (held bool, err error)
 	// Slots returns the places that are held now, by group and holder; of one group, or (empty) of all.
 	Slots(ctx context.Context, group string) ([]Slot, error)
+
+	// AddLockToken remembers a token of a group: fail.Refused where there are too many.
+	AddLockToken(ctx context.Context, t LockToken) error
+	// LockToken returns the token of an ID: fail.NotFound if there is none.
+	LockToken(ctx context.Context, id string) (*LockToken, error)
+	// LockTokens returns all tokens of groups, by group.
+	LockTokens(ctx context.Context) ([]LockToken, error)
+	// DropLockToken forgets a token: fail.NotFound if there is none.
+	DropLockToken(ctx context.Context, id string) error
 }
 
 // How says how a machine is changed.
@@ -59,6 +73,7 @@ type How struct {
 	Make bool // remember it if it is not known
 	// Quick has the commit outlive the process, but perhaps not a power cut: for what machines say again anyway.
 	Quick bool
+	Room  Room // to be kept where the machine is new and waits for approval
 }
 
 // Machine is what is remembered of one machine.
@@ -71,6 +86,8 @@ type Machine struct {
 	Roles    []string // sorted
 	MACs     []string // the one that it boots by first
 	Labels   map[string]string
+	Waits    Wait   // for approval
+	Origin   string // the address that a machine which waits was heard from first; empty: not known
 	Unusable string // a word for why it can't be used though nobody has it; empty: it can
 	Record   []byte // JSON: what is not searched for
 	Facts    []byte // JSON; nil where a query didn't ask for them
@@ -78,6 +95,8 @@ type Machine struct {
 	Changed  time.Time
 	Seen     time.Time // when it was heard of last, reports included
 	Report   *Report   // the last one; nil: none yet
+	// Look reads the facts while Assign decides; nil at any other time.
+	Look func() ([]byte, error)
 }
 
 // Claim says which cluster's pool has a machine. The zero value is a free machine's.
@@ -94,6 +113,8 @@ type Draft struct {
 	Boot     *Boot     // to be remembered; one that is known stays as it is
 	Journals []Journal // to be remembered, in the place of those of the same boot and kind
 	Events   []Event   // to be added; they need no time
+	// Rivals are MAC addresses that others claim in the name of this machine, so that it is found by them; nil: those that are known.
+	Rivals []string
 }
 
 // Note adds an event.

@@ -5,13 +5,17 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
+// byMAC is the machine of a MAC address: the approved one, or, where there is none, the only one that claims it.
+const byMAC = "m.uuid = COALESCE((SELECT uuid FROM machine_macs WHERE mac = $1), (SELECT MIN(uuid) FROM machine_claims WHERE mac = $1 HAVING COUNT(*) = 1))"
+
 const (
-	columns = "m.uuid, m.name, m.state, m.approval, m.unusable, m.cluster, m.pool, m.seat, m.record, m.created_at, m.changed_at, m.seen_at, " +
+	columns = "m.uuid, m.name, m.state, m.approval, m.waits, m.origin, m.unusable, m.cluster, m.pool, m.seat, m.record, m.created_at, m.changed_at, m.seen_at, " +
 		"r.boot_id, r.digest, r.sequence, r.at"
 	tables = " FROM machines m LEFT JOIN machine_reports r ON r.uuid = m.uuid"
 )
@@ -26,7 +30,14 @@ func (s machines) Machine(ctx context.Context, uuid string) (*Machine, error) {
 
 // ByMAC implements Store.
 func (s machines) ByMAC(ctx context.Context, mac string) (*Machine, error) {
-	return s.single(ctx, mac, "m.uuid = (SELECT uuid FROM machine_macs WHERE mac = $1)")
+	m, err := s.single(ctx, mac, byMAC)
+	if fail.KindOf(err) != fail.NotFound {
+		return m, err
+	}
+	if e := s.db.Read(ctx, func(q Querier) error { return s.ambiguous(ctx, q, mac) }); e != nil {
+		err = e
+	}
+	return nil, s.db.Wrap(err, "read the machine %s", mac)
 }
 
 // ByName implements Store.
@@ -39,9 +50,10 @@ func (s machines) Lookup(ctx context.Context, uuid, mac string) (*Machine, error
 	where, args := "m.uuid = $1", []any{uuid}
 	switch {
 	case uuid == "":
-		where, args = "m.uuid = (SELECT uuid FROM machine_macs WHERE mac = $1)", []any{mac}
+		where, args = byMAC, []any{mac}
 	case mac != "":
-		where, args = where+" AND EXISTS (SELECT 1 FROM machine_macs a WHERE a.mac = $2 AND a.uuid = m.uuid)", append(args, mac)
+		where, args = where+" AND (EXISTS (SELECT 1 FROM machine_macs a WHERE a.mac = $2 AND a.uuid = m.uuid) OR "+
+			"EXISTS (SELECT 1 FROM machine_claims a WHERE a.mac = $2 AND a.uuid = m.uuid))", append(args, mac)
 	}
 	var all []Machine
 	err := s.db.Read(ctx, func(q Querier) (err error) {
@@ -49,7 +61,8 @@ func (s machines) Lookup(ctx context.Context, uuid, mac string) (*Machine, error
 			m, err := scanMachine(r, true)
 			m.MACs, m.Facts = []string{string(m.Facts)}, nil
 			return m, err
-		}, "SELECT "+columns+", COALESCE((SELECT mac FROM machine_macs b WHERE b.uuid = m.uuid AND b.place = 0), '')"+tables+" WHERE "+where, args...)
+		}, "SELECT "+columns+", COALESCE((SELECT mac FROM machine_macs b WHERE b.uuid = m.uuid AND b.place = 0), "+
+			"(SELECT mac FROM machine_claims c WHERE c.uuid = m.uuid AND c.place = 0), '')"+tables+" WHERE "+where, args...)
 		return err
 	})
 	if err == nil && len(all) == 0 {
@@ -131,7 +144,7 @@ func (q Query) where() (string, []any) {
 	if q.Text != "" {
 		text := strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(q.Text))
 		p := arg("%" + text + "%")
-		parts = append(parts, `(m.uuid LIKE `+p+` ESCAPE '\' OR LOWER(m.name) LIKE `+p+` ESCAPE '\' OR m.uuid IN (SELECT uuid FROM machine_macs WHERE mac LIKE `+p+` ESCAPE '\'))`)
+		parts = append(parts, `(m.uuid LIKE `+p+` ESCAPE '\' OR LOWER(m.name) LIKE `+p+` ESCAPE '\' OR m.uuid IN (SELECT uuid FROM machine_macs WHERE mac LIKE `+p+` ESCAPE '\') OR m.uuid IN (SELECT uuid FROM machine_claims WHERE mac LIKE `+p+` ESCAPE '\'))`)
 	}
 	if len(parts) == 0 {
 		return "", nil
@@ -157,7 +170,7 @@ func scanMachine(r *sql.Rows, withFacts bool) (m Machine, err error) {
 	var created, changed, seen int64
 	var boot, digest sql.NullString
 	var sequence, at sql.NullInt64
-	if err := r.Scan(&m.UUID, &m.Name, &m.State, &m.Approval, &m.Unusable, &m.Claim.Cluster, &m.Claim.Pool, &m.Claim.Seat, &record, &created, &changed, &seen,
+	if err := r.Scan(&m.UUID, &m.Name, &m.State, &m.Approval, &m.Waits, &m.Origin, &m.Unusable, &m.Claim.Cluster, &m.Claim.Pool, &m.Claim.Seat, &record, &created, &changed, &seen,
 		&boot, &digest, &sequence, &at, &facts); err != nil {
 		return m, err
 	}
@@ -198,6 +211,17 @@ func belongings(ctx context.Context, q Querier, all []Machine) (errs []error) {
 		errs = append(errs, err)
 	}
 	each("SELECT uuid, mac, '' FROM machine_macs"+where+" ORDER BY uuid, place", func(m *Machine, mac, _ string) { m.MACs = append(m.MACs, mac) })
+	if slices.ContainsFunc(all, func(m Machine) bool { return m.Waits != Counts }) {
+		also := " WHERE place >= 0"
+		if where != "" {
+			also = where + " AND place >= 0"
+		}
+		each("SELECT uuid, mac, '' FROM machine_claims"+also+" ORDER BY uuid, place", func(m *Machine, mac, _ string) {
+			if m.Waits != Counts {
+				m.MACs = append(m.MACs, mac)
+			}
+		})
+	}
 	each("SELECT uuid, label, value FROM machine_labels"+where, func(m *Machine, k, v string) { m.Labels[k] = v })
 	each("SELECT uuid, role, '' FROM machine_roles"+where+" ORDER BY uuid, role", func(m *Machine, role, _ string) { m.Roles = append(m.Roles, role) })
 	return errs

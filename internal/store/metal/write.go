@@ -3,8 +3,10 @@ package metal
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -35,6 +37,11 @@ func (s machines) Change(ctx context.Context, uuid string, h How, f func(d *Draf
 		d.UUID, d.Claim, d.Roles = before.UUID, before.Claim, before.Roles
 		if err := s.save(ctx, tx, d, before); err != nil {
 			return err
+		}
+		if d.New && d.Waits != Counts {
+			if err := s.makeRoom(ctx, tx, d, h.Room); err != nil {
+				return err
+			}
 		}
 		after = d.Machine
 		return nil
@@ -85,11 +92,11 @@ func (s machines) save(ctx context.Context, tx Querier, d *Draft, before Machine
 			return err
 		}
 	}
-	if _, err := run(ctx, tx, "UPDATE machines SET name = $1, state = $2, approval = $3, unusable = $4, record = $5, changed_at = $6, seen_at = $7 WHERE uuid = $8",
-		d.Name, d.State, d.Approval, d.Unusable, string(d.Record), micros(now), micros(d.Seen), d.UUID); err != nil {
+	if _, err := run(ctx, tx, "UPDATE machines SET name = $1, state = $2, approval = $3, unusable = $4, record = $5, changed_at = $6, seen_at = $7, waits = $8, origin = $9 WHERE uuid = $10",
+		d.Name, d.State, d.Approval, d.Unusable, string(d.Record), micros(now), micros(d.Seen), d.Waits, d.Origin, d.UUID); err != nil {
 		return err
 	}
-	if !slices.Equal(d.MACs, before.MACs) {
+	if !slices.Equal(d.MACs, before.MACs) || (d.Waits == Counts) != (before.Waits == Counts) || d.Rivals != nil {
 		if err := s.putMACs(ctx, tx, d); err != nil {
 			return err
 		}
@@ -102,14 +109,41 @@ func (s machines) save(ctx context.Context, tx Querier, d *Draft, before Machine
 	if err := putBoot(ctx, tx, d, now); err != nil {
 		return err
 	}
-	return putEvents(ctx, tx, d.UUID, now, d.Events)
+	return putEvents(ctx, tx, d.UUID, now, d.Events, kept(d.Waits, keptEvents, waitingEvents))
 }
 
-// putMACs writes the addresses of a machine, none of which may be another's.
+// kept is how many of something are kept of a machine.
+func kept(w Wait, usual, waiting int) int {
+	if w == Counts {
+		return usual
+	}
+	return waiting
+}
+
+// putMACs writes the addresses of a machine. One that counts shares none with another that counts.
 func (s machines) putMACs(ctx context.Context, tx Querier, d *Draft) error {
 	if _, err := run(ctx, tx, "DELETE FROM machine_macs WHERE uuid = $1", d.UUID); err != nil {
 		return err
 	}
+	forget := "DELETE FROM machine_claims WHERE uuid = $1"
+	if d.Rivals == nil {
+		forget += " AND place >= 0"
+	}
+	if _, err := run(ctx, tx, forget, d.UUID); err != nil {
+		return err
+	}
+	if d.Waits != Counts {
+		if err := claim(ctx, tx, d.UUID, d.MACs, func(i int) int { return i }); err != nil {
+			return err
+		}
+	} else if err := s.own(ctx, tx, d); err != nil {
+		return err
+	}
+	return claim(ctx, tx, d.UUID, d.Rivals, func(int) int { return -1 })
+}
+
+// own writes the addresses of a machine that counts.
+func (s machines) own(ctx context.Context, tx Querier, d *Draft) error {
 	for place, mac := range d.MACs {
 		n, err := run(ctx, tx, "INSERT INTO machine_macs (mac, uuid, place) VALUES ($1, $2, $3) ON CONFLICT (mac) DO NOTHING", mac, d.UUID, place)
 		if err != nil {
@@ -125,8 +159,7 @@ func (s machines) putMACs(ctx context.Context, tx Querier, d *Draft) error {
 		if other == d.UUID {
 			return fail.New(fail.Invalid, "the machine names its MAC address %s twice", mac).At(d.UUID)
 		}
-		return fail.New(fail.Conflict, "the MAC address %s is the machine %s's", mac, other).At(d.UUID).
-			Do("two machines can't share one: where a network card was moved, forget the other machine first: naupegos machine forget %s", other)
+		return taken(mac, d.UUID, other)
 	}
 	return nil
 }
@@ -152,7 +185,7 @@ func putBoot(ctx context.Context, tx Querier, d *Draft, now time.Time) error {
 		}
 		if made > 0 && !d.New {
 			if _, err := run(ctx, tx, `DELETE FROM machine_boots WHERE uuid = $1 AND boot_id NOT IN
-				(SELECT boot_id FROM machine_boots WHERE uuid = $1 ORDER BY at DESC LIMIT $2)`, d.UUID, keptBoots); err != nil {
+				(SELECT boot_id FROM machine_boots WHERE uuid = $1 ORDER BY at DESC LIMIT $2)`, d.UUID, kept(d.Waits, keptBoots, waitingBoots)); err != nil {
 				return err
 			}
 		}
@@ -172,7 +205,7 @@ func putBoot(ctx context.Context, tx Querier, d *Draft, now time.Time) error {
 }
 
 // putEvents adds events, and forgets the oldest.
-func putEvents(ctx context.Context, tx Querier, uuid string, now time.Time, events []Event) error {
+func putEvents(ctx context.Context, tx Querier, uuid string, now time.Time, events []Event, most int) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -186,7 +219,7 @@ func putEvents(ctx context.Context, tx Querier, uuid string, now time.Time, even
 			return err
 		}
 	}
-	_, err := run(ctx, tx, "DELETE FROM machine_events WHERE uuid = $1 AND seq <= $2", uuid, last-keptEvents)
+	_, err := run(ctx, tx, "DELETE FROM machine_events WHERE uuid = $1 AND seq <= $2", uuid, last-int64(most))
 	return err
 }
 
@@ -196,10 +229,11 @@ func (s machines) Assign(ctx context.Context, decide func(all []Machine) ([]Assi
 		if err := s.lock(ctx, tx, "assign"); err != nil {
 			return err
 		}
-		all, err := load(ctx, tx, true, " ORDER BY m.uuid")
+		all, err := load(ctx, tx, false, " ORDER BY m.uuid")
 		if err != nil {
 			return err
 		}
+		lookable(ctx, tx, all)
 		chosen, err := decide(all)
 		if err != nil {
 			return err
@@ -223,9 +257,41 @@ func (s machines) Assign(ctx context.Context, decide func(all []Machine) ([]Assi
 	return s.db.Wrap(err, "assign machines")
 }
 
+// atOnce is of how many machines facts are read at a time.
+const atOnce = 50
+
+// lookable lets each machine's facts be read one page at a time: those of the machine, and of the next ones that nobody has.
+func lookable(ctx context.Context, tx Querier, all []Machine) {
+	page := map[string][]byte{}
+	for i := range all {
+		all[i].Look = func() ([]byte, error) {
+			if facts, ok := page[all[i].UUID]; ok {
+				return facts, nil
+			}
+			var marks []string
+			var args []any
+			for k := i; k < len(all) && len(args) < atOnce; k++ {
+				if m := all[k]; k == i || m.Unusable == "" && m.Claim.Cluster == "" && len(m.Roles) == 0 {
+					args = append(args, m.UUID)
+					marks = append(marks, fmt.Sprintf("$%d", len(args)))
+				}
+			}
+			clear(page)
+			_, err := rows(ctx, tx, func(r *sql.Rows) (none struct{}, err error) {
+				var uuid, facts string
+				if err = r.Scan(&uuid, &facts); err == nil {
+					page[uuid] = []byte(facts)
+				}
+				return none, err
+			}, "SELECT uuid, facts FROM machines WHERE uuid IN ("+strings.Join(marks, ", ")+")", args...)
+			return page[all[i].UUID], err
+		}
+	}
+}
+
 func putAssigned(ctx context.Context, tx Querier, a Assigned) error {
 	now := time.Now()
-	n, err := run(ctx, tx, "UPDATE machines SET cluster = $1, pool = $2, seat = $3, changed_at = $4 WHERE uuid = $5", a.Claim.Cluster, a.Claim.Pool, a.Claim.Seat, micros(now), a.UUID)
+	n, err := run(ctx, tx, "UPDATE machines SET cluster = $1, pool = $2, seat = $3, changed_at = $4, waits = CASE WHEN waits > 0 THEN 3 ELSE 0 END WHERE uuid = $5", a.Claim.Cluster, a.Claim.Pool, a.Claim.Seat, micros(now), a.UUID)
 	if err != nil {
 		return err
 	}
@@ -240,7 +306,7 @@ func putAssigned(ctx context.Context, tx Querier, a Assigned) error {
 			return err
 		}
 	}
-	return putEvents(ctx, tx, a.UUID, now, []Event{a.Event})
+	return putEvents(ctx, tx, a.UUID, now, []Event{a.Event}, keptEvents)
 }
 
 // Forget implements Store.

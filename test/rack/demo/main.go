@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -243,12 +244,16 @@ func (d *demo) rack(ctx context.Context) error {
 		}
 	}
 	for _, m := range all {
-		err := tool.Until(ctx, 2*time.Second, func() (bool, error) { return d.command(ctx, "machine", "show", m.MAC).Run() == nil, nil })
+		var shown struct{ Asks string } // the key: nobody but this demo is on its network
+		err := tool.Until(ctx, 2*time.Second, func() (bool, error) {
+			out, err := d.command(ctx, "machine", "show", m.MAC, "-o", "json").Output()
+			return err == nil && json.Unmarshal(out, &shown) == nil && shown.Asks != "", nil
+		})
 		if err != nil {
 			return err
 		}
 		for _, args := range [][]string{
-			{"machine", "approve", m.MAC}, {"machine", "name", m.MAC, m.Name}, {"machine", "bmc", m.MAC, "--address", m.BMC, "--user", rack.User, "--password-file", password},
+			{"machine", "approve", m.MAC, "--key", shown.Asks}, {"machine", "name", m.MAC, m.Name}, {"machine", "bmc", m.MAC, "--address", m.BMC, "--user", rack.User, "--password-file", password},
 		} {
 			if err := d.naupegos(ctx, args...); err != nil {
 				return err

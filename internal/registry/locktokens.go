@@ -1,0 +1,74 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/metal"
+)
+
+// lockPrefix begins the tokens of groups, so that scanners of repositories find one that was committed.
+const lockPrefix = "naupegoslock_"
+
+// NewLockToken makes a token by which clients without a machine's key ask for places to reboot of one group. life 0 is for ever. secret is returned
+// here alone: the store has its hash.
+func (r *Registry) NewLockToken(ctx context.Context, group string, life time.Duration) (secret string, t metal.LockToken, err error) {
+	if !groupForm.MatchString(group) {
+		return "", t, badGroup()
+	}
+	if life < 0 {
+		return "", t, fail.New(fail.Invalid, "a token can't expire before it is made")
+	}
+	half, id := make([]byte, 32), make([]byte, 6)
+	_, _ = rand.Read(half) // never fails: crypto/rand ends the program instead
+	_, _ = rand.Read(id)
+	text := base64.RawURLEncoding.EncodeToString(half)
+	t = metal.LockToken{ID: hex.EncodeToString(id), Group: group, Hash: hashed(text), Created: time.Now().UTC().Truncate(time.Microsecond)}
+	if life > 0 {
+		t.Expires = t.Created.Add(life)
+	}
+	return lockPrefix + t.ID + "_" + text, t, r.store.AddLockToken(ctx, t)
+}
+
+// LockToken returns the token of a group that a secret is: fail.Unauthorized if it is none. The answers to all wrong ones are the same.
+func (r *Registry) LockToken(ctx context.Context, secret string) (*metal.LockToken, error) {
+	wrong := fail.New(fail.Unauthorized, "this is not a valid token of a group").Do("naupegos machine lock-token create GROUP makes one")
+	text, ours := strings.CutPrefix(secret, lockPrefix)
+	id, half, _ := strings.Cut(text, "_")
+	if !ours || len(text) > 100 {
+		return nil, wrong
+	}
+	t, err := r.store.LockToken(ctx, id)
+	if fail.KindOf(err) == fail.NotFound {
+		return nil, wrong
+	}
+	if err != nil {
+		return nil, err
+	}
+	if subtle.ConstantTimeCompare([]byte(hashed(half)), []byte(t.Hash)) != 1 || !t.Expires.IsZero() && time.Now().After(t.Expires) {
+		return nil, wrong
+	}
+	return t, nil
+}
+
+// LockTokens returns the tokens of all groups.
+func (r *Registry) LockTokens(ctx context.Context) ([]metal.LockToken, error) {
+	return r.store.LockTokens(ctx)
+}
+
+// DropLockToken revokes a token.
+func (r *Registry) DropLockToken(ctx context.Context, id string) error {
+	return r.store.DropLockToken(ctx, id)
+}
+
+func hashed(half string) string {
+	sum := sha256.Sum256([]byte(half))
+	return hex.EncodeToString(sum[:])
+}

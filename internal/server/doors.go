@@ -1,0 +1,306 @@
+package server
+
+import (
+	"container/list"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/naupegos/naupegos/internal/peer"
+)
+
+// Limits bound what clients without credentials may hold. A zero field has the usual bound.
+type Limits struct {
+	Connections int   // of a listener. Usual: 2,048
+	PerAddress  int   // of one address, or of an IPv6 /64. Usual: 256
+	Bodies      int64 // bytes of bodies that strangers are sending, of a listener. Usual: 16 MiB
+}
+
+func (l Limits) usual() Limits {
+	if l.Connections <= 0 {
+		l.Connections = 2048
+	}
+	if l.PerAddress <= 0 {
+		l.PerAddress = 256
+	}
+	if l.Bodies <= 0 {
+		l.Bodies = 16 << 20
+	}
+	return l
+}
+
+// doors count the connections of a listener. Where there are too many, the one goes that has kept the server waiting for longest: first of those whose
+// request is not complete, then of those that send a body. One that is being answered stays.
+type doors struct {
+	net.Listener
+	limits Limits
+
+	mu      sync.Mutex
+	all     int
+	byPeer  map[string]int
+	waiting [2]*list.List // of *door, the longest first: for a request, for its body
+	bodies  int64
+}
+
+// stage is what a connection is doing.
+type stage int
+
+const (
+	unasked stage = iota // nothing is known of its next request, or it is not complete
+	sending              // a stranger's body
+	served               // the server's turn
+	gone
+)
+
+// door is one connection.
+type door struct {
+	net.Conn
+	of    *doors
+	peer  string
+	stage stage
+	place *list.Element
+	open  int   // bodies that it sends: with HTTP/2, several at once
+	bytes int64 // of these
+}
+
+func newDoors(l net.Listener, limits Limits) *doors {
+	return &doors{Listener: l, limits: limits.usual(), byPeer: map[string]int{}, waiting: [2]*list.List{list.New(), list.New()}}
+}
+
+// Accept implements net.Listener.
+func (d *doors) Accept() (net.Conn, error) {
+	for {
+		c, err := d.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if n := d.admit(c); n != nil {
+			return n, nil
+		}
+		_ = c.Close() // it is refused
+	}
+}
+
+// admit returns the connection to serve; nil: it is one too many.
+func (d *doors) admit(c net.Conn) *door {
+	n := &door{Conn: c, of: d, peer: peer.Key(c.RemoteAddr().String())}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byPeer[n.peer] >= d.limits.PerAddress || d.all >= d.limits.Connections && !d.evict(nil) {
+		return nil
+	}
+	d.all++
+	d.byPeer[n.peer]++
+	n.place = d.waiting[unasked].PushBack(n)
+	return n
+}
+
+// evict closes the connection that has kept the server waiting for longest, and reports whether there is one. but stays.
+func (d *doors) evict(but *door) bool {
+	for _, l := range d.waiting {
+		for e := l.Front(); e != nil; e = e.Next() {
+			if n := e.Value.(*door); n != but {
+				d.leave(n)
+				_ = n.Conn.Close() // its handler finds out
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leave stops counting a connection.
+func (d *doors) leave(n *door) {
+	if n.stage == gone {
+		return
+	}
+	d.move(n, gone)
+	d.bodies -= n.bytes
+	n.bytes = 0
+	d.all--
+	if d.byPeer[n.peer]--; d.byPeer[n.peer] == 0 {
+		delete(d.byPeer, n.peer)
+	}
+}
+
+// move notes what a connection does now.
+func (d *doors) move(n *door, s stage) {
+	if n.stage == gone || n.stage == s {
+		return
+	}
+	if n.place != nil {
+		d.waiting[n.stage].Remove(n.place)
+		n.place = nil
+	}
+	n.stage = s
+	if s <= sending {
+		n.place = d.waiting[s].PushBack(n)
+	}
+}
+
+// to notes what the connection does now.
+func (n *door) to(s stage) {
+	n.of.mu.Lock()
+	defer n.of.mu.Unlock()
+	n.of.move(n, s)
+}
+
+// Close implements net.Conn.
+func (n *door) Close() error {
+	n.of.mu.Lock()
+	n.of.leave(n)
+	n.of.mu.Unlock()
+	return n.Conn.Close()
+}
+
+// ReadFrom implements io.ReaderFrom: the kernel sends files by itself.
+func (n *door) ReadFrom(r io.Reader) (int64, error) {
+	if to, ok := n.Conn.(io.ReaderFrom); ok {
+		return to.ReadFrom(r)
+	}
+	return io.Copy(struct{ io.Writer }{n.Conn}, r)
+}
+
+// CloseWrite says that nothing follows, as the server does before it ends a connection whose client still sends.
+func (n *door) CloseWrite() error {
+	if c, ok := n.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return nil
+}
+
+// begins notes that the connection sends a body.
+func (n *door) begins() {
+	n.of.mu.Lock()
+	defer n.of.mu.Unlock()
+	n.open++
+	n.of.move(n, sending)
+}
+
+// ends notes that a body of so many bytes is complete, or is given up.
+func (n *door) ends(bytes int64) {
+	n.of.mu.Lock()
+	defer n.of.mu.Unlock()
+	if n.open--; n.stage == gone {
+		return
+	}
+	n.bytes -= bytes
+	n.of.bodies -= bytes
+	if n.open == 0 && n.stage == sending {
+		n.of.move(n, served)
+	}
+}
+
+// holds counts bytes of a body, and reports whether there is room for them. Where all bodies together have too many, other connections go, first the one
+// that has been sending for longest, and this one last.
+func (n *door) holds(bytes int64) bool {
+	d := n.of
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n.stage == gone {
+		return false
+	}
+	n.bytes += bytes
+	d.bodies += bytes
+	for d.bodies > d.limits.Bodies {
+		e := d.waiting[sending].Front()
+		if e != nil && e.Value.(*door) == n && e.Next() != nil {
+			e = e.Next()
+		}
+		if e == nil {
+			return true // nobody else sends
+		}
+		other := e.Value.(*door)
+		d.leave(other)
+		_ = other.Conn.Close() // its handler finds out
+		if other == n {
+			return false
+		}
+	}
+	return true
+}
+
+type doorKey struct{}
+
+// watch has a server tell the doors what its connections do.
+func watch(srv *http.Server) {
+	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if n := doorOf(c); n != nil {
+			return context.WithValue(ctx, doorKey{}, n)
+		}
+		return ctx
+	}
+	srv.ConnState = func(c net.Conn, s http.ConnState) {
+		if n := doorOf(c); n != nil && s == http.StateIdle {
+			n.to(unasked)
+		}
+	}
+}
+
+func doorOf(c net.Conn) *door {
+	for {
+		switch v := c.(type) {
+		case *door:
+			return v
+		case interface{ NetConn() net.Conn }:
+			c = v.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+// entering notes that a request is complete but for its body. A body that a stranger sends is counted until all of it is there, or the handler returns:
+// then left is called.
+func entering(r *http.Request, stranger bool) (left func()) {
+	left = func() {}
+	n, _ := r.Context().Value(doorKey{}).(*door)
+	switch {
+	case n == nil:
+	case !stranger || r.Body == nil || r.Body == http.NoBody:
+		n.to(served)
+	default:
+		n.begins()
+		c := &counted{ReadCloser: r.Body, n: n}
+		r.Body, left = c, c.end
+	}
+	return left
+}
+
+// counted is the body that a stranger sends.
+type counted struct {
+	io.ReadCloser
+	n     *door
+	bytes int64
+	over  bool
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	got, err := c.ReadCloser.Read(p)
+	if !c.over && got > 0 {
+		c.bytes += int64(got)
+		if !c.n.holds(int64(got)) {
+			err = net.ErrClosed
+		}
+	}
+	if err != nil {
+		c.end()
+	}
+	return got, err
+}
+
+// Close implements io.Closer.
+func (c *counted) Close() error {
+	c.end()
+	return c.ReadCloser.Close()
+}
+
+func (c *counted) end() {
+	if !c.over {
+		c.over = true
+		c.n.ends(c.bytes)
+	}
+}

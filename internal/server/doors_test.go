@@ -1,0 +1,151 @@
+package server
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/problem"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// resident is what this process has in memory, in MiB.
+func resident(t *testing.T) int {
+	t.Helper()
+	runtime.GC()
+	debug.FreeOSMemory()
+	for line := range strings.Lines(string(testkit.Value(os.ReadFile("/proc/self/status"))(t))) {
+		if v, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			return testkit.Value(strconv.Atoi(strings.Fields(v)[0]))(t) >> 10
+		}
+	}
+	t.Fatal("no VmRSS")
+	return 0
+}
+
+// dialFrom connects from one of many loopback addresses.
+func dialFrom(t *testing.T, i int, to string) net.Conn {
+	t.Helper()
+	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(1+i/250), byte(1+i%250))}}
+	c := testkit.Value(d.DialContext(t.Context(), "tcp", to))(t)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func doorsServer(t *testing.T) (*http.Client, Addresses) {
+	read := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			problem.Write(w, fail.Wrap(fail.Invalid, err, "read the body"))
+			return
+		}
+		fmt.Fprint(w, len(data))
+	})
+	c, at, _ := started(t, Config{
+		Guard: func(_ Role, next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != "yes" {
+					problem.Write(w, fail.New(fail.Unauthorized, "no token"))
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		},
+		Parts: []Part{{Name: "test", Mounts: []Mount{
+			{Pattern: "POST /open", On: Boot, Handler: read}, {Pattern: "POST /api", Handler: read, Need: Read, Stream: true, MaxBody: 4 << 20}, {Pattern: "POST /plain", Handler: read, Need: Read},
+		}}},
+	})
+	return c, at
+}
+
+// TestHalfOpenConnections: thousands of connections that send half a request take bounded memory, and keep nobody else out.
+func TestHalfOpenConnections(t *testing.T) {
+	_, at := doorsServer(t)
+	n := 4000
+	big := bytes.Repeat([]byte("x"), 200<<10)
+	before := resident(t)
+	for i := range n {
+		switch to := at.HTTP; i % 4 {
+		case 0: // half a header
+			_, _ = fmt.Fprintf(dialFrom(t, i, to), "POST /open HTTP/1.1\r\nHost: x\r\nX-Long: %s", big[:8<<10])
+		case 1: // half a body
+			c := dialFrom(t, i, to)
+			_, _ = fmt.Fprint(c, "POST /open HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+			_ = c.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)) // the server may have closed it, or not read it yet
+			_, _ = c.Write(big)
+		case 2: // nothing
+			dialFrom(t, i, to)
+		case 3: // half a handshake
+			c := dialFrom(t, i, at.HTTPS)
+			_, _ = c.Write([]byte{22, 3, 1, 2, 0, 1})
+		}
+	}
+	began := time.Now()
+	res := testkit.Value((&http.Client{Timeout: 30 * time.Second}).Post("http://"+at.HTTP+"/open", "text/plain", strings.NewReader("all of it")))(t)
+	got := string(testkit.Value(io.ReadAll(res.Body))(t))
+	testkit.Must(t, res.Body.Close())
+	took, grown := time.Since(began), resident(t)-before
+	t.Logf("%d half-open connections take %d MiB; another request took %s", n, grown, took.Round(time.Millisecond))
+	if got != "9" || grown > 200 {
+		t.Errorf("%q; %d MiB", got, grown)
+	}
+}
+
+// TestConnectionsOfOneAddress: one address holds a bounded number, and others are served.
+func TestConnectionsOfOneAddress(t *testing.T) {
+	_, at := doorsServer(t)
+	closed := 0
+	for range 300 {
+		dialFrom(t, 1, at.HTTP)
+	}
+	testkit.Until(t, 30*time.Second, 10*time.Millisecond, func() error {
+		c := dialFrom(t, 1, at.HTTP)
+		_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		if _, err := c.Read(make([]byte, 1)); err != nil && !os.IsTimeout(err) {
+			closed++
+		}
+		if closed < 10 {
+			return fail.New(fail.NotReady, "%d connections were refused", closed)
+		}
+		return nil
+	})
+	res := testkit.Value((&http.Client{Timeout: 30 * time.Second}).Get("http://" + at.HTTP + "/healthz"))(t)
+	testkit.Must(t, res.Body.Close())
+}
+
+// TestGuardBeforeBody: whoever has no token is answered without having sent the body.
+func TestGuardBeforeBody(t *testing.T) {
+	client, at := doorsServer(t)
+	for _, path := range []string{"/api", "/plain"} {
+		for _, length := range []string{"Content-Length: 1000", "Content-Length: 3000000", "Transfer-Encoding: chunked"} {
+			conf := client.Transport.(*http.Transport).TLSClientConfig.Clone()
+			conf.NextProtos = []string{"http/1.1"}
+			c := testkit.Value(tls.Dial("tcp", at.HTTPS, conf))(t)
+			testkit.Value(fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", path, length))(t)
+			_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+			line := make([]byte, 12)
+			if _, err := io.ReadFull(c, line); err != nil || string(line) != "HTTP/1.1 401" {
+				t.Errorf("%s, %s: %q, %v", path, length, line, err)
+			}
+			testkit.Must(t, c.Close())
+		}
+		req := testkit.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+at.HTTPS+path, strings.NewReader("abc")))(t)
+		req.Header.Set("Authorization", "yes")
+		res := testkit.Value(client.Do(req))(t)
+		if got := string(testkit.Value(io.ReadAll(res.Body))(t)); got != "3" || res.Close {
+			t.Errorf("%s: %q, close %v", path, got, res.Close)
+		}
+		testkit.Must(t, res.Body.Close())
+	}
+}
