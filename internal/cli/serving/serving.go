@@ -26,6 +26,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/server/authority"
+	"github.com/naupegos/naupegos/internal/server/forward"
 	oidc "github.com/naupegos/naupegos/internal/server/issuer"
 	"github.com/naupegos/naupegos/internal/server/metrics"
 	"github.com/naupegos/naupegos/internal/server/work"
@@ -58,6 +59,9 @@ type flags struct {
 	drain                  time.Duration
 	machine                machineFlags
 	issuer                 issuerFlags
+	bounds                 access.Bounds
+	proxies                []string // that are trusted
+	auditTo                []string // where the audit is forwarded to
 	boot                   netbooting.Flags
 }
 
@@ -101,6 +105,10 @@ signal ends it at once.`,
 	c.Flags().StringVar(&f.key, "tls-key", "", "file with the key of --tls-cert")
 	c.Flags().StringVar(&f.logFormat, "log-format", "text", "format of the log on standard error: text or json")
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long running requests and steps may take to finish after a stop")
+	c.Flags().DurationVar(&f.bounds.Fresh, "fresh-sign-in", 15*time.Minute, "how recent a sign-in with the OpenID Connect provider has to be for kubeconfig, handover, release and destroy")
+	c.Flags().DurationVar(&f.bounds.Idle, "idle-sign-out", time.Hour, "after how long without a request a session of the web pages ends")
+	c.Flags().StringSliceVar(&f.proxies, "trusted-proxy", nil, "address or network of a proxy whose X-Forwarded-For header names the client, such as 10.0.0.5 or 10.0.0.0/24 (repeatable)")
+	c.Flags().StringArrayVar(&f.auditTo, "audit-to", nil, "forward the audit log as it grows: syslog://HOST:PORT (RFC 5424 over TCP; udp with ?transport=udp), syslogs://HOST:PORT (TLS), otlp+http://HOST:PORT or otlp+https://HOST:PORT (repeatable)")
 	f.machine.bind(c)
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
@@ -166,6 +174,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		return err
 	}
 	gate := access.NewGate(st, log)
+	gate.Bound(f.bounds)
 	if signIn != nil {
 		gate.Believe(signIn)
 	}
@@ -174,10 +183,22 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
+	proxies, err := server.ParseProxies(f.proxies)
+	if err != nil {
+		return err
+	}
+	for _, to := range f.auditTo {
+		sink, err := forward.Open(to, st, log)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, server.Part{Name: "audit forwarding", Run: sink.Run})
+	}
 	s, err := server.Listen(ctx, server.Config{
 		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Observe: told.Request, Log: log, Drain: f.drain,
-		Parts: append(parts, machines, boot, here.part(), metricsPart(told), signIn.Part()),
-		Ping:  func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
+		Parts:   append(parts, machines, boot, here.part(), told.Part(), signIn.Part()),
+		Proxies: proxies,
+		Ping:    func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {
 		return err
@@ -219,10 +240,10 @@ func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, sign
 	}
 	ui := server.Part{Name: "pages"}
 	for _, r := range pages.Routes() {
-		ui.Mounts = append(ui.Mounts, server.Mount{Pattern: r.Pattern, Handler: r.Handler, Stream: r.Stream, Timeout: r.Within})
+		ui.Mounts = append(ui.Mounts, server.Mount{Pattern: r.Pattern, Handler: r.Handler, Need: r.Need, Scope: r.Scope, Pages: true, Stream: r.Stream, Timeout: r.Within})
 	}
 	return []server.Part{
-		{Name: "jobs", Run: board.Run}, {Name: "unattended", Run: board.Attend}, ui,
+		{Name: "audit", Run: gate.Summarize}, {Name: "jobs", Run: board.Run}, {Name: "unattended", Run: board.Attend}, ui,
 		api.Part(ctx, api.Config{Store: st, Open: h.OpenStore, Options: h.Options, Look: h.Look, Board: board, Log: log, Version: h.Version}),
 	}, nil
 }
