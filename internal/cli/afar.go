@@ -42,7 +42,7 @@ var (
 	instead = map[string]string{
 		"kubectl":    "naupegos kubeconfig NAME, and a kubectl of your own",
 		"autoscale":  "spec.unattended.autoscale in its document has servers answer the cluster's autoscaler",
-		"server":     "run it where the server's store is, without --server and $NAUPEGOS_SERVER: it would look into the store of this host",
+		"server":     "run it on the server's host, in an environment that names no server: here it would work on this host's store",
 		"store":      "naupegos server backup and restore, where the server's store is",
 		"ssh":        "naupegos handover NAME DIR, then ssh -F ssh_config MACHINE in DIR: the way to machines is yours, not the server's",
 		"ssh-config": "naupegos handover NAME DIR writes one for this host",

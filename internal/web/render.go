@@ -70,7 +70,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operat
 	}()
 	v, err := of.look(r, who)
 	ended = true
-	if err != nil {
+	if err = who.Told(err); err != nil {
 		p.c.Gate.Note(r, *who, r.Method+" "+r.URL.Path, r.PathValue("name"), err)
 		p.render(w, r, status(err), who, &view{name: "failed", Title: "It did not work", Failed: err.Error()})
 		return
@@ -111,6 +111,7 @@ func (p *Pages) act(a action) http.Handler {
 		if err == nil {
 			on, to, err = p.do(a, r, who)
 		}
+		err = who.Told(err)
 		p.c.Gate.Note(r, *who, strings.TrimSpace(a.what+" "+on), cluster, err)
 		if err != nil {
 			p.render(w, r, status(err), who, &view{name: "failed", Title: "It did not work", Failed: err.Error()})

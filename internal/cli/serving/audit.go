@@ -74,13 +74,13 @@ func (h Host) audit(ctx context.Context, q store.AuditQuery) (all []store.AuditE
 
 func auditTable(w io.Writer, all []store.AuditEntry) error {
 	t := output.NewTable(w)
-	t.Head("ENTRY\tTIME\tWHO\tVIA\tFROM\tACTION\tCLUSTER\tOUTCOME")
+	t.Head("TIME\tWHO\tFROM\tACTION\tCLUSTER\tOUTCOME\tVIA\tENTRY")
 	for _, e := range all {
 		action := e.Action
 		if e.Count > 0 {
 			action += fmt.Sprintf(" (%d requests)", e.Count)
 		}
-		t.Row("%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Seq, e.At.Local().Format(time.DateTime), e.Who, output.Dash(e.Via), e.From, action, output.Dash(e.Cluster), e.Outcome)
+		t.Row("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", e.At.Local().Format(time.DateTime), e.Who, e.From, action, output.Dash(e.Cluster), e.Outcome, output.Dash(e.Via), e.Seq)
 	}
 	return t.Flush()
 }

@@ -74,6 +74,15 @@ func (o Operator) May(need server.Role, cluster string) error {
 	return nil
 }
 
+// Told is an error as the operator is told it. What was not found is told to an operator of one cluster without what there is instead: errors name other
+// clusters, to help.
+func (o Operator) Told(err error) error {
+	if err != nil && o.Cluster != "" && fail.KindOf(err) == fail.NotFound {
+		return fail.New(fail.NotFound, "there is no such cluster, or nothing of that name in it").Do("this token is good for cluster %s", o.Cluster)
+	}
+	return err
+}
+
 // Sees reports whether the operator may see a cluster.
 func (o Operator) Sees(cluster string) bool { return o.Cluster == "" || o.Cluster == cluster }
 

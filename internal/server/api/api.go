@@ -119,7 +119,7 @@ func add[I, O any](a *api, o operation, do func(context.Context, *I) (*O, error)
 		defer cancel()
 		out, err := do(ctx, in)
 		if err != nil {
-			return nil, problem.Of(err)
+			return nil, problem.Of(access.From(ctx).Told(err))
 		}
 		return out, nil
 	})

@@ -33,12 +33,12 @@ func newSyslog(u *url.URL) (*syslog, error) {
 	y := &syslog{network: "tcp", address: u.Host, host: "-"}
 	port := "601"
 	switch transport := u.Query().Get("transport"); {
-	case u.Scheme == "syslogs" && transport == "":
+	case u.Scheme == "syslogs" && transport != "", transport != "" && transport != "tcp" && transport != "udp":
+		return nil, fail.New(fail.Invalid, "--audit-to: the transport %q is not one of %s", transport, u.Scheme).Do("leave it away, or write syslog://HOST:PORT?transport=udp")
+	case u.Scheme == "syslogs":
 		y.tls, port = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}, "6514"
 	case transport == "udp":
 		y.network, port = "udp", "514"
-	case transport != "" && transport != "tcp" || u.Scheme == "syslogs":
-		return nil, fail.New(fail.Invalid, "--audit-to: the transport %q is not one of %s", transport, u.Scheme).Do("leave it away, or write syslog://HOST:PORT?transport=udp")
 	}
 	if u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
 		return nil, fail.New(fail.Invalid, "--audit-to %s names no host", u.Scheme).Do("write %s://HOST:PORT", u.Scheme)
