@@ -35,13 +35,14 @@ func (f *serverFlags) bind(c *cobra.Command) {
 // refused with a server, with what is to be done instead.
 var (
 	withServer = []string{"plan", "status", "history", "document", "kubeconfig", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes",
-		"doctor", "certs issuer", "logs"}
+		"doctor", "certs issuer", "logs", "server", "server status", "server audit", "server audit verify"}
 
-	withoutStore = []string{"login", "logout", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "server", "bundle", "image", "local-machine"}
+	withoutStore = []string{"login", "logout", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "bundle", "image", "local-machine"}
 
 	instead = map[string]string{
 		"kubectl":    "naupegos kubeconfig NAME, and a kubectl of your own",
 		"autoscale":  "spec.unattended.autoscale in its document has servers answer the cluster's autoscaler",
+		"server":     "run it on the server's host, in an environment that names no server: here it would work on this host's store",
 		"store":      "naupegos server backup and restore, where the server's store is",
 		"ssh":        "naupegos handover NAME DIR, then ssh -F ssh_config MACHINE in DIR: the way to machines is yours, not the server's",
 		"ssh-config": "naupegos handover NAME DIR writes one for this host",

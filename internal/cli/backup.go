@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -274,18 +273,18 @@ func backupTable(w io.Writer, name string, b *operate.BackupList) error {
 		_, err := fmt.Fprintf(w, "There is no backup of cluster %s in %s.\n", name, b.Where)
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tMADE\tKUBERNETES\tKEYS\tSIZE\tPROVEN\tWHY")
+	t := output.NewTable(w)
+	t.Head("ID\tMADE\tKUBERNETES\tKEYS\tSIZE\tPROVEN\tWHY")
 	for _, s := range b.Items {
 		if s.Problem != "" {
-			fmt.Fprintf(t, "%s\t%s\t-\t-\t-\t-\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Problem)
+			t.Row("%s\t%s\t-\t-\t-\t-\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Problem)
 			continue
 		}
 		why := s.Reason
 		if b.ClusterID != "" && s.ClusterID != b.ClusterID {
 			why += " (of another cluster of this name, " + s.ClusterID + ")"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Kubernetes, s.Etcd.Keys, sizeWords(s.Bytes), proven(s), why)
+		t.Row("%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Kubernetes, s.Etcd.Keys, sizeWords(s.Bytes), proven(s), why)
 	}
 	return t.Flush()
 }
@@ -300,7 +299,7 @@ func proven(s *backup.Set) string {
 
 func showBackup(w io.Writer, of *operate.BackupShown) error {
 	s := of.Set
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	t := output.NewTable(w)
 	for _, line := range [][2]string{
 		{"backup", s.ID}, {"cluster", s.Cluster + " (" + s.ClusterID + ")"}, {"made", s.CreatedAt.Local().Format(time.DateTime)}, {"why", s.Reason},
 		{"proven", proven(s)}, {"Kubernetes", s.Kubernetes}, {"bundle", s.Bundle},
@@ -308,13 +307,13 @@ func showBackup(w io.Writer, of *operate.BackupShown) error {
 		{"holds", strings.Join(s.Parts, ", ")}, {"size", sizeWords(s.Bytes)}, {"SHA-256", s.SHA256}, {"where", of.Where},
 		{"opened by", strings.Join(s.Recipients, ", ")},
 	} {
-		fmt.Fprintf(t, "%s\t%s\n", line[0], line[1])
+		t.Row("%s\t%s\n", line[0], line[1])
 	}
-	fmt.Fprintf(t, "\nKEYS\tOF\n")
+	t.Row("\nKEYS\tOF\n")
 	for _, o := range s.Etcd.Objects {
-		fmt.Fprintf(t, "%d\t%s\n", o.Count, o.Kind)
+		t.Row("%d\t%s\n", o.Count, o.Kind)
 	}
-	fmt.Fprintf(t, "%d\tall\n", s.Etcd.Keys)
+	t.Row("%d\tall\n", s.Etcd.Keys)
 	return t.Flush()
 }
 

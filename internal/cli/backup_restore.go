@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -203,10 +202,10 @@ func (a *App) rehearseAfar(ctx context.Context, name, id string, f *openFlags, o
 // provenTable says what a rehearsal has shown.
 func provenTable(w io.Writer, name string, p *rehearse.Proof) error {
 	fmt.Fprintf(w, "Backup %s of cluster %s is proven: %d objects, %d Secrets decrypted, in %.1f s.\n", p.Set, name, p.Objects, p.Secrets, p.Seconds)
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(t, "\nOBJECTS\tOF\n")
+	t := output.NewTable(w)
+	t.Row("\nOBJECTS\tOF\n")
 	for _, r := range p.Largest(10) {
-		fmt.Fprintf(t, "%d\t%s\n", p.Resources[r].Count, r)
+		t.Row("%d\t%s\n", p.Resources[r].Count, r)
 	}
 	return t.Flush()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,10 +89,10 @@ func bundleTable(w io.Writer, all []*bundle.Bundle) error {
 		_, err := fmt.Fprintln(w, "No bundles. naupegos bundle build makes one, and apply gets one by itself.")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tKUBERNETES\tPLATFORM\tORIGIN\tSIZE\tADDED")
+	t := output.NewTable(w)
+	t.Head("ID\tKUBERNETES\tPLATFORM\tORIGIN\tSIZE\tADDED")
 	for _, b := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d MiB\t%s\n", b.ID[:12], b.Manifest.Title(), b.Manifest.Platform, b.Manifest.Origin,
+		t.Row("%s\t%s\t%s\t%s\t%d MiB\t%s\n", b.ID[:12], b.Manifest.Title(), b.Manifest.Platform, b.Manifest.Origin,
 			b.Size()>>20, b.Added.Local().Format(time.DateTime))
 	}
 	return t.Flush()
@@ -125,19 +124,19 @@ func (b *bundleCmd) inspectCmd() *cobra.Command {
 
 func inspectTable(w io.Writer, b *bundle.Bundle) error {
 	m := b.Manifest
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(t, "ID\t%s\nKubernetes\t%s\nPlatform\t%s\nOrigin\t%s\nAdded\t%s\n", b.ID, m.Title(), m.Platform, m.Origin, b.Added.Local().Format(time.DateTime))
-	fmt.Fprintln(t, "\nCOMPONENT\tVERSION\tSOURCE")
+	t := output.NewTable(w)
+	t.Row("ID\t%s\nKubernetes\t%s\nPlatform\t%s\nOrigin\t%s\nAdded\t%s\n", b.ID, m.Title(), m.Platform, m.Origin, b.Added.Local().Format(time.DateTime))
+	t.Head("\nCOMPONENT\tVERSION\tSOURCE")
 	for _, c := range m.Components {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, c.Version, c.Source)
+		t.Row("%s\t%s\t%s\n", c.Name, c.Version, c.Source)
 	}
-	fmt.Fprintln(t, "\nBINARY\tSIZE\tDIGEST")
+	t.Head("\nBINARY\tSIZE\tDIGEST")
 	for _, a := range m.Binaries {
-		fmt.Fprintf(t, "%s\t%.1f MiB\t%s\n", a.Name, float64(a.Size)/(1<<20), a.Digest)
+		t.Row("%s\t%.1f MiB\t%s\n", a.Name, float64(a.Size)/(1<<20), a.Digest)
 	}
-	fmt.Fprintln(t, "\nIMAGE\tSIZE\tROLES\tREFERENCE")
+	t.Head("\nIMAGE\tSIZE\tROLES\tREFERENCE")
 	for _, i := range m.Images {
-		fmt.Fprintf(t, "%s\t%.1f MiB\t%s\t%s\n", i.Name, float64(i.Archive.Size)/(1<<20), strings.Join(i.Roles, ","), i.Ref)
+		t.Row("%s\t%.1f MiB\t%s\t%s\n", i.Name, float64(i.Archive.Size)/(1<<20), strings.Join(i.Roles, ","), i.Ref)
 	}
 	return t.Flush()
 }

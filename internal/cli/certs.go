@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -152,8 +151,8 @@ naupegos apply and naupegos renew renew certificates after their renewal date; k
 }
 
 func certTable(w io.Writer, certs []pki.CertInfo, now time.Time) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "CERTIFICATE\tAUTHORITY\tUSE\tEXPIRES\tLEFT\tRENEWED FROM")
+	t := output.NewTable(w)
+	t.Head("CERTIFICATE\tAUTHORITY\tUSE\tEXPIRES\tLEFT\tRENEWED FROM")
 	for _, c := range certs {
 		use, renew := strings.Join(c.Usages, ", "), "-"
 		if c.CA {
@@ -161,7 +160,7 @@ func certTable(w io.Writer, certs []pki.CertInfo, now time.Time) error {
 		} else {
 			renew = c.RenewAt.Format(time.DateOnly)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%dd\t%s\n", c.Name, c.Authority, use, c.NotAfter.Format(time.DateOnly), int(c.NotAfter.Sub(now).Hours()/24), renew)
+		t.Row("%s\t%s\t%s\t%s\t%dd\t%s\n", c.Name, c.Authority, use, c.NotAfter.Format(time.DateOnly), int(c.NotAfter.Sub(now).Hours()/24), renew)
 	}
 	return t.Flush()
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -148,10 +147,10 @@ func volumeTable(w io.Writer, name string, odd []cluster.OddVolume) error {
 		return err
 	}
 	fmt.Fprintf(w, "Volumes of which cluster %s and its cloud don't say the same; nothing was changed:\n", name)
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "IS\tVOLUME\tPERSISTENTVOLUME\tCLAIM\tSTATE\tSERVER")
+	t := output.NewTable(w)
+	t.Head("IS\tVOLUME\tPERSISTENTVOLUME\tCLAIM\tSTATE\tSERVER")
 	for _, v := range odd {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Is, v.Volume, cmp.Or(v.PersistentVolume, "-"), cmp.Or(v.Claim, "-"), cmp.Or(v.State, "-"), cmp.Or(v.Server, "-"))
+		t.Row("%s\t%s\t%s\t%s\t%s\t%s\n", v.Is, v.Volume, cmp.Or(v.PersistentVolume, "-"), cmp.Or(v.Claim, "-"), cmp.Or(v.State, "-"), cmp.Or(v.Server, "-"))
 	}
 	return t.Flush()
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -56,12 +55,12 @@ Exit status: 0 if nothing fails, 4 if something does.`,
 }
 
 func checkTable(w io.Writer, checks []provider.Check) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "CHECK\tRESULT\tDETAIL")
+	t := output.NewTable(w)
+	t.Head("CHECK\tRESULT\tDETAIL")
 	count := map[provider.Result]int{}
 	for _, c := range checks {
 		count[c.Result]++
-		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, c.Result, strings.ReplaceAll(c.Detail, "\n", " "))
+		t.Row("%s\t%s\t%s\n", c.Name, c.Result, strings.ReplaceAll(c.Detail, "\n", " "))
 	}
 	if err := t.Flush(); err != nil {
 		return err

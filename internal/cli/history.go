@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,8 +70,8 @@ cluster is destroyed.`,
 }
 
 func runTable(w io.Writer, runs []plan.RunRecord) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "RUN\tCLUSTER\tVERB\tSTARTED\tTOOK\tSTEPS\tOUTCOME\tBY")
+	t := output.NewTable(w)
+	t.Head("RUN\tCLUSTER\tVERB\tSTARTED\tTOOK\tSTEPS\tOUTCOME\tBY")
 	for _, r := range runs {
 		took := "-"
 		if !r.Ended.IsZero() {
@@ -82,7 +81,7 @@ func runTable(w io.Writer, runs []plan.RunRecord) error {
 		if machine := operate.PausedAfter(&r); machine != "" {
 			outcome += ", pauses after " + machine
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Cluster, r.Verb, r.Started.Local().Format(time.DateTime), took, len(r.Steps), outcome, r.Holder)
+		t.Row("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Cluster, r.Verb, r.Started.Local().Format(time.DateTime), took, len(r.Steps), outcome, r.Holder)
 	}
 	return t.Flush()
 }

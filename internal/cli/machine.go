@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -94,10 +93,10 @@ func machineRows(ms []provider.Machine) []machineRow {
 }
 
 func machineTable(w io.Writer, rows []machineRow, others []string) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tROLE\tPOOL\tADDRESS\tSTATE\tDETAIL")
+	t := output.NewTable(w)
+	t.Head("NAME\tROLE\tPOOL\tADDRESS\tSTATE\tDETAIL")
 	for _, m := range rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, output.Dash(m.Pool), output.Dash(m.Address), m.State, output.Dash(m.Detail))
+		t.Row("%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, output.Dash(m.Pool), output.Dash(m.Address), m.State, output.Dash(m.Detail))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,14 +60,14 @@ func newNodeListCmd(a *App) *cobra.Command {
 }
 
 func nodeTable(w io.Writer, nodes []cluster.NodeRow, now time.Time) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tROLE\tPOOL\tADDRESS\tSTATE\tNODE\tVERSION\tAGE")
+	t := output.NewTable(w)
+	t.Head("NAME\tROLE\tPOOL\tADDRESS\tSTATE\tNODE\tVERSION\tAGE")
 	for _, n := range nodes {
 		age := "-"
 		if !n.Created.IsZero() {
 			age = shortAge(now.Sub(n.Created))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, output.Dash(n.Role), output.Dash(n.Pool), output.Dash(n.Address), output.Dash(n.State), output.Dash(n.Node), output.Dash(n.Version), age)
+		t.Row("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, output.Dash(n.Role), output.Dash(n.Pool), output.Dash(n.Address), output.Dash(n.State), output.Dash(n.Node), output.Dash(n.Version), age)
 	}
 	return t.Flush()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -159,8 +160,14 @@ func see[In, T any](ctx context.Context, a *App, name string, v operate.View[In,
 		return client.See(ctx, c, name, v, in)
 	}
 	err = a.onCluster(ctx, name, sessionOptions{look: true, readOnly: true}, func(s *session) (err error) {
-		out, err = v.See(ctx, s.Session, in)
-		return err
+		if !v.Secret {
+			out, err = v.See(ctx, s.Session, in)
+			return err
+		}
+		return access.OnHost(ctx, s.Store, v.Name+" "+name, name, func() (_ string, err error) {
+			out, err = v.See(ctx, s.Session, in)
+			return "", err
+		})
 	})
 	return out, err
 }

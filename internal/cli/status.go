@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,12 +84,12 @@ func statusTable(w io.Writer, s *cluster.Status) error {
 		fmt.Fprintf(w, "  due for renewal             %d, the first is %s: naupegos renew %s renews them\n", n, s.Due[0], s.Name)
 	}
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "MACHINE\tROLE\tADDRESS\tSTATE\tCONFIGURATION\tNODE\tVERSION\tETCD")
+	t := output.NewTable(w)
+	t.Head("MACHINE\tROLE\tADDRESS\tSTATE\tCONFIGURATION\tNODE\tVERSION\tETCD")
 	var long output.Footnotes
 	for _, m := range s.Machines {
 		cell := func(text string) string { return long.Cell(m.Name, text) }
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, m.Address, cell(m.State), cell(m.Config), cell(m.Node), cell(m.Version), cell(m.Etcd))
+		t.Row("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, m.Address, cell(m.State), cell(m.Config), cell(m.Node), cell(m.Version), cell(m.Etcd))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -221,10 +220,10 @@ func (a *App) listClusters(ctx context.Context, out *output.Format, within time.
 // printClusters prints a list of clusters.
 func (a *App) printClusters(rows []operate.Row, out *output.Format) error {
 	return out.Print(a.Out, rows, func(w io.Writer) error {
-		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(t, "NAME\tPROVIDER\tKUBERNETES\tHEALTH\tCREATED\tID\tIN PROGRESS")
+		t := output.NewTable(w)
+		t.Head("NAME\tPROVIDER\tKUBERNETES\tHEALTH\tCREATED\tID\tIN PROGRESS")
 		for _, r := range rows {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Provider, output.Dash(r.Kubernetes), r.Health, r.Created.Local().Format(time.DateTime), r.ID, r.Lease)
+			t.Row("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Provider, output.Dash(r.Kubernetes), r.Health, r.Created.Local().Format(time.DateTime), r.ID, r.Lease)
 		}
 		return t.Flush()
 	})

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -85,7 +86,11 @@ func (a *App) backupStore(ctx context.Context, file string, key store.Key, passp
 			return err
 		}
 	}
-	all, err := store.Backup(ctx, at, f, key)
+	var all []store.Kept
+	err = a.onStore(ctx, "store backup "+file, func() (err error) {
+		all, err = store.Backup(ctx, at, f, key)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -96,6 +101,35 @@ func (a *App) backupStore(ctx context.Context, file string, key store.Key, passp
 		fmt.Fprintf(w, "Backed up to %s:\n", file)
 		return listKept(w, all)
 	})
+}
+
+// noteStore notes in the store's audit what is done with all of it.
+func (a *App) noteStore(ctx context.Context, action, outcome string) (err error) {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	return access.NoteOnHost(ctx, st, action, "", outcome)
+}
+
+// onStore does something with all of the store, and notes it in its audit.
+func (a *App) onStore(ctx context.Context, action string, do func() error) (err error) {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	return access.OnHost(ctx, st, action, "", func() (string, error) { return "", do() })
+}
+
+// plainly is where a store is, without what only its address holds.
+func plainly(at store.Location) string {
+	u, err := url.Parse(at.URL)
+	if err != nil || at.URL == "" {
+		return at.Dir
+	}
+	return u.Scheme + "://" + u.Host + u.Path
 }
 
 // backedUp is what naupegos store backup has done.
@@ -110,9 +144,9 @@ func listKept(w io.Writer, all []store.Kept) error {
 		_, err := fmt.Fprintln(w, "  no clusters, history only")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	t := output.NewTable(w)
 	for _, c := range all {
-		fmt.Fprintf(t, "  %s\t%s\tas of %s\n", c.Name, c.ID, c.Changed.Local().Format(time.DateTime))
+		t.Row("  %s\t%s\tas of %s\n", c.Name, c.ID, c.Changed.Local().Format(time.DateTime))
 	}
 	return t.Flush()
 }
@@ -139,6 +173,9 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 			}
 			to, err := target(args[0], from)
 			if err != nil {
+				return err
+			}
+			if err := a.noteStore(cmd.Context(), "store move "+plainly(to), "begun"); err != nil { // both stores have it then
 				return err
 			}
 			done, err := store.Move(cmd.Context(), from, to, replace)
@@ -284,6 +321,10 @@ func (a *App) restoreStore(ctx context.Context, file string, f *restoreFlags) er
 	}
 	done, err := store.Restore(ctx, at, r, key, f.replace)
 	if err != nil {
+		return err
+	}
+	// What the store knew before is gone, and its audit with it: that of the backup says so from here on.
+	if err := a.noteStore(ctx, "store restore, of a backup of "+done.Made.UTC().Format(time.RFC3339), "done"); err != nil {
 		return err
 	}
 	return f.out.Print(a.Out, done, func(w io.Writer) error { return tellRestored(w, done) })

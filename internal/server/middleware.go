@@ -17,6 +17,7 @@ func (s *Server) everything(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		st := Watch(w)
+		s.forwarded(r)
 		defer func() {
 			if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // the very value
 				s.c.Log.Error("a handler panicked", "path", peer.Clip(r.URL.Path, peer.Long), "why", why, "stack", string(debug.Stack()))

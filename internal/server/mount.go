@@ -37,13 +37,15 @@ type Mount struct {
 	Handler http.Handler
 	On      Listener
 	Need    Role          // of the operator who asks; see Guard
+	Scope   Scope         // what the route is about
+	Pages   bool          // browsers keep who asks: the handler checks Need and Scope itself, by the same check as the guard
 	MaxBody int64         // most bytes of a request's body; 0: 1 MiB
 	Timeout time.Duration // for the whole answer, by the request's context; 0: a minute
 	Stream  bool          // no Timeout: an answer goes on for as long as its reader takes it
 }
 
-// Guard lets a request through to a handler that needs a role, or answers it. nil lets nobody through.
-type Guard func(need Role, next http.Handler) http.Handler
+// Guard lets those requests through to a mount's handler whose operator has its role in its scope, and answers all others. nil lets nobody through.
+type Guard func(m Mount, next http.Handler) http.Handler
 
 // Bounds of a mount that names none.
 const (
@@ -54,11 +56,14 @@ const (
 // handler is everything that a listener serves.
 func (s *Server) handler(on Listener) (http.Handler, error) {
 	mux := http.NewServeMux()
-	mux.Handle("GET /healthz", s.bounded(Mount{Handler: http.HandlerFunc(s.health)}))
+	mux.Handle("GET /healthz", s.bounded(Mount{Handler: http.HandlerFunc(s.health), Scope: Public()}))
 	for _, p := range s.c.Parts {
 		for _, m := range p.Mounts {
 			if on == Boot && m.On != Boot {
 				continue
+			}
+			if err := m.check(); err != nil {
+				return nil, err
 			}
 			if err := add(mux, m.Pattern, s.bounded(m)); err != nil {
 				return nil, err
@@ -91,8 +96,8 @@ func (s *Server) bounded(m Mount) http.Handler {
 	if m.Stream {
 		h = streamed(h)
 	}
-	if m.Need != Anybody {
-		h = s.guarded(m.Need, h)
+	if m.Need != Anybody && !m.Pages {
+		h = s.guarded(m, h)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer entering(r, m.Need == Anybody)()
@@ -111,16 +116,16 @@ func (s *Server) bounded(m Mount) http.Handler {
 
 // guarded lets only those through who have a role. Others are answered before their body is read: the connection ends, because the server would wait
 // for that body otherwise.
-func (s *Server) guarded(need Role, next http.Handler) http.Handler {
+func (s *Server) guarded(m Mount, next http.Handler) http.Handler {
 	guard := s.c.Guard
 	if guard == nil {
-		guard = func(Role, http.Handler) http.Handler {
+		guard = func(Mount, http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				problem.Write(w, fail.New(fail.Unauthorized, "nobody may do this here"))
 			})
 		}
 	}
-	h := guard(need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := guard(m, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del("Connection")
 		next.ServeHTTP(w, r)
 	}))

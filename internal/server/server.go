@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -32,8 +33,9 @@ type Config struct {
 	Ping        func(context.Context) error                         // whether the store answers
 	Observe     func(r *http.Request, code int, took time.Duration) // is told of each request that was answered; nil: nobody is
 	Log         *slog.Logger
-	Limits      Limits        // of clients without credentials
-	Drain       time.Duration // how long requests and work have to end after a stop; 0: 30 s
+	Limits      Limits         // of clients without credentials
+	Proxies     []netip.Prefix // whose word is believed about whom they forward requests of; see ParseProxies
+	Drain       time.Duration  // how long requests and work have to end after a stop; 0: 30 s
 }
 
 // Part is what one package has the server do. Everything but the name may be left away.

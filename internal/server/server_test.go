@@ -52,10 +52,10 @@ func TestListeners(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 	}
 	c, at, _ := started(t, Config{Parts: []Part{{Name: "test", Mounts: []Mount{
-		{Pattern: "GET /boot.ipxe", Handler: say("#!ipxe"), On: Boot},
-		{Pattern: "GET /secret", Handler: say("secret")},
-		{Pattern: "GET /panic", On: Boot, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("on purpose") })},
-		{Pattern: "GET /guarded", Handler: say("never"), Need: Read},
+		{Pattern: "GET /boot.ipxe", Handler: say("#!ipxe"), On: Boot, Scope: Public()},
+		{Pattern: "GET /secret", Handler: say("secret"), Scope: Public()},
+		{Pattern: "GET /panic", On: Boot, Scope: Public(), Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("on purpose") })},
+		{Pattern: "GET /guarded", Handler: say("never"), Need: Read, Scope: Everything()},
 	}}}})
 	for url, want := range map[string]struct {
 		status int
@@ -105,7 +105,7 @@ func TestHealth(t *testing.T) {
 
 // TestBodyIsBounded: what is larger is refused, by a problem document.
 func TestBodyIsBounded(t *testing.T) {
-	c, at, _ := started(t, Config{Parts: []Part{{Name: "test", Mounts: []Mount{{Pattern: "POST /discovery", On: Boot, MaxBody: 8,
+	c, at, _ := started(t, Config{Parts: []Part{{Name: "test", Mounts: []Mount{{Pattern: "POST /discovery", On: Boot, Scope: Public(), MaxBody: 8,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.ReadAll(r.Body); err != nil {
 				problem.Write(w, err)
@@ -126,7 +126,7 @@ func TestStopDrains(t *testing.T) {
 	release := make(chan struct{})
 	c, at, stop := started(t, Config{Parts: []Part{{Name: "test",
 		Run: func(ctx context.Context) error { <-ctx.Done(); close(release); close(ended); return nil },
-		Mounts: []Mount{{Pattern: "GET /slow", On: Boot, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		Mounts: []Mount{{Pattern: "GET /slow", On: Boot, Scope: Public(), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			close(inside)
 			<-release
 			_, _ = io.WriteString(w, "done")
@@ -172,4 +172,19 @@ func TestPortTaken(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	_, err := Listen(t.Context(), Config{ListenHTTP: at.HTTP, ListenHTTPS: "127.0.0.1:0", Log: log})
 	testkit.Fails(t, err, fail.Refused, at.HTTP, "--listen-http")
+}
+
+// TestMountsSayWhoMayAskAboutWhat: a route that leaves its role or its scope away is not served.
+func TestMountsSayWhoMayAskAboutWhat(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	for name, m := range map[string]Mount{
+		"neither": {}, "a role alone": {Need: Read}, "everything for anybody": {Scope: Everything()}, "a cluster for anybody": {Scope: Cluster("name")},
+		"a role for what is public": {Need: Read, Scope: Public()}, "a role for machines": {Need: Admin, Scope: Machine()},
+	} {
+		m.Pattern, m.Handler = "GET /x", http.NotFoundHandler()
+		_, err := Listen(t.Context(), Config{ListenHTTP: "127.0.0.1:0", ListenHTTPS: "127.0.0.1:0", Log: log, Parts: []Part{{Mounts: []Mount{m}}}})
+		if fail.KindOf(err) != fail.Internal || !strings.Contains(err.Error(), "GET /x") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

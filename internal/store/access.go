@@ -4,14 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
-
-// keepAudit is how long the audit remembers.
-const keepAudit = 2 * 365 * 24 * time.Hour
 
 // Access is who may use the server, and what they did.
 type Access interface {
@@ -31,10 +27,10 @@ type Access interface {
 	Sessions(ctx context.Context) ([]Session, error)
 	// EndSession forgets a session: fail.NotFound if there is none of this ID.
 	EndSession(ctx context.Context, id string) error
-	// Note adds an entry to the audit, and forgets what is older than two years.
-	Note(ctx context.Context, e AuditEntry) error
-	// Audit returns the entries that a query finds, the newest first unless it wants the oldest.
-	Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error)
+	// UsedToken and UsedSession remember when one was used last. One that is not there any more is none of their business.
+	UsedToken(ctx context.Context, id string, at time.Time) error
+	UsedSession(ctx context.Context, id string, at time.Time) error
+	Auditing
 }
 
 // Token is what an operator shows the server. Its secret half is nowhere but with the operator.
@@ -47,6 +43,8 @@ type Token struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 	Revoked time.Time `json:"revoked,omitzero"` // zero: not
+	Reason  string    `json:"reason,omitempty"` // why it does not expire
+	Used    time.Time `json:"used,omitzero"`    // last, to a minute; zero: never
 }
 
 // Session is somebody who has signed in to the pages by an OpenID Connect provider. No copy of a store has any: people sign in again.
@@ -60,33 +58,15 @@ type Session struct {
 	Hint    string    `json:"-"`       // by what the issuer ends its own session, sealed by the secret half; empty: nothing
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
-}
-
-// AuditEntry is one thing that somebody did, or tried to.
-type AuditEntry struct {
-	At      time.Time `json:"at"`
-	Who     string    `json:"who"`  // a token's name and ID, or "nobody"
-	From    string    `json:"from"` // the address
-	Action  string    `json:"action"`
-	Cluster string    `json:"cluster,omitempty"`
-	Outcome string    `json:"outcome"` // "done", or the kind of error
-}
-
-// AuditQuery says which entries are looked for; what is empty or zero restricts nothing.
-type AuditQuery struct {
-	Who, Cluster, Outcome string
-	Since                 time.Time
-	Text                  string // a part of any of the fields, in capitals or not
-	Limit                 int    // 0: 100
-	Offset                int    // so many of the first are left out
-	Oldest                bool   // the oldest come first
+	Used    time.Time `json:"used,omitzero"`   // last, to a minute; zero: not since it began
+	Proven  time.Time `json:"proven,omitzero"` // when they proved to the issuer who they are; zero: it does not say
 }
 
 // AddToken implements Access.
 func (s *database) AddToken(ctx context.Context, t Token) error {
 	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, hash, role, cluster, created_at, expires, revoked) VALUES ($1, $2, $3, $4, $5, $6, $7, 0)",
-			t.ID, t.Name, t.Hash, t.Role, t.Cluster, micros(t.Created), micros(t.Expires))
+		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, hash, role, cluster, created_at, expires, revoked, reason) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8)",
+			t.ID, t.Name, t.Hash, t.Role, t.Cluster, micros(t.Created), micros(t.Expires), printable(t.Reason))
 		return err
 	})
 	if s.d.isUnique(err) {
@@ -95,7 +75,7 @@ func (s *database) AddToken(ctx context.Context, t Token) error {
 	return s.wrap(err, "remember the token %s", t.ID)
 }
 
-const selectToken = "SELECT id, name, hash, role, cluster, created_at, expires, revoked FROM tokens" //nolint:gosec // of each token there is the hash
+const selectToken = "SELECT id, name, hash, role, cluster, created_at, expires, revoked, reason, used FROM tokens" //nolint:gosec // of each token there is the hash
 
 // Token implements Access.
 func (s *database) Token(ctx context.Context, id string) (*Token, error) {
@@ -121,10 +101,16 @@ func (s *database) RevokeToken(ctx context.Context, id string) error {
 	return s.wrap(err, "revoke the token %s", id)
 }
 
+// UsedToken implements Access.
+func (s *database) UsedToken(ctx context.Context, id string, at time.Time) error {
+	_, err := s.exec(ctx, s.log, "UPDATE tokens SET used = $1 WHERE id = $2 AND used < $3", micros(at), id, micros(at))
+	return s.wrap(err, "note the use of the token %s", id)
+}
+
 func scanToken(row scanner) (t Token, err error) {
-	var created, expires, revoked int64
-	err = row.Scan(&t.ID, &t.Name, &t.Hash, &t.Role, &t.Cluster, &created, &expires, &revoked)
-	t.Created, t.Expires, t.Revoked = fromMicros(created), fromMicros(expires), fromMicros(revoked)
+	var created, expires, revoked, used int64
+	err = row.Scan(&t.ID, &t.Name, &t.Hash, &t.Role, &t.Cluster, &created, &expires, &revoked, &t.Reason, &used)
+	t.Created, t.Expires, t.Revoked, t.Used = fromMicros(created), fromMicros(expires), fromMicros(revoked), fromMicros(used)
 	return t, err
 }
 
@@ -134,14 +120,14 @@ func (s *database) AddSession(ctx context.Context, x Session) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE expires < $1", micros(time.Now())); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, hash, issuer, subject, name, claims, hint, created_at, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-			x.ID, x.Hash, x.Issuer, printable(x.Subject), printable(x.Name), string(x.Claims), x.Hint, micros(x.Created), micros(x.Expires))
+		_, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, hash, issuer, subject, name, claims, hint, created_at, expires, proven) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+			x.ID, x.Hash, x.Issuer, printable(x.Subject), printable(x.Name), string(x.Claims), x.Hint, micros(x.Created), micros(x.Expires), micros(x.Proven))
 		return err
 	})
 	return s.wrap(err, "remember the session %s", x.ID)
 }
 
-const selectSession = "SELECT id, hash, issuer, subject, name, claims, hint, created_at, expires FROM sessions"
+const selectSession = "SELECT id, hash, issuer, subject, name, claims, hint, created_at, expires, used, proven FROM sessions"
 
 // Session implements Access.
 func (s *database) Session(ctx context.Context, id string) (*Session, error) {
@@ -171,62 +157,16 @@ func (s *database) EndSession(ctx context.Context, id string) error {
 	return s.wrap(err, "end the session %s", id)
 }
 
+// UsedSession implements Access.
+func (s *database) UsedSession(ctx context.Context, id string, at time.Time) error {
+	_, err := s.exec(ctx, s.log, "UPDATE sessions SET used = $1 WHERE id = $2 AND used < $3", micros(at), id, micros(at))
+	return s.wrap(err, "note the use of the session %s", id)
+}
+
 func scanSession(row scanner) (x Session, err error) {
 	var claims string
-	var created, expires int64
-	err = row.Scan(&x.ID, &x.Hash, &x.Issuer, &x.Subject, &x.Name, &claims, &x.Hint, &created, &expires)
-	x.Claims, x.Created, x.Expires = []byte(claims), fromMicros(created), fromMicros(expires)
+	var created, expires, used, proven int64
+	err = row.Scan(&x.ID, &x.Hash, &x.Issuer, &x.Subject, &x.Name, &claims, &x.Hint, &created, &expires, &used, &proven)
+	x.Claims, x.Created, x.Expires, x.Used, x.Proven = []byte(claims), fromMicros(created), fromMicros(expires), fromMicros(used), fromMicros(proven)
 	return x, err
-}
-
-// Note implements Access.
-func (s *database) Note(ctx context.Context, e AuditEntry) error {
-	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO audit (id, at, who, origin, action, cluster, outcome) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-			randomHex(12), micros(e.At), printable(e.Who), printable(e.From), printable(e.Action), printable(e.Cluster), printable(e.Outcome))
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM audit WHERE at < $1", micros(e.At.Add(-keepAudit)))
-		return err
-	})
-	return s.wrap(err, "write the audit")
-}
-
-// Audit implements Access.
-func (s *database) Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error) {
-	if q.Limit <= 0 {
-		q.Limit = 100
-	}
-	order := "at DESC, id"
-	if q.Oldest {
-		order = "at, id DESC"
-	}
-	// As it was written, too: SQLite knows only of ASCII's letters which belong together.
-	all, err := list(ctx, s, s.reads, scanAudit, `SELECT at, who, origin, action, cluster, outcome FROM audit
-		WHERE ($1 = '' OR who = $1) AND ($2 = '' OR cluster = $2) AND ($3 = '' OR outcome = $3) AND at >= $4
-		AND ($5 = '' OR LOWER(`+auditText+`) LIKE $5 ESCAPE '\' OR `+auditText+` LIKE $6 ESCAPE '\') ORDER BY `+order+` LIMIT $7 OFFSET $8`,
-		q.Who, q.Cluster, q.Outcome, micros(q.Since), partOf(strings.ToLower(q.Text)), partOf(q.Text), q.Limit, max(q.Offset, 0))
-	if all == nil {
-		all = []AuditEntry{}
-	}
-	return all, s.wrap(err, "read the audit")
-}
-
-// auditText is what an entry is searched for, a line a field.
-const auditText = "(who || '\n' || origin || '\n' || action || '\n' || cluster || '\n' || outcome)"
-
-// partOf is a pattern of LIKE for what has a text somewhere; empty for none.
-func partOf(text string) string {
-	if text = printable(text); text == "" {
-		return ""
-	}
-	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(text) + "%"
-}
-
-func scanAudit(row scanner) (e AuditEntry, err error) {
-	var at int64
-	err = row.Scan(&at, &e.Who, &e.From, &e.Action, &e.Cluster, &e.Outcome)
-	e.At = fromMicros(at)
-	return e, err
 }

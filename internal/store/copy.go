@@ -17,7 +17,7 @@ const batch = 200
 // tables lists every table in an order in which rows can be written, but those of the servers that are at work and of sessions: none is on a copy.
 func tables() []string {
 	return []string{"store_facts", "clusters", "facts", "cluster_keys", "secrets", "leases", "runs", "run_steps", "run_events",
-		"server_secrets", "tokens", "audit", "jobs", "job_lines", "duties",
+		"server_secrets", "tokens", "audit", "audit_head", "audit_sinks", "jobs", "job_lines", "duties",
 		"machines", "machine_macs", "machine_claims", "machine_labels", "machine_roles", "machine_boots", "machine_journals", "machine_events", "machine_reports",
 		"machine_locks", "slots", "lock_tokens"}
 }

@@ -7,6 +7,7 @@ package store
 
 import (
 	"context"
+	"crypto/ed25519"
 	"database/sql"
 	"errors"
 	"os"
@@ -42,9 +43,10 @@ type database struct {
 	absence  absence
 	patience time.Duration // how long a database that went away is waited for; none while it is opened
 
-	mu     sync.Mutex
-	keys   map[string][]byte // data keys by cluster ID
-	fences map[string]int64  // by cluster ID: the generation of the lease that is held, see fenced
+	mu      sync.Mutex
+	keys    map[string][]byte  // data keys by cluster ID
+	signing ed25519.PrivateKey // of the audit; nil: not read yet
+	fences  map[string]int64   // by cluster ID: the generation of the lease that is held, see fenced
 }
 
 // DefaultDir returns $XDG_STATE_HOME/naupegos, or ~/.local/state/naupegos.

@@ -1,19 +1,6 @@
 package tool
 
-import (
-	"strings"
-	"unicode"
+import "github.com/naupegos/naupegos/internal/plan/words"
 
-	"github.com/charmbracelet/x/ansi"
-)
-
-// Printable removes from foreign text (a console, an error of a machine) what a terminal would obey: escape sequences and control
-// characters. Lines and tabs stay.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, ansi.Strip(s))
-}
+// Printable is words.Text: foreign text (a console, an error of a machine) without what a terminal would obey.
+func Printable(s string) string { return words.Text(s) }

@@ -45,9 +45,6 @@ type diffLine struct {
 // planPage plans what the form asks for, and asks whether that is to be done.
 func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
 	ctx, name := r.Context(), r.PathValue("name")
-	if err := who.May(server.Operate, name); err != nil {
-		return nil, err
-	}
 	asked, err := askedOf(r)
 	if err != nil {
 		return nil, err
@@ -153,21 +150,15 @@ func pairs(n, m int) func(yield func(i, j int) bool) {
 
 // jobActions are what operators do with clusters: as jobs of the server.
 func (p *Pages) jobActions() map[string]action {
-	about := func(r *http.Request) (string, error) {
-		j, err := p.c.Store.Job(r.Context(), r.PathValue("id"))
-		if err != nil {
-			return "", err
-		}
-		return j.Cluster, nil
-	}
+	about := server.Found("job", "id", p.clusterOfJob)
 	stop := func(what string, how store.Stop) action {
-		return action{what: what, need: server.Operate, cluster: about, do: func(r *http.Request, _ *access.Operator) (string, string, error) {
+		return action{what: what, need: server.Operate, scope: about, do: func(r *http.Request, _ *access.Operator) (string, string, error) {
 			id := r.PathValue("id")
 			return id, "/ui/jobs/" + id, p.c.Board.Stop(r.Context(), id, how)
 		}}
 	}
 	return map[string]action{
-		"/ui/clusters/{name}/apply": {what: "agreed to a plan", need: server.Operate, do: func(r *http.Request, who *access.Operator) (string, string, error) {
+		"/ui/clusters/{name}/apply": {what: "agreed to a plan", need: server.Operate, scope: server.Cluster("name"), do: func(r *http.Request, who *access.Operator) (string, string, error) {
 			asked, err := askedOf(r)
 			if err != nil {
 				return "", "", err
@@ -202,9 +193,6 @@ const mostLines = 200
 // jobPage shows a job, live until it ends.
 func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 	j, err := p.c.Store.Job(r.Context(), r.PathValue("id"))
-	if err == nil {
-		err = who.May(server.Read, j.Cluster)
-	}
 	if err != nil {
 		return nil, err
 	}

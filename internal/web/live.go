@@ -61,11 +61,11 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 // look returns the digest of what a page shows, and whether it may change. While the data can't be had, nothing has changed.
 func (p *Pages) look(r *http.Request, of *url.URL, who *access.Operator) (data string, going bool) {
 	mux := http.NewServeMux()
-	for pattern, page := range p.pages() {
+	for pattern, of := range p.pages() {
 		mux.HandleFunc("GET "+pattern, func(_ http.ResponseWriter, r *http.Request) {
-			v, err := page(r, who)
+			v, err := of.look(r, who)
 			if err != nil {
-				going = fail.KindOf(err) != fail.NotFound
+				going = fail.KindOf(err) != fail.NotFound && fail.KindOf(err) != fail.Refused
 				return
 			}
 			going = v.Live != ""

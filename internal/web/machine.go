@@ -167,7 +167,7 @@ func (p *Pages) approvalsPage(r *http.Request, who *access.Operator) (*view, err
 func (p *Pages) machineActions() map[string]action {
 	m := p.c.Machines
 	each := func(what string, do func(r *http.Request, who *access.Operator, uuid string) error, done string) action {
-		return action{what: what, need: server.Operate, do: func(r *http.Request, who *access.Operator) (string, string, error) {
+		return action{what: what, need: server.Operate, scope: server.Everything(), do: func(r *http.Request, who *access.Operator) (string, string, error) {
 			uuid, err := facts.ParseUUID(r.PathValue("uuid"))
 			if err != nil {
 				return "", "", err
@@ -214,7 +214,7 @@ func (p *Pages) machineActions() map[string]action {
 		"/ui/machines/{uuid}/assign": each("assigned a machine to a pool", func(r *http.Request, _ *access.Operator, uuid string) error {
 			return m.Assign(r.Context(), uuid, strings.TrimSpace(r.PostFormValue("cluster")), strings.TrimSpace(r.PostFormValue("pool")))
 		}, "changed"),
-		"/ui/machines/{uuid}/power": {what: "controlled a machine's power, or asked for its state", need: server.Operate, within: switching, do: func(r *http.Request, who *access.Operator) (string, string, error) {
+		"/ui/machines/{uuid}/power": {what: "controlled a machine's power, or asked for its state", need: server.Operate, scope: server.Everything(), within: switching, do: func(r *http.Request, who *access.Operator) (string, string, error) {
 			uuid, err := facts.ParseUUID(r.PathValue("uuid"))
 			if err != nil {
 				return "", "", err
@@ -236,7 +236,7 @@ func (p *Pages) machineActions() map[string]action {
 		"/ui/machines/{uuid}/unassign": each("removed a machine from its pool", func(r *http.Request, _ *access.Operator, uuid string) error {
 			return m.Unassign(r.Context(), uuid)
 		}, "changed"),
-		"/ui/machines/{uuid}/forget": {what: "forgot a machine", need: server.Operate, do: func(r *http.Request, _ *access.Operator) (string, string, error) {
+		"/ui/machines/{uuid}/forget": {what: "forgot a machine", need: server.Operate, scope: server.Everything(), do: func(r *http.Request, _ *access.Operator) (string, string, error) {
 			uuid, err := facts.ParseUUID(r.PathValue("uuid"))
 			if err != nil {
 				return "", "", err

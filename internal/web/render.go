@@ -34,8 +34,8 @@ type view struct {
 // pageFunc returns a page for somebody who may look.
 type pageFunc func(r *http.Request, who *access.Operator) (*view, error)
 
-// show serves a page to whoever has signed in.
-func (p *Pages) show(page pageFunc) http.Handler {
+// show serves a page to whoever has signed in and may see it.
+func (p *Pages) show(of sight) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := p.operator(r)
 		if err != nil && fail.KindOf(err) != fail.Unauthorized {
@@ -49,13 +49,29 @@ func (p *Pages) show(page pageFunc) http.Handler {
 			http.Redirect(w, r, "/ui/login?to="+template.URLQueryEscaper(r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // a page of ours; login leads nowhere else
 			return
 		}
-		p.serve(w, r, who, page)
+		p.serve(w, r, who, of)
 	})
 }
 
-func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operator, page pageFunc) {
-	v, err := page(r, who)
-	if err != nil {
+// look returns a page of whoever may see it.
+func (of sight) look(r *http.Request, who *access.Operator) (*view, error) {
+	if _, err := who.Admit(r, of.need, of.scope); err != nil {
+		return nil, err
+	}
+	return of.page(r, who)
+}
+
+func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operator, of sight) {
+	ended := false
+	defer func() {
+		if !ended {
+			p.c.Gate.Note(r, *who, r.Method+" "+r.URL.Path, "", fail.New(fail.Internal, "the page broke off"))
+		}
+	}()
+	v, err := of.look(r, who)
+	ended = true
+	if err = who.Told(err); err != nil {
+		p.c.Gate.Note(r, *who, r.Method+" "+r.URL.Path, r.PathValue("name"), err)
 		p.render(w, r, status(err), who, &view{name: "failed", Title: "It did not work", Failed: err.Error()})
 		return
 	}
@@ -74,8 +90,7 @@ type action struct {
 	need server.Role
 	// within bounds the answer; 0: the server's usual bound.
 	within time.Duration
-	// cluster returns the one that it is about; nil: the one in the path, or none.
-	cluster func(r *http.Request) (string, error)
+	scope  server.Scope
 	// do returns the machine that it was about, or the job, that it was about, for the audit, and where to go.
 	do func(r *http.Request, who *access.Operator) (on, to string, err error)
 }
@@ -88,16 +103,15 @@ func (p *Pages) act(a action) http.Handler {
 			http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 			return
 		}
-		cluster, on, to := r.PathValue("name"), "", ""
-		if a.cluster != nil {
-			cluster, err = a.cluster(r)
+		on, to := "", ""
+		cluster, err := who.Admit(r, a.need, a.scope)
+		if err == nil {
+			err = p.c.Gate.Ready(r, *who, a.need, a.what, cluster)
 		}
 		if err == nil {
-			err = who.May(a.need, cluster)
+			on, to, err = p.do(a, r, who)
 		}
-		if err == nil {
-			on, to, err = a.do(r, who)
-		}
+		err = who.Told(err)
 		p.c.Gate.Note(r, *who, strings.TrimSpace(a.what+" "+on), cluster, err)
 		if err != nil {
 			p.render(w, r, status(err), who, &view{name: "failed", Title: "It did not work", Failed: err.Error()})
@@ -105,6 +119,19 @@ func (p *Pages) act(a action) http.Handler {
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)
 	})
+}
+
+// do carries an action out. One that breaks off has failed, in the audit, too.
+func (p *Pages) do(a action, r *http.Request, who *access.Operator) (on, to string, err error) {
+	ended := false
+	defer func() {
+		if !ended {
+			p.c.Gate.Note(r, *who, a.what, r.PathValue("name"), fail.New(fail.Internal, "the action broke off"))
+		}
+	}()
+	on, to, err = a.do(r, who)
+	ended = true
+	return on, to, err
 }
 
 // said is what pages say after an action, by a word in their address: no text of a request is shown as ours.
@@ -129,7 +156,7 @@ func (p *Pages) render(w http.ResponseWriter, r *http.Request, code int, who *ac
 func (p *Pages) draw(r *http.Request, who *access.Operator, v *view) ([]byte, error) {
 	v.Version, v.Operator = p.c.Version, who
 	if who != nil {
-		v.Nav = p.nav(r.URL.Path)
+		v.Nav = p.nav(r.URL.Path, who)
 	}
 	var b bytes.Buffer
 	if err := p.html[v.name].ExecuteTemplate(&b, "layout", v); err != nil {

@@ -15,7 +15,7 @@ import (
 // one for us.
 const cookieName = "__Host-naupegos"
 
-// signedIn is how long a browser keeps the token. A token that ends earlier, or is revoked, ends the session with it.
+// signedIn is how long a session by a token lasts. A token that ends earlier, or is revoked, ends the session with it.
 const signedIn = 12 * time.Hour
 
 // loginPage asks for a token.
@@ -25,20 +25,17 @@ func (p *Pages) loginPage(w http.ResponseWriter, r *http.Request) {
 	p.render(w, r, http.StatusOK, nil, v)
 }
 
-// login checks a token and has the browser keep it, where no script can read it. There is no session on the server then: the token is the
-// session, and a cookie that somebody else has set is one that somebody else knows the token of, who gains nothing by it.
+// login checks a token and begins a session, which the browser keeps where no script can read it. Whoever takes it from there has no token: the API
+// does not accept it.
 func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	token, to := strings.TrimSpace(r.PostFormValue("token")), local(r.PostFormValue("to"))
-	who, err := p.c.Gate.SignIn(r, token)
-	if err == nil {
-		_, err = p.c.Gate.End(r, kept(r))
-	}
+	secret, lasts, err := p.c.Gate.BeginByToken(r, kept(r), token, signedIn)
 	if err != nil {
+		p.c.Gate.Note(r, access.Operator{Name: "nobody"}, "signed in to the pages", "", err)
 		p.notIn(w, r, to, err)
 		return
 	}
-	p.keep(w, token, int(signedIn.Seconds()))
-	p.c.Gate.Note(r, who, "signed in to the pages", "", nil)
+	p.keep(w, secret, int(lasts.Seconds()))
 	http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // local has seen to it
 }
 

@@ -116,7 +116,7 @@ func TestSignInWithProvider(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "/api/v1/jobs", nil)
 	r.Header.Set("Authorization", "Bearer "+session)
-	s.gate.Guard(server.Read, http.NotFoundHandler()).ServeHTTP(w, r)
+	s.gate.Guard(server.Mount{Need: server.Read, Scope: server.Own()}, http.NotFoundHandler()).ServeHTTP(w, r)
 	if w.Code != http.StatusUnauthorized {
 		t.Errorf("the API takes a session: %d", w.Code)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
@@ -56,6 +57,8 @@ type Pages struct {
 type Route struct {
 	Pattern string // as http.ServeMux has it
 	Handler http.Handler
+	Need    server.Role   // of whoever has signed in; the handler checks it, and the scope
+	Scope   server.Scope  // what it is about
 	Stream  bool          // its answer goes on for as long as somebody reads
 	Within  time.Duration // the answer's bound; 0: the server's usual one
 }
@@ -87,37 +90,75 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "POST /ui/logout", Handler: headers(p.guard.Handler(http.HandlerFunc(p.logout)))},
 		{Pattern: "GET /{$}", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))}, // whoever types no path
 		{Pattern: "GET /ui", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))},
-		{Pattern: "GET /ui/{$}", Handler: headers(http.RedirectHandler(p.nav("")[0].Href, http.StatusSeeOther))},
-		{Pattern: "GET /ui/live", Handler: headers(http.HandlerFunc(p.live)), Stream: true},
+		{Pattern: "GET /ui/{$}", Handler: headers(http.HandlerFunc(p.first))},
 	}
 	all = append(all, p.signInRoutes()...)
-	for pattern, page := range p.pages() {
-		all = append(all, Route{Pattern: "GET " + pattern, Handler: headers(p.show(page))})
+	for i := range all {
+		all[i].Scope = server.Public()
 	}
-	all = append(all, Route{Pattern: "POST /ui/clusters/{name}/plan", Handler: headers(p.guard.Handler(p.show(p.planPage))), Within: planning})
+	all = append(all, Route{Pattern: "GET /ui/live", Handler: headers(http.HandlerFunc(p.live)), Need: server.Read, Scope: server.Own(), Stream: true}) // of a page, which has its own
+	for pattern, of := range p.pages() {
+		all = append(all, Route{Pattern: "GET " + pattern, Handler: headers(p.show(of)), Need: of.need, Scope: of.scope})
+	}
+	plan := sight{server.Operate, server.Cluster("name"), p.planPage}
+	all = append(all, Route{Pattern: "POST /ui/clusters/{name}/plan", Handler: headers(p.guard.Handler(p.show(plan))), Need: plan.need, Scope: plan.scope, Within: planning})
 	for pattern, act := range p.actions() {
-		all = append(all, Route{Pattern: "POST " + pattern, Handler: headers(p.guard.Handler(p.act(act))), Within: act.within})
+		all = append(all, Route{Pattern: "POST " + pattern, Handler: headers(p.guard.Handler(p.act(act))), Need: act.need, Scope: act.scope, Within: act.within})
 	}
 	return all
 }
 
+// sight is a page, with who may look at it.
+type sight struct {
+	need  server.Role
+	scope server.Scope
+	page  pageFunc
+}
+
 // pages are what can be looked at, by their patterns.
-func (p *Pages) pages() map[string]pageFunc {
-	all := map[string]pageFunc{
-		"/ui/clusters":        p.clustersPage,
-		"/ui/clusters/{name}": p.clusterPage,
-		"/ui/runs/{id}":       p.runPage,
-		"/ui/jobs/{id}":       p.jobPage,
-		"/ui/backups":         p.backupsPage,
-		"/ui/audit":           p.auditPage,
+func (p *Pages) pages() map[string]sight {
+	all := map[string]sight{
+		"/ui/clusters":        {server.Read, server.Own(), p.clustersPage},
+		"/ui/clusters/{name}": {server.Read, server.Cluster("name"), p.clusterPage},
+		"/ui/runs/{id}":       {server.Read, server.Found("run", "id", p.clusterOfRun), p.runPage},
+		"/ui/jobs/{id}":       {server.Read, server.Found("job", "id", p.clusterOfJob), p.jobPage},
+		"/ui/backups":         {server.Read, server.Own(), p.backupsPage},
+		"/ui/audit":           {server.Admin, server.Everything(), p.auditPage},
 	}
-	if p.c.Machines != nil {
-		all["/ui/machines"] = p.machinesPage
-		all["/ui/machines/{uuid}"] = p.machinePage
-		all["/ui/approvals"] = p.approvalsPage
-		all["/ui/waves"] = p.wavesPage
+	if p.c.Machines != nil { // they are of no cluster in particular
+		all["/ui/machines"] = sight{server.Read, server.Everything(), p.machinesPage}
+		all["/ui/machines/{uuid}"] = sight{server.Read, server.Everything(), p.machinePage}
+		all["/ui/approvals"] = sight{server.Read, server.Everything(), p.approvalsPage}
+		all["/ui/waves"] = sight{server.Read, server.Everything(), p.wavesPage}
 	}
 	return all
+}
+
+// open reports whether an operator may look at a page that names nothing in its path.
+func (s sight) open(who access.Operator) bool {
+	r, err := http.NewRequest(http.MethodGet, "/", nil)
+	if err == nil {
+		_, err = who.Admit(r, s.need, s.scope)
+	}
+	return err == nil
+}
+
+// clusterOfRun returns the cluster of a run.
+func (p *Pages) clusterOfRun(r *http.Request, id string) (string, error) {
+	run, err := p.c.Store.Run(r.Context(), id)
+	if err != nil {
+		return "", err
+	}
+	return run.Cluster, nil
+}
+
+// clusterOfJob returns the cluster of a job.
+func (p *Pages) clusterOfJob(r *http.Request, id string) (string, error) {
+	j, err := p.c.Store.Job(r.Context(), id)
+	if err != nil {
+		return "", err
+	}
+	return j.Cluster, nil
 }
 
 // actions are what pages do, by their patterns.
@@ -135,15 +176,24 @@ type link struct {
 	Here            bool
 }
 
-// nav returns the links to the pages that there are; here is the path of the one that is shown.
-func (p *Pages) nav(here string) (all []link) {
+// first leads to the first page that whoever asks may see; who has not signed in is asked to do so there.
+func (p *Pages) first(w http.ResponseWriter, r *http.Request) {
+	to := "/ui/clusters"
+	if who, err := p.operator(r); err != nil || who.Sees("") {
+		to = p.nav("", nil)[0].Href
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// nav returns the links to the pages that there are and that an operator may see; nil sees all. here is the path of the one that is shown.
+func (p *Pages) nav(here string, who *access.Operator) (all []link) {
 	known := p.pages()
 	for _, l := range []link{
 		{Href: "/ui/machines", Text: "Machines", Key: "m"}, {Href: "/ui/approvals", Text: "Approvals", Key: "a"},
 		{Href: "/ui/clusters", Text: "Clusters", Key: "c"}, {Href: "/ui/waves", Text: "Waves", Key: "w"},
 		{Href: "/ui/backups", Text: "Backups", Key: "b"}, {Href: "/ui/audit", Text: "Audit", Key: "u"},
 	} {
-		if known[l.Href] != nil {
+		if of, is := known[l.Href]; is && (who == nil || of.open(*who)) {
 			l.Here = here == l.Href || (len(here) > len(l.Href) && here[:len(l.Href)+1] == l.Href+"/")
 			all = append(all, l)
 		}

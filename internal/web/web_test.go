@@ -42,7 +42,8 @@ type site struct {
 	switched      switched
 	local         string // a token that is good for one cluster alone: harbour
 	gate          *access.Gate
-	idp           *idp // with whom operators sign in; nil: nobody
+	sessions      map[string]string // of tokens that have signed in
+	idp           *idp              // with whom operators sign in; nil: nobody
 }
 
 func newSite(t *testing.T) *site {
@@ -57,7 +58,7 @@ func newSiteWith(t *testing.T, by func(url string) *issuer.Issuer) *site {
 	reopen := func(ctx context.Context) (store.Store, error) { return store.Open(ctx, at) }
 	st := testkit.Value(reopen(t.Context()))(t)
 	t.Cleanup(func() { testkit.Must(t, st.Close()) })
-	s := &site{t: t, store: st}
+	s := &site{t: t, store: st, sessions: map[string]string{}}
 	machines := registry.Options{Power: &s.switched, Secrets: st.ServerSecrets()}
 	token := func(name string, role server.Role, cluster string) (secret, id string) {
 		secret, made, err := access.NewToken(t.Context(), st, name, role, cluster, 0)
@@ -111,6 +112,23 @@ type answer struct {
 	body string
 }
 
+// session is what a browser keeps once somebody has signed in with a token; anything else stays what it is.
+func (s *site) session(token string) string {
+	s.t.Helper()
+	if raw, is := strings.CutPrefix(token, "raw "); is {
+		return raw
+	}
+	if token != s.admin && token != s.reader && token != s.local {
+		return token
+	}
+	if s.sessions[token] == "" {
+		secret, _, err := s.gate.BeginByToken(httptest.NewRequest("POST", "/ui/login", nil), "", token, time.Hour)
+		testkit.Must(s.t, err)
+		s.sessions[token] = secret
+	}
+	return s.sessions[token]
+}
+
 // ask sends a request as a browser would that has a token; header pairs come on top.
 func (s *site) ask(method, path, token string, form url.Values, header ...string) answer {
 	s.t.Helper()
@@ -119,7 +137,7 @@ func (s *site) ask(method, path, token string, form url.Values, header ...string
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	if token != "" {
-		req.AddCookie(&http.Cookie{Name: cookieName, Value: token})
+		req.AddCookie(&http.Cookie{Name: cookieName, Value: s.session(token)})
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -208,8 +226,14 @@ func TestSignIn(t *testing.T) {
 	}
 	// Who signs in gets what the token is worth, whatever cookie was there: a session that somebody else has begun ends.
 	a = s.ask("POST", "/ui/login", s.reader, url.Values{"token": {s.admin}})
-	if !strings.Contains(a.Get("Set-Cookie"), s.admin) {
-		t.Errorf("the cookie from before stays: %s", a.Get("Set-Cookie"))
+	if cookie := a.Get("Set-Cookie"); !strings.Contains(cookie, "=session_") || strings.Contains(cookie, s.sessions[s.reader]) || strings.Contains(cookie, s.admin) {
+		t.Errorf("the cookie from before stays, or the browser has a token: %s", cookie)
+	}
+	if a := s.ask("GET", "/ui/clusters", s.sessions[s.reader], nil); a.code != http.StatusSeeOther {
+		t.Errorf("the session from before goes on: %d", a.code)
+	}
+	if a := s.ask("GET", "/ui/clusters", "raw "+s.reader, nil); a.code != http.StatusSeeOther {
+		t.Errorf("a token is taken as a session: %d", a.code)
 	}
 	if a := s.ask("POST", "/ui/logout", s.admin, url.Values{}); !strings.Contains(a.Get("Set-Cookie"), "Max-Age=0") {
 		t.Errorf("signing out leaves the cookie: %v", a.Header)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -253,10 +252,10 @@ func pools(texts []string) (all []registry.Pool, err error) {
 
 func decision(w io.Writer, d registry.Decision, dry bool) error {
 	if len(d.Given) > 0 {
-		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(t, "MACHINE\tPOOL\tPLACE\tRACK OR SWITCH")
+		t := output.NewTable(w)
+		t.Head("MACHINE\tPOOL\tPLACE\tRACK OR SWITCH")
 		for _, g := range d.Given {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", g.Machine, g.Pool, g.Seat, output.Dash(g.Domain))
+			t.Row("%s\t%s\t%d\t%s\n", g.Machine, g.Pool, g.Seat, output.Dash(g.Domain))
 		}
 		if err := t.Flush(); err != nil {
 			return err

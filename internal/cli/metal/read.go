@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,8 +65,8 @@ func (v *Verbs) List(ctx context.Context, f *Filter, out *output.Format) error {
 
 func table(w io.Writer, all []client.Machine, now time.Time) error {
 	var notes output.Footnotes
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tMAC\tADDRESS\tSTATE\tAPPROVAL\tCLUSTER\tPOOL\tDISKS\tSEEN\tREMARK")
+	t := output.NewTable(w)
+	t.Head("NAME\tMAC\tADDRESS\tSTATE\tAPPROVAL\tCLUSTER\tPOOL\tDISKS\tSEEN\tREMARK")
 	for _, m := range all {
 		name, cluster, pool := m.Name, m.Cluster, ""
 		if name == "" {
@@ -76,7 +75,7 @@ func table(w io.Writer, all []client.Machine, now time.Time) error {
 		if m.Pool != "" {
 			pool = fmt.Sprintf("%s %d", m.Pool, m.Seat)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", tool.Printable(name), m.MAC, output.Dash(m.Address), m.State, m.Approval, output.Dash(cluster), output.Dash(pool),
+		t.Row("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, m.MAC, output.Dash(m.Address), m.State, m.Approval, output.Dash(cluster), output.Dash(pool),
 			output.Dash(m.Disks), ago(m.Seen, now), output.Dash(notes.Cell(m.UUID, remark(m))))
 	}
 	if err := t.Flush(); err != nil {
@@ -144,10 +143,10 @@ func progressed(p *registry.Progress) string {
 }
 
 func detail(w io.Writer, d client.Detail) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	t := output.NewTable(w)
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", name, tool.Printable(value))
+			t.Row("%s\t%s\n", name, value)
 		}
 	}
 	line("UUID", d.UUID)
@@ -250,14 +249,14 @@ func (v *Verbs) locks() *cobra.Command {
 				return err
 			}
 			return out.Print(v.h.Out, l.Items, func(w io.Writer) error {
-				t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-				fmt.Fprintln(t, "GROUP\tHOLDER\tMACHINE\tSINCE\tEXPIRES")
+				t := output.NewTable(w)
+				t.Head("GROUP\tHOLDER\tMACHINE\tSINCE\tEXPIRES")
 				for _, s := range l.Items {
 					expires := "never"
 					if !s.Expires.IsZero() {
 						expires = s.Expires.Local().Format(time.DateTime)
 					}
-					fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Group, tool.Printable(s.Holder), tool.Printable(s.Detail), s.Acquired.Local().Format(time.DateTime), expires)
+					t.Row("%s\t%s\t%s\t%s\t%s\n", s.Group, s.Holder, s.Detail, s.Acquired.Local().Format(time.DateTime), expires)
 				}
 				return t.Flush()
 			})

@@ -28,7 +28,7 @@ func Open(ctx context.Context, f *Flags, stateDir, httpAddress string, log *slog
 func (s Site) Part() server.Part {
 	p := server.Part{Name: "boot", Run: s.Run, Health: s.Health}
 	for _, pattern := range netboot.Paths {
-		m := server.Mount{Pattern: pattern, Handler: s.Site, On: server.Boot}
+		m := server.Mount{Pattern: pattern, Handler: s.Site, On: server.Boot, Scope: server.Machine()}
 		if pattern == netboot.AssetsPath {
 			m.Stream = true // kernels and images
 		}

@@ -4,6 +4,7 @@
 package output
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -47,14 +48,18 @@ func (o *Format) Print(w io.Writer, v any, table func(io.Writer) error) error {
 	case "json":
 		return writeJSON(w, v)
 	case "yaml":
-		b, err := versioned(v)
-		if err == nil {
-			b, err = yaml.JSONToYAML(b)
-		}
+		raw, err := versioned(v)
 		if err != nil {
 			return fmt.Errorf("write YAML: %w", err)
 		}
-		_, err = w.Write(b)
+		text, err := yaml.JSONToYAML(raw)
+		if err != nil {
+			return fmt.Errorf("write YAML: %w", err)
+		}
+		if bytes.ContainsFunc(text, hidden) { // YAML writes such characters as they are; JSON is YAML, too
+			return writeJSON(w, v)
+		}
+		_, err = w.Write(text)
 		return err
 	}
 	return table(w)

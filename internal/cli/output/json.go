@@ -20,6 +20,7 @@ func versioned(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	b = inert(b)
 	head := fmt.Appendf(nil, `{"schemaVersion":%d,`, outputSchema)
 	switch {
 	case bytes.Equal(b, []byte("{}")):

@@ -21,7 +21,7 @@ type issuerFlags struct {
 func (f *issuerFlags) bind(c *cobra.Command) {
 	c.Flags().StringVar(&f.c.URL, "oidc-issuer", "", "OpenID Connect provider that operators sign in with (naupegos login), https://…")
 	c.Flags().StringVar(&f.c.ClientID, "oidc-client-id", "naupegos", "client ID of naupegos at the provider: a public client with PKCE and http://127.0.0.1/callback")
-	c.Flags().StringArrayVar(&f.rules, "oidc-role", nil, "role that a claim grants, [CLUSTER/]ROLE=CLAIM:VALUE, such as operate=groups:platform; the first match counts (repeatable)")
+	c.Flags().StringArrayVar(&f.rules, "oidc-role", nil, "role that a claim grants, [CLUSTER/]ROLE=CLAIM:VALUE[&CLAIM:VALUE], such as operate=groups:platform or, with a second factor, admin=groups:platform&amr:mfa; the first match counts (repeatable)")
 	c.Flags().StringVar(&f.c.NameBy, "oidc-name", "email", "claim with the name of operators in the audit")
 	c.Flags().StringSliceVar(&f.c.Scopes, "oidc-scope", []string{"openid", "profile", "email", "offline_access"}, "scopes to ask the provider for")
 	c.Flags().StringVar(&f.pages.URL, "oidc-pages", "", "let operators sign in to the web pages with the provider as well: the address of this server in browsers, https://HOST:PORT; the provider redirects to "+oidc.CallbackPath+" there, and after a sign-out to "+oidc.LeftPath)

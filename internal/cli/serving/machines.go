@@ -129,7 +129,6 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *serv
 	mounts := routes.Mounts(routes.Options{Registry: reg, Shutdown: stop, Settings: settings, Log: log, Ignition: ignition,
 		Systems: func() ([]order.System, error) { return image.Systems(image.SystemsDir(st.Dir())) },
 		Who:     func(r *http.Request) string { return access.From(r.Context()).Name },
-		May:     func(ctx context.Context, need server.Role) error { return access.From(ctx).May(need, "") },
 		Backup:  func(ctx context.Context) (any, error) { return h.backup(ctx, st) }})
 	run := func(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)

@@ -6,21 +6,13 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
-	"github.com/naupegos/naupegos/internal/server"
-	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/metrics"
-	"github.com/naupegos/naupegos/internal/server/problem"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
 // metrics returns what the server tells Prometheus.
 func (h Host) metrics(st store.Store, log *slog.Logger) *metrics.Metrics {
 	return metrics.New(metrics.Config{Store: st, Version: h.Version, Log: log, Expiry: h.expiry})
-}
-
-// metricsPart tells it to whoever may see all clusters.
-func metricsPart(m *metrics.Metrics) server.Part {
-	return m.Part(func(ctx context.Context) error { return access.From(ctx).May(server.Read, "") }, problem.Write)
 }
 
 // expiry looks when a cluster's certificates end.

@@ -26,6 +26,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/server/authority"
+	"github.com/naupegos/naupegos/internal/server/forward"
 	oidc "github.com/naupegos/naupegos/internal/server/issuer"
 	"github.com/naupegos/naupegos/internal/server/metrics"
 	"github.com/naupegos/naupegos/internal/server/work"
@@ -59,6 +60,9 @@ type flags struct {
 	limits                 server.Limits
 	machine                machineFlags
 	issuer                 issuerFlags
+	bounds                 access.Bounds
+	proxies                []string // that are trusted
+	auditTo                []string // where the audit is forwarded to
 	boot                   netbooting.Flags
 }
 
@@ -104,6 +108,10 @@ signal ends it at once.`,
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long running requests and steps may take to finish after a stop")
 	c.Flags().IntVar(&f.limits.Connections, "connections", 2048, "maximum number of connections of each of the two addresses; one that sends no complete request makes room for others")
 	c.Flags().IntVar(&f.limits.PerAddress, "connections-per-address", 256, "maximum number of these from one address, or from one IPv6 /64")
+	c.Flags().DurationVar(&f.bounds.Fresh, "fresh-sign-in", 15*time.Minute, "how recent a sign-in with the OpenID Connect provider has to be for kubeconfig, handover, release and destroy")
+	c.Flags().DurationVar(&f.bounds.Idle, "idle-sign-out", time.Hour, "after how long without a request a session of the web pages ends")
+	c.Flags().StringSliceVar(&f.proxies, "trusted-proxy", nil, "address or network of a proxy whose X-Forwarded-For header names the client, such as 10.0.0.5 or 10.0.0.0/24 (repeatable)")
+	c.Flags().StringArrayVar(&f.auditTo, "audit-to", nil, "forward the audit log as it grows: syslog://HOST:PORT (RFC 5424 over TCP; udp with ?transport=udp), syslogs://HOST:PORT (TLS), otlp+http://HOST:PORT or otlp+https://HOST:PORT (repeatable)")
 	f.machine.bind(c)
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
@@ -169,6 +177,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 		return err
 	}
 	gate := access.NewGate(st, log)
+	gate.Bound(f.bounds)
 	if signIn != nil {
 		gate.Believe(signIn)
 	}
@@ -177,10 +186,22 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
+	proxies, err := server.ParseProxies(f.proxies)
+	if err != nil {
+		return err
+	}
+	for _, to := range f.auditTo {
+		sink, err := forward.Open(to, st, log)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, server.Part{Name: "audit forwarding", Run: sink.Run})
+	}
 	s, err := server.Listen(ctx, server.Config{
 		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Observe: told.Request, Log: log, Drain: f.drain, Limits: f.limits,
-		Parts: append(parts, machines, boot, here.part(), metricsPart(told), signIn.Part()),
-		Ping:  func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
+		Parts:   append(parts, machines, boot, here.part(), told.Part(), signIn.Part()),
+		Proxies: proxies,
+		Ping:    func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {
 		return err
@@ -222,10 +243,10 @@ func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, sign
 	}
 	ui := server.Part{Name: "pages"}
 	for _, r := range pages.Routes() {
-		ui.Mounts = append(ui.Mounts, server.Mount{Pattern: r.Pattern, Handler: r.Handler, Stream: r.Stream, Timeout: r.Within})
+		ui.Mounts = append(ui.Mounts, server.Mount{Pattern: r.Pattern, Handler: r.Handler, Need: r.Need, Scope: r.Scope, Pages: true, Stream: r.Stream, Timeout: r.Within})
 	}
 	return []server.Part{
-		{Name: "jobs", Run: board.Run}, {Name: "unattended", Run: board.Attend}, ui,
+		{Name: "audit", Run: gate.Summarize}, {Name: "jobs", Run: board.Run}, {Name: "unattended", Run: board.Attend}, ui,
 		api.Part(ctx, api.Config{Store: st, Open: h.OpenStore, Options: h.Options, Look: h.Look, Board: board, Log: log, Version: h.Version}),
 	}, nil
 }

@@ -1,15 +1,16 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -17,8 +18,9 @@ func newSessionCmd(h Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
 		Short: "List and end the sessions of the web pages",
-		Long: `List and end the sessions of operators who signed in to the web pages with an OpenID Connect provider (naupegos server
---oidc-pages). Operators who signed in with a token stay signed in until it is revoked: naupegos server token revoke.`,
+		Long: `List and end the sessions of operators who signed in to the web pages, with a token or with an OpenID Connect provider
+(naupegos server --oidc-pages). A session ends after an hour without a request (--idle-sign-out), and with the token that
+it began with.`,
 	}
 	c.AddCommand(newSessionListCmd(h), newSessionEndCmd(h))
 	return c
@@ -49,10 +51,14 @@ func newSessionListCmd(h Host) *cobra.Command {
 }
 
 func sessionTable(w io.Writer, all []store.Session) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tNAME\tSUBJECT\tISSUER\tSIGNED IN\tUNTIL")
+	t := output.NewTable(w)
+	t.Head("ID\tNAME\tSUBJECT\tISSUER\tSIGNED IN\tLAST USED\tUNTIL")
 	for _, x := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", x.ID, x.Name, x.Subject, x.Issuer, x.Created.Local().Format(time.DateTime), x.Expires.Local().Format(time.DateTime))
+		used := x.Created
+		if x.Used.After(used) {
+			used = x.Used
+		}
+		t.Row("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.ID, x.Name, x.Subject, cmp.Or(x.Issuer, "by a token"), x.Created.Local().Format(time.DateTime), used.Local().Format(time.DateTime), x.Expires.Local().Format(time.DateTime))
 	}
 	return t.Flush()
 }
@@ -80,7 +86,8 @@ func newSessionEndCmd(h Host) *cobra.Command {
 					}
 				}
 				for _, id := range args {
-					if err := st.EndSession(cmd.Context(), id); err != nil && (!all || fail.KindOf(err) != fail.NotFound) { // it may have ended meanwhile
+					err := access.OnHost(cmd.Context(), st, "server session end "+id, "", func() (string, error) { return "", st.EndSession(cmd.Context(), id) })
+					if err != nil && (!all || fail.KindOf(err) != fail.NotFound) { // it may have ended meanwhile
 						return err
 					}
 					if _, err := fmt.Fprintf(h.Out, "Session %s is over.\n", id); err != nil {

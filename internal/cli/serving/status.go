@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,28 +74,28 @@ func tellStatus(w io.Writer, s *api.ServerStatus) error {
 		}
 		fmt.Fprintf(w, "Physical machines: %s\n", strings.Join(parts, ", "))
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	t := output.NewTable(w)
 	if len(s.Servers) > 0 {
-		fmt.Fprintln(t, "\nSERVER\tVERSION\tHTTP\tHTTPS\tSINCE")
+		t.Head("\nSERVER\tVERSION\tHTTP\tHTTPS\tSINCE")
 	}
 	for _, i := range s.Servers {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", i.Holder, i.Version, output.Dash(i.HTTP), output.Dash(i.HTTPS), at(i.Started))
+		t.Row("%s\t%s\t%s\t%s\t%s\n", i.Holder, i.Version, output.Dash(i.HTTP), output.Dash(i.HTTPS), at(i.Started))
 	}
 	if len(s.Jobs) > 0 {
-		fmt.Fprintln(t, "\nJOB\tVERB\tCLUSTER\tSTATE\tBY\tSERVER")
+		t.Head("\nJOB\tVERB\tCLUSTER\tSTATE\tBY\tSERVER")
 	}
 	for _, j := range s.Jobs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", j.ID, j.Verb, j.Cluster, j.State, j.Who, output.Dash(j.Holder))
+		t.Row("%s\t%s\t%s\t%s\t%s\t%s\n", j.ID, j.Verb, j.Cluster, j.State, j.Who, output.Dash(j.Holder))
 	}
 	if len(s.Duties) > 0 {
-		fmt.Fprintln(t, "\nCLUSTER\tUNASKED\tLAST\tOUTCOME\tFAILURES\tDUE\tMESSAGE")
+		t.Head("\nCLUSTER\tUNASKED\tLAST\tOUTCOME\tFAILURES\tDUE\tMESSAGE")
 	}
 	for _, d := range s.Duties {
 		outcome := d.Outcome
 		if d.Holder != "" {
 			outcome = "under way"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.Cluster, d.Kind, at(d.Ended), output.Dash(outcome), d.Failures, at(d.Due), output.Dash(d.Message))
+		t.Row("%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.Cluster, d.Kind, at(d.Ended), output.Dash(outcome), d.Failures, at(d.Due), output.Dash(d.Message))
 	}
 	return t.Flush()
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/store"
@@ -48,7 +48,7 @@ type created struct {
 }
 
 func newTokenCreateCmd(h Host) *cobra.Command {
-	var role, cluster string
+	var role, cluster, reason string
 	var life time.Duration
 	var out output.Format
 	c := &cobra.Command{
@@ -56,11 +56,19 @@ func newTokenCreateCmd(h Host) *cobra.Command {
 		Short: "Create a token, and print it once",
 		Long: `Create a token. NAME says whose it is, or what it is for, and appears in the audit. The token is printed once, on standard
 output, and stored nowhere; use it through $NAUPEGOS_TOKEN, or from a file of mode 0600 that $NAUPEGOS_TOKEN_FILE names.`,
-		Example: "  naupegos server token create ann --role operate\n  naupegos server token create dashboard --expires 8760h > token\n  naupegos server token create ci --role operate --cluster demo",
+		Example: "  naupegos server token create ann --role operate\n  naupegos server token create dashboard --expires 8760h > token\n  naupegos server token create ci --role operate --cluster demo\n  naupegos server token create metrics --expires 0 --reason \"Prometheus can't renew it\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason = strings.TrimSpace(reason); life <= 0 && reason == "" {
+				return fail.New(fail.Invalid, "a token that never expires needs a reason").Do("give --reason TEXT, which naupegos server token list shows, or --expires 720h")
+			}
 			return h.withStore(cmd.Context(), func(st store.Store) error {
-				secret, t, err := access.NewToken(cmd.Context(), st, args[0], server.Role(role), cluster, life)
+				var secret string
+				var t store.Token
+				err := access.OnHost(cmd.Context(), st, "server token create "+args[0]+" --role "+role, cluster, func() (on string, err error) {
+					secret, t, err = access.NewToken(cmd.Context(), st, args[0], server.Role(role), cluster, life, reason)
+					return t.ID, err
+				})
 				if err != nil {
 					return err
 				}
@@ -73,7 +81,8 @@ output, and stored nowhere; use it through $NAUPEGOS_TOKEN, or from a file of mo
 	}
 	c.Flags().StringVar(&role, "role", string(server.Read), "what the token allows: "+strings.Join(access.Roles(), ", "))
 	c.Flags().StringVar(&cluster, "cluster", "", "limit the token to this cluster (default: all)")
-	c.Flags().DurationVar(&life, "expires", 90*24*time.Hour, "how long the token is valid; 0: until it is revoked")
+	c.Flags().DurationVar(&life, "expires", 30*24*time.Hour, "how long the token is valid; 0: until it is revoked, which needs --reason")
+	c.Flags().StringVar(&reason, "reason", "", "why the token lasts for as long as it does, for naupegos server token list")
 	out.Bind(c)
 	return c
 }
@@ -103,8 +112,8 @@ func newTokenListCmd(h Host) *cobra.Command {
 }
 
 func tokenTable(w io.Writer, all []store.Token) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tNAME\tROLE\tCLUSTER\tCREATED\tSTATE")
+	t := output.NewTable(w)
+	t.Head("ID\tNAME\tROLE\tCLUSTER\tCREATED\tLAST USED\tSTATE\tREASON")
 	for _, k := range all {
 		state, cluster := "valid", k.Cluster
 		switch {
@@ -118,7 +127,11 @@ func tokenTable(w io.Writer, all []store.Token) error {
 		if cluster == "" {
 			cluster = "all"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Role, cluster, k.Created.Local().Format(time.DateTime), state)
+		used := "never"
+		if !k.Used.IsZero() {
+			used = k.Used.Local().Format(time.DateTime)
+		}
+		t.Row("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Role, cluster, k.Created.Local().Format(time.DateTime), used, state, output.Dash(k.Reason))
 	}
 	return t.Flush()
 }
@@ -131,53 +144,13 @@ func newTokenRevokeCmd(h Host) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return h.withStore(cmd.Context(), func(st store.Store) error {
-				if err := st.RevokeToken(cmd.Context(), args[0]); err != nil {
+				err := access.OnHost(cmd.Context(), st, "server token revoke "+args[0], "", func() (string, error) { return "", st.RevokeToken(cmd.Context(), args[0]) })
+				if err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(h.Out, "Token %s is revoked.\n", args[0])
+				_, err = fmt.Fprintf(h.Out, "Token %s is revoked.\n", args[0])
 				return err
 			})
 		},
 	}
-}
-
-func newAuditCmd(h Host) *cobra.Command {
-	var q store.AuditQuery
-	var since time.Duration
-	var out output.Format
-	c := &cobra.Command{
-		Use:   "audit",
-		Short: "Show who changed what through the server, and what was refused",
-		Long: `List what operators did through the server, newest first: each request that changed something, and each that was refused.
-naupegos history shows the steps of what was done to a cluster.`,
-		Example: "  naupegos server audit\n  naupegos server audit --cluster demo --since 24h",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if since > 0 {
-				q.Since = time.Now().Add(-since)
-			}
-			return h.withStore(cmd.Context(), func(st store.Store) error {
-				all, err := st.Audit(cmd.Context(), q)
-				if err != nil {
-					return err
-				}
-				return out.Print(h.Out, all, func(w io.Writer) error { return auditTable(w, all) })
-			})
-		},
-	}
-	c.Flags().StringVar(&q.Who, "who", "", "only requests of this operator, NAME (ID)")
-	c.Flags().StringVar(&q.Cluster, "cluster", "", "only requests about this cluster")
-	c.Flags().DurationVar(&since, "since", 0, "only requests newer than this")
-	c.Flags().IntVar(&q.Limit, "limit", 100, "maximum number of entries to list")
-	out.Bind(c)
-	return c
-}
-
-func auditTable(w io.Writer, all []store.AuditEntry) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "TIME\tWHO\tFROM\tACTION\tCLUSTER\tOUTCOME")
-	for _, e := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format(time.DateTime), e.Who, e.From, e.Action, output.Dash(e.Cluster), e.Outcome)
-	}
-	return t.Flush()
 }

@@ -30,6 +30,7 @@ type Host struct {
 type flags struct {
 	port    int
 	timeout time.Duration
+	fresh   bool
 }
 
 // NewLogin returns naupegos login.
@@ -66,6 +67,7 @@ when neither $NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE is set.`,
 		},
 	}
 	c.Flags().IntVar(&f.port, "port", 0, "port of this machine that the browser returns to (default any free port)")
+	c.Flags().BoolVar(&f.fresh, "fresh", false, "have the provider ask who you are even if you are signed in there: kubeconfig, handover, release and destroy need a recent sign-in")
 	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait for the browser")
 	return c
 }
@@ -136,7 +138,11 @@ func (h Host) signIn(ctx context.Context, conf client.Config, f *flags) (s *sess
 	back := newReturn()
 	o := oauth2.Config{ClientID: how.ClientID, Endpoint: p.Endpoint(), RedirectURL: "http://" + l.Addr().String() + returnPath, Scopes: how.Scopes}
 	verifier, nonce := oauth2.GenerateVerifier(), oauth2.GenerateVerifier()
-	at := o.AuthCodeURL(back.state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier))
+	options := []oauth2.AuthCodeOption{oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)}
+	if f.fresh {
+		options = append(options, oauth2.SetAuthURLParam("prompt", "login"), oauth2.SetAuthURLParam("max_age", "0"))
+	}
+	at := o.AuthCodeURL(back.state, options...)
 	if _, err := fmt.Fprintf(h.Err, "Open this in a browser on this machine:\n\n  %s\n\n", at); err != nil {
 		return nil, "", err
 	}

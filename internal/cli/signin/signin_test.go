@@ -95,7 +95,7 @@ func newSite(t *testing.T, rules ...string) *site {
 	for _, m := range believed.Part().Mounts {
 		mux.Handle(m.Pattern, m.Handler)
 	}
-	mux.Handle("POST /change", gate.Guard(server.Operate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("POST /change", gate.Guard(server.Mount{Need: server.Operate, Scope: server.Own()}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, access.From(r.Context()).Name)
 	})))
 	tls := httptest.NewTLSServer(mux)

@@ -7,32 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
-
-	"github.com/charmbracelet/x/ansi"
 )
-
-// Line makes foreign text (a status, an error) fit to be shown on one line: no escape sequences, no control characters.
-func Line(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, ansi.Strip(s))
-	return strings.Join(strings.Fields(s), " ")
-}
-
-// Lines is Line for each line of s; empty lines go.
-func Lines(s string) []string {
-	var out []string
-	for l := range strings.Lines(s) {
-		if l = Line(l); l != "" {
-			out = append(out, l)
-		}
-	}
-	return out
-}
 
 // Duration renders a duration with the precision that people want: 0.3s, 12.3s, 4m05s, 1h02m.
 func Duration(d time.Duration) string {

@@ -36,8 +36,6 @@ type Options struct {
 	Shutdown func()
 	// Settings are what the server was started with; no secrets.
 	Settings map[string]any
-	// May refuses whoever shows a token that isn't good for machines as a whole, such as one of a single cluster; nil: nobody is refused.
-	May func(ctx context.Context, need server.Role) error
 	// Who names the operator who asks, for what is remembered; nil: nobody is named.
 	Who func(r *http.Request) string
 	Log *slog.Logger // nil: nothing is told
@@ -66,7 +64,11 @@ func Mounts(o Options) []server.Mount {
 	h := routes{o, peer.NewLog(o.Log)}
 	var all []server.Mount
 	add := func(on server.Listener, need server.Role, pattern string, do handler) {
-		all = append(all, server.Mount{Pattern: pattern, On: on, Need: need, Handler: h.answer(h.permitted(need, do)), Timeout: answering})
+		scope := server.Everything() // physical machines are of no cluster in particular
+		if need == server.Anybody {
+			scope = server.Machine()
+		}
+		all = append(all, server.Mount{Pattern: pattern, On: on, Need: need, Scope: scope, Handler: h.answer(do), Timeout: answering})
 	}
 	open := func(pattern string, do handler) { add(server.Boot, server.Anybody, pattern, do) }
 	read := func(pattern string, do handler) { add(server.API, server.Read, pattern, do) }
@@ -122,19 +124,6 @@ func Mounts(o Options) []server.Mount {
 	operate("DELETE /api/v1/locks", h.unlock)
 	operate("DELETE /api/v1/machines/{machine}", h.forget)
 	return all
-}
-
-// permitted refuses whoever may not. That there is a token with the role, the server's guard has seen.
-func (h routes) permitted(need server.Role, do handler) handler {
-	if need == server.Anybody || h.May == nil {
-		return do
-	}
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := h.May(r.Context(), need); err != nil {
-			return err
-		}
-		return do(w, r)
-	}
 }
 
 // statusError is an error that has a status of its own.

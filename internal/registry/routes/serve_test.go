@@ -84,7 +84,8 @@ func listen(ctx context.Context, st store.Store, o registry.Options, r routes.Op
 	srv, err := server.Listen(ctx, server.Config{
 		ListenHTTP: "127.0.0.1:0", ListenHTTPS: "127.0.0.1:0", Serving: serving, Clients: machines.Pool(), Log: log,
 		Parts: []server.Part{{Name: "machines", Mounts: routes.Mounts(r)}}, Ping: func(context.Context) error { return nil },
-		Guard: func(need server.Role, next http.Handler) http.Handler {
+		Guard: func(m server.Mount, next http.Handler) http.Handler {
+			need := m.Need
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if !strings.HasPrefix(r.Header.Get("Authorization"), tokens[need]) {
 					problem.Write(w, fail.New(fail.Unauthorized, "no token with the role %s", need))

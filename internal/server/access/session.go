@@ -27,8 +27,8 @@ type Question struct{ State, Nonce, Verifier string }
 
 // SignedIn is what an issuer has said of somebody who has signed in to the pages.
 type SignedIn struct {
-	Operator              // who they are now
-	Issuer, Subject, Name string
+	Operator                            // who they are now
+	Issuer, Subject, Name string        // Issuer is empty, and Subject the token's ID, for whoever shows a token
 	Claims                []byte        // JSON: what rules go by
 	Token                 string        // the ID token, by which the issuer ends its own session; empty: by nothing
 	Life                  time.Duration // after which they sign in again
@@ -48,11 +48,16 @@ func (g *Gate) Begin(r *http.Request, had string, in SignedIn) (secret string, e
 	_, _ = rand.Read(id)
 	half := base64.RawURLEncoding.EncodeToString(random)
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	x := store.Session{ID: hex.EncodeToString(id), Hash: hash(half), Issuer: in.Issuer, Subject: in.Subject, Name: in.Name, Claims: in.Claims, Hint: seal(half, in.Token), Created: now, Expires: now.Add(in.Life)}
+	x := store.Session{ID: hex.EncodeToString(id), Hash: hash(half), Issuer: in.Issuer, Subject: in.Subject, Name: in.Name, Claims: in.Claims, Hint: seal(half, in.Token), Proven: in.SignedIn, Created: now, Expires: now.Add(in.Life)}
 	if err := g.st.AddSession(ctx, x); err != nil {
 		return "", err
 	}
-	g.Note(r, in.Operator, "signed in to the pages", "", nil)
+	who := in.Operator
+	who.Session = x.ID
+	if who.Via = ViaIDTokenPages; in.Issuer == "" {
+		who.Via = ViaTokenPages
+	}
+	g.Note(r, who, "signed in to the pages", "", nil)
 	_, err = g.End(r, had)
 	return sessionPrefix + x.ID + "_" + half, err
 }
@@ -129,6 +134,13 @@ func (g *Gate) session(ctx context.Context, secret string) (*store.Session, erro
 	if subtle.ConstantTimeCompare([]byte(hash(half)), []byte(x.Hash)) != 1 || time.Now().After(x.Expires) {
 		return nil, over
 	}
+	last := x.Created
+	if x.Used.After(last) {
+		last = x.Used
+	}
+	if idle := time.Since(last); idle > g.bounds.Idle {
+		return nil, fail.New(fail.Unauthorized, "the session is over: nothing was asked by it for %s", idle.Round(time.Minute)).Do("sign in again")
+	}
 	return x, nil
 }
 
@@ -139,40 +151,87 @@ func halves(secret string) (id, half string, ours bool) {
 	return id, half, ours && id != "" && len(text) <= 200
 }
 
-// SignIn returns whose token or session it is, for pages whose browsers keep it: fail.Unauthorized if nobody's, fail.NotReady where too many
-// wrong ones came from the same address.
+// SignIn returns whose session it is, for pages whose browsers keep it: fail.Unauthorized if nobody's, fail.NotReady where too many wrong ones came
+// from the same address.
 func (g *Gate) SignIn(r *http.Request, secret string) (Operator, error) {
 	a := &asked{}
-	err := g.enter(r, a, server.Read, func(ctx context.Context) (Operator, error) {
-		if !strings.HasPrefix(secret, sessionPrefix) {
-			return g.who(ctx, "Bearer "+secret)
-		}
+	err := g.enter(r, a, func(ctx context.Context) (Operator, error) {
 		x, err := g.session(ctx, secret)
 		if err != nil {
 			return Operator{}, err
 		}
-		if g.issuer == nil {
-			return Operator{}, fail.New(fail.Unauthorized, "this server knows no issuer any more").Do("sign in with a token")
-		}
-		return g.issuer.Again(x)
+		g.used.note("session "+x.ID, func(at time.Time) error { return g.st.UsedSession(ctx, x.ID, at) }, g.log)
+		return g.again(ctx, x)
 	})
 	return a.Operator, err
 }
 
-// Attempt lets somebody try to sign in, and counts it where it fails for a reason that is theirs: fail.NotReady where too many failed from the
-// same address.
+// again returns who somebody is now who has begun a session.
+func (g *Gate) again(ctx context.Context, x *store.Session) (o Operator, err error) {
+	switch {
+	case x.Issuer == "": // by a token
+		t, err := g.st.Token(ctx, x.Subject)
+		if err == nil {
+			err = valid(t)
+		}
+		if fail.KindOf(err) == fail.NotFound {
+			err = fail.New(fail.Unauthorized, "the session is over").Do("sign in again")
+		}
+		if err != nil {
+			return o, err
+		}
+		o = ofToken(t)
+		o.Via = ViaTokenPages
+	case g.issuer == nil:
+		return o, fail.New(fail.Unauthorized, "this server knows no issuer any more").Do("sign in with a token")
+	default:
+		if o, err = g.issuer.Again(x); err != nil {
+			return o, err
+		}
+		o.Via = ViaIDTokenPages
+		if o.SignedIn = x.Proven; o.SignedIn.IsZero() {
+			o.SignedIn = x.Created
+		}
+	}
+	o.Session = x.ID
+	return o, nil
+}
+
+// BeginByToken begins a session of whoever shows a token. What the browser keeps is not the token: the API does not take it.
+func (g *Gate) BeginByToken(r *http.Request, had, token string, life time.Duration) (secret string, lasts time.Duration, err error) {
+	a := &asked{}
+	err = g.enter(r, a, func(ctx context.Context) (Operator, error) { return g.who(ctx, "Bearer "+token) })
+	if err != nil {
+		return "", 0, err
+	}
+	if a.Via != ViaToken {
+		return "", 0, fail.New(fail.Unauthorized, "this needs a token that is valid").Do("naupegos server token create makes one")
+	}
+	t, err := g.st.Token(r.Context(), a.ID)
+	if err != nil {
+		return "", 0, err
+	}
+	if left := time.Until(t.Expires); !t.Expires.IsZero() && left < life {
+		life = left
+	}
+	secret, err = g.Begin(r, had, SignedIn{Operator: a.Operator, Subject: t.ID, Name: t.Name, Life: life})
+	return secret, life, err
+}
+
+// Attempt lets somebody try to sign in with a provider, and counts it where it fails for a reason that is theirs: fail.NotReady where too many failed
+// from the same address. Tokens that are wrong don't count here.
 func (g *Gate) Attempt(r *http.Request, try func() error) error {
 	from := server.Remote(r)
-	if !g.limits.mayTry(from) {
+	if !g.limits.mayTry("sign-in " + from) {
 		return tooMany(from)
 	}
 	err := try()
 	if fail.KindOf(err) == fail.Unauthorized {
-		g.limits.failed(from)
+		g.limits.failed("sign-in " + from)
 	}
 	return err
 }
 
 func tooMany(from string) error {
-	return fail.New(fail.NotReady, "too many attempts that failed from %s", from).Do("wait a minute")
+	return often{fail.New(fail.NotReady, "too many attempts that failed from %s", from).Do("wait a minute")}
 }

@@ -42,6 +42,8 @@ type Config struct {
 type api struct {
 	Config
 	huma huma.API
+	mux  *http.ServeMux
+	all  []server.Mount  // an operation each
 	stop context.Context // ends with the server: nobody follows a job for longer
 }
 
@@ -60,21 +62,24 @@ func Part(ctx context.Context, c Config) server.Part {
 	conf.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	conf.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "naupegos server token create makes one"}}
 	conf.Security = []map[string][]string{{"token": {}}}
-	a := &api{Config: c, huma: humago.New(mux, conf), stop: ctx}
+	a := &api{Config: c, huma: humago.New(mux, conf), mux: mux, stop: ctx}
 	a.clusters()
 	a.views()
 	a.plans()
 	a.jobs()
 	a.history()
 	a.server()
-	return server.Part{Name: "api", Mounts: []server.Mount{
-		{Pattern: "/api/", Handler: mux, Need: server.Read, MaxBody: 4 << 20, Stream: true},
-		{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI)},
-		{Pattern: "GET /apidocs", Handler: http.HandlerFunc(a.docs)},
-		{Pattern: "GET /spec", Handler: http.HandlerFunc(a.openAPI)}, // where the older system had it
-		{Pattern: "GET /specs", Handler: http.HandlerFunc(a.openAPI)},
-	}}
+	return server.Part{Name: "api", Mounts: append(a.all,
+		server.Mount{Pattern: "/api/", Handler: mux, Need: server.Read, Scope: server.Own(), MaxBody: mostBody}, // answers what there is no operation for
+		server.Mount{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()},
+		server.Mount{Pattern: "GET /apidocs", Handler: http.HandlerFunc(a.docs), Scope: server.Public()},
+		server.Mount{Pattern: "GET /spec", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()}, // where the older system had it
+		server.Mount{Pattern: "GET /specs", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()},
+	)}
 }
+
+// mostBody bounds a request's body, which may be a document.
+const mostBody = 4 << 20
 
 // schemaName names a type in the description: several packages have types of the same name.
 func schemaName(t reflect.Type, hint string) string {
@@ -94,14 +99,17 @@ func schemaName(t reflect.Type, hint string) string {
 type operation struct {
 	id, method, path, summary, text string
 	role                            server.Role
+	scope                           server.Scope
 	within                          time.Duration // 0: short
 }
 
-// add registers an operation: its errors become problem documents, and it has a time.
+// add registers an operation, which is a mount of its own: the guard knows its role and its scope. Its errors become problem documents, and it has a
+// time.
 func add[I, O any](a *api, o operation, do func(context.Context, *I) (*O, error)) {
 	if o.within == 0 {
 		o.within = short
 	}
+	a.all = append(a.all, server.Mount{Pattern: o.method + " " + o.path, Handler: a.mux, Need: o.role, Scope: o.scope, MaxBody: mostBody, Stream: true})
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: strings.TrimSpace(o.text + "\n\nNeeds the role " + string(o.role) + "."),
 		BodyReadTimeout: -1, MaxBodyBytes: -1, Errors: []int{400, 401, 403, 404, 409, 502, 503},
@@ -111,7 +119,7 @@ func add[I, O any](a *api, o operation, do func(context.Context, *I) (*O, error)
 		defer cancel()
 		out, err := do(ctx, in)
 		if err != nil {
-			return nil, problem.Of(err)
+			return nil, problem.Of(access.From(ctx).Told(err))
 		}
 		return out, nil
 	})

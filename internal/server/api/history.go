@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
@@ -27,10 +26,10 @@ type auditList struct {
 }
 
 func (a *api) history() {
-	add(a, operation{id: "list-runs", method: http.MethodGet, path: "/api/v1/runs", role: server.Read, summary: "List what was done, the newest first",
+	add(a, operation{id: "list-runs", method: http.MethodGet, path: "/api/v1/runs", role: server.Read, scope: server.Own(), summary: "List what was done, the newest first",
 		text: "The journal: of one cluster or of all, by servers and by commands on the same store. Runs outlive their cluster."}, a.listRuns)
-	add(a, operation{id: "run", method: http.MethodGet, path: "/api/v1/runs/{id}", role: server.Read, summary: "Look at a run's steps"}, a.run)
-	add(a, operation{id: "audit", method: http.MethodGet, path: "/api/v1/audit", role: server.Admin, summary: "Search the audit",
+	add(a, operation{id: "run", method: http.MethodGet, path: "/api/v1/runs/{id}", role: server.Read, scope: server.Found("run", "id", a.clusterOfRun), summary: "Look at a run's steps"}, a.run)
+	add(a, operation{id: "audit", method: http.MethodGet, path: "/api/v1/audit", role: server.Admin, scope: server.Own(), summary: "Search the audit",
 		text: "Who changed something or was refused, what, when, from where, and how it ended; the newest first."}, a.audit)
 }
 
@@ -61,13 +60,16 @@ func (a *api) run(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"64" doc:"The run's ID in the journal"`
 }) (*runOf, error) {
 	run, err := a.Store.Run(ctx, in.ID)
+	return &runOf{run}, err
+}
+
+// clusterOfRun returns the cluster of a run.
+func (a *api) clusterOfRun(r *http.Request, id string) (string, error) {
+	run, err := a.Store.Run(r.Context(), id)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if !access.From(ctx).Sees(run.Cluster) {
-		return nil, fail.New(fail.NotFound, "there is no run %s in the journal", in.ID)
-	}
-	return &runOf{run}, may(ctx, server.Read, run.Cluster)
+	return run.Cluster, nil
 }
 
 func (a *api) audit(ctx context.Context, in *struct {

@@ -32,13 +32,14 @@ type JobID struct {
 }
 
 func (a *api) jobs() {
-	add(a, operation{id: "create-job", method: http.MethodPost, path: "/api/v1/jobs", role: server.Operate,
+	ofJob := server.Found("job", "id", a.clusterOfJob)
+	add(a, operation{id: "create-job", method: http.MethodPost, path: "/api/v1/jobs", role: server.Operate, scope: server.Own(),
 		summary: "Carry out what was planned", text: "It is refused where what is there has changed since: the digest is of another plan then. The job goes on without whoever asked for it, and outlives its server."}, a.createJob)
-	add(a, operation{id: "list-jobs", method: http.MethodGet, path: "/api/v1/jobs", role: server.Read, summary: "List jobs, the newest first"}, a.listJobs)
-	add(a, operation{id: "job", method: http.MethodGet, path: "/api/v1/jobs/{id}", role: server.Read, summary: "Look at a job"}, a.getJob)
-	add(a, operation{id: "stop-job", method: http.MethodPost, path: "/api/v1/jobs/{id}/stop", role: server.Operate,
+	add(a, operation{id: "list-jobs", method: http.MethodGet, path: "/api/v1/jobs", role: server.Read, scope: server.Own(), summary: "List jobs, the newest first"}, a.listJobs)
+	add(a, operation{id: "job", method: http.MethodGet, path: "/api/v1/jobs/{id}", role: server.Read, scope: ofJob, summary: "Look at a job"}, a.getJob)
+	add(a, operation{id: "stop-job", method: http.MethodPost, path: "/api/v1/jobs/{id}/stop", role: server.Operate, scope: ofJob,
 		summary: "Stop a job", text: "Running steps end, and no new one begins; with now, running steps are stopped, too. Both leave a state from which the same verb goes on."}, a.stopJob)
-	add(a, operation{id: "job-events", method: http.MethodGet, path: "/api/v1/jobs/{id}/events", role: server.Read, within: 24 * time.Hour,
+	add(a, operation{id: "job-events", method: http.MethodGet, path: "/api/v1/jobs/{id}/events", role: server.Read, scope: ofJob, within: short,
 		summary: "Follow a job", text: "Server-Sent Events: line (as naupegos apply --progress json writes it, and lines with event say), then done with the job. Last-Event-ID has it go on after that event."}, a.events)
 }
 
@@ -53,9 +54,17 @@ func (a *api) createJob(ctx context.Context, in *struct{ Body Agreed }) (*jobOf,
 	if in.Body.Digest == "" {
 		return nil, fail.New(fail.Invalid, "a job needs the digest of the plan that is agreed to").Do("POST /api/v1/plans first")
 	}
+	if final(in.Body.Verb) {
+		if err := access.Sensitive(ctx); err != nil {
+			return nil, err
+		}
+	}
 	j, err := a.Board.Add(ctx, access.From(ctx).Name, name, in.Body.Order)
 	return &jobOf{j}, err
 }
+
+// final reports whether a verb gives a cluster up.
+func final(verb string) bool { return verb == "destroy" || verb == "release" }
 
 func (a *api) listJobs(ctx context.Context, in *struct {
 	Cluster string `query:"cluster" maxLength:"63" doc:"Only those of this cluster"`
@@ -76,20 +85,17 @@ func (a *api) listJobs(ctx context.Context, in *struct {
 	return out, err
 }
 
-// job finds a job that the operator may see.
-func (a *api) job(ctx context.Context, id string, need server.Role) (*store.Job, error) {
-	j, err := a.Store.Job(ctx, id)
+// clusterOfJob returns the cluster of a job.
+func (a *api) clusterOfJob(r *http.Request, id string) (string, error) {
+	j, err := a.Store.Job(r.Context(), id)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if !access.From(ctx).Sees(j.Cluster) {
-		return nil, fail.New(fail.NotFound, "there is no job %s", id)
-	}
-	return j, may(ctx, need, j.Cluster)
+	return j.Cluster, nil
 }
 
 func (a *api) getJob(ctx context.Context, in *JobID) (*jobOf, error) {
-	j, err := a.job(ctx, in.ID, server.Read)
+	j, err := a.Store.Job(ctx, in.ID)
 	return &jobOf{j}, err
 }
 
@@ -97,9 +103,6 @@ func (a *api) stopJob(ctx context.Context, in *struct {
 	JobID
 	Now bool `query:"now" doc:"Stop running steps, too"`
 }) (*jobOf, error) {
-	if _, err := a.job(ctx, in.ID, server.Operate); err != nil {
-		return nil, err
-	}
 	how := store.StopSoft
 	if in.Now {
 		how = store.StopHard
@@ -116,9 +119,6 @@ func (a *api) events(ctx context.Context, in *struct {
 	JobID
 	Last string `header:"Last-Event-ID" maxLength:"20" doc:"The last event that was seen"`
 }) (*huma.StreamResponse, error) {
-	if _, err := a.job(ctx, in.ID, server.Read); err != nil {
-		return nil, err
-	}
 	after := int64(0)
 	if in.Last != "" {
 		var err error
@@ -131,7 +131,9 @@ func (a *api) events(ctx context.Context, in *struct {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-store")
 		f := &follower{a: a, w: w, control: http.NewResponseController(w), id: in.ID, after: after}
-		if err := f.follow(r.Context()); err != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), following) // which ends, too, once its reader may not read any more
+		defer cancel()
+		if err := f.follow(ctx); err != nil {
 			a.Log.Debug("a job is not followed any more", "job", in.ID, "error", err.Error())
 		}
 	}}, nil
@@ -150,6 +152,7 @@ type follower struct {
 const (
 	lookAgain = 500 * time.Millisecond
 	alive     = 15 * time.Second
+	following = 24 * time.Hour // after which whoever follows comes back
 	page      = 500
 )
 

@@ -44,10 +44,10 @@ type Agreed struct{ work.Order }
 type planned struct{ Body Planned }
 
 func (a *api) plans() {
-	add(a, operation{id: "plan", method: http.MethodPost, path: "/api/v1/plans", role: server.Read, within: long,
+	add(a, operation{id: "plan", method: http.MethodPost, path: "/api/v1/plans", role: server.Read, scope: server.Own(), within: long,
 		summary: "Show what a verb would do, and change nothing",
 		text:    "The plan's digest is what POST /api/v1/jobs is given. A plan of a restore or an import, and one with prepare, needs the role operate."}, a.plan)
-	add(a, operation{id: "look-at-foreign", method: http.MethodPost, path: "/api/v1/imports", role: server.Operate, within: foreign,
+	add(a, operation{id: "look-at-foreign", method: http.MethodPost, path: "/api/v1/imports", role: server.Operate, scope: server.Own(), within: foreign,
 		summary: "Say which document describes a cluster that somebody has made with kubeadm, and where it differs from what Naupegos would have made",
 		text:    "The server logs in to its hosts by SSH, and changes nothing. The verb import takes the cluster over."}, a.lookAtForeign)
 }

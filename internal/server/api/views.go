@@ -36,16 +36,17 @@ func (a *api) views() {
 
 // view registers one view. What takes something is posted, and so are secrets: that somebody has got these is in the audit.
 func view[In, T any](a *api, v operate.View[In, T], summary string) {
-	o := operation{id: "cluster-" + v.Name, method: http.MethodGet, path: "/api/v1/clusters/{name}/" + v.Name, role: server.Read, within: cmp.Or(v.Within, 2*time.Minute), summary: summary}
+	o := operation{id: "cluster-" + v.Name, method: http.MethodGet, path: "/api/v1/clusters/{name}/" + v.Name, role: server.Read, scope: server.Cluster("name"), within: cmp.Or(v.Within, 2*time.Minute), summary: summary}
 	if v.Secret {
 		o.role, o.text = server.Admin, "What is answered holds secrets, or may, in base64; that somebody has got it is in the audit."
 	}
 	see := func(ctx context.Context, name string, in In) (*viewOf[T], error) {
-		if err := may(ctx, o.role, name); err != nil {
-			return nil, err
-		}
 		if !v.Secret {
 			access.Looks(ctx)
+		} else if v.Name != operate.LogsView.Name {
+			if err := access.Sensitive(ctx); err != nil {
+				return nil, err
+			}
 		}
 		out, err := lookAt(ctx, a, name, func(s *operate.Session) (*T, error) { return v.See(ctx, s, in) })
 		return &viewOf[T]{"no-store", out}, err

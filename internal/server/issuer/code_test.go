@@ -143,6 +143,10 @@ func TestCode(t *testing.T) {
 	}
 	// Rules are those of now: a session is worth what they give it.
 	x := &store.Session{Issuer: in.Issuer, Subject: in.Subject, Claims: in.Claims}
+	if at := in.SignedIn; time.Since(at).Abs() > time.Hour {
+		t.Errorf("they have proven who they are at %s", at)
+	}
+	in.Operator.SignedIn = time.Time{} // the session has it
 	if o := testkit.Value(b.Again(x))(t); o != in.Operator {
 		t.Errorf("later it is %+v", o)
 	}

@@ -127,7 +127,39 @@ func (i *Issuer) Operator(ctx context.Context, raw string) (o access.Operator, e
 	if err := token.Claims(&claims); err != nil {
 		return o, fail.Wrap(fail.Unauthorized, err, "read the ID token")
 	}
-	return i.of(token.Subject, claims)
+	if err := i.meant(token, claims, i.c.ClientID, "naupegos login gets another one"); err != nil {
+		return o, err
+	}
+	if o, err = i.of(token.Subject, claims); err != nil {
+		return o, err
+	}
+	o.Via, o.SignedIn = access.ViaIDToken, proven(token, claims)
+	if id, _ := claims["jti"].(string); id != "" {
+		o.Session = plain(id)
+	} else {
+		o.Session = "issued " + token.IssuedAt.UTC().Format(time.RFC3339)
+	}
+	return o, nil
+}
+
+// meant refuses an ID token that was not issued to a client, or by a clock that differs from this server's.
+func (i *Issuer) meant(token *oidc.IDToken, claims map[string]any, client, remedy string) error {
+	if azp, _ := claims["azp"].(string); azp != client && (azp != "" || len(token.Audience) > 1) {
+		return fail.New(fail.Unauthorized, "the ID token is not believed: it is for somebody else").Do("%s", remedy)
+	}
+	if ahead := time.Until(token.IssuedAt); ahead > skew {
+		return fail.New(fail.Unauthorized, "the ID token was made %s from now: the clocks differ", ahead.Round(time.Second)).
+			Do("compare this server's clock with the issuer's. Here it is %s", time.Now().UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// proven is when somebody has proven to the issuer who they are. An issuer that does not say so has at least made the token then.
+func proven(token *oidc.IDToken, claims map[string]any) time.Time {
+	if at, ok := claims["auth_time"].(float64); ok && at > 0 && at < 1e11 {
+		return time.Unix(int64(at), 0).UTC()
+	}
+	return token.IssuedAt.UTC()
 }
 
 // of returns the operator that claims make of somebody: fail.Refused where they give no role.
@@ -171,7 +203,7 @@ func (i *Issuer) disbelieved(err error, remedy string) error {
 // reason is why a token is not believed, without anything of it.
 func reason(err error) string {
 	if e := (*oidc.TokenExpiredError)(nil); errors.As(err, &e) {
-		return "it expired at " + e.Expiry.Format(time.RFC3339)
+		return "it expired at " + e.Expiry.UTC().Format(time.RFC3339) + "; this server's clock says " + time.Now().UTC().Format(time.RFC3339)
 	}
 	text := err.Error()
 	switch {
@@ -189,7 +221,7 @@ func reason(err error) string {
 
 // Part tells clients how they sign in, which is no secret; without an issuer, that they can't.
 func (i *Issuer) Part() server.Part {
-	return server.Part{Name: "sign-in", Mounts: []server.Mount{{Pattern: "GET " + Path, Need: server.Anybody, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return server.Part{Name: "sign-in", Mounts: []server.Mount{{Pattern: "GET " + Path, Need: server.Anybody, Scope: server.Public(), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if i == nil {
 			problem.Write(w, fail.New(fail.NotFound, "this server knows no issuer"))
 			return

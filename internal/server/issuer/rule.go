@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,17 +10,36 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// Rule gives operators with a claim a role. Of several that fit, the first one counts.
+// Rule gives operators with all of its claims a role. Of several rules that fit, the first one counts.
 type Rule struct {
 	Role    server.Role
 	Cluster string // the only one that they may see; empty: all
 	Claim   string
 	Value   string // of the claim, or one of a list
+	And     []Want // other claims that they need at once
 }
 
-// ParseRule reads [CLUSTER/]ROLE=CLAIM:VALUE.
+// Want is a claim with a value that it has to have, or one of a list.
+type Want struct{ Claim, Value string }
+
+// wants lists all claims that a rule goes by.
+func (r Rule) wants() []Want { return append([]Want{{r.Claim, r.Value}}, r.And...) }
+
+// joint is where a rule has another claim: & and the claim's name.
+var joint = regexp.MustCompile(`&[A-Za-z_][A-Za-z0-9_./-]*:`)
+
+// ParseRule reads [CLUSTER/]ROLE=CLAIM:VALUE[&CLAIM:VALUE]….
 func ParseRule(text string) (r Rule, err error) {
 	left, right, ok := strings.Cut(text, "=")
+	if at := joint.FindAllStringIndex(right, -1); at != nil {
+		end := len(right)
+		for _, pos := range slices.Backward(at) {
+			claim, value, _ := strings.Cut(right[pos[0]+1:end], ":")
+			r.And = append([]Want{{claim, value}}, r.And...)
+			ok, end = ok && value != "", pos[0]
+		}
+		right = right[:end]
+	}
 	claim, value, both := strings.Cut(right, ":")
 	role := left
 	if cluster, rest, named := strings.Cut(left, "/"); named {
@@ -29,20 +49,29 @@ func ParseRule(text string) (r Rule, err error) {
 		r.Cluster, role = cluster, rest
 	}
 	if !ok || !both || claim == "" || value == "" || !slices.Contains(access.Roles(), role) {
-		return r, fail.New(fail.Invalid, "%q is not a rule", text).Do("write [CLUSTER/]ROLE=CLAIM:VALUE, such as operate=groups:platform; roles are %s", strings.Join(access.Roles(), ", "))
+		return r, fail.New(fail.Invalid, "%q is not a rule", text).Do("write [CLUSTER/]ROLE=CLAIM:VALUE[&CLAIM:VALUE], such as operate=groups:platform or admin=groups:platform&amr:mfa; roles are %s", strings.Join(access.Roles(), ", "))
 	}
 	r.Role, r.Claim, r.Value = server.Role(role), claim, value
 	return r, nil
 }
 
 func (r Rule) fits(claims map[string]any) bool {
-	switch has := claims[r.Claim].(type) {
+	for _, w := range r.wants() {
+		if !w.fits(claims[w.Claim]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w Want) fits(claim any) bool {
+	switch has := claim.(type) {
 	case string:
-		return has == r.Value
+		return has == w.Value
 	case bool:
-		return has && r.Value == "true"
+		return has && w.Value == "true"
 	case []any:
-		return slices.Contains(has, any(r.Value))
+		return slices.Contains(has, any(w.Value))
 	}
 	return false
 }

@@ -95,14 +95,8 @@ func (m *Metrics) Unattended(d store.Duty) {
 	m.runs.WithLabelValues(d.Cluster, d.Kind, d.Outcome).Inc()
 }
 
-// Part has the server tell, to whoever has the role read for all clusters.
-func (m *Metrics) Part(may func(ctx context.Context) error, refuse func(http.ResponseWriter, error)) server.Part {
+// Part has the server tell, to whoever has the role read for all clusters: it tells of all of them.
+func (m *Metrics) Part() server.Part {
 	tell := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.c.Log.Handler(), slog.LevelError), Timeout: 2 * m.c.Within, MaxRequestsInFlight: 4})
-	return server.Part{Name: "metrics", Mounts: []server.Mount{{Pattern: "GET /metrics", Need: server.Read, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := may(r.Context()); err != nil { // it tells of all clusters
-			refuse(w, err)
-			return
-		}
-		tell.ServeHTTP(w, r)
-	})}}}
+	return server.Part{Name: "metrics", Mounts: []server.Mount{{Pattern: "GET /metrics", Need: server.Read, Scope: server.Everything(), Handler: tell}}}
 }

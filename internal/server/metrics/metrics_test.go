@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/store/metal"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -55,7 +54,7 @@ func told(t *testing.T) string {
 		}
 	}
 	w := httptest.NewRecorder()
-	part := m.Part(func(context.Context) error { return nil }, nil)
+	part := m.Part()
 	part.Mounts[0].Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK || len(part.Mounts) != 1 || part.Mounts[0].Need != "read" {
 		t.Fatalf("%d: %s", w.Code, w.Body)
@@ -87,7 +86,7 @@ func TestStoreAway(t *testing.T) {
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
 	testkit.Must(t, st.Close())
 	m := New(Config{Store: st, Log: slog.New(slog.DiscardHandler), Within: time.Second})
-	p := m.Part(func(context.Context) error { return nil }, nil)
+	p := m.Part()
 	var body string
 	for range 2 {
 		w := httptest.NewRecorder()
@@ -96,17 +95,6 @@ func TestStoreAway(t *testing.T) {
 	}
 	if strings.Contains(body, "naupegos_clusters") || !regexp.MustCompile(`naupegos_scrape_errors_total ([6-9]|1[0-9])`).MatchString(body) {
 		t.Errorf("it tells %s", body)
-	}
-}
-
-// TestNotForOneCluster: whoever may see one cluster alone is refused.
-func TestNotForOneCluster(t *testing.T) {
-	m := New(Config{Log: slog.New(slog.DiscardHandler)})
-	refused := false
-	p := m.Part(func(context.Context) error { return fail.New(fail.Refused, "no") }, func(http.ResponseWriter, error) { refused = true })
-	p.Mounts[0].Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if !refused {
-		t.Error("it was told")
 	}
 }
 

@@ -85,7 +85,7 @@ func audit(t *testing.T, at Opener, _ Database) {
 		if len(got) != c.want {
 			t.Errorf("%+v found %+v", c.q, got)
 		}
-		if c.q == (store.AuditQuery{}) && got[0].Who != "bob\uFFFD" {
+		if c.q == (store.AuditQuery{}) && got[0].Who != "bob␀" {
 			t.Errorf("the newest is %+v", got[0])
 		}
 		c.q.Oldest = true

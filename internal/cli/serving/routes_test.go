@@ -1,0 +1,245 @@
+package serving
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/registry/facts"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/authority"
+	oidc "github.com/naupegos/naupegos/internal/server/issuer"
+	"github.com/naupegos/naupegos/internal/server/work"
+	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// What is there of a cluster that operators of another one must not hear of, in whatever they did not ask by that name.
+const (
+	foreignCluster = "harbourmaster"
+	foreignWord    = "wordoftheirs"
+	foreignUUID    = "a5e6b0c2-0000-4000-8000-00000000f00d"
+	foreignMAC     = "52:54:00:f0:0d:01"
+)
+
+// world is a whole server, with a cluster and a machine that belong to somebody else.
+type world struct {
+	t       *testing.T
+	parts   []server.Part
+	store   store.Store
+	gate    *access.Gate
+	url     string
+	client  *http.Client
+	job     string
+	run     string
+	cookies map[string]string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	at, log := store.Location{Dir: t.TempDir()}, slog.New(slog.DiscardHandler)
+	reopen := func(ctx context.Context) (store.Store, error) { return store.Open(ctx, at) }
+	st := testkit.Value(reopen(t.Context()))(t)
+	t.Cleanup(func() { testkit.Must(t, st.Close()) })
+	agent := func() (string, error) { return "", fail.New(fail.NotFound, "there is no agent in this test") }
+	h := Host{Out: io.Discard, Err: io.Discard, OpenStore: reopen, Agent: agent, Version: "test",
+		Options: func(operate.Asked, work.Need) operate.Options {
+			return operate.Options{Agent: agent, ReadOnly: true, Say: io.Discard}
+		},
+		Look: func(string) operate.Options { return operate.Options{Agent: agent, ReadOnly: true, Say: io.Discard} }}
+	f := flags{http: "127.0.0.1:0", https: "127.0.0.1:0"}
+	gate := access.NewGate(st, log)
+	boot := server.Part{}
+	machines, reg, known, err := h.machines(t.Context(), st, &f, &boot, func() {}, log)
+	testkit.Must(t, err)
+	told := h.metrics(st, log)
+	var nobody *oidc.Issuer
+	parts, err := h.parts(t.Context(), st, gate, nobody, reg, told, log, &f)
+	testkit.Must(t, err)
+	parts = append(parts, machines, told.Part(), nobody.Part())
+	for i := range parts {
+		parts[i].Run = nil // requests are all that it is about
+	}
+	ca := testkit.Value(authority.Open(t.Context(), st.ServerSecrets(), "server"))(t)
+	s := testkit.Value(server.Listen(t.Context(), server.Config{ListenHTTP: "127.0.0.1:0", ListenHTTPS: "127.0.0.1:0", Serving: testkit.Value(ca.Serve(nil, log))(t), Clients: known,
+		Parts: parts, Guard: gate.Guard, Log: log, Drain: time.Millisecond}))(t)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}}
+	t.Cleanup(tr.CloseIdleConnections)
+	w := &world{t: t, parts: parts, store: st, gate: gate, url: "https://" + s.Addresses().HTTPS, cookies: map[string]string{},
+		client: &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	w.furnish()
+	_, err = reg.Discover(t.Context(), testkit.Value(json.Marshal(facts.Discovery{
+		Boot:       facts.BootInfo{UUID: foreignUUID, MAC: foreignMAC, RandomID: "c0ffee00-0000-4000-8000-000000000001"},
+		Interfaces: []facts.Interface{{Name: "eth0", MAC: foreignMAC, IPv4: "10.0.0.9", CIDRv4: "10.0.0.9/24", Netmask: 24, Gateway: "10.0.0.1", FQDN: []string{foreignWord}}},
+		Disks:      []facts.Disk{{Path: "/dev/vda", SizeBytes: 20e9, Serial: foreignWord}}, Journal: []string{foreignWord},
+	}))(t), "")
+	testkit.Must(t, err)
+	return w
+}
+
+// furnish puts a cluster of somebody else's into the store, with a run and a job.
+func (w *world) furnish() {
+	ctx := w.t.Context()
+	c := testkit.Value(w.store.CreateCluster(ctx, store.Cluster{Name: foreignCluster, Provider: "metal", Document: []byte("# " + foreignWord + "\nkind: Cluster\n")}))(w.t)
+	p := &plan.Plan{Verb: "apply", Cluster: foreignCluster, Steps: []*plan.Step{{ID: "s", Action: plan.Create, Title: foreignWord, Subject: foreignWord, Run: func(context.Context, plan.Progress) error { return nil }}}}
+	testkit.Value(plan.Execute(ctx, p, plan.Options{Journal: w.store.Journal(c.ID)}))(w.t)
+	w.run = testkit.Value(w.store.Runs(ctx, foreignCluster, 1))(w.t)[0].ID
+	j := testkit.Value(w.store.AddJob(ctx, store.Job{Cluster: foreignCluster, Verb: "apply", Who: foreignWord, Request: []byte(`{"verb": "apply", "document": "` + foreignWord + `"}`)}))(w.t)
+	w.job = j.ID
+	testkit.Must(w.t, w.store.Note(ctx, store.AuditEntry{At: time.Now(), Who: foreignWord, Action: "POST /x", Cluster: foreignCluster, Outcome: "done"}))
+}
+
+// foreign names somebody else's thing for each part of a path. A new part has to be added here.
+func (w *world) foreign(pattern string) (path string, known bool) {
+	things := map[string]string{"name": foreignCluster, "uuid": foreignUUID, "machine": foreignUUID, "selector": "uuid=" + foreignUUID, "boot": "c0ffee00-0000-4000-8000-000000000001",
+		"roles": "kubernetes-node", "role": "kubernetes-node", "verb": "name", "result": "success"}
+	things["id"] = w.job
+	if strings.Contains(pattern, "/runs/") {
+		things["id"] = w.run
+	}
+	known = true
+	path = regexp.MustCompile(`\{([a-z]+)\}`).ReplaceAllStringFunc(strings.ReplaceAll(pattern, "{$}", ""), func(part string) string {
+		thing, is := things[strings.Trim(part, "{}")]
+		known = known && is
+		return thing
+	})
+	return path, known
+}
+
+// bodies are what asks for somebody else's cluster at routes whose body names it. A new route that decides by itself has to be added here.
+var bodies = map[string]string{
+	"POST /api/v1/plans":   `{"verb": "apply", "cluster": "` + foreignCluster + `"}`,
+	"POST /api/v1/jobs":    `{"verb": "destroy", "cluster": "` + foreignCluster + `", "digest": "x"}`,
+	"POST /api/v1/imports": `{"cluster": "` + foreignCluster + `", "from": "192.0.2.1", "identity": "x", "knownHosts": "x"}`,
+}
+
+type got struct {
+	code int
+	body string
+}
+
+// ask asks as a program does, or, for pages, as a browser. Only the beginning of an answer that streams is read.
+func (w *world) ask(m server.Mount, method, path, body, token string) got {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	r := testkit.Value(http.NewRequestWithContext(ctx, method, w.url+path, strings.NewReader(body)))(w.t)
+	r.Header.Set("Content-Type", "application/json")
+	switch {
+	case token == "":
+	case m.Pages:
+		if w.cookies[token] == "" {
+			secret, _, err := w.gate.BeginByToken(httptest.NewRequest("POST", "/ui/login", nil), "", token, time.Hour)
+			testkit.Must(w.t, err)
+			w.cookies[token] = secret
+		}
+		r.Header.Set("Cookie", "__Host-naupegos="+w.cookies[token])
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	default:
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp := testkit.Value(w.client.Do(r))(w.t)
+	defer resp.Body.Close()
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<20)) // what is cut off was long enough
+	return got{resp.StatusCode, string(data)}
+}
+
+// TestEveryRouteKeepsForeignersOut goes through all routes of a server, as they are mounted: with each role, limited to another cluster, and without a
+// token. Nobody gets a byte of what is not theirs, and each is answered 403 or 404.
+func TestEveryRouteKeepsForeignersOut(t *testing.T) {
+	w := newWorld(t)
+	roles := []server.Role{server.Read, server.Operate, server.Admin}
+	scoped, whole := map[server.Role]string{}, map[server.Role]string{}
+	for _, role := range roles {
+		var err error
+		scoped[role], _, err = access.NewToken(t.Context(), w.store, "liz", role, "demo", time.Hour)
+		testkit.Must(t, err)
+		whole[role], _, err = access.NewToken(t.Context(), w.store, "ann", role, "", time.Hour)
+		testkit.Must(t, err)
+	}
+	routes := 0
+	for _, part := range w.parts {
+		for _, m := range part.Mounts {
+			method, pattern, named := strings.Cut(m.Pattern, " ")
+			if !named {
+				method, pattern = "GET", m.Pattern
+			}
+			path, known := w.foreign(pattern)
+			if !known {
+				t.Errorf("%s: this test does not know what a part of the path is", m.Pattern)
+				continue
+			}
+			if m.Need == server.Anybody { // it tells nothing to anybody, or acts for one machine alone
+				continue
+			}
+			routes++
+			body, has := bodies[m.Pattern]
+			if m.Scope.Decided() && method != "GET" && !has {
+				t.Errorf("%s decides by itself, and this test has no body that names a foreign cluster", m.Pattern)
+			}
+			queries := []string{""}
+			if m.Scope.Decided() && method == "GET" {
+				queries = []string{"", "?cluster=" + foreignCluster, "?of=/ui/machines/" + foreignUUID, "?of=/ui/approvals", "?of=/ui/clusters/" + foreignCluster}
+			}
+			for _, query := range queries {
+				if a := w.ask(m, method, path+query, body, ""); a.code != 401 && a.code != 303 && a.code != 429 {
+					t.Errorf("%s without a token: %d", m.Pattern, a.code)
+				}
+				for _, role := range roles {
+					a := w.ask(m, method, path+query, body, scoped[role])
+					w.nothing(m, role, path+query+body, a)
+					if a.code != 403 && a.code != 404 && (!m.Scope.Decided() || method != "GET") {
+						t.Errorf("%s with %s of another cluster: %d %.300s", m.Pattern, role, a.code, a.body)
+					}
+				}
+			}
+			if strings.Contains(pattern, "{name}") { // a cluster of theirs that is not there: errors help with what there is
+				for _, role := range roles {
+					own := strings.ReplaceAll(path, foreignCluster, "demo")
+					w.nothing(m, role, own, w.ask(m, method, own, body, scoped[role]))
+				}
+			}
+			for _, role := range roles {
+				enough := slices.Index(roles, role) >= slices.Index(roles, m.Need)
+				if enough && (method != "GET" || m.Stream) { // what is allowed is other tests' business, and may take its time
+					continue
+				}
+				if a := w.ask(m, method, path, body, whole[role]); (a.code == 403 || a.code == 401) == enough {
+					t.Errorf("%s with %s: %d %.300s", m.Pattern, role, a.code, a.body)
+				}
+			}
+		}
+	}
+	if routes < 70 {
+		t.Errorf("there are %d routes for operators: some are not mounted by their roles", routes)
+	}
+	t.Logf("%d routes", routes)
+	testkit.Value(store.VerifyAudit(t.Context(), w.store))(t)
+}
+
+// nothing checks that an answer has nothing of somebody else's, but what was asked by its name.
+func (w *world) nothing(m server.Mount, role server.Role, asked string, a got) {
+	w.t.Helper()
+	for _, word := range []string{foreignWord, foreignCluster, foreignMAC, foreignUUID, w.job, w.run} {
+		if !strings.Contains(asked, word) && strings.Contains(a.body, word) {
+			w.t.Errorf("%s with %s of another cluster tells %s: %.400s", m.Pattern, role, word, a.body)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package words
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// obeyed reports whether a terminal, or whoever reads it, takes a character for an order: control characters, and those that reorder or hide text.
+func obeyed(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r >= 0x2060 && r <= 0x2064
+}
+
+// Text makes foreign text of several lines fit for a terminal: it drops escape sequences, control characters and characters that reorder text.
+// Lines and tabs stay.
+func Text(s string) string {
+	if plain(s) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if obeyed(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, ansi.Strip(s))
+}
+
+// Line makes foreign text (a status, an error) fit to be shown on one line: no escape sequences, no control characters.
+func Line(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsControl(r):
+			return ' '
+		case obeyed(r):
+			return -1
+		}
+		return r
+	}, ansi.Strip(s))
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// Lines is Line for each line of s; empty lines go.
+func Lines(s string) []string {
+	var out []string
+	for l := range strings.Lines(s) {
+		if l = Line(l); l != "" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// Cell makes foreign text fit for one cell of a table or one field of a record, and shows what it would have done: ESC becomes ␛, a new line ␤, a
+// character that reorders text its number.
+func Cell(s string) string {
+	if plain(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		switch {
+		case !obeyed(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteRune('␤')
+		case r < 0x20:
+			b.WriteRune('\u2400' + r)
+		case r == 0x7f:
+			b.WriteRune('␡')
+		default:
+			fmt.Fprintf(&b, "<U+%04X>", r)
+		}
+	}
+	return b.String()
+}
+
+// Clip is Cell, cut after so many bytes.
+func Clip(s string, most int) string {
+	if len(s) > 4*most { // no more of it is looked at
+		s = s[:4*most]
+	}
+	if s = Cell(s); len(s) <= most {
+		return s
+	}
+	s = s[:most-len("…")]
+	for !utf8.ValidString(s) { // Cell has left valid text: only its last character is cut
+		s = s[:len(s)-1]
+	}
+	return s + "…"
+}
+
+// plain reports whether text has printable ASCII alone, as nearly all text has.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,217 @@
+package access
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// mostPath is how much of a path the audit has: strangers choose it.
+const mostPath = 200
+
+// changes reports whether a request may change something.
+func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
+
+// entry is a request in the audit.
+func (a *asked) entry(r *http.Request, outcome string) store.AuditEntry {
+	return store.AuditEntry{At: time.Now(), Who: a.Name, Via: a.Via, Session: a.Session, From: server.Remote(r), Action: words.Clip(r.Method, 20) + " " + words.Clip(r.URL.Path, mostPath),
+		Cluster: words.Clip(a.cluster, 63), Outcome: outcome}
+}
+
+// note writes a request to the audit: what changed something, and what was refused or failed. returned: its handler did not panic.
+func (g *Gate) note(r *http.Request, a *asked, code int, returned bool) {
+	outcome := "done"
+	switch {
+	case !returned:
+		outcome = "failed: the handler broke off"
+	case code >= http.StatusInternalServerError:
+		outcome = "failed: " + http.StatusText(code)
+	case code >= http.StatusBadRequest:
+		outcome = "refused: " + http.StatusText(code)
+	case a.looks || !changes(r):
+		return
+	}
+	g.record(r, a.entry(r, outcome), outcome != "done")
+}
+
+// Note writes to the audit what an operator did by a page, and what came of it.
+func (g *Gate) Note(r *http.Request, who Operator, action, cluster string, err error) {
+	a := g.asks(r, who)
+	a.cluster = cluster
+	e := a.entry(r, Outcome(err))
+	e.Action = words.Clip(action, mostPath)
+	g.record(r, e, err != nil)
+}
+
+// Outcome is how something ended, as the audit has it.
+func Outcome(err error) string {
+	switch kind := fail.KindOf(err); {
+	case err == nil:
+		return "done"
+	case kind == fail.Internal || kind == fail.Unreachable || kind == fail.NotReady:
+		return "failed: " + kind.String()
+	default:
+		return "refused: " + kind.String()
+	}
+}
+
+// record writes an entry. Of refusals that repeat, it writes some, and a summary each minute.
+func (g *Gate) record(r *http.Request, e store.AuditEntry, repeats bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 10*time.Second)
+	defer cancel()
+	if repeats {
+		burst, who := burstKnown, e.Who
+		if e.Session == "" { // nobody that is known
+			burst, who = 1, network(e.From)
+		}
+		write, summaries := g.quiet.count(who, burst, e)
+		g.summarize(ctx, summaries)
+		if !write {
+			return
+		}
+	}
+	if err := g.write(ctx, e); err != nil {
+		g.log.Error("the audit could not be written", "error", err.Error(), "who", e.Who, "from", e.From, "action", e.Action, "outcome", e.Outcome)
+	}
+}
+
+// write writes an entry, and remembers whether that works.
+func (g *Gate) write(ctx context.Context, e store.AuditEntry) error {
+	err := g.st.Note(ctx, e)
+	g.broken.Store(err != nil)
+	return err
+}
+
+func (g *Gate) summarize(ctx context.Context, all []store.AuditEntry) {
+	for _, e := range all {
+		if err := g.write(ctx, e); err != nil {
+			g.log.Error("the audit could not be written", "error", err.Error(), "from", e.From, "requests", e.Count)
+			return
+		}
+	}
+}
+
+// Summarize writes each minute what was refused again and again, until ctx ends, and then what is left.
+func (g *Gate) Summarize(ctx context.Context) error {
+	tick := time.NewTicker(repeatsEvery / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			g.summarize(ctx, g.quiet.due(time.Now()))
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			g.summarize(last, g.quiet.due(time.Now().Add(repeatsEvery)))
+			return nil
+		}
+	}
+}
+
+// begin notes that something begins, and fails where that can't be noted.
+func (g *Gate) begin(r *http.Request, e store.AuditEntry) error {
+	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+	defer cancel()
+	if err := g.write(ctx, e); err != nil {
+		g.log.Error("the audit could not be written, and nothing was done", "error", err.Error(), "who", e.Who, "action", e.Action)
+		return unwritten()
+	}
+	return nil
+}
+
+func unwritten() error {
+	return fail.New(fail.NotReady, "the audit log can't be written, and without it nothing is changed").Do("whoever keeps the server sees why in its log: the disk may be full")
+}
+
+// ready refuses a change that would leave no trace: what needs an administrator is noted before it begins, and nothing else begins while the audit
+// can't be written.
+func (g *Gate) ready(r *http.Request, a *asked, need server.Role) error {
+	switch {
+	case need == server.Admin:
+		return a.begun()
+	case g.broken.Load():
+		return a.begun()
+	}
+	return nil
+}
+
+// Ready is what the guard asks of a change before it begins, for a page.
+func (g *Gate) Ready(r *http.Request, who Operator, need server.Role, action, cluster string) error {
+	a := g.asks(r, who)
+	e := a.entry(r, "begun")
+	e.Action, e.Cluster = words.Clip(action, mostPath), cluster
+	if need == server.Admin || g.broken.Load() {
+		return g.begin(r, e)
+	}
+	return nil
+}
+
+// network is what an address counts as: of IPv6, everybody has at least a /64.
+func network(from string) string {
+	ip, err := netip.ParseAddr(from)
+	if err != nil || ip.Unmap().Is4() {
+		return from
+	}
+	p, err := ip.WithZone("").Prefix(64)
+	if err != nil {
+		return from
+	}
+	return p.String()
+}
+
+// OnHost notes in the audit of a store what somebody does by a command on its host: before it is done, so that nothing is done without a trace, and
+// then what came of it, and on what that was done.
+func OnHost(ctx context.Context, st store.Access, action, cluster string, do func() (on string, err error)) error {
+	if err := NoteOnHost(ctx, st, action, cluster, "begun"); err != nil {
+		return err
+	}
+	on, err := do()
+	if on != "" {
+		action = words.Clip(action, mostPath) + " " + words.Clip(on, mostPath)
+	}
+	noted := NoteOnHost(context.WithoutCancel(ctx), st, action, cluster, Outcome(err))
+	if err == nil {
+		return noted
+	}
+	return err
+}
+
+// NoteOnHost notes in the audit of a store something that is done by a command on its host.
+func NoteOnHost(ctx context.Context, st store.Access, action, cluster, outcome string) error {
+	err := st.Note(ctx, store.AuditEntry{At: time.Now(), Who: hostUser(), Via: ViaHost, Session: "process " + strconv.Itoa(os.Getpid()), From: hostName(),
+		Action: words.Clip(action, 2*mostPath), Cluster: cluster, Outcome: outcome})
+	if err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "note in the audit log: %s, %s", words.Clip(action, mostPath), outcome).Do("see that the store can be written")
+	}
+	return nil
+}
+
+// hostUser is who runs this program: by which user, and whose sudo.
+func hostUser() string {
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if by := os.Getenv("SUDO_USER"); by != "" && os.Getuid() == 0 {
+		name += " for " + by
+	}
+	return words.Clip(name, 100) + " (uid " + strconv.Itoa(os.Getuid()) + ")"
+}
+
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "this host"
+	}
+	return strings.TrimSpace(words.Clip(name, 100))
+}

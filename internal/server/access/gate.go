@@ -1,0 +1,198 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/problem"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Issuer knows operators by tokens that somebody else made.
+type Issuer interface {
+	Operator(ctx context.Context, token string) (Operator, error)
+	// Again returns who somebody is now who has signed in: fail.Unauthorized where they have to do so again.
+	Again(x *store.Session) (Operator, error)
+}
+
+// Bounds says how long sign-ins last. A zero value stands for the usual one.
+type Bounds struct {
+	Fresh time.Duration // how recent a sign-in has to be for what Sensitive guards; 15 minutes
+	Idle  time.Duration // after which a session ends that nothing is asked by; an hour
+	Watch time.Duration // how often whoever takes a stream is checked again; 2 seconds
+}
+
+// Gate lets operators in.
+type Gate struct {
+	issuer Issuer // nil: there is none
+	st     store.Access
+	log    *slog.Logger
+	limits *limits
+	bounds Bounds
+	quiet  *repeats
+	used   *uses
+	broken atomic.Bool // the audit could not be written
+}
+
+// NewGate returns a gate that knows the tokens of a store.
+func NewGate(st store.Access, log *slog.Logger) *Gate {
+	g := &Gate{st: st, log: log, limits: newLimits(), quiet: newRepeats(), used: &uses{}}
+	g.Bound(Bounds{})
+	return g
+}
+
+// Bound sets how long sign-ins last. It is called before the gate is used.
+func (g *Gate) Bound(b Bounds) {
+	g.bounds = Bounds{Fresh: cmp.Or(b.Fresh, 15*time.Minute), Idle: cmp.Or(b.Idle, time.Hour), Watch: cmp.Or(b.Watch, 2*time.Second)}
+}
+
+// Believe has the gate let those in, too, whom an issuer knows. It is called before the gate is used.
+func (g *Gate) Believe(i Issuer) { g.issuer = i }
+
+// Guard is a server.Guard: it lets those through who show a token with a mount's role in its scope. What is more than reading is written to the
+// audit, and so is whatever was refused or failed.
+func (g *Gate) Guard(m server.Mount, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := g.asks(r, Operator{Name: "nobody"})
+		seen, returned := server.Watch(w), false
+		defer func() { g.note(r, a, seen.Code(), returned) }()
+		shown := func(ctx context.Context) (Operator, error) { return g.who(ctx, r.Header.Get("Authorization")) }
+		err := g.enter(r, a, shown)
+		if err == nil {
+			a.cluster, err = a.Admit(r, m.Need, m.Scope)
+		}
+		if err == nil && changes(r) {
+			err = g.ready(r, a, m.Need)
+		}
+		if err != nil {
+			refuse(seen, err)
+			returned = true
+			return
+		}
+		ctx := context.WithValue(r.Context(), key{}, a)
+		if m.Stream {
+			var stop func()
+			ctx, stop = g.while(ctx, r, m, shown)
+			defer stop()
+		}
+		next.ServeHTTP(seen, r.WithContext(ctx))
+		returned = true
+	})
+}
+
+// asks is a request of somebody.
+func (g *Gate) asks(r *http.Request, who Operator) *asked {
+	a := &asked{Operator: who}
+	a.fresh = func() error { return g.Fresh(a.Operator) }
+	noted := false
+	a.begun = func() error {
+		if noted {
+			return nil
+		}
+		err := g.begin(r, a.entry(r, "begun"))
+		noted = err == nil
+		return err
+	}
+	return a
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	p := problem.Of(err)
+	if tooOften(err) {
+		p.Status = http.StatusTooManyRequests
+		w.Header().Set("Retry-After", "1")
+	}
+	p.Write(w)
+}
+
+// while returns a context that ends once whoever asks may not do so any more: their token was revoked, or has expired.
+func (g *Gate) while(ctx context.Context, r *http.Request, m server.Mount, shown func(context.Context) (Operator, error)) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		tick := time.NewTicker(g.bounds.Watch)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			who, err := shown(ctx)
+			if err == nil {
+				_, err = who.Admit(r, m.Need, m.Scope)
+			}
+			if kind := fail.KindOf(err); err != nil && (kind == fail.Unauthorized || kind == fail.Refused || kind == fail.NotFound) {
+				g.log.Info("a stream ends, because its reader may not have it any more", "path", r.URL.Path, "why", err.Error())
+				cancel()
+				return
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// enter finds out who asks. A token that is valid is never kept waiting for wrong ones from the same address: those alone are counted.
+func (g *Gate) enter(r *http.Request, a *asked, shown func(context.Context) (Operator, error)) error {
+	who, err := shown(r.Context())
+	if fail.KindOf(err) == fail.Unauthorized {
+		from := server.Remote(r)
+		if !g.limits.mayTry(from) {
+			return tooMany(from)
+		}
+		g.limits.failed(from)
+	}
+	if err != nil {
+		return err
+	}
+	a.Operator = who
+	if !g.limits.mayAsk(who.ID) {
+		return often{fail.New(fail.NotReady, "too many requests with this token").Do("ask less often")}
+	}
+	return nil
+}
+
+// often marks an error of those who ask too often.
+type often struct{ error }
+
+// Unwrap returns the error.
+func (e often) Unwrap() error { return e.error }
+
+// tooOften reports whether an error says that somebody asks too often.
+func tooOften(err error) bool {
+	_, is := err.(often) //nolint:errorlint // it is never wrapped
+	return is
+}
+
+// mostToken is how long an issuer's token may be.
+const mostToken = 16 << 10
+
+// who returns whose token an Authorization header shows.
+func (g *Gate) who(ctx context.Context, header string) (Operator, error) {
+	scheme, text, _ := strings.Cut(header, " ")
+	if text = strings.TrimSpace(text); g.issuer != nil && strings.EqualFold(scheme, "Bearer") && strings.Count(text, ".") == 2 && len(text) <= mostToken {
+		return g.issuer.Operator(ctx, text)
+	}
+	t, err := g.token(ctx, header)
+	if err != nil {
+		return Operator{}, err
+	}
+	g.used.note("token "+t.ID, func(at time.Time) error { return g.st.UsedToken(ctx, t.ID, at) }, g.log)
+	return ofToken(t), nil
+}
+
+// Fresh refuses whoever has signed in with a provider too long ago for what hands out or destroys. Whoever shows a token is let through: it is made
+// for programs, has a role and a time of its own, and nobody could sign in again with it.
+func (g *Gate) Fresh(o Operator) error {
+	if o.SignedIn.IsZero() || time.Since(o.SignedIn) <= g.bounds.Fresh {
+		return nil
+	}
+	return fail.New(fail.Refused, "this needs a sign-in of the last %s, and yours is of %s", g.bounds.Fresh, o.SignedIn.UTC().Format(time.RFC3339)).
+		Do("sign in again: naupegos login --fresh, or sign out of the pages and in again")
+}

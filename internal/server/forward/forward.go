@@ -1,0 +1,109 @@
+// Package forward sends the audit log to other hosts as it grows: by syslog (RFC 5424) or as OpenTelemetry logs (OTLP over HTTP).
+//
+// It reads entries from the store in the order of their chain, so that it also has those of commands on the host and of other servers, and remembers
+// in the store how far each sink has got. It holds one page of entries at a time. Each entry arrives at least once.
+package forward
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Times and sizes of forwarding.
+const (
+	page    = 500              // entries that are held at once
+	look    = time.Second      // how often the store is asked for more
+	sending = 20 * time.Second // how long a page may take
+	longest = time.Minute      // between two attempts to reach a sink
+)
+
+// Sink is where entries go.
+type Sink struct {
+	name  string // without what only its address holds
+	store store.Auditing
+	log   *slog.Logger
+	send  func(ctx context.Context, all []store.AuditEntry) error
+	wait  time.Duration // between two looks
+}
+
+// Open returns the sink of an address. It does not ask there yet.
+func Open(to string, st store.Auditing, log *slog.Logger) (*Sink, error) {
+	wrong := fail.New(fail.Invalid, "--audit-to %q is no sink", to).Do("write syslog://HOST:PORT, syslogs://HOST:PORT, otlp+http://HOST:PORT or otlp+https://HOST:PORT")
+	u, err := url.Parse(to)
+	if err != nil {
+		return nil, fail.New(fail.Invalid, "--audit-to is no address of a sink").Do("write syslog://HOST:PORT, or otlp+https://HOST:PORT")
+	}
+	if u.User != nil {
+		return nil, fail.New(fail.Invalid, "--audit-to holds a password: everybody on this host can read the arguments of a command").Do("leave it away")
+	}
+	s := &Sink{name: u.Scheme + "://" + u.Host + u.Path, store: st, log: log, wait: look}
+	switch u.Scheme {
+	case "syslog", "syslogs":
+		y, err := newSyslog(u)
+		if err != nil {
+			return nil, err
+		}
+		s.send = y.send
+	case "otlp+http", "otlp+https":
+		if u.Host == "" || u.RawQuery != "" {
+			return nil, wrong
+		}
+		s.send = newOTLP(u).send
+	default:
+		return nil, wrong
+	}
+	return s, nil
+}
+
+// Run forwards until ctx ends. A sink that can't be reached is tried again, less and less often: the store keeps what it has not got.
+func (s *Sink) Run(ctx context.Context) error {
+	failed, pause := false, s.wait
+	for {
+		more, err := s.once(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			if !failed {
+				s.log.Error("the audit log can't be forwarded", "to", s.name, "error", err.Error())
+			}
+			failed, pause = true, min(2*pause, longest)
+		default:
+			if failed {
+				s.log.Info("the audit log is forwarded again", "to", s.name)
+			}
+			failed, pause = false, s.wait
+		}
+		if more && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// once forwards a page of entries, and reports whether there may be more.
+func (s *Sink) once(ctx context.Context) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, sending)
+	defer cancel()
+	after, err := s.store.Forwarded(ctx, s.name)
+	if err != nil {
+		return false, err
+	}
+	all, err := s.store.AuditAfter(ctx, after, page)
+	if err != nil || len(all) == 0 {
+		return false, err
+	}
+	if err := s.send(ctx, all); err != nil {
+		return false, err
+	}
+	return len(all) == page, s.store.Forward(ctx, s.name, all[len(all)-1].Seq)
+}

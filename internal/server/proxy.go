@@ -1,0 +1,55 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// ParseProxies reads addresses and networks of proxies.
+func ParseProxies(texts []string) (all []netip.Prefix, err error) {
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if ip, e := netip.ParseAddr(text); e == nil {
+			p, err = netip.PrefixFrom(ip, ip.BitLen()), nil
+		}
+		if err != nil || p.Bits() == 0 {
+			return nil, fail.New(fail.Invalid, "--trusted-proxy %q is no address or network of a proxy", text).Do("give an address, or a network such as 10.0.0.0/24")
+		}
+		all = append(all, p.Masked())
+	}
+	return all, nil
+}
+
+// trusted reports whether an address is that of a proxy.
+func (s *Server) trusted(ip netip.Addr) bool {
+	for _, p := range s.c.Proxies {
+		if p.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// forwarded has a request count as the client's that a trusted proxy has forwarded it for: the last address of X-Forwarded-For that is no proxy's,
+// because clients choose those before it. From anybody else the header means nothing.
+func (s *Server) forwarded(r *http.Request) {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !s.trusted(at.Addr().Unmap()) {
+		return
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		ip, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			return // what a proxy has not written
+		}
+		if ip = ip.Unmap(); !s.trusted(ip) {
+			r.RemoteAddr = net.JoinHostPort(ip.WithZone("").String(), "0")
+			return
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package store
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	foreign "github.com/naupegos/naupegos/internal/plan/words"
+)
+
+// keepAudit is how long the audit remembers.
+const keepAudit = 2 * 365 * 24 * time.Hour
+
+// mostField is how many bytes of a field an entry of the audit has.
+const mostField = 1000
+
+// Auditing is the log of who did what: a chain of entries, each with the hash of the one before and a signature.
+type Auditing interface {
+	// Note adds an entry to the audit, and forgets what is older than two years.
+	Note(ctx context.Context, e AuditEntry) error
+	// Audit returns the entries that a query finds, the newest first unless it wants the oldest.
+	Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error)
+	// AuditHead returns the signed end of the chain, and AuditKey the key by which it is signed, which is made where there is none.
+	AuditHead(ctx context.Context) (AuditHead, error)
+	AuditKey(ctx context.Context) (ed25519.PublicKey, error)
+	// AuditAfter returns entries of the chain after a number, in its order.
+	AuditAfter(ctx context.Context, seq int64, limit int) ([]AuditEntry, error)
+	// AuditLoose returns how many entries are in no chain, although there is one.
+	AuditLoose(ctx context.Context) (int, error)
+	// Forwarded returns the last entry that a sink has, 0 for a new one, and Forward remembers it.
+	Forwarded(ctx context.Context, sink string) (int64, error)
+	Forward(ctx context.Context, sink string, seq int64) error
+}
+
+// AuditEntry is one thing that somebody did, or tried to.
+type AuditEntry struct {
+	Seq       int64     `json:"seq"` // its number in the chain
+	At        time.Time `json:"at"`
+	Who       string    `json:"who"`               // a token's name and ID, or "nobody"
+	Via       string    `json:"via,omitempty"`     // the way by which they signed in
+	Session   string    `json:"session,omitempty"` // the token or session that they showed
+	From      string    `json:"from"`              // the address
+	Action    string    `json:"action"`
+	Cluster   string    `json:"cluster,omitempty"`
+	Outcome   string    `json:"outcome"`         // "begun", "done", or why not
+	Count     int       `json:"count,omitempty"` // for how many requests it stands; 0: one
+	Hash      string    `json:"hash"`            // of the entry and the hash before, SHA-256
+	Signature string    `json:"signature"`       // of the hash, Ed25519
+}
+
+// AuditHead is the end of the chain. As it is signed, entries that are missing at the end, or at the beginning, are noticed.
+type AuditHead struct {
+	Seq       int64     `json:"seq"` // of the last entry
+	Hash      string    `json:"hash"`
+	First     int64     `json:"first"`  // the oldest entry that is kept
+	Anchor    string    `json:"anchor"` // the hash before that one
+	At        time.Time `json:"at"`
+	Signature string    `json:"signature"`
+}
+
+// AuditQuery says which entries are looked for; what is empty or zero restricts nothing.
+type AuditQuery struct {
+	Who, Cluster, Outcome string
+	Since                 time.Time
+	Text                  string // a part of any of the fields, in capitals or not
+	Limit                 int    // 0: 100
+	Offset                int    // so many of the first are left out
+	Oldest                bool   // the oldest come first
+}
+
+// link gives an entry its place after another one.
+func (e *AuditEntry) link(before string, key ed25519.PrivateKey) {
+	e.Hash = e.hashAfter(before)
+	e.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(key, e.signed()))
+}
+
+// hashAfter is the entry's hash after that of another one.
+func (e *AuditEntry) hashAfter(before string) string {
+	raw, err := json.Marshal([]any{"naupegos audit 1", before, e.Seq, micros(e.At), e.Who, e.Via, e.Session, e.From, e.Action, e.Cluster, e.Outcome, e.Count})
+	if err != nil {
+		panic(err) // text and numbers
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func (e *AuditEntry) signed() []byte { return []byte("naupegos audit entry\x00" + e.Hash) }
+
+func (h *AuditHead) signed() []byte {
+	raw, err := json.Marshal([]any{"naupegos audit head 1", h.Seq, h.Hash, h.First, h.Anchor, micros(h.At)})
+	if err != nil {
+		panic(err) // text and numbers
+	}
+	return raw
+}
+
+// auditKeyName is the server's secret that holds the seed of the audit's key.
+const auditKeyName = "audit/signing-key"
+
+// auditKey returns the audit's key, which is made with the first entry. It is never made again: entries that it has signed would look forged.
+func (s *database) auditKey(ctx context.Context) (ed25519.PrivateKey, error) {
+	s.mu.Lock()
+	key := s.signing
+	s.mu.Unlock()
+	if key != nil {
+		return key, nil
+	}
+	secrets := s.ServerSecrets()
+	seed, err := secrets.Get(ctx, auditKeyName)
+	if fail.KindOf(err) == fail.NotFound {
+		head, e := s.AuditHead(ctx)
+		if e != nil {
+			return nil, e
+		}
+		if head.Seq > 0 {
+			return nil, fail.New(fail.Refused, "the audit log has %d entries, and the key that signed them is missing", head.Seq).At(s.where).Do("put back a backup of the store: naupegos store restore")
+		}
+		_, made, e := ed25519.GenerateKey(nil)
+		if e != nil {
+			return nil, fail.Wrap(fail.Internal, e, "make a key for the audit log")
+		}
+		seed, err = secrets.PutIfAbsent(ctx, auditKeyName, made.Seed())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(seed) != ed25519.SeedSize {
+		return nil, fail.New(fail.Internal, "the audit log's key is damaged").At(s.where)
+	}
+	key = ed25519.NewKeyFromSeed(seed)
+	s.mu.Lock()
+	s.signing = key
+	s.mu.Unlock()
+	return key, nil
+}
+
+// AuditKey implements Auditing.
+func (s *database) AuditKey(ctx context.Context) (ed25519.PublicKey, error) {
+	key, err := s.auditKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return key.Public().(ed25519.PublicKey), nil //nolint:errcheck // it is one
+}
+
+// Note implements Auditing.
+func (s *database) Note(ctx context.Context, e AuditEntry) error {
+	key, err := s.auditKey(ctx)
+	if err != nil {
+		return s.wrap(err, "write the audit")
+	}
+	for _, text := range []*string{&e.Who, &e.Via, &e.Session, &e.From, &e.Action, &e.Cluster, &e.Outcome} {
+		*text = foreign.Clip(*text, mostField)
+	}
+	e.At = e.At.UTC().Truncate(time.Microsecond)
+	err = s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+		head, err := one(ctx, s, tx, scanHead, selectHead+s.d.sql().forUpdate) // writers come one after another
+		if err != nil {
+			return err
+		}
+		if head.Seq == 0 {
+			if err := s.chainOld(ctx, tx, &head, key); err != nil {
+				return err
+			}
+		}
+		e.Seq = head.Seq + 1
+		e.link(head.Hash, key)
+		_, err = tx.ExecContext(ctx, "INSERT INTO audit (id, at, who, origin, action, cluster, outcome, seq, via, session, repeated, hash, signature) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+			randomHex(12), micros(e.At), e.Who, e.From, e.Action, e.Cluster, e.Outcome, e.Seq, e.Via, e.Session, e.Count, e.Hash, e.Signature)
+		if err != nil {
+			return err
+		}
+		head.Seq, head.Hash, head.At = e.Seq, e.Hash, e.At
+		if err := s.pruneAudit(ctx, tx, &head); err != nil {
+			return err
+		}
+		head.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(key, head.signed()))
+		_, err = tx.ExecContext(ctx, "UPDATE audit_head SET seq = $1, hash = $2, first = $3, anchor = $4, at = $5, signature = $6 WHERE id = 1",
+			head.Seq, head.Hash, head.First, head.Anchor, micros(head.At), head.Signature)
+		return err
+	})
+	return s.wrap(err, "write the audit")
+}
+
+// chainOld takes entries into the chain that were written before there was one.
+func (s *database) chainOld(ctx context.Context, tx *sql.Tx, head *AuditHead, key ed25519.PrivateKey) error {
+	type old struct {
+		id string
+		AuditEntry
+	}
+	found, err := collect(ctx, tx, func(row scanner) (o old, err error) {
+		var at int64
+		err = row.Scan(&o.id, &at, &o.Who, &o.From, &o.Action, &o.Cluster, &o.Outcome)
+		o.At = fromMicros(at)
+		return o, err
+	}, "SELECT id, at, who, origin, action, cluster, outcome FROM audit WHERE seq = 0 ORDER BY at, id", nil)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		o := &found[i]
+		o.Seq = head.Seq + 1
+		o.link(head.Hash, key)
+		if _, err := tx.ExecContext(ctx, "UPDATE audit SET seq = $1, hash = $2, signature = $3 WHERE id = $4", o.Seq, o.Hash, o.Signature, o.id); err != nil {
+			return err
+		}
+		head.Seq, head.Hash = o.Seq, o.Hash
+	}
+	return nil
+}
+
+// pruned is how many old entries one new one has forgotten at most.
+const pruned = 1000
+
+// pruneAudit forgets the oldest entries of the chain whose time is over. Where the chain begins then is part of its signed head.
+func (s *database) pruneAudit(ctx context.Context, tx *sql.Tx, head *AuditHead) error {
+	oldest, err := collect(ctx, tx, scanAudit, selectAudit+" WHERE seq >= $1 ORDER BY seq LIMIT 1", []any{head.First})
+	limit := head.At.Add(-keepAudit)
+	if err != nil || len(oldest) == 0 || !oldest[0].At.Before(limit) {
+		return err
+	}
+	old, err := collect(ctx, tx, scanAudit, selectAudit+" WHERE seq >= $1 ORDER BY seq LIMIT $2", []any{head.First, pruned})
+	if err != nil {
+		return err
+	}
+	for _, e := range old {
+		if !e.At.Before(limit) {
+			break
+		}
+		head.First, head.Anchor = e.Seq+1, e.Hash
+	}
+	_, err = tx.ExecContext(ctx, "DELETE FROM audit WHERE seq < $1", head.First)
+	return err
+}
+
+const selectHead = "SELECT seq, hash, first, anchor, at, signature FROM audit_head WHERE id = 1"
+
+func scanHead(row scanner) (h AuditHead, err error) {
+	var at int64
+	err = row.Scan(&h.Seq, &h.Hash, &h.First, &h.Anchor, &at, &h.Signature)
+	h.At = fromMicros(at)
+	return h, err
+}
+
+// AuditHead implements Auditing.
+func (s *database) AuditHead(ctx context.Context) (AuditHead, error) {
+	h, err := one(ctx, s, s.reads, scanHead, selectHead)
+	return h, s.wrap(err, "read the end of the audit")
+}
+
+// AuditAfter implements Auditing.
+func (s *database) AuditAfter(ctx context.Context, seq int64, limit int) ([]AuditEntry, error) {
+	all, err := list(ctx, s, s.reads, scanAudit, selectAudit+" WHERE seq > $1 ORDER BY seq LIMIT $2", max(seq, 0), limit)
+	return all, s.wrap(err, "read the audit")
+}
+
+// AuditLoose implements Auditing.
+func (s *database) AuditLoose(ctx context.Context) (int, error) {
+	n, err := one(ctx, s, s.reads, value[int], "SELECT COUNT(*) FROM audit WHERE seq <= 0")
+	return n, s.wrap(err, "read the audit")
+}
+
+// Forwarded implements Auditing.
+func (s *database) Forwarded(ctx context.Context, sink string) (int64, error) {
+	seq, err := one(ctx, s, s.reads, value[int64], "SELECT COALESCE(MAX(seq), 0) FROM audit_sinks WHERE sink = $1", sink)
+	return seq, s.wrap(err, "read how much of the audit was forwarded")
+}
+
+// Forward implements Auditing.
+func (s *database) Forward(ctx context.Context, sink string, seq int64) error {
+	_, err := s.exec(ctx, s.log, "INSERT INTO audit_sinks (sink, seq) VALUES ($1, $2) ON CONFLICT (sink) DO UPDATE SET seq = excluded.seq", sink, seq)
+	return s.wrap(err, "remember how much of the audit was forwarded")
+}
+
+// Audit implements Auditing.
+func (s *database) Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error) {
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	order := "at DESC, seq DESC, id"
+	if q.Oldest {
+		order = "at, seq, id DESC"
+	}
+	// As it was written, too: SQLite knows only of ASCII's letters which belong together.
+	all, err := list(ctx, s, s.reads, scanAudit, selectAudit+`
+		WHERE ($1 = '' OR who = $1) AND ($2 = '' OR cluster = $2) AND ($3 = '' OR outcome = $3) AND at >= $4
+		AND ($5 = '' OR LOWER(`+auditText+`) LIKE $5 ESCAPE '\' OR `+auditText+` LIKE $6 ESCAPE '\') ORDER BY `+order+` LIMIT $7 OFFSET $8`,
+		q.Who, q.Cluster, q.Outcome, micros(q.Since), partOf(strings.ToLower(q.Text)), partOf(q.Text), q.Limit, max(q.Offset, 0))
+	if all == nil {
+		all = []AuditEntry{}
+	}
+	return all, s.wrap(err, "read the audit")
+}
+
+// auditText is what an entry is searched for, a line a field.
+const auditText = "(who || '\n' || origin || '\n' || action || '\n' || cluster || '\n' || outcome || '\n' || via || '\n' || session)"
+
+// partOf is a pattern of LIKE for what has a text somewhere; empty for none.
+func partOf(text string) string {
+	if text = printable(text); text == "" {
+		return ""
+	}
+	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(text) + "%"
+}
+
+const selectAudit = "SELECT seq, at, who, via, session, origin, action, cluster, outcome, repeated, hash, signature FROM audit"
+
+func scanAudit(row scanner) (e AuditEntry, err error) {
+	var at int64
+	err = row.Scan(&e.Seq, &at, &e.Who, &e.Via, &e.Session, &e.From, &e.Action, &e.Cluster, &e.Outcome, &e.Count, &e.Hash, &e.Signature)
+	e.At = fromMicros(at)
+	return e, err
+}

@@ -1,0 +1,197 @@
+package store
+
+import (
+	"crypto/ed25519"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// audited returns a store whose audit has entries, and what changes its database behind its back.
+func audited(t *testing.T, entries int) (*database, func(query string, args ...any)) {
+	t.Helper()
+	st := testkit.Value(Open(t.Context(), Location{Dir: t.TempDir()}))(t)
+	t.Cleanup(func() { testkit.Must(t, st.Close()) })
+	s := st.(*database)
+	for i := range entries {
+		testkit.Must(t, st.Note(t.Context(), AuditEntry{At: time.Now(), Who: "ann (1)", Via: "token", Session: "1", From: "192.0.2.1", Action: fmt.Sprint("POST /", i), Outcome: "done"}))
+	}
+	return s, func(query string, args ...any) {
+		t.Helper()
+		testkit.Value(s.db.ExecContext(t.Context(), query, args...))(t)
+	}
+}
+
+// TestAuditNamesTheFirstBrokenEntry for each way in which somebody with the database could change the log.
+func TestAuditNamesTheFirstBrokenEntry(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(change func(string, ...any))
+		want string // empty: it is in order
+	}{
+		"nothing":           {func(func(string, ...any)) {}, ""},
+		"who":               {func(change func(string, ...any)) { change("UPDATE audit SET who = 'bob' WHERE seq = 3") }, "entry 3"},
+		"when":              {func(change func(string, ...any)) { change("UPDATE audit SET at = at + 1 WHERE seq = 4") }, "entry 4"},
+		"how":               {func(change func(string, ...any)) { change("UPDATE audit SET via = 'x', session = '' WHERE seq = 1") }, "entry 1"},
+		"outcome":           {func(change func(string, ...any)) { change("UPDATE audit SET outcome = 'refused' WHERE seq = 6") }, "entry 6"},
+		"how often":         {func(change func(string, ...any)) { change("UPDATE audit SET repeated = 7 WHERE seq = 5") }, "entry 5"},
+		"one removed":       {func(change func(string, ...any)) { change("DELETE FROM audit WHERE seq = 3") }, "entry 3"},
+		"the first removed": {func(change func(string, ...any)) { change("DELETE FROM audit WHERE seq = 1") }, "entry 1"},
+		"the last removed":  {func(change func(string, ...any)) { change("DELETE FROM audit WHERE seq = 6") }, "entry 6"},
+		"all removed":       {func(change func(string, ...any)) { change("DELETE FROM audit") }, "entry 1"},
+		"one added": {func(change func(string, ...any)) {
+			change("INSERT INTO audit (id, at, who, origin, action, cluster, outcome) VALUES ('x', 1, 'eve', '', 'a', '', 'done')")
+		}, "1 entries"},
+		"two exchanged": {func(change func(string, ...any)) {
+			change("UPDATE audit SET seq = 70 WHERE seq = 2")
+			change("UPDATE audit SET seq = 2 WHERE seq = 3")
+			change("UPDATE audit SET seq = 3 WHERE seq = 70")
+		}, "entry 2"},
+		"a signature": {func(change func(string, ...any)) { change("UPDATE audit SET signature = 'AAAA' WHERE seq = 2") }, "entry 2"},
+		"the end put back": {func(change func(string, ...any)) {
+			change("DELETE FROM audit WHERE seq > 4")
+			change("UPDATE audit_head SET seq = 4, hash = (SELECT hash FROM audit WHERE seq = 4)")
+		}, "signed end"},
+		"the beginning moved": {func(change func(string, ...any)) {
+			change("UPDATE audit_head SET first = 3, anchor = (SELECT hash FROM audit WHERE seq = 2)")
+			change("DELETE FROM audit WHERE seq < 3")
+		}, "signed end"},
+	} {
+		s, change := audited(t, 6)
+		c.do(change)
+		found, err := VerifyAudit(t.Context(), s)
+		if c.want == "" {
+			if err != nil || found.Entries != 6 || found.First != 1 || found.Last != 6 {
+				t.Errorf("%s: %+v %v", name, found, err)
+			}
+			continue
+		}
+		if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRecomputedChain: whoever knows the format but not the key can't hide a change by making all hashes new.
+func TestRecomputedChain(t *testing.T) {
+	s, change := audited(t, 5)
+	_, forged, err := ed25519.GenerateKey(nil)
+	testkit.Must(t, err)
+	all := testkit.Value(s.AuditAfter(t.Context(), 0, 10))(t)
+	before := ""
+	for i := range all {
+		if i == 2 {
+			all[i].Who = "nobody"
+		}
+		if was := all[i].Hash; i >= 2 {
+			all[i].link(before, forged)
+			change("UPDATE audit SET who = $1, hash = $2, signature = $3 WHERE hash = $4", all[i].Who, all[i].Hash, all[i].Signature, was)
+		}
+		before = all[i].Hash
+	}
+	_, err = VerifyAudit(t.Context(), s)
+	testkit.Fails(t, err, fail.Refused, "entry 3")
+}
+
+// TestPrunedAuditVerifies: what is forgotten after two years leaves a chain that is whole, and signed to begin where it does.
+func TestPrunedAuditVerifies(t *testing.T) {
+	s, _ := audited(t, 0)
+	now := time.Now()
+	for i := range 10 {
+		at := now.Add(-keepAudit - time.Duration(10-i)*time.Hour)
+		if i >= 6 {
+			at = now.Add(time.Duration(i) * time.Minute)
+		}
+		testkit.Must(t, s.Note(t.Context(), AuditEntry{At: at, Who: "ann", Action: fmt.Sprint(i), Outcome: "done"}))
+	}
+	found := testkit.Value(VerifyAudit(t.Context(), s))(t)
+	if found.First != 7 || found.Entries != 4 || found.Last != 10 {
+		t.Errorf("found is %+v", found)
+	}
+}
+
+// TestClockThatGoesBack: entries stay in the order in which they were written, and that it went back is told.
+func TestClockThatGoesBack(t *testing.T) {
+	s, _ := audited(t, 0)
+	for _, off := range []time.Duration{0, time.Hour, 0, time.Minute} {
+		testkit.Must(t, s.Note(t.Context(), AuditEntry{At: time.Now().Add(off), Who: "ann", Outcome: "done"}))
+	}
+	if found := testkit.Value(VerifyAudit(t.Context(), s))(t); found.Entries != 4 || found.Backward != 1 {
+		t.Errorf("found is %+v", found)
+	}
+}
+
+// TestOldEntriesJoinTheChain with the first one that is written after the migration.
+func TestOldEntriesJoinTheChain(t *testing.T) {
+	s, change := audited(t, 0)
+	for i := range 3 {
+		change("INSERT INTO audit (id, at, who, origin, action, cluster, outcome) VALUES ($1, $2, 'ann', '192.0.2.1', 'POST /x', '', 'done')", fmt.Sprint(i), micros(time.Now())+int64(i))
+	}
+	testkit.Must(t, s.Note(t.Context(), AuditEntry{At: time.Now(), Who: "ann", Outcome: "done"}))
+	if found := testkit.Value(VerifyAudit(t.Context(), s))(t); found.Entries != 4 {
+		t.Errorf("found is %+v", found)
+	}
+}
+
+// TestAuditKeyIsNotMadeAgain: entries that a lost key has signed would look forged.
+func TestAuditKeyIsNotMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	st := testkit.Value(Open(t.Context(), Location{Dir: dir}))(t)
+	testkit.Must(t, st.Note(t.Context(), AuditEntry{At: time.Now(), Outcome: "done"}))
+	testkit.Must(t, st.ServerSecrets().Delete(t.Context(), auditKeyName))
+	testkit.Must(t, st.Close())
+	st = testkit.Value(Open(t.Context(), Location{Dir: dir}))(t)
+	defer st.Close()
+	testkit.Fails(t, st.Note(t.Context(), AuditEntry{At: time.Now(), Outcome: "done"}), fail.Refused, "key that signed them is missing")
+}
+
+// TestManyWriteTheAudit at once, and the chain is whole.
+func TestManyWriteTheAudit(t *testing.T) {
+	s, _ := audited(t, 1)
+	errs := make(chan error)
+	for range 8 {
+		go func() {
+			for range 10 {
+				if err := s.Note(t.Context(), AuditEntry{At: time.Now(), Who: "ann", Outcome: "done"}); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range 8 {
+		testkit.Must(t, <-errs)
+	}
+	if found := testkit.Value(VerifyAudit(t.Context(), s))(t); found.Entries != 81 {
+		t.Errorf("found is %+v", found)
+	}
+}
+
+// TestFullDiskUnderTheAudit: an entry that can't be written is an error, and the chain is whole once there is room again.
+func TestFullDiskUnderTheAudit(t *testing.T) {
+	s, _ := audited(t, 3)
+	var pages int
+	testkit.Must(t, s.db.QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&pages))
+	limit := func(n int) {
+		var got sql.NullInt64
+		testkit.Must(t, s.db.QueryRowContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", n)).Scan(&got))
+	}
+	limit(pages)
+	var err error
+	for range 200 { // what pages have left is filled first
+		if err = s.Note(t.Context(), AuditEntry{At: time.Now(), Who: "ann", Action: strings.Repeat("x", 900), Outcome: "done"}); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		t.Fatal("a full disk was not noticed")
+	}
+	limit(1 << 30)
+	testkit.Must(t, s.Note(t.Context(), AuditEntry{At: time.Now(), Who: "ann", Outcome: "done"}))
+	testkit.Value(VerifyAudit(t.Context(), s))(t)
+}
