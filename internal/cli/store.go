@@ -36,7 +36,7 @@ A database on another host needs sslmode=verify-full; naupegos_tls=unverified in
 Secrets in it are encrypted. The key that opens them, identity.age, stays in the state directory of each user.`,
 		Example: "  naupegos store backup store.age\n  naupegos store move postgres://ann@db.example.com/naupegos",
 	}
-	c.AddCommand(newStoreBackupCmd(a), newStoreRestoreCmd(a), newStoreMoveCmd(a))
+	c.AddCommand(newStoreBackupCmd(a), newStoreRestoreCmd(a), newStoreMoveCmd(a), newStoreProtectCmd(a), newStoreRotateCmd(a))
 	return c
 }
 
@@ -143,6 +143,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 			if err != nil {
 				return err
 			}
+			to.Unlock = from.Unlock
 			done, err := store.Move(cmd.Context(), from, to, replace)
 			if err != nil {
 				return err
@@ -280,6 +281,9 @@ func (a *App) restoreStore(ctx context.Context, file string, f *restoreFlags) er
 	if f.identity != "" {
 		if key.Identities, err = os.ReadFile(f.identity); err != nil {
 			return fail.Wrap(fail.Invalid, err, "read the identity")
+		}
+		if key.Identities, err = a.unlocked.Plain(f.identity, key.Identities); err != nil {
+			return err
 		}
 	} else if key.Passphrase, err = terminal.Passphrase(a.In, a.Err, f.passphrase, false); err != nil {
 		return err

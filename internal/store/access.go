@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/hmac"
 	"database/sql"
 	"errors"
 	"strings"
@@ -84,9 +85,10 @@ type AuditQuery struct {
 
 // AddToken implements Access.
 func (s *database) AddToken(ctx context.Context, t Token) error {
-	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, hash, role, cluster, created_at, expires, revoked) VALUES ($1, $2, $3, $4, $5, $6, $7, 0)",
-			t.ID, t.Name, t.Hash, t.Role, t.Cluster, micros(t.Created), micros(t.Expires))
+	t.Revoked = time.Time{}
+	err := s.changeSigned(ctx, once, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, hash, role, cluster, created_at, expires, revoked, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8)",
+			t.ID, t.Name, t.Hash, t.Role, t.Cluster, micros(t.Created), micros(t.Expires), s.mac(macTokens, t.macValues()...))
 		return err
 	})
 	if s.d.isUnique(err) {
@@ -95,7 +97,7 @@ func (s *database) AddToken(ctx context.Context, t Token) error {
 	return s.wrap(err, "remember the token %s", t.ID)
 }
 
-const selectToken = "SELECT id, name, hash, role, cluster, created_at, expires, revoked FROM tokens" //nolint:gosec // of each token there is the hash
+const selectToken = "SELECT id, name, hash, role, cluster, created_at, expires, revoked, mac FROM tokens" //nolint:gosec // of each token there is the hash
 
 // Token implements Access.
 func (s *database) Token(ctx context.Context, id string) (*Token, error) {
@@ -103,13 +105,29 @@ func (s *database) Token(ctx context.Context, id string) (*Token, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "there is no token %s", id).Do("naupegos server token list shows them")
 	}
-	return &t, s.wrap(err, "read the token %s", id)
+	if err != nil {
+		return nil, s.wrap(err, "read the token %s", id)
+	}
+	if err := s.verify(ctx, macTokens, t.mac, t.macValues()...); err != nil {
+		return nil, err
+	}
+	return &t.Token, nil
 }
 
 // Tokens implements Access.
 func (s *database) Tokens(ctx context.Context) ([]Token, error) {
-	all, err := list(ctx, s, s.reads, scanToken, selectToken+" ORDER BY created_at, id")
-	return all, s.wrap(err, "list the tokens")
+	found, err := list(ctx, s, s.reads, scanToken, selectToken+" ORDER BY created_at, id")
+	if err != nil {
+		return nil, s.wrap(err, "list the tokens")
+	}
+	all := make([]Token, 0, len(found))
+	for _, t := range found {
+		if err := s.verify(ctx, macTokens, t.mac, t.macValues()...); err != nil {
+			return nil, err
+		}
+		all = append(all, t.Token)
+	}
+	return all, nil
 }
 
 // RevokeToken implements Access.
@@ -117,31 +135,60 @@ func (s *database) RevokeToken(ctx context.Context, id string) error {
 	if _, err := s.Token(ctx, id); err != nil {
 		return err
 	}
-	_, err := s.exec(ctx, s.db, "UPDATE tokens SET revoked = $1 WHERE id = $2 AND revoked = 0", micros(time.Now()), id)
+	err := s.changeSigned(ctx, twice, func(tx *sql.Tx) error { return s.revoke(ctx, tx, id, micros(time.Now())) })
 	return s.wrap(err, "revoke the token %s", id)
 }
 
-func scanToken(row scanner) (t Token, err error) {
+// revoke revokes a token unless it is revoked, or gone.
+func (s *database) revoke(ctx context.Context, tx *sql.Tx, id string, at int64) error {
+	t, err := one(ctx, s, tx, scanToken, selectToken+" WHERE id = $1"+s.d.sql().forUpdate, id)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !t.Revoked.IsZero() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !hmac.Equal([]byte(t.mac), []byte(s.mac(macTokens, t.macValues()...))) { // a new MAC would make it a good row
+		return notAuthentic(macTokens, t.mac, t.macValues())
+	}
+	t.Revoked = fromMicros(at)
+	_, err = tx.ExecContext(ctx, "UPDATE tokens SET revoked = $1, mac = $2 WHERE id = $3", at, s.mac(macTokens, t.macValues()...), id)
+	return err
+}
+
+// macValues are those of macTokens.
+func (t *Token) macValues() []string {
+	return []string{t.ID, t.Name, t.Hash, t.Role, t.Cluster, decimal(micros(t.Created)), decimal(micros(t.Expires)), decimal(micros(t.Revoked))}
+}
+
+// signedToken is a token with the MAC of its row.
+type signedToken struct {
+	Token
+	mac string
+}
+
+func scanToken(row scanner) (t signedToken, err error) {
 	var created, expires, revoked int64
-	err = row.Scan(&t.ID, &t.Name, &t.Hash, &t.Role, &t.Cluster, &created, &expires, &revoked)
+	err = row.Scan(&t.ID, &t.Name, &t.Hash, &t.Role, &t.Cluster, &created, &expires, &revoked, &t.mac)
 	t.Created, t.Expires, t.Revoked = fromMicros(created), fromMicros(expires), fromMicros(revoked)
 	return t, err
 }
 
 // AddSession implements Access.
 func (s *database) AddSession(ctx context.Context, x Session) error {
-	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+	x.Subject, x.Name = printable(x.Subject), printable(x.Name)
+	err := s.changeSigned(ctx, once, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE expires < $1", micros(time.Now())); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, hash, issuer, subject, name, claims, hint, created_at, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-			x.ID, x.Hash, x.Issuer, printable(x.Subject), printable(x.Name), string(x.Claims), x.Hint, micros(x.Created), micros(x.Expires))
+		_, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, hash, issuer, subject, name, claims, hint, created_at, expires, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+			x.ID, x.Hash, x.Issuer, x.Subject, x.Name, string(x.Claims), x.Hint, micros(x.Created), micros(x.Expires), s.mac(macSessions, x.macValues()...))
 		return err
 	})
 	return s.wrap(err, "remember the session %s", x.ID)
 }
 
-const selectSession = "SELECT id, hash, issuer, subject, name, claims, hint, created_at, expires FROM sessions"
+const selectSession = "SELECT id, hash, issuer, subject, name, claims, hint, created_at, expires, mac FROM sessions"
 
 // Session implements Access.
 func (s *database) Session(ctx context.Context, id string) (*Session, error) {
@@ -149,7 +196,13 @@ func (s *database) Session(ctx context.Context, id string) (*Session, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, noSession(id)
 	}
-	return &x, s.wrap(err, "read the session %s", id)
+	if err != nil {
+		return nil, s.wrap(err, "read the session %s", id)
+	}
+	if err := s.verify(ctx, macSessions, x.mac, x.macValues()...); err != nil {
+		return nil, err
+	}
+	return &x.Session, nil
 }
 
 func noSession(id string) error {
@@ -158,8 +211,18 @@ func noSession(id string) error {
 
 // Sessions implements Access.
 func (s *database) Sessions(ctx context.Context) ([]Session, error) {
-	all, err := list(ctx, s, s.reads, scanSession, selectSession+" WHERE expires >= $1 ORDER BY created_at, id", micros(time.Now()))
-	return all, s.wrap(err, "list the sessions")
+	found, err := list(ctx, s, s.reads, scanSession, selectSession+" WHERE expires >= $1 ORDER BY created_at, id", micros(time.Now()))
+	if err != nil {
+		return nil, s.wrap(err, "list the sessions")
+	}
+	all := make([]Session, 0, len(found))
+	for _, x := range found {
+		if err := s.verify(ctx, macSessions, x.mac, x.macValues()...); err != nil {
+			return nil, err
+		}
+		all = append(all, x.Session)
+	}
+	return all, nil
 }
 
 // EndSession implements Access.
@@ -171,10 +234,21 @@ func (s *database) EndSession(ctx context.Context, id string) error {
 	return s.wrap(err, "end the session %s", id)
 }
 
-func scanSession(row scanner) (x Session, err error) {
+// macValues are those of macSessions.
+func (x *Session) macValues() []string {
+	return []string{x.ID, x.Hash, x.Issuer, x.Subject, x.Name, string(x.Claims), x.Hint, decimal(micros(x.Created)), decimal(micros(x.Expires))}
+}
+
+// signedSession is a session with the MAC of its row.
+type signedSession struct {
+	Session
+	mac string
+}
+
+func scanSession(row scanner) (x signedSession, err error) {
 	var claims string
 	var created, expires int64
-	err = row.Scan(&x.ID, &x.Hash, &x.Issuer, &x.Subject, &x.Name, &claims, &x.Hint, &created, &expires)
+	err = row.Scan(&x.ID, &x.Hash, &x.Issuer, &x.Subject, &x.Name, &claims, &x.Hint, &created, &expires, &x.mac)
 	x.Claims, x.Created, x.Expires = []byte(claims), fromMicros(created), fromMicros(expires)
 	return x, err
 }

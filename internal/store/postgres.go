@@ -126,7 +126,7 @@ func placeOf(cfg *pgx.ConnConfig) string {
 
 func (postgres) sql() words {
 	return words{
-		goose: goose.DialectPostgres, forUpdate: " FOR UPDATE", shared: true,
+		goose: goose.DialectPostgres, forUpdate: " FOR UPDATE", forShare: " FOR SHARE", shared: true,
 		exclusive: "LOCK TABLE " + strings.Join(tables(), ", ") + " IN EXCLUSIVE MODE",
 		reading:   &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 		has:       "SELECT COUNT(*) FROM (SELECT to_regclass($1) AS id) AS t WHERE id IS NOT NULL",

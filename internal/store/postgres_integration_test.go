@@ -34,7 +34,7 @@ func team(t *testing.T, address string) storetest.Opener {
 // TestPostgres holds PostgreSQL to the contract.
 func TestPostgres(t *testing.T) {
 	server := storetest.StartPostgres(t)
-	storetest.Run(t, storetest.Database{HoldUp: store.HoldUp, New: func(t *testing.T) storetest.Opener {
+	storetest.Run(t, storetest.Database{HoldUp: store.HoldUp, SQL: store.SQL, New: func(t *testing.T) storetest.Opener {
 		return team(t, server.NewDatabase(t))
 	}})
 }
