@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -122,11 +123,14 @@ found it whole. With -f, look where that document says, even if the store does n
 func newBackupShowCmd(a *App) *cobra.Command {
 	var out output.Format
 	var file string
+	var trust trustFlags
 	c := &cobra.Command{
 		Use:   "show NAME [ID]",
 		Short: "Show what is in a backup",
 		Long: `Show the manifest of a backup: when and why it was made, of which releases, how many objects it holds, and who can
-open it. Without ID, or with "latest", show the newest backup. No key is needed; the data itself is not read.`,
+open it. Without ID, or with "latest", show the newest backup. The data itself is not read, and no key is needed to
+decrypt it; but a backup that the cluster's key did not sign is refused, as restore refuses it. "signed by" is the
+fingerprint of that key: note it elsewhere, and give it to --signed-by if the store is lost.`,
 		Example: "  naupegos backup show demo\n  naupegos backup show demo 20261123T211500Z-3f9a\n  naupegos backup show demo latest -o json",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -134,7 +138,7 @@ open it. Without ID, or with "latest", show the newest backup. No key is needed;
 			if len(args) == 2 {
 				id = args[1]
 			}
-			shown, err := a.backup(cmd.Context(), args[0], id, file)
+			shown, err := a.backup(cmd.Context(), args[0], id, file, &trust)
 			if err != nil {
 				return err
 			}
@@ -142,15 +146,19 @@ open it. Without ID, or with "latest", show the newest backup. No key is needed;
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "Cluster document that says where the backups are")
+	trust.bind(c)
 	out.Bind(c)
 	return c
 }
 
-// backup finds one backup, here or at a server's.
-func (a *App) backup(ctx context.Context, name, id, file string) (*operate.BackupShown, error) {
+// backup finds one backup, here or at a server's, and verifies who signed it.
+func (a *App) backup(ctx context.Context, name, id, file string, trust *trustFlags) (*operate.BackupShown, error) {
 	c, err := a.server()
 	if err != nil {
 		return nil, err
+	}
+	if c != nil && trust.given() {
+		return nil, fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out")
 	}
 	if c != nil && file == "" {
 		return client.See(ctx, c, name, operate.BackupView, operate.BackupID{ID: id})
@@ -165,6 +173,18 @@ func (a *App) backup(ctx context.Context, name, id, file string) (*operate.Backu
 	}
 	set, err := backup.Open(ctx, b.Target, b.Cluster, id)
 	if err != nil {
+		return nil, err
+	}
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	t, err := trust.trust(ctx, st, set)
+	if err != nil {
+		return nil, err
+	}
+	if err := set.Verify(t, st.Identity()); err != nil {
 		return nil, err
 	}
 	return &operate.BackupShown{Set: set, Where: set.Where()}, nil
@@ -282,6 +302,9 @@ func backupTable(w io.Writer, name string, b *operate.BackupList) error {
 			continue
 		}
 		why := s.Reason
+		if s.SignedBy == "" {
+			why += " (not signed)"
+		}
 		if b.ClusterID != "" && s.ClusterID != b.ClusterID {
 			why += " (of another cluster of this name, " + s.ClusterID + ")"
 		}
@@ -292,6 +315,9 @@ func backupTable(w io.Writer, name string, b *operate.BackupList) error {
 
 // proven says when a set was found whole.
 func proven(s *backup.Set) string {
+	if s.ProofProblem != "" {
+		return "no: " + s.ProofProblem
+	}
 	if !s.Proven() {
 		return "no"
 	}
@@ -306,7 +332,7 @@ func showBackup(w io.Writer, of *operate.BackupShown) error {
 		{"proven", proven(s)}, {"Kubernetes", s.Kubernetes}, {"bundle", s.Bundle},
 		{"etcd", fmt.Sprintf("%s, revision %d, taken of %s, %s", s.Etcd.Version, s.Etcd.Revision, s.Etcd.Member, sizeWords(s.Etcd.Bytes))},
 		{"holds", strings.Join(s.Parts, ", ")}, {"size", sizeWords(s.Bytes)}, {"SHA-256", s.SHA256}, {"where", of.Where},
-		{"opened by", strings.Join(s.Recipients, ", ")},
+		{"opened by", strings.Join(s.Recipients, ", ")}, {"signed by", cmp.Or(s.SignedBy, "nobody")},
 	} {
 		fmt.Fprintf(t, "%s\t%s\n", line[0], line[1])
 	}

@@ -156,6 +156,9 @@ func (c *Cluster) WriteBackupKey(ctx context.Context, passphrase string) (string
 // backupSource is what a backup of this cluster is made of, as it is now; bundle is the fact of its bundle.
 func (c *Cluster) backupSource(ctx context.Context, reason, bundle string, p plan.Progress) (*backup.Source, error) {
 	recipients := c.backupRecipients()
+	if _, err := c.backupSigner(ctx); err != nil { // makes the key, which belongs to the operator's part
+		return nil, err
+	}
 	o, err := c.operatorPart(ctx, bundle)
 	if err != nil {
 		return nil, err
@@ -170,13 +173,35 @@ func (c *Cluster) backupSource(ctx context.Context, reason, bundle string, p pla
 	if about.Authority, err = c.authorityDigest(ctx); err != nil {
 		return nil, err
 	}
-	return &backup.Source{About: about, Operator: sealed, Snapshot: func(ctx context.Context, w io.Writer) (e backup.Etcd, err error) {
+	sign, err := c.backupSigner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &backup.Source{About: about, Operator: sealed, Sign: sign, Snapshot: func(ctx context.Context, w io.Writer) (e backup.Etcd, err error) {
 		err = c.withEtcd(ctx, func(from *etcd.Client) error {
 			e, err = snapshot(ctx, from, w, p)
 			return err
 		})
 		return e, err
 	}}, nil
+}
+
+// backupSigner returns what signs the cluster's backups.
+func (c *Cluster) backupSigner(ctx context.Context) (*backup.Signer, error) {
+	key, err := c.signingKey(ctx, backup.SigningSecret)
+	if err != nil {
+		return nil, err
+	}
+	return backup.NewSigner(key, c.store.Identity(), c.rec.ID)
+}
+
+// signingKey returns one of the keys that sign backups, made on first use.
+func (c *Cluster) signingKey(ctx context.Context, name string) ([]byte, error) {
+	key, err := c.secrets.Get(ctx, name)
+	if fail.KindOf(err) == fail.NotFound {
+		key, err = c.secrets.PutIfAbsent(ctx, name, backup.NewSigningKey())
+	}
+	return key, err
 }
 
 // snapshot counts the keys in etcd and writes its data.
@@ -295,6 +320,11 @@ func (a *applying) planLaying() error {
 
 // layOrder lays what sets on schedule are made of beside etcd's data, unless it lies there. What it replaces goes last.
 func (c *Cluster) layOrder(ctx context.Context, p plan.Progress) error {
+	for _, name := range []string{backup.SigningSecret, backup.MachinesSecret} { // both belong to what the digest is of
+		if _, err := c.signingKey(ctx, name); err != nil {
+			return err
+		}
+	}
 	digest, err := c.orderDigest(ctx)
 	if err != nil || digest == c.facts.Get(memory.BackupLaid) {
 		return err
@@ -303,7 +333,19 @@ func (c *Cluster) layOrder(ctx context.Context, p plan.Progress) error {
 	if err != nil {
 		return err
 	}
-	parts, order, err := turns.Lay(src.About, src.Operator)
+	machines, err := c.signingKey(ctx, backup.MachinesSecret)
+	if err != nil {
+		return err
+	}
+	public, err := backup.PublicOf(machines)
+	if err != nil {
+		return err
+	}
+	sign, err := src.Sign.Delegate(public, src.About, src.Operator)
+	if err != nil {
+		return err
+	}
+	parts, order, err := turns.Lay(src.About, src.Operator, &sign)
 	if err != nil {
 		return err
 	}

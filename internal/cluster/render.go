@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/agent/turns"
+	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/s3"
 	"github.com/naupegos/naupegos/internal/backup/swift"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -301,6 +302,7 @@ func parseInitialCluster(s string) map[string]string {
 const (
 	backupSettings   = "/etc/naupegos/backup.json"
 	credentialsPlace = "/etc/naupegos/backup-credentials" //nolint:gosec // a path
+	signingPlace     = "/etc/naupegos/backup-signing-key"
 	backupMetrics    = "/var/lib/naupegos/metrics/backup.prom"
 	secretBucket     = "bucket-credentials"   //nolint:gosec // a name: among the cluster's secrets, what admits machines to the bucket
 	secretContainer  = "container-credential" //nolint:gosec // a name: what admits them to the container
@@ -316,8 +318,13 @@ func (c *Cluster) backupLayer(ctx context.Context, name string) (machine.Config,
 	set := turns.Settings{
 		Machine: name, Cluster: c.Name(), Schedule: text, Keep: c.backupKeep(), To: turns.Target{Directory: c.doc.Spec.Backup.To.Directory},
 		Etcd:    turns.Etcd(layout.LocalEtcd()),
-		Metrics: backupMetrics,
+		Metrics: backupMetrics, SigningKey: signingPlace,
 	}
+	sign, err := c.signingKey(ctx, backup.MachinesSecret)
+	if err != nil {
+		return conf, err
+	}
+	conf.Files = append(conf.Files, machine.File{Path: signingPlace, Mode: 0o600, Content: sign, Secret: true})
 	credentials, err := c.backupCredentials(ctx)
 	if err != nil {
 		return conf, err
