@@ -19,6 +19,9 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
+// ErrForged is the cause of an error that says that a row was not written with the store's identity.
+var ErrForged = errors.New("forged, or damaged")
+
 // authFact is the store's fact that every row of macTables carries a MAC: itself a MAC, which nobody makes without the identity.
 const authFact = "rows-authenticated"
 
@@ -96,7 +99,7 @@ func notAuthentic(t macTable, mac string, values []string) error {
 		what = "it carries no MAC"
 		old = "; or, if you put back a whole database from before rows carried MACs, remove the line " + strconv.Quote(authMark) + " from " + identityFile
 	}
-	return fail.New(fail.Refused, "the row %s of table %s was not written with this store's identity: %s", strings.Join(where, " and "), t.name, what).
+	return fail.Wrap(fail.Refused, ErrForged, "the row %s of table %s was not written with this store's identity: %s", strings.Join(where, " and "), t.name, what).
 		At(t.name+"/"+printable(strings.Join(values[:len(t.key)], "/"))).
 		Do("find out who writes to the database; then put back a backup (naupegos store restore), or remove the row: DELETE FROM %s WHERE %s%s", t.name, strings.Join(where, " AND "), old)
 }

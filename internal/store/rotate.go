@@ -26,7 +26,7 @@ const (
 )
 
 // ErrRenewed is the cause of an error that says that the store's identity was renewed since this process opened the store: it has to open it again.
-var ErrRenewed = errors.New("the identity was renewed")
+var ErrRenewed = errors.New("opened with the former identity")
 
 // Rotated says what a renewal of the identity did.
 type Rotated struct {

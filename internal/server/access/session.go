@@ -120,6 +120,9 @@ func (g *Gate) session(ctx context.Context, secret string) (*store.Session, erro
 		return nil, over
 	}
 	x, err := g.st.Session(ctx, id)
+	if g.forged(err) {
+		return nil, over
+	}
 	if fail.KindOf(err) == fail.NotFound {
 		return nil, over
 	}
