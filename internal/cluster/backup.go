@@ -186,24 +186,6 @@ func (c *Cluster) backupSource(ctx context.Context, reason, bundle string, p pla
 	}}, nil
 }
 
-// backupSigner returns what signs the cluster's backups.
-func (c *Cluster) backupSigner(ctx context.Context) (*backup.Signer, error) {
-	key, err := c.signingKey(ctx, backup.SigningSecret)
-	if err != nil {
-		return nil, err
-	}
-	return backup.NewSigner(key, c.store.Identity(), c.rec.ID)
-}
-
-// signingKey returns one of the keys that sign backups, made on first use.
-func (c *Cluster) signingKey(ctx context.Context, name string) ([]byte, error) {
-	key, err := c.secrets.Get(ctx, name)
-	if fail.KindOf(err) == fail.NotFound {
-		key, err = c.secrets.PutIfAbsent(ctx, name, backup.NewSigningKey())
-	}
-	return key, err
-}
-
 // snapshot counts the keys in etcd and writes its data.
 func snapshot(ctx context.Context, from *etcd.Client, w io.Writer, p plan.Progress) (e backup.Etcd, err error) {
 	p.Status("counting the objects in etcd")
@@ -395,48 +377,4 @@ func (c *Cluster) takeOrder(ctx context.Context) error {
 		return err
 	}
 	return c.facts.Set(ctx, memory.BackupLaid, "")
-}
-
-// Scheduled says how the backups are that machines make by themselves.
-type Scheduled struct {
-	Schedule string        `json:"schedule"`
-	Last     *turns.Done   `json:"last,omitempty"`   // nil: none was made yet
-	Failed   *turns.Failed `json:"failed,omitempty"` // since then
-	Next     time.Time     `json:"next"`
-	Overdue  bool          `json:"overdue"` // one should be there that is not
-	Problem  string        `json:"problem,omitempty"`
-}
-
-// onSchedule looks at what machines say of the backups that they make; nil where they make none.
-func (c *Cluster) onSchedule(ctx context.Context) *Scheduled {
-	s, text, ok := c.scheduled()
-	if !ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, backupsLook)
-	defer cancel()
-	now := time.Now()
-	is := &Scheduled{Schedule: text, Next: s.Next(now)}
-	err := c.withEtcd(ctx, func(e *etcd.Client) error {
-		for key, v := range map[string]any{turns.DoneKey: &is.Last, turns.FailedKey: &is.Failed} {
-			raw, err := e.Get(ctx, key)
-			if err == nil && raw != nil {
-				err = json.Unmarshal(raw, v)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		is.Problem = err.Error()
-		return is
-	}
-	since, _ := time.Parse(time.RFC3339, c.facts.Get(memory.BackupFrom)) // zero where machines make none yet
-	if is.Last != nil && is.Last.Turn.After(since) {
-		since = is.Last.Turn
-	}
-	is.Overdue = !since.IsZero() && turns.Overdue(s, since, now)
-	return is
 }
