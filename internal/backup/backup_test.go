@@ -80,7 +80,7 @@ func TestSet(t *testing.T) {
 	}
 	for _, k := range [][]byte{key, otherKey} {
 		dir := t.TempDir()
-		c := testkit.Value(all[0].Extract(ctx, k, dir))(t)
+		c := testkit.Value(all[0].Extract(ctx, k, Trust{Unsigned: true}, dir))(t)
 		want := part("demo")
 		if string(c.Document) != string(want.Document) || !maps.EqualFunc(c.Secrets, want.Secrets, bytes.Equal) ||
 			!slices.Equal(c.Record.Facts, want.Record.Facts) || c.BundleID != "sha256-1" || !c.Record.CreatedAt.Equal(noon) {
@@ -109,7 +109,7 @@ func TestProof(t *testing.T) {
 	ctx := t.Context()
 	target := Directory(t.TempDir())
 	to, _ := someone(t)
-	testkit.Must(t, testkit.Value(Create(ctx, target, source(t, "demo", noon, to)))(t).Prove(ctx, "v1", noon.Add(time.Hour), "counted"))
+	testkit.Must(t, testkit.Value(Create(ctx, target, source(t, "demo", noon, to)))(t).Prove(ctx, nil, "v1", noon.Add(time.Hour), "counted"))
 	s := testkit.Value(Open(ctx, target, "demo", Latest))(t)
 	if !s.Proven() || s.Proof.Checks[0] != "counted" {
 		t.Errorf("its proof is %+v", s.Proof)
@@ -204,7 +204,7 @@ func TestDamages(t *testing.T) {
 			dir := t.TempDir()
 			s, err := Open(ctx, d, "demo", s.ID)
 			if err == nil {
-				_, err = s.Extract(ctx, c.key, dir)
+				_, err = s.Extract(ctx, c.key, Trust{Unsigned: true}, dir)
 			}
 			if fail.KindOf(err) != c.kind || err == nil || !strings.Contains(err.Error(), c.say) {
 				t.Errorf("%v: %v", fail.KindOf(err), err)
@@ -230,7 +230,7 @@ func TestSnapshots(t *testing.T) {
 			return Etcd{}, err
 		}
 		s := testkit.Value(Create(t.Context(), d, src))(t)
-		if _, err := s.Extract(t.Context(), key, t.TempDir()); fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), say) {
+		if _, err := s.Extract(t.Context(), key, Trust{Unsigned: true}, t.TempDir()); fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), say) {
 			t.Errorf("%s: %v", say, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"filippo.io/age"
@@ -30,10 +31,13 @@ type Contents struct {
 
 // Extract opens a set with the identities in a text (AGE-SECRET-KEY-1…, one a line) and writes its snapshot into dir, which must be nobody
 // else's to read. It fails where not everything is as it was written: fail.Unauthorized where the identities don't open it, fail.Invalid
-// where it is damaged, fail.Refused where it is not what its place says.
-func (s *Set) Extract(ctx context.Context, identities []byte, dir string) (_ *Contents, err error) {
+// where it is damaged, fail.Refused where it is not what its place says, or trust does not reach who signed it (see Verify).
+func (s *Set) Extract(ctx context.Context, identities []byte, trust Trust, dir string) (_ *Contents, err error) {
 	with, err := parseIdentities(identities)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Verify(trust, identities); err != nil {
 		return nil, err
 	}
 	r, size, err := s.target.Open(ctx, s.dir()+"/"+setFile)
@@ -96,6 +100,9 @@ func (s *Set) open(in io.Reader, with []age.Identity, dir string) (*Contents, er
 	if raw, err = expect(t, operatorName); err != nil {
 		return nil, err
 	}
+	if s.Operator != "" && hexOf(raw) != s.Operator {
+		return nil, s.damaged(nil, "%s in the backup is not the one that its manifest names", operatorName)
+	}
 	if err := s.openOperator(raw, with, &c.Operator); err != nil {
 		return nil, err
 	}
@@ -141,7 +148,16 @@ func (s *Set) check(raw []byte) error {
 	case m.ID != s.ID:
 		return fail.New(fail.Refused, "what is in the backup is another one, %s", m.ID).At(s.Where()).Do("take another one: somebody has put it into the place of this one")
 	}
+	about := s.Manifest // what was known before etcd's data was
+	about.Etcd, about.Bytes, about.SHA256 = m.Etcd, m.Bytes, m.SHA256
+	if field := differs(m, about); field != "" {
+		return s.changed(field)
+	}
 	return nil
+}
+
+func (s *Set) changed(field string) error {
+	return fail.New(fail.Refused, "%s was changed: it says of %s what the backup itself does not", manifestFile, field).At(s.Where()).Do("take another one: naupegos backup list %s", s.Cluster)
 }
 
 // expect reads the next file of an archive, which must be this one, into memory.
@@ -227,6 +243,9 @@ func (s *Set) snapshot(t *tar.Reader, file string) (err error) {
 		if err != nil {
 			return cutOff(err)
 		}
+		if left := s.Etcd.Bytes - out.n; h.Name != endName && h.Size > left { // before it fills the disk
+			return s.damaged(nil, "the snapshot in the backup is larger than the %d bytes that its manifest names", s.Etcd.Bytes)
+		}
 		if h.Name == endName {
 			raw, err := all(t, h)
 			if err != nil {
@@ -252,7 +271,9 @@ func (s *Set) sameSnapshot(raw []byte, got *counted, file string) error {
 	if sum := hex.EncodeToString(got.h.Sum(nil)); got.n != e.Bytes || sum != e.SHA256 {
 		return errors.New("the snapshot in it is not the one that was put into it")
 	}
-	s.Etcd = e // not what the manifest says: anybody may have changed that
+	if !reflect.DeepEqual(e, s.Etcd) {
+		return s.changed("etcd")
+	}
 	return CheckSnapshot(file)
 }
 

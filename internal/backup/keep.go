@@ -58,7 +58,7 @@ func (n *newest) of(span string) bool {
 
 // Remove removes a set: the manifest first, without which it is none.
 func (s *Set) Remove(ctx context.Context) error {
-	for _, name := range []string{manifestFile, proofFile, setFile} {
+	for _, name := range []string{manifestFile, signatureFile, proofFile, setFile} {
 		if err := s.target.Remove(ctx, s.dir()+"/"+name); err != nil {
 			return err
 		}

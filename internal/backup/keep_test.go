@@ -54,7 +54,7 @@ func TestRemove(t *testing.T) {
 	d := Directory(t.TempDir())
 	to, _ := someone(t)
 	s := testkit.Value(Create(t.Context(), d, source(t, "demo", noon, to)))(t)
-	testkit.Must(t, s.Prove(t.Context(), "v1", noon))
+	testkit.Must(t, s.Prove(t.Context(), nil, "v1", noon))
 	testkit.Must(t, s.Remove(t.Context()))
 	testkit.Must(t, s.Remove(t.Context()))
 	if left := testkit.Value(d.List(t.Context(), "demo"))(t); len(left) > 0 {

@@ -51,7 +51,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("listed are %d sets", len(sets))
 	}
 	s := testkit.Value(Create(t.Context(), d, source(t, "demo", noon.Add(time.Hour), to)))(t)
-	testkit.Value(s.Extract(t.Context(), key, t.TempDir()))(t)
+	testkit.Value(s.Extract(t.Context(), key, Trust{Unsigned: true}, t.TempDir()))(t)
 	if left := testkit.Value(d.List(t.Context(), "demo"))(t); len(left) != 2 {
 		t.Errorf("there are %v", left)
 	}
@@ -106,8 +106,8 @@ func TestNewest(t *testing.T) {
 	if got := newest(); got != "15 none <nil>" {
 		t.Errorf("of four, none proven: %s", got)
 	}
-	testkit.Must(t, sets[0].Prove(ctx, "v1", noon))
-	testkit.Must(t, sets[1].Prove(ctx, "v1", noon))
+	testkit.Must(t, sets[0].Prove(ctx, nil, "v1", noon))
+	testkit.Must(t, sets[1].Prove(ctx, nil, "v1", noon))
 	testkit.Must(t, os.WriteFile(d.path(sets[2].dir()+"/"+proofFile), []byte("{}"), 0o600))
 	testkit.Must(t, os.WriteFile(d.path(sets[3].dir()+"/"+manifestFile), []byte("{"), 0o600))
 	if got := newest(); got != "14 13 <nil>" {

@@ -2,10 +2,11 @@ package backup
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"path"
 	"regexp"
@@ -39,9 +40,10 @@ type Manifest struct {
 	Bundle     string    `json:"bundle,omitempty"` // ID of the bundle that the cluster was last brought to
 	Etcd       Etcd      `json:"etcd"`
 	Parts      []string  `json:"parts"`
-	Recipients []string  `json:"recipients"` // who can open it
-	Bytes      int64     `json:"bytes"`      // of set.age
-	SHA256     string    `json:"sha256"`     // of set.age
+	Recipients []string  `json:"recipients"`         // who can open it
+	Operator   string    `json:"operator,omitempty"` // SHA-256 of the operator's part, sealed
+	Bytes      int64     `json:"bytes"`              // of set.age
+	SHA256     string    `json:"sha256"`             // of set.age
 }
 
 // Etcd is the data in a set.
@@ -70,16 +72,22 @@ type Proof struct {
 	At     time.Time `json:"at"`
 	By     string    `json:"by"` // version of the program
 	Checks []string  `json:"checks"`
+	// Signature is by the key of the cluster, which is in the set that was opened; empty of an unsigned set.
+	Signature []byte `json:"signature,omitempty"`
 }
 
 // Set is one backup of one cluster.
 type Set struct {
 	Manifest
-	Proof *Proof `json:"proof,omitempty"` // nil: not proven yet
+	SignedBy string `json:"signedBy,omitempty"` // fingerprint of the key that signed the manifest; empty: nobody did
+	Proof    *Proof `json:"proof,omitempty"`    // nil: not proven yet
+	// ProofProblem says why the file of a proof does not count.
+	ProofProblem string `json:"proofProblem,omitempty"`
 	// Problem says why what is there of a set can't be used; then of Manifest only Cluster, ID and CreatedAt are known.
 	Problem string `json:"problem,omitempty"`
 
-	target Target
+	target    Target
+	signature *Signature // nil: the set is not signed
 }
 
 // Proven reports whether a rehearsal has found this set whole.
@@ -239,6 +247,15 @@ func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 			Do("put it back where it belongs: %s/%s", m.Cluster, m.ID))
 	}
 	s.Manifest = m
+	if err := s.readSignature(ctx, raw); err != nil {
+		var e *fail.Error
+		if fail.KindOf(err) != fail.Refused || !errors.As(err, &e) {
+			return nil, err
+		}
+		s.Manifest = Manifest{Cluster: cluster, ID: id, CreatedAt: s.CreatedAt}
+		s.CreatedAt, _ = time.Parse(timeForm, id[:len(timeForm)])
+		return bad(e)
+	}
 	raw, err = readSmall(ctx, t, path.Join(cluster, id, proofFile))
 	if fail.KindOf(err) == fail.NotFound {
 		return s, nil
@@ -247,7 +264,12 @@ func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 		return nil, err
 	}
 	var p Proof
-	if json.Unmarshal(raw, &p) == nil { // a damaged proof proves nothing
+	switch err := json.Unmarshal(raw, &p); {
+	case err != nil:
+		s.ProofProblem = proofFile + " is damaged"
+	case s.signature != nil && !p.signed(s.signature.Key):
+		s.ProofProblem = proofFile + " was changed: the cluster's key did not sign it"
+	default:
 		s.Proof = &p
 	}
 	return s, nil
@@ -277,9 +299,20 @@ func classify(err error, format string, args ...any) error {
 	return fail.Wrap(fail.Refused, err, format, args...)
 }
 
-// Prove remembers that a rehearsal has found this set whole.
-func (s *Set) Prove(ctx context.Context, by string, at time.Time, checks ...string) error {
+// Prove remembers that a rehearsal found this set whole. key is the cluster's, of the set that was opened; nil of an unsigned set.
+func (s *Set) Prove(ctx context.Context, key []byte, by string, at time.Time, checks ...string) error {
 	p := &Proof{ID: s.ID, SHA256: s.SHA256, At: at.UTC().Truncate(time.Second), By: by, Checks: checks}
+	if s.signature != nil {
+		private, err := parseSigningKey(key)
+		if err != nil {
+			return err
+		}
+		m, err := p.message()
+		if err != nil {
+			return err
+		}
+		p.Signature = ed25519.Sign(private, m)
+	}
 	if err := writeJSON(ctx, s.target, s.dir()+"/"+proofFile, p); err != nil {
 		return err
 	}
@@ -292,8 +325,12 @@ func writeJSON(ctx context.Context, t Target, name string, v any) error {
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "write %s", name)
 	}
+	return writeSmall(ctx, t, name, append(raw, '\n'))
+}
+
+func writeSmall(ctx context.Context, t Target, name string, raw []byte) error {
 	return t.Create(ctx, name, func(w io.Writer) error {
-		if _, err := fmt.Fprintf(w, "%s\n", raw); err != nil {
+		if _, err := w.Write(raw); err != nil {
 			return classify(err, "write %s", name)
 		}
 		return nil

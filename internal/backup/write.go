@@ -100,6 +100,7 @@ type Source struct {
 	Operator []byte   // the operator's part, sealed
 	// Snapshot writes etcd's data and returns what it is; Bytes and SHA256 are not asked for.
 	Snapshot func(ctx context.Context, w io.Writer) (Etcd, error)
+	Sign     *Signer          // nil: the set is not signed
 	Now      func() time.Time // the clock; nil means time.Now
 }
 
@@ -114,7 +115,7 @@ func Create(ctx context.Context, t Target, src Source) (*Set, error) {
 	}
 	m := src.About
 	m.Format, m.CreatedAt, m.Parts = Format, src.Now().UTC().Truncate(time.Second), parts()
-	m.ID = newID(m.CreatedAt)
+	m.ID, m.Operator = newID(m.CreatedAt), hexOf(src.Operator)
 	if err := sweep(ctx, t, m.Cluster, src.Now()); err != nil {
 		return nil, err
 	}
@@ -131,12 +132,38 @@ func Create(ctx context.Context, t Target, src Source) (*Set, error) {
 	if err != nil {
 		return nil, classify(err, "write a backup to %s", t)
 	}
-	if err := writeJSON(ctx, t, s.dir()+"/"+manifestFile, s.Manifest); err != nil {
-		// The next one would remove it as well; ctx may be what ended.
-		_ = t.Remove(context.WithoutCancel(ctx), s.dir()+"/"+setFile)
+	if err := s.publish(ctx, src.Sign); err != nil {
+		// The next one would remove them as well; ctx may be what ended.
+		_ = t.Remove(context.WithoutCancel(ctx), s.dir()+"/"+signatureFile, s.dir()+"/"+setFile)
 		return nil, err
 	}
 	return s, nil
+}
+
+// publish writes the manifest, which makes a set of what is there, and its signature before it.
+func (s *Set) publish(ctx context.Context, by *Signer) error {
+	manifest, err := json.MarshalIndent(s.Manifest, "", "  ")
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "write the manifest of a backup")
+	}
+	manifest = append(manifest, '\n')
+	if by != nil {
+		if s.signature, err = by.sign(manifest); err != nil {
+			return err
+		}
+		text, err := s.signature.text()
+		if err != nil {
+			return err
+		}
+		if _, err := checkSignature(text, manifest, &s.Manifest); err != nil { // a machine whose order is another's
+			return err
+		}
+		if err := writeSmall(ctx, s.target, s.dir()+"/"+signatureFile, text); err != nil {
+			return err
+		}
+		s.SignedBy = s.signature.Key.Fingerprint()
+	}
+	return writeSmall(ctx, s.target, s.dir()+"/"+manifestFile, manifest)
 }
 
 // write writes the files of a set.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,7 +15,6 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/client"
-	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -121,11 +121,14 @@ found it whole. With -f, look where that document says, even if the store does n
 func newBackupShowCmd(a *App) *cobra.Command {
 	var out output.Format
 	var file string
+	var trust trustFlags
 	c := &cobra.Command{
 		Use:   "show NAME [ID]",
 		Short: "Show what is in a backup",
 		Long: `Show the manifest of a backup: when and why it was made, of which releases, how many objects it holds, and who can
-open it. Without ID, or with "latest", show the newest backup. No key is needed; the data itself is not read.`,
+open it. Without ID, or with "latest", show the newest backup. The data itself is not read, and no key is needed to
+decrypt it; but a backup that the cluster's key did not sign is refused, as restore refuses it. "signed by" is the
+fingerprint of that key: note it elsewhere, and give it to --signed-by if the store is lost.`,
 		Example: "  naupegos backup show demo\n  naupegos backup show demo 20261123T211500Z-3f9a\n  naupegos backup show demo latest -o json",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -133,7 +136,7 @@ open it. Without ID, or with "latest", show the newest backup. No key is needed;
 			if len(args) == 2 {
 				id = args[1]
 			}
-			shown, err := a.backup(cmd.Context(), args[0], id, file)
+			shown, err := a.backup(cmd.Context(), args[0], id, file, &trust)
 			if err != nil {
 				return err
 			}
@@ -141,15 +144,19 @@ open it. Without ID, or with "latest", show the newest backup. No key is needed;
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "Cluster document that says where the backups are")
+	trust.bind(c)
 	out.Bind(c)
 	return c
 }
 
-// backup finds one backup, here or at a server's.
-func (a *App) backup(ctx context.Context, name, id, file string) (*operate.BackupShown, error) {
+// backup finds one backup, here or at a server's, and verifies who signed it.
+func (a *App) backup(ctx context.Context, name, id, file string, trust *trustFlags) (*operate.BackupShown, error) {
 	c, err := a.server()
 	if err != nil {
 		return nil, err
+	}
+	if c != nil && trust.given() {
+		return nil, fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out")
 	}
 	if c != nil && file == "" {
 		return client.See(ctx, c, name, operate.BackupView, operate.BackupID{ID: id})
@@ -164,6 +171,18 @@ func (a *App) backup(ctx context.Context, name, id, file string) (*operate.Backu
 	}
 	set, err := backup.Open(ctx, b.Target, b.Cluster, id)
 	if err != nil {
+		return nil, err
+	}
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	t, err := trust.trust(ctx, st, set)
+	if err != nil {
+		return nil, err
+	}
+	if err := set.Verify(t, st.Identity()); err != nil {
 		return nil, err
 	}
 	return &operate.BackupShown{Set: set, Where: set.Where()}, nil
@@ -281,6 +300,9 @@ func backupTable(w io.Writer, name string, b *operate.BackupList) error {
 			continue
 		}
 		why := s.Reason
+		if s.SignedBy == "" {
+			why += " (not signed)"
+		}
 		if b.ClusterID != "" && s.ClusterID != b.ClusterID {
 			why += " (of another cluster of this name, " + s.ClusterID + ")"
 		}
@@ -291,6 +313,9 @@ func backupTable(w io.Writer, name string, b *operate.BackupList) error {
 
 // proven says when a set was found whole.
 func proven(s *backup.Set) string {
+	if s.ProofProblem != "" {
+		return "no: " + s.ProofProblem
+	}
 	if !s.Proven() {
 		return "no"
 	}
@@ -305,7 +330,7 @@ func showBackup(w io.Writer, of *operate.BackupShown) error {
 		{"proven", proven(s)}, {"Kubernetes", s.Kubernetes}, {"bundle", s.Bundle},
 		{"etcd", fmt.Sprintf("%s, revision %d, taken of %s, %s", s.Etcd.Version, s.Etcd.Revision, s.Etcd.Member, sizeWords(s.Etcd.Bytes))},
 		{"holds", strings.Join(s.Parts, ", ")}, {"size", sizeWords(s.Bytes)}, {"SHA-256", s.SHA256}, {"where", of.Where},
-		{"opened by", strings.Join(s.Recipients, ", ")},
+		{"opened by", strings.Join(s.Recipients, ", ")}, {"signed by", cmp.Or(s.SignedBy, "nobody")},
 	} {
 		t.Row("%s\t%s\n", line[0], line[1])
 	}
@@ -328,53 +353,4 @@ func sizeWords(n int64) string {
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-}
-
-// backupWords says how a cluster's backups are.
-func backupWords(b *cluster.Backups, name string, now time.Time) string {
-	ago := func(at time.Time) string { return coarse(now.Sub(at)) + " old" }
-	switch {
-	case b.Problem != "":
-		return b.Problem
-	case b.LastID == "":
-		return "none; naupegos backup create " + name + " creates one"
-	case b.ProvenID == "":
-		return "the last is " + ago(b.Last) + "; none is proven"
-	case b.ProvenID == b.LastID:
-		return "the last is " + ago(b.Last) + ", and proven"
-	}
-	return "the last is " + ago(b.Last) + ", the last proven one " + ago(b.Proven)
-}
-
-// scheduleWords says how the backups are that machines make by themselves.
-func scheduleWords(s *cluster.Scheduled, name string, now time.Time) string {
-	if s.Problem != "" {
-		return s.Schedule + ": " + s.Problem
-	}
-	is := "none has been made yet"
-	if s.Last != nil {
-		is = "the last is " + coarse(now.Sub(s.Last.At)) + " old, by " + s.Last.Machine
-	}
-	if s.Overdue {
-		is = "OVERDUE: " + is
-	}
-	is = s.Schedule + ": " + is + "; the next at " + s.Next.Local().Format(time.DateTime)
-	if s.Failed != nil {
-		is += "; " + s.Failed.Machine + " failed at " + s.Failed.At.Local().Format(time.DateTime) + ": " + s.Failed.What
-	} else if s.Overdue {
-		is += "; see naupegos-backup.service on the control-plane machines: naupegos logs " + name
-	}
-	return is
-}
-
-// coarse is an age in words that do not change at each look.
-func coarse(d time.Duration) string {
-	switch h := int(d.Hours()); {
-	case h < 1:
-		return "less than an hour"
-	case h < 48:
-		return words.Count(h, "hour", "hours")
-	default:
-		return words.Count(h/24, "day", "days")
-	}
 }

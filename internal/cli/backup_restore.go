@@ -22,6 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/store"
 )
 
 // openFlags say where a set is, what opens it, and how long its rehearsal may take.
@@ -29,7 +30,28 @@ type openFlags struct {
 	at, file             string
 	identity, passphrase string
 	timeout              time.Duration
+	trustFlags
 }
+
+// trustFlags say whose signature of a set counts.
+type trustFlags struct {
+	signedBy string
+	unsigned bool
+}
+
+func (f *trustFlags) bind(c *cobra.Command) {
+	c.Flags().StringVar(&f.signedBy, "signed-by", "", "fingerprint of the key that signed the backup, SHA256:… (default: as the store or the identity knows it)")
+	c.Flags().BoolVar(&f.unsigned, "unsigned", false, "use the backup though nothing vouches for who made it")
+}
+
+// trust adds to what the store knows of a set's signer what the flags say.
+func (f *trustFlags) trust(ctx context.Context, st store.Store, set *backup.Set) (backup.Trust, error) {
+	t, err := operate.TrustOf(ctx, st, set.ClusterID)
+	t.SignedBy, t.Unsigned = f.signedBy, f.unsigned
+	return t, err
+}
+
+func (f *trustFlags) given() bool { return f.signedBy != "" || f.unsigned }
 
 func (f *openFlags) bind(c *cobra.Command) {
 	c.Flags().StringVar(&f.at, "to", "", "directory that holds the backups (default: as the document says, else in the state directory)")
@@ -37,11 +59,14 @@ func (f *openFlags) bind(c *cobra.Command) {
 	c.Flags().StringVar(&f.identity, "identity-file", "", "file with the age identity that opens the backup (default: the store's own)")
 	c.Flags().StringVar(&f.passphrase, "passphrase-file", "", "file whose first line is the passphrase of the key beside the backups")
 	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "time limit of the rehearsal")
+	f.trustFlags.bind(c)
 }
 
 // check refuses flags that don't say one thing; where says that a document says where backups are.
 func (f *openFlags) check(where bool) error {
 	switch {
+	case f.signedBy != "" && f.unsigned:
+		return fail.New(fail.Invalid, "--signed-by and --unsigned exclude each other").Do("say who signed the backup, or that it does not matter")
 	case f.identity != "" && f.passphrase != "":
 		return fail.New(fail.Invalid, "--identity-file and --passphrase-file exclude each other").Do("open the set by an identity, or by a passphrase")
 	case where && f.at != "" && f.file != "":
@@ -92,7 +117,7 @@ func (f *openFlags) key(ctx context.Context, a *App, target backup.Target, name 
 		if err != nil {
 			return nil, fail.Wrap(fail.Invalid, err, "read the identity")
 		}
-		return key, nil
+		return a.unlocked.Plain(f.identity, key)
 	case f.passphrase != "":
 		words, err := terminal.Passphrase(a.In, a.Err, f.passphrase, false)
 		if err != nil {
@@ -111,13 +136,22 @@ func (f *openFlags) key(ctx context.Context, a *App, target backup.Target, name 
 // open decrypts a set. Remove it afterwards.
 func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target backup.Target) (*operate.OpenedBackup, error) {
 	find := a.options(sessionOptions{bundle: bundles.Made}).Bundle
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	trust, err := f.trust(ctx, st, set)
+	if err != nil {
+		return nil, err
+	}
 	return operate.OpenBackup(ctx, set, func() ([]byte, error) {
 		key, err := f.key(ctx, a, target, set.Cluster)
 		if err == nil {
 			fmt.Fprintf(a.Err, "Opening backup %s.\n", set.ID)
 		}
 		return key, err
-	}, find)
+	}, trust, find)
 }
 
 // rehearse proves a set.
@@ -182,6 +216,9 @@ func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags,
 
 // rehearseAfar has a server prove a set.
 func (a *App) rehearseAfar(ctx context.Context, name, id string, f *openFlags, out *output.Format) error {
+	if f.trustFlags.given() {
+		return fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out; or run the command where the server's store is, with its --state-dir")
+	}
 	if f.at != "" || f.file != "" || f.identity != "" || f.passphrase != "" {
 		return fail.New(fail.Refused, "--to, --file, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
 	}
@@ -288,6 +325,8 @@ func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) e
 	}
 	if c, err := a.server(); err != nil {
 		return err
+	} else if c != nil && f.trustFlags.given() {
+		return fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out; or run the command where the server's store is, with its --state-dir")
 	} else if c != nil && (f.at != "" || f.identity != "" || f.passphrase != "") {
 		return fail.New(fail.Refused, "--to, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
 	}
@@ -296,7 +335,7 @@ func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) e
 		return err
 	}
 	v.here = func(o *operate.Options) {
-		o.Backups = operate.BackupSource{Target: target, Key: func(ctx context.Context, in backup.Target) ([]byte, error) {
+		o.Backups = operate.BackupSource{Target: target, Trust: backup.Trust{SignedBy: f.signedBy, Unsigned: f.unsigned}, Key: func(ctx context.Context, in backup.Target) ([]byte, error) {
 			return f.key(ctx, a, in, cmp.Or(f.of, name))
 		}}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
@@ -30,6 +31,9 @@ type App struct {
 	StateDir string // this user's own directory; empty: the default
 	StoreURL string // of the database that several people share; empty: $NAUPEGOS_STORE, else one in StateDir
 	NoColor  bool
+
+	identityPassphrase string        // file with the passphrase of the store's identity
+	unlocked           *store.Unlock // one for all stores that this process opens: it asks once
 
 	passphraseWork int // store.Key.Work; tests take less
 
@@ -67,6 +71,7 @@ Start with:
 			return a.serverFlags.check(c)
 		},
 	}
+	a.unlocked = a.newUnlock()
 	root.SetVersionTemplate("naupegos {{.Version}}\n")
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
@@ -74,6 +79,7 @@ Start with:
 	root.PersistentFlags().StringVar(&a.StateDir, "state-dir", a.StateDir, "directory of the store, and of this user's keys (default $XDG_STATE_HOME/naupegos)")
 	root.PersistentFlags().StringVar(&a.StoreURL, "store", "", "PostgreSQL database that a team shares as its store, postgres://USER@HOST/DATABASE (default $NAUPEGOS_STORE, else a file in the state directory)")
 	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", a.NoColor, "plain output, as with NO_COLOR")
+	root.PersistentFlags().StringVar(&a.identityPassphrase, "identity-passphrase-file", "", "file whose first line is the passphrase of identity.age (default: the systemd credential naupegos-identity-passphrase, else asked for)")
 	a.serverFlags.bind(root)
 	a.logging.bind(root)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

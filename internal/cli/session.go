@@ -193,7 +193,7 @@ const storeVariable = "NAUPEGOS_STORE"
 
 // location says where the user's store is.
 func (a *App) location() (store.Location, error) {
-	at := store.Location{Dir: a.StateDir, URL: a.StoreURL}
+	at := store.Location{Dir: a.StateDir, URL: a.StoreURL, Unlock: a.unlocked}
 	if at.URL == "" {
 		at.URL = os.Getenv(storeVariable)
 	} else if store.HasPassword(at.URL) {

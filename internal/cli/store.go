@@ -30,12 +30,14 @@ authorities, history. Clusters run without it, but if it is lost without a backu
 
 It is a file in the state directory of the user who runs the command, or a PostgreSQL database that a team shares:
 
-  export NAUPEGOS_STORE=postgres://ann@db.example.com/naupegos
+  export NAUPEGOS_STORE='postgres://ann@db.example.com/naupegos?sslmode=verify-full'
+
+A database on another host needs sslmode=verify-full; naupegos_tls=unverified in the address permits a weaker mode.
 
 Secrets in it are encrypted. The key that opens them, identity.age, stays in the state directory of each user.`,
 		Example: "  naupegos store backup store.age\n  naupegos store move postgres://ann@db.example.com/naupegos",
 	}
-	c.AddCommand(newStoreBackupCmd(a), newStoreRestoreCmd(a), newStoreMoveCmd(a))
+	c.AddCommand(newStoreBackupCmd(a), newStoreRestoreCmd(a), newStoreMoveCmd(a), newStoreProtectCmd(a), newStoreRotateCmd(a))
 	return c
 }
 
@@ -164,7 +166,7 @@ be working on a cluster meanwhile. The database must exist and belong to the use
   createdb -O ann naupegos
 
 Everybody who shares the store needs a copy of identity.age, mode 0600, in their own state directory.`,
-		Example: "  naupegos store move postgres://ann@db.example.com/naupegos\n  naupegos store move ~/.local/state/naupegos --store postgres://ann@db.example.com/naupegos",
+		Example: "  naupegos store move 'postgres://ann@db.example.com/naupegos?sslmode=verify-full'\n  naupegos store move ~/.local/state/naupegos --store 'postgres://ann@db.example.com/naupegos?sslmode=verify-full'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, err := a.location()
@@ -175,6 +177,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 			if err != nil {
 				return err
 			}
+			to.Unlock = from.Unlock
 			if err := a.noteStore(cmd.Context(), "store move "+plainly(to), "begun"); err != nil { // both stores have it then
 				return err
 			}
@@ -315,6 +318,9 @@ func (a *App) restoreStore(ctx context.Context, file string, f *restoreFlags) er
 	if f.identity != "" {
 		if key.Identities, err = os.ReadFile(f.identity); err != nil {
 			return fail.Wrap(fail.Invalid, err, "read the identity")
+		}
+		if key.Identities, err = a.unlocked.Plain(f.identity, key.Identities); err != nil {
+			return err
 		}
 	} else if key.Passphrase, err = terminal.Passphrase(a.In, a.Err, f.passphrase, false); err != nil {
 		return err

@@ -156,6 +156,9 @@ func (c *Cluster) WriteBackupKey(ctx context.Context, passphrase string) (string
 // backupSource is what a backup of this cluster is made of, as it is now; bundle is the fact of its bundle.
 func (c *Cluster) backupSource(ctx context.Context, reason, bundle string, p plan.Progress) (*backup.Source, error) {
 	recipients := c.backupRecipients()
+	if _, err := c.backupSigner(ctx); err != nil { // makes the key, which belongs to the operator's part
+		return nil, err
+	}
 	o, err := c.operatorPart(ctx, bundle)
 	if err != nil {
 		return nil, err
@@ -170,7 +173,11 @@ func (c *Cluster) backupSource(ctx context.Context, reason, bundle string, p pla
 	if about.Authority, err = c.authorityDigest(ctx); err != nil {
 		return nil, err
 	}
-	return &backup.Source{About: about, Operator: sealed, Snapshot: func(ctx context.Context, w io.Writer) (e backup.Etcd, err error) {
+	sign, err := c.backupSigner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &backup.Source{About: about, Operator: sealed, Sign: sign, Snapshot: func(ctx context.Context, w io.Writer) (e backup.Etcd, err error) {
 		err = c.withEtcd(ctx, func(from *etcd.Client) error {
 			e, err = snapshot(ctx, from, w, p)
 			return err
@@ -295,6 +302,11 @@ func (a *applying) planLaying() error {
 
 // layOrder lays what sets on schedule are made of beside etcd's data, unless it lies there. What it replaces goes last.
 func (c *Cluster) layOrder(ctx context.Context, p plan.Progress) error {
+	for _, name := range []string{backup.SigningSecret, backup.MachinesSecret} { // both belong to what the digest is of
+		if _, err := c.signingKey(ctx, name); err != nil {
+			return err
+		}
+	}
 	digest, err := c.orderDigest(ctx)
 	if err != nil || digest == c.facts.Get(memory.BackupLaid) {
 		return err
@@ -303,7 +315,19 @@ func (c *Cluster) layOrder(ctx context.Context, p plan.Progress) error {
 	if err != nil {
 		return err
 	}
-	parts, order, err := turns.Lay(src.About, src.Operator)
+	machines, err := c.signingKey(ctx, backup.MachinesSecret)
+	if err != nil {
+		return err
+	}
+	public, err := backup.PublicOf(machines)
+	if err != nil {
+		return err
+	}
+	sign, err := src.Sign.Delegate(public, src.About, src.Operator)
+	if err != nil {
+		return err
+	}
+	parts, order, err := turns.Lay(src.About, src.Operator, &sign)
 	if err != nil {
 		return err
 	}
@@ -353,48 +377,4 @@ func (c *Cluster) takeOrder(ctx context.Context) error {
 		return err
 	}
 	return c.facts.Set(ctx, memory.BackupLaid, "")
-}
-
-// Scheduled says how the backups are that machines make by themselves.
-type Scheduled struct {
-	Schedule string        `json:"schedule"`
-	Last     *turns.Done   `json:"last,omitempty"`   // nil: none was made yet
-	Failed   *turns.Failed `json:"failed,omitempty"` // since then
-	Next     time.Time     `json:"next"`
-	Overdue  bool          `json:"overdue"` // one should be there that is not
-	Problem  string        `json:"problem,omitempty"`
-}
-
-// onSchedule looks at what machines say of the backups that they make; nil where they make none.
-func (c *Cluster) onSchedule(ctx context.Context) *Scheduled {
-	s, text, ok := c.scheduled()
-	if !ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, backupsLook)
-	defer cancel()
-	now := time.Now()
-	is := &Scheduled{Schedule: text, Next: s.Next(now)}
-	err := c.withEtcd(ctx, func(e *etcd.Client) error {
-		for key, v := range map[string]any{turns.DoneKey: &is.Last, turns.FailedKey: &is.Failed} {
-			raw, err := e.Get(ctx, key)
-			if err == nil && raw != nil {
-				err = json.Unmarshal(raw, v)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		is.Problem = err.Error()
-		return is
-	}
-	since, _ := time.Parse(time.RFC3339, c.facts.Get(memory.BackupFrom)) // zero where machines make none yet
-	if is.Last != nil && is.Last.Turn.After(since) {
-		since = is.Last.Turn
-	}
-	is.Overdue = !since.IsZero() && turns.Overdue(s, since, now)
-	return is
 }

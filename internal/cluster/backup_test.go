@@ -101,6 +101,12 @@ func TestSchedule(t *testing.T) {
 	if f := files[credentialsPlace]; f.Mode != 0o600 || !f.Secret || !strings.Contains(string(f.Content), "aws_secret_access_key = word\n") {
 		t.Errorf("the credentials are %v", f.Mode)
 	}
+	if f := files[signingPlace]; f.Mode != 0o600 || !f.Secret || string(f.Content) != string(testkit.Value(l.secrets.Get(t.Context(), backup.MachinesSecret))(t)) {
+		t.Errorf("the machines' key is %v", f.Mode)
+	}
+	if own := testkit.Value(l.signingKey(t.Context(), backup.SigningSecret))(t); strings.Contains(string(files[signingPlace].Content), strings.TrimSpace(string(own))) {
+		t.Error("machines have the cluster's own key")
+	}
 	var set turns.Settings
 	testkit.Must(t, json.Unmarshal(files[backupSettings].Content, &set))
 	if set.Machine != "demo-cp-2" || set.To.S3.CredentialsFile != credentialsPlace || set.To.S3.Bucket != "bucket" || set.Keep.Last != 3 || set.Schedule != "0 */12 * * *" {

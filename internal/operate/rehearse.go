@@ -34,8 +34,24 @@ type OpenedBackup struct {
 	dir    *scratch.Dir
 }
 
-// OpenBackup decrypts a backup with the identities that key returns, and gets the bundle of its release.
-func OpenBackup(ctx context.Context, set *backup.Set, key func() ([]byte, error), find FindBundle) (_ *OpenedBackup, err error) {
+// TrustOf returns whose signature counts for the backups of a cluster, as far as the store knows: the cluster's own key.
+func TrustOf(ctx context.Context, st store.Store, clusterID string) (backup.Trust, error) {
+	if clusterID == "" {
+		return backup.Trust{}, nil
+	}
+	key, err := st.Secrets(clusterID).Get(ctx, backup.SigningSecret)
+	if fail.KindOf(err) == fail.NotFound {
+		return backup.Trust{}, nil // the identity's endorsement counts
+	}
+	if err != nil {
+		return backup.Trust{}, err
+	}
+	known, err := backup.PublicOf(key)
+	return backup.Trust{Known: known}, err
+}
+
+// OpenBackup decrypts a backup with the identities that key returns, if trust reaches who signed it, and gets the bundle of its release.
+func OpenBackup(ctx context.Context, set *backup.Set, key func() ([]byte, error), trust backup.Trust, find FindBundle) (_ *OpenedBackup, err error) {
 	if _, known := release.Of(set.Kubernetes); !known {
 		return nil, fail.New(fail.Refused, "the backup is of Kubernetes %s, which this naupegos does not know", set.Kubernetes).At(set.Where()).Do("use a newer naupegos")
 	}
@@ -52,7 +68,7 @@ func OpenBackup(ctx context.Context, set *backup.Set, key func() ([]byte, error)
 			err = errors.Join(err, o.dir.Remove())
 		}
 	}()
-	if o.Contents, err = set.Extract(ctx, identities, o.dir.Path); err != nil {
+	if o.Contents, err = set.Extract(ctx, identities, trust, o.dir.Path); err != nil {
 		return nil, err
 	}
 	o.Rec = memory.FromRecord(o.Record, o.Document)
@@ -100,7 +116,7 @@ func (o *OpenedBackup) Rehearse(ctx context.Context, r Rehearsal) (p *rehearse.P
 	if err != nil {
 		return nil, "", fail.Wrap(fail.KindOf(err), err, "rehearse backup %s", o.Set.ID).Enough() // what it waited for is in the sandbox: a whole one more would, too
 	}
-	return p, start, o.Set.Prove(ctx, r.By, p.At, p.Checks()...)
+	return p, start, o.Set.Prove(ctx, o.Secrets[backup.SigningSecret], r.By, p.At, p.Checks()...)
 }
 
 // The bounds of a rehearsal that is asked for as a verb: what opening it may take comes on top.
@@ -153,7 +169,11 @@ func planRehearse(ctx context.Context, b *Begun) (err error) {
 // rehearse opens a backup with the store's identity and proves it.
 func (b *Begun) rehearse(ctx context.Context, set *backup.Set, r Rehearsal) (_ *rehearse.Proof, err error) {
 	r.Status("opening the backup")
-	o, err := OpenBackup(ctx, set, func() ([]byte, error) { return b.Store.Identity(), nil }, b.bundles)
+	trust, err := TrustOf(ctx, b.Store, b.Record.ID)
+	if err != nil {
+		return nil, err
+	}
+	o, err := OpenBackup(ctx, set, func() ([]byte, error) { return b.Store.Identity(), nil }, trust, b.bundles)
 	if err != nil {
 		return nil, err
 	}

@@ -21,17 +21,20 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// backedUp makes a backup of the site's cluster, with no secrets in it.
+// signingKey signs the sets of tests: 32 zeros.
+var signingKey = []byte("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n")
+
+// backedUp makes a backup of the site's cluster, with no secrets in it but what signs it.
 func (s *site) backedUp(t *testing.T, at time.Time, kubernetes string) *backup.Set {
 	t.Helper()
 	st := testkit.Value(store.Open(t.Context(), s.at))(t)
 	defer st.Close()
 	rec := testkit.Value(st.Cluster(t.Context(), "demo"))(t)
 	to := []string{st.Recipient()}
-	of := &backup.Operator{Document: rec.Document, Record: backup.Record{ID: rec.ID, Name: rec.Name, Provider: rec.Provider, Bundle: "b-1"}}
+	of := &backup.Operator{Document: rec.Document, Record: backup.Record{ID: rec.ID, Name: rec.Name, Provider: rec.Provider, Bundle: "b-1"}, Secrets: map[string][]byte{backup.SigningSecret: signingKey}}
 	return testkit.Value(backup.Create(t.Context(), backup.Directory(filepath.Join(s.at.Dir, "backups")), backup.Source{
 		About:    backup.Manifest{Cluster: "demo", ClusterID: rec.ID, Reason: "asked for", Kubernetes: kubernetes, Bundle: "b-1", Recipients: to},
-		Operator: testkit.Value(of.Seal(to))(t), Now: func() time.Time { return at },
+		Operator: testkit.Value(of.Seal(to))(t), Now: func() time.Time { return at }, Sign: testkit.Value(backup.NewSigner(signingKey, st.Identity(), rec.ID))(t),
 		Snapshot: func(_ context.Context, w io.Writer) (e backup.Etcd, err error) {
 			data := bytes.Repeat([]byte("etcd"), 1024)
 			sum := sha256.Sum256(data)
@@ -59,7 +62,7 @@ func TestWhichIsRehearsed(t *testing.T) {
 	noon := time.Now().Add(-time.Hour)
 	old := s.backedUp(t, noon, release.Default)
 	begin("", old.ID, false)
-	testkit.Must(t, old.Prove(t.Context(), "test", noon))
+	testkit.Must(t, old.Prove(t.Context(), signingKey, "test", noon))
 	begin("", old.ID, true)
 	begin(old.ID, old.ID, false)
 	newer := s.backedUp(t, noon.Add(time.Minute), release.Default)
@@ -122,4 +125,23 @@ func TestRehearsedBeside(t *testing.T) {
 	if len(after.Facts) != len(rec.Facts) || string(after.Document) != string(rec.Document) {
 		t.Errorf("the store has learned %+v", after)
 	}
+}
+
+// TestShownIsVerified: a set that somebody without the store's identity wrote, or without any signature, is neither shown nor opened.
+func TestShownIsVerified(t *testing.T) {
+	s := newSite(t)
+	set := s.backedUp(t, time.Now(), release.Default)
+	st := testkit.Value(store.Open(t.Context(), s.at))(t)
+	defer st.Close()
+	testkit.Must(t, set.Verify(testkit.Value(TrustOf(t.Context(), st, set.ClusterID))(t), st.Identity()))
+	testkit.Must(t, st.Secrets(set.ClusterID).Put(t.Context(), backup.SigningSecret, backup.NewSigningKey()))
+	testkit.Fails(t, set.Verify(testkit.Value(TrustOf(t.Context(), st, set.ClusterID))(t), st.Identity()), fail.Refused, "in the store is")
+	testkit.Must(t, os.Remove(filepath.Join(s.at.Dir, "backups", "demo", set.ID, "manifest.sig")))
+	b, err := Begin(t.Context(), testkit.Value(store.Open(t.Context(), s.at))(t), Asked{Verb: Rehearse, Cluster: "demo"}, Options{
+		Verb: Rehearse, Agent: func() (string, error) { return filepath.Join(s.at.Dir, "agent"), nil },
+	})
+	testkit.Must(t, err)
+	defer b.Close()
+	_, err = b.CarryOut(t.Context(), Terms{Front: &desk{out: t.Output()}, Meta: map[string]string{}})
+	testkit.Fails(t, err, fail.Refused, "is not signed")
 }

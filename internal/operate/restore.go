@@ -28,6 +28,7 @@ type Restore struct {
 type BackupSource struct {
 	Target backup.Target                                               // nil: where the documents say
 	Key    func(ctx context.Context, in backup.Target) ([]byte, error) // nil: the store's identity
+	Trust  backup.Trust                                                // what the operator says of who signed it; the store's key is added
 }
 
 // BackupsOf are those of one cluster.
@@ -175,13 +176,19 @@ func (b *Begun) openSet(ctx context.Context, st store.Store) (err error) {
 	if key == nil {
 		key = func(context.Context, backup.Target) ([]byte, error) { return st.Identity(), nil }
 	}
+	trust := b.options.Backups.Trust
+	if known, err := TrustOf(ctx, st, r.set.ClusterID); err != nil {
+		return err
+	} else if trust.Known == nil {
+		trust.Known = known.Known
+	}
 	r.opened, err = OpenBackup(ctx, r.set, func() ([]byte, error) {
 		identities, err := key(ctx, r.target)
 		if err == nil {
 			b.tell("Opening backup %s.", r.set.ID)
 		}
 		return identities, err
-	}, b.options.Bundle)
+	}, trust, b.options.Bundle)
 	if err == nil {
 		b.undo = append(b.undo, r.opened.Remove)
 	}

@@ -161,6 +161,16 @@ var (
 		if err != nil {
 			return nil, err
 		}
+		trust, err := TrustOf(ctx, s.Store, s.Record.ID)
+		if err != nil {
+			return nil, err
+		}
+		if set.ClusterID != s.Record.ID { // another cluster's of this name has another key
+			trust.Known = nil
+		}
+		if err := set.Verify(trust, s.Store.Identity()); err != nil {
+			return nil, err
+		}
 		return &BackupShown{set, set.Where()}, nil
 	}}
 	KubeconfigView = View[KubeconfigFor, Files]{Name: "kubeconfig", Secret: true, See: func(ctx context.Context, s *Session, in KubeconfigFor) (*Files, error) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/hmac"
 	"database/sql"
 	"errors"
 	"time"
@@ -64,9 +65,10 @@ type Session struct {
 
 // AddToken implements Access.
 func (s *database) AddToken(ctx context.Context, t Token) error {
-	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, hash, role, cluster, created_at, expires, revoked, reason) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8)",
-			t.ID, t.Name, t.Hash, t.Role, t.Cluster, micros(t.Created), micros(t.Expires), printable(t.Reason))
+	t.Revoked, t.Reason = time.Time{}, printable(t.Reason)
+	err := s.changeSigned(ctx, once, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, hash, role, cluster, created_at, expires, revoked, reason, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)",
+			t.ID, t.Name, t.Hash, t.Role, t.Cluster, micros(t.Created), micros(t.Expires), t.Reason, s.mac(macTokens, t.macValues()...))
 		return err
 	})
 	if s.d.isUnique(err) {
@@ -75,7 +77,7 @@ func (s *database) AddToken(ctx context.Context, t Token) error {
 	return s.wrap(err, "remember the token %s", t.ID)
 }
 
-const selectToken = "SELECT id, name, hash, role, cluster, created_at, expires, revoked, reason, used FROM tokens" //nolint:gosec // of each token there is the hash
+const selectToken = "SELECT id, name, hash, role, cluster, created_at, expires, revoked, reason, used, mac FROM tokens" //nolint:gosec // of each token there is the hash
 
 // Token implements Access.
 func (s *database) Token(ctx context.Context, id string) (*Token, error) {
@@ -83,13 +85,29 @@ func (s *database) Token(ctx context.Context, id string) (*Token, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "there is no token %s", id).Do("naupegos server token list shows them")
 	}
-	return &t, s.wrap(err, "read the token %s", id)
+	if err != nil {
+		return nil, s.wrap(err, "read the token %s", id)
+	}
+	if err := s.verify(ctx, macTokens, t.mac, t.macValues()...); err != nil {
+		return nil, err
+	}
+	return &t.Token, nil
 }
 
 // Tokens implements Access.
 func (s *database) Tokens(ctx context.Context) ([]Token, error) {
-	all, err := list(ctx, s, s.reads, scanToken, selectToken+" ORDER BY created_at, id")
-	return all, s.wrap(err, "list the tokens")
+	found, err := list(ctx, s, s.reads, scanToken, selectToken+" ORDER BY created_at, id")
+	if err != nil {
+		return nil, s.wrap(err, "list the tokens")
+	}
+	all := make([]Token, 0, len(found))
+	for _, t := range found {
+		if err := s.verify(ctx, macTokens, t.mac, t.macValues()...); err != nil {
+			return nil, err
+		}
+		all = append(all, t.Token)
+	}
+	return all, nil
 }
 
 // RevokeToken implements Access.
@@ -97,7 +115,7 @@ func (s *database) RevokeToken(ctx context.Context, id string) error {
 	if _, err := s.Token(ctx, id); err != nil {
 		return err
 	}
-	_, err := s.exec(ctx, s.db, "UPDATE tokens SET revoked = $1 WHERE id = $2 AND revoked = 0", micros(time.Now()), id)
+	err := s.changeSigned(ctx, twice, func(tx *sql.Tx) error { return s.revoke(ctx, tx, id, micros(time.Now())) })
 	return s.wrap(err, "revoke the token %s", id)
 }
 
@@ -107,27 +125,56 @@ func (s *database) UsedToken(ctx context.Context, id string, at time.Time) error
 	return s.wrap(err, "note the use of the token %s", id)
 }
 
-func scanToken(row scanner) (t Token, err error) {
+// revoke revokes a token unless it is revoked, or gone.
+func (s *database) revoke(ctx context.Context, tx *sql.Tx, id string, at int64) error {
+	t, err := one(ctx, s, tx, scanToken, selectToken+" WHERE id = $1"+s.d.sql().forUpdate, id)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !t.Revoked.IsZero() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !hmac.Equal([]byte(t.mac), []byte(s.mac(macTokens, t.macValues()...))) { // a new MAC would make it a good row
+		return notAuthentic(macTokens, t.mac, t.macValues())
+	}
+	t.Revoked = fromMicros(at)
+	_, err = tx.ExecContext(ctx, "UPDATE tokens SET revoked = $1, mac = $2 WHERE id = $3", at, s.mac(macTokens, t.macValues()...), id)
+	return err
+}
+
+// macValues are those of macTokens. The time of the last use is not among them: each request would have to sign the row.
+func (t *Token) macValues() []string {
+	return []string{t.ID, t.Name, t.Hash, t.Role, t.Cluster, decimal(micros(t.Created)), decimal(micros(t.Expires)), decimal(micros(t.Revoked)), t.Reason}
+}
+
+// signedToken is a token with the MAC of its row.
+type signedToken struct {
+	Token
+	mac string
+}
+
+func scanToken(row scanner) (t signedToken, err error) {
 	var created, expires, revoked, used int64
-	err = row.Scan(&t.ID, &t.Name, &t.Hash, &t.Role, &t.Cluster, &created, &expires, &revoked, &t.Reason, &used)
+	err = row.Scan(&t.ID, &t.Name, &t.Hash, &t.Role, &t.Cluster, &created, &expires, &revoked, &t.Reason, &used, &t.mac)
 	t.Created, t.Expires, t.Revoked, t.Used = fromMicros(created), fromMicros(expires), fromMicros(revoked), fromMicros(used)
 	return t, err
 }
 
 // AddSession implements Access.
 func (s *database) AddSession(ctx context.Context, x Session) error {
-	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+	x.Subject, x.Name = printable(x.Subject), printable(x.Name)
+	err := s.changeSigned(ctx, once, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE expires < $1", micros(time.Now())); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, hash, issuer, subject, name, claims, hint, created_at, expires, proven) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-			x.ID, x.Hash, x.Issuer, printable(x.Subject), printable(x.Name), string(x.Claims), x.Hint, micros(x.Created), micros(x.Expires), micros(x.Proven))
+		_, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, hash, issuer, subject, name, claims, hint, created_at, expires, proven, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+			x.ID, x.Hash, x.Issuer, x.Subject, x.Name, string(x.Claims), x.Hint, micros(x.Created), micros(x.Expires), micros(x.Proven), s.mac(macSessions, x.macValues()...))
 		return err
 	})
 	return s.wrap(err, "remember the session %s", x.ID)
 }
 
-const selectSession = "SELECT id, hash, issuer, subject, name, claims, hint, created_at, expires, used, proven FROM sessions"
+const selectSession = "SELECT id, hash, issuer, subject, name, claims, hint, created_at, expires, used, proven, mac FROM sessions"
 
 // Session implements Access.
 func (s *database) Session(ctx context.Context, id string) (*Session, error) {
@@ -135,7 +182,13 @@ func (s *database) Session(ctx context.Context, id string) (*Session, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, noSession(id)
 	}
-	return &x, s.wrap(err, "read the session %s", id)
+	if err != nil {
+		return nil, s.wrap(err, "read the session %s", id)
+	}
+	if err := s.verify(ctx, macSessions, x.mac, x.macValues()...); err != nil {
+		return nil, err
+	}
+	return &x.Session, nil
 }
 
 func noSession(id string) error {
@@ -144,8 +197,18 @@ func noSession(id string) error {
 
 // Sessions implements Access.
 func (s *database) Sessions(ctx context.Context) ([]Session, error) {
-	all, err := list(ctx, s, s.reads, scanSession, selectSession+" WHERE expires >= $1 ORDER BY created_at, id", micros(time.Now()))
-	return all, s.wrap(err, "list the sessions")
+	found, err := list(ctx, s, s.reads, scanSession, selectSession+" WHERE expires >= $1 ORDER BY created_at, id", micros(time.Now()))
+	if err != nil {
+		return nil, s.wrap(err, "list the sessions")
+	}
+	all := make([]Session, 0, len(found))
+	for _, x := range found {
+		if err := s.verify(ctx, macSessions, x.mac, x.macValues()...); err != nil {
+			return nil, err
+		}
+		all = append(all, x.Session)
+	}
+	return all, nil
 }
 
 // EndSession implements Access.
@@ -163,10 +226,21 @@ func (s *database) UsedSession(ctx context.Context, id string, at time.Time) err
 	return s.wrap(err, "note the use of the session %s", id)
 }
 
-func scanSession(row scanner) (x Session, err error) {
+// macValues are those of macSessions.
+func (x *Session) macValues() []string {
+	return []string{x.ID, x.Hash, x.Issuer, x.Subject, x.Name, string(x.Claims), x.Hint, decimal(micros(x.Created)), decimal(micros(x.Expires)), decimal(micros(x.Proven))}
+}
+
+// signedSession is a session with the MAC of its row.
+type signedSession struct {
+	Session
+	mac string
+}
+
+func scanSession(row scanner) (x signedSession, err error) {
 	var claims string
 	var created, expires, used, proven int64
-	err = row.Scan(&x.ID, &x.Hash, &x.Issuer, &x.Subject, &x.Name, &claims, &x.Hint, &created, &expires, &used, &proven)
+	err = row.Scan(&x.ID, &x.Hash, &x.Issuer, &x.Subject, &x.Name, &claims, &x.Hint, &created, &expires, &used, &proven, &x.mac)
 	x.Claims, x.Created, x.Expires, x.Used, x.Proven = []byte(claims), fromMicros(created), fromMicros(expires), fromMicros(used), fromMicros(proven)
 	return x, err
 }

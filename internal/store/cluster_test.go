@@ -25,12 +25,12 @@ func TestSecretsOpenNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := x.Get(ctx, "a")
-	testkit.Fails(t, err, fail.Internal, "damaged", "a")
+	testkit.Fails(t, err, fail.Refused, "not written with", "a")
 	if _, err := s.db.Exec("UPDATE secrets SET sealed = 'AAAA' WHERE name = 'a'"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = x.Get(ctx, "a")
-	testkit.Fails(t, err, fail.Internal, "damaged")
+	testkit.Fails(t, err, fail.Refused, "not written with")
 }
 
 // TestNothingSecretInPlain greps every file but the identity for planted secrets, names of secrets aside.

@@ -10,7 +10,7 @@ import (
 
 // TestSQLite holds SQLite to the contract; several machines are pretended.
 func TestSQLite(t *testing.T) {
-	storetest.Run(t, storetest.Database{HoldUp: store.HoldUp, New: func(t *testing.T) storetest.Opener {
+	storetest.Run(t, storetest.Database{HoldUp: store.HoldUp, SQL: store.SQL, New: func(t *testing.T) storetest.Opener {
 		at := store.Location{Dir: t.TempDir()}
 		return func(machine string) store.Store {
 			s := testkit.Value(store.OpenAs(t.Context(), at, machine))(t)

@@ -140,20 +140,7 @@ func (s *database) still(ctx context.Context, tx *sql.Tx) error {
 	if err := s.unserved(ctx, tx); err != nil {
 		return err
 	}
-	now, err := s.now(ctx, tx)
-	if err != nil {
-		return err
-	}
-	found, err := list(ctx, s, tx, scanLease, selectLease+" WHERE l.held = 1")
-	if err != nil {
-		return err
-	}
-	for _, l := range found {
-		if now.Before(l.info.Expires) && l.holder.lives(s.self) != dead {
-			return held(l, s.self, now)
-		}
-	}
-	return nil
+	return s.unleased(ctx, tx)
 }
 
 // vacant refuses to write over a store that has clusters, or physical machines.

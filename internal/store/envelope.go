@@ -23,17 +23,20 @@ func (s *database) dataKey(ctx context.Context, cluster string, create bool) ([]
 	if key := s.keys[cluster]; key != nil {
 		return key, nil
 	}
-	wrapped, err := s.wrappedKey(ctx, cluster)
+	row, err := s.wrappedKey(ctx, cluster)
 	if errors.Is(err, sql.ErrNoRows) && create {
 		if err := s.makeKey(ctx, cluster); err != nil {
 			return nil, err
 		}
-		wrapped, err = s.wrappedKey(ctx, cluster)
+		row, err = s.wrappedKey(ctx, cluster)
 	}
 	if err != nil {
 		return nil, s.wrap(err, "read the key of %s", cluster)
 	}
-	key, err := s.unwrapKey(wrapped)
+	if err := s.verify(ctx, macClusterKeys, row.mac, cluster, row.text); err != nil {
+		return nil, err
+	}
+	key, err := s.unwrapKey(row.text)
 	if err != nil {
 		return nil, fail.New(fail.Internal, "the key of the cluster's secrets is damaged: it does not decrypt").At(cluster).
 			Do("put back a backup: naupegos store restore")
@@ -42,28 +45,45 @@ func (s *database) dataKey(ctx context.Context, cluster string, create bool) ([]
 	return key, nil
 }
 
-func (s *database) wrappedKey(ctx context.Context, cluster string) (wrapped string, err error) {
-	return one(ctx, s, s.reads, value[string], "SELECT wrapped FROM cluster_keys WHERE cluster_id = $1", cluster)
+func (s *database) wrappedKey(ctx context.Context, cluster string) (signedText, error) {
+	return one(ctx, s, s.reads, scanSigned, "SELECT wrapped, mac FROM cluster_keys WHERE cluster_id = $1", cluster)
+}
+
+// signedText is one column of a row, and the row's MAC.
+type signedText struct{ text, mac string }
+
+func scanSigned(row scanner) (r signedText, err error) {
+	err = row.Scan(&r.text, &r.mac)
+	return r, err
 }
 
 func (s *database) makeKey(ctx context.Context, cluster string) error {
 	key := make([]byte, chacha20poly1305.KeySize)
 	_, _ = rand.Read(key) // never fails: crypto/rand ends the program instead
-	var buf bytes.Buffer
-	w, err := age.Encrypt(&buf, s.identity.Recipient())
-	if err == nil {
-		_, err = w.Write(key)
-		err = errors.Join(err, w.Close())
-	}
+	wrapped, err := s.sealTo(key)
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "encrypt a new key").At(cluster)
 	}
-	_, err = s.exec(ctx, s.db, "INSERT INTO cluster_keys (cluster_id, wrapped) VALUES ($1, $2) ON CONFLICT (cluster_id) DO NOTHING",
-		cluster, base64.StdEncoding.EncodeToString(buf.Bytes()))
+	err = s.changeSigned(ctx, twice, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO cluster_keys (cluster_id, wrapped, mac) VALUES ($1, $2, $3) ON CONFLICT (cluster_id) DO NOTHING",
+			cluster, wrapped, s.mac(macClusterKeys, cluster, wrapped))
+		return err
+	})
 	if s.d.isForeignKey(err) {
 		return s.unknownCluster(ctx, cluster)
 	}
 	return s.wrap(err, "store a new key of %s", cluster)
+}
+
+// sealTo encrypts plain to the identity, as text.
+func (s *database) sealTo(plain []byte) (string, error) {
+	var buf bytes.Buffer
+	w, err := age.Encrypt(&buf, s.identity.Recipient())
+	if err == nil {
+		_, err = w.Write(plain)
+		err = errors.Join(err, w.Close())
+	}
+	return base64.StdEncoding.EncodeToString(buf.Bytes()), err
 }
 
 func (s *database) unwrapKey(wrapped string) ([]byte, error) {
@@ -86,7 +106,7 @@ func (s *database) unwrapKey(wrapped string) ([]byte, error) {
 func (s *database) Recipient() string { return s.identity.Recipient().String() }
 
 // Identity implements Store.
-func (s *database) Identity() []byte { return identityText(s.identity) }
+func (s *database) Identity() []byte { return append(identityText(s.identity), s.former...) }
 
 // seal encrypts value under key by XChaCha20-Poly1305, bound to a place; the random nonce comes first.
 func seal(key, value, bind []byte) ([]byte, error) {

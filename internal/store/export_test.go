@@ -3,8 +3,17 @@ package store
 import (
 	"context"
 	"database/sql"
+	"testing"
 	"time"
 )
+
+// SQL runs a statement as whoever writes to the database without the identity.
+func SQL(t testing.TB, s Store, query string, args ...any) {
+	t.Helper()
+	if _, err := s.(*database).db.Exec(query, args...); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // OpenAs opens a store as a process of another machine does; empty: of this one.
 func OpenAs(ctx context.Context, at Location, machine string) (Store, error) {
@@ -44,3 +53,6 @@ func Fenced(ctx context.Context, s Store, cluster string, meanwhile func()) erro
 		return err
 	})
 }
+
+// Populated makes a store with something in each table that carries MACs; Complete reads it all.
+var Populated, Complete = populated, complete

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"filippo.io/age"
 
@@ -20,14 +19,21 @@ const recipientFact = "age-recipient"
 // loadIdentity reads the identity that opens the secrets. It is made on first use, and never again once there are secrets.
 func (s *database) loadIdentity(ctx context.Context) error {
 	path := filepath.Join(s.dir, identityFile)
-	id, err := readIdentity(path)
-	known, factErr := s.recipient(ctx)
-	if factErr != nil {
-		return factErr
+	known, err := s.recipient(ctx)
+	if err != nil {
+		return err
+	}
+	is, marked, err := s.readIdentity(path)
+	if err == nil && known != is.id.Recipient().String() || errors.Is(err, fs.ErrNotExist) {
+		if resumed, e := s.resumeRenewal(ctx, path, known); e != nil {
+			return e
+		} else if resumed {
+			is, marked, err = s.readIdentity(path)
+		}
 	}
 	switch {
-	case err == nil && known == id.Recipient().String():
-		s.identity = id
+	case err == nil && known == is.id.Recipient().String():
+		s.use(is, marked)
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -43,7 +49,7 @@ func (s *database) loadIdentity(ctx context.Context) error {
 
 // settleIdentity is called with the lock held.
 func (s *database) settleIdentity(ctx context.Context, path string) error {
-	id, err := readIdentity(path)
+	is, marked, err := s.readIdentity(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		return err
@@ -52,7 +58,16 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if known != "" && (missing || id.Recipient().String() != known) {
+	if known != "" && (missing || is.id.Recipient().String() != known) {
+		if !missing {
+			when, err := s.formerNote(ctx, is.id.Recipient().String())
+			if err != nil {
+				return err
+			}
+			if when != "" {
+				return s.wasRenewed(path, when)
+			}
+		}
 		if s.d.sql().shared { // somebody else's may be about to encrypt the first secret
 			return s.notTheirs(path, missing, known)
 		}
@@ -65,15 +80,33 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 		}
 	}
 	if missing {
-		if id, err = makeIdentity(path); err != nil {
+		if is.id, err = makeIdentity(path); err != nil {
 			return err
 		}
+		marked = true
 	}
-	_, err = s.exec(ctx, s.db,
-		"INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-		recipientFact, id.Recipient().String())
-	s.identity = id
+	s.use(is, marked)
+	err = s.change(ctx, s.db, twice, func(tx *sql.Tx) error {
+		if missing { // no row is older than this identity
+			if err := s.putFact(ctx, tx, authFact, s.authValue()); err != nil {
+				return err
+			}
+		}
+		return s.putFact(ctx, tx, recipientFact, is.id.Recipient().String())
+	})
 	return s.wrap(err, "remember the identity")
+}
+
+// use takes an identity from its file into use.
+func (s *database) use(is unlocked, marked bool) {
+	s.setIdentity(is.id)
+	s.protection, s.marked = is.by, marked
+}
+
+// wasRenewed says that an identity was the store's once.
+func (s *database) wasRenewed(path, when string) error {
+	return fail.New(fail.Unauthorized, "the store's identity was renewed at %s, and this is the former one", when).At(path).
+		Do("copy identity.age, mode 600, from the state directory of whoever renewed it (naupegos store rotate) over this one")
 }
 
 func wrongIdentity(path string, missing bool, known string) error {
@@ -107,32 +140,14 @@ func (s *database) recipient(ctx context.Context) (string, error) {
 	return v, s.wrap(err, "read the store")
 }
 
-// readIdentity reads an age identity. The error is fs.ErrNotExist if there is no such file; it never holds the file's text.
-func readIdentity(path string) (*age.X25519Identity, error) {
-	info, err := os.Stat(path)
+// readIdentity reads an age identity with what protects it, and whether its file has authMark. The error is fs.ErrNotExist if there is no such file;
+// it never holds the file's text.
+func (s *database) readIdentity(path string) (is unlocked, marked bool, err error) {
+	text, err := readPrivate(path)
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read the store's identity").At(path)
+		return is, false, err
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fail.New(fail.Refused, "the identity can be read by others (mode %04o)", info.Mode().Perm()).
-			At(path).Do("chmod 600 %s", path)
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read the store's identity").At(path)
-	}
-	for line := range strings.Lines(string(raw)) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		if id, err := age.ParseX25519Identity(line); err == nil {
-			return id, nil
-		}
-		break
-	}
-	return nil, fail.New(fail.Invalid, "this is not an age identity (AGE-SECRET-KEY-1…)").At(path).
-		Do("put the right file back from a backup")
+	return parseIdentityFile(path, text, s.unlock)
 }
 
 // makeIdentity writes a new identity, whole or not at all, and never over another.
@@ -152,10 +167,56 @@ func writeIdentity(path string, id *age.X25519Identity) error {
 	return nil
 }
 
-// identityText is an identity as it lies in its file.
+// identityText is an identity without protection as it lies in its file.
 func identityText(id *age.X25519Identity) []byte {
 	return []byte("# Opens the secrets in the store. Keep a copy in a safe place: without it they are lost.\n# public key: " +
-		id.Recipient().String() + "\n" + id.String() + "\n")
+		id.Recipient().String() + "\n" + authMark + "\n" + id.String() + "\n")
+}
+
+// authMark is the line of an identity's file which says that every row of the store carries a MAC. It is in the file because whoever writes the
+// database can't write there; a copy of the file brings it to others who share the store. Who puts a database from before back by hand removes
+// the line, and the next open adds MACs to what is there.
+const authMark = "# The store's rows carry MACs: rows without one are refused."
+
+// mark adds authMark to an identity's file.
+func (s *database) mark(path string) error {
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = rewrite(path, append([]byte(authMark+"\n"), raw...))
+	}
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "note in the identity's file that the store's rows carry MACs").At(path).
+			Do("make the file writable, or add this line to it: %s", authMark)
+	}
+	s.marked = true
+	return nil
+}
+
+// rewrite replaces a file of mode 0600, whole or not at all, and waits for the disk. A link stays one.
+func rewrite(path string, data []byte) (err error) {
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // writeNew writes a file of mode 0600 that must not exist yet, whole or not at all, and waits for the disk.
@@ -172,9 +233,5 @@ func writeNew(path string, data []byte) (err error) {
 	if err := os.Link(f.Name(), path); err != nil { // unlike a rename, refuses to replace
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return syncDir(filepath.Dir(path))
 }

@@ -1,11 +1,16 @@
 package store
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"filippo.io/age"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/naupegos/naupegos/internal/store/metal"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -17,6 +22,7 @@ func TestFactsOfOldStores(t *testing.T) {
 	old := &database{dir: dir, where: dir, keys: map[string][]byte{}, fences: map[string]int64{}}
 	testkit.Must(t, old.useSQLite())
 	testkit.Must(t, old.up(ctx, 0, 1))
+	unmarkedIdentity(t, dir)
 	testkit.Must(t, old.loadIdentity(ctx))
 	facts := testkit.Value(json.Marshal(map[string]string{
 		"bootstrapped": "true", "cgroup-version": "2", "etcd-initial": "cp-1=u", "etcd-join/demo-cp-4": "cp-1=u,cp-4=v", "host/demo-a-1": "{}", "hostkeys/0b-1": "ssh-ed25519 AAAA\nssh-rsa BBBB",
@@ -26,7 +32,7 @@ func TestFactsOfOldStores(t *testing.T) {
 		_, err := old.db.ExecContext(ctx, "INSERT INTO clusters (id, name, provider, document, facts, created_at, updated_at) VALUES ($1, $1, 'local', 'kind: Cluster', $2, 1, 2)", name, text)
 		testkit.Must(t, err)
 	}
-	testkit.Must(t, old.Secrets("demo").Put(ctx, "ca", []byte("one")))
+	oldSecret(t, old, "demo", "ca", "one")
 	testkit.Must(t, old.Close())
 
 	s := open(t, dir)
@@ -54,6 +60,7 @@ func TestUnusableMachinesOfOldStores(t *testing.T) {
 	old := &database{dir: dir, where: dir, keys: map[string][]byte{}, fences: map[string]int64{}}
 	testkit.Must(t, old.useSQLite())
 	testkit.Must(t, old.up(ctx, 0, 9))
+	unmarkedIdentity(t, dir)
 	testkit.Must(t, old.loadIdentity(ctx))
 	const disk = `"disks":"1 × 20 GB"`
 	for uuid, m := range map[string][3]string{
@@ -75,5 +82,26 @@ func TestUnusableMachinesOfOldStores(t *testing.T) {
 	}
 	if len(all) != 5 {
 		t.Errorf("there are %d machines", len(all))
+	}
+}
+
+// unmarkedIdentity writes an identity as versions wrote it whose rows carried no MACs.
+func unmarkedIdentity(t *testing.T, dir string) {
+	t.Helper()
+	id := testkit.Value(age.GenerateX25519Identity())(t)
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, identityFile), []byte("# old\n"+id.String()+"\n"), 0o600))
+}
+
+// oldSecret writes a secret as those versions did.
+func oldSecret(t *testing.T, s *database, cluster, name, text string) {
+	t.Helper()
+	key := make([]byte, chacha20poly1305.KeySize)
+	raw := testkit.Value(seal(key, []byte(text), (&secrets{s, cluster}).bind(name)))(t)
+	for query, value := range map[string]string{
+		"INSERT INTO cluster_keys (cluster_id, wrapped) VALUES ($1, $2)":                                testkit.Value(s.sealTo(key))(t),
+		"INSERT INTO secrets (cluster_id, name, sealed, updated_at) VALUES ($1, '" + name + "', $2, 1)": base64.StdEncoding.EncodeToString(raw),
+	} {
+		_, err := s.db.Exec(query, cluster, value)
+		testkit.Must(t, err)
 	}
 }

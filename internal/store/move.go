@@ -50,7 +50,7 @@ func Move(ctx context.Context, from, to Location, replace bool) (done *Moved, er
 		if err != nil {
 			return n.wrap(err, "move the store")
 		}
-		done.Aside, err = putIdentity(filepath.Join(n.dir, identityFile), s.identity)
+		done.Aside, err = s.moveIdentity(filepath.Join(n.dir, identityFile))
 		return err
 	})
 	if err != nil {
@@ -93,4 +93,20 @@ func (s *database) used(ctx context.Context, q querier) error {
 	}
 	return fail.New(fail.Refused, "this store was moved to %s, and is no longer used", to).At(s.where).
 		Do("name that one by --store or --state-dir; naupegos store move brings it back")
+}
+
+// moveIdentity is putIdentity for the store's own identity, which stays protected as it is.
+func (s *database) moveIdentity(path string) (aside string, err error) {
+	aside, err = s.putIdentity(path, s.identity)
+	if err != nil || s.protection == (Protection{}) {
+		return aside, err
+	}
+	text, err := readPrivate(filepath.Join(s.dir, identityFile))
+	if err == nil {
+		err = rewrite(path, text)
+	}
+	if err != nil {
+		return aside, fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
+	}
+	return aside, nil
 }

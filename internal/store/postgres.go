@@ -81,10 +81,19 @@ func parsePostgres(address string) (*pgx.ConnConfig, error) {
 	if _, err := url.Parse(address); err != nil {
 		return nil, fail.New(fail.Invalid, "the store's address is not a URL").Do("%s", form)
 	}
-	cfg, err := pgx.ParseConfig(address)
+	rest, unverified, err := takeUnverified(address)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := pgx.ParseConfig(rest)
 	if err != nil {
 		return nil, fail.New(fail.Invalid, "the store's address, or what PGSERVICE, PGSSLROOTCERT and their like add to it, can't be used%s", reason(err, address)).
 			Do("look for a mistyped option after the question mark, and for a file that is missing")
+	}
+	if !unverified {
+		if err := requireTLS(cfg); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
@@ -117,7 +126,7 @@ func placeOf(cfg *pgx.ConnConfig) string {
 
 func (postgres) sql() words {
 	return words{
-		goose: goose.DialectPostgres, forUpdate: " FOR UPDATE", shared: true,
+		goose: goose.DialectPostgres, forUpdate: " FOR UPDATE", forShare: " FOR SHARE", shared: true,
 		exclusive: "LOCK TABLE " + strings.Join(tables(), ", ") + " IN EXCLUSIVE MODE",
 		reading:   &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 		has:       "SELECT COUNT(*) FROM (SELECT to_regclass($1) AS id) AS t WHERE id IS NOT NULL",

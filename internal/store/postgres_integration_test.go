@@ -24,17 +24,24 @@ func team(t *testing.T, address string) storetest.Opener {
 		t.Helper()
 		dir := filepath.Join(root, "of "+machine)
 		testkit.Must(t, os.MkdirAll(dir, 0o700))
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, store.IdentityFile), identity, 0o600))
+		if file := filepath.Join(dir, store.IdentityFile); !exists(file) {
+			testkit.Must(t, os.WriteFile(file, identity, 0o600))
+		}
 		s := testkit.Value(store.OpenAs(t.Context(), store.Location{Dir: dir, URL: address}, machine))(t)
 		t.Cleanup(func() { testkit.Must(t, s.Close()) })
 		return s
 	}
 }
 
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
 // TestPostgres holds PostgreSQL to the contract.
 func TestPostgres(t *testing.T) {
 	server := storetest.StartPostgres(t)
-	storetest.Run(t, storetest.Database{HoldUp: store.HoldUp, New: func(t *testing.T) storetest.Opener {
+	storetest.Run(t, storetest.Database{HoldUp: store.HoldUp, SQL: store.SQL, New: func(t *testing.T) storetest.Opener {
 		return team(t, server.NewDatabase(t))
 	}})
 }

@@ -21,6 +21,9 @@ const roleEnv, dirEnv, urlEnv = "STORE_TEST_ROLE", "STORE_TEST_DIR", "STORE_TEST
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(context.Context, *database) error{"write": roleWrite, "hold": roleHold, "run": roleRun, "race": roleRace, "contend": roleContend, "overwrite": roleOverwrite}
+	if os.Getenv(roleEnv) == "rotate" {
+		rotateUntil(os.Getenv(stepEnv))
+	}
 	role := roles[os.Getenv(roleEnv)]
 	if role == nil {
 		os.Exit(m.Run())

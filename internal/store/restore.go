@@ -56,25 +56,35 @@ func Restore(ctx context.Context, at Location, r io.Reader, k Key, replace bool)
 	if done, err = s.takeOver(ctx, from, replace); err != nil {
 		return nil, s.wrap(err, "restore the store")
 	}
-	done.Aside, err = putIdentity(filepath.Join(s.dir, identityFile), from.identity)
+	done.Aside, err = s.putIdentity(filepath.Join(s.dir, identityFile), from.identity)
 	return done, err
 }
 
-// whole looks whether the secrets of every cluster can be opened.
+// whole reads every row that carries a MAC, and opens what is sealed.
 func (s *database) whole(ctx context.Context) error {
 	all, err := s.Clusters(ctx)
 	if err != nil {
 		return err
 	}
 	for _, c := range all {
-		names, err := s.Secrets(c.ID).Names(ctx)
-		if err != nil {
+		if err := allOpen(ctx, s.Secrets(c.ID)); err != nil {
 			return err
 		}
-		for _, name := range names {
-			if _, err := s.Secrets(c.ID).Get(ctx, name); err != nil {
-				return err
-			}
+	}
+	if _, err := s.Tokens(ctx); err != nil {
+		return err
+	}
+	return allOpen(ctx, s.ServerSecrets())
+}
+
+func allOpen(ctx context.Context, x Secrets) error {
+	names, err := x.Names(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := x.Get(ctx, name); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -100,7 +110,7 @@ func (s *database) takeOver(ctx context.Context, from *database, replace bool) (
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(s.fill(ctx, tx, old), revokeAgain(ctx, tx, revoked), endJobs(ctx, tx)); err != nil {
+			if err := errors.Join(s.fill(ctx, tx, old), from.revokeAgain(ctx, tx, revoked), endJobs(ctx, tx)); err != nil {
 				return err
 			}
 			if done.Clusters, err = s.kept(ctx, tx); err != nil {
@@ -159,9 +169,9 @@ func (s *database) markRestored(ctx context.Context, tx *sql.Tx, made string) er
 }
 
 // putIdentity makes an identity the one of a store. Another one that is there is kept beside it.
-func putIdentity(path string, id *age.X25519Identity) (aside string, err error) {
-	old, err := readIdentity(path)
-	if err == nil && old.String() == id.String() {
+func (s *database) putIdentity(path string, id *age.X25519Identity) (aside string, err error) {
+	old, _, err := s.readIdentity(path)
+	if err == nil && old.id.String() == id.String() {
 		return "", nil
 	}
 	if _, missing := os.Stat(path); missing == nil {

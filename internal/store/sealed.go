@@ -50,13 +50,21 @@ func (s *database) ServerSecrets() Secrets { return serverSecrets{s} }
 
 // Get implements Secrets.
 func (x serverSecrets) Get(ctx context.Context, name string) ([]byte, error) {
-	sealed, err := one(ctx, x.s, x.s.reads, value[string], "SELECT sealed FROM server_secrets WHERE name = $1", name)
+	row, err := one(ctx, x.s, x.s.reads, scanSigned, "SELECT sealed, mac FROM server_secrets WHERE name = $1", name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "the server has no secret %s", name)
 	}
 	if err != nil {
 		return nil, x.s.wrap(err, "read the server's secret %s", name)
 	}
+	if err := x.s.verify(ctx, macServerSecrets, row.mac, name, row.text); err != nil {
+		return nil, err
+	}
+	return x.open(name, row.text)
+}
+
+// open decrypts a secret.
+func (x serverSecrets) open(name, sealed string) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if err == nil {
 		var r io.Reader
@@ -74,7 +82,7 @@ func (x serverSecrets) Get(ctx context.Context, name string) ([]byte, error) {
 
 // Put implements Secrets.
 func (x serverSecrets) Put(ctx context.Context, name string, value []byte) error {
-	return x.insert(ctx, name, value, "DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at")
+	return x.insert(ctx, name, value, "DO UPDATE SET sealed = excluded.sealed, mac = excluded.mac, updated_at = excluded.updated_at")
 }
 
 // PutIfAbsent implements Secrets.
@@ -89,17 +97,15 @@ func (x serverSecrets) insert(ctx context.Context, name string, value []byte, on
 	if name == "" {
 		return fail.New(fail.Invalid, "a secret needs a name")
 	}
-	var buf bytes.Buffer
-	w, err := age.Encrypt(&buf, x.s.identity.Recipient())
-	if err == nil {
-		_, err = w.Write(append(x.bind(name), value...))
-		err = errors.Join(err, w.Close())
-	}
+	sealed, err := x.s.sealTo(append(x.bind(name), value...))
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "encrypt the server's secret %s", name)
 	}
-	_, err = x.s.exec(ctx, x.s.db, "INSERT INTO server_secrets (name, sealed, updated_at) VALUES ($1, $2, $3) ON CONFLICT (name) "+onConflict,
-		name, base64.StdEncoding.EncodeToString(buf.Bytes()), micros(time.Now()))
+	err = x.s.changeSigned(ctx, twice, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO server_secrets (name, sealed, mac, updated_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) "+onConflict, //nolint:gosec // one of two constants
+			name, sealed, x.s.mac(macServerSecrets, name, sealed), micros(time.Now()))
+		return err
+	})
 	return x.s.wrap(err, "store the server's secret %s", name)
 }
 

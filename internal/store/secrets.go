@@ -22,18 +22,21 @@ func (s *database) Secrets(clusterID string) Secrets { return &secrets{s, cluste
 
 // Get implements Secrets.
 func (x *secrets) Get(ctx context.Context, name string) ([]byte, error) {
-	sealed, err := one(ctx, x.s, x.s.reads, value[string], "SELECT sealed FROM secrets WHERE cluster_id = $1 AND name = $2", x.cluster, name)
+	row, err := one(ctx, x.s, x.s.reads, scanSigned, "SELECT sealed, mac FROM secrets WHERE cluster_id = $1 AND name = $2", x.cluster, name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "there is no secret %s", name).At(x.cluster)
 	}
 	if err != nil {
 		return nil, x.s.wrap(err, "read the secret %s", name)
 	}
+	if err := x.s.verify(ctx, macSecrets, row.mac, x.cluster, name, row.text); err != nil {
+		return nil, err
+	}
 	key, err := x.s.dataKey(ctx, x.cluster, false)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := base64.StdEncoding.DecodeString(sealed)
+	raw, err := base64.StdEncoding.DecodeString(row.text)
 	if err == nil {
 		raw, err = unseal(key, raw, x.bind(name))
 	}
@@ -46,7 +49,7 @@ func (x *secrets) Get(ctx context.Context, name string) ([]byte, error) {
 
 // Put implements Secrets.
 func (x *secrets) Put(ctx context.Context, name string, value []byte) error {
-	return x.insert(ctx, name, value, "DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at")
+	return x.insert(ctx, name, value, "DO UPDATE SET sealed = excluded.sealed, mac = excluded.mac, updated_at = excluded.updated_at")
 }
 
 // PutIfAbsent implements Secrets.
@@ -69,10 +72,14 @@ func (x *secrets) insert(ctx context.Context, name string, value []byte, onConfl
 	if err != nil {
 		return err
 	}
+	sealed := base64.StdEncoding.EncodeToString(raw)
 	err = x.s.fenced(ctx, x.cluster, func(tx *sql.Tx) error {
+		if err := x.s.current(ctx, tx); err != nil {
+			return err
+		}
 		_, err := tx.ExecContext(ctx,
-			"INSERT INTO secrets (cluster_id, name, sealed, updated_at) VALUES ($1, $2, $3, $4) ON CONFLICT (cluster_id, name) "+onConflict, //nolint:gosec // one of two constants
-			x.cluster, name, base64.StdEncoding.EncodeToString(raw), micros(time.Now()))
+			"INSERT INTO secrets (cluster_id, name, sealed, mac, updated_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (cluster_id, name) "+onConflict, //nolint:gosec // one of two constants
+			x.cluster, name, sealed, x.s.mac(macSecrets, x.cluster, name, sealed), micros(time.Now()))
 		return err
 	})
 	if x.s.d.isForeignKey(err) {

@@ -72,6 +72,9 @@ func (s *database) BeatServer(ctx context.Context, i ServerInfo, ttl time.Durati
 		if err := s.used(ctx, tx); err != nil {
 			return err
 		}
+		if err := s.current(ctx, tx); err != nil {
+			return err
+		}
 		now, err := s.now(ctx, tx)
 		if err != nil {
 			return err
@@ -289,10 +292,10 @@ func (s *database) revokedTokens(ctx context.Context, tx *sql.Tx) (map[string]in
 	return all, err
 }
 
-// revokeAgain has tokens stay revoked that are not so in a backup.
-func revokeAgain(ctx context.Context, tx *sql.Tx, revoked map[string]int64) error {
+// revokeAgain revokes the tokens that were revoked after s, a backup, was made.
+func (s *database) revokeAgain(ctx context.Context, tx *sql.Tx, revoked map[string]int64) error {
 	for id, at := range revoked {
-		if _, err := tx.ExecContext(ctx, "UPDATE tokens SET revoked = $1 WHERE id = $2 AND revoked = 0", at, id); err != nil {
+		if err := s.revoke(ctx, tx, id, at); err != nil {
 			return err
 		}
 	}

@@ -39,9 +39,15 @@ type database struct {
 	turn     turn
 	together *together.Writer // of changes of machines, where the database has one writer at a time; else nil
 	identity *age.X25519Identity
-	self     holder
-	absence  absence
-	patience time.Duration // how long a database that went away is waited for; none while it is opened
+	rowKey   []byte // of the MACs of rows, derived from identity
+	former   []byte // identities that were the store's once, one a line: they open what was encrypted then
+	unlock   *Unlock
+	// protection is what the identity's file is encrypted by.
+	protection Protection
+	marked     bool // the identity's file says that every row carries a MAC
+	self       holder
+	absence    absence
+	patience   time.Duration // how long a database that went away is waited for; none while it is opened
 
 	mu      sync.Mutex
 	keys    map[string][]byte  // data keys by cluster ID
@@ -64,7 +70,10 @@ func DefaultDir() (string, error) {
 // Location says where a store is.
 type Location struct {
 	Dir string // this user's directory: the identity, and the database where there is no URL; empty means DefaultDir
-	URL string // of a PostgreSQL database that several machines share (postgres://…); empty: SQLite in Dir
+	// Unlock opens an identity that a passphrase or a plugin of age protects; nil: such a one stays shut.
+	Unlock *Unlock
+	steps  *steps // see reached
+	URL    string // of a PostgreSQL database that several machines share (postgres://…); empty: SQLite in Dir
 }
 
 // Open opens a store, making it on first use. It refuses a store that a newer version wrote, and one whose identity is missing or
@@ -88,7 +97,7 @@ func openWith(ctx context.Context, at Location, how func(*database, context.Cont
 	if err != nil {
 		return nil, err
 	}
-	s := &database{dir: at.Dir, where: at.Dir, self: self, keys: map[string][]byte{}, fences: map[string]int64{}}
+	s := &database{dir: at.Dir, where: at.Dir, self: self, unlock: at.Unlock, keys: map[string][]byte{}, fences: map[string]int64{}}
 	if err := how(s, ctx, at.URL); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -103,7 +112,13 @@ func (s *database) openOrMake(ctx context.Context, url string) error {
 	if err := s.used(ctx, s.db); err != nil {
 		return err
 	}
-	return s.loadIdentity(ctx)
+	if err := s.loadIdentity(ctx); err != nil {
+		return err
+	}
+	if err := s.authenticate(ctx); err != nil {
+		return err
+	}
+	return s.loadFormer(ctx)
 }
 
 // openBare opens a store, or makes it, whatever its identity is and wherever it was moved to.

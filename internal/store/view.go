@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"io/fs"
 	"os"
@@ -41,10 +42,15 @@ func (s *database) openOrImagine(ctx context.Context, url string) error {
 		return err
 	}
 	s.log, s.reads = s.db, s.db
-	if s.identity, err = age.GenerateX25519Identity(); err != nil {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
 		return fail.Wrap(fail.Internal, err, "make an identity")
 	}
-	return s.up(ctx, 0, schemaVersion)
+	s.setIdentity(id)
+	if err := s.up(ctx, 0, schemaVersion); err != nil {
+		return err
+	}
+	return s.change(ctx, s.db, twice, func(tx *sql.Tx) error { return s.putFact(ctx, tx, recipientFact, id.Recipient().String()) })
 }
 
 // exists reports whether there is a store, and makes nothing.

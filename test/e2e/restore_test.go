@@ -173,6 +173,8 @@ func (r *rig) refusesBadSets(id, sets string) {
 	testkit.Must(r.t, os.WriteFile(stranger, []byte("AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX\n"), 0o600))
 	manifest, err := os.ReadFile(filepath.Join(from, "manifest.json"))
 	testkit.Must(r.t, err)
+	signature, err := os.ReadFile(filepath.Join(from, "manifest.sig"))
+	testkit.Must(r.t, err)
 	for what, bad := range map[string]struct {
 		set, manifest []byte
 		more          []string
@@ -190,6 +192,7 @@ func (r *rig) refusesBadSets(id, sets string) {
 		testkit.Must(r.t, os.MkdirAll(at, 0o700))
 		testkit.Must(r.t, os.WriteFile(filepath.Join(at, "set.age"), bad.set, 0o600))
 		testkit.Must(r.t, os.WriteFile(filepath.Join(at, "manifest.json"), bad.manifest, 0o600))
+		testkit.Must(r.t, os.WriteFile(filepath.Join(at, "manifest.sig"), signature, 0o600))
 		testkit.Must(r.t, os.WriteFile(filepath.Join(dir, r.name, "key.age"), key, 0o600))
 		res := r.must(bad.code, append([]string{"backup", "rehearse", r.name, id, "--to", dir}, bad.more...)...)
 		r.t.Logf("%s: %s", what, strings.TrimSpace(res.stderr))

@@ -132,7 +132,7 @@ func (r *rig) collect(machine, dir string, on *cluster.Scheduled) {
 	r.t.Helper()
 	to := filepath.Join(dir, on.Last.ID)
 	testkit.Must(r.t, os.MkdirAll(to, 0o700))
-	for _, file := range []string{"set.age", "manifest.json"} {
+	for _, file := range []string{"set.age", "manifest.sig", "manifest.json"} {
 		testkit.Must(r.t, os.WriteFile(filepath.Join(to, file), []byte(r.ssh(machine, "cat "+filepath.Join(to, file))), 0o600))
 	}
 }

@@ -35,7 +35,9 @@ type Settings struct {
 	Keep     backup.Keep `json:"keep"`
 	To       Target      `json:"to"`
 	Etcd     Etcd        `json:"etcd"`
-	Metrics  string      `json:"metrics"` // file for Prometheus
+	// SigningKey is a file with the key that machines sign sets with; empty: sets are not signed.
+	SigningKey string `json:"signingKey,omitempty"`
+	Metrics    string `json:"metrics"` // file for Prometheus
 }
 
 // Target is where sets go: one of its fields.
@@ -58,6 +60,8 @@ type Order struct {
 	About  backup.Manifest `json:"about"`
 	Pieces []string        `json:"pieces"` // keys of the operator's part, sealed
 	SHA256 string          `json:"sha256"` // of it
+	// Sign is what the cluster's own key lets the machines' key sign; nil in the order of a store that does not sign.
+	Sign *backup.Signature `json:"sign,omitempty"`
 }
 
 // pieceSize is as much of the operator's part as one key holds: etcd takes 1.5 MiB in a request.
@@ -70,9 +74,9 @@ type Pair struct {
 }
 
 // Lay returns what lays an order in etcd: pieces, which come first, and the order itself, which makes them count.
-func Lay(about backup.Manifest, operator []byte) (parts []Pair, order Pair, err error) {
+func Lay(about backup.Manifest, operator []byte, sign *backup.Signature) (parts []Pair, order Pair, err error) {
 	sum := sha256.Sum256(operator)
-	o := Order{About: about, SHA256: hex.EncodeToString(sum[:])}
+	o := Order{About: about, SHA256: hex.EncodeToString(sum[:]), Sign: sign}
 	for n := 0; len(operator) > 0; n++ {
 		size := min(len(operator), pieceSize)
 		p := Pair{fmt.Sprintf("%s%s/%06d", pieces, o.SHA256[:16], n), operator[:size]}

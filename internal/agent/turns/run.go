@@ -191,7 +191,23 @@ func (r *run) create(ctx context.Context) (*backup.Set, error) {
 	}
 	about := order.About
 	about.Reason = Reason
-	return backup.Create(ctx, t, backup.Source{About: about, Operator: operator, Snapshot: r.snapshot, Now: r.Now})
+	sign, err := r.signer(order.Sign)
+	if err != nil {
+		return nil, err
+	}
+	return backup.Create(ctx, t, backup.Source{About: about, Operator: operator, Snapshot: r.snapshot, Sign: sign, Now: r.Now})
+}
+
+// signer returns what signs this machine's sets; nil where the operator's store delegated nothing.
+func (r *run) signer(form *backup.Signature) (*backup.Signer, error) {
+	if form == nil || r.set.SigningKey == "" {
+		return nil, nil
+	}
+	key, err := os.ReadFile(r.set.SigningKey)
+	if err != nil {
+		return nil, fail.Wrap(fail.NotReady, err, "read the key that signs backups").Do("naupegos apply writes it")
+	}
+	return backup.DelegatedSigner(key, *form)
 }
 
 // order reads what the operator has laid. It may be laid anew meanwhile.

@@ -39,11 +39,13 @@ type site struct {
 	access   Etcd
 	etcd     *etcd.Client
 	identity *age.X25519Identity
+	signing  []byte // the cluster's key, which machines do not have
+	machines []byte // theirs
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), identity: testkit.Value(age.GenerateX25519Identity())(t)}
+	s := &site{t: t, dir: t.TempDir(), identity: testkit.Value(age.GenerateX25519Identity())(t), signing: backup.NewSigningKey(), machines: backup.NewSigningKey()}
 	s.backups = filepath.Join(s.dir, "backups")
 	ca := pkitest.NewAuthority(t)
 	all := pki.LeafSpec{CommonName: "etcd", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}
@@ -87,7 +89,9 @@ func (s *site) lay() (operator []byte) {
 		o.Secrets[fmt.Sprintf("leaf/%d", i)] = secret
 	}
 	operator = testkit.Value(o.Seal(about.Recipients))(s.t)
-	parts, order, err := Lay(about, operator)
+	about.Reason = Reason
+	sign := testkit.Value(testkit.Value(backup.NewSigner(s.signing, []byte(s.identity.String()), about.ClusterID))(s.t).Delegate(testkit.Value(backup.PublicOf(s.machines))(s.t), about, operator))(s.t)
+	parts, order, err := Lay(about, operator, &sign)
 	testkit.Must(s.t, err)
 	if len(parts) < 2 {
 		s.t.Fatalf("the operator's part of %d bytes is in %d pieces", len(operator), len(parts))
@@ -105,8 +109,9 @@ func (s *site) settings(machine string, change func(*Settings)) string {
 	s.t.Helper()
 	set := Settings{
 		Machine: machine, Cluster: "demo", Schedule: "0 * * * *", Keep: backup.Keep{Last: 2}, To: Target{Directory: s.backups}, Etcd: s.access,
-		Metrics: filepath.Join(s.dir, machine, "backup.prom"),
+		Metrics: filepath.Join(s.dir, machine, "backup.prom"), SigningKey: filepath.Join(s.dir, "signing"),
 	}
+	testkit.Must(s.t, os.WriteFile(set.SigningKey, s.machines, 0o600))
 	if change != nil {
 		change(&set)
 	}
@@ -150,7 +155,7 @@ func TestTurns(t *testing.T) {
 		}
 	}
 	set := s.sets()[0]
-	c := testkit.Value(set.Extract(t.Context(), []byte(s.identity.String()), t.TempDir()))(t)
+	c := testkit.Value(set.Extract(t.Context(), []byte(s.identity.String()), backup.Trust{}, t.TempDir()))(t)
 	if c.Reason != Reason || c.Etcd.Keys != 450 || len(c.Etcd.Objects) != 1 || len(c.Secrets) != 900 || c.Etcd.Version == "" {
 		t.Errorf("the set is %+v, with %d secrets", c.Manifest, len(c.Secrets))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -47,7 +48,11 @@ func (p *presence) part() server.Part {
 		tick := time.NewTicker(presenceBeat)
 		defer tick.Stop()
 		for {
-			if err := p.st.BeatServer(ctx, p.info, presenceTTL); err != nil && ctx.Err() == nil {
+			err := p.st.BeatServer(ctx, p.info, presenceTTL)
+			if errors.Is(err, store.ErrRenewed) { // whatever starts the server again has it read the new identity
+				return err
+			}
+			if err != nil && ctx.Err() == nil {
 				p.log.Error("the store could not be told that this server is at work", "error", err.Error())
 			}
 			select {

@@ -125,6 +125,9 @@ func (g *Gate) session(ctx context.Context, secret string) (*store.Session, erro
 		return nil, over
 	}
 	x, err := g.st.Session(ctx, id)
+	if g.forged(err) {
+		return nil, over
+	}
 	if fail.KindOf(err) == fail.NotFound {
 		return nil, over
 	}
@@ -174,7 +177,7 @@ func (g *Gate) again(ctx context.Context, x *store.Session) (o Operator, err err
 		if err == nil {
 			err = valid(t)
 		}
-		if fail.KindOf(err) == fail.NotFound {
+		if g.forged(err) || fail.KindOf(err) == fail.NotFound {
 			err = fail.New(fail.Unauthorized, "the session is over").Do("sign in again")
 		}
 		if err != nil {

@@ -55,6 +55,9 @@ func (g *Gate) token(ctx context.Context, header string) (*store.Token, error) {
 		return nil, wrong
 	}
 	t, err := g.st.Token(ctx, id)
+	if g.forged(err) {
+		return nil, wrong
+	}
 	if fail.KindOf(err) == fail.NotFound {
 		return nil, wrong
 	}

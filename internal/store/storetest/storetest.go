@@ -17,6 +17,8 @@ type Database struct {
 	New func(t *testing.T) Opener
 	// HoldUp ends a lease's heartbeats, as where its process is suspended.
 	HoldUp func(store.Lease)
+	// SQL runs a statement on the database of a store, as somebody who can write there and has no identity.
+	SQL func(t testing.TB, s store.Store, query string, args ...any)
 }
 
 // Run runs the contract's tests.
@@ -27,7 +29,7 @@ func Run(t *testing.T, d Database) {
 		"journal, what machines say": journalKeepsWhatMachinesSay, "journal, bounded": journalKeepsABoundedNumber,
 		"run of a far process": runOfFarProcess, "lease": leaseIsExclusiveAndRenewed, "lease of another host": leaseOfAnotherHostEndsByExpiry,
 		"race for the lease": manyRaceForTheLease, "fence": nothingIsWrittenAfterTakeover, "fence, while writing": takeoverUnderWay,
-		"server secrets": serverSecrets, "tokens": tokens, "sessions": sessions, "audit": audit, "jobs": jobs, "race for jobs": manyRaceForJobs,
+		"forged rows": forgedRows, "rows from before MACs": unmarkedStore, "server secrets": serverSecrets, "tokens": tokens, "sessions": sessions, "audit": audit, "jobs": jobs, "race for jobs": manyRaceForJobs,
 		"machines": machines, "machines, found": machinesAreFound, "reports": reports, "race for seats": seatsAreGivenOnce, "places": placesAreBounded,
 		"machines, many at once": manyChangeAtOnce, "machines that wait": waitingMachinesShare, "machines that wait, bounded": waitingMachinesMakeRoom, "lock tokens": lockTokensAreKept,
 		"one lease": oneLeaseForEveryDisruption, "servers": servers, "duties": duties, "race for duties": manyRaceForADuty,

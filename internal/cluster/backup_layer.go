@@ -1,0 +1,124 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/agent/turns"
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/backup/s3"
+	"github.com/naupegos/naupegos/internal/backup/swift"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+const (
+	backupSettings   = "/etc/naupegos/backup.json"
+	credentialsPlace = "/etc/naupegos/backup-credentials" //nolint:gosec // a path
+	signingPlace     = "/etc/naupegos/backup-signing-key"
+	backupMetrics    = "/var/lib/naupegos/metrics/backup.prom"
+	secretBucket     = "bucket-credentials"   //nolint:gosec // a name: among the cluster's secrets, what admits machines to the bucket
+	secretContainer  = "container-credential" //nolint:gosec // a name: what admits them to the container
+)
+
+// backupLayer renders what has a control-plane machine make backups on schedule, in turn with the others; nothing where the document wants none.
+func (c *Cluster) backupLayer(ctx context.Context, name string) (machine.Config, error) {
+	conf := machine.Config{Machine: name}
+	schedule, text, ok := c.scheduled()
+	if !ok || c.releasing {
+		return conf, nil
+	}
+	set := turns.Settings{
+		Machine: name, Cluster: c.Name(), Schedule: text, Keep: c.backupKeep(), To: turns.Target{Directory: c.doc.Spec.Backup.To.Directory},
+		Etcd:    turns.Etcd(layout.LocalEtcd()),
+		Metrics: backupMetrics, SigningKey: signingPlace,
+	}
+	sign, err := c.signingKey(ctx, backup.MachinesSecret)
+	if err != nil {
+		return conf, err
+	}
+	conf.Files = append(conf.Files, machine.File{Path: signingPlace, Mode: 0o600, Content: sign, Secret: true})
+	credentials, err := c.backupCredentials(ctx)
+	if err != nil {
+		return conf, err
+	}
+	if len(credentials) > 0 {
+		conf.Files = append(conf.Files, machine.File{Path: credentialsPlace, Mode: 0o600, Content: credentials, Secret: true})
+	}
+	if spec := c.doc.Spec.Backup.To.S3; spec != nil {
+		bucket := s3.Spec(*spec)
+		bucket.CredentialsFile = credentialsPlace
+		set.To.S3 = &bucket
+	}
+	if spec := c.doc.Spec.Backup.To.Swift; spec != nil {
+		container := swift.Spec(*spec)
+		container.CredentialsFile = credentialsPlace
+		set.To.Swift = &container
+	}
+	raw, err := json.MarshalIndent(set, "", "  ")
+	if err != nil {
+		return conf, fail.Wrap(fail.Internal, err, "render %s", backupSettings)
+	}
+	conf.Files = append(conf.Files, machine.File{Path: backupSettings, Mode: 0o644, Content: append(raw, '\n')})
+	conf.Units = []machine.Unit{
+		{Name: "naupegos-backup.service", OnDemand: true, Content: fmt.Sprintf(backupService, c.agent.remotePath(), backupSettings)},
+		{Name: "naupegos-backup.timer", Enabled: true, Active: true, Content: fmt.Sprintf(backupTimer, "OnCalendar="+strings.Join(schedule.OnCalendar(), "\nOnCalendar="))},
+	}
+	return conf, nil
+}
+
+// backupCredentials returns what admits machines to where backups go: what admits Naupegos here, else what was last found. A directory needs none.
+func (c *Cluster) backupCredentials(ctx context.Context) (found []byte, missing error) {
+	secret := secretBucket
+	switch to := c.doc.Spec.Backup.To; {
+	case to.S3 != nil:
+		found, missing = s3.Credentials(s3.Spec(*to.S3))
+	case to.Swift != nil:
+		secret = secretContainer
+		found, missing = swift.Credentials(swift.Spec(*to.Swift))
+	default:
+		return nil, nil
+	}
+	kept, err := c.secrets.Get(ctx, secret)
+	switch {
+	case err != nil && fail.KindOf(err) != fail.NotFound:
+		return nil, err
+	case missing != nil && len(kept) > 0:
+		return kept, nil
+	case missing != nil, bytes.Equal(found, kept):
+		return found, missing
+	}
+	return found, c.secrets.Put(ctx, secret, found)
+}
+
+// backupService hides neither homes nor temporary files: the directory for backups may lie there.
+const backupService = `[Unit]
+Description=Sees to it that there is a backup of the cluster
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=oneshot
+ExecStart=%s backup --settings %s
+TimeoutStartSec=3h
+Nice=10
+IOSchedulingClass=idle
+NoNewPrivileges=yes
+ProtectSystem=full
+`
+
+const backupTimer = `[Unit]
+Description=Has backups of the cluster made on schedule
+
+[Timer]
+%s
+AccuracySec=1s
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+`

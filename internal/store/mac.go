@@ -1,0 +1,235 @@
+package store
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"filippo.io/age"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// ErrForged is the cause of an error that says that a row was not written with the store's identity.
+var ErrForged = errors.New("forged, or damaged")
+
+// authFact is the store's fact that every row of macTables carries a MAC: itself a MAC, which nobody makes without the identity.
+const authFact = "rows-authenticated"
+
+// macTable is a table whose rows carry a MAC in the column mac.
+type macTable struct {
+	name string
+	key  []string // the primary key
+	rest []string // the other columns that the MAC covers
+}
+
+// The tables that decide who may do what, and with which keys. A MAC covers the row's place (table and primary key) and content; its key comes
+// from the identity, so that a row of another place, of another store or of an earlier identity does not verify.
+var (
+	macTokens        = macTable{"tokens", []string{"id"}, []string{"name", "hash", "role", "cluster", "created_at", "expires", "revoked", "reason"}}
+	macSessions      = macTable{"sessions", []string{"id"}, []string{"hash", "issuer", "subject", "name", "claims", "hint", "created_at", "expires", "proven"}}
+	macClusterKeys   = macTable{"cluster_keys", []string{"cluster_id"}, []string{"wrapped"}}
+	macSecrets       = macTable{"secrets", []string{"cluster_id", "name"}, []string{"sealed"}}
+	macServerSecrets = macTable{"server_secrets", []string{"name"}, []string{"sealed"}}
+)
+
+func macTables() []macTable {
+	return []macTable{macTokens, macSessions, macClusterKeys, macSecrets, macServerSecrets}
+}
+
+// columns are those that the MAC covers, the key first.
+func (t macTable) columns() []string { return slices.Concat(t.key, t.rest) }
+
+// macKey derives the key of rows' MACs from an identity.
+func macKey(id *age.X25519Identity) []byte {
+	key, err := hkdf.Key(sha256.New, []byte(id.String()), nil, "naupegos store rows v1", sha256.Size)
+	if err != nil { // only a length out of range
+		panic(err)
+	}
+	return key
+}
+
+// setIdentity takes an identity into use.
+func (s *database) setIdentity(id *age.X25519Identity) { s.identity, s.rowKey = id, macKey(id) }
+
+// mac authenticates the values of t.columns.
+func (s *database) mac(t macTable, values ...string) string {
+	return rowMAC(s.rowKey, t.name, values...)
+}
+
+// rowMAC writes each part with its length, so that no two lists of parts read the same.
+func rowMAC(key []byte, table string, values ...string) string {
+	h := hmac.New(sha256.New, key)
+	for _, part := range append([]string{table}, values...) {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
+		_, _ = h.Write(n[:]) // hashes never fail
+		_, _ = h.Write([]byte(part))
+	}
+	return base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// verify refuses a row that the identity's holder did not write.
+func (s *database) verify(ctx context.Context, t macTable, mac string, values ...string) error {
+	if hmac.Equal([]byte(mac), []byte(s.mac(t, values...))) {
+		return nil
+	}
+	if err := s.current(ctx, s.reads); err != nil { // the row may be right, and this process late
+		return err
+	}
+	return notAuthentic(t, mac, values)
+}
+
+func notAuthentic(t macTable, mac string, values []string) error {
+	where := make([]string, 0, len(t.key))
+	for i, column := range t.key {
+		where = append(where, column+" = '"+strings.ReplaceAll(printable(values[i]), "'", "''")+"'")
+	}
+	what, old := "its MAC does not fit", ""
+	if mac == "" {
+		what = "it carries no MAC"
+		old = "; or, if you put back a whole database from before rows carried MACs, remove the line " + strconv.Quote(authMark) + " from " + identityFile
+	}
+	return fail.Wrap(fail.Refused, ErrForged, "the row %s of table %s was not written with this store's identity: %s", strings.Join(where, " and "), t.name, what).
+		At(t.name+"/"+printable(strings.Join(values[:len(t.key)], "/"))).
+		Do("find out who writes to the database; then put back a backup (naupegos store restore), or remove the row: DELETE FROM %s WHERE %s%s", t.name, strings.Join(where, " AND "), old)
+}
+
+// current refuses to go on once the store has another identity than the one this process opened it with. In a transaction it also keeps a renewal
+// waiting until the transaction ends.
+func (s *database) current(ctx context.Context, q querier) error {
+	query := "SELECT value FROM store_facts WHERE name = $1"
+	if _, inTx := q.(*sql.Tx); inTx {
+		query += s.d.sql().forShare
+	}
+	known, err := one(ctx, s, q, value[string], query, recipientFact)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && known != s.identity.Recipient().String() {
+		return renewed(s)
+	}
+	return s.wrap(err, "read the store")
+}
+
+func renewed(s *database) error {
+	return fail.Wrap(fail.Conflict, ErrRenewed, "the store's identity was renewed since this process opened the store").At(s.where).
+		Do("copy the new identity.age to %s if it is not there, and start the process again", s.dir)
+}
+
+// changeSigned is change for rows that carry a MAC.
+func (s *database) changeSigned(ctx context.Context, r repeatable, write func(tx *sql.Tx) error) error {
+	return s.change(ctx, s.db, r, func(tx *sql.Tx) error {
+		if err := s.current(ctx, tx); err != nil {
+			return err
+		}
+		return write(tx)
+	})
+}
+
+// authenticate adds MACs to the rows of a store from before they had any: once, because the identity's file remembers it (see authMark). Whoever
+// writes the database can remove the store's own record of that, but not the file's.
+func (s *database) authenticate(ctx context.Context) error {
+	if s.marked {
+		return nil
+	}
+	unlock, err := s.d.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.change(ctx, s.db, twice, s.addMACs(ctx)); err != nil {
+		return s.wrap(err, "authenticate the rows of the store")
+	}
+	return s.mark(filepath.Join(s.dir, identityFile))
+}
+
+func (s *database) addMACs(ctx context.Context) func(tx *sql.Tx) error {
+	return func(tx *sql.Tx) error {
+		if do := s.d.sql().exclusive; do != "" {
+			if _, err := tx.ExecContext(ctx, do); err != nil {
+				return err
+			}
+		}
+		is, err := one(ctx, s, tx, value[string], "SELECT value FROM store_facts WHERE name = $1", authFact)
+		if err == nil && hmac.Equal([]byte(is), []byte(s.authValue())) {
+			return nil // somebody else who has the identity did it
+		}
+		if err == nil {
+			return fail.New(fail.Refused, "the store's record that its rows carry MACs was not written with its identity").At("store_facts/" + authFact).
+				Do("find out who writes to the database, and put back a backup: naupegos store restore")
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		for _, t := range macTables() {
+			if err := s.addTableMACs(ctx, tx, t); err != nil {
+				return err
+			}
+		}
+		return s.putFact(ctx, tx, authFact, s.authValue())
+	}
+}
+
+// authValue is what authFact holds.
+func (s *database) authValue() string {
+	return rowMAC(s.rowKey, "store_facts", authFact, s.identity.Recipient().String())
+}
+
+func (s *database) addTableMACs(ctx context.Context, tx *sql.Tx, t macTable) error {
+	rows, err := s.macRows(ctx, tx, t)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.mac != "" { // a store of before has none: somebody removed the record that this one is not
+			return notAuthentic(t, r.mac, r.values)
+		}
+		if err := s.putMAC(ctx, tx, t, r.values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// macRow is a row as its MAC covers it.
+type macRow struct {
+	mac    string
+	values []string
+}
+
+func (s *database) macRows(ctx context.Context, tx *sql.Tx, t macTable) ([]macRow, error) {
+	return list(ctx, s, tx, func(row scanner) (r macRow, err error) {
+		r.values = make([]string, len(t.columns()))
+		into := []any{&r.mac}
+		for i := range r.values {
+			into = append(into, &r.values[i])
+		}
+		return r, row.Scan(into...)
+	}, "SELECT mac, "+strings.Join(t.columns(), ", ")+" FROM "+t.name)
+}
+
+// putMAC writes the MAC of a row that is there.
+func (s *database) putMAC(ctx context.Context, tx *sql.Tx, t macTable, values []string) error {
+	where, args := make([]string, 0, len(t.key)), []any{s.mac(t, values...)}
+	for i, column := range t.key {
+		args = append(args, values[i])
+		where = append(where, column+" = $"+strconv.Itoa(len(args)))
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE "+t.name+" SET mac = $1 WHERE "+strings.Join(where, " AND "), args...) //nolint:gosec // names of macTables
+	return err
+}
+
+// putFact remembers something of the store itself.
+func (s *database) putFact(ctx context.Context, tx *sql.Tx, name, text string) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, text)
+	return err
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
