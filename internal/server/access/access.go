@@ -237,7 +237,7 @@ func (g *Gate) token(ctx context.Context, header string) (*store.Token, error) {
 // note writes a request to the audit: what changed something, and what was refused.
 func (g *Gate) note(r *http.Request, a *asked, code int) {
 	read := a.looks || r.Method == http.MethodGet || r.Method == http.MethodHead
-	if read && code < http.StatusBadRequest || code == http.StatusTooManyRequests || code == http.StatusNotFound {
+	if read && code < http.StatusBadRequest || code == http.StatusTooManyRequests || code == http.StatusNotFound && r.Method != http.MethodPost {
 		return
 	}
 	outcome := "done"
