@@ -65,7 +65,7 @@ func TestHostFields(t *testing.T) {
 			[]HostField{{"spec.pki.issuer.vault.address", HostAddress, "https://v:8200"}}},
 		"backup": {"  provider: {metal: {}}\n  backup: {to: {s3: {endpoint: 'https://s3', bucket: abc}}}\n",
 			[]HostField{{"spec.backup.to.s3.endpoint", HostAddress, "https://s3"}, {"spec.backup.to.s3.credential", HostCredential, ""}}},
-		"pool": {"  provider: {metal: {}}\n  unattended: {autoscale: true, autoscalePort: 443}\n",
+		"pool": {"  provider: {metal: {}}\n  unattended: {autoscale: true, autoscalePort: 443}\n  workers: [{name: a, maxReplicas: 3}]\n",
 			[]HostField{{"spec.unattended.autoscalePort", HostPort, "443"}}},
 	} {
 		doc := testkit.Value(Parse(name, []byte(head+small(c.spec))))(t)

@@ -201,7 +201,7 @@ var naming = map[string]string{
 	"Swift, environment":                "provider: {metal: {}}\nbackup: {to: {swift: {authURL: 'http://%[2]s/v3', container: abc}}}",
 	"directory":                         "provider: {metal: {}}\nbackup: {to: {directory: /etc}}",
 	"API on loopback":                   "provider: {metal: {}}\nendpoint: {address: '%[2]s'}",
-	"privileged port":                   "provider: {metal: {}}\nunattended: {autoscale: true, autoscalePort: 443}",
+	"privileged port":                   "provider: {metal: {}}\nunattended: {autoscale: true, autoscalePort: 443}\nworkers: [{name: a, maxReplicas: 3}]",
 }
 
 // TestDocumentsNameNothingOfTheHost (C1, H1): whoever may plan or apply names files, variables and addresses in vain. No decoy is called, no file is
