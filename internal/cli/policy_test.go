@@ -33,8 +33,9 @@ type decoy struct {
 
 func newDecoy(t *testing.T) *decoy {
 	t.Helper()
-	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	d := &decoy{at: l.Addr().String()}
+	l := testkit.Value(net.Listen("tcp4", ":0"))(t)
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	d := &decoy{at: "127.0.0.1:" + port}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -183,7 +184,8 @@ func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
 
-// naming are documents that name something of the server's host, or an address: %[1]s is a FIFO, %[2]s a decoy's HOST:PORT, %[3]s its port.
+// naming are documents that name something of the server's host, or an address: %[1]s is a FIFO, %[2]s a decoy's HOST:PORT, %[3]s its port, %[4]s an
+// address of this host.
 var naming = map[string]string{
 	"Vault, kubernetes":                 "provider: {metal: {}}\npki: {issuer: {vault: {address: 'http://%[2]s', mount: pki/demo, auth: {method: kubernetes, role: x}}}}",
 	"Vault, token file":                 "provider: {metal: {}}\npki: {issuer: {vault: {address: 'http://%[2]s', mount: pki/demo, auth: {credentialsFile: %[1]s}}}}",
@@ -191,7 +193,7 @@ var naming = map[string]string{
 	"Vault, AppRole file":               "provider: {metal: {}}\npki: {issuer: {vault: {address: 'http://%[2]s', mount: pki/demo, auth: {method: appRole, credentialsFile: %[1]s}}}}",
 	"Vault, AppRole of the environment": "provider: {metal: {}}\npki: {issuer: {vault: {address: 'http://%[2]s', mount: pki/demo, auth: {method: appRole}}}}",
 	"provider local":                    "provider: {local: {}}\naccess: {sshKeys: ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJMaSG8w0zs4pQtIRxHUwjaYqG1Db+wDIgQ3Wpjuvunm x']}",
-	"provider hosts":                    "provider: {hosts: {sshKeyFile: %[1]s, port: %[3]s, trustOnFirstUse: true, machines: [{address: 127.0.0.1, role: control-plane}]}}\nendpoint: {kind: direct}",
+	"provider hosts":                    "provider: {hosts: {sshKeyFile: %[1]s, port: %[3]s, trustOnFirstUse: true, machines: [{address: %[4]s, role: control-plane}]}}\nendpoint: {kind: direct}",
 	"clouds.yaml":                       "provider: {openstack: {cloud: prod, machine: {flavor: a, image: b}}}",
 	"OS_* variables":                    "provider: {openstack: {machine: {flavor: a, image: b}}}",
 	"S3, credentials file":              "provider: {metal: {}}\nbackup: {to: {s3: {endpoint: 'http://%[2]s', bucket: abc, credentialsFile: %[1]s}}}",
@@ -200,7 +202,7 @@ var naming = map[string]string{
 	"Swift, credentials file":           "provider: {metal: {}}\nbackup: {to: {swift: {authURL: 'http://%[2]s/v3', container: abc, credentialsFile: %[1]s}}}",
 	"Swift, environment":                "provider: {metal: {}}\nbackup: {to: {swift: {authURL: 'http://%[2]s/v3', container: abc}}}",
 	"directory":                         "provider: {metal: {}}\nbackup: {to: {directory: /etc}}",
-	"API on loopback":                   "provider: {metal: {}}\nendpoint: {address: '%[2]s'}",
+	"API on loopback":                   "provider: {metal: {}}\nendpoint: {address: 'localhost:%[3]s'}",
 	"privileged port":                   "provider: {metal: {}}\nunattended: {autoscale: true, autoscalePort: 443}\nworkers: [{name: a, maxReplicas: 3}]",
 }
 
@@ -225,7 +227,7 @@ func TestDocumentsNameNothingOfTheHost(t *testing.T) {
 			p := &policed{t: t, url: p.url, state: p.state}
 			d, f := newDecoy(t), newTrap(t)
 			_, port, _ := net.SplitHostPort(d.at)
-			doc := document(name, strings.NewReplacer("%[1]s", string(f), "%[2]s", d.at, "%[3]s", port).Replace(spec))
+			doc := document(name, strings.NewReplacer("%[1]s", string(f), "%[2]s", d.at, "%[3]s", port, "%[4]s", ownAddress()).Replace(spec))
 			refused := func(how string, code int, said string) {
 				t.Helper()
 				if code != http.StatusForbidden || !strings.Contains(said, "policy") && how != "plan by read" {
