@@ -27,7 +27,7 @@ type Backup struct {
 // BackupTarget is where backups are kept.
 type BackupTarget struct {
 	// Directory where naupegos runs, as an absolute path.
-	Directory string `json:"directory,omitempty" yaml:"directory,omitempty"`
+	Directory string `json:"directory,omitempty" yaml:"directory,omitempty" host:"directory"`
 	// Bucket of a service that speaks S3.
 	S3 *BackupS3 `json:"s3,omitempty" yaml:"s3,omitempty"`
 	// Container of an object store that speaks OpenStack's API.
@@ -37,7 +37,7 @@ type BackupTarget struct {
 // BackupS3 is a bucket. Its credentials are no part of the document.
 type BackupS3 struct {
 	// Address of the service, as https://s3.example.org.
-	Endpoint string `json:"endpoint" yaml:"endpoint" jsonschema:"required"`
+	Endpoint string `json:"endpoint" yaml:"endpoint" jsonschema:"required" host:"address"`
 	// Name of the bucket, which must exist.
 	Bucket string `json:"bucket" yaml:"bucket" jsonschema:"required,maxLength=63,pattern=^[a-z0-9][-a-z0-9.]*[a-z0-9]$"`
 	// What the names of all objects begin with, such as kubernetes/site-a.
@@ -45,15 +45,17 @@ type BackupS3 struct {
 	// Region of the bucket, where the service has regions.
 	Region string `json:"region,omitempty" yaml:"region,omitempty"`
 	// Certificate of the authority (PEM) that vouches for the service, where this host does not know it.
-	CA string `json:"ca,omitempty" yaml:"ca,omitempty"`
+	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
 	// File of credentials as the AWS command line has it ([default] with aws_access_key_id and aws_secret_access_key), as an absolute path. Left out, $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY are taken, else ~/.aws/credentials.
-	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty"`
+	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
+	// Name of a credential (naupegos server credential add) whose value is such a file, in place of credentialsFile. A server takes nothing else.
+	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 }
 
 // BackupSwift is a container of an object store in an OpenStack cloud: Swift, or Ceph's gateway. The application credential that admits to it is no part of the document.
 type BackupSwift struct {
 	// Address of the identity service (Keystone), as https://cloud.example.org:5000/v3.
-	AuthURL string `json:"authURL" yaml:"authURL" jsonschema:"required"`
+	AuthURL string `json:"authURL" yaml:"authURL" jsonschema:"required" host:"address"`
 	// Name of the container, which must exist.
 	Container string `json:"container" yaml:"container" jsonschema:"required,maxLength=256"`
 	// What the names of all objects begin with, such as kubernetes/site-a.
@@ -61,9 +63,11 @@ type BackupSwift struct {
 	// Region of the object store, where the cloud has several.
 	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=255"`
 	// Certificate of the authority (PEM) that vouches for the services, where this host does not know it.
-	CA string `json:"ca,omitempty" yaml:"ca,omitempty"`
+	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
 	// File with lines OS_APPLICATION_CREDENTIAL_ID=… and OS_APPLICATION_CREDENTIAL_SECRET=…, with or without export before them, as an absolute path. Left out, these variables are taken from the environment.
-	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty"`
+	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
+	// Name of a credential (naupegos server credential add) whose value is such a file, in place of credentialsFile. A server takes nothing else.
+	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 }
 
 // BackupKeep says which backups stay: those that one of its fields keeps.
@@ -157,7 +161,7 @@ func (s *BackupS3) check(r *findings, at string) {
 	if s.Bucket != "" && (len(s.Bucket) < 3 || len(s.Bucket) > 63 || strings.Trim(s.Bucket, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "") {
 		r.add(at+".bucket", quote(s.Bucket)+" is not the name of a bucket", "it has 3 to 63 lower-case letters, digits, dots and dashes")
 	}
-	checkObjects(r, at, s.Prefix, s.CA, s.CredentialsFile, "/etc/naupegos/s3")
+	checkObjects(r, at, s.Prefix, s.CA, s.CredentialsFile, s.Credential, "/etc/naupegos/s3")
 }
 
 func (s *BackupSwift) check(r *findings, at string) {
@@ -165,7 +169,7 @@ func (s *BackupSwift) check(r *findings, at string) {
 	if n := s.Container; n != "" && (len(n) > 256 || strings.ContainsFunc(n, func(r rune) bool { return r == '/' || unicode.IsControl(r) }) || n == "." || n == "..") {
 		r.add(at+".container", quote(n)+" is not the name of a container", "it has up to 256 bytes, and no slash")
 	}
-	checkObjects(r, at, s.Prefix, s.CA, s.CredentialsFile, "/etc/naupegos/swift")
+	checkObjects(r, at, s.Prefix, s.CA, s.CredentialsFile, s.Credential, "/etc/naupegos/swift")
 }
 
 // checkService checks the address of a service; deep says that it may have a path.
@@ -184,7 +188,7 @@ func checkService(r *findings, at, field, address, ca, example string, deep bool
 }
 
 // checkObjects checks what buckets and containers have in common.
-func checkObjects(r *findings, at, prefix, ca, credentials, example string) {
+func checkObjects(r *findings, at, prefix, ca, credentials, named, example string) {
 	if prefix != "" && path.Clean("/"+prefix) != "/"+strings.TrimRight(prefix, "/") {
 		r.add(at+".prefix", quote(prefix)+" is not a plain path", "as kubernetes/site-a")
 	}
@@ -194,4 +198,5 @@ func checkObjects(r *findings, at, prefix, ca, credentials, example string) {
 	if credentials != "" && !plainPath(credentials) {
 		r.add(at+".credentialsFile", quote(credentials)+" is not an absolute path", "as "+example)
 	}
+	checkCredential(r, at, "credentialsFile", credentials, named)
 }

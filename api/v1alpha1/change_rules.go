@@ -54,6 +54,7 @@ var changeRules = rules{
 
 	"spec.provider.hosts":                    {Class: ChangeRefused, Say: backOrAnew},
 	"spec.provider.hosts.sshKeyFile":         {Class: ChangeFree},
+	"spec.provider.hosts.credential":         {Class: ChangeFree},
 	"spec.provider.hosts.user":               {Class: ChangeFree},
 	"spec.provider.hosts.port":               {Class: ChangeFree},
 	"spec.provider.hosts.machines[]":         {Class: ChangeFree, Say: "a machine that leaves the list is drained and leaves the cluster"},
@@ -66,6 +67,7 @@ var changeRules = rules{
 
 	"spec.provider.openstack":                    {Class: ChangeRefused, Say: backOrAnew},
 	"spec.provider.openstack.cloud":              {Class: ChangeFree, Say: "it must lead to the same project", Live: true},
+	"spec.provider.openstack.credential":         {Class: ChangeFree, Say: "it must lead to the same project", Live: true},
 	"spec.provider.openstack.region":             {Class: ChangeRefused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.externalNetwork":    {Class: ChangeRefused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.network.cidr":       {Class: ChangeRefused, Say: backOrAnew, Live: true},
@@ -149,6 +151,7 @@ var changeRules = rules{
 	"spec.pki.issuer.vault.auth.mount":           {Class: ChangeFree},
 	"spec.pki.issuer.vault.auth.role":            {Class: ChangeFree},
 	"spec.pki.issuer.vault.auth.credentialsFile": {Class: ChangeFree},
+	"spec.pki.issuer.vault.auth.credential":      {Class: ChangeFree},
 
 	"spec.access.sshKeys":                     {Class: ChangeFree},
 	"spec.access.sshCIDRs":                    {Class: ChangeFree},
@@ -171,6 +174,7 @@ var changeRules = rules{
 	"spec.backup.to.s3.region":             {Class: ChangeFree},
 	"spec.backup.to.s3.ca":                 {Class: ChangeFree},
 	"spec.backup.to.s3.credentialsFile":    {Class: ChangeFree},
+	"spec.backup.to.s3.credential":         {Class: ChangeFree},
 	"spec.backup.to.swift":                 {Class: ChangeFree, Say: "what is in the former place stays there"},
 	"spec.backup.to.swift.authURL":         {Class: ChangeFree, Say: "what is in the former place stays there"},
 	"spec.backup.to.swift.container":       {Class: ChangeFree, Say: "what is in the former place stays there"},
@@ -178,6 +182,7 @@ var changeRules = rules{
 	"spec.backup.to.swift.region":          {Class: ChangeFree, Say: "what is in the former place stays there"},
 	"spec.backup.to.swift.ca":              {Class: ChangeFree},
 	"spec.backup.to.swift.credentialsFile": {Class: ChangeFree},
+	"spec.backup.to.swift.credential":      {Class: ChangeFree},
 	"spec.backup.recipients":               {Class: ChangeFree, Say: "those of backups that are made from now on"},
 	"spec.backup.schedule":                 {Class: ChangeFree},
 	"spec.backup.keep":                     {Class: ChangeFree},

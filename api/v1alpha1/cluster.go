@@ -55,7 +55,7 @@ type Spec struct {
 // Kubernetes is the release and its networks.
 type Kubernetes struct {
 	// Release to run, with its patch number. Where it is left out, a cluster that is up stays with the one that it has.
-	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"default=v1.37.2,pattern=^v1\\.[0-9]+\\.[0-9]+$"`
+	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"default=v1.37.2,pattern=^v1\\.[0-9]+\\.[0-9]+$" host:"release"`
 	// VersionLeftOut reports that the document named no release before its defaults were filled in: a cluster that is up stays with its own
 	// then, whatever the default has become.
 	VersionLeftOut bool `json:"-" yaml:"-"`

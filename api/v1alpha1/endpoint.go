@@ -14,15 +14,15 @@ type Endpoint struct {
 	// The gateway machines, for kind gateways.
 	Gateways *Gateways `json:"gateways,omitempty" yaml:"gateways,omitempty"`
 	// Virtual IPv4 address that the gateways share. Needed with provider hosts: a free address in the gateways' own network. The local provider chooses its own.
-	VIP string `json:"vip,omitempty" yaml:"vip,omitempty"`
+	VIP string `json:"vip,omitempty" yaml:"vip,omitempty" host:"cluster"`
 	// Name by which people reach the API: kubeconfigs and the API servers' certificates have it. The record in DNS is yours to make. Kind address has its name in address.
-	DNSName string `json:"dnsName,omitempty" yaml:"dnsName,omitempty" jsonschema:"maxLength=253"`
+	DNSName string `json:"dnsName,omitempty" yaml:"dnsName,omitempty" jsonschema:"maxLength=253" host:"none"`
 	// Floating IP of the project, made beforehand, that leads to the API. It stays when the cluster goes. Left out: one is made. Only with provider openstack and kinds octavia and gateways.
-	FloatingIP string `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty"`
+	FloatingIP string `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty" host:"cluster"`
 	// Host or host:port of your load balancer, for kind address. Forward the port to port 6443 of every control-plane machine.
-	Address string `json:"address,omitempty" yaml:"address,omitempty"`
+	Address string `json:"address,omitempty" yaml:"address,omitempty" host:"cluster"`
 	// Port of the API at the endpoint. Default: the port in address, else 6443.
-	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=6443,minimum=1,maximum=65535"`
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=6443,minimum=1,maximum=65535" host:"none"`
 }
 
 // The kinds of endpoint.
@@ -73,9 +73,9 @@ func (o *Octavia) OVN() bool { return o != nil && o.Provider == ProviderOVN }
 // Ingress passes web traffic to NodePorts of the workers.
 type Ingress struct {
 	// NodePort that port 80 is passed to.
-	HTTPNodePort int `json:"httpNodePort,omitempty" yaml:"httpNodePort,omitempty" jsonschema:"default=30080,minimum=30000,maximum=32767"`
+	HTTPNodePort int `json:"httpNodePort,omitempty" yaml:"httpNodePort,omitempty" jsonschema:"default=30080,minimum=30000,maximum=32767" host:"none"`
 	// NodePort that port 443 is passed to.
-	HTTPSNodePort int `json:"httpsNodePort,omitempty" yaml:"httpsNodePort,omitempty" jsonschema:"default=30443,minimum=30000,maximum=32767"`
+	HTTPSNodePort int `json:"httpsNodePort,omitempty" yaml:"httpsNodePort,omitempty" jsonschema:"default=30443,minimum=30000,maximum=32767" host:"none"`
 }
 
 // LoadBalancer is what is said of the cloud's load balancer; nil where none is wanted.

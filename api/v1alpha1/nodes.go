@@ -36,7 +36,7 @@ type Pool struct {
 	MaxReplicas int `json:"maxReplicas,omitempty" yaml:"maxReplicas,omitempty" jsonschema:"minimum=1,maximum=1000"`
 	// Release of Kubernetes that the pool's machines stay with while the rest of the cluster goes on to newer ones: at most three minors behind, and
 	// none ahead. By default it is the cluster's.
-	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"pattern=^v1\\.[0-9]+\\.[0-9]+$"`
+	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"pattern=^v1\\.[0-9]+\\.[0-9]+$" host:"release"`
 	// Labels of the nodes.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// Taints of the nodes: only pods that tolerate them run there.
@@ -48,7 +48,7 @@ type Pool struct {
 // Taint keeps pods off a node that do not tolerate it.
 type Taint struct {
 	// Key, as of a label.
-	Key string `json:"key" yaml:"key" jsonschema:"required"`
+	Key string `json:"key" yaml:"key" jsonschema:"required" host:"none"`
 	// Value, as of a label.
 	Value string `json:"value,omitempty" yaml:"value,omitempty"`
 	// What becomes of pods that do not tolerate it.

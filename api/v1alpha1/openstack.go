@@ -3,7 +3,9 @@ package v1alpha1
 // OpenStack makes machines as servers of an OpenStack cloud.
 type OpenStack struct {
 	// Name of the cloud in clouds.yaml. Left out: $OS_CLOUD, or the OS_* variables.
-	Cloud string `json:"cloud,omitempty" yaml:"cloud,omitempty" jsonschema:"maxLength=255"`
+	Cloud string `json:"cloud,omitempty" yaml:"cloud,omitempty" jsonschema:"maxLength=255" host:"none"`
+	// Name of a credential (naupegos server credential add) whose value is a clouds.yaml: cloud names the cloud in it, and may be left out where it holds one. A server takes nothing else.
+	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 	// Region. Left out: the one of the credentials.
 	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=255"`
 	// Name or ID of the external network that floating IPs are taken from and the router leads to. Left out: the cloud's only one.
@@ -21,7 +23,7 @@ type OpenStackNetwork struct {
 	// Private IPv4 network of the machines, /16 to /28. With an existing subnet it is taken from there.
 	CIDR string `json:"cidr,omitempty" yaml:"cidr,omitempty" jsonschema:"pattern=^([0-9.]+/[0-9]+)?$"`
 	// Name servers of the machines. Left out: the cloud's own.
-	DNSServers []string `json:"dnsServers,omitempty" yaml:"dnsServers,omitempty" jsonschema:"maxItems=5"`
+	DNSServers []string `json:"dnsServers,omitempty" yaml:"dnsServers,omitempty" jsonschema:"maxItems=5" host:"none"`
 	// Name or ID of an existing network to use in place of one made for the cluster. It is never changed or removed.
 	Existing string `json:"existing,omitempty" yaml:"existing,omitempty" jsonschema:"maxLength=255"`
 	// Name or ID of the existing network's subnet to use. Left out: its only IPv4 subnet.
@@ -35,7 +37,7 @@ type MachineShape struct {
 	// Name or ID of the flavor.
 	Flavor string `json:"flavor,omitempty" yaml:"flavor,omitempty" jsonschema:"maxLength=255"`
 	// Name or ID of the image: Debian or Ubuntu with cloud-init, or one that "naupegos image build" made.
-	Image string `json:"image,omitempty" yaml:"image,omitempty" jsonschema:"maxLength=255"`
+	Image string `json:"image,omitempty" yaml:"image,omitempty" jsonschema:"maxLength=255" host:"none"`
 	// Size in GiB of a root volume made from the image. 0, or left out everywhere: no root volume, but the flavor's own disk.
 	RootVolumeGiB *int `json:"rootVolumeGiB,omitempty" yaml:"rootVolumeGiB,omitempty" jsonschema:"minimum=0,maximum=16384"`
 	// Type of the root volume. Left out: the cloud's default.
@@ -45,7 +47,7 @@ type MachineShape struct {
 	// Whether machines of one role or pool are kept on different hypervisors: soft (where possible), hard (or not at all), none. Left out everywhere: soft.
 	AntiAffinity string `json:"antiAffinity,omitempty" yaml:"antiAffinity,omitempty" jsonschema:"enum=soft,enum=hard,enum=none"`
 	// Give each machine a floating IP. Gateways always have one.
-	FloatingIP *bool `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty"`
+	FloatingIP *bool `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty" host:"none"`
 	// What reads user-data in the image: cloud-init, or ignition in a Debian or Ubuntu image that has it. Left out everywhere: cloud-init. Fedora CoreOS and Flatcar can't be machines yet: they have no Debian packages.
 	UserData string `json:"userData,omitempty" yaml:"userData,omitempty" jsonschema:"enum=cloud-init,enum=ignition"`
 	// Hand user-data over on a config drive in place of the metadata service.

@@ -33,13 +33,13 @@ type Issuer struct {
 // document.
 type Vault struct {
 	// Address of the server, as https://vault.example.org:8200.
-	Address string `json:"address" yaml:"address" jsonschema:"required"`
+	Address string `json:"address" yaml:"address" jsonschema:"required" host:"address"`
 	// What the mounts of the PKI secrets engines begin with: at pki/demo they are pki/demo/kubernetes-ca, pki/demo/etcd-ca and pki/demo/front-proxy-ca. Other clusters need others.
 	Mount string `json:"mount" yaml:"mount" jsonschema:"required,maxLength=200"`
 	// Namespace of the server, where it has namespaces.
 	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty" jsonschema:"maxLength=200"`
 	// Certificate of the authority (PEM) that vouches for the server, where this host does not know it.
-	CA string `json:"ca,omitempty" yaml:"ca,omitempty"`
+	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
 	// How to sign in.
 	Auth VaultAuth `json:"auth,omitzero" yaml:"auth,omitempty"`
 }
@@ -59,8 +59,10 @@ type VaultAuth struct {
 	Mount string `json:"mount,omitempty" yaml:"mount,omitempty" jsonschema:"maxLength=200"`
 	// Role of the auth method. Only with method kubernetes.
 	Role string `json:"role,omitempty" yaml:"role,omitempty" jsonschema:"maxLength=200"`
-	// File with what signs in, as an absolute path, in place of the variables: the token; or lines role_id=… and secret_id=…, readable by its owner alone; or the service account's token. Left out with method kubernetes: where pods have theirs.
-	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty"`
+	// File with what signs in, as an absolute path, in place of the variables: the token, or lines role_id=… and secret_id=…, readable by its owner alone. Not with method kubernetes, which reads the token that pods have.
+	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
+	// Name of a credential (naupegos server credential add) whose value is such a file, in place of credentialsFile. With methods token and appRole a server takes nothing else.
+	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 }
 
 // checkPKI checks the issuer.
@@ -109,9 +111,15 @@ func (a VaultAuth) check(r *findings, at string) {
 	case a.Mount != "" && !plainMount(a.Mount):
 		r.add(at+".mount", quote(a.Mount)+" is not the path of a mount", "as approle")
 	}
+	for field, given := range map[string]string{"credentialsFile": a.CredentialsFile, "credential": a.Credential} {
+		if given != "" && a.Method == VaultKubernetes {
+			r.add(at+"."+field, "belongs to methods token and appRole; method kubernetes reads the token that pods have", "remove it", at+".method")
+		}
+	}
 	if a.CredentialsFile != "" && !plainPath(a.CredentialsFile) {
 		r.add(at+".credentialsFile", quote(a.CredentialsFile)+" is not an absolute path", "as /etc/naupegos/vault")
 	}
+	checkCredential(r, at, "credentialsFile", a.CredentialsFile, a.Credential)
 }
 
 // plainMount reports whether a path of Vault is one as it stands, and means nothing else in a policy or a shell.

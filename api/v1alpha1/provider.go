@@ -71,12 +71,14 @@ type LocalImage struct {
 
 // Hosts takes machines that exist already: any Debian or Ubuntu host that is reached by SSH.
 type Hosts struct {
-	// File with the private SSH key that logs in to the machines. A relative path starts at the document's directory, "~/" at your home directory.
-	SSHKeyFile string `json:"sshKeyFile" yaml:"sshKeyFile" jsonschema:"required"`
+	// File with the private SSH key that logs in to the machines. A relative path starts at the document's directory, "~/" at your home directory. Required, unless credential names the key.
+	SSHKeyFile string `json:"sshKeyFile,omitempty" yaml:"sshKeyFile,omitempty" host:"file"`
+	// Name of a credential (naupegos server credential add) whose value is such a key, in place of sshKeyFile. A server takes nothing else.
+	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 	// User to log in as: root, or one who may use sudo without a password.
 	User string `json:"user,omitempty" yaml:"user,omitempty" jsonschema:"default=root,maxLength=32,pattern=^[a-z_][-a-z0-9_.]*$"`
 	// Port of SSH.
-	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=22,minimum=1,maximum=65535"`
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=22,minimum=1,maximum=65535" host:"none"`
 	// The machines.
 	Machines []HostMachine `json:"machines" yaml:"machines" jsonschema:"required,minItems=1,maxItems=1000"`
 	// Accept and remember the SSH host key that a machine without hostKey shows at the first contact. Somebody between you and the machine at that moment can impersonate it.
@@ -86,7 +88,7 @@ type Hosts struct {
 // HostMachine is one machine that exists already.
 type HostMachine struct {
 	// IPv4 address by which you and the other machines reach it.
-	Address string `json:"address" yaml:"address" jsonschema:"required,format=ipv4"`
+	Address string `json:"address" yaml:"address" jsonschema:"required,format=ipv4" host:"address"`
 	// Name of the machine and its node. Left out, it is made from the cluster, the role or pool, and the machine's place in this list; name machines if you will remove some from the middle.
 	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"`
 	// What the machine is for.
@@ -94,7 +96,7 @@ type HostMachine struct {
 	// Pool of a worker. Left out, it is the only pool, or "general" where spec.workers lists none.
 	Pool string `json:"pool,omitempty" yaml:"pool,omitempty" jsonschema:"maxLength=40,pattern=^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"`
 	// SSH host key of the machine as in /etc/ssh/ssh_host_ed25519_key.pub. Needed unless trustOnFirstUse is set.
-	HostKey string `json:"hostKey,omitempty" yaml:"hostKey,omitempty"`
+	HostKey string `json:"hostKey,omitempty" yaml:"hostKey,omitempty" host:"none"`
 }
 
 // Metal takes machines out of the stock of naupegos server: physical ones that it has discovered and somebody has approved.

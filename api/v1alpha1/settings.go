@@ -43,7 +43,7 @@ type AuditLog struct {
 // Access is who may log in to the machines.
 type Access struct {
 	// Public SSH keys ("ssh-ed25519 AAAA… comment") that may log in, besides the cluster's own.
-	SSHKeys []string `json:"sshKeys,omitempty" yaml:"sshKeys,omitempty" jsonschema:"maxItems=100"`
+	SSHKeys []string `json:"sshKeys,omitempty" yaml:"sshKeys,omitempty" jsonschema:"maxItems=100" host:"none"`
 	// Networks in CIDR form that may reach SSH from outside: on machines with a floating IP, or on all where none has one and there is no gateway. Only with provider openstack. Left out: all.
 	SSHCIDRs []string `json:"sshCIDRs,omitempty" yaml:"sshCIDRs,omitempty" jsonschema:"maxItems=100"`
 	// Networks in CIDR form that may reach the API on the gateways or, with endpoint kinds direct and address, on the control plane, whether or not it has a floating IP. Only with provider openstack; kind octavia has allowedCIDRs. Left out: all.
@@ -59,7 +59,7 @@ type WireGuard struct {
 	// Private IPv4 network that peers' addresses are taken from, /16 to /28.
 	CIDR string `json:"cidr,omitempty" yaml:"cidr,omitempty" jsonschema:"default=172.30.153.0/24,pattern=^[0-9.]+/[0-9]+$"`
 	// UDP port on the gateways.
-	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=51820,minimum=1,maximum=65535"`
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=51820,minimum=1,maximum=65535" host:"none"`
 	// Who may connect.
 	Peers []WireGuardPeer `json:"peers" yaml:"peers" jsonschema:"required,minItems=1,maxItems=250"`
 }
@@ -69,7 +69,7 @@ type WireGuardPeer struct {
 	// Name of the peer: lower-case letters, digits and dashes.
 	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
 	// Public key of the peer, base64. Left out, Naupegos makes a key pair and puts the private key into the peer's client configuration.
-	PublicKey string `json:"publicKey,omitempty" yaml:"publicKey,omitempty"`
+	PublicKey string `json:"publicKey,omitempty" yaml:"publicKey,omitempty" host:"none"`
 }
 
 // Updates is how changes are rolled out.
@@ -137,7 +137,7 @@ type Unattended struct {
 	// Answer a cluster-autoscaler about pools that scale, and change them as it asks: what naupegos autoscale does, all the time. One server does at a time.
 	Autoscale bool `json:"autoscale,omitempty" yaml:"autoscale,omitempty" jsonschema:"default=false"`
 	// Port of the server for that, on the host of its HTTPS: another one for each cluster. Default: 8086.
-	AutoscalePort int `json:"autoscalePort,omitempty" yaml:"autoscalePort,omitempty" jsonschema:"minimum=1,maximum=65535"`
+	AutoscalePort int `json:"autoscalePort,omitempty" yaml:"autoscalePort,omitempty" jsonschema:"minimum=1,maximum=65535" host:"port"`
 }
 
 // defaultAutoscalePort is where a cluster's autoscaler is answered unless its document says otherwise.

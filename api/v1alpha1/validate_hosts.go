@@ -19,6 +19,10 @@ func (c *Cluster) checkHosts(r *findings, h *Hosts) {
 	if !regexp.MustCompile(`^[a-z_][-a-z0-9_.]{0,31}$`).MatchString(h.User) {
 		r.add(path+".user", quote(h.User)+" is not a user name", "")
 	}
+	if h.SSHKeyFile == "" && h.Credential == "" {
+		r.add(path+".sshKeyFile", "is required", "name the file with the private SSH key that logs in to the machines, or, on a server, its credential")
+	}
+	checkCredential(r, path, "sshKeyFile", h.SSHKeyFile, h.Credential)
 	if strings.ContainsFunc(h.SSHKeyFile, func(c rune) bool { return c < ' ' }) {
 		r.add(path+".sshKeyFile", "is not the path of a file", "give the path of the private key, not the key itself")
 	}

@@ -260,7 +260,7 @@ func (a *App) backupsOf(ctx context.Context, name, file string) (*operate.Backup
 			return nil, err
 		}
 	}
-	return operate.FindBackups(ctx, st, name, doc)
+	return operate.FindBackups(ctx, st, name, doc, &operate.Options{})
 }
 
 // backupsAfar are those that a server knows of; nil: no server is named.

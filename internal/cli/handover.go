@@ -154,17 +154,17 @@ func (a *App) release(ctx context.Context, name, dir string, dry bool, format *o
 
 // importFlags are those of naupegos import.
 type importFlags struct {
-	from, user, identity, known string
-	port                        int
-	adopt                       bool
-	out                         output.Format
-	run                         runFlags
+	from, user, identity, credential, known string
+	port                                    int
+	adopt                                   bool
+	out                                     output.Format
+	run                                     runFlags
 }
 
 func newImportCmd(a *App) *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
-		Use:   "import NAME --from ADDRESS --identity FILE",
+		Use:   "import NAME --from ADDRESS {--identity FILE | --credential NAME}",
 		Short: "Inspect a cluster that kubeadm created, and take it over",
 		Long: `Inspect a cluster that somebody created with kubeadm on Debian or Ubuntu hosts, over SSH, and print the document that
 describes it and how it differs from what naupegos would have created. Nothing is changed. --from is the address of one
@@ -197,6 +197,7 @@ Exit status without --adopt: 0 if the cluster can be taken over, 4 if something 
 	c.Flags().StringVar(&f.user, "user", "root", "user to log in as: root, or a user with passwordless sudo")
 	c.Flags().IntVar(&f.port, "port", 22, "SSH port of all hosts")
 	c.Flags().StringVar(&f.identity, "identity", "", "file with the private SSH key to log in with")
+	c.Flags().StringVar(&f.credential, "credential", "", "credential with the private SSH key, in place of --identity; a server takes nothing else")
 	c.Flags().StringVar(&f.known, "known-hosts", "~/.ssh/known_hosts", "file with the hosts' SSH host keys, as ssh and ssh-keyscan write it")
 	c.Flags().BoolVar(&f.adopt, "adopt", false, "take the cluster over")
 	f.out.Bind(c)
@@ -251,7 +252,7 @@ func (a *App) foreign(ctx context.Context, c *client.Client, name string, way *o
 		return r, nil, err
 	}
 	defer st.Close()
-	f, err := operate.ReadForeign(ctx, st, name, *way)
+	f, err := operate.ReadForeign(ctx, st, name, *way, nil)
 	if err != nil {
 		return r, nil, err
 	}
@@ -263,11 +264,13 @@ func (f *importFlags) way(afar bool) (*operate.Import, error) {
 	switch {
 	case f.from == "":
 		return nil, fail.New(fail.Invalid, "no control-plane host is given").Do("name one of its control-plane hosts: --from ADDRESS")
-	case f.identity == "":
-		return nil, fail.New(fail.Invalid, "no SSH key is given").Do("--identity FILE names a private SSH key")
+	case f.identity == "" && f.credential == "":
+		return nil, fail.New(fail.Invalid, "no SSH key is given").Do("--identity FILE names a private SSH key; with --server, --credential NAME names one that the server has")
+	case f.identity != "" && f.credential != "":
+		return nil, fail.New(fail.Invalid, "an SSH key is given by a file and by a credential").Do("give --identity or --credential")
 	}
-	i := &operate.Import{From: f.from, User: f.user, Port: f.port, Identity: f.identity}
-	if !afar {
+	i := &operate.Import{From: f.from, User: f.user, Port: f.port, Identity: f.identity, Credential: f.credential}
+	if !afar && f.identity != "" {
 		var err error
 		if i.Identity, err = cluster.KeyPath(f.identity); err != nil {
 			return nil, err

@@ -87,10 +87,14 @@ func ownAddress() string {
 func besideCommand(path string) error {
 	for _, dir := range filepath.SplitList(path) {
 		if _, err := os.Stat(filepath.Join(dir, "naupegos")); err == nil {
-			return os.WriteFile(filepath.Join(dir, "naupegos-agent"), []byte("#!/bin/false\n"), 0o755)
+			return besideCommandIn(dir)
 		}
 	}
 	return errors.New("the command is not in " + path)
+}
+
+func besideCommandIn(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "naupegos-agent"), []byte("#!/bin/false\n"), 0o755)
 }
 
 // putBundle puts a bundle into the library whose kubectl is the given file.

@@ -23,6 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/schedule"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -32,16 +33,25 @@ const BackupStep = "backup/create"
 
 const layStep = "backup/lay"
 
-// BackupTarget returns where the backups of a document's cluster are kept; dir is the store's directory. doc may be nil.
-func BackupTarget(doc *v1alpha1.Cluster, dir string) backup.Target {
+// BackupTarget returns where the backups of a document's cluster are kept. doc may be nil. Closed says that files and variables of this host are not for
+// what the document names.
+func BackupTarget(doc *v1alpha1.Cluster, st store.Store, closed bool) backup.Target {
+	n := credentials{closed: closed}
+	if doc != nil {
+		n.in, n.cluster = policy.NewCredentials(st.ServerSecrets()), doc.Metadata.Name
+	}
+	return n.backupTarget(doc, st.Dir())
+}
+
+func (n credentials) backupTarget(doc *v1alpha1.Cluster, dir string) backup.Target {
 	if doc == nil || doc.Spec.Backup == nil || doc.Spec.Backup.To == nil {
 		return backup.Directory(filepath.Join(dir, "backups"))
 	}
 	switch to := doc.Spec.Backup.To; {
 	case to.S3 != nil:
-		return s3.New(s3.Spec(*to.S3))
+		return s3.NewFrom(s3.Spec(*to.S3), n.s3(to.S3))
 	case to.Swift != nil:
-		return swift.New(swift.Spec(*to.Swift))
+		return swift.NewFrom(swift.Spec(*to.Swift), n.swift(to.Swift))
 	case doc.Spec.Backup.Schedule != "":
 		return backup.Shared{Directory: backup.Directory(to.Directory)}
 	default:

@@ -51,12 +51,12 @@ func (c *Cluster) backupLayer(ctx context.Context, name string) (machine.Config,
 	}
 	if spec := c.doc.Spec.Backup.To.S3; spec != nil {
 		bucket := s3.Spec(*spec)
-		bucket.CredentialsFile = credentialsPlace
+		bucket.CredentialsFile, bucket.Credential = credentialsPlace, ""
 		set.To.S3 = &bucket
 	}
 	if spec := c.doc.Spec.Backup.To.Swift; spec != nil {
 		container := swift.Spec(*spec)
-		container.CredentialsFile = credentialsPlace
+		container.CredentialsFile, container.Credential = credentialsPlace, ""
 		set.To.Swift = &container
 	}
 	raw, err := json.MarshalIndent(set, "", "  ")
@@ -76,10 +76,10 @@ func (c *Cluster) backupCredentials(ctx context.Context) (found []byte, missing 
 	secret := secretBucket
 	switch to := c.doc.Spec.Backup.To; {
 	case to.S3 != nil:
-		found, missing = s3.Credentials(s3.Spec(*to.S3))
+		found, missing = s3.Credentials(s3.Spec(*to.S3), c.named.s3(to.S3))
 	case to.Swift != nil:
 		secret = secretContainer
-		found, missing = swift.Credentials(swift.Spec(*to.Swift))
+		found, missing = swift.Credentials(ctx, swift.Spec(*to.Swift), c.named.swift(to.Swift))
 	default:
 		return nil, nil
 	}
@@ -87,7 +87,7 @@ func (c *Cluster) backupCredentials(ctx context.Context) (found []byte, missing 
 	switch {
 	case err != nil && fail.KindOf(err) != fail.NotFound:
 		return nil, err
-	case missing != nil && len(kept) > 0:
+	case missing != nil && len(kept) > 0 && !c.named.closed: // a server uses no copy of a credential that was removed
 		return kept, nil
 	case missing != nil, bytes.Equal(found, kept):
 		return found, missing

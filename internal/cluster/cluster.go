@@ -28,6 +28,7 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/vault"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/providers"
 	"github.com/naupegos/naupegos/internal/remote"
@@ -48,6 +49,7 @@ type Deps struct {
 	Bundles   Bundles
 	AgentPath string // naupegos-agent on this side
 	Given     *Given // what the store will know of a cluster that it does not know yet; nil: nothing
+	Closed    bool   // files and variables of this host are not for what the document names: it names credentials
 	ReadOnly  bool   // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
 	// RenewBefore is how long before its end a certificate is due; 0 means what pki.Options says.
 	RenewBefore time.Duration
@@ -68,6 +70,7 @@ type Cluster struct {
 	pki     *pki.PKI
 	vault   *vault.Server // signs the cluster's certificates; nil: pki does
 	prov    provider.Provider
+	named   credentials
 	dialer  *remote.Dialer
 	plane   plane
 
@@ -98,6 +101,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	}
 	c := &Cluster{
 		doc: d.Document, rec: d.Record, find: d.Bundles, secrets: secrets, store: d.Store, facts: memory.NewFacts(d.Record, st), stateDir: d.Store.Dir(),
+		named: credentials{policy.NewCredentials(d.Store.ServerSecrets()), d.Document.Metadata.Name, d.Closed},
 	}
 	if d.Given != nil {
 		for name, value := range d.Given.Secrets {
@@ -110,7 +114,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	with := pki.Options{RenewBefore: d.RenewBefore}
 	if spec := c.doc.Spec.PKI.VaultIssuer(); spec != nil {
 		var err error
-		if c.vault, err = vault.New(c.Name(), *spec); err != nil {
+		if c.vault, err = vault.New(c.Name(), *spec, vault.Options{Credential: c.named.value(spec.Auth.Credential, spec.Address), Closed: d.Closed}); err != nil {
 			return nil, err
 		}
 		with.Issuer = c.vault
@@ -168,6 +172,7 @@ func (c *Cluster) newProvider() (provider.Provider, error) {
 	return providers.New(providers.Options{
 		Document: c.doc, ClusterID: c.rec.ID, Bundle: c.bundle, AgentPath: c.agent.path, PublicKey: c.publicKeys[0], Home: c.facts.Get(memory.Home),
 		Runner: c.dialer, Hosts: memory.Hosts{Facts: c.facts}, HostKeys: memory.HostKeys{Facts: c.facts}, SSHKeys: c.authorizedKeys(), Store: c.store,
+		CloudLogin: c.named.cloud(c.doc), Closed: c.named.closed,
 	})
 }
 

@@ -24,7 +24,7 @@ func vaulted(t *testing.T) (*lab, *vaulttest.Fake) {
 	doc := document(t, 3, 1, 2)
 	doc.Spec.PKI.Issuer = &v1alpha1.Issuer{Vault: &f.Spec}
 	l := newLab(t, doc)
-	l.vault = testkit.Value(vault.New("demo", f.Spec))(t)
+	l.vault = testkit.Value(vault.New("demo", f.Spec, vault.Options{}))(t)
 	l.pki = pki.Open(l.secrets, pki.Options{Issuer: l.vault})
 	testkit.Must(t, l.pki.Ensure(t.Context()))
 	return l, f

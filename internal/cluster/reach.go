@@ -87,7 +87,7 @@ func (c *Cluster) logins(ctx context.Context) (keys []remote.Key, err error) {
 	private, err := c.pki.SSHKeys(ctx)
 	if given := c.doc.Spec.Provider.Hosts; given != nil {
 		var own []byte
-		own, err = readKeyFile(given.SSHKeyFile)
+		own, err = c.named.sshKey(ctx, given)
 		private = [][]byte{own}
 	}
 	if err != nil {
@@ -240,7 +240,11 @@ func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
 	knownHosts := filepath.Join(dir, "known_hosts")
 	files := map[string][]byte{knownHosts: remote.KnownHosts(hs)}
 	keyFile := filepath.Join(dir, "id_ed25519")
-	if given := c.doc.Spec.Provider.Hosts; given != nil { // they know the user's key, which stays where it is
+	if given := c.doc.Spec.Provider.Hosts; given != nil && given.Credential != "" {
+		if files[keyFile], err = c.named.sshKey(ctx, given); err != nil {
+			return nil, err
+		}
+	} else if given != nil { // they know the user's key, which stays where it is
 		if keyFile, err = KeyPath(given.SSHKeyFile); err != nil {
 			return nil, err
 		}

@@ -383,4 +383,4 @@ func (c *Cluster) endRestore() *plan.Step {
 }
 
 // BackupTarget returns where the backups of this cluster are kept.
-func (c *Cluster) BackupTarget() backup.Target { return BackupTarget(c.doc, c.stateDir) }
+func (c *Cluster) BackupTarget() backup.Target { return c.named.backupTarget(c.doc, c.stateDir) }

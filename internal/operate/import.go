@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/adopt"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -20,7 +22,8 @@ type Import struct {
 	From       string `json:"from" maxLength:"255" doc:"Address of one of its control-plane hosts"`
 	User       string `json:"user,omitempty" maxLength:"64" doc:"Who logs in: root, also where it is left out, or one who may use sudo without a password"`
 	Port       int    `json:"port,omitempty" minimum:"0" maximum:"65535" doc:"Port of SSH on all hosts; 0: 22"`
-	Identity   string `json:"identity" maxLength:"1000" doc:"File with the private SSH key that logs in, where the server is"`
+	Identity   string `json:"identity,omitempty" maxLength:"1000" doc:"File with the private SSH key that logs in; a server takes none"`
+	Credential string `json:"credential,omitempty" maxLength:"63" doc:"The credential that holds the private SSH key that logs in, in place of identity"`
 	KnownHosts string `json:"knownHosts" maxLength:"1000000" doc:"The hosts' SSH host keys, as lines of known_hosts"`
 }
 
@@ -39,9 +42,11 @@ func (i *Import) check() error {
 	switch {
 	case i == nil || i.From == "":
 		return fail.New(fail.Invalid, "no control-plane host is given").Do("name one of its control-plane hosts: --from ADDRESS")
-	case i.Identity == "":
-		return fail.New(fail.Invalid, "no SSH key is given").Do("--identity FILE names a private SSH key")
-	case !filepath.IsAbs(i.Identity) && !strings.HasPrefix(i.Identity, "~/"):
+	case i.Identity == "" && i.Credential == "":
+		return fail.New(fail.Invalid, "no SSH key is given").Do("--identity FILE names a private SSH key; --credential NAME one that a server has")
+	case i.Identity != "" && i.Credential != "":
+		return fail.New(fail.Invalid, "an SSH key is given by a file and by a credential").Do("give --identity or --credential")
+	case i.Identity != "" && !filepath.IsAbs(i.Identity) && !strings.HasPrefix(i.Identity, "~/"):
 		return fail.New(fail.Invalid, "the key %s has no absolute path", i.Identity).Do("--identity /PATH names a file where the server is")
 	case i.Port < 0 || i.Port > 65535:
 		return fail.New(fail.Invalid, "%d is not a port", i.Port)
@@ -52,7 +57,9 @@ func (i *Import) check() error {
 func checkImport(a *Asked) error { return a.Import.check() }
 
 // ReadForeign reads a cluster that the store does not know, and says which document describes it and where it differs from ours. Nothing is changed.
-func ReadForeign(ctx context.Context, st store.Store, name string, i Import) (_ *Foreign, err error) {
+//
+// The policy is a server's; nil: the operator is the host's user.
+func ReadForeign(ctx context.Context, st store.Store, name string, i Import, p *policy.Policy) (_ *Foreign, err error) {
 	if err := i.check(); err != nil {
 		return nil, err
 	}
@@ -74,12 +81,9 @@ func ReadForeign(ctx context.Context, st store.Store, name string, i Import) (_ 
 	if w.Port == 0 {
 		w.Port = 22
 	}
-	keyFile, err := cluster.KeyPath(i.Identity)
+	keyFile, err := i.key(ctx, &w, name, policy.NewCredentials(st.ServerSecrets()), p)
 	if err != nil {
 		return nil, err
-	}
-	if w.Key, err = os.ReadFile(keyFile); err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "read the key that logs in")
 	}
 	if w.Known, err = remote.ParseKnown("known_hosts", []byte(i.KnownHosts)); err != nil {
 		return nil, err
@@ -96,14 +100,36 @@ func ReadForeign(ctx context.Context, st store.Store, name string, i Import) (_ 
 	if f.found, err = f.reader.Read(ctx); err != nil {
 		return nil, err
 	}
-	f.Draft, err = adopt.New(adopt.Options{Name: name, ID: id, KeyFile: keyFile, User: w.User, Port: w.Port}, f.found)
+	f.Draft, err = adopt.New(adopt.Options{Name: name, ID: id, KeyFile: keyFile, Credential: i.Credential, User: w.User, Port: w.Port}, f.found)
 	return f, err
+}
+
+// key finds the key that logs in, and returns its file; empty: a credential holds it, which is for certain hosts.
+func (i *Import) key(ctx context.Context, w *adopt.Way, name string, creds policy.Credentials, p *policy.Policy) (file string, err error) {
+	at := func(address string) v1alpha1.Address { return policy.HostAt("ssh", address, w.Port) }
+	if p != nil {
+		if err := p.CheckImport(ctx, creds, name, i.Identity, i.Credential, at(w.From)); err != nil {
+			return "", err
+		}
+	}
+	if i.Credential != "" {
+		value, allowed, err := creds.Open(ctx, name, i.Credential)
+		w.Key, w.Allowed = value, func(address string) error { return allowed(at(address)) }
+		return "", err
+	}
+	if file, err = cluster.KeyPath(i.Identity); err != nil {
+		return "", err
+	}
+	if w.Key, err = os.ReadFile(file); err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "read the key that logs in")
+	}
+	return file, nil
 }
 
 // openImport reads the cluster, and opens a session with what was read.
 func openImport(ctx context.Context, st store.Store, b *Begun, o Options) error {
 	refuse := func(err error) error { return (&Session{Store: st}).CloseWith(err) }
-	f, err := ReadForeign(ctx, st, b.Asked.Cluster, *b.Asked.Import)
+	f, err := ReadForeign(ctx, st, b.Asked.Cluster, *b.Asked.Import, o.Policy)
 	if err != nil {
 		return refuse(err)
 	}

@@ -40,7 +40,8 @@ type BackupsOf struct {
 }
 
 // FindBackups finds where the backups of a cluster are: by a document of it, else by what the store knows of it, else in the store's directory.
-func FindBackups(ctx context.Context, st store.Store, name string, doc *v1alpha1.Cluster) (*BackupsOf, error) {
+// Of the options only the policy counts.
+func FindBackups(ctx context.Context, st store.Store, name string, doc *v1alpha1.Cluster, o *Options) (*BackupsOf, error) {
 	b := &BackupsOf{Cluster: name}
 	rec, err := st.Cluster(ctx, name)
 	switch {
@@ -55,7 +56,12 @@ func FindBackups(ctx context.Context, st store.Store, name string, doc *v1alpha1
 			return nil, err
 		}
 	}
-	b.Target = cluster.BackupTarget(doc, st.Dir())
+	if doc != nil {
+		if err := o.Admit(ctx, st, doc); err != nil {
+			return nil, err
+		}
+	}
+	b.Target = cluster.BackupTarget(doc, st, o.Policy != nil)
 	return b, nil
 }
 
@@ -142,7 +148,7 @@ func (b *Begun) findSet(ctx context.Context, st store.Store) (err error) {
 				doc = nil
 			}
 		}
-		found, err := FindBackups(ctx, st, of, doc)
+		found, err := FindBackups(ctx, st, of, doc, &b.options)
 		if err != nil {
 			return err
 		}

@@ -99,6 +99,9 @@ func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
 		Parallel: t.Parallel, Timeout: t.Step, Consents: t.Consents, RetryMax: retryMax,
 		Journal: s.Store.Journal(s.Record.ID), Observer: t.Front.Observer(), Stop: soft, Hook: t.Hook, Meta: t.Meta,
 		Before: func(ctx context.Context, st *plan.Step) error {
+			if err := s.checkCredentials(ctx); err != nil {
+				return err
+			}
 			if !irrevocable(st) {
 				return nil
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -25,10 +26,11 @@ type Session struct {
 	Cluster *cluster.Cluster
 	Bundle  *bundle.Bundle // of the release that machines run; nil where the verb needs none, or it is not here
 
-	verb    string
-	version string // of this program
-	given   *cluster.Given
-	lease   store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
+	verb        string
+	credentials []string // that the document names
+	version     string   // of this program
+	given       *cluster.Given
+	lease       store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
 }
 
 // Options says what a verb needs.
@@ -47,8 +49,10 @@ type Options struct {
 	// HandOver gives whoever asks what a cluster's owner needs, while that is released; nil: they name what they have taken (Asked.Taken).
 	HandOver func(files map[string][]byte) error
 	Backups  BackupSource
-	Say      io.Writer // takes lines about what is done while it is planned; nil: nobody
-	Version  string    // of this program
+	// Policy says what documents may use of this host: a server's. nil: the operator is the host's user, who may do that anyway.
+	Policy  *policy.Policy
+	Say     io.Writer // takes lines about what is done while it is planned; nil: nobody
+	Version string    // of this program
 	// RenewBefore is how long before its end a certificate is due; 0 means what pki.Options says.
 	RenewBefore time.Duration
 }
@@ -119,12 +123,16 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 		}
 	}
 	cluster.StayWith(rec, doc)
+	if err := o.Admit(ctx, s.Store, doc); err != nil {
+		return err
+	}
+	s.credentials = named(doc)
 	if rec.Provider != doc.Spec.Provider.Name() {
 		return fail.New(fail.Refused, "cluster %s lives on provider %s; it can't move to %s", rec.Name, rec.Provider, doc.Spec.Provider.Name()).
 			Do("naupegos destroy %s first, or give the new cluster another name", rec.Name)
 	}
 	s.Record, s.Found = rec, *rec
-	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Given: s.given, ReadOnly: o.ReadOnly,
+	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Given: s.given, ReadOnly: o.ReadOnly, Closed: o.Policy != nil,
 		RenewBefore: o.RenewBefore}
 	if o.Bundle != nil {
 		deps.Bundles = func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error) {

@@ -19,10 +19,12 @@ import (
 
 // View is something that can be seen of a cluster, here or by asking a server: In says what exactly, T is what is seen.
 type View[In, T any] struct {
-	Name   string        // in the API's path
-	Secret bool          // what is seen are secrets: it needs the role admin, and is in the audit
-	Within time.Duration // how long a look may take; 0: 2 minutes
-	See    func(ctx context.Context, s *Session, in In) (*T, error)
+	Name   string // in the API's path
+	Secret bool   // what is seen are secrets: it needs the role admin, and is in the audit
+	// Operator says that a secret needs the role operate only: whoever has that administers the cluster, and would get as much by its document.
+	Operator bool
+	Within   time.Duration // how long a look may take; 0: 2 minutes
+	See      func(ctx context.Context, s *Session, in In) (*T, error)
 }
 
 // Plainly is what a view is asked for that takes nothing.
@@ -173,7 +175,7 @@ var (
 		}
 		return &BackupShown{set, set.Where()}, nil
 	}}
-	KubeconfigView = View[KubeconfigFor, Files]{Name: "kubeconfig", Secret: true, See: func(ctx context.Context, s *Session, in KubeconfigFor) (*Files, error) {
+	KubeconfigView = View[KubeconfigFor, Files]{Name: "kubeconfig", Secret: true, Operator: true, See: func(ctx context.Context, s *Session, in KubeconfigFor) (*Files, error) {
 		var conf []byte
 		var err error
 		if in.User == "" {

@@ -157,8 +157,9 @@ func TestImportSeveral(t *testing.T) {
 	key, known := filepath.Join(r.dir, "id_ed25519"), filepath.Join(r.dir, "known_hosts")
 	testkit.Must(t, os.WriteFile(key, f.key, 0o600))
 	c.known(t, known)
-	from := []string{"import", r.name, "--from", f.machine[cps[0]].Address, "--identity", key, "--known-hosts", known}
+	from := []string{"import", r.name, "--from", f.machine[cps[0]].Address, "--credential", "hosts", "--known-hosts", known}
 	before := map[string]string{}
+	hosts := []string{"server", "credential", "add", "hosts", "--file", key, "--clusters", r.name}
 	for _, m := range append(slices.Clone(cps), worker) {
 		before[m] = nodeRuns(f, cps[0], m)
 	}
@@ -166,6 +167,10 @@ func TestImportSeveral(t *testing.T) {
 	here.timeout = 15 * time.Minute
 	afar := serve(t, nil, r.state).afar(strings.TrimSpace(r.must(0, "server", "token", "create", "taker", "--role", "admin").stdout))
 	afar.timeout = here.timeout
+	for _, m := range append(slices.Clone(cps), worker) {
+		hosts = append(hosts, "--for", f.machine[m].Address)
+	}
+	r.must(0, hosts...)
 	r.inv = afar
 	r.must(0, append(from, "--adopt", "--yes")...)
 	for m, was := range before {

@@ -69,10 +69,19 @@ func (s *served) text() string {
 	return s.log.String()
 }
 
+// testPolicy lets documents use what tests need of their host.
+const testPolicy = `apiVersion: naupegos.dev/v1alpha1
+kind: ServerPolicy
+providers: [local, hosts, openstack, metal]
+clusters: [{autoscalePorts: 1024-65535}]
+`
+
 // start starts the server, and waits until it is well.
 func (s *served) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(built.bin, append([]string{"server", "--state-dir", s.state, "--listen-http", s.http, "--listen-https", s.address}, s.flags...)...)
+	policy := s.state + ".policy.yaml"
+	testkit.Must(s.t, os.WriteFile(policy, []byte(testPolicy), 0o600))
+	s.cmd = exec.Command(built.bin, append([]string{"server", "--state-dir", s.state, "--listen-http", s.http, "--listen-https", s.address, "--policy", policy}, s.flags...)...)
 	s.cmd.Env = append(os.Environ(), s.env...)
 	s.cmd.Stdout, s.cmd.Stderr = s, s
 	testkit.Must(s.t, s.cmd.Start())

@@ -46,6 +46,15 @@ type Spec struct {
 	Region          string `json:"region,omitempty"`
 	CA              string `json:"ca,omitempty"`              // of the authority that vouches for the service (PEM)
 	CredentialsFile string `json:"credentialsFile,omitempty"` // as the AWS command line has it
+	Credential      string `json:"credential,omitempty"`      // name of a credential in its place
+}
+
+// Source says where the credentials of a bucket come from.
+type Source struct {
+	// Credential returns the value of the credential that the document names; nil: it names none.
+	Credential func(context.Context) ([]byte, error)
+	// Closed keeps files and variables of this host from what a document names: a server needs a credential.
+	Closed bool
 }
 
 // Bucket is a bucket as a backup.Target.
@@ -57,11 +66,14 @@ type Bucket struct {
 var _ backup.Target = (*Bucket)(nil)
 
 // New returns a bucket. Credentials are looked for, and the service is asked, when it is used.
-func New(spec Spec) *Bucket {
-	return &Bucket{spec: spec, connect: sync.OnceValues(func() (*minio.Client, error) { return connect(spec) })}
+func New(spec Spec) *Bucket { return NewFrom(spec, Source{}) }
+
+// NewFrom is New with a source of the credentials.
+func NewFrom(spec Spec, from Source) *Bucket {
+	return &Bucket{spec: spec, connect: sync.OnceValues(func() (*minio.Client, error) { return connect(spec, from) })}
 }
 
-func connect(spec Spec) (*minio.Client, error) {
+func connect(spec Spec, from Source) (*minio.Client, error) {
 	u, err := url.Parse(spec.Endpoint)
 	if err != nil {
 		return nil, fail.New(fail.Invalid, "the address of the bucket's service can't be read")
@@ -71,7 +83,7 @@ func connect(spec Spec) (*minio.Client, error) {
 		return nil, fail.Wrap(fail.Internal, err, "read this host's certificates")
 	}
 	pool.AppendCertsFromPEM([]byte(spec.CA))
-	creds, err := credentialsOf(spec)
+	creds, err := credentialsOf(spec, from)
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +103,15 @@ func connect(spec Spec) (*minio.Client, error) {
 
 // Credentials returns the credentials of a bucket that are found here, as the file of them on another machine; fail.Unauthorized where there are
 // none.
-func Credentials(spec Spec) ([]byte, error) {
-	c, err := credentialsOf(spec)
+func Credentials(spec Spec, from Source) ([]byte, error) {
+	c, err := credentialsOf(spec, from)
 	if err != nil {
 		return nil, err
 	}
 	v, err := c.GetWithContext(nil)
+	if err != nil && from.Credential != nil {
+		return nil, err
+	}
 	if err != nil || v.AccessKeyID == "" || v.SecretAccessKey == "" { // its own error may hold lines of a file
 		return nil, fail.New(fail.Unauthorized, "there are no credentials for the bucket %s", spec.Bucket)
 	}
@@ -108,7 +123,13 @@ func Credentials(spec Spec) ([]byte, error) {
 }
 
 // credentialsOf finds the credentials where the document says, else where the AWS command line has them.
-func credentialsOf(spec Spec) (*credentials.Credentials, error) {
+func credentialsOf(spec Spec, from Source) (*credentials.Credentials, error) {
+	switch {
+	case from.Credential != nil:
+		return credentials.New(&named{spec.Credential, from.Credential}), nil
+	case spec.Credential != "" || from.Closed:
+		return nil, fail.New(fail.Refused, "no credential admits to the bucket %s", spec.Bucket).Do("name one: spec.backup.to.s3.credential")
+	}
 	if spec.CredentialsFile == "" && os.Getenv("AWS_ACCESS_KEY_ID") != "" {
 		return credentials.NewEnvAWS(), nil
 	}
@@ -289,7 +310,7 @@ func (b *Bucket) wrap(err error, format string, args ...any) error {
 		return e.Do("make the bucket, or name another one in spec.backup.to.s3.bucket")
 	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "ExpiredToken", "InvalidToken", "XAdminUserNotFound":
 		e.Kind = fail.Unauthorized
-		return e.Do("look at the credentials (spec.backup.to.s3.credentialsFile, else AWS_ACCESS_KEY_ID), and whether they may read, write and list the bucket")
+		return e.Do("look at the credentials (spec.backup.to.s3.credential or credentialsFile, else AWS_ACCESS_KEY_ID), and whether they may read, write and list the bucket")
 	case "":
 		if answer.StatusCode == http.StatusNotFound {
 			e.Kind = fail.NotFound

@@ -27,8 +27,8 @@ const fresh = 5 * time.Minute
 
 // Credentials returns the application credential of a container that is found here, as the file of it on another machine; fail.Unauthorized where
 // there is none.
-func Credentials(spec Spec) ([]byte, error) {
-	c, err := credentialOf(spec)
+func Credentials(ctx context.Context, spec Spec, from Source) ([]byte, error) {
+	c, err := credentialOf(ctx, spec, from)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +41,21 @@ type credential struct {
 	Secret string `json:"secret"`
 }
 
-// credentialOf finds the credential in the file that the document names, else in the environment.
-func credentialOf(spec Spec) (c credential, err error) {
+// credentialOf finds the credential by the name that the document has, else in its file, else in the environment.
+func credentialOf(ctx context.Context, spec Spec, from Source) (c credential, err error) {
+	switch {
+	case from.Credential != nil:
+		text, err := from.Credential(ctx)
+		if err != nil {
+			return c, err
+		}
+		if c = parse(string(text)); c.ID == "" || c.Secret == "" {
+			return c, fail.New(fail.Unauthorized, "credential %s holds no application credential", spec.Credential).Do("its value needs lines %s=… and %s=…", idName, secretName)
+		}
+		return c, nil
+	case spec.Credential != "" || from.Closed:
+		return c, fail.New(fail.Refused, "no credential admits to the container %s", spec.Container).Do("name one: spec.backup.to.swift.credential")
+	}
 	c = credential{os.Getenv(idName), os.Getenv(secretName)}
 	if spec.CredentialsFile != "" {
 		text, err := os.ReadFile(spec.CredentialsFile)
@@ -75,6 +88,7 @@ func parse(text string) (c credential) {
 
 // session is who is signed in, and where the object store is.
 type session struct {
+	by    credential // that signed in
 	token string
 	until time.Time
 	url   string // of the account
@@ -84,11 +98,15 @@ type session struct {
 func (c *Container) signedIn(ctx context.Context) (session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.session.token != "" && time.Until(c.session.until) > fresh {
+	cred, err := credentialOf(ctx, c.spec, c.from) // each time: one that was removed, or replaced, is not used any longer
+	if err != nil {
+		return session{}, c.wrap(err, "sign in at %s", c.spec.AuthURL)
+	}
+	if c.session.token != "" && c.session.by == cred && time.Until(c.session.until) > fresh {
 		return c.session, nil
 	}
-	err := c.tried(ctx, func() error {
-		s, err := c.signIn(ctx)
+	err = c.tried(ctx, func() error {
+		s, err := c.signIn(ctx, cred)
 		if err == nil {
 			c.session = s
 		}
@@ -107,11 +125,7 @@ func (c *Container) forget(token string) {
 }
 
 // signIn asks the identity service for a token, and its catalogue for the object store.
-func (c *Container) signIn(ctx context.Context) (session, error) {
-	cred, err := credentialOf(c.spec)
-	if err != nil {
-		return session{}, err
-	}
+func (c *Container) signIn(ctx context.Context, cred credential) (session, error) {
 	identity := map[string]any{"methods": []string{"application_credential"}, "application_credential": cred}
 	body, err := json.Marshal(map[string]any{"auth": map[string]any{"identity": identity}})
 	if err != nil {
@@ -147,7 +161,7 @@ func (c *Container) signIn(ctx context.Context) (session, error) {
 	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
 		return session{}, fail.Wrap(fail.Refused, err, "read the answer of the identity service").At(c.spec.AuthURL).Do("is spec.backup.to.swift.authURL the address of Keystone?")
 	}
-	s := session{token: res.Header.Get("X-Subject-Token"), until: answer.Token.Until}
+	s := session{by: cred, token: res.Header.Get("X-Subject-Token"), until: answer.Token.Until}
 	s.url, err = c.storeIn(answer.Token.Catalog)
 	return s, err
 }

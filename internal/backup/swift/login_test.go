@@ -22,10 +22,10 @@ func TestCredentialOf(t *testing.T) {
 	}
 	t.Setenv(idName, "id")
 	t.Setenv(secretName, "")
-	_, err := Credentials(Spec{Container: "c"})
+	_, err := Credentials(t.Context(), Spec{Container: "c"}, Source{})
 	testkit.Fails(t, err, fail.Unauthorized, "no application credential for the container c", "spec.backup.to.swift.credentialsFile")
 	t.Setenv(secretName, "word")
-	if got := parse(string(testkit.Value(Credentials(Spec{Container: "c"}))(t))); got != (credential{"id", "word"}) {
+	if got := parse(string(testkit.Value(Credentials(t.Context(), Spec{Container: "c"}, Source{}))(t))); got != (credential{"id", "word"}) {
 		t.Errorf("machines are given %v", got)
 	}
 }

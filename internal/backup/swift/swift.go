@@ -36,11 +36,21 @@ type Spec struct {
 	Region          string `json:"region,omitempty"`
 	CA              string `json:"ca,omitempty"`              // of the authority that vouches for the services (PEM)
 	CredentialsFile string `json:"credentialsFile,omitempty"` // lines for a shell
+	Credential      string `json:"credential,omitempty"`      // name of a credential in its place
+}
+
+// Source says where the credential of a container comes from.
+type Source struct {
+	// Credential returns the value of the credential that the document names; nil: it names none.
+	Credential func(context.Context) ([]byte, error)
+	// Closed keeps files and variables of this host from what a document names: a server needs a credential.
+	Closed bool
 }
 
 // Container is a container as a backup.Target.
 type Container struct {
 	spec Spec
+	from Source
 	http *http.Client
 
 	mu      sync.Mutex
@@ -50,13 +60,16 @@ type Container struct {
 var _ backup.Target = (*Container)(nil)
 
 // New returns a container. Credentials are looked for, and the services are asked, when it is used.
-func New(spec Spec) *Container {
+func New(spec Spec) *Container { return NewFrom(spec, Source{}) }
+
+// NewFrom is New with a source of the credential.
+func NewFrom(spec Spec, from Source) *Container {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool() // the document's authority is enough
 	}
 	pool.AppendCertsFromPEM([]byte(spec.CA))
-	return &Container{spec: spec, http: &http.Client{
+	return &Container{spec: spec, from: from, http: &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, IdleConnTimeout: patience, ExpectContinueTimeout: patience,

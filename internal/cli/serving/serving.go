@@ -64,6 +64,7 @@ type flags struct {
 	proxies                []string // that are trusted
 	auditTo                []string // where the audit is forwarded to
 	boot                   netbooting.Flags
+	policy                 policyFlags
 }
 
 // New returns naupegos server.
@@ -90,6 +91,9 @@ from their disk.
 Operators authenticate with tokens (naupegos server token create), or sign in with an OpenID Connect provider: naupegos
 login, and the web pages with --oidc-pages. With --server or $NAUPEGOS_SERVER, commands are carried out by a server.
 
+Documents that operators send name no files, variables and services of this host: they name credentials, which naupegos server
+credential add defines. --policy and --providers say what else documents may use.
+
 SIGTERM and Ctrl-C stop the server: it takes no new connections, and running requests have --drain to finish. A second
 signal ends it at once.`,
 		Example: `  naupegos server
@@ -115,7 +119,8 @@ signal ends it at once.`,
 	f.machine.bind(c)
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
-	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir))
+	f.policy.bind(c.Flags())
+	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newCredentialCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir))
 	c.AddCommand(h.Verbs...)
 	return c
 }
@@ -142,6 +147,11 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 			return err
 		}
 	}
+	rules, err := f.policy.read()
+	if err != nil {
+		return err
+	}
+	h = h.under(rules)
 	signIn, err := f.issuer.open()
 	if err != nil {
 		return err

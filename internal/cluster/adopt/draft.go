@@ -36,8 +36,10 @@ type Options struct {
 	Name    string // of the cluster
 	ID      string // that the store has for it, or will have
 	KeyFile string // the private key that logs in to hosts
-	User    string
-	Port    int
+	// Credential is the name of the credential that holds the key, in place of KeyFile.
+	Credential string
+	User       string
+	Port       int
 }
 
 // New says which document describes a cluster, and where it differs from what naupegos would have made.

@@ -94,7 +94,7 @@ const controlPlaneRole = "node-role.kubernetes.io/control-plane"
 // nodes describes machines and pools.
 func (d *drafting) nodes() {
 	d.want.APIVersion, d.want.Kind, d.want.Metadata.Name = "naupegos.dev/v1alpha1", "Cluster", d.o.Name
-	hosts := &v1alpha1.Hosts{SSHKeyFile: d.o.KeyFile, User: d.o.User, Port: d.o.Port}
+	hosts := &v1alpha1.Hosts{SSHKeyFile: d.o.KeyFile, Credential: d.o.Credential, User: d.o.User, Port: d.o.Port}
 	d.want.Spec.Provider.Hosts = hosts
 	pools := map[string]int{} // by the taints of their nodes
 	var labels [][]map[string]string

@@ -13,27 +13,49 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// podToken is where pods have the token of their service account.
+// podToken is where pods have the token of their service account. Method kubernetes reads nothing else.
 const podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
 
 // credential is a token of Vault.
 type credential struct {
 	token string
 	until time.Time // when another one is asked for; zero: never
+	by    string    // the value of the named credential that signed in; empty: none is named
 }
 
 // token returns a token that is good still, and signs in where there is none.
 func (s *Server) token(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.signed; c.token != "" && (c.until.IsZero() || s.now().Before(c.until)) {
+	named, err := s.named(ctx) // each time: one that was removed, or replaced, is not used any longer
+	if err != nil {
+		return "", err
+	}
+	if c := s.signed; c.token != "" && c.by == named && (c.until.IsZero() || s.now().Before(c.until)) {
 		return c.token, nil
 	}
-	c, err := s.signIn(ctx)
+	c, err := s.signIn(ctx, named)
 	if err == nil {
+		c.by = named
 		s.signed = c
 	}
 	return c.token, err
+}
+
+// named returns the value of the credential that the document names; empty: it names none.
+func (s *Server) named(ctx context.Context) (string, error) {
+	auth := s.spec.Auth
+	switch {
+	case s.with.Credential != nil:
+		value, err := s.with.Credential(ctx)
+		if err == nil && strings.TrimSpace(string(value)) == "" {
+			err = fail.New(fail.Unauthorized, "credential %s is empty", auth.Credential)
+		}
+		return strings.TrimSpace(string(value)), err
+	case auth.Credential != "" || s.with.Closed && auth.Method != v1alpha1.VaultKubernetes:
+		return "", fail.New(fail.Refused, "no credential signs in to Vault").Do("name one: spec.pki.issuer.vault.auth.credential")
+	}
+	return "", nil
 }
 
 // forget drops a token that is not accepted, and reports whether another one can be had by signing in.
@@ -46,24 +68,24 @@ func (s *Server) forget(token string) bool {
 	return s.spec.Auth.Method != v1alpha1.VaultToken
 }
 
-func (s *Server) signIn(ctx context.Context) (credential, error) {
+func (s *Server) signIn(ctx context.Context, named string) (credential, error) {
 	auth := s.spec.Auth
 	var in map[string]string
 	switch auth.Method {
 	case v1alpha1.VaultAppRole:
-		role, secret, err := givenAppRole(auth)
+		role, secret, err := givenAppRole(auth, named)
 		if err != nil {
 			return credential{}, err
 		}
 		in = map[string]string{"role_id": role, "secret_id": secret}
 	case v1alpha1.VaultKubernetes:
-		jwt, err := readCredential(cmp.Or(auth.CredentialsFile, podToken), false)
+		jwt, err := readCredential(podToken, false)
 		if err != nil {
 			return credential{}, err
 		}
 		in = map[string]string{"role": auth.Role, "jwt": jwt}
 	default:
-		token, err := givenToken(auth)
+		token, err := givenToken(auth, named)
 		return credential{token: token}, err
 	}
 	path := "auth/" + cmp.Or(auth.Mount, strings.ToLower(auth.Method)) + "/login"
@@ -85,8 +107,11 @@ func (s *Server) signIn(ctx context.Context) (credential, error) {
 	return c, nil
 }
 
-// givenToken finds a token: that of the file of credentials, else $VAULT_TOKEN, else what the vault command has left.
-func givenToken(auth v1alpha1.VaultAuth) (string, error) {
+// givenToken finds a token: the named credential, else that of the file of credentials, else $VAULT_TOKEN, else what the vault command has left.
+func givenToken(auth v1alpha1.VaultAuth, named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
 	if auth.CredentialsFile != "" {
 		return readCredential(auth.CredentialsFile, true)
 	}
@@ -103,15 +128,17 @@ func givenToken(auth v1alpha1.VaultAuth) (string, error) {
 		Do("set $VAULT_TOKEN, sign in by vault login, or name a file, spec.pki.issuer.vault.auth.credentialsFile")
 }
 
-// givenAppRole finds the two halves of an AppRole: in the file of credentials, else in the environment.
-func givenAppRole(auth v1alpha1.VaultAuth) (role, secret string, err error) {
-	role, secret = os.Getenv("VAULT_ROLE_ID"), os.Getenv("VAULT_SECRET_ID")
+// givenAppRole finds the two halves of an AppRole: in the named credential, else in the file of credentials, else in the environment.
+func givenAppRole(auth v1alpha1.VaultAuth, named string) (role, secret string, err error) {
+	text := named
 	if auth.CredentialsFile != "" {
-		text, err := readCredential(auth.CredentialsFile, true)
-		if err != nil {
+		if text, err = readCredential(auth.CredentialsFile, true); err != nil {
 			return "", "", err
 		}
-		role, secret = "", ""
+	}
+	if text == "" {
+		role, secret = os.Getenv("VAULT_ROLE_ID"), os.Getenv("VAULT_SECRET_ID")
+	} else {
 		for line := range strings.Lines(text) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			switch strings.TrimSpace(key) {
@@ -124,7 +151,7 @@ func givenAppRole(auth v1alpha1.VaultAuth) (role, secret string, err error) {
 	}
 	if role == "" || secret == "" {
 		return "", "", fail.New(fail.Unauthorized, "there is no AppRole for Vault").
-			Do("set $VAULT_ROLE_ID and $VAULT_SECRET_ID, or name a file with lines role_id=… and secret_id=…, spec.pki.issuer.vault.auth.credentialsFile")
+			Do("set $VAULT_ROLE_ID and $VAULT_SECRET_ID, or name a file or a credential with lines role_id=… and secret_id=…, spec.pki.issuer.vault.auth.credentialsFile")
 	}
 	return role, secret, nil
 }

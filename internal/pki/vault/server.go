@@ -28,6 +28,7 @@ const (
 type Server struct {
 	spec v1alpha1.Vault
 	name string // the cluster's
+	with Options
 	http *http.Client
 	now  func() time.Time
 
@@ -36,8 +37,16 @@ type Server struct {
 	issuers map[string]string // an issuer's ID by its mount and certificate
 }
 
+// Options says where what signs in comes from.
+type Options struct {
+	// Credential returns the value of the credential that the document names; nil: it names none.
+	Credential func(context.Context) ([]byte, error)
+	// Closed keeps files and variables of this host from what a document names: a server needs a credential.
+	Closed bool
+}
+
 // New returns the server that a cluster's document names. It is asked, and credentials are looked for, when it is needed.
-func New(cluster string, spec v1alpha1.Vault) (*Server, error) {
+func New(cluster string, spec v1alpha1.Vault, with Options) (*Server, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read this host's certificates")
@@ -47,7 +56,7 @@ func New(cluster string, spec v1alpha1.Vault) (*Server, error) {
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dialing}).DialContext, TLSHandshakeTimeout: dialing,
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, IdleConnTimeout: patience,
 	}
-	return &Server{spec: spec, name: cluster, now: time.Now, issuers: map[string]string{}, http: &http.Client{
+	return &Server{spec: spec, name: cluster, with: with, now: time.Now, issuers: map[string]string{}, http: &http.Client{
 		Transport: transport, Timeout: patience,
 		// A token is for the server that the document names, and a redirect may lead to another.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -29,7 +29,7 @@ func TestRealVault(t *testing.T) {
 		testkit.Must(t, os.WriteFile(file, []byte(credentials+"\n"), 0o600))
 		spec := spec
 		spec.Auth.Method = method
-		return testkit.Value(vault.New("demo", spec))(t)
+		return testkit.Value(vault.New("demo", spec, vault.Options{}))(t)
 	}
 
 	testkit.Fails(t, by(v1alpha1.VaultToken, real.Root).Ready(t.Context(), nil), fail.NotFound, "no PKI secrets engine at pki/demo/etcd-ca", "naupegos certs issuer demo")
@@ -114,7 +114,7 @@ func TestRealVault(t *testing.T) {
 		young := spec
 		young.Mount, young.Auth = "young", byToken
 		t.Setenv("VAULT_TOKEN", real.Root)
-		err := testkit.Value(vault.New("demo", young))(t).Ready(t.Context(), nil)
+		err := testkit.Value(vault.New("demo", young, vault.Options{}))(t).Ready(t.Context(), nil)
 		testkit.Fails(t, err, fail.NotFound, "young/etcd-ca", "would begin before its authority does")
 	})
 	t.Run("another default issuer", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,7 +65,7 @@ func ready(t *testing.T) (*vaulttest.Fake, *vault.Server) {
 	t.Helper()
 	f := vaulttest.NewFake(t)
 	f.Run(vault.Commands("demo", f.Spec))
-	return f, testkit.Value(vault.New("demo", f.Spec))(t)
+	return f, testkit.Value(vault.New("demo", f.Spec, vault.Options{}))(t)
 }
 
 func TestSigns(t *testing.T) {
@@ -167,7 +169,7 @@ func TestSignsIn(t *testing.T) {
 	by := func(method string) *vault.Server {
 		spec := f.Spec
 		spec.Auth = v1alpha1.VaultAuth{Method: method, CredentialsFile: file}
-		return testkit.Value(vault.New("demo", spec))(t)
+		return testkit.Value(vault.New("demo", spec, vault.Options{}))(t)
 	}
 	ask := func(s *vault.Server) error { _, err := s.Authority(t.Context(), pki.KubernetesCA); return err }
 
@@ -209,9 +211,45 @@ func TestRedirected(t *testing.T) {
 	defer standby.Close()
 	spec := f.Spec
 	spec.Address = standby.URL
-	_, err := testkit.Value(vault.New("demo", spec))(t).Authority(t.Context(), pki.EtcdCA)
+	_, err := testkit.Value(vault.New("demo", spec, vault.Options{}))(t).Authority(t.Context(), pki.EtcdCA)
 	testkit.Fails(t, err, fail.Refused, "it sends to another server", "active")
 	if n := asked.Load(); n > 0 {
 		t.Errorf("the other server was asked %d times", n)
 	}
+}
+
+// TestNamedCredential: what a credential holds signs in as long as it is there; a closed host gives nothing of its files and variables.
+func TestNamedCredential(t *testing.T) {
+	f, _ := ready(t) // $VAULT_TOKEN is set
+	value, gone := "hvs.fake", error(nil)
+	find := func(context.Context) ([]byte, error) { return []byte(value + "\n"), gone }
+	ask := func(auth v1alpha1.VaultAuth, with vault.Options) (*vault.Server, error) {
+		spec := f.Spec
+		spec.Auth = auth
+		s := testkit.Value(vault.New("demo", spec, with))(t)
+		_, err := s.Authority(t.Context(), pki.KubernetesCA)
+		return s, err
+	}
+	s, err := ask(v1alpha1.VaultAuth{Method: v1alpha1.VaultToken, Credential: "v"}, vault.Options{Credential: find, Closed: true})
+	testkit.Must(t, err)
+	value = "hvs.other"
+	_, err = s.Authority(t.Context(), pki.KubernetesCA)
+	testkit.Fails(t, err, fail.Unauthorized)
+	value, gone = "hvs.fake", fail.New(fail.Unauthorized, "cluster demo has no credential v")
+	_, err = s.Authority(t.Context(), pki.KubernetesCA)
+	testkit.Fails(t, err, fail.Unauthorized, "cluster demo has no credential v")
+	gone, value = nil, "role_id=the-role\nsecret_id=the-secret"
+	_, err = ask(v1alpha1.VaultAuth{Method: v1alpha1.VaultAppRole, Credential: "v"}, vault.Options{Credential: find})
+	testkit.Must(t, err)
+
+	trap := filepath.Join(t.TempDir(), "trap")
+	testkit.Must(t, syscall.Mkfifo(trap, 0o600)) // who opens it, hangs
+	for _, auth := range []v1alpha1.VaultAuth{
+		{Method: v1alpha1.VaultToken}, {Method: v1alpha1.VaultAppRole}, {Method: v1alpha1.VaultToken, CredentialsFile: trap}, {Method: v1alpha1.VaultToken, Credential: "v"},
+	} {
+		_, err := ask(auth, vault.Options{Closed: true})
+		testkit.Fails(t, err, fail.Refused, "no credential signs in to Vault")
+	}
+	_, err = ask(v1alpha1.VaultAuth{Method: v1alpha1.VaultKubernetes, Role: "r", CredentialsFile: trap}, vault.Options{})
+	testkit.Fails(t, err, fail.Unauthorized, "/var/run/secrets/kubernetes.io/serviceaccount/token")
 }

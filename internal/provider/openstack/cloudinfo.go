@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/availabilityzones"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
@@ -192,4 +193,18 @@ func (p *Provider) volumeZoneFor(ctx context.Context, machine string) (string, e
 
 // CACert returns the PEM of the authorities that sign the cloud's certificates, as the user's clouds.yaml names them; empty: the
 // system's.
-func (p *Provider) CACert() (string, error) { return cloud.CACert(p.spec().Cloud) }
+func (p *Provider) CACert() (string, error) {
+	if p.opts.Login == nil {
+		return cloud.CACert(p.spec().Cloud)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), credentialTimeout)
+	defer cancel()
+	n, err := p.opts.Login(ctx)
+	if err != nil {
+		return "", err
+	}
+	return cloud.CACertNamed(n, p.spec().Cloud)
+}
+
+// credentialTimeout bounds the look for a credential.
+const credentialTimeout = 20 * time.Second

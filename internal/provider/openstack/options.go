@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -28,6 +29,9 @@ type Options struct {
 	PublicKey string            // Naupegos' own SSH key, as a line of authorized_keys: the servers' keypair; empty: no keypair
 	Home      string            // what Provider.Home said when the cluster was begun: elsewhere everything is refused; empty: not begun
 	HostKeys  HostKeyMemory     // nil: host keys are remembered only as long as the Provider lives
+
+	Login  func(context.Context) (provider.NamedCloud, error) // of the credential that the document names; nil: it names none
+	Closed bool                                               // files and variables of this host are not for what a document names
 
 	Calls    Calls    // how the cloud is asked. Tests count calls and inject faults with its HTTPClient
 	Timeouts Timeouts // zero fields are taken from the document, or have defaults

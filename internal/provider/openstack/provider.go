@@ -18,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
@@ -135,8 +136,7 @@ func (p *Provider) cloud(ctx context.Context) (*cloud.Cloud, error) {
 	if p.session.c != nil {
 		return p.session.c, nil
 	}
-	spec := p.spec()
-	l, err := cloud.ReadLogin(spec.Cloud, spec.Region)
+	l, err := p.login(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -149,4 +149,20 @@ func (p *Provider) cloud(ctx context.Context) (*cloud.Cloud, error) {
 	}
 	p.session.c = c
 	return c, nil
+}
+
+// login finds how to log in: by the credential that the document names, else as every OpenStack tool does.
+func (p *Provider) login(ctx context.Context) (cloud.Login, error) {
+	spec := p.spec()
+	switch {
+	case p.opts.Login != nil:
+		n, err := p.opts.Login(ctx)
+		if err != nil {
+			return cloud.Login{}, err
+		}
+		return cloud.ReadNamed(n, spec.Cloud, spec.Region)
+	case spec.Credential != "" || p.opts.Closed:
+		return cloud.Login{}, fail.New(fail.Refused, "no credential admits to the cloud").Do("name one: spec.provider.openstack.credential")
+	}
+	return cloud.ReadLogin(spec.Cloud, spec.Region)
 }

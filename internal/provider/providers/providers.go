@@ -2,6 +2,8 @@
 package providers
 
 import (
+	"context"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -25,6 +27,9 @@ type Options struct {
 	Hosts     hosts.Memory            // which hosts are in use
 	HostKeys  openstack.HostKeyMemory // SSH host keys that were read from consoles
 	Store     store.Store             // knows physical machines
+
+	CloudLogin func(context.Context) (provider.NamedCloud, error) // of the credential that the document names; nil: it names none
+	Closed     bool                                               // files and variables of this host are not for what a document names
 }
 
 // New returns the provider that the document names: fail.Invalid where this version has none.
@@ -39,7 +44,7 @@ func New(o Options) (provider.Provider, error) {
 	case spec.Hosts != nil:
 		return hosts.New(o.Document, o.Runner, o.Hosts), nil
 	case spec.OpenStack != nil:
-		with := openstack.Options{Cluster: o.Document, ClusterID: o.ClusterID, PublicKey: o.PublicKey, HostKeys: o.HostKeys, Home: o.Home}
+		with := openstack.Options{Cluster: o.Document, ClusterID: o.ClusterID, PublicKey: o.PublicKey, HostKeys: o.HostKeys, Home: o.Home, Login: o.CloudLogin, Closed: o.Closed}
 		if o.Bundle != nil {
 			with.BundleID = o.Bundle.ID
 		}

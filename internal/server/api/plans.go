@@ -46,7 +46,7 @@ type planned struct{ Body Planned }
 func (a *api) plans() {
 	add(a, operation{id: "plan", method: http.MethodPost, path: "/api/v1/plans", role: server.Read, scope: server.Own(), within: long,
 		summary: "Show what a verb would do, and change nothing",
-		text:    "The plan's digest is what POST /api/v1/jobs is given. A plan of a restore or an import, and one with prepare, needs the role operate."}, a.plan)
+		text:    "The plan's digest is what POST /api/v1/jobs is given. With the role read a plan takes the stored document. A plan with a document or edited, with prepare, and one of a restore or an import needs the role operate."}, a.plan)
 	add(a, operation{id: "look-at-foreign", method: http.MethodPost, path: "/api/v1/imports", role: server.Operate, scope: server.Own(), within: foreign,
 		summary: "Say which document describes a cluster that somebody has made with kubeadm, and where it differs from what Naupegos would have made",
 		text:    "The server logs in to its hosts by SSH, and changes nothing. The verb import takes the cluster over."}, a.lookAtForeign)
@@ -73,7 +73,8 @@ func (a *api) lookAtForeign(ctx context.Context, in *struct{ Body ForeignRequest
 	if err := may(ctx, server.Operate, in.Body.Cluster); err != nil {
 		return nil, err
 	}
-	f, err := operate.ReadForeign(ctx, a.Store, in.Body.Cluster, in.Body.Import)
+	o := a.Options(operate.Asked{Verb: "import", Cluster: in.Body.Cluster, Import: &in.Body.Import}, work.Need{})
+	f, err := operate.ReadForeign(ctx, a.Store, in.Body.Cluster, in.Body.Import, o.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -96,20 +97,34 @@ func mayAsk(ctx context.Context, need server.Role, name string, asked *operate.A
 	return may(ctx, need, name)
 }
 
+// mayBring refuses a document of their own to those who may only read: a plan reaches for what its document names.
+func mayBring(ctx context.Context, asked *operate.Asked) error {
+	who := access.From(ctx)
+	if !asked.Brings() || who.May(server.Operate, who.Cluster) == nil {
+		return nil
+	}
+	access.About(ctx, asked.Cluster)
+	return fail.New(fail.Refused, "with the role %s a plan takes the stored document; another document needs the role %s", who.Role, server.Operate).
+		Do("leave out the document and name the cluster, or ask for a token: naupegos server token create --role %s", server.Operate)
+}
+
 func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planned, error) {
 	asked := in.Body.Asked
+	if err := mayBring(ctx, &asked); err != nil { // before it is parsed
+		return nil, err
+	}
 	name, err := asked.Name()
 	if err != nil {
 		return nil, err
 	}
 	need := server.Read
-	if in.Body.Prepare || asked.Reaches() {
+	if in.Body.Prepare || asked.Reaches() || asked.Brings() {
 		need = server.Operate
 	}
 	if err := mayAsk(ctx, need, name, &asked); err != nil {
 		return nil, err
 	}
-	if !in.Body.Prepare && !asked.Reaches() { // else bundles are made, backups opened
+	if need == server.Read { // else bundles are made, backups opened, documents of others read
 		access.Looks(ctx)
 	}
 	var said bytes.Buffer

@@ -38,7 +38,10 @@ func (a *api) views() {
 func view[In, T any](a *api, v operate.View[In, T], summary string) {
 	o := operation{id: "cluster-" + v.Name, method: http.MethodGet, path: "/api/v1/clusters/{name}/" + v.Name, role: server.Read, scope: server.Cluster("name"), within: cmp.Or(v.Within, 2*time.Minute), summary: summary}
 	if v.Secret {
-		o.role, o.text = server.Admin, "What is answered holds secrets, or may, in base64; that somebody has got it is in the audit."
+		if o.role = server.Admin; v.Operator {
+			o.role = server.Operate
+		}
+		o.text = "What is answered holds secrets, or may, in base64; that somebody has got it is in the audit."
 	}
 	see := func(ctx context.Context, name string, in In) (*viewOf[T], error) {
 		if !v.Secret {

@@ -41,13 +41,17 @@ func (b *Board) answer(ctx context.Context, d *store.Duty) (_ string, err error)
 	if err != nil || !doc.Spec.Unattended.Autoscale {
 		return "", err
 	}
+	asked := operate.Asked{Verb: operate.Autoscale, Cluster: d.Cluster}
+	o := b.c.Options(asked, Need{Look: true})
+	if err := o.Admit(ctx, b.c.Store, doc); err != nil { // before the port is taken
+		return "", err
+	}
 	l, err := b.listen(ctx, d.Cluster, doc.Spec.Unattended.AutoscalePort)
 	if err != nil {
 		return "", err
 	}
 	defer b.hush(d.Cluster)
 	log := b.c.Log.With("cluster", d.Cluster, "at", l.Addr().String())
-	asked := operate.Asked{Verb: operate.Autoscale, Cluster: d.Cluster}
 	s := &operate.Autoscaling{
 		Cluster: d.Cluster, Reached: b.c.Reached, Open: b.c.Open, Drain: b.c.Drain,
 		Options: func(carry bool) operate.Options { return b.c.Options(asked, Need{Look: !carry, CarryOut: carry}) },

@@ -26,6 +26,11 @@ func CACert(cloud string) (string, error) {
 			file = cmp.Or(file, named)
 		}
 	}
+	return readCACert(file)
+}
+
+// readCACert reads the certificates of a file; empty: there are none.
+func readCACert(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}

@@ -1,0 +1,167 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// KindServerPolicy is the kind of a ServerPolicy.
+const KindServerPolicy = "ServerPolicy"
+
+// ServerPolicy says what documents may use of a server and of its network. The administrator of the server writes it.
+type ServerPolicy struct {
+	// Version of this file's form.
+	APIVersion string `json:"apiVersion" yaml:"apiVersion" jsonschema:"required,enum=naupegos.dev/v1alpha1"`
+	// What this file describes.
+	Kind string `json:"kind" yaml:"kind" jsonschema:"required,enum=ServerPolicy"`
+	// Providers that documents may name. With local, operate of a cluster is root on the server's host. Default: openstack and metal.
+	Providers []string `json:"providers,omitempty" yaml:"providers,omitempty"`
+	// Rules for clusters. The first rule whose names fit a cluster applies, and no other. A cluster that fits none may use credentials that are its own, any release, and the autoscale ports 8086-8185.
+	Clusters []ClusterPolicy `json:"clusters,omitempty" yaml:"clusters,omitempty" jsonschema:"maxItems=1000"`
+}
+
+// ClusterPolicy is a rule for clusters.
+type ClusterPolicy struct {
+	// Names of the clusters, or patterns as "prod-*". Default: all.
+	Names []string `json:"names,omitempty" yaml:"names,omitempty" jsonschema:"maxItems=1000"`
+	// Where the server may connect to without a credential: HOST, HOST:PORT, http://HOST:PORT, or a network as 10.0.0.0/16. A Vault with method kubernetes needs an entry. If the rule lists any, the addresses of spec.endpoint need one, too. A credential brings its own hosts.
+	Endpoints []string `json:"endpoints,omitempty" yaml:"endpoints,omitempty" jsonschema:"maxItems=1000"`
+	// Releases of Kubernetes: a minor as v1.37, or a whole version. Default: all. A cluster may keep the releases that it has.
+	Releases []string `json:"releases,omitempty" yaml:"releases,omitempty" jsonschema:"maxItems=100"`
+	// Directories of the server that spec.backup.to.directory may name.
+	BackupDirectories []string `json:"backupDirectories,omitempty" yaml:"backupDirectories,omitempty" jsonschema:"maxItems=100"`
+	// Ports that spec.unattended.autoscalePort may name: FIRST-LAST.
+	AutoscalePorts string `json:"autoscalePorts,omitempty" yaml:"autoscalePorts,omitempty" jsonschema:"default=8086-8185"`
+}
+
+// DefaultServerPolicy is the policy of a server that was given none.
+func DefaultServerPolicy() *ServerPolicy {
+	return &ServerPolicy{APIVersion: APIVersion, Kind: KindServerPolicy, Providers: []string{ProviderOpenStack, ProviderMetal}}
+}
+
+// ParseServerPolicy reads a policy strictly. The name is the file's, for messages. The error is an Errors with all that is wrong.
+func ParseServerPolicy(name string, data []byte) (*ServerPolicy, error) {
+	r := &findings{file: name, where: map[string]position{}}
+	p := &ServerPolicy{}
+	if root := r.document(data); root != nil && r.isPolicy(root) {
+		d := &decoder{findings: r}
+		d.mapping("", root, reflect.ValueOf(p).Elem())
+		applyDefaults(reflect.ValueOf(p).Elem())
+		p.check(r)
+	}
+	if errs := r.sorted(); len(errs) > 0 {
+		return nil, errs
+	}
+	if len(p.Providers) == 0 {
+		p.Providers = DefaultServerPolicy().Providers
+	}
+	return p, nil
+}
+
+// isPolicy reports a file that is no mapping, before each key is reported.
+func (r *findings) isPolicy(root *yaml.Node) bool {
+	if root.Kind == yaml.MappingNode {
+		return true
+	}
+	r.addAt(r.where[""], "", "expected a mapping with apiVersion, kind: ServerPolicy, providers and clusters, got "+describe(root), "")
+	return false
+}
+
+var policyRelease = regexp.MustCompile(`^v1\.[0-9]{1,3}(\.[0-9]{1,3})?$`)
+
+func (p *ServerPolicy) check(r *findings) {
+	checkTags(r, "", reflect.ValueOf(p).Elem())
+	checkProviders(r, "providers", p.Providers)
+	for i := range p.Clusters {
+		p.Clusters[i].check(r, item("clusters", i))
+	}
+}
+
+func checkProviders(r *findings, at string, names []string) {
+	for i, name := range names {
+		if !slices.Contains(Providers(), name) {
+			r.add(item(at, i), quote(name)+" is not a provider", "choose from "+strings.Join(Providers(), ", "))
+		}
+	}
+}
+
+// CheckProviders refuses names of providers that there are not.
+func CheckProviders(names []string) error {
+	for _, name := range names {
+		if !slices.Contains(Providers(), name) {
+			return fail.New(fail.Invalid, "%q is not a provider", name).Do("choose from %s", strings.Join(Providers(), ", "))
+		}
+	}
+	return nil
+}
+
+func (c *ClusterPolicy) check(r *findings, at string) {
+	for i, name := range c.Names {
+		if _, err := path.Match(name, ""); err != nil || name == "" {
+			r.add(item(at+".names", i), quote(name)+" is not a name or a pattern", `as prod-a, or "prod-*"`)
+		}
+	}
+	for i, text := range c.Endpoints {
+		if _, err := ParsePlace(text); err != nil {
+			r.add(item(at+".endpoints", i), quote(text)+" "+err.Error(), "")
+		}
+	}
+	for i, text := range c.Releases {
+		if !policyRelease.MatchString(text) {
+			r.add(item(at+".releases", i), quote(text)+" is not a release", "as v1.37 or v1.37.2")
+		}
+	}
+	for i, dir := range c.BackupDirectories {
+		if !plainPath(dir) {
+			r.add(item(at+".backupDirectories", i), quote(dir)+" is not an absolute path", "as /srv/backups")
+		}
+	}
+	if _, _, err := c.Ports(); err != nil {
+		r.add(at+".autoscalePorts", quote(c.AutoscalePorts)+" "+err.Error(), "as 8086-8185")
+	}
+}
+
+// Ports returns the first and the last port for autoscalers.
+func (c *ClusterPolicy) Ports() (first, last int, err error) {
+	from, to, ok := strings.Cut(c.AutoscalePorts, "-")
+	if !ok {
+		to = from
+	}
+	first, err = strconv.Atoi(from)
+	if err == nil {
+		last, err = strconv.Atoi(to)
+	}
+	if err != nil || first < 1 || last < first || last > 65535 {
+		return 0, 0, fmt.Errorf("is not a range of ports")
+	}
+	return first, last, nil
+}
+
+// For returns the rule that applies to a cluster.
+func (p *ServerPolicy) For(cluster string) ClusterPolicy {
+	for _, c := range p.Clusters {
+		if len(c.Names) == 0 || MatchesAny(c.Names, cluster) {
+			return c
+		}
+	}
+	var none ClusterPolicy
+	applyDefaults(reflect.ValueOf(&none).Elem())
+	return none
+}
+
+// MatchesAny reports whether a name is one of these, or fits one of their patterns.
+func MatchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		fits, err := path.Match(p, name)
+		return fits && err == nil
+	})
+}

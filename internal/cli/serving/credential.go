@@ -1,0 +1,168 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/policy"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+func newCredentialCmd(h Host) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "credential",
+		Short: "Add, list and remove the credentials that documents may name",
+		Long: `A document on a server names no files and no variables of the server's host. It names credentials, which whoever has the
+store adds here: tokens and AppRoles of Vault, keys of S3, application credentials, a clouds.yaml, private SSH keys. The
+store keeps their values encrypted. Each is bound to the hosts that it may be sent to, and to clusters.`,
+	}
+	c.AddCommand(newCredentialAddCmd(h), newCredentialListCmd(h), newCredentialRemoveCmd(h))
+	return c
+}
+
+// maxCredential is more than any value may have.
+const maxCredential = 1 << 20
+
+func newCredentialAddCmd(h Host) *cobra.Command {
+	var cred policy.Credential
+	var file string
+	var replace bool
+	c := &cobra.Command{
+		Use:   "add NAME --file FILE --for HOST --clusters CLUSTER",
+		Short: "Add a credential, or replace its value",
+		Long: `Add a credential, whose value is read from a file or from standard input (-) and never printed. What the value is, is what
+credentialsFile or sshKeyFile of the same section would hold; for OpenStack it is a clouds.yaml.
+
+--for says where the value may be sent: HOST (any port), HOST:PORT, or a network as 10.0.0.0/24 for SSH hosts and addresses.
+Only http://HOST:PORT permits a service without TLS. --clusters names the clusters whose documents may name the credential,
+also by patterns as "prod-*".`,
+		Example: "  naupegos server credential add vault-prod --file /root/approle --for vault.example.org:8200 --clusters 'prod-*'\n" +
+			"  naupegos server credential add racks --file ~/.ssh/racks --for 10.0.0.0/24 --clusters lab\n" +
+			"  pass show s3 | naupegos server credential add s3 --file - --for s3.example.org --clusters prod-a,prod-b --replace",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cred.Name = args[0]
+			value, err := readCredential(file, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			return h.withCredentials(cmd.Context(), "server credential add "+cred.Name, func(all policy.Credentials) error {
+				if err := all.Add(cmd.Context(), cred, value, replace); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(h.Out, "Credential %s may be sent to %s, for clusters %s.\n", cred.Name, strings.Join(cred.For, ", "), strings.Join(cred.Clusters, ", "))
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&file, "file", "", "file with the value; - for standard input")
+	c.Flags().StringSliceVar(&cred.For, "for", nil, "where the value may be sent: HOST, HOST:PORT, http://HOST:PORT or a network (repeatable)")
+	c.Flags().StringSliceVar(&cred.Clusters, "clusters", nil, "clusters whose documents may name it, or patterns (repeatable)")
+	c.Flags().BoolVar(&replace, "replace", false, "replace a credential of this name, its hosts and its clusters")
+	return c
+}
+
+func readCredential(file string, in io.Reader) ([]byte, error) {
+	switch file {
+	case "":
+		return nil, fail.New(fail.Invalid, "no value is given").Do("--file names the file that holds it; - reads standard input")
+	case "-":
+	default:
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the value of the credential")
+		}
+		defer f.Close()
+		in = f
+	}
+	value, err := io.ReadAll(io.LimitReader(in, maxCredential))
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the value of the credential")
+	}
+	return value, nil
+}
+
+// withCredentials does something with the credentials of the store. What changes them is in the audit: action says what; empty: nothing is changed.
+func (h Host) withCredentials(ctx context.Context, action string, do func(policy.Credentials) error) error {
+	return h.withStore(ctx, func(st store.Store) error {
+		err := do(policy.NewCredentials(st.ServerSecrets()))
+		if action == "" {
+			return err
+		}
+		e := store.AuditEntry{At: time.Now(), Who: localUser(), From: "local", Action: action, Outcome: "done"}
+		if err != nil {
+			e.Outcome = "failed: " + fail.KindOf(err).String()
+		}
+		if noted := st.Note(ctx, e); err == nil {
+			err = noted
+		}
+		return err
+	})
+}
+
+// localUser is who runs this command, for the audit.
+func localUser() string {
+	u, err := user.Current()
+	if err != nil {
+		return fmt.Sprintf("uid %d (command)", os.Getuid())
+	}
+	return u.Username + " (command)"
+}
+
+func newCredentialListCmd(h Host) *cobra.Command {
+	var out output.Format
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the credentials, without their values",
+		Example: "  naupegos server credential list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return h.withCredentials(cmd.Context(), "", func(all policy.Credentials) error {
+				list, err := all.List(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return out.Print(h.Out, list, func(w io.Writer) error { return credentialTable(w, list) })
+			})
+		},
+	}
+	out.Bind(c)
+	return c
+}
+
+func credentialTable(w io.Writer, all []policy.Credential) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tFOR\tCLUSTERS\tCHANGED")
+	for _, c := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", c.Name, strings.Join(c.For, ","), strings.Join(c.Clusters, ","), c.Changed.Local().Format(time.DateTime))
+	}
+	return t.Flush()
+}
+
+func newCredentialRemoveCmd(h Host) *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove NAME",
+		Short:   "Remove a credential: what runs with it fails at its next step",
+		Example: "  naupegos server credential remove vault-prod",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.withCredentials(cmd.Context(), "server credential remove "+args[0], func(all policy.Credentials) error {
+				if err := all.Remove(cmd.Context(), args[0]); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(h.Out, "Credential %s is removed.\n", args[0])
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,66 @@
+package serving
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/policy"
+	"github.com/naupegos/naupegos/internal/server/work"
+)
+
+// policyFlags say what documents may use of the server's host.
+type policyFlags struct {
+	file      string
+	providers []string
+}
+
+func (f *policyFlags) bind(to *pflag.FlagSet) {
+	to.StringVar(&f.file, "policy", "", "file with the ServerPolicy: what documents may use of this host and its network")
+	to.StringSliceVar(&f.providers, "providers", nil, "providers that documents may name: "+strings.Join(v1alpha1.Providers(), ", ")+" (default: openstack,metal); with local, whoever has the role operate is root on this host")
+}
+
+// read returns the policy. A file that can't be read, or is wrong, is an error: the server does not start without it.
+func (f *policyFlags) read() (*policy.Policy, error) {
+	rules := v1alpha1.DefaultServerPolicy()
+	if f.file != "" {
+		data, err := os.ReadFile(f.file)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the server's policy").Do("--policy names the file")
+		}
+		if rules, err = v1alpha1.ParseServerPolicy(f.file, data); err != nil {
+			return nil, err
+		}
+	}
+	if err := v1alpha1.CheckProviders(f.providers); err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "--providers")
+	}
+	switch {
+	case len(f.providers) == 0:
+	case f.file != "":
+		return nil, fail.New(fail.Invalid, "--providers and --policy are both given").Do("write the providers into the policy")
+	default:
+		rules.Providers = f.providers
+	}
+	return policy.New(rules), nil
+}
+
+// under returns a host whose every session keeps to a policy. Sessions get their options nowhere else.
+func (h Host) under(p *policy.Policy) Host {
+	options, look := h.Options, h.Look
+	h.Options = func(a operate.Asked, n work.Need) operate.Options {
+		o := options(a, n)
+		o.Policy = p
+		return o
+	}
+	h.Look = func(cluster string) operate.Options {
+		o := look(cluster)
+		o.Policy = p
+		return o
+	}
+	return h
+}

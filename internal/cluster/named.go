@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"context"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup/s3"
+	"github.com/naupegos/naupegos/internal/backup/swift"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/policy"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// credentials gets the credentials that a document names.
+type credentials struct {
+	in      policy.Credentials
+	cluster string
+	closed  bool // files and variables of this host are not for what the document names
+}
+
+// value returns what gets the value of a credential for the service at a URL; nil: no credential is named.
+func (n credentials) value(name, url string) func(context.Context) ([]byte, error) {
+	if name == "" {
+		return nil
+	}
+	return func(ctx context.Context) ([]byte, error) {
+		to, err := v1alpha1.ParseAddress(url)
+		if err != nil {
+			return nil, fail.New(fail.Invalid, "the address that credential %s is for can't be read", name)
+		}
+		return n.in.Find(ctx, n.cluster, name, to)
+	}
+}
+
+func (n credentials) s3(to *v1alpha1.BackupS3) s3.Source {
+	return s3.Source{Credential: n.value(to.Credential, to.Endpoint), Closed: n.closed}
+}
+
+func (n credentials) swift(to *v1alpha1.BackupSwift) swift.Source {
+	return swift.Source{Credential: n.value(to.Credential, to.AuthURL), Closed: n.closed}
+}
+
+// cloud returns what gets the clouds.yaml of a document; nil: it names no credential.
+func (n credentials) cloud(doc *v1alpha1.Cluster) func(context.Context) (provider.NamedCloud, error) {
+	o := doc.Spec.Provider.OpenStack
+	if o == nil || o.Credential == "" {
+		return nil
+	}
+	return func(ctx context.Context) (provider.NamedCloud, error) {
+		value, allowed, err := n.in.Open(ctx, n.cluster, o.Credential)
+		if err != nil {
+			return provider.NamedCloud{}, err
+		}
+		return provider.NamedCloud{Name: o.Credential, YAML: value, Allowed: func(authURL string) error {
+			to, err := v1alpha1.ParseAddress(authURL)
+			if err != nil {
+				return fail.New(fail.Invalid, "the auth_url of credential %s can't be read", o.Credential)
+			}
+			return allowed(to)
+		}}, nil
+	}
+}
+
+// sshKey returns the private key that logs in to hosts. A credential must be for all of them.
+func (n credentials) sshKey(ctx context.Context, hosts *v1alpha1.Hosts) ([]byte, error) {
+	switch {
+	case hosts.Credential == "" && n.closed:
+		return nil, fail.New(fail.Refused, "no credential logs in to the hosts").At(n.cluster).Do("name one: spec.provider.hosts.credential")
+	case hosts.Credential == "":
+		return readKeyFile(hosts.SSHKeyFile)
+	}
+	value, allowed, err := n.in.Open(ctx, n.cluster, hosts.Credential)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range hosts.Machines {
+		if err := allowed(policy.HostAt("ssh", m.Address, hosts.Port)); err != nil {
+			return nil, err
+		}
+	}
+	return value, nil
+}

@@ -1,0 +1,199 @@
+// Package policy says what documents may use of a server's host and network: named credentials, which the server's administrator defines and binds to
+// hosts and clusters, and everything that a ServerPolicy allows.
+//
+// It decides and opens nothing. It knows neither clusters nor HTTP, and of the store only secrets.
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Secrets is the part of a store's secrets that credentials need.
+type Secrets interface {
+	Get(ctx context.Context, name string) ([]byte, error)
+	Put(ctx context.Context, name string, value []byte) error
+	PutIfAbsent(ctx context.Context, name string, value []byte) ([]byte, error)
+	Delete(ctx context.Context, name string) error
+	Names(ctx context.Context) ([]string, error)
+}
+
+// Credential is a credential without its value.
+type Credential struct {
+	Name     string    `json:"name"`
+	For      []string  `json:"for"`      // places that the value may be sent to
+	Clusters []string  `json:"clusters"` // names or patterns of the clusters whose documents may name it
+	Changed  time.Time `json:"changed"`
+}
+
+// sealed is a credential as the store keeps it, encrypted.
+type sealed struct {
+	Credential
+	Value []byte `json:"value"`
+}
+
+// prefix begins the names of credentials among the server's secrets.
+const prefix = "credential/"
+
+// maxValue bounds a value: a key or a clouds.yaml with many clouds is smaller.
+const maxValue = 256 << 10
+
+// Credentials are the credentials of a store.
+type Credentials struct{ in Secrets }
+
+// NewCredentials returns the credentials among the server's secrets of a store.
+func NewCredentials(in Secrets) Credentials { return Credentials{in} }
+
+// Add stores a credential. One of the same name is a conflict, unless replace allows it.
+func (c Credentials) Add(ctx context.Context, cred Credential, value []byte, replace bool) error {
+	if err := cred.check(); err != nil {
+		return err
+	}
+	switch {
+	case len(strings.TrimSpace(string(value))) == 0:
+		return fail.New(fail.Invalid, "the value of credential %s is empty", cred.Name).Do("--file names the file that holds it; - reads standard input")
+	case len(value) > maxValue:
+		return fail.New(fail.Invalid, "the value of credential %s is larger than %d KiB", cred.Name, maxValue>>10).Do("is this the right file?")
+	}
+	cred.Changed = time.Now().UTC().Truncate(time.Second)
+	raw, err := json.Marshal(sealed{cred, value})
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "write credential %s down", cred.Name)
+	}
+	if replace {
+		return c.in.Put(ctx, prefix+cred.Name, raw)
+	}
+	kept, err := c.in.PutIfAbsent(ctx, prefix+cred.Name, raw)
+	if err == nil && string(kept) != string(raw) {
+		err = fail.New(fail.Conflict, "there is a credential %s already", cred.Name).Do("--replace gives it another value and other bounds")
+	}
+	return err
+}
+
+func (c *Credential) check() error {
+	switch {
+	case !v1alpha1.IsCredentialName(c.Name):
+		return fail.New(fail.Invalid, "%q is not the name of a credential", c.Name).Do("use up to 63 lower-case letters, digits, dots and dashes")
+	case len(c.For) == 0:
+		return fail.New(fail.Invalid, "credential %s is bound to no host", c.Name).Do("--for HOST:PORT names the host that gets it")
+	case len(c.Clusters) == 0:
+		return fail.New(fail.Invalid, "credential %s is bound to no cluster", c.Name).Do(`--clusters names the clusters that may use it, as prod-a or "prod-*"`)
+	}
+	for _, text := range c.For {
+		if _, err := v1alpha1.ParsePlace(text); err != nil {
+			return fail.Wrap(fail.Invalid, err, "--for %s", text)
+		}
+	}
+	for _, text := range c.Clusters {
+		if text == "" || strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-*?[]^") != "" {
+			return fail.New(fail.Invalid, "--clusters %s is neither a name nor a pattern", text).Do(`write prod-a, or "prod-*"`)
+		}
+	}
+	return nil
+}
+
+// Remove forgets a credential: fail.NotFound if there is none of this name.
+func (c Credentials) Remove(ctx context.Context, name string) error {
+	if _, err := c.in.Get(ctx, prefix+name); err != nil {
+		if fail.KindOf(err) == fail.NotFound {
+			return fail.New(fail.NotFound, "there is no credential %s", name).Do("naupegos server credential list shows them")
+		}
+		return err
+	}
+	return c.in.Delete(ctx, prefix+name)
+}
+
+// List returns all credentials by name, without their values.
+func (c Credentials) List(ctx context.Context) ([]Credential, error) {
+	names, err := c.in.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []Credential{}
+	for _, n := range names {
+		name, ok := strings.CutPrefix(n, prefix)
+		if !ok {
+			continue
+		}
+		s, err := c.get(ctx, name)
+		if fail.KindOf(err) == fail.NotFound {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s.Credential)
+	}
+	return all, nil
+}
+
+func (c Credentials) get(ctx context.Context, name string) (*sealed, error) {
+	raw, err := c.in.Get(ctx, prefix+name)
+	if err != nil {
+		return nil, err
+	}
+	s := &sealed{}
+	if json.Unmarshal(raw, s) != nil || s.Name != name { // the cause could repeat a part of the value
+		return nil, fail.New(fail.Internal, "credential %s is damaged", name).Do("naupegos server credential add %s --replace", name)
+	}
+	return s, nil
+}
+
+// Usable refuses a credential that does not exist, or that documents of this cluster may not name. The two look the same: other clusters' credentials
+// are not to be guessed.
+func (c Credentials) Usable(ctx context.Context, cluster, name string) error {
+	_, err := c.usable(ctx, cluster, name)
+	return err
+}
+
+func (c Credentials) usable(ctx context.Context, cluster, name string) (*sealed, error) {
+	s, err := c.get(ctx, name)
+	switch {
+	case err != nil && fail.KindOf(err) != fail.NotFound:
+		return nil, err
+	case err != nil || !v1alpha1.MatchesAny(s.Clusters, cluster):
+		return nil, fail.New(fail.Unauthorized, "cluster %s has no credential %s", cluster, name).
+			Do("the server's administrator defines it: naupegos server credential add %s; then run the same command again", name)
+	}
+	return s, nil
+}
+
+// Find returns the value of a credential, to send it to an address: fail.Unauthorized if the cluster has no such credential, fail.Refused if it is for
+// another host.
+func (c Credentials) Find(ctx context.Context, cluster, name string, to v1alpha1.Address) ([]byte, error) {
+	value, allowed, err := c.Open(ctx, cluster, name)
+	if err == nil {
+		err = allowed(to)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// Open returns the value of a credential that itself says where it is to be sent, and what refuses other addresses. The caller asks before it sends.
+func (c Credentials) Open(ctx context.Context, cluster, name string) (value []byte, allowed func(v1alpha1.Address) error, err error) {
+	s, err := c.usable(ctx, cluster, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.Value, func(to v1alpha1.Address) error {
+		if s.covers(to) {
+			return nil
+		}
+		return fail.New(fail.Refused, "credential %s is not for %s", name, to).At(cluster).Do("name the host that it is for, or another credential")
+	}, nil
+}
+
+func (c *Credential) covers(to v1alpha1.Address) bool {
+	return slices.ContainsFunc(c.For, func(text string) bool {
+		p, err := v1alpha1.ParsePlace(text)
+		return err == nil && p.Covers(to)
+	})
+}

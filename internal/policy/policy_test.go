@@ -1,0 +1,187 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/policy"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// memory is Secrets in memory.
+type memory map[string]string
+
+func (m memory) Get(_ context.Context, name string) ([]byte, error) {
+	v, ok := m[name]
+	if !ok {
+		return nil, fail.New(fail.NotFound, "the server has no secret %s", name)
+	}
+	return []byte(v), nil
+}
+
+func (m memory) Put(_ context.Context, name string, value []byte) error {
+	m[name] = string(value)
+	return nil
+}
+
+func (m memory) PutIfAbsent(ctx context.Context, name string, value []byte) ([]byte, error) {
+	if _, ok := m[name]; !ok {
+		m[name] = string(value)
+	}
+	return m.Get(ctx, name)
+}
+
+func (m memory) Delete(_ context.Context, name string) error { delete(m, name); return nil }
+
+func (m memory) Names(context.Context) ([]string, error) { return slices.Sorted(maps.Keys(m)), nil }
+
+func parse(t *testing.T, name, spec string) *v1alpha1.Cluster {
+	t.Helper()
+	if spec = strings.TrimSpace(spec); !strings.Contains(spec, "endpoint: {") {
+		spec += "\nendpoint: {kind: direct}"
+	}
+	spec += "\ncontrolPlane: {replicas: 1, schedulable: true}"
+	text := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n  " + strings.ReplaceAll(spec, "\n", "\n  ") + "\n"
+	return testkit.Value(v1alpha1.Parse("x", []byte(text)))(t)
+}
+
+// TestPolicy: for each use of the host, a document that is refused, and one that is allowed by what the administrator has defined.
+func TestPolicy(t *testing.T) {
+	rules := testkit.Value(v1alpha1.ParseServerPolicy("p", []byte(`apiVersion: naupegos.dev/v1alpha1
+kind: ServerPolicy
+providers: [hosts, openstack, metal]
+clusters:
+- names: [prod-*]
+  endpoints: [vault.example.org:8200, 10.0.0.0/8]
+  releases: [v1.37]
+  backupDirectories: [/srv/backups]
+  autoscalePorts: "9000"
+`)))(t)
+	creds := policy.NewCredentials(memory{"authority": "other secrets are no credentials"})
+	for _, c := range []policy.Credential{
+		{Name: "vault", For: []string{"vault.example.org:8200"}, Clusters: []string{"prod-*", "demo"}},
+		{Name: "s3", For: []string{"s3.example.org"}, Clusters: []string{"demo"}},
+		{Name: "swift", For: []string{"http://keystone:5000"}, Clusters: []string{"demo"}},
+		{Name: "cloud", For: []string{"keystone"}, Clusters: []string{"demo"}},
+		{Name: "racks", For: []string{"10.0.0.0/24", "10.9.0.1:22"}, Clusters: []string{"demo"}},
+		{Name: "others", For: []string{"s3.example.org"}, Clusters: []string{"other"}},
+	} {
+		testkit.Must(t, creds.Add(t.Context(), c, []byte("value"), false))
+	}
+	const (
+		metal  = "provider: {metal: {}}\n"
+		vault  = metal + "pki: {issuer: {vault: {address: '%s', mount: pki/demo, auth: {%s}}}}"
+		bucket = metal + "backup: {to: {s3: {endpoint: '%s', bucket: abc, %s}}}"
+		swift  = metal + "backup: {to: {swift: {authURL: '%s', container: abc, %s}}}"
+		hosts  = "provider: {hosts: {%s, trustOnFirstUse: true, machines: [{address: %s, role: control-plane}]}}\nendpoint: {kind: direct}"
+	)
+	for _, c := range []struct{ cluster, spec, want string }{
+		{"demo", metal, ""},
+		{"demo", "provider: {local: {}}", "spec.provider.local: the server's policy: documents may not name provider local"},
+		{"demo", fmt.Sprintf(vault, "https://vault.example.org:8200", "credential: vault"), ""},
+		{"demo", fmt.Sprintf(vault, "https://vault.example.org", "credential: vault"), "credential vault is not for https://vault.example.org:443"},
+		{"demo", fmt.Sprintf(vault, "https://evil.net:8200", "credential: vault"), "spec.pki.issuer.vault.address: the server's policy: credential vault is not for https://evil.net:8200"},
+		{"demo", fmt.Sprintf(vault, "http://127.0.0.1:8200", "credential: vault"), "credential vault is not for http://127.0.0.1:8200"},
+		{"demo", fmt.Sprintf(vault, "https://vault.example.org:8200", "method: token"), "spec.pki.issuer.vault.auth.credential: the server's policy: no credential is named"},
+		{"demo", fmt.Sprintf(vault, "https://vault.example.org:8200", "credentialsFile: /etc/passwd"), "spec.pki.issuer.vault.auth.credentialsFile: the server's policy: documents may not name files"},
+		{"demo", fmt.Sprintf(vault, "https://vault.example.org:8200", "method: appRole"), "no credential is named"},
+		{"demo", fmt.Sprintf(vault, "https://vault.example.org:8200", "method: kubernetes, role: x"), "cluster demo may not have the server connect to https://vault.example.org:8200"},
+		{"prod-a", fmt.Sprintf(vault, "https://vault.example.org:8200", "method: kubernetes, role: x"), ""},
+		{"prod-a", fmt.Sprintf(vault, "https://evil.net:8200", "method: kubernetes, role: x"), "may not have the server connect to"},
+		{"demo", fmt.Sprintf(bucket, "https://s3.example.org", "credential: s3"), ""},
+		{"demo", fmt.Sprintf(bucket, "http://s3.example.org", "credential: s3"), "credential s3 is not for http://s3.example.org:80"},
+		{"demo", fmt.Sprintf(bucket, "https://s3.example.org", "credential: others"), "cluster demo has no credential others"},
+		{"demo", fmt.Sprintf(bucket, "https://s3.example.org", "credential: none"), "cluster demo has no credential none"},
+		{"demo", fmt.Sprintf(bucket, "https://s3.example.org", "credentialsFile: /root/.aws/credentials"), "documents may not name files"},
+		{"demo", fmt.Sprintf(bucket, "https://s3.example.org", "region: x"), "no credential is named"},
+		{"prod-a", fmt.Sprintf(bucket, "https://10.0.0.1", "region: x"), "no credential is named"},
+		{"demo", fmt.Sprintf(swift, "http://keystone:5000/v3", "credential: swift"), ""},
+		{"demo", fmt.Sprintf(swift, "https://keystone:5000/v3", "credential: swift"), "credential swift is not for https://keystone:5000"},
+		{"demo", fmt.Sprintf(swift, "http://keystone:5000/v3", "region: x"), "no credential is named"},
+		{"demo", "provider: {openstack: {credential: cloud, machine: {flavor: a, image: b}}}", ""},
+		{"demo", "provider: {openstack: {cloud: prod, machine: {flavor: a, image: b}}}", "spec.provider.openstack.credential: the server's policy: no credential is named"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks", "10.0.0.7"), ""},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, port: 2222", "10.9.0.1"), "credential racks is not for ssh://10.9.0.1:2222"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks", "10.0.1.7"), "spec.provider.hosts.machines[0].address: the server's policy: credential racks is not for ssh://10.0.1.7:22"},
+		{"demo", fmt.Sprintf(hosts, "sshKeyFile: /root/.ssh/id_rsa", "10.0.0.7"), "spec.provider.hosts.sshKeyFile: the server's policy: documents may not name files"},
+		{"demo", metal + "backup: {to: {directory: /srv/backups}}", "may not use directory /srv/backups"},
+		{"prod-a", metal + "backup: {to: {directory: /srv/backups/}}", ""},
+		{"prod-a", metal + "backup: {to: {directory: /srv/backups/x}}", "may not use directory"},
+		{"demo", metal + "unattended: {autoscale: true, autoscalePort: 443}\nworkers: [{name: a, maxReplicas: 3}]", "cluster demo may not use port 443 of the server"},
+		{"demo", metal + "unattended: {autoscale: true}\nworkers: [{name: a, maxReplicas: 3}]", ""},
+		{"prod-a", metal + "unattended: {autoscale: true, autoscalePort: 9000}\nworkers: [{name: a, maxReplicas: 3}]", ""},
+		{"prod-a", metal + "unattended: {autoscale: true, autoscalePort: 8086}\nworkers: [{name: a, maxReplicas: 3}]", "may not use port 8086"},
+		{"prod-a", metal, ""},
+		{"prod-a", metal + "kubernetes: {version: v1.36.0}", "cluster prod-a may not run Kubernetes v1.36.0"},
+		{"demo", metal + "kubernetes: {version: v1.36.0}", ""},
+		{"demo", metal + "endpoint: {address: localhost}", "spec.endpoint.address: the server's policy: cluster demo may not have the server connect to https://localhost:6443"},
+		{"demo", metal + "endpoint: {address: a.localhost}", "may not have the server connect to"},
+		{"demo", metal + "endpoint: {address: 'api.example.org:443'}", ""},
+		{"prod-a", metal + "endpoint: {address: 'api.example.org:443'}", "may not have the server connect to"},
+		{"prod-a", metal + "endpoint: {address: '10.3.0.1:6443'}", ""},
+	} {
+		err := policy.New(rules).Check(t.Context(), creds, parse(t, c.cluster, c.spec), nil)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s %s: %v", c.cluster, c.spec, err)
+		case c.want != "" && err == nil:
+			t.Errorf("%s %s: allowed, want %s", c.cluster, c.spec, c.want)
+		case c.want != "":
+			testkit.Fails(t, err, fail.Refused, c.want)
+		}
+	}
+	was := parse(t, "prod-a", metal+"kubernetes: {version: v1.36.0}")
+	testkit.Must(t, policy.New(rules).Check(t.Context(), creds, was, was)) // a cluster keeps the release that it has
+}
+
+// TestCredentials: a value goes to its hosts and clusters only, and is in no list and no error.
+func TestCredentials(t *testing.T) {
+	in := memory{}
+	creds, to := policy.NewCredentials(in), policy.HostAt("https", "Vault.example.org.", 8200)
+	c := policy.Credential{Name: "vault", For: []string{"vault.example.org:8200"}, Clusters: []string{"prod-*"}}
+	testkit.Must(t, creds.Add(t.Context(), c, []byte("hunter2"), false))
+	testkit.Fails(t, creds.Add(t.Context(), c, []byte("hunter3"), false), fail.Conflict, "--replace")
+	if v := testkit.Value(creds.Find(t.Context(), "prod-a", "vault", to))(t); string(v) != "hunter2" {
+		t.Errorf("the value is %q", v)
+	}
+	testkit.Must(t, creds.Add(t.Context(), c, []byte("hunter3"), true))
+	for _, bad := range []struct {
+		cluster, name string
+		to            v1alpha1.Address
+		kind          fail.Kind
+		want          string
+	}{
+		{"demo", "vault", to, fail.Unauthorized, "cluster demo has no credential vault"},
+		{"prod-a", "s3", to, fail.Unauthorized, "cluster prod-a has no credential s3"},
+		{"prod-a", "vault", policy.HostAt("https", "vault.example.org", 443), fail.Refused, "is not for"},
+		{"prod-a", "vault", policy.HostAt("http", "vault.example.org", 8200), fail.Refused, "is not for"},
+	} {
+		_, err := creds.Find(t.Context(), bad.cluster, bad.name, bad.to)
+		testkit.Fails(t, err, bad.kind, bad.want)
+		if strings.Contains(err.Error(), "hunter") {
+			t.Errorf("the error shows the value: %v", err)
+		}
+	}
+	if all := testkit.Value(creds.List(t.Context()))(t); len(all) != 1 || strings.Contains(fmt.Sprint(all), "hunter") {
+		t.Errorf("the list is %v", all)
+	}
+	in["credential/vault"] = "hunter"
+	_, err := creds.Find(t.Context(), "prod-a", "vault", to)
+	testkit.Fails(t, err, fail.Internal, "credential vault is damaged")
+	testkit.Must(t, creds.Remove(t.Context(), "vault"))
+	testkit.Fails(t, creds.Remove(t.Context(), "vault"), fail.NotFound, "there is no credential vault")
+	for _, bad := range []policy.Credential{
+		{Name: "A", For: c.For, Clusters: c.Clusters}, {Name: "../x", For: c.For, Clusters: c.Clusters}, {Name: "a", Clusters: c.Clusters},
+		{Name: "a", For: c.For}, {Name: "a", For: []string{"*"}, Clusters: c.Clusters}, {Name: "a", For: c.For, Clusters: []string{"a b"}},
+	} {
+		testkit.Fails(t, creds.Add(t.Context(), bad, []byte("x"), false), fail.Invalid)
+	}
+	testkit.Fails(t, creds.Add(t.Context(), c, []byte(" \n"), false), fail.Invalid, "is empty")
+	testkit.Fails(t, creds.Add(t.Context(), c, make([]byte, 1<<20), false), fail.Invalid)
+}
