@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -328,4 +329,44 @@ func TestKinds(t *testing.T) {
 func hexSum(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
+}
+
+// TestDirectoryStaysInside: a target that is a directory reads, lists, writes and removes nothing through links that lead out. Relative links
+// inside work, and so does a link that is the directory.
+func TestDirectoryStaysInside(t *testing.T) {
+	top := t.TempDir()
+	testkit.Must(t, os.MkdirAll(filepath.Join(top, "real", "demo"), 0o700))
+	testkit.Must(t, os.WriteFile(filepath.Join(top, "secret"), []byte(testkit.Secret), 0o600))
+	for name, to := range map[string]string{"demo/up": "../../secret", "demo/absolute": filepath.Join(top, "secret"), "out": "..", "demo/same": "file"} {
+		testkit.Must(t, os.Symlink(to, filepath.Join(top, "real", name)))
+	}
+	testkit.Must(t, syscall.Mkfifo(filepath.Join(top, "real", "demo", "fifo"), 0o600))
+	testkit.Must(t, os.Symlink("real", filepath.Join(top, "link")))
+	d := Directory(filepath.Join(top, "link"))
+	write := func(name string) error {
+		return d.Create(t.Context(), name, func(w io.Writer) error {
+			_, err := io.WriteString(w, "a set")
+			return err
+		})
+	}
+	testkit.Must(t, write("demo/file"))
+	for _, name := range []string{"demo/file", "demo/same"} {
+		f, size, err := d.Open(t.Context(), name)
+		testkit.Must(t, err)
+		if data := testkit.Value(io.ReadAll(f))(t); string(data) != "a set" || size != 5 {
+			t.Errorf("%s: %q", name, data)
+		}
+		testkit.Must(t, f.Close())
+	}
+	for _, name := range []string{"demo/up", "demo/absolute", "out/secret", "demo/fifo", "../secret"} {
+		_, _, err := d.Open(t.Context(), name)
+		testkit.Fails(t, err, fail.Refused, filepath.Base(name))
+	}
+	_, err := d.List(t.Context(), "out")
+	testkit.Fails(t, err, fail.Refused, "out")
+	testkit.Fails(t, write("out/secret"), fail.Refused, "out")
+	testkit.Fails(t, d.Remove(t.Context(), "out/secret"), fail.Refused, "out")
+	if data := testkit.Value(os.ReadFile(filepath.Join(top, "secret")))(t); string(data) != testkit.Secret {
+		t.Errorf("it was written through a link: %q", data)
+	}
 }

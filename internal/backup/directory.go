@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/within"
 )
 
 // Directory is a directory of this host as a Target. Files in it are their owner's alone.
@@ -33,70 +34,66 @@ func (d Directory) path(name string) string {
 }
 
 // Create implements Target.
-func (d Directory) Create(_ context.Context, name string, fill func(io.Writer) error) (err error) {
-	file := d.path(name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+func (d Directory) Create(_ context.Context, name string, fill func(io.Writer) error) error {
+	in, err := within.Make(string(d), 0o700)
+	if err != nil {
 		return fail.Wrap(fail.Refused, err, "make a directory for backups")
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), "."+path.Base(name)+"-*") // 0600
+	defer in.Close() // what was written is synced
+	var wrong error
+	err = in.Write(name, 0o600, 0o700, func(w io.Writer) error {
+		wrong = fill(w)
+		return wrong
+	})
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "write a backup")
+		in.RemoveEmpty(path.Dir(name))
 	}
-	defer func() {
-		if err != nil {
-			_ = f.Close() // closed already, or the first error says more
-			_ = os.Remove(f.Name())
-			_ = os.Remove(filepath.Dir(file)) // where nothing else is in it
-		}
-	}()
-	if err := fill(f); err != nil {
-		return err
+	if wrong != nil || err == nil {
+		return wrong
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fail.Wrap(fail.Refused, err, "write a backup").At(file)
-	}
-	if err := os.Rename(f.Name(), file); err != nil {
-		return fail.Wrap(fail.Refused, err, "write a backup").At(file)
-	}
-	return syncDir(filepath.Dir(file))
-}
-
-// syncDir has the names in a directory outlive a loss of power.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err == nil {
-		err = errors.Join(f.Sync(), f.Close())
-	}
-	if err != nil {
-		return fail.Wrap(fail.Refused, err, "write a backup").At(dir)
-	}
-	return nil
+	return fail.Wrap(fail.Refused, err, "write a backup").At(d.path(name))
 }
 
 // Open implements Target.
 func (d Directory) Open(_ context.Context, name string) (io.ReadCloser, int64, error) {
-	f, err := os.Open(d.path(name))
+	f, info, err := d.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, fail.New(fail.NotFound, "there is no such file").At(d.path(name))
 	}
 	if err != nil {
-		return nil, 0, fail.Wrap(fail.Refused, err, "read a backup")
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err != nil {
-		_ = f.Close() // nothing was written
 		return nil, 0, fail.Wrap(fail.Refused, err, "read a backup").At(d.path(name))
 	}
 	return f, info.Size(), nil
 }
 
+func (d Directory) open(name string) (*os.File, fs.FileInfo, error) {
+	in, err := within.Open(string(d))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.Close() // read only
+	f, err := in.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
 // List implements Target.
 func (d Directory) List(ctx context.Context, dir string) (all []File, err error) {
-	root := d.path(dir)
-	err = filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
+	in, err := within.Open(string(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "look for backups").At(string(d))
+	}
+	defer in.Close() // read only
+	err = in.Walk(dir, func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // removed meanwhile, or never there
 			return nil
@@ -112,25 +109,32 @@ func (d Directory) List(ctx context.Context, dir string) (all []File, err error)
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(string(d), file)
-		all = append(all, File{filepath.ToSlash(rel), info.Size(), info.ModTime()})
-		return err
+		all = append(all, File{name, info.Size(), info.ModTime()})
+		return nil
 	})
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "look for backups").At(root)
+		return nil, fail.Wrap(fail.Refused, err, "look for backups").At(d.path(dir))
 	}
 	return all, nil
 }
 
 // Remove implements Target.
 func (d Directory) Remove(_ context.Context, names ...string) error {
+	in, err := within.Open(string(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "remove a backup")
+	}
+	defer in.Close() // what has gone has gone
 	for _, name := range names {
-		if err := os.Remove(d.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := in.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fail.Wrap(fail.Refused, err, "remove a backup")
 		}
 	}
 	for _, name := range names {
-		_ = os.Remove(filepath.Dir(d.path(name))) // where nothing else is in it
+		in.RemoveEmpty(path.Dir(name))
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ const (
 	exportManifest = "manifest.json"
 	exportBlobs    = "blobs/sha256/"
 	maxManifest    = 8 << 20 // bytes
+	maxUnknown     = 4 << 30 // bytes of all blobs of a bundle that was not named; bundles have less than 2 GiB
 )
 
 // Export writes a bundle as one file. The same bundle gives the same bytes. Every blob is verified on the way; a damaged one ends
@@ -93,6 +94,15 @@ func (l *Library) exportBlob(ctx context.Context, t *tar.Writer, a Artifact) err
 
 func exportHeader(name string, size int64) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
+}
+
+// size returns how many bytes all artifacts have.
+func (m *Manifest) size() int64 {
+	var total int64
+	for _, a := range m.byDigest() {
+		total += a.Size // check has bounded the sum
+	}
+	return total
 }
 
 // byDigest returns the artifacts by digest; of several with the same content it keeps one.
@@ -209,6 +219,10 @@ func (im *importer) manifest() (Manifest, error) {
 	}
 	if !bytes.Equal(data, canonical) {
 		return m, errors.New("the manifest is not in its canonical form")
+	}
+	if total := m.size(); im.id == "" && total > maxUnknown {
+		return m, fail.New(fail.Refused, "the file holds %d bytes of programs and images, and without --id at most %d are imported", total, int64(maxUnknown)).
+			Do("nothing was imported: give --id, the bundle's ID from where it was made")
 	}
 	if got := idOf(data); im.id != "" && got != im.id {
 		return m, fail.New(fail.Refused, "the file holds bundle %s (Kubernetes %s), not %s", got, m.Title(), im.id).

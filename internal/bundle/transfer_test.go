@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -229,4 +230,44 @@ func TestImportStopsWhenAsked(t *testing.T) {
 	cancel()
 	_, err := newLibrary(t).Import(ctx, bytes.NewReader(file), "")
 	wantKind(t, err, fail.Interrupted)
+}
+
+// TestImportIsBounded: the manifest alone decides how much is written. A bundle that its ID was given for may be larger.
+func TestImportIsBounded(t *testing.T) {
+	from := newLibrary(t)
+	b := addBundle(t, from, "v1.36.3", "")
+	for _, c := range []struct {
+		size  int64
+		named bool
+		words []string
+	}{
+		{4<<30 + 1, false, []string{"at most 4294967296", "--id"}},
+		{4<<30 + 1, true, []string{"missing"}},
+		{maxBundle + 1, false, []string{"larger than 16 GiB"}},
+		{maxBundle + 1, true, []string{"larger than 16 GiB"}},
+	} {
+		m := b.Manifest
+		m.Binaries = append([]Artifact{}, m.Binaries...)
+		m.Binaries[0].Size, m.Binaries[0].Digest = c.size, "sha256:"+strings.Repeat("0f", 32)
+		data := testkit.Value(m.encode())(t)
+		var file bytes.Buffer
+		z := testkit.Value(zstd.NewWriter(&file))(t)
+		w := tar.NewWriter(z)
+		testkit.Must(t, w.WriteHeader(exportHeader(exportManifest, int64(len(data)))))
+		testkit.Value(w.Write(data))(t)
+		testkit.Must(t, errors.Join(w.Close(), z.Close()))
+		id := ""
+		if c.named {
+			id = idOf(data)
+		}
+		_, err := newLibrary(t).Import(t.Context(), &file, id)
+		if err == nil {
+			t.Fatalf("%d bytes are imported", c.size)
+		}
+		for _, word := range c.words {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%d bytes, named: %v: %v", c.size, c.named, err)
+			}
+		}
+	}
 }

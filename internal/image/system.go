@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry/order"
 	"github.com/naupegos/naupegos/internal/rootfs"
+	"github.com/naupegos/naupegos/internal/within"
 )
 
 // The files of a system image's directory. The manifest is an order.System; paths in it are those at which a server has the others.
@@ -160,19 +162,34 @@ func pack(ctx context.Context, from, to string) (out order.Blob, err error) {
 	return out, os.Remove(from)
 }
 
+// maxSystemManifest is how many bytes the manifest of a system image may have.
+const maxSystemManifest = 1 << 20
+
 // ReadSystem reads the manifest of a system image's directory. fail.NotFound where there is none.
 func ReadSystem(dir string) (*order.System, error) {
-	file := filepath.Join(dir, manifestFile)
-	data, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fail.New(fail.NotFound, "there is no system image").At(dir).Do("make one: naupegos image system")
-	}
+	in, err := within.Open(dir)
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read the system image's manifest")
+		return nil, systemError(err, dir)
+	}
+	defer in.Close() // read only
+	return readSystem(in, manifestFile)
+}
+
+func systemError(err error, at string) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return fail.New(fail.NotFound, "there is no system image").At(at).Do("make one: naupegos image system")
+	}
+	return fail.Wrap(fail.Refused, err, "read the system image's manifest")
+}
+
+func readSystem(in *within.Dir, file string) (*order.System, error) {
+	data, err := in.Read(file, maxSystemManifest)
+	if err != nil {
+		return nil, systemError(err, in.Path())
 	}
 	var s order.System
 	if err := json.Unmarshal(data, &s); err != nil || s.ID == "" || s.Root.Path == "" {
-		return nil, fail.New(fail.Invalid, "this is not the manifest of a system image").At(file).Do("make the image again: naupegos image system")
+		return nil, fail.New(fail.Invalid, "this is not the manifest of a system image").At(filepath.Join(in.Path(), file)).Do("make the image again: naupegos image system")
 	}
 	return &s, nil
 }
@@ -182,14 +199,22 @@ func SystemsDir(stateDir string) string { return filepath.Join(stateDir, "boot",
 
 // Systems reads the manifests of all system images in a directory, the one that was made last at the end. One that has none yet has no images.
 func Systems(dir string) ([]order.System, error) {
+	out := []order.System{}
+	in, err := within.Open(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "look for system images")
+	}
+	defer in.Close() // read only
 	found, err := filepath.Glob(filepath.Join(dir, "*", manifestFile))
 	if err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(found, func(a, b string) int { return madeAt(a).Compare(madeAt(b)) })
-	out := []order.System{}
 	for _, f := range found {
-		s, err := ReadSystem(filepath.Dir(f))
+		s, err := readSystem(in, path.Join(filepath.Base(filepath.Dir(f)), manifestFile))
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package netboot
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -30,7 +29,6 @@ type Site struct {
 	Fallback func(ctx context.Context, labels map[string]string) string
 
 	files    *boot.Directory
-	assets   *os.Root
 	service  *Service // nil: no interface is served
 	handler  http.Handler
 	watching atomic.Bool
@@ -42,8 +40,7 @@ func OpenSite(ctx context.Context, dir string, cfg Config) (*Site, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	assets := filepath.Join(dir, "assets")
-	if err := os.MkdirAll(assets, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "assets"), 0o755); err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "make the directory of what machines boot").At(dir)
 	}
 	s := &Site{Registry: boot.NewCatalog()}
@@ -51,21 +48,18 @@ func OpenSite(ctx context.Context, dir string, cfg Config) (*Site, error) {
 	if s.files, err = boot.OpenDirectory(dir, cfg.Log); err != nil {
 		return nil, err
 	}
-	if s.assets, err = os.OpenRoot(assets); err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "open the directory of assets").At(assets)
-	}
 	fallback := func(ctx context.Context, labels map[string]string) string {
 		if s.Fallback == nil {
 			return ""
 		}
 		return s.Fallback(ctx, labels)
 	}
-	s.handler = boot.Handler(boot.Options{Catalogs: []*boot.Catalog{s.Registry, s.files.Catalog}, Assets: s.assets, Fallback: fallback, Log: cfg.Log})
+	s.handler = boot.Handler(boot.Options{Catalogs: []*boot.Catalog{s.Registry, s.files.Catalog}, Assets: boot.AssetsOf(dir), Fallback: fallback, Log: cfg.Log})
 	if cfg.Interface == "" {
 		return s, nil
 	}
 	if s.service, err = New(ctx, cfg); err != nil {
-		return nil, errors.Join(err, s.assets.Close())
+		return nil, err
 	}
 	s.handler = s.service.Handler(s.handler)
 	return s, nil
@@ -83,8 +77,7 @@ func (s *Site) Address() netip.Addr {
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Run serves the interface, and follows the directory, until ctx ends.
-func (s *Site) Run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, s.assets.Close()) }()
+func (s *Site) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		s.watching.Store(true)

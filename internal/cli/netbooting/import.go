@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cli/output"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/netboot/boot"
 	"github.com/naupegos/naupegos/internal/tool"
 )
@@ -50,7 +49,7 @@ with other contents, nothing is copied without --replace. If the import is inter
 				return err
 			}
 			if !dry {
-				if err := carryOut(cmd.Context(), plan, Dir(dir), replace); err != nil {
+				if err := carryOut(cmd.Context(), plan, replace); err != nil {
 					return err
 				}
 			}
@@ -65,12 +64,9 @@ with other contents, nothing is copied without --replace. If the import is inter
 	return c
 }
 
-func carryOut(ctx context.Context, plan *boot.Import, dir string, replace bool) error {
+func carryOut(ctx context.Context, plan *boot.Import, replace bool) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fail.Wrap(fail.Refused, err, "make the directory of what machines boot")
-	}
 	return plan.Run(ctx, replace)
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/within"
 )
 
 // The files of a handover, but for the WireGuard configurations, which lie in a directory of their own.
@@ -103,8 +104,16 @@ func Released(dir, cluster string) bool {
 	return err == nil && rec.Cluster == cluster && slices.ContainsFunc(rec.Files, func(name string) bool { return strings.HasPrefix(name, PKIDir+"/") })
 }
 
+// maxMark is how many bytes a mark may have.
+const maxMark = 1 << 20
+
 func readMark(dir string) (rec record, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, markFile))
+	in, err := within.Open(dir)
+	if err != nil {
+		return rec, err
+	}
+	defer in.Close() // read only
+	data, err := in.Read(markFile, maxMark)
 	if err == nil {
 		err = json.Unmarshal(data, &rec)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/rootfs"
+	"github.com/naupegos/naupegos/internal/within"
 )
 
 // The files of an image.
@@ -28,6 +29,9 @@ const (
 	InitrdFile = "initrd"
 	infoFile   = "image.json"
 )
+
+// maxInfo is how many bytes an infoFile may have.
+const maxInfo = 1 << 20
 
 // recipe changes whenever an image is made differently of the same things.
 const recipe = "discovery 1"
@@ -132,7 +136,12 @@ func claim(ctx context.Context, cache string) (io.Closer, error) {
 
 // Open returns the image in a directory.
 func Open(dir string) (*Image, error) {
-	data, err := os.ReadFile(filepath.Join(dir, infoFile))
+	in, err := within.Open(dir)
+	var data []byte
+	if err == nil {
+		defer in.Close() // read only
+		data, err = in.Read(infoFile, maxInfo)
+	}
 	if err != nil {
 		return nil, fail.Wrap(fail.NotFound, err, "read the discovery image").Do("make one: naupegos image discovery")
 	}
@@ -140,9 +149,16 @@ func Open(dir string) (*Image, error) {
 	if err := json.Unmarshal(data, &i.Info); err != nil || i.ID == "" {
 		return nil, fail.New(fail.Invalid, "this describes no discovery image").At(filepath.Join(dir, infoFile))
 	}
-	for file, size := range map[string]int64{i.Kernel(): i.KernelSize, i.Initrd(): i.InitrdSize} {
-		if st, err := os.Stat(file); err != nil || st.Size() != size {
-			return nil, fail.New(fail.Invalid, "the discovery image is damaged").At(file).Do("remove it, and make it again: naupegos image discovery")
+	if !filepath.IsLocal(i.ID) || filepath.Base(i.ID) != i.ID { // it names a directory
+		return nil, fail.New(fail.Invalid, "%q is not the ID of a discovery image", i.ID).At(filepath.Join(dir, infoFile))
+	}
+	for file, size := range map[string]int64{KernelFile: i.KernelSize, InitrdFile: i.InitrdSize} {
+		st, err := in.Stat(file)
+		if within.Escapes(err) {
+			return nil, err
+		}
+		if err != nil || !st.Mode().IsRegular() || st.Size() != size {
+			return nil, fail.New(fail.Invalid, "the discovery image is damaged").At(filepath.Join(dir, file)).Do("remove it, and make it again: naupegos image discovery")
 		}
 	}
 	return i, nil
@@ -189,17 +205,24 @@ func (o *Options) make(ctx context.Context, deb string, info Info, programs map[
 
 // CopyTo puts the image's files into a directory, each of them whole or not at all, the description last.
 func (i *Image) CopyTo(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	from, err := within.Open(i.Dir)
+	if err != nil {
 		return fail.Wrap(fail.Refused, err, "copy the discovery image")
 	}
+	defer from.Close() // read only
+	to, err := within.Make(dir, 0o755)
+	if err != nil {
+		return fail.Wrap(fail.Refused, err, "copy the discovery image")
+	}
+	defer to.Close() // what was written is synced
 	for _, name := range []string{KernelFile, InitrdFile, infoFile} {
-		tmp := filepath.Join(dir, "."+name)
-		err := rootfs.RemoveGlob(tmp)
+		in, err := from.Open(name)
 		if err == nil {
-			err = rootfs.CopyFile(filepath.Join(i.Dir, name), tmp)
-		}
-		if err == nil {
-			err = os.Rename(tmp, filepath.Join(dir, name))
+			err = to.Write(name, 0o644, 0o755, func(w io.Writer) error {
+				_, err := io.Copy(w, in)
+				return err
+			})
+			err = errors.Join(err, in.Close())
 		}
 		if err != nil {
 			return fail.Wrap(fail.Refused, err, "copy the discovery image").At(dir)

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/within"
 )
 
 // settle is how long a directory has to be left alone before it is read: who writes it writes more than one file.
@@ -51,20 +53,24 @@ func (d *Directory) Watch(ctx context.Context) error {
 		return fail.Wrap(fail.Internal, err, "watch the groups and profiles of machines").At(d.path).Do("raise fs.inotify.max_user_instances")
 	}
 	defer w.Close() //nolint:errcheck // nothing was written
+	var links links
 	quiet := time.NewTimer(0)
 	defer quiet.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.Events:
-			quiet.Reset(settle)
+		case e := <-w.Events:
+			if links.concern(e.Name) {
+				quiet.Reset(settle)
+			}
 		case err := <-w.Errors: // as when there were more changes than the kernel keeps
 			d.log.Warn("changes may have been missed, all is read again", "directory", d.path, "reason", err.Error())
 			quiet.Reset(settle)
 		case <-quiet.C:
 			// Watched first, then read: what changes in between is read twice, not missed.
-			if err := d.follow(w); err != nil {
+			links = linksOf(d.path)
+			if err := d.follow(w, links); err != nil {
 				return fail.Wrap(fail.Internal, err, "watch the groups and profiles of machines").At(d.path).Do("raise fs.inotify.max_user_watches")
 			}
 			if err := d.Load(); err != nil {
@@ -74,32 +80,102 @@ func (d *Directory) Watch(ctx context.Context) error {
 	}
 }
 
-// follow watches every directory that is read. Adding one that is watched changes nothing.
-func (d *Directory) follow(w *fsnotify.Watcher) error {
+// follow watches every directory that is read, and those of the links that lead there. What is not read any more is not watched any more.
+func (d *Directory) follow(w *fsnotify.Watcher, links links) error {
+	wanted := map[string]bool{}
 	watch := func(dir string) error {
+		wanted[filepath.Clean(dir)] = true
 		if err := w.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	if err := watch(d.path); err != nil {
+	for _, dir := range links.parents {
+		if err := watch(dir); err != nil {
+			return err
+		}
+	}
+	// The link's target, not the link: inotify would go on to watch the former directory by the same name.
+	if err := d.watchTree(links.target, watch); err != nil {
 		return err
 	}
+	for _, dir := range w.WatchList() {
+		if !wanted[filepath.Clean(dir)] {
+			_ = w.Remove(dir) // it may have gone with its watch
+		}
+	}
+	return nil
+}
+
+// watchTree watches a directory and those in it that files are read from.
+func (d *Directory) watchTree(top string, watch func(string) error) error {
+	if err := watch(top); err != nil {
+		return err
+	}
+	in, err := within.Open(top)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
 	for _, sub := range directories {
-		err := filepath.WalkDir(filepath.Join(d.path, sub), func(path string, e fs.DirEntry, err error) error {
+		err := in.Walk(sub, func(name string, e fs.DirEntry, err error) error {
 			switch {
-			case errors.Is(err, os.ErrNotExist):
+			case errors.Is(err, fs.ErrNotExist), within.Escapes(err): // Load says what is wrong with a link
 				return nil
 			case err != nil:
 				return err
 			case !e.IsDir():
 				return nil
 			}
-			return watch(path)
+			return watch(filepath.Join(top, name))
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// links are what a path goes through before it is a directory.
+type links struct {
+	target  string   // without a link at its end
+	names   []string // the links, each of which may be exchanged
+	parents []string // the directories of these
+}
+
+// maxLinks is how many links in a row are followed, as many as the kernel follows.
+const maxLinks = 40
+
+// linksOf follows a path for as long as its last part is a link.
+func linksOf(path string) links {
+	l := links{target: filepath.Clean(path)}
+	for range maxLinks {
+		if above, err := filepath.EvalSymlinks(filepath.Dir(l.target)); err == nil { // ".." in a link starts at the real directory
+			l.target = filepath.Join(above, filepath.Base(l.target))
+		}
+		// Any name may become a link.
+		l.names, l.parents = append(l.names, l.target), append(l.parents, filepath.Dir(l.target))
+		to, err := os.Readlink(l.target)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(l.target), to)
+		}
+		l.target = filepath.Clean(to)
+	}
+	return l
+}
+
+// concern reports whether a change of a name matters. Other files beside the directory change all the time, such as the store.
+func (l links) concern(name string) bool {
+	name = filepath.Clean(name)
+	if slices.Contains(l.names, name) {
+		return true
+	}
+	rel, err := filepath.Rel(l.target, name)
+	return err == nil && filepath.IsLocal(rel)
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,9 +20,8 @@ type Options struct {
 	// Catalogs are asked for a machine's group, and the most specific one of all is taken; of equal ones that of the first. The profile
 	// that a group names is looked for in its own catalog, then in the others, templates in that of the profile.
 	Catalogs []*Catalog
-	// Assets is the directory of kernels and images that are given out below /assets/. What a link in it points to outside of it is not
-	// given out. Nil: there is none.
-	Assets *os.Root
+	// Assets opens the kernels and images that are given out below /assets/. Nil: there are none.
+	Assets Assets
 	// Fallback says which profile a machine has that no group is for, by its labels: the ID of one in a catalog. Empty: none. Nil: nobody is asked.
 	Fallback func(ctx context.Context, labels map[string]string) string
 	// Log is told why a machine was not answered. Nil: nobody is.
@@ -47,7 +45,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("/generic", s.text(genericKind, func(p *profile) string { return p.GenericID }))
 	mux.HandleFunc("/metadata", s.metadata)
 	if o.Assets != nil {
-		mux.Handle("/assets/", http.StripPrefix("/assets/", http.FileServer(assets{o.Assets})))
+		mux.HandleFunc("/assets/", s.asset)
 	}
 	return mux
 }
@@ -212,20 +210,4 @@ func write(w http.ResponseWriter, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Write(body) //nolint:errcheck // who has gone away misses nothing
-}
-
-// assets gives out files of a directory and of nowhere else. They are real files, which the kernel sends by itself.
-type assets struct{ root *os.Root }
-
-// Open implements http.FileSystem.
-func (a assets) Open(name string) (http.File, error) {
-	name = clean(name)
-	if name == "" {
-		name = "."
-	}
-	f, err := a.root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
 }

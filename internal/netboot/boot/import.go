@@ -4,14 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/within"
 )
 
 // Import is what taking over a matchbox's data directory comes to: files, named below the directory as groups/a.json.
@@ -41,76 +41,107 @@ func PlanImport(from, assets, to string) (*Import, error) {
 	for _, problem := range append(problems, NewCatalog().Replace(cfg)...) {
 		p.Problems = append(p.Problems, problem.Error())
 	}
-	if p.assets == "" {
-		p.assets = filepath.Join(from, "assets")
-	} else if _, err := os.Stat(assets); err != nil {
-		return nil, fail.Wrap(fail.NotFound, err, "read the assets")
+	places, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	defer places.close()
+	if places.to, err = within.Open(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fail.Wrap(fail.Refused, err, "open the directory to import into").At(to)
 	}
 	// What is named lies there before what names it: templates and assets, then profiles, then groups.
 	for _, sub := range []string{"assets", string(genericKind), string(cloudKind), string(ignitionKind), "profiles", "groups"} {
-		if err := p.compare(sub); err != nil {
+		if err := p.compare(places, sub); err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "compare what is to be imported").At(from)
 		}
 	}
 	return p, nil
 }
 
-// source returns where a file is copied from.
-func (p *Import) source(name string) string {
-	if below, ok := strings.CutPrefix(name, "assets"); ok {
-		return filepath.Join(p.assets, below)
+// places are the open directories of an import.
+type places struct{ from, assets, to *within.Dir } // assets: nil if it is from's; to: nil if there is none
+
+// open opens the directories that are read.
+func (p *Import) open() (places, error) {
+	var o places
+	var err error
+	if o.from, err = within.Open(p.from); err != nil {
+		return o, fail.Wrap(fail.NotFound, err, "read the data directory").At(p.from)
 	}
-	return filepath.Join(p.from, name)
+	if p.assets == "" {
+		return o, nil
+	}
+	if o.assets, err = within.Open(p.assets); err != nil {
+		o.close()
+		return o, fail.Wrap(fail.NotFound, err, "read the assets")
+	}
+	return o, nil
 }
 
-// compare looks which files of a directory are new, and which differ.
-func (p *Import) compare(sub string) error {
-	var failed error
-	err := eachFile(p.source(sub), sub, func(name, path string) {
+func (o places) close() {
+	for _, d := range []*within.Dir{o.from, o.assets, o.to} {
+		if d != nil {
+			_ = d.Close() // what was written is synced
+		}
+	}
+}
+
+// source returns where a name of an import is read.
+func (o places) source(name string) (*within.Dir, string) {
+	if below, ok := strings.CutPrefix(name+"/", "assets/"); ok && o.assets != nil {
+		return o.assets, path.Clean("./" + below)
+	}
+	return o.from, name
+}
+
+// compare finds out which files of a directory are new, and which differ. A file that can't be imported is a problem, and stops nothing.
+func (p *Import) compare(o places, sub string) error {
+	from, root := o.source(sub)
+	err := eachFile(from, root, sub, func(name string) {
+		file := path.Join(root, name)
 		name = sub + "/" + name
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if info, err := from.Stat(file); err == nil && info.IsDir() {
 			p.Problems = append(p.Problems, name+": a link to a directory: what lies there is not imported")
 			return
 		}
-		same, err := sameContent(path, filepath.Join(p.to, name))
-		switch {
+		ours, err := digest(from, file)
+		if err != nil {
+			p.problem(name, err)
+			return
+		}
+		if o.to == nil {
+			p.New = append(p.New, name)
+			return
+		}
+		switch theirs, err := digest(o.to, name); {
 		case errors.Is(err, fs.ErrNotExist):
 			p.New = append(p.New, name)
-		case err != nil:
-			failed = errors.Join(failed, err)
-		case same:
+		case err == nil && ours == theirs:
 			p.Same++
-		default:
+		default: // as a link that leads out: it is replaced, not followed
 			p.Changed = append(p.Changed, name)
 		}
 	})
-	return errors.Join(err, failed)
+	if within.Escapes(err) {
+		p.problem(sub, err)
+		return nil
+	}
+	return err
 }
 
-// sameContent compares two files. The error is fs.ErrNotExist where there is no second one.
-func sameContent(a, b string) (bool, error) {
-	from, err := os.Stat(a)
-	if err != nil {
-		return false, fmt.Errorf("it can't be read: %v", err) //nolint:errorlint // that a is missing is no fs.ErrNotExist of b
+// problem notes why a file is not imported, unless reading the configuration has said so.
+func (p *Import) problem(name string, err error) {
+	if text := (Problem{name, err}).Error(); !slices.Contains(p.Problems, text) {
+		p.Problems = append(p.Problems, text)
 	}
-	to, err := os.Stat(b)
-	if err != nil || from.Size() != to.Size() {
-		return false, err
-	}
-	one, err := digest(a)
-	if err != nil {
-		return false, err
-	}
-	other, err := digest(b)
-	return one == other, err
 }
 
-func digest(path string) (sum [sha256.Size]byte, err error) {
-	f, err := os.Open(path)
+func digest(d *within.Dir, name string) (sum [sha256.Size]byte, err error) {
+	f, err := d.Open(name)
 	if err != nil {
 		return sum, err
 	}
-	defer f.Close()
+	defer f.Close() // read only
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return sum, err
@@ -125,11 +156,19 @@ func (p *Import) Run(ctx context.Context, replace bool) error {
 		return fail.New(fail.Conflict, "there are other files of the same names: %s", strings.Join(p.Changed[:min(len(p.Changed), 5)], ", ")).At(p.to).
 			Do("look at them, then say --replace")
 	}
+	places, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer places.close()
+	if places.to, err = within.Make(p.to, 0o755); err != nil {
+		return fail.Wrap(fail.Refused, err, "make the directory of what machines boot")
+	}
 	for _, name := range append(p.Changed, p.New...) {
 		if err := ctx.Err(); err != nil {
 			return fail.Wrap(fail.Interrupted, err, "import a matchbox's directory").Do("the same command continues")
 		}
-		if err := p.copy(name); err != nil {
+		if err := places.copy(name); err != nil {
 			return fail.Wrap(fail.Internal, err, "copy %s", name).At(p.to)
 		}
 	}
@@ -137,24 +176,15 @@ func (p *Import) Run(ctx context.Context, replace bool) error {
 }
 
 // copy copies a file, whole or not at all.
-func (p *Import) copy(name string) error {
-	to := filepath.Join(p.to, name)
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	in, err := os.Open(p.source(name))
+func (o places) copy(name string) error {
+	from, file := o.source(name)
+	in, err := from.Open(file)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.CreateTemp(p.to, ".import-*") // not where it is to lie: a server may be reading there
-	if err != nil {
+	defer in.Close() // read only
+	return o.to.Write(name, 0o644, 0o755, func(w io.Writer) error {
+		_, err := io.Copy(w, in)
 		return err
-	}
-	defer os.Remove(out.Name())
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Chmod(0o644), out.Sync(), out.Close()); err != nil {
-		return err
-	}
-	return os.Rename(out.Name(), to)
+	})
 }

@@ -158,9 +158,7 @@ func TestMatchboxAnswersTheSame(t *testing.T) {
 	plan := testkit.Value(boot.PlanImport(data, "", imported))(t)
 	testkit.Must(t, plan.Run(context.Background(), false))
 	dir := testkit.Value(boot.OpenDirectory(imported, slog.New(slog.DiscardHandler)))(t)
-	assets := testkit.Value(os.OpenRoot(filepath.Join(imported, "assets")))(t)
-	defer assets.Close()
-	endpoints := httptest.NewServer(boot.Handler(boot.Options{Catalogs: []*boot.Catalog{dir.Catalog}, Assets: assets}))
+	endpoints := httptest.NewServer(boot.Handler(boot.Options{Catalogs: []*boot.Catalog{dir.Catalog}, Assets: boot.AssetsOf(imported)}))
 	defer endpoints.Close()
 
 	requests := slices.Clone(others)

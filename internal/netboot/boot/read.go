@@ -3,12 +3,15 @@ package boot
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/within"
 )
+
+// maxFile is how many bytes a group, profile or template may have.
+const maxFile = 16 << 20
 
 // directories are those of a data directory that a Config is read from.
 var directories = []string{"groups", "profiles", string(ignitionKind), string(cloudKind), string(genericKind)}
@@ -18,15 +21,14 @@ var directories = []string{"groups", "profiles", string(ignitionKind), string(cl
 func ReadDir(dir string) (Config, []Problem, error) {
 	cfg := Config{Groups: map[string]Group{}, Profiles: map[string]Profile{}, Ignition: map[string]string{}, Cloud: map[string]string{}, Generic: map[string]string{}}
 	var problems []Problem
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		if err == nil {
-			err = errors.New("it is not a directory")
-		}
+	in, err := within.Open(dir)
+	if err != nil {
 		return cfg, nil, fail.Wrap(fail.NotFound, err, "read the groups and profiles of machines").At(dir)
 	}
+	defer in.Close()
 	for _, sub := range directories {
-		err := eachFile(filepath.Join(dir, sub), sub, func(name, path string) {
-			data, err := os.ReadFile(path)
+		err := eachFile(in, sub, sub, func(name string) {
+			data, err := in.Read(path.Join(sub, name), maxFile)
 			if err == nil {
 				err = cfg.take(sub, name, data)
 			}
@@ -34,7 +36,9 @@ func ReadDir(dir string) (Config, []Problem, error) {
 				problems = append(problems, Problem{sub + "/" + name, err})
 			}
 		})
-		if err != nil {
+		if within.Escapes(err) { // the other directories are of use without it
+			problems = append(problems, Problem{sub, err})
+		} else if err != nil {
 			return cfg, nil, fail.Wrap(fail.Internal, err, "read the groups and profiles of machines").At(dir)
 		}
 	}
@@ -66,24 +70,28 @@ func (c *Config) take(sub, name string, data []byte) error {
 	return nil
 }
 
-// eachFile calls f with the files that matter in root, a directory of this kind: their name below it, and their path. Groups lie in it
-// itself; what profiles, templates and assets are named may have directories. Links are followed to files.
-func eachFile(root, sub string, f func(name, path string)) error {
-	return fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
+// eachFile calls f with the names of the files that matter below root, which is a directory of the kind sub. Groups lie in it directly; profiles,
+// templates and assets may lie in directories of their own. A name may be a link.
+func eachFile(in *within.Dir, root, sub string, f func(name string)) error {
+	return in.Walk(root, func(at string, d fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(strings.TrimPrefix(at, root), "/")
+		if root == "." {
+			name = at
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // there is no such directory, or the file has gone meanwhile
 		case err != nil:
 			return err
 		case d.IsDir():
-			if name != "." && sub == "groups" {
+			if at != root && sub == "groups" {
 				return fs.SkipDir
 			}
 			return nil
 		case (sub == "groups" || sub == "profiles") && !strings.HasSuffix(name, ".json"):
 			return nil
 		}
-		f(name, filepath.Join(root, name))
+		f(name)
 		return nil
 	})
 }

@@ -1,0 +1,55 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/within"
+)
+
+// Assets opens kernels and images by their names below /assets/.
+type Assets interface {
+	// Open opens a regular file. fs.ErrNotExist: there is none of this name.
+	Open(ctx context.Context, name string) (*os.File, error)
+}
+
+// AssetsOf are the files of assets/ in a data directory, whichever directory its path means at the time.
+type AssetsOf string
+
+// Open implements Assets.
+func (a AssetsOf) Open(_ context.Context, name string) (*os.File, error) {
+	d, err := within.Open(string(a))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Open(path.Join("assets", path.Clean("/"+name)))
+}
+
+// asset answers with a file. Directories are not listed. The kernel sends the file by itself.
+func (s *server) asset(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/assets/")
+	if name == "" || strings.HasSuffix(name, "/") {
+		name += "index.html"
+	}
+	f, err := s.Assets.Open(r.Context(), clean(name))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.Log.Warn("a file was not given out", "path", r.URL.Path, "reason", err.Error())
+		}
+		http.NotFound(w, r)
+		return
+	}
+	defer f.Close() // read only
+	info, err := f.Stat()
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	http.ServeContent(w, r, path.Base(name), info.ModTime(), f)
+}
