@@ -59,7 +59,7 @@ test-report: ## when and on which commit each test last passed, and how long it 
 $(TIERS): ## one tier of the tests; NAUPEGOS_FULL=1 as make test-full runs it
 	@go run ./hack/ci $@
 
-lint: ## golangci-lint, with the house's import rules
+lint: ## golangci-lint with the house's import rules, govulncheck, and a scan for secrets
 	@hack/lint
 
 docs: ## regenerate what docs/reference takes from the code

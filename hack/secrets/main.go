@@ -1,0 +1,96 @@
+// Secrets scans the tracked files of this repository for what looks like a credential, and fails if it finds one that the list of test data does
+// not name.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// kinds are what is looked for. Each expression begins with characters that rarely occur, so that a scan takes a second.
+var kinds = []struct {
+	name string
+	is   *regexp.Regexp
+}{
+	{"a private key", regexp.MustCompile(`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s*\\?n?\s*[A-Za-z0-9+/]{20}`)},
+	{"an age identity", regexp.MustCompile(`AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{50,}`)},
+	{"an AWS access key", regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
+	{"a GitHub token", regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{60,})`)},
+	{"a GitLab token", regexp.MustCompile(`\bglpat-[A-Za-z0-9_-]{20,}`)},
+	{"a Slack token", regexp.MustCompile(`\bxox[abposr]-[A-Za-z0-9-]{20,}`)},
+	{"a Google API key", regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{35}\b`)},
+	{"a Vault token", regexp.MustCompile(`\bhv[sbr]\.[A-Za-z0-9_-]{24,}`)},
+	{"a token of naupegos server", regexp.MustCompile(`\bnaupegos_[0-9a-f]{12}_[A-Za-z0-9_-]{40,}`)},
+	{"a JSON web token", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{16,}\.eyJ[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`)},
+	{"a password in an address", regexp.MustCompile(`\b(?:postgres|postgresql|https?|amqp|redis)://[^\s:/@'"<>{}$%]+:[^\s/@'"<>{}$%]{8,}@[a-z0-9]`)},
+}
+
+// testData are files that hold such things on purpose: made up, and valid nowhere. A pattern is path.Match's; "" as the kind means any.
+var testData = []struct{ file, kind string }{
+	{"hack/secrets/main_test.go", ""},
+}
+
+// finding is something that looks like a secret.
+type finding struct {
+	file string
+	line int
+	kind string
+}
+
+// scan looks through the text of a file.
+func scan(file string, text []byte) []finding {
+	if bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
+		return nil // a binary file
+	}
+	var all []finding
+	for _, k := range kinds {
+		for _, at := range k.is.FindAllIndex(text, -1) {
+			if !allowed(file, k.name) {
+				all = append(all, finding{file, 1 + bytes.Count(text[:at[0]], []byte("\n")), k.name})
+			}
+		}
+	}
+	return all
+}
+
+func allowed(file, kind string) bool {
+	for _, t := range testData {
+		if ok, err := path.Match(t.file, file); err == nil && ok && (t.kind == "" || t.kind == kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func main() {
+	out, err := exec.Command("git", "ls-files", "-z").Output()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "secrets: list the tracked files:", err)
+		os.Exit(1)
+	}
+	found := 0
+	for _, file := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		info, err := os.Lstat(file)
+		if err != nil || !info.Mode().IsRegular() {
+			continue // removed and not committed yet, or a link
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "secrets:", err)
+			os.Exit(1)
+		}
+		for _, f := range scan(file, text) {
+			found++
+			fmt.Printf("%s:%d: this looks like %s\n", f.file, f.line, f.kind)
+		}
+	}
+	if found > 0 {
+		fmt.Println("Remove it, and consider it known: it stays in the history. If it is made up for a test, hack/secrets/main.go has the list of such files.")
+		os.Exit(1)
+	}
+}
