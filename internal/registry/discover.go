@@ -37,6 +37,9 @@ func (r *Registry) Discover(ctx context.Context, body []byte, signature string) 
 			return nil, err
 		}
 	}
+	if err := r.markShared(ctx, d); err != nil {
+		return nil, err
+	}
 	out := &Discovery{Key: key}
 	m, err := r.change(ctx, d.Boot.UUID, metal.How{Make: true, Quick: true}, func(dr *metal.Draft, rec *Record) error {
 		out.New = dr.New

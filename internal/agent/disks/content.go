@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
 // Edge is how much of a disk's beginning, and of its end, has to be zeros for the disk to be empty.
@@ -17,8 +19,11 @@ const Unknown = "something unknown"
 // file system keeps anything, so that an installation that was cut off can go on without consent.
 const Unfinished = "naupegos installation in progress\n"
 
+// protective is the type of the MBR's partition that comes with a GPT. Once it is there, the names of partitions tell whose the disk is.
+const protective = "\xee"
+
 // HoldsUnfinished names what such a disk holds.
-const HoldsUnfinished = "an unfinished installation"
+const HoldsUnfinished = facts.Unfinished
 
 // regions are a disk's beginning and end in memory. Places between them are read as needed.
 type regions struct {
@@ -64,7 +69,7 @@ func Content(from io.ReaderAt, size int64) ([]string, error) {
 		return nil, errors.New("it has no size")
 	}
 	r, err := look(from, size)
-	if bytes.HasPrefix(r.begin, []byte(Unfinished)) {
+	if bytes.HasPrefix(r.begin, []byte(Unfinished)) && r.text(450, 1) != protective {
 		return []string{HoldsUnfinished}, err
 	}
 	if found := names(r); len(found) > 0 {

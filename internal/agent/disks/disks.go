@@ -192,6 +192,9 @@ func contentOf(device string, size int64) ([]string, error) {
 func ofPartitions(root host.Root, name string) (all []string) {
 	parts, _ := filepath.Glob(filepath.Join(root.Path("/sys/block/"+name), name+"*"))
 	for _, p := range parts {
+		if strings.Contains("\n"+root.Read("/sys/block/"+name+"/"+filepath.Base(p)+"/uevent")+"\n", "\nPARTNAME=naupegos-state\n") {
+			all = append(all, facts.Ours)
+		}
 		f, err := os.Open(root.Path("/dev/" + strings.ReplaceAll(filepath.Base(p), "!", "/")))
 		if err != nil {
 			continue

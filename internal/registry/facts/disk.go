@@ -137,7 +137,47 @@ func DiskTitles(disks []Disk) string {
 	}
 	all := make([]string, 0, len(disks))
 	for _, d := range disks {
-		all = append(all, d.Title())
+		title := d.Title()
+		if len(d.Holds) > 0 {
+			title += ", which holds " + strings.Join(d.Holds, ", ")
+		}
+		all = append(all, title)
 	}
 	return strings.Join(all, ", ")
 }
+
+// Consents reports whether one of the names means this disk and no other.
+func Consents(all []Disk, d Disk, names []string) bool {
+	for _, n := range names {
+		if d.Is(n) && count(all, n) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// Ambiguous says that names mean this disk and others, so that they don't count as consent; empty if they don't.
+func Ambiguous(all []Disk, d Disk, names []string) string {
+	for _, n := range names {
+		if c := count(all, n); d.Is(n) && c > 1 {
+			return fmt.Sprintf(" (%d disks have the serial number %s: name this one by its WWID)", c, n)
+		}
+	}
+	return ""
+}
+
+// count says how many disks a name means.
+func count(all []Disk, name string) (n int) {
+	for _, d := range all {
+		if d.Is(name) {
+			n++
+		}
+	}
+	return n
+}
+
+// What a disk holds that Naupegos has installed, or whose installation was cut off: it may be installed again without consent.
+const (
+	Ours       = "naupegos"
+	Unfinished = "an unfinished installation"
+)

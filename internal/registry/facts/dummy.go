@@ -23,7 +23,7 @@ func dummyUUID(uuid string) string {
 			return "it repeats itself"
 		case boardMAC(b):
 			return ""
-		case covered(b) >= 14 || covered(nibbles(b)) >= 28 || covered(words(b)) == 8:
+		case covered(b) >= 14 || covered(nibbles(b)) >= 30 || covered(words(b)) == 8:
 			return "it counts up or down"
 		case dellWithoutTag(b):
 			return "Dell's form without a service tag"

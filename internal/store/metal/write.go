@@ -105,7 +105,8 @@ func (s machines) save(ctx context.Context, tx Querier, d *Draft, before Machine
 	return putEvents(ctx, tx, d.UUID, now, d.Events)
 }
 
-// putMACs writes the addresses of a machine, none of which may be another's.
+// putMACs writes the addresses of a machine. The one that it boots by may not be another's; further ones that are another's are left out: that other
+// machine may have claimed them at the same time.
 func (s machines) putMACs(ctx context.Context, tx Querier, d *Draft) error {
 	if _, err := run(ctx, tx, "DELETE FROM machine_macs WHERE uuid = $1", d.UUID); err != nil {
 		return err
@@ -124,6 +125,10 @@ func (s machines) putMACs(ctx context.Context, tx Querier, d *Draft) error {
 		}
 		if other == d.UUID {
 			return fail.New(fail.Invalid, "the machine names its MAC address %s twice", mac).At(d.UUID)
+		}
+		if place > 0 {
+			d.MACs = slices.DeleteFunc(slices.Clone(d.MACs), func(m string) bool { return m == mac })
+			continue
 		}
 		return fail.New(fail.Conflict, "the MAC address %s is the machine %s's", mac, other).At(d.UUID).
 			Do("two machines can't share one: where a network card was moved, forget the other machine first: naupegos machine forget %s", other)
