@@ -31,7 +31,7 @@ func early() {
 // installed installs the machine, and returns how it is to go on.
 func installed(ctx context.Context, m boot.Machine) (boot.End, error) {
 	done, err := install.Machine(ctx, install.Options{UUID: m.Discovery.Boot.UUID, MAC: m.Discovery.Boot.MAC, Server: m.Server, Authority: m.Authority,
-		Key: m.Key, Certificate: []byte(m.Certificate), Disks: m.Discovery.Disks, Say: m.Say})
+		Key: m.Key, Certificate: []byte(m.Certificate), Say: m.Say})
 	if err != nil {
 		return 0, err
 	}

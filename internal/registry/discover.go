@@ -49,6 +49,9 @@ func (r *Registry) DiscoverFrom(ctx context.Context, body []byte, signature, fro
 			return nil, err
 		}
 	}
+	if err := r.markShared(ctx, d); err != nil {
+		return nil, err
+	}
 	out := &Discovery{Key: key}
 	how := metal.How{Make: true, Quick: !ruled, Room: metal.Room{Total: r.bounds.Total, PerOrigin: r.bounds.PerAddress}}
 	m, err := r.change(ctx, d.Boot.UUID, how, func(dr *metal.Draft, rec *Record) error {

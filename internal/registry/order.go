@@ -38,6 +38,9 @@ func (r *Registry) SetOrder(ctx context.Context, uuid string, o *order.Order, by
 				return err
 			}
 		}
+		if err := hasDisks(d.Facts, rec.Order, o); err != nil {
+			return err
+		}
 		wanted := ""
 		if o != nil {
 			wanted = o.Digest()

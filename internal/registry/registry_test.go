@@ -181,7 +181,13 @@ func TestImpostors(t *testing.T) {
 	}
 	thief := newSimulated(t, 3, true) // a UUID of its own, a MAC address of another
 	thief.Interfaces = append(thief.Interfaces, facts.Interface{Name: "eth1", MAC: s.Boot.MAC})
-	_, err = thief.send(t, r)
+	testkit.Value(thief.send(t, r))(t)
+	if m, other := testkit.Value(r.Machine(ctx, thief.Boot.UUID))(t), testkit.Value(r.Machine(ctx, s.Boot.MAC))(t); len(m.MACs) != 1 || other.UUID != s.Boot.UUID || !strings.Contains(m.Facts.Interfaces[1].Ignored, s.Boot.UUID) {
+		t.Errorf("a card's address was taken from another machine: %v, %s, %+v", m.MACs, other.UUID, m.Facts.Interfaces)
+	}
+	robber := newSimulated(t, 6, true) // it boots by the MAC address of another
+	robber.Boot.MAC = s.Boot.MAC
+	_, err = robber.send(t, r)
 	testkit.Fails(t, err, fail.Conflict, s.Boot.MAC, s.Boot.UUID)
 
 	plain := newSimulated(t, 4, false)

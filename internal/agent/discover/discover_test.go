@@ -23,7 +23,7 @@ import (
 // machine is the file system of one, as its kernel shows it.
 func machine(t *testing.T) host.Root {
 	root := host.Root(t.TempDir())
-	disk := make([]byte, 128<<10)
+	disk := make([]byte, 512_000)
 	copy(disk[512:], "EFI PART")
 	copy(disk[1080:], "\x53\xef")
 	for path, content := range map[string]string{

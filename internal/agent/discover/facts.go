@@ -7,13 +7,13 @@ package discover
 import (
 	"encoding/binary"
 	"net"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/agent/disks"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry/facts"
@@ -34,7 +34,7 @@ func Look(root host.Root, boot string) (*facts.Discovery, error) {
 	if d.Boot.MAC, err = bootMAC(root, d.Interfaces, boot); err != nil {
 		return nil, err
 	}
-	d.Disks, d.System = disks(root), system(root)
+	d.Disks, d.System = disks.List(root), system(root)
 	return d, nil
 }
 
@@ -50,40 +50,11 @@ func bootMAC(root host.Root, all []facts.Interface, said string) (string, error)
 		return facts.ParseMAC(said)
 	}
 	for _, i := range all {
-		if i.Gateway != "" && i.MAC != "" {
-			return i.MAC, nil
+		if mac, err := facts.ParseMAC(i.MAC); err == nil && i.Gateway != "" {
+			return mac, nil
 		}
 	}
 	return "", fail.New(fail.NotReady, "no interface has a default route, and nobody said which one the machine has booted by").Do("add BOOTIF=01-${mac:hexhyp} to the kernel's arguments")
-}
-
-// interfaces are those that the kernel has, but for loopback and what is only in the kernel.
-func interfaces(root host.Root) ([]facts.Interface, error) {
-	all, err := net.Interfaces()
-	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "list the network interfaces")
-	}
-	gateways := defaultGateways(root.Read("/proc/net/route"))
-	out := []facts.Interface{}
-	for _, n := range all {
-		device := "/sys/class/net/" + n.Name
-		if _, err := os.Stat(root.Path(device + "/device")); err != nil {
-			continue
-		}
-		i := facts.Interface{Name: n.Name, MAC: n.HardwareAddr.String(), Gateway: gateways[n.Name], FQDN: []string{}, Link: root.Read(device+"/carrier") == "1"}
-		if speed, err := strconv.Atoi(root.Read(device + "/speed")); err == nil && speed > 0 {
-			i.Speed = speed
-		}
-		if link, err := os.Readlink(root.Path(device + "/device/driver")); err == nil {
-			i.Driver = filepath.Base(link)
-		}
-		addresses, _ := n.Addrs() // one that goes away meanwhile has none
-		for _, a := range addresses {
-			address(&i, a)
-		}
-		out = append(out, i)
-	}
-	return out, nil
 }
 
 func address(i *facts.Interface, a net.Addr) {

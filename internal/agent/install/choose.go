@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,13 +13,21 @@ import (
 )
 
 // Choose returns the disk that an order's rule names. ours says which disks Naupegos has installed before: they go before others, so that a
-// machine never has two systems. fail.Refused says of each disk why it is not the one.
+// machine never has two systems. fail.Refused says of each disk why it is not the one, or which names of the order no disk has.
 func Choose(o *order.Order, disks []facts.Disk, ours func(facts.Disk) bool) (facts.Disk, error) {
+	if missing := facts.Missing(disks, o.Names()...); len(missing) > 0 {
+		words := strings.Join(missing, ", ")
+		if slices.Contains(missing, o.Disk.Serial) {
+			words += " (each disk is another one than " + o.Disk.Serial + ")"
+		}
+		return facts.Disk{}, fail.New(fail.Refused, "the order names disks that the machine does not have: %s; it has %s", words, facts.DiskTitles(disks)).At(o.UUID).
+			Do("order the installation with serial numbers or WWIDs that the machine reports: naupegos machine show %s", o.UUID)
+	}
 	var fit []facts.Disk
 	var why []string
 	for _, d := range disks {
-		if reason := unfit(o, d, ours(d)); reason != "" {
-			why = append(why, fmt.Sprintf("%s (serial number %q) %s", d.Path, d.Serial, reason))
+		if reason := unfit(o, disks, d, ours(d)); reason != "" {
+			why = append(why, d.Title()+" "+reason)
 			continue
 		}
 		fit = append(fit, d)
@@ -31,39 +40,36 @@ func Choose(o *order.Order, disks []facts.Disk, ours func(facts.Disk) bool) (fac
 			Do("name a disk by its serial number in the order, or agree to a foreign one being overwritten: naupegos machine install --disk SERIAL --wipe SERIAL")
 	}
 	if o.Disk.Serial != "" && len(fit) > 1 {
-		return facts.Disk{}, fail.New(fail.Refused, "%d disks have the serial number %s", len(fit), o.Disk.Serial).At(o.UUID).Do("they can't be told apart: take all but one out")
+		return facts.Disk{}, fail.New(fail.Refused, "%d disks have the serial number %s: %s", len(fit), o.Disk.Serial, facts.DiskTitles(fit)).At(o.UUID).
+			Do("name one by its WWID; where they have none, they can't be told apart: take all but one out")
+	}
+	first := func(d facts.Disk) int {
+		if ours(d) {
+			return 0
+		}
+		return 1
 	}
 	return slices.MinFunc(fit, func(a, b facts.Disk) int {
-		if x, y := ours(a), ours(b); x != y {
-			if x {
-				return -1
-			}
-			return 1
-		}
-		if a.SizeBytes != b.SizeBytes {
-			if a.SizeBytes < b.SizeBytes {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Serial+a.Path, b.Serial+b.Path)
+		return cmp.Or(first(a)-first(b), cmp.Compare(a.SizeBytes, b.SizeBytes), strings.Compare(a.Serial+a.Path, b.Serial+b.Path))
 	}), nil
 }
 
 // unfit says why a disk can't be the system's; empty if it can.
-func unfit(o *order.Order, d facts.Disk, ours bool) string {
+func unfit(o *order.Order, all []facts.Disk, d facts.Disk, ours bool) string {
 	needs := max(slots.Needs(o.Slot()), o.Disk.MinBytes)
 	switch {
-	case d.Serial != "" && slices.Contains(o.Data, d.Serial):
+	case d.IsAny(o.Data) || d.IsAny(o.Elsewhere):
 		return "is a data disk"
-	case o.Disk.Serial != "" && d.Serial != o.Disk.Serial:
+	case o.Disk.Serial != "" && !d.Is(o.Disk.Serial):
 		return "is another one than " + o.Disk.Serial
+	case d.Obstacle() != "":
+		return d.Obstacle()
 	case d.Removable && o.Disk.Serial == "":
 		return "can be taken out"
 	case d.SizeBytes < needs:
 		return fmt.Sprintf("has %d MiB, and %d are needed", d.SizeBytes>>20, needs>>20)
-	case len(d.Holds) > 0 && !ours && (d.Serial == "" || !slices.Contains(o.Disk.Consent, d.Serial)):
-		return "holds " + strings.Join(d.Holds, ", ") + ", which is not ours"
+	case len(d.Holds) > 0 && !ours && !facts.Consents(all, d, o.Disk.Consent):
+		return "holds " + strings.Join(d.Holds, ", ") + ", which is not ours" + facts.Ambiguous(all, d, o.Disk.Consent)
 	}
 	return ""
 }

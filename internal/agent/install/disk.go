@@ -4,18 +4,20 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/naupegos/naupegos/internal/agent/disks"
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/agent/install/slots"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry/facts"
@@ -62,9 +64,6 @@ func partition(ctx context.Context, disk facts.Disk, slot int64) ([]slots.Partit
 	if n, err := sectorSize(disk.Path); err != nil || n != int(slots.Sector) {
 		return nil, fail.New(fail.Refused, "the disk has sectors of %d bytes, and GRUB for BIOS wants 512: %v", n, err).At(disk.Path).Do("set the disk to sectors of 512 bytes (nvme format), or name another one")
 	}
-	if err := wipe(disk.Path); err != nil {
-		return nil, err
-	}
 	table := slots.Table(disk.SizeBytes, slot, newID)
 	if _, err := run(ctx, "", slots.Script(table, newID()), "sfdisk", "--wipe", "always", "--wipe-partitions", "always", disk.Path); err != nil {
 		return nil, fail.Wrap(fail.KindOf(err), err, "partition the disk").At(disk.Path)
@@ -91,20 +90,52 @@ func partition(ctx context.Context, disk facts.Disk, slot int64) ([]slots.Partit
 	return table, nil
 }
 
-// wipe makes a disk's beginning zeros, boot loaders included: an installation that is cut off leaves nothing that boots halfway.
-func wipe(disk string) error {
-	f, err := os.OpenFile(disk, os.O_WRONLY|unix.O_EXCL, 0)
+// clearDisk makes a disk's beginning and end zeros, boot loaders included: an installation that is cut off leaves nothing that boots halfway. It holds the
+// disk for itself, and looks again whether it is still the one that was chosen, and still empty unless it may be overwritten.
+func clearDisk(root host.Root, disk facts.Disk, overwrite bool) (err error) {
+	f, err := os.OpenFile(root.Path(disk.Path), os.O_RDWR|unix.O_EXCL, 0)
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "open the disk for writing").At(disk).Do("is something on it mounted?")
+		return fail.Wrap(fail.Refused, err, "open the disk for writing").At(disk.Path).Do("is something on it mounted?")
 	}
-	zeros := make([]byte, slots.MiB)
-	for at := int64(0); at < slots.HeadSize+4*slots.MiB && err == nil; at += slots.MiB {
-		_, err = f.WriteAt(zeros, at)
+	defer func() {
+		if e := f.Close(); err == nil && e != nil {
+			err = fail.Wrap(fail.Refused, e, "wipe the disk").At(disk.Path)
+		}
+	}()
+	holds, err := disks.Again(root, disk, f)
+	if err != nil {
+		return err
 	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fail.Wrap(fail.Refused, err, "wipe the disk's beginning").At(disk).Do("the disk may be failing: look at the kernel's log")
+	if len(holds) > 0 && !overwrite {
+		return fail.New(fail.Conflict, "the disk was empty when it was chosen, and holds %s now", strings.Join(holds, ", ")).At(disk.Path).
+			Do("nothing was written; see what writes to it, or agree to it being overwritten: naupegos machine install --wipe SERIAL")
+	}
+	if err := zero(f, disk.SizeBytes); err != nil {
+		return fail.Wrap(fail.Refused, err, "wipe the disk's beginning and end").At(disk.Path).Do("the disk may be failing: look at the kernel's log")
 	}
 	return nil
+}
+
+// zero writes zeros where a disk's content is looked for. The mark of an unfinished installation comes first: whenever this is cut off, the disk is
+// still known as ours.
+func zero(f *os.File, size int64) error {
+	mark := make([]byte, slots.Sector)
+	copy(mark, disks.Unfinished)
+	if _, err := f.WriteAt(mark, 0); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	zeros := make([]byte, slots.MiB)
+	for _, part := range [][2]int64{{max(slots.Sector, size-disks.Edge), size}, {slots.Sector, min(size, slots.HeadSize+4*slots.MiB)}} {
+		for at := part[0]; at < part[1]; at += slots.MiB {
+			if _, err := f.WriteAt(zeros[:min(slots.MiB, part[1]-at)], at); err != nil {
+				return err
+			}
+		}
+	}
+	return f.Sync()
 }
 
 // mount mounts a device, and returns what unmounts it.
@@ -123,9 +154,11 @@ func mount(dev, dir, kind string, flags uintptr) (func() error, error) {
 	}, nil
 }
 
-// Ours reports whether a disk was installed by Naupegos: it has a partition of the state's name.
+// Ours reports whether a disk was installed by Naupegos: it has a partition of the state's name, or its installation was cut off.
 func Ours(sys string) func(facts.Disk) bool {
-	return func(d facts.Disk) bool { return partitionNamed(sys, d, slots.NameState) != "" }
+	return func(d facts.Disk) bool {
+		return partitionNamed(sys, d, slots.NameState) != "" || slices.Contains(d.Holds, disks.HoldsUnfinished)
+	}
 }
 
 // partitionNamed is the device of a disk's partition of a name; empty: there is none.

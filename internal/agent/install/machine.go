@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/agent/disks"
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/agent/install/ask"
 	"github.com/naupegos/naupegos/internal/agent/install/slots"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -27,11 +29,10 @@ type Options struct {
 	Authority   []byte            // PEM; who signs the server's certificate
 	Key         *ecdsa.PrivateKey // the machine's, approved
 	Certificate []byte            // PEM
-	Disks       []facts.Disk
-	Say         func(string)  // tells whoever stands before the machine; nil: nobody is told
-	Pause       time.Duration // before the server is asked again, at first; 0: 5 s. It doubles up to a minute
-	Dir         string        // for what is mounted meanwhile; empty: /run/naupegos-install
-	Sys         string        // empty: /sys
+	Say         func(string)      // tells whoever stands before the machine; nil: nobody is told
+	Pause       time.Duration     // before the server is asked again, at first; 0: 5 s. It doubles up to a minute
+	Dir         string            // for what is mounted meanwhile; empty: /run/naupegos-install
+	Root        host.Root         // where the machine's file system begins; empty: /
 }
 
 // Done is how an installation ended.
@@ -59,8 +60,8 @@ func Machine(ctx context.Context, o Options) (*Done, error) {
 	if o.Dir == "" {
 		o.Dir = "/run/naupegos-install"
 	}
-	if o.Sys == "" {
-		o.Sys = "/sys"
+	if o.Root == "" {
+		o.Root = "/"
 	}
 	usual := 5 * time.Second
 	if o.Pause > 0 {
@@ -160,12 +161,16 @@ func (i *installation) progress(ctx context.Context, stage string, total int64) 
 
 func (i *installation) install(ctx context.Context) (*Done, error) {
 	o := i.order
-	disk, err := Choose(o, i.Disks, Ours(i.Sys))
+	all, ours := disks.List(i.Root), Ours(i.Root.Path("/sys")) // days may have passed since the machine was discovered
+	disk, err := Choose(o, all, ours)
 	if err != nil {
 		return nil, err
 	}
-	i.say("the disk is %s, serial number %q, %d MiB", disk.Path, disk.Serial, disk.SizeBytes>>20)
+	i.say("the disk is %s, %d MiB", disk.Title(), disk.SizeBytes>>20)
 	if err := i.progress(ctx, "partition", 0)(0); err != nil {
+		return nil, err
+	}
+	if err := clearDisk(i.Root, disk, ours(disk) || facts.Consents(all, disk, o.Disk.Consent)); err != nil {
 		return nil, err
 	}
 	table, err := partition(ctx, disk, o.Slot())

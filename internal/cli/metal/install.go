@@ -33,7 +33,9 @@ network; one that runs is outdated from then on, and takes it as its strategy sa
 naupegos image system made.
 
 The system goes to the disk with the serial number of --disk, else to the smallest one that is large enough. A disk with
-data that is not Naupegos' is never overwritten unless --wipe names it; disks that --data names are never touched.`+meant,
+data that is not Naupegos' is never overwritten unless --wipe names it; disks that --data names are never touched. A disk
+is empty only if its first and last 4 MiB are zeros. Disks are named by the serial number on their label, or by their
+WWID; names that the machine has not reported are refused.`+meant,
 		"  naupegos machine install rack1-a --hostname rack1-a --ssh-key ~/.ssh/id_ed25519.pub\n  naupegos machine install rack1-a --kubernetes v1.37.2 --disk S4EVNX0M --wipe S4EVNX0M --data ZA1B --data ZA1C\n  naupegos machine install rack1-a --none",
 		cobra.ExactArgs(1), func(ctx context.Context, c *client.Client, args []string) error {
 			if w.none {
@@ -57,9 +59,9 @@ data that is not Naupegos' is never overwritten unless --wipe names it; disks th
 	f.StringVar(&w.order.Hostname, "hostname", "", "host name (default the machine's name)")
 	f.StringVar(&w.system, "system", "", "ID of the system image, or its first digits (default the only image)")
 	f.StringVar(&w.kubernetes, "kubernetes", "", "choose the system image that contains this Kubernetes release")
-	f.StringVar(&w.order.Disk.Serial, "disk", "", "serial number of the system disk")
-	f.StringSliceVar(&w.order.Disk.Consent, "wipe", nil, "serial number of a disk that may be overwritten, whatever is on it (repeatable)")
-	f.StringSliceVar(&w.order.Data, "data", nil, "serial number of a data disk, which is never touched (repeatable)")
+	f.StringVar(&w.order.Disk.Serial, "disk", "", "serial number or WWID of the system disk")
+	f.StringSliceVar(&w.order.Disk.Consent, "wipe", nil, "serial number or WWID of a disk that may be overwritten, whatever is on it (repeatable)")
+	f.StringSliceVar(&w.order.Data, "data", nil, "serial number or WWID of a data disk, which is never touched (repeatable)")
 	f.Int64Var(&w.minimum, "min-disk", 0, "GiB that the system's disk has at least")
 	f.Int64Var(&w.slotGiB, "slot-size", 0, "GiB of each of the two slots (default 8, or what the image needs)")
 	f.StringSliceVar(&w.keyFiles, "ssh-key", nil, "file with public SSH keys that may log in as root (repeatable)")

@@ -172,18 +172,23 @@ func detail(w io.Writer, d client.Detail) error {
 	line("Can't be used", d.Unusable)
 	if f := d.Facts; f != nil {
 		if s := f.System; s != nil {
+			line("Ignored", strings.Join(s.Ignored, ", "))
 			line("Hardware", strings.Join(strings.Fields(s.Manufacturer+" "+s.Product+" "+s.Serial), " "))
 			line("CPU", strings.TrimSpace(fmt.Sprintf("%d × %s, %d MiB", s.CPUs, s.CPU, s.MemoryBytes>>20)))
 			line("BMC", s.BMC)
 		}
 		for _, i := range f.Interfaces {
-			line("Interface", strings.Join(strings.Fields(i.Name+" "+i.MAC+" "+i.CIDRv4+" "+strings.Join(i.FQDN, " ")), " "))
+			text := strings.Join(strings.Fields(i.Name+" "+i.MAC+" "+i.CIDRv4+" "+strings.Join(i.FQDN, " ")), " ")
+			if i.Ignored != "" {
+				text += "; does not identify the machine: " + i.Ignored
+			}
+			line("Interface", text)
 		}
 		for _, n := range f.LLDP.Data.Interfaces {
 			line("Neighbour", fmt.Sprintf("%s is at %s %s, port %s", n.Name, n.Chassis.Name, n.Chassis.ID, n.Port.ID))
 		}
 		for _, k := range f.Disks {
-			line("Disk", strings.Join(strings.Fields(fmt.Sprintf("%s %d bytes %s %s %s %s", k.Path, k.SizeBytes, k.Type, k.Model, k.Serial, strings.Join(k.Holds, ","))), " "))
+			line("Disk", strings.Join(strings.Fields(fmt.Sprintf("%s %d bytes %s %s %s %s", k.Path, k.SizeBytes, k.Type, k.Model, strings.TrimSpace(k.Serial+" "+k.WWID), strings.TrimSpace(strings.Join(k.Holds, ",")+" "+k.Obstacles()))), " "))
 		}
 	}
 	if d.Report != nil {

@@ -20,6 +20,9 @@ func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 	if err != nil {
 		return err
 	}
+	if err := p.checkDiskNames(ctx); err != nil {
+		return err
+	}
 	if len(given) > 0 {
 		if _, err := p.o.System(ctx); err != nil {
 			return err
@@ -104,17 +107,7 @@ func tooSmall(pool v1alpha1.MetalPool, m *registry.Machine) string {
 			return fmt.Sprintf("%s wants %d GiB of memory, and it has %d", pool.Name, pool.MinMemoryGiB, gib)
 		}
 	}
-	d := pool.Disk
-	fits := func(k facts.Disk) bool {
-		return !k.Removable && !slices.Contains(d.Data, k.Serial) && (d.Serial == "" || k.Serial == d.Serial) && k.SizeBytes >= int64(d.MinGiB)<<30
-	}
-	if !slices.ContainsFunc(m.Facts.Disks, fits) {
-		if d.Serial != "" {
-			return fmt.Sprintf("%s wants the disk %s of at least %d GiB", pool.Name, d.Serial, d.MinGiB)
-		}
-		return fmt.Sprintf("%s wants a disk of at least %d GiB, and it has %s", pool.Name, d.MinGiB, orNothing(m.Record.Disks))
-	}
-	return ""
+	return diskLacks(pool, m)
 }
 
 // names reports whether a pool names a machine.

@@ -182,10 +182,17 @@ func (p *Provider) order(ctx context.Context, m *registry.Machine, spec provider
 		return nil, err
 	}
 	pool := p.spec().Pool(string(spec.Role), spec.Pool)
+	if m.Facts == nil { // as lists have machines
+		if m, err = p.o.Registry.Machine(ctx, m.UUID); err != nil {
+			return nil, err
+		}
+	}
 	o := &order.Order{
-		Schema: order.Schema, UUID: m.UUID, Hostname: spec.Name, System: system, Data: pool.Disk.Data, SSHKeys: p.o.SSHKeys, Group: registry.GroupOf(p.cluster()),
+		Schema: order.Schema, UUID: m.UUID, Hostname: spec.Name, System: system, SSHKeys: p.o.SSHKeys, Group: registry.GroupOf(p.cluster()),
 		Disk: diskRule(pool.Disk),
 	}
+	o.Data, o.Elsewhere = diskNames(m, pool.Disk.Data)
+	o.Disk.Consent, _ = diskNames(m, pool.Disk.Overwrite)
 	if pool.Strategy == order.Kexec {
 		o.First = order.Kexec
 	}

@@ -36,18 +36,12 @@ type Interface struct {
 	Link      bool     `json:"link,omitempty"`      // there is a carrier
 	Speed     int      `json:"speed,omitempty"`     // Mbit/s
 	Driver    string   `json:"driver,omitempty"`
-}
-
-// Disk is a disk.
-type Disk struct {
-	Path      string   `json:"path"`
-	SizeBytes int64    `json:"size-bytes"`
-	Serial    string   `json:"serial,omitempty"`
-	Model     string   `json:"model,omitempty"`
-	Type      string   `json:"type,omitempty"`    // nvme, sata, sas, virtio, usb
-	Rotates   bool     `json:"rotates,omitempty"` // it is no SSD
-	Removable bool     `json:"removable,omitempty"`
-	Holds     []string `json:"holds,omitempty"` // what is on it: "gpt", "ext4", "lvm"…
+	// What follows says whether the card's address is the machine's own. The older system does not report it.
+	Bus       string `json:"bus,omitempty"`       // "pci", "usb", "virtio"…
+	Permanent string `json:"permanent,omitempty"` // the address that the card was made with
+	Virtual   bool   `json:"virtual,omitempty"`   // it is a virtual function of another card
+	// Ignored says why the address does not identify the machine. The server writes it.
+	Ignored string `json:"ignored,omitempty"`
 }
 
 // LLDP is what the switches next to the machine say of themselves.
@@ -92,33 +86,14 @@ type System struct {
 	BMC          string `json:"bmc,omitempty"` // its address, or how the machine reaches it
 	Kernel       string `json:"kernel,omitempty"`
 	Architecture string `json:"architecture,omitempty"`
+	// Ignored lists what the firmware says and makers have left in many machines. The server writes it.
+	Ignored []string `json:"ignored,omitempty"`
 }
 
 // Enrolment is the key by which the machine is to be known from now on. The request is signed by it; see Sign.
 type Enrolment struct {
 	Request  string `json:"request"`  // a PKCS #10 certificate request, PEM: it has the public key, and is signed by the private one
 	Sequence int64  `json:"sequence"` // grows with each body that this key signs: one that is sent again is refused
-}
-
-// BootInterface returns the interface that the machine has booted by; nil if it names none of that MAC address.
-func (d *Discovery) BootInterface() *Interface {
-	for i := range d.Interfaces {
-		if d.Interfaces[i].MAC == d.Boot.MAC {
-			return &d.Interfaces[i]
-		}
-	}
-	return nil
-}
-
-// MACs returns all MAC addresses, the one that the machine has booted by first.
-func (d *Discovery) MACs() []string {
-	all := []string{d.Boot.MAC}
-	for _, i := range d.Interfaces {
-		if i.MAC != "" && i.MAC != d.Boot.MAC {
-			all = append(all, i.MAC)
-		}
-	}
-	return all
 }
 
 // ChassisOf returns the ID of the switch that the interface of a name is connected to, of the first one that has any where that has none;

@@ -4,8 +4,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net"
-	"net/netip"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -15,9 +13,9 @@ import (
 // Bounds of a body. What is longer is no machine's.
 const (
 	MaxBody       = 1 << 20
-	maxInterfaces = 256
+	maxInterfaces = 4096 // SR-IOV: up to 256 functions of each port
 	maxDisks      = 1024
-	maxNeighbours = 256
+	maxNeighbours = 4096
 	maxLines      = 20_000
 	maxText       = 256
 	maxLine       = 4096
@@ -37,8 +35,8 @@ func Parse(data []byte) (*Discovery, error) {
 			return nil, fail.New(fail.Invalid, "the discovery lacks %s", key).Do("send what docs/reference/machine-api.md shows")
 		}
 	}
-	var d Discovery
-	if err := json.Unmarshal(data, &d); err != nil {
+	d, err := unmarshal[Discovery](data)
+	if err != nil {
 		return nil, fail.New(fail.Invalid, "the discovery does not have the form that it should: %v", err)
 	}
 	return &d, d.normal()
@@ -67,8 +65,8 @@ func (d *Discovery) normal() (err error) {
 		if k.SizeBytes < 0 {
 			return fail.New(fail.Invalid, "the disk %s has a size below zero", clean(k.Path, maxText))
 		}
-		cleanAll(&k.Path, &k.Serial, &k.Model, &k.Type)
-		k.Holds = cleanList(k.Holds, 64, maxText)
+		cleanAll(&k.Path, &k.Serial, &k.WWID, &k.Model, &k.Type, &k.Zoned, &k.Unreadable)
+		k.Holds, k.Paths = cleanList(k.Holds, 64, maxText), cleanList(k.Paths, 64, maxText)
 	}
 	for i := range d.LLDP.Data.Interfaces {
 		n := &d.LLDP.Data.Interfaces[i]
@@ -76,44 +74,11 @@ func (d *Discovery) normal() (err error) {
 	}
 	if s := d.System; s != nil {
 		cleanAll(&s.Manufacturer, &s.Product, &s.Serial, &s.Firmware, &s.CPU, &s.BMC, &s.Kernel, &s.Architecture)
+		s.leaveOutDummies()
 	}
 	d.Journal = cleanList(d.Journal, maxLines, maxLine)
 	return nil
 }
-
-func (d *Discovery) normalInterfaces() (err error) {
-	var seen []string
-	for i := range d.Interfaces {
-		n := &d.Interfaces[i]
-		cleanAll(&n.Name, &n.IPv4, &n.CIDRv4, &n.Gateway, &n.Driver)
-		if n.MAC != "" { // tunnels have none
-			if n.MAC, err = ParseMAC(n.MAC); err != nil {
-				return err
-			}
-			if slices.Contains(seen, n.MAC) {
-				n.MAC = "" // of a bond, or a VLAN on an interface that was named already
-			} else {
-				seen = append(seen, n.MAC)
-			}
-		}
-		if n.IPv4 != "" {
-			if a, err := netip.ParseAddr(n.IPv4); err != nil || !a.Is4() {
-				return fail.New(fail.Invalid, "the interface %s has no IPv4 address: %q", n.Name, n.IPv4)
-			}
-		}
-		if n.CIDRv4 != "" {
-			if _, err := netip.ParsePrefix(n.CIDRv4); err != nil {
-				return fail.New(fail.Invalid, "the interface %s has no network: %q", n.Name, n.CIDRv4)
-			}
-		}
-		n.FQDN, n.Addresses = cleanList(n.FQDN, 16, maxText), cleanList(n.Addresses, 64, maxText)
-	}
-	return nil
-}
-
-// shared are UUIDs that makers have left in more than one machine.
-var shared = []string{"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "03000200-0400-0500-0006-000700080009",
-	"12345678-1234-5678-90ab-cddeefaabbcc", "fefefefe-fefe-fefe-fefe-fefefefefefe"}
 
 // ParseUUID returns a UUID in its one form: fail.Invalid for what is none, or one that says nothing because many machines have it.
 func ParseUUID(text string) (string, error) {
@@ -129,8 +94,8 @@ func ParseUUID(text string) (string, error) {
 	if wrong {
 		return "", fail.New(fail.Invalid, "%q is no UUID", clean(text, 64)).Do("write it as 8-4-4-4-12 hexadecimal digits")
 	}
-	if slices.Contains(shared, uuid) {
-		return "", fail.New(fail.Invalid, "the UUID %s is not a machine's own: makers have left it in many", uuid).
+	if why := dummyUUID(uuid); why != "" {
+		return "", fail.New(fail.Invalid, "the UUID %s is not a machine's own: makers have left it in many (%s)", uuid, why).
 			Do("set one in the machine's firmware, or have its BMC make one")
 	}
 	return uuid, nil

@@ -24,6 +24,7 @@ var (
 const (
 	maxImage = int64(1) << 40 // of a slot
 	maxList  = 256
+	maxPool  = 1000 // data disks of a pool of machines
 	maxLine  = 16 << 10
 	minTrial = 30
 	maxTrial = 24 * 60 * 60
@@ -41,9 +42,9 @@ func (o *Order) Check() error {
 		return wrong("%q is not a host name", o.Hostname)
 	case !strings.HasPrefix(o.System.ID, "sha256:") || !sumForm.MatchString(o.System.ID[7:]):
 		return wrong("the system has no ID")
-	case len(o.Data) > maxList || len(o.Disk.Consent) > maxList || len(o.SSHKeys) > maxList || len(o.Network) > maxList:
+	case len(o.Data) > maxList || len(o.Elsewhere) > maxPool || len(o.Disk.Consent) > maxList || len(o.SSHKeys) > maxList || len(o.Network) > maxList:
 		return wrong("a list has more than %d entries", maxList)
-	case o.Disk.Serial != "" && slices.Contains(o.Data, o.Disk.Serial):
+	case o.Disk.Serial != "" && slices.ContainsFunc(o.Data, func(d string) bool { return strings.EqualFold(d, o.Disk.Serial) }):
 		return wrong("the disk with the serial number %s is to be the system's, and is a data disk, which is never touched", o.Disk.Serial)
 	case o.Disk.MinBytes < 0 || o.Disk.SlotBytes < 0 || o.Disk.SlotBytes > maxImage:
 		return wrong("a size on the disk is below zero, or more than 1 TiB for a slot")
@@ -54,7 +55,7 @@ func (o *Order) Check() error {
 	case o.TrialSeconds != 0 && (o.TrialSeconds < minTrial || o.TrialSeconds > maxTrial):
 		return wrong("a system is tried for %d to %d seconds, not %d", minTrial, maxTrial, o.TrialSeconds)
 	}
-	for _, list := range [][]string{o.Data, o.Disk.Consent, o.SSHKeys} {
+	for _, list := range [][]string{o.Data, o.Elsewhere, o.Disk.Consent, o.SSHKeys} {
 		for _, line := range list {
 			if line == "" || len(line) > maxLine || strings.ContainsFunc(line, unicode.IsControl) {
 				return wrong("%q is not a single line of text", line)

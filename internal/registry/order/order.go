@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -29,8 +30,10 @@ type Order struct {
 	Hostname string `json:"hostname"`
 	System   System `json:"system"`
 	Disk     Disk   `json:"disk"`
-	// Data has the serial numbers of disks that are never touched, whatever else the order says.
+	// Data has the serial numbers or WWIDs of disks that are never touched, whatever else the order says. The machine has each of them.
 	Data []string `json:"data,omitempty"`
+	// Elsewhere has the numbers of data disks of other machines. They are not touched either, should one turn up here.
+	Elsewhere []string `json:"elsewhere,omitempty"`
 	// Network is empty where the interface that the machine has booted by is configured by DHCP, and no other is.
 	Network []Interface `json:"network,omitempty"`
 	// SSHKeys are lines of root's authorized_keys.
@@ -68,10 +71,15 @@ type Blob struct {
 type Disk struct {
 	Serial   string `json:"serial,omitempty"`
 	MinBytes int64  `json:"minBytes,omitempty"` // beside what the layout needs
-	// Consent has the serial numbers of disks that may be overwritten though something foreign is on them.
+	// Consent has the serial numbers or WWIDs of disks that may be overwritten though something foreign is on them.
 	Consent []string `json:"consent,omitempty"`
 	// SlotBytes is the size of each of the two slots; 0: SlotSize, or what the image needs.
 	SlotBytes int64 `json:"slotBytes,omitempty"`
+}
+
+// Names lists the disks that the order names, and that the machine has to have.
+func (o *Order) Names() []string {
+	return slices.Concat([]string{o.Disk.Serial}, o.Data, o.Disk.Consent)
 }
 
 // Interface is a network interface with addresses of its own.

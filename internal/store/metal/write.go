@@ -120,7 +120,8 @@ func kept(w Wait, usual, waiting int) int {
 	return waiting
 }
 
-// putMACs writes the addresses of a machine. One that counts shares none with another that counts.
+// putMACs writes the addresses of a machine. The address that a machine which counts boots by is no other one's; further ones that are another's are
+// left out, because that machine may have claimed them at the same time.
 func (s machines) putMACs(ctx context.Context, tx Querier, d *Draft) error {
 	if _, err := run(ctx, tx, "DELETE FROM machine_macs WHERE uuid = $1", d.UUID); err != nil {
 		return err
@@ -158,6 +159,10 @@ func (s machines) own(ctx context.Context, tx Querier, d *Draft) error {
 		}
 		if other == d.UUID {
 			return fail.New(fail.Invalid, "the machine names its MAC address %s twice", mac).At(d.UUID)
+		}
+		if place > 0 {
+			d.MACs = slices.DeleteFunc(slices.Clone(d.MACs), func(m string) bool { return m == mac })
+			continue
 		}
 		return taken(mac, d.UUID, other)
 	}

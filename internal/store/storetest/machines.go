@@ -64,8 +64,12 @@ func machines(t *testing.T, at Opener, _ Database) {
 			t.Errorf("%v: %v, %v", selector, m, err)
 		}
 	}
-	_, err = s.Change(ctx, other, metal.How{}, func(d *metal.Draft) error { d.MACs = append(d.MACs, "52:54:00:00:00:01"); return nil })
+	_, err = s.Change(ctx, other, metal.How{}, func(d *metal.Draft) error { d.MACs = []string{"52:54:00:00:00:01", d.MACs[0]}; return nil })
 	testkit.Fails(t, err, fail.Conflict, aMachine, "52:54:00:00:00:01")
+	shares := testkit.Value(s.Change(ctx, other, metal.How{}, func(d *metal.Draft) error { d.MACs = append(d.MACs, "52:54:00:00:00:01"); return nil }))(t)
+	if m := testkit.Value(s.ByMAC(ctx, "52:54:00:00:00:01"))(t); len(shares.MACs) != 1 || m.UUID != aMachine {
+		t.Errorf("a card's address was taken from another machine: %v, %s", shares.MACs, m.UUID)
+	}
 	_, err = s.Change(ctx, other, metal.How{}, func(d *metal.Draft) error { d.Name = "one"; return nil })
 	testkit.Fails(t, err, fail.Conflict, "name")
 	_, err = s.Change(ctx, other, metal.How{}, func(d *metal.Draft) error { d.Name = "two"; return fail.New(fail.Refused, "no") })

@@ -1,0 +1,183 @@
+package facts
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Disk is a disk.
+type Disk struct {
+	Path      string   `json:"path"`
+	SizeBytes int64    `json:"size-bytes"`
+	Serial    string   `json:"serial,omitempty"` // as its label and lsblk show it
+	WWID      string   `json:"wwid,omitempty"`   // "naa.…", "eui.…", "t10.…": unique in the world, where the disk has one
+	Model     string   `json:"model,omitempty"`
+	Type      string   `json:"type,omitempty"`    // nvme, sata, scsi, virtio, usb, mmc, or one that no firmware boots from
+	Rotates   bool     `json:"rotates,omitempty"` // it is no SSD
+	Removable bool     `json:"removable,omitempty"`
+	Holds     []string `json:"holds,omitempty"` // what is on it: "gpt", "ext", "lvm"…, "something unknown"; nothing: it is empty
+	// What follows are obstacles, which most disks don't have.
+	SectorBytes int      `json:"sector-bytes,omitempty"` // other than 512
+	ReadOnly    bool     `json:"read-only,omitempty"`
+	Zoned       string   `json:"zoned,omitempty"`      // "host-managed": it has to be written in order
+	Paths       []string `json:"paths,omitempty"`      // further devices that are this disk
+	Unreadable  string   `json:"unreadable,omitempty"` // why what it holds is not known
+}
+
+// Types of devices that no firmware boots from.
+const (
+	DiskPmem  = "pmem"
+	DiskFlash = "mtd"
+)
+
+// Sector is the size of sectors that system images are made for.
+const Sector = 512
+
+// Obstacle says why a disk can't have a system, whatever an order says; empty if it can.
+func (d Disk) Obstacle() string {
+	switch {
+	case len(d.Paths) > 0:
+		return fmt.Sprintf("is reached by %d paths (%s), and Naupegos does not combine them: leave one path", len(d.Paths)+1, strings.Join(append([]string{d.Path}, d.Paths...), ", "))
+	case d.Type == DiskPmem:
+		return "is persistent memory, which no firmware boots from"
+	case d.Type == DiskFlash:
+		return "is a flash chip (MTD), which no firmware boots from"
+	case d.ReadOnly:
+		return "is read-only"
+	case d.Zoned == "host-managed":
+		return "is zoned (host-managed), and has to be written in order"
+	case d.SectorBytes != 0 && d.SectorBytes != Sector:
+		return fmt.Sprintf("has sectors of %d bytes, and system images boot from sectors of %d", d.SectorBytes, Sector)
+	case d.Unreadable != "":
+		return "can't be read: " + d.Unreadable
+	case d.SizeBytes <= 0:
+		return "has no size"
+	}
+	return ""
+}
+
+// Obstacles lists in words all that is shown of a disk beside its content.
+func (d Disk) Obstacles() string {
+	var all []string
+	if o := d.Obstacle(); o != "" {
+		all = append(all, o)
+	}
+	if d.Removable {
+		all = append(all, "can be taken out")
+	}
+	if d.Zoned != "" && d.Zoned != "host-managed" {
+		all = append(all, "is zoned ("+d.Zoned+")")
+	}
+	return strings.Join(all, ", ")
+}
+
+// Is reports whether a disk is meant by a serial number or WWID. Case, blanks, and the prefixes that programs put before a WWID don't count.
+func (d Disk) Is(name string) bool {
+	n := DiskName(name)
+	return n != "" && (n == DiskName(d.Serial) || n == DiskName(d.WWID))
+}
+
+// IsAny reports whether a disk is meant by one of several names.
+func (d Disk) IsAny(names []string) bool {
+	for _, n := range names {
+		if d.Is(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// Title names a disk for people.
+func (d Disk) Title() string {
+	switch {
+	case d.Serial != "" && d.WWID != "":
+		return fmt.Sprintf("%s (serial number %q, WWID %q)", d.Path, d.Serial, d.WWID)
+	case d.WWID != "":
+		return fmt.Sprintf("%s (no serial number, WWID %q)", d.Path, d.WWID)
+	case d.Serial != "":
+		return fmt.Sprintf("%s (serial number %q)", d.Path, d.Serial)
+	}
+	return d.Path + " (neither serial number nor WWID: it can't be named)"
+}
+
+// DiskName puts a serial number or WWID into the form in which names are compared: lsblk and udev write "0x5000c500a1b2c3d4" and
+// "wwn-0x5000c500a1b2c3d4" where the kernel writes "naa.5000c500a1b2c3d4", and blanks as underscores.
+func DiskName(name string) string {
+	n := strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == ' ' || r == '\t' || r == '_' }), " ")
+	for _, prefix := range []string{"/dev/disk/by-id/", "wwn-", "nvme-eui.", "naa.", "eui.", "uuid.", "0x"} {
+		n = strings.TrimPrefix(n, prefix)
+	}
+	return n
+}
+
+// Distinct reports whether a WWID tells disks apart: some firmware reports zeros, or one digit repeated.
+func Distinct(wwid string) bool {
+	n := DiskName(wwid)
+	return strings.Trim(n, "0-. ") != "" && strings.Trim(n, n[:1]+"-. ") != ""
+}
+
+// Missing returns the names that no disk has, in their order.
+func Missing(disks []Disk, names ...string) (missing []string) {
+	for _, name := range names {
+		found := name == ""
+		for _, d := range disks {
+			found = found || d.Is(name)
+		}
+		if !found {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// DiskTitles names all disks for people.
+func DiskTitles(disks []Disk) string {
+	if len(disks) == 0 {
+		return "none"
+	}
+	all := make([]string, 0, len(disks))
+	for _, d := range disks {
+		title := d.Title()
+		if len(d.Holds) > 0 {
+			title += ", which holds " + strings.Join(d.Holds, ", ")
+		}
+		all = append(all, title)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Consents reports whether one of the names means this disk and no other.
+func Consents(all []Disk, d Disk, names []string) bool {
+	for _, n := range names {
+		if d.Is(n) && count(all, n) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// Ambiguous says that names mean this disk and others, so that they don't count as consent; empty if they don't.
+func Ambiguous(all []Disk, d Disk, names []string) string {
+	for _, n := range names {
+		if c := count(all, n); d.Is(n) && c > 1 {
+			return fmt.Sprintf(" (%d disks have the serial number %s: name this one by its WWID)", c, n)
+		}
+	}
+	return ""
+}
+
+// count says how many disks a name means.
+func count(all []Disk, name string) (n int) {
+	for _, d := range all {
+		if d.Is(name) {
+			n++
+		}
+	}
+	return n
+}
+
+// What a disk holds that Naupegos has installed, or whose installation was cut off: it may be installed again without consent.
+const (
+	Ours       = "naupegos"
+	Unfinished = "an unfinished installation"
+)

@@ -1,0 +1,71 @@
+package registry_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry"
+	"github.com/naupegos/naupegos/internal/registry/facts"
+	"github.com/naupegos/naupegos/internal/registry/order"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestSharedCards: a BMC's card that each server of a kind has, as the agent reports it and as the older system does, keeps no machine from being
+// discovered, and identifies none but the first.
+func TestSharedCards(t *testing.T) {
+	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
+	for n := 1; n <= 3; n++ {
+		s := newSimulated(t, n, n%2 == 1)
+		s.Interfaces = append(s.Interfaces, facts.Interface{Name: "enx0", MAC: "be:3a:f2:b6:05:9f", Bus: "usb", Permanent: "be:3a:f2:b6:05:9f"}, facts.Interface{Name: "eth9", MAC: "be:3a:f2:b6:05:a0"},
+			facts.Interface{Name: "ib0", MAC: "80:00:02:08:fe:80:00:00:00:00:00:00:f4:52:14:03:00:96:79:31"})
+		testkit.Value(s.send(t, r))(t)
+		testkit.Value(s.send(t, r))(t) // again: it keeps what it has
+		m := testkit.Value(r.Machine(ctx, s.Boot.UUID))(t)
+		if want := map[int]int{1: 2}[n]; len(m.MACs) != max(1, want) {
+			t.Errorf("machine %d is known by %v", n, m.MACs)
+		}
+		last := m.Facts.Interfaces[len(m.Facts.Interfaces)-2]
+		if n > 1 && !strings.Contains(last.Ignored, uuidOf(1)) {
+			t.Errorf("%+v", last)
+		}
+	}
+	_, err := r.Machine(ctx, "be:3a:f2:b6:05:9f")
+	testkit.Fails(t, err, fail.NotFound)
+}
+
+// TestOrderNamesDisks: an order that names a disk which the machine does not have is refused before anything happens.
+func TestOrderNamesDisks(t *testing.T) {
+	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
+	s := newSimulated(t, 1, true)
+	s.Disks = []facts.Disk{{Path: "/dev/sda", SizeBytes: 1 << 40, Serial: "S1YJNX0H502216", WWID: "naa.5002538e40a0f2b1"}, {Path: "/dev/sdb", SizeBytes: 1 << 40, Serial: "ZA1B", Holds: []string{"zfs"}}}
+	testkit.Value(s.send(t, r))(t)
+	sum := strings.Repeat("a", 64)
+	blob := order.Blob{Path: "/assets/systems/a", SHA256: sum, RawSHA256: sum, Size: 1, RawSize: 1}
+	made := func(change func(*order.Order)) *order.Order {
+		o := &order.Order{Schema: order.Schema, UUID: uuidOf(1), Hostname: "a", System: order.System{ID: "sha256:" + sum, Kubernetes: "v1.37.2", Root: blob, Head: blob}}
+		change(o)
+		return o
+	}
+	for missing, change := range map[string]func(*order.Order){
+		"X1": func(o *order.Order) { o.Disk.Serial = "X1" }, "X2": func(o *order.Order) { o.Data = []string{"ZA1B", "X2"} }, "X3": func(o *order.Order) { o.Disk.Consent = []string{"X3"} },
+		"/dev/sda": func(o *order.Order) { o.Disk.Serial = "/dev/sda" },
+	} {
+		_, err := r.SetOrder(ctx, uuidOf(1), made(change), "ann")
+		testkit.Fails(t, err, fail.Invalid, missing, "S1YJNX0H502216", "naa.5002538e40a0f2b1", "holds zfs")
+		if m := testkit.Value(r.Machine(ctx, uuidOf(1)))(t); m.Record.Order != nil {
+			t.Fatal("the order was taken")
+		}
+	}
+	good := made(func(o *order.Order) {
+		o.Disk.Serial, o.Data, o.Elsewhere = "0x5002538e40a0f2b1", []string{"za1b"}, []string{"of another machine"}
+	})
+	testkit.Value(r.SetOrder(ctx, uuidOf(1), good, "ann"))(t)
+	s.Disks = s.Disks[:1] // the data disk is taken out
+	testkit.Value(r.Approve(ctx, uuidOf(1), facts.Fingerprint(s.key.Public()), "ann"))(t)
+	testkit.Value(s.send(t, r))(t)
+	testkit.Value(r.SetOrder(ctx, uuidOf(1), made(func(o *order.Order) { *o = *good; o.Hostname = "b" }), "ann"))(t) // what it named before is not looked at again
+	s.Disks = nil
+	testkit.Value(s.send(t, r))(t)
+	testkit.Value(r.SetOrder(ctx, uuidOf(1), made(func(o *order.Order) { o.Disk.Serial = "X1" }), "ann"))(t) // it says nothing of disks
+}
