@@ -191,3 +191,28 @@ func TestCloudConfRefusesWhatItCannotWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestClientCertificate: where the cloud asks clients for one, cloud.conf names it, the Secret holds it and its key, and another one restarts pods.
+func TestClientCertificate(t *testing.T) {
+	c := testConf()
+	c.ClientCert = true
+	conf, err := c.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{`cert-file = "/etc/config/client.crt"`, `key-file = "/etc/config/client.key"`} {
+		if !strings.Contains(string(conf), line) {
+			t.Errorf("cloud.conf lacks %s", line)
+		}
+	}
+	o := testOpenStack(t)
+	before := o.values(map[string]any{})["Checksum"]
+	o.CloudConf, o.ClientCert, o.ClientKey = conf, []byte("CERT"), []byte("KEY")
+	text, err := o.cloudConfig()
+	if err != nil || !strings.Contains(string(text), "client.crt: Q0VSVA==\n") || !strings.Contains(string(text), "client.key: S0VZ\n") {
+		t.Errorf("%s %v", text, err)
+	}
+	if o.values(map[string]any{})["Checksum"] == before {
+		t.Error("another certificate restarts no pods")
+	}
+}

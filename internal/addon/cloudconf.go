@@ -16,11 +16,13 @@ type CloudConf struct {
 	CredentialSecret string
 	CAFile           string // of the authorities that the cloud's certificates come from, in AuthoritiesDir; empty: the public ones
 	Insecure         bool   // do not check the cloud's certificates
-	EndpointType     string // "public", "internal"; empty: public
+	EndpointType     string // "public", "internal", "admin"; empty: public
+	ClientCert       bool   // the cloud asks clients for a certificate: that of OpenStack.ClientCert
 
 	SubnetID             string // of the machines: load balancers have their addresses there
 	FloatingNetworkID    string // external network that load balancers' floating addresses come from; empty: one that the controller finds
 	NoLoadBalancers      bool   // the cloud has no Octavia, without which the controller would not start
+	InternalLB           bool   // Services get addresses of the machines' subnet, without floating IPs
 	LBProvider           string // of Octavia; empty: the cloud's default
 	LBMethod             string // by which load balancers spread connections; empty: the controller's default
 	ManageSecurityGroups bool   // let Services open their NodePorts on machines; false where the workers' group does that
@@ -54,6 +56,10 @@ func (c CloudConf) Render() ([]byte, error) {
 	put("application-credential-id", c.CredentialID)
 	put("application-credential-secret", c.CredentialSecret)
 	put("ca-file", c.CAFile)
+	if c.ClientCert {
+		put("cert-file", configDir+clientCertKey)
+		put("key-file", configDir+clientKeyKey)
+	}
 	put("os-endpoint-type", c.EndpointType)
 	flag("tls-insecure", c.Insecure)
 	section("LoadBalancer")
@@ -62,6 +68,7 @@ func (c CloudConf) Render() ([]byte, error) {
 	}
 	put("subnet-id", c.SubnetID)
 	put("floating-network-id", c.FloatingNetworkID)
+	flag("internal-lb", c.InternalLB)
 	put("lb-provider", c.LBProvider)
 	put("lb-method", c.LBMethod)
 	flag("manage-security-groups", c.ManageSecurityGroups)

@@ -26,6 +26,13 @@ const (
 	CinderDriver     = "cinder.csi.openstack.org"
 )
 
+// What the Secret holds beside cloud.conf where the cloud asks clients for a certificate, and where pods see it.
+const (
+	configDir     = "/etc/config/"
+	clientCertKey = "client.crt"
+	clientKeyKey  = "client.key"
+)
+
 // AuthoritiesDir is the machines' directory that the cloud's controllers see, at the same place: CloudConf.CAFile lies in it.
 const AuthoritiesDir = "/etc/naupegos"
 
@@ -44,6 +51,8 @@ type OpenStack struct {
 	Bundle        bundle.Manifest // one with bundle.AddonOpenStack
 	CloudConf     []byte          // CloudConf.Render: a secret
 	Authorities   []byte          // what CloudConf.CAFile holds
+	ClientCert    []byte          // PEM: the certificate that the cloud asks clients for, and its key; empty: none. See CloudConf.ClientCert
+	ClientKey     []byte          // a secret
 	ControlPlanes int             // how many machines there are to run on
 	PodCIDR       string          // "10.244.0.0/16"
 	VolumeType    string          // of Cinder; empty: the cloud's default
@@ -79,7 +88,7 @@ func (o OpenStack) Catalogue() ([]Addon, error) {
 	}
 	all := OpenStackAddons(o.NoVolumes)
 	render := map[string]func() ([]byte, error){
-		NameCloudConfig: func() ([]byte, error) { return CloudConfigSecret(o.CloudConf) },
+		NameCloudConfig: func() ([]byte, error) { return o.cloudConfig() },
 		NameOpenStack:   o.CloudControllerManager, NameCinderCSI: o.CinderCSI,
 	}
 	for i := range all {
@@ -100,9 +109,12 @@ func (o OpenStack) check() error {
 	return nil
 }
 
-// CloudConfigSecret renders the Secret kube-system/cloud-config that holds cloud.conf.
-func CloudConfigSecret(cloudConf []byte) ([]byte, error) {
-	return render(NameCloudConfig, cloudConfigManifest, map[string]string{"Conf": base64.StdEncoding.EncodeToString(cloudConf)})
+// cloudConfig renders the Secret kube-system/cloud-config that holds cloud.conf, and the client's certificate where the cloud asks for one.
+func (o OpenStack) cloudConfig() ([]byte, error) {
+	return render(NameCloudConfig, cloudConfigManifest, map[string]string{
+		"Conf": base64.StdEncoding.EncodeToString(o.CloudConf),
+		"Cert": base64.StdEncoding.EncodeToString(o.ClientCert), "Key": base64.StdEncoding.EncodeToString(o.ClientKey),
+	})
 }
 
 // CloudControllerManager renders openstack-cloud-controller-manager: on every control-plane machine, with its network, talking to
@@ -134,7 +146,7 @@ func (o OpenStack) CinderCSI() ([]byte, error) {
 // values adds what manifests have in common. The checksum of the configuration and of the authorities restarts pods when they change;
 // half a SHA-256 of something that holds a long random secret tells nothing of it.
 func (o OpenStack) values(v map[string]any) map[string]any {
-	sum := sha256.Sum256(slices.Concat(o.CloudConf, o.Authorities))
+	sum := sha256.Sum256(slices.Concat(o.CloudConf, o.Authorities, o.ClientCert, o.ClientKey))
 	v["ClusterID"], v["PodCIDR"], v["Checksum"] = quoted(o.ClusterID), quoted(o.PodCIDR), hex.EncodeToString(sum[:16])
 	return v
 }

@@ -130,7 +130,7 @@ func (c *Cluster) cloudAddons(ctx context.Context, p layout.Params) (map[string]
 	conf := addon.CloudConf{
 		AuthURL: cred.AuthURL, Region: cred.Region, CredentialID: cred.ID, CredentialSecret: cred.Secret, Insecure: cred.Insecure, EndpointType: cred.Interface,
 		SubnetID: info.SubnetID, FloatingNetworkID: info.FloatingNetworkID, IgnoreVolumeZone: info.IgnoreVolumeZone,
-		NoLoadBalancers: info.NoLoadBalancers, LBProvider: info.LBProvider, LBMethod: info.LBMethod,
+		NoLoadBalancers: info.NoLoadBalancers, InternalLB: info.InternalBalancers, LBProvider: info.LBProvider, LBMethod: info.LBMethod,
 	}
 	ca, err := c.CloudCA(ctx)
 	if err != nil {
@@ -139,12 +139,17 @@ func (c *Cluster) cloudAddons(ctx context.Context, p layout.Params) (map[string]
 	if len(ca) > 0 {
 		conf.CAFile = cloudCAFile // see cloudFiles
 	}
+	cert, key, err := cloud.ClientCertificate()
+	if err != nil {
+		return nil, err
+	}
+	conf.ClientCert = len(cert) > 0
 	text, err := conf.Render()
 	if err != nil {
 		return nil, err
 	}
 	all, err := addon.OpenStack{
-		ClusterID: c.rec.ID, Bundle: p.Release.Bundle, CloudConf: text, Authorities: ca, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
+		ClusterID: c.rec.ID, Bundle: p.Release.Bundle, CloudConf: text, Authorities: ca, ClientCert: cert, ClientKey: key, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
 		NoVolumes: cloud.NoVolumes() != "",
 	}.Catalogue()
 	out := map[string][]byte{}

@@ -20,6 +20,8 @@ type CloudIntegration interface {
 	NoVolumes() string
 	// CACert returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.
 	CACert() (string, error)
+	// ClientCertificate returns the certificate and key, as PEM, that the cloud asks every client for; empty where it asks for none.
+	ClientCertificate() (cert, key []byte, err error)
 	// CloudInfo returns what the cloud's controllers need to know. fail.NotReady where the machines' network is not made yet.
 	CloudInfo(ctx context.Context) (CloudInfo, error)
 	// EnsureCloudCredential returns a restricted credential that works: have, where it does, else a new one.
@@ -111,6 +113,7 @@ type CloudInfo struct {
 	NoLoadBalancers   bool   // the cloud has no load-balancer service
 	LBProvider        string // of load balancers; empty: the cloud's default
 	LBMethod          string // by which they spread connections; empty: any
+	InternalBalancers bool   // load balancers get no floating IPs: the cloud has no external network
 }
 
 // Leftovers are what the cluster itself has made in the cloud: the cloud controller manager for Services of type LoadBalancer, the volume

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"net/netip"
+	"regexp"
 	"slices"
 	"time"
 
@@ -36,7 +37,10 @@ func (p *Provider) CloudInfo(ctx context.Context) (provider.CloudInfo, error) {
 	}
 	info := provider.CloudInfo{SubnetID: s.ID}
 	if info.FloatingNetworkID, err = p.externalNetwork(ctx); err != nil {
-		return info, err
+		if fail.KindOf(err) != fail.Refused || p.needsExternal() {
+			return info, err
+		}
+		info.FloatingNetworkID, info.InternalBalancers = "", true // Services get addresses of the machines' network
 	}
 	volumes, err := p.volumeZones(ctx)
 	if err != nil {
@@ -86,10 +90,14 @@ func (p *Provider) checkVolumes() error {
 	return nil
 }
 
+// zoneLabel is a zone that can be a label's value as it stands. The volume driver makes one of every node's zone, and asks Cinder for that: "AZ 1"
+// becomes "AZ-1", which Cinder does not have.
+var zoneLabel = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+
 // placeVolumes decides where volumes are made, given the zones for volumes and those that nodes can be in. It must not depend on
 // where nodes happen to be: a StorageClass can't be changed.
 func placeVolumes(i *provider.CloudInfo, volumes, nodes []string) {
-	foreign := func(zone string) bool { return !slices.Contains(volumes, zone) }
+	foreign := func(zone string) bool { return !slices.Contains(volumes, zone) || !zoneLabel.MatchString(zone) }
 	if len(volumes) > 0 && slices.ContainsFunc(nodes, foreign) {
 		i.IgnoreVolumeZone, i.VolumeZone = true, volumes[0]
 	}
@@ -189,6 +197,23 @@ func (p *Provider) volumeZoneFor(ctx context.Context, machine string) (string, e
 		return "", err
 	}
 	return machine, nil
+}
+
+// ClientCertificate returns the certificate and key that the user's settings name for the cloud; empty: none.
+func (p *Provider) ClientCertificate() (cert, key []byte, err error) {
+	switch {
+	case p.opts.Login != nil:
+		ctx, cancel := context.WithTimeout(context.Background(), credentialTimeout)
+		defer cancel()
+		n, err := p.opts.Login(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return cloud.ClientCertificateNamed(n, p.spec().Cloud)
+	case p.opts.Closed:
+		return nil, nil, nil
+	}
+	return cloud.ClientCertificate(p.spec().Cloud)
 }
 
 // CACert returns the PEM of the authorities that sign the cloud's certificates, as the user's clouds.yaml names them; empty: the

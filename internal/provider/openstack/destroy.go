@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -100,6 +101,10 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 	if err != nil {
 		details = append(details, "server groups, which can't be listed now: "+err.Error())
 	}
+	stays := p.strangersKeypair()
+	if stays != "" {
+		details = append(details, stays)
+	}
 	return append(steps,
 		&plan.Step{
 			ID: provider.DestroyNetworkStep, Action: plan.Destroy, Title: what, Subject: "cluster", Reason: "the cluster is destroyed",
@@ -109,8 +114,26 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 		&plan.Step{
 			ID: sweepStep, Action: plan.Destroy, Title: "remove what is left, and verify that nothing remains", Subject: "cluster",
 			Reason: "the cluster is destroyed", Needs: []string{provider.DestroyNetworkStep}, Timeout: 2 * p.opts.Timeouts.Delete,
-			Run: func(ctx context.Context, progress plan.Progress) error { return p.sweep(ctx, progress) },
+			Run: func(ctx context.Context, progress plan.Progress) error {
+				err := p.sweep(ctx, progress)
+				if n, ok := progress.(plan.Noter); ok && err == nil && stays != "" {
+					n.Note("%s", stays)
+				}
+				return err
+			},
 		})
+}
+
+// strangersKeypair says that the cluster's keypair stays, where another user made it: Nova shows each user their own alone. Empty: it does not.
+func (p *Provider) strangersKeypair() string {
+	if _, own := p.known.keypairs.Find(anything); own {
+		return ""
+	}
+	s, there := p.known.servers.Find(func(s servers.Server) bool { return s.KeyName == p.n.Name() })
+	if !there {
+		return ""
+	}
+	return "keypair " + p.n.Name() + " stays: it belongs to user " + s.UserID + ", who can delete it with `openstack keypair delete " + p.n.Name() + "`"
 }
 
 // sweep lists everything again and removes what is still there, until a list shows that nothing is.

@@ -43,6 +43,8 @@ func (f *fakeCloud) neutron(w http.ResponseWriter, r *http.Request, path []strin
 		answer(w, 201, thing{one: t})
 	case f.get(kind, path[1]) == nil:
 		refuse(w, 404, kind+" "+path[1]+" could not be found")
+	case len(path) == 2 && r.Method == http.MethodGet:
+		answer(w, 200, thing{one: f.get(kind, path[1])})
 	case len(path) == 3 && path[2] == "tags":
 		f.get(kind, path[1])["tags"] = body["tags"]
 		answer(w, 200, thing{"tags": body["tags"]})

@@ -17,7 +17,21 @@ func (f *fakeCloud) nova(w http.ResponseWriter, r *http.Request, path []string, 
 	}
 	switch path[0] {
 	case "flavors":
+		if t := f.flavor(path[len(path)-1]); len(path) > 1 && path[1] != "detail" {
+			if t == nil {
+				refuse(w, 404, "Flavor could not be found")
+				return
+			}
+			answer(w, 200, thing{"flavor": t})
+			return
+		}
 		answer(w, 200, thing{"flavors": f.kinds["flavors"]})
+	case "os-availability-zone":
+		zones := []thing{}
+		for _, z := range f.zones {
+			zones = append(zones, thing{"zoneName": z, "zoneState": thing{"available": true}})
+		}
+		answer(w, 200, thing{"availabilityZoneInfo": zones})
 	case "os-server-groups":
 		f.simple(w, r, path, body, "os-server-groups", "server_group", "server_groups", 200)
 	case "os-keypairs":
@@ -197,6 +211,10 @@ func (f *fakeCloud) cinder(w http.ResponseWriter, r *http.Request, path []string
 	default:
 		if path[0] == "os-availability-zone" {
 			answer(w, 200, thing{"availabilityZoneInfo": []thing{{"zoneName": "a", "zoneState": thing{"available": true}}}})
+			return
+		}
+		if path[0] == "types" {
+			answer(w, 200, thing{"volume_types": f.kinds["types"]})
 			return
 		}
 		answer(w, 200, thing{"volumes": f.listVolumes(r.URL.Query())})

@@ -32,6 +32,9 @@ type fakeCloud struct {
 	balancers      string                          // the default provider of load balancers
 	lacks          string                          // kinds of services that it does not have
 	compute        string                          // the newest version that Nova speaks; empty: any
+	strict         bool                            // what is asked for is checked as real services check it: see refuses
+	zones          []string                        // in which Nova makes servers
+	hidden         []thing                         // flavors that lists do not show
 	balancing      string                          // the newest version that Octavia speaks
 }
 
@@ -134,6 +137,12 @@ func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewDecoder(bytes.NewReader(data)).Decode(&body)
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if f.strict && r.Method == http.MethodPost {
+		if status, text := f.refuses(parts, body); status != 0 {
+			refuse(w, status, text)
+			return
+		}
+	}
 	switch service, rest := r.URL.Hostname(), parts[1:]; service {
 	case "keystone":
 		f.login(w)
@@ -150,6 +159,14 @@ func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		f.octavia(w, r, rest[1:], body)
 	case "probe":
+		if len(rest) == 2 { // v2/images/ID: of whatever visibility, which lists hide
+			if t := f.get("images", rest[1]); t != nil {
+				answer(w, 200, t)
+				return
+			}
+			refuse(w, 404, "No image found")
+			return
+		}
 		answer(w, 200, thing{"images": f.query("images", r.URL.Query())})
 	default:
 		refuse(w, 404, "no such service: "+service)
@@ -186,6 +203,7 @@ func (f *fakeCloud) query(kind string, q url.Values) []thing {
 		for _, k := range []string{"name", "description", "network_id", "id", "device_id", "floating_ip_address"} {
 			ok = ok && (q.Get(k) == "" || q.Get(k) == t.str(k))
 		}
+		ok = ok && (kind != "images" || t.str("visibility") != "community")
 		for _, tag := range q["tags"] {
 			ok = ok && slices.Contains(t["tags"].([]any), any(tag))
 		}

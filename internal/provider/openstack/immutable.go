@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
@@ -32,7 +33,7 @@ func (p *Provider) checkEndpointKind(context.Context) error {
 		return lasts(field, "the API is reached through load balancer %s, and the kind can't become %s", b.LB.Name, kind)
 	}
 	if port, ok := p.vipPort(); ok && !p.sharesVIP() {
-		return lasts(field, "the API is reached at %s, which the gateways share, and the kind can't become %s", address(port), kind)
+		return lasts(field, "the API is reached at %s, which the gateways share, and the kind can't become %s", p.address(port), kind)
 	}
 	return nil
 }
@@ -64,7 +65,7 @@ func (p *Provider) checkPlace(ctx context.Context) error {
 		if o.NetworkID != want.NetworkID {
 			return lasts(field+".existing", "machine %s is in network %s, and can't move to network %s", portMachine(o), o.NetworkID, want.NetworkID)
 		}
-		if o.FixedIPs[0].SubnetID != want.ID {
+		if !slices.ContainsFunc(o.FixedIPs, func(ip ports.IP) bool { return ip.SubnetID == want.ID }) {
 			return lasts(field+".subnet", "machine %s is in subnet %s, and can't move to subnet %s", portMachine(o), o.FixedIPs[0].SubnetID, want.ID)
 		}
 	}

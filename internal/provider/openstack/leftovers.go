@@ -266,6 +266,9 @@ func (p *Provider) freeAddresses(ctx context.Context, b provider.LeftBalancer) e
 		return err
 	}
 	all, err := cloud.Pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: b.Port}), floatingips.ExtractFloatingIPs)
+	if p.lacks.learns(kindFloating, err) {
+		return nil
+	}
 	if err != nil {
 		return cloud.Wrap(err, "list the floating IPs of %s", b)
 	}

@@ -3,9 +3,10 @@ package openstack
 import (
 	"context"
 	"regexp"
-	"strings"
 	"sync"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
@@ -21,8 +22,8 @@ type lookups struct {
 	external string
 	subnet   *subnets.Subnet
 	router   string
-	flavors  map[string]string
-	images   map[string]string
+	flavors  []flavors.Flavor // nil: not listed yet
+	images   map[string]images.Image
 
 	volumeZones, serverZones []string // nil: not asked yet
 }
@@ -74,21 +75,17 @@ func (p *Provider) existingSubnet(ctx context.Context) (subnets.Subnet, error) {
 		return subnets.Subnet{}, cloud.Wrap(err, "list the subnets of network %s", network.Name)
 	}
 	want := p.spec().Network.Subnet
-	var fit []subnets.Subnet
-	for _, s := range all {
-		if want == "" || s.ID == want || s.Name == want {
-			fit = append(fit, s)
-		}
-	}
+	fit := called(all, want, func(s subnets.Subnet) (string, string) { return s.ID, s.Name })
 	if len(fit) != 1 {
-		return subnets.Subnet{}, fail.New(fail.Refused, "network %s has %d IPv4 subnets%s, one is needed", network.Name, len(fit), called(want)).
+		return subnets.Subnet{}, fail.New(fail.Refused, "network %s has %d IPv4 subnets%s, one is needed", network.Name, len(fit), byName(want)).
 			At("spec.provider.openstack.network.subnet").Do("give the ID of the one to use")
 	}
 	p.lookups.subnet = &fit[0]
 	return fit[0], nil
 }
 
-func called(name string) string {
+// byName says in a sentence what something is called, if it has a name.
+func byName(name string) string {
 	if name == "" {
 		return ""
 	}
@@ -101,9 +98,10 @@ func (p *Provider) findNetwork(ctx context.Context, name string) (networks.Netwo
 	if err != nil {
 		return networks.Network{}, err
 	}
-	all, err := cloud.Pages(ctx, networks.List(c.Network, networks.ListOpts{Name: name}), networks.ExtractNetworks)
-	if err == nil && len(all) == 0 && uuid.MatchString(name) {
-		all, err = cloud.Pages(ctx, networks.List(c.Network, networks.ListOpts{ID: name}), networks.ExtractNetworks)
+	n, ok, err := identified(name, func(id string) (*networks.Network, error) { return networks.Get(ctx, c.Network, id).Extract() })
+	all := []networks.Network{n}
+	if err == nil && !ok {
+		all, err = cloud.Pages(ctx, networks.List(c.Network, networks.ListOpts{Name: name}), networks.ExtractNetworks)
 	}
 	if err != nil {
 		return networks.Network{}, cloud.Wrap(err, "look for network %s", name)
@@ -131,19 +129,20 @@ func (p *Provider) externalNetwork(ctx context.Context) (string, error) {
 		return "", cloud.Wrap(err, "list external networks")
 	}
 	want := p.spec().ExternalNetwork
-	var fit, have []string
-	for _, n := range all {
-		have = append(have, n.Name)
-		if want == "" || n.Name == want || n.ID == want {
-			fit = append(fit, n.ID)
-		}
-	}
+	fit := called(all, want, func(n networks.Network) (string, string) { return n.ID, n.Name })
 	if len(fit) != 1 {
-		return "", fail.New(fail.Refused, "the cloud has %d external networks%s, one is needed", len(fit), called(want)).
-			At("spec.provider.openstack.externalNetwork").Do("give the name or ID of one of: %s", strings.Join(have, ", "))
+		e := fail.New(fail.Refused, "the cloud has %d external networks%s, one is needed", len(fit), byName(want)).At("spec.provider.openstack.externalNetwork")
+		if len(all) == 0 {
+			return "", e.Do("put the machines into a network that is there (network.existing), without floating IPs, and the endpoint octavia with internal: true or direct")
+		}
+		var have []string
+		for _, n := range all {
+			have = append(have, n.Name)
+		}
+		return "", e.Do("give the name or ID of one of: %s", listed(have))
 	}
-	p.lookups.external = fit[0]
-	return fit[0], nil
+	p.lookups.external = fit[0].ID
+	return fit[0].ID, nil
 }
 
 // existingRouter finds the router that the document names.
@@ -158,9 +157,13 @@ func (p *Provider) existingRouter(ctx context.Context) (string, error) {
 		return "", err
 	}
 	name := p.spec().Network.Router
-	all, err := cloud.Pages(ctx, routers.List(c.Network, routers.ListOpts{Name: name}), routers.ExtractRouters)
-	if err == nil && len(all) == 0 && uuid.MatchString(name) {
-		all, err = cloud.Pages(ctx, routers.List(c.Network, routers.ListOpts{ID: name}), routers.ExtractRouters)
+	r, ok, err := identified(name, func(id string) (*routers.Router, error) { return routers.Get(ctx, c.Network, id).Extract() })
+	all := []routers.Router{r}
+	if err == nil && !ok {
+		all, err = cloud.Pages(ctx, routers.List(c.Network, routers.ListOpts{Name: name}), routers.ExtractRouters)
+	}
+	if p.lacks.learns(kindRouters, err) {
+		all, err = nil, nil
 	}
 	if err != nil {
 		return "", cloud.Wrap(err, "look for router %s", name)

@@ -134,7 +134,7 @@ func (p *Provider) machineOf(m provider.MachineSpec) provider.Machine {
 		Detail: "it has no server", Public: p.public(m.Name),
 	}
 	if port, ok := p.portOf(m.Name); ok {
-		out.Address = address(port)
+		out.Address = p.address(port)
 	}
 	s, ok := p.serverOf(m.Name)
 	if !ok {
@@ -179,7 +179,7 @@ func (p *Provider) others() []string {
 	each(p.known.keypairs, &out, "keypair", func(x keypairs.KeyPair) string { return x.Name })
 	for _, o := range p.known.ports.All() {
 		if _, ok := p.n.MachineOf(portMachine(o), func(k string) string { return marks.Tagged(o.Tags, k) }); !ok {
-			out = append(out, "port "+o.Name+" ("+address(o)+")")
+			out = append(out, "port "+o.Name+" ("+p.address(o)+")")
 		}
 	}
 	for _, f := range p.known.floating.All() {

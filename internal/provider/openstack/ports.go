@@ -121,11 +121,37 @@ func portMachine(o ports.Port) string {
 	return o.Name
 }
 
-func address(o ports.Port) string {
-	if len(o.FixedIPs) == 0 {
-		return ""
+// address returns the address of a port that counts: that in the machines' subnet, else one of IPv4. Neutron lists those that others add, or
+// that routers announce, in any order.
+func (p *Provider) address(o ports.Port) string {
+	return addressIn(o, p.knownSubnet())
+}
+
+func addressIn(o ports.Port, subnet string) string {
+	for _, fits := range []func(ports.IP) bool{
+		func(ip ports.IP) bool { return subnet != "" && ip.SubnetID == subnet },
+		func(ip ports.IP) bool { return !strings.Contains(ip.IPAddress, ":") },
+		func(ports.IP) bool { return true },
+	} {
+		if i := slices.IndexFunc(o.FixedIPs, fits); i >= 0 {
+			return o.FixedIPs[i].IPAddress
+		}
 	}
-	return o.FixedIPs[0].IPAddress
+	return ""
+}
+
+// knownSubnet is the ID of the machines' subnet as far as it is known without asking.
+func (p *Provider) knownSubnet() string {
+	if p.spec().Network.Existing == "" {
+		s, _ := p.known.subnets.Find(anything)
+		return s.ID
+	}
+	p.lookups.mu.Lock()
+	defer p.lookups.mu.Unlock()
+	if p.lookups.subnet != nil {
+		return p.lookups.subnet.ID
+	}
+	return ""
 }
 
 // portsPlans returns the steps that make the ports of all machines that have none, and change those that are not as wanted; and for

@@ -13,6 +13,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
@@ -111,24 +112,26 @@ func (f preflight) roles() {
 
 // networks looks for the networks that the document names.
 func (f preflight) networks(ctx context.Context) error {
-	if _, err := f.externalNetwork(ctx); err != nil && (f.ownRouter() || f.wantsFloating()) {
-		if err := f.found.refusal(aboutNetworks, err); err != nil {
-			return err
-		}
+	if err := f.routing(ctx); err != nil {
+		return err
 	}
 	if err := f.found.refusal(aboutNetworks, f.checkReserved(ctx)); err != nil {
 		return err
 	}
 	if f.spec().Network.Existing != "" {
 		sub, err := f.existingSubnet(ctx)
-		if err == nil {
-			f.suits(sub)
+		if err != nil {
+			return f.found.refusal(aboutNetworks, err)
 		}
-		return f.found.refusal(aboutNetworks, err)
+		f.suits(sub)
+		return f.judge(ctx, sub)
 	}
 	if !f.ownRouter() {
-		_, err := f.existingRouter(ctx)
-		return f.found.refusal(aboutNetworks, err)
+		id, err := f.existingRouter(ctx)
+		if err != nil {
+			return f.found.refusal(aboutNetworks, err)
+		}
+		return f.judgeRouter(ctx, id, "router "+f.spec().Network.Router)
 	}
 	return nil
 }
@@ -177,11 +180,20 @@ func addressesOf(sub subnets.Subnet) int {
 }
 
 // wantsFloating reports whether anything gets a floating IP.
-func (f preflight) wantsFloating() bool {
-	o := f.octavia()
-	return f.sharesVIP() || o != nil && !o.Internal ||
-		slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { return f.shape(m.Role, m.Pool).WantsFloatingIP() })
+func (p *Provider) wantsFloating() bool {
+	o := p.octavia()
+	return p.sharesVIP() || o != nil && !o.Internal || slices.ContainsFunc(p.opts.Cluster.Machines(), func(m v1alpha1.Machine) bool {
+		return p.shape(provider.Role(m.Role), m.Pool).WantsFloatingIP()
+	})
 }
+
+// needsExternal reports whether the cluster can't do without an external network: for floating IPs, or as its own router's way out.
+func (p *Provider) needsExternal() bool {
+	return p.wantsFloating() || p.makesRouter()
+}
+
+// makesRouter reports whether a router is made for the cluster.
+func (p *Provider) makesRouter() bool { return p.spec().Network.Existing == "" && p.ownRouter() }
 
 // volumes reports what a cloud without volumes does not give.
 func (f preflight) volumes() {

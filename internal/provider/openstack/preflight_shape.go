@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -12,24 +11,24 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 // sizes looks at what depends on flavors: images, and quotas.
 func (f preflight) sizes(ctx context.Context) error {
-	all, err := f.listFlavors(ctx)
-	if err != nil {
+	if _, err := f.flavors(ctx); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return f.shapes(ctx, all) })
-	g.Go(func() error { return f.quotas(ctx, all) })
+	g.Go(func() error { return f.shapes(ctx) })
+	g.Go(func() error { return f.quotas(ctx) })
 	return g.Wait()
 }
 
 // shapes looks whether the flavors and images exist, and whether each image fits onto the disk and into the memory that it gets.
-func (f preflight) shapes(ctx context.Context, all map[string]flavors.Flavor) error {
+func (f preflight) shapes(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, m := range f.want.Machines {
 		if _, ok := f.serverOf(m.Name); ok || seen[poolName(m)] {
@@ -37,25 +36,30 @@ func (f preflight) shapes(ctx context.Context, all map[string]flavors.Flavor) er
 		}
 		seen[poolName(m)] = true
 		s := f.shape(m.Role, m.Pool)
-		flavor, ok := all[s.Flavor]
-		if !ok {
-			f.found.add(aboutFlavors, "flavor %q, wanted for %s, does not exist; there are: %s", s.Flavor, poolName(m), flavorNames(all))
-		}
-		image, err := f.lookForImage(ctx, s.Image)
-		if err != nil {
+		flavor, noFlavor := f.flavor(ctx, s.Flavor)
+		if err := f.refused(aboutFlavors, noFlavor, "flavor %q, wanted for %s", s.Flavor, poolName(m)); err != nil {
 			return err
 		}
-		if image == nil {
-			f.found.add(aboutImages, "image %q, wanted for %s, does not exist, or is not active, or there are several of that name",
-				s.Image, poolName(m))
+		image, noImage := f.image(ctx, s.Image)
+		if err := f.refused(aboutImages, noImage, "image %q, wanted for %s", s.Image, poolName(m)); err != nil {
+			return err
 		}
-		if ok && image != nil {
-			f.fits(m, s, flavor, *image)
+		if noFlavor == nil && noImage == nil {
+			f.fits(m, s, flavor, image)
 		}
-		if image != nil {
-			f.bundleOf(m, *image)
+		if noImage == nil {
+			f.bundleOf(m, image)
 		}
 	}
+	return nil
+}
+
+// refused takes an error that says what the cloud does not have, and who wants it; other errors are returned.
+func (f preflight) refused(section int, err error, format string, args ...any) error {
+	if err == nil || fail.KindOf(err) != fail.Refused {
+		return err
+	}
+	f.found.add(section, "%s: %v", fmt.Sprintf(format, args...), err)
 	return nil
 }
 
@@ -79,46 +83,6 @@ func (f preflight) fits(m provider.MachineSpec, s v1alpha1.MachineShape, flavor 
 	}
 }
 
-// listFlavors lists the flavors by name and by ID.
-func (f preflight) listFlavors(ctx context.Context) (map[string]flavors.Flavor, error) {
-	list, err := cloud.Pages(ctx, flavors.ListDetail(f.c.Compute, nil), flavors.ExtractFlavors)
-	if err != nil {
-		return nil, cloud.Wrap(err, "list flavors")
-	}
-	out := map[string]flavors.Flavor{}
-	for _, x := range list {
-		out[x.ID] = x
-	}
-	for _, x := range list {
-		out[x.Name] = x
-	}
-	return out, nil
-}
-
-func flavorNames(all map[string]flavors.Flavor) string {
-	var out []string
-	for _, f := range all {
-		out = append(out, f.Name)
-	}
-	return strings.Join(slices.Compact(slices.Sorted(slices.Values(out))), ", ")
-}
-
-// lookForImage finds the one active image of a name or ID; nil where there is none, or several.
-func (f preflight) lookForImage(ctx context.Context, name string) (*images.Image, error) {
-	all, err := cloud.Pages(ctx, images.List(f.c.Image, images.ListOpts{Name: name}), images.ExtractImages)
-	if err == nil && len(all) == 0 && uuid.MatchString(name) {
-		all, err = cloud.Pages(ctx, images.List(f.c.Image, images.ListOpts{ID: name}), images.ExtractImages)
-	}
-	if err != nil {
-		return nil, cloud.Wrap(err, "look for image %s", name)
-	}
-	all = slices.DeleteFunc(all, func(i images.Image) bool { return i.Status != images.ImageStatusActive })
-	if len(all) != 1 {
-		return nil, nil
-	}
-	return &all[0], nil
-}
-
 // zones looks for the availability zones that the document names.
 func (f preflight) zones(ctx context.Context) error {
 	wanted := map[string]string{}
@@ -139,7 +103,7 @@ func (f preflight) zones(ctx context.Context) error {
 	}
 	for z, who := range wanted {
 		f.found.add(aboutZones, "availability zone %s, wanted for %s, does not exist or is not available; there are: %s",
-			z, who, strings.Join(have, ", "))
+			z, who, listed(have))
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ type Provider struct {
 	session session
 	lookups lookups
 	known   known
+	lacks   lacks // of Neutron's kinds
 
 	odd []string // warnings of the last Preflight
 

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/firewall"
@@ -117,10 +117,15 @@ func (p *Provider) needFront(d quota.Demand, want provider.Wanted, subnet string
 
 // quotas compares what would be made with what the project's quotas leave. A service that does not tell its quotas (403, 404) is not
 // checked: it refuses by itself what is too much.
-func (f preflight) quotas(ctx context.Context, all map[string]flavors.Flavor) error {
+func (f preflight) quotas(ctx context.Context) error {
 	sizes := map[string]size{}
-	for name, x := range all {
-		sizes[name] = size{vcpus: x.VCPUs, ramMiB: x.RAM}
+	for _, m := range f.want.Machines {
+		name := f.shape(m.Role, m.Pool).Flavor
+		if x, err := f.flavor(ctx, name); err == nil {
+			sizes[name] = size{vcpus: x.VCPUs, ramMiB: x.RAM}
+		} else if fail.KindOf(err) != fail.Refused { // shapes tells
+			return err
+		}
 	}
 	if slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { _, ok := f.serverOf(m.Name); return !ok }) {
 		if err := f.known.serverGroups.Fresh(ctx); err != nil {

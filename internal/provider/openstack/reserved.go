@@ -37,6 +37,9 @@ func (p *Provider) listReserved(ctx context.Context) ([]floatingips.FloatingIP, 
 	// an administrator is shown those of all projects
 	opts := floatingips.ListOpts{FloatingIP: p.reservedIP(), ProjectID: me.Project.ID}
 	all, err := cloud.Pages(ctx, floatingips.List(c.Network, opts), floatingips.ExtractFloatingIPs)
+	if p.lacks.learns(kindFloating, err) {
+		return nil, nil
+	}
 	return keepReserved(all, p.reservedIP(), me.Project.ID), cloud.Wrap(err, "look for floating IP %s", p.reservedIP())
 }
 
@@ -158,6 +161,9 @@ func (p *Provider) usersOwn(ctx context.Context, portID string) ([]floatingips.F
 		return nil, err
 	}
 	all, err := cloud.Pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: portID}), floatingips.ExtractFloatingIPs)
+	if p.lacks.learns(kindFloating, err) {
+		return nil, nil
+	}
 	return slices.DeleteFunc(all, func(f floatingips.FloatingIP) bool { return f.PortID != portID || p.n.Ours(f.Description, f.Tags) }),
 		cloud.Wrap(err, "list the floating IPs of port %s", portID)
 }

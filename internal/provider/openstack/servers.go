@@ -79,7 +79,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	if err != nil {
 		return servers.Server{}, err
 	}
-	flavor, err := p.flavorID(ctx, shape.Flavor)
+	flavor, err := p.flavor(ctx, shape.Flavor)
 	if err != nil {
 		return servers.Server{}, err
 	}
@@ -94,7 +94,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	meta := p.n.Metadata(m)
 	meta[marks.Underscored(marks.KeyShape)] = shapeMark(shape)
 	o := servers.CreateOpts{
-		Name: m.Name, FlavorRef: flavor, UserData: data, AvailabilityZone: zone(shape, m.Index), ConfigDrive: shape.ConfigDrive,
+		Name: m.Name, FlavorRef: flavor.ID, UserData: data, AvailabilityZone: zone(shape, m.Index), ConfigDrive: shape.ConfigDrive,
 		Networks: []servers.Network{{Port: port.ID}}, Metadata: meta, Tags: []string{p.n.ServerTag()},
 	}
 	if shape.RootVolume() > 0 {
@@ -106,9 +106,11 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 			UUID: v.ID, SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, DeleteOnTermination: true,
 		}}
 	} else {
-		if o.ImageRef, err = p.imageID(ctx, shape.Image); err != nil {
+		image, err := p.image(ctx, shape.Image)
+		if err != nil {
 			return servers.Server{}, err
 		}
+		o.ImageRef = image.ID
 		// One that an interrupted run made when it was still wanted would be nobody's.
 		if err := p.removeVolumes(ctx, p.volumesOf(m.Name), progress); err != nil {
 			return servers.Server{}, err

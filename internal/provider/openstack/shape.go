@@ -2,19 +2,12 @@ package openstack
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
-	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
-
 	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
@@ -91,60 +84,4 @@ func zone(s v1alpha1.MachineShape, index int) string {
 		return ""
 	}
 	return s.Zones[(index-1)%len(s.Zones)]
-}
-
-// flavorID finds a flavor by name or ID. All flavors are listed once.
-func (p *Provider) flavorID(ctx context.Context, name string) (string, error) {
-	p.lookups.mu.Lock()
-	defer p.lookups.mu.Unlock()
-	if p.lookups.flavors == nil {
-		c, err := p.cloud(ctx)
-		if err != nil {
-			return "", err
-		}
-		all, err := cloud.Pages(ctx, flavors.ListDetail(c.Compute, nil), flavors.ExtractFlavors)
-		if err != nil {
-			return "", cloud.Wrap(err, "list flavors")
-		}
-		p.lookups.flavors = map[string]string{}
-		for _, f := range all {
-			p.lookups.flavors[f.Name] = f.ID
-		}
-		for _, f := range all {
-			p.lookups.flavors[f.ID] = f.ID
-		}
-	}
-	if id := p.lookups.flavors[name]; id != "" {
-		return id, nil
-	}
-	return "", fail.New(fail.Refused, "the cloud has no flavor called %s", name).At("machine.flavor").Do("see openstack flavor list")
-}
-
-// imageID finds an image by name or ID.
-func (p *Provider) imageID(ctx context.Context, name string) (string, error) {
-	p.lookups.mu.Lock()
-	defer p.lookups.mu.Unlock()
-	if id := p.lookups.images[name]; id != "" {
-		return id, nil
-	}
-	c, err := p.cloud(ctx)
-	if err != nil {
-		return "", err
-	}
-	all, err := cloud.Pages(ctx, images.List(c.Image, images.ListOpts{Name: name}), images.ExtractImages)
-	if err == nil && len(all) == 0 && uuid.MatchString(name) {
-		all, err = cloud.Pages(ctx, images.List(c.Image, images.ListOpts{ID: name}), images.ExtractImages)
-	}
-	if err != nil {
-		return "", cloud.Wrap(err, "look for image %s", name)
-	}
-	all = slices.DeleteFunc(all, func(i images.Image) bool { return i.Status != images.ImageStatusActive })
-	if len(all) != 1 {
-		return "", cloud.NotOne(len(all), "images", name, "machine.image")
-	}
-	if p.lookups.images == nil {
-		p.lookups.images = map[string]string{}
-	}
-	p.lookups.images[name] = all[0].ID
-	return all[0].ID, nil
 }

@@ -67,7 +67,7 @@ func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 			if err != nil {
 				return err
 			}
-			progress.Status("floating IP for %s", address(port))
+			progress.Status("floating IP for %s", p.address(port))
 			return p.ensureFrontIP(ctx, port.ID, vipRole)
 		},
 	}
@@ -106,7 +106,7 @@ func (p *Provider) inUse(o ports.Port) int {
 		return 2
 	}
 	_, allowed := p.known.ports.Find(func(of ports.Port) bool {
-		return slices.ContainsFunc(of.AllowedAddressPairs, func(a ports.AddressPair) bool { return a.IPAddress == address(o) })
+		return slices.ContainsFunc(of.AllowedAddressPairs, func(a ports.AddressPair) bool { return a.IPAddress == p.address(o) })
 	})
 	if allowed {
 		return 1
@@ -117,7 +117,7 @@ func (p *Provider) inUse(o ports.Port) int {
 // vipAddress is the address of that port; empty where there is none (yet).
 func (p *Provider) vipAddress() string {
 	port, _ := p.vipPort()
-	return address(port)
+	return p.address(port)
 }
 
 // ensureVIPPort finds or makes the port, and removes others.

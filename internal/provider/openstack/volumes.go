@@ -119,7 +119,7 @@ func (p *Provider) createVolume(ctx context.Context, m provider.MachineSpec) (vo
 		return volumes.Volume{}, err
 	}
 	shape := p.shape(m.Role, m.Pool)
-	image, err := p.imageID(ctx, shape.Image)
+	image, err := p.image(ctx, shape.Image)
 	if err != nil {
 		return volumes.Volume{}, err
 	}
@@ -130,7 +130,7 @@ func (p *Provider) createVolume(ctx context.Context, m provider.MachineSpec) (vo
 	meta := p.n.Metadata(m)
 	meta[marks.Underscored(marks.KeyShape)] = shapeMark(shape)
 	v, err := volumes.Create(ctx, cinder, volumes.CreateOpts{
-		Name: m.Name, Size: shape.RootVolume(), ImageID: image, VolumeType: shape.RootVolumeType, AvailabilityZone: place, Metadata: meta,
+		Name: m.Name, Size: shape.RootVolume(), ImageID: image.ID, VolumeType: shape.RootVolumeType, AvailabilityZone: place, Metadata: meta,
 	}, nil).Extract()
 	return made(p.known.volumes, v, err, "make the root volume of %s", m.Name)
 }

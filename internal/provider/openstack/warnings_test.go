@@ -44,11 +44,7 @@ func TestWarnings(t *testing.T) {
 			}
 			f := preflight{Provider: p, c: c0, want: wanted(doc), found: &findings{}}
 			f.waysIn()
-			all, err := f.listFlavors(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := f.shapes(t.Context(), all); err != nil {
+			if err := f.shapes(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			got := strings.Join(f.found.odd, "\n")

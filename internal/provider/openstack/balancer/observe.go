@@ -214,6 +214,11 @@ func forbidden(err error, c *cloud.Cloud) error {
 	}
 	said := new(cloud.Fault)
 	errors.As(err, &said)
+	if me.Has(cloud.BalancerRole) {
+		return fail.Wrap(fail.Refused, said, "the load-balancer service refuses the credentials of %s, which have the role %s in project %s",
+			c.Login.Source, cloud.BalancerRole, me.Project.Name).
+			Do("ask the cloud's operator what its policy demands, or use another kind of spec.endpoint, such as gateways")
+	}
 	return fail.Wrap(fail.Refused, said, "the credentials of %s lack the role %s in project %s (they have %s)",
 		c.Login.Source, cloud.BalancerRole, me.Project.Name, me.RoleNames()).
 		Do("have the cloud's operator grant it, or use another kind of spec.endpoint, such as gateways")

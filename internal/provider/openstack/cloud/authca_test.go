@@ -1,36 +1,58 @@
 package cloud
 
 import (
-	"os"
-	"path/filepath"
+	"encoding/pem"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/naupegos/naupegos/internal/provider/openstack/settings"
 )
 
+// somePEM is the PEM of a certificate.
+func somePEM(t *testing.T) string {
+	t.Helper()
+	srv := httptest.NewTLSServer(nil)
+	defer srv.Close()
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))
+}
+
+// TestCACert: the authorities are those of the file, of secure.yaml where it names others, and of $OS_CACERT before both.
 func TestCACert(t *testing.T) {
-	dir := t.TempDir()
-	ca, clouds := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "clouds.yaml")
-	for file, text := range map[string]string{ca: "PEM", clouds: "clouds: {naupegos: {cacert: " + ca + "}, other: {}}"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	ca := somePEM(t)
+	files := map[string]string{
+		"/home/anna/ca.pem": ca, "other.pem": ca + "\n", "env.pem": "\n" + ca,
+		"clouds.yaml": "clouds: {one: {cacert: ~/ca.pem}, two: {}, bad: {cacert: clouds.yaml}, none: {cacert: missing.pem}}",
+	}
+	for _, c := range []struct{ cloud, env, secure, want, fault string }{
+		{"one", "", "", ca, ""},
+		{"two", "", "", "", ""},
+		{"two", "", "clouds: {two: {cacert: other.pem}}", files["other.pem"], ""},
+		{"one", "", "clouds: {one: {cacert: other.pem}}", files["other.pem"], ""},
+		{"two", "env.pem", "clouds: {two: {cacert: other.pem}}", files["env.pem"], ""},
+		{"", "env.pem", "", files["env.pem"], ""},
+		{"bad", "", "", "", "clouds.yaml:1: clouds.bad.cacert: the file holds no certificate in PEM"},
+		{"none", "", "", "", "clouds.yaml:1: clouds.none.cacert: read the CA certificate: open missing.pem"},
+		{"one", "missing.pem", "", "", "$OS_CACERT: read the CA certificate"},
+	} {
+		delete(files, "secure.yaml")
+		if c.secure != "" {
+			files["secure.yaml"] = c.secure
 		}
-	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", clouds)
-	t.Setenv("OS_CACERT", "")
-	if got, err := CACert("naupegos"); got != "PEM" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	if got, err := CACert("other"); got != "" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "secure.yaml"), []byte("clouds: {other: {cacert: "+ca+"}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := CACert("other"); got != "PEM" || err != nil {
-		t.Errorf("secure.yaml: %q, %v", got, err)
-	}
-	t.Setenv("OS_CACERT", clouds) // login prefers it, too
-	if got, err := CACert("other"); !strings.HasPrefix(got, "clouds:") || err != nil {
-		t.Errorf("OS_CACERT: %q, %v", got, err)
+		env := map[string]string{"OS_CACERT": c.env}
+		if c.cloud == "" {
+			env["OS_AUTH_URL"] = "https://keystone/v3"
+		}
+		s, err := settings.Trust(sourceOf(files, env), c.cloud)
+		got := s.CACert
+		if c.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		if err != nil || string(got) != c.want {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
 	}
 }

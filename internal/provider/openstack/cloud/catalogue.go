@@ -2,7 +2,9 @@ package cloud
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -61,8 +63,8 @@ func regionOf(all []tokens.CatalogEntry, l Login) (string, error) {
 }
 
 // locator finds services in the catalogue. gophercloud's own asks each service for its versions first, which is a call more each,
-// without a deadline; where the address tells the version, there is nothing to ask.
-func locator(all []tokens.CatalogEntry) gophercloud.EndpointLocator {
+// without a deadline; where the address tells the version, there is nothing to ask. ask is for those that need one and tell none.
+func locator(all []tokens.CatalogEntry, ask func(base, kind string, major int) (string, error)) gophercloud.EndpointLocator {
 	return func(o gophercloud.EndpointOpts) (string, error) {
 		for _, kind := range o.Types() { // the official name first, then the aliases
 			for _, s := range all {
@@ -70,7 +72,7 @@ func locator(all []tokens.CatalogEntry) gophercloud.EndpointLocator {
 					continue
 				}
 				if url := endpointOf(s.Endpoints, o); url != "" {
-					return url, nil
+					return asClientsTakeIt(url, o, ask)
 				}
 			}
 		}
@@ -78,17 +80,86 @@ func locator(all []tokens.CatalogEntry) gophercloud.EndpointLocator {
 	}
 }
 
+// appended are the services whose clients append the version to the address themselves.
+var appended = map[string]bool{"network": true, "image": true, "load-balancer": true, "dns": true, "key-manager": true}
+
+// asClientsTakeIt gives an address the form that gophercloud's client of the service expects, whichever is registered: with or without version, with
+// or without slashes at the end.
+func asClientsTakeIt(raw string, o gophercloud.EndpointOpts, ask func(base, kind string, major int) (string, error)) (string, error) {
+	base := strings.TrimRight(raw, "/")
+	at := versionInURL.FindAllStringIndex(base, -1)
+	switch {
+	case appended[o.Type] && at != nil: // what follows, such as a project, belongs to no address of these services
+		return base[:at[len(at)-1][0]] + "/", nil
+	case appended[o.Type] || at != nil || o.Type == "identity" || o.Version == 0:
+		return base + "/", nil
+	}
+	return ask(base, o.Type, o.Version)
+}
+
 func endpointOf(all []tokens.Endpoint, o gophercloud.EndpointOpts) string {
 	i := slices.IndexFunc(all, func(e tokens.Endpoint) bool {
 		m := versionInURL.FindStringSubmatch(e.URL)
 		return e.Interface == string(o.Availability) && (o.Region == "" || e.Region == o.Region || e.RegionID == o.Region) &&
-			(m == nil || o.Version == 0 || m[1] == string(rune('0'+o.Version)))
+			(m == nil || o.Version == 0 || m[1] == strconv.Itoa(o.Version) || o.Type == "identity")
 	})
 	if i < 0 {
 		return ""
 	}
 	return gophercloud.NormalizeURL(all[i].URL)
 }
+
+// versionsOf asks a service that is registered without a version for the addresses of its versions, and returns that of the wanted one: at the
+// registered host, for services behind proxies often name themselves otherwise.
+func versionsOf(ctx context.Context, pc *gophercloud.ProviderClient, base, kind string, major int, project string) (string, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return "", fail.New(fail.Refused, "the catalogue has an address that can't be read")
+	}
+	path := u.Path
+	if project != "" {
+		path = strings.TrimSuffix(path, "/"+project)
+	}
+	tail := "/" + project // older Cinders demand it, and all take it
+	if kind == "compute" {
+		tail = strings.TrimPrefix(u.Path, path)
+	}
+	u.Path = path + "/"
+	var doc struct {
+		Versions []struct {
+			ID     string `json:"id"`
+			Status string `json:"status"`
+			Links  []struct {
+				Rel  string `json:"rel"`
+				Href string `json:"href"`
+			} `json:"links"`
+		} `json:"versions"`
+	}
+	_, err = pc.Request(ctx, http.MethodGet, u.String(), &gophercloud.RequestOpts{JSONResponse: &doc, OkCodes: []int{http.StatusOK, http.StatusMultipleChoices}})
+	if err != nil {
+		return "", Wrap(err, "ask the service at %s for its versions", u.Host)
+	}
+	best := ""
+	for _, v := range doc.Versions {
+		m := versionInURL.FindStringSubmatch("/" + v.ID)
+		if m == nil || m[1] != strconv.Itoa(major) || v.ID < best {
+			continue
+		}
+		at := path + "/" + v.ID
+		for _, l := range v.Links {
+			if p := versionAtEnd.FindString(strings.TrimRight(l.Href, "/")); l.Rel == "self" && p != "" {
+				at = path + p
+			}
+		}
+		best, u.Path = v.ID, strings.TrimRight(at+tail, "/")+"/"
+	}
+	if best == "" {
+		return "", fail.New(fail.Refused, "the service at %s has no version %d of its API", u.Host, major)
+	}
+	return u.String(), nil
+}
+
+var versionAtEnd = regexp.MustCompile(`/v\d+(\.\d+)?$`)
 
 // Place is where the catalogue says that a service is: the type that it knows it by, and the path of the address.
 type Place struct{ Type, Path string }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -43,8 +44,14 @@ func Connect(ctx context.Context, l Login, calls Calls) (*Cloud, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read the service catalogue of %s", l.Source)
 	}
-	pc.EndpointLocator = locator(all)
+	project := ""
 	c := &Cloud{Login: l, Client: pc, calls: calls}
+	if me, err := c.WhoAmI(); err == nil {
+		project = me.Project.ID
+	}
+	pc.EndpointLocator = locator(all, func(base, kind string, major int) (string, error) {
+		return versionsOf(ctx, pc, base, kind, major, project)
+	})
 	if c.Region, err = regionOf(all, l); err != nil {
 		return nil, err
 	}
@@ -57,6 +64,9 @@ func Connect(ctx context.Context, l Login, calls Calls) (*Cloud, error) {
 		{&c.Image, openstack.NewImageV2, "image"}, {&c.Identity, openstack.NewIdentityV3, "identity"},
 	} {
 		if *s.to, err = s.make(pc, l.Where); err != nil {
+			if fail.KindOf(err) != fail.Internal {
+				return nil, err
+			}
 			return nil, noService(err, s.name, l)
 		}
 	}
@@ -97,10 +107,7 @@ func loginFailed(err error, l Login) error {
 	e := fail.Wrap(kind, cause, "log in to %s with the credentials of %s", hostOf(l.Options.IdentityEndpoint), l.Source)
 	switch kind {
 	case fail.Unauthorized:
-		if l.Options.ApplicationCredentialSecret != "" {
-			return e.Do("the application credential is wrong, expired or was deleted")
-		}
-		return e.Do("user, password, project or domain is wrong; try openstack token issue with the same settings")
+		return e.Do("%s", strings.Join(append([]string{refusedLogin(l)}, l.Settings.Notes...), "; "))
 	case fail.NotFound:
 		return e.Do("the identity service is not at %s", l.Options.IdentityEndpoint)
 	}
@@ -108,6 +115,19 @@ func loginFailed(err error, l Login) error {
 		e = e.Do("%s", hint)
 	}
 	return e
+}
+
+// refusedLogin says what may be wrong with credentials that are not accepted.
+func refusedLogin(l Login) string {
+	switch {
+	case l.Options.ApplicationCredentialSecret != "":
+		return "the application credential is wrong, expired or was deleted"
+	case l.Options.TokenID != "":
+		return "the token is wrong or expired: get another one, or log in by password or application credential"
+	case l.Options.Passcode != "":
+		return "user, password, passcode, project or domain is wrong; a passcode is good for one login within half a minute"
+	}
+	return "user, password, project or domain is wrong; try openstack token issue with the same settings"
 }
 
 // HTTPClient makes calls as the cloud's other clients do.

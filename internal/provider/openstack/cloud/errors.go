@@ -96,18 +96,15 @@ func hostOf(raw string) string {
 	return "the cloud"
 }
 
-var quotaWords = regexp.MustCompile(`(?i)quota|maximum number of|limit.*exceeded`)
-
 func kindOfFault(f *Fault) (fail.Kind, string) {
-	const quota = "ask for a larger quota, or free some of it; naupegos plan reports how much is needed"
-	over := quotaWords.MatchString(f.Text)
+	if kind, hint, ok := hinted(f); ok {
+		return kind, hint
+	}
 	switch {
 	case f.Status == http.StatusUnauthorized:
 		return fail.Unauthorized, ""
-	case f.Status == http.StatusForbidden && over, f.Status == http.StatusRequestEntityTooLarge, f.Status == http.StatusConflict && over:
-		return fail.Refused, quota
-	case f.Status == http.StatusForbidden:
-		return fail.Refused, "these credentials lack a role that this needs"
+	case f.Status == http.StatusRequestEntityTooLarge:
+		return fail.Refused, quotaHint
 	case f.Status == http.StatusNotFound:
 		return fail.NotFound, ""
 	case f.Status == http.StatusNotAcceptable: // what Nova says to a microversion that it does not speak

@@ -1,42 +1,61 @@
 package cloud
 
 import (
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/settings"
 )
 
-// entries reads the clouds of a clouds.yaml, with what ReadNamed needs of each.
-func entries(n provider.NamedCloud) (map[string]struct {
-	CACert string `yaml:"cacert"`
-}, error) {
-	var all struct {
-		Clouds map[string]struct {
-			CACert string `yaml:"cacert"`
-		} `yaml:"clouds"`
+// namedFile stands for the clouds.yaml of a credential.
+const namedFile = "/credential/clouds.yaml"
+
+// namedSource reads a credential's clouds.yaml, no other settings and no variable. The server's administrator wrote it, so it may name files with
+// certificates.
+func namedSource(n provider.NamedCloud) settings.Source {
+	return settings.Source{
+		Getenv: func(name string) string {
+			if name == "OS_CLIENT_CONFIG_FILE" {
+				return namedFile
+			}
+			return ""
+		},
+		ReadFile: func(path string) ([]byte, error) {
+			switch filepath.Ext(path) {
+			case ".yaml", ".yml", ".json":
+				if path == namedFile {
+					return n.YAML, nil
+				}
+				return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+			}
+			return os.ReadFile(path)
+		},
+		Home: func() (string, error) { return "", fs.ErrNotExist },
 	}
-	if yaml.Unmarshal(n.YAML, &all) != nil || len(all.Clouds) == 0 { // what it says could repeat a password
-		return nil, fail.New(fail.Invalid, "credential %s holds no clouds.yaml", n.Name).Do("its value needs clouds: with one entry for each cloud")
-	}
-	return all.Clouds, nil
 }
 
 // pick returns the name of the cloud that is meant: the only one if the document names none.
 func pick(n provider.NamedCloud, cloud string) (string, error) {
-	all, err := entries(n)
-	if err != nil || cloud != "" {
-		return cloud, err
+	var all struct {
+		Clouds map[string]any `yaml:"clouds"`
 	}
-	if names := slices.Sorted(maps.Keys(all)); len(names) == 1 {
+	if yaml.Unmarshal(n.YAML, &all) != nil || len(all.Clouds) == 0 { // the error could repeat a password
+		return "", fail.New(fail.Invalid, "credential %s holds no clouds.yaml", n.Name).Do("its value needs clouds: with one entry for each cloud")
+	}
+	if names := slices.Sorted(maps.Keys(all.Clouds)); cloud == "" && len(names) == 1 {
 		return names[0], nil
 	}
-	return "", fail.New(fail.Invalid, "credential %s holds %d clouds", n.Name, len(all)).Do("name one in spec.provider.openstack.cloud")
+	if cloud == "" {
+		return "", fail.New(fail.Invalid, "credential %s holds %d clouds", n.Name, len(all.Clouds)).Do("name one in spec.provider.openstack.cloud")
+	}
+	return cloud, nil
 }
 
 // ReadNamed is ReadLogin of a clouds.yaml that came by the name of a credential. It looks at no variable and at no other clouds.yaml.
@@ -45,24 +64,12 @@ func ReadNamed(n provider.NamedCloud, cloud, region string) (Login, error) {
 	if err != nil {
 		return Login{}, err
 	}
-	l := Login{Source: `cloud "` + cloud + `" of credential ` + n.Name}
-	none := strings.NewReader
-	l.Options, l.Where, l.TLS, err = clouds.Parse(clouds.WithCloudName(cloud), clouds.WithCloudsYAML(strings.NewReader(string(n.YAML))),
-		clouds.WithSecureYAML(none("{}")), clouds.WithCloudsPublicYAML(none("{}")), clouds.WithRegion(""), clouds.WithEndpointType(""))
+	l, err := LoginFrom(namedSource(n), cloud, region)
+	l.Source = `cloud "` + cloud + `" of credential ` + n.Name
 	if err != nil { // its text could repeat a part of the value
 		return l, fail.New(fail.Invalid, "%s can't be read", l.Source).Do("name a cloud of the credential in spec.provider.openstack.cloud; openstack --os-cloud NAME token issue tries the file")
 	}
-	if l.Options.IdentityEndpoint == "" {
-		return l, fail.New(fail.Invalid, "%s has no auth.auth_url", l.Source)
-	}
-	if err := n.Allowed(l.Options.IdentityEndpoint); err != nil {
-		return l, err
-	}
-	if region != "" {
-		l.Where.Region = region
-	}
-	l.Options.AllowReauth = l.Options.TokenID == ""
-	return l, nil
+	return l, n.Allowed(l.Options.IdentityEndpoint)
 }
 
 // CACertNamed is CACert of a clouds.yaml that came by the name of a credential.
@@ -71,9 +78,15 @@ func CACertNamed(n provider.NamedCloud, cloud string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all, err := entries(n)
-	if err != nil {
-		return "", err
+	s, err := settings.Trust(namedSource(n), cloud)
+	return string(s.CACert), err
+}
+
+// ClientCertificateNamed is ClientCertificate of a clouds.yaml that came by the name of a credential.
+func ClientCertificateNamed(n provider.NamedCloud, cloud string) (cert, key []byte, err error) {
+	if cloud, err = pick(n, cloud); err != nil {
+		return nil, nil, err
 	}
-	return readCACert(all[cloud].CACert)
+	s, err := settings.Trust(namedSource(n), cloud)
+	return s.Cert, s.Key, err
 }

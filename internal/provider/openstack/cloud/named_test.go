@@ -25,7 +25,7 @@ func TestReadNamed(t *testing.T) {
 	n.Allowed = func(string) error { return fail.New(fail.Refused, "credential prod is not for it") }
 	_, err = ReadNamed(n, "a", "")
 	testkit.Fails(t, err, fail.Refused, "credential prod is not for it")
-	for text, want := range map[string]string{"": "holds no clouds.yaml", "clouds: [": "holds no clouds.yaml", "clouds: {a: {auth: {}}}": "has no auth.auth_url", "clouds: {a: {}, b: {}}": "holds 2 clouds"} {
+	for text, want := range map[string]string{"": "holds no clouds.yaml", "clouds: [": "holds no clouds.yaml", "clouds: {a: {auth: {}}}": "can't be read", "clouds: {a: {}, b: {}}": "holds 2 clouds"} {
 		n.YAML = []byte(text)
 		_, err := ReadNamed(n, "", "")
 		testkit.Fails(t, err, fail.Invalid, want)

@@ -51,8 +51,8 @@ func (c *Cloud) WhoAmI() (User, error) {
 	return w, nil
 }
 
-// has reports whether one has a role, whatever the case it is written in.
-func (w User) has(name string) bool {
+// Has reports whether one has a role, whatever the case it is written in.
+func (w User) Has(name string) bool {
 	return slices.ContainsFunc(w.Roles, func(r Role) bool { return strings.EqualFold(r.Name, name) })
 }
 
@@ -109,7 +109,7 @@ func (w User) Delegated() []applicationcredentials.Role {
 			ordinary = append(ordinary, id)
 		}
 	}
-	if !slices.ContainsFunc(memberRoles, w.has) {
+	if !slices.ContainsFunc(memberRoles, w.Has) {
 		return ordinary
 	}
 	return needed

@@ -1,0 +1,155 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+)
+
+// place is what is read of an existing network and its subnet; nil is what a cloud does not tell.
+type place struct {
+	Network struct {
+		Name         string `json:"name"`
+		Project      string `json:"project_id"`
+		Up           *bool  `json:"admin_state_up"`
+		PortSecurity *bool  `json:"port_security_enabled"`
+	} `json:"network"`
+	Subnet struct {
+		Name    string          `json:"name"`
+		CIDR    string          `json:"cidr"`
+		Gateway json.RawMessage `json:"gateway_ip"`
+		DHCP    *bool           `json:"enable_dhcp"`
+	} `json:"subnet"`
+}
+
+// fact is one property of an existing network that keeps machines from working in it, or from being made.
+type fact struct {
+	name    string
+	is      func(place, preflight) bool
+	refuses bool // else it is a warning
+	say     string
+}
+
+// facts are all that is judged of an existing network. What is read besides (MTU, tags, whether it is shared) changes nothing for machines.
+var facts = []fact{
+	{"network down", func(p place, _ preflight) bool { return off(p.Network.Up) }, true,
+		"network %n is switched off (admin_state_up is false): `openstack network set --enable` it"},
+	{"port security off", func(p place, _ preflight) bool { return off(p.Network.PortSecurity) }, true,
+		"network %n has port security switched off, so that its ports take no security groups: have its owner run `openstack network set --enable-port-security`, or name another network"},
+	{"DHCP off", func(p place, f preflight) bool { return off(p.Subnet.DHCP) && !f.allConfigDrives() }, true,
+		"subnet %s gives out no addresses (DHCP is off): have its owner run `openstack subnet set --dhcp`, or set configDrive: true for all machines"},
+	{"DHCP off with config drives", func(p place, f preflight) bool { return off(p.Subnet.DHCP) && f.allConfigDrives() }, false,
+		"subnet %s gives out no addresses (DHCP is off): machines configure themselves from their config drives, which takes an image that can"},
+	{"no gateway, floating IPs wanted", func(p place, f preflight) bool { return p.noGateway() && f.wantsFloating() }, true,
+		"subnet %s has no gateway, and floating IPs reach machines through one: have its owner set it, or want no floating IPs"},
+	{"no gateway", func(p place, f preflight) bool { return p.noGateway() && !f.wantsFloating() }, false,
+		"subnet %s has no gateway: its machines reach nothing outside of it"},
+}
+
+func off(b *bool) bool { return b != nil && !*b }
+
+// noGateway reports that the subnet has none; a cloud that says nothing of it has one.
+func (p place) noGateway() bool { return p.Subnet.Gateway != nil && p.gateway() == "" }
+
+// gateway is the subnet's; empty where it has none.
+func (p place) gateway() string {
+	return strings.Trim(strings.TrimPrefix(string(p.Subnet.Gateway), "null"), `"`)
+}
+
+// allConfigDrives reports whether every machine has a config drive.
+func (f preflight) allConfigDrives() bool {
+	return !slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool {
+		d := f.shape(m.Role, m.Pool).ConfigDrive
+		return d == nil || !*d
+	})
+}
+
+// judge tells what is wrong with an existing network and subnet, and with the router that leads out of it.
+func (f preflight) judge(ctx context.Context, sub subnets.Subnet) error {
+	var p place
+	if err := cloud.Get(ctx, f.c.Network, &p, "networks", sub.NetworkID); err != nil {
+		return cloud.Wrap(err, "look at network %s", sub.NetworkID)
+	}
+	if err := cloud.Get(ctx, f.c.Network, &p, "subnets", sub.ID); err != nil {
+		return cloud.Wrap(err, "look at subnet %s", sub.ID)
+	}
+	for _, x := range facts {
+		if !x.is(p, f) {
+			continue
+		}
+		say := strings.NewReplacer("%n", p.Network.Name, "%s", p.Subnet.Name+" ("+p.Subnet.CIDR+")").Replace(x.say)
+		if x.refuses {
+			f.found.add(aboutNetworks, "%s", say)
+		} else {
+			f.found.warn(say)
+		}
+	}
+	gateway := p.gateway()
+	if gateway == "" {
+		return nil
+	}
+	at, err := cloud.Pages(ctx, ports.List(f.c.Network, ports.ListOpts{NetworkID: sub.NetworkID, FixedIPs: []ports.FixedIPOpts{{IPAddress: gateway}}}), ports.ExtractPorts)
+	if err != nil {
+		return cloud.Wrap(err, "look for the router of subnet %s", sub.Name)
+	}
+	for _, o := range at { // none: it is another project's, or no router of Neutron
+		if strings.HasPrefix(o.DeviceOwner, "network:") && strings.Contains(o.DeviceOwner, "router") && addressIn(o, sub.ID) == gateway {
+			return f.judgeRouter(ctx, o.DeviceID, "the router of subnet "+p.Subnet.Name)
+		}
+	}
+	if p.Network.Project == f.me.Project.ID && f.wantsFloating() { // whose owner sees all its ports
+		f.found.add(aboutNetworks, "no router is at the gateway of subnet %s, and floating IPs reach machines through one: `openstack router add subnet ROUTER %s`", p.Subnet.Name, p.Subnet.Name)
+	}
+	return nil
+}
+
+// judgeRouter tells where an existing router leads nowhere. One that is not shown is not judged.
+func (f preflight) judgeRouter(ctx context.Context, id, what string) error {
+	r, err := routers.Get(ctx, f.c.Network, id).Extract()
+	if cloud.Untold(err) {
+		return nil
+	}
+	if err != nil {
+		return cloud.Wrap(err, "look at %s", what)
+	}
+	switch {
+	case r.GatewayInfo.NetworkID != "" && !f.wantsFloating():
+	case r.GatewayInfo.NetworkID != "":
+		external, err := f.externalNetwork(ctx)
+		if err != nil { // routing tells
+			return nil //nolint:nilerr // see above
+		}
+		if external != r.GatewayInfo.NetworkID {
+			f.found.add(aboutNetworks, "%s leads to external network %s, and floating IPs are wanted of %s: name that as externalNetwork", what, r.GatewayInfo.NetworkID, external)
+		}
+	case f.wantsFloating():
+		f.found.add(aboutNetworks, "%s has no external gateway, and floating IPs reach machines through it: `openstack router set --external-gateway NETWORK` it", what)
+	default:
+		f.found.warn(what + " has no external gateway: machines reach nothing outside of the networks it connects")
+	}
+	return nil
+}
+
+// routing looks for what leads to the outside, where the cluster needs it.
+func (f preflight) routing(ctx context.Context) error {
+	if f.lacks.has(kindGroups) {
+		f.found.add(aboutNetworks, "the network service has no security groups, which alone protect the machines: have the cloud's operator enable them")
+	}
+	if f.needsExternal() && (f.lacks.has(kindRouters) || f.lacks.has(kindFloating)) {
+		f.found.add(aboutNetworks, "the network service has no routers or floating IPs: put the machines into a network that is there (network.existing), without floating IPs")
+		return nil
+	}
+	if !f.needsExternal() {
+		return nil
+	}
+	_, err := f.externalNetwork(ctx)
+	return f.found.refusal(aboutNetworks, err)
+}

@@ -1,0 +1,163 @@
+package settings
+
+import (
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Method is a way to prove who one is.
+type Method string
+
+// The methods that are supported.
+const (
+	Password              Method = "password" // with or without a passcode
+	Passcode              Method = "passcode" // alone
+	Token                 Method = "token"
+	ApplicationCredential Method = "application credential"
+)
+
+// Domain is named by its ID, else by its name.
+type Domain struct{ ID, Name string }
+
+// Settings is how one logs in to a cloud, checked. Only the fields that the method counts are set.
+type Settings struct {
+	Source  string // where they came from, for people
+	AuthURL string // of the identity service, version 3: ends with /v3
+	Method  Method
+
+	UserID     string // or Username with UserDomain
+	Username   string
+	UserDomain Domain
+	Password   string
+	Passcode   string
+	Token      string
+
+	CredentialID     string // or CredentialName with the user
+	CredentialName   string
+	CredentialSecret string
+
+	ProjectID     string // or ProjectName with ProjectDomain; or TrustID; or none: the user's default project
+	ProjectName   string
+	ProjectDomain Domain
+	TrustID       string
+
+	Region    string
+	Interface string // of the services' addresses: "public", "internal", "admin"
+
+	CACert   []byte // PEM of the authorities; empty: the system's
+	Cert     []byte // PEM of the client's certificate; empty: none
+	Key      []byte // PEM of its key
+	Insecure bool   // certificates are not checked
+
+	Notes []string // what was assumed or looks odd; told where the login fails
+}
+
+// String names the source and hides the secrets.
+func (s Settings) String() string { return s.Source }
+
+// GoString hides the secrets from %#v too.
+func (s Settings) GoString() string { return s.Source }
+
+// Read reads the settings of a cloud of clouds.yaml: the one named, else that of $OS_CLOUD; else the OS_* variables. region goes before all
+// others. Whatever is wrong is fail.Invalid.
+func Read(src Source, cloud, region string) (Settings, error) {
+	c, err := choose(src, cloud)
+	if err != nil {
+		return Settings{}, err
+	}
+	if c, err = c.inRegion(region, src.Getenv("OS_REGION_NAME")); err != nil {
+		return Settings{}, err
+	}
+	if c.nothingAbout(authKeys) {
+		return Settings{}, fail.New(fail.Invalid, "%s has no auth section", c.source).
+			Do("write auth: {auth_url: …, username: …} below the cloud's name, two columns further in; secrets may be in secure.yaml")
+	}
+	s := Settings{Source: c.source}
+	for _, step := range []func(*Settings) error{c.method, c.address, c.user, c.scope, c.services, c.overrides} {
+		if err := step(&s); err != nil {
+			return Settings{}, err
+		}
+	}
+	if err := c.trust(src, &s); err != nil {
+		return Settings{}, err
+	}
+	return s, nil
+}
+
+// Trust reads only the certificates of a cloud; none where no login is set.
+func Trust(src Source, cloud string) (s Settings, err error) {
+	if cloud == "" && src.Getenv("OS_CLOUD") == "" && src.Getenv("OS_AUTH_URL") == "" {
+		return s, nil
+	}
+	c, err := choose(src, cloud)
+	if err != nil {
+		return s, err
+	}
+	err = c.trust(src, &s)
+	return s, err
+}
+
+// choose finds what is said of the wanted cloud.
+func choose(src Source, cloud string) (c chosen, err error) {
+	if cloud == "" {
+		cloud = src.Getenv("OS_CLOUD")
+	}
+	if cloud != "" {
+		if c, err = fromFiles(src, cloud); err != nil {
+			return c, err
+		}
+		c.env = src.firstOf("OS_INTERFACE", "OS_ENDPOINT_TYPE")
+		return c, nil
+	}
+	c = chosen{source: "the OS_* variables"}
+	if src.Getenv("OS_AUTH_URL") == "" {
+		return c, fail.New(fail.Invalid, "no cloud is named: neither spec.provider.openstack.cloud nor $OS_CLOUD nor $OS_AUTH_URL is set").
+			Do(`put "cloud: NAME" of your clouds.yaml into the document, or source your openrc file`)
+	}
+	c.entry, err = fromEnv(src)
+	return c, err
+}
+
+// beside are the settings that count beside auth before they do in it: openstacksdk moves them there.
+var beside = map[string]bool{
+	"project_id": true, "project_name": true, "tenant_id": true, "tenant_name": true, "project_domain_id": true, "project_domain_name": true,
+	"user_domain_id": true, "user_domain_name": true, "domain_id": true, "domain_name": true, "token": true, "auth_token": true, "passcode": true,
+}
+
+// get returns the first of some settings that is set.
+func (c chosen) get(keys ...string) value {
+	for _, k := range keys {
+		first, second := c.auth, c.top
+		if beside[k] {
+			first, second = c.top, c.auth
+		}
+		for _, m := range []map[string]value{first, second} {
+			if v := m[k]; v.text != "" {
+				return v
+			}
+		}
+	}
+	return value{}
+}
+
+// name is get for what is no secret: blanks around it are a slip.
+func (c chosen) name(keys ...string) string { return strings.TrimSpace(c.get(keys...).text) }
+
+// lacks is the refusal of a login in which something is not set.
+func (c chosen) lacks(key string) *fail.Error {
+	e := fail.New(fail.Invalid, "read the credentials of %s: %s is not set", c.source, c.field(key))
+	if c.file == "" {
+		return e.Do("source your openrc file, or name a cloud of your clouds.yaml")
+	}
+	switch key {
+	case "password", "application_credential_secret", "token", "passcode":
+		return e.Do("put it into secure.yaml beside that file, below the same keys, or into that file; nobody is asked for it")
+	}
+	return e.Do("add it to that file; `openstack token issue` shows whether it is complete")
+}
+
+// bad is the refusal of a setting.
+func bad(v value, format string, args ...any) *fail.Error {
+	return fail.New(fail.Invalid, format, args...).At(v.at)
+}
