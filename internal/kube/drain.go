@@ -154,11 +154,10 @@ func (c *Client) undrained(ctx context.Context, node string, h *drain.Helper, ca
 		left = append(left, blocker(p, budgets.Items))
 	}
 	slices.Sort(left)
-	return fail.New(fail.NotReady, "drain node %s: %d pods did not go within %s: %s", node, len(left), h.Timeout, strings.Join(left, "; ")).
-		Do("the node stays cordoned; mend or loosen what holds the pods and try again")
+	return notEvicted(node, left, h.Timeout, cause)
 }
 
-// blocker says what keeps a pod: its own slow end, or disruption budgets that allow no disruption.
+// blocker says what keeps a pod: its own slow end, or disruption budgets.
 func blocker(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
 	name := p.Namespace + "/" + p.Name
 	if p.DeletionTimestamp != nil {
@@ -170,14 +169,26 @@ func blocker(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
 	return name + " has not been evicted"
 }
 
-// holding names the disruption budgets that don't allow that a pod is evicted.
+// holding names the disruption budgets that don't allow that a pod is evicted. The API never evicts a running pod that several budgets select,
+// whatever they allow.
 func holding(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) (held []string) {
+	if p.Status.Phase == corev1.PodPending { // budgets are about running pods
+		return nil
+	}
+	var all []string
 	for _, b := range budgets {
 		sel, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || b.Namespace != p.Namespace || !sel.Matches(labels.Set(p.Labels)) || b.Status.DisruptionsAllowed > 0 {
+		if err != nil || b.Namespace != p.Namespace || !sel.Matches(labels.Set(p.Labels)) {
 			continue
 		}
-		held = append(held, fmt.Sprintf("disruption budget %s (%d healthy, %d needed)", b.Name, b.Status.CurrentHealthy, b.Status.DesiredHealthy))
+		all = append(all, b.Name)
+		if b.Status.DisruptionsAllowed <= 0 {
+			held = append(held, fmt.Sprintf("disruption budget %s (%d healthy, %d needed)", b.Name, b.Status.CurrentHealthy, b.Status.DesiredHealthy))
+		}
+	}
+	if len(all) > 1 {
+		slices.Sort(all)
+		return []string{fmt.Sprintf("%d disruption budgets at once, %s: the API evicts no pod that more than one selects", len(all), strings.Join(all, " and "))}
 	}
 	return held
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -74,7 +73,7 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 		}
 		out := &limitedBuffer{limit: maxAgentOutput, full: cancel}
 		stderr := &tailWriter{limit: 16 << 10}
-		status, err := d.exec(ctx, h, in, out, stderr, asRoot(h, append([]string{bin}, args...)))
+		status, err := d.exec(ctx, h, in, out, stderr, append([]string{bin}, args...))
 		switch {
 		case out.over:
 			return nil, fail.New(fail.Refused, "naupegos-agent %s says more than %d MiB", args[0], maxAgentOutput>>20).At(h.where()).
@@ -83,7 +82,7 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 			return nil, err
 		case status == 0:
 			return out.Bytes(), nil
-		case try == 0 && missing(h, status, stderr.String()):
+		case try == 0 && (status == 127 || status == 126): // the wrapper's shell did not find it, or could not run it
 			if err := d.upload(ctx, h, bin); err != nil {
 				return nil, err
 			}
@@ -93,17 +92,16 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 	}
 }
 
-// missing reports whether the agent isn't there (shell: 127) or can't be run (126). sudo says 1 and "command not found".
-func missing(h Host, status int, stderr string) bool {
-	return status == 127 || status == 126 || h.user() != "root" && status == 1 && strings.Contains(stderr, "command not found")
-}
-
 // agentError reads the agent's own error from the last line of its standard error.
 func agentError(h Host, verb string, status int, stderr string) error {
 	last := stderr[strings.LastIndexByte(stderr, '\n')+1:]
 	var f struct{ Kind, What, Where, Hint string }
 	if json.Unmarshal([]byte(last), &f) != nil || f.What == "" {
-		return fail.Wrap(fail.Internal, &ExitError{"naupegos-agent " + verb, status, stderr}, "run the agent").At(h.where())
+		exit := &ExitError{"naupegos-agent " + verb, status, stderr}
+		if s := diagnose(h, stderr); s != nil {
+			return fail.Wrap(s.kind, exit, "run the agent").At(h.where()).Do("%s: %s", s.means, s.advice)
+		}
+		return fail.Wrap(fail.Internal, exit, "run the agent").At(h.where())
 	}
 	e := fail.New(kindNamed(f.Kind), "%s", f.What).At(h.where())
 	if f.Where != "" {
@@ -141,7 +139,7 @@ func (d *Dialer) upload(ctx context.Context, h Host, bin string) error {
 	}
 	out, err := d.Run(ctx, h, nil, tmp, "version", "--sha256")
 	if err == nil && strings.TrimSpace(string(out)) != d.agent.hex {
-		err = fail.New(fail.Unreachable, "the agent arrived damaged").At(h.where())
+		err = fail.New(fail.Unreachable, "the agent arrived damaged: the machine reads %q", oneLine(string(out))).At(h.where())
 	}
 	if err == nil {
 		_, err = d.Run(ctx, h, nil, "mv", "-f", "-T", tmp, bin)
@@ -151,23 +149,6 @@ func (d *Dialer) upload(ctx context.Context, h Host, bin string) error {
 		return uploadError(h, err)
 	}
 	return nil
-}
-
-func uploadError(h Host, err error) error {
-	if k := fail.KindOf(err); k != fail.Internal {
-		return err
-	}
-	e := fail.Wrap(fail.Refused, err, "put the agent on the machine").At(h.where())
-	var exit *ExitError
-	switch {
-	case errors.As(err, &exit) && strings.Contains(exit.Stderr, "sudo:"):
-		return e.Do("user %s must be able to run `sudo -n` without a password", h.user())
-	case errors.As(err, &exit) && strings.Contains(exit.Stderr, "No space left"):
-		return e.Do("free space on the file system that holds %s", machine.AgentDir)
-	case errors.As(err, &exit) && strings.Contains(exit.Stderr, "xec format error"):
-		return e.Do("the machine has another processor than this agent was built for")
-	}
-	return e
 }
 
 // Facts asks the agent about h.

@@ -1,73 +1,153 @@
 package remote
 
 import (
+	"bufio"
 	"bytes"
-	"errors"
+	"crypto/hmac"
+	"crypto/sha1" //nolint:gosec // OpenSSH hashes host names with it
+	"encoding/base64"
 	"net"
-	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // Known is a known_hosts file: the host keys that a user of ssh has pinned.
 type Known struct {
-	name  string
-	check ssh.HostKeyCallback
+	name    string
+	entries []knownEntry
+	skipped []int // numbers of lines that can't be read
 }
 
-// ParseKnown reads the text of a known_hosts file; name is what errors call it.
+// knownEntry is one line of the file.
+type knownEntry struct {
+	patterns []string
+	key      ssh.PublicKey
+	revoked  bool
+}
+
+// maxKnownLine is the longest line that is read; OpenSSH stops at 8 KiB, and keys of 16384 bits have 3 KiB.
+const maxKnownLine = 64 << 10
+
+// ParseKnown reads the text of a known_hosts file; name is what errors call it. It skips lines that it can't read, and certificate
+// authorities: a machine's own key is what gets pinned.
 func ParseKnown(name string, text []byte) (Known, error) {
-	refuse := func(err error) (Known, error) {
-		return Known{}, fail.Wrap(fail.Invalid, err, "read the known host keys").At(name)
+	k := Known{name: name}
+	if bytes.IndexByte(text, 0) >= 0 {
+		return k, fail.New(fail.Invalid, "read the known host keys: it is not a text file").At(name)
 	}
-	f, err := os.CreateTemp("", "naupegos-known-") // x/crypto reads files alone
-	if err != nil {
-		return refuse(err)
+	scan := bufio.NewScanner(bytes.NewReader(text))
+	scan.Buffer(nil, maxKnownLine)
+	n := 0
+	for scan.Scan() {
+		n++
+		line := strings.TrimSpace(strings.TrimPrefix(scan.Text(), "\ufeff"))
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		fields := strings.Fields(line)
+		entry := knownEntry{}
+		switch fields[0] {
+		case "@cert-authority":
+			continue
+		case "@revoked":
+			entry.revoked, fields = true, fields[1:]
+		}
+		if len(fields) < 3 {
+			k.skipped = append(k.skipped, n)
+			continue
+		}
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(fields[1] + " " + fields[2]))
+		if _, isCert := key.(*ssh.Certificate); err != nil || isCert || key.Type() != fields[1] {
+			k.skipped = append(k.skipped, n)
+			continue
+		}
+		entry.patterns, entry.key = strings.Split(fields[0], ","), key
+		k.entries = append(k.entries, entry)
 	}
-	defer os.Remove(f.Name()) // of host keys, which are no secret
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return refuse(err)
+	if err := scan.Err(); err != nil {
+		return k, fail.Wrap(fail.Invalid, err, "read the known host keys, line %d", n+1).At(name)
 	}
-	check, err := knownhosts.New(f.Name())
-	if err != nil {
-		return refuse(errors.New(strings.ReplaceAll(err.Error(), f.Name(), name)))
-	}
-	return Known{name, check}, nil
+	return k, nil
 }
 
-// nobody is a key that no host has: asked about it, a list of known hosts answers with the keys that it wants.
-type nobody struct{}
+// Skipped returns the numbers of the lines that could not be read.
+func (k Known) Skipped() []int { return k.skipped }
 
-// Type implements ssh.PublicKey.
-func (nobody) Type() string { return "nobody" }
-
-// Marshal implements ssh.PublicKey.
-func (nobody) Marshal() []byte { return []byte("nobody") }
-
-// Verify implements ssh.PublicKey.
-func (nobody) Verify([]byte, *ssh.Signature) error { return errors.New("nobody signs") }
-
-// Keys returns the host keys of an address as lines of authorized_keys, an Ed25519 key first; none where none are known.
+// Keys returns the host keys of an address as lines of authorized_keys, an Ed25519 key first; none where none are known. fail.Unauthorized
+// where all its keys are revoked.
 func (k Known) Keys(address string, port int) ([]string, error) {
-	addr := net.JoinHostPort(address, strconv.Itoa(port))
-	err := k.check(addr, &net.TCPAddr{IP: net.ParseIP(address), Port: port}, nobody{})
-	var want *knownhosts.KeyError
-	if !errors.As(err, &want) {
-		return nil, fail.Wrap(fail.Unauthorized, err, "look for the host key of %s", addr).At(k.name) // a revoked one
+	name := strings.ToLower(address)
+	if port != 22 {
+		name = "[" + name + "]:" + strconv.Itoa(port)
 	}
-	var lines []string
-	for _, known := range want.Want {
-		lines = append(lines, strings.TrimSpace(string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(known.Key)))))
+	var lines, revoked []string
+	for _, e := range k.entries {
+		line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(e.key)))
+		switch {
+		case !e.matches(name):
+		case e.revoked:
+			revoked = append(revoked, line)
+		default:
+			lines = append(lines, line)
+		}
+	}
+	had := len(lines) > 0 || len(revoked) > 0
+	lines = slices.DeleteFunc(lines, func(l string) bool { return slices.Contains(revoked, l) })
+	if had && len(lines) == 0 {
+		return nil, fail.New(fail.Unauthorized, "the host key of %s is marked @revoked", net.JoinHostPort(address, strconv.Itoa(port))).At(k.name).
+			Do("the machine must get a new host key")
 	}
 	slices.SortStableFunc(lines, func(a, b string) int { return rank(a) - rank(b) })
-	return slices.Compact(lines), nil
+	var out []string
+	for _, l := range lines {
+		if !slices.Contains(out, l) {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// matches reports whether a line is about a host, by OpenSSH's rules: * and ? are wildcards, a negated pattern that matches excludes the host.
+func (e knownEntry) matches(name string) bool {
+	found := false
+	for _, p := range e.patterns {
+		p, negated := strings.CutPrefix(p, "!")
+		if !patternMatches(p, name) {
+			continue
+		}
+		if negated {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+func patternMatches(pattern, name string) bool {
+	if rest, hashed := strings.CutPrefix(pattern, "|1|"); hashed {
+		salt64, sum64, _ := strings.Cut(rest, "|")
+		salt, err := base64.StdEncoding.DecodeString(salt64)
+		if err != nil {
+			return false
+		}
+		mac := hmac.New(sha1.New, salt)
+		mac.Write([]byte(name))
+		sum, err := base64.StdEncoding.DecodeString(sum64)
+		return err == nil && hmac.Equal(sum, mac.Sum(nil))
+	}
+	pattern = strings.ToLower(pattern)
+	if !strings.ContainsAny(pattern, "*?") {
+		return pattern == name
+	}
+	// path.Match gives brackets a meaning; known_hosts writes ports with them. A name has no slash, so * matches all of it.
+	ok, err := path.Match(strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`).Replace(pattern), name)
+	return err == nil && ok
 }
 
 func rank(line string) int {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"io"
 	"time"
 
@@ -13,9 +14,12 @@ type Options struct {
 	KeepAlive      time.Duration // between two probes of a connection; default 2 s
 	Dead           time.Duration // without an answer for so long a connection counts as dead; default four fifths of ConnectTimeout
 	Sessions       int           // at once on one connection; default 8 (sshd's MaxSessions is 10)
+	LoginTimeout   time.Duration // from the start of a session until its command begins; default 6 times ConnectTimeout
 	AgentPath      string        // naupegos-agent on this side, uploaded where it is missing; needed by Apply, Facts and Agent only
 	// TrustOnFirstUse decides about hosts without pinned keys: nil refuses them all; returning nil accepts the key.
 	TrustOnFirstUse func(h Host, key ssh.PublicKey) error
+	// SudoPassword returns the password that sudo on h asks for; empty: none is known. Nil has sudo ask for none.
+	SudoPassword func(ctx context.Context, h Host) (string, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -27,6 +31,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Dead == 0 {
 		o.Dead = o.ConnectTimeout * 4 / 5
+	}
+	if o.LoginTimeout == 0 {
+		o.LoginTimeout = o.ConnectTimeout * 6
 	}
 	if o.Sessions == 0 {
 		o.Sessions = 8

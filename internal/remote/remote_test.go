@@ -76,12 +76,17 @@ func TestManyCommandsShareOneConnection(t *testing.T) {
 	}
 }
 
-func TestSudo(t *testing.T) {
-	if got := asRoot(Host{User: "debian"}, []string{"cat", "/a b"}); got != "sudo -n -- cat '/a b'" {
-		t.Errorf("command %s", got)
-	}
-	if got := asRoot(Host{}, []string{"cat"}); got != "cat" {
-		t.Errorf("command %s", got)
+func TestWrap(t *testing.T) {
+	begin := ` sh -c 'echo naupegos:began; exec "$@"' sh `
+	plain, asks := &Dialer{}, &Dialer{o: Options{SudoPassword: func(context.Context, Host) (string, error) { return "", nil }}}
+	for _, c := range []struct{ got, want string }{
+		{plain.wrap(Host{User: "debian"}, []string{"cat", "/a b"}), "env LC_ALL=C sudo -n --" + begin + "cat '/a b'"},
+		{asks.wrap(Host{User: "debian"}, []string{"cat"}), "env LC_ALL=C sudo -S -p naupegos:sudo-password: --" + begin + "cat"},
+		{asks.wrap(Host{}, []string{"cat"}), "env LC_ALL=C" + begin + "cat"},
+	} {
+		if c.got != c.want {
+			t.Errorf("command %s, want %s", c.got, c.want)
+		}
 	}
 }
 

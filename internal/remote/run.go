@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -41,7 +42,7 @@ func (d *Dialer) Run(ctx context.Context, h Host, stdin io.Reader, argv ...strin
 // Stream runs one command on h as root with its output copied to stdout as it comes (logs). Errors are as Run's.
 func (d *Dialer) Stream(ctx context.Context, h Host, stdin io.Reader, stdout io.Writer, argv ...string) error {
 	stderr := &tailWriter{limit: 4096}
-	status, err := d.exec(ctx, h, stdin, stdout, stderr, asRoot(h, argv))
+	status, err := d.exec(ctx, h, stdin, stdout, stderr, argv)
 	if err != nil {
 		return err
 	}
@@ -51,18 +52,20 @@ func (d *Dialer) Stream(ctx context.Context, h Host, stdin io.Reader, stdout io.
 	return nil
 }
 
-// exec runs command (argv already quoted) and returns its exit status.
-func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout, stderr io.Writer, command string) (int, error) {
+// exec runs argv on h as root and returns its exit status. The error says also why a login ran no command.
+func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout io.Writer, stderr *tailWriter, argv []string) (int, error) {
 	s, c, err := d.session(ctx, h)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { <-c.sessions }()
 	defer func() { _ = s.Close() }() // closed already when the command has ended
+	b := newBeginning(stdout, stderr)
 	var shut func()
-	s.Stdout, s.Stderr, shut = gates(stdout, stderr)
+	s.Stdout, s.Stderr, shut = gates(b.out(), b.err())
 	defer shut()
-	if err := feed(s, stdin); err != nil {
+	refused, err := d.feedBegun(ctx, h, s, stdin, b)
+	if err != nil {
 		return 0, fail.Wrap(fail.Unreachable, err, "open standard input").At(h.where())
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -70,10 +73,37 @@ func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout, stde
 		_ = s.Close()
 	})
 	defer stop()
-	if err := s.Start(command); err != nil {
+	if err := s.Start(d.wrap(h, argv)); err != nil {
 		return 0, lost(ctx, c, err)
 	}
-	return wait(ctx, c, s)
+	status, err := d.waitBegun(ctx, c, s, b)
+	if b.hasBegun() || err != nil {
+		return status, err
+	}
+	if err := refused(); err != nil {
+		return 0, err
+	}
+	return 0, loginError(h, status, b.said(), stderr.String())
+}
+
+// waitBegun waits for the command's end. A login that does not get to the command within the time for logins is given up.
+func (d *Dialer) waitBegun(ctx context.Context, c *conn, s *ssh.Session, b *beginning) (int, error) {
+	late := make(chan struct{})
+	limit := time.AfterFunc(d.o.LoginTimeout, func() {
+		if !b.hasBegun() {
+			close(late)
+			_ = s.Close()
+		}
+	})
+	defer limit.Stop()
+	status, err := wait(ctx, c, s, late)
+	select {
+	case <-late:
+		return 0, fail.Wrap(fail.Refused, &LoginError{status, oneLine(b.said())}, "the login ran no command within %s", d.o.LoginTimeout).At(c.host.where()).
+			Do("a profile or rc file of the user may wait for input, or sudo for a server of names")
+	default:
+	}
+	return status, err
 }
 
 // feed copies stdin in the background. Session.Stdin won't do: Wait would then wait for a reader that may never end,
@@ -94,13 +124,15 @@ func feed(s *ssh.Session, stdin io.Reader) error {
 	return nil
 }
 
-// wait waits for the command's end, or the connection's.
-func wait(ctx context.Context, c *conn, s *ssh.Session) (int, error) {
+// wait waits for the command's end, the connection's, or for late to be closed.
+func wait(ctx context.Context, c *conn, s *ssh.Session, late <-chan struct{}) (int, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Wait() }()
 	var err error
 	select {
 	case err = <-ended:
+	case <-late:
+		return 0, nil
 	case <-ctx.Done():
 		return 0, lost(ctx, c, ctx.Err())
 	}
@@ -149,14 +181,6 @@ func (d *Dialer) DialContext(ctx context.Context, h Host, network, addr string) 
 		}
 		c.close(err)
 	}
-}
-
-// asRoot quotes argv for the login shell on the other side, behind sudo where the user is not root.
-func asRoot(h Host, argv []string) string {
-	if h.user() != "root" {
-		argv = append([]string{"sudo", "-n", "--"}, argv...)
-	}
-	return quote(argv)
 }
 
 // quote makes any POSIX shell see exactly argv.

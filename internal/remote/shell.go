@@ -58,7 +58,7 @@ func (d *Dialer) Shell(ctx context.Context, h Host, t Terminal, argv ...string) 
 	done := make(chan struct{})
 	defer close(done)
 	go resize(s, t.Resize, done)
-	return wait(ctx, c, s)
+	return wait(ctx, c, s, nil)
 }
 
 // resize passes the window's size on until done.

@@ -1,0 +1,225 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"unicode"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+const (
+	// beganLine comes before everything that a command writes. Whatever a login's banner, profile or rc file writes comes before the line, and
+	// a login that never writes it has not run the command, whatever its exit status says.
+	beganLine = "naupegos:began\n"
+	// sudoPrompt is how sudo asks for a password on standard error.
+	sudoPrompt = "naupegos:sudo-password:"
+	// headLimit bounds how much of a login's own output an error quotes.
+	headLimit = 200
+)
+
+// wrap returns the command line that runs argv on h as root, in any login shell. Programs speak English: some of their words decide about advice.
+// sudo reads a password from standard input, and only once it has asked for it.
+func (d *Dialer) wrap(h Host, argv []string) string {
+	words := []string{"env", "LC_ALL=C"}
+	switch {
+	case h.user() == "root":
+	case d.o.SudoPassword != nil:
+		words = append(words, "sudo", "-S", "-p", sudoPrompt, "--")
+	default:
+		words = append(words, "sudo", "-n", "--")
+	}
+	words = append(words, "sh", "-c", `echo `+strings.TrimSpace(beganLine)+`; exec "$@"`, "sh")
+	return quote(append(words, argv...))
+}
+
+// beginning watches the output of a wrapped command until the command begins.
+type beginning struct {
+	stdout io.Writer
+	stderr io.Writer
+	began  chan struct{} // closed once the command itself runs
+	asked  chan struct{} // one value for each password that sudo asks for
+
+	mu     sync.Mutex
+	done   bool
+	head   []byte // what came before, up to headLimit
+	window []byte // the end of it, in which the line may begin
+	prompt []byte // the end of standard error, in which a prompt may begin
+}
+
+func newBeginning(stdout, stderr io.Writer) *beginning {
+	if stdout == nil {
+		stdout = io.Discard
+	}
+	return &beginning{stdout: stdout, stderr: stderr, began: make(chan struct{}), asked: make(chan struct{}, 8)}
+}
+
+// out takes standard output.
+func (b *beginning) out() io.Writer { return writerFunc(b.writeOut) }
+
+// err takes standard error.
+func (b *beginning) err() io.Writer { return writerFunc(b.writeErr) }
+
+func (b *beginning) writeOut(p []byte) (int, error) {
+	b.mu.Lock()
+	if b.done {
+		b.mu.Unlock()
+		return b.stdout.Write(p)
+	}
+	if room := headLimit - len(b.head); room > 0 {
+		b.head = append(b.head, p[:min(room, len(p))]...)
+	}
+	b.window = append(b.window, p...)
+	at := bytes.Index(b.window, []byte(beganLine))
+	if at < 0 {
+		if over := len(b.window) - len(beganLine); over > 0 {
+			b.window = append([]byte(nil), b.window[over:]...)
+		}
+		b.mu.Unlock()
+		return len(p), nil
+	}
+	rest := b.window[at+len(beganLine):]
+	b.done, b.window = true, nil
+	b.mu.Unlock()
+	close(b.began)
+	if len(rest) == 0 {
+		return len(p), nil
+	}
+	return len(p), writeAll(b.stdout, rest)
+}
+
+func (b *beginning) writeErr(p []byte) (n int, err error) {
+	n = len(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done {
+		p = append(b.prompt, p...)
+		b.prompt = nil
+		return n, writeAll(b.stderr, p)
+	}
+	b.prompt = append(b.prompt, p...)
+	for {
+		at := bytes.Index(b.prompt, []byte(sudoPrompt))
+		if at < 0 {
+			break
+		}
+		if err := writeAll(b.stderr, b.prompt[:at]); err != nil {
+			return 0, err
+		}
+		b.prompt = b.prompt[at+len(sudoPrompt):]
+		select {
+		case b.asked <- struct{}{}:
+		default: // sudo asks three times at most
+		}
+	}
+	keep := 0 // as much of the end as may be the beginning of a prompt
+	for n := min(len(b.prompt), len(sudoPrompt)-1); n > 0 && keep == 0; n-- {
+		if strings.HasPrefix(sudoPrompt, string(b.prompt[len(b.prompt)-n:])) {
+			keep = n
+		}
+	}
+	out := b.prompt[:len(b.prompt)-keep]
+	b.prompt = append([]byte(nil), b.prompt[len(out):]...)
+	return n, writeAll(b.stderr, out)
+}
+
+func writeAll(w io.Writer, p []byte) error {
+	_, err := w.Write(p)
+	return err
+}
+
+// hasBegun reports whether the command itself ran.
+func (b *beginning) hasBegun() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.done
+}
+
+// said returns what the login wrote to standard output before the command.
+func (b *beginning) said() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.head)
+}
+
+// writerFunc is an io.Writer made of a function.
+type writerFunc func([]byte) (int, error)
+
+// Write implements io.Writer.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// oneLine makes one printable line of what a machine said: errors are shown on terminals.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > headLimit {
+		s = strings.ToValidUTF8(s[:headLimit], "") + "…"
+	}
+	return s
+}
+
+// feedBegun gives sudo the password when it asks, and the command its input once it has begun. A command whose login asks for a second password
+// gets the end of the input: the first one was wrong. refused says, once the command has ended, why no password could be given.
+func (d *Dialer) feedBegun(ctx context.Context, h Host, s *ssh.Session, stdin io.Reader, b *beginning) (refused func() error, err error) {
+	if d.o.SudoPassword == nil || h.user() == "root" {
+		return func() error { return nil }, feed(s, stdin)
+	}
+	w, err := s.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var failed error
+	go func() {
+		defer func() { _ = w.Close() }() // a command may end without having read everything: its status reports how it went
+		for given := false; ; given = true {
+			select {
+			case <-ctx.Done():
+				return
+			case <-b.asked:
+			case <-b.began:
+				if stdin != nil {
+					_, _ = io.Copy(w, stdin)
+				}
+				return
+			}
+			if given {
+				return
+			}
+			password, err := d.o.SudoPassword(ctx, h)
+			if err != nil {
+				mu.Lock()
+				failed = err
+				mu.Unlock()
+				return
+			}
+			if password == "" {
+				return
+			}
+			if _, err := io.WriteString(w, password+"\n"); err != nil {
+				return // the command's status reports how it went
+			}
+		}
+	}()
+	return func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if failed == nil {
+			return nil
+		}
+		return fail.Wrap(fail.KindOf(failed), failed, "get the password for sudo").At(h.where())
+	}, nil
+}

@@ -1,0 +1,155 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// LoginError says that a machine let somebody in and did not run the command.
+type LoginError struct {
+	Status int
+	Said   string // one line of what the login wrote
+}
+
+// Error renders what the login wrote.
+func (e *LoginError) Error() string {
+	if e.Said == "" {
+		return fmt.Sprintf("it said nothing (status %d)", e.Status)
+	}
+	return fmt.Sprintf("it said: %s (status %d)", e.Said, e.Status)
+}
+
+// symptom is what a machine says when it can't be used as it is, and what helps.
+type symptom struct {
+	says   *regexp.Regexp
+	kind   fail.Kind
+	means  string
+	advice string // USER stands for the user, MATCH for the first group of says
+}
+
+const allowSudo = `allow it in sudoers: "USER ALL=(ALL) NOPASSWD: ALL"`
+
+// symptoms lists what sshd, sudo, PAM, shells and file systems say in English, the most specific first. What no line matches is quoted.
+var symptoms = []symptom{
+	{
+		regexp.MustCompile(`(?i)please log ?in as the (?:user )?["'\x60]?([a-z_][-a-z0-9_.]*)`), fail.Unauthorized,
+		"root may not log in", "set the user MATCH: spec.provider.hosts.user, or user of this machine",
+	},
+	{
+		regexp.MustCompile(`(?i)password has expired|password change required|change your password immediately|password is expired`), fail.Unauthorized,
+		"the password of user USER has expired", "set a new one there (passwd USER), or let it never expire (chage -M -1 USER)",
+	},
+	{
+		regexp.MustCompile(`(?i)account has expired|account validation failure`), fail.Unauthorized,
+		"the account of user USER has expired or is locked", "prolong it there: chage -E -1 USER",
+	},
+	{
+		regexp.MustCompile(`(?i)system is booting up|system is going down|going to be shut down`), fail.Unreachable,
+		"the machine starts or shuts down and lets only root in", "wait, or remove /run/nologin there",
+	},
+	{
+		regexp.MustCompile(`(?i)incorrect password attempt|sorry, try again|incorrect authentication attempt|authentication failed, try again`), fail.Unauthorized,
+		"sudo did not accept the password of user USER", "check sudoPassword",
+	},
+	{
+		regexp.MustCompile(`(?i)password is required|interactive authentication is required|no password was provided|a terminal is required|askpass`), fail.Unauthorized,
+		"sudo asks user USER for a password", "set sudoPassword, or " + allowSudo,
+	},
+	{
+		regexp.MustCompile(`(?i)must have a tty`), fail.Unauthorized,
+		"sudo wants a terminal (requiretty)", `add "Defaults:USER !requiretty" to sudoers there`,
+	},
+	{
+		regexp.MustCompile(`(?i)not in the sudoers file|not allowed to (?:execute|run)|may not run sudo|I'm sorry USER`), fail.Unauthorized,
+		"user USER may not use sudo", allowSudo + ", or log in as root",
+	},
+	{
+		regexp.MustCompile(`(?i)sudo['’]?: (?:command )?not found|sudo['’]?: no such file|unknown command:? '?sudo`), fail.Refused,
+		"sudo is not installed, and user USER is not root", "install it there (apt-get install sudo), or log in as root",
+	},
+	{
+		regexp.MustCompile(`(?i)effective uid is not 0|must be owned by uid 0|must be setuid root|no new privileges`), fail.Refused,
+		"sudo can't become root", "sudo's file lost its setuid bit, or its file system is mounted nosuid: reinstall sudo there, or log in as root",
+	},
+	{
+		regexp.MustCompile(`(?i)sudoers.*(?:syntax error|parse error|no valid sudoers)|(?:syntax error|parse error).*sudoers`), fail.Refused,
+		"sudo can't read its configuration", "mend it there: visudo -c names the line",
+	},
+	{
+		regexp.MustCompile(`(?i)currently not available|nologin|sftp connections only|only sftp|git shell|restricted shell|: restricted|permission to shell`), fail.Unauthorized,
+		"user USER has no login shell that runs commands", "give the user one there (chsh -s /bin/bash USER), or take another user",
+	},
+	{regexp.MustCompile(`(?i)read-only file system`), fail.Refused, "a file system is read-only", "mount it writable there: Naupegos writes below /etc, /var and " + machine.AgentDir},
+	{
+		regexp.MustCompile(`(?i)no space left|disk quota exceeded`), fail.Refused,
+		"the disk is full", "free space (or inodes) on the file system that holds " + machine.AgentDir,
+	},
+	{
+		regexp.MustCompile(`(?i)exec format error`), fail.Refused,
+		"the machine has another processor than this agent was built for", "take a machine with this host's architecture",
+	},
+	{
+		regexp.MustCompile(`(?i)cannot allocate memory|resource temporarily unavailable|cannot fork`), fail.Refused,
+		"the machine has no memory or no processes left", "look at what runs there",
+	},
+}
+
+// diagnose finds the symptom in what a machine said; nil where none matches.
+func diagnose(h Host, said string) *symptom {
+	for _, s := range symptoms {
+		m := s.says.FindStringSubmatch(said)
+		if m == nil {
+			continue
+		}
+		with := []string{"USER", h.user()}
+		if len(m) > 1 {
+			with = append(with, "MATCH", m[1])
+		}
+		r := strings.NewReplacer(with...)
+		s.means, s.advice = r.Replace(s.means), r.Replace(s.advice)
+		return &s
+	}
+	return nil
+}
+
+// loginError says why a login ran no command.
+func loginError(h Host, status int, stdout, stderr string) error {
+	said := oneLine(strings.TrimSpace(stderr) + "\n" + strings.TrimSpace(stdout))
+	cause := &LoginError{status, said}
+	if s := diagnose(h, stdout+"\n"+stderr); s != nil {
+		return fail.Wrap(s.kind, cause, "%s", s.means).At(h.where()).Do("%s", s.advice)
+	}
+	switch {
+	case status < 0:
+		return fail.Wrap(fail.Unreachable, cause, "the login ended before it ran the command").At(h.where())
+	case h.user() != "root" && strings.Contains(stderr, "sudo"):
+		return fail.Wrap(fail.Unauthorized, cause, "sudo refuses user %s", h.user()).At(h.where()).
+			Do("set sudoPassword, or %s", strings.ReplaceAll(allowSudo, "USER", h.user()))
+	}
+	return fail.Wrap(fail.Refused, cause, "the login of user %s ran no command", h.user()).At(h.where()).
+		Do("the user needs a shell that runs commands: try ssh %s@%s true", h.user(), h.Address)
+}
+
+// uploadError says why the agent could not be put in place.
+func uploadError(h Host, err error) error {
+	if k := fail.KindOf(err); k != fail.Internal {
+		return err
+	}
+	e := fail.Wrap(fail.Refused, err, "put the agent on the machine").At(h.where())
+	var exit *ExitError
+	if !errors.As(err, &exit) {
+		return e
+	}
+	if s := diagnose(h, exit.Stderr); s != nil {
+		return e.Do("%s: %s", s.means, s.advice)
+	}
+	if exit.Status == 126 || strings.Contains(exit.Stderr, "ermission denied") {
+		return e.Do("programs below %s can't be run: its file system may be mounted noexec, or a security module forbids it", machine.AgentDir)
+	}
+	return e
+}

@@ -1,0 +1,202 @@
+package remote
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// sudoHost is a host with an agent whose user is debian and whose sudo is a script.
+func sudoHost(t *testing.T, script string) *agentHost {
+	t.Helper()
+	a := newAgentHost(t)
+	a.h.User = "debian"
+	dir := t.TempDir()
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "sudo"), []byte("#!/bin/sh\n"+script), 0o755))
+	old := a.Command
+	a.Command = func(c string) string { return strings.Replace(old(c), "sudo ", dir+"/sudo ", 1) }
+	return a
+}
+
+const (
+	sudoLets = "shift 2\nexec \"$@\"\n"
+	// sudoAsks is sudo -S: it prompts on standard error and reads a line, byte by byte, from standard input.
+	sudoAsks = `[ "$1" = -n ] && { echo "sudo: a password is required" >&2; exit 1; }
+printf %s "$3" >&2; read -r p
+[ "$p" = geheim ] || { echo "Sorry, try again." >&2; printf %s "$3" >&2; read -r p || { echo "sudo: 1 incorrect password attempt" >&2; exit 1; }; }
+shift 4; exec "$@"
+`
+)
+
+// TestFirstContact tries what sudo, shells and distributions say instead of running a command: in every case the error names the cause and the
+// remedy, and is of a kind that keeps an apply from beginning.
+func TestFirstContact(t *testing.T) {
+	for name, c := range map[string]struct {
+		says string // what sudo's script does
+		kind fail.Kind
+		want string
+	}{
+		"password":           {"echo 'sudo: a password is required' >&2; exit 1", fail.Unauthorized, "sudo asks user debian for a password|set sudoPassword|NOPASSWD"},
+		"sudo-rs":            {"echo 'sudo: interactive authentication is required' >&2; exit 1", fail.Unauthorized, "sudo asks user debian for a password"},
+		"old sudo":           {"echo 'sudo: no tty present and no askpass program specified' >&2; exit 1", fail.Unauthorized, "asks user debian for a password"},
+		"German":             {"echo 'sudo: Ein Passwort ist notwendig' >&2; exit 1", fail.Unauthorized, "sudo refuses user debian|Ein Passwort ist notwendig|NOPASSWD"},
+		"Japanese":           {"echo 'sudo: パスワードが必要です' >&2; exit 1", fail.Unauthorized, "sudo refuses user debian|パスワードが必要です"},
+		"terminal":           {"echo 'sudo: sorry, you must have a tty to run sudo' >&2; exit 1", fail.Unauthorized, "requiretty|Defaults:debian !requiretty"},
+		"not a sudoer":       {"echo 'debian is not in the sudoers file.  This incident will be reported.' >&2; exit 1", fail.Unauthorized, "may not use sudo|debian ALL=(ALL) NOPASSWD: ALL"},
+		"not all commands":   {"echo 'Sorry, user debian is not allowed to execute /bin/sh as root on host.' >&2; exit 1", fail.Unauthorized, "may not use sudo"},
+		"no sudo, env":       {"echo 'env: ‘sudo’: No such file or directory' >&2; exit 127", fail.Refused, "sudo is not installed|apt-get install sudo"},
+		"no sudo, sh":        {"echo 'sh: 1: sudo: not found' >&2; exit 127", fail.Refused, "sudo is not installed"},
+		"no setuid":          {"echo 'sudo: /usr/bin/sudo must be owned by uid 0 and have the setuid bit set' >&2; exit 1", fail.Refused, "sudo can't become root|nosuid"},
+		"no new privileges":  {`echo 'sudo: The "no new privileges" flag is set, which prevents sudo from running as root.' >&2; exit 1`, fail.Refused, "can't become root"},
+		"sudoers broken":     {"echo '/etc/sudoers:12:3: syntax error' >&2; exit 1", fail.Refused, "can't read its configuration|visudo -c"},
+		"nologin":            {"echo 'This account is currently not available.'; exit 1", fail.Unauthorized, "no login shell|This account is currently not available.|chsh"},
+		"false":              {"exit 1", fail.Refused, "ran no command|it said nothing (status 1)"},
+		"true":               {"exit 0", fail.Refused, "ran no command|it said nothing (status 0)"},
+		"forced command":     {"echo 'Choose: 1) mail 2) news'; exit 0", fail.Refused, "ran no command|Choose: 1) mail 2) news"},
+		"sftp only":          {"echo 'This service allows sftp connections only.'; exit 1", fail.Unauthorized, "no login shell"},
+		"git shell":          {"echo 'fatal: Interactive git shell is not enabled.' >&2; exit 128", fail.Unauthorized, "no login shell"},
+		"restricted bash":    {"echo 'rbash: line 1: /usr/bin/env: restricted: cannot specify / in command names' >&2; exit 127", fail.Unauthorized, "no login shell"},
+		"expired password":   {"echo 'WARNING: Your password has expired.'; echo 'Password change required but no TTY available.' >&2; exit 1", fail.Unauthorized, "password of user debian has expired|chage -M -1 debian"},
+		"locked account":     {"echo 'sudo: account validation failure, is your account locked?' >&2; exit 1", fail.Unauthorized, "expired or is locked"},
+		"cloud image":        {"echo 'Please login as the user \"ubuntu\" rather than the user \"root\".'; exit 142", fail.Unauthorized, "root may not log in|set the user ubuntu"},
+		"cloud image, AWS":   {"echo 'Please login as the user \"ec2-user\" rather than the user \"root\".'; exit 142", fail.Unauthorized, "set the user ec2-user"},
+		"full disk":          {"echo 'bash: cannot create temp file for here-document: No space left on device' >&2; exit 1", fail.Refused, "the disk is full"},
+		"read-only":          {"echo 'sudo: unable to open /run/sudo: Read-only file system' >&2; exit 1", fail.Refused, "a file system is read-only"},
+		"no processes":       {"echo 'bash: fork: retry: Resource temporarily unavailable' >&2; exit 254", fail.Refused, "no memory or no processes"},
+		"booting":            {"echo 'System is booting up. Unprivileged users are not permitted to log in yet.' >&2; exit 254", fail.Unreachable, "starts or shuts down"},
+		"terminal sequences": {"printf '\\033[31mforbidden\\033[0m\\n\\a'; exit 3", fail.Refused, "it said: [31mforbidden[0m (status 3)"},
+		"much noise":         {"yes 'no entry' | head -c 100000; exit 4", fail.Refused, "no entry no entry"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := sudoHost(t, c.says+"\n")
+			_, err := a.d.Facts(t.Context(), a.h)
+			if fail.KindOf(err) != c.kind {
+				t.Errorf("kind %v", fail.KindOf(err))
+			}
+			has(t, err, append(strings.Split(c.want, "|"), "m (127.0.0.1:")...)
+			if err != nil && (len(err.Error()) > 600 || strings.ContainsAny(err.Error(), "\n\r\x1b\a")) {
+				t.Errorf("not one line: %q", err)
+			}
+		})
+	}
+}
+
+// TestNoisyLogins: whatever a login writes before the command, and in whichever language sudo misses the agent, it is used.
+func TestNoisyLogins(t *testing.T) {
+	for name, c := range map[string]struct{ sudo, before string }{
+		"nothing":         {sudoLets, ""},
+		"English":         {sudoLets, "LANG=en_US.UTF-8; "},
+		"German":          {sudoLets, "LANG=de_DE.UTF-8 LC_MESSAGES=de_DE.UTF-8; export LANG LC_MESSAGES; "},
+		"welcome":         {sudoLets, "echo 'Welcome to prod!'; "},
+		"no newline":      {sudoLets, "printf 'Welcome to prod! '; "},
+		"warning":         {sudoLets, "echo 'bash: warning: setlocale: LC_ALL: cannot change locale (de_DE.UTF-8)' >&2; "},
+		"much":            {sudoLets, "yes 'Welcome to prod!' | head -c 300000; yes 'And mind the gap' | head -c 300000 >&2; "},
+		"JSON":            {sudoLets, `echo '{"hostname":"x"}'; `},
+		"half of the cue": {sudoLets, "printf naupegos:be; printf naupegos:beg; "},
+		"lecture":         {"echo 'We trust you have received the usual lecture' >&2\n" + sudoLets, ""},
+		"resolver":        {"echo 'sudo: unable to resolve host m: Name or service not known' >&2\n" + sudoLets, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := sudoHost(t, c.sudo)
+			old := a.Command
+			a.Command = func(cmd string) string { return c.before + old(cmd) }
+			f, err := a.d.Facts(t.Context(), a.h)
+			if err != nil || f.Hostname != "m" {
+				t.Errorf("facts %+v: %v", f, err)
+			}
+			if out, err := a.d.Run(t.Context(), a.h, strings.NewReader("in"), "cat"); string(out) != "in" || err != nil {
+				t.Errorf("cat gave %q back: %v", out, err)
+			}
+		})
+	}
+}
+
+// TestSudoPassword: sudo gets its password when it asks, and the command its own input, whether sudo asks or not.
+func TestSudoPassword(t *testing.T) {
+	for name, c := range map[string]struct {
+		sudo     string
+		password func(context.Context, Host) (string, error)
+		want     string // in the error; empty: it works
+	}{
+		"asks":       {sudoAsks, givenPassword("geheim"), ""},
+		"does not":   {"shift 4; exec \"$@\"\n", givenPassword("geheim"), ""},
+		"wrong":      {sudoAsks, givenPassword("falsch"), "sudo did not accept the password of user debian"},
+		"none known": {sudoAsks, givenPassword(""), "sudo did not accept the password|check sudoPassword"},
+		"unreadable": {sudoAsks, func(context.Context, Host) (string, error) {
+			return "", fail.New(fail.Invalid, "no such file").At("/secrets/sudo")
+		}, "get the password for sudo|/secrets/sudo|no such file"},
+		"unset": {sudoAsks, nil, "sudo asks user debian for a password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := sudoHost(t, c.sudo)
+			var commands []string
+			old := a.Command
+			a.Command = func(cmd string) string { commands = append(commands, cmd); return old(cmd) }
+			a.d.o.SudoPassword = c.password
+			f, err := a.d.Facts(t.Context(), a.h)
+			if c.want == "" && (err != nil || f.Hostname != "m") {
+				t.Errorf("facts %+v: %v", f, err)
+			}
+			if c.want != "" {
+				has(t, err, strings.Split(c.want, "|")...)
+			}
+			for _, secret := range []string{"geheim", "falsch"} {
+				if strings.Contains(strings.Join(commands, "\n"), secret) || err != nil && strings.Contains(err.Error(), secret) {
+					t.Errorf("the password shows: %v, %v", commands, err)
+				}
+			}
+		})
+	}
+}
+
+func givenPassword(p string) func(context.Context, Host) (string, error) {
+	return func(context.Context, Host) (string, error) { return p, nil }
+}
+
+// TestLoginThatHangs: an rc file that waits for input does not keep anybody waiting.
+func TestLoginThatHangs(t *testing.T) {
+	a := newAgentHost(t)
+	a.d.o.LoginTimeout = 500 * time.Millisecond
+	a.Command = func(string) string { return "echo 'Press Enter to go on'; sleep 600" }
+	_, err := a.d.Facts(t.Context(), a.h)
+	if fail.KindOf(err) != fail.Refused {
+		t.Errorf("kind %v", fail.KindOf(err))
+	}
+	has(t, err, "ran no command within 500ms", "Press Enter to go on")
+}
+
+// TestUploadDiagnosed: what keeps the agent from being put in place is told with its remedy.
+func TestUploadDiagnosed(t *testing.T) {
+	for name, c := range map[string]struct{ match, instead, want string }{
+		"full":      {"' sh dd ", "dd: error writing: No space left on device|1", "the disk is full"},
+		"read-only": {"' sh mkdir ", "mkdir: cannot create directory: Read-only file system|1", "a file system is read-only"},
+		"noexec":    {" version ", "sh: 1: exec: /opt/x: Permission denied|126", "noexec"},
+		"processor": {" version ", "sh: 1: exec: /opt/x: Exec format error|126", "another processor"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgentHost(t)
+			old := a.Command
+			a.Command = func(cmd string) string {
+				if !strings.Contains(cmd, c.match) {
+					return old(cmd)
+				}
+				says, status, _ := strings.Cut(c.instead, "|")
+				return "echo naupegos:began; cat >/dev/null; echo '" + says + "' >&2; exit " + status
+			}
+			_, err := a.d.Facts(t.Context(), a.h)
+			if fail.KindOf(err) != fail.Refused {
+				t.Errorf("kind %v", fail.KindOf(err))
+			}
+			has(t, err, "put the agent on the machine", c.want)
+		})
+	}
+}
