@@ -53,7 +53,7 @@ func doorsServer(t *testing.T) (*http.Client, Addresses) {
 		fmt.Fprint(w, len(data))
 	})
 	c, at, _ := started(t, Config{
-		Guard: func(_ Role, next http.Handler) http.Handler {
+		Guard: func(_ Mount, next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Authorization") != "yes" {
 					problem.Write(w, fail.New(fail.Unauthorized, "no token"))
@@ -63,7 +63,7 @@ func doorsServer(t *testing.T) (*http.Client, Addresses) {
 			})
 		},
 		Parts: []Part{{Name: "test", Mounts: []Mount{
-			{Pattern: "POST /open", On: Boot, Handler: read}, {Pattern: "POST /api", Handler: read, Need: Read, Stream: true, MaxBody: 4 << 20}, {Pattern: "POST /plain", Handler: read, Need: Read},
+			{Pattern: "POST /open", On: Boot, Handler: read, Scope: Machine()}, {Pattern: "POST /api", Handler: read, Need: Read, Scope: Own(), Stream: true, MaxBody: 4 << 20}, {Pattern: "POST /plain", Handler: read, Need: Read, Scope: Own()},
 		}}},
 	})
 	return c, at

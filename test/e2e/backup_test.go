@@ -26,7 +26,7 @@ func backedUpCluster(t *testing.T, r *rig, _ *load) {
 	testkit.Must(t, json.Unmarshal([]byte(res.stdout), &made))
 	t.Logf("FIGURE a backup: %v, %d keys, %d bytes", res.took.Round(10*time.Millisecond), made.Etcd.Keys, made.Bytes)
 	set := testkit.Value(sets.Open(t.Context(), sets.Directory(filepath.Join(r.state, "backups")), r.name, made.ID))(t)
-	c := testkit.Value(set.Extract(t.Context(), testkit.Value(os.ReadFile(filepath.Join(r.state, "identity.age")))(t), backup.Trust{}, t.TempDir()))(t)
+	c := testkit.Value(set.Extract(t.Context(), testkit.Value(os.ReadFile(filepath.Join(r.state, "identity.age")))(t), sets.Trust{}, t.TempDir()))(t)
 	count := map[string]int64{}
 	for _, o := range c.Etcd.Objects {
 		count[o.Kind] = o.Count

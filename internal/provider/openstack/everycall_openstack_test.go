@@ -80,7 +80,7 @@ func TestEveryCallOnTheRealServices(t *testing.T) {
 	if err := destroy(ctx, p); err != nil { // what a test that was killed has left
 		t.Fatal(err)
 	}
-	others := listed(ctx, t, id) // whose names look as if they were the cluster's
+	others := everythingOf(ctx, t, id) // whose names look as if they were the cluster's
 	proxy, through := throughProxy(t, b, name, spec)
 	fresh := func() *Provider { // as a new run of the command has one
 		p, _ := testProvider(t, through, id, patient, func(o *Options) {
@@ -118,7 +118,7 @@ func TestEveryCallOnTheRealServices(t *testing.T) {
 					t.Fatalf("the %s after the one whose call %d (%s) was %s, and which ended with %v: %v", verb, n, call, d.name, firstErr, err)
 				}
 			}
-			for kind, have := range listed(ctx, t, id) {
+			for kind, have := range everythingOf(ctx, t, id) {
 				if have -= others[kind]; have != want[verb][kind] {
 					t.Errorf("%s, call %d %s: %s: the cloud has %d %s of the cluster, %d are wanted", verb, n, d.name, call, have, kind, want[verb][kind])
 				}

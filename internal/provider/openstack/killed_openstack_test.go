@@ -71,14 +71,14 @@ func TestKilledAfterEveryCall(t *testing.T) {
 		"networks": 1, "subnets": 1, "routers": 1, "ports": 3, "security groups": 2, "floating IPs": 1, "servers": 2, "volumes": 2,
 		"server groups": 2, "keypairs": 1,
 	}
-	for kind, n := range listed(ctx, t, id) {
+	for kind, n := range everythingOf(ctx, t, id) {
 		if n != want[kind] {
 			t.Errorf("the cloud has %d %s of the cluster, %d are wanted", n, kind, want[kind])
 		}
 	}
 	again("destroy", destroy)
 	isEmpty(ctx, t, doc, id)
-	for kind, n := range listed(ctx, t, id) {
+	for kind, n := range everythingOf(ctx, t, id) {
 		if n != 0 {
 			t.Errorf("the cloud still has %d %s of the cluster", n, kind)
 		}
@@ -144,8 +144,8 @@ func runKilled(ctx context.Context, proxy *faults.Proxy, k *killer, changes int,
 	return struck, err
 }
 
-// listed asks the cloud, without any filter, for everything that bears the cluster's name, and counts it.
-func listed(ctx context.Context, t *testing.T, id string) map[string]int {
+// everythingOf asks the cloud, without any filter, for everything that bears the cluster's name, and counts it.
+func everythingOf(ctx context.Context, t *testing.T, id string) map[string]int {
 	t.Helper()
 	p, _ := testProvider(t, testDocument(t, "t3-list", smallSpec), id)
 	c, err := p.cloud(ctx)

@@ -14,7 +14,7 @@ import (
 // TestStrangersInTheAudit: requests without a token leave few and short entries.
 func TestStrangersInTheAudit(t *testing.T) {
 	g, st := gate(t)
-	h := g.Guard(server.Read, http.NotFoundHandler())
+	h := g.Guard(server.Mount{Pattern: "GET /api/v1/x", Need: server.Read, Scope: server.Own()}, http.NotFoundHandler())
 	for range 300 {
 		g.limits = newLimits()
 		r := httptest.NewRequest("GET", "/api/v1/x%1b%5d0;owned%07%0aFAKE%20LINE"+strings.Repeat("a", 60_000), nil)
