@@ -56,7 +56,8 @@ type trap string
 
 func newTrap(t *testing.T) trap {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "secret")
+	path := filepath.Join(testkit.Value(os.MkdirTemp("", "trap-"))(t), "secret") // a path without commas, for YAML in one line
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(path)) })
 	testkit.Must(t, syscall.Mkfifo(path, 0o600))
 	return trap(path)
 }

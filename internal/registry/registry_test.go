@@ -34,7 +34,7 @@ type simulated struct {
 	key *ecdsa.PrivateKey // nil: as those of the older system
 }
 
-func uuidOf(n int) string { return fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n) }
+func uuidOf(n int) string { return fmt.Sprintf("5b7e1f3a-9c42-4d6b-8e21-%012d", n) }
 
 func newSimulated(t *testing.T, n int, withKey bool) *simulated {
 	mac := fmt.Sprintf("52:54:00:00:%02x:%02x", n/256, n%256)

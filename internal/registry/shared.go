@@ -62,6 +62,11 @@ func hasDisks(raw []byte, before, o *order.Order) error {
 func (r *Registry) Stock(ctx context.Context) (stock []Machine, err error) {
 	err = r.assign(ctx, func(all []Machine) ([]metal.Assigned, error) {
 		stock = all
+		for i := range stock {
+			if stock[i].Facts, err = stock[i].Said(); err != nil {
+				return nil, err
+			}
+		}
 		return nil, nil
 	})
 	return stock, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,14 +55,14 @@ func (v *Verbs) listLockTokens() *cobra.Command {
 				return err
 			}
 			return out.Print(v.h.Out, all.Items, func(w io.Writer) error {
-				t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-				fmt.Fprintln(t, "ID\tGROUP\tCREATED\tEXPIRES")
+				t := output.NewTable(w)
+				t.Head("ID\tGROUP\tCREATED\tEXPIRES")
 				for _, k := range all.Items {
 					expires := "never"
 					if !k.Expires.IsZero() {
 						expires = k.Expires.Local().Format(time.DateTime)
 					}
-					fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", k.ID, k.Group, k.Created.Local().Format(time.DateTime), expires)
+					t.Row("%s\t%s\t%s\t%s\n", k.ID, k.Group, k.Created.Local().Format(time.DateTime), expires)
 				}
 				return t.Flush()
 			})

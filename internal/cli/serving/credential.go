@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/user"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,10 +140,10 @@ func newCredentialListCmd(h Host) *cobra.Command {
 }
 
 func credentialTable(w io.Writer, all []policy.Credential) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tFOR\tCLUSTERS\tCHANGED")
+	t := output.NewTable(w)
+	t.Head("NAME\tFOR\tCLUSTERS\tCHANGED")
 	for _, c := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", c.Name, strings.Join(c.For, ","), strings.Join(c.Clusters, ","), c.Changed.Local().Format(time.DateTime))
+		t.Row("%s\t%s\t%s\t%s\n", c.Name, strings.Join(c.For, ","), strings.Join(c.Clusters, ","), c.Changed.Local().Format(time.DateTime))
 	}
 	return t.Flush()
 }

@@ -1,6 +1,8 @@
 package serving
 
 import (
+	"github.com/spf13/cobra"
+
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -61,6 +63,7 @@ func newWorld(t *testing.T) *world {
 		},
 		Look: func(string) operate.Options { return operate.Options{Agent: agent, ReadOnly: true, Say: io.Discard} }}
 	f := flags{http: "127.0.0.1:0", https: "127.0.0.1:0"}
+	f.machine.bind(&cobra.Command{}) // the usual limits
 	gate := access.NewGate(st, log)
 	boot := server.Part{}
 	machines, reg, known, err := h.machines(t.Context(), st, &f, &boot, func() {}, log)

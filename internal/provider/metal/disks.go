@@ -15,6 +15,12 @@ import (
 // checkDiskNames refuses a document that names a disk which no machine of the pool has: a data disk that is not protected, or a system disk that is never
 // found, is noticed too late otherwise. Machines of the pool are those that it has, and those that are free and that it would take.
 func (p *Provider) checkDiskNames(ctx context.Context) error {
+	names := func(pool v1alpha1.MetalPool) bool {
+		return len(pool.Disk.Data) > 0 || len(pool.Disk.Overwrite) > 0 || pool.Disk.Serial != ""
+	}
+	if !slices.ContainsFunc(p.spec().Pools, names) {
+		return nil
+	}
 	stock, err := p.o.Registry.Stock(ctx)
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ type unit struct {
 
 const rackKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGs5yh3xvjLZdyRSmj2UOqGqQJ8gRlqDBFDM3lGj9bNv"
 
-func uuidOf(n int) string    { return fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n) }
+func uuidOf(n int) string    { return fmt.Sprintf("5b7e1f3a-9c42-4d6b-8e21-%012d", n) }
 func addressOf(n int) string { return fmt.Sprintf("10.0.0.%d", n) }
 
 // newRack has n machines with BMCs, approved, in three chassis in turn.

@@ -84,7 +84,7 @@ func newCrowd(t *testing.T, st store.Store, n int, doors ...*process) *crowd {
 	c := &crowd{st: st, doors: doors, roots: own.Pool(), all: make([]*member, n)}
 	c.plain = c.client()
 	for i := range c.all {
-		c.all[i] = &member{uuid: fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", i), mac: fmt.Sprintf("52:54:%02x:%02x:%02x:00", i>>16, i>>8&0xff, i&0xff)}
+		c.all[i] = &member{uuid: fmt.Sprintf("5b7e1f3a-9c42-4d6b-8e21-%012d", i), mac: fmt.Sprintf("52:54:%02x:%02x:%02x:00", i>>16, i>>8&0xff, i&0xff)}
 	}
 	return c
 }

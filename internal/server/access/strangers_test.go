@@ -21,7 +21,7 @@ func TestStrangersInTheAudit(t *testing.T) {
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	log := testkit.Value(st.Audit(t.Context(), store.AuditQuery{}))(t)
-	if len(log) != burstWrong {
+	if len(log) != 1 { // a summary follows each minute
 		t.Errorf("%d entries", len(log))
 	}
 	for _, e := range log {

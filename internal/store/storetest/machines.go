@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-const aMachine = "aaaaaaaa-0000-4000-8000-000000000001"
+const aMachine = "5b7e1f3a-9c42-4d6b-8e21-000000000001"
 
 func newMachine(t *testing.T, s metal.Store, n int) string {
 	t.Helper()

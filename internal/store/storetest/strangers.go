@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-func waitingUUID(n int) string { return fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", n) }
+func waitingUUID(n int) string { return fmt.Sprintf("c94d20e7-6f18-4ab3-95d0-%012d", n) }
 
 // claims has a machine wait for approval.
 func claims(ctx context.Context, s metal.Store, n int, room metal.Room, macs ...string) error {
