@@ -223,6 +223,11 @@ func TestDocuments(t *testing.T) {
 			}
 			text := b.text
 			switch {
+			case strings.Contains(text, "\nkind: ServerPolicy\n"):
+				if _, err := v1alpha1.ParseServerPolicy(b.where, []byte(text)); err != nil {
+					t.Errorf("%s:%d: %v", b.where, b.line, err)
+				}
+				continue
 			case strings.HasPrefix(text, "apiVersion: naupegos.dev/"):
 				whole++
 			case strings.HasPrefix(text, "spec:"):
