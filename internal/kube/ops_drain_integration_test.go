@@ -136,7 +136,7 @@ webhooks:
 
 // refusals: what would refuse the system's pods, or can't be read, is known before any of them is stopped; and nothing is made by asking.
 func (o *operations) refusals(t *testing.T) {
-	ctx := short(t, time.Minute)
+	ctx := short(t, 4*time.Minute)
 	_, err := o.c.Apply(ctx, []byte(`apiVersion: apps/v1
 kind: Deployment
 metadata: {name: names, namespace: kube-system}

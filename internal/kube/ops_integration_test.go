@@ -263,7 +263,7 @@ spec:
 // eventually waits for what the controller manager and the kubelets do on their own.
 func (o *operations) eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	testkit.Until(t, time.Minute, 50*time.Millisecond, testkit.That(what, done))
+	testkit.Until(t, 3*time.Minute, 50*time.Millisecond, testkit.That(what, done))
 }
 
 func workload(kind, name, image, spec string) []byte {
