@@ -173,6 +173,9 @@ func TestMatchboxAnswersTheSame(t *testing.T) {
 		if want.Status == http.StatusOK {
 			good++
 		}
+		if lists := strings.HasPrefix(r.path, "/assets") && (want.Status == http.StatusMovedPermanently || strings.HasPrefix(want.Body, "<!doctype html>")); lists {
+			want = ask(t, endpoints.URL, request{path: "/assets/none"}) // ours list no directory
+		}
 		if got := ask(t, endpoints.URL, r); got != want {
 			t.Errorf("%s %s:\nmatchbox  %+v\nendpoints %+v", r.method, r.path, want, got)
 		}
