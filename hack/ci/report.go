@@ -113,8 +113,6 @@ func tree(ctx context.Context) string {
 func (r *runner) record(ctx context.Context, t *tier, res *result) error {
 	commit, _ := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output() // outside of a checkout: none
 	now := pass{At: time.Now().UTC(), Commit: strings.TrimSpace(string(commit))}
-	r.mu.Lock() // tiers run side by side
-	defer r.mu.Unlock()
 	all := loadPasses()
 	if res.err == nil {
 		whole := now

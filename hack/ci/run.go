@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gotest.tools/gotestsum/testjson"
@@ -24,7 +23,6 @@ type runner struct {
 	count  int  // of runs of each test; 0: one
 
 	began   time.Time
-	mu      sync.Mutex
 	results []*result
 }
 
@@ -48,16 +46,11 @@ func (r *runner) run(ctx context.Context, want func(*tier) bool) error {
 			return r.report()
 		}
 	}
-	var lanes sync.WaitGroup
 	for i := range tiers {
 		if t := &tiers[i]; want(t) {
-			if !t.beside {
-				lanes.Wait()
-			}
-			lanes.Go(func() { r.add(&result{name: t.name, budget: t.budget}, func(res *result) { r.tier(ctx, t, res) }) })
+			r.add(&result{name: t.name, budget: t.budget}, func(res *result) { r.tier(ctx, t, res) })
 		}
 	}
-	lanes.Wait()
 	return r.report()
 }
 
@@ -66,8 +59,6 @@ func (r *runner) add(res *result, run func(*result)) bool {
 	began := time.Now()
 	run(res)
 	res.took = time.Since(began)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.results = append(r.results, res)
 	fmt.Printf("\nci: %s: %s\n", res.name, res.verdict())
 	return res.err == nil
