@@ -165,7 +165,7 @@ type Timeouts struct {
 	NodeReady Duration `json:"nodeReady,omitzero" yaml:"nodeReady,omitempty" jsonschema:"default=5m"`
 	// For evicting the pods of a node.
 	Drain Duration `json:"drain,omitzero" yaml:"drain,omitempty" jsonschema:"default=5m"`
-	// Until a machine has let us in by SSH: one that answers no sooner counts as unreachable. Longer is for slow machines, and networks that lose much.
+	// Until a machine accepts an SSH login: one that answers later counts as unreachable. It also bounds a request to etcd, if it exceeds 8s. Raise it for slow machines, and for networks that lose packets.
 	Connect Duration `json:"connect,omitzero" yaml:"connect,omitempty" jsonschema:"default=10s"`
 	// For one step of a plan with all its retries; at least as long as the others. Default: 10m, or the longest of the others.
 	Step Duration `json:"step,omitzero" yaml:"step,omitempty" jsonschema:"default=10m"`

@@ -375,7 +375,7 @@ func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step
 
 // heldOfCloud lists what the cluster holds of the cloud, as its API says.
 func (c *Cluster) heldOfCloud(ctx context.Context, o kube.FreeOptions) ([]kube.CloudResource, error) {
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
 	defer cancel()
 	client, err := c.Kube(ctx)
 	if err != nil {

@@ -22,13 +22,13 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// Bounds of single requests; whole waits are bounded by their step.
-const (
-	observeTimeout = 20 * time.Second // for observing what may be broken
-	apiDialTimeout = 3 * time.Second
-	etcdTimeout    = 8 * time.Second
-	etcdPort       = "2379"
-)
+const etcdPort = "2379"
+
+// etcdTime bounds a request to etcd, observeTime an observation of an API or etcd that may not answer: timeouts.connect raises both for slow hosts.
+func etcdTime(doc *v1alpha1.Cluster) time.Duration {
+	return max(8*time.Second, doc.Spec.Timeouts.Connect.Duration)
+}
+func observeTime(doc *v1alpha1.Cluster) time.Duration { return max(20*time.Second, 2*etcdTime(doc)) }
 
 // endpoint returns host:port of the API as the machines reach it.
 func (c *Cluster) endpoint(ctx context.Context) (string, error) {
@@ -198,7 +198,7 @@ func (c *Cluster) dialAPI(ctx context.Context, network, addr string) (net.Conn, 
 	if err != nil { // not yet
 		outer = addr
 	}
-	conn, err := (&net.Dialer{Timeout: apiDialTimeout}).DialContext(ctx, network, outer)
+	conn, err := (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, network, outer)
 	if err == nil {
 		return conn, nil
 	}
@@ -253,7 +253,7 @@ func (c *Cluster) etcdClient(ctx context.Context, o *Observed) (*etcd.Client, er
 		}
 		return c.dialer.Pause(ctx, hosts, "kube-apiserver")
 	}
-	return etcd.Connect(ctx, etcd.Options{Endpoints: ends, TLS: tlsConfig, Dial: dial, Timeout: etcdTimeout, Quiet: pause})
+	return etcd.Connect(ctx, etcd.Options{Endpoints: ends, TLS: tlsConfig, Dial: dial, Timeout: etcdTime(c.doc), Quiet: pause})
 }
 
 // peerURL is where a control-plane machine's etcd member talks to the others.

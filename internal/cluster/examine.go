@@ -295,7 +295,7 @@ func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) 
 	if c.facts.Get(memory.Begun) == told.String() {
 		return nil, nil // what is sick may be so by the hop itself
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
 	defer cancel()
 	client, err := c.Kube(ctx)
 	if err != nil {

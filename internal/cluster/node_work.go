@@ -32,7 +32,7 @@ func (c *Cluster) checkNodes(ctx context.Context, verb string, nodes []string) e
 	if !c.facts.Bootstrapped() {
 		return errNotBootstrapped(c.Name())
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
 	defer cancel()
 	for _, name := range nodes {
 		client, err := c.Kube(ctx)
@@ -101,7 +101,7 @@ func (c *Cluster) PlanDrain(ctx context.Context, verb string, nodes []string, o 
 	for _, name := range nodes {
 		steps = append(steps, &plan.Step{
 			ID: "drain/" + name, Action: plan.Change, Subject: name, Rolling: true, Title: "drain node " + name, Reason: "as requested",
-			Timeout: o.Timeout + observeTimeout,
+			Timeout: o.Timeout + observeTime(c.doc),
 			Run: func(ctx context.Context, p plan.Progress) error {
 				client, err := c.Kube(ctx)
 				if err != nil {

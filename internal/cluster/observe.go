@@ -162,7 +162,7 @@ func (c *Cluster) observeAPI(ctx context.Context, o *Observed) error {
 	if !c.facts.Bootstrapped() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
 	defer cancel()
 	client, err := c.Kube(ctx)
 	if err != nil {
@@ -189,7 +189,7 @@ func (c *Cluster) observeEtcd(ctx context.Context, o *Observed) error {
 	if !c.facts.Bootstrapped() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
 	defer cancel()
 	client, err := c.etcdClient(ctx, o)
 	if err != nil {

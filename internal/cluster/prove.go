@@ -85,9 +85,9 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 		tell(proof)
 		return err == nil
 	}
-	up := try("api", "the API answers through the endpoint", observeTimeout, c.proveAPI)
+	up := try("api", "the API answers through the endpoint", observeTime(c.doc), c.proveAPI)
 	for _, name := range c.namesOf(provider.Gateway) {
-		try("gateway/"+name, "the API answers through gateway "+name, observeTimeout, func(ctx context.Context) (string, error) {
+		try("gateway/"+name, "the API answers through gateway "+name, observeTime(c.doc), func(ctx context.Context) (string, error) {
 			return "", c.checkGateway(ctx, name)
 		})
 	}

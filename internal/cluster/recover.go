@@ -99,7 +99,7 @@ func (c *Cluster) PlanRecover(ctx context.Context, from string) (*plan.Plan, err
 
 // answers reports whether a machine lets Naupegos in.
 func (c *Cluster) answers(ctx context.Context, name string) bool {
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
 	defer cancel()
 	h, err := c.Host(ctx, name)
 	if err == nil {

@@ -169,7 +169,7 @@ func (c *Cluster) cannot(ctx context.Context, o *Observed, s wanted.Slot) map[up
 		}
 	case !c.switches(ctx, s.Name):
 		no[upkeep.Cycle] = c.unswitched()
-		ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+		ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
 		defer cancel()
 		if _, err := c.life(ctx, s.Name); err != nil {
 			no[upkeep.Reboot] = "it does not answer"

@@ -205,7 +205,7 @@ func (a *applying) planRotation() error {
 	a.add(stageAdvance, &plan.Step{
 		ID: "rotation", Action: plan.Change, Subject: "cluster", Title: rotationTitle(now), Details: rotationAfter(now, a.facts.Is(memory.RotationHold)),
 		Reason: "rotating " + list(now.Keys()) + ": nothing uses a key before everything else trusts it", Announces: plan.Rolling,
-		Timeout: a.doc.Spec.Timeouts.NodeReady.Duration + tokensRead + observeTimeout,
+		Timeout: a.doc.Spec.Timeouts.NodeReady.Duration + tokensRead + observeTime(a.doc),
 		Run:     scan.end,
 	})
 	return nil
