@@ -17,7 +17,7 @@ import (
 func TestLife(t *testing.T) {
 	r := newRig(t, "life")
 	at := directory(t, r.dir)
-	s := size{controlPlanes: 3, workers: 2, gateways: 2, kubernetes: formerRelease(), extra: "  backup:\n" + at.spec}
+	s := size{controlPlanes: 3, workers: 2, gateways: 2, kubernetes: formerRelease(), extra: "  timeouts: {connect: 30s}\n  backup:\n" + at.spec}
 	r.document(s)
 	r.killedAt(len(r.planned()), "apply", "-f", r.file, "--yes")
 	r.apply()

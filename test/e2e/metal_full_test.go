@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/image"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/rack"
@@ -39,7 +40,7 @@ func TestMetalFull(t *testing.T) {
 	b := bundletest.Of(t, release.Default)
 	if os.Getenv(systemsEnv) == "" {
 		dir := filepath.Join(built.dir, "systems")
-		makeSystem(t, b, filepath.Join(dir, "whole"))
+		buildSystem(t, image.Options{Bundle: b, Virtual: true}, filepath.Join(dir, "whole"))
 		t.Setenv(systemsEnv, dir)
 	}
 	if !inRack(t) {

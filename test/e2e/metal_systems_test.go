@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -30,7 +29,7 @@ import (
 func makeMetalSystems(t *testing.T, b *bundle.Bundle) string {
 	t.Helper()
 	dir := filepath.Join(built.dir, "systems")
-	good := makeSystem(t, workersBundle(b), filepath.Join(dir, "good"))
+	good := buildSystem(t, image.Options{Bundle: workersBundle(b), Virtual: true}, filepath.Join(dir, "good"))
 	next, bad := *good, *good
 	next.ID = "sha256:" + strings.Repeat("600d", 16)
 	testkit.Must(t, writeSystem(filepath.Join(dir, "next"), &next))
@@ -48,15 +47,6 @@ func workersBundle(b *bundle.Bundle) *bundle.Bundle {
 	small.Manifest.Images = slices.DeleteFunc(slices.Clone(b.Manifest.Images), func(i bundle.Image) bool { return !slices.Contains(i.Roles, "worker") })
 	small.Manifest.Binaries = slices.DeleteFunc(slices.Clone(b.Manifest.Binaries), func(a bundle.Artifact) bool { return strings.HasPrefix(a.Name, "etcd") })
 	return &small
-}
-
-// makeSystem makes a system image for emulated machines, in a directory that has others.
-func makeSystem(t *testing.T, b *bundle.Bundle, dir string) *order.System {
-	t.Helper()
-	began := time.Now()
-	s := testkit.Value(image.BuildSystem(t.Context(), image.Options{Bundle: b, Virtual: true, Agent: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"), Version: "test", Output: dir}))(t)
-	t.Logf("made a system image of %d MiB, %d to fetch, in %v", s.Root.RawSize>>20, s.Root.Size>>20, time.Since(began).Round(time.Second))
-	return s
 }
 
 func writeSystem(dir string, s *order.System) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/image"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/rack"
@@ -38,7 +39,7 @@ func TestNode(t *testing.T) {
 	b := bundletest.Of(t, release.Default)
 	if os.Getenv(systemsEnv) == "" {
 		dir := filepath.Join(built.dir, "systems")
-		makeSystem(t, workersBundle(b), filepath.Join(dir, "good"))
+		buildSystem(t, image.Options{Bundle: workersBundle(b), Virtual: true}, filepath.Join(dir, "good"))
 		t.Setenv(systemsEnv, dir)
 		prepareFleet(t, b)
 	}
