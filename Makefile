@@ -8,14 +8,9 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E)
 AS_ROOT = $(SUDO) env "PATH=$$PATH"
 NAUPEGOS := bin/naupegos
-DEFAULT_KUBERNETES := $(shell sed -n 's/^const Default = "\(.*\)"$$/\1/p' internal/release/release.go)
-# The newest release of the minor before: bench-upgrade begins with it.
-FORMER_KUBERNETES := $(shell sed -n 's/^\t\t{"\(v[0-9.]*\)", .*/\1/p' internal/release/release.go | grep -vF '$(basename $(DEFAULT_KUBERNETES)).' | head -1)
-BUNDLE = $(NAUPEGOS) bundle build --kubernetes
 TIERS = static unit race integration node life cloud openstack clusters upgrades killed clouds rack calls bed images own-image
 
-.PHONY: help setup build bundle bundles demo demo-openstack demo-metal test test-full test-busy test-report $(TIERS) lint docs pictures \
-	bench-boot bench-local bench-upgrade bench-openstack openstack-up openstack-down image install uninstall deb clean
+.PHONY: $(TIERS) $(filter-out bin dist,$(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile))
 
 help: ## this list
 	@sed -n 's/^$$(TIERS):/TIER:/; s/^\([A-Za-z0-9-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | awk '{n = $$1; $$1 = ""; printf "  make %-16s%s\n", n, $$0}'
@@ -29,11 +24,8 @@ build: ## bin/naupegos and bin/naupegos-agent
 	$(GO_BUILD) -ldflags '-s -w -X github.com/naupegos/naupegos/internal/cli.version=$(VERSION)' -o bin/naupegos ./cmd/naupegos
 	$(GO_BUILD) -ldflags '-s -w' -o bin/naupegos-agent ./cmd/naupegos-agent
 
-bundle: build ## the bundle of the newest Kubernetes release
-	$(BUNDLE) $(DEFAULT_KUBERNETES)
-
-bundles: build ## bundles of every Kubernetes release that has a recipe
-	$(BUNDLE) $(shell sed -n 's/^\t\t{"\(v[0-9.]*\)", .*/--kubernetes \1/p' internal/release/release.go | sed '1s/--kubernetes//')
+bundle: build ## the bundle of the default Kubernetes release
+	$(NAUPEGOS) bundle build
 
 setup: ## install Debian's packages for local clusters and bundles
 	@hack/setup demo
@@ -43,21 +35,13 @@ demo: setup ## a real, highly available cluster on this machine, from nothing
 	$(SUDO) $(NAUPEGOS) apply -f examples/local.yaml --yes
 
 test: ## the fixed set of tests, with all set-up
-	@hack/setup test
-	@go run ./hack/ci test
-
 test-full: ## every test, hours; a tier that has passed for what is committed is not run again
-	@hack/setup test
-	@go run ./hack/ci full
-
 test-busy: ## the unit and race tiers ten times, next to one busy loop per processor
-	@go run ./hack/ci busy
-
 test-report: ## when and on which commit each test last passed, and how long it took
-	@go run ./hack/ci report
-
 $(TIERS): ## one tier of the tests; NAUPEGOS_FULL=1 as make test-full runs it
-	@go run ./hack/ci $@
+test test-full test-busy test-report $(TIERS):
+	@[ $@ = test-report ] || hack/setup test
+	@go run ./hack/ci $(@:test-%=%)
 
 lint: ## golangci-lint with the house's import rules, govulncheck, and a scan for secrets
 	@hack/lint
@@ -75,7 +59,7 @@ bench-local: bundle ## naupegos against bare kubeadm, side by side
 	$(AS_ROOT) go run ./bench/local
 
 bench-upgrade: bundle ## naupegos upgrade against kubeadm upgrade, side by side
-	$(BUNDLE) $(FORMER_KUBERNETES)
+	@go run ./hack/ci bundle-former
 	$(AS_ROOT) go run ./bench/upgrade
 
 bench-openstack: openstack-up ## naupegos against OpenTofu on a real OpenStack, side by side
@@ -89,18 +73,18 @@ openstack-down: ## stop it; PURGE=1 forgets its state too
 	$(AS_ROOT) go run ./test/openstack down $(if $(PURGE),--purge)
 
 demo-openstack: build openstack-up ## a real cluster on that OpenStack, through Octavia, with its cloud controllers (root)
-	$(BUNDLE) $(DEFAULT_KUBERNETES) --addons openstack
-	$(AS_ROOT) go run ./test/openstack machines --kubernetes $(DEFAULT_KUBERNETES)
+	$(NAUPEGOS) bundle build --addons openstack
+	$(AS_ROOT) go run ./test/openstack machines
 	$(SUDO) env OS_CLIENT_CONFIG_FILE=$(or $(NAUPEGOS_OPENSTACK_ROOT),/var/lib/naupegos/openstack)/clouds.yaml $(NAUPEGOS) apply -f examples/openstack.yaml --yes
 
 demo-metal: bundle ## two emulated machines become a cluster; prints where the server's pages are (root; slow: they are emulated)
 	@hack/setup test
 	go build -o bin/demo-metal ./test/rack/demo
-	$(AS_ROOT) bin/demo-metal -kubernetes $(DEFAULT_KUBERNETES)
+	$(AS_ROOT) bin/demo-metal
 
 image: build ## a bootable disk image of machines with the bundle inside (root)
 	@hack/setup image
-	$(SUDO) $(NAUPEGOS) image build --kubernetes $(DEFAULT_KUBERNETES)
+	$(SUDO) $(NAUPEGOS) image build
 
 PREFIX ?= /usr/local
 BINDIR = $(DESTDIR)$(PREFIX)/bin

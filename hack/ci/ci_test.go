@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -59,7 +58,7 @@ func TestStepsExist(t *testing.T) {
 	targets, _, _ := strings.Cut(rest, "\n")
 	for i := range tiers {
 		for _, name := range strings.Fields(tiers[i].needs) {
-			if !slices.ContainsFunc(steps, func(s struct{ name, command string }) bool { return s.name == name }) {
+			if !slices.ContainsFunc(steps, func(s step) bool { return s.name == name }) {
 				t.Errorf("%s needs %s, which does not exist", tiers[i].name, name)
 			}
 		}
@@ -104,7 +103,7 @@ func TestVerdict(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events")
 	testkit.Must(t, os.WriteFile(file, []byte(events), 0o644))
 	ran := testkit.Value(readEvents(file))(t)
-	r := &runner{began: time.Now(), tests: []testFunc{{dir: "p", name: "TestGood"}, {dir: "p", name: "TestBad"}, {dir: "p", name: "TestGone"}}}
+	r := &runner{tests: []testFunc{{dir: "p", name: "TestGood"}, {dir: "p", name: "TestBad"}, {dir: "p", name: "TestGone"}}}
 	if gone := r.missing(&tier{}, ran); !slices.Equal(gone, []string{"p TestGone"}) {
 		t.Errorf("missing are %q", gone)
 	}

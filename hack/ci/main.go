@@ -1,8 +1,8 @@
-// Command ci runs the tiers of the tests, which the table in tiers.go describes. gotestsum runs and shows the tests of a tier.
+// Command ci runs the tiers of the tests, which the table in tiers.go lists. gotestsum runs and shows the tests of a tier.
 //
 //	go run ./hack/ci test         the fixed set: the same tests on every host, in every run
-//	go run ./hack/ci full         every test; a tier that has passed for this tree is not run again
-//	go run ./hack/ci NAME...      some tiers, such as unit or life; with NAUPEGOS_FULL=1 as full runs them
+//	go run ./hack/ci full         every test; a tier that has passed for this tree does not run again
+//	go run ./hack/ci NAME...      some tiers or steps of set-up, such as unit, life or bundle; with NAUPEGOS_FULL=1 as full runs them
 //	go run ./hack/ci busy         the unit and race tiers ten times, next to one busy loop per processor
 //	go run ./hack/ci report       for each test: when and on which commit it last passed, and how long it took
 //	go run ./hack/ci list [full]  the tests of each tier
@@ -37,26 +37,24 @@ func ci(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	all := names(func(tier) bool { return true })
 	r := &runner{tests: tests, full: os.Getenv("NAUPEGOS_FULL") != ""}
-	want := func(t *tier) bool { return slices.Contains(args, t.name) }
 	switch strings.Join(args, " ") {
 	case "report":
 		return printPasses(tests)
 	case "list", "list full":
-		for i := range tiers {
-			if t := &tiers[i]; !t.full || len(args) > 1 {
+		for _, t := range tiers {
+			if !t.full || len(args) > 1 {
 				fmt.Println(t.name + "\t" + strings.Join(t.selected(tests, len(args) > 1), "\n"+t.name+"\t"))
 			}
 		}
 		return nil
 	case "test":
-		want = func(t *tier) bool { return !t.full }
+		args = names(func(t tier) bool { return !t.full })
 	case "full":
-		r.full, r.resume = true, true
-		want = func(*tier) bool { return true }
+		r.full, r.resume, args = true, true, all
 	case "busy":
-		r.count = 10
-		want = func(t *tier) bool { return t.name == "unit" || t.name == "race" }
+		r.count, args = 10, []string{"unit", "race"}
 		for range runtime.NumCPU() {
 			loop := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
 			loop.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -64,22 +62,21 @@ func ci(ctx context.Context, args []string) error {
 				return err
 			}
 		}
-	default:
-		for _, name := range args {
-			if !slices.ContainsFunc(tiers, func(t tier) bool { return t.name == name }) {
-				return fmt.Errorf("there is no tier %q; go doc ./hack/ci shows what may be run", name)
-			}
+	}
+	for _, name := range args {
+		if step := slices.ContainsFunc(steps, func(s step) bool { return s.name == name }); !step && !slices.Contains(all, name) {
+			return fmt.Errorf("there is no tier and no step %q; the tiers are %q", name, all)
 		}
 	}
 	end, err := begin(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.run(ctx, want), end())
+	return errors.Join(r.run(ctx, args), end())
 }
 
-// begin makes sure that no other run is under way on this host, and removes what a killed run left, unless the host had clusters before that run,
-// which may be the user's. The function that it returns ends the run.
+// begin makes sure that no other run is under way on this host. It removes the leftovers of a killed run, unless the host had clusters before that
+// run, which may be the user's. The function that it returns ends the run.
 func begin(ctx context.Context) (end func() error, err error) {
 	lock, err := net.Listen("unix", "@naupegos-ci") // an abstract socket vanishes with its process
 	if err != nil {
@@ -87,7 +84,7 @@ func begin(ctx context.Context) (end func() error, err error) {
 	}
 	mark := cacheFile("running")
 	if before, err := os.ReadFile(mark); err == nil && len(before) == 0 {
-		fmt.Println("ci: the run before was killed; what it left is removed")
+		fmt.Println("ci: the run before was killed; hack/fresh removes its leftovers")
 		if err := show(exec.CommandContext(ctx, "hack/fresh", "--yes")); err != nil {
 			return nil, err
 		}
@@ -95,4 +92,14 @@ func begin(ctx context.Context) (end func() error, err error) {
 	clusters, err := filepath.Glob("/var/lib/naupegos/local/*")
 	err = errors.Join(err, os.MkdirAll(filepath.Dir(mark), 0o755), os.WriteFile(mark, []byte(strings.Join(clusters, "\n")), 0o644))
 	return func() error { return errors.Join(os.Remove(mark), lock.Close()) }, err
+}
+
+// names returns the names of some tiers.
+func names(of func(tier) bool) (out []string) {
+	for _, t := range tiers {
+		if of(t) {
+			out = append(out, t.name)
+		}
+	}
+	return out
 }

@@ -33,35 +33,34 @@ func (res *result) verdict() string {
 // report prints what failed and why, a table of all tiers, and the verdict in the last line.
 func (r *runner) report() error {
 	var bad []string
+	var whole time.Duration
 	word, sum := "PASS", [3]int{}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	for _, res := range r.results {
-		if res.err != nil {
-			word, bad = "FAIL", append(bad, res.name)
-			fmt.Printf("\nFAILED: %s: %v (.evidence/TEST has what a failed test with machines knows of them)\n", res.name, res.err)
-			if res.tests != nil {
-				testjson.PrintSummary(os.Stdout, res.tests, testjson.SummarizeFailed|testjson.SummarizeErrors|testjson.SummarizeOutput)
-			}
-		}
 		n := [3]int{}
 		if res.tests != nil {
-			n[1], n[2] = top(res.tests.Failed()), top(res.tests.Skipped())
+			n = [3]int{0, top(res.tests.Failed()), top(res.tests.Skipped())}
 			for _, p := range res.tests.Packages() {
 				n[0] += top(res.tests.Package(p).Passed)
 			}
 		}
-		sum[0], sum[1], sum[2] = sum[0]+n[0], sum[1]+n[1], sum[2]+n[2]
+		if res.err != nil {
+			word, bad = "FAIL", append(bad, res.name)
+			fmt.Printf("\nFAILED: %s: %v (.evidence/TEST has the machines' logs)\n", res.name, res.err)
+			if res.tests != nil {
+				testjson.PrintSummary(os.Stdout, res.tests, testjson.SummarizeFailed|testjson.SummarizeErrors|testjson.SummarizeOutput)
+			}
+		}
+		whole, sum = whole+res.took, [3]int{sum[0] + n[0], sum[1] + n[1], sum[2] + n[2]}
 		fmt.Fprintf(w, "%s\t%d passed\t%d failed\t%d skipped\t%v\t%s\n", res.name, n[0], n[1], n[2], res.took.Round(time.Second), res.verdict())
 	}
-	fmt.Printf("\nThe whole run took %v:\n", time.Since(r.began).Round(time.Second))
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	fmt.Printf("\nThe whole run took %v:\n", whole.Round(time.Second))
+	err := w.Flush()
 	fmt.Printf("%s: %d passed, %d failed, %d skipped\n", word, sum[0], sum[1], sum[2])
 	if len(bad) > 0 {
 		return errors.New("failed: " + strings.Join(bad, ", "))
 	}
-	return nil
+	return err
 }
 
 // top counts tests without their subtests.
@@ -76,13 +75,12 @@ func top(cases []testjson.TestCase) (n int) {
 
 // pass is the last success of a test, or of a tier of make test-full.
 type pass struct {
-	At      time.Time
-	Commit  string
-	Tree    string `json:",omitempty"` // of a tier: what it has passed for
-	Seconds float64
+	At           time.Time
+	Commit, Tree string // Tree: of a tier, the content that it passed for
+	Seconds      float64
 }
 
-// cacheFile names a file in the user's cache: what passed is kept outside of the clone.
+// cacheFile names a file in the user's cache, which outlives the clone.
 func cacheFile(name string) string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -91,7 +89,7 @@ func cacheFile(name string) string {
 	return filepath.Join(dir, "naupegos", "ci", name)
 }
 
-// loadPasses reads what has passed. A file that cannot be read costs another run.
+// loadPasses reads the passes of earlier runs. An unreadable file costs another run.
 func loadPasses() map[string]pass {
 	all := map[string]pass{}
 	if text, err := os.ReadFile(cacheFile("passes.json")); err != nil || json.Unmarshal(text, &all) != nil {
@@ -100,27 +98,23 @@ func loadPasses() map[string]pass {
 	return all
 }
 
+// git returns a command's output; empty outside of a checkout.
+func git(ctx context.Context, args ...string) string {
+	out, _ := exec.CommandContext(ctx, "git", args...).Output()
+	return strings.TrimSpace(string(out))
+}
+
 // tree names the content of the checkout; empty if some of it is not committed.
 func tree(ctx context.Context) string {
-	if changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain").Output(); err != nil || len(changes) > 0 {
+	if git(ctx, "status", "--porcelain") != "" {
 		return ""
 	}
-	out, _ := exec.CommandContext(ctx, "git", "rev-parse", "HEAD^{tree}").Output() // outside of a checkout: none
-	return strings.TrimSpace(string(out))
+	return git(ctx, "rev-parse", "HEAD^{tree}")
 }
 
 // record keeps what passed.
 func (r *runner) record(ctx context.Context, t *tier, res *result) error {
-	commit, _ := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output() // outside of a checkout: none
-	now := pass{At: time.Now().UTC(), Commit: strings.TrimSpace(string(commit))}
-	all := loadPasses()
-	if res.err == nil {
-		whole := now
-		if r.full {
-			whole.Tree = tree(ctx)
-		}
-		all["tier "+t.name] = whole
-	}
+	now, all := pass{At: time.Now().UTC(), Commit: git(ctx, "describe", "--always", "--dirty")}, loadPasses()
 	if res.tests != nil {
 		for _, p := range res.tests.Packages() {
 			for _, c := range res.tests.Package(p).Passed {
@@ -128,6 +122,12 @@ func (r *runner) record(ctx context.Context, t *tier, res *result) error {
 				all[strings.TrimPrefix(p, module)+" "+c.Test.Name()] = now
 			}
 		}
+	}
+	if now.Seconds = 0; res.err == nil {
+		if r.full {
+			now.Tree = tree(ctx)
+		}
+		all["tier "+t.name] = now
 	}
 	text, err := json.Marshal(all)
 	path := cacheFile("passes.json")
@@ -138,13 +138,13 @@ func (r *runner) record(ctx context.Context, t *tier, res *result) error {
 func printPasses(tests []testFunc) error {
 	w, all := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0), loadPasses()
 	fmt.Fprintln(w, "TIER\tLAST PASSED\tCOMMIT\tSECONDS\tTEST")
-	for i := range tiers {
-		for _, id := range append([]string{"tier " + tiers[i].name}, tiers[i].selected(tests, true)...) {
-			if p, ok := all[id]; ok {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%s\n", tiers[i].name, p.At.Format(time.DateTime), p.Commit, p.Seconds, id)
-			} else {
-				fmt.Fprintf(w, "%s\tnever\t\t\t%s\n", tiers[i].name, id)
+	for _, t := range tiers {
+		for _, id := range append([]string{"tier " + t.name}, t.selected(tests, true)...) {
+			when, p := "never", all[id]
+			if !p.At.IsZero() {
+				when = p.At.Format(time.DateTime)
 			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%s\n", t.name, when, p.Commit, p.Seconds, id)
 		}
 	}
 	return w.Flush()

@@ -17,12 +17,10 @@ import (
 
 // runner runs tiers of the table.
 type runner struct {
-	tests  []testFunc
-	full   bool
-	resume bool // leave out tiers that have passed for this tree
-	count  int  // of runs of each test; 0: one
-
-	began   time.Time
+	tests   []testFunc
+	full    bool
+	resume  bool // leave out tiers that have passed for this tree
+	count   int  // of runs of each test; 0: one
 	results []*result
 }
 
@@ -31,23 +29,27 @@ type result struct {
 	name         string
 	took, budget time.Duration
 	err          error
-	note         string              // why it was not run
+	note         string              // why it did not run
 	tests        *testjson.Execution // nil: it is not go test
 }
 
-// run runs the tiers that want selects, after all steps that they need, and prints the report. A step that fails ends the run.
-func (r *runner) run(ctx context.Context, want func(*tier) bool) error {
-	r.began = time.Now()
+// run runs steps and tiers by name, with all steps that they need, and prints the report. A step that fails ends the run.
+func (r *runner) run(ctx context.Context, args []string) error {
+	needed := append([]string{"setup"}, args...)
+	for _, t := range tiers {
+		if slices.Contains(args, t.name) {
+			needed = append(needed, strings.Fields(t.needs)...)
+		}
+	}
 	for _, s := range steps {
-		needed := func(t tier) bool { return want(&t) && slices.Contains(strings.Fields("setup "+t.needs), s.name) }
-		if argv := strings.Fields(s.command); slices.ContainsFunc(tiers, needed) && !r.add(&result{name: s.name}, func(res *result) {
+		if argv := strings.Fields(s.command); slices.Contains(needed, s.name) && !r.add(&result{name: s.name}, func(res *result) {
 			res.err = show(exec.CommandContext(ctx, argv[0], argv[1:]...))
 		}) {
 			return r.report()
 		}
 	}
 	for i := range tiers {
-		if t := &tiers[i]; want(t) {
+		if t := &tiers[i]; slices.Contains(args, t.name) {
 			r.add(&result{name: t.name, budget: t.budget}, func(res *result) { r.tier(ctx, t, res) })
 		}
 	}

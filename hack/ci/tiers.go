@@ -11,19 +11,19 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// tier is one row of the table: tests that one go test command runs, or a check that is a command of its own. Tests are named by directory
-// and name, such as "test/e2e TestLife".
+// tier is a row of the table: tests that one go test command runs, or a check that is a command of its own. Regular expressions select tests by
+// directory and name, such as "test/e2e TestLife".
 type tier struct {
 	name    string
 	command string        // instead of go test
 	tags    string        // of go test; a tier with tags runs only tests behind these build tags
-	only    string        // a regular expression: the tier runs these tests alone
-	skip    string        // a regular expression: the tier leaves these tests to others
-	race    bool          // with the race detector: in make test for packages that start goroutines, in make test-full for all, without NAUPEGOS_FULL
+	only    string        // the tier runs these tests alone
+	skip    string        // the tier leaves these tests to others
+	race    bool          // with the race detector: in make test packages that start goroutines, in make test-full all, without NAUPEGOS_FULL
 	bed     bool          // on the OpenStack test bed, which runs on Debian 12 alone
 	needs   string        // steps, separated by blanks
-	budget  time.Duration // warm, on a slow day; a tier that takes longer is marked
-	limit   time.Duration // past it go test ends a package that hangs, with a dump of its goroutines
+	budget  time.Duration // warm, on a slow day; the report marks a tier that takes longer
+	limit   time.Duration // after it go test ends a package that hangs, with a dump of its goroutines
 	full    bool          // make test leaves the tier to make test-full
 }
 
@@ -46,8 +46,8 @@ var tiers = []tier{
 	{name: "unit", budget: 3 * time.Minute, limit: time.Hour},
 	{name: "race", race: true, budget: 5 * time.Minute, limit: time.Hour},
 	{name: "integration", tags: "integration", needs: "build bundle", budget: 15 * time.Minute, limit: 70 * time.Minute},
-	// These three join make test, by the removal of full, once they have passed on a slow host.
-	{name: "node", tags: "e2e", only: node, needs: "build bundle", full: true, budget: 15 * time.Minute, limit: time.Hour},
+	// Life and cloud join make test, by the removal of full, once they have passed on a slow host.
+	{name: "node", tags: "e2e", only: node, needs: "build bundle", budget: 15 * time.Minute, limit: time.Hour},
 	{name: "life", tags: "e2e", only: life, needs: "build bundle bundle-former", full: true, budget: 16 * time.Minute, limit: time.Hour},
 	{name: "cloud", tags: "e2e", only: cloud, bed: true, needs: "build bundle-openstack", full: true, budget: 8 * time.Minute, limit: time.Hour},
 
@@ -65,29 +65,18 @@ var tiers = []tier{
 	{name: "own-image", tags: "e2e,image", only: `^test/e2e TestOwnImage$`, bed: true, needs: "setup-image build bundle-openstack", full: true, limit: 2 * time.Hour},
 }
 
+type step struct{ name, command string }
+
 // steps are the set-up that tiers need, in the order of the runs.
-var steps = []struct{ name, command string }{
+var steps = []step{
 	{"setup", "hack/setup test"},
 	{"setup-image", "hack/setup test-image"},
 	{"build", "make --no-print-directory build"},
 	{"bundle", "bin/naupegos bundle build --kubernetes " + release.Default},
-	{"bundle-former", "bin/naupegos bundle build --kubernetes " + former(1)},
-	{"bundle-earlier", "bin/naupegos bundle build --kubernetes " + former(2)},
+	{"bundle-former", "bin/naupegos bundle build --kubernetes " + release.Former(1)},
+	{"bundle-earlier", "bin/naupegos bundle build --kubernetes " + release.Former(2)},
 	{"bundle-openstack", "bin/naupegos bundle build --addons openstack --kubernetes " + release.Default},
-	{"bundle-openstack-former", "bin/naupegos bundle build --addons openstack --kubernetes " + former(1)},
-}
-
-// former returns the newest release of the n-th minor before the default's.
-func former(n int) string {
-	minor := release.MinorOf(release.Default)
-	for _, v := range release.Versions() {
-		if m := release.MinorOf(v); m != minor {
-			if minor, n = m, n-1; n == 0 {
-				return v
-			}
-		}
-	}
-	panic("internal/release has too few minors for the upgrades that tests make")
+	{"bundle-openstack-former", "bin/naupegos bundle build --addons openstack --kubernetes " + release.Former(1)},
 }
 
 // argv returns the tier's command line, which writes the events of its tests to a file.

@@ -63,6 +63,19 @@ func Versions() []string {
 	return out
 }
 
+// Former returns the newest release of the n-th minor before Default's; empty if the minors with recipes are fewer.
+func Former(n int) string {
+	minor := MinorOf(Default)
+	for _, v := range Versions() {
+		if m := MinorOf(v); m != minor {
+			if minor, n = m, n-1; n == 0 {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
 // Parse takes "v1.36.3" apart; false where a version has another form.
 func Parse(version string) (out [3]int, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -24,7 +25,7 @@ import (
 func TestHA(t *testing.T) {
 	testkit.OnlyFull(t, "TestLife takes a cluster through the parts that users meet first")
 	r := newRig(t, "ha")
-	s := size{controlPlanes: 3, workers: 2, gateways: 2, kubernetes: formerRelease()}
+	s := size{controlPlanes: 3, workers: 2, gateways: 2, kubernetes: release.Former(1)}
 	r.document(s)
 	r.apply()
 	r.sameCluster(s)

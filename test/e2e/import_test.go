@@ -43,7 +43,7 @@ true`)
 func TestImport(t *testing.T) {
 	testkit.OnlyFull(t, "internal/cluster/adopt reads what kubeadm has written")
 	t.Parallel()
-	former := formerRelease()
+	former := release.Former(1)
 	b := bundletest.Of(t, former)
 	const cp, worker, later, theirs = "kube-a", "kube-b", "kube-c", "kube-d"
 	f := newFleet(t, "e2ekube", b, cp, worker, later, theirs)
@@ -131,7 +131,7 @@ func TestImport(t *testing.T) {
 func TestImportSeveral(t *testing.T) {
 	testkit.OnlyFull(t, "internal/cluster/adopt reads what kubeadm has written")
 	t.Parallel()
-	former := formerRelease()
+	former := release.Former(1)
 	b := bundletest.Of(t, former)
 	cps := []string{"kube-a", "kube-b", "kube-c"}
 	const worker, upgraded = "kube-d", "kube-b"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	sets "github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestLife(t *testing.T) {
 	r := newRig(t, "life")
 	at := directory(t, r.dir)
-	s := size{controlPlanes: 3, workers: 2, gateways: 2, kubernetes: formerRelease(), extra: "  timeouts: {connect: 30s}\n  backup:\n" + at.spec}
+	s := size{controlPlanes: 3, workers: 2, gateways: 2, kubernetes: release.Former(1), extra: "  timeouts: {connect: 30s}\n  backup:\n" + at.spec}
 	r.document(s)
 	r.killedAt(len(r.planned()), "apply", "-f", r.file, "--yes")
 	r.apply()

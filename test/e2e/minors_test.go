@@ -15,16 +15,6 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// earlierRelease is the newest release of the minor before formerRelease's; make test-full has its bundle.
-func earlierRelease() string {
-	for _, v := range release.Versions() {
-		if m := release.MinorOf(v); m != release.MinorOf(release.Default) && m != release.MinorOf(formerRelease()) {
-			return v
-		}
-	}
-	panic("there are two minors only")
-}
-
 // flawless is what a client suffers that has the host to itself: it runs beside no other test.
 var flawless = bound{failed: 0, stall: unhurt.stall}
 
@@ -32,7 +22,7 @@ var flawless = bound{failed: 0, stall: unhurt.stall}
 // never tries again. It runs beside no other test: no request may fail.
 func TestMinors(t *testing.T) {
 	testkit.OnlyFull(t, "TestHA takes one minor, and internal/cluster/hops goes from every release to every other one")
-	from, through, to := earlierRelease(), formerRelease(), release.Default
+	from, through, to := release.Former(2), release.Former(1), release.Default
 	for _, v := range []string{from, through, to} {
 		bundletest.Of(t, v)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
@@ -96,9 +97,9 @@ func (r *rig) applySearched(t *testing.T) (applied result, noSecret part) {
 func TestOpenStackUpgrade(t *testing.T) {
 	testkit.OnlyFull(t, "TestHA upgrades behind gateways, and TestOpenStack rolls a control plane behind Octavia")
 	c := newCloud(t)
-	ensureBundle(t, formerRelease())
+	ensureBundle(t, release.Former(1))
 	r, _ := c.rig(t, "up", 0)
-	z := size{controlPlanes: 3, workers: 1, kubernetes: formerRelease()}
+	z := size{controlPlanes: 3, workers: 1, kubernetes: release.Former(1)}
 	r.document(z)
 	r.apply()
 	r.sameCluster(z)

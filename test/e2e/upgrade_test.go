@@ -24,16 +24,6 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// formerRelease is the newest release of the minor before the default's; make test has its bundle.
-func formerRelease() string {
-	for _, v := range release.Versions() {
-		if release.MinorOf(v) != release.MinorOf(release.Default) {
-			return v
-		}
-	}
-	panic("there is one minor only")
-}
-
 // unhurt is what a client suffers in an upgrade: nothing where the host has time for it. Beside other tests a request may take longer than
 // the client waits.
 var unhurt = bound{failed: 3, stall: 10 * time.Second}
@@ -67,8 +57,8 @@ func upgradeTakenBack(t *testing.T, r *rig, l *load) {
 
 func (r *rig) goesBack(t *testing.T, l *load) {
 	r.upgrade(t, l, "back", "--back")
-	r.size.kubernetes = formerRelease()
-	r.runs(formerRelease(), formerRelease())
+	r.size.kubernetes = release.Former(1)
+	r.runs(release.Former(1), release.Former(1))
 }
 
 // upgradeFinished takes the cluster from the former release to the default, by its way back and beyond it, the workers with a surge of one.
@@ -99,9 +89,9 @@ func soak(t *testing.T, r *rig, l *load, apply func()) {
 	l.suffered(t, "upgrade until there is a way back", m, unhurt)
 	l.verify(t)
 	r.healthy()
-	r.runs(release.Default, formerRelease())
+	r.runs(release.Default, release.Former(1))
 	version := r.must(0, "kubectl", r.name, "--", "get", "--raw", "/version").stdout
-	minor := strings.TrimPrefix(release.MinorOf(formerRelease()), "1.")
+	minor := strings.TrimPrefix(release.MinorOf(release.Former(1)), "1.")
 	if !strings.Contains(version, release.Default) || !strings.Contains(version, fmt.Sprintf("%q: %q", "emulationMinor", minor)) {
 		t.Errorf("the API servers should behave as 1.%s: %s", minor, version)
 	}
@@ -209,7 +199,7 @@ func (r *rig) pauses(t *testing.T, machine string) {
 		t.Errorf("the journal does not say that it paused after %s: %v", machine, run.Meta)
 	}
 	for _, m := range r.status().Machines {
-		want := formerRelease()
+		want := release.Former(1)
 		if m.Name == machine {
 			want = release.Default
 		}
@@ -244,7 +234,7 @@ func TestStuckUpgrade(t *testing.T) {
 	testkit.OnlyFull(t, "TestHA takes an upgrade back, and unit tests have one changed its mind in the middle of each hop")
 	t.Parallel()
 	r := newRig(t, "stuck")
-	r.document(size{controlPlanes: 3, workers: 1, gateways: 2, kubernetes: formerRelease(), extra: "  timeouts: {machineBoot: 3m, nodeReady: 3m, drain: 1m, step: 3m}\n"})
+	r.document(size{controlPlanes: 3, workers: 1, gateways: 2, kubernetes: release.Former(1), extra: "  timeouts: {machineBoot: 3m, nodeReady: 3m, drain: 1m, step: 3m}\n"})
 	r.apply()
 	sick := r.name + "-cp-2"
 	// Whichever machine is rolled first, and whoever leads by then: on this one the new release alone can't run.
@@ -266,22 +256,22 @@ systemd-run --quiet --unit=sickness sh /root/sickness`)
 	l.flows(t, 5)
 	for _, m := range r.status().Machines {
 		// The sick machine's kubelet reports to the API server beside it.
-		if m.Role != string(provider.Gateway) && (m.Node != "Ready" && m.Name != sick || m.Version != formerRelease()) {
+		if m.Role != string(provider.Gateway) && (m.Node != "Ready" && m.Name != sick || m.Version != release.Former(1)) {
 			t.Errorf("no machine should have gone beyond its servers, and the others' nodes be Ready: %+v", m)
 		}
 	}
 
 	r.must(0, "upgrade", r.name, "--back", "--yes", "-f", r.file)
-	r.size.kubernetes = formerRelease()
+	r.size.kubernetes = release.Former(1)
 	r.healthy()
-	r.runs(formerRelease(), formerRelease())
+	r.runs(release.Former(1), release.Former(1))
 	l.suffered(t, "an upgrade that is stuck, and taken back", m, harsh)
 	l.verify(t)
 
 	r.ssh(sick, "systemctl stop sickness.service")
 	r.must(0, "upgrade", r.name, "--to", release.Default, "--yes", "-f", r.file)
 	r.healthy()
-	r.runs(release.Default, formerRelease())
+	r.runs(release.Default, release.Former(1))
 	l.verify(t)
 	l.end()
 	r.destroy()

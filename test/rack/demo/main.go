@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/registry/bmc"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/tool"
 	"github.com/naupegos/naupegos/test/rack"
 )
@@ -54,7 +55,7 @@ spec:
 
 func main() {
 	bin, dir := flag.String("naupegos", "bin/naupegos", "the command"), flag.String("dir", "/var/tmp/naupegos-rack", "where disks, images and the server's state lie")
-	kubernetes := flag.String("kubernetes", "", "release of the cluster")
+	kubernetes := flag.String("kubernetes", release.Default, "release of the cluster")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
