@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/user"
 	"strconv"
@@ -11,13 +10,18 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// mostPath is how much of a path the audit has: strangers choose it.
-const mostPath = 200
+// Limits on audit entries whose number and text strangers choose.
+const (
+	mostPath    = 200  // bytes of a path
+	burstKnown  = 20   // refusals per minute that get their own entries, for an authenticated operator; one for an address without one
+	mostSources = 1000 // operators and addresses that are counted separately within a minute
+)
 
 // changes reports whether a request may change something.
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
@@ -65,17 +69,17 @@ func Outcome(err error) string {
 	}
 }
 
-// record writes an entry. Of refusals that repeat, it writes some, and a summary each minute.
+// record writes an entry. It writes only the first refusals of an operator or address in each minute, then one summary of the rest.
 func (g *Gate) record(r *http.Request, e store.AuditEntry, repeats bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 10*time.Second)
 	defer cancel()
 	if repeats {
 		burst, who := burstKnown, e.Who
-		if e.Session == "" { // nobody that is known
-			burst, who = 1, network(e.From)
+		if e.Session == "" { // not authenticated
+			burst, who = 1, peer.Key(e.From)
 		}
-		write, summaries := g.quiet.count(who, burst, e)
-		g.summarize(ctx, summaries)
+		write, ended := g.quiet.Count(who, burst, e)
+		g.summarize(ctx, ended)
 		if !write {
 			return
 		}
@@ -92,8 +96,14 @@ func (g *Gate) write(ctx context.Context, e store.AuditEntry) error {
 	return err
 }
 
-func (g *Gate) summarize(ctx context.Context, all []store.AuditEntry) {
-	for _, e := range all {
+// summarize writes one entry for the held refusals of each operator or address.
+func (g *Gate) summarize(ctx context.Context, all []peer.Held[store.AuditEntry]) {
+	for _, h := range all {
+		e := h.Last
+		if h.Key == "" {
+			e.From, e.Who = "other addresses", "nobody"
+		}
+		e.At, e.Count, e.Action = time.Now(), h.Times, "more within a minute, the last one "+e.Action
 		if err := g.write(ctx, e); err != nil {
 			g.log.Error("the audit could not be written", "error", err.Error(), "from", e.From, "requests", e.Count)
 			return
@@ -101,18 +111,18 @@ func (g *Gate) summarize(ctx context.Context, all []store.AuditEntry) {
 	}
 }
 
-// Summarize writes each minute what was refused again and again, until ctx ends, and then what is left.
+// Summarize writes the summaries of repeated refusals each minute until ctx ends, and then the remaining ones.
 func (g *Gate) Summarize(ctx context.Context) error {
-	tick := time.NewTicker(repeatsEvery / 4)
+	tick := time.NewTicker(peer.Window / 4)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			g.summarize(ctx, g.quiet.due(time.Now()))
+			g.summarize(ctx, g.quiet.Ended())
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
-			g.summarize(last, g.quiet.due(time.Now().Add(repeatsEvery)))
+			g.summarize(last, g.quiet.End())
 			return nil
 		}
 	}
@@ -154,19 +164,6 @@ func (g *Gate) Ready(r *http.Request, who Operator, need server.Role, action, cl
 		return g.begin(r, e)
 	}
 	return nil
-}
-
-// network is what an address counts as: of IPv6, everybody has at least a /64.
-func network(from string) string {
-	ip, err := netip.ParseAddr(from)
-	if err != nil || ip.Unmap().Is4() {
-		return from
-	}
-	p, err := ip.WithZone("").Prefix(64)
-	if err != nil {
-		return from
-	}
-	return p.String()
 }
 
 // OnHost notes in the audit of a store what somebody does by a command on its host: before it is done, so that nothing is done without a trace, and

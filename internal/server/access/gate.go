@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/problem"
 	"github.com/naupegos/naupegos/internal/store"
@@ -36,14 +37,14 @@ type Gate struct {
 	log    *slog.Logger
 	limits *limits
 	bounds Bounds
-	quiet  *repeats
+	quiet  *peer.Repeats[store.AuditEntry] // refusals by operator or address
 	used   *uses
 	broken atomic.Bool // the audit could not be written
 }
 
 // NewGate returns a gate that knows the tokens of a store.
 func NewGate(st store.Access, log *slog.Logger) *Gate {
-	g := &Gate{st: st, log: log, limits: newLimits(), quiet: newRepeats(), used: &uses{}}
+	g := &Gate{st: st, log: log, limits: newLimits(), quiet: peer.NewRepeats[store.AuditEntry](mostSources, time.Now), used: &uses{}}
 	g.Bound(Bounds{})
 	return g
 }

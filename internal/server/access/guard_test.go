@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -93,11 +94,11 @@ func TestValidTokenIsNeverLockedOut(t *testing.T) {
 	testkit.Must(t, g.Attempt(httptest.NewRequest("GET", "/ui/login/callback", nil), func() error { return nil }))
 }
 
-// TestRefusalsAreSummarized: an address at which nobody is known has one entry a minute, and one with the number of the others.
+// TestRefusalsAreSummarized: an unauthenticated address gets one entry a minute, and one summary that counts the other refusals.
 func TestRefusalsAreSummarized(t *testing.T) {
 	g, st := gate(t)
 	now := time.Now()
-	g.quiet.now = func() time.Time { return now }
+	g.quiet = peer.NewRepeats[store.AuditEntry](mostSources, func() time.Time { return now })
 	r := httptest.NewRequest("GET", "/", nil)
 	for i := range 5000 {
 		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", i%3)
@@ -109,7 +110,7 @@ func TestRefusalsAreSummarized(t *testing.T) {
 	if all := testkit.Value(st.Audit(t.Context(), store.AuditQuery{}))(t); len(all) != 4 {
 		t.Errorf("there are %d entries", len(all))
 	}
-	now = now.Add(repeatsEvery)
+	now = now.Add(peer.Window)
 	g.Note(r, Operator{Name: "nobody"}, "signed in to the pages", "", fail.New(fail.Unauthorized, "wrong"))
 	sum := 0
 	for _, e := range testkit.Value(st.Audit(t.Context(), store.AuditQuery{}))(t) {
@@ -118,12 +119,12 @@ func TestRefusalsAreSummarized(t *testing.T) {
 	if sum != 5001 {
 		t.Errorf("the entries stand for %d requests", sum)
 	}
-	for i := range 50_000 { // many addresses are not told apart for ever
+	for i := range 50_000 { // the number of separate counters is limited
 		r.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)
-		g.quiet.count(network(server.Remote(r)), 1, store.AuditEntry{})
+		g.quiet.Count(peer.Key(server.Remote(r)), 1, store.AuditEntry{})
 	}
-	if len(g.quiet.by) > mostSources+1 {
-		t.Errorf("%d addresses are remembered", len(g.quiet.by))
+	if n := g.quiet.Len(); n > mostSources+1 {
+		t.Errorf("%d addresses are counted separately", n)
 	}
 }
 
