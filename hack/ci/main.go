@@ -1,8 +1,8 @@
-// Command ci runs the tiers of the tests, which the table in tiers.go describes. gotestsum runs and shows the tests of a tier.
+// Command ci runs the test tiers in the table of tiers.go. gotestsum runs a tier's tests and shows their results.
 //
-//	go run ./hack/ci test         the fixed set: the same tests on every host, in every run
-//	go run ./hack/ci full         every test; a tier that has passed for this tree is not run again
-//	go run ./hack/ci NAME...      some tiers, such as unit or life; with NAUPEGOS_FULL=1 as full runs them
+//	go run ./hack/ci test         the fixed set: the same tests on every host and in every run
+//	go run ./hack/ci full         every test, except tiers that already passed for this tree
+//	go run ./hack/ci NAME...      single tiers, such as unit or life; NAUPEGOS_FULL=1 selects their full set
 //	go run ./hack/ci busy         the unit and race tiers ten times, next to one busy loop per processor
 //	go run ./hack/ci report       for each test: when and on which commit it last passed, and how long it took
 //	go run ./hack/ci list [full]  the tests of each tier
@@ -67,7 +67,7 @@ func ci(ctx context.Context, args []string) error {
 	default:
 		for _, name := range args {
 			if !slices.ContainsFunc(tiers, func(t tier) bool { return t.name == name }) {
-				return fmt.Errorf("there is no tier %q; go doc ./hack/ci shows what may be run", name)
+				return fmt.Errorf("unknown tier %q; go run ./hack/ci list shows the tiers", name)
 			}
 		}
 	}
@@ -78,16 +78,16 @@ func ci(ctx context.Context, args []string) error {
 	return errors.Join(r.run(ctx, want), end())
 }
 
-// begin makes sure that no other run is under way on this host, and removes what a killed run left, unless the host had clusters before that run,
-// which may be the user's. The function that it returns ends the run.
+// begin refuses a second run on this host, and cleans up after a killed run, unless the host already had clusters before that run, which may be the
+// user's. It returns a function that ends the run.
 func begin(ctx context.Context) (end func() error, err error) {
 	lock, err := net.Listen("unix", "@naupegos-ci") // an abstract socket vanishes with its process
 	if err != nil {
-		return nil, errors.New("another run of the tests is under way on this host: wait for its end, or interrupt it")
+		return nil, errors.New("another test run is active on this host: wait for it, or interrupt it")
 	}
 	mark := cacheFile("running")
 	if before, err := os.ReadFile(mark); err == nil && len(before) == 0 {
-		fmt.Println("ci: the run before was killed; what it left is removed")
+		fmt.Println("ci: cleaning up after a killed run")
 		if err := show(exec.CommandContext(ctx, "hack/fresh", "--yes")); err != nil {
 			return nil, err
 		}

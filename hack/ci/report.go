@@ -17,7 +17,7 @@ import (
 
 const module = "github.com/naupegos/naupegos/"
 
-// verdict writes how a tier ended.
+// verdict describes the outcome of a tier.
 func (res *result) verdict() string {
 	switch {
 	case res.err != nil:
@@ -30,7 +30,7 @@ func (res *result) verdict() string {
 	return "passed"
 }
 
-// report prints what failed and why, a table of all tiers, and the verdict in the last line.
+// report prints the failures, a table of all tiers, and the verdict in the last line.
 func (r *runner) report() error {
 	var bad []string
 	word, sum := "PASS", [3]int{}
@@ -38,7 +38,7 @@ func (r *runner) report() error {
 	for _, res := range r.results {
 		if res.err != nil {
 			word, bad = "FAIL", append(bad, res.name)
-			fmt.Printf("\nFAILED: %s: %v (.evidence/TEST has what a failed test with machines knows of them)\n", res.name, res.err)
+			fmt.Printf("\nFAILED: %s: %v (.evidence/TEST has the logs of a failed test's machines)\n", res.name, res.err)
 			if res.tests != nil {
 				testjson.PrintSummary(os.Stdout, res.tests, testjson.SummarizeFailed|testjson.SummarizeErrors|testjson.SummarizeOutput)
 			}
@@ -78,11 +78,11 @@ func top(cases []testjson.TestCase) (n int) {
 type pass struct {
 	At      time.Time
 	Commit  string
-	Tree    string `json:",omitempty"` // of a tier: what it has passed for
+	Tree    string `json:",omitempty"` // the Git tree that a tier passed for
 	Seconds float64
 }
 
-// cacheFile names a file in the user's cache: what passed is kept outside of the clone.
+// cacheFile returns the path of a file in the user's cache, outside of the clone.
 func cacheFile(name string) string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -91,7 +91,7 @@ func cacheFile(name string) string {
 	return filepath.Join(dir, "naupegos", "ci", name)
 }
 
-// loadPasses reads what has passed. A file that cannot be read costs another run.
+// loadPasses reads the last successes. An unreadable file only costs another run.
 func loadPasses() map[string]pass {
 	all := map[string]pass{}
 	if text, err := os.ReadFile(cacheFile("passes.json")); err != nil || json.Unmarshal(text, &all) != nil {
@@ -100,7 +100,7 @@ func loadPasses() map[string]pass {
 	return all
 }
 
-// tree names the content of the checkout; empty if some of it is not committed.
+// tree returns the Git tree of the checkout, or "" if it has uncommitted changes.
 func tree(ctx context.Context) string {
 	if changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain").Output(); err != nil || len(changes) > 0 {
 		return ""
@@ -109,7 +109,7 @@ func tree(ctx context.Context) string {
 	return strings.TrimSpace(string(out))
 }
 
-// record keeps what passed.
+// record stores the successes of a run.
 func (r *runner) record(ctx context.Context, t *tier, res *result) error {
 	commit, _ := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output() // outside of a checkout: none
 	now := pass{At: time.Now().UTC(), Commit: strings.TrimSpace(string(commit))}

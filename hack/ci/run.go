@@ -19,8 +19,8 @@ import (
 type runner struct {
 	tests  []testFunc
 	full   bool
-	resume bool // leave out tiers that have passed for this tree
-	count  int  // of runs of each test; 0: one
+	resume bool // skip tiers that passed for this tree
+	count  int  // runs of each test; 0: one
 
 	began   time.Time
 	results []*result
@@ -31,11 +31,11 @@ type result struct {
 	name         string
 	took, budget time.Duration
 	err          error
-	note         string              // why it was not run
-	tests        *testjson.Execution // nil: it is not go test
+	note         string              // reason for skipping it
+	tests        *testjson.Execution // nil for commands other than go test
 }
 
-// run runs the tiers that want selects, after all steps that they need, and prints the report. A step that fails ends the run.
+// run runs the steps that the selected tiers need, then the tiers, and prints the report. A failed step ends the run.
 func (r *runner) run(ctx context.Context, want func(*tier) bool) error {
 	r.began = time.Now()
 	for _, s := range steps {
@@ -54,7 +54,7 @@ func (r *runner) run(ctx context.Context, want func(*tier) bool) error {
 	return r.report()
 }
 
-// add runs something, keeps its result, and reports whether it passed.
+// add runs a function, records its result, and reports whether it passed.
 func (r *runner) add(res *result, run func(*result)) bool {
 	began := time.Now()
 	run(res)
@@ -64,14 +64,14 @@ func (r *runner) add(res *result, run func(*result)) bool {
 	return res.err == nil
 }
 
-// tier runs one tier, unless this host cannot run it, or it has passed for this tree.
+// tier runs one tier, unless this host cannot run it or it already passed for this tree.
 func (r *runner) tier(ctx context.Context, t *tier, res *result) {
 	if system, err := os.ReadFile("/etc/os-release"); t.bed && (err != nil || !strings.Contains(string(system), "VERSION_CODENAME=bookworm\n")) {
 		res.note = "not run: the OpenStack test bed needs Debian 12"
 		return
 	}
 	if tree := tree(ctx); r.resume && tree != "" && loadPasses()["tier "+t.name].Tree == tree {
-		res.note = "has passed for this tree"
+		res.note = "already passed for this tree"
 		return
 	}
 	events := filepath.Join(".evidence", "ci", t.name+".json")
@@ -80,7 +80,7 @@ func (r *runner) tier(ctx context.Context, t *tier, res *result) {
 	}
 	argv := t.argv(r.tests, r.full, r.count, events)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20", "NAUPEGOS_FULL=") // programs with the race detector sleep for a second at their end otherwise
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20", "NAUPEGOS_FULL=") // by default, programs with the race detector sleep for a second at exit
 	if r.full && !t.race {
 		cmd.Env = append(cmd.Env, "NAUPEGOS_FULL=1")
 	}
@@ -89,25 +89,25 @@ func (r *runner) tier(ctx context.Context, t *tier, res *result) {
 		var err error
 		res.tests, err = readEvents(events)
 		if gone := r.missing(t, res.tests); res.err == nil && len(gone) > 0 {
-			res.err = fmt.Errorf("%d tests of the tier did not run, such as %s", len(gone), gone[0])
+			res.err = fmt.Errorf("%d tests of the tier did not run, for example %s", len(gone), gone[0])
 		}
 		res.err = errors.Join(res.err, err)
 	}
 	res.err = errors.Join(res.err, r.record(ctx, t, res))
 }
 
-// show runs a command whose output goes to the terminal. An interrupt lets it clean up before it ends.
+// show runs a command with output to the terminal. On an interrupt it waits for the command's cleanup.
 func show(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = os.Stdout, os.Stderr, 2*time.Minute
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	return cmd.Run()
 }
 
-// readEvents reads what go test -json printed.
+// readEvents reads the output of go test -json.
 func readEvents(path string) (*testjson.Execution, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		file, err = os.Open(os.DevNull) // it ended before its first test
+		file, err = os.Open(os.DevNull) // go test ended before the first test
 	}
 	if err != nil {
 		return nil, err

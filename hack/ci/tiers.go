@@ -11,20 +11,20 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// tier is one row of the table: tests that one go test command runs, or a check that is a command of its own. Tests are named by directory
-// and name, such as "test/e2e TestLife".
+// tier is a row of the table: the tests of one go test command, or a separate command. A test's ID is its directory and name, for example
+// "test/e2e TestLife".
 type tier struct {
 	name    string
 	command string        // instead of go test
 	tags    string        // of go test; a tier with tags runs only tests behind these build tags
-	only    string        // a regular expression: the tier runs these tests alone
-	skip    string        // a regular expression: the tier leaves these tests to others
+	only    string        // regular expression: the tier runs only these tests
+	skip    string        // regular expression: the tier excludes these tests
 	race    bool          // with the race detector: in make test for packages that start goroutines, in make test-full for all, without NAUPEGOS_FULL
-	bed     bool          // on the OpenStack test bed, which runs on Debian 12 alone
+	bed     bool          // needs the OpenStack test bed, which needs Debian 12
 	needs   string        // steps, separated by blanks
-	budget  time.Duration // warm, on a slow day; a tier that takes longer is marked
-	limit   time.Duration // past it go test ends a package that hangs, with a dump of its goroutines
-	full    bool          // make test leaves the tier to make test-full
+	budget  time.Duration // with warm caches on a slow host; the report marks slower tiers
+	limit   time.Duration // go test's timeout
+	full    bool          // only in make test-full
 }
 
 // The tests of real clusters: one life of each kind, then everything else.
