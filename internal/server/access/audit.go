@@ -26,18 +26,18 @@ const (
 // changes reports whether a request may change something.
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// entry is a request in the audit.
+// entry returns the audit entry of a request.
 func (a *asked) entry(r *http.Request, outcome string) store.AuditEntry {
 	return store.AuditEntry{At: time.Now(), Who: a.Name, Via: a.Via, Session: a.Session, From: server.Remote(r), Action: words.Clip(r.Method, 20) + " " + words.Clip(r.URL.Path, mostPath),
 		Cluster: words.Clip(a.cluster, 63), Outcome: outcome}
 }
 
-// note writes a request to the audit: what changed something, and what was refused or failed. returned: its handler did not panic.
+// note records a request in the audit if it changed something, was refused, or failed. returned is false if the handler panicked.
 func (g *Gate) note(r *http.Request, a *asked, code int, returned bool) {
 	outcome := "done"
 	switch {
 	case !returned:
-		outcome = "failed: the handler broke off"
+		outcome = "failed: the handler panicked"
 	case code >= http.StatusInternalServerError:
 		outcome = "failed: " + http.StatusText(code)
 	case code >= http.StatusBadRequest:
@@ -48,7 +48,7 @@ func (g *Gate) note(r *http.Request, a *asked, code int, returned bool) {
 	g.record(r, a.entry(r, outcome), outcome != "done")
 }
 
-// Note writes to the audit what an operator did by a page, and what came of it.
+// Note records an action on a page and its outcome in the audit.
 func (g *Gate) Note(r *http.Request, who Operator, action, cluster string, err error) {
 	a := g.asks(r, who)
 	a.cluster = cluster
@@ -57,7 +57,7 @@ func (g *Gate) Note(r *http.Request, who Operator, action, cluster string, err e
 	g.record(r, e, err != nil)
 }
 
-// Outcome is how something ended, as the audit has it.
+// Outcome returns the audit's outcome for an error; nil is done.
 func Outcome(err error) string {
 	switch kind := fail.KindOf(err); {
 	case err == nil:
@@ -85,11 +85,11 @@ func (g *Gate) record(r *http.Request, e store.AuditEntry, repeats bool) {
 		}
 	}
 	if err := g.write(ctx, e); err != nil {
-		g.log.Error("the audit could not be written", "error", err.Error(), "who", e.Who, "from", e.From, "action", e.Action, "outcome", e.Outcome)
+		g.log.Error("the audit can't be written", "error", err.Error(), "who", e.Who, "from", e.From, "action", e.Action, "outcome", e.Outcome)
 	}
 }
 
-// write writes an entry, and remembers whether that works.
+// write writes an entry, and remembers whether the audit is writable.
 func (g *Gate) write(ctx context.Context, e store.AuditEntry) error {
 	err := g.st.Note(ctx, e)
 	g.broken.Store(err != nil)
@@ -105,7 +105,7 @@ func (g *Gate) summarize(ctx context.Context, all []peer.Held[store.AuditEntry])
 		}
 		e.At, e.Count, e.Action = time.Now(), h.Times, "more within a minute, the last one "+e.Action
 		if err := g.write(ctx, e); err != nil {
-			g.log.Error("the audit could not be written", "error", err.Error(), "from", e.From, "requests", e.Count)
+			g.log.Error("the audit can't be written", "error", err.Error(), "from", e.From, "requests", e.Count)
 			return
 		}
 	}
@@ -128,23 +128,23 @@ func (g *Gate) Summarize(ctx context.Context) error {
 	}
 }
 
-// begin notes that something begins, and fails where that can't be noted.
+// begin records the beginning of an operation, and fails if it cannot.
 func (g *Gate) begin(r *http.Request, e store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 	defer cancel()
 	if err := g.write(ctx, e); err != nil {
-		g.log.Error("the audit could not be written, and nothing was done", "error", err.Error(), "who", e.Who, "action", e.Action)
+		g.log.Error("the audit can't be written; the request was refused", "error", err.Error(), "who", e.Who, "action", e.Action)
 		return unwritten()
 	}
 	return nil
 }
 
 func unwritten() error {
-	return fail.New(fail.NotReady, "the audit log can't be written, and without it nothing is changed").Do("whoever keeps the server sees why in its log: the disk may be full")
+	return fail.New(fail.NotReady, "the audit log can't be written, so the server refuses changes").Do("the server's log has the cause, such as a full disk")
 }
 
-// ready refuses a change that would leave no trace: what needs an administrator is noted before it begins, and nothing else begins while the audit
-// can't be written.
+// ready refuses a change that the audit cannot record: operations that need an administrator are recorded before they begin, and all other changes wait
+// until the audit is writable again.
 func (g *Gate) ready(r *http.Request, a *asked, need server.Role) error {
 	switch {
 	case need == server.Admin:
@@ -155,7 +155,7 @@ func (g *Gate) ready(r *http.Request, a *asked, need server.Role) error {
 	return nil
 }
 
-// Ready is what the guard asks of a change before it begins, for a page.
+// Ready makes the guard's check before a change on a page.
 func (g *Gate) Ready(r *http.Request, who Operator, need server.Role, action, cluster string) error {
 	a := g.asks(r, who)
 	e := a.entry(r, "begun")
@@ -166,8 +166,8 @@ func (g *Gate) Ready(r *http.Request, who Operator, need server.Role, action, cl
 	return nil
 }
 
-// OnHost notes in the audit of a store what somebody does by a command on its host: before it is done, so that nothing is done without a trace, and
-// then what came of it, and on what that was done.
+// OnHost runs a command on the store's host and records it in the audit: once before it runs, so that no change goes unrecorded, and once after it, with
+// the outcome and the object that it acted on.
 func OnHost(ctx context.Context, st store.Access, action, cluster string, do func() (on string, err error)) error {
 	if err := NoteOnHost(ctx, st, action, cluster, "begun"); err != nil {
 		return err
@@ -183,17 +183,17 @@ func OnHost(ctx context.Context, st store.Access, action, cluster string, do fun
 	return err
 }
 
-// NoteOnHost notes in the audit of a store something that is done by a command on its host.
+// NoteOnHost records a command on the store's host in the audit.
 func NoteOnHost(ctx context.Context, st store.Access, action, cluster, outcome string) error {
 	err := st.Note(ctx, store.AuditEntry{At: time.Now(), Who: hostUser(), Via: ViaHost, Session: "process " + strconv.Itoa(os.Getpid()), From: hostName(),
 		Action: words.Clip(action, 2*mostPath), Cluster: cluster, Outcome: outcome})
 	if err != nil {
-		return fail.Wrap(fail.KindOf(err), err, "note in the audit log: %s, %s", words.Clip(action, mostPath), outcome).Do("see that the store can be written")
+		return fail.Wrap(fail.KindOf(err), err, "note in the audit log: %s, %s", words.Clip(action, mostPath), outcome).Do("make the store writable: check the disk and the database")
 	}
 	return nil
 }
 
-// hostUser is who runs this program: by which user, and whose sudo.
+// hostUser returns the user that runs this program, and the user behind sudo.
 func hostUser() string {
 	name := strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {
