@@ -3,7 +3,6 @@
 package hack_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -68,17 +67,7 @@ const aDiscovery = `{"boot-info": {"uuid": "b7f5f93a-b029-475f-b3a4-479ba198cb81
 // work under its unit: as its user, in its sandbox.
 func TestDebServes(t *testing.T) {
 	testkit.OnlyFull(t, "TestUnitIsSandboxed reads the unit; this test boots a Debian")
-	build := exec.Command("make", "--no-print-directory", "deb")
-	build.Dir = ".."
-	build.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=") // this test may run below another make
-	var log bytes.Buffer
-	build.Stderr = &log
-	out, err := build.Output()
-	if err != nil {
-		t.Fatalf("make deb: %v: %s%s", err, out, log.String())
-	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	deb := filepath.Join("..", lines[len(lines)-1])
+	deb := makeDeb(t)
 	root := filepath.Join(t.TempDir(), "root")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()

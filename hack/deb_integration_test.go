@@ -18,10 +18,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestDebInstalls makes the package as make deb does, and installs it on a Debian of its own, where systemd can read its unit, and
-// the unit's command serves; purged, nothing of it is left but the server's state. Where lintian is at hand it finds nothing wrong with the package.
-func TestDebInstalls(t *testing.T) {
-	testkit.OnlyFull(t, "TestDeb looks into a package of small programs; this one makes a Debian to install a real one on")
+// makeDeb builds the Debian package and returns its path.
+func makeDeb(t *testing.T) string {
 	build := exec.Command("make", "--no-print-directory", "deb")
 	build.Dir = ".."
 	build.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=") // this test may run below another make
@@ -32,7 +30,14 @@ func TestDebInstalls(t *testing.T) {
 		t.Fatalf("make deb: %v: %s%s", err, out, log.String())
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	deb := filepath.Join("..", lines[len(lines)-1])
+	return filepath.Join("..", lines[len(lines)-1])
+}
+
+// TestDebInstalls makes the package as make deb does, and installs it on a Debian of its own, where systemd can read its unit, and
+// the unit's command serves; purged, nothing of it is left but the server's state. Where lintian is at hand it finds nothing wrong with the package.
+func TestDebInstalls(t *testing.T) {
+	testkit.OnlyFull(t, "TestDeb looks into a package of small programs; this one makes a Debian to install a real one on")
+	deb := makeDeb(t)
 	root := filepath.Join(t.TempDir(), "root")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()

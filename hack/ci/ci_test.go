@@ -31,7 +31,7 @@ func TestEveryTestIsReached(t *testing.T) {
 	}
 }
 
-// TestFixedSet: each tier of make test has tests, and each unit test that make test-full does not keep to itself is in one of the two tiers.
+// TestFixedSet: each tier of make test has tests, and each unit test outside of the full set is in exactly one of unit and race.
 func TestFixedSet(t *testing.T) {
 	tests := testkit.Value(findTests("../.."))(t)
 	for i := range tiers {
@@ -51,7 +51,7 @@ func tierNamed(name string) *tier {
 	return &tiers[slices.IndexFunc(tiers, func(t tier) bool { return t.name == name })]
 }
 
-// TestStepsExist: the table names no step that is not there, and the Makefile has a target for each tier.
+// TestStepsExist checks that every step in the table exists, and that the Makefile has a target for each tier.
 func TestStepsExist(t *testing.T) {
 	makefile := string(testkit.Value(os.ReadFile("../../Makefile"))(t))
 	_, rest, _ := strings.Cut(makefile, "\nTIERS = ")
@@ -128,13 +128,13 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestOneRunAtATime: a second run on the host stops.
+// TestOneRunAtATime: a second run on the host is refused.
 func TestOneRunAtATime(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	if lock, err := net.Listen("unix", "@naupegos-ci"); err == nil {
 		defer lock.Close()
-	} // else the run that this test is part of has it
-	if _, err := begin(t.Context()); err == nil || !strings.Contains(err.Error(), "another run") {
-		t.Errorf("beside another run, one begins with %v", err)
+	} // else the enclosing run of the tests has it
+	if _, err := begin(t.Context()); err == nil || !strings.Contains(err.Error(), "another test run") {
+		t.Errorf("a second run: %v", err)
 	}
 }

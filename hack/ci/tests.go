@@ -27,7 +27,7 @@ var (
 	goroutines = regexp.MustCompile(`\bgo func|errgroup\.|sync\.WaitGroup|\.Go\(func`)
 )
 
-// findTests reads all tests of a checkout from their sources.
+// findTests finds all tests in the sources of a checkout.
 func findTests(dir string) (all []testFunc, err error) {
 	files, err := exec.Command("git", "-C", dir, "ls-files", "-co", "--exclude-standard", "*.go").Output()
 	if err != nil {
@@ -37,7 +37,7 @@ func findTests(dir string) (all []testFunc, err error) {
 	for _, name := range strings.Fields(string(files)) {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || strings.Contains(name, "testdata/") || strings.Contains(name, "recipes/") {
-			continue // deleted, or not of this module
+			continue // deleted, or in another module
 		}
 		if !strings.HasSuffix(name, "_test.go") {
 			concurrent[path.Dir(name)] = concurrent[path.Dir(name)] || goroutines.Match(text)
@@ -61,14 +61,14 @@ func findTests(dir string) (all []testFunc, err error) {
 
 func (f testFunc) id() string { return f.dir + " " + f.name }
 
-// built reports whether the test's file belongs to a build with these tags.
+// built reports whether a build with these tags includes the test's file.
 func (f testFunc) built(tags string) bool {
 	return f.build == nil || f.build.Eval(func(tag string) bool {
 		return slices.Contains(strings.Split(tags, ","), tag) || tag == runtime.GOOS || tag == runtime.GOARCH || tag == "unix"
 	})
 }
 
-// has reports whether the tier runs a test.
+// has reports whether the tier includes a test.
 func (t *tier) has(f testFunc, full bool) bool {
 	switch {
 	case t.command != "", !f.built(t.tags), f.onlyFull && (!full || t.race),

@@ -26,6 +26,6 @@ func TestScan(t *testing.T) {
 		}
 	}
 	if found := scan("a.txt", []byte("-----BEGIN PRIVATE"+" KEY-----\n…\nAKIA-no postgres://user@db https://$USER:$PASSWORD@host naupegos_0123456789ab_wrong")); len(found) > 0 {
-		t.Errorf("what is no secret: %+v", found)
+		t.Errorf("false positives: %+v", found)
 	}
 }

@@ -21,23 +21,23 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Names of secrets of a cluster: the key that signs its backups, which stays in the store, and the key that the store lets its machines sign with.
+// Names of a cluster's secrets: the key that signs its backups, which never leaves the store, and its machines' signing key.
 const (
 	SigningSecret  = "backup-signing-key"         //nolint:gosec // a name
 	MachinesSecret = "backup-machine-signing-key" //nolint:gosec // a name
 )
 
-// signatureFile lies beside the manifest and is written before it.
+// signatureFile is next to the manifest and is written before it.
 const signatureFile = "manifest.sig"
 
-// What signatures are of, so that none passes for another.
+// Domains of signatures, which keep one kind from passing as another.
 const (
 	signsManifest   = "naupegos backup manifest v1\x00"
 	signsDelegation = "naupegos backup delegation v1\x00"
 	signsProof      = "naupegos backup proof v1\x00"
 )
 
-// NewSigningKey returns a key that signs backups, as it is stored.
+// NewSigningKey returns a new signing key for backups in its stored form.
 func NewSigningKey() []byte {
 	seed := make([]byte, ed25519.SeedSize)
 	_, _ = rand.Read(seed) // never fails: crypto/rand ends the program instead
@@ -46,16 +46,16 @@ func NewSigningKey() []byte {
 
 func parseSigningKey(text []byte) (ed25519.PrivateKey, error) {
 	seed, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(seed) != ed25519.SeedSize { // the cause may hold a part of it
+	if err != nil || len(seed) != ed25519.SeedSize { // the cause might quote it
 		return nil, fail.New(fail.Invalid, "the key that signs backups is damaged")
 	}
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// PublicKey is a key that verifies what NewSigningKey's signs.
+// PublicKey verifies signatures of a key from NewSigningKey.
 type PublicKey []byte
 
-// PublicOf returns the public half of a key that NewSigningKey made.
+// PublicOf returns the public half of a key from NewSigningKey.
 func PublicOf(key []byte) (PublicKey, error) {
 	private, err := parseSigningKey(key)
 	if err != nil {
@@ -64,37 +64,38 @@ func PublicOf(key []byte) (PublicKey, error) {
 	return PublicKey(private.Public().(ed25519.PublicKey)), nil
 }
 
-// Fingerprint names a key for people: they note it, and give it to --signed-by.
+// Fingerprint identifies a key to operators, who pass it to --signed-by.
 func (k PublicKey) Fingerprint() string {
 	sum := sha256.Sum256(k)
 	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
 }
 
-// Signature says who wrote a manifest. Its JSON form is exact: another one is refused.
+// Signature authenticates a manifest's author. Only its exact JSON form is accepted.
 type Signature struct {
 	Key PublicKey `json:"key"` // of the cluster
-	// Endorsements vouch for Key to whoever has an identity that opens the set: MACs over Key by a key from the identity. Recipients of age authenticate
-	// nobody, so that without one anybody could sign with a key of their own.
+	// Endorsements authenticate Key to holders of an identity that opens the set: MACs over Key with a key derived from the identity. Without them, anybody
+	// could sign with a key of their own, because age recipients are public.
 	Endorsements []string    `json:"endorsements,omitempty"`
 	Delegation   *Delegation `json:"delegation,omitempty"` // nil: Key signed the manifest itself
 	Signature    []byte      `json:"signature"`
 }
 
-// Delegation lets a key of the cluster's machines sign sets that differ only in when they were made and in etcd's data: what else a set says, and the
-// operator's part, which has authorities and keys, are fixed in it by the cluster's own key, which machines don't have.
+// Delegation permits the machines' key to sign sets that differ only in time and in etcd's data. The cluster's own key, which machines don't have, signs
+// the rest: the other fields of the manifest, and the operator's part with authorities and keys.
 type Delegation struct {
 	About     Manifest  `json:"about"`
 	Key       PublicKey `json:"key"`
 	Signature []byte    `json:"signature"`
 }
 
-// Signer signs sets of a cluster.
+// Signer signs a cluster's sets.
 type Signer struct {
 	private ed25519.PrivateKey
 	form    Signature // without its signature
 }
 
-// NewSigner returns what signs with the cluster's key (of NewSigningKey), and endorses it with the first of the identities of a text: those below were replaced.
+// NewSigner returns a Signer with the cluster's key (from NewSigningKey). It endorses the key with the first identity in a text; the others are former
+// ones.
 func NewSigner(key, identities []byte, clusterID string) (*Signer, error) {
 	private, err := parseSigningKey(key)
 	if err != nil {
@@ -109,7 +110,7 @@ func NewSigner(key, identities []byte, clusterID string) (*Signer, error) {
 	return s, nil
 }
 
-// endorse returns the MACs by which the holders of identities know a key.
+// endorse returns the MACs that authenticate a key to the holders of identities.
 func endorse(identities []byte, clusterID string, key PublicKey) (all []string, err error) {
 	with, err := parseIdentities(identities)
 	if err != nil {
@@ -132,7 +133,7 @@ func endorse(identities []byte, clusterID string, key PublicKey) (all []string, 
 	return all, nil
 }
 
-// Delegate returns what machines sign with besides their key, whose public half this is.
+// Delegate returns the delegation for the machines' key with this public half.
 func (s *Signer) Delegate(key PublicKey, about Manifest, operator []byte) (Signature, error) {
 	about.Operator = hexOf(operator)
 	d := &Delegation{About: about, Key: key}
@@ -146,14 +147,14 @@ func (s *Signer) Delegate(key PublicKey, about Manifest, operator []byte) (Signa
 	return form, nil
 }
 
-// DelegatedSigner returns what machines sign with: their key, and what Delegate returned for it.
+// DelegatedSigner returns the machines' Signer, given their key and the result of Delegate.
 func DelegatedSigner(key []byte, form Signature) (*Signer, error) {
 	private, err := parseSigningKey(key)
 	if err != nil {
 		return nil, err
 	}
 	if form.Delegation == nil || !bytes.Equal(form.Delegation.Key, private.Public().(ed25519.PublicKey)) {
-		return nil, fail.New(fail.NotReady, "the key that signs this machine's backups is not the one that the operator's store delegated to").Do("naupegos apply")
+		return nil, fail.New(fail.NotReady, "this machine's backup signing key does not match the store's delegation").Do("naupegos apply")
 	}
 	return &Signer{private: private, form: form}, nil
 }
@@ -164,7 +165,7 @@ func (d *Delegation) message() ([]byte, error) {
 	return message(signsDelegation, bare)
 }
 
-// message returns what is signed: the JSON form of v, after what it is.
+// message returns the signed bytes: a domain, then the JSON form of v.
 func message(what string, v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -173,7 +174,7 @@ func message(what string, v any) ([]byte, error) {
 	return append([]byte(what), raw...), nil
 }
 
-// message covers the rest of the signature, too: a changed endorsement is as little the cluster's.
+// message covers the other fields of the signature too, such as endorsements.
 func (s *Signature) message(manifest []byte) ([]byte, error) {
 	bare := *s
 	bare.Signature = nil
@@ -193,7 +194,7 @@ func (s *Signer) sign(manifest []byte) (*Signature, error) {
 	return &form, nil
 }
 
-// text is the file that holds a signature.
+// text returns the content of a signature's file.
 func (s *Signature) text() ([]byte, error) {
 	raw, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -202,7 +203,7 @@ func (s *Signature) text() ([]byte, error) {
 	return append(raw, '\n'), nil
 }
 
-// checkSignature returns a manifest's signature once every byte of both is as it was signed. Who signed is another question: see Trust.
+// checkSignature verifies a manifest's signature and returns it. It does not judge the signer: see Trust.
 func checkSignature(file, manifest []byte, m *Manifest) (*Signature, error) {
 	refuse := func(what string) error {
 		return fail.New(fail.Refused, "%s", what).Do("take another backup: somebody changed this one, or the storage is damaged")
@@ -238,14 +239,14 @@ func checkSignature(file, manifest []byte, m *Manifest) (*Signature, error) {
 	return &s, nil
 }
 
-// beyond names the first field of a manifest that is not as a delegation fixes it; empty: all are.
+// beyond returns the first field of a manifest that violates a delegation, if any.
 func (d *Delegation) beyond(m *Manifest) string {
 	fixed := *m
 	fixed.Format, fixed.ID, fixed.CreatedAt, fixed.Etcd, fixed.Parts, fixed.Bytes, fixed.SHA256 = d.About.Format, d.About.ID, d.About.CreatedAt, d.About.Etcd, d.About.Parts, d.About.Bytes, d.About.SHA256
 	return differs(fixed, d.About)
 }
 
-// differs names the first field, in JSON, in which two manifests differ; empty: in none.
+// differs returns the first JSON field that differs between two manifests, if any.
 func differs(a, b Manifest) string {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {
@@ -261,15 +262,15 @@ func differs(a, b Manifest) string {
 	return ""
 }
 
-// Trust says whose signature counts.
+// Trust selects the accepted signers.
 type Trust struct {
-	Known    PublicKey // the key of the cluster in the store; nil: the store does not know it
-	SignedBy string    // the fingerprint that the operator gives; decides where it is not empty
-	Unsigned bool      // a set counts though nothing vouches for it
+	Known    PublicKey // the cluster's key in the store; nil: unknown
+	SignedBy string    // fingerprint from the operator; takes precedence if set
+	Unsigned bool      // accept sets without an authenticated signer
 }
 
-// Verify refuses a set unless somebody vouches for who signed it: the operator by a fingerprint, else the store, else an endorsement by one of the
-// identities in a text, which nobody makes without them.
+// Verify refuses a set whose signer is not authenticated: by the operator's fingerprint, else by the store, else by an endorsement with one of the
+// identities in a text.
 func (s *Set) Verify(t Trust, identities []byte) error {
 	refuse := func(hint, what string, args ...any) error {
 		return fail.New(fail.Refused, what, args...).At(s.Where()).Do("%s", hint)
@@ -311,7 +312,7 @@ func hexOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readSignature reads and checks what signs a set's manifest; a set from before there were signatures has none.
+// readSignature reads and verifies the signature of a set's manifest. Older sets have none.
 func (s *Set) readSignature(ctx context.Context, manifest []byte) error {
 	file, err := readSmall(ctx, s.target, s.dir()+"/"+signatureFile)
 	if fail.KindOf(err) == fail.NotFound {
@@ -327,14 +328,14 @@ func (s *Set) readSignature(ctx context.Context, manifest []byte) error {
 	return nil
 }
 
-// message is what a proof's signature is of.
+// message returns the signed bytes of a proof.
 func (p *Proof) message() ([]byte, error) {
 	bare := *p
 	bare.Signature = nil
 	return message(signsProof, bare)
 }
 
-// signed reports whether a proof is what the cluster's key signed.
+// signed reports whether the cluster's key signed a proof.
 func (p *Proof) signed(key PublicKey) bool {
 	m, err := p.message()
 	return err == nil && len(key) == ed25519.PublicKeySize && ed25519.Verify(ed25519.PublicKey(key), m, p.Signature)

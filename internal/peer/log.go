@@ -3,45 +3,50 @@ package peer
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Bounds of what strangers have written.
+// Limits of log lines about strangers.
 const (
-	Long     = 200  // bytes of one text of a stranger in a log or audit line
-	mostKeys = 1024 // messages and addresses whose repeats are counted
-	perLog   = 2    // lines a second, whoever causes them, after
-	burstLog = 200  // so many at once
+	Long     = 200  // bytes of one text from a stranger in a log or audit line
+	mostKeys = 1024 // combinations of message and address whose repeats are counted separately
+	perLog   = 2    // lines per second, from all addresses together, after the burst
+	burstLog = 200
 )
 
-// Log writes lines about strangers: clipped, the repeats of a minute as one number, and never more than two a second for long. It may be used
-// by several goroutines.
+// Log writes warnings about strangers. It clips their text, combines the repeats of a minute into one line, and limits all lines to two per second
+// after a burst. It may be used by several goroutines.
 type Log struct {
 	log     *slog.Logger
-	repeats *Repeats
+	repeats *Repeats[warning]
 	lines   *rate.Limiter
-	dropped atomic.Int64 // lines that were over that rate
-	swept   atomic.Int64 // when the minutes that are over were told last
+	dropped atomic.Int64 // warnings over that limit
 }
 
+type warning struct{ message, address string }
+
 // NewLog writes to a log; nil writes nothing.
-func NewLog(log *slog.Logger) *Log {
+func NewLog(log *slog.Logger) *Log { return newLog(log, time.Now) }
+
+func newLog(log *slog.Logger, now func() time.Time) *Log {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Log{log: log, repeats: NewRepeats(1, mostKeys), lines: rate.NewLimiter(perLog, burstLog)}
+	return &Log{log: log, repeats: NewRepeats[warning](mostKeys, now), lines: rate.NewLimiter(perLog, burstLog)}
 }
 
-// Warn writes a line about what an address did. The message and the address make it equal to others. Text in attrs is clipped.
+// Warn writes a line about a request or packet of an address, unless the same message about that address was written within the minute. Text in
+// attrs is clipped.
 func (l *Log) Warn(ctx context.Context, message, address string, attrs ...slog.Attr) {
 	address = Key(address)
-	l.sweep(ctx)
-	now, untold := l.repeats.Tell(message + "\x00" + address)
-	if !now {
+	pass, ended := l.repeats.Count(message+"\x00"+address, 1, warning{message, address})
+	l.summarize(ctx, ended)
+	if !pass {
 		return
 	}
 	if !l.lines.Allow() {
@@ -50,13 +55,7 @@ func (l *Log) Warn(ctx context.Context, message, address string, attrs ...slog.A
 	}
 	all := append(make([]slog.Attr, 0, len(attrs)+2), slog.String("from", address))
 	for _, a := range attrs {
-		if a.Value.Kind() == slog.KindString {
-			a.Value = slog.StringValue(Clip(a.Value.String(), Long))
-		}
-		all = append(all, a)
-	}
-	if untold > 0 {
-		all = append(all, slog.Int("repeated", untold))
+		all = append(all, clip(a))
 	}
 	if n := l.dropped.Swap(0); n > 0 {
 		all = append(all, slog.Int64("dropped", n))
@@ -64,19 +63,24 @@ func (l *Log) Warn(ctx context.Context, message, address string, attrs ...slog.A
 	l.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, message, all...)
 }
 
-// sweep tells once a minute what was repeated since, and by whom.
-func (l *Log) sweep(ctx context.Context) {
-	at := l.repeats.now()
-	last := l.swept.Load()
-	if at.UnixNano()-last < int64(time.Minute) || !l.swept.CompareAndSwap(last, at.UnixNano()) {
-		return
-	}
-	for key, n := range l.repeats.Ended() {
+// summarize writes one line for each message that was repeated within the last minute.
+func (l *Log) summarize(ctx context.Context, all []Held[warning]) {
+	for _, h := range all {
 		if !l.lines.Allow() {
-			l.dropped.Add(int64(n))
+			l.dropped.Add(int64(h.Times))
 			continue
 		}
-		message, address, _ := strings.Cut(key, "\x00")
-		l.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "repeated within a minute", slog.String("message", message), slog.String("from", address), slog.Int("times", n))
+		if h.Key == "" {
+			h.Last = warning{"several", "other addresses"}
+		}
+		l.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "repeated within a minute", slog.String("message", h.Last.message), slog.String("from", h.Last.address), slog.Int("times", h.Times))
 	}
+}
+
+// clip clips the text of an attribute.
+func clip(a slog.Attr) slog.Attr {
+	if a.Value = a.Value.Resolve(); a.Value.Kind() == slog.KindString {
+		a.Value = slog.StringValue(words.Clip(a.Value.String(), Long))
+	}
+	return a
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rates bounds how often each of many may ask. It may be used by several goroutines.
+// Rates limits the rate of requests by key. It may be used by several goroutines.
 type Rates struct {
 	mu        sync.Mutex
 	all       *table[*rate.Limiter]
@@ -15,7 +15,7 @@ type Rates struct {
 	burst     int
 }
 
-// NewRates lets each key ask burst times at once and perSecond times a second from then on. It remembers the last most keys.
+// NewRates allows each key burst requests at once, and perSecond requests a second after that. It remembers the most recently used keys, at most most.
 func NewRates(perSecond float64, burst, most int) *Rates {
 	return &Rates{all: newTable[*rate.Limiter](most), perSecond: rate.Limit(perSecond), burst: burst}
 }
@@ -23,7 +23,7 @@ func NewRates(perSecond float64, burst, most int) *Rates {
 // Allow counts a request of a key, and reports whether the key may make it.
 func (r *Rates) Allow(key string) bool { return r.of(key).Allow() }
 
-// Would reports whether Allow would let the key ask. It counts nothing.
+// Would reports whether Allow would allow a request of the key, without counting one.
 func (r *Rates) Would(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,7 +31,7 @@ func (r *Rates) Would(key string) bool {
 	return !ok || l.Tokens() >= 1
 }
 
-// Len is how many keys are remembered.
+// Len returns the number of remembered keys.
 func (r *Rates) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,7 +49,7 @@ func (r *Rates) of(key string) *rate.Limiter {
 	return l
 }
 
-// Until is how long a key waits before it may ask again.
+// Until returns the time until the key's next request is allowed.
 func (r *Rates) Until(key string) time.Duration {
 	l := r.of(key)
 	if missing := 1 - l.Tokens(); missing > 0 && r.perSecond > 0 {

@@ -1,7 +1,7 @@
-// Package policy says what documents may use of a server's host and network: named credentials, which the server's administrator defines and binds to
-// hosts and clusters, and everything that a ServerPolicy allows.
+// Package policy decides which resources of a server's host and network documents may use: credentials, which the server's administrator defines and
+// binds to hosts and clusters, and the files, hosts and ports that a ServerPolicy allows.
 //
-// It decides and opens nothing. It knows neither clusters nor HTTP, and of the store only secrets.
+// The package opens no files or connections. It uses the store's secrets and knows nothing of its other parts, of running clusters or of HTTP.
 package policy
 
 import (
@@ -27,8 +27,8 @@ type Secrets interface {
 // Credential is a credential without its value.
 type Credential struct {
 	Name     string    `json:"name"`
-	For      []string  `json:"for"`      // places that the value may be sent to
-	Clusters []string  `json:"clusters"` // names or patterns of the clusters whose documents may name it
+	For      []string  `json:"for"`      // hosts that may receive the value
+	Clusters []string  `json:"clusters"` // names or patterns of the clusters that may use it
 	Changed  time.Time `json:"changed"`
 }
 
@@ -38,10 +38,10 @@ type sealed struct {
 	Value []byte `json:"value"`
 }
 
-// prefix begins the names of credentials among the server's secrets.
+// prefix is the prefix of credentials' names in the server's secrets.
 const prefix = "credential/"
 
-// maxValue bounds a value: a key or a clouds.yaml with many clouds is smaller.
+// maxValue is the size limit of a value, far above that of a key or a large clouds.yaml.
 const maxValue = 256 << 10
 
 // Credentials are the credentials of a store.
@@ -50,28 +50,28 @@ type Credentials struct{ in Secrets }
 // NewCredentials returns the credentials among the server's secrets of a store.
 func NewCredentials(in Secrets) Credentials { return Credentials{in} }
 
-// Add stores a credential. One of the same name is a conflict, unless replace allows it.
+// Add stores a credential. An existing credential of the same name is a conflict unless replace is set.
 func (c Credentials) Add(ctx context.Context, cred Credential, value []byte, replace bool) error {
 	if err := cred.check(); err != nil {
 		return err
 	}
 	switch {
 	case len(strings.TrimSpace(string(value))) == 0:
-		return fail.New(fail.Invalid, "the value of credential %s is empty", cred.Name).Do("--file names the file that holds it; - reads standard input")
+		return fail.New(fail.Invalid, "the value of credential %s is empty", cred.Name).Do("pass a file with the value as --file; - reads standard input")
 	case len(value) > maxValue:
-		return fail.New(fail.Invalid, "the value of credential %s is larger than %d KiB", cred.Name, maxValue>>10).Do("is this the right file?")
+		return fail.New(fail.Invalid, "the value of credential %s is larger than %d KiB", cred.Name, maxValue>>10).Do("check that --file names the right file")
 	}
 	cred.Changed = time.Now().UTC().Truncate(time.Second)
 	raw, err := json.Marshal(sealed{cred, value})
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "write credential %s down", cred.Name)
+		return fail.Wrap(fail.Internal, err, "encode credential %s", cred.Name)
 	}
 	if replace {
 		return c.in.Put(ctx, prefix+cred.Name, raw)
 	}
 	kept, err := c.in.PutIfAbsent(ctx, prefix+cred.Name, raw)
 	if err == nil && string(kept) != string(raw) {
-		err = fail.New(fail.Conflict, "there is a credential %s already", cred.Name).Do("--replace gives it another value and other bounds")
+		err = fail.New(fail.Conflict, "credential %s already exists", cred.Name).Do("--replace replaces its value, hosts and clusters")
 	}
 	return err
 }
@@ -79,11 +79,11 @@ func (c Credentials) Add(ctx context.Context, cred Credential, value []byte, rep
 func (c *Credential) check() error {
 	switch {
 	case !v1alpha1.IsCredentialName(c.Name):
-		return fail.New(fail.Invalid, "%q is not the name of a credential", c.Name).Do("use up to 63 lower-case letters, digits, dots and dashes")
+		return fail.New(fail.Invalid, "%q is not a valid name of a credential", c.Name).Do("use up to 63 lower-case letters, digits, dots and dashes")
 	case len(c.For) == 0:
-		return fail.New(fail.Invalid, "credential %s is bound to no host", c.Name).Do("--for HOST:PORT names the host that gets it")
+		return fail.New(fail.Invalid, "credential %s is bound to no host", c.Name).Do("--for HOST:PORT binds it to a host")
 	case len(c.Clusters) == 0:
-		return fail.New(fail.Invalid, "credential %s is bound to no cluster", c.Name).Do(`--clusters names the clusters that may use it, as prod-a or "prod-*"`)
+		return fail.New(fail.Invalid, "credential %s is bound to no cluster", c.Name).Do(`--clusters binds it to clusters: prod-a, or "prod-*"`)
 	}
 	for _, text := range c.For {
 		if _, err := v1alpha1.ParsePlace(text); err != nil {
@@ -92,13 +92,13 @@ func (c *Credential) check() error {
 	}
 	for _, text := range c.Clusters {
 		if text == "" || strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-*?[]^") != "" {
-			return fail.New(fail.Invalid, "--clusters %s is neither a name nor a pattern", text).Do(`write prod-a, or "prod-*"`)
+			return fail.New(fail.Invalid, "--clusters %s is not a name or a pattern", text).Do(`write prod-a, or "prod-*"`)
 		}
 	}
 	return nil
 }
 
-// Remove forgets a credential: fail.NotFound if there is none of this name.
+// Remove deletes a credential: fail.NotFound if it does not exist.
 func (c Credentials) Remove(ctx context.Context, name string) error {
 	if _, err := c.in.Get(ctx, prefix+name); err != nil {
 		if fail.KindOf(err) == fail.NotFound {
@@ -139,14 +139,14 @@ func (c Credentials) get(ctx context.Context, name string) (*sealed, error) {
 		return nil, err
 	}
 	s := &sealed{}
-	if json.Unmarshal(raw, s) != nil || s.Name != name { // the cause could repeat a part of the value
+	if json.Unmarshal(raw, s) != nil || s.Name != name { // the cause might quote the value
 		return nil, fail.New(fail.Internal, "credential %s is damaged", name).Do("naupegos server credential add %s --replace", name)
 	}
 	return s, nil
 }
 
-// Usable refuses a credential that does not exist, or that documents of this cluster may not name. The two look the same: other clusters' credentials
-// are not to be guessed.
+// Usable returns fail.Unauthorized if a credential does not exist or is not bound to the cluster. The error is the same in both cases, so that it does not
+// reveal other clusters' credentials.
 func (c Credentials) Usable(ctx context.Context, cluster, name string) error {
 	_, err := c.usable(ctx, cluster, name)
 	return err
@@ -164,8 +164,8 @@ func (c Credentials) usable(ctx context.Context, cluster, name string) (*sealed,
 	return s, nil
 }
 
-// Find returns the value of a credential, to send it to an address: fail.Unauthorized if the cluster has no such credential, fail.Refused if it is for
-// another host.
+// Find returns the value of a credential for an address: fail.Unauthorized if the cluster has no such credential, fail.Refused if it is bound to other
+// hosts.
 func (c Credentials) Find(ctx context.Context, cluster, name string, to v1alpha1.Address) ([]byte, error) {
 	value, allowed, err := c.Open(ctx, cluster, name)
 	if err == nil {
@@ -177,7 +177,8 @@ func (c Credentials) Find(ctx context.Context, cluster, name string, to v1alpha1
 	return value, nil
 }
 
-// Open returns the value of a credential that itself says where it is to be sent, and what refuses other addresses. The caller asks before it sends.
+// Open returns the value of a credential that itself contains the address of its service, such as a clouds.yaml. The caller must pass that address to
+// allowed before it sends the value.
 func (c Credentials) Open(ctx context.Context, cluster, name string) (value []byte, allowed func(v1alpha1.Address) error, err error) {
 	s, err := c.usable(ctx, cluster, name)
 	if err != nil {
@@ -187,7 +188,7 @@ func (c Credentials) Open(ctx context.Context, cluster, name string) (value []by
 		if s.covers(to) {
 			return nil
 		}
-		return fail.New(fail.Refused, "credential %s is not for %s", name, to).At(cluster).Do("name the host that it is for, or another credential")
+		return fail.New(fail.Refused, "credential %s is not bound to %s", name, to).At(cluster).Do("use a host that the credential is bound to, or another credential")
 	}, nil
 }
 

@@ -15,14 +15,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Policy decides what documents may use of a server's host and network. It is safe for concurrent use.
+// Policy decides which resources of a server's host and network documents may use. It is safe for concurrent use.
 type Policy struct{ rules *v1alpha1.ServerPolicy }
 
-// New returns the policy of a server.
+// New returns a server's policy.
 func New(rules *v1alpha1.ServerPolicy) *Policy { return &Policy{rules} }
 
-// Check refuses a document that uses something of the server's host or network which the policy, or a credential, does not allow. It opens no file and
-// connects nowhere. was is the document that the store has of the cluster, nil if there is none: its releases stay allowed.
+// Check refuses a document that uses a resource of the server's host or network without permission by the policy or a credential. It opens no files or
+// connections. was is the cluster's stored document, or nil; its releases stay allowed.
 func (p *Policy) Check(ctx context.Context, creds Credentials, doc, was *v1alpha1.Cluster) error {
 	c := &check{ctx: ctx, creds: creds, doc: doc, rule: p.rules.For(doc.Metadata.Name), fields: doc.HostFields()}
 	if was != nil {
@@ -39,35 +39,35 @@ func (p *Policy) Check(ctx context.Context, creds Credentials, doc, was *v1alpha
 	return errors.Join(c.refused...)
 }
 
-// CheckProvider refuses a provider that documents may not name.
+// CheckProvider refuses a provider that the policy does not allow.
 func (p *Policy) CheckProvider(name string) error {
 	if slices.Contains(p.rules.Providers, name) {
 		return nil
 	}
-	return refuse("spec.provider."+name, "documents may not name provider %s", name).
-		Do("the server's administrator allows it with naupegos server --providers or --policy; it allows %s now", strings.Join(p.rules.Providers, ", "))
+	return refuse("spec.provider."+name, "provider %s is not allowed", name).
+		Do("the server's administrator can allow it with naupegos server --providers or --policy; the server allows %s", strings.Join(p.rules.Providers, ", "))
 }
 
-// CheckImport refuses an import that names a file of the server, or a host that the credential is not for.
+// CheckImport refuses an import that uses a file of the server, or a credential that is not bound to the host.
 func (p *Policy) CheckImport(ctx context.Context, creds Credentials, cluster, file, credential string, to v1alpha1.Address) error {
 	if err := p.CheckProvider(v1alpha1.ProviderHosts); err != nil {
 		return err
 	}
 	if file != "" || credential == "" {
-		return refuse("identity", "files of the server are not for documents").Do("name a credential that the server's administrator has defined")
+		return refuse("identity", "an import may not use files of the server").Do("use a credential that the server's administrator defined")
 	}
 	_, err := creds.Find(ctx, cluster, credential, to)
 	return err
 }
 
-// check is one look at one document.
+// check is the check of one document.
 type check struct {
 	ctx      context.Context
 	creds    Credentials
 	doc      *v1alpha1.Cluster
 	rule     v1alpha1.ClusterPolicy
 	fields   []v1alpha1.HostField
-	releases []string // that the cluster has already
+	releases []string // of the stored document
 	refused  []error
 }
 
@@ -77,16 +77,16 @@ func (c *check) add(err error) {
 	}
 }
 
-// refuse is an error about a field.
+// refuse returns the refusal of a field.
 func refuse(field, format string, args ...any) *fail.Error {
 	return fail.New(fail.Refused, "the server's policy: %s", fmt.Sprintf(format, args...)).At(field)
 }
 
-// field decides about one field. An unknown use is refused.
+// field checks one field. It refuses unknown uses.
 func (c *check) field(f v1alpha1.HostField) error {
 	switch f.Use {
 	case v1alpha1.HostFile:
-		return refuse(f.Path, "documents may not name files of the server").Do("name a credential in its place, which the server's administrator defines with naupegos server credential add")
+		return refuse(f.Path, "documents may not name files of the server").Do("use a credential instead; the server's administrator defines it with naupegos server credential add")
 	case v1alpha1.HostCredential:
 		return c.credential(f)
 	case v1alpha1.HostAddress:
@@ -97,7 +97,7 @@ func (c *check) field(f v1alpha1.HostField) error {
 		if slices.Contains(c.rule.BackupDirectories, path.Clean(f.Value)) {
 			return nil
 		}
-		return refuse(f.Path, "cluster %s may not use directory %s of the server", c.doc.Metadata.Name, f.Value).Do("the server's administrator allows it with backupDirectories")
+		return refuse(f.Path, "cluster %s may not use directory %s of the server", c.doc.Metadata.Name, f.Value).Do("the server's administrator can allow it with backupDirectories")
 	case v1alpha1.HostPort:
 		first, last, err := c.rule.Ports()
 		if !c.doc.Spec.Unattended.Autoscale {
@@ -110,13 +110,13 @@ func (c *check) field(f v1alpha1.HostField) error {
 	case v1alpha1.HostRelease:
 		return c.release(f)
 	}
-	return refuse(f.Path, "the use %q is not known", f.Use)
+	return refuse(f.Path, "unknown use %q", f.Use)
 }
 
 func (c *check) credential(f v1alpha1.HostField) error {
 	if f.Value == "" {
-		return refuse(f.Path, "no credential is named, and documents get nothing of the server's files and environment").
-			Do("name one that the server's administrator has defined with naupegos server credential add")
+		return refuse(f.Path, "no credential is named, and the server's own files and environment are not available to documents").
+			Do("use a credential that the server's administrator defined with naupegos server credential add")
 	}
 	err := c.creds.Usable(c.ctx, c.doc.Metadata.Name, f.Value)
 	if fail.KindOf(err) == fail.Unauthorized {
@@ -125,7 +125,7 @@ func (c *check) credential(f v1alpha1.HostField) error {
 	return err
 }
 
-// address decides where Naupegos may connect to: where the credential of the section may be sent, or, without one, where the rule says.
+// address checks an address that Naupegos connects to. The section's credential must be bound to it; without a credential, the policy must list it.
 func (c *check) address(f v1alpha1.HostField) error {
 	to, err := Address(c.doc, f)
 	if err != nil {
@@ -133,24 +133,24 @@ func (c *check) address(f v1alpha1.HostField) error {
 	}
 	if name, has := c.credentialFor(f.Path); has {
 		if name == "" {
-			return nil // refused by its own field
+			return nil // the credential's own field is refused
 		}
 		_, err := c.creds.Find(c.ctx, c.doc.Metadata.Name, name, to)
 		switch fail.KindOf(err) {
 		case fail.Unauthorized:
 			return nil // as above
 		case fail.Refused:
-			return refuse(f.Path, "credential %s is not for %s", name, to).Do("name the host that it is for, or another credential")
+			return refuse(f.Path, "credential %s is not bound to %s", name, to).Do("use a host that the credential is bound to, or another credential")
 		}
 		return err
 	}
 	if c.listed(to) {
 		return nil
 	}
-	return refuse(f.Path, "cluster %s may not have the server connect to %s", c.doc.Metadata.Name, to).Do("the server's administrator allows it with endpoints")
+	return refuse(f.Path, "cluster %s may not connect to %s from the server", c.doc.Metadata.Name, to).Do("the server's administrator can allow it with endpoints")
 }
 
-// credentialFor returns the credential of the nearest section around a field.
+// credentialFor returns the credential of the innermost section that contains a field.
 func (c *check) credentialFor(field string) (name string, has bool) {
 	for at := parent(field); strings.Count(at, ".") >= 2; at = parent(at) {
 		for _, f := range c.fields {
@@ -171,8 +171,8 @@ func (c *check) listed(to v1alpha1.Address) bool {
 	})
 }
 
-// clusterAddress decides about an address of the cluster itself. Naupegos sends nothing there before it has seen a certificate of the cluster. The
-// server's own addresses and the link's, where metadata services are, need an entry all the same.
+// clusterAddress checks an address of the cluster itself. Naupegos verifies the cluster's certificate before it sends anything there, so most addresses are
+// allowed. Loopback and link-local addresses, which include metadata services, need an entry in the policy.
 func (c *check) clusterAddress(f v1alpha1.HostField) error {
 	to, err := Address(c.doc, f)
 	if err != nil {
@@ -184,7 +184,7 @@ func (c *check) clusterAddress(f v1alpha1.HostField) error {
 	if c.listed(to) || !inner && len(c.rule.Endpoints) == 0 {
 		return nil
 	}
-	return refuse(f.Path, "cluster %s may not have the server connect to %s", c.doc.Metadata.Name, to).Do("the server's administrator allows it with endpoints")
+	return refuse(f.Path, "cluster %s may not connect to %s from the server", c.doc.Metadata.Name, to).Do("the server's administrator can allow it with endpoints")
 }
 
 func (c *check) release(f v1alpha1.HostField) error {
@@ -197,7 +197,7 @@ func (c *check) release(f v1alpha1.HostField) error {
 	return refuse(f.Path, "cluster %s may not run Kubernetes %s", c.doc.Metadata.Name, f.Value).Do("choose one of %s", strings.Join(c.rule.Releases, ", "))
 }
 
-// Address reads the address that a field of a document names.
+// Address parses the address in a field of a document.
 func Address(doc *v1alpha1.Cluster, f v1alpha1.HostField) (v1alpha1.Address, error) {
 	hosts := doc.Spec.Provider.Hosts
 	switch {

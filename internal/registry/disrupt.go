@@ -8,6 +8,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/peer"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
@@ -117,7 +118,7 @@ func (r *Registry) member(ctx context.Context, group, uuid string) (*Machine, er
 	}
 	m, err := r.Machine(ctx, uuid)
 	if fail.KindOf(err) == fail.NotFound || err == nil && Approval(m.Approval) != Approved {
-		return nil, fail.New(fail.Unauthorized, "only approved machines reboot in turn").At(peer.Clip(uuid, peer.Long))
+		return nil, fail.New(fail.Unauthorized, "only approved machines reboot in turn").At(words.Clip(uuid, peer.Long))
 	}
 	if err != nil {
 		return nil, err
@@ -163,7 +164,7 @@ func (r *Registry) client(ctx context.Context, t *metal.LockToken, id string) (h
 			return "", nil, err
 		}
 	}
-	return "token " + t.ID + ": " + peer.Clip(id, 256), nil, nil
+	return "token " + t.ID + ": " + words.Clip(id, 256), nil, nil
 }
 
 func badGroup() error {

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// beganLine comes before everything that a command writes. Whatever a login's banner, profile or rc file writes comes before the line, and
-	// a login that never writes it has not run the command, whatever its exit status says.
+	// beganLine separates a command's output from that of the login's banner, profile and rc files. A login that never prints it has not run the
+	// command, regardless of the exit status.
 	beganLine = "naupegos:began\n"
-	// sudoPrompt is how sudo asks for a password on standard error.
+	// sudoPrompt is sudo's password prompt on standard error.
 	sudoPrompt = "naupegos:sudo-password:"
-	// headLimit bounds how much of a login's own output an error quotes.
+	// headLimit is the maximum length of the login's own output in an error.
 	headLimit = 200
 )
 
-// wrap returns the command line that runs argv on h as root, in any login shell. Programs speak English: some of their words decide about advice.
-// sudo reads a password from standard input, and only once it has asked for it.
+// wrap returns the command line that runs argv on h as root, in any login shell. It sets the C locale, because diagnose matches English messages.
+// sudo reads the password from standard input, only after its prompt.
 func (d *Dialer) wrap(h Host, argv []string) string {
 	words := []string{"env", "LC_ALL=C"}
 	switch {
@@ -42,14 +42,14 @@ func (d *Dialer) wrap(h Host, argv []string) string {
 type beginning struct {
 	stdout io.Writer
 	stderr io.Writer
-	began  chan struct{} // closed once the command itself runs
-	asked  chan struct{} // one value for each password that sudo asks for
+	began  chan struct{} // closed when the command begins
+	asked  chan struct{} // one value per password prompt of sudo
 
 	mu     sync.Mutex
 	done   bool
-	head   []byte // what came before, up to headLimit
-	window []byte // the end of it, in which the line may begin
-	prompt []byte // the end of standard error, in which a prompt may begin
+	head   []byte // output before the command, up to headLimit
+	window []byte // the end of that output, which may contain the beginning of the line
+	prompt []byte // the end of standard error, which may contain the beginning of a prompt
 }
 
 func newBeginning(stdout, stderr io.Writer) *beginning {
@@ -114,7 +114,7 @@ func (b *beginning) writeErr(p []byte) (n int, err error) {
 		b.prompt = b.prompt[at+len(sudoPrompt):]
 		select {
 		case b.asked <- struct{}{}:
-		default: // sudo asks three times at most
+		default: // sudo prompts three times at most
 		}
 	}
 	keep := 0 // as much of the end as may be the beginning of a prompt
@@ -133,27 +133,27 @@ func writeAll(w io.Writer, p []byte) error {
 	return err
 }
 
-// hasBegun reports whether the command itself ran.
+// hasBegun reports whether the command began.
 func (b *beginning) hasBegun() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.done
 }
 
-// said returns what the login wrote to standard output before the command.
+// said returns the login's own output before the command.
 func (b *beginning) said() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return string(b.head)
 }
 
-// writerFunc is an io.Writer made of a function.
+// writerFunc adapts a function to io.Writer.
 type writerFunc func([]byte) (int, error)
 
 // Write implements io.Writer.
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// oneLine makes one printable line of what a machine said: errors are shown on terminals.
+// oneLine converts a machine's output to one printable line for an error.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -171,8 +171,8 @@ func oneLine(s string) string {
 	return s
 }
 
-// feedBegun gives sudo the password when it asks, and the command its input once it has begun. A command whose login asks for a second password
-// gets the end of the input: the first one was wrong. refused says, once the command has ended, why no password could be given.
+// feedBegun answers sudo's prompt with the password, and sends the input when the command begins. On a second prompt, which means that the password was
+// wrong, it closes the input. After the command has ended, refused returns the error of the password's source.
 func (d *Dialer) feedBegun(ctx context.Context, h Host, s *ssh.Session, stdin io.Reader, b *beginning) (refused func() error, err error) {
 	if d.o.SudoPassword == nil || h.user() == "root" {
 		return func() error { return nil }, feed(s, stdin)
@@ -184,7 +184,7 @@ func (d *Dialer) feedBegun(ctx context.Context, h Host, s *ssh.Session, stdin io
 	var mu sync.Mutex
 	var failed error
 	go func() {
-		defer func() { _ = w.Close() }() // a command may end without having read everything: its status reports how it went
+		defer func() { _ = w.Close() }() // a command may exit without reading all input; its status tells the outcome
 		for given := false; ; given = true {
 			select {
 			case <-ctx.Done():
@@ -210,7 +210,7 @@ func (d *Dialer) feedBegun(ctx context.Context, h Host, s *ssh.Session, stdin io
 				return
 			}
 			if _, err := io.WriteString(w, password+"\n"); err != nil {
-				return // the command's status reports how it went
+				return // the command's status tells the outcome
 			}
 		}
 	}()

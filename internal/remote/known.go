@@ -21,7 +21,7 @@ import (
 type Known struct {
 	name    string
 	entries []knownEntry
-	skipped []int // numbers of lines that can't be read
+	skipped []int // numbers of unreadable lines
 }
 
 // knownEntry is one line of the file.
@@ -31,11 +31,11 @@ type knownEntry struct {
 	revoked  bool
 }
 
-// maxKnownLine is the longest line that is read; OpenSSH stops at 8 KiB, and keys of 16384 bits have 3 KiB.
+// maxKnownLine is the maximum length of a line; OpenSSH stops at 8 KiB, and 16384-bit keys take 3 KiB.
 const maxKnownLine = 64 << 10
 
-// ParseKnown reads the text of a known_hosts file; name is what errors call it. It skips lines that it can't read, and certificate
-// authorities: a machine's own key is what gets pinned.
+// ParseKnown parses a known_hosts file; errors contain name. It skips unreadable lines and certificate authorities, because only machines' own keys are
+// pinned.
 func ParseKnown(name string, text []byte) (Known, error) {
 	k := Known{name: name}
 	if bytes.IndexByte(text, 0) >= 0 {
@@ -79,8 +79,7 @@ func ParseKnown(name string, text []byte) (Known, error) {
 // Skipped returns the numbers of the lines that could not be read.
 func (k Known) Skipped() []int { return k.skipped }
 
-// Keys returns the host keys of an address as lines of authorized_keys, an Ed25519 key first; none where none are known. fail.Unauthorized
-// where all its keys are revoked.
+// Keys returns the known host keys of an address as lines of authorized_keys, Ed25519 keys first: fail.Unauthorized if all of its keys are revoked.
 func (k Known) Keys(address string, port int) ([]string, error) {
 	name := strings.ToLower(address)
 	if port != 22 {
@@ -113,7 +112,7 @@ func (k Known) Keys(address string, port int) ([]string, error) {
 	return out, nil
 }
 
-// matches reports whether a line is about a host, by OpenSSH's rules: * and ? are wildcards, a negated pattern that matches excludes the host.
+// matches reports whether a line applies to a host, by OpenSSH's rules: * and ? are wildcards, and a matching negated pattern excludes the host.
 func (e knownEntry) matches(name string) bool {
 	found := false
 	for _, p := range e.patterns {

@@ -18,7 +18,7 @@ const (
 	knownEC  = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBHAir8J6jCNZSzzCIb3vC6QnF5A9D4KIaeqITCjjgPsAErXH8wje1X7GKUiEcMJUlk+ksGTyyUuXxpeBfu7mJkE="
 )
 
-// knownCases are known_hosts files and who is looked for in them.
+// knownCases are known_hosts files and lookups.
 var knownCases = []struct {
 	name, text, address string
 	port                int
@@ -70,7 +70,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestKnownFiles reads files of real users: each has one odd line at most, and a key of 192.0.2.11.
+// TestKnownFiles parses files of real users: each has at most one odd line, and a key for 192.0.2.11.
 func TestKnownFiles(t *testing.T) {
 	files := testkit.Value(filepath.Glob("testdata/known/kh-*"))(t)
 	if len(files) < 9 {
@@ -88,7 +88,7 @@ func TestKnownFiles(t *testing.T) {
 	}
 }
 
-// TestKnownAsOpenSSH compares with what ssh-keygen finds, in each file as it is and with hashed names.
+// TestKnownAsOpenSSH compares the lookups with ssh-keygen's, with plain and with hashed names.
 func TestKnownAsOpenSSH(t *testing.T) {
 	keygen, err := exec.LookPath("ssh-keygen")
 	if err != nil {
@@ -102,7 +102,7 @@ func TestKnownAsOpenSSH(t *testing.T) {
 		testkit.Must(t, os.WriteFile(file, []byte(c.text), 0o600))
 		for _, hashed := range []bool{false, true} {
 			if hashed {
-				_ = exec.Command(keygen, "-H", "-f", file).Run() // wildcards stay as they are, which it reports as an error
+				_ = exec.Command(keygen, "-H", "-f", file).Run() // ssh-keygen keeps wildcards and exits with an error
 			}
 			name := c.address
 			if c.port != 22 {
@@ -113,7 +113,7 @@ func TestKnownAsOpenSSH(t *testing.T) {
 			got := testkit.Value(k.Keys(c.address, c.port))(t)
 			for _, key := range got {
 				if !strings.Contains(string(out), key) {
-					t.Errorf("%s (hashed %t): %s is not what ssh-keygen finds: %s", c.name, hashed, key, out)
+					t.Errorf("%s (hashed %t): found %s, but ssh-keygen found %s", c.name, hashed, key, out)
 				}
 			}
 			if len(got) == 0 && strings.Contains(string(out), "AAAA") {

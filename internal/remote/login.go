@@ -10,31 +10,31 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// LoginError says that a machine let somebody in and did not run the command.
+// LoginError is the error of a successful login that did not run the command.
 type LoginError struct {
 	Status int
-	Said   string // one line of what the login wrote
+	Said   string // one line of the login's output
 }
 
-// Error renders what the login wrote.
+// Error quotes the login's output.
 func (e *LoginError) Error() string {
 	if e.Said == "" {
-		return fmt.Sprintf("it said nothing (status %d)", e.Status)
+		return fmt.Sprintf("no output (status %d)", e.Status)
 	}
-	return fmt.Sprintf("it said: %s (status %d)", e.Said, e.Status)
+	return fmt.Sprintf("output: %s (status %d)", e.Said, e.Status)
 }
 
-// symptom is what a machine says when it can't be used as it is, and what helps.
+// symptom maps a machine's error message to a cause and a remedy.
 type symptom struct {
 	says   *regexp.Regexp
 	kind   fail.Kind
 	means  string
-	advice string // USER stands for the user, MATCH for the first group of says
+	advice string // USER is replaced by the user, MATCH by the first group of says
 }
 
 const allowSudo = `allow it in sudoers: "USER ALL=(ALL) NOPASSWD: ALL"`
 
-// symptoms lists what sshd, sudo, PAM, shells and file systems say in English, the most specific first. What no line matches is quoted.
+// symptoms lists English messages of sshd, sudo, PAM, shells and file systems, most specific first. Errors quote other messages.
 var symptoms = []symptom{
 	{
 		regexp.MustCompile(`(?i)please log ?in as the (?:user )?["'\x60]?([a-z_][-a-z0-9_.]*)`), fail.Unauthorized,
@@ -46,11 +46,11 @@ var symptoms = []symptom{
 	},
 	{
 		regexp.MustCompile(`(?i)account has expired|account validation failure`), fail.Unauthorized,
-		"the account of user USER has expired or is locked", "prolong it there: chage -E -1 USER",
+		"the account of user USER has expired or is locked", "extend it there: chage -E -1 USER",
 	},
 	{
 		regexp.MustCompile(`(?i)system is booting up|system is going down|going to be shut down`), fail.Unreachable,
-		"the machine starts or shuts down and lets only root in", "wait, or remove /run/nologin there",
+		"the machine is starting up or shutting down and admits only root", "wait, or remove /run/nologin there",
 	},
 	{
 		regexp.MustCompile(`(?i)incorrect password attempt|sorry, try again|incorrect authentication attempt|authentication failed, try again`), fail.Unauthorized,
@@ -58,11 +58,11 @@ var symptoms = []symptom{
 	},
 	{
 		regexp.MustCompile(`(?i)password is required|interactive authentication is required|no password was provided|a terminal is required|askpass`), fail.Unauthorized,
-		"sudo asks user USER for a password", "set sudoPassword, or " + allowSudo,
+		"sudo requires a password from user USER", "set sudoPassword, or " + allowSudo,
 	},
 	{
 		regexp.MustCompile(`(?i)must have a tty`), fail.Unauthorized,
-		"sudo wants a terminal (requiretty)", `add "Defaults:USER !requiretty" to sudoers there`,
+		"sudo requires a terminal (requiretty)", `add "Defaults:USER !requiretty" to sudoers there`,
 	},
 	{
 		regexp.MustCompile(`(?i)not in the sudoers file|not allowed to (?:execute|run)|may not run sudo|I'm sorry USER`), fail.Unauthorized,
@@ -78,11 +78,11 @@ var symptoms = []symptom{
 	},
 	{
 		regexp.MustCompile(`(?i)sudoers.*(?:syntax error|parse error|no valid sudoers)|(?:syntax error|parse error).*sudoers`), fail.Refused,
-		"sudo can't read its configuration", "mend it there: visudo -c names the line",
+		"sudo can't read its configuration", "correct it there: visudo -c names the line",
 	},
 	{
 		regexp.MustCompile(`(?i)currently not available|nologin|sftp connections only|only sftp|git shell|restricted shell|: restricted|permission to shell`), fail.Unauthorized,
-		"user USER has no login shell that runs commands", "give the user one there (chsh -s /bin/bash USER), or take another user",
+		"user USER has no login shell that runs commands", "give the user one there (chsh -s /bin/bash USER), or use another user",
 	},
 	{regexp.MustCompile(`(?i)read-only file system`), fail.Refused, "a file system is read-only", "mount it writable there: Naupegos writes below /etc, /var and " + machine.AgentDir},
 	{
@@ -91,15 +91,15 @@ var symptoms = []symptom{
 	},
 	{
 		regexp.MustCompile(`(?i)exec format error`), fail.Refused,
-		"the machine has another processor than this agent was built for", "take a machine with this host's architecture",
+		"the agent was built for another processor architecture", "use a machine with this host's architecture",
 	},
 	{
 		regexp.MustCompile(`(?i)cannot allocate memory|resource temporarily unavailable|cannot fork`), fail.Refused,
-		"the machine has no memory or no processes left", "look at what runs there",
+		"the machine has no memory or no processes left", "check the processes there",
 	},
 }
 
-// diagnose finds the symptom in what a machine said; nil where none matches.
+// diagnose returns the symptom that matches a machine's output, or nil.
 func diagnose(h Host, said string) *symptom {
 	for _, s := range symptoms {
 		m := s.says.FindStringSubmatch(said)
@@ -117,7 +117,7 @@ func diagnose(h Host, said string) *symptom {
 	return nil
 }
 
-// loginError says why a login ran no command.
+// loginError returns the reason why a login ran no command.
 func loginError(h Host, status int, stdout, stderr string) error {
 	said := oneLine(strings.TrimSpace(stderr) + "\n" + strings.TrimSpace(stdout))
 	cause := &LoginError{status, said}
@@ -131,11 +131,11 @@ func loginError(h Host, status int, stdout, stderr string) error {
 		return fail.Wrap(fail.Unauthorized, cause, "sudo refuses user %s", h.user()).At(h.where()).
 			Do("set sudoPassword, or %s", strings.ReplaceAll(allowSudo, "USER", h.user()))
 	}
-	return fail.Wrap(fail.Refused, cause, "the login of user %s ran no command", h.user()).At(h.where()).
+	return fail.Wrap(fail.Refused, cause, "the login of user %s did not run the command", h.user()).At(h.where()).
 		Do("the user needs a shell that runs commands: try ssh %s@%s true", h.user(), h.Address)
 }
 
-// uploadError says why the agent could not be put in place.
+// uploadError returns the reason why the agent could not be installed.
 func uploadError(h Host, err error) error {
 	if k := fail.KindOf(err); k != fail.Internal {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// sudoHost is a host with an agent whose user is debian and whose sudo is a script.
+// sudoHost starts a host with an agent, the user debian, and a script as sudo.
 func sudoHost(t *testing.T, script string) *agentHost {
 	t.Helper()
 	a := newAgentHost(t)
@@ -26,7 +26,7 @@ func sudoHost(t *testing.T, script string) *agentHost {
 
 const (
 	sudoLets = "shift 2\nexec \"$@\"\n"
-	// sudoAsks is sudo -S: it prompts on standard error and reads a line, byte by byte, from standard input.
+	// sudoAsks acts as sudo -S: it prompts on standard error and reads a line, byte by byte, from standard input.
 	sudoAsks = `[ "$1" = -n ] && { echo "sudo: a password is required" >&2; exit 1; }
 printf %s "$3" >&2; read -r p
 [ "$p" = geheim ] || { echo "Sorry, try again." >&2; printf %s "$3" >&2; read -r p || { echo "sudo: 1 incorrect password attempt" >&2; exit 1; }; }
@@ -34,17 +34,17 @@ shift 4; exec "$@"
 `
 )
 
-// TestFirstContact tries what sudo, shells and distributions say instead of running a command: in every case the error names the cause and the
-// remedy, and is of a kind that keeps an apply from beginning.
+// TestFirstContact tries messages of sudo, shells and distributions that replace a command's output: every error names cause and remedy, and has a kind
+// that prevents an apply.
 func TestFirstContact(t *testing.T) {
 	for name, c := range map[string]struct {
-		says string // what sudo's script does
+		says string // the script that replaces sudo
 		kind fail.Kind
 		want string
 	}{
-		"password":           {"echo 'sudo: a password is required' >&2; exit 1", fail.Unauthorized, "sudo asks user debian for a password|set sudoPassword|NOPASSWD"},
-		"sudo-rs":            {"echo 'sudo: interactive authentication is required' >&2; exit 1", fail.Unauthorized, "sudo asks user debian for a password"},
-		"old sudo":           {"echo 'sudo: no tty present and no askpass program specified' >&2; exit 1", fail.Unauthorized, "asks user debian for a password"},
+		"password":           {"echo 'sudo: a password is required' >&2; exit 1", fail.Unauthorized, "sudo requires a password from user debian|set sudoPassword|NOPASSWD"},
+		"sudo-rs":            {"echo 'sudo: interactive authentication is required' >&2; exit 1", fail.Unauthorized, "sudo requires a password from user debian"},
+		"old sudo":           {"echo 'sudo: no tty present and no askpass program specified' >&2; exit 1", fail.Unauthorized, "requires a password from user debian"},
 		"German":             {"echo 'sudo: Ein Passwort ist notwendig' >&2; exit 1", fail.Unauthorized, "sudo refuses user debian|Ein Passwort ist notwendig|NOPASSWD"},
 		"Japanese":           {"echo 'sudo: パスワードが必要です' >&2; exit 1", fail.Unauthorized, "sudo refuses user debian|パスワードが必要です"},
 		"terminal":           {"echo 'sudo: sorry, you must have a tty to run sudo' >&2; exit 1", fail.Unauthorized, "requiretty|Defaults:debian !requiretty"},
@@ -56,9 +56,9 @@ func TestFirstContact(t *testing.T) {
 		"no new privileges":  {`echo 'sudo: The "no new privileges" flag is set, which prevents sudo from running as root.' >&2; exit 1`, fail.Refused, "can't become root"},
 		"sudoers broken":     {"echo '/etc/sudoers:12:3: syntax error' >&2; exit 1", fail.Refused, "can't read its configuration|visudo -c"},
 		"nologin":            {"echo 'This account is currently not available.'; exit 1", fail.Unauthorized, "no login shell|This account is currently not available.|chsh"},
-		"false":              {"exit 1", fail.Refused, "ran no command|it said nothing (status 1)"},
-		"true":               {"exit 0", fail.Refused, "ran no command|it said nothing (status 0)"},
-		"forced command":     {"echo 'Choose: 1) mail 2) news'; exit 0", fail.Refused, "ran no command|Choose: 1) mail 2) news"},
+		"false":              {"exit 1", fail.Refused, "did not run the command|no output (status 1)"},
+		"true":               {"exit 0", fail.Refused, "did not run the command|no output (status 0)"},
+		"forced command":     {"echo 'Choose: 1) mail 2) news'; exit 0", fail.Refused, "did not run the command|Choose: 1) mail 2) news"},
 		"sftp only":          {"echo 'This service allows sftp connections only.'; exit 1", fail.Unauthorized, "no login shell"},
 		"git shell":          {"echo 'fatal: Interactive git shell is not enabled.' >&2; exit 128", fail.Unauthorized, "no login shell"},
 		"restricted bash":    {"echo 'rbash: line 1: /usr/bin/env: restricted: cannot specify / in command names' >&2; exit 127", fail.Unauthorized, "no login shell"},
@@ -69,8 +69,8 @@ func TestFirstContact(t *testing.T) {
 		"full disk":          {"echo 'bash: cannot create temp file for here-document: No space left on device' >&2; exit 1", fail.Refused, "the disk is full"},
 		"read-only":          {"echo 'sudo: unable to open /run/sudo: Read-only file system' >&2; exit 1", fail.Refused, "a file system is read-only"},
 		"no processes":       {"echo 'bash: fork: retry: Resource temporarily unavailable' >&2; exit 254", fail.Refused, "no memory or no processes"},
-		"booting":            {"echo 'System is booting up. Unprivileged users are not permitted to log in yet.' >&2; exit 254", fail.Unreachable, "starts or shuts down"},
-		"terminal sequences": {"printf '\\033[31mforbidden\\033[0m\\n\\a'; exit 3", fail.Refused, "it said: [31mforbidden[0m (status 3)"},
+		"booting":            {"echo 'System is booting up. Unprivileged users are not permitted to log in yet.' >&2; exit 254", fail.Unreachable, "starting up or shutting down"},
+		"terminal sequences": {"printf '\\033[31mforbidden\\033[0m\\n\\a'; exit 3", fail.Refused, "output: [31mforbidden[0m (status 3)"},
 		"much noise":         {"yes 'no entry' | head -c 100000; exit 4", fail.Refused, "no entry no entry"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestFirstContact(t *testing.T) {
 	}
 }
 
-// TestNoisyLogins: whatever a login writes before the command, and in whichever language sudo misses the agent, it is used.
+// TestNoisyLogins: a login works regardless of its output before the command, and of the language of sudo's messages.
 func TestNoisyLogins(t *testing.T) {
 	for name, c := range map[string]struct{ sudo, before string }{
 		"nothing":         {sudoLets, ""},
@@ -133,7 +133,7 @@ func TestSudoPassword(t *testing.T) {
 		"unreadable": {sudoAsks, func(context.Context, Host) (string, error) {
 			return "", fail.New(fail.Invalid, "no such file").At("/secrets/sudo")
 		}, "get the password for sudo|/secrets/sudo|no such file"},
-		"unset": {sudoAsks, nil, "sudo asks user debian for a password"},
+		"unset": {sudoAsks, nil, "sudo requires a password from user debian"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,16 +171,16 @@ func TestLoginThatHangs(t *testing.T) {
 	if fail.KindOf(err) != fail.Refused {
 		t.Errorf("kind %v", fail.KindOf(err))
 	}
-	has(t, err, "ran no command within 500ms", "Press Enter to go on")
+	has(t, err, "did not run the command within 500ms", "Press Enter to go on")
 }
 
-// TestUploadDiagnosed: what keeps the agent from being put in place is told with its remedy.
+// TestUploadDiagnosed: an upload that fails names the cause and the remedy.
 func TestUploadDiagnosed(t *testing.T) {
 	for name, c := range map[string]struct{ match, instead, want string }{
 		"full":      {"' sh dd ", "dd: error writing: No space left on device|1", "the disk is full"},
 		"read-only": {"' sh mkdir ", "mkdir: cannot create directory: Read-only file system|1", "a file system is read-only"},
 		"noexec":    {" version ", "sh: 1: exec: /opt/x: Permission denied|126", "noexec"},
-		"processor": {" version ", "sh: 1: exec: /opt/x: Exec format error|126", "another processor"},
+		"processor": {" version ", "sh: 1: exec: /opt/x: Exec format error|126", "another processor architecture"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAgentHost(t)

@@ -18,7 +18,7 @@ type Options struct {
 	AgentPath      string        // naupegos-agent on this side, uploaded where it is missing; needed by Apply, Facts and Agent only
 	// TrustOnFirstUse decides about hosts without pinned keys: nil refuses them all; returning nil accepts the key.
 	TrustOnFirstUse func(h Host, key ssh.PublicKey) error
-	// SudoPassword returns the password that sudo on h asks for; empty: none is known. Nil has sudo ask for none.
+	// SudoPassword returns the password for sudo on h, or "" if there is none. If it is nil, sudo must not require a password.
 	SudoPassword func(ctx context.Context, h Host) (string, error)
 }
 

@@ -99,7 +99,7 @@ func (d *Dialer) waitBegun(ctx context.Context, c *conn, s *ssh.Session, b *begi
 	status, err := wait(ctx, c, s, late)
 	select {
 	case <-late:
-		return 0, fail.Wrap(fail.Refused, &LoginError{status, oneLine(b.said())}, "the login ran no command within %s", d.o.LoginTimeout).At(c.host.where()).
+		return 0, fail.Wrap(fail.Refused, &LoginError{status, oneLine(b.said())}, "the login did not run the command within %s", d.o.LoginTimeout).At(c.host.where()).
 			Do("a profile or rc file of the user may wait for input, or sudo for a server of names")
 	default:
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/naupegos/naupegos/internal/peer"
 )
 
-// Limits bound what clients without credentials may hold. A zero field has the usual bound.
+// Limits limit the resources of clients without credentials. Zero fields select the defaults.
 type Limits struct {
-	Connections int   // of a listener. Usual: 2,048
-	PerAddress  int   // of one address, or of an IPv6 /64. Usual: 256
-	Bodies      int64 // bytes of bodies that strangers are sending, of a listener. Usual: 16 MiB
+	Connections int   // per listener; default 2,048
+	PerAddress  int   // per IPv4 address or IPv6 /64; default 256
+	Bodies      int64 // bytes of unauthenticated request bodies per listener; default 16 MiB
 }
 
 func (l Limits) usual() Limits {
@@ -31,8 +31,8 @@ func (l Limits) usual() Limits {
 	return l
 }
 
-// doors count the connections of a listener. Where there are too many, the one goes that has kept the server waiting for longest: first of those whose
-// request is not complete, then of those that send a body. One that is being answered stays.
+// doors limits the connections of a listener. When there are too many, it closes the connection with the longest wait: first among those with an
+// incomplete request header, then among those with an incomplete body. It never closes one whose request is being handled.
 type doors struct {
 	net.Listener
 	limits Limits
@@ -40,17 +40,17 @@ type doors struct {
 	mu      sync.Mutex
 	all     int
 	byPeer  map[string]int
-	waiting [2]*list.List // of *door, the longest first: for a request, for its body
+	waiting [2]*list.List // of *door, longest wait first: for a request header, for a body
 	bodies  int64
 }
 
-// stage is what a connection is doing.
+// stage is the state of a connection.
 type stage int
 
 const (
-	unasked stage = iota // nothing is known of its next request, or it is not complete
-	sending              // a stranger's body
-	served               // the server's turn
+	unasked stage = iota // waiting for a complete request header
+	sending              // waiting for an unauthenticated body
+	served               // the server handles the request
 	gone
 )
 
@@ -61,8 +61,8 @@ type door struct {
 	peer  string
 	stage stage
 	place *list.Element
-	open  int   // bodies that it sends: with HTTP/2, several at once
-	bytes int64 // of these
+	open  int   // unfinished bodies; HTTP/2 allows several
+	bytes int64 // of these bodies
 }
 
 func newDoors(l net.Listener, limits Limits) *doors {
@@ -79,11 +79,11 @@ func (d *doors) Accept() (net.Conn, error) {
 		if n := d.admit(c); n != nil {
 			return n, nil
 		}
-		_ = c.Close() // it is refused
+		_ = c.Close() // refused
 	}
 }
 
-// admit returns the connection to serve; nil: it is one too many.
+// admit returns the connection to serve, or nil if it exceeds the limits.
 func (d *doors) admit(c net.Conn) *door {
 	n := &door{Conn: c, of: d, peer: peer.Key(c.RemoteAddr().String())}
 	d.mu.Lock()
@@ -97,13 +97,13 @@ func (d *doors) admit(c net.Conn) *door {
 	return n
 }
 
-// evict closes the connection that has kept the server waiting for longest, and reports whether there is one. but stays.
+// evict closes the connection with the longest wait, except but, and reports whether it found one.
 func (d *doors) evict(but *door) bool {
 	for _, l := range d.waiting {
 		for e := l.Front(); e != nil; e = e.Next() {
 			if n := e.Value.(*door); n != but {
 				d.leave(n)
-				_ = n.Conn.Close() // its handler finds out
+				_ = n.Conn.Close() // its handler gets the error
 				return true
 			}
 		}
@@ -111,7 +111,7 @@ func (d *doors) evict(but *door) bool {
 	return false
 }
 
-// leave stops counting a connection.
+// leave removes a connection from the count.
 func (d *doors) leave(n *door) {
 	if n.stage == gone {
 		return
@@ -125,7 +125,7 @@ func (d *doors) leave(n *door) {
 	}
 }
 
-// move notes what a connection does now.
+// move sets the stage of a connection.
 func (d *doors) move(n *door, s stage) {
 	if n.stage == gone || n.stage == s {
 		return
@@ -140,7 +140,7 @@ func (d *doors) move(n *door, s stage) {
 	}
 }
 
-// to notes what the connection does now.
+// to sets the connection's stage.
 func (n *door) to(s stage) {
 	n.of.mu.Lock()
 	defer n.of.mu.Unlock()
@@ -155,7 +155,7 @@ func (n *door) Close() error {
 	return n.Conn.Close()
 }
 
-// ReadFrom implements io.ReaderFrom: the kernel sends files by itself.
+// ReadFrom implements io.ReaderFrom, which allows sendfile.
 func (n *door) ReadFrom(r io.Reader) (int64, error) {
 	if to, ok := n.Conn.(io.ReaderFrom); ok {
 		return to.ReadFrom(r)
@@ -163,7 +163,7 @@ func (n *door) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{n.Conn}, r)
 }
 
-// CloseWrite says that nothing follows, as the server does before it ends a connection whose client still sends.
+// CloseWrite shuts down the writing side, as net/http does before it closes a connection whose client still sends.
 func (n *door) CloseWrite() error {
 	if c, ok := n.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
@@ -171,7 +171,7 @@ func (n *door) CloseWrite() error {
 	return nil
 }
 
-// begins notes that the connection sends a body.
+// begins starts counting a body of the connection.
 func (n *door) begins() {
 	n.of.mu.Lock()
 	defer n.of.mu.Unlock()
@@ -179,7 +179,7 @@ func (n *door) begins() {
 	n.of.move(n, sending)
 }
 
-// ends notes that a body of so many bytes is complete, or is given up.
+// ends stops counting a body of size bytes.
 func (n *door) ends(bytes int64) {
 	n.of.mu.Lock()
 	defer n.of.mu.Unlock()
@@ -193,8 +193,8 @@ func (n *door) ends(bytes int64) {
 	}
 }
 
-// holds counts bytes of a body, and reports whether there is room for them. Where all bodies together have too many, other connections go, first the one
-// that has been sending for longest, and this one last.
+// holds counts bytes of a body, and reports whether they are within the limit. Over the limit, it closes other connections first, in the order of their
+// wait, and this one last.
 func (n *door) holds(bytes int64) bool {
 	d := n.of
 	d.mu.Lock()
@@ -210,11 +210,11 @@ func (n *door) holds(bytes int64) bool {
 			e = e.Next()
 		}
 		if e == nil {
-			return true // nobody else sends
+			return true // no other connection sends a body
 		}
 		other := e.Value.(*door)
 		d.leave(other)
-		_ = other.Conn.Close() // its handler finds out
+		_ = other.Conn.Close() // its handler gets the error
 		if other == n {
 			return false
 		}
@@ -224,7 +224,7 @@ func (n *door) holds(bytes int64) bool {
 
 type doorKey struct{}
 
-// watch has a server tell the doors what its connections do.
+// watch makes a server report its connections' states to the doors.
 func watch(srv *http.Server) {
 	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if n := doorOf(c); n != nil {
@@ -252,8 +252,8 @@ func doorOf(c net.Conn) *door {
 	}
 }
 
-// entering notes that a request is complete but for its body. A body that a stranger sends is counted until all of it is there, or the handler returns:
-// then left is called.
+// entering starts the handling of a request whose header is complete. An unauthenticated body counts until it is complete or the handler returns and
+// calls left.
 func entering(r *http.Request, stranger bool) (left func()) {
 	left = func() {}
 	n, _ := r.Context().Value(doorKey{}).(*door)
@@ -269,7 +269,7 @@ func entering(r *http.Request, stranger bool) (left func()) {
 	return left
 }
 
-// counted is the body that a stranger sends.
+// counted is an unauthenticated body.
 type counted struct {
 	io.ReadCloser
 	n     *door

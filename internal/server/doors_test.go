@@ -96,7 +96,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfOneAddress: one address holds a bounded number, and others are served.
+// TestConnectionsOfOneAddress: the number of connections per address is limited, and other addresses are served.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	_, at := doorsServer(t)
 	closed := 0
@@ -118,7 +118,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	testkit.Must(t, res.Body.Close())
 }
 
-// TestGuardBeforeBody: whoever has no token is answered without having sent the body.
+// TestGuardBeforeBody: a request without a token is answered before its body.
 func TestGuardBeforeBody(t *testing.T) {
 	client, at := doorsServer(t)
 	for _, path := range []string{"/api", "/plain"} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/peer"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/server/problem"
 )
 
@@ -20,7 +21,7 @@ func (s *Server) everything(next http.Handler) http.Handler {
 		s.forwarded(r)
 		defer func() {
 			if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // the very value
-				s.c.Log.Error("a handler panicked", "path", peer.Clip(r.URL.Path, peer.Long), "why", why, "stack", string(debug.Stack()))
+				s.c.Log.Error("a handler panicked", "path", words.Clip(r.URL.Path, peer.Long), "why", why, "stack", string(debug.Stack()))
 				if st.code == 0 {
 					problem.Write(st, fail.New(fail.Internal, "this is a defect of the server; its log says more"))
 				}
@@ -28,7 +29,7 @@ func (s *Server) everything(next http.Handler) http.Handler {
 			if s.c.Observe != nil {
 				s.c.Observe(r, st.code, time.Since(began))
 			}
-			s.c.Log.Debug("request", "method", peer.Clip(r.Method, 20), "path", peer.Clip(r.URL.Path, peer.Long), "status", st.code, "from", Remote(r), "took", time.Since(began).Round(time.Microsecond).String())
+			s.c.Log.Debug("request", "method", words.Clip(r.Method, 20), "path", words.Clip(r.URL.Path, peer.Long), "status", st.code, "from", Remote(r), "took", time.Since(began).Round(time.Microsecond).String())
 		}()
 		secure(w.Header(), r.TLS != nil)
 		next.ServeHTTP(st, r)

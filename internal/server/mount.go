@@ -37,14 +37,14 @@ type Mount struct {
 	Handler http.Handler
 	On      Listener
 	Need    Role          // of the operator who asks; see Guard
-	Scope   Scope         // what the route is about
-	Pages   bool          // browsers keep who asks: the handler checks Need and Scope itself, by the same check as the guard
+	Scope   Scope         // which cluster or machine the route concerns
+	Pages   bool          // authenticated by a session cookie: the handler checks Need and Scope itself, with the guard's check
 	MaxBody int64         // most bytes of a request's body; 0: 1 MiB
 	Timeout time.Duration // for the whole answer, by the request's context; 0: a minute
 	Stream  bool          // no Timeout: an answer goes on for as long as its reader takes it
 }
 
-// Guard lets those requests through to a mount's handler whose operator has its role in its scope, and answers all others. nil lets nobody through.
+// Guard passes a request to a mount's handler if the operator has the mount's role in its scope, and answers it otherwise. A nil Guard refuses all.
 type Guard func(m Mount, next http.Handler) http.Handler
 
 // Bounds of a mount that names none.
@@ -114,14 +114,14 @@ func (s *Server) bounded(m Mount) http.Handler {
 	})
 }
 
-// guarded lets only those through who have a role. Others are answered before their body is read: the connection ends, because the server would wait
-// for that body otherwise.
+// guarded passes requests on if the guard admits them. Others are answered before their body is read, and the connection is closed, because net/http
+// would wait for the body otherwise.
 func (s *Server) guarded(m Mount, next http.Handler) http.Handler {
 	guard := s.c.Guard
 	if guard == nil {
 		guard = func(Mount, http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				problem.Write(w, fail.New(fail.Unauthorized, "nobody may do this here"))
+				problem.Write(w, fail.New(fail.Unauthorized, "this server has no operators"))
 			})
 		}
 	}

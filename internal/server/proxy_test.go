@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestForwarded: a proxy is believed where it is configured, and about the last hop that is no proxy's alone.
+// TestForwarded: only configured proxies set the remote address, and only to the last hop that is not a proxy.
 func TestForwarded(t *testing.T) {
 	s := &Server{c: Config{Proxies: testkit.Value(ParseProxies([]string{"10.0.0.0/24", "2001:db8::1"}))(t)}}
 	for name, c := range map[string]struct {
@@ -20,7 +20,7 @@ func TestForwarded(t *testing.T) {
 		"a proxy without a header": {"10.0.0.5:99", nil, "10.0.0.5"},
 		"a proxy":                  {"10.0.0.5:99", []string{"198.51.100.1"}, "198.51.100.1"},
 		"two proxies":              {"10.0.0.5:99", []string{"198.51.100.1, 10.0.0.6"}, "198.51.100.1"},
-		"a client that makes up":   {"10.0.0.5:99", []string{"203.0.113.9, 198.51.100.1"}, "198.51.100.1"},
+		"a forged first hop":       {"10.0.0.5:99", []string{"203.0.113.9, 198.51.100.1"}, "198.51.100.1"},
 		"two headers":              {"10.0.0.5:99", []string{"203.0.113.9", "198.51.100.1"}, "198.51.100.1"},
 		"no address":               {"10.0.0.5:99", []string{"198.51.100.1, x"}, "10.0.0.5"},
 		"IPv6":                     {"[2001:db8::1]:99", []string{"2001:db8:1::7"}, "2001:db8:1::7"},

@@ -33,8 +33,8 @@ type Config struct {
 	Ping        func(context.Context) error                         // whether the store answers
 	Observe     func(r *http.Request, code int, took time.Duration) // is told of each request that was answered; nil: nobody is
 	Log         *slog.Logger
-	Limits      Limits         // of clients without credentials
-	Proxies     []netip.Prefix // whose word is believed about whom they forward requests of; see ParseProxies
+	Limits      Limits         // for clients without credentials
+	Proxies     []netip.Prefix // trusted to set X-Forwarded-For; see ParseProxies
 	Drain       time.Duration  // how long requests and work have to end after a stop; 0: 30 s
 }
 

@@ -174,12 +174,12 @@ func TestPortTaken(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, at.HTTP, "--listen-http")
 }
 
-// TestMountsSayWhoMayAskAboutWhat: a route that leaves its role or its scope away is not served.
+// TestMountsSayWhoMayAskAboutWhat: a server refuses a route without role or scope.
 func TestMountsSayWhoMayAskAboutWhat(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	for name, m := range map[string]Mount{
 		"neither": {}, "a role alone": {Need: Read}, "everything for anybody": {Scope: Everything()}, "a cluster for anybody": {Scope: Cluster("name")},
-		"a role for what is public": {Need: Read, Scope: Public()}, "a role for machines": {Need: Admin, Scope: Machine()},
+		"a role for a public route": {Need: Read, Scope: Public()}, "a role for machines": {Need: Admin, Scope: Machine()},
 	} {
 		m.Pattern, m.Handler = "GET /x", http.NotFoundHandler()
 		_, err := Listen(t.Context(), Config{ListenHTTP: "127.0.0.1:0", ListenHTTPS: "127.0.0.1:0", Log: log, Parts: []Part{{Mounts: []Mount{m}}}})

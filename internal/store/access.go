@@ -28,7 +28,7 @@ type Access interface {
 	Sessions(ctx context.Context) ([]Session, error)
 	// EndSession forgets a session: fail.NotFound if there is none of this ID.
 	EndSession(ctx context.Context, id string) error
-	// UsedToken and UsedSession remember when one was used last. One that is not there any more is none of their business.
+	// UsedToken and UsedSession record the last use. They ignore tokens and sessions that no longer exist.
 	UsedToken(ctx context.Context, id string, at time.Time) error
 	UsedSession(ctx context.Context, id string, at time.Time) error
 	Auditing
@@ -44,8 +44,8 @@ type Token struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 	Revoked time.Time `json:"revoked,omitzero"` // zero: not
-	Reason  string    `json:"reason,omitempty"` // why it does not expire
-	Used    time.Time `json:"used,omitzero"`    // last, to a minute; zero: never
+	Reason  string    `json:"reason,omitempty"` // for never expiring
+	Used    time.Time `json:"used,omitzero"`    // last use, to the minute; zero: never
 }
 
 // Session is somebody who has signed in to the pages by an OpenID Connect provider. No copy of a store has any: people sign in again.
@@ -59,8 +59,8 @@ type Session struct {
 	Hint    string    `json:"-"`       // by what the issuer ends its own session, sealed by the secret half; empty: nothing
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
-	Used    time.Time `json:"used,omitzero"`   // last, to a minute; zero: not since it began
-	Proven  time.Time `json:"proven,omitzero"` // when they proved to the issuer who they are; zero: it does not say
+	Used    time.Time `json:"used,omitzero"`   // last use, to the minute; zero: none since it began
+	Proven  time.Time `json:"proven,omitzero"` // time of authentication at the issuer; zero: unknown
 }
 
 // AddToken implements Access.
@@ -122,10 +122,10 @@ func (s *database) RevokeToken(ctx context.Context, id string) error {
 // UsedToken implements Access.
 func (s *database) UsedToken(ctx context.Context, id string, at time.Time) error {
 	_, err := s.exec(ctx, s.log, "UPDATE tokens SET used = $1 WHERE id = $2 AND used < $3", micros(at), id, micros(at))
-	return s.wrap(err, "note the use of the token %s", id)
+	return s.wrap(err, "record the use of token %s", id)
 }
 
-// revoke revokes a token unless it is revoked, or gone.
+// revoke revokes a token, unless it is already revoked or gone.
 func (s *database) revoke(ctx context.Context, tx *sql.Tx, id string, at int64) error {
 	t, err := one(ctx, s, tx, scanToken, selectToken+" WHERE id = $1"+s.d.sql().forUpdate, id)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !t.Revoked.IsZero() {
@@ -134,7 +134,7 @@ func (s *database) revoke(ctx context.Context, tx *sql.Tx, id string, at int64) 
 	if err != nil {
 		return err
 	}
-	if !hmac.Equal([]byte(t.mac), []byte(s.mac(macTokens, t.macValues()...))) { // a new MAC would make it a good row
+	if !hmac.Equal([]byte(t.mac), []byte(s.mac(macTokens, t.macValues()...))) { // a new MAC would legitimize a forged row
 		return notAuthentic(macTokens, t.mac, t.macValues())
 	}
 	t.Revoked = fromMicros(at)
@@ -142,7 +142,7 @@ func (s *database) revoke(ctx context.Context, tx *sql.Tx, id string, at int64) 
 	return err
 }
 
-// macValues are those of macTokens. The time of the last use is not among them: each request would have to sign the row.
+// macValues returns the values of macTokens' columns. The last use is not among them, because each request would have to sign the row again.
 func (t *Token) macValues() []string {
 	return []string{t.ID, t.Name, t.Hash, t.Role, t.Cluster, decimal(micros(t.Created)), decimal(micros(t.Expires)), decimal(micros(t.Revoked)), t.Reason}
 }
@@ -223,10 +223,10 @@ func (s *database) EndSession(ctx context.Context, id string) error {
 // UsedSession implements Access.
 func (s *database) UsedSession(ctx context.Context, id string, at time.Time) error {
 	_, err := s.exec(ctx, s.log, "UPDATE sessions SET used = $1 WHERE id = $2 AND used < $3", micros(at), id, micros(at))
-	return s.wrap(err, "note the use of the session %s", id)
+	return s.wrap(err, "record the use of session %s", id)
 }
 
-// macValues are those of macSessions.
+// macValues returns the values of macSessions' columns.
 func (x *Session) macValues() []string {
 	return []string{x.ID, x.Hash, x.Issuer, x.Subject, x.Name, string(x.Claims), x.Hint, decimal(micros(x.Created)), decimal(micros(x.Expires)), decimal(micros(x.Proven))}
 }

@@ -15,77 +15,77 @@ import (
 	foreign "github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// keepAudit is how long the audit remembers.
+// keepAudit is the age at which entries are pruned.
 const keepAudit = 2 * 365 * 24 * time.Hour
 
-// mostField is how many bytes of a field an entry of the audit has.
+// mostField is the maximum length of an entry's field in bytes.
 const mostField = 1000
 
-// Auditing is the log of who did what: a chain of entries, each with the hash of the one before and a signature.
+// Auditing is the audit log: a chain of entries, each signed and with the hash of the previous entry.
 type Auditing interface {
-	// Note adds an entry to the audit, and forgets what is older than two years.
+	// Note adds an entry, and prunes entries that are older than two years.
 	Note(ctx context.Context, e AuditEntry) error
-	// Audit returns the entries that a query finds, the newest first unless it wants the oldest.
+	// Audit returns the entries that match a query, newest first by default.
 	Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error)
-	// AuditHead returns the signed end of the chain, and AuditKey the key by which it is signed, which is made where there is none.
+	// AuditHead returns the signed head of the chain. AuditKey returns the public key of its signatures, and creates the key if necessary.
 	AuditHead(ctx context.Context) (AuditHead, error)
 	AuditKey(ctx context.Context) (ed25519.PublicKey, error)
-	// AuditAfter returns entries of the chain after a number, in its order.
+	// AuditAfter returns the entries after a sequence number, in chain order.
 	AuditAfter(ctx context.Context, seq int64, limit int) ([]AuditEntry, error)
-	// AuditLoose returns how many entries are in no chain, although there is one.
+	// AuditLoose returns the number of entries outside of an existing chain.
 	AuditLoose(ctx context.Context) (int, error)
-	// Forwarded returns the last entry that a sink has, 0 for a new one, and Forward remembers it.
+	// Forwarded returns the sequence number of the last entry that a sink received, 0 for a new sink. Forward stores it.
 	Forwarded(ctx context.Context, sink string) (int64, error)
 	Forward(ctx context.Context, sink string, seq int64) error
 }
 
-// AuditEntry is one thing that somebody did, or tried to.
+// AuditEntry is one operation or attempt.
 type AuditEntry struct {
-	Seq       int64     `json:"seq"` // its number in the chain
+	Seq       int64     `json:"seq"` // position in the chain
 	At        time.Time `json:"at"`
 	Who       string    `json:"who"`               // a token's name and ID, or "nobody"
-	Via       string    `json:"via,omitempty"`     // the way by which they signed in
-	Session   string    `json:"session,omitempty"` // the token or session that they showed
-	From      string    `json:"from"`              // the address
+	Via       string    `json:"via,omitempty"`     // sign-in method
+	Session   string    `json:"session,omitempty"` // token or session ID
+	From      string    `json:"from"`              // client address
 	Action    string    `json:"action"`
 	Cluster   string    `json:"cluster,omitempty"`
-	Outcome   string    `json:"outcome"`         // "begun", "done", or why not
-	Count     int       `json:"count,omitempty"` // for how many requests it stands; 0: one
-	Hash      string    `json:"hash"`            // of the entry and the hash before, SHA-256
-	Signature string    `json:"signature"`       // of the hash, Ed25519
+	Outcome   string    `json:"outcome"`         // "begun", "done", or the reason for failure
+	Count     int       `json:"count,omitempty"` // number of requests that it summarizes; 0: one
+	Hash      string    `json:"hash"`            // SHA-256 of the entry and the previous hash
+	Signature string    `json:"signature"`       // Ed25519 signature of the hash
 }
 
-// AuditHead is the end of the chain. As it is signed, entries that are missing at the end, or at the beginning, are noticed.
+// AuditHead is the signed head of the chain. It reveals missing entries at both ends.
 type AuditHead struct {
 	Seq       int64     `json:"seq"` // of the last entry
 	Hash      string    `json:"hash"`
-	First     int64     `json:"first"`  // the oldest entry that is kept
-	Anchor    string    `json:"anchor"` // the hash before that one
+	First     int64     `json:"first"`  // the oldest kept entry
+	Anchor    string    `json:"anchor"` // hash of the entry before that
 	At        time.Time `json:"at"`
 	Signature string    `json:"signature"`
 }
 
-// AuditQuery says which entries are looked for; what is empty or zero restricts nothing.
+// AuditQuery selects entries. Empty fields match everything.
 type AuditQuery struct {
 	Who, Cluster, Outcome string
 	Since                 time.Time
-	Text                  string // a part of any of the fields, in capitals or not
+	Text                  string // case-insensitive substring of any field
 	Limit                 int    // 0: 100
-	Offset                int    // so many of the first are left out
-	Oldest                bool   // the oldest come first
+	Offset                int    // number of matches to skip
+	Oldest                bool   // oldest first
 }
 
-// link gives an entry its place after another one.
+// link chains an entry to the previous one.
 func (e *AuditEntry) link(before string, key ed25519.PrivateKey) {
 	e.Hash = e.hashAfter(before)
 	e.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(key, e.signed()))
 }
 
-// hashAfter is the entry's hash after that of another one.
+// hashAfter returns the entry's hash, given the previous one.
 func (e *AuditEntry) hashAfter(before string) string {
 	raw, err := json.Marshal([]any{"naupegos audit 1", before, e.Seq, micros(e.At), e.Who, e.Via, e.Session, e.From, e.Action, e.Cluster, e.Outcome, e.Count})
 	if err != nil {
-		panic(err) // text and numbers
+		panic(err) // cannot happen with strings and numbers
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
@@ -96,15 +96,15 @@ func (e *AuditEntry) signed() []byte { return []byte("naupegos audit entry\x00" 
 func (h *AuditHead) signed() []byte {
 	raw, err := json.Marshal([]any{"naupegos audit head 1", h.Seq, h.Hash, h.First, h.Anchor, micros(h.At)})
 	if err != nil {
-		panic(err) // text and numbers
+		panic(err) // cannot happen with strings and numbers
 	}
 	return raw
 }
 
-// auditKeyName is the server's secret that holds the seed of the audit's key.
+// auditKeyName is the server secret with the seed of the audit's signing key.
 const auditKeyName = "audit/signing-key"
 
-// auditKey returns the audit's key, which is made with the first entry. It is never made again: entries that it has signed would look forged.
+// auditKey returns the audit's signing key. The first entry creates it. It is never recreated, because older entries would then look forged.
 func (s *database) auditKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	s.mu.Lock()
 	key := s.signing
@@ -120,11 +120,11 @@ func (s *database) auditKey(ctx context.Context) (ed25519.PrivateKey, error) {
 			return nil, e
 		}
 		if head.Seq > 0 {
-			return nil, fail.New(fail.Refused, "the audit log has %d entries, and the key that signed them is missing", head.Seq).At(s.where).Do("put back a backup of the store: naupegos store restore")
+			return nil, fail.New(fail.Refused, "the audit log has %d entries, but their signing key is missing", head.Seq).At(s.where).Do("restore a backup of the store: naupegos store restore")
 		}
 		_, made, e := ed25519.GenerateKey(nil)
 		if e != nil {
-			return nil, fail.Wrap(fail.Internal, e, "make a key for the audit log")
+			return nil, fail.Wrap(fail.Internal, e, "create the audit log's key")
 		}
 		seed, err = secrets.PutIfAbsent(ctx, auditKeyName, made.Seed())
 	}
@@ -147,7 +147,7 @@ func (s *database) AuditKey(ctx context.Context) (ed25519.PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key.Public().(ed25519.PublicKey), nil //nolint:errcheck // it is one
+	return key.Public().(ed25519.PublicKey), nil //nolint:errcheck // always that type
 }
 
 // Note implements Auditing.
@@ -161,7 +161,7 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 	}
 	e.At = e.At.UTC().Truncate(time.Microsecond)
 	err = s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		head, err := one(ctx, s, tx, scanHead, selectHead+s.d.sql().forUpdate) // writers come one after another
+		head, err := one(ctx, s, tx, scanHead, selectHead+s.d.sql().forUpdate) // serializes writers
 		if err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 	return s.wrap(err, "write the audit")
 }
 
-// chainOld takes entries into the chain that were written before there was one.
+// chainOld adds entries from before the chain's introduction to the chain.
 func (s *database) chainOld(ctx context.Context, tx *sql.Tx, head *AuditHead, key ed25519.PrivateKey) error {
 	type old struct {
 		id string
@@ -216,10 +216,10 @@ func (s *database) chainOld(ctx context.Context, tx *sql.Tx, head *AuditHead, ke
 	return nil
 }
 
-// pruned is how many old entries one new one has forgotten at most.
+// pruned is the maximum number of old entries that one new entry prunes.
 const pruned = 1000
 
-// pruneAudit forgets the oldest entries of the chain whose time is over. Where the chain begins then is part of its signed head.
+// pruneAudit deletes entries older than keepAudit, and records the chain's new beginning in its head.
 func (s *database) pruneAudit(ctx context.Context, tx *sql.Tx, head *AuditHead) error {
 	oldest, err := collect(ctx, tx, scanAudit, selectAudit+" WHERE seq >= $1 ORDER BY seq LIMIT 1", []any{head.First})
 	limit := head.At.Add(-keepAudit)
@@ -270,13 +270,13 @@ func (s *database) AuditLoose(ctx context.Context) (int, error) {
 // Forwarded implements Auditing.
 func (s *database) Forwarded(ctx context.Context, sink string) (int64, error) {
 	seq, err := one(ctx, s, s.reads, value[int64], "SELECT COALESCE(MAX(seq), 0) FROM audit_sinks WHERE sink = $1", sink)
-	return seq, s.wrap(err, "read how much of the audit was forwarded")
+	return seq, s.wrap(err, "read a sink's position in the audit")
 }
 
 // Forward implements Auditing.
 func (s *database) Forward(ctx context.Context, sink string, seq int64) error {
 	_, err := s.exec(ctx, s.log, "INSERT INTO audit_sinks (sink, seq) VALUES ($1, $2) ON CONFLICT (sink) DO UPDATE SET seq = excluded.seq", sink, seq)
-	return s.wrap(err, "remember how much of the audit was forwarded")
+	return s.wrap(err, "store a sink's position in the audit")
 }
 
 // Audit implements Auditing.
@@ -288,7 +288,7 @@ func (s *database) Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error
 	if q.Oldest {
 		order = "at, seq, id DESC"
 	}
-	// As it was written, too: SQLite knows only of ASCII's letters which belong together.
+	// The query also matches the original text, because SQLite's LOWER converts only ASCII letters.
 	all, err := list(ctx, s, s.reads, scanAudit, selectAudit+`
 		WHERE ($1 = '' OR who = $1) AND ($2 = '' OR cluster = $2) AND ($3 = '' OR outcome = $3) AND at >= $4
 		AND ($5 = '' OR LOWER(`+auditText+`) LIKE $5 ESCAPE '\' OR `+auditText+` LIKE $6 ESCAPE '\') ORDER BY `+order+` LIMIT $7 OFFSET $8`,
@@ -299,10 +299,10 @@ func (s *database) Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error
 	return all, s.wrap(err, "read the audit")
 }
 
-// auditText is what an entry is searched for, a line a field.
+// auditText is the searchable text of an entry, one line per field.
 const auditText = "(who || '\n' || origin || '\n' || action || '\n' || cluster || '\n' || outcome || '\n' || via || '\n' || session)"
 
-// partOf is a pattern of LIKE for what has a text somewhere; empty for none.
+// partOf returns the LIKE pattern for a substring, or "" for an empty one.
 func partOf(text string) string {
 	if text = printable(text); text == "" {
 		return ""

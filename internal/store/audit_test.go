@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// audited returns a store whose audit has entries, and what changes its database behind its back.
+// audited returns a store with audit entries, and a function that changes its database directly.
 func audited(t *testing.T, entries int) (*database, func(query string, args ...any)) {
 	t.Helper()
 	st := testkit.Value(Open(t.Context(), Location{Dir: t.TempDir()}))(t)
@@ -27,11 +27,11 @@ func audited(t *testing.T, entries int) (*database, func(query string, args ...a
 	}
 }
 
-// TestAuditNamesTheFirstBrokenEntry for each way in which somebody with the database could change the log.
+// TestAuditNamesTheFirstBrokenEntry tries each way of changing the log in the database.
 func TestAuditNamesTheFirstBrokenEntry(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(change func(string, ...any))
-		want string // empty: it is in order
+		want string // empty: intact
 	}{
 		"nothing":           {func(func(string, ...any)) {}, ""},
 		"who":               {func(change func(string, ...any)) { change("UPDATE audit SET who = 'bob' WHERE seq = 3") }, "entry 3"},
@@ -55,11 +55,11 @@ func TestAuditNamesTheFirstBrokenEntry(t *testing.T) {
 		"the end put back": {func(change func(string, ...any)) {
 			change("DELETE FROM audit WHERE seq > 4")
 			change("UPDATE audit_head SET seq = 4, hash = (SELECT hash FROM audit WHERE seq = 4)")
-		}, "signed end"},
+		}, "the head of the audit log"},
 		"the beginning moved": {func(change func(string, ...any)) {
 			change("UPDATE audit_head SET first = 3, anchor = (SELECT hash FROM audit WHERE seq = 2)")
 			change("DELETE FROM audit WHERE seq < 3")
-		}, "signed end"},
+		}, "the head of the audit log"},
 	} {
 		s, change := audited(t, 6)
 		c.do(change)
@@ -76,7 +76,7 @@ func TestAuditNamesTheFirstBrokenEntry(t *testing.T) {
 	}
 }
 
-// TestRecomputedChain: whoever knows the format but not the key can't hide a change by making all hashes new.
+// TestRecomputedChain: recomputing all hashes does not hide a change without the key.
 func TestRecomputedChain(t *testing.T) {
 	s, change := audited(t, 5)
 	_, forged, err := ed25519.GenerateKey(nil)
@@ -97,7 +97,7 @@ func TestRecomputedChain(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "entry 3")
 }
 
-// TestPrunedAuditVerifies: what is forgotten after two years leaves a chain that is whole, and signed to begin where it does.
+// TestPrunedAuditVerifies: after pruning, the rest of the chain verifies, and its head covers the new beginning.
 func TestPrunedAuditVerifies(t *testing.T) {
 	s, _ := audited(t, 0)
 	now := time.Now()
@@ -114,7 +114,7 @@ func TestPrunedAuditVerifies(t *testing.T) {
 	}
 }
 
-// TestClockThatGoesBack: entries stay in the order in which they were written, and that it went back is told.
+// TestClockThatGoesBack: entries keep the order of writing, and the verification counts the clock's steps back.
 func TestClockThatGoesBack(t *testing.T) {
 	s, _ := audited(t, 0)
 	for _, off := range []time.Duration{0, time.Hour, 0, time.Minute} {
@@ -125,7 +125,7 @@ func TestClockThatGoesBack(t *testing.T) {
 	}
 }
 
-// TestOldEntriesJoinTheChain with the first one that is written after the migration.
+// TestOldEntriesJoinTheChain: the first entry after the migration adds older ones to the chain.
 func TestOldEntriesJoinTheChain(t *testing.T) {
 	s, change := audited(t, 0)
 	for i := range 3 {
@@ -137,7 +137,7 @@ func TestOldEntriesJoinTheChain(t *testing.T) {
 	}
 }
 
-// TestAuditKeyIsNotMadeAgain: entries that a lost key has signed would look forged.
+// TestAuditKeyIsNotMadeAgain: with a new key, entries signed with the lost one would look forged.
 func TestAuditKeyIsNotMadeAgain(t *testing.T) {
 	dir := t.TempDir()
 	st := testkit.Value(Open(t.Context(), Location{Dir: dir}))(t)
@@ -146,10 +146,10 @@ func TestAuditKeyIsNotMadeAgain(t *testing.T) {
 	testkit.Must(t, st.Close())
 	st = testkit.Value(Open(t.Context(), Location{Dir: dir}))(t)
 	defer st.Close()
-	testkit.Fails(t, st.Note(t.Context(), AuditEntry{At: time.Now(), Outcome: "done"}), fail.Refused, "key that signed them is missing")
+	testkit.Fails(t, st.Note(t.Context(), AuditEntry{At: time.Now(), Outcome: "done"}), fail.Refused, "signing key is missing")
 }
 
-// TestManyWriteTheAudit at once, and the chain is whole.
+// TestManyWriteTheAudit: concurrent writers leave an intact chain.
 func TestManyWriteTheAudit(t *testing.T) {
 	s, _ := audited(t, 1)
 	errs := make(chan error)
@@ -172,7 +172,7 @@ func TestManyWriteTheAudit(t *testing.T) {
 	}
 }
 
-// TestFullDiskUnderTheAudit: an entry that can't be written is an error, and the chain is whole once there is room again.
+// TestFullDiskUnderTheAudit: a failed write is an error, and the chain is intact after the disk has space again.
 func TestFullDiskUnderTheAudit(t *testing.T) {
 	s, _ := audited(t, 3)
 	var pages int
@@ -183,7 +183,7 @@ func TestFullDiskUnderTheAudit(t *testing.T) {
 	}
 	limit(pages)
 	var err error
-	for range 200 { // what pages have left is filled first
+	for range 200 { // fill the free space within pages first
 		if err = s.Note(t.Context(), AuditEntry{At: time.Now(), Who: "ann", Action: strings.Repeat("x", 900), Outcome: "done"}); err != nil {
 			break
 		}

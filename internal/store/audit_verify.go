@@ -10,17 +10,17 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Verified says what a check of the audit has found in order.
+// Verified describes the intact part of an audit log.
 type Verified struct {
 	Entries  int       `json:"entries"`
 	First    int64     `json:"first"` // the oldest entry
 	Last     int64     `json:"last"`
 	Hash     string    `json:"hash"`               // of the last entry
 	At       time.Time `json:"at"`                 // of the last entry
-	Backward int       `json:"backward,omitempty"` // how often the clock went back between two entries
+	Backward int       `json:"backward,omitempty"` // number of times that the clock went back
 }
 
-// AuditCheck checks a chain entry by entry, against its signed end.
+// AuditCheck verifies a chain, entry by entry, against its signed head.
 type AuditCheck struct {
 	key    ed25519.PublicKey
 	head   AuditHead
@@ -30,19 +30,19 @@ type AuditCheck struct {
 	found  Verified
 }
 
-// CheckAudit begins to check a chain: it refuses an end that the key has not signed.
+// CheckAudit starts the verification of a chain. It refuses a head that the key did not sign.
 func CheckAudit(key ed25519.PublicKey, head AuditHead) (*AuditCheck, error) {
 	if head.Seq == 0 {
-		return nil, fail.New(fail.NotFound, "the audit log has no signed end: nothing was written since it is a chain")
+		return nil, fail.New(fail.NotFound, "the audit log has no signed head: it has no entries since the chain was introduced")
 	}
 	if !signs(key, head.signed(), head.Signature) {
-		return nil, broken("the signed end of the audit log, at entry %d, is not signed by this key", head.Seq)
+		return nil, broken("the head of the audit log, at entry %d, is not signed with this key", head.Seq)
 	}
 	return &AuditCheck{key: key, head: head, next: head.First, before: head.Anchor, found: Verified{First: head.First}}, nil
 }
 
 func broken(format string, args ...any) error {
-	return fail.New(fail.Refused, "%s", fmt.Sprintf(format, args...)).Do("somebody has changed the log: compare it with what was forwarded, and with backups of the store")
+	return fail.New(fail.Refused, "%s", fmt.Sprintf(format, args...)).Do("the log was tampered with: compare it with forwarded entries and with backups of the store")
 }
 
 func signs(key ed25519.PublicKey, what []byte, signature string) bool {
@@ -50,7 +50,7 @@ func signs(key ed25519.PublicKey, what []byte, signature string) bool {
 	return err == nil && len(key) == ed25519.PublicKeySize && ed25519.Verify(key, what, raw)
 }
 
-// Entry checks the next entry, and names it if it is broken. Entries that were written after the end are left out.
+// Entry verifies the next entry. The error names a broken entry. It ignores entries after the head.
 func (c *AuditCheck) Entry(e *AuditEntry) error {
 	switch {
 	case e.Seq > c.head.Seq:
@@ -58,9 +58,9 @@ func (c *AuditCheck) Entry(e *AuditEntry) error {
 	case e.Seq != c.next:
 		return broken("entry %d of the audit log is missing: the next one is %d", c.next, e.Seq)
 	case e.hashAfter(c.before) != e.Hash:
-		return broken("entry %d of the audit log was changed, or the one before it replaced: its hash does not fit (%s, %s: %s)", e.Seq, e.At.UTC().Format(time.RFC3339), e.Who, e.Action)
+		return broken("entry %d of the audit log was changed, or the previous entry was replaced: its hash does not match (%s, %s: %s)", e.Seq, e.At.UTC().Format(time.RFC3339), e.Who, e.Action)
 	case !signs(c.key, e.signed(), e.Signature):
-		return broken("entry %d of the audit log is not signed by this key (%s, %s: %s)", e.Seq, e.At.UTC().Format(time.RFC3339), e.Who, e.Action)
+		return broken("entry %d of the audit log is not signed with this key (%s, %s: %s)", e.Seq, e.At.UTC().Format(time.RFC3339), e.Who, e.Action)
 	}
 	if e.At.Before(c.last) {
 		c.found.Backward++
@@ -70,21 +70,21 @@ func (c *AuditCheck) Entry(e *AuditEntry) error {
 	return nil
 }
 
-// End reports what was in order, or which entries are missing at the end.
+// End returns the result, or an error if entries are missing at the end.
 func (c *AuditCheck) End() (Verified, error) {
 	if c.next != c.head.Seq+1 {
-		return c.found, broken("entry %d of the audit log is missing: it ends before entry %d, which its end is signed for", c.next, c.head.Seq)
+		return c.found, broken("entry %d of the audit log is missing: the signed head is at entry %d", c.next, c.head.Seq)
 	}
 	if c.before != c.head.Hash {
-		return c.found, broken("entry %d of the audit log is not the one that its end is signed for", c.head.Seq)
+		return c.found, broken("entry %d of the audit log does not match the signed head", c.head.Seq)
 	}
 	return c.found, nil
 }
 
-// AuditPage is how many entries are read at once.
+// AuditPage is the number of entries per read.
 const AuditPage = 1000
 
-// EachAudit calls do for each entry of the chain up to its present end, which it returns first. Entries that are forgotten meanwhile are no fault.
+// EachAudit calls do for each entry of the chain up to its current head, after one call for the head. Pruning during the call is not an error.
 func EachAudit(ctx context.Context, st Auditing, begin func(AuditHead) error, do func(*AuditEntry) error) error {
 	head, page, err := auditBegin(ctx, st)
 	if err == nil {
@@ -109,7 +109,7 @@ func EachAudit(ctx context.Context, st Auditing, begin func(AuditHead) error, do
 	return nil
 }
 
-// auditBegin reads the end of the chain and its first entries, again where they were forgotten in between.
+// auditBegin reads the head of the chain and its first entries. It repeats the read if they were pruned in between.
 func auditBegin(ctx context.Context, st Auditing) (head AuditHead, page []AuditEntry, err error) {
 	for range 3 {
 		if head, err = st.AuditHead(ctx); err != nil {
@@ -122,7 +122,7 @@ func auditBegin(ctx context.Context, st Auditing) (head AuditHead, page []AuditE
 	return head, page, nil // an entry is missing
 }
 
-// VerifyAudit checks the whole audit of a store by its own key.
+// VerifyAudit verifies a store's whole audit log with the store's own key.
 func VerifyAudit(ctx context.Context, st Auditing) (found Verified, err error) {
 	key, err := st.AuditKey(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func VerifyAudit(ctx context.Context, st Auditing) (found Verified, err error) {
 	}
 	loose, err := st.AuditLoose(ctx)
 	if err == nil && loose > 0 {
-		err = broken("%d entries of the audit log are in no chain, although it has %d that are", loose, found.Entries)
+		err = broken("%d entries of the audit log are outside of its chain of %d entries", loose, found.Entries)
 	}
 	return found, err
 }

@@ -63,8 +63,8 @@ type Store interface {
 
 	// Recipient returns to whom what is kept beside the store is encrypted (age1…): whoever has the store's identity opens it.
 	Recipient() string
-	// Identity returns the store's identity as text (AGE-SECRET-KEY-1…), and below it those that it replaced: what opens everything that the store
-	// holds, and its backups.
+	// Identity returns the store's identity as text (AGE-SECRET-KEY-1…), followed by its former identities. Together they decrypt the store and its
+	// backups.
 	Identity() []byte
 	// Dir returns this user's directory for what is not shared: the identity, snapshots, keys for ssh.
 	Dir() string

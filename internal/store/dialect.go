@@ -31,7 +31,7 @@ type words struct {
 	goose     goose.Dialect
 	has       string         // asks for the number of tables of the name $1
 	forUpdate string         // ends a SELECT whose rows nobody else may change until the transaction ends
-	forShare  string         // ends a SELECT whose rows nobody else may change until the transaction ends, and others may read so too
+	forShare  string         // suffix of a SELECT that locks its rows against changes until the transaction ends; shared with other readers
 	prepare   string         // run once before the first migration; may be empty
 	exclusive string         // keeps everybody else from writing until the transaction ends; empty where every transaction does
 	reading   *sql.TxOptions // of a transaction that sees the database as it is at one moment; nil where every transaction does

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// SQL runs a statement as whoever writes to the database without the identity.
+// SQL runs a statement as a writer of the database without the identity.
 func SQL(t testing.TB, s Store, query string, args ...any) {
 	t.Helper()
 	if _, err := s.(*database).db.Exec(query, args...); err != nil {
@@ -54,5 +54,5 @@ func Fenced(ctx context.Context, s Store, cluster string, meanwhile func()) erro
 	})
 }
 
-// Populated makes a store with something in each table that carries MACs; Complete reads it all.
+// Populated creates a store with rows in each table with MACs; Complete reads all of them.
 var Populated, Complete = populated, complete

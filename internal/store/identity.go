@@ -87,7 +87,7 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 	}
 	s.use(is, marked)
 	err = s.change(ctx, s.db, twice, func(tx *sql.Tx) error {
-		if missing { // no row is older than this identity
+		if missing { // the store has no rows yet
 			if err := s.putFact(ctx, tx, authFact, s.authValue()); err != nil {
 				return err
 			}
@@ -97,16 +97,16 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 	return s.wrap(err, "remember the identity")
 }
 
-// use takes an identity from its file into use.
+// use makes the identity of the file the current one.
 func (s *database) use(is unlocked, marked bool) {
 	s.setIdentity(is.id)
 	s.protection, s.marked = is.by, marked
 }
 
-// wasRenewed says that an identity was the store's once.
+// wasRenewed returns the error for a former identity of the store.
 func (s *database) wasRenewed(path, when string) error {
-	return fail.New(fail.Unauthorized, "the store's identity was renewed at %s, and this is the former one", when).At(path).
-		Do("copy identity.age, mode 600, from the state directory of whoever renewed it (naupegos store rotate) over this one")
+	return fail.New(fail.Unauthorized, "the store's identity was rotated at %s, and this is a former one", when).At(path).
+		Do("replace this file by the new identity.age (mode 600) from the state directory where naupegos store rotate ran")
 }
 
 func wrongIdentity(path string, missing bool, known string) error {
@@ -140,8 +140,8 @@ func (s *database) recipient(ctx context.Context) (string, error) {
 	return v, s.wrap(err, "read the store")
 }
 
-// readIdentity reads an age identity with what protects it, and whether its file has authMark. The error is fs.ErrNotExist if there is no such file;
-// it never holds the file's text.
+// readIdentity reads an age identity and its protection, and reports whether the file has authMark. The error is fs.ErrNotExist if the file does not
+// exist; it never contains the file's text.
 func (s *database) readIdentity(path string) (is unlocked, marked bool, err error) {
 	text, err := readPrivate(path)
 	if err != nil {
@@ -167,32 +167,32 @@ func writeIdentity(path string, id *age.X25519Identity) error {
 	return nil
 }
 
-// identityText is an identity without protection as it lies in its file.
+// identityText returns the content of an unprotected identity's file.
 func identityText(id *age.X25519Identity) []byte {
 	return []byte("# Opens the secrets in the store. Keep a copy in a safe place: without it they are lost.\n# public key: " +
 		id.Recipient().String() + "\n" + authMark + "\n" + id.String() + "\n")
 }
 
-// authMark is the line of an identity's file which says that every row of the store carries a MAC. It is in the file because whoever writes the
-// database can't write there; a copy of the file brings it to others who share the store. Who puts a database from before back by hand removes
-// the line, and the next open adds MACs to what is there.
+// authMark is the line of an identity's file that records that every row of the store carries a MAC. It is in the file because a writer of the database
+// cannot change it there. Copies of the file carry it to other hosts that share the store. After restoring an older database by hand, remove the line,
+// and the next open adds MACs to the rows.
 const authMark = "# The store's rows carry MACs: rows without one are refused."
 
-// mark adds authMark to an identity's file.
+// mark adds authMark to the identity's file.
 func (s *database) mark(path string) error {
 	raw, err := os.ReadFile(path)
 	if err == nil {
 		err = rewrite(path, append([]byte(authMark+"\n"), raw...))
 	}
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "note in the identity's file that the store's rows carry MACs").At(path).
+		return fail.Wrap(fail.Refused, err, "record in the identity's file that the store's rows carry MACs").At(path).
 			Do("make the file writable, or add this line to it: %s", authMark)
 	}
 	s.marked = true
 	return nil
 }
 
-// rewrite replaces a file of mode 0600, whole or not at all, and waits for the disk. A link stays one.
+// rewrite replaces a file of mode 0600 atomically and durably. It follows a link.
 func rewrite(path string, data []byte) (err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return err

@@ -19,10 +19,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// ErrForged is the cause of an error that says that a row was not written with the store's identity.
+// ErrForged is the cause of the error for a row that was not written with the store's identity.
 var ErrForged = errors.New("forged, or damaged")
 
-// authFact is the store's fact that every row of macTables carries a MAC: itself a MAC, which nobody makes without the identity.
+// authFact is the store's record that every row of macTables carries a MAC. Its value is a MAC too, so it needs the identity.
 const authFact = "rows-authenticated"
 
 // macTable is a table whose rows carry a MAC in the column mac.
@@ -32,8 +32,8 @@ type macTable struct {
 	rest []string // the other columns that the MAC covers
 }
 
-// The tables that decide who may do what, and with which keys. A MAC covers the row's place (table and primary key) and content; its key comes
-// from the identity, so that a row of another place, of another store or of an earlier identity does not verify.
+// The tables with rights and keys. A MAC covers the row's place (table and primary key) and content. Its key is derived from the identity, so rows from
+// another place, another store or a former identity do not verify.
 var (
 	macTokens        = macTable{"tokens", []string{"id"}, []string{"name", "hash", "role", "cluster", "created_at", "expires", "revoked", "reason"}}
 	macSessions      = macTable{"sessions", []string{"id"}, []string{"hash", "issuer", "subject", "name", "claims", "hint", "created_at", "expires", "proven"}}
@@ -46,19 +46,19 @@ func macTables() []macTable {
 	return []macTable{macTokens, macSessions, macClusterKeys, macSecrets, macServerSecrets}
 }
 
-// columns are those that the MAC covers, the key first.
+// columns returns the columns that the MAC covers, starting with the primary key.
 func (t macTable) columns() []string { return slices.Concat(t.key, t.rest) }
 
 // macKey derives the key of rows' MACs from an identity.
 func macKey(id *age.X25519Identity) []byte {
 	key, err := hkdf.Key(sha256.New, []byte(id.String()), nil, "naupegos store rows v1", sha256.Size)
-	if err != nil { // only a length out of range
+	if err != nil { // only for an invalid length
 		panic(err)
 	}
 	return key
 }
 
-// setIdentity takes an identity into use.
+// setIdentity sets the current identity.
 func (s *database) setIdentity(id *age.X25519Identity) { s.identity, s.rowKey = id, macKey(id) }
 
 // mac authenticates the values of t.columns.
@@ -66,7 +66,7 @@ func (s *database) mac(t macTable, values ...string) string {
 	return rowMAC(s.rowKey, t.name, values...)
 }
 
-// rowMAC writes each part with its length, so that no two lists of parts read the same.
+// rowMAC prefixes each part with its length, which makes the input unambiguous.
 func rowMAC(key []byte, table string, values ...string) string {
 	h := hmac.New(sha256.New, key)
 	for _, part := range append([]string{table}, values...) {
@@ -78,12 +78,12 @@ func rowMAC(key []byte, table string, values ...string) string {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// verify refuses a row that the identity's holder did not write.
+// verify refuses a row that was not written with the identity.
 func (s *database) verify(ctx context.Context, t macTable, mac string, values ...string) error {
 	if hmac.Equal([]byte(mac), []byte(s.mac(t, values...))) {
 		return nil
 	}
-	if err := s.current(ctx, s.reads); err != nil { // the row may be right, and this process late
+	if err := s.current(ctx, s.reads); err != nil { // a rotation may have replaced the MAC
 		return err
 	}
 	return notAuthentic(t, mac, values)
@@ -94,18 +94,18 @@ func notAuthentic(t macTable, mac string, values []string) error {
 	for i, column := range t.key {
 		where = append(where, column+" = '"+strings.ReplaceAll(printable(values[i]), "'", "''")+"'")
 	}
-	what, old := "its MAC does not fit", ""
+	what, old := "its MAC does not match", ""
 	if mac == "" {
-		what = "it carries no MAC"
-		old = "; or, if you put back a whole database from before rows carried MACs, remove the line " + strconv.Quote(authMark) + " from " + identityFile
+		what = "it has no MAC"
+		old = "; or, if you restored a database from before the introduction of MACs, remove the line " + strconv.Quote(authMark) + " from " + identityFile
 	}
-	return fail.Wrap(fail.Refused, ErrForged, "the row %s of table %s was not written with this store's identity: %s", strings.Join(where, " and "), t.name, what).
+	return fail.Wrap(fail.Refused, ErrForged, "row %s of table %s was not written with this store's identity: %s", strings.Join(where, " and "), t.name, what).
 		At(t.name+"/"+printable(strings.Join(values[:len(t.key)], "/"))).
-		Do("find out who writes to the database; then put back a backup (naupegos store restore), or remove the row: DELETE FROM %s WHERE %s%s", t.name, strings.Join(where, " AND "), old)
+		Do("find out who writes to the database; then restore a backup (naupegos store restore), or remove the row: DELETE FROM %s WHERE %s%s", t.name, strings.Join(where, " AND "), old)
 }
 
-// current refuses to go on once the store has another identity than the one this process opened it with. In a transaction it also keeps a renewal
-// waiting until the transaction ends.
+// current returns ErrRenewed if the store's identity changed since this process opened the store. In a transaction it also blocks a rotation until the
+// transaction ends.
 func (s *database) current(ctx context.Context, q querier) error {
 	query := "SELECT value FROM store_facts WHERE name = $1"
 	if _, inTx := q.(*sql.Tx); inTx {
@@ -119,8 +119,8 @@ func (s *database) current(ctx context.Context, q querier) error {
 }
 
 func renewed(s *database) error {
-	return fail.Wrap(fail.Conflict, ErrRenewed, "the store's identity was renewed since this process opened the store").At(s.where).
-		Do("copy the new identity.age to %s if it is not there, and start the process again", s.dir)
+	return fail.Wrap(fail.Conflict, ErrRenewed, "the store's identity was rotated since this process opened the store").At(s.where).
+		Do("copy the new identity.age to %s if it is not there, and restart the process", s.dir)
 }
 
 // changeSigned is change for rows that carry a MAC.
@@ -133,8 +133,8 @@ func (s *database) changeSigned(ctx context.Context, r repeatable, write func(tx
 	})
 }
 
-// authenticate adds MACs to the rows of a store from before they had any: once, because the identity's file remembers it (see authMark). Whoever
-// writes the database can remove the store's own record of that, but not the file's.
+// authenticate adds MACs to the rows of an older store. It does so only once, because the identity's file records it (see authMark): a writer of the
+// database can remove the store's own record, but not that in the file.
 func (s *database) authenticate(ctx context.Context) error {
 	if s.marked {
 		return nil
@@ -159,11 +159,11 @@ func (s *database) addMACs(ctx context.Context) func(tx *sql.Tx) error {
 		}
 		is, err := one(ctx, s, tx, value[string], "SELECT value FROM store_facts WHERE name = $1", authFact)
 		if err == nil && hmac.Equal([]byte(is), []byte(s.authValue())) {
-			return nil // somebody else who has the identity did it
+			return nil // another process with the identity did it
 		}
 		if err == nil {
 			return fail.New(fail.Refused, "the store's record that its rows carry MACs was not written with its identity").At("store_facts/" + authFact).
-				Do("find out who writes to the database, and put back a backup: naupegos store restore")
+				Do("find out who writes to the database, and restore a backup: naupegos store restore")
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
@@ -177,7 +177,7 @@ func (s *database) addMACs(ctx context.Context) func(tx *sql.Tx) error {
 	}
 }
 
-// authValue is what authFact holds.
+// authValue returns the value of authFact.
 func (s *database) authValue() string {
 	return rowMAC(s.rowKey, "store_facts", authFact, s.identity.Recipient().String())
 }
@@ -188,7 +188,7 @@ func (s *database) addTableMACs(ctx context.Context, tx *sql.Tx, t macTable) err
 		return err
 	}
 	for _, r := range rows {
-		if r.mac != "" { // a store of before has none: somebody removed the record that this one is not
+		if r.mac != "" { // older stores have no MACs: the record was removed
 			return notAuthentic(t, r.mac, r.values)
 		}
 		if err := s.putMAC(ctx, tx, t, r.values); err != nil {
@@ -198,7 +198,7 @@ func (s *database) addTableMACs(ctx context.Context, tx *sql.Tx, t macTable) err
 	return nil
 }
 
-// macRow is a row as its MAC covers it.
+// macRow is the part of a row that its MAC covers.
 type macRow struct {
 	mac    string
 	values []string
@@ -215,7 +215,7 @@ func (s *database) macRows(ctx context.Context, tx *sql.Tx, t macTable) ([]macRo
 	}, "SELECT mac, "+strings.Join(t.columns(), ", ")+" FROM "+t.name)
 }
 
-// putMAC writes the MAC of a row that is there.
+// putMAC writes the MAC of an existing row.
 func (s *database) putMAC(ctx context.Context, tx *sql.Tx, t macTable, values []string) error {
 	where, args := make([]string, 0, len(t.key)), []any{s.mac(t, values...)}
 	for i, column := range t.key {
@@ -226,7 +226,7 @@ func (s *database) putMAC(ctx context.Context, tx *sql.Tx, t macTable, values []
 	return err
 }
 
-// putFact remembers something of the store itself.
+// putFact stores a fact about the store itself.
 func (s *database) putFact(ctx context.Context, tx *sql.Tx, name, text string) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, text)
 	return err

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestNoRowIsBlessedLater: somebody whose copy of the identity was never marked opens a store whose record of MACs an attacker removed.
+// TestNoRowIsBlessedLater: after an attacker removed the store's record of MACs, a host with an unmarked identity file opens the store.
 func TestNoRowIsBlessedLater(t *testing.T) {
 	const insert = "INSERT INTO tokens (id, name, hash, role, cluster, created_at, expires, revoked) VALUES ('evil', 'eve', 'mine', 'admin', '', 1, 0, 0)"
 	for name, do := range map[string][]string{
@@ -42,7 +42,7 @@ func TestNoRowIsBlessedLater(t *testing.T) {
 	}
 }
 
-// TestBackupsCarryMACs: a copy of a store, restored elsewhere, is believed, and a forged one is not restored.
+// TestBackupsCarryMACs: a restored copy of a store verifies, and a forged copy is not restored.
 func TestBackupsCarryMACs(t *testing.T) {
 	ctx, dir, key := t.Context(), t.TempDir(), Key{Passphrase: "words", Work: 10}
 	s := open(t, dir)

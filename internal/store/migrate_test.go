@@ -85,14 +85,14 @@ func TestUnusableMachinesOfOldStores(t *testing.T) {
 	}
 }
 
-// unmarkedIdentity writes an identity as versions wrote it whose rows carried no MACs.
+// unmarkedIdentity writes an identity file as before the introduction of MACs.
 func unmarkedIdentity(t *testing.T, dir string) {
 	t.Helper()
 	id := testkit.Value(age.GenerateX25519Identity())(t)
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, identityFile), []byte("# old\n"+id.String()+"\n"), 0o600))
 }
 
-// oldSecret writes a secret as those versions did.
+// oldSecret writes a secret as before the introduction of MACs.
 func oldSecret(t *testing.T, s *database, cluster, name, text string) {
 	t.Helper()
 	key := make([]byte, chacha20poly1305.KeySize)

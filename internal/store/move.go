@@ -95,7 +95,7 @@ func (s *database) used(ctx context.Context, q querier) error {
 		Do("name that one by --store or --state-dir; naupegos store move brings it back")
 }
 
-// moveIdentity is putIdentity for the store's own identity, which stays protected as it is.
+// moveIdentity is putIdentity for the store's own identity, and keeps its protection.
 func (s *database) moveIdentity(path string) (aside string, err error) {
 	aside, err = s.putIdentity(path, s.identity)
 	if err != nil || s.protection == (Protection{}) {

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestRotateOnPostgres renews the identity of a store that two people share, one of whom writes meanwhile: whatever was written is read afterwards.
+// TestRotateOnPostgres rotates the identity of a shared store while another process writes: all writes can be read afterwards.
 func TestRotateOnPostgres(t *testing.T) {
 	t.Setenv("PGPASSWORD", storetest.Password)
 	address := storetest.StartPostgres(t).NewDatabase(t)
@@ -54,7 +54,7 @@ func TestRotateOnPostgres(t *testing.T) {
 	}
 	s := testkit.Value(store.Open(t.Context(), theirs))(t)
 	if got := testkit.Value(s.ServerSecrets().Get(t.Context(), "late"))(t); string(got) != "x" {
-		t.Errorf("what was written meanwhile is %q", got)
+		t.Errorf("the concurrent write is %q", got)
 	}
 	testkit.Must(t, s.Close())
 }

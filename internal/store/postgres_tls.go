@@ -11,14 +11,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// unverifiedOption is the URL parameter that permits a connection to a remote host which does not prove that it is the host named. PostgreSQL
-// never sees it.
+// unverifiedOption is the URL parameter that permits a connection to a remote host without verification. It is not passed to PostgreSQL.
 const unverifiedOption = "naupegos_tls"
 
 // unverifiedValue is the only value of unverifiedOption.
 const unverifiedValue = "unverified"
 
-// takeUnverified removes unverifiedOption from an address and reports whether it was there.
+// takeUnverified removes unverifiedOption from an address, and reports whether the address had it.
 func takeUnverified(address string) (rest string, unverified bool, err error) {
 	base, query, found := strings.Cut(address, "?")
 	if !found {
@@ -43,8 +42,8 @@ func takeUnverified(address string) (rest string, unverified bool, err error) {
 	return base + "?" + strings.Join(keep, "&"), unverified, nil
 }
 
-// requireTLS refuses a remote host unless the connection verifies its certificate and name. libpq's default, sslmode=prefer, verifies nothing and
-// falls back to plain text: whoever sits between reads the password, and writes the store.
+// requireTLS refuses a remote host unless the connection verifies its certificate and name. libpq's default, sslmode=prefer, verifies nothing and falls
+// back to plain text, so an attacker on the network could read the password and write to the store.
 func requireTLS(cfg *pgx.ConnConfig) error {
 	refuse := func(host string, t *tls.Config) error {
 		how := "without TLS"
@@ -52,7 +51,7 @@ func requireTLS(cfg *pgx.ConnConfig) error {
 			how = "without verifying the host's certificate and name"
 		}
 		return fail.New(fail.Refused, "the store's database is on another host, and this address connects %s", how).At(host).
-			Do("add ?sslmode=verify-full to the address (and sslrootcert=FILE for an authority of your own); %s=%s permits the connection all the same",
+			Do("add ?sslmode=verify-full to the address (and sslrootcert=FILE for an authority of your own); %s=%s permits the unverified connection",
 				unverifiedOption, unverifiedValue)
 	}
 	if !onThisHost(cfg.Host) && !verifies(cfg.TLSConfig) {
@@ -70,7 +69,7 @@ func requireTLS(cfg *pgx.ConnConfig) error {
 // InsecureSkipVerify for each weaker mode.
 func verifies(t *tls.Config) bool { return t != nil && !t.InsecureSkipVerify && t.ServerName != "" }
 
-// onThisHost reports whether packets to a host stay on this one: a socket's directory, a loopback address, or the name localhost.
+// onThisHost reports whether a host is the local one: a socket's directory, a loopback address, or the name localhost.
 func onThisHost(host string) bool {
 	if strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true

@@ -60,7 +60,7 @@ func Restore(ctx context.Context, at Location, r io.Reader, k Key, replace bool)
 	return done, err
 }
 
-// whole reads every row that carries a MAC, and opens what is sealed.
+// whole verifies every row that carries a MAC, and decrypts every secret.
 func (s *database) whole(ctx context.Context) error {
 	all, err := s.Clusters(ctx)
 	if err != nil {

@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	nextSuffix      = ".next"             // of the file of an identity that a renewal is about to take into use
-	formerPrefix    = "former-recipient/" // + recipient: the store's fact when that identity was replaced
-	formerIdentites = "former-identities" // among the server's secrets: they open backups of before
+	nextSuffix      = ".next"             // file of an identity during its rotation
+	formerPrefix    = "former-recipient/" // + recipient: the fact with the time of that identity's replacement
+	formerIdentites = "former-identities" // server secret with the former identities, which decrypt older backups
 )
 
-// ErrRenewed is the cause of an error that says that the store's identity was renewed since this process opened the store: it has to open it again.
+// ErrRenewed is the cause of the error after a rotation of the store's identity by another process. The store must be opened again.
 var ErrRenewed = errors.New("opened with the former identity")
 
-// Rotated says what a renewal of the identity did.
+// Rotated is the result of a rotation.
 type Rotated struct {
 	Recipient string `json:"recipient"` // the new public key
-	Aside     string `json:"aside"`     // where the former identity is
-	Clusters  int    `json:"clusters"`  // whose keys are new
-	Secrets   int    `json:"secrets"`   // encrypted again
+	Aside     string `json:"aside"`     // path of the former identity
+	Clusters  int    `json:"clusters"`  // number of clusters with new keys
+	Secrets   int    `json:"secrets"`   // number of re-encrypted secrets
 }
 
-// Rotate renews the identity, in one transaction: each cluster gets a new key, each secret is encrypted again, and each row's MAC is made by the new
-// identity, after the old one verified it. The new identity lies beside the old one before, and takes its place after: whoever opens the store finishes
-// what a killed process left. Nobody may be at work on a cluster; servers go on, notice, and end.
+// Rotate replaces the identity. One transaction gives each cluster a new key, re-encrypts each secret, and replaces each row's MAC after verifying the old
+// one. Rotate writes the new identity's file next to the old one before the transaction and renames it afterwards; if it is killed, the next open
+// finishes the rename. It refuses a store with held leases. Running servers stop when they notice the rotation.
 func Rotate(ctx context.Context, at Location) (done *Rotated, err error) {
 	s, err := openWith(ctx, at, (*database).openExisting)
 	if err != nil {
@@ -50,21 +50,21 @@ func Rotate(ctx context.Context, at Location) (done *Rotated, err error) {
 		return nil, err
 	}
 	defer unlock()
-	if err := s.current(ctx, s.db); err != nil { // somebody else was quicker
+	if err := s.current(ctx, s.db); err != nil { // another process was faster
 		return nil, err
 	}
 	path := filepath.Join(s.dir, identityFile)
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "make an identity")
+		return nil, fail.Wrap(fail.Internal, err, "create an identity")
 	}
 	text, err := s.protection.protect(id)
 	if err != nil {
 		return nil, err
 	}
 	next := path + nextSuffix
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a renewal that never came to its end
-		return nil, fail.Wrap(fail.Refused, err, "remove what is left of a renewal").At(next)
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by an unfinished rotation
+		return nil, fail.Wrap(fail.Refused, err, "remove the file of an unfinished rotation").At(next)
 	}
 	if err := writeNew(next, text); err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "write the new identity").At(next)
@@ -79,10 +79,10 @@ func Rotate(ctx context.Context, at Location) (done *Rotated, err error) {
 	return done, err
 }
 
-// steps is what a test does at each step of a renewal.
+// steps lets a test act at each step of a rotation.
 type steps struct{ do func(step string) }
 
-// reached tells a test how far a renewal is.
+// reached reports a step of the rotation to a test.
 func (l Location) reached(step string) {
 	if l.steps != nil {
 		l.steps.do(step)
@@ -98,7 +98,7 @@ func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rota
 			if _, err := tx.ExecContext(ctx, do); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, "LOCK TABLE sessions IN EXCLUSIVE MODE"); err != nil { // no copy has them
+			if _, err := tx.ExecContext(ctx, "LOCK TABLE sessions IN EXCLUSIVE MODE"); err != nil { // copies of the store leave them out
 				return err
 			}
 		}
@@ -112,7 +112,7 @@ func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rota
 				return err
 			}
 			for _, r := range rows {
-				if !hmac.Equal([]byte(r.mac), []byte(s.mac(t, r.values...))) { // a new MAC would make it a good row
+				if !hmac.Equal([]byte(r.mac), []byte(s.mac(t, r.values...))) { // a new MAC would legitimize a forged row
 					return notAuthentic(t, r.mac, r.values)
 				}
 			}
@@ -137,10 +137,10 @@ func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rota
 		return errors.Join(s.putFact(ctx, tx, formerPrefix+s.identity.Recipient().String(), time.Now().UTC().Format(time.RFC3339)),
 			s.putFact(ctx, tx, authFact, to.authValue()), s.putFact(ctx, tx, recipientFact, id.Recipient().String()))
 	})
-	return s.wrap(err, "renew the store's identity")
+	return s.wrap(err, "rotate the store's identity")
 }
 
-// unleased is fail.Conflict while somebody works on a cluster.
+// unleased returns fail.Conflict while any lease is held.
 func (s *database) unleased(ctx context.Context, tx *sql.Tx) error {
 	now, err := s.now(ctx, tx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *database) unleased(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// renewClusters gives each cluster a new key, and encrypts its secrets by it.
+// renewClusters gives each cluster a new key, and re-encrypts its secrets.
 func (s *database) renewClusters(ctx context.Context, tx *sql.Tx, to *database, done *Rotated) error {
 	keys, err := s.macRows(ctx, tx, macClusterKeys)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *database) renewClusters(ctx context.Context, tx *sql.Tx, to *database, 
 	for _, r := range keys {
 		cluster := r.values[0]
 		if old[cluster], err = s.unwrapKey(r.values[1]); err != nil {
-			return fail.New(fail.Internal, "the key of the cluster's secrets is damaged: it does not decrypt").At(cluster).Do("put back a backup: naupegos store restore")
+			return fail.New(fail.Internal, "the key of the cluster's secrets is damaged: it does not decrypt").At(cluster).Do("restore a backup: naupegos store restore")
 		}
 		key := make([]byte, chacha20poly1305.KeySize)
 		_, _ = rand.Read(key) // never fails: crypto/rand ends the program instead
@@ -194,7 +194,7 @@ func (s *database) renewClusters(ctx context.Context, tx *sql.Tx, to *database, 
 			raw, err = unseal(old[x.cluster], raw, x.bind(name))
 		}
 		if err != nil {
-			return fail.New(fail.Internal, "the secret %s is damaged: it does not decrypt", name).At(x.cluster).Do("put back a backup: naupegos store restore")
+			return fail.New(fail.Internal, "the secret %s is damaged: it does not decrypt", name).At(x.cluster).Do("restore a backup: naupegos store restore")
 		}
 		sealed, err := seal(fresh[x.cluster], raw, x.bind(name))
 		if err != nil {
@@ -244,7 +244,7 @@ func (s *database) renewServerSecrets(ctx context.Context, tx *sql.Tx, to *datab
 	return err
 }
 
-// finishRenewal puts the new identity, which the store has by now, into the place of the former one.
+// finishRenewal renames the new identity's file, after the store's transaction.
 func (s *database) finishRenewal(path string, at Location) (aside string, err error) {
 	aside = path + ".before-" + time.Now().UTC().Format("20060102-150405.000")
 	if err = os.Link(path, aside); errors.Is(err, fs.ErrNotExist) {
@@ -258,12 +258,12 @@ func (s *database) finishRenewal(path string, at Location) (aside string, err er
 		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		return "", fail.Wrap(fail.Refused, err, "put the new identity into its place").At(path).Do("the next command finishes it; do not remove %s", path+nextSuffix)
+		return "", fail.Wrap(fail.Refused, err, "rename the new identity's file").At(path).Do("the next command finishes the rotation; do not remove %s", path+nextSuffix)
 	}
 	return aside, nil
 }
 
-// resumeRenewal finishes a renewal that was killed after the store had the new identity: known is what the store has. It reports whether it did.
+// resumeRenewal finishes a rotation that was killed after its transaction, and reports whether it did. known is the store's recipient.
 func (s *database) resumeRenewal(ctx context.Context, path, known string) (bool, error) {
 	if known == "" {
 		return false, nil
@@ -283,14 +283,14 @@ func (s *database) resumeRenewal(ctx context.Context, path, known string) (bool,
 		return false, err
 	}
 	defer unlock()
-	if _, err := os.Stat(path + nextSuffix); errors.Is(err, fs.ErrNotExist) { // somebody else was quicker
+	if _, err := os.Stat(path + nextSuffix); errors.Is(err, fs.ErrNotExist) { // another process was faster
 		return true, nil
 	}
 	_, err = s.finishRenewal(path, Location{})
 	return err == nil, err
 }
 
-// formerNote says when an identity was replaced; empty: it never was the store's.
+// formerNote returns the time of an identity's replacement, or "" if it is not a former identity of the store.
 func (s *database) formerNote(ctx context.Context, recipient string) (string, error) {
 	at, err := one(ctx, s, s.db, value[string], "SELECT value FROM store_facts WHERE name = $1", formerPrefix+recipient)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -299,7 +299,7 @@ func (s *database) formerNote(ctx context.Context, recipient string) (string, er
 	return at, s.wrap(err, "read the store")
 }
 
-// loadFormer reads the identities that were the store's once.
+// loadFormer reads the store's former identities.
 func (s *database) loadFormer(ctx context.Context) error {
 	raw, err := s.ServerSecrets().Get(ctx, formerIdentites)
 	if fail.KindOf(err) == fail.NotFound {
@@ -309,7 +309,7 @@ func (s *database) loadFormer(ctx context.Context) error {
 	return err
 }
 
-// Protect encrypts the identity's file by a passphrase or a plugin of age, or no more, and leaves the identity itself as it is.
+// Protect encrypts the identity's file with a passphrase or an age plugin, or removes the encryption. The identity itself stays the same.
 func Protect(ctx context.Context, at Location, by Protection) (err error) {
 	s, err := openWith(ctx, at, (*database).openExisting)
 	if err != nil {
@@ -326,13 +326,13 @@ func Protect(ctx context.Context, at Location, by Protection) (err error) {
 		return err
 	}
 	path := filepath.Join(s.dir, identityFile)
-	if protected(text) { // before the old file goes: what it is protected by has to open it
+	if protected(text) { // verify that it can be opened before replacing the old file
 		check := &Unlock{Passphrase: func() (string, error) { return by.Passphrase, nil }}
 		if at.Unlock != nil {
 			check.Ask, check.Tell = at.Unlock.Ask, at.Unlock.Tell
 		}
 		if is, err := check.opened(path, text); err != nil || is.id.String() != s.identity.String() {
-			return errors.Join(err, fail.New(fail.Refused, "what is to protect the identity does not open it again").At(path))
+			return errors.Join(err, fail.New(fail.Refused, "the passphrase or plugin does not open the identity again").At(path))
 		}
 	}
 	if err := rewrite(path, text); err != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// stepEnv names the step at which a renewal kills its process.
+// stepEnv names the step at which a rotation kills its process.
 const stepEnv = "STORE_TEST_STEP"
 
-// rotateUntil renews the identity of the store in $STORE_TEST_DIR, and is killed at a step.
+// rotateUntil rotates the identity of the store in $STORE_TEST_DIR, and is killed at a step.
 func rotateUntil(step string) {
 	at := Location{Dir: os.Getenv(dirEnv), steps: &steps{func(reached string) {
 		if reached == step {
@@ -37,7 +37,7 @@ func rotateUntil(step string) {
 	os.Exit(0)
 }
 
-// populated makes a store with something in each table that a renewal writes.
+// populated creates a store with rows in each table that a rotation writes.
 func populated(t *testing.T, at Location) {
 	t.Helper()
 	s, ctx := testkit.Value(Open(t.Context(), at))(t), t.Context()
@@ -54,7 +54,7 @@ func populated(t *testing.T, at Location) {
 	testkit.Must(t, s.Close())
 }
 
-// complete fails unless everything of populated can be read.
+// complete checks that everything from populated can be read.
 func complete(t *testing.T, at Location) (recipient string, identity []byte) {
 	t.Helper()
 	s, ctx := testkit.Value(Open(t.Context(), at))(t), t.Context()
@@ -78,7 +78,7 @@ func TestRotate(t *testing.T) {
 	ctx, at := t.Context(), Location{Dir: t.TempDir()}
 	populated(t, at)
 	before, was := complete(t, at)
-	old := testkit.Value(Open(ctx, at))(t).(*database) // a server, or somebody who shares the store
+	old := testkit.Value(Open(ctx, at))(t).(*database) // a server, or another host that shares the store
 	defer func() { testkit.Must(t, old.Close()) }()
 	testkit.Value(old.Secrets("one").Get(ctx, "s0"))(t)
 	rows := map[string]string{}
@@ -94,7 +94,7 @@ func TestRotate(t *testing.T) {
 		t.Error("the former identity is not kept")
 	}
 	if raw := testkit.Value(os.ReadFile(done.Aside))(t); !bytes.Equal(raw, was) {
-		t.Error("the former file is another one")
+		t.Error("the former identity's file changed")
 	}
 	for name, do := range map[string]func() error{
 		"a token":         func() error { return old.AddToken(ctx, Token{ID: "t2", Created: time.Now()}) },
@@ -105,11 +105,11 @@ func TestRotate(t *testing.T) {
 		"a beat":          func() error { return old.BeatServer(ctx, ServerInfo{ID: "a"}, time.Minute) },
 		"reading":         func() error { _, err := old.Secrets("one").Get(ctx, "s0"); return err },
 	} {
-		if err := do(); !errors.Is(err, ErrRenewed) || fail.KindOf(err) != fail.Conflict || !strings.Contains(err.Error(), "start the process again") {
+		if err := do(); !errors.Is(err, ErrRenewed) || fail.KindOf(err) != fail.Conflict || !strings.Contains(err.Error(), "restart the process") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Rows of before are no way back.
+	// Old rows are refused.
 	for _, do := range []string{"UPDATE tokens SET mac = '" + rows["SELECT mac FROM tokens WHERE id = 't1'"] + "'",
 		"UPDATE cluster_keys SET wrapped = '" + rows["SELECT wrapped FROM cluster_keys WHERE cluster_id = 'one'"] + "', mac = '" + rows["SELECT mac FROM cluster_keys WHERE cluster_id = 'one'"] + "' WHERE cluster_id = 'one'"} {
 		_, err := old.db.Exec(do)
@@ -123,7 +123,7 @@ func TestRotate(t *testing.T) {
 	testkit.Must(t, s.Close())
 }
 
-// TestRotateRefusesForgedRows: a renewal makes no good row of one that the old identity does not verify; nor goes on while somebody works.
+// TestRotateRefusesForgedRows: a rotation refuses rows that the old identity does not verify, and stores with a held lease.
 func TestRotateRefusesForgedRows(t *testing.T) {
 	ctx, at := t.Context(), Location{Dir: t.TempDir()}
 	populated(t, at)
@@ -140,12 +140,12 @@ func TestRotateRefusesForgedRows(t *testing.T) {
 	_, err = s.db.Exec("UPDATE tokens SET role = 'read'")
 	testkit.Must(t, err)
 	if after, _ := complete(t, at); after != before {
-		t.Error("the identity was renewed all the same")
+		t.Error("the identity was rotated")
 	}
 	testkit.Must(t, s.Close())
 }
 
-// TestRotateKilled kills a renewal at each of its steps, and at random moments: the next open has everything, with the old identity or the new one.
+// TestRotateKilled kills a rotation at each step and at random moments. The next open reads everything, with the old identity or the new one.
 func TestRotateKilled(t *testing.T) {
 	at := Location{Dir: t.TempDir()}
 	populated(t, at)
@@ -167,7 +167,7 @@ func TestRotateKilled(t *testing.T) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), roleEnv+"=rotate", dirEnv+"="+at.Dir)
 		testkit.Must(t, cmd.Start())
-		time.Sleep(time.Duration(i*15) * time.Millisecond) // any moment is a good one
+		time.Sleep(time.Duration(i*15) * time.Millisecond) // random moments
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		complete(t, at)
@@ -179,7 +179,7 @@ func TestRotateKilled(t *testing.T) {
 	}
 }
 
-// TestFormerIdentity tells somebody who has the former identity where to get the new one.
+// TestFormerIdentity: the error for a former identity says where to get the new one.
 func TestFormerIdentity(t *testing.T) {
 	at := Location{Dir: t.TempDir()}
 	populated(t, at)
@@ -187,5 +187,5 @@ func TestFormerIdentity(t *testing.T) {
 	testkit.Value(Rotate(t.Context(), at))(t)
 	testkit.Must(t, os.WriteFile(filepath.Join(at.Dir, identityFile), was, 0o600))
 	_, err := Open(t.Context(), at)
-	testkit.Fails(t, err, fail.Unauthorized, "was renewed at", "copy identity.age")
+	testkit.Fails(t, err, fail.Unauthorized, "was rotated at", "the new identity.age")
 }

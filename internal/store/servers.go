@@ -292,7 +292,7 @@ func (s *database) revokedTokens(ctx context.Context, tx *sql.Tx) (map[string]in
 	return all, err
 }
 
-// revokeAgain revokes the tokens that were revoked after s, a backup, was made.
+// revokeAgain revokes the tokens that were revoked after s, a backup, was created.
 func (s *database) revokeAgain(ctx context.Context, tx *sql.Tx, revoked map[string]int64) error {
 	for id, at := range revoked {
 		if err := s.revoke(ctx, tx, id, at); err != nil {

@@ -39,15 +39,15 @@ type database struct {
 	turn     turn
 	together *together.Writer // of changes of machines, where the database has one writer at a time; else nil
 	identity *age.X25519Identity
-	rowKey   []byte // of the MACs of rows, derived from identity
-	former   []byte // identities that were the store's once, one a line: they open what was encrypted then
+	rowKey   []byte // key of the rows' MACs, derived from identity
+	former   []byte // former identities, one per line, which decrypt older data
 	unlock   *Unlock
-	// protection is what the identity's file is encrypted by.
+	// protection is the encryption of the identity's file.
 	protection Protection
 	marked     bool // the identity's file says that every row carries a MAC
 	self       holder
 	absence    absence
-	patience   time.Duration // how long a database that went away is waited for; none while it is opened
+	patience   time.Duration // how long to wait for a lost database; zero while opening
 
 	mu      sync.Mutex
 	keys    map[string][]byte  // data keys by cluster ID
@@ -70,7 +70,7 @@ func DefaultDir() (string, error) {
 // Location says where a store is.
 type Location struct {
 	Dir string // this user's directory: the identity, and the database where there is no URL; empty means DefaultDir
-	// Unlock opens an identity that a passphrase or a plugin of age protects; nil: such a one stays shut.
+	// Unlock opens an identity that is protected by a passphrase or an age plugin; without it, such a store can't be opened.
 	Unlock *Unlock
 	steps  *steps // see reached
 	URL    string // of a PostgreSQL database that several machines share (postgres://…); empty: SQLite in Dir

@@ -16,34 +16,34 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// pluginPrefix begins an identity that a plugin of age knows: AGE-PLUGIN-NAME-1….
+// pluginPrefix is the prefix of an age plugin's identity: AGE-PLUGIN-NAME-1….
 const pluginPrefix = "AGE-PLUGIN-"
 
-// Protection is what an identity's file is encrypted by. The zero value: nothing, its mode alone protects it.
+// Protection is the encryption of an identity's file. The zero value is none: only the file's mode protects it.
 type Protection struct {
 	Passphrase string
-	Plugin     string // AGE-PLUGIN-NAME-1…: hardware, PKCS#11 or a KMS, by the program age-plugin-NAME
-	Work       int    // scrypt's N as a power of two; 0: what age takes
+	Plugin     string // AGE-PLUGIN-NAME-1…, for the program age-plugin-NAME: hardware, PKCS#11 or a KMS
+	Work       int    // log2 of scrypt's N; 0: age's default
 }
 
-// Unlock opens protected identities, and remembers those that are open. It may be used by several goroutines and stores.
+// Unlock opens protected identities, and caches opened ones. It may be used by several goroutines and stores.
 type Unlock struct {
-	Passphrase func() (string, error)                           // nil: protected by one, an identity stays shut
-	Ask        func(prompt string, secret bool) (string, error) // what a plugin asks, as for a PIN; nil: it can't
-	Tell       func(message string)                             // what a plugin says, as to touch a key; nil: nothing is said
-	Work       int                                              // as Protection's
+	Passphrase func() (string, error)                           // nil: identities with a passphrase can't be opened
+	Ask        func(prompt string, secret bool) (string, error) // answers a plugin's question, such as for a PIN; optional
+	Tell       func(message string)                             // shows a plugin's message, such as to touch a key; optional
+	Work       int                                              // as in Protection
 
 	mu   sync.Mutex
 	open map[[sha256.Size]byte]unlocked // by the file's content
 }
 
-// unlocked is an identity with what its file is protected by.
+// unlocked is an identity and the protection of its file.
 type unlocked struct {
 	id *age.X25519Identity
 	by Protection
 }
 
-// opened returns the identity in the text of a protected file. The plugin or the passphrase is asked once for each content.
+// opened decrypts the text of a protected file. It asks for the passphrase, or runs the plugin, once per content.
 func (u *Unlock) opened(path string, text []byte) (unlocked, error) {
 	if u == nil {
 		u = &Unlock{}
@@ -70,11 +70,11 @@ func (u *Unlock) decrypt(path string, text []byte) (is unlocked, err error) {
 	with := age.Identity(nil)
 	if is.by.Plugin = pluginLine(text); is.by.Plugin != "" {
 		if with, err = plugin.NewIdentity(is.by.Plugin, u.ui()); err != nil {
-			return is, fail.Wrap(fail.Invalid, err, "read which plugin opens the identity").At(path)
+			return is, fail.Wrap(fail.Invalid, err, "read the name of the identity's plugin").At(path)
 		}
 	} else {
 		if u.Passphrase == nil {
-			return is, fail.New(fail.Unauthorized, "the identity is protected by a passphrase").At(path).Do("give it by --identity-passphrase-file, or run the command on a terminal")
+			return is, fail.New(fail.Unauthorized, "the identity is protected by a passphrase").At(path).Do("pass the passphrase with --identity-passphrase-file, or run the command on a terminal")
 		}
 		if is.by.Passphrase, err = u.Passphrase(); err != nil {
 			return is, err
@@ -88,7 +88,7 @@ func (u *Unlock) decrypt(path string, text []byte) (is unlocked, err error) {
 		var raw []byte
 		if raw, err = io.ReadAll(io.LimitReader(plain, 1<<12)); err == nil {
 			if is.id, err = age.ParseX25519Identity(strings.TrimSpace(string(raw))); err != nil {
-				err = errors.New("it holds no identity") // the cause may hold a part of it
+				err = errors.New("it contains no identity") // the cause might quote it
 			}
 		}
 	}
@@ -98,14 +98,14 @@ func (u *Unlock) decrypt(path string, text []byte) (is unlocked, err error) {
 	var missing *plugin.NotFoundError
 	switch {
 	case errors.As(err, &missing):
-		return is, fail.Wrap(fail.NotFound, err, "open the identity by a plugin of age").At(path).Do("install age-plugin-%s, and put it in PATH", missing.Name)
+		return is, fail.Wrap(fail.NotFound, err, "open the identity with an age plugin").At(path).Do("install age-plugin-%s, and put it in PATH", missing.Name)
 	case is.by.Plugin != "":
-		return is, fail.Wrap(fail.Unauthorized, err, "open the identity by a plugin of age").At(path).Do("check that the hardware or the key service is there")
+		return is, fail.Wrap(fail.Unauthorized, err, "open the identity with an age plugin").At(path).Do("check that the hardware or the key service is available")
 	}
-	return is, fail.Wrap(fail.Unauthorized, err, "open the identity by its passphrase").At(path).Do("give the passphrase that naupegos store protect was given")
+	return is, fail.Wrap(fail.Unauthorized, err, "open the identity with the passphrase").At(path).Do("use the passphrase that was set with naupegos store protect")
 }
 
-// ui lends a plugin what this process can ask and say.
+// ui connects a plugin to this process' user interface.
 func (u *Unlock) ui() *plugin.ClientUI {
 	ui := &plugin.ClientUI{DisplayMessage: func(name, message string) error {
 		if u.Tell != nil {
@@ -134,13 +134,13 @@ func pluginLine(text []byte) string {
 	return ""
 }
 
-// protect returns the text of an identity's file.
+// protect returns the encrypted content of an identity's file.
 func (p Protection) protect(id *age.X25519Identity) ([]byte, error) {
-	head := "# Opens the secrets in the store, once its own passphrase or plugin opened it. Keep a copy in a safe place.\n# public key: " + id.Recipient().String() + "\n" + authMark + "\n"
+	head := "# Opens the secrets in the store, after its passphrase or plugin opened it. Keep a copy in a safe place.\n# public key: " + id.Recipient().String() + "\n" + authMark + "\n"
 	var to age.Recipient
 	switch {
 	case p.Plugin != "" && p.Passphrase != "":
-		return nil, fail.New(fail.Invalid, "a passphrase and a plugin exclude each other")
+		return nil, fail.New(fail.Invalid, "a passphrase and a plugin are mutually exclusive")
 	case p.Plugin != "":
 		by, err := plugin.NewIdentity(p.Plugin, (&Unlock{}).ui())
 		if err != nil {
@@ -173,7 +173,7 @@ func (p Protection) protect(id *age.X25519Identity) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// parseIdentityFile reads the text of an identity's file; id is nil where it is none.
+// parseIdentityFile parses an identity's file.
 func parseIdentityFile(path string, text []byte, u *Unlock) (is unlocked, marked bool, err error) {
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -190,10 +190,10 @@ func parseIdentityFile(path string, text []byte, u *Unlock) (is unlocked, marked
 		is, err = u.opened(path, text)
 		return is, marked, err
 	}
-	return is, marked, fail.New(fail.Invalid, "this is not an age identity (AGE-SECRET-KEY-1…)").At(path).Do("put the right file back from a backup")
+	return is, marked, fail.New(fail.Invalid, "this is not an age identity (AGE-SECRET-KEY-1…)").At(path).Do("restore the file from a backup")
 }
 
-// readPrivate reads a file that others can't read.
+// readPrivate reads a file, and refuses one that other users can read.
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -209,7 +209,7 @@ func readPrivate(path string) ([]byte, error) {
 	return raw, nil
 }
 
-// Plain returns the text of a file of identities without protection. Text that is not protected stays as it is.
+// Plain decrypts the content of an identity file. It returns unprotected content unchanged.
 func (u *Unlock) Plain(path string, text []byte) ([]byte, error) {
 	if !protected(text) {
 		return text, nil

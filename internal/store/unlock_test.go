@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// counting returns what gives a passphrase, and how often it was asked.
+// counting returns a passphrase function and its call counter.
 func counting(words string) (*Unlock, *int) {
 	n := new(int)
 	return &Unlock{Work: 10, Passphrase: func() (string, error) { *n++; return words, nil }}, n
@@ -42,9 +42,9 @@ func TestPassphraseProtectsTheIdentity(t *testing.T) {
 	complete(t, at)
 	complete(t, at)
 	if *asked != 1 {
-		t.Errorf("the passphrase was asked %d times", *asked)
+		t.Errorf("asked for the passphrase %d times", *asked)
 	}
-	testkit.Value(Rotate(ctx, at))(t) // stays protected
+	testkit.Value(Rotate(ctx, at))(t) // keeps the protection
 	_, err = Open(ctx, Location{Dir: at.Dir})
 	testkit.Fails(t, err, fail.Unauthorized, "protected by a passphrase")
 	complete(t, at)
@@ -53,7 +53,7 @@ func TestPassphraseProtectsTheIdentity(t *testing.T) {
 	_, err = Open(ctx, Location{Dir: to.Dir})
 	testkit.Fails(t, err, fail.Unauthorized, "protected by a passphrase")
 	moved := testkit.Value(Open(ctx, to))(t)
-	testkit.Must(t, moved.AddSession(ctx, Session{ID: "s1", Claims: []byte("{}"), Created: time.Now(), Expires: time.Now().Add(time.Hour)})) // no copy has any
+	testkit.Must(t, moved.AddSession(ctx, Session{ID: "s1", Claims: []byte("{}"), Created: time.Now(), Expires: time.Now().Add(time.Hour)})) // copies leave sessions out
 	testkit.Must(t, moved.Close())
 	complete(t, to)
 	testkit.Must(t, Protect(ctx, to, Protection{}))
@@ -103,10 +103,10 @@ func TestPluginProtectsTheIdentity(t *testing.T) {
 	complete(t, at)
 	complete(t, Location{Dir: at.Dir, Unlock: &Unlock{Ask: at.Unlock.Ask}})
 	_, err := Open(ctx, Location{Dir: at.Dir})
-	testkit.Fails(t, err, fail.Unauthorized, "plugin of age")
+	testkit.Fails(t, err, fail.Unauthorized, "age plugin")
 	pin = "0000"
 	_, err = Open(ctx, Location{Dir: at.Dir, Unlock: &Unlock{Ask: at.Unlock.Ask}})
-	testkit.Fails(t, err, fail.Unauthorized, "plugin of age")
+	testkit.Fails(t, err, fail.Unauthorized, "age plugin")
 	pin = "1234"
 	testkit.Value(Rotate(ctx, at))(t)
 	complete(t, Location{Dir: at.Dir, Unlock: &Unlock{Ask: at.Unlock.Ask}})
@@ -136,5 +136,5 @@ func goProgram() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("there is no go in PATH")
+	return "", errors.New("go is not in PATH")
 }

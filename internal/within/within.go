@@ -1,13 +1,12 @@
-// Package within opens files of a directory that an operator has named and that others may write to. Nothing outside of the directory is opened:
-// links that lead out are refused by name, and so are FIFOs and devices. The directory's own path may be a link.
+// Package within opens files in a directory that untrusted users may be able to write to. It never opens a file outside of the directory: it refuses
+// symbolic links that lead out, FIFOs and devices. The directory's own path may be a link.
 //
-// The package knows nothing of what the files mean.
+// The package does not interpret the files.
 package within
 
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -19,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Dir is an open directory. It stays the same one if its path comes to mean another.
+// Dir is an open directory. It stays the same directory if its path is replaced.
 type Dir struct {
 	root *os.Root
 	path string
@@ -42,13 +41,13 @@ func Make(dir string, perm fs.FileMode) (*Dir, error) {
 	return Open(dir)
 }
 
-// Path returns the path that the directory was opened by.
+// Path returns the path that was passed to Open.
 func (d *Dir) Path() string { return d.path }
 
-// Close closes the directory, not the files that were opened in it.
+// Close closes the directory. Files that it opened stay open.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// Sub opens a directory in the directory.
+// Sub opens a subdirectory.
 func (d *Dir) Sub(name string) (*Dir, error) {
 	root, err := d.root.OpenRoot(local(name))
 	if err != nil {
@@ -57,7 +56,7 @@ func (d *Dir) Sub(name string) (*Dir, error) {
 	return &Dir{root, filepath.Join(d.path, name)}, nil
 }
 
-// Open opens a regular file for reading. It never waits for the writer of a FIFO.
+// Open opens a regular file for reading. It does not block on a FIFO.
 func (d *Dir) Open(name string) (*os.File, error) {
 	f, err := d.root.OpenFile(local(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -73,7 +72,7 @@ func (d *Dir) Open(name string) (*os.File, error) {
 	return f, nil
 }
 
-// irregular says that something is not a file.
+// irregular returns the error for a name that is not a regular file.
 func (d *Dir) irregular(name string, mode fs.FileMode) error {
 	return fail.New(fail.Refused, "%s is not a regular file (%s)", name, mode.Type()).At(d.path)
 }
@@ -92,20 +91,20 @@ func (d *Dir) Read(name string, most int64) ([]byte, error) {
 	return data, err
 }
 
-// Stat describes what a name leads to.
+// Stat describes a file, and follows links.
 func (d *Dir) Stat(name string) (fs.FileInfo, error) {
 	info, err := d.root.Stat(local(name))
 	return info, d.explain(name, err)
 }
 
-// Walk calls f for everything below a name, as fs.WalkDir does. Links are not followed, except for the name itself.
+// Walk walks the tree below a name as fs.WalkDir does. It follows links only in the name itself.
 func (d *Dir) Walk(name string, f fs.WalkDirFunc) error {
 	return fs.WalkDir(d.root.FS(), filepath.ToSlash(local(name)), func(path string, e fs.DirEntry, err error) error {
 		return f(path, e, d.explain(path, err))
 	})
 }
 
-// Write writes a file, whole or not at all: fill gets a temporary file beside it, which then takes its name. Directories above are created.
+// Write writes a file atomically: fill writes to a temporary file in the same directory, which is then renamed. Write creates missing directories.
 func (d *Dir) Write(name string, perm, dirPerm fs.FileMode, fill func(io.Writer) error) (err error) {
 	name = filepath.ToSlash(local(name))
 	above := path.Dir(name)
@@ -119,8 +118,8 @@ func (d *Dir) Write(name string, perm, dirPerm fs.FileMode, fill func(io.Writer)
 	}
 	defer func() {
 		if err != nil {
-			_ = f.Close()          // closed already, or the first error says more
-			_ = d.root.Remove(tmp) // it may have its name
+			_ = f.Close()          // already closed, or less important than the first error
+			_ = d.root.Remove(tmp) // fails if it was renamed
 		}
 	}()
 	if err := fill(f); err != nil {
@@ -135,7 +134,7 @@ func (d *Dir) Write(name string, perm, dirPerm fs.FileMode, fill func(io.Writer)
 	return d.sync(above)
 }
 
-// sync makes the names in a directory outlive a loss of power.
+// sync makes the entries of a directory durable.
 func (d *Dir) sync(name string) error {
 	f, err := d.root.Open(name)
 	if err != nil {
@@ -147,17 +146,17 @@ func (d *Dir) sync(name string) error {
 // Remove removes a file, a link or an empty directory.
 func (d *Dir) Remove(name string) error { return d.explain(name, d.root.Remove(local(name))) }
 
-// RemoveEmpty removes a directory if nothing is in it. Links stay.
+// RemoveEmpty removes a directory if it is empty. It keeps links.
 func (d *Dir) RemoveEmpty(name string) {
 	if info, err := d.root.Lstat(local(name)); err == nil && info.IsDir() {
-		_ = d.root.Remove(local(name)) // something is in it, or came into it
+		_ = d.root.Remove(local(name)) // not empty, or no longer
 	}
 }
 
-// RemoveAll removes a name with everything below it.
+// RemoveAll removes a file, or a directory with its content.
 func (d *Dir) RemoveAll(name string) error { return d.explain(name, d.root.RemoveAll(local(name))) }
 
-// local is a name as os.Root takes it.
+// local converts a name to the form that os.Root expects.
 func local(name string) string {
 	if name == "" {
 		return "."
@@ -165,7 +164,7 @@ func local(name string) string {
 	return filepath.FromSlash(name)
 }
 
-// explain names a link that leads out. Other errors pass.
+// explain replaces the error for a link that leads out of the directory, and returns other errors unchanged.
 func (d *Dir) explain(name string, err error) error {
 	if err == nil || !Escapes(err) {
 		return err
@@ -174,16 +173,16 @@ func (d *Dir) explain(name string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	return fail.Wrap(fail.Refused, escape{fmt.Errorf("it leads out of the directory")}, "open %s", name).At(d.path).
+	return fail.Wrap(fail.Refused, escape{errors.New("it leads out of the directory")}, "open %s", name).At(d.path).
 		Do("put a copy there, or a relative link that stays inside; a directory elsewhere can be bind-mounted")
 }
 
 // escape marks the error of a link that leads out.
 type escape struct{ error }
 
-// Escapes reports whether an error is about a link that leads out of its directory.
+// Escapes reports whether an error is that of a link that leads out of its directory.
 func Escapes(err error) bool {
 	var e escape
-	// os.Root exports no value for this error.
+	// os.Root does not export this error.
 	return errors.As(err, &e) || err != nil && strings.Contains(err.Error(), "path escapes from parent")
 }

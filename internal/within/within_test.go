@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/within"
 )
 
-// place is a directory in/ with a file, a directory and every kind of link, beside a file out/secret.
+// place creates a directory in/ with a file, a directory and every kind of link, next to a file out/secret.
 func place(t *testing.T) string {
 	top := t.TempDir()
 	in := filepath.Join(top, "in")
@@ -57,10 +57,10 @@ func TestOnlyWhatLiesInside(t *testing.T) {
 		}
 	}
 	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it waited for a FIFO: %s", took)
+		t.Errorf("blocked on a FIFO for %s", took)
 	}
 	if _, err := d.Read("gone", 100); !os.IsNotExist(err) {
-		t.Errorf("a link to nothing: %v", err)
+		t.Errorf("a dangling link: %v", err)
 	}
 	_, err := d.Read("file", 3)
 	testkit.Fails(t, err, fail.Refused, "larger than 3")
@@ -97,6 +97,6 @@ func TestNothingIsWrittenOutside(t *testing.T) {
 		return err
 	}))
 	if seen != 3 {
-		t.Errorf("%d names: a temporary file stays", seen)
+		t.Errorf("found %d names: a temporary file remains", seen)
 	}
 }

@@ -9,32 +9,32 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// Edge is how much of a disk's beginning, and of its end, has to be zeros for the disk to be empty.
+// Edge is the size of the areas at a disk's beginning and end that must be zero if the disk is empty.
 const Edge = 4 * mib
 
-// Unknown is what a disk holds whose content matches no signature.
+// Unknown is the name of content without a known signature.
 const Unknown = "something unknown"
 
-// Unfinished begins a disk while Naupegos installs it: the boot loader's code overwrites it at the end. It stands where no partition table and no
-// file system keeps anything, so that an installation that was cut off can go on without consent.
+// Unfinished marks the beginning of a disk during its installation, until the boot loader's code overwrites it. No partition table or file system uses
+// that place. An interrupted installation of a marked disk can resume without consent.
 const Unfinished = "naupegos installation in progress\n"
 
-// protective is the type of the MBR's partition that comes with a GPT. Once it is there, the names of partitions tell whose the disk is.
+// protective is the type of the protective MBR partition of a GPT. With a GPT, the partitions' names identify the disk's owner.
 const protective = "\xee"
 
-// HoldsUnfinished names what such a disk holds.
+// HoldsUnfinished is the name of such a disk's content.
 const HoldsUnfinished = facts.Unfinished
 
-// regions are a disk's beginning and end in memory. Places between them are read as needed.
+// regions holds a disk's beginning and end in memory. Other places are read on demand.
 type regions struct {
 	from   io.ReaderAt
 	size   int64
 	begin  []byte
 	end    []byte
-	endsAt int64 // where end begins
+	endsAt int64 // offset of end
 }
 
-// look reads the edges of a disk of a size. What can't be read is zeros beside the error.
+// look reads the edges of a disk. With an error, unreadable parts are zero.
 func look(from io.ReaderAt, size int64) (r *regions, err error) {
 	r = &regions{from: from, size: size, begin: make([]byte, min(Edge, size)), endsAt: max(min(Edge, size), size-Edge)}
 	r.end = make([]byte, size-r.endsAt)
@@ -46,7 +46,7 @@ func look(from io.ReaderAt, size int64) (r *regions, err error) {
 	return r, err
 }
 
-// text returns so many bytes at an offset; empty if the disk has no such place, or if it can't be read.
+// text returns bytes at an offset, or "" if they are outside of the disk or unreadable.
 func (r *regions) text(offset int64, n int) string {
 	long := int64(n)
 	switch {
@@ -58,15 +58,15 @@ func (r *regions) text(offset int64, n int) string {
 		return string(r.end[offset-r.endsAt : offset-r.endsAt+long])
 	}
 	part := make([]byte, n)
-	got, _ := r.from.ReadAt(part, offset) // a copy between the edges that can't be read says nothing
+	got, _ := r.from.ReadAt(part, offset) // ignore unreadable copies between the edges
 	return string(part[:got])
 }
 
-// Content names what a disk holds, by its first and last MiB; nil if both are zeros, and there is no copy of a superblock between them. With an error
-// it names what could be read.
+// Content names the content of a disk by its edges and the known places of superblocks between them; nil if all are zero. With an error, it names the
+// readable content.
 func Content(from io.ReaderAt, size int64) ([]string, error) {
 	if size <= 0 {
-		return nil, errors.New("it has no size")
+		return nil, errors.New("the disk has no size")
 	}
 	r, err := look(from, size)
 	if bytes.HasPrefix(r.begin, []byte(Unfinished)) && r.text(450, 1) != protective {
@@ -79,12 +79,12 @@ func Content(from io.ReaderAt, size int64) ([]string, error) {
 	case same && b == 0:
 		return nil, err
 	case same:
-		return []string{fmt.Sprintf("%s (nothing but bytes 0x%02x)", Unknown, b)}, err
+		return []string{fmt.Sprintf("%s (only bytes 0x%02x)", Unknown, b)}, err
 	}
 	return []string{Unknown}, err
 }
 
-// same reports whether both edges repeat one byte.
+// same reports whether both edges consist of one repeated byte.
 func (r *regions) same() (b byte, same bool) {
 	b = r.begin[0]
 	return b, bytes.Count(r.begin, []byte{b}) == len(r.begin) && bytes.Count(r.end, []byte{b}) == len(r.end)

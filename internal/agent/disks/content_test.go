@@ -11,11 +11,11 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// sparse is a disk that is zeros but for some places.
+// sparse is a disk of zeros with data in some places.
 type sparse struct {
 	size  int64
 	parts map[int64]string
-	bad   int64 // reads over this place fail; 0: none
+	bad   int64 // reads of this offset fail; 0: none
 }
 
 func (s sparse) ReadAt(p []byte, off int64) (int, error) {
@@ -56,18 +56,18 @@ func TestEmpty(t *testing.T) {
 	}
 	for _, bad := range []int64{1, 16*mib - 1} {
 		if _, err := Content(sparse{size: 16 * mib, bad: bad}, 16*mib); err == nil {
-			t.Error("what can't be read is empty")
+			t.Error("an unreadable disk is empty")
 		}
 	}
 	if _, err := Content(sparse{size: 16 * mib, bad: 8 * mib}, 16*mib); err != nil {
-		t.Error(err) // nobody looks there
+		t.Error(err) // Content does not read there
 	}
 	if _, err := Content(sparse{}, 0); err == nil {
 		t.Error("a disk without size is empty")
 	}
 }
 
-// TestSignatures: each signature is found at each of its places, alone on a disk of a size that has them, and named.
+// TestSignatures: Content names each signature at each of its places, alone on a disk.
 func TestSignatures(t *testing.T) {
 	const small, large = 200*mib + 7*512, 2 * tib
 	kinds := map[string]bool{}
@@ -75,7 +75,7 @@ func TestSignatures(t *testing.T) {
 		for _, s := range slices.Concat(signatures, variable(size)) {
 			kinds[s.name] = true
 			for i, at := range s.at {
-				if len(s.at) > 32 && i%37 != 0 { // ZFS writes to 256 of them in turn
+				if len(s.at) > 32 && i%37 != 0 { // test a sample of ZFS's 256 places
 					continue
 				}
 				if at < 0 {
@@ -97,7 +97,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestNames: what several kinds have in common, and noise, has the right name.
+// TestNames: ambiguous signatures and noise get the right names.
 func TestNames(t *testing.T) {
 	const size = 64 * mib
 	for want, parts := range map[string]map[int64]string{

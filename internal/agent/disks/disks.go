@@ -1,5 +1,5 @@
-// Package disks finds the machine's disks: their numbers, what they hold, and why one can't have a system. It asks the kernel and reads the
-// disks; it writes nothing.
+// Package disks finds the machine's disks: their serial numbers, their content, and the reasons against installing a system on them. It reads sysfs and the
+// disks, and writes nothing.
 //
 // It knows nothing about orders or servers.
 package disks
@@ -22,15 +22,15 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// A failing disk can keep a reader for minutes. Disks are read at the same time, and one that takes longer is reported as unreadable.
+// A failing disk can block a reader for minutes. Disks are read concurrently, and one that takes longer is reported as unreadable.
 const (
 	atOnce  = 16
 	patient = time.Minute
 )
 
-// List returns the machine's disks, with what they hold. Several paths to one disk are one entry.
+// List returns the machine's disks and their content. It combines several paths to one disk.
 func List(root host.Root) []facts.Disk {
-	found, _ := filepath.Glob(root.Path("/sys/block/*")) // the pattern is a good one
+	found, _ := filepath.Glob(root.Path("/sys/block/*")) // the pattern is valid
 	var names []string
 	var all []facts.Disk
 	for _, path := range found {
@@ -51,8 +51,8 @@ func List(root host.Root) []facts.Disk {
 	return joinPaths(root, all)
 }
 
-// left reports which block devices are no disks: memory, loops, media that can be taken out, eMMC's boot areas, and the hidden paths below an
-// NVMe multipath device, which have no device node.
+// left reports which block devices to leave out: memory, loop devices, removable media, eMMC boot areas, and the hidden paths of NVMe multipath devices,
+// which have no device node.
 func left(name string, read func(string) string) bool {
 	for _, prefix := range []string{"loop", "ram", "zram", "sr", "fd", "dm-", "md", "nbd", "drbd", "rbd", "bcache", "zd"} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.Trim(rest, "0123456789_dp") == "" {
@@ -65,21 +65,21 @@ func left(name string, read func(string) string) bool {
 	return read("hidden") == "1" || hiddenPath.MatchString(name)
 }
 
-// hiddenPath is the name of a path to an NVMe namespace. Kernels before 4.15 have no attribute that says so.
+// hiddenPath matches the name of a hidden path to an NVMe namespace. Kernels before 4.15 lack the attribute.
 var hiddenPath = regexp.MustCompile(`^nvme\d+c\d+n\d+$`)
 
-// describe says what the kernel knows of a block device; false if it is no disk.
+// describe returns the kernel's data about a block device, or false if it is not a disk.
 func describe(root host.Root, name string) (facts.Disk, bool) {
 	sys := "/sys/block/" + name
 	read := func(p string) string { return root.Read(sys + "/" + p) }
 	if _, err := os.Stat(root.Path(sys + "/device")); err != nil || left(name, read) {
 		return facts.Disk{}, false
 	}
-	sectors, err := strconv.ParseInt(read("size"), 10, 64) // of 512 bytes, whatever the disk's are
+	sectors, err := strconv.ParseInt(read("size"), 10, 64) // always of 512 bytes
 	if err != nil || sectors <= 0 {
 		return facts.Disk{}, false // a drive without a medium
 	}
-	where, _ := filepath.EvalSymlinks(root.Path(sys)) // what it can't tell stays empty
+	where, _ := filepath.EvalSymlinks(root.Path(sys)) // empty on error
 	d := facts.Disk{
 		Path: "/dev/" + strings.ReplaceAll(name, "!", "/"), SizeBytes: sectors * 512, Model: read("device/model"), Rotates: read("queue/rotational") == "1",
 		Removable: read("removable") == "1", ReadOnly: read("ro") == "1", Type: diskType(name, where), Serial: serial(root, sys), WWID: firstOf(read, "device/wwid", "wwid"),
@@ -102,8 +102,8 @@ func firstOf(read func(string) string, names ...string) string {
 	return ""
 }
 
-// serial is the number on the disk's label. SCSI disks, SATA's among them, have it in their vital product data; device/serial is there only since
-// Linux 6.15. Where a bridge to USB hides it, the bridge's own is taken.
+// serial returns the serial number on the disk's label. SCSI and SATA disks have it in their vital product data; device/serial exists only since Linux 6.15.
+// If a USB bridge hides it, serial returns the bridge's number.
 func serial(root host.Root, sys string) string {
 	data, _ := os.ReadFile(root.Path(sys + "/device/vpd_pg80")) // most disks have none
 	if n := page80(data); n != "" {
@@ -122,7 +122,7 @@ func serial(root host.Root, sys string) string {
 	return ""
 }
 
-// page80 reads the unit's serial number out of page 0x80 of the vital product data (SPC-4, 7.8.18); empty if there is none.
+// page80 parses the serial number in page 0x80 of the vital product data (SPC-4, 7.8.18).
 func page80(data []byte) string {
 	if len(data) < 5 || data[1] != 0x80 {
 		return ""
@@ -153,7 +153,7 @@ func diskType(name, where string) string {
 	return ""
 }
 
-// read adds what a disk holds, and what its partitions do.
+// read adds the content of a disk and its partitions.
 func read(root host.Root, name string, d *facts.Disk) {
 	type answer struct {
 		holds []string
@@ -174,7 +174,7 @@ func read(root host.Root, name string, d *facts.Disk) {
 		if a.err != nil {
 			d.Unreadable = a.err.Error()
 		}
-	case <-time.After(patient): // the reader ends when the kernel lets it
+	case <-time.After(patient): // the reader ends when the kernel returns
 		d.Unreadable = fmt.Sprintf("it did not answer for %s", patient)
 	}
 }
@@ -188,7 +188,7 @@ func contentOf(device string, size int64) ([]string, error) {
 	return Content(f, size)
 }
 
-// ofPartitions names what partitions hold, by their signatures alone: a partition table is content already.
+// ofPartitions names the partitions' content with known signatures.
 func ofPartitions(root host.Root, name string) (all []string) {
 	parts, _ := filepath.Glob(filepath.Join(root.Path("/sys/block/"+name), name+"*"))
 	for _, p := range parts {
@@ -200,7 +200,7 @@ func ofPartitions(root host.Root, name string) (all []string) {
 			continue
 		}
 		if size, err := f.Seek(0, io.SeekEnd); err == nil {
-			r, _ := look(f, size) // what can't be read has no name
+			r, _ := look(f, size) // unreadable content has no name
 			all = append(all, names(r)...)
 		}
 		_ = f.Close() // read only
@@ -208,8 +208,8 @@ func ofPartitions(root host.Root, name string) (all []string) {
 	return all
 }
 
-// joinPaths makes one entry of disks with the same WWID, size and serial number: they are several paths to one disk. UFS gives all units of a device
-// one WWID, so that units behind the same address of a host adapter stay apart.
+// joinPaths combines entries with the same WWID, size and serial number, which are paths to one disk. It keeps units at the same address of a host adapter
+// separate, because UFS gives all units of a device one WWID.
 func joinPaths(root host.Root, all []facts.Disk) []facts.Disk {
 	out := []facts.Disk{}
 	for _, d := range all {
@@ -222,14 +222,14 @@ func joinPaths(root host.Root, all []facts.Disk) []facts.Disk {
 		}
 		o := &out[i]
 		o.Paths = append(o.Paths, d.Path)
-		if len(o.Holds) == 0 { // a passive path reads as nothing, or not at all
+		if len(o.Holds) == 0 { // a passive path reads as empty, or fails
 			o.Holds = d.Holds
 		}
 	}
 	return out
 }
 
-// target is what a disk's kernel address says without the unit's number: "4:0:1" of 4:0:1:0. Disks that have no such address are all different.
+// target returns a disk's kernel address without the unit number: "4:0:1" for 4:0:1:0. Disks without an address get distinct targets.
 func target(root host.Root, d facts.Disk) string {
 	device, err := os.Readlink(root.Path("/sys/block/" + strings.ReplaceAll(strings.TrimPrefix(d.Path, "/dev/"), "/", "!") + "/device"))
 	if parts := strings.Split(filepath.Base(device), ":"); err == nil && len(parts) == 4 {
@@ -238,8 +238,7 @@ func target(root host.Root, d facts.Disk) string {
 	return d.Path
 }
 
-// Again looks at a disk once more that is open as f, and reports whether it is still the one that was chosen: fail.Conflict if it has another number
-// or size, or another device node. It returns what the disk holds now.
+// Again checks that f is still the chosen disk: fail.Conflict if its serial number, size or device node differs. It returns the disk's current content.
 func Again(root host.Root, chosen facts.Disk, f *os.File) ([]string, error) {
 	name := strings.ReplaceAll(strings.TrimPrefix(chosen.Path, "/dev/"), "/", "!")
 	changed := func(format string, a ...any) error {
@@ -271,7 +270,7 @@ func Again(root host.Root, chosen facts.Disk, f *os.File) ([]string, error) {
 	return holds, nil
 }
 
-// sameNode compares an open device with the number that the kernel gives the disk. Tests have files for disks.
+// sameNode compares the device number of an open file with the kernel's number of the disk. Tests use files as disks.
 func sameNode(root host.Root, name string, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

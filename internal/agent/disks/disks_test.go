@@ -15,12 +15,12 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// device is a block device as the kernel shows it.
+// device is a block device in sysfs.
 type device struct {
 	name  string
 	files map[string]string // below /sys/block/NAME
-	data  string            // the disk's beginning; the rest is zeros
-	none  bool              // it has no device node
+	data  string            // the disk's beginning; the rest is zero
+	none  bool              // without device node
 }
 
 const size = 32 * mib // of the disks in these tests
@@ -50,7 +50,7 @@ func (d device) put(t *testing.T, root host.Root) {
 // page is page 0x80 of a disk's vital product data.
 func page(serial string) string { return "\x00\x80\x00" + string(rune(len(serial))) + serial }
 
-// in says which of a disk's files have what.
+// in returns a disk's files.
 func in(pairs ...string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -59,7 +59,7 @@ func in(pairs ...string) map[string]string {
 	return m
 }
 
-// TestList: each kind of device as Linux shows it, and what a machine reports of it.
+// TestList: each kind of device in Linux' sysfs, and the reported disk.
 func TestList(t *testing.T) {
 	disk := func(path string, change func(*facts.Disk)) facts.Disk {
 		d := facts.Disk{Path: path, SizeBytes: size}
@@ -121,7 +121,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestAddresses: a bridge's serial number, and units behind one address of a host adapter, which are no paths.
+// TestAddresses: a bridge's serial number, and units at one address of a host adapter, which are separate disks.
 func TestAddresses(t *testing.T) {
 	root := host.Root(t.TempDir())
 	for name, where := range map[string]string{"sda": "usb1/1-2/1-2:1.0/host4/target4:0:0/4:0:0:0", "sdb": "ufs/host0/target0:0:0/0:0:0:0", "sdc": "ufs/host0/target0:0:0/0:0:0:1", "sdd": "fc/host1/target1:0:0/1:0:0:0", "sde": "fc/host2/target2:0:0/2:0:0:0"} {
@@ -155,7 +155,7 @@ func TestPage80(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a disk that can't be read is not empty.
+// TestUnreadable: an unreadable disk is not empty.
 func TestUnreadable(t *testing.T) {
 	root := host.Root(t.TempDir())
 	(device{name: "sda", none: true}).put(t, root)

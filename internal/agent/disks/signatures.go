@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// A signature names the kind of content that begins with known bytes at a known place.
+// signature is a kind of content with known bytes at known places.
 type signature struct {
 	name  string
-	at    []int64 // offsets; below zero: from the disk's end
+	at    []int64 // offsets; negative ones count from the disk's end
 	magic []string
 }
 
@@ -22,8 +22,8 @@ const (
 	tib = int64(1) << 40
 )
 
-// signatures are the kinds of content that libblkid of util-linux knows, and some that it does not. They only name what a disk holds: bytes that
-// match none of them count as content all the same.
+// signatures are the kinds of content that util-linux' libblkid knows, and some more. They only provide names: a disk with other content is not empty
+// either.
 var signatures = []signature{
 	// Partition tables.
 	{"gpt", at(512, 4096, -512, -4096), []string{"EFI PART"}},
@@ -109,11 +109,11 @@ var signatures = []signature{
 	{"hpt45x_raid_member", at(-11*512 + 32), []string{"\xf3\x16\x78\x5a", "\xfd\x16\x78\x5a"}},
 	{"promise_fasttrack_raid_member", promise(), []string{"Promise Technology, Inc."}},
 
-	// What other systems' boot sectors have too comes last.
+	// Signatures that other systems' boot sectors share come last.
 	{"mbr", at(510), []string{"\x55\xaa"}},
 }
 
-// zfsUberblocks are the places of the uberblocks in the two labels at the beginning. Those at the end depend on the size: see variable.
+// zfsUberblocks are the offsets of the uberblocks in the two labels at the beginning. The offsets at the end depend on the size: see variable.
 func zfsUberblocks() (all []int64) {
 	for _, label := range at(0, 256*kib) {
 		all = append(all, zfsLabel(label)...)
@@ -128,7 +128,7 @@ func zfsLabel(label int64) (all []int64) {
 	return all
 }
 
-// promise are the places where Promise's controllers write: they count in sectors from the end.
+// promise are the offsets of Promise controllers' metadata, in sectors from the end.
 func promise() (all []int64) {
 	for _, n := range at(63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951, 3087) {
 		all = append(all, -n*512)
@@ -136,7 +136,7 @@ func promise() (all []int64) {
 	return all
 }
 
-// variable are the signatures whose places depend on the disk's size in more ways than by the distance from its end.
+// variable returns the signatures whose offsets depend on the disk's size in other ways than their distance from the end.
 func variable(size int64) []signature {
 	find := func(name string) signature {
 		return signatures[slices.IndexFunc(signatures, func(s signature) bool { return s.name == name })]

@@ -58,11 +58,7 @@ func (v *Verbs) listLockTokens() *cobra.Command {
 				t := output.NewTable(w)
 				t.Head("ID\tGROUP\tCREATED\tEXPIRES")
 				for _, k := range all.Items {
-					expires := "never"
-					if !k.Expires.IsZero() {
-						expires = k.Expires.Local().Format(time.DateTime)
-					}
-					t.Row("%s\t%s\t%s\t%s\n", k.ID, k.Group, k.Created.Local().Format(time.DateTime), expires)
+					t.Row("%s\t%s\t%s\t%s\n", k.ID, k.Group, k.Created.Local().Format(time.DateTime), expiry(k.Expires))
 				}
 				return t.Flush()
 			})

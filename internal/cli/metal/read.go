@@ -243,6 +243,14 @@ func (v *Verbs) journal() *cobra.Command {
 	return c
 }
 
+// expiry renders a time; zero is never.
+func expiry(at time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return at.Local().Format(time.DateTime)
+}
+
 // locks: machine locks.
 func (v *Verbs) locks() *cobra.Command {
 	var out output.Format
@@ -257,11 +265,7 @@ func (v *Verbs) locks() *cobra.Command {
 				t := output.NewTable(w)
 				t.Head("GROUP\tHOLDER\tMACHINE\tSINCE\tEXPIRES")
 				for _, s := range l.Items {
-					expires := "never"
-					if !s.Expires.IsZero() {
-						expires = s.Expires.Local().Format(time.DateTime)
-					}
-					t.Row("%s\t%s\t%s\t%s\t%s\n", s.Group, s.Holder, s.Detail, s.Acquired.Local().Format(time.DateTime), expires)
+					t.Row("%s\t%s\t%s\t%s\t%s\n", s.Group, s.Holder, s.Detail, s.Acquired.Local().Format(time.DateTime), expiry(s.Expires))
 				}
 				return t.Flush()
 			})

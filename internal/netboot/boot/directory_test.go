@@ -31,17 +31,18 @@ func get(h http.Handler, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
+// watch watches a directory until the end of the test.
+func watch(t *testing.T, d *boot.Directory) {
+	ended := make(chan error, 1)
+	go func() { ended <- d.Watch(t.Context()) }()
+	t.Cleanup(func() { testkit.Must(t, <-ended) }) // after the end of t.Context
+}
+
 // TestDirectoryIsFollowed changes files under a handler, in directories that were not there at first.
 func TestDirectoryIsFollowed(t *testing.T) {
 	dir := t.TempDir()
 	d := testkit.Value(boot.OpenDirectory(dir, slog.New(slog.DiscardHandler)))(t)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Watch(ctx) }()
-	defer func() {
-		stop()
-		testkit.Must(t, <-ended)
-	}()
+	watch(t, d)
 	h := boot.Handler(boot.Options{Catalogs: []*boot.Catalog{d.Catalog}})
 	answers := func(want string) {
 		t.Helper()

@@ -1,7 +1,6 @@
 package boot_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -157,13 +156,7 @@ func TestLinkSwitch(t *testing.T) {
 	at := filepath.Join(top, "state", "boot")
 	testkit.Must(t, os.Symlink("../rel/1", at))
 	d := testkit.Value(boot.OpenDirectory(at, slog.New(slog.DiscardHandler)))(t)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Watch(ctx) }()
-	defer func() {
-		stop()
-		testkit.Must(t, <-ended)
-	}()
+	watch(t, d)
 	h := boot.Handler(boot.Options{Catalogs: []*boot.Catalog{d.Catalog}, Assets: boot.AssetsOf(at)})
 	answers := func(path, want string) {
 		t.Helper()

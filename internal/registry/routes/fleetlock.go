@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/peer"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/registry/client"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
@@ -49,7 +50,7 @@ func (h routes) preReboot(w http.ResponseWriter, r *http.Request) error {
 		if err == nil && !granted {
 			names := make([]string, 0, len(who))
 			for _, s := range who {
-				names = append(names, peer.Clip(s.Detail, peer.Long))
+				names = append(names, words.Clip(s.Detail, peer.Long))
 			}
 			return fail.New(fail.Conflict, "the places of the group are held by %v", names)
 		}
@@ -147,7 +148,7 @@ func (h routes) proven(ctx context.Context, c caller, id string) (string, error)
 		return "", err
 	}
 	if m == nil {
-		return "", fail.New(fail.Unauthorized, "no machine has this ID").At(peer.Clip(id, peer.Long))
+		return "", fail.New(fail.Unauthorized, "no machine has this ID").At(words.Clip(id, peer.Long))
 	}
 	return m.UUID, h.Registry.Knows(m, c.public)
 }

@@ -31,9 +31,9 @@ type Operator struct {
 	ID      string // of the token
 	Role    server.Role
 	Cluster string // the only cluster that they may see; empty: all
-	// Via is the way by which they signed in, and Session the token or session that they show, for the audit.
+	// Via is the sign-in method, and Session the token or session that was presented, for the audit.
 	Via, Session string
-	// SignedIn is when they proved to a provider who they are; zero: they show a token, which nobody types in.
+	// SignedIn is the time of the sign-in with the provider; zero for a token.
 	SignedIn time.Time
 }
 
@@ -46,8 +46,8 @@ const (
 	ViaHost         = "command on the host"
 )
 
-// Admit is the one check of API and pages: it refuses what an operator has no right to ask for at a route, and returns the cluster that the
-// request is about.
+// Admit is the one authorization check for the API and the pages: it refuses a request that exceeds the operator's role or scope, and returns the
+// request's cluster.
 func (o Operator) Admit(r *http.Request, need server.Role, scope server.Scope) (cluster string, err error) {
 	cluster, err = scope.Of(r, o.Sees)
 	switch {
@@ -74,8 +74,8 @@ func (o Operator) May(need server.Role, cluster string) error {
 	return nil
 }
 
-// Told is an error as the operator is told it. What was not found is told to an operator of one cluster without what there is instead: errors name other
-// clusters, to help.
+// Told returns the error to show to the operator. Not-found errors suggest other clusters' names, so an operator of a single cluster gets a generic
+// one.
 func (o Operator) Told(err error) error {
 	if err != nil && o.Cluster != "" && fail.KindOf(err) == fail.NotFound {
 		return fail.New(fail.NotFound, "there is no such cluster, or nothing of that name in it").Do("this token is good for cluster %s", o.Cluster)
@@ -102,9 +102,9 @@ func From(ctx context.Context) Operator {
 type asked struct {
 	Operator
 	cluster string
-	looks   bool         // it changes nothing, by whatever method it comes
-	begun   func() error // notes that it begins
-	fresh   func() error // refuses whoever has signed in too long ago
+	looks   bool         // the request only reads, although its method is POST
+	begun   func() error // records in the audit that the request begins
+	fresh   func() error // refuses a sign-in that is too old
 }
 
 // About notes which cluster a request is about, for the audit.
@@ -121,8 +121,8 @@ func Looks(ctx context.Context) {
 	}
 }
 
-// Sensitive refuses what needs a sign-in that is recent from whoever has signed in too long ago, and notes that the request begins. It fails where
-// that can't be noted: what is handed out or destroyed then would leave no trace.
+// Sensitive requires a recent sign-in, and records in the audit that the request begins. It fails if that cannot be recorded, so that nothing is handed
+// out or destroyed without a trace.
 func Sensitive(ctx context.Context) error {
 	o, _ := ctx.Value(key{}).(*asked)
 	if o == nil {

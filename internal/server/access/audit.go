@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/user"
 	"strconv"
@@ -11,29 +10,34 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// mostPath is how much of a path the audit has: strangers choose it.
-const mostPath = 200
+// Limits on audit entries whose number and text strangers choose.
+const (
+	mostPath    = 200  // bytes of a path
+	burstKnown  = 20   // refusals per minute that get their own entries, for an authenticated operator; one for an address without one
+	mostSources = 1000 // operators and addresses that are counted separately within a minute
+)
 
 // changes reports whether a request may change something.
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// entry is a request in the audit.
+// entry returns the audit entry of a request.
 func (a *asked) entry(r *http.Request, outcome string) store.AuditEntry {
 	return store.AuditEntry{At: time.Now(), Who: a.Name, Via: a.Via, Session: a.Session, From: server.Remote(r), Action: words.Clip(r.Method, 20) + " " + words.Clip(r.URL.Path, mostPath),
 		Cluster: words.Clip(a.cluster, 63), Outcome: outcome}
 }
 
-// note writes a request to the audit: what changed something, and what was refused or failed. returned: its handler did not panic.
+// note records a request in the audit if it changed something, was refused, or failed. returned is false if the handler panicked.
 func (g *Gate) note(r *http.Request, a *asked, code int, returned bool) {
 	outcome := "done"
 	switch {
 	case !returned:
-		outcome = "failed: the handler broke off"
+		outcome = "failed: the handler panicked"
 	case code >= http.StatusInternalServerError:
 		outcome = "failed: " + http.StatusText(code)
 	case code >= http.StatusBadRequest:
@@ -44,7 +48,7 @@ func (g *Gate) note(r *http.Request, a *asked, code int, returned bool) {
 	g.record(r, a.entry(r, outcome), outcome != "done")
 }
 
-// Note writes to the audit what an operator did by a page, and what came of it.
+// Note records an action on a page and its outcome in the audit.
 func (g *Gate) Note(r *http.Request, who Operator, action, cluster string, err error) {
 	a := g.asks(r, who)
 	a.cluster = cluster
@@ -53,7 +57,7 @@ func (g *Gate) Note(r *http.Request, who Operator, action, cluster string, err e
 	g.record(r, e, err != nil)
 }
 
-// Outcome is how something ended, as the audit has it.
+// Outcome returns the audit's outcome for an error; nil is done.
 func Outcome(err error) string {
 	switch kind := fail.KindOf(err); {
 	case err == nil:
@@ -65,76 +69,82 @@ func Outcome(err error) string {
 	}
 }
 
-// record writes an entry. Of refusals that repeat, it writes some, and a summary each minute.
+// record writes an entry. It writes only the first refusals of an operator or address in each minute, then one summary of the rest.
 func (g *Gate) record(r *http.Request, e store.AuditEntry, repeats bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 10*time.Second)
 	defer cancel()
 	if repeats {
 		burst, who := burstKnown, e.Who
-		if e.Session == "" { // nobody that is known
-			burst, who = 1, network(e.From)
+		if e.Session == "" { // not authenticated
+			burst, who = 1, peer.Key(e.From)
 		}
-		write, summaries := g.quiet.count(who, burst, e)
-		g.summarize(ctx, summaries)
+		write, ended := g.quiet.Count(who, burst, e)
+		g.summarize(ctx, ended)
 		if !write {
 			return
 		}
 	}
 	if err := g.write(ctx, e); err != nil {
-		g.log.Error("the audit could not be written", "error", err.Error(), "who", e.Who, "from", e.From, "action", e.Action, "outcome", e.Outcome)
+		g.log.Error("the audit can't be written", "error", err.Error(), "who", e.Who, "from", e.From, "action", e.Action, "outcome", e.Outcome)
 	}
 }
 
-// write writes an entry, and remembers whether that works.
+// write writes an entry, and remembers whether the audit is writable.
 func (g *Gate) write(ctx context.Context, e store.AuditEntry) error {
 	err := g.st.Note(ctx, e)
 	g.broken.Store(err != nil)
 	return err
 }
 
-func (g *Gate) summarize(ctx context.Context, all []store.AuditEntry) {
-	for _, e := range all {
+// summarize writes one entry for the held refusals of each operator or address.
+func (g *Gate) summarize(ctx context.Context, all []peer.Held[store.AuditEntry]) {
+	for _, h := range all {
+		e := h.Last
+		if h.Key == "" {
+			e.From, e.Who = "other addresses", "nobody"
+		}
+		e.At, e.Count, e.Action = time.Now(), h.Times, "more within a minute, the last one "+e.Action
 		if err := g.write(ctx, e); err != nil {
-			g.log.Error("the audit could not be written", "error", err.Error(), "from", e.From, "requests", e.Count)
+			g.log.Error("the audit can't be written", "error", err.Error(), "from", e.From, "requests", e.Count)
 			return
 		}
 	}
 }
 
-// Summarize writes each minute what was refused again and again, until ctx ends, and then what is left.
+// Summarize writes the summaries of repeated refusals each minute until ctx ends, and then the remaining ones.
 func (g *Gate) Summarize(ctx context.Context) error {
-	tick := time.NewTicker(repeatsEvery / 4)
+	tick := time.NewTicker(peer.Window / 4)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			g.summarize(ctx, g.quiet.due(time.Now()))
+			g.summarize(ctx, g.quiet.Ended())
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
-			g.summarize(last, g.quiet.due(time.Now().Add(repeatsEvery)))
+			g.summarize(last, g.quiet.End())
 			return nil
 		}
 	}
 }
 
-// begin notes that something begins, and fails where that can't be noted.
+// begin records the beginning of an operation, and fails if it cannot.
 func (g *Gate) begin(r *http.Request, e store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 	defer cancel()
 	if err := g.write(ctx, e); err != nil {
-		g.log.Error("the audit could not be written, and nothing was done", "error", err.Error(), "who", e.Who, "action", e.Action)
+		g.log.Error("the audit can't be written; the request was refused", "error", err.Error(), "who", e.Who, "action", e.Action)
 		return unwritten()
 	}
 	return nil
 }
 
 func unwritten() error {
-	return fail.New(fail.NotReady, "the audit log can't be written, and without it nothing is changed").Do("whoever keeps the server sees why in its log: the disk may be full")
+	return fail.New(fail.NotReady, "the audit log can't be written, so the server refuses changes").Do("the server's log has the cause, such as a full disk")
 }
 
-// ready refuses a change that would leave no trace: what needs an administrator is noted before it begins, and nothing else begins while the audit
-// can't be written.
+// ready refuses a change that the audit cannot record: operations that need an administrator are recorded before they begin, and all other changes wait
+// until the audit is writable again.
 func (g *Gate) ready(r *http.Request, a *asked, need server.Role) error {
 	switch {
 	case need == server.Admin:
@@ -145,7 +155,7 @@ func (g *Gate) ready(r *http.Request, a *asked, need server.Role) error {
 	return nil
 }
 
-// Ready is what the guard asks of a change before it begins, for a page.
+// Ready makes the guard's check before a change on a page.
 func (g *Gate) Ready(r *http.Request, who Operator, need server.Role, action, cluster string) error {
 	a := g.asks(r, who)
 	e := a.entry(r, "begun")
@@ -156,21 +166,8 @@ func (g *Gate) Ready(r *http.Request, who Operator, need server.Role, action, cl
 	return nil
 }
 
-// network is what an address counts as: of IPv6, everybody has at least a /64.
-func network(from string) string {
-	ip, err := netip.ParseAddr(from)
-	if err != nil || ip.Unmap().Is4() {
-		return from
-	}
-	p, err := ip.WithZone("").Prefix(64)
-	if err != nil {
-		return from
-	}
-	return p.String()
-}
-
-// OnHost notes in the audit of a store what somebody does by a command on its host: before it is done, so that nothing is done without a trace, and
-// then what came of it, and on what that was done.
+// OnHost runs a command on the store's host and records it in the audit: once before it runs, so that no change goes unrecorded, and once after it, with
+// the outcome and the object that it acted on.
 func OnHost(ctx context.Context, st store.Access, action, cluster string, do func() (on string, err error)) error {
 	if err := NoteOnHost(ctx, st, action, cluster, "begun"); err != nil {
 		return err
@@ -186,17 +183,17 @@ func OnHost(ctx context.Context, st store.Access, action, cluster string, do fun
 	return err
 }
 
-// NoteOnHost notes in the audit of a store something that is done by a command on its host.
+// NoteOnHost records a command on the store's host in the audit.
 func NoteOnHost(ctx context.Context, st store.Access, action, cluster, outcome string) error {
 	err := st.Note(ctx, store.AuditEntry{At: time.Now(), Who: hostUser(), Via: ViaHost, Session: "process " + strconv.Itoa(os.Getpid()), From: hostName(),
 		Action: words.Clip(action, 2*mostPath), Cluster: cluster, Outcome: outcome})
 	if err != nil {
-		return fail.Wrap(fail.KindOf(err), err, "note in the audit log: %s, %s", words.Clip(action, mostPath), outcome).Do("see that the store can be written")
+		return fail.Wrap(fail.KindOf(err), err, "note in the audit log: %s, %s", words.Clip(action, mostPath), outcome).Do("make the store writable: check the disk and the database")
 	}
 	return nil
 }
 
-// hostUser is who runs this program: by which user, and whose sudo.
+// hostUser returns the user that runs this program, and the user behind sudo.
 func hostUser() string {
 	name := strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {

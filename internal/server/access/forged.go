@@ -6,12 +6,12 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// forged reports whether an error says that somebody else wrote the row of a token or a session. The log tells the administrator which; whoever
-// shows the token learns nothing but that it is wrong.
+// forged reports whether an error says that the row of a token or session failed authentication. The log names the row for the administrator; the client
+// only learns that the token is invalid.
 func (g *Gate) forged(err error) bool {
 	if !errors.Is(err, store.ErrForged) {
 		return false
 	}
-	g.log.Error("the store holds a row that its identity did not write", "error", err.Error())
+	g.log.Error("the store has a forged row", "error", err.Error())
 	return true
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// forgery is a store whose rows somebody else wrote.
+// forgery is a store with forged rows.
 type forgery struct{ store.Access }
 
 func (forgery) Token(context.Context, string) (*store.Token, error) {
@@ -23,7 +23,7 @@ func (forgery) Session(context.Context, string) (*store.Session, error) {
 	return nil, fail.Wrap(fail.Refused, store.ErrForged, "row 7f of table sessions")
 }
 
-// TestForgedRows: a forged token or session is as wrong as any other to whoever shows it; the log names the row.
+// TestForgedRows: the answer to a forged token or session is that to any invalid one; the log names the row.
 func TestForgedRows(t *testing.T) {
 	var log bytes.Buffer
 	g := NewGate(forgery{}, slog.New(slog.NewTextHandler(&log, nil)))

@@ -10,54 +10,55 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/problem"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Issuer knows operators by tokens that somebody else made.
+// Issuer authenticates operators by tokens of an identity provider.
 type Issuer interface {
 	Operator(ctx context.Context, token string) (Operator, error)
-	// Again returns who somebody is now who has signed in: fail.Unauthorized where they have to do so again.
+	// Again returns the current operator of a session: fail.Unauthorized if a new sign-in is needed.
 	Again(x *store.Session) (Operator, error)
 }
 
-// Bounds says how long sign-ins last. A zero value stands for the usual one.
+// Bounds limits the lifetime of sign-ins. Zero values select the defaults.
 type Bounds struct {
-	Fresh time.Duration // how recent a sign-in has to be for what Sensitive guards; 15 minutes
-	Idle  time.Duration // after which a session ends that nothing is asked by; an hour
-	Watch time.Duration // how often whoever takes a stream is checked again; 2 seconds
+	Fresh time.Duration // maximum age of a sign-in for Sensitive; default 15 minutes
+	Idle  time.Duration // idle time after which a session ends; default one hour
+	Watch time.Duration // interval between checks of a stream's reader; default 2 seconds
 }
 
 // Gate lets operators in.
 type Gate struct {
-	issuer Issuer // nil: there is none
+	issuer Issuer // optional
 	st     store.Access
 	log    *slog.Logger
 	limits *limits
 	bounds Bounds
-	quiet  *repeats
+	quiet  *peer.Repeats[store.AuditEntry] // refusals by operator or address
 	used   *uses
-	broken atomic.Bool // the audit could not be written
+	broken atomic.Bool // the last write to the audit failed
 }
 
 // NewGate returns a gate that knows the tokens of a store.
 func NewGate(st store.Access, log *slog.Logger) *Gate {
-	g := &Gate{st: st, log: log, limits: newLimits(), quiet: newRepeats(), used: &uses{}}
+	g := &Gate{st: st, log: log, limits: newLimits(), quiet: peer.NewRepeats[store.AuditEntry](mostSources, time.Now), used: &uses{}}
 	g.Bound(Bounds{})
 	return g
 }
 
-// Bound sets how long sign-ins last. It is called before the gate is used.
+// Bound sets the lifetime of sign-ins. Call it before the gate is used.
 func (g *Gate) Bound(b Bounds) {
 	g.bounds = Bounds{Fresh: cmp.Or(b.Fresh, 15*time.Minute), Idle: cmp.Or(b.Idle, time.Hour), Watch: cmp.Or(b.Watch, 2*time.Second)}
 }
 
-// Believe has the gate let those in, too, whom an issuer knows. It is called before the gate is used.
+// Believe makes the gate accept tokens of an issuer too. Call it before the gate is used.
 func (g *Gate) Believe(i Issuer) { g.issuer = i }
 
-// Guard is a server.Guard: it lets those through who show a token with a mount's role in its scope. What is more than reading is written to the
-// audit, and so is whatever was refused or failed.
+// Guard is a server.Guard: it admits requests with a token that has the mount's role in its scope. It records changes, refusals and failures in the
+// audit.
 func (g *Gate) Guard(m server.Mount, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := g.asks(r, Operator{Name: "nobody"})
@@ -87,7 +88,7 @@ func (g *Gate) Guard(m server.Mount, next http.Handler) http.Handler {
 	})
 }
 
-// asks is a request of somebody.
+// asks returns the state of an operator's request.
 func (g *Gate) asks(r *http.Request, who Operator) *asked {
 	a := &asked{Operator: who}
 	a.fresh = func() error { return g.Fresh(a.Operator) }
@@ -112,7 +113,7 @@ func refuse(w http.ResponseWriter, err error) {
 	p.Write(w)
 }
 
-// while returns a context that ends once whoever asks may not do so any more: their token was revoked, or has expired.
+// while returns a context that ends when the request's token or session is revoked, expires, or loses its role.
 func (g *Gate) while(ctx context.Context, r *http.Request, m server.Mount, shown func(context.Context) (Operator, error)) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -129,7 +130,7 @@ func (g *Gate) while(ctx context.Context, r *http.Request, m server.Mount, shown
 				_, err = who.Admit(r, m.Need, m.Scope)
 			}
 			if kind := fail.KindOf(err); err != nil && (kind == fail.Unauthorized || kind == fail.Refused || kind == fail.NotFound) {
-				g.log.Info("a stream ends, because its reader may not have it any more", "path", r.URL.Path, "why", err.Error())
+				g.log.Info("closed a stream: its reader is no longer authorized", "path", r.URL.Path, "why", err.Error())
 				cancel()
 				return
 			}
@@ -138,7 +139,7 @@ func (g *Gate) while(ctx context.Context, r *http.Request, m server.Mount, shown
 	return ctx, cancel
 }
 
-// enter finds out who asks. A token that is valid is never kept waiting for wrong ones from the same address: those alone are counted.
+// enter authenticates a request and applies the rate limits. Only wrong tokens count against an address, so they never delay a valid one.
 func (g *Gate) enter(r *http.Request, a *asked, shown func(context.Context) (Operator, error)) error {
 	who, err := shown(r.Context())
 	if fail.KindOf(err) == fail.Unauthorized {
@@ -158,22 +159,22 @@ func (g *Gate) enter(r *http.Request, a *asked, shown func(context.Context) (Ope
 	return nil
 }
 
-// often marks an error of those who ask too often.
+// often marks the error of a request over the rate limit.
 type often struct{ error }
 
 // Unwrap returns the error.
 func (e often) Unwrap() error { return e.error }
 
-// tooOften reports whether an error says that somebody asks too often.
+// tooOften reports whether an error is one of a request over the rate limit.
 func tooOften(err error) bool {
 	_, is := err.(often) //nolint:errorlint // it is never wrapped
 	return is
 }
 
-// mostToken is how long an issuer's token may be.
+// mostToken is the maximum length of an issuer's token.
 const mostToken = 16 << 10
 
-// who returns whose token an Authorization header shows.
+// who returns the operator of the token in an Authorization header.
 func (g *Gate) who(ctx context.Context, header string) (Operator, error) {
 	scheme, text, _ := strings.Cut(header, " ")
 	if text = strings.TrimSpace(text); g.issuer != nil && strings.EqualFold(scheme, "Bearer") && strings.Count(text, ".") == 2 && len(text) <= mostToken {
@@ -187,12 +188,12 @@ func (g *Gate) who(ctx context.Context, header string) (Operator, error) {
 	return ofToken(t), nil
 }
 
-// Fresh refuses whoever has signed in with a provider too long ago for what hands out or destroys. Whoever shows a token is let through: it is made
-// for programs, has a role and a time of its own, and nobody could sign in again with it.
+// Fresh refuses a sign-in with the provider that is too old for sensitive operations. Tokens pass: they are for programs, have their own role and expiry,
+// and cannot sign in again.
 func (g *Gate) Fresh(o Operator) error {
 	if o.SignedIn.IsZero() || time.Since(o.SignedIn) <= g.bounds.Fresh {
 		return nil
 	}
-	return fail.New(fail.Refused, "this needs a sign-in of the last %s, and yours is of %s", g.bounds.Fresh, o.SignedIn.UTC().Format(time.RFC3339)).
+	return fail.New(fail.Refused, "this operation needs a sign-in within the last %s; yours was at %s", g.bounds.Fresh, o.SignedIn.UTC().Format(time.RFC3339)).
 		Do("sign in again: naupegos login --fresh, or sign out of the pages and in again")
 }

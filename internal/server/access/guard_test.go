@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// request asks a mount's handler.
+// request sends a request through the guard to a handler.
 func request(g *Gate, m server.Mount, method, path, token string, h http.HandlerFunc) (w *httptest.ResponseRecorder, panicked any) {
 	r := httptest.NewRequest(method, "/", nil)
 	r.URL.Path = path
@@ -38,7 +39,7 @@ func outcomes(t *testing.T, st store.Store) string {
 
 var own = server.Mount{Need: server.Read, Scope: server.Own()}
 
-// TestAuditHasWhatFailed: what was not found, what broke off, and what the server could not do; and clipped, without orders for a terminal.
+// TestAuditHasWhatFailed: the audit records not-found requests, panics and server errors, clipped and without control characters.
 func TestAuditHasWhatFailed(t *testing.T) {
 	g, st := gate(t)
 	token, _, err := NewToken(t.Context(), st, "ann", server.Admin, "", 0)
@@ -59,7 +60,7 @@ func TestAuditHasWhatFailed(t *testing.T) {
 	if why == nil || half == nil {
 		t.Error("a panic was swallowed")
 	}
-	for _, want := range []string{"GET /missing: refused: Not Found", "POST /x: failed: Bad Gateway", "GET /panic: failed: the handler broke off", "POST /half: failed: the handler broke off", "GET /␛]0;x␇␤FAKE LINE<U+202E>: refused"} {
+	for _, want := range []string{"GET /missing: refused: Not Found", "POST /x: failed: Bad Gateway", "GET /panic: failed: the handler panicked", "POST /half: failed: the handler panicked", "GET /␛]0;x␇␤FAKE LINE<U+202E>: refused"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the audit lacks %q:\n%s", want, got)
 		}
@@ -69,7 +70,7 @@ func TestAuditHasWhatFailed(t *testing.T) {
 	}
 }
 
-// TestValidTokenIsNeverLockedOut, however many wrong ones came from the same address.
+// TestValidTokenIsNeverLockedOut: a valid token works regardless of the number of wrong tokens from the same address.
 func TestValidTokenIsNeverLockedOut(t *testing.T) {
 	g, st := gate(t)
 	token, _, err := NewToken(t.Context(), st, "ann", server.Read, "", 0)
@@ -81,23 +82,23 @@ func TestValidTokenIsNeverLockedOut(t *testing.T) {
 		codes[w.Code]++
 	}
 	if codes[401] < burstWrong || codes[429] == 0 {
-		t.Errorf("wrong tokens were answered by %v", codes)
+		t.Errorf("status codes of wrong tokens: %v", codes)
 	}
 	if w, _ := request(g, own, "GET", "/", token, ok); w.Code != 200 {
 		t.Errorf("the valid token: %d %s", w.Code, w.Body)
 	}
 	if _, _, err := g.BeginByToken(httptest.NewRequest("POST", "/ui/login", nil), "", token, time.Hour); err != nil {
-		t.Errorf("it can't sign in to the pages: %v", err)
+		t.Errorf("signing in to the pages: %v", err)
 	}
-	// A sign-in with the provider is counted by itself.
+	// Sign-ins with the provider have their own counter.
 	testkit.Must(t, g.Attempt(httptest.NewRequest("GET", "/ui/login/callback", nil), func() error { return nil }))
 }
 
-// TestRefusalsAreSummarized: an address at which nobody is known has one entry a minute, and one with the number of the others.
+// TestRefusalsAreSummarized: an unauthenticated address gets one entry a minute, and one summary that counts the other refusals.
 func TestRefusalsAreSummarized(t *testing.T) {
 	g, st := gate(t)
 	now := time.Now()
-	g.quiet.now = func() time.Time { return now }
+	g.quiet = peer.NewRepeats[store.AuditEntry](mostSources, func() time.Time { return now })
 	r := httptest.NewRequest("GET", "/", nil)
 	for i := range 5000 {
 		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", i%3)
@@ -107,9 +108,9 @@ func TestRefusalsAreSummarized(t *testing.T) {
 		g.Note(r, Operator{Name: "nobody"}, "signed in to the pages", "", fail.New(fail.Unauthorized, "wrong"))
 	}
 	if all := testkit.Value(st.Audit(t.Context(), store.AuditQuery{}))(t); len(all) != 4 {
-		t.Errorf("there are %d entries", len(all))
+		t.Errorf("the audit has %d entries", len(all))
 	}
-	now = now.Add(repeatsEvery)
+	now = now.Add(peer.Window)
 	g.Note(r, Operator{Name: "nobody"}, "signed in to the pages", "", fail.New(fail.Unauthorized, "wrong"))
 	sum := 0
 	for _, e := range testkit.Value(st.Audit(t.Context(), store.AuditQuery{}))(t) {
@@ -118,16 +119,16 @@ func TestRefusalsAreSummarized(t *testing.T) {
 	if sum != 5001 {
 		t.Errorf("the entries stand for %d requests", sum)
 	}
-	for i := range 50_000 { // many addresses are not told apart for ever
+	for i := range 50_000 { // the number of separate counters is limited
 		r.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)
-		g.quiet.count(network(server.Remote(r)), 1, store.AuditEntry{})
+		g.quiet.Count(peer.Key(server.Remote(r)), 1, store.AuditEntry{})
 	}
-	if len(g.quiet.by) > mostSources+1 {
-		t.Errorf("%d addresses are remembered", len(g.quiet.by))
+	if n := g.quiet.Len(); n > mostSources+1 {
+		t.Errorf("%d addresses are counted separately", n)
 	}
 }
 
-// unwritable is a store whose audit can't be written.
+// unwritable is a store that can't write its audit while it is full.
 type unwritable struct {
 	store.Store
 	full bool
@@ -141,8 +142,8 @@ func (u *unwritable) Note(ctx context.Context, e store.AuditEntry) error {
 	return u.Store.Note(ctx, e)
 }
 
-// TestNothingWithoutATrace: what needs an administrator, or hands out or destroys, is not begun while the audit can't be written; nor is any other
-// change after one whose end was lost.
+// TestNothingWithoutATrace: while the audit can't be written, operations that need an administrator, hand out secrets or destroy are refused, and so are
+// all changes after the first lost entry.
 func TestNothingWithoutATrace(t *testing.T) {
 	g, st := gate(t)
 	u := &unwritable{Store: st}
@@ -173,10 +174,10 @@ func TestNothingWithoutATrace(t *testing.T) {
 	}
 	u.full = false
 	if w, _ := request(g, operate, "POST", "/jobs", token, do); w.Code != 200 || did != 1 {
-		t.Errorf("once there is room again: %d %s", w.Code, w.Body)
+		t.Errorf("after the disk has space again: %d %s", w.Code, w.Body)
 	}
 	u.full = true
-	request(g, operate, "POST", "/jobs", token, do) // nobody can know before
+	request(g, operate, "POST", "/jobs", token, do) // the first lost entry
 	if w, _ := request(g, operate, "POST", "/jobs", token, do); w.Code != http.StatusServiceUnavailable || did != 2 {
 		t.Errorf("after one was lost: %d, done %d times", w.Code, did)
 	}
@@ -190,7 +191,7 @@ func TestNothingWithoutATrace(t *testing.T) {
 	}
 }
 
-// TestStreamEndsWithItsToken: whoever takes a stream loses it once the token is revoked, or expires.
+// TestStreamEndsWithItsToken: a stream ends when its token is revoked or expires.
 func TestStreamEndsWithItsToken(t *testing.T) {
 	g, st := gate(t)
 	g.Bound(Bounds{Watch: 10 * time.Millisecond})
@@ -211,7 +212,7 @@ func TestStreamEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// TestIdleSessionEnds, and one that is used does not. What the browser keeps is good for pages alone.
+// TestIdleSessionEnds: an idle session ends, a used one lasts, and the API rejects the browser's cookie.
 func TestIdleSessionEnds(t *testing.T) {
 	g, st := gate(t)
 	token, made, err := NewToken(t.Context(), st, "ann", server.Read, "", time.Hour)
@@ -226,7 +227,7 @@ func TestIdleSessionEnds(t *testing.T) {
 		t.Errorf("it is %+v", who)
 	}
 	if w, _ := request(g, own, "GET", "/", secret, func(http.ResponseWriter, *http.Request) {}); w.Code != 401 {
-		t.Errorf("the API takes the session: %d", w.Code)
+		t.Errorf("the API accepts the session: %d", w.Code)
 	}
 	if used := testkit.Value(st.Token(t.Context(), made.ID))(t).Used; time.Since(used) > time.Minute {
 		t.Errorf("the token was used at %s", used)
@@ -234,7 +235,7 @@ func TestIdleSessionEnds(t *testing.T) {
 	g.Bound(Bounds{Idle: time.Millisecond})
 	time.Sleep(5 * time.Millisecond)
 	_, err = g.SignIn(r, secret)
-	testkit.Fails(t, err, fail.Unauthorized, "nothing was asked")
+	testkit.Fails(t, err, fail.Unauthorized, "idle for")
 	g.Bound(Bounds{})
 	testkit.Value(g.SignIn(r, secret))(t)
 	testkit.Must(t, st.RevokeToken(t.Context(), made.ID))
@@ -242,7 +243,7 @@ func TestIdleSessionEnds(t *testing.T) {
 	testkit.Fails(t, err, fail.Unauthorized, "revoked")
 }
 
-// TestFresh: whoever signed in with a provider a while ago has to do so again; a token is let through.
+// TestFresh: an old sign-in with a provider is refused; a token passes.
 func TestFresh(t *testing.T) {
 	g, _ := gate(t)
 	testkit.Must(t, g.Fresh(Operator{Via: ViaToken}))
@@ -250,7 +251,7 @@ func TestFresh(t *testing.T) {
 	testkit.Fails(t, g.Fresh(Operator{Via: ViaIDToken, SignedIn: time.Now().Add(-time.Hour)}), fail.Refused, "naupegos login --fresh")
 }
 
-// TestAdmit: a thing of a cluster that an operator may not see can't be told from one that does not exist.
+// TestAdmit: a job of another cluster looks like a missing one.
 func TestAdmit(t *testing.T) {
 	of := server.Found("job", "id", func(_ *http.Request, id string) (string, error) {
 		if id == "gone" {
@@ -268,7 +269,7 @@ func TestAdmit(t *testing.T) {
 	_, gone := liz.Admit(ask("gone"), server.Read, of)
 	_, foreign := liz.Admit(ask("j1"), server.Read, of)
 	if gone == nil || foreign == nil || strings.ReplaceAll(foreign.Error(), "j1", "gone") != gone.Error() || strings.Contains(foreign.Error(), "prod") {
-		t.Errorf("they differ: %v, and %v", gone, foreign)
+		t.Errorf("the errors differ: %v, and %v", gone, foreign)
 	}
 	if cluster, err := ada.Admit(ask("j1"), server.Read, of); err != nil || cluster != "prod" {
 		t.Errorf("%q %v", cluster, err)

@@ -2,15 +2,15 @@ package access
 
 import "github.com/naupegos/naupegos/internal/peer"
 
-// Bounds on how often an operator or an address may ask.
+// Rate limits of operators and addresses.
 const (
 	perToken, burstToken = 50, 200 // requests a second
-	burstWrong           = 10      // wrong tokens from one address, and then
-	perWrong             = 0.2     // so many a second
-	most                 = 10_000  // addresses and tokens that are remembered
+	burstWrong           = 10      // wrong tokens from one address at once
+	perWrong             = 0.2     // wrong tokens a second after that
+	most                 = 10_000  // size of each table
 )
 
-// limits are the bounds of tokens and of addresses that have shown wrong ones.
+// limits holds the rates of valid tokens, and of wrong tokens by address.
 type limits struct{ tokens, wrong *peer.Rates }
 
 func newLimits() *limits {
@@ -20,7 +20,7 @@ func newLimits() *limits {
 // mayAsk counts a request of a token.
 func (l *limits) mayAsk(token string) bool { return l.tokens.Allow(token) }
 
-// mayTry reports whether an address may show another token.
+// mayTry reports whether an address may present another token.
 func (l *limits) mayTry(from string) bool { return l.wrong.Would(peer.Key(from)) }
 
 // failed counts a wrong token from an address.

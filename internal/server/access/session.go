@@ -28,7 +28,7 @@ type Question struct{ State, Nonce, Verifier string }
 // SignedIn is what an issuer has said of somebody who has signed in to the pages.
 type SignedIn struct {
 	Operator                            // who they are now
-	Issuer, Subject, Name string        // Issuer is empty, and Subject the token's ID, for whoever shows a token
+	Issuer, Subject, Name string        // for a token, Issuer is empty and Subject is the token's ID
 	Claims                []byte        // JSON: what rules go by
 	Token                 string        // the ID token, by which the issuer ends its own session; empty: by nothing
 	Life                  time.Duration // after which they sign in again
@@ -119,7 +119,7 @@ func unseal(half, sealed string) string {
 
 // session returns the session that a browser has. The answers to all that are wrong are the same.
 func (g *Gate) session(ctx context.Context, secret string) (*store.Session, error) {
-	over := fail.New(fail.Unauthorized, "the session is over").Do("sign in again")
+	over := fail.New(fail.Unauthorized, "the session has ended").Do("sign in again")
 	id, half, ours := halves(secret)
 	if !ours {
 		return nil, over
@@ -142,7 +142,7 @@ func (g *Gate) session(ctx context.Context, secret string) (*store.Session, erro
 		last = x.Used
 	}
 	if idle := time.Since(last); idle > g.bounds.Idle {
-		return nil, fail.New(fail.Unauthorized, "the session is over: nothing was asked by it for %s", idle.Round(time.Minute)).Do("sign in again")
+		return nil, fail.New(fail.Unauthorized, "the session has ended: it was idle for %s", idle.Round(time.Minute)).Do("sign in again")
 	}
 	return x, nil
 }
@@ -154,8 +154,8 @@ func halves(secret string) (id, half string, ours bool) {
 	return id, half, ours && id != "" && len(text) <= 200
 }
 
-// SignIn returns whose session it is, for pages whose browsers keep it: fail.Unauthorized if nobody's, fail.NotReady where too many wrong ones came
-// from the same address.
+// SignIn returns the operator of a browser's session: fail.Unauthorized if the session is invalid, fail.NotReady after too many invalid ones from the same
+// address.
 func (g *Gate) SignIn(r *http.Request, secret string) (Operator, error) {
 	a := &asked{}
 	err := g.enter(r, a, func(ctx context.Context) (Operator, error) {
@@ -169,16 +169,16 @@ func (g *Gate) SignIn(r *http.Request, secret string) (Operator, error) {
 	return a.Operator, err
 }
 
-// again returns who somebody is now who has begun a session.
+// again returns the current operator of a session.
 func (g *Gate) again(ctx context.Context, x *store.Session) (o Operator, err error) {
 	switch {
-	case x.Issuer == "": // by a token
+	case x.Issuer == "": // signed in with a token
 		t, err := g.st.Token(ctx, x.Subject)
 		if err == nil {
 			err = valid(t)
 		}
 		if g.forged(err) || fail.KindOf(err) == fail.NotFound {
-			err = fail.New(fail.Unauthorized, "the session is over").Do("sign in again")
+			err = fail.New(fail.Unauthorized, "the session has ended").Do("sign in again")
 		}
 		if err != nil {
 			return o, err
@@ -186,7 +186,7 @@ func (g *Gate) again(ctx context.Context, x *store.Session) (o Operator, err err
 		o = ofToken(t)
 		o.Via = ViaTokenPages
 	case g.issuer == nil:
-		return o, fail.New(fail.Unauthorized, "this server knows no issuer any more").Do("sign in with a token")
+		return o, fail.New(fail.Unauthorized, "this server no longer has an issuer").Do("sign in with a token")
 	default:
 		if o, err = g.issuer.Again(x); err != nil {
 			return o, err
@@ -200,7 +200,7 @@ func (g *Gate) again(ctx context.Context, x *store.Session) (o Operator, err err
 	return o, nil
 }
 
-// BeginByToken begins a session of whoever shows a token. What the browser keeps is not the token: the API does not take it.
+// BeginByToken begins a session for a token. The browser gets a session key and not the token; the API rejects that key.
 func (g *Gate) BeginByToken(r *http.Request, had, token string, life time.Duration) (secret string, lasts time.Duration, err error) {
 	a := &asked{}
 	err = g.enter(r, a, func(ctx context.Context) (Operator, error) { return g.who(ctx, "Bearer "+token) })
@@ -208,7 +208,7 @@ func (g *Gate) BeginByToken(r *http.Request, had, token string, life time.Durati
 		return "", 0, err
 	}
 	if a.Via != ViaToken {
-		return "", 0, fail.New(fail.Unauthorized, "this needs a token that is valid").Do("naupegos server token create makes one")
+		return "", 0, fail.New(fail.Unauthorized, "a valid token is required").Do("naupegos server token create makes one")
 	}
 	t, err := g.st.Token(r.Context(), a.ID)
 	if err != nil {
@@ -221,8 +221,8 @@ func (g *Gate) BeginByToken(r *http.Request, had, token string, life time.Durati
 	return secret, life, err
 }
 
-// Attempt lets somebody try to sign in with a provider, and counts it where it fails for a reason that is theirs: fail.NotReady where too many failed
-// from the same address. Tokens that are wrong don't count here.
+// Attempt runs a sign-in with a provider, and counts failures that are the client's fault: fail.NotReady after too many from the same address. Wrong
+// tokens have their own counter.
 func (g *Gate) Attempt(r *http.Request, try func() error) error {
 	from := server.Remote(r)
 	if !g.limits.mayTry("sign-in " + from) {
@@ -236,5 +236,5 @@ func (g *Gate) Attempt(r *http.Request, try func() error) error {
 }
 
 func tooMany(from string) error {
-	return often{fail.New(fail.NotReady, "too many attempts that failed from %s", from).Do("wait a minute")}
+	return often{fail.New(fail.NotReady, "too many failed sign-ins from %s", from).Do("wait a minute")}
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// prefix begins every token, so that scanners of repositories find one that was committed.
+// prefix begins every token, so that secret scanners find committed ones.
 const prefix = "naupegos_"
 
-// NewToken makes a token, and returns what the operator is given: nothing else has it. A reason says why it lasts for as long as it does.
+// NewToken creates a token and returns its secret, which is stored nowhere. reason explains an unusual lifetime.
 func NewToken(ctx context.Context, st store.Access, name string, role server.Role, cluster string, life time.Duration, reason ...string) (secret string, t store.Token, err error) {
 	if strings.TrimSpace(name) == "" || len(name) > 100 {
-		return "", t, fail.New(fail.Invalid, "a token needs a name of at most 100 letters").Do("say whose it is, or what for")
+		return "", t, fail.New(fail.Invalid, "the name of a token has 1 to 100 characters").Do("name its owner or its purpose")
 	}
 	if !slices.Contains(roles, role) {
 		return "", t, fail.New(fail.Invalid, "there is no role %q", role).Do("choose %s", strings.Join(Roles(), ", "))
@@ -45,9 +45,9 @@ func hash(half string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// token returns the token of an Authorization header. The answers to all that are wrong are the same.
+// token returns the token of an Authorization header. All invalid tokens get the same error.
 func (g *Gate) token(ctx context.Context, header string) (*store.Token, error) {
-	wrong := fail.New(fail.Unauthorized, "this needs a token that is valid").Do("naupegos server token create makes one; show it by $NAUPEGOS_TOKEN")
+	wrong := fail.New(fail.Unauthorized, "a valid token is required").Do("naupegos server token create makes one; pass it in $NAUPEGOS_TOKEN")
 	scheme, text, _ := strings.Cut(header, " ")
 	text, ours := strings.CutPrefix(strings.TrimSpace(text), prefix)
 	id, half, _ := strings.Cut(text, "_")
@@ -70,7 +70,7 @@ func (g *Gate) token(ctx context.Context, header string) (*store.Token, error) {
 	return t, valid(t)
 }
 
-// valid refuses a token that has ended. Whoever has all of it learns why: clocks may differ.
+// valid refuses a revoked or expired token. Its holder learns the reason, because clocks may differ.
 func valid(t *store.Token) error {
 	now := time.Now()
 	switch {
@@ -83,7 +83,7 @@ func valid(t *store.Token) error {
 	return nil
 }
 
-// ofToken is whose token it is.
+// ofToken returns the operator of a token.
 func ofToken(t *store.Token) Operator {
 	return Operator{Name: t.Name + " (" + t.ID + ")", ID: t.ID, Role: server.Role(t.Role), Cluster: t.Cluster, Via: ViaToken, Session: t.ID}
 }

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// usesEvery is how exactly it is remembered when a token or a session was used last.
+// usesEvery is the precision of the last use of tokens and sessions.
 const usesEvery = time.Minute
 
-// uses remembers what was noted a moment ago, so that not each request writes to the store.
+// uses limits how often the last use of a token or session is written to the store.
 type uses struct {
 	mu    sync.Mutex
 	noted map[string]time.Time
 }
 
-// note notes that something was used, at most once a minute. A store that can't be written is no reason to refuse anybody.
+// note records the last use, at most once a minute. If the store can't be written, the request goes on.
 func (u *uses) note(name string, write func(at time.Time) error, log *slog.Logger) {
 	now := time.Now()
 	u.mu.Lock()
@@ -25,11 +25,11 @@ func (u *uses) note(name string, write func(at time.Time) error, log *slog.Logge
 		return
 	}
 	if u.noted == nil || len(u.noted) >= most {
-		u.noted = map[string]time.Time{} // it only saves writes
+		u.noted = map[string]time.Time{} // losing it costs a few writes
 	}
 	u.noted[name] = now
 	u.mu.Unlock()
 	if err := write(now); err != nil {
-		log.Warn("the last use could not be noted", "of", name, "error", err.Error())
+		log.Warn("the last use can't be recorded", "of", name, "error", err.Error())
 	}
 }

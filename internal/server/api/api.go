@@ -43,7 +43,7 @@ type api struct {
 	Config
 	huma huma.API
 	mux  *http.ServeMux
-	all  []server.Mount  // an operation each
+	all  []server.Mount  // one per operation
 	stop context.Context // ends with the server: nobody follows a job for longer
 }
 
@@ -70,15 +70,15 @@ func Part(ctx context.Context, c Config) server.Part {
 	a.history()
 	a.server()
 	return server.Part{Name: "api", Mounts: append(a.all,
-		server.Mount{Pattern: "/api/", Handler: mux, Need: server.Read, Scope: server.Own(), MaxBody: mostBody}, // answers what there is no operation for
+		server.Mount{Pattern: "/api/", Handler: mux, Need: server.Read, Scope: server.Own(), MaxBody: mostBody}, // all paths without an operation
 		server.Mount{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()},
 		server.Mount{Pattern: "GET /apidocs", Handler: http.HandlerFunc(a.docs), Scope: server.Public()},
-		server.Mount{Pattern: "GET /spec", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()}, // where the older system had it
+		server.Mount{Pattern: "GET /spec", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()}, // the older system's path
 		server.Mount{Pattern: "GET /specs", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()},
 	)}
 }
 
-// mostBody bounds a request's body, which may be a document.
+// mostBody limits a request's body, which may be a document.
 const mostBody = 4 << 20
 
 // schemaName names a type in the description: several packages have types of the same name.
@@ -103,8 +103,7 @@ type operation struct {
 	within                          time.Duration // 0: short
 }
 
-// add registers an operation, which is a mount of its own: the guard knows its role and its scope. Its errors become problem documents, and it has a
-// time.
+// add registers an operation as its own mount with role and scope. Its errors become problem documents, and it has a timeout.
 func add[I, O any](a *api, o operation, do func(context.Context, *I) (*O, error)) {
 	if o.within == 0 {
 		o.within = short

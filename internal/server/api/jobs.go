@@ -131,7 +131,7 @@ func (a *api) events(ctx context.Context, in *struct {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-store")
 		f := &follower{a: a, w: w, control: http.NewResponseController(w), id: in.ID, after: after}
-		ctx, cancel := context.WithTimeout(r.Context(), following) // which ends, too, once its reader may not read any more
+		ctx, cancel := context.WithTimeout(r.Context(), following) // also ends when its reader loses access
 		defer cancel()
 		if err := f.follow(ctx); err != nil {
 			a.Log.Debug("a job is not followed any more", "job", in.ID, "error", err.Error())
@@ -152,7 +152,7 @@ type follower struct {
 const (
 	lookAgain = 500 * time.Millisecond
 	alive     = 15 * time.Second
-	following = 24 * time.Hour // after which whoever follows comes back
+	following = 24 * time.Hour // after which a client reconnects
 	page      = 500
 )
 

@@ -46,7 +46,7 @@ type planned struct{ Body Planned }
 func (a *api) plans() {
 	add(a, operation{id: "plan", method: http.MethodPost, path: "/api/v1/plans", role: server.Read, scope: server.Own(), within: long,
 		summary: "Show what a verb would do, and change nothing",
-		text:    "The plan's digest is what POST /api/v1/jobs is given. With the role read a plan takes the stored document. A plan with a document or edited, with prepare, and one of a restore or an import needs the role operate."}, a.plan)
+		text:    "Pass the plan's digest to POST /api/v1/jobs. With the role read a plan takes the stored document. A plan with a document or edited, with prepare, and one of a restore or an import needs the role operate."}, a.plan)
 	add(a, operation{id: "look-at-foreign", method: http.MethodPost, path: "/api/v1/imports", role: server.Operate, scope: server.Own(), within: foreign,
 		summary: "Say which document describes a cluster that somebody has made with kubeadm, and where it differs from what Naupegos would have made",
 		text:    "The server logs in to its hosts by SSH, and changes nothing. The verb import takes the cluster over."}, a.lookAtForeign)
@@ -97,7 +97,7 @@ func mayAsk(ctx context.Context, need server.Role, name string, asked *operate.A
 	return may(ctx, need, name)
 }
 
-// mayBring refuses a document of their own to those who may only read: a plan reaches for what its document names.
+// mayBring refuses a document from an operator with the role read, because a plan connects to the hosts in its document.
 func mayBring(ctx context.Context, asked *operate.Asked) error {
 	who := access.From(ctx)
 	if !asked.Brings() || who.May(server.Operate, who.Cluster) == nil {
@@ -124,7 +124,7 @@ func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planne
 	if err := mayAsk(ctx, need, name, &asked); err != nil {
 		return nil, err
 	}
-	if need == server.Read { // else bundles are made, backups opened, documents of others read
+	if need == server.Read { // all other plans build bundles, open backups or read other documents
 		access.Looks(ctx)
 	}
 	var said bytes.Buffer

@@ -68,7 +68,7 @@ func (a *api) server() {
 func (a *api) serverStatus(ctx context.Context, _ *struct{}) (*serverOf, error) {
 	who := access.From(ctx)
 	s, err := StatusOf(ctx, a.Store, who.Sees)
-	if err == nil && !who.Sees("") { // where the server keeps what is for whoever may see all of it
+	if err == nil && !who.Sees("") { // the location of the state, for operators of all clusters only
 		s.Store = ""
 		for i := range s.Servers {
 			s.Servers[i].Holder = ""

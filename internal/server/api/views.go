@@ -41,7 +41,7 @@ func view[In, T any](a *api, v operate.View[In, T], summary string) {
 		if o.role = server.Admin; v.Operator {
 			o.role = server.Operate
 		}
-		o.text = "What is answered holds secrets, or may, in base64; that somebody has got it is in the audit."
+		o.text = "The answer may contain secrets, in base64. The audit records each request."
 	}
 	see := func(ctx context.Context, name string, in In) (*viewOf[T], error) {
 		if !v.Secret {

@@ -1,7 +1,7 @@
 // Package forward sends the audit log to other hosts as it grows: by syslog (RFC 5424) or as OpenTelemetry logs (OTLP over HTTP).
 //
-// It reads entries from the store in the order of their chain, so that it also has those of commands on the host and of other servers, and remembers
-// in the store how far each sink has got. It holds one page of entries at a time. Each entry arrives at least once.
+// It reads entries from the store in chain order, including entries of host commands and other servers, and stores the position of each sink. It holds
+// one page of entries at a time. Each entry arrives at least once.
 package forward
 
 import (
@@ -14,32 +14,32 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Times and sizes of forwarding.
+// Limits of forwarding.
 const (
-	page    = 500              // entries that are held at once
-	look    = time.Second      // how often the store is asked for more
-	sending = 20 * time.Second // how long a page may take
-	longest = time.Minute      // between two attempts to reach a sink
+	page    = 500              // entries per request
+	look    = time.Second      // poll interval
+	sending = 20 * time.Second // timeout of one page
+	longest = time.Minute      // maximum wait between two attempts
 )
 
-// Sink is where entries go.
+// Sink is a destination of audit entries.
 type Sink struct {
-	name  string // without what only its address holds
+	name  string // without secrets
 	store store.Auditing
 	log   *slog.Logger
 	send  func(ctx context.Context, all []store.AuditEntry) error
-	wait  time.Duration // between two looks
+	wait  time.Duration // poll interval
 }
 
-// Open returns the sink of an address. It does not ask there yet.
+// Open returns the sink of an address, without connecting to it.
 func Open(to string, st store.Auditing, log *slog.Logger) (*Sink, error) {
-	wrong := fail.New(fail.Invalid, "--audit-to %q is no sink", to).Do("write syslog://HOST:PORT, syslogs://HOST:PORT, otlp+http://HOST:PORT or otlp+https://HOST:PORT")
+	wrong := fail.New(fail.Invalid, "--audit-to %q is not a supported sink", to).Do("write syslog://HOST:PORT, syslogs://HOST:PORT, otlp+http://HOST:PORT or otlp+https://HOST:PORT")
 	u, err := url.Parse(to)
 	if err != nil {
-		return nil, fail.New(fail.Invalid, "--audit-to is no address of a sink").Do("write syslog://HOST:PORT, or otlp+https://HOST:PORT")
+		return nil, fail.New(fail.Invalid, "--audit-to is not a URL").Do("write syslog://HOST:PORT, or otlp+https://HOST:PORT")
 	}
 	if u.User != nil {
-		return nil, fail.New(fail.Invalid, "--audit-to holds a password: everybody on this host can read the arguments of a command").Do("leave it away")
+		return nil, fail.New(fail.Invalid, "--audit-to contains a password, but all users of this host can read command lines").Do("remove the password")
 	}
 	s := &Sink{name: u.Scheme + "://" + u.Host + u.Path, store: st, log: log, wait: look}
 	switch u.Scheme {
@@ -60,7 +60,7 @@ func Open(to string, st store.Auditing, log *slog.Logger) (*Sink, error) {
 	return s, nil
 }
 
-// Run forwards until ctx ends. A sink that can't be reached is tried again, less and less often: the store keeps what it has not got.
+// Run forwards until ctx ends. It retries an unreachable sink with growing waits; the store keeps the entries.
 func (s *Sink) Run(ctx context.Context) error {
 	failed, pause := false, s.wait
 	for {
@@ -90,7 +90,7 @@ func (s *Sink) Run(ctx context.Context) error {
 	}
 }
 
-// once forwards a page of entries, and reports whether there may be more.
+// once forwards one page of entries, and reports whether more may follow.
 func (s *Sink) once(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sending)
 	defer cancel()

@@ -44,7 +44,7 @@ func note(t *testing.T, st store.Store, action, outcome string) {
 	testkit.Must(t, st.Note(t.Context(), store.AuditEntry{At: time.Now(), Who: `ann "]\ (1)`, Via: "token", Session: "1", From: "192.0.2.1", Action: action, Outcome: outcome}))
 }
 
-// got waits for messages.
+// got waits for a message.
 func got(t *testing.T, c <-chan string) string {
 	t.Helper()
 	select {
@@ -56,7 +56,7 @@ func got(t *testing.T, c <-chan string) string {
 	}
 }
 
-// TestSyslog: entries come in order as RFC 5424 has them, also those that were there before, and those of a time at which the sink was away.
+// TestSyslog: RFC 5424 messages arrive in order, including entries from before the start and from a downtime of the sink.
 func TestSyslog(t *testing.T) {
 	st := opened(t)
 	note(t, st, "POST /before", "done")
@@ -99,7 +99,7 @@ func TestSyslog(t *testing.T) {
 	}
 	note(t, st, "POST /x", "refused: Forbidden")
 	if m := got(t, messages); !strings.HasPrefix(m, "<108>1 ") || !strings.Contains(m, `seq="2"`) {
-		t.Errorf("then came %q", m)
+		t.Errorf("next message: %q", m)
 	}
 	testkit.Must(t, l.Close())
 	for i := range 5 {
@@ -111,12 +111,12 @@ func TestSyslog(t *testing.T) {
 	go serve(l)
 	for i := range 5 {
 		if m := got(t, messages); !strings.Contains(m, fmt.Sprint("POST /away/", i, ": done")) {
-			t.Errorf("then came %q", m)
+			t.Errorf("next message: %q", m)
 		}
 	}
 }
 
-// TestOTLP: a collector that refuses gets the same entries again.
+// TestOTLP: entries that a collector refuses are sent again.
 func TestOTLP(t *testing.T) {
 	st := opened(t)
 	var mu sync.Mutex
@@ -165,7 +165,7 @@ func TestSinks(t *testing.T) {
 		_, err := Open(to, nil, slog.New(slog.DiscardHandler))
 		testkit.Fails(t, err, fail.Invalid, "--audit-to")
 		if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: it tells %v", to, err)
+			t.Errorf("%s: %v", to, err)
 		}
 	}
 	for _, to := range []string{"syslog://x:514", "syslog://x?transport=udp", "syslogs://x", "otlp+http://x:4318", "otlp+https://x/custom"} {

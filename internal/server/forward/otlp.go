@@ -47,7 +47,7 @@ type (
 	}
 )
 
-// record is an entry as OTLP has it.
+// record returns the OTLP log record of an entry.
 func record(e *store.AuditEntry) logRecord {
 	r := logRecord{Time: strconv.FormatInt(e.At.UnixNano(), 10), SeverityText: "INFO", Severity: 9, Body: text{e.Who + ": " + e.Action + ": " + e.Outcome}}
 	if e.Outcome != "done" && e.Outcome != "begun" {
@@ -69,7 +69,7 @@ func (o *otlp) send(ctx context.Context, all []store.AuditEntry) error {
 		"scopeLogs": []any{map[string]any{"scope": map[string]string{"name": "naupegos.audit"}, "logRecords": records}},
 	}}})
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "write the audit for OTLP")
+		return fail.Wrap(fail.Internal, err, "encode the audit for OTLP")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.url, bytes.NewReader(body))
 	if err != nil {

@@ -15,17 +15,17 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Priorities of RFC 5424: the facility "log audit", and how severe an entry is.
+// Priorities of RFC 5424: the facility "log audit", and the severity of an entry.
 const (
 	facility = 13 * 8
 	warning  = 4
 	notice   = 5
 )
 
-// syslog sends messages of RFC 5424: over TCP and TLS with octet counting (RFC 6587, RFC 5425), over UDP a message a datagram.
+// syslog sends messages of RFC 5424: over TCP and TLS with octet counting (RFC 6587, RFC 5425), over UDP with one message per datagram.
 type syslog struct {
 	network, address string
-	tls              *tls.Config // nil: in the clear
+	tls              *tls.Config // nil: plain text
 	host             string
 }
 
@@ -34,7 +34,7 @@ func newSyslog(u *url.URL) (*syslog, error) {
 	port := "601"
 	switch transport := u.Query().Get("transport"); {
 	case u.Scheme == "syslogs" && transport != "", transport != "" && transport != "tcp" && transport != "udp":
-		return nil, fail.New(fail.Invalid, "--audit-to: the transport %q is not one of %s", transport, u.Scheme).Do("leave it away, or write syslog://HOST:PORT?transport=udp")
+		return nil, fail.New(fail.Invalid, "--audit-to: %s does not support the transport %q", u.Scheme, transport).Do("remove it, or write syslog://HOST:PORT?transport=udp")
 	case u.Scheme == "syslogs":
 		y.tls, port = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}, "6514"
 	case transport == "udp":
@@ -86,7 +86,7 @@ func (y *syslog) send(ctx context.Context, all []store.AuditEntry) (err error) {
 // quoting escapes a value of structured data.
 var quoting = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `]`, `\]`)
 
-// message is an entry as RFC 5424 has it. 32473 is the enterprise number that stands for nobody's in particular (RFC 5612).
+// message returns the RFC 5424 message of an entry. 32473 is the enterprise number for examples (RFC 5612).
 func (y *syslog) message(e *store.AuditEntry) string {
 	severity := notice
 	if e.Outcome != "done" && e.Outcome != "begun" {
@@ -100,7 +100,7 @@ func (y *syslog) message(e *store.AuditEntry) string {
 		e.Who, e.Action, e.Outcome)
 }
 
-// fields are those of an entry that say something.
+// fields returns the non-empty fields of an entry.
 func fields(e *store.AuditEntry) (all [][2]string) {
 	for _, f := range [][2]string{{"seq", strconv.FormatInt(e.Seq, 10)}, {"who", e.Who}, {"via", e.Via}, {"session", e.Session}, {"from", e.From}, {"action", e.Action}, {"cluster", e.Cluster},
 		{"outcome", e.Outcome}, {"hash", e.Hash}, {"signature", e.Signature}, {"time", e.At.UTC().Format(time.RFC3339Nano)}} {

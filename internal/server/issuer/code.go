@@ -224,7 +224,7 @@ func (i *Issuer) ask(ctx context.Context, p *oidc.Provider, got *oauth2.Token, s
 		return fail.Wrap(fail.Unreachable, err, "ask the issuer %s who has signed in", i.c.URL)
 	}
 	if info.Subject != subject {
-		return fail.New(fail.Unauthorized, "%s tells of somebody else than who has signed in", i.Host())
+		return fail.New(fail.Unauthorized, "%s describes another user than the one who signed in", i.Host())
 	}
 	more := map[string]any{}
 	if err := info.Claims(&more); err != nil {

@@ -175,9 +175,9 @@ func TestForgedAnswers(t *testing.T) {
 	}{
 		"nonce of another sign-in":    {change: map[string]any{"nonce": "another"}, want: "not the one to this question"},
 		"no nonce":                    {change: map[string]any{"nonce": nil}, want: "not the one to this question"},
-		"for another client":          {change: map[string]any{"aud": "naupegos"}, want: "for somebody else"},
-		"for several, by another":     {change: map[string]any{"aud": []string{"pages", "other"}, "azp": "other"}, want: "for somebody else"},
-		"for several, nobody's":       {change: map[string]any{"aud": []string{"pages", "other"}}, want: "for somebody else"},
+		"for another client":          {change: map[string]any{"aud": "naupegos"}, want: "for another client"},
+		"for several, by another":     {change: map[string]any{"aud": []string{"pages", "other"}, "azp": "other"}, want: "for another client"},
+		"for several, nobody's":       {change: map[string]any{"aud": []string{"pages", "other"}}, want: "for another client"},
 		"another issuer's":            {change: map[string]any{"iss": "https://evil.example.org"}, want: "another issuer"},
 		"expired":                     {change: map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}, want: "compare this server's clock"},
 		"made in the future":          {change: map[string]any{"iat": time.Now().Add(time.Hour).Unix(), "exp": time.Now().Add(2 * time.Hour).Unix()}, want: "the clocks differ"},
@@ -245,7 +245,7 @@ func TestUserinfo(t *testing.T) {
 	}
 	i.info["sub"] = "id2"
 	_, err = answer(http.StatusOK)
-	testkit.Fails(t, err, fail.Unauthorized, "somebody else")
+	testkit.Fails(t, err, fail.Unauthorized, "another user")
 }
 
 // TestIssuerIsAway: that it does not answer is said so, and is no refusal.

@@ -142,10 +142,10 @@ func (i *Issuer) Operator(ctx context.Context, raw string) (o access.Operator, e
 	return o, nil
 }
 
-// meant refuses an ID token that was not issued to a client, or by a clock that differs from this server's.
+// meant refuses an ID token for another client, or with a time of issue that this server's clock contradicts.
 func (i *Issuer) meant(token *oidc.IDToken, claims map[string]any, client, remedy string) error {
 	if azp, _ := claims["azp"].(string); azp != client && (azp != "" || len(token.Audience) > 1) {
-		return fail.New(fail.Unauthorized, "the ID token is not believed: it is for somebody else").Do("%s", remedy)
+		return fail.New(fail.Unauthorized, "the ID token is for another client").Do("%s", remedy)
 	}
 	if ahead := time.Until(token.IssuedAt); ahead > skew {
 		return fail.New(fail.Unauthorized, "the ID token was made %s from now: the clocks differ", ahead.Round(time.Second)).
@@ -154,7 +154,7 @@ func (i *Issuer) meant(token *oidc.IDToken, claims map[string]any, client, remed
 	return nil
 }
 
-// proven is when somebody has proven to the issuer who they are. An issuer that does not say so has at least made the token then.
+// proven returns the time of authentication, or the token's time of issue if the issuer does not state one.
 func proven(token *oidc.IDToken, claims map[string]any) time.Time {
 	if at, ok := claims["auth_time"].(float64); ok && at > 0 && at < 1e11 {
 		return time.Unix(int64(at), 0).UTC()
@@ -192,15 +192,15 @@ func plain(name string) string {
 	}, name)
 }
 
-// disbelieved is why an ID token is not believed, and what its owner does about it.
+// disbelieved returns the error for an invalid ID token, with a remedy.
 func (i *Issuer) disbelieved(err error, remedy string) error {
 	if strings.Contains(err.Error(), "fetching keys") {
 		return fail.Wrap(fail.Unreachable, err, "ask the issuer %s for its keys", i.c.URL)
 	}
-	return fail.New(fail.Unauthorized, "the ID token is not believed: %s", reason(err)).Do("%s", remedy)
+	return fail.New(fail.Unauthorized, "the ID token was rejected: %s", reason(err)).Do("%s", remedy)
 }
 
-// reason is why a token is not believed, without anything of it.
+// reason returns the reason for a token's rejection, without quoting it.
 func reason(err error) string {
 	if e := (*oidc.TokenExpiredError)(nil); errors.As(err, &e) {
 		return "it expired at " + e.Expiry.UTC().Format(time.RFC3339) + "; this server's clock says " + time.Now().UTC().Format(time.RFC3339)
@@ -208,7 +208,7 @@ func reason(err error) string {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "audience"):
-		return "it is for somebody else"
+		return "it is for another client"
 	case strings.Contains(text, "different provider"):
 		return "another issuer made it"
 	case strings.Contains(text, "not before"):

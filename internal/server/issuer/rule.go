@@ -10,22 +10,22 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// Rule gives operators with all of its claims a role. Of several rules that fit, the first one counts.
+// Rule grants a role to operators that have all of its claims. The first matching rule applies.
 type Rule struct {
 	Role    server.Role
 	Cluster string // the only one that they may see; empty: all
 	Claim   string
 	Value   string // of the claim, or one of a list
-	And     []Want // other claims that they need at once
+	And     []Want // further claims, all required
 }
 
-// Want is a claim with a value that it has to have, or one of a list.
+// Want is a required value of a claim; for a list, one of its values.
 type Want struct{ Claim, Value string }
 
-// wants lists all claims that a rule goes by.
+// wants lists all claims of a rule.
 func (r Rule) wants() []Want { return append([]Want{{r.Claim, r.Value}}, r.And...) }
 
-// joint is where a rule has another claim: & and the claim's name.
+// joint matches the start of a further claim: & and its name.
 var joint = regexp.MustCompile(`&[A-Za-z_][A-Za-z0-9_./-]*:`)
 
 // ParseRule reads [CLUSTER/]ROLE=CLAIM:VALUE[&CLAIM:VALUE]….

@@ -95,7 +95,7 @@ func (m *Metrics) Unattended(d store.Duty) {
 	m.runs.WithLabelValues(d.Cluster, d.Kind, d.Outcome).Inc()
 }
 
-// Part has the server tell, to whoever has the role read for all clusters: it tells of all of them.
+// Part serves the metrics to operators with the role read for all clusters.
 func (m *Metrics) Part() server.Part {
 	tell := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.c.Log.Handler(), slog.LevelError), Timeout: 2 * m.c.Within, MaxRequestsInFlight: 4})
 	return server.Part{Name: "metrics", Mounts: []server.Mount{{Pattern: "GET /metrics", Need: server.Read, Scope: server.Everything(), Handler: tell}}}

@@ -29,15 +29,15 @@ type Store interface {
 	Find(ctx context.Context, q Query) ([]Machine, int, error)
 	// Counts returns how many machines there are by state.
 	Counts(ctx context.Context) (map[string]int, error)
-	// Assign writes claim, roles and events of the machines that decide returns. decide sees all machines without their facts; Machine.Look
-	// reads those of one. Two that decide at once do so one after another; a seat of a pool is never given twice.
+	// Assign writes the claim, roles and events of the machines that decide returns. decide gets all machines without facts; Machine.Look reads one
+	// machine's facts. Concurrent calls are serialized, so that a place in a pool is never assigned twice.
 	Assign(ctx context.Context, decide func(all []Machine) ([]Assigned, error)) error
 	// Forget removes a machine and all that is remembered of it, and gives back the places that it holds: fail.NotFound if there is none.
 	Forget(ctx context.Context, uuid string) error
 
-	// Expire removes the machines that wait for approval and were not heard of since a moment, and returns how many.
+	// Expire removes pending machines that were last seen before a time, and returns their number.
 	Expire(ctx context.Context, unseen time.Time) (int64, error)
-	// Claimants returns the UUIDs of other machines that wait for approval and claim a MAC address that this one claims; at most ten.
+	// Claimants returns the UUIDs of at most ten other pending machines that claim one of this machine's MAC addresses.
 	Claimants(ctx context.Context, uuid string) ([]string, error)
 
 	// Report remembers what a machine says of what is installed. fail.Conflict where the machine has reported with this or a greater
@@ -58,13 +58,13 @@ type Store interface {
 	// Slots returns the places that are held now, by group and holder; of one group, or (empty) of all.
 	Slots(ctx context.Context, group string) ([]Slot, error)
 
-	// AddLockToken remembers a token of a group: fail.Refused where there are too many.
+	// AddLockToken stores a token of a group: fail.Refused if there are too many.
 	AddLockToken(ctx context.Context, t LockToken) error
-	// LockToken returns the token of an ID: fail.NotFound if there is none.
+	// LockToken returns a token by its ID: fail.NotFound if it does not exist.
 	LockToken(ctx context.Context, id string) (*LockToken, error)
 	// LockTokens returns all tokens of groups, by group.
 	LockTokens(ctx context.Context) ([]LockToken, error)
-	// DropLockToken forgets a token: fail.NotFound if there is none.
+	// DropLockToken deletes a token: fail.NotFound if it does not exist.
 	DropLockToken(ctx context.Context, id string) error
 }
 
@@ -73,7 +73,7 @@ type How struct {
 	Make bool // remember it if it is not known
 	// Quick has the commit outlive the process, but perhaps not a power cut: for what machines say again anyway.
 	Quick bool
-	Room  Room // to be kept where the machine is new and waits for approval
+	Room  Room // limits for a new pending machine
 }
 
 // Machine is what is remembered of one machine.
@@ -86,8 +86,8 @@ type Machine struct {
 	Roles    []string // sorted
 	MACs     []string // the one that it boots by first
 	Labels   map[string]string
-	Waits    Wait   // for approval
-	Origin   string // the address that a machine which waits was heard from first; empty: not known
+	Waits    Wait   // pending approval
+	Origin   string // address of a pending machine's first report; empty: unknown
 	Unusable string // a word for why it can't be used though nobody has it; empty: it can
 	Record   []byte // JSON: what is not searched for
 	Facts    []byte // JSON; nil where a query didn't ask for them
@@ -95,7 +95,7 @@ type Machine struct {
 	Changed  time.Time
 	Seen     time.Time // when it was heard of last, reports included
 	Report   *Report   // the last one; nil: none yet
-	// Look reads the facts while Assign decides; nil at any other time.
+	// Look reads the facts during Assign; nil otherwise.
 	Look func() ([]byte, error)
 }
 
@@ -113,7 +113,7 @@ type Draft struct {
 	Boot     *Boot     // to be remembered; one that is known stays as it is
 	Journals []Journal // to be remembered, in the place of those of the same boot and kind
 	Events   []Event   // to be added; they need no time
-	// Rivals are MAC addresses that others claim in the name of this machine, so that it is found by them; nil: those that are known.
+	// Rivals are MAC addresses that other keys claim for this machine's UUID, which lookups find too; nil keeps the stored ones.
 	Rivals []string
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// LockToken lets whoever shows it ask for places to reboot of one group.
+// LockToken is a token for the reboot locks of one group.
 type LockToken struct {
 	ID      string    `json:"id"`
 	Group   string    `json:"group"`
@@ -17,7 +17,7 @@ type LockToken struct {
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 }
 
-// mostLockTokens bounds the tokens of groups, and with them the groups.
+// mostLockTokens limits the number of tokens, and thereby of groups.
 const mostLockTokens = 1000
 
 // AddLockToken implements Store.
@@ -28,13 +28,13 @@ func (s machines) AddLockToken(ctx context.Context, t LockToken) error {
 			return err
 		}
 		if n >= mostLockTokens {
-			return fail.New(fail.Refused, "there are %d tokens of groups already", n).Do("revoke some: naupegos machine lock-token revoke ID")
+			return fail.New(fail.Refused, "the limit of %d group tokens is reached", n).Do("revoke some: naupegos machine lock-token revoke ID")
 		}
 		_, err := run(ctx, tx, "INSERT INTO lock_tokens (id, group_name, hash, created_at, expires) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
 			t.ID, t.Group, t.Hash, micros(t.Created), micros(t.Expires))
 		return err
 	})
-	return s.db.Wrap(err, "make a token of the group %s", t.Group)
+	return s.db.Wrap(err, "create a token of group %s", t.Group)
 }
 
 // LockToken implements Store.
@@ -44,7 +44,7 @@ func (s machines) LockToken(ctx context.Context, id string) (*LockToken, error) 
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fail.New(fail.NotFound, "there is no such token of a group").At(id)
+		return nil, fail.New(fail.NotFound, "there is no group token with this ID").At(id)
 	}
 	return &all[0], nil
 }
@@ -64,7 +64,7 @@ func (s machines) lockTokens(ctx context.Context, tail string, args ...any) (all
 		}, "SELECT id, group_name, hash, created_at, expires FROM lock_tokens"+tail, args...)
 		return err
 	})
-	return all, s.db.Wrap(err, "read the tokens of groups")
+	return all, s.db.Wrap(err, "read the group tokens")
 }
 
 // DropLockToken implements Store.
@@ -72,11 +72,11 @@ func (s machines) DropLockToken(ctx context.Context, id string) error {
 	var gone bool
 	err := s.db.Write(ctx, false, func(tx Querier) error {
 		n, err := run(ctx, tx, "DELETE FROM lock_tokens WHERE id = $1", id)
-		gone = gone || n > 0 // where it is carried out twice, the first time counts
+		gone = gone || n > 0 // if the transaction is repeated, the first attempt counts
 		return err
 	})
 	if err == nil && !gone {
-		return fail.New(fail.NotFound, "there is no such token of a group").At(id)
+		return fail.New(fail.NotFound, "there is no group token with this ID").At(id)
 	}
 	return s.db.Wrap(err, "revoke the token %s", id)
 }

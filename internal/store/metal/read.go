@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// byMAC is the machine of a MAC address: the approved one, or, where there is none, the only one that claims it.
+// byMAC selects the machine of a MAC address: the approved machine, or else the only claimant.
 const byMAC = "m.uuid = COALESCE((SELECT uuid FROM machine_macs WHERE mac = $1), (SELECT MIN(uuid) FROM machine_claims WHERE mac = $1 HAVING COUNT(*) = 1))"
 
 const (

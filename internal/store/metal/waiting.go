@@ -10,35 +10,35 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Wait says whether a machine waits for approval. What a machine claims while it waits, such as MAC addresses, keeps nothing from other machines.
+// Wait is a machine's approval state. Claims of a pending machine, such as MAC addresses, do not block other machines.
 type Wait int
 
-// How machines wait.
+// The approval states.
 const (
-	Counts Wait = iota // it doesn't: what it says counts
-	Once               // it was heard of once
-	Again              // it was heard of again
-	Kept               // an operator has decided something about it: it is never removed to make room
+	Counts Wait = iota // approved: its claims count
+	Once               // pending, reported once
+	Again              // pending, reported again
+	Kept               // pending, configured by an operator: never removed to make room
 )
 
-// Room bounds the machines that wait; 0 is no bound.
+// Room limits the number of pending machines; 0 is no limit.
 type Room struct {
 	Total     int // of all
-	PerOrigin int // of those with one Machine.Origin
+	PerOrigin int // per Machine.Origin
 }
 
-// Bounds of what is kept of a machine that waits.
+// Limits of a pending machine's data.
 const (
 	waitingBoots  = 2
 	waitingEvents = 20
 	waitingMACs   = 64
 )
 
-// removable is the condition on machines that may be removed to make room, or because of their age.
+// removable is the SQL condition for machines that may be removed to make room, or for their age.
 const removable = "waits IN (1, 2)"
 
-// makeRoom removes what is over the bounds, but never the machine that has just come: of its origin, and of all, first those that were heard of
-// once, and of these the one that was heard of longest ago.
+// makeRoom removes pending machines over the limits, per origin and in total, but not d itself. It removes machines that reported only once first, and
+// among them the one with the oldest report.
 func (s machines) makeRoom(ctx context.Context, tx Querier, d *Draft, room Room) error {
 	if room.Total <= 0 && (room.PerOrigin <= 0 || d.Origin == "") {
 		return nil
@@ -73,7 +73,7 @@ func (s machines) Expire(ctx context.Context, unseen time.Time) (n int64, err er
 		n, err = run(ctx, tx, "DELETE FROM machines WHERE "+removable+" AND seen_at < $1", micros(unseen))
 		return err
 	})
-	return n, s.db.Wrap(err, "remove machines that wait for approval since long")
+	return n, s.db.Wrap(err, "remove old pending machines")
 }
 
 // Claimants implements Store.
@@ -83,21 +83,21 @@ func (s machines) Claimants(ctx context.Context, uuid string) (all []string, err
 			`SELECT DISTINCT b.uuid FROM machine_claims a JOIN machine_claims b ON b.mac = a.mac AND b.uuid <> a.uuid WHERE a.uuid = $1 ORDER BY b.uuid LIMIT 10`, uuid)
 		return err
 	})
-	return all, s.db.Wrap(err, "read who else claims the MAC addresses of the machine %s", uuid)
+	return all, s.db.Wrap(err, "read other claims to the MAC addresses of machine %s", uuid)
 }
 
-// ambiguous names the machines that claim a MAC address where several do; nil where none or one does.
+// ambiguous returns an error with the claimants of a MAC address if there are several.
 func (s machines) ambiguous(ctx context.Context, q Querier, mac string) error {
 	all, err := rows(ctx, q, func(r *sql.Rows) (uuid string, err error) { return uuid, r.Scan(&uuid) },
 		"SELECT uuid FROM machine_claims WHERE mac = $1 ORDER BY uuid LIMIT 10", mac)
 	if err != nil || len(all) < 2 {
 		return err
 	}
-	return fail.New(fail.Conflict, "several machines that wait for approval claim the MAC address %s: %s", mac, strings.Join(all, ", ")).
-		Do("name one by its UUID: naupegos machine show UUID says what it is")
+	return fail.New(fail.Conflict, "several pending machines claim the MAC address %s: %s", mac, strings.Join(all, ", ")).
+		Do("use the UUID of one: naupegos machine show UUID shows the machine")
 }
 
-// claim writes the MAC addresses that a machine claims, and those that other keys claim in its name. None may be an approved machine's.
+// claim writes the MAC addresses that a machine claims, and those that other keys claim for its UUID. It refuses addresses of approved machines.
 func claim(ctx context.Context, tx Querier, uuid string, macs []string, place func(i int) int) error {
 	for i, mac := range macs[:min(len(macs), waitingMACs)] {
 		var other string
@@ -116,6 +116,6 @@ func claim(ctx context.Context, tx Querier, uuid string, macs []string, place fu
 }
 
 func taken(mac, uuid, other string) error {
-	return fail.New(fail.Conflict, "the MAC address %s is the machine %s's", mac, other).At(uuid).
-		Do("two machines can't share one: where a network card was moved, forget the other machine first: naupegos machine forget %s", other)
+	return fail.New(fail.Conflict, "the MAC address %s belongs to machine %s", mac, other).At(uuid).
+		Do("if its network card was moved, remove the other machine first: naupegos machine forget %s", other)
 }

@@ -112,7 +112,7 @@ func (s machines) save(ctx context.Context, tx Querier, d *Draft, before Machine
 	return putEvents(ctx, tx, d.UUID, now, d.Events, kept(d.Waits, keptEvents, waitingEvents))
 }
 
-// kept is how many of something are kept of a machine.
+// kept is the number of events or other records per machine.
 func kept(w Wait, usual, waiting int) int {
 	if w == Counts {
 		return usual
@@ -120,8 +120,8 @@ func kept(w Wait, usual, waiting int) int {
 	return waiting
 }
 
-// putMACs writes the addresses of a machine. The address that a machine which counts boots by is no other one's; further ones that are another's are
-// left out, because that machine may have claimed them at the same time.
+// putMACs writes a machine's addresses. It refuses another approved machine's address as the boot address, and skips other such addresses, because that
+// machine may have claimed them at the same time.
 func (s machines) putMACs(ctx context.Context, tx Querier, d *Draft) error {
 	if _, err := run(ctx, tx, "DELETE FROM machine_macs WHERE uuid = $1", d.UUID); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (s machines) putMACs(ctx context.Context, tx Querier, d *Draft) error {
 	return claim(ctx, tx, d.UUID, d.Rivals, func(int) int { return -1 })
 }
 
-// own writes the addresses of a machine that counts.
+// own writes the addresses of an approved machine.
 func (s machines) own(ctx context.Context, tx Querier, d *Draft) error {
 	for place, mac := range d.MACs {
 		n, err := run(ctx, tx, "INSERT INTO machine_macs (mac, uuid, place) VALUES ($1, $2, $3) ON CONFLICT (mac) DO NOTHING", mac, d.UUID, place)
@@ -262,10 +262,10 @@ func (s machines) Assign(ctx context.Context, decide func(all []Machine) ([]Assi
 	return s.db.Wrap(err, "assign machines")
 }
 
-// atOnce is of how many machines facts are read at a time.
+// atOnce is the number of machines whose facts are read together.
 const atOnce = 50
 
-// lookable lets each machine's facts be read one page at a time: those of the machine, and of the next ones that nobody has.
+// lookable sets Look, which reads facts in pages: those of the machine and of the following unassigned ones.
 func lookable(ctx context.Context, tx Querier, all []Machine) {
 	page := map[string][]byte{}
 	for i := range all {

@@ -37,7 +37,7 @@ func filled(t *testing.T, at Opener) store.Store {
 	return s
 }
 
-// reads are what can be asked of filled, by table.
+// reads returns a read of filled's rows, by table.
 func reads(ctx context.Context, s store.Store) map[string]func() error {
 	secret := func(cluster, name string) func() error {
 		return func() error { _, err := s.Secrets(cluster).Get(ctx, name); return err }
@@ -53,7 +53,7 @@ func reads(ctx context.Context, s store.Store) map[string]func() error {
 	}
 }
 
-// forgedRows: whoever writes the database without the identity is not believed.
+// forgedRows: rows that were written without the identity are refused.
 func forgedRows(t *testing.T, _ Opener, d Database) {
 	row := func(table, key, columns, from, to string) string {
 		set := make([]string, 0, 3)
@@ -110,13 +110,13 @@ func forgedRows(t *testing.T, _ Opener, d Database) {
 			for _, do := range c.do {
 				d.SQL(t, s, do)
 			}
-			fresh := at("reader") // which remembers no key
+			fresh := at("reader") // without cached keys
 			testkit.Fails(t, reads(t.Context(), fresh)[c.read](), fail.Refused, append(c.say, "was not written with this store's identity")...)
 		})
 	}
 }
 
-// unmarkedStore: the first open of a store from before MACs adds them, and no store becomes such a one again.
+// unmarkedStore: the first open of an older store adds MACs, and an attacker cannot trigger that again.
 func unmarkedStore(t *testing.T, at Opener, d Database) {
 	tables := []string{"cluster_keys", "secrets", "tokens", "sessions", "server_secrets"}
 	strip := func(t *testing.T, s store.Store) {
@@ -150,7 +150,7 @@ func unmarkedStore(t *testing.T, at Opener, d Database) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	strip(t, s) // by an attacker: the file remembers
+	strip(t, s) // as an attacker: the identity's file still has the mark
 	migrated = at("writer")
 	for what, read := range reads(t.Context(), migrated) {
 		if err := read(); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "no MAC") {

@@ -17,7 +17,7 @@ type Database struct {
 	New func(t *testing.T) Opener
 	// HoldUp ends a lease's heartbeats, as where its process is suspended.
 	HoldUp func(store.Lease)
-	// SQL runs a statement on the database of a store, as somebody who can write there and has no identity.
+	// SQL runs a statement on a store's database, as a writer without the identity.
 	SQL func(t testing.TB, s store.Store, query string, args ...any)
 }
 

@@ -14,7 +14,7 @@ import (
 
 func waitingUUID(n int) string { return fmt.Sprintf("c94d20e7-6f18-4ab3-95d0-%012d", n) }
 
-// claims has a machine wait for approval.
+// claims adds a pending machine.
 func claims(ctx context.Context, s metal.Store, n int, room metal.Room, macs ...string) error {
 	_, err := s.Change(ctx, waitingUUID(n), metal.How{Make: true, Quick: true, Room: room}, func(d *metal.Draft) error {
 		d.MACs, d.State, d.Approval, d.Waits, d.Origin, d.Seen = macs, "discovered", "pending", metal.Once, fmt.Sprint("192.0.2.", n%10), time.Now()
@@ -23,7 +23,7 @@ func claims(ctx context.Context, s metal.Store, n int, room metal.Room, macs ...
 	return err
 }
 
-// waitingMachinesShare: MAC addresses of machines that wait are nobody's, until one counts.
+// waitingMachinesShare: pending machines may claim the same MAC addresses until one is approved.
 func waitingMachinesShare(t *testing.T, at Opener, _ Database) {
 	s, ctx := at("").Metal(), t.Context()
 	const mac = "52:54:00:00:00:aa"
@@ -53,7 +53,7 @@ func waitingMachinesShare(t *testing.T, at Opener, _ Database) {
 	testkit.Fails(t, claims(ctx, s, 2, metal.Room{}, mac), fail.Conflict, mac)
 }
 
-// waitingMachinesMakeRoom for the latest, from several servers at once.
+// waitingMachinesMakeRoom: old pending machines make room for new ones, with several servers at once.
 func waitingMachinesMakeRoom(t *testing.T, at Opener, _ Database) {
 	ctx, room := t.Context(), metal.Room{Total: 12, PerOrigin: 2}
 	var wg sync.WaitGroup
@@ -77,7 +77,7 @@ func waitingMachinesMakeRoom(t *testing.T, at Opener, _ Database) {
 		t.Errorf("%d machines wait: %v, %v", len(all), byOrigin, err)
 	}
 	testkit.Value(s.Machine(ctx, waitingUUID(999)))(t)
-	testkit.Must(t, s.Assign(ctx, func(all []metal.Machine) ([]metal.Assigned, error) { // an operator's word
+	testkit.Must(t, s.Assign(ctx, func(all []metal.Machine) ([]metal.Assigned, error) { // an operator's decision
 		if all[0].Facts != nil || all[0].Look == nil {
 			t.Error("all facts were read")
 		}
@@ -90,7 +90,7 @@ func waitingMachinesMakeRoom(t *testing.T, at Opener, _ Database) {
 	testkit.Value(s.Machine(ctx, waitingUUID(999)))(t)
 }
 
-// lockTokensAreKept until they are dropped.
+// lockTokensAreKept: tokens exist until they are dropped.
 func lockTokensAreKept(t *testing.T, at Opener, _ Database) {
 	s, ctx := at("").Metal(), t.Context()
 	made := metal.LockToken{ID: "a1", Group: "workers", Hash: "h", Created: time.Now().UTC().Truncate(time.Microsecond)}

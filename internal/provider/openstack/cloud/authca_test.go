@@ -31,7 +31,7 @@ func TestCACert(t *testing.T) {
 		{"one", "", "clouds: {one: {cacert: other.pem}}", files["other.pem"], ""},
 		{"two", "env.pem", "clouds: {two: {cacert: other.pem}}", files["env.pem"], ""},
 		{"", "env.pem", "", files["env.pem"], ""},
-		{"bad", "", "", "", "clouds.yaml:1: clouds.bad.cacert: the file holds no certificate in PEM"},
+		{"bad", "", "", "", "clouds.yaml:1: clouds.bad.cacert: the file has no certificate in PEM"},
 		{"none", "", "", "", "clouds.yaml:1: clouds.none.cacert: read the CA certificate: open missing.pem"},
 		{"one", "missing.pem", "", "", "$OS_CACERT: read the CA certificate"},
 	} {

@@ -26,7 +26,7 @@ func TestAuthURLs(t *testing.T) {
 		"https://k/identity/v3": "https://k/identity/v3", "https://k/v3/": "https://k/v3", "https://k/v3//": "https://k/v3", "https://k/v2.0/": "https://k/v3",
 		"https://k/v2": "https://k/v3", "https://k/v3.14": "https://k/v3", "https://k/identity/v3/auth/tokens/": "https://k/identity/v3", " https://k/v3 ": "https://k/v3",
 		"HTTPS://k/v3": "https://k/v3", "https://[2001:db8::1]:5000/v3": "https://[2001:db8::1]:5000/v3", "https://k.{region_name}.example/v3": "https://k.r1.example/v3",
-		"k/v3": "! no scheme", "k:5000": "! no scheme", "//k/v3": "! no scheme", "ftp://k/v3": "! not one of a web service", "https:///v3": "! not one of a web service",
+		"k/v3": "! no scheme", "k:5000": "! no scheme", "//k/v3": "! no scheme", "ftp://k/v3": "! not an HTTP URL", "https:///v3": "! not an HTTP URL",
 		"https://k/v4": "! version 4", "https://u:s3cret@k/v3": "! more than scheme, host, port and path", "https://k/v3?x=1": "! more than", "https://k/%zz": "! can't be read",
 		"https://{site}.example/v3": "! placeholder {site}", "": "! auth.auth_url is not set",
 	} {
@@ -90,10 +90,10 @@ func TestUsersAndScopes(t *testing.T) {
 		`username: u, password: p, project_name: y, default_domain_id: dd`:     "password {user:{domain:{id:dd},name:u,password:p}} to {project:{domain:{id:dd},name:y}}",
 		`username: u, password: p, project_name: y, default_domain_name: DD`:   "password {user:{domain:{name:DD},name:u,password:p}} to {project:{domain:{name:DD},name:y}}",
 		`username: u, password: p, project_name: y, user_domain_id: default, user_domain_name: Default, project_domain_id: default, project_domain_name: Default`: "password {user:{domain:{id:default},name:u,password:p}} to {project:{domain:{id:default},name:y}}",
-		`username: u, password: p, trust_id: t, project_id: x`:         "! trust_id: it excludes clouds.yaml:1: clouds.mine.auth.project_id",
-		`username: u, password: p, system_scope: all, project_name: x`: "! system_scope: it excludes",
-		`username: u, password: p, trust_id: t, domain_id: x`:          "! domain_id: it excludes",
-		`username: u, password: p, domain_id: x`:                       "! domain_id: this logs in to no project",
+		`username: u, password: p, trust_id: t, project_id: x`:         "! trust_id: it conflicts with clouds.yaml:1: clouds.mine.auth.project_id",
+		`username: u, password: p, system_scope: all, project_name: x`: "! system_scope: it conflicts with",
+		`username: u, password: p, trust_id: t, domain_id: x`:          "! domain_id: it conflicts with",
+		`username: u, password: p, domain_id: x`:                       "! domain_id: this scope is not a project",
 		`password: p, project_id: x`:                                   "! auth.username is not set",
 		`username: u, project_id: x`:                                   "! auth.password is not set",
 		`username: u, password: , project_id: x`:                       "! auth.password is not set",
@@ -135,7 +135,7 @@ func TestSwitches(t *testing.T) {
 		}
 	}
 	_, err := login("{verify: /etc/ca.pem, auth: {" + whole + "}}")
-	checkLogin(t, Login{}, err, `! clouds.yaml:1: clouds.mine.verify: "/etc/ca.pem" is neither true nor false (authorities are named by cacert)`)
+	checkLogin(t, Login{}, err, `! clouds.yaml:1: clouds.mine.verify: "/etc/ca.pem" is not a boolean (name a file of authorities with cacert)`)
 	for text, want := range map[string]string{
 		"public": "public", "publicURL": "public", "internal": "internal", "internalURL": "internal", "admin": "admin", "adminURL": "admin", "Internal": "internal", "": "public",
 	} {
@@ -146,9 +146,9 @@ func TestSwitches(t *testing.T) {
 		}
 	}
 	_, err = login("{interface: intern, auth: {" + whole + "}}")
-	checkLogin(t, Login{}, err, `! clouds.mine.interface: the interface "intern" is none of public, internal and admin`)
+	checkLogin(t, Login{}, err, `! clouds.mine.interface: the interface "intern" is not public, internal or admin`)
 	_, err = login("{network_endpoint_override: http://x, auth: {" + whole + "}}")
-	checkLogin(t, Login{}, err, `! clouds.mine.network_endpoint_override: the address of a service is set here`)
+	checkLogin(t, Login{}, err, `! clouds.mine.network_endpoint_override: a service's address is overridden here`)
 }
 
 // TestRegionsOfFiles: the first one where none is named, with its own values; another one where the document or a variable says so.
@@ -167,7 +167,7 @@ func TestRegionsOfFiles(t *testing.T) {
 		{"{region_name: [a, b], auth: {" + whole + "}}", "", "", "a", "demo", ""},
 		{"{regions: [], auth: {" + whole + "}}", "", "", "", "demo", ""},
 		{"{regions: [{values: {}}], auth: {" + whole + "}}", "", "", "", "", "regions[0]: a region has no name"},
-		{"{regions: [{name: a, interface: admin}], auth: {" + whole + "}}", "", "", "", "", "regions[0].interface: a region has a name and values, nothing else"},
+		{"{regions: [{name: a, interface: admin}], auth: {" + whole + "}}", "", "", "", "", "regions[0].interface: a region has only a name and values"},
 		{"{regions: r1, auth: {" + whole + "}}", "", "", "", "", "clouds.mine.regions: this must be a list"},
 		{`{regions: [{name: r1, values: {auth: {` + whole + `}}}]}`, "", "", "r1", "demo", ""}, // auth in the region alone
 	} {
@@ -209,11 +209,11 @@ func TestFiles(t *testing.T) {
 		"profile by cloud":      {files{"clouds.yaml": "clouds: {mine: {cloud: acme, auth: {username: u, password: p, user_domain_name: Default}}}", "clouds-public.yaml": "public-clouds: {acme: {region_name: q, auth: {auth_url: 'http://127.0.0.1:5000', username: nobody}}}"}, nil, anna + "nothing"},
 		"merge list":            {files{"clouds.yaml": "a: &a {username: x, password: p}\nb: &b {username: u, user_domain_name: Default}\nclouds: {mine: {auth: {<<: [*b, *a], auth_url: 'http://127.0.0.1:5000'}}}"}, nil, anna + "nothing"},
 		"alias of a cloud":      {files{"clouds.yaml": "clouds: {first: &f {auth: {" + whole + "}}, mine: *f}"}, nil, anna + demo},
-		"a number as name":      {files{"clouds.yaml": strings.Replace(good, "mine:", "1:", 1)}, nil, `! cloud "mine" not found; there are: 1`},
-		"no file":               {files{}, nil, `! cloud "mine" not found: there is no clouds.yaml in ., /home/anna/.config/openstack`},
-		"empty file":            {files{"clouds.yaml": ""}, nil, `! clouds.yaml: cloud "mine" not found; it describes no cloud`},
+		"a number as name":      {files{"clouds.yaml": strings.Replace(good, "mine:", "1:", 1)}, nil, `! cloud "mine" not found; available: 1`},
+		"no file":               {files{}, nil, `! cloud "mine" not found: no clouds.yaml in ., /home/anna/.config/openstack`},
+		"empty file":            {files{"clouds.yaml": ""}, nil, `! clouds.yaml: cloud "mine" not found; the file has no clouds`},
 		"tab":                   {files{"clouds.yaml": "clouds:\n\tmine: {}"}, nil, "! clouds.yaml:2: it is not valid YAML"},
-		"two documents":         {files{"clouds.yaml": good + "\n---\n" + good}, nil, "! clouds.yaml: it holds several YAML documents"},
+		"two documents":         {files{"clouds.yaml": good + "\n---\n" + good}, nil, "! clouds.yaml: the file has several YAML documents"},
 		"binary":                {files{"clouds.yaml": "\x00\x01\xff\xfe"}, nil, "! clouds.yaml"},
 		"clouds is a list":      {files{"clouds.yaml": "clouds: [mine]"}, nil, "! clouds.yaml:1: clouds: this must be a mapping"},
 		"cloud is a text":       {files{"clouds.yaml": "clouds: {mine: yes}"}, nil, "! clouds.yaml:1: clouds.mine: this must be a mapping"},

@@ -8,15 +8,15 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// chosen is the merged entry of the cloud that is wanted.
+// chosen is the merged entry of the selected cloud.
 type chosen struct {
 	entry
-	source string // for people
-	env    string // the interface that the environment says
-	file   string // where a missing setting belongs; empty: the variables
+	source string // for messages
+	env    string // the interface from the environment
+	file   string // the file for a missing setting; empty: the variables
 }
 
-// field names a setting that is not there.
+// field returns the name of a missing setting.
 func (c chosen) field(key string) string {
 	if c.file == "" {
 		return "OS_" + strings.ToUpper(key)
@@ -27,10 +27,10 @@ func (c chosen) field(key string) string {
 	return key
 }
 
-// files are the settings files that there are.
+// files are the existing settings files.
 type files struct {
 	clouds, secure, public node
-	paths                  []string // of clouds and secure, for people
+	paths                  []string // of clouds and secure, for messages
 	denied                 []string
 	places                 []string
 }
@@ -43,7 +43,7 @@ func readFiles(s Source) (f files, err error) {
 	}
 	f.denied = denied
 	beside := f.places
-	if cloudsFile.path != "" { // openstacksdk looks in its own directories only; a file that a variable names brings its secure.yaml with it
+	if cloudsFile.path != "" { // openstacksdk searches only its own directories; here, a secure.yaml next to a file from a variable counts too
 		if named, err := s.expand(s.Getenv("OS_CLIENT_CONFIG_FILE")); err == nil && named == cloudsFile.path {
 			beside = append([]string{filepath.Dir(named)}, beside...)
 		}
@@ -75,7 +75,7 @@ func readFiles(s Source) (f files, err error) {
 	return f, nil
 }
 
-// section reads the part of a file that describes clouds.
+// section returns the part of a file that describes clouds.
 func section(from found, key string) (node, error) {
 	root, err := parse(from)
 	if err != nil || root.isNothing() {
@@ -122,8 +122,8 @@ func fromFiles(s Source, name string) (c chosen, err error) {
 	return c.withProfile(f)
 }
 
-// withProfile puts what the profile of clouds-public.yaml says below what the cloud says itself. One that is not there may be built into
-// openstacksdk: with an address of its own, a cloud needs none.
+// withProfile merges the cloud's own settings over those of its profile in clouds-public.yaml. A missing profile may be one of openstacksdk's built-in
+// ones; a cloud with its own address does not need it.
 func (c chosen) withProfile(f files) (chosen, error) {
 	profile := c.top["profile"]
 	if profile.text == "" {
@@ -138,8 +138,8 @@ func (c chosen) withProfile(f files) (chosen, error) {
 	}
 	if !there {
 		if c.auth["auth_url"].text == "" && c.top["auth_url"].text == "" {
-			return c, fail.New(fail.Invalid, "there is no profile %s in clouds-public.yaml, and %s has no auth.auth_url", profile.text, c.source).At(profile.at).
-				Do("set auth.auth_url there: the profiles that are built into the openstack command are not known here")
+			return c, fail.New(fail.Invalid, "profile %s is not in clouds-public.yaml, and %s has no auth.auth_url", profile.text, c.source).At(profile.at).
+				Do("set auth.auth_url there: Naupegos does not know the openstack command's built-in profiles")
 		}
 		return c, nil
 	}
@@ -147,7 +147,7 @@ func (c chosen) withProfile(f files) (chosen, error) {
 	if err != nil {
 		return c, err
 	}
-	if c.regions != nil || c.top["region_name"].text != "" { // the cloud's own choice, not one of the profile's
+	if c.regions != nil || c.top["region_name"].text != "" { // the cloud's own choice overrides the profile's
 		e.regions = nil
 		delete(e.top, "region_name")
 	}
@@ -156,13 +156,13 @@ func (c chosen) withProfile(f files) (chosen, error) {
 }
 
 func (f files) noSuchCloud(name string) error {
-	const hint = "name a cloud of your clouds.yaml in spec.provider.openstack.cloud or $OS_CLOUD; $OS_CLIENT_CONFIG_FILE tells where the file is"
+	const hint = "name a cloud of your clouds.yaml in spec.provider.openstack.cloud or $OS_CLOUD; $OS_CLIENT_CONFIG_FILE sets the path of the file"
 	unread := ""
 	if len(f.denied) > 0 {
-		unread = "; " + strings.Join(f.denied, ", ") + " may not be read"
+		unread = "; " + strings.Join(f.denied, ", ") + " is not readable"
 	}
 	if len(f.paths) == 0 {
-		return fail.New(fail.Invalid, `cloud "%s" not found: there is no clouds.yaml in %s%s`, name, strings.Join(f.places, ", "), unread).Do(hint)
+		return fail.New(fail.Invalid, `cloud "%s" not found: no clouds.yaml in %s%s`, name, strings.Join(f.places, ", "), unread).Do(hint)
 	}
 	var have []string
 	for _, n := range []node{f.clouds, f.secure} {
@@ -176,14 +176,14 @@ func (f files) noSuchCloud(name string) error {
 	}
 	slices.Sort(have)
 	have = slices.Compact(have)
-	what := "it describes no cloud: they belong below the key clouds"
+	what := "the file has no clouds below the key clouds"
 	if len(have) > 0 {
-		what = "there are: " + strings.Join(have[:min(len(have), 20)], ", ")
+		what = "available: " + strings.Join(have[:min(len(have), 20)], ", ")
 	}
 	return fail.New(fail.Invalid, `cloud "%s" not found; %s%s`, name, what, unread).At(strings.Join(f.paths, ", ")).Do(hint)
 }
 
-// inRegion settles the region: the document's, else the environment's, else the cloud's only or first one; and merges that region's values.
+// inRegion determines the region (the document's, else the environment's, else the cloud's first) and merges its values.
 func (c chosen) inRegion(want, env string) (chosen, error) {
 	all := c.regions
 	own := c.top["region_name"]

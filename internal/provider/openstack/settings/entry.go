@@ -7,10 +7,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// value is one setting, and where it stands: "clouds.yaml:7: clouds.mine.auth.password", or "$OS_PASSWORD".
+// value is one setting and its place: "clouds.yaml:7: clouds.mine.auth.password", or "$OS_PASSWORD".
 type value struct{ text, at string }
 
-// entry is what is said of one cloud: settings beside auth and in it, by their names with underscores.
+// entry holds the settings of one cloud, outside and inside of auth, by their names with underscores.
 type entry struct {
 	top, auth map[string]value
 	regions   []region
@@ -24,12 +24,12 @@ type region struct {
 
 func newEntry() entry { return entry{top: map[string]value{}, auth: map[string]value{}} }
 
-// nothingAbout reports whether an entry says nothing that one could log in with.
+// nothingAbout reports whether an entry has no login settings.
 func (e entry) nothingAbout(keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return e.top[k].text != "" || e.auth[k].text != "" })
 }
 
-// with returns e with what over says in place of its own, as openstacksdk merges: auth is merged key by key.
+// with returns e merged with over, whose settings take precedence. Like openstacksdk, it merges auth key by key.
 func (e entry) with(over entry) entry {
 	out := newEntry()
 	for _, from := range []entry{e, over} {
@@ -46,7 +46,7 @@ func (e entry) with(over entry) entry {
 	return out
 }
 
-// The names of the settings, by which tools know them: in auth, or as OS_ variables in capitals.
+// The names of the settings in auth; OS_ variables have them in capitals.
 var (
 	authKeys = []string{
 		"auth_url", "username", "user_name", "user_id", "userid", "password", "passcode", "token", "auth_token",
@@ -61,13 +61,13 @@ var (
 	services = []string{"identity", "compute", "network", "image", "volume", "block_storage", "volumev3", "load_balancer"}
 )
 
-// mayBePEM are settings that name a file or hold what would be in it.
+// mayBePEM lists settings that contain a file name or PEM.
 var mayBePEM = map[string]bool{"cacert": true, "cert": true, "key": true}
 
-// underscored is a setting's name as it counts: openstacksdk takes dashes too.
+// underscored returns a setting's canonical name; openstacksdk accepts dashes too.
 func underscored(key string) string { return strings.ReplaceAll(key, "-", "_") }
 
-// readEntry reads what a file says of a cloud.
+// readEntry reads a file's settings of a cloud.
 func readEntry(n node) (entry, error) {
 	e := newEntry()
 	all, err := n.members()
@@ -100,7 +100,7 @@ func readScalars(n node, into map[string]value, known []string) error {
 	return err
 }
 
-// readScalar takes a setting as it is written: YAML would make numbers and dates of what was meant as names.
+// readScalar returns a setting as written, because YAML would convert some names to numbers or dates.
 func readScalar(m member, into map[string]value, known []string) error {
 	key := underscored(m.key)
 	switch {
@@ -133,7 +133,7 @@ func readRegions(n node) (out []region, err error) {
 			}
 		}
 		if r.name.text == "" {
-			return nil, i.wrong("a region has no name").Do("write it as {name: REGION, values: {…}}, or as its name alone")
+			return nil, i.wrong("a region has no name").Do("write {name: REGION, values: {…}}, or only the name")
 		}
 		out = append(out, r)
 	}
@@ -155,13 +155,13 @@ func readRegion(n node) (r region, err error) {
 				return r, err
 			}
 		default:
-			return r, m.wrong("a region has a name and values, nothing else").Do("move it below values")
+			return r, m.wrong("a region has only a name and values").Do("move it below values")
 		}
 	}
 	return r, nil
 }
 
-// fromEnv is what the OS_* variables say.
+// fromEnv returns the settings in the OS_* variables.
 func fromEnv(s Source) (entry, error) {
 	e := newEntry()
 	for _, k := range slices.Concat(authKeys, topKeys) {
@@ -171,7 +171,7 @@ func fromEnv(s Source) (entry, error) {
 			continue
 		}
 		if strings.ContainsAny(v, "\r\n\x00") && !mayBePEM[k] {
-			return e, fail.New(fail.Invalid, "$%s holds more than one line", name).Do("set it again; a file with the line ends of Windows leaves them in variables")
+			return e, fail.New(fail.Invalid, "$%s has more than one line", name).Do("set it again; check the sourced file for Windows line endings")
 		}
 		e.top[k] = value{v, "$" + name}
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// method decides by auth_type how one logs in, and refuses by name what is not supported: a password of a single sign-on must not be sent to
-// the identity service as one of its own. Without auth_type, it goes by what is there.
+// method determines the login method from auth_type, or else from the available settings. It refuses unsupported types by name, because a password for a
+// single sign-on must not be sent to the identity service.
 func (c chosen) method(s *Settings) error {
 	said := c.get("auth_type", "auth_plugin")
 	switch kind := strings.ToLower(strings.TrimSpace(said.text)); kind {
@@ -51,7 +51,7 @@ func (c chosen) factors(s *Settings) error {
 	return nil
 }
 
-// inferred goes by what is there. A token that is left beside a password ends in the middle of a run.
+// inferred determines the method from the available settings. It prefers a password to a token, because a leftover token might expire during a run.
 func (c chosen) inferred() Method {
 	switch {
 	case c.get("application_credential_id", "application_credential_name").text != "":
@@ -72,27 +72,27 @@ var (
 	variable     = regexp.MustCompile(`^\$(\{[A-Za-z_]\w*\}|[A-Za-z_]\w*)$`)
 )
 
-// address settles the identity service's: version 3, whichever the setting names.
+// address determines the address of the identity service, with version 3.
 func (c chosen) address(s *Settings) error {
 	v := c.get("auth_url")
 	if v.text == "" {
 		return c.lacks("auth_url")
 	}
-	raw := strings.ReplaceAll(strings.TrimSpace(v.text), "{region_name}", c.top["region_name"].text) // as profiles have it
+	raw := strings.ReplaceAll(strings.TrimSpace(v.text), "{region_name}", c.top["region_name"].text) // as in profiles
 	if p := placeholder.FindString(raw); p != "" {
-		return bad(v, "the address holds the placeholder %s", p).Do("write the address out")
+		return bad(v, "the address contains the placeholder %s", p).Do("write the full address")
 	}
 	const hint = "write it like https://keystone.example.org:5000/v3"
 	u, err := url.Parse(raw)
 	switch {
 	case !strings.Contains(raw, "://"):
 		return bad(v, "the address has no scheme").Do(hint)
-	case err != nil: // its text repeats the address, which may hold a password
+	case err != nil: // the cause quotes the address, which might contain a password
 		return bad(v, "the address can't be read").Do(hint)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return bad(v, "the address %s is not one of a web service", u.Redacted()).Do(hint)
+		return bad(v, "the address %s is not an HTTP URL", u.Redacted()).Do(hint)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return bad(v, "the address holds more than scheme, host, port and path").Do(hint)
+		return bad(v, "the address has more than scheme, host, port and path").Do(hint)
 	}
 	path := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/auth/tokens"), "/")
 	if m := versionAtEnd.FindStringSubmatch(path); m != nil {
@@ -106,7 +106,7 @@ func (c chosen) address(s *Settings) error {
 	return nil
 }
 
-// user settles who logs in: an ID goes before a name.
+// user determines the user. An ID takes precedence over a name.
 func (c chosen) user(s *Settings) error {
 	switch s.Method {
 	case Token:
@@ -134,7 +134,7 @@ func (c chosen) user(s *Settings) error {
 	return c.secrets(s)
 }
 
-// secrets are the user's.
+// secrets reads the user's password and passcode.
 func (c chosen) secrets(s *Settings) error {
 	if s.Method == ApplicationCredential {
 		return nil
@@ -151,15 +151,15 @@ func (c chosen) secrets(s *Settings) error {
 		return c.lacks("password")
 	}
 	if variable.MatchString(s.Password) {
-		s.Notes = append(s.Notes, password.at+" looks like the name of a variable, and is sent as it stands")
+		s.Notes = append(s.Notes, password.at+" looks like the name of a variable, but is used literally")
 	}
 	return nil
 }
 
-// domain settles that of the user or of the project: the ID goes before the name, and without either it is the default one.
+// domain determines the domain of the user or the project. The ID takes precedence over the name; without either, it is the default domain.
 func (c chosen) domain(s *Settings, of string) Domain {
 	id, name := []string{of + "_domain_id"}, []string{of + "_domain_name"}
-	if c.ofProject() { // else domain_id is what one logs in to
+	if c.ofProject() { // otherwise domain_id is the scope
 		id, name = append(id, "domain_id"), append(name, "domain_name")
 	}
 	d := Domain{ID: c.name(id...)}
@@ -177,7 +177,7 @@ func (c chosen) domain(s *Settings, of string) Domain {
 	}
 	if d == (Domain{}) {
 		d.ID = "default"
-		s.Notes = append(s.Notes, c.field(of+"_domain_name")+" is not set, so the domain with the ID default was taken")
+		s.Notes = append(s.Notes, c.field(of+"_domain_name")+" is not set, so the domain ID default was used")
 	}
 	return d
 }
@@ -187,7 +187,7 @@ func (c chosen) ofProject() bool {
 	return c.name("project_id", "tenant_id", "project_name", "tenant_name") != ""
 }
 
-// scope settles the project. An application credential is of one, whatever else is said.
+// scope determines the project. An application credential implies it.
 func (c chosen) scope(s *Settings) error {
 	if s.Method == ApplicationCredential {
 		return nil
@@ -205,9 +205,9 @@ func (c chosen) scope(s *Settings) error {
 	}
 	switch {
 	case len(said) > 1:
-		return bad(said[1], "it excludes %s", said[0].at).Do("remove one of the two: servers belong to projects")
+		return bad(said[1], "it conflicts with %s", said[0].at).Do("remove one of the two: servers belong to projects")
 	case system.text != "", domain.text != "":
-		return bad(said[0], "this logs in to no project, and servers belong to projects").Do("remove it, and set project_name or project_id")
+		return bad(said[0], "this scope is not a project, but servers belong to projects").Do("remove it, and set project_name or project_id")
 	case trust.text != "":
 		s.TrustID = strings.TrimSpace(trust.text)
 		return nil
@@ -221,7 +221,7 @@ func (c chosen) scope(s *Settings) error {
 	return nil
 }
 
-// services settles region and interface. As with the openstack command, $OS_INTERFACE goes before what the file says.
+// services determines region and interface. As in the openstack command, $OS_INTERFACE takes precedence over the file.
 func (c chosen) services(s *Settings) error {
 	s.Region = c.name("region_name")
 	v := c.get("interface", "endpoint_type")
@@ -236,18 +236,18 @@ func (c chosen) services(s *Settings) error {
 	case "admin":
 		s.Interface = "admin"
 	default:
-		return bad(v, "the interface %q is none of public, internal and admin", v.text)
+		return bad(v, "the interface %q is not public, internal or admin", v.text)
 	}
 	return nil
 }
 
-// overrides refuses addresses of services in the settings: the programs that run in the cluster find services by the catalogue alone.
+// overrides refuses addresses of services in the settings, because programs in the cluster find services only through the catalog.
 func (c chosen) overrides(*Settings) error {
 	for _, service := range services {
 		for _, k := range []string{service + "_endpoint_override", service + "_endpoint"} {
 			if v := c.top[k]; v.text != "" {
-				return bad(v, "the address of a service is set here, and what runs in the cluster knows only those of the catalogue").
-					Do("remove it; have the cloud's operator correct the catalogue")
+				return bad(v, "a service's address is overridden here, but programs in the cluster use only the catalog").
+					Do("remove it; ask the cloud's operator to correct the catalog")
 			}
 		}
 	}

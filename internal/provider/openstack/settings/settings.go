@@ -6,10 +6,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Method is a way to prove who one is.
+// Method is an authentication method.
 type Method string
 
-// The methods that are supported.
+// The supported methods.
 const (
 	Password              Method = "password" // with or without a passcode
 	Passcode              Method = "passcode" // alone
@@ -17,13 +17,13 @@ const (
 	ApplicationCredential Method = "application credential"
 )
 
-// Domain is named by its ID, else by its name.
+// Domain identifies a domain by its ID or name.
 type Domain struct{ ID, Name string }
 
-// Settings is how one logs in to a cloud, checked. Only the fields that the method counts are set.
+// Settings is a validated login to a cloud. Only the method's fields are set.
 type Settings struct {
-	Source  string // where they came from, for people
-	AuthURL string // of the identity service, version 3: ends with /v3
+	Source  string // origin, for messages
+	AuthURL string // of the identity service; ends with /v3
 	Method  Method
 
 	UserID     string // or Username with UserDomain
@@ -43,14 +43,14 @@ type Settings struct {
 	TrustID       string
 
 	Region    string
-	Interface string // of the services' addresses: "public", "internal", "admin"
+	Interface string // of the catalog: "public", "internal", "admin"
 
 	CACert   []byte // PEM of the authorities; empty: the system's
 	Cert     []byte // PEM of the client's certificate; empty: none
 	Key      []byte // PEM of its key
-	Insecure bool   // certificates are not checked
+	Insecure bool   // don't verify certificates
 
-	Notes []string // what was assumed or looks odd; told where the login fails
+	Notes []string // assumptions and oddities, shown when the login fails
 }
 
 // String names the source and hides the secrets.
@@ -59,8 +59,8 @@ func (s Settings) String() string { return s.Source }
 // GoString hides the secrets from %#v too.
 func (s Settings) GoString() string { return s.Source }
 
-// Read reads the settings of a cloud of clouds.yaml: the one named, else that of $OS_CLOUD; else the OS_* variables. region goes before all
-// others. Whatever is wrong is fail.Invalid.
+// Read reads the settings of a cloud in clouds.yaml (the given one, else $OS_CLOUD), or else the OS_* variables. A non-empty region takes precedence over
+// all others. Every error is fail.Invalid.
 func Read(src Source, cloud, region string) (Settings, error) {
 	c, err := choose(src, cloud)
 	if err != nil {
@@ -85,7 +85,7 @@ func Read(src Source, cloud, region string) (Settings, error) {
 	return s, nil
 }
 
-// Trust reads only the certificates of a cloud; none where no login is set.
+// Trust reads only the certificates of a cloud, if a login is set.
 func Trust(src Source, cloud string) (s Settings, err error) {
 	if cloud == "" && src.Getenv("OS_CLOUD") == "" && src.Getenv("OS_AUTH_URL") == "" {
 		return s, nil
@@ -98,7 +98,7 @@ func Trust(src Source, cloud string) (s Settings, err error) {
 	return s, err
 }
 
-// choose finds what is said of the wanted cloud.
+// choose finds the settings of the selected cloud.
 func choose(src Source, cloud string) (c chosen, err error) {
 	if cloud == "" {
 		cloud = src.Getenv("OS_CLOUD")
@@ -119,13 +119,13 @@ func choose(src Source, cloud string) (c chosen, err error) {
 	return c, err
 }
 
-// beside are the settings that count beside auth before they do in it: openstacksdk moves them there.
+// beside lists settings that openstacksdk moves from outside of auth into it, where they take precedence.
 var beside = map[string]bool{
 	"project_id": true, "project_name": true, "tenant_id": true, "tenant_name": true, "project_domain_id": true, "project_domain_name": true,
 	"user_domain_id": true, "user_domain_name": true, "domain_id": true, "domain_name": true, "token": true, "auth_token": true, "passcode": true,
 }
 
-// get returns the first of some settings that is set.
+// get returns the first non-empty setting of several.
 func (c chosen) get(keys ...string) value {
 	for _, k := range keys {
 		first, second := c.auth, c.top
@@ -141,10 +141,10 @@ func (c chosen) get(keys ...string) value {
 	return value{}
 }
 
-// name is get for what is no secret: blanks around it are a slip.
+// name is get for settings that are not secret. It trims white space.
 func (c chosen) name(keys ...string) string { return strings.TrimSpace(c.get(keys...).text) }
 
-// lacks is the refusal of a login in which something is not set.
+// lacks returns the error for a missing setting.
 func (c chosen) lacks(key string) *fail.Error {
 	e := fail.New(fail.Invalid, "read the credentials of %s: %s is not set", c.source, c.field(key))
 	if c.file == "" {
@@ -152,12 +152,12 @@ func (c chosen) lacks(key string) *fail.Error {
 	}
 	switch key {
 	case "password", "application_credential_secret", "token", "passcode":
-		return e.Do("put it into secure.yaml beside that file, below the same keys, or into that file; nobody is asked for it")
+		return e.Do("add it to secure.yaml next to that file, below the same keys, or to that file; Naupegos does not prompt for it")
 	}
 	return e.Do("add it to that file; `openstack token issue` shows whether it is complete")
 }
 
-// bad is the refusal of a setting.
+// bad returns the error for an invalid setting.
 func bad(v value, format string, args ...any) *fail.Error {
 	return fail.New(fail.Invalid, format, args...).At(v.at)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Source is all that this package sees of the machine: its variables and its files.
+// Source provides the machine's variables and files to this package.
 type Source struct {
 	Getenv   func(name string) string
 	ReadFile func(path string) ([]byte, error)
@@ -32,7 +32,7 @@ func (s Source) firstOf(names ...string) string {
 	return ""
 }
 
-// expand resolves a leading ~ as a shell would.
+// expand resolves a leading ~ like a shell.
 func (s Source) expand(path string) (string, error) {
 	if path != "~" && !strings.HasPrefix(path, "~/") {
 		return path, nil
@@ -41,7 +41,7 @@ func (s Source) expand(path string) (string, error) {
 	return filepath.Join(home, path[1:]), err
 }
 
-// dirs lists the directories that openstacksdk searches, the first one first.
+// dirs lists the directories that openstacksdk searches, in order.
 func (s Source) dirs() []string {
 	out := []string{"."}
 	if x := s.Getenv("XDG_CONFIG_HOME"); x != "" {
@@ -53,17 +53,17 @@ func (s Source) dirs() []string {
 	return append(out, "/etc/xdg/openstack", "/etc/openstack")
 }
 
-// endings are those of settings files, the first one wins.
+// endings are the extensions of settings files, in order of precedence.
 var endings = []string{".yaml", ".yml", ".json"}
 
-// found is a file that was read.
+// found is a file and its content.
 type found struct {
 	path string
 	data []byte
 }
 
-// search reads the first file there is: one of those named, or one of this base name in the directories. Like openstacksdk, it passes over
-// files that the user may not read; denied lists them.
+// search reads the first existing file among the named ones, or by its base name in the directories. Like openstacksdk, it skips files that the user may
+// not read; denied lists them.
 func (s Source) search(named []string, base string, dirs []string) (f found, denied []string, err error) {
 	var paths []string
 	for _, n := range named {
@@ -94,7 +94,7 @@ func (s Source) search(named []string, base string, dirs []string) (f found, den
 	return f, denied, nil
 }
 
-// missing reports whether a path leads to no file: nothing is there, or a part of it is no directory.
+// missing reports whether an error means that a file does not exist, or that a part of its path is not a directory.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(err.Error(), "not a directory")
 }

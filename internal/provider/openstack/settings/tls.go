@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// yes reads a boolean as people write it.
+// yes parses a boolean in its common spellings.
 func yes(v value, unset bool) (bool, error) {
 	switch strings.ToLower(strings.TrimSpace(v.text)) {
 	case "":
@@ -18,11 +18,11 @@ func yes(v value, unset bool) (bool, error) {
 	case "0", "f", "false", "n", "no", "off":
 		return false, nil
 	}
-	return false, bad(v, "%q is neither true nor false", v.text).Do("authorities are named by cacert")
+	return false, bad(v, "%q is not a boolean", v.text).Do("name a file of authorities with cacert")
 }
 
-// trust reads what the cloud's certificates are checked with, and the client's own. As with the openstack command, $OS_CACERT, $OS_CERT and
-// $OS_KEY go before what the file says.
+// trust reads the authorities for the cloud's certificates, and the client certificate. As in the openstack command, $OS_CACERT, $OS_CERT and $OS_KEY take
+// precedence over the file.
 func (c chosen) trust(src Source, s *Settings) error {
 	insecure, err := yes(c.get("insecure"), false)
 	if err != nil {
@@ -44,13 +44,13 @@ func (c chosen) trust(src Source, s *Settings) error {
 		return err
 	}
 	if len(s.CACert) > 0 && !x509.NewCertPool().AppendCertsFromPEM(s.CACert) {
-		return bad(ca, "the file holds no certificate in PEM").Do("name the file of the cloud's authority")
+		return bad(ca, "the file has no certificate in PEM").Do("name the file of the cloud's authority")
 	}
 	if cert.text == "" && key.text != "" {
-		return bad(key, "a key is named, and no certificate").Do("name its certificate as cert, or remove the key")
+		return bad(key, "a key is set without a certificate").Do("set cert to its certificate, or remove the key")
 	}
 	if key.text == "" {
-		key = cert // one file may hold both
+		key = cert // one file may contain both
 	}
 	if s.Cert, err = src.pem(cert, "the client certificate"); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (c chosen) trust(src Source, s *Settings) error {
 	return nil
 }
 
-// pem reads the file that a setting names; a setting may also be the PEM itself.
+// pem returns the PEM of a setting, which is a file name or the PEM itself.
 func (s Source) pem(v value, what string) ([]byte, error) {
 	if v.text == "" {
 		return nil, nil
@@ -82,7 +82,7 @@ func (s Source) pem(v value, what string) ([]byte, error) {
 	return nil, fail.Wrap(fail.Invalid, err, "read %s", what).At(v.at).Do("correct the path; ~ is the home directory")
 }
 
-// TLS returns the settings for connections; nil where they are the system's.
+// TLS returns the TLS configuration, or nil for the system's defaults.
 func (s Settings) TLS() (*tls.Config, error) {
 	if len(s.CACert) == 0 && len(s.Cert) == 0 && !s.Insecure {
 		return nil, nil

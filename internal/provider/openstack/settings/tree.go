@@ -13,31 +13,31 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// node is a place in a settings file. Its zero value is nothing.
+// node is a node of a settings file. The zero value is an absent node.
 type node struct {
 	n    *yaml.Node
 	file string
 	path string // "clouds.mine.auth"
-	left *int   // how many more keys of the file may be read: merge keys can multiply them
+	left *int   // remaining number of keys to read from the file, because merge keys can multiply them
 }
 
 const (
-	maxDepth = 50     // of aliases and merge keys that lead to each other
-	maxKeys  = 100000 // that are read of one file
+	maxDepth = 50     // of nested aliases and merge keys
+	maxKeys  = 100000 // per file
 )
 
 var atLine = regexp.MustCompile(`line (\d+)`)
 
-// parse reads one document. An empty file is the zero node.
+// parse parses one document. An empty file is the zero node.
 func parse(f found) (root node, err error) {
-	defer func() { // a defect of the parser must not end the program
+	defer func() { // a bug in the parser must not crash the program
 		if p := recover(); p != nil {
 			err = fail.New(fail.Invalid, "%s can't be read as YAML", f.path).Do("correct the file")
 		}
 	}()
 	data := f.data
 	if strings.HasSuffix(f.path, ".json") {
-		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" ")) // JSON's strings have none, and YAML takes none as indentation
+		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" ")) // JSON strings can't contain tabs, and YAML does not allow them as indentation
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -53,7 +53,7 @@ func parse(f found) (root node, err error) {
 			Do("correct the file; `openstack token issue` reads it too")
 	}
 	if dec.Decode(&second) == nil {
-		return node{}, fail.New(fail.Invalid, "it holds several YAML documents, one is needed").At(f.path)
+		return node{}, fail.New(fail.Invalid, "the file has several YAML documents").At(f.path)
 	}
 	if len(doc.Content) != 1 {
 		return node{}, nil
@@ -62,7 +62,7 @@ func parse(f found) (root node, err error) {
 	return node{n: doc.Content[0], file: f.path, left: &left}.resolved(), nil
 }
 
-// resolved follows aliases. A null, and an alias that never ends, is the zero node.
+// resolved follows aliases. It returns the zero node for null and for a cyclic alias.
 func (n node) resolved() node {
 	for range maxDepth {
 		switch {
@@ -83,7 +83,7 @@ func (n node) isNothing() bool { return n.n == nil }
 func (n node) isScalar() bool  { return n.n != nil && n.n.Kind == yaml.ScalarNode }
 func (n node) isMap() bool     { return n.n != nil && n.n.Kind == yaml.MappingNode }
 
-// at names the place for people: "clouds.yaml:7: clouds.mine.auth".
+// at returns the place for messages: "clouds.yaml:7: clouds.mine.auth".
 func (n node) at() string {
 	if n.n == nil {
 		return n.file + ": " + n.path
@@ -91,7 +91,7 @@ func (n node) at() string {
 	return fmt.Sprintf("%s:%d: %s", n.file, n.n.Line, n.path)
 }
 
-// wrong is the refusal of what stands at a place.
+// wrong returns the error for the node.
 func (n node) wrong(format string, args ...any) *fail.Error {
 	return fail.New(fail.Invalid, format, args...).At(n.at())
 }
@@ -102,7 +102,7 @@ type member struct {
 	node
 }
 
-// members lists a mapping's keys, with those of merge keys before its own: of equal ones the last counts.
+// members lists a mapping's keys, those of merge keys first. The last of equal keys takes precedence.
 func (n node) members() ([]member, error) { return n.membersTo(maxDepth) }
 
 func (n node) membersTo(depth int) (out []member, err error) {
@@ -143,14 +143,14 @@ func (n node) membersTo(depth int) (out []member, err error) {
 	return append(out, own...), nil
 }
 
-// resolvedHere is resolved, and keeps the path also of what is nothing.
+// resolvedHere is resolved, but keeps the path of an absent node.
 func (n node) resolvedHere() node {
 	r := n.resolved()
 	r.file, r.path, r.left = n.file, n.path, n.left
 	return r
 }
 
-// merged lists what a merge key brings: a mapping's members, or those of several, of which the first counts.
+// merged lists the members that a merge key adds: those of one mapping, or of several, where the first takes precedence.
 func (n node) merged(depth int) (out []member, err error) {
 	if n.n == nil || n.n.Kind != yaml.SequenceNode {
 		return n.membersTo(depth)
@@ -165,7 +165,7 @@ func (n node) merged(depth int) (out []member, err error) {
 	return out, nil
 }
 
-// member returns what a mapping has under a key; the zero node where it has nothing.
+// member returns the value of a key, or the zero node.
 func (n node) member(key string) (node, bool, error) {
 	all, err := n.members()
 	there, out := false, node{file: n.file, path: n.path + "." + key, left: n.left}

@@ -1,4 +1,4 @@
-// Command age-plugin-naupegostest is a plugin of age for tests: it keeps its key in the identity itself, and asks for a PIN.
+// Command age-plugin-naupegostest is an age plugin for tests. Its identity contains the key, and it asks for a PIN.
 package main
 
 import (
