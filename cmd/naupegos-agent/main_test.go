@@ -61,6 +61,8 @@ func TestVerbs(t *testing.T) {
 		{"", "blob has " + digest, 9, "", "not here"},
 		{"", "blob eat " + digest, 3, "", "blob put"},
 		{"", "gateway-check --url http://127.0.0.1:1/", 7, "", "unreachable"},
+		{"", "gateway-relay 10.0.0.1", 3, "", "two or more"},
+		{"", "gateway-relay 10.0.0.1 x", 3, "", "address"},
 		{"", "approver", 3, "", "--kubeconfig"},
 		{"", "reset", 0, `"digest": ""`, ""},
 		{"", "adopt", 3, "", "takes 1 arguments"},

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -18,6 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/agent"
 	"github.com/naupegos/naupegos/internal/agent/approver"
 	"github.com/naupegos/naupegos/internal/agent/turns"
+	"github.com/naupegos/naupegos/internal/agent/vrrp"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 )
@@ -38,6 +40,8 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent adopt CLUSTER            note that this host, which kubeadm has made a node of, is a machine of the cluster with this ID
   naupegos-agent gateway-check --url URL [--timeout 1s]
                                           exit 0 where URL answers 200 (keepalived's check)
+  naupegos-agent gateway-relay ADDRESS ADDRESS…
+                                          pass the VRRP adverts of each gateway on to all others; runs until it is stopped
   naupegos-agent settled [--patience 30s] [--former] PROGRAM=FILE…
                                           exit 0 where every PROGRAM, which somebody else starts by FILE, has begun since FILE was
                                           written, or FILE is older than that; 5 where not
@@ -76,7 +80,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	}
 	verbs := map[string]func(context.Context, []string) error{
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release, "adopt": c.adopt,
-		"gateway-check": c.gatewayCheck, "settled": c.settled, "pause": c.pause, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
+		"gateway-check": c.gatewayCheck, "gateway-relay": c.gatewayRelay, "settled": c.settled, "pause": c.pause, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
 		"updates": c.updates, "update": c.update,
 		"discover": c.discover, "keep": c.keep, "backup": c.backup, "version": c.version,
 		"help": c.help, "--help": c.help, "-h": c.help,
@@ -272,6 +276,22 @@ func (c *command) gatewayCheck(ctx context.Context, args []string) error {
 		return err
 	}
 	return agent.GatewayCheck(ctx, *url, *timeout)
+}
+
+func (c *command) gatewayRelay(ctx context.Context, args []string) error {
+	words, err := c.parse(flag.NewFlagSet("gateway-relay", flag.ContinueOnError), args, -1)
+	if err != nil {
+		return err
+	}
+	var gateways []netip.Addr
+	for _, w := range words {
+		a, err := netip.ParseAddr(w)
+		if err != nil {
+			return fail.Wrap(fail.Invalid, err, "address %q of a gateway", w)
+		}
+		gateways = append(gateways, a)
+	}
+	return vrrp.Relay(ctx, gateways)
 }
 
 func (c *command) settled(_ context.Context, args []string) error {

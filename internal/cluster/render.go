@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"sort"
 	"strconv"
 	"strings"
@@ -76,17 +75,20 @@ func (c *Cluster) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts
 
 // base is what machines of every role have: who may log in, and each other's names.
 func (c *Cluster) base(ctx context.Context, s wanted.Slot) (machine.Config, error) {
-	var hosts strings.Builder
-	hosts.WriteString("# Managed by Naupegos.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n")
+	hosts := "# Managed by Naupegos.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 	machines, err := c.addresses(ctx)
 	if err != nil {
 		return machine.Config{}, err
 	}
+	var gateways []string
 	for _, m := range machines {
-		fmt.Fprintf(&hosts, "%s %s\n", m.Address, m.Name)
+		hosts += m.Address + " " + m.Name + "\n"
+		if m.Role == provider.Gateway && s.Role == provider.ControlPlane && c.doc.Spec.Provider.OpenStack == nil {
+			gateways = append(gateways, m.Address)
+		}
 	}
 	files, err := c.cloudFiles(s)
-	return machine.Config{Machine: s.Name, Files: append(c.loginFiles(hosts.String()), files...)}, err
+	return machine.Config{Machine: s.Name, Files: append(c.loginFiles(hosts), files...), Units: gateway.Relay(c.agent.remotePath(), gateways)}, err
 }
 
 // addresses lists the wanted machines whose address is known, by name.
@@ -94,10 +96,7 @@ func (c *Cluster) addresses(ctx context.Context) ([]provider.Machine, error) {
 	var ms []provider.Machine
 	for _, s := range c.known() {
 		m, err := c.prov.Machine(ctx, s.Name)
-		if fail.KindOf(err) == fail.NotFound {
-			continue
-		}
-		if err != nil {
+		if err != nil && fail.KindOf(err) != fail.NotFound {
 			return nil, err
 		}
 		if m.Address != "" {
@@ -121,6 +120,7 @@ func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Fa
 	p := gateway.Params{
 		ClusterName: c.Name(), ClusterID: c.rec.ID, VIP: vip, Port: c.doc.Spec.Endpoint.Port, Interface: f.Interface,
 		AgentPath: c.agent.remotePath(), CACert: ca,
+		Relayed: c.doc.Spec.Provider.OpenStack == nil, // whose ports drop what a machine sends from another's address
 	}
 	if p.Fronts, err = c.ingressFronts(ctx); err != nil {
 		return machine.Config{}, err
@@ -154,9 +154,8 @@ func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Fa
 	return machine.Merge(conf, peers)
 }
 
-// ingressFronts are the ports of web traffic that gateways pass to the workers; none where the document wants none. A worker without an
-// address is left out until it has one: the API is reached through the gateways, and one worker that never comes must not keep it. Gateways would restart
-// twice for one that is there only while its pool is changed.
+// ingressFronts returns the ports of web traffic that gateways pass to the workers. It leaves out a worker without an address, which may never come:
+// the API is behind the same gateways. Gateways would also restart twice for a worker that exists only while its pool changes.
 func (c *Cluster) ingressFronts(ctx context.Context) ([]gateway.Front, error) {
 	in := c.doc.Spec.Endpoint.IngressWanted()
 	if in == nil {

@@ -86,6 +86,7 @@ type view struct {
 	Params
 	Self      Node
 	Peers     []Node
+	Relays    []string
 	Bind      string // address part of HAProxy's bind: every address, so that the VIP works whether or not it is here
 	RouterID  int
 	StatsPort int
@@ -103,6 +104,11 @@ func (p Params) view(self Node) view {
 	for _, n := range p.Nodes {
 		if n != self {
 			v.Peers = append(v.Peers, n)
+		}
+	}
+	for _, b := range p.Backends {
+		if p.Relayed && len(v.Peers) > 0 && netip.MustParseAddr(b.Address).Is6() == (v.VIPPrefix == 128) {
+			v.Relays = append(v.Relays, b.Address)
 		}
 	}
 	return v

@@ -36,6 +36,7 @@ func params6() Params {
 // paramsWeb passes web traffic on too.
 func paramsWeb() Params {
 	p := params()
+	p.Relayed = true
 	p.Fronts = []Front{
 		{Name: "ingress-http", Port: 80, Backends: []Backend{{Name: "demo-a-1", Address: "10.77.0.21", Port: 30080}, {Name: "demo-a-2", Address: "10.77.0.22", Port: 30080}}},
 		{Name: "ingress-https", Port: 443}, // no worker yet
@@ -58,6 +59,13 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRelay(t *testing.T) {
+	if units := Relay("/agent", []string{"10.77.0.2"}); units != nil {
+		t.Errorf("one gateway has %v", units)
+	}
+	testkit.Golden(t, "relay.service", []byte(Relay("/agent", []string{"10.77.0.2", "10.77.0.3"})[0].Content))
 }
 
 func content(t *testing.T, c machine.Config, path string) []byte {

@@ -25,6 +25,7 @@ type gatewayLab struct {
 	backends   map[string]*backend
 	haproxy    map[string]*exec.Cmd
 	keepalived map[string]*exec.Cmd
+	relays     []*exec.Cmd   // on the API servers' machines
 	worst      time.Duration // of the healthy VIP's answers, so far
 }
 
@@ -44,6 +45,10 @@ func newGatewayLab(t *testing.T) *gatewayLab {
 		}
 		g.p.Backends[i].Name = strings.TrimPrefix(b.Name, "demo-")
 		g.backends[g.p.Backends[i].Name] = l.backend(g.p.Backends[i].Name, b.Address, name)
+	}
+	g.p.Relayed = true
+	for _, b := range []string{"cp-1", "cp-2", "cp-3"} {
+		g.relays = append(g.relays, l.process(b, l.agent(), "gateway-relay", g.p.Nodes[0].Address, g.p.Nodes[1].Address))
 	}
 	for _, n := range g.p.Nodes {
 		l.machine(n.Name, n.Address)
@@ -174,6 +179,7 @@ func TestGateways(t *testing.T) {
 	t.Run("server that goes down keeps its connections", g.leaving)
 	t.Run("reload", g.reload)
 	t.Run("API server's machine dies", g.serverDies)
+	t.Run("gateways are cut off from each other", g.cutOff)
 	t.Run("gateway dies", g.gatewayDies)
 	t.Run("VIP stays without any backend", g.noBackends)
 }
@@ -322,6 +328,51 @@ func (g *gatewayLab) serverDies(t *testing.T) {
 	if closed < 1 || closed > 3 { // two, where nothing else was open
 		t.Errorf("of six connections those with the dead server should be closed, no others: %d were", closed)
 	}
+}
+
+// cutOff: gateways that reach all machines but each other keep one holder of the VIP, whether or not an API server answers, and no client notices.
+// Without any relay each takes the VIP.
+func (g *gatewayLab) cutOff(t *testing.T) {
+	cut := func(state string) {
+		for _, n := range g.p.Nodes {
+			g.ip("-n", g.prefix+"hub", "link", "set", n.Name, "type", "bridge_slave", "isolated", state)
+		}
+	}
+	before, pace := g.holder(), g.pace(t)
+	cut("on")
+	defer cut("off")
+	lasts := 15 * time.Second
+	if testkit.Full() {
+		lasts = time.Minute
+	}
+	asked := 0
+	for start := time.Now(); time.Since(start) < lasts; asked++ {
+		if _, err := g.ask(vip, 3*time.Second+10*pace); err != nil {
+			t.Errorf("%s after the cut: %v", time.Since(start), err)
+		}
+		if h := g.holder(); h != before {
+			t.Fatalf("%s after the cut %q holds the VIP, before it was %s", time.Since(start), h, before)
+		}
+	}
+	t.Logf("%d requests in %s, none failed; one holder", asked, lasts)
+	for _, b := range g.backends {
+		b.ready.Store(false)
+	}
+	for start := time.Now(); time.Since(start) < lasts/3; time.Sleep(50 * time.Millisecond) {
+		if h := g.holder(); h == "" {
+			t.Fatal("without an API server the VIP is nowhere, or twice")
+		}
+	}
+	for _, b := range g.backends {
+		b.ready.Store(true)
+	}
+	eventually(t, "the VIP answers", g.answers)
+	for _, r := range g.relays {
+		kill(r)
+	}
+	eventually(t, "without a relay both hold the VIP, as this test would see", func() bool { return g.holder() == "" })
+	cut("off")
+	eventually(t, "one gives way", func() bool { return g.holder() != "" && g.answers() })
 }
 
 func (g *gatewayLab) gatewayDies(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,12 +25,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/agent"
+	"github.com/naupegos/naupegos/internal/agent/vrrp"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
 )
 
 // TestMain lets the test binary stand in for the agent that keepalived runs.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "gateway-relay" {
+		var gateways []netip.Addr
+		for _, a := range os.Args[2:] {
+			gateways = append(gateways, netip.MustParseAddr(a))
+		}
+		if err := vrrp.Relay(context.Background(), gateways); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) == 4 && os.Args[1] == "gateway-check" {
 		if err := agent.GatewayCheck(context.Background(), os.Args[3], time.Second); err != nil {
 			fmt.Fprintln(os.Stderr, err)

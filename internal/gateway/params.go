@@ -22,6 +22,7 @@ type Params struct {
 	Nodes       []Node    // the gateways, self included
 	Backends    []Backend // the API servers
 	Fronts      []Front   // what is passed on beside the API
+	Relayed     bool      // the Backends' machines run the unit of Relay
 	AgentPath   string    // absolute path of naupegos-agent, which keepalived runs as its health check; root's, nobody else may write it
 	CACert      []byte    // PEM: the authority of the API servers' certificates
 	StatsPort   int       // of the health page on 127.0.0.1; 0 means 8404
