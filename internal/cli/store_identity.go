@@ -23,11 +23,11 @@ stays beside it, and in the store, because it opens backups from before. If the 
 finishes it or leaves everything as it was.
 
 No command may be working on a cluster. Running servers notice within 10 seconds and stop, so that their service manager
-starts them again with the new identity. Everybody who shares the store needs a copy of the new identity.age.
+starts them again with the new identity. All hosts that share the store need a copy of the new identity.age.
 
 Then run naupegos apply for each cluster with scheduled backups: until then its machines encrypt them to the former
 identity. Run naupegos backup key again where a key lies beside the backups. If the former identity was stolen, also
-rotate the keys of the clusters (naupegos rotate): whoever had it could read them.`,
+rotate the keys of the clusters (naupegos rotate), because the thief could read them.`,
 		Example: "  naupegos store rotate",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,14 +56,14 @@ func newStoreProtectCmd(a *App) *cobra.Command {
 	var none bool
 	c := &cobra.Command{
 		Use:   "protect",
-		Short: "Encrypt identity.age with a passphrase or a plugin of age",
-		Long: `Encrypt identity.age in the state directory with a passphrase, which is read from the terminal or from a file; or with a
-plugin of age, which uses hardware, PKCS#11 or a key service. Commands then ask for the passphrase (--identity-passphrase-file,
+		Short: "Encrypt identity.age with a passphrase or an age plugin",
+		Long: `Encrypt identity.age in the state directory with a passphrase, which is read from the terminal or from a file; or with an
+age plugin, which uses hardware, PKCS#11 or a key service. Commands then ask for the passphrase (--identity-passphrase-file,
 or systemd's credential naupegos-identity-passphrase, where there is no terminal), or run age-plugin-NAME from PATH: once for
 each process. --none removes the protection.
 
 The identity itself stays: copies of the unprotected file still open the store. Renew it with naupegos store rotate if
-somebody else may have one.`,
+someone else may have one.`,
 		Example: "  naupegos store protect\n  naupegos store protect --passphrase-file /root/passphrase\n  naupegos store protect --plugin AGE-PLUGIN-YUBIKEY-1Q…\n  naupegos store protect --none",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -86,7 +86,7 @@ somebody else may have one.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&by.Plugin, "plugin", "", "identity of a plugin of age, AGE-PLUGIN-NAME-1…")
+	c.Flags().StringVar(&by.Plugin, "plugin", "", "identity of an age plugin, AGE-PLUGIN-NAME-1…")
 	c.Flags().StringVar(&passphrase, "passphrase-file", "", "file whose first line is the passphrase")
 	c.Flags().BoolVar(&none, "none", false, "remove the protection")
 	return c

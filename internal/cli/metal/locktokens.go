@@ -28,7 +28,7 @@ that machine. Zincati is such a client. A token is good for one group.`,
 func (v *Verbs) newLockToken() *cobra.Command {
 	var life time.Duration
 	c := v.verb("create GROUP", "Create a token of a group",
-		"Create a token of a group, and print it: it is shown only here. Whoever has it can take and free the places of the group's clients without a key.",
+		"Create a token of a group, and print it: it is shown only here. It permits taking and releasing the reboot locks of the group's clients without a key.",
 		"  naupegos machine lock-token create workers", cobra.ExactArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			if life < 0 || life > 0 && life < time.Second {

@@ -30,10 +30,10 @@ func newAuditCmd(h Host) *cobra.Command {
 		Use:   "audit",
 		Short: "Show who changed what through the server, and what was refused",
 		Long: `List what operators did, newest first: each request to the server that changed something, was refused or failed, and each
-command on the server's host that touched tokens, sessions, kubeconfigs, handovers or the store. Requests that are refused
-again and again have one entry a minute with their number. naupegos history shows the steps of what was done to a cluster.
+command on the server's host that touched tokens, sessions, kubeconfigs, handovers or the store. Repeated refusals
+share one entry per minute, with their number. naupegos history shows the steps of what was done to a cluster.
 
-The log is a chain: each entry holds the hash of the one before, and a signature. naupegos server audit verify checks it.`,
+The log is a chain: each entry contains the hash of the previous entry, and a signature. naupegos server audit verify checks it.`,
 		Example: "  naupegos server audit\n  naupegos server audit --cluster demo --since 24h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,7 +56,7 @@ The log is a chain: each entry holds the hash of the one before, and a signature
 	return c
 }
 
-// audit asks the server that is named, or the store.
+// audit reads from the server, if one is given, or else from the store.
 func (h Host) audit(ctx context.Context, q store.AuditQuery) (all []store.AuditEntry, err error) {
 	c, err := h.Remote()
 	if err != nil {
@@ -91,14 +91,14 @@ func newAuditVerifyCmd(h Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that no entry of the audit log was changed, added or removed",
-		Long: `Check the audit log: each entry's hash, which covers the entry before, each signature, and the signed end, by which entries
-that are missing at the end or at the beginning are noticed. The first broken entry is named.
+		Long: `Verify the audit log: each entry's hash, which covers the previous entry, each signature, and the signed head, which reveals
+missing entries at both ends. The command names the first broken entry.
 
-Whoever has the store and its identity can sign another log. To notice that, check with what is kept elsewhere: --head
-names an entry with its hash, as forwarded (naupegos server --audit-to) or printed by an earlier check. --file checks an
-export on another host, by the public key that naupegos server audit key has printed.
+An attacker with the store and its identity can sign a different log. To detect that, compare with data from elsewhere: --head
+takes an entry with its hash, as forwarded (naupegos server --audit-to) or printed by an earlier check. --file verifies an
+export on another host, with the public key from naupegos server audit key.
 
-Exit status: 0 if the log is whole, 4 if it is not.`,
+Exit status: 0 if the log is intact, 4 if it is not.`,
 		Example: "  naupegos server audit verify\n  naupegos server audit verify --head 1042:9f0c…\n  naupegos server audit verify --file audit.jsonl --key audit.pem",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -254,8 +254,8 @@ func readKey(file string) (ed25519.PublicKey, error) {
 func newAuditKeyCmd(h Host) *cobra.Command {
 	return &cobra.Command{
 		Use:     "key",
-		Short:   "Print the public key by which the audit log is signed",
-		Long:    "Print the public key (PEM) by which entries of the audit log are signed. Keep it on another host, to check exports there. The\nprivate key is sealed in the store.",
+		Short:   "Print the public key of the audit log's signatures",
+		Long:    "Print the public key (PEM) of the audit log's signatures. Keep it on another host to verify exports there. The\nprivate key is sealed in the store.",
 		Example: "  naupegos server audit key > audit.pem",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -278,7 +278,7 @@ func newAuditExportCmd(h Host) *cobra.Command {
 	return &cobra.Command{
 		Use:     "export",
 		Short:   "Write the whole audit log with its signatures, a JSON object a line",
-		Long:    "Write the audit log to standard output, oldest entry first, for naupegos server audit verify --file on another host. The first\nline has the signed end.",
+		Long:    "Write the audit log to standard output, oldest entry first, for naupegos server audit verify --file on another host. The first\nline is the signed head.",
 		Example: "  naupegos server audit export > audit.jsonl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,10 +20,10 @@ import (
 func newCredentialCmd(h Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "credential",
-		Short: "Add, list and remove the credentials that documents may name",
-		Long: `A document on a server names no files and no variables of the server's host. It names credentials, which whoever has the
-store adds here: tokens and AppRoles of Vault, keys of S3, application credentials, a clouds.yaml, private SSH keys. The
-store keeps their values encrypted. Each is bound to the hosts that it may be sent to, and to clusters.`,
+		Short: "Add, list and remove credentials for documents",
+		Long: `Documents on a server cannot use files and variables of the server's host. They use credentials, which the administrator of
+the store adds here: Vault tokens and AppRoles, S3 keys, application credentials, a clouds.yaml, private SSH keys. The store
+keeps their values encrypted. Each credential is bound to hosts and to clusters.`,
 	}
 	c.AddCommand(newCredentialAddCmd(h), newCredentialListCmd(h), newCredentialRemoveCmd(h))
 	return c
@@ -39,12 +39,12 @@ func newCredentialAddCmd(h Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME --file FILE --for HOST --clusters CLUSTER",
 		Short: "Add a credential, or replace its value",
-		Long: `Add a credential, whose value is read from a file or from standard input (-) and never printed. What the value is, is what
-credentialsFile or sshKeyFile of the same section would hold; for OpenStack it is a clouds.yaml.
+		Long: `Add a credential. Its value is read from a file or from standard input (-), and never printed. The value has the format of
+the file in credentialsFile or sshKeyFile of the same section; for OpenStack it is a clouds.yaml.
 
---for says where the value may be sent: HOST (any port), HOST:PORT, or a network as 10.0.0.0/24 for SSH hosts and addresses.
-Only http://HOST:PORT permits a service without TLS. --clusters names the clusters whose documents may name the credential,
-also by patterns as "prod-*".`,
+--for names the hosts that may receive the value: HOST (any port), HOST:PORT, or a network such as 10.0.0.0/24 for SSH hosts
+and addresses. Only http://HOST:PORT permits a service without TLS. --clusters names the clusters that may use the
+credential, also by patterns such as "prod-*".`,
 		Example: "  naupegos server credential add vault-prod --file /root/approle --for vault.example.org:8200 --clusters 'prod-*'\n" +
 			"  naupegos server credential add racks --file ~/.ssh/racks --for 10.0.0.0/24 --clusters lab\n" +
 			"  pass show s3 | naupegos server credential add s3 --file - --for s3.example.org --clusters prod-a,prod-b --replace",

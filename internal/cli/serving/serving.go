@@ -91,8 +91,8 @@ from their disk.
 Operators authenticate with tokens (naupegos server token create), or sign in with an OpenID Connect provider: naupegos
 login, and the web pages with --oidc-pages. With --server or $NAUPEGOS_SERVER, commands are carried out by a server.
 
-Documents that operators send name no files, variables and services of this host: they name credentials, which naupegos server
-credential add defines. --policy and --providers say what else documents may use.
+Operators' documents cannot use files, variables and services of this host: they use credentials, which naupegos server
+credential add defines. --policy and --providers allow more.
 
 SIGTERM and Ctrl-C stop the server: it takes no new connections, and running requests have --drain to finish. A second
 signal ends it at once.`,
