@@ -46,7 +46,6 @@ var owners = map[string][]string{
 	"github.com/pin/tftp":                    {"internal/netboot"},
 	"github.com/cavaliergopher/cpio":         {"internal/image/discovery"},
 	"github.com/bougou/go-ipmi":              {"internal/registry/bmc", "test/rack"},
-	"github.com/stmcginnis/gofish":           {"internal/registry/bmc"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
 	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/access", "internal/provider/openstack/balancer",
 		"internal/provider/openstack/cloud", "internal/provider/openstack/firewall", "internal/provider/openstack/images", "internal/provider/openstack/quota",
@@ -98,6 +97,7 @@ var knows = map[string][]string{
 	"internal/autoscale/externalgrpc": {},
 	"internal/release":                {},
 	"internal/cli/bundles":            {"api/v1alpha1", "internal/bundle", "internal/cli/progress", "internal/fail", "internal/provider/local"},
+	"internal/cli/flags":              {"internal/cluster/parts", "internal/fail"},
 	"internal/cli/killpoint":          {"internal/plan"},
 	"internal/cli/metal":              {"internal/cli/output", "internal/fail", "internal/registry", "internal/registry/client", "internal/registry/order", "internal/tool"},
 	"internal/cli/netbooting":         {"internal/cli/output", "internal/fail", "internal/image/discovery", "internal/plan", "internal/netboot", "internal/netboot/boot", "internal/netboot/dhcp", "internal/server", "internal/tool"},

@@ -36,6 +36,12 @@ func findRecipe(kubernetes string) (recipe, error) {
 	return recipe{r, known}, err
 }
 
+// CheckRelease refuses a release that no bundle can be made of here.
+func CheckRelease(kubernetes string) error {
+	_, err := findRecipe(kubernetes)
+	return err
+}
+
 // component is something compiled from one Go module.
 type component struct {
 	name    string   // also the recipe's directory

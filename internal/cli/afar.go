@@ -217,7 +217,7 @@ func (v *afar) carryOutAgreed(ctx context.Context, p *plan.Plan, digest string) 
 	if err := v.front(v.app).Show(p, ""); err != nil {
 		return done, err
 	}
-	if err := p.CheckConsents(v.flags.consents.given); err != nil {
+	if err := p.CheckConsents(v.flags.consents.Given); err != nil {
 		return done, err
 	}
 	r, err := v.run(ctx, v.asked, digest)
@@ -239,7 +239,7 @@ func (v *afar) agree(p *plan.Plan, later, question string, plain bool) error {
 	if err := f.Show(p, later); err != nil {
 		return err
 	}
-	if err := p.CheckConsents(v.flags.consents.given); err != nil {
+	if err := p.CheckConsents(v.flags.consents.Given); err != nil {
 		return err
 	}
 	return f.Agree(question)
@@ -249,7 +249,7 @@ func (v *afar) agree(p *plan.Plan, later, question string, plain bool) error {
 // running steps, the second one now.
 func (v *afar) run(ctx context.Context, what operate.Asked, digest string) (r work.Result, err error) {
 	asked, err := v.server.Submit(ctx, work.Order{
-		Asked: what, Digest: digest, Consents: v.flags.consents.given, Yes: v.flags.yes, Parallel: int(v.flags.parallel),
+		Asked: what, Digest: digest, Consents: v.flags.consents.Given, Yes: v.flags.yes, Parallel: int(v.flags.parallel),
 	})
 	if err != nil {
 		return r, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/flags"
 	"github.com/naupegos/naupegos/internal/cli/savedplan"
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
@@ -22,7 +23,7 @@ import (
 func newApplyCmd(a *App) *cobra.Command {
 	var file string
 	var f runFlags
-	var only partsFlag
+	var only flags.Parts
 	c := &cobra.Command{
 		Use:   "apply [PLAN]",
 		Short: "Create the cluster, or change it to match the document",
@@ -62,7 +63,7 @@ The first Ctrl-C lets running steps finish; the second one stops at once. After 
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "the Cluster document; - for standard input")
-	only.bind(c)
+	c.Flags().Var(&only, "only", only.Usage())
 	f.bind(c)
 	return c
 }
@@ -72,7 +73,7 @@ func (a *App) applyDocument(ctx context.Context, file string, only []parts.Part,
 	if err != nil {
 		return err
 	}
-	asked := operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(file), Only: only, NewBundle: f.consents.has(cluster.ConsentBundle)}
+	asked := operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(file), Only: only, NewBundle: f.consents.Has(cluster.ConsentBundle)}
 	began := time.Now()
 	first, done, err := a.carry(ctx, &verb{asked: asked, flags: f})
 	if err != nil {
@@ -163,7 +164,7 @@ func (a *App) applySaved(ctx context.Context, file string, f *runFlags) (err err
 		return fail.New(fail.Refused, "the saved plan was made by a server").At(file).Do("name the server by --server or $NAUPEGOS_SERVER")
 	}
 	from := "the document in " + file
-	asked := operate.Asked{Verb: operate.Apply, Document: saved.Document, From: from, ClusterID: saved.ClusterID, Only: saved.Only, NewBundle: f.consents.has(cluster.ConsentBundle)}
+	asked := operate.Asked{Verb: operate.Apply, Document: saved.Document, From: from, ClusterID: saved.ClusterID, Only: saved.Only, NewBundle: f.consents.Has(cluster.ConsentBundle)}
 	b, err := a.begin(ctx, asked, work.Need{CarryOut: true}, nil)
 	if err != nil {
 		return located(err, from, []byte(saved.Document))

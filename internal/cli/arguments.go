@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/flags"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/image"
@@ -164,8 +165,8 @@ func flagValues(verb, flag string) []string {
 func completeValues(c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		values := flagValues(c.Name(), f.Name)
-		if given, ok := f.Value.(*consents); ok {
-			values = given.known // each verb takes its own
+		if given, ok := f.Value.(*flags.Consents); ok {
+			values = given.Known // each verb takes its own
 		}
 		if values != nil {
 			// It fails only for a flag that has a completion already.

@@ -304,7 +304,7 @@ as well. On another machine, or with another store, name the directory with --to
 	c.Flags().StringVar(&f.of, "of", "", "with --new-identity: the cluster that was backed up (default: NAME)")
 	f.openFlags.bind(c)
 	f.run.bind(c)
-	f.run.consents.known = append(cluster.Consents(), cluster.ConsentRestore)
+	f.run.consents.Known = append(cluster.Consents(), cluster.ConsentRestore)
 	return c
 }
 
@@ -314,7 +314,7 @@ func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) e
 	if err := f.check(!f.newIdentity); err != nil {
 		return err
 	}
-	r := &operate.Restore{New: f.newIdentity, Of: f.of, Living: !f.newIdentity && f.run.consents.has(cluster.ConsentRestore)}
+	r := &operate.Restore{New: f.newIdentity, Of: f.of, Living: !f.newIdentity && f.run.consents.Has(cluster.ConsentRestore)}
 	v := &verb{asked: operate.Asked{Verb: "backup restore", Cluster: name, Backup: f.from, Restore: r, Seconds: seconds(f.timeout)}, flags: &f.run}
 	if f.file != "" {
 		_, data, err := a.readDocument(f.file)

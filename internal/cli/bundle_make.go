@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/flags"
 	"github.com/naupegos/naupegos/internal/cli/progress"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
@@ -49,7 +50,7 @@ Needs Go, apt-get and dpkg-deb. With empty caches a build takes 10 to 25 minutes
 	releaseFlag(c, &versions)
 	c.Flags().StringSliceVar(&o.Addons, "addons", nil, "sets of addons to include: "+bundle.AddonOpenStack)
 	o.Parallel = 2
-	c.Flags().Var((*atLeastOne)(&o.Parallel), "parallel", "number of components to compile at the same time")
+	c.Flags().Var((*flags.AtLeastOne)(&o.Parallel), "parallel", "number of components to compile at the same time")
 	c.Flags().StringVar(&o.Go, "go", "", "go command (default: from PATH)")
 	return c
 }

@@ -35,7 +35,7 @@ The cluster's data is lost. Nothing that belongs to others is touched.`,
 	}
 	c.Flags().BoolVar(&keepVolumes, "keep-volumes", false, "keep the volumes of PersistentVolumeClaims in the cloud")
 	f.bind(c)
-	f.consents.known = []string{cluster.ConsentLeave}
+	f.consents.Known = []string{cluster.ConsentLeave}
 	return c
 }
 
@@ -96,7 +96,7 @@ run the same command again; until it has finished, apply refuses.`,
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	format.Bind(c)
 	f.bind(c)
-	f.consents.known = []string{cluster.ConsentLeave}
+	f.consents.Known = []string{cluster.ConsentLeave}
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
@@ -23,12 +24,15 @@ func newValidateCmd(a *App) *cobra.Command {
 		Use:   "validate -f FILE",
 		Short: "Check a document and report all errors at once",
 		Long: `Check a Cluster document: its syntax, keys and types, and whether its fields fit together. Each error is reported
-with its line, its field and what to do. Nothing but the document is checked: naupegos doctor -f FILE checks
-whether the provider can serve it.`,
+with its line, its field and what to do. Nothing but the document and its Kubernetes release is checked: naupegos
+doctor -f FILE checks whether the provider can serve it.`,
 		Example: "  naupegos validate -f cluster.yaml\n  naupegos validate -f cluster.yaml -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, _, err := a.readDocument(file)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			doc, data, err := a.readDocument(file)
+			if err == nil {
+				err = bundles.CheckLocated(cmd.Context(), doc, shownFile(file), data)
+			}
 			var errs v1alpha1.Errors
 			if err != nil && !errors.As(err, &errs) {
 				return err

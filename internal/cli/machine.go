@@ -164,7 +164,7 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 	}
 	if p.ask {
 		c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
-		f.consents.known = []string{cluster.ConsentQuorum}
+		f.consents.Known = []string{cluster.ConsentQuorum}
 		c.Flags().Var(&f.consents, "consent", "consent to a loss: "+cluster.ConsentQuorum)
 	} else {
 		f.yes = true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/flags"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/savedplan"
 	"github.com/naupegos/naupegos/internal/client"
@@ -29,7 +30,7 @@ const exitChanges exitCode = 2
 type planFlags struct {
 	file, save           string
 	destroy, keepVolumes bool
-	only                 partsFlag
+	only                 flags.Parts
 	out                  output.Format
 }
 
@@ -72,7 +73,7 @@ Exit status: 0 if there is nothing to do, 2 if there are changes, any other on e
 	c.Flags().StringVar(&f.save, "out", "", "save the plan to this file, for naupegos apply PLAN")
 	c.Flags().BoolVar(&f.destroy, "destroy", false, "plan what naupegos destroy would do")
 	c.Flags().BoolVar(&f.keepVolumes, "keep-volumes", false, "with --destroy: keep the volumes of PersistentVolumeClaims, as naupegos destroy --keep-volumes does")
-	f.only.bind(c)
+	c.Flags().Var(&f.only, "only", f.only.Usage())
 	f.out.Bind(c)
 	return c
 }
@@ -87,9 +88,13 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 	} else if c != nil {
 		return a.planAfar(ctx, c, doc, data, f)
 	}
+	if err := bundles.CheckRelease(ctx, doc); err != nil {
+		return located(err, f.file, data)
+	}
 	o := sessionOptions{readOnly: true, bundle: bundles.IfHere}
 	if f.save != "" { // apply has it, and what is on machines depends on it
 		o.bundle = bundles.Made
+		o.foresee = foresee(a, operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(f.file), Only: f.only}, nil)
 	}
 	s, err := a.openDocument(ctx, doc, o)
 	if err != nil {

@@ -7,20 +7,19 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cli/flags"
 	"github.com/naupegos/naupegos/internal/cli/killpoint"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
-	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -31,14 +30,14 @@ import (
 // runFlags are the flags of every verb that carries out a plan.
 type runFlags struct {
 	yes      bool
-	consents consents
-	parallel atLeastOne
+	consents flags.Consents
+	parallel flags.AtLeastOne
 	progress progressFlag
 }
 
 func (f *runFlags) bind(c *cobra.Command) {
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask before carrying the plan out")
-	f.consents.known = cluster.Consents()
+	f.consents.Known = cluster.Consents()
 	c.Flags().Var(&f.consents, "consent", "consent to a disruption that the plan names, NAME or NAME=MACHINE (repeatable)")
 	f.parallel = 16
 	c.Flags().Var(&f.parallel, "parallel", "maximum number of steps that run at once")
@@ -47,30 +46,6 @@ func (f *runFlags) bind(c *cobra.Command) {
 
 // json reports whether progress is shown as lines of JSON, among which there may be no other text.
 func (f *runFlags) json() bool { return show.ObserverKind(f.progress) == show.ObserveJSON }
-
-// consents is the value of --consent. A name that nothing asks for is a slip, and told at once: the refusal would come late, or never.
-type consents struct{ given, known []string }
-
-// has reports whether a kind was consented to as a whole.
-func (c *consents) has(kind string) bool { return slices.Contains(c.given, kind) }
-
-// String lists the names.
-func (c *consents) String() string { return strings.Join(c.given, ",") }
-
-// Type is what help calls the value.
-func (c *consents) Type() string { return "strings" }
-
-// Set adds names, which commas part.
-func (c *consents) Set(names string) error {
-	for name := range strings.SplitSeq(names, ",") {
-		name = strings.TrimSpace(name)
-		if kind, _, _ := strings.Cut(name, "="); !slices.Contains(c.known, kind) {
-			return fmt.Errorf("no plan asks for consent to %q; there are %s", name, strings.Join(c.known, ", "))
-		}
-		c.given = append(c.given, name)
-	}
-	return nil
-}
 
 // carryOut is what is asked of whoever has seen a plan.
 const carryOut = "Carry this out?"
@@ -131,7 +106,7 @@ func (f front) Observer() plan.Observer { return f.app.observer(f.flags.progress
 // terms say how a verb's plans are carried out, by its flags.
 func (a *App) terms(f *runFlags, doc *v1alpha1.Cluster) operate.Terms {
 	return operate.Terms{
-		Front: front{app: a, flags: f}, Question: carryOut, Yes: f.yes, Consents: f.consents.given, Parallel: int(f.parallel), Step: doc.Spec.Timeouts.Step.Duration,
+		Front: front{app: a, flags: f}, Question: carryOut, Yes: f.yes, Consents: f.consents.Given, Parallel: int(f.parallel), Step: doc.Spec.Timeouts.Step.Duration,
 		Interrupts: plan.Interruptible, Meta: map[string]string{"version": version}, Hook: killpoint.Hook(),
 	}
 }
@@ -219,49 +194,6 @@ func (v *verb) rewrite(a *App, e *operate.Edited) error {
 		return err
 	}
 	_, err := fmt.Fprintf(a.Err, "%s was changed.\n", v.file)
-	return err
-}
-
-// atLeastOne is the value of a flag that takes a number from 1 up.
-type atLeastOne int
-
-// String returns the number.
-func (n *atLeastOne) String() string { return strconv.Itoa(int(*n)) }
-
-// Type is what help calls the value.
-func (n *atLeastOne) Type() string { return "int" }
-
-// Set reads the number.
-func (n *atLeastOne) Set(text string) error {
-	v, err := strconv.Atoi(text)
-	if err != nil || v < 1 {
-		return fail.New(fail.Invalid, "%q is not a number from 1 up", text)
-	}
-	*n = atLeastOne(v)
-	return nil
-}
-
-// partsFlag is the value of --only.
-type partsFlag []parts.Part
-
-func (f *partsFlag) bind(c *cobra.Command) {
-	c.Flags().Var(f, "only", "only these parts of the cluster, separated by commas: "+parts.Words(parts.All()))
-}
-
-// String lists the parts.
-func (f *partsFlag) String() string { return parts.Words(*f) }
-
-// Type is what help calls the value.
-func (f *partsFlag) Type() string { return "strings" }
-
-// Set adds parts, which commas part.
-func (f *partsFlag) Set(names string) error {
-	all := strings.Split(strings.ReplaceAll(names, " ", ""), ",")
-	for _, p := range *f {
-		all = append(all, string(p))
-	}
-	var err error
-	*f, err = parts.Parse(all)
 	return err
 }
 

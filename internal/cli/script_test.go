@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 // `sshkey FILE` makes an SSH key; `serving URL` waits until a server is well; `discover URL FILE` has a machine say what it is;
 // `until REGEXP COMMAND...` waits until a command succeeds and prints that; `scrape URL CA TOKEN` prints what Prometheus' own parser reads there;
 // `ask STATUS METHOD URL CA TOKEN [BODY]` sends a request with a token, "-" for none, and a file as its body, and prints the answer.
+// `ordinary N naupegos …` wants an exit status of a command by a user other than root.
 // $PORT and $PORTS are free ports, and $PORT2 and $PORTS2.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -65,7 +66,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("PORTS2", strconv.Itoa(testkit.FreePort(t)))
 			return besideCommand(e.Getenv("PATH"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover, "until": until, "scrape": scrape, "ask": ask},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover, "until": until, "scrape": scrape, "ask": ask, "ordinary": asOrdinary},
 	})
 }
 

@@ -35,8 +35,9 @@ type sessionOptions struct {
 	readOnly bool
 	looking  bool // it is seen whether there is anything to do, and no more
 	bundle   bundles.Need
-	newest   bool      // the newest bundle of the release, also where the cluster was built with another one
-	say      io.Writer // of what is made meanwhile; nil: standard error
+	newest   bool                        // the newest bundle of the release, also where the cluster was built with another one
+	say      io.Writer                   // of what is made meanwhile; nil: standard error
+	foresee  func(context.Context) error // called before a bundle is made, which an error prevents; may be nil
 }
 
 // readDocument parses the document at path; "-" is standard input.
@@ -100,7 +101,11 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 
 // begin opens a session and makes the first plan of what is asked.
 func (a *App) begin(ctx context.Context, asked operate.Asked, n work.Need, here func(*operate.Options)) (*operate.Begun, error) {
-	open, o := a.openStore, a.options(optionsOf(&asked, n))
+	with := optionsOf(&asked, n)
+	if n.CarryOut && asked.Converges() {
+		with.foresee = foresee(a, asked, here)
+	}
+	open, o := a.openStore, a.options(with)
 	if !asked.Makes() {
 		open = a.viewStore // where there is no store there is no such cluster, and none is made
 	}
@@ -133,11 +138,24 @@ func (a *App) options(o sessionOptions) operate.Options {
 	}
 	with := operate.Options{Verb: o.verb, Look: o.looking, ReadOnly: o.readOnly, Agent: findAgent, Say: o.say, Version: version, RenewBefore: killpoint.RenewBefore()}
 	if o.bundle != bundles.NotNeeded {
+		say := o.say
+		if o.bundle == bundles.IfHere { // nothing is made, so there is no progress to show
+			say = &bundles.Once{To: o.say}
+		}
 		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error) {
 			if o.newest {
 				was = ""
 			}
-			return bundles.Get(ctx, o.say, doc, version, o.bundle, was)
+			if o.bundle == bundles.Made && o.foresee != nil {
+				if here, err := bundles.Check(ctx, doc, version); err != nil {
+					return nil, nil, err
+				} else if !here {
+					if err := o.foresee(ctx); err != nil {
+						return nil, nil, err
+					}
+				}
+			}
+			return bundles.Get(ctx, say, doc, version, o.bundle, was)
 		}
 	}
 	return with

@@ -109,14 +109,19 @@ func (s *Service) open() error {
 	if err != nil {
 		return err
 	}
-	s.tftp = newTFTP(conn, s.programs, s.cfg.Log)
+	s.tftp = newTFTP(conn, s.programs, s.script(), s.cfg.Log)
 	return nil
+}
+
+// script is the URL of what iPXE runs.
+func (s *Service) script() string {
+	return fmt.Sprintf("http://%s/boot.ipxe", netip.AddrPortFrom(s.cfg.Address, s.cfg.HTTP))
 }
 
 // handler makes the mode.
 func (s *Service) handler() (dhcp.Handler, error) {
 	host := netip.AddrPortFrom(s.cfg.Address, s.cfg.HTTP)
-	boot := dhcp.Boot{Server: s.cfg.Address, Program: s.programs.For, Script: fmt.Sprintf("http://%s/boot.ipxe", host), Programs: fmt.Sprintf("http://%s%s", host, programsPath)}
+	boot := dhcp.Boot{Server: s.cfg.Address, Program: s.programs.For, Script: s.script(), Programs: fmt.Sprintf("http://%s%s", host, programsPath)}
 	if s.cfg.DHCP != On {
 		return &dhcp.Proxy{Boot: boot}, nil
 	}

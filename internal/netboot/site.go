@@ -90,7 +90,7 @@ func (s *Site) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Health tells whether changes of the directory are seen: what else a Site does ends it where it fails.
+// Health tells whether the directory can be read and its changes are seen: what else a Site does ends it where it fails.
 func (s *Site) Health(context.Context) map[string]bool {
-	return map[string]bool{"boot directory": s.watching.Load()}
+	return map[string]bool{"boot directory": s.watching.Load() && s.files.Readable()}
 }

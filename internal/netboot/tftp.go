@@ -24,19 +24,23 @@ const (
 	tftpOfOne     = 16  // of them from one address, so that nobody takes all; firmware asks for one file, and again when it is impatient
 )
 
-// tftpServer gives out iPXE's programs, and nothing else. It takes nothing.
+// autoexec is what iPXE looks for, by itself, where it was loaded from: it runs that in place of what DHCP says.
+const autoexec = "autoexec.ipxe"
+
+// tftpServer gives out iPXE's programs and the script that leads to the boot endpoints, and nothing else. It takes nothing.
 type tftpServer struct {
 	*tftp.Server
 	conn     *net.UDPConn
 	programs *programs.Set
+	script   []byte // autoexec.ipxe; nil: there is none
 	log      *slog.Logger
 	mu       sync.Mutex
 	running  map[string]int // transfers by address
 	all      int
 }
 
-func newTFTP(conn *net.UDPConn, set *programs.Set, log *slog.Logger) *tftpServer {
-	s := &tftpServer{conn: conn, programs: set, log: log, running: map[string]int{}}
+func newTFTP(conn *net.UDPConn, set *programs.Set, script string, log *slog.Logger) *tftpServer {
+	s := &tftpServer{conn: conn, programs: set, script: fmt.Appendf(nil, "#!ipxe\nchain %s\n", script), log: log, running: map[string]int{}}
 	s.Server = tftp.NewServer(s.read, nil)
 	s.SetTimeout(tftpTimeout)
 	s.SetRetries(tftpRetries)
@@ -51,13 +55,24 @@ func (s *tftpServer) stop() {
 	s.conn.Close() //nolint:errcheck // it is closed already where it was served
 }
 
-// program returns what is given out under a name, however it is written: firmware adds slashes, and some a trailing byte.
-func program(set *programs.Set, name string) []byte {
+// file returns what is given out under a name.
+func (s *tftpServer) file(name string) []byte {
+	if plain(name) == autoexec {
+		return s.script
+	}
+	return program(s.programs, name)
+}
+
+// program returns the program of a name.
+func program(set *programs.Set, name string) []byte { return set.Get(plain(name)) }
+
+// plain is a name however it is written: firmware adds slashes, and some a trailing byte.
+func plain(name string) string {
 	name = strings.ReplaceAll(name, `\`, "/")
 	for name != "" && strings.IndexByte("\x00\xff ", name[len(name)-1]) >= 0 {
 		name = name[:len(name)-1]
 	}
-	return set.Get(strings.TrimPrefix(path.Clean("/"+name), "/"))
+	return strings.TrimPrefix(path.Clean("/"+name), "/")
 }
 
 var errAbsent = errors.New("file not found")
@@ -85,7 +100,7 @@ func (s *tftpServer) end(address string) {
 
 // read answers a request for a file.
 func (s *tftpServer) read(name string, to io.ReaderFrom) error {
-	data := program(s.programs, name)
+	data := s.file(name)
 	from, address := "", ""
 	if t, ok := to.(tftp.OutgoingTransfer); ok {
 		t.SetSize(int64(len(data)))

@@ -100,7 +100,7 @@ func TestOneAddressLeavesRoomForOthers(t *testing.T) {
 // serveTFTP starts a server and returns its address.
 func serveTFTP(t testing.TB) *net.UDPAddr {
 	conn := testkit.Value(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
-	s := newTFTP(conn, testPrograms(t), slog.New(slog.DiscardHandler))
+	s := newTFTP(conn, testPrograms(t), "http://10.0.0.1:8080/boot.ipxe", slog.New(slog.DiscardHandler))
 	s.SetRetries(1) // nobody acknowledges what is asked for here
 	s.SetTimeout(200 * time.Millisecond)
 	ended := make(chan error, 1)
@@ -110,6 +110,18 @@ func serveTFTP(t testing.TB) *net.UDPAddr {
 		testkit.Must(t, <-ended)
 	})
 	return conn.LocalAddr().(*net.UDPAddr)
+}
+
+// TestAutoexec gives out the script that iPXE looks for.
+func TestAutoexec(t *testing.T) {
+	client := testkit.Value(tftp.NewClient(serveTFTP(t).String()))(t)
+	for _, name := range []string{"autoexec.ipxe", "/autoexec.ipxe"} {
+		var got bytes.Buffer
+		testkit.Value(testkit.Value(client.Receive(name, "octet"))(t).WriteTo(&got))(t)
+		if got.String() != "#!ipxe\nchain http://10.0.0.1:8080/boot.ipxe\n" {
+			t.Errorf("%s: %q", name, got.String())
+		}
+	}
 }
 
 // fetchUndionly fetches a file, from the address that the system chooses.

@@ -97,6 +97,9 @@ func verbNames() string { return strings.Join(Verbs(), ", ") }
 // Plain reports whether a verb does what it says and no more: its plan is neither shown nor asked for.
 func (a *Asked) Plain() bool { v := verbs[a.Verb]; return v != nil && v.plain }
 
+// Converges reports whether the verb's first plan is that of apply, or of what apply continues.
+func (a *Asked) Converges() bool { v := verbs[a.Verb]; return v != nil && v.converges }
+
 // Bundle says which bundle the verb needs.
 func (a *Asked) Bundle() Bundle {
 	v := verbs[a.Verb]

@@ -19,9 +19,9 @@ type BMC struct {
 	System      string `json:"system,omitempty"`      // the machine's ID there, where it has several
 }
 
-// access is how the controller is reached.
-func (b BMC) access(uuid string, password []byte) bmc.Access {
-	return bmc.Access{Protocol: b.Protocol, Address: b.Address, User: b.User, Password: password, Fingerprint: b.Fingerprint, Authorities: b.Authorities,
+// access is how the controller is reached. Firmware is the machine's: bios, efi, or empty where it is not known.
+func (b BMC) access(uuid, firmware string, password []byte) bmc.Access {
+	return bmc.Access{Firmware: firmware, Protocol: b.Protocol, Address: b.Address, User: b.User, Password: password, Fingerprint: b.Fingerprint, Authorities: b.Authorities,
 		System: b.System, UUID: uuid}
 }
 
@@ -52,7 +52,7 @@ func (r *Registry) SetBMC(ctx context.Context, uuid string, b BMC, password []by
 		return nil, fail.New(fail.Refused, "this server stores no BMCs' passwords, so it can't control machines' power")
 	}
 	if b.Address != "" {
-		if err := b.access(uuid, password).Check(); err != nil {
+		if err := b.access(uuid, "", password).Check(); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +96,15 @@ func (r *Registry) SwitchPower(ctx context.Context, uuid, action, boot, by strin
 	if err != nil {
 		return false, err
 	}
-	on, err = r.o.Power.Power(ctx, m.Record.BMC.access(m.UUID, password), action, boot)
+	said, err := m.Said()
+	if err != nil {
+		return false, err
+	}
+	firmware := ""
+	if said != nil && said.System != nil {
+		firmware = said.System.Firmware
+	}
+	on, err = r.o.Power.Power(ctx, m.Record.BMC.access(m.UUID, firmware, password), action, boot)
 	if err != nil || action == "status" {
 		return on, err
 	}

@@ -5,9 +5,11 @@ package bundles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -70,6 +72,9 @@ func obtain(ctx context.Context, w io.Writer, lib *bundle.Library, doc *v1alpha1
 		fmt.Fprintf(w, "The bundle of Kubernetes %s is not available here yet: apply gets it first; compiling it takes 10 to 25 minutes on two cores.\n", version)
 		return nil, nil
 	}
+	if err := checkRelease(version); err != nil {
+		return nil, err
+	}
 	fmt.Fprintf(w, "The bundle of Kubernetes %s is not in the library yet: getting it. Compiling one takes 10 to 25 minutes on two cores, once.\n", version)
 	report := progress.Bundle(w)
 	group, ctx := errgroup.WithContext(ctx)
@@ -82,6 +87,70 @@ func obtain(ctx context.Context, w io.Writer, lib *bundle.Library, doc *v1alpha1
 	})
 	err = group.Wait()
 	return b, err
+}
+
+// Check reports whether the bundle of a release for the cluster of a document is here. It returns fail.Invalid where it is not, and no recipe
+// makes it.
+func Check(ctx context.Context, doc *v1alpha1.Cluster, version string) (here bool, err error) {
+	lib, err := Library("")
+	if err != nil {
+		return false, err
+	}
+	if _, err = lib.Find(ctx, version, AddonsOf(doc)...); fail.KindOf(err) == fail.NotFound {
+		return false, checkRelease(version)
+	}
+	return err == nil, err
+}
+
+// CheckRelease refuses a document whose release no bundle can be made of, and none is here.
+func CheckRelease(ctx context.Context, doc *v1alpha1.Cluster) error {
+	refused := checkRelease(doc.Spec.Kubernetes.Version)
+	if refused == nil {
+		return nil
+	}
+	if here, _ := Check(ctx, doc, doc.Spec.Kubernetes.Version); here { // one that can't be read is not here
+		return nil
+	}
+	return refused
+}
+
+// CheckLocated is CheckRelease with the place in the document's file.
+func CheckLocated(ctx context.Context, doc *v1alpha1.Cluster, file string, data []byte) error {
+	err := CheckRelease(ctx, doc)
+	var refused, cause *fail.Error
+	if fail.KindOf(err) != fail.Invalid || !errors.As(err, &refused) || !errors.As(refused.Err, &cause) {
+		return err
+	}
+	at := v1alpha1.Refusal{{Field: refused.Where, Problem: cause.What, Hint: cause.Hint}}
+	return v1alpha1.Errors(at.Locate(file, data))
+}
+
+func checkRelease(version string) error {
+	if err := bundle.CheckRelease(version); err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "get its bundle").At("spec.kubernetes.version")
+	}
+	return nil
+}
+
+// Once passes each notice on once: a plan asks for the same bundle several times.
+type Once struct {
+	To   io.Writer
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+// Write drops what was written before.
+func (o *Once) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.told[string(p)] {
+		return len(p), nil
+	}
+	if o.told == nil {
+		o.told = map[string]bool{}
+	}
+	o.told[string(p)] = true
+	return o.To.Write(p)
 }
 
 // makeBase puts the root file system of local machines into the cache, and reports it as a component of a bundle is reported.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -19,12 +20,19 @@ import (
 // settle is how long a directory has to be left alone before it is read: who writes it writes more than one file.
 const settle = 100 * time.Millisecond
 
+// latest is how long changes that go on may put off reading those that came first.
+const latest = 700 * time.Millisecond
+
 // Directory keeps a catalog as a data directory is.
 type Directory struct {
 	*Catalog
 	path string
 	log  *slog.Logger
+	lost atomic.Bool // it could not be read when that was tried last
 }
+
+// Readable reports whether the directory could be read when it last changed.
+func (d *Directory) Readable() bool { return !d.lost.Load() }
 
 // OpenDirectory reads the data directory of a matchbox into a catalog. What can't be used in it is told to the log.
 func OpenDirectory(path string, log *slog.Logger) (*Directory, error) {
@@ -35,6 +43,7 @@ func OpenDirectory(path string, log *slog.Logger) (*Directory, error) {
 // Load reads the directory anew. Where it can't be read, the catalog stays as it is.
 func (d *Directory) Load() error {
 	cfg, problems, err := ReadDir(d.path)
+	d.lost.Store(err != nil)
 	if err != nil {
 		return err
 	}
@@ -56,18 +65,26 @@ func (d *Directory) Watch(ctx context.Context) error {
 	var links links
 	quiet := time.NewTimer(0)
 	defer quiet.Stop()
+	var first time.Time // of the changes that were not read yet; zero: there are none
+	changed := func() {
+		if first.IsZero() {
+			first = time.Now()
+		}
+		quiet.Reset(max(0, min(settle, latest-time.Since(first))))
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case e := <-w.Events:
 			if links.concern(e.Name) {
-				quiet.Reset(settle)
+				changed()
 			}
 		case err := <-w.Errors: // as when there were more changes than the kernel keeps
 			d.log.Warn("changes may have been missed, all is read again", "directory", d.path, "reason", err.Error())
-			quiet.Reset(settle)
+			changed()
 		case <-quiet.C:
+			first = time.Time{}
 			// Watched first, then read: what changes in between is read twice, not missed.
 			links = linksOf(d.path)
 			if err := d.follow(w, links); err != nil {

@@ -27,18 +27,23 @@ const (
 	// iPXE's own options have one that says: do not wait for answers of a ProxyDHCP.
 	ipxeOptions = 175
 	noProxyDHCP = 176
+	httpFeature = 0x13
 )
 
-// file returns what a client is to load. It reports false where there is nothing for it.
+// file returns what a client is to load. It reports false where there is nothing for it. An iPXE without HTTP loads ours, which has it.
 func (b Boot) file(c client) (string, bool) {
-	if c.ipxe {
-		return b.Script, true
+	if !c.ipxe || c.bare {
+		for _, arch := range c.archs {
+			name, ok := b.Program(arch)
+			if ok && c.kind == http && !c.bare {
+				name = b.Programs + name
+			}
+			if ok {
+				return name, true
+			}
+		}
 	}
-	name, ok := b.Program(c.arch)
-	if ok && c.kind == http {
-		name = b.Programs + name
-	}
-	return name, ok
+	return b.Script, c.ipxe
 }
 
 // put writes into an answer what the client is to load, and from where.

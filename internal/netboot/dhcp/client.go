@@ -11,9 +11,10 @@ import (
 
 // client is what a message says of who has sent it.
 type client struct {
-	arch iana.Arch
-	ipxe bool   // iPXE runs there already
-	kind string // PXEClient or HTTPClient, as firmware names itself; empty: it does not
+	archs []iana.Arch // that it boots, as it prefers them
+	ipxe  bool        // iPXE runs there already
+	bare  bool        // that iPXE has no HTTP
+	kind  string      // PXEClient or HTTPClient, as firmware names itself; empty: it does not
 }
 
 const pxe, http = "PXEClient", "HTTPClient"
@@ -21,6 +22,7 @@ const pxe, http = "PXEClient", "HTTPClient"
 // identify says who has sent a message. It reports false for those that do not boot from the network.
 func identify(m *dhcpv4.DHCPv4) (client, bool) {
 	c := client{ipxe: runsIPXE(m)}
+	c.bare = c.ipxe && !hasHTTP(m)
 	class := m.ClassIdentifier()
 	for _, kind := range []string{pxe, http} {
 		if strings.HasPrefix(class, kind) {
@@ -30,9 +32,8 @@ func identify(m *dhcpv4.DHCPv4) (client, bool) {
 	if c.kind == "" && !c.ipxe {
 		return c, false
 	}
-	arch, ok := archOf(m, class)
-	c.arch = arch
-	return c, ok || c.ipxe
+	c.archs = archsOf(m, class)
+	return c, len(c.archs) > 0 || c.ipxe
 }
 
 // runsIPXE reports whether iPXE has sent the message. It writes its user class as it is, without the length that RFC 3004 wants.
@@ -41,15 +42,32 @@ func runsIPXE(m *dhcpv4.DHCPv4) bool {
 	return bytes.Equal(class, []byte("iPXE")) || bytes.Equal(class, []byte("\x04iPXE"))
 }
 
-// archOf returns the kind of firmware: of option 93, else of the class, which is PXEClient:Arch:00007:UNDI:003016.
-func archOf(m *dhcpv4.DHCPv4, class string) (iana.Arch, bool) {
-	if v := m.Options.Get(dhcpv4.OptionClientSystemArchitectureType); len(v) >= 2 {
-		return iana.Arch(uint16(v[0])<<8 | uint16(v[1])), true
+// hasHTTP reports whether iPXE has HTTP. It lists what it has among its own options; one that lists nothing is taken for a usual build.
+func hasHTTP(m *dhcpv4.DHCPv4) bool {
+	raw := m.Options.Get(dhcpv4.GenericOptionCode(ipxeOptions))
+	if len(raw) == 0 {
+		return true
+	}
+	own := dhcpv4.Options{}
+	if own.FromBytes(raw) != nil || len(own) == 0 {
+		return true
+	}
+	v := own[httpFeature]
+	return len(v) > 0 && v[0] != 0
+}
+
+// archsOf returns the kinds of firmware: those of option 93, which lists them as the client prefers them, else that of the class, which is
+// PXEClient:Arch:00007:UNDI:003016.
+func archsOf(m *dhcpv4.DHCPv4, class string) (out []iana.Arch) {
+	for v := m.Options.Get(dhcpv4.OptionClientSystemArchitectureType); len(v) >= 2; v = v[2:] {
+		out = append(out, iana.Arch(uint16(v[0])<<8|uint16(v[1])))
 	}
 	fields := strings.Split(class, ":")
-	if len(fields) < 3 || fields[1] != "Arch" {
-		return 0, false
+	if len(out) > 0 || len(fields) < 3 || fields[1] != "Arch" {
+		return out
 	}
-	n, err := strconv.ParseUint(fields[2], 10, 16)
-	return iana.Arch(n), err == nil
+	if n, err := strconv.ParseUint(fields[2], 10, 16); err == nil {
+		out = append(out, iana.Arch(n))
+	}
+	return out
 }

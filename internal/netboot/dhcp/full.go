@@ -39,6 +39,9 @@ func (f *Full) Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
 	case dhcpv4.MessageTypeRequest:
 		return f.request(m, mac)
 	case dhcpv4.MessageTypeDecline:
+		if !addrOf(m.RequestedIPAddress()).IsValid() {
+			return nil
+		}
 		f.Log.Warn("somebody else has an address of this server's range", "address", m.RequestedIPAddress(), "mac", mac)
 		f.Pool.Decline(mac, addrOf(m.RequestedIPAddress()))
 	case dhcpv4.MessageTypeRelease:

@@ -12,6 +12,9 @@ func (p *Proxy) Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
 	case dhcpv4.MessageTypeDiscover:
 		kind = dhcpv4.MessageTypeOffer
 	case dhcpv4.MessageTypeRequest, dhcpv4.MessageTypeInform:
+		if server := addrOf(m.ServerIdentifier()); server.IsValid() && !server.IsUnspecified() && server != p.Boot.Server {
+			return nil // it takes the address that another server offers
+		}
 		kind = dhcpv4.MessageTypeAck
 	default:
 		return nil

@@ -69,6 +69,9 @@ func (p *Provider) off(ctx context.Context, m *registry.Machine) error {
 	}
 	return p.wait(ctx, specOf(now), mute{}, func(m *registry.Machine) (bool, string, error) {
 		on, err := p.o.Registry.SwitchPower(ctx, m.UUID, "status", bmc.AsUsual, "")
+		if fail.KindOf(err) == fail.NotReady { // neither on nor off, as while it is powering off
+			return false, err.Error(), nil
+		}
 		return err == nil && !on, "it is still on", err
 	})
 }

@@ -32,6 +32,7 @@ type Access struct {
 	Address  string // HOST or HOST:PORT
 	User     string
 	Password []byte
+	Firmware string // the machine's: bios or efi; empty: unknown
 
 	// Of Redfish:
 

@@ -17,6 +17,9 @@ import (
 
 const port = 623
 
+// unknownUser is what the library says of RAKP status 0x0d.
+const unknownUser = "Unauthorized name"
+
 // IPMI switches power by IPMI.
 type IPMI struct{}
 
@@ -40,7 +43,11 @@ func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, 
 		if boot == FromDisk {
 			from = types.BootDeviceSelectorForceHardDrive
 		}
-		if err := c.SetBootDevice(ctx, from, types.BIOSBootTypeEFI, false); err != nil {
+		kind := types.BIOSBootTypeEFI
+		if a.Firmware == "bios" { // some start from disk where they are told to boot by EFI
+			kind = types.BIOSBootTypeLegacy
+		}
+		if err := c.SetBootDevice(ctx, from, kind, false); err != nil {
 			return false, failed(err, a, "have the machine boot from the "+boot)
 		}
 	}
@@ -55,10 +62,13 @@ func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, 
 			return on, failed(err, a, "control the machine's power")
 		}
 	}
-	if action != "on" && action != "off" {
-		return power(ctx, c, a)
+	switch action {
+	case "on", "cycle":
+		return until(ctx, c, a, true)
+	case "off":
+		return until(ctx, c, a, false)
 	}
-	return until(ctx, c, a, action == "on")
+	return power(ctx, c, a)
 }
 
 // connect opens a session. Cipher suite 17 is tried first; many controllers have only 3.
@@ -113,7 +123,7 @@ func until(ctx context.Context, c *client.Client, a Access, want bool) (bool, er
 func failed(err error, a Access, what string) error {
 	var timeout net.Error
 	switch {
-	case strings.Contains(err.Error(), client.ErrRAKPAuthentication.Error()): // the library joins the errors of several attempts as text
+	case strings.Contains(err.Error(), client.ErrRAKPAuthentication.Error()), strings.Contains(err.Error(), unknownUser): // the library joins the errors of several attempts as text
 		return fail.New(fail.Unauthorized, "%s: user or password are not accepted", what).At(a.Address).Do("naupegos machine bmc MACHINE sets them")
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address).Do("see that IPMI over LAN is on there, and UDP port %d is open", port)

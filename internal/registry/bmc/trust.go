@@ -2,6 +2,7 @@ package bmc
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,8 +12,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -52,10 +51,16 @@ func (a Access) client() *http.Client {
 	}
 	return &http.Client{
 		Transport: &patient{where: strings.TrimPrefix(a.origin(), "https://"), next: &http.Transport{
-			TLSClientConfig: c, DialContext: (&net.Dialer{Timeout: answers}).DialContext, TLSHandshakeTimeout: begins, ResponseHeaderTimeout: begins,
+			DisableCompression: true, // some controllers change the tags of what they compress
+			TLSClientConfig:    c, DialContext: (&net.Dialer{Timeout: answers}).DialContext, TLSHandshakeTimeout: begins, ResponseHeaderTimeout: begins,
 		}},
-		Timeout:       settles,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout: settles,
+		CheckRedirect: func(_ *http.Request, via []*http.Request) error { // patient lets none lead elsewhere
+			if len(via) >= 5 {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
 	}
 }
 
@@ -66,6 +71,12 @@ func untrusted(a Access, cert *x509.Certificate, why error) error {
 	return fail.Wrap(fail.Unauthorized, why, "the BMC's certificate is not trusted: it is %s", shown).At(a.Address).
 		Do("where the BMC's own pages show the same, give it as --fingerprint; else somebody else answers there")
 }
+
+// haste marks requests that there is another way for.
+type haste struct{}
+
+// hasty has a request that the controller is too busy for fail at once.
+func hasty(ctx context.Context) context.Context { return context.WithValue(ctx, haste{}, true) }
 
 // patient asks again where a controller is busy, and asks nobody else: what a controller answers has addresses, which are not to lead elsewhere.
 type patient struct {
@@ -83,9 +94,12 @@ func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil || resp.StatusCode != http.StatusServiceUnavailable {
 			return resp, err
 		}
-		wait := busy
-		if until, err := schemas.ParseRetryAfter(resp.Header.Get("Retry-After")); err == nil {
-			wait = time.Until(until)
+		if r.Context().Value(haste{}) != nil {
+			return resp, nil
+		}
+		wait, said := retryAfter(resp.Header)
+		if !said {
+			wait = busy
 		}
 		if end, bound := r.Context().Deadline(); bound && time.Until(end) < wait {
 			return resp, nil // it would be too late: whoever asks is told that the controller is busy

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/peer"
@@ -88,6 +90,9 @@ func (h routes) fleet(w http.ResponseWriter, r *http.Request, do func(ctx contex
 		return fleetError(w, http.StatusBadRequest, "invalid_request", "the body is not {client_params: {id, group}}")
 	}
 	id := in.Client.ID
+	if !printable(id) || !printable(in.Client.Group) { // operators type what machine locks shows
+		return fleetError(w, http.StatusBadRequest, "invalid_client_params", "id and group need to be text of at most 256 bytes that can be printed, without blanks")
+	}
 	if c.token == nil {
 		id, err = h.proven(r.Context(), c, id)
 	} else if c.token.Group != in.Client.Group {
@@ -100,6 +105,11 @@ func (h routes) fleet(w http.ResponseWriter, r *http.Request, do func(ctx contex
 		return h.fleetFailed(w, r, err)
 	}
 	return say(w, http.StatusOK, "")
+}
+
+// printable reports whether a name is shown as it is, so that it can be typed.
+func printable(name string) bool {
+	return len(name) <= 256 && utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
 }
 
 // fleetFailed answers with an error as the protocol has it.

@@ -1,0 +1,319 @@
+package bmc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// mostBytes bounds an answer.
+const mostBytes = 64 << 20
+
+// redfishClient speaks to one controller, in a session or with each request's own password.
+type redfishClient struct {
+	access  Access
+	http    *http.Client
+	token   string // of the session; empty: there is none
+	session string // its path, where it ends
+	basic   bool
+}
+
+// answer is an answer that is no refusal.
+type answer struct {
+	status int
+	header http.Header
+	fields fields
+}
+
+// etags are the answer's tags: the header's, and the body's where that differs.
+func (a *answer) etags() (out []string) {
+	for _, t := range []string{a.header.Get("ETag"), a.fields.text("@odata.etag")} {
+		if t = strings.TrimSpace(t); t != "" && !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// httpError is a controller's refusal.
+type httpError struct {
+	status int
+	text   string
+}
+
+func (e *httpError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("HTTP %d %s", e.status, e.text))
+}
+
+// statusOf is the HTTP status of a refusal; 0: err is none.
+func statusOf(err error) int {
+	var e *httpError
+	if errors.As(err, &e) {
+		return e.status
+	}
+	return 0
+}
+
+// logIn opens a session, and returns the paths of the controller's machines. Where sessions are not to be had, each request has the password: the
+// specification wants both of every service, and many have one of them.
+func logIn(ctx context.Context, a Access) (*redfishClient, []string, error) {
+	const what = "log in to the machine's BMC"
+	c := &redfishClient{access: a, http: a.client()}
+	root, err := c.get(ctx, "/redfish/v1/", "Systems", "Links", "SessionService")
+	if code := statusOf(err); code == http.StatusUnauthorized || code == http.StatusForbidden {
+		root = &answer{} // it tells strangers nothing: paths are those of the specification
+		root.fields = fields{"SessionService": json.RawMessage(`"/redfish/v1/SessionService"`)}
+	} else if err != nil {
+		return nil, nil, a.refused(err, what)
+	}
+	sessions := root.fields.object("Links").link("Sessions")
+	if service := root.fields.link("SessionService"); sessions == "" && service != "" {
+		sessions = strings.TrimSuffix(service, "/") + "/Sessions"
+	}
+	systems := root.fields.link("Systems")
+	if systems == "" {
+		systems = "/redfish/v1/Systems"
+	}
+	opened := errors.New("the service has no sessions")
+	if sessions != "" {
+		if opened = c.open(hasty(ctx), sessions); opened != nil && statusOf(opened) == 0 {
+			return nil, nil, a.refused(opened, what)
+		}
+	}
+	c.basic = opened != nil
+	members, err := c.members(ctx, systems)
+	if code := statusOf(err); c.basic && statusOf(opened) == http.StatusServiceUnavailable && code == http.StatusUnauthorized { // it was busy, and has sessions alone
+		if c.basic, opened = false, c.open(ctx, sessions); opened == nil {
+			members, err = c.members(ctx, systems)
+		}
+	}
+	if err != nil {
+		c.logOut(ctx)
+		if code := statusOf(opened); statusOf(err) == http.StatusUnauthorized && code != 0 && code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
+			err = opened // it has sessions, and says why there is none for us
+		}
+		if c.token == "" {
+			return nil, nil, a.refused(err, what)
+		}
+		return nil, nil, a.refused(err, "ask the BMC for its machine")
+	}
+	return c, members, nil
+}
+
+// open opens a session.
+func (c *redfishClient) open(ctx context.Context, sessions string) error {
+	resp, err := c.send(ctx, http.MethodPost, sessions, "", map[string]any{"UserName": c.access.User, "Password": string(c.access.Password)})
+	if err != nil {
+		return err
+	}
+	c.session = resp.fields.text("@odata.id")
+	if at := resp.header.Get("Location"); at != "" {
+		c.session = at
+	}
+	if c.token = resp.header.Get("X-Auth-Token"); c.token == "" {
+		return &httpError{status: resp.status, text: "the BMC opens a session without a token"}
+	}
+	return nil
+}
+
+// logOut closes the session: controllers have few.
+func (c *redfishClient) logOut(ctx context.Context) {
+	if c.token != "" && c.session != "" {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answers)
+		defer cancel()
+		_, _ = c.send(hasty(ctx), http.MethodDelete, c.session, "", nil) // one that stays open ends by itself
+	}
+	c.http.CloseIdleConnections()
+}
+
+// members lists the paths of a collection's members, over all its pages.
+func (c *redfishClient) members(ctx context.Context, at string) (out []string, err error) {
+	for pages := 0; at != "" && pages < 100; pages++ {
+		resp, err := c.get(ctx, at, "Members", "Members@odata.nextLink")
+		if err != nil {
+			return nil, err
+		}
+		for _, raw := range resp.fields.list("Members") {
+			if m := (fields{"m": raw}).link("m"); m != "" {
+				out = append(out, m)
+			}
+		}
+		at = resp.fields.link("Members@odata.nextLink")
+	}
+	return out, nil
+}
+
+// get reads some members of a resource.
+func (c *redfishClient) get(ctx context.Context, at string, names ...string) (*answer, error) {
+	resp, err := c.do(ctx, http.MethodGet, at, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	f, err := readFields(io.LimitReader(resp.Body, mostBytes), names...)
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "read what the BMC answers at %s", at).At(c.access.Address).Do("look at its BMC's own pages or event log")
+	}
+	return &answer{resp.StatusCode, resp.Header, f}, nil
+}
+
+// send writes something. What it is answered may be anything.
+func (c *redfishClient) send(ctx context.Context, method, at, match string, body any) (*answer, error) {
+	resp, err := c.do(ctx, method, at, match, body)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	f, err := readFields(io.LimitReader(resp.Body, mostBytes), "@odata.id", "TaskMonitor", "TaskState", "Messages")
+	if err != nil {
+		f = nil // none, HTML, or text: it was done all the same
+	}
+	return &answer{resp.StatusCode, resp.Header, f}, nil
+}
+
+// own is a path of the controller's: what it answers may name it by another address.
+func (c *redfishClient) own(at string) (string, error) {
+	u, err := url.Parse(at)
+	if err != nil || !strings.HasPrefix(u.Path, "/") {
+		return "", fail.Wrap(fail.Refused, err, "the BMC names an address that is not its own: %q", at).At(c.access.Address)
+	}
+	return u.RequestURI(), nil
+}
+
+func (c *redfishClient) do(ctx context.Context, method, at, match string, body any) (*http.Response, error) {
+	path, err := c.own(at)
+	if err != nil {
+		return nil, err
+	}
+	var content io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, fail.Wrap(fail.Internal, err, "ask a BMC")
+		}
+		content = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.access.origin()+path, content)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "ask a BMC").At(c.access.Address)
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("OData-Version", "4.0")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if match != "" {
+		req.Header.Set("If-Match", match)
+	}
+	switch {
+	case c.token != "":
+		req.Header.Set("X-Auth-Token", c.token)
+	case c.basic:
+		req.SetBasicAuth(c.access.User, string(c.access.Password))
+	}
+	req.Close = true // controllers keep few connections
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return nil, &httpError{resp.StatusCode, c.reason(resp.Body)}
+}
+
+// reason is what a refusal says, without the password: some controllers repeat what they were asked.
+func (c *redfishClient) reason(r io.Reader) string {
+	f, err := readFields(io.LimitReader(r, 1<<20), "error")
+	if err != nil {
+		return "" // HTML, or nothing: the status has to do
+	}
+	e := f.object("error")
+	said := []string{e.text("message")}
+	infos := e.list("@Message.ExtendedInfo")
+	if one := e["@Message.ExtendedInfo"]; infos == nil && one != nil {
+		infos = []json.RawMessage{one}
+	}
+	for _, raw := range infos {
+		if m := (fields{"i": raw}).object("i").text("Message"); !slices.Contains(said, m) {
+			said = append(said, m)
+		}
+	}
+	out := strings.Join(strings.Fields(strings.ReplaceAll(strings.Join(said, " "), string(c.access.Password), "…")), " ")
+	if most := []rune(out); len(most) > 500 {
+		out = string(most[:500]) + "…"
+	}
+	return out
+}
+
+// follow waits for the task that an action has become, if it has. One that the controller does not know any more has ended.
+func (c *redfishClient) follow(ctx context.Context, resp *answer) error {
+	if resp.status != http.StatusAccepted {
+		return nil
+	}
+	at := resp.header.Get("Location")
+	if at == "" {
+		at = resp.fields.link("TaskMonitor")
+	}
+	if at == "" && resp.fields.text("TaskState") != "" {
+		at = resp.fields.text("@odata.id")
+	}
+	for at != "" {
+		select {
+		case <-time.After(pause(resp.header)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		var err error
+		if resp, err = c.send(ctx, http.MethodGet, at, "", nil); err != nil {
+			if slices.Contains([]int{http.StatusNotFound, http.StatusGone, http.StatusMethodNotAllowed}, statusOf(err)) {
+				return nil
+			}
+			return err
+		}
+		switch state := resp.fields.text("TaskState"); {
+		case slices.Contains([]string{"Exception", "Killed", "Cancelled"}, state):
+			why := "the BMC's task ended as " + state
+			for _, raw := range resp.fields.list("Messages") {
+				why += ": " + (fields{"m": raw}).object("m").text("Message")
+			}
+			return fail.New(fail.Refused, "%s", why).At(c.access.Address)
+		case resp.status == http.StatusAccepted, slices.Contains([]string{"New", "Starting", "Running", "Pending", "Stopping", "Cancelling"}, state):
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// pause is how long to wait before a task is looked at again.
+func pause(h http.Header) time.Duration {
+	if wait, ok := retryAfter(h); ok {
+		return wait
+	}
+	return looks
+}
+
+// retryAfter reads Retry-After: seconds, or a date.
+func retryAfter(h http.Header) (time.Duration, bool) {
+	said := strings.TrimSpace(h.Get("Retry-After"))
+	if n, err := strconv.Atoi(said); err == nil && n >= 0 && n < 1<<20 {
+		return time.Duration(n) * time.Second, true
+	}
+	if at, err := http.ParseTime(said); err == nil {
+		return max(0, time.Until(at)), true
+	}
+	return 0, false
+}

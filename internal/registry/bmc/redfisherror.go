@@ -1,0 +1,36 @@
+package bmc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// refused turns what went wrong into an error for people.
+func (a Access) refused(err error, what string) error {
+	var own *fail.Error
+	var cert *tls.CertificateVerificationError
+	var timeout net.Error
+	var said *httpError
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &cert) && len(cert.UnverifiedCertificates) > 0:
+		return untrusted(a, cert.UnverifiedCertificates[0], cert.Err)
+	case errors.As(err, &said):
+		switch said.status {
+		case http.StatusUnauthorized, http.StatusForbidden:
+			return fail.Wrap(fail.Unauthorized, said, "%s: user or password are not accepted, or may not do that", what).At(a.Address).Do("naupegos machine bmc MACHINE sets them")
+		case http.StatusServiceUnavailable:
+			return fail.Wrap(fail.NotReady, said, "%s: the BMC is busy", what).At(a.Address).Do("try again later")
+		}
+		return fail.Wrap(fail.Refused, said, "%s", what).At(a.Address)
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return fail.Wrap(fail.Unreachable, errors.New("no answer in time"), "%s", what).At(a.Address).Do("see that Redfish is on there, and its TCP port open")
+	}
+	return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address)
+}
